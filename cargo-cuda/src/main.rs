@@ -1,0 +1,2 @@
+//! `cargo cuda`
+fn main() {}

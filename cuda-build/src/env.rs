@@ -1,0 +1,99 @@
+//! A snapshot of the environment that remembers what it was asked.
+#![allow(clippy::disallowed_methods, reason = "this is the one file that reads the environment")]
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
+
+/// Variables read once; each name that is asked for is recorded, so that the
+/// `rerun-if-env-changed` lines come from what the build really looked at.
+///
+/// ```
+/// use cuda_build::Env;
+/// let env = Env::from_pairs([("CUDA_HOME", "/opt/cuda")]);
+/// assert_eq!(env.text("CUDA_HOME").as_deref(), Some("/opt/cuda"));
+/// assert_eq!(env.text("CUDA_PATH"), None);
+/// assert_eq!(env.asked(), ["CUDA_HOME", "CUDA_PATH"]);
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Env {
+    variables: BTreeMap<OsString, OsString>,
+    asked: RefCell<BTreeSet<String>>,
+}
+
+impl Env {
+    /// The variables of this process.
+    #[must_use]
+    pub fn from_process() -> Self {
+        Self { variables: std::env::vars_os().collect(), asked: RefCell::default() }
+    }
+
+    /// An environment for tests and for callers that decide it themselves.
+    pub fn from_pairs<K, V>(pairs: impl IntoIterator<Item = (K, V)>) -> Self
+    where
+        K: Into<OsString>,
+        V: Into<OsString>,
+    {
+        let variables = pairs.into_iter().map(|(k, v)| (k.into(), v.into())).collect();
+        Self { variables, asked: RefCell::default() }
+    }
+
+    /// The same environment with one variable set, and nothing asked yet.
+    #[must_use]
+    pub fn with(mut self, name: &str, value: impl Into<OsString>) -> Self {
+        self.variables.insert(name.into(), value.into());
+        self
+    }
+
+    /// The value of `name`. Empty counts as unset, as CMake and the shells' `${X:-}` have it.
+    pub fn get(&self, name: &str) -> Option<&OsStr> {
+        self.asked.borrow_mut().insert(name.to_owned());
+        self.peek(name)
+    }
+
+    /// [`Env::get`] without a record, for what Cargo tracks itself (`OUT_DIR`, `TARGET` …)
+    /// and for `PATH`, which changes all the time without changing what is found.
+    pub fn peek(&self, name: &str) -> Option<&OsStr> {
+        self.variables.get(OsStr::new(name)).map(OsString::as_os_str).filter(|v| !v.is_empty())
+    }
+
+    /// [`Env::get`] as text; what is not Unicode is unset.
+    pub fn text(&self, name: &str) -> Option<String> {
+        self.get(name).and_then(OsStr::to_str).map(str::to_owned)
+    }
+
+    /// [`Env::get`] as a path.
+    pub fn path(&self, name: &str) -> Option<PathBuf> {
+        self.get(name).map(PathBuf::from)
+    }
+
+    /// The directories of `PATH`, in order.
+    pub fn search_path(&self) -> Vec<PathBuf> {
+        self.peek("PATH").map(|path| std::env::split_paths(path).collect()).unwrap_or_default()
+    }
+
+    /// Names asked for so far, sorted.
+    pub fn asked(&self) -> Vec<String> {
+        self.asked.borrow().iter().cloned().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn empty_is_unset_and_still_recorded() {
+        let env = Env::from_pairs([("CUDA_HOME", "")]);
+        assert_eq!(env.get("CUDA_HOME"), None);
+        assert_eq!(env.asked(), ["CUDA_HOME"]);
+    }
+
+    #[test]
+    fn path_is_never_recorded() {
+        let env = Env::from_pairs([("PATH", "/a:/b")]);
+        assert_eq!(env.search_path(), [PathBuf::from("/a"), PathBuf::from("/b")]);
+        assert!(env.asked().is_empty());
+    }
+}

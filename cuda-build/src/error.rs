@@ -1,0 +1,247 @@
+//! The one error of this crate, and what to do about it.
+
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+
+use crate::component::Component;
+
+/// Everything that can go wrong, each with the names a message needs.
+///
+/// `Debug` prints the same text as `Display`, because build scripts `unwrap` and return errors
+/// from `main`. [`Error::hints`] says what to do next; `Debug` appends it.
+#[non_exhaustive]
+pub enum Error {
+    /// Required components were in none of the places searched.
+    NotFound(Box<NotFound>),
+    /// Components were found that do not work together.
+    Inconsistent {
+        /// Each pair, in a sentence that names both sides.
+        conflicts: Vec<Conflict>,
+    },
+    /// An explicitly given place is not what it has to be.
+    InvalidSource {
+        /// What names it, such as ``environment variable `CUDA_HOME` ``.
+        source_name: String,
+        /// Where it points.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+        /// What other sources hold, one line each.
+        unused: Vec<String>,
+    },
+    /// The manifest's `[package.metadata.cuda]` can't be used.
+    Manifest {
+        /// The file.
+        path: PathBuf,
+        /// Which key, dotted.
+        key: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A capability list can't be used.
+    Capability {
+        /// What is wrong, in a sentence.
+        reason: String,
+        /// What to write instead.
+        hint: Option<String>,
+    },
+    /// No such component.
+    UnknownComponent {
+        /// The name as it was given.
+        name: String,
+    },
+    /// CUDA has no toolkit for this target, or this crate no support.
+    UnsupportedTarget {
+        /// The Rust triple.
+        triple: String,
+    },
+    /// A source file to be compiled is not there.
+    SourceMissing {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A compiler refused its input.
+    Compile {
+        /// `nvcc` or `NVRTC`, with its version.
+        tool: String,
+        /// The source file.
+        source_file: PathBuf,
+        /// What was run, pasteable where it was a program.
+        command: String,
+        /// The compiler's own messages.
+        output: String,
+    },
+    /// A program could not be run.
+    Program {
+        /// What was run.
+        command: String,
+        /// What the system or the program said.
+        reason: String,
+    },
+    /// A shared library could not be used.
+    Library {
+        /// The file.
+        path: PathBuf,
+        /// What went wrong.
+        reason: String,
+    },
+    /// A file that should hold device code or a toolkit does not.
+    Format {
+        /// What was read, such as `fat binary`.
+        what: &'static str,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The disk said no.
+    Io {
+        /// What was being done: `write`, `create directory` …
+        action: &'static str,
+        /// To what.
+        path: PathBuf,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// A variable that Cargo sets for build scripts is missing.
+    NotABuildScript {
+        /// Which one.
+        variable: &'static str,
+    },
+}
+
+/// Required components that were nowhere, and where was looked.
+#[derive(Clone, Debug, Default)]
+pub struct NotFound {
+    /// Component and why it is needed.
+    pub missing: Vec<(String, String)>,
+    /// Each place that was looked at: what it is, and what came of it.
+    pub tried: Vec<String>,
+    /// What other sources hold that an explicit choice ruled out.
+    pub unused: Vec<String>,
+    /// What to do next, the most likely first.
+    pub hints: Vec<String>,
+}
+
+/// Two components that do not belong together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Conflict {
+    /// The sentence that names both, with versions and places.
+    pub reason: String,
+    /// How to mend it.
+    pub fix: String,
+}
+
+impl Error {
+    /// What to do next, most likely first; empty where the message says it all.
+    #[must_use]
+    pub fn hints(&self) -> Vec<String> {
+        match self {
+            Self::NotFound(not_found) => not_found.hints.clone(),
+            Self::Inconsistent { conflicts } => {
+                let mut fixes: Vec<String> = conflicts.iter().map(|c| c.fix.clone()).collect();
+                fixes.dedup();
+                fixes
+            }
+            Self::InvalidSource { source_name, .. } => {
+                vec![format!("correct {source_name}, or unset it to search the usual places")]
+            }
+            Self::Capability { hint, .. } => hint.iter().cloned().collect(),
+            Self::UnsupportedTarget { .. } => {
+                vec!["build for x86_64 or aarch64 Linux".to_owned()]
+            }
+            Self::NotABuildScript { .. } => {
+                vec!["call this from build.rs, or give the values yourself".to_owned()]
+            }
+            _ => Vec::new(),
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotFound(not_found) => not_found.fmt(f),
+            Self::Inconsistent { conflicts } => {
+                f.write_str("CUDA components that do not belong together:")?;
+                for conflict in conflicts {
+                    write!(f, "\n  {}", conflict.reason)?;
+                }
+                Ok(())
+            }
+            Self::InvalidSource { source_name, path, reason, unused } => {
+                write!(f, "{source_name} ({}): {reason}", path.display())?;
+                for line in unused {
+                    write!(f, "\n  available, not used because {source_name} is set: {line}")?;
+                }
+                Ok(())
+            }
+            Self::Manifest { path, key, reason } => {
+                write!(f, "{}: `{key}`: {reason}", path.display())
+            }
+            Self::Capability { reason, .. } => f.write_str(reason),
+            Self::UnknownComponent { name } => {
+                write!(f, "no CUDA component is called `{name}`; known: ")?;
+                for (index, component) in Component::all().enumerate() {
+                    write!(f, "{}{component}", if index == 0 { "" } else { ", " })?;
+                }
+                Ok(())
+            }
+            Self::UnsupportedTarget { triple } => {
+                write!(f, "target `{triple}` is not supported: no CUDA toolkit layout is known for it here")
+            }
+            Self::SourceMissing { path } => write!(f, "source file {} does not exist", path.display()),
+            Self::Compile { tool, source_file, command, output } => {
+                write!(
+                    f,
+                    "{tool} could not compile {}\n{}\n  command: {command}",
+                    source_file.display(),
+                    output.trim_end()
+                )
+            }
+            Self::Program { command, reason } => write!(f, "could not run `{command}`: {reason}"),
+            Self::Library { path, reason } => write!(f, "{}: {reason}", path.display()),
+            Self::Format { what, reason } => write!(f, "not a valid {what}: {reason}"),
+            Self::Io { action, path, source } => {
+                write!(f, "could not {action} {}: {source}", path.display())
+            }
+            Self::NotABuildScript { variable } => {
+                write!(f, "`{variable}` is not set: this is not running as a build script")
+            }
+        }
+    }
+}
+
+impl fmt::Display for NotFound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, (component, why)) in self.missing.iter().enumerate() {
+            let newline = if index == 0 { "" } else { "\n" };
+            write!(f, "{newline}CUDA component `{component}` not found ({why})")?;
+        }
+        for line in &self.tried {
+            write!(f, "\n  tried {line}")?;
+        }
+        for line in &self.unused {
+            write!(f, "\n  available, not used: {line}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")?;
+        for hint in self.hints() {
+            write!(f, "\nhint: {hint}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Io { source, .. } => Some(source),
+            _ => None,
+        }
+    }
+}

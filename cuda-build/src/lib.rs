@@ -1,0 +1,15 @@
+//! Find scattered CUDA components, prove that they belong together, compile `.cu` and link.
+
+pub mod component;
+mod env;
+mod error;
+mod root;
+mod target;
+mod version;
+
+pub use component::Component;
+pub use env::Env;
+pub use error::{Conflict, Error, NotFound};
+pub use root::Root;
+pub use target::Target;
+pub use version::{InvalidVersion, ToolkitVersion, Version};

@@ -1,0 +1,129 @@
+//! The read-only hand on the disk.
+#![allow(clippy::disallowed_methods, reason = "this is the one file that reads the disk while searching")]
+
+use std::ffi::OsString;
+use std::fs::{self, Metadata};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+/// Headers and metadata that are read for a version are small; a larger one is not what it
+/// seems. CUDA 13.5's `cuda.h` has 1.1 MB.
+const TEXT_LIMIT: u64 = 16 * 1024 * 1024;
+
+/// Reads the disk and never writes. Built-in places (`/usr/local/cuda`) are looked up below
+/// `prefix`, so that a test can build a small real directory and have it searched.
+#[derive(Clone, Debug)]
+pub struct Root {
+    prefix: PathBuf,
+}
+
+impl Root {
+    /// The machine's own disk.
+    #[must_use]
+    pub fn system() -> Self {
+        Self { prefix: PathBuf::from("/") }
+    }
+
+    /// A disk whose built-in places lie below `prefix`.
+    #[must_use]
+    pub fn below(prefix: impl Into<PathBuf>) -> Self {
+        Self { prefix: prefix.into() }
+    }
+
+    /// Where a built-in absolute place lies.
+    #[must_use]
+    pub fn locate(&self, place: &str) -> PathBuf {
+        self.prefix.join(place.trim_start_matches('/'))
+    }
+
+    /// Whether `path` is a regular file, links followed.
+    #[must_use]
+    pub fn is_file(&self, path: &Path) -> bool {
+        fs::metadata(path).is_ok_and(|m| m.is_file())
+    }
+
+    /// Whether `path` is a directory, links followed.
+    #[must_use]
+    pub fn is_dir(&self, path: &Path) -> bool {
+        fs::metadata(path).is_ok_and(|m| m.is_dir())
+    }
+
+    /// Whether anything is at `path`, a broken link included.
+    #[must_use]
+    pub fn exists(&self, path: &Path) -> bool {
+        fs::symlink_metadata(path).is_ok()
+    }
+
+    /// What the file system says of `path`, links followed.
+    ///
+    /// # Errors
+    /// Those of [`std::fs::metadata`].
+    pub fn metadata(&self, path: &Path) -> io::Result<Metadata> {
+        fs::metadata(path)
+    }
+
+    /// The path with links resolved; the path itself where that fails.
+    #[must_use]
+    pub fn resolve(&self, path: &Path) -> PathBuf {
+        fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
+    }
+
+    /// The text of a regular file of reasonable size, bytes that are no UTF-8 replaced.
+    ///
+    /// # Errors
+    /// Not a regular file (a FIFO would block for ever), too large, or unreadable.
+    pub fn text(&self, path: &Path) -> io::Result<String> {
+        let metadata = fs::metadata(path)?;
+        if !metadata.is_file() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
+        }
+        if metadata.len() > TEXT_LIMIT {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "larger than 16 MiB"));
+        }
+        let mut bytes = Vec::new();
+        fs::File::open(path)?.take(TEXT_LIMIT).read_to_end(&mut bytes)?;
+        Ok(match String::from_utf8(bytes) {
+            Ok(text) => text,
+            Err(error) => String::from_utf8_lossy(error.as_bytes()).into_owned(),
+        })
+    }
+
+    /// The whole content of a file.
+    ///
+    /// # Errors
+    /// Those of [`std::fs::read`].
+    pub fn bytes(&self, path: &Path) -> io::Result<Vec<u8>> {
+        fs::read(path)
+    }
+
+    /// Names in a directory, sorted; empty where there is none or it can't be read.
+    #[must_use]
+    pub fn names(&self, directory: &Path) -> Vec<OsString> {
+        let mut names: Vec<OsString> = fs::read_dir(directory)
+            .into_iter()
+            .flatten()
+            .filter_map(Result::ok)
+            .map(|entry| entry.file_name())
+            .collect();
+        names.sort();
+        names
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn built_in_places_lie_below_the_prefix() {
+        assert_eq!(Root::below("/tmp/x").locate("/usr/local/cuda"), Path::new("/tmp/x/usr/local/cuda"));
+        assert_eq!(Root::system().locate("/usr/local/cuda"), Path::new("/usr/local/cuda"));
+    }
+
+    #[test]
+    fn a_directory_is_no_text() {
+        let directory = tempfile::tempdir().unwrap();
+        assert!(Root::system().text(directory.path()).is_err());
+        assert!(Root::system().names(&directory.path().join("absent")).is_empty());
+    }
+}
