@@ -1,13 +1,19 @@
 //! Find scattered CUDA components, prove that they belong together, compile `.cu` and link.
 
 pub mod component;
+pub mod config;
 mod env;
 mod error;
+pub mod probe;
 mod root;
+pub mod select;
+pub mod sources;
+pub mod store;
 mod target;
 mod version;
 
 pub use component::Component;
+pub use config::Config;
 pub use env::Env;
 pub use error::{Conflict, Error, NotFound};
 pub use root::Root;

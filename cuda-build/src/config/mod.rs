@@ -1,0 +1,257 @@
+//! What a crate declares under `[package.metadata.cuda]`, with the workspace's defaults and the
+//! `CUDA_BUILD_*` variables laid over it.
+//!
+//! ```toml
+//! [package.metadata.cuda]
+//! toolkit      = ">=12.2, <14"
+//! majors       = [12, 13]
+//! components   = ["cudart", { name = "cudnn", optional = true }]
+//! capabilities = ["8.0", "9.0", "12.0+PTX"]
+//! cudart       = "static"
+//! [package.metadata.cuda.major.13]
+//! capabilities = ["8.0", "9.0", "12.0+PTX"]
+//! ```
+
+mod manifest;
+
+use std::path::{Path, PathBuf};
+
+use crate::component::Component;
+use crate::env::Env;
+use crate::error::Error;
+use crate::root::Root;
+use manifest::{Document, Table};
+
+/// How the CUDA runtime is linked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Cudart {
+    /// `libcudart_static.a`, nvcc's own default.
+    #[default]
+    Static,
+    /// `libcudart.so.<major>`.
+    Shared,
+}
+
+impl Cudart {
+    /// As it is written in a manifest.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Static => "static",
+            Self::Shared => "shared",
+        }
+    }
+}
+
+/// A component that a crate asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// Which one.
+    pub component: Component,
+    /// The versions of it that will do, `>=9` for cuDNN 9 and newer.
+    pub version: Option<semver::VersionReq>,
+    /// Build without it where there is none; `cfg(cuda_have_<name>)` tells.
+    pub optional: bool,
+}
+
+/// What a package declares; read it for one CUDA major with [`Config::for_major`].
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The package's manifest, for messages.
+    pub manifest: PathBuf,
+    /// Toolkits that will do.
+    pub toolkit: semver::VersionReq,
+    /// The CUDA majors to package for.
+    pub majors: Vec<u32>,
+    /// The one to build for now, where something fixes it.
+    pub major: Option<u32>,
+    /// How the runtime is linked.
+    pub cudart: Cudart,
+    /// The one capability for consumers that take no list.
+    pub single_capability: Option<String>,
+    /// Whether an aarch64 Linux target is a Jetson board, not a server.
+    pub jetson: bool,
+    components: Vec<Wanted>,
+    capabilities: Option<Vec<String>>,
+    capabilities_fixed: bool,
+    per_major: Vec<PerMajor>,
+    /// Keys of `[package.metadata.cuda.wheel]`.
+    pub wheel: Wheel,
+}
+
+#[derive(Clone, Debug)]
+struct PerMajor {
+    major: u32,
+    components: Option<Vec<Wanted>>,
+    capabilities: Option<Vec<String>>,
+}
+
+/// How a wheel is packaged.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Wheel {
+    /// Name of the distribution without its `-cu12`; the Python project's own name where unset.
+    pub name: Option<String>,
+    /// `runpath` (default) or `rpath`, which beats `LD_LIBRARY_PATH`.
+    pub rpath: Option<String>,
+}
+
+/// A [`Config`] seen for one CUDA major.
+#[derive(Clone, Copy, Debug)]
+pub struct ForMajor<'a> {
+    /// Components asked for.
+    pub components: &'a [Wanted],
+    /// Capabilities as declared, `None` where nothing is.
+    pub capabilities: Option<&'a [String]>,
+}
+
+impl Config {
+    /// Reads the manifest of the package in `directory`, the workspace it belongs to, and the
+    /// variables that override both.
+    ///
+    /// # Errors
+    /// [`Error::Io`] where there is no manifest, [`Error::Manifest`] where a key is unknown or
+    /// has a value of the wrong kind.
+    pub fn read(root: &Root, env: &Env, directory: &Path) -> Result<Self, Error> {
+        let manifest = directory.join("Cargo.toml");
+        let package = Document::read(root, &manifest)?;
+        let mut config = Self::defaults(manifest);
+        if let Some(path) = manifest::workspace_manifest(root, directory)? {
+            let workspace = Document::read(root, &path)?;
+            config.lay_over(&workspace.table(&["workspace", "metadata", "cuda"])?)?;
+        }
+        config.lay_over(&package.table(&["package", "metadata", "cuda"])?)?;
+        config.lay_over_variables(env)?;
+        Ok(config)
+    }
+
+    /// What holds for a package that declares nothing.
+    #[must_use]
+    pub fn defaults(manifest: PathBuf) -> Self {
+        Self {
+            manifest,
+            toolkit: semver::VersionReq::STAR,
+            majors: Vec::new(),
+            major: None,
+            cudart: Cudart::default(),
+            single_capability: None,
+            jetson: false,
+            components: Vec::new(),
+            capabilities: None,
+            capabilities_fixed: false,
+            per_major: Vec::new(),
+            wheel: Wheel::default(),
+        }
+    }
+
+    /// The configuration seen for one CUDA major: its overrides replace, they don't add.
+    #[must_use]
+    pub fn for_major(&self, major: u32) -> ForMajor<'_> {
+        let special = self.per_major.iter().rev().find(|p| p.major == major);
+        let capabilities = special.and_then(|p| p.capabilities.as_ref()).filter(|_| !self.capabilities_fixed);
+        ForMajor {
+            components: special.and_then(|p| p.components.as_deref()).unwrap_or(&self.components),
+            capabilities: capabilities.or(self.capabilities.as_ref()).map(Vec::as_slice),
+        }
+    }
+
+    /// Uses these capabilities for every major, as a command line's `--capabilities` does.
+    pub fn fix_capabilities(&mut self, capabilities: Vec<String>) {
+        self.capabilities = Some(capabilities);
+        self.capabilities_fixed = true;
+    }
+
+    /// Whether any component is asked for, for any major.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.components.is_empty() && self.capabilities.is_none() && self.per_major.is_empty()
+    }
+
+    fn lay_over(&mut self, table: &Table<'_>) -> Result<(), Error> {
+        table.check_keys(KEYS)?;
+        if let Some(text) = table.text("toolkit")? {
+            self.toolkit = semver::VersionReq::parse(&text)
+                .map_err(|e| table.wrong("toolkit", format!("`{text}` is no version requirement: {e}")))?;
+        }
+        if let Some(majors) = table.numbers("majors")? {
+            self.majors = majors;
+        }
+        if let Some(text) = table.text("cudart")? {
+            self.cudart = parse_cudart(&text).map_err(|reason| table.wrong("cudart", reason))?;
+        }
+        if let Some(text) = table.text("single-capability")? {
+            self.single_capability = Some(text);
+        }
+        if let Some(jetson) = table.flag("jetson")? {
+            self.jetson = jetson;
+        }
+        if let Some(components) = table.components("components")? {
+            self.components = components;
+        }
+        if let Some(capabilities) = table.texts("capabilities")? {
+            self.capabilities = Some(capabilities);
+        }
+        for (name, special) in table.tables("major")? {
+            let major = name
+                .parse()
+                .map_err(|_| table.wrong("major", format!("`{name}` is no CUDA major such as `13`")))?;
+            special.check_keys(&["components", "capabilities"])?;
+            self.per_major.push(PerMajor {
+                major,
+                components: special.components("components")?,
+                capabilities: special.texts("capabilities")?,
+            });
+        }
+        if let Some(wheel) = table.table("wheel")? {
+            wheel.check_keys(&["name", "rpath"])?;
+            self.wheel = Wheel {
+                name: wheel.text("name")?.or(self.wheel.name.take()),
+                rpath: wheel.text("rpath")?.or(self.wheel.rpath.take()),
+            };
+        }
+        Ok(())
+    }
+
+    fn lay_over_variables(&mut self, env: &Env) -> Result<(), Error> {
+        let wrong = |variable: &str, reason: String| Error::Manifest {
+            path: PathBuf::from("environment"),
+            key: variable.to_owned(),
+            reason,
+        };
+        if let Some(text) = env.text("CUDA_BUILD_MAJOR") {
+            let major = text
+                .parse()
+                .map_err(|_| wrong("CUDA_BUILD_MAJOR", format!("`{text}` is no CUDA major such as `13`")))?;
+            self.major = Some(major);
+        }
+        if let Some(text) = env.text("CUDA_BUILD_CUDART") {
+            self.cudart = parse_cudart(&text).map_err(|reason| wrong("CUDA_BUILD_CUDART", reason))?;
+        }
+        if let Some(text) = env.text("CUDA_BUILD_CAPABILITIES") {
+            self.fix_capabilities(vec![text]);
+        }
+        Ok(())
+    }
+}
+
+const KEYS: &[&str] = &[
+    "toolkit",
+    "majors",
+    "components",
+    "capabilities",
+    "cudart",
+    "single-capability",
+    "jetson",
+    "major",
+    "wheel",
+];
+
+fn parse_cudart(text: &str) -> Result<Cudart, String> {
+    match text {
+        "static" => Ok(Cudart::Static),
+        "shared" => Ok(Cudart::Shared),
+        _ => Err(format!("`{text}` is neither `static` nor `shared`")),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,102 @@
+use std::fs;
+
+use super::*;
+
+#[expect(clippy::disallowed_methods, reason = "tests write the manifests that are then read")]
+fn write(directory: &Path, text: &str) {
+    fs::create_dir_all(directory).unwrap();
+    fs::write(directory.join("Cargo.toml"), text).unwrap();
+}
+
+fn read(manifest: &str, env: &Env) -> Result<Config, Error> {
+    let directory = tempfile::tempdir().unwrap();
+    write(directory.path(), manifest);
+    Config::read(&Root::system(), env, directory.path())
+}
+
+#[test]
+fn every_key_is_read() {
+    let config = read(
+        r#"
+        [package]
+        name = "x"
+        [package.metadata.cuda]
+        toolkit = ">=12.2, <14"
+        majors = [12, 13]
+        components = ["cudart", { name = "cudnn", version = ">=9", optional = true }]
+        capabilities = ["8.0", "12.0+PTX"]
+        cudart = "shared"
+        single-capability = "8.0"
+        jetson = true
+        [package.metadata.cuda.major.12]
+        capabilities = ["7.0"]
+        components = ["cudart"]
+        [package.metadata.cuda.wheel]
+        name = "saxpy"
+        rpath = "rpath"
+        "#,
+        &Env::default(),
+    )
+    .unwrap();
+    assert_eq!(config.majors, [12, 13]);
+    assert_eq!(config.cudart, Cudart::Shared);
+    assert!(config.jetson);
+    assert_eq!(config.single_capability.as_deref(), Some("8.0"));
+    let thirteen = config.for_major(13);
+    assert_eq!(thirteen.capabilities.unwrap(), ["8.0", "12.0+PTX"]);
+    assert!(thirteen.components[1].optional);
+    assert_eq!(thirteen.components[1].component, Component::Cudnn);
+    let twelve = config.for_major(12);
+    assert_eq!(twelve.capabilities.unwrap(), ["7.0"]);
+    assert_eq!(twelve.components.len(), 1);
+    assert_eq!(config.wheel.name.as_deref(), Some("saxpy"));
+}
+
+#[test]
+fn package_beats_workspace_and_variables_beat_both() {
+    let directory = tempfile::tempdir().unwrap();
+    write(
+        directory.path(),
+        "[workspace]\nmembers = ['a']\n[workspace.metadata.cuda]\ncudart = 'shared'\ncapabilities = ['8.0']\n",
+    );
+    let package = directory.path().join("a");
+    write(&package, "[package]\nname = 'a'\n[package.metadata.cuda]\ncapabilities = ['9.0']\n");
+    let read = |env: Env| Config::read(&Root::system(), &env, &package).unwrap();
+    let config = read(Env::default());
+    assert_eq!(config.cudart, Cudart::Shared);
+    assert_eq!(config.for_major(13).capabilities.unwrap(), ["9.0"]);
+    let env = Env::from_pairs([("CUDA_BUILD_CAPABILITIES", "7.5+PTX"), ("CUDA_BUILD_CUDART", "static")]);
+    let config = read(env);
+    assert_eq!(config.cudart, Cudart::Static);
+    assert_eq!(config.for_major(13).capabilities.unwrap(), ["7.5+PTX"]);
+}
+
+#[test]
+fn an_excluded_package_does_not_inherit() {
+    let directory = tempfile::tempdir().unwrap();
+    write(
+        directory.path(),
+        "[workspace]\nexclude = ['templates']\n[workspace.metadata.cuda]\ncudart = 'shared'\n",
+    );
+    let package = directory.path().join("templates/a");
+    write(&package, "[package]\nname = 'a'\n");
+    let config = Config::read(&Root::system(), &Env::default(), &package).unwrap();
+    assert_eq!(config.cudart, Cudart::Static);
+}
+
+#[test]
+fn bad_values_name_file_and_key() {
+    for (line, expected) in [
+        ("capabilites = ['8.0']", "package.metadata.cuda.capabilites`: unknown key"),
+        ("capabilities = [80]", "expected a list of strings"),
+        ("toolkit = 'new'", "no version requirement"),
+        ("components = ['cublass']", "no CUDA component is called `cublass`"),
+        ("cudart = 'dynamic'", "neither `static` nor `shared`"),
+        ("majors = ['13']", "list of CUDA majors"),
+        ("wheel = { nam = 'x' }", "package.metadata.cuda.wheel.nam"),
+    ] {
+        let text = format!("[package]\nname = 'a'\n[package.metadata.cuda]\n{line}\n");
+        let error = read(&text, &Env::default()).unwrap_err().to_string();
+        assert!(error.contains(expected) && error.contains("Cargo.toml"), "{error}");
+    }
+}

@@ -1,0 +1,160 @@
+//! Looks into one candidate and says what is really there, with evidence.
+//!
+//! Package metadata is a claim and a file is a proof: a component counts as found when the file
+//! that makes it usable is there (a tool, a library under its SONAME, a header). Versions come
+//! from the most telling file: `CUDA_VERSION` in `cuda.h`, the name of NVRTC's builtins, nvcc's
+//! own answer; package metadata says the rest.
+
+mod files;
+mod plain_root;
+mod site_packages;
+
+use std::fmt;
+use std::path::PathBuf;
+
+use crate::component::Component;
+use crate::root::Root;
+use crate::sources::Candidate;
+use crate::target::Target;
+use crate::version::{ToolkitVersion, Version};
+
+/// A component that is there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// Which one.
+    pub component: Component,
+    /// The CUDA major it is built for.
+    pub major: u32,
+    /// Its own version, where something tells it.
+    pub version: Option<Version>,
+    /// The CUDA release it belongs to, where something tells it.
+    pub toolkit: Option<ToolkitVersion>,
+    /// Directories to give to a compiler with `-I`.
+    pub include: Vec<PathBuf>,
+    /// Shared libraries, in the order of [`Facts::libraries`](crate::component::Facts::libraries).
+    pub libraries: Vec<PathBuf>,
+    /// Static archives.
+    pub archives: Vec<PathBuf>,
+    /// Programs.
+    pub tools: Vec<PathBuf>,
+    /// What proves it, in a few words.
+    pub evidence: String,
+}
+
+impl Found {
+    /// The program called `name`.
+    #[must_use]
+    pub fn tool(&self, name: &str) -> Option<&PathBuf> {
+        self.tools.iter().find(|path| path.file_name().is_some_and(|file| file == name))
+    }
+
+    /// The archive called `name`.
+    #[must_use]
+    pub fn archive(&self, name: &str) -> Option<&PathBuf> {
+        self.archives.iter().find(|path| path.file_name().is_some_and(|file| file == name))
+    }
+
+    /// The version to show: its own, else its CUDA release, else its major.
+    #[must_use]
+    pub fn shown_version(&self) -> String {
+        match (&self.version, self.toolkit) {
+            (Some(version), _) => version.to_string(),
+            (None, Some(toolkit)) => toolkit.to_string(),
+            (None, None) => format!("for CUDA {}", self.major),
+        }
+    }
+}
+
+impl fmt::Display for Found {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.component, self.shown_version())
+    }
+}
+
+/// The components of one CUDA major in one place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Set {
+    /// 11, 12, 13 …
+    pub major: u32,
+    /// In the order of the component table.
+    pub found: Vec<Found>,
+}
+
+impl Set {
+    /// The component, where this set has it.
+    #[must_use]
+    pub fn get(&self, component: Component) -> Option<&Found> {
+        self.found.iter().find(|found| found.component == component)
+    }
+
+    /// The CUDA release of the set: that of its compiler, else of what device code is compiled
+    /// with, else of the newest component that names one.
+    #[must_use]
+    pub fn toolkit(&self) -> Option<ToolkitVersion> {
+        [Component::Nvcc, Component::Nvrtc, Component::Cudart]
+            .into_iter()
+            .find_map(|component| self.get(component)?.toolkit)
+            .or_else(|| self.found.iter().filter_map(|found| found.toolkit).max())
+    }
+}
+
+/// What came of looking into one candidate; kept also where it succeeded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attempt {
+    /// What was looked into.
+    pub candidate: Candidate,
+    /// One set per CUDA major, newest first; empty where nothing is there.
+    pub sets: Vec<Set>,
+    /// Why there is nothing, or what is there but does not count.
+    pub remarks: Vec<String>,
+}
+
+impl Attempt {
+    /// What is there, in one line.
+    #[must_use]
+    pub fn summary(&self) -> String {
+        let mut parts: Vec<String> = self
+            .sets
+            .iter()
+            .map(|set| set.found.iter().map(Found::to_string).collect::<Vec<_>>().join(", "))
+            .collect();
+        parts.extend(self.remarks.iter().cloned());
+        parts.join("; ")
+    }
+}
+
+/// What looking needs besides the candidate.
+pub struct Prober<'a> {
+    /// The disk.
+    pub root: &'a Root,
+    /// The platform, for `targets/<platform>`.
+    pub target: &'a Target,
+    /// Asks an nvcc for its version; `None` where it does not answer.
+    pub ask_nvcc: &'a dyn Fn(&std::path::Path) -> Option<Version>,
+}
+
+impl Prober<'_> {
+    /// Looks into `candidate`. Never fails: what is wrong becomes a remark.
+    #[must_use]
+    pub fn probe(&self, candidate: &Candidate) -> Attempt {
+        let (mut sets, mut remarks) = if candidate.site_packages {
+            site_packages::probe(self, &candidate.path)
+        } else {
+            plain_root::probe(self, &candidate.path)
+        };
+        sets.sort_by_key(|set| std::cmp::Reverse(set.major));
+        if sets.is_empty() && remarks.is_empty() {
+            remarks.push(if self.root.is_dir(&candidate.path) {
+                "no CUDA component in it".to_owned()
+            } else if self.root.exists(&candidate.path) {
+                "not a directory".to_owned()
+            } else {
+                "does not exist".to_owned()
+            });
+        }
+        Attempt { candidate: candidate.clone(), sets, remarks }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,142 @@
+//! CUDA in Python wheels: a directory per component (CUDA 11 and 12), or one for all (13).
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use super::files::Prefix;
+use super::{Found, Prober, Set};
+use crate::component::{Component, OLDEST_MAJOR};
+use crate::version::{ToolkitVersion, Version};
+
+/// Installed distributions: normalised name → version.
+type Installed = BTreeMap<String, Version>;
+
+pub(super) fn probe(prober: &Prober<'_>, path: &Path) -> (Vec<Set>, Vec<String>) {
+    let installed = installed(prober, path);
+    let mut remarks = Vec::new();
+    let mut sets: Vec<Set> = Vec::new();
+    for major in OLDEST_MAJOR..=newest_major(prober, path) {
+        let mut found: Vec<Found> = Vec::new();
+        for component in Component::all() {
+            found.extend(component_of(prober, path, &installed, component, major, &mut remarks));
+        }
+        if !found.is_empty() {
+            sets.push(Set { major, found });
+        }
+    }
+    (sets, remarks)
+}
+
+/// 13, or more where a directory like `nvidia/cu14` says so.
+fn newest_major(prober: &Prober<'_>, path: &Path) -> u32 {
+    let named = prober.root.names(&path.join("nvidia"));
+    let majors = named.iter().filter_map(|name| name.to_str()?.strip_prefix("cu")?.parse::<u32>().ok());
+    majors.filter(|major| *major < 100).fold(13, u32::max)
+}
+
+fn component_of(
+    prober: &Prober<'_>,
+    path: &Path,
+    installed: &Installed,
+    component: Component,
+    major: u32,
+    remarks: &mut Vec<String>,
+) -> Option<Found> {
+    let facts = component.facts();
+    // A future major is expected to keep the layout of 13.
+    let directory = match facts.package_dir(major) {
+        Some(directory) => directory.to_owned(),
+        None if major > 13 => facts.package_dir(13)?.replace("cu13", &format!("cu{major}")),
+        None => return None,
+    };
+    let package = facts.package(major).or_else(|| facts.package(13).filter(|_| major > 13));
+    let claim = package.and_then(|name| installed.get(name).map(|version| (name, version)));
+    let prefix = Prefix::new(prober, &path.join(&directory));
+    // CUDA 11 and 12 share directories: a file whose name does not tell the major counts for
+    // the one whose package is installed.
+    if claim.is_none() && !tells_major(&prefix, prober, component, major, &directory) {
+        return None;
+    }
+    let mut found = match prefix.component(prober, component, major) {
+        Ok(found) => found,
+        Err(absent) => {
+            if let Some((name, version)) = claim {
+                remarks.push(explain(component, major, name, version, &absent.missing));
+            } else if component == Component::Nvrtc && absent.something {
+                remarks.push(format!("{directory} has no {}, so its NVRTC can't be used", absent.missing));
+            }
+            return None;
+        }
+    };
+    if component == Component::Nvcc && found.tool("cudafe++").is_none() {
+        remarks.push(format!("{directory}/bin holds nvcc and no cudafe++"));
+    }
+    if let Some((name, version)) = claim {
+        let claimed = facts
+            .follows_toolkit
+            .then(|| version.to_string().parse::<ToolkitVersion>().ok())
+            .flatten()
+            .filter(|toolkit| toolkit.major == major);
+        found.version = Some(version.clone());
+        found.toolkit = found.toolkit.or(claimed);
+        found.evidence = format!("{name} {version}: {}", found.evidence);
+    }
+    if component == Component::Cudart {
+        settle_by_header(prober, &prefix, &mut found, remarks);
+    }
+    Some(found)
+}
+
+/// The header counts: it is what a compiler will read, whatever the package says.
+fn settle_by_header(prober: &Prober<'_>, prefix: &Prefix, found: &mut Found, remarks: &mut Vec<String>) {
+    let Some((release, header)) = prefix.header_release(prober) else { return };
+    if let Some(claimed) = found.toolkit.filter(|claimed| *claimed != release) {
+        remarks.push(format!(
+            "package metadata says cudart {claimed}, {} says {release}; the header counts",
+            header.display()
+        ));
+    }
+    found.toolkit = Some(release);
+}
+
+/// Whether the files themselves show the major, without package metadata.
+fn tells_major(
+    prefix: &Prefix,
+    prober: &Prober<'_>,
+    component: Component,
+    major: u32,
+    directory: &str,
+) -> bool {
+    if directory.ends_with(&format!("cu{major}")) {
+        return true;
+    }
+    let facts = component.facts();
+    let by_soname = facts.soname(0, major).is_some_and(|soname| {
+        let unique = (OLDEST_MAJOR..=13).filter(|m| facts.soname(0, *m) == Some(soname)).count() == 1;
+        unique && prefix.lib.iter().any(|lib| prober.root.is_file(&lib.join(soname)))
+    });
+    by_soname
+        || (component == Component::Cudart
+            && prefix.header_release(prober).is_some_and(|(v, _)| v.major == major))
+}
+
+fn explain(component: Component, major: u32, name: &str, version: &Version, missing: &str) -> String {
+    if component == Component::Nvcc && major < 13 {
+        return format!(
+            "{name} {version} holds ptxas and libnvvm but no nvcc: the wheels of CUDA {major} carry no compiler"
+        );
+    }
+    format!("{name} {version} is installed but holds no {missing} (a placeholder, or a damaged install)")
+}
+
+fn installed(prober: &Prober<'_>, path: &Path) -> Installed {
+    let mut installed = Installed::new();
+    for name in prober.root.names(path) {
+        let Some(stem) = name.to_str().and_then(|name| name.strip_suffix(".dist-info")) else { continue };
+        let Some((name, version)) = stem.split_once('-') else { continue };
+        if let Ok(version) = version.parse() {
+            installed.insert(name.to_ascii_lowercase().replace(['_', '.'], "-"), version);
+        }
+    }
+    installed
+}

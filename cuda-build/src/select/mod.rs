@@ -1,0 +1,311 @@
+//! Chooses, among what was found, the components that the caller needs and that belong together.
+//! Pure: from attempts to a selection, or to the error that says why not.
+//!
+//! - Somebody named a place: only named places count; several of them are combined in order.
+//! - Nobody did: the first step of the search that holds everything wins. Of several toolkits in
+//!   one step, the newest.
+//! - No step holds everything: the missing components are added from later steps, where they
+//!   belong to the same CUDA release, and the selection says that it is combined.
+
+mod consistency;
+mod explain;
+
+use crate::component::{Bundle, Component};
+use crate::error::Error;
+use crate::probe::{Attempt, Found, Set};
+use crate::sources::Step;
+use crate::version::ToolkitVersion;
+
+pub use consistency::conflicts;
+
+/// The part of a component that is used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// Headers to compile with.
+    Headers,
+    /// The shared library to link or load.
+    Shared,
+    /// Static archives.
+    Archive,
+    /// Programs to run.
+    Tools,
+}
+
+/// A component that is needed, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Need {
+    /// Which one.
+    pub component: Component,
+    /// Which part of it.
+    pub part: Part,
+    /// Versions of the component that will do.
+    pub version: Option<semver::VersionReq>,
+    /// Fit for parentheses: `needed to compile 2 .cu files`.
+    pub why: String,
+    /// Taken where it is found, not missed where it isn't.
+    pub optional: bool,
+}
+
+impl Need {
+    /// A required part.
+    pub fn new(component: Component, part: Part, why: impl Into<String>) -> Self {
+        Self { component, part, version: None, why: why.into(), optional: false }
+    }
+
+    /// The same, but optional.
+    #[must_use]
+    pub fn optional(mut self) -> Self {
+        self.optional = true;
+        self
+    }
+
+    /// Whether `found` serves.
+    #[must_use]
+    pub fn is_met_by(&self, found: &Found) -> bool {
+        let part = match self.part {
+            Part::Headers => !found.include.is_empty(),
+            Part::Shared => !found.libraries.is_empty(),
+            Part::Archive => !found.archives.is_empty(),
+            Part::Tools => !found.tools.is_empty(),
+        };
+        let version = match (&self.version, &found.version) {
+            (Some(wanted), Some(version)) => {
+                wanted.matches(&semver::Version::new(version.part(0), version.part(1), version.part(2)))
+            }
+            _ => true,
+        };
+        found.component == self.component && part && version
+    }
+}
+
+/// What the caller asks for.
+#[derive(Clone, Debug, Default)]
+pub struct Request {
+    /// Needed in any case.
+    pub needs: Vec<Need>,
+    /// Of these groups one is needed, the first that is there: the engines that will do.
+    pub alternatives: Vec<Vec<Need>>,
+    /// The CUDA major, where it is fixed; otherwise the newest that is found.
+    pub major: Option<u32>,
+    /// CUDA releases that will do.
+    pub toolkit: semver::VersionReq,
+}
+
+impl Request {
+    fn admits(&self, set: &Set) -> bool {
+        self.major.is_none_or(|major| major == set.major)
+            && set.toolkit().is_none_or(|toolkit| toolkit.matches(&self.toolkit))
+    }
+
+    /// Every group that has to be met: the needs with each alternative in turn.
+    fn variants(&self) -> Vec<(Option<usize>, Vec<&Need>)> {
+        if self.alternatives.is_empty() {
+            return vec![(None, self.needs.iter().collect())];
+        }
+        self.alternatives
+            .iter()
+            .enumerate()
+            .map(|(index, group)| (Some(index), self.needs.iter().chain(group).collect()))
+            .collect()
+    }
+}
+
+/// A chosen component and the place it comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Chosen {
+    /// What and where.
+    pub found: Found,
+    /// The place's label and path, fit for a sentence.
+    pub origin: String,
+}
+
+/// What was chosen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Selection {
+    /// The CUDA major of all of it.
+    pub major: u32,
+    /// The CUDA release of compiler and headers.
+    pub toolkit: Option<ToolkitVersion>,
+    /// In the order of the component table.
+    pub chosen: Vec<Chosen>,
+    /// Which of [`Request::alternatives`] is met.
+    pub alternative: Option<usize>,
+    /// Whether it comes from more than one step of the search.
+    pub combined: bool,
+    /// What a reader should know: other toolkits in the same place, what was combined.
+    pub remarks: Vec<String>,
+}
+
+/// A set and the attempt it comes from.
+#[derive(Clone, Copy)]
+struct Offer<'a> {
+    attempt: &'a Attempt,
+    set: &'a Set,
+}
+
+impl Offer<'_> {
+    fn origin(&self) -> String {
+        self.attempt.candidate.to_string()
+    }
+}
+
+/// Chooses.
+///
+/// # Errors
+/// [`Error::InvalidSource`] where a named place holds nothing, [`Error::Inconsistent`] where the
+/// components do not belong together, [`Error::NotFound`] where some are nowhere.
+pub fn select(request: &Request, attempts: &[Attempt]) -> Result<Selection, Error> {
+    let (named, others): (Vec<&Attempt>, Vec<&Attempt>) =
+        attempts.iter().partition(|attempt| attempt.candidate.step.is_explicit());
+    if let Some(wrong) = named.iter().find(|attempt| attempt.sets.is_empty()) {
+        return Err(Error::InvalidSource {
+            source_name: wrong.candidate.label.clone(),
+            path: wrong.candidate.path.clone(),
+            reason: wrong.remarks.join("; "),
+            unused: explain::unused(&others),
+        });
+    }
+    let selection = if named.is_empty() {
+        select_searched(request, &others)?
+    } else {
+        let offers = offers(request, &named);
+        let chosen = majors(request, &offers).into_iter().find_map(|major| {
+            let pool: Vec<Offer<'_>> = offers.iter().copied().filter(|o| o.set.major == major).collect();
+            complete(request, &pool)
+        });
+        chosen.map(|(selection, _)| selection)
+    };
+    let selection = selection.ok_or_else(|| explain::not_found(request, &named, &others))?;
+    let conflicts = conflicts(&selection.chosen);
+    if conflicts.is_empty() { Ok(selection) } else { Err(Error::Inconsistent { conflicts }) }
+}
+
+fn select_searched(request: &Request, attempts: &[&Attempt]) -> Result<Option<Selection>, Error> {
+    let all = offers(request, attempts);
+    let mut steps: Vec<Step> = all.iter().map(|offer| offer.attempt.candidate.step).collect();
+    steps.dedup();
+    for step in &steps {
+        let mut here: Vec<Offer<'_>> =
+            all.iter().copied().filter(|offer| offer.attempt.candidate.step == *step).collect();
+        here.sort_by_key(|offer| std::cmp::Reverse((offer.set.major, offer.set.toolkit())));
+        for offer in &here {
+            let Some((mut selection, _)) = complete(request, &with_products(*offer, &all)) else { continue };
+            remark_others(&mut selection, offer, &here);
+            return Ok(Some(selection));
+        }
+    }
+    // Nothing is complete: start from each place in turn and add what it lacks from later ones.
+    for base in &all {
+        let mut pool = vec![*base];
+        pool.extend(
+            all.iter()
+                .copied()
+                .filter(|offer| !std::ptr::eq(offer.set, base.set) && offer.set.major == base.set.major),
+        );
+        let Some((mut selection, used)) = complete_consistent(request, &pool) else { continue };
+        if !used.contains(&0) {
+            continue;
+        }
+        selection.combined = true;
+        let from: Vec<String> = used.iter().map(|index| pool[*index].origin()).collect();
+        selection.remarks.push(format!("combined from {}", from.join(" and ")));
+        return Ok(Some(selection));
+    }
+    Ok(None)
+}
+
+/// The place itself, and all others for products, which have a life of their own.
+fn with_products<'a>(base: Offer<'a>, all: &[Offer<'a>]) -> Vec<Offer<'a>> {
+    let mut pool = vec![base];
+    pool.extend(all.iter().copied().filter(|offer| {
+        !std::ptr::eq(offer.set, base.set)
+            && offer.set.major == base.set.major
+            && offer.set.found.iter().any(|found| found.component.facts().bundle == Bundle::Product)
+    }));
+    pool
+}
+
+fn offers<'a>(request: &Request, attempts: &[&'a Attempt]) -> Vec<Offer<'a>> {
+    attempts
+        .iter()
+        .flat_map(|attempt| attempt.sets.iter().map(move |set| Offer { attempt, set }))
+        .filter(|offer| request.admits(offer.set))
+        .collect()
+}
+
+fn majors(request: &Request, offers: &[Offer<'_>]) -> Vec<u32> {
+    let mut majors: Vec<u32> = offers.iter().map(|offer| offer.set.major).collect();
+    majors.sort_unstable_by(|a, b| b.cmp(a));
+    majors.dedup();
+    // A place for one product must not drag the toolkit to its major.
+    majors.retain(|major| request.major.is_none_or(|wanted| wanted == *major));
+    majors
+}
+
+/// Meets every need from the pool, its first member first. The second value is the pool indexes
+/// that were used.
+fn complete(request: &Request, pool: &[Offer<'_>]) -> Option<(Selection, Vec<usize>)> {
+    // In a pool that starts with one place, only products may come from the others.
+    let single = |index: usize, need: &Need, pool: &[Offer<'_>]| {
+        index == 0
+            || pool[0].attempt.candidate.step.is_explicit()
+            || need.component.facts().bundle == Bundle::Product
+    };
+    meet(request, pool, |need, index, _| single(index, need, pool))
+}
+
+/// The same, where a component from another place is taken only if it fits those already taken.
+fn complete_consistent(request: &Request, pool: &[Offer<'_>]) -> Option<(Selection, Vec<usize>)> {
+    meet(request, pool, |_, index, trial| index == 0 || conflicts(trial).is_empty())
+}
+
+fn meet(
+    request: &Request,
+    pool: &[Offer<'_>],
+    may: impl Fn(&Need, usize, &[Chosen]) -> bool,
+) -> Option<(Selection, Vec<usize>)> {
+    let major = pool.first()?.set.major;
+    'variants: for (alternative, needs) in request.variants() {
+        let mut chosen: Vec<Chosen> = Vec::new();
+        let mut used: Vec<usize> = Vec::new();
+        for need in needs {
+            if chosen.iter().any(|c| need.is_met_by(&c.found)) {
+                continue;
+            }
+            let found = pool.iter().enumerate().find_map(|(index, offer)| {
+                let found = offer.set.found.iter().find(|found| need.is_met_by(found))?;
+                let mut trial = chosen.clone();
+                trial.push(Chosen { found: found.clone(), origin: offer.origin() });
+                may(need, index, &trial).then_some((index, trial))
+            });
+            match found {
+                Some((index, trial)) => {
+                    chosen = trial;
+                    used.push(index);
+                }
+                None if need.optional => {}
+                None => continue 'variants,
+            }
+        }
+        chosen.sort_by_key(|c| c.found.component);
+        used.sort_unstable();
+        used.dedup();
+        let set = Set { major, found: chosen.iter().map(|c| c.found.clone()).collect() };
+        let toolkit = set.toolkit().or_else(|| pool[0].set.toolkit());
+        let selection =
+            Selection { major, toolkit, chosen, alternative, combined: false, remarks: Vec::new() };
+        return Some((selection, used));
+    }
+    None
+}
+
+/// Equal places are not guessed between in silence.
+fn remark_others(selection: &mut Selection, chosen: &Offer<'_>, here: &[Offer<'_>]) {
+    for other in here.iter().filter(|other| !std::ptr::eq(other.set, chosen.set)) {
+        let version = other.set.toolkit().map_or_else(|| other.set.major.to_string(), |v| v.to_string());
+        selection.remarks.push(format!("CUDA {version} is also there, not used: {}", other.origin()));
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,26 @@
+//! Where NVIDIA's own installers put a toolkit.
+
+use super::{Candidate, Sources, Step};
+use crate::root::Root;
+use crate::version::Version;
+
+pub(super) fn propose(root: &Root, found: &mut Sources) {
+    let link = root.locate("/usr/local/cuda");
+    if root.is_dir(&link) {
+        found.candidates.push(Candidate::root(Step::DefaultPlace, "default place", &link));
+    }
+    let parent = root.locate("/usr/local");
+    let mut versioned: Vec<(Version, Candidate)> = Vec::new();
+    for name in root.names(&parent) {
+        let Some(version) = name.to_str().and_then(|n| n.strip_prefix("cuda-")) else { continue };
+        // `cuda-12` and `cuda-12.4` both exist, the first a link to the second.
+        let Ok(version) = version.parse::<Version>() else { continue };
+        let path = parent.join(&name);
+        let is_known = versioned.iter().any(|(_, c)| root.resolve(&c.path) == root.resolve(&path));
+        if root.is_dir(&path) && root.resolve(&path) != root.resolve(&link) && !is_known {
+            versioned.push((version, Candidate::root(Step::VersionedPlace, "default place", path)));
+        }
+    }
+    versioned.sort_by(|a, b| b.0.cmp(&a.0));
+    found.candidates.extend(versioned.into_iter().map(|(_, candidate)| candidate));
+}

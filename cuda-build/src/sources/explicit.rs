@@ -1,0 +1,23 @@
+//! Places the user gave to us: arguments and `CUDA_BUILD_ROOTS`.
+
+use std::path::PathBuf;
+
+use super::{Sources, Step, named, split_list};
+use crate::env::Env;
+use crate::root::Root;
+
+pub(super) fn propose(root: &Root, env: &Env, arguments: &[PathBuf], found: &mut Sources) {
+    for path in arguments {
+        found.candidates.extend(named(root, Step::Argument, "argument", path));
+    }
+    if let Some(list) = env.get("CUDA_BUILD_ROOTS") {
+        for path in split_list(list) {
+            found.candidates.extend(named(
+                root,
+                Step::Roots,
+                "environment variable `CUDA_BUILD_ROOTS`",
+                &path,
+            ));
+        }
+    }
+}

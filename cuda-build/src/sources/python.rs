@@ -1,0 +1,72 @@
+//! site-packages of Python environments, found without starting Python.
+
+use std::path::{Path, PathBuf};
+
+use super::{Candidate, Sources, Step};
+use crate::env::Env;
+use crate::root::Root;
+
+pub(super) fn propose_active(root: &Root, env: &Env, found: &mut Sources) {
+    let Some(prefix) = env.path("VIRTUAL_ENV") else { return };
+    for path in site_packages_of(root, &prefix) {
+        found.candidates.push(Candidate::packages(
+            Step::Environment,
+            "virtual environment (`VIRTUAL_ENV`)",
+            path,
+        ));
+    }
+}
+
+/// A Python on `PATH` keeps its packages in the prefix two levels above the program, or in the
+/// user's own directory. Links are followed: `/usr/bin/python3` of a venv leads elsewhere, but
+/// it is the venv's `lib` that counts, so the unresolved place is tried first.
+pub(super) fn propose_on_path(root: &Root, env: &Env, found: &mut Sources) {
+    let python = env
+        .search_path()
+        .into_iter()
+        .flat_map(|dir| [dir.join("python3"), dir.join("python")])
+        .find(|path| root.is_file(path));
+    let Some(python) = python else { return };
+    let mut prefixes: Vec<PathBuf> = Vec::new();
+    for program in [python.clone(), root.resolve(&python)] {
+        if let Some(prefix) = program.parent().and_then(Path::parent) {
+            prefixes.push(prefix.to_owned());
+        }
+    }
+    if let Some(home) = env.path("HOME") {
+        prefixes.push(home.join(".local"));
+    }
+    let mut proposed: Vec<PathBuf> = Vec::new();
+    for path in prefixes.iter().flat_map(|prefix| site_packages_of(root, prefix)) {
+        // Many machines have Pythons without a single CUDA wheel: nothing to say about those.
+        if root.is_dir(&path.join("nvidia")) && !proposed.contains(&path) {
+            proposed.push(path);
+        }
+    }
+    for path in proposed {
+        found.candidates.push(Candidate::packages(
+            Step::Python,
+            "site-packages of the Python on `PATH`",
+            path,
+        ));
+    }
+}
+
+/// `lib/python3.*/{site,dist}-packages` below a prefix, newest Python first.
+pub(super) fn site_packages_of(root: &Root, prefix: &Path) -> Vec<PathBuf> {
+    let lib = prefix.join("lib");
+    let mut pythons: Vec<(u32, PathBuf)> = Vec::new();
+    for name in root.names(&lib) {
+        let Some(name) = name.to_str() else { continue };
+        let Some(rest) = name.strip_prefix("python3") else { continue };
+        // `python3` itself (Debian's dist-packages) sorts last.
+        let minor = rest.strip_prefix('.').and_then(|m| m.parse().ok()).unwrap_or(0);
+        pythons.push((minor, lib.join(name)));
+    }
+    pythons.sort_by_key(|(minor, _)| std::cmp::Reverse(*minor));
+    pythons
+        .iter()
+        .flat_map(|(_, python)| [python.join("site-packages"), python.join("dist-packages")])
+        .filter(|path| root.is_dir(path))
+        .collect()
+}

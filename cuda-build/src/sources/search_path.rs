@@ -1,0 +1,19 @@
+//! nvcc on `PATH`.
+
+use std::path::Path;
+
+use super::{Candidate, Sources, Step};
+use crate::env::Env;
+use crate::root::Root;
+
+pub(super) fn propose(root: &Root, env: &Env, found: &mut Sources) {
+    let nvcc = env.search_path().into_iter().map(|dir| dir.join("nvcc")).find(|path| root.is_file(path));
+    let Some(nvcc) = nvcc else { return };
+    // nvcc itself looks beside argv[0] without following links, so a `bin` of links is a root of
+    // its own; a lone link to somebody else's nvcc is not, and then the real place counts.
+    let beside = |program: &Path| program.parent().is_some_and(|bin| root.is_file(&bin.join("nvcc.profile")));
+    let program = if beside(&nvcc) { nvcc } else { root.resolve(&nvcc) };
+    if let Some(prefix) = program.parent().and_then(Path::parent) {
+        found.candidates.push(Candidate::root(Step::SearchPath, "nvcc on `PATH`", prefix));
+    }
+}
