@@ -1,5 +1,6 @@
 //! Find scattered CUDA components, prove that they belong together, compile `.cu` and link.
 
+pub mod command;
 pub mod component;
 pub mod config;
 mod env;
@@ -10,6 +11,7 @@ pub mod select;
 pub mod sources;
 pub mod store;
 mod target;
+mod toolkit;
 mod version;
 
 pub use component::Component;
@@ -18,4 +20,5 @@ pub use env::Env;
 pub use error::{Conflict, Error, NotFound};
 pub use root::Root;
 pub use target::Target;
+pub use toolkit::{Report, Search, Toolkit};
 pub use version::{InvalidVersion, ToolkitVersion, Version};

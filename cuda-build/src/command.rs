@@ -1,0 +1,120 @@
+//! Programs as values: shown and run from the same fields.
+#![allow(clippy::disallowed_methods, reason = "this is the one file that starts programs")]
+
+use std::ffi::OsString;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::error::Error;
+use crate::version::Version;
+
+/// A program to run. `Display` can be pasted into a shell.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Invocation {
+    /// The program, absolute or a name on `PATH`.
+    pub program: PathBuf,
+    /// Its arguments.
+    pub arguments: Vec<OsString>,
+    /// Where it runs; here where unset.
+    pub directory: Option<PathBuf>,
+}
+
+/// What a program left behind.
+#[derive(Clone, Debug)]
+pub struct Finished {
+    /// Whether it exited with zero.
+    pub success: bool,
+    /// Standard output, then standard error.
+    pub output: String,
+}
+
+impl Invocation {
+    /// A program without arguments.
+    pub fn new(program: impl Into<PathBuf>) -> Self {
+        Self { program: program.into(), arguments: Vec::new(), directory: None }
+    }
+
+    /// Adds arguments.
+    #[must_use]
+    pub fn args<A: Into<OsString>>(mut self, arguments: impl IntoIterator<Item = A>) -> Self {
+        self.arguments.extend(arguments.into_iter().map(Into::into));
+        self
+    }
+
+    /// Runs it to its end, without standard input.
+    ///
+    /// # Errors
+    /// [`Error::Program`] where it can't be started.
+    pub fn run(&self) -> Result<Finished, Error> {
+        let mut command = Command::new(&self.program);
+        command.args(&self.arguments).stdin(Stdio::null());
+        if let Some(directory) = &self.directory {
+            command.current_dir(directory);
+        }
+        let output = command
+            .output()
+            .map_err(|error| Error::Program { command: self.to_string(), reason: error.to_string() })?;
+        let mut text = String::from_utf8_lossy(&output.stdout).into_owned();
+        text.push_str(&String::from_utf8_lossy(&output.stderr));
+        Ok(Finished { success: output.status.success(), output: text })
+    }
+}
+
+impl fmt::Display for Invocation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&quoted(&self.program.to_string_lossy()))?;
+        for argument in &self.arguments {
+            write!(f, " {}", quoted(&argument.to_string_lossy()))?;
+        }
+        Ok(())
+    }
+}
+
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_=./,:+@%".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
+/// Asks an nvcc for its version; `None` where it can't be run or says something else.
+#[must_use]
+pub fn nvcc_version(nvcc: &Path) -> Option<Version> {
+    let finished = Invocation::new(nvcc).args(["--version"]).run().ok()?;
+    parse_nvcc_version(&finished.output)
+}
+
+/// The `V13.4.92` of nvcc's `release 13.4, V13.4.92`.
+fn parse_nvcc_version(text: &str) -> Option<Version> {
+    let after = text.split_once("release ")?.1;
+    let version = after.split_once(", V")?.1;
+    version.split_whitespace().next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn display_can_be_pasted() {
+        let invocation = Invocation::new("/opt/my cuda/nvcc").args(["-DX='1'", "a.cu", ""]);
+        assert_eq!(invocation.to_string(), r"'/opt/my cuda/nvcc' '-DX='\''1'\''' a.cu ''");
+    }
+
+    #[test]
+    fn reads_what_nvcc_prints() {
+        let text = "nvcc: NVIDIA (R) Cuda compiler driver\nBuilt on Tue\n\
+                    Cuda compilation tools, release 12.4, V12.4.131\nBuild cuda_12.4\n";
+        assert_eq!(parse_nvcc_version(text).unwrap().to_string(), "12.4.131");
+        assert_eq!(parse_nvcc_version("sh: not found"), None);
+    }
+
+    #[test]
+    fn a_program_that_is_not_there_is_named() {
+        let error = Invocation::new("/nonexistent/nvcc").run().unwrap_err().to_string();
+        assert!(error.contains("/nonexistent/nvcc"), "{error}");
+    }
+}

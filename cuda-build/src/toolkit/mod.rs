@@ -1,0 +1,105 @@
+//! A set of components that belong together, ready to compile and link with.
+
+mod file;
+mod search;
+
+use std::path::{Path, PathBuf};
+
+use crate::component::Component;
+use crate::error::Error;
+use crate::probe::Found;
+use crate::select::{Chosen, Selection};
+use crate::version::ToolkitVersion;
+
+pub use search::{Report, Search};
+
+/// What a search chose.
+///
+/// It can be written to a file and read back, so that `cargo cuda` searches once and every build
+/// script under it uses the same answer (`CUDA_BUILD_TOOLKIT=<file>`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Toolkit {
+    version: ToolkitVersion,
+    components: Vec<Chosen>,
+    alternative: Option<usize>,
+    combined: bool,
+    remarks: Vec<String>,
+}
+
+impl Toolkit {
+    /// Takes over a selection.
+    ///
+    /// # Errors
+    /// [`Error::Format`] where nothing in it tells the CUDA release.
+    pub fn from_selection(selection: Selection) -> Result<Self, Error> {
+        let version = selection.toolkit.ok_or_else(|| Error::Format {
+            what: "toolkit",
+            reason: format!(
+                "nothing tells which CUDA {} release it is: no cuda.h, no nvcc, no NVRTC",
+                selection.major
+            ),
+        })?;
+        Ok(Self {
+            version,
+            components: selection.chosen,
+            alternative: selection.alternative,
+            combined: selection.combined,
+            remarks: selection.remarks,
+        })
+    }
+
+    /// The CUDA release.
+    #[must_use]
+    pub fn version(&self) -> ToolkitVersion {
+        self.version
+    }
+
+    /// Every component that was chosen, with its origin.
+    #[must_use]
+    pub fn components(&self) -> &[Chosen] {
+        &self.components
+    }
+
+    /// Which of the request's alternatives is met.
+    #[must_use]
+    pub fn alternative(&self) -> Option<usize> {
+        self.alternative
+    }
+
+    /// Whether its components come from more than one step of the search.
+    #[must_use]
+    pub fn is_combined(&self) -> bool {
+        self.combined
+    }
+
+    /// What a reader should know about the choice.
+    #[must_use]
+    pub fn remarks(&self) -> &[String] {
+        &self.remarks
+    }
+
+    /// A component, where it was chosen.
+    #[must_use]
+    pub fn get(&self, component: Component) -> Option<&Found> {
+        self.components.iter().map(|chosen| &chosen.found).find(|found| found.component == component)
+    }
+
+    /// A program of a chosen component.
+    #[must_use]
+    pub fn tool(&self, component: Component, name: &str) -> Option<&Path> {
+        self.get(component)?.tool(name).map(PathBuf::as_path)
+    }
+
+    /// Directories with the headers of chosen components, each once. `/usr/include` is never
+    /// among them: a compiler searches it anyway, and naming it early hides its own headers.
+    #[must_use]
+    pub fn include_dirs(&self) -> Vec<PathBuf> {
+        let mut directories: Vec<PathBuf> = Vec::new();
+        for directory in self.components.iter().flat_map(|chosen| &chosen.found.include) {
+            if directory != Path::new("/usr/include") && !directories.contains(directory) {
+                directories.push(directory.clone());
+            }
+        }
+        directories
+    }
+}

@@ -1,0 +1,112 @@
+//! The whole search: sources, probe, select, step by step until one step has it all.
+
+use std::path::PathBuf;
+
+use super::{Toolkit, file};
+use crate::command;
+use crate::env::Env;
+use crate::error::Error;
+use crate::probe::{Attempt, Prober, Set};
+use crate::root::Root;
+use crate::select::{self, Request};
+use crate::sources::{self, Candidate, Step};
+use crate::target::Target;
+
+/// Where and how to search.
+#[derive(Clone, Debug)]
+pub struct Search<'a> {
+    /// The disk.
+    pub root: &'a Root,
+    /// The variables.
+    pub env: &'a Env,
+    /// The platform that is built for.
+    pub target: &'a Target,
+    /// Places given by the caller; they come before everything else.
+    pub places: Vec<PathBuf>,
+}
+
+/// Everything that a search looked at, and what came of it.
+#[derive(Debug)]
+pub struct Report {
+    /// In the order of the search.
+    pub attempts: Vec<Attempt>,
+    /// What sources and environment gave rise to.
+    pub remarks: Vec<String>,
+    /// The choice, or why there is none.
+    pub toolkit: Result<Toolkit, Error>,
+}
+
+impl Search<'_> {
+    /// Finds a toolkit; looks no further than the first step that has everything.
+    ///
+    /// # Errors
+    /// As [`select::select`]; [`Error::Format`] and [`Error::Io`] for a `CUDA_BUILD_TOOLKIT` that
+    /// can't be read.
+    pub fn find(&self, request: &Request) -> Result<Toolkit, Error> {
+        if let Some(attempt) = self.toolkit_file()? {
+            return Toolkit::from_selection(select::select(request, &[attempt])?);
+        }
+        let sources = sources::candidates(self.root, self.env, self.target, &self.places)?;
+        let mut attempts = Vec::new();
+        let mut rest = sources.candidates.iter().peekable();
+        while let Some(candidate) = rest.next() {
+            attempts.push(self.probe(candidate));
+            // A step is decided as a whole, and all named steps are one.
+            let same_step = |next: &&Candidate| {
+                next.step == candidate.step || (next.step.is_explicit() && candidate.step.is_explicit())
+            };
+            if rest.peek().is_some_and(same_step) {
+                continue;
+            }
+            match select::select(request, &attempts) {
+                Ok(selection) if !selection.combined => return Toolkit::from_selection(selection),
+                Err(error @ Error::Inconsistent { .. }) => return Err(error),
+                _ => {}
+            }
+        }
+        Toolkit::from_selection(select::select(request, &attempts)?)
+    }
+
+    /// The same search, but looks everywhere and keeps what it saw.
+    pub fn report(&self, request: &Request) -> Report {
+        let (attempts, remarks) = match self.look_everywhere() {
+            Ok(seen) => seen,
+            Err(error) => return Report { attempts: Vec::new(), remarks: Vec::new(), toolkit: Err(error) },
+        };
+        Report { attempts, remarks, toolkit: self.find(request) }
+    }
+
+    fn look_everywhere(&self) -> Result<(Vec<Attempt>, Vec<String>), Error> {
+        if let Some(attempt) = self.toolkit_file()? {
+            return Ok((vec![attempt], Vec::new()));
+        }
+        let sources = sources::candidates(self.root, self.env, self.target, &self.places)?;
+        let attempts = sources.candidates.iter().map(|candidate| self.probe(candidate)).collect();
+        Ok((attempts, sources.remarks))
+    }
+
+    fn probe(&self, candidate: &Candidate) -> Attempt {
+        Prober { root: self.root, target: self.target, ask_nvcc: &command::nvcc_version }.probe(candidate)
+    }
+
+    /// A search that `cargo cuda` has done already.
+    fn toolkit_file(&self) -> Result<Option<Attempt>, Error> {
+        let Some(path) = self.env.path("CUDA_BUILD_TOOLKIT").filter(|_| self.places.is_empty()) else {
+            return Ok(None);
+        };
+        let text = self.root.text(&path).map_err(|source| Error::Io {
+            action: "read the toolkit that `CUDA_BUILD_TOOLKIT` names,",
+            path: path.clone(),
+            source,
+        })?;
+        let found = file::parse(&text)?;
+        let candidate = Candidate {
+            step: Step::Argument,
+            label: "environment variable `CUDA_BUILD_TOOLKIT`".to_owned(),
+            path,
+            site_packages: false,
+        };
+        let major = found.first().map_or(0, |found| found.major);
+        Ok(Some(Attempt { candidate, sets: vec![Set { major, found }], remarks: Vec::new() }))
+    }
+}
