@@ -1,0 +1,201 @@
+//! What a crate wants compiled, the steps that do it, and running them.
+//!
+//! A *module* is device code alone, loaded through the driver API; a *library* is host and
+//! device code, linked into the crate. Steps are values from the first day, whoever runs them.
+
+mod depfile;
+mod module;
+mod library;
+mod run;
+mod step;
+
+use std::path::PathBuf;
+
+pub use run::{Compiled, Runner};
+pub use step::{Action, Image, NvrtcJob, Step};
+
+/// What compiles a module.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Engine {
+    /// NVRTC where it is found, else nvcc.
+    #[default]
+    Auto,
+    /// NVRTC, loaded into this process: no host compiler, several times faster.
+    Nvrtc,
+    /// nvcc: the C++ standard library's headers, and everything NVRTC has no name for.
+    Nvcc,
+}
+
+/// The file a module becomes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Format {
+    /// Code for all declared capabilities in one file.
+    #[default]
+    Fatbin,
+    /// PTX for the one declared virtual architecture.
+    Ptx,
+    /// SASS for the one declared real architecture.
+    Cubin,
+}
+
+impl Format {
+    /// The file extension.
+    #[must_use]
+    pub fn extension(self) -> &'static str {
+        match self {
+            Self::Fatbin => "fatbin",
+            Self::Ptx => "ptx",
+            Self::Cubin => "cubin",
+        }
+    }
+}
+
+/// Options that modules and libraries share.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Common {
+    pub(crate) includes: Vec<PathBuf>,
+    pub(crate) defines: Vec<(String, Option<String>)>,
+    pub(crate) options: Vec<String>,
+}
+
+/// Device code: one `.cu` file that becomes one file in `OUT_DIR`.
+///
+/// ```
+/// use cuda_build::{Engine, Module};
+/// let module = Module::new("kernels/saxpy.cu").engine(Engine::Nvrtc).define("BLOCK", "256");
+/// assert_eq!(module.name(), "saxpy");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Module {
+    name: String,
+    source: PathBuf,
+    engine: Engine,
+    format: Format,
+    common: Common,
+}
+
+impl Module {
+    /// A module named after its file.
+    pub fn new(source: impl Into<PathBuf>) -> Self {
+        let source = source.into();
+        let name = source.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        Self { name, source, engine: Engine::default(), format: Format::default(), common: Common::default() }
+    }
+
+    /// Names it otherwise: the output is `<name>.fatbin`, the constant `<NAME>`.
+    #[must_use]
+    pub fn named(mut self, name: impl Into<String>) -> Self {
+        self.name = name.into();
+        self
+    }
+
+    /// Fixes what compiles it.
+    #[must_use]
+    pub fn engine(mut self, engine: Engine) -> Self {
+        self.engine = engine;
+        self
+    }
+
+    /// Fixes what it becomes.
+    #[must_use]
+    pub fn format(mut self, format: Format) -> Self {
+        self.format = format;
+        self
+    }
+
+    /// Searches a directory, relative to the package, for headers.
+    #[must_use]
+    pub fn include(mut self, directory: impl Into<PathBuf>) -> Self {
+        self.common.includes.push(directory.into());
+        self
+    }
+
+    /// Defines a macro with a value.
+    #[must_use]
+    pub fn define(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.common.defines.push((name.into(), Some(value.into())));
+        self
+    }
+
+    /// Hands an option to the compiler as it stands.
+    #[must_use]
+    pub fn option(mut self, option: impl Into<String>) -> Self {
+        self.common.options.push(option.into());
+        self
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What it is compiled from.
+    #[must_use]
+    pub fn source(&self) -> &PathBuf {
+        &self.source
+    }
+
+    pub(crate) fn wanted_engine(&self) -> Engine {
+        self.engine
+    }
+
+    pub(crate) fn file_name(&self) -> String {
+        format!("{}.{}", self.name, self.format.extension())
+    }
+}
+
+/// Host and device code: `.cu` files that become one static library, linked into the crate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Library {
+    name: String,
+    sources: Vec<PathBuf>,
+    common: Common,
+}
+
+impl Library {
+    /// A library without a file yet; it becomes `lib<name>.a`.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self { name: name.into(), sources: Vec::new(), common: Common::default() }
+    }
+
+    /// Adds a `.cu` file, relative to the package.
+    #[must_use]
+    pub fn file(mut self, source: impl Into<PathBuf>) -> Self {
+        self.sources.push(source.into());
+        self
+    }
+
+    /// Searches a directory, relative to the package, for headers.
+    #[must_use]
+    pub fn include(mut self, directory: impl Into<PathBuf>) -> Self {
+        self.common.includes.push(directory.into());
+        self
+    }
+
+    /// Defines a macro with a value.
+    #[must_use]
+    pub fn define(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.common.defines.push((name.into(), Some(value.into())));
+        self
+    }
+
+    /// Hands an option to nvcc as it stands.
+    #[must_use]
+    pub fn option(mut self, option: impl Into<String>) -> Self {
+        self.common.options.push(option.into());
+        self
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What it is compiled from.
+    #[must_use]
+    pub fn sources(&self) -> &[PathBuf] {
+        &self.sources
+    }
+}

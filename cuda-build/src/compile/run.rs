@@ -1,0 +1,163 @@
+//! Runs steps, skipping those whose output is what they would make.
+
+use std::path::{Path, PathBuf};
+
+use super::{Action, Format, Image, NvrtcJob, Step, depfile};
+use crate::cache::{self, Stamp};
+use crate::command::Invocation;
+use crate::error::Error;
+use crate::fatbin::{self, Fatbin};
+use crate::nvrtc::{Nvrtc, Program, includes};
+use crate::root::Root;
+
+/// What running steps came to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Compiled {
+    /// Outputs that were made.
+    pub made: Vec<PathBuf>,
+    /// Outputs that were up to date.
+    pub fresh: Vec<PathBuf>,
+    /// Everything that was read, the toolkit's own headers left out.
+    pub inputs: Vec<PathBuf>,
+    /// Warnings of the compilers.
+    pub warnings: Vec<String>,
+}
+
+/// Runs steps in order.
+pub struct Runner<'a> {
+    root: &'a Root,
+    toolkit_dirs: Vec<PathBuf>,
+    nvrtc: Option<(PathBuf, Nvrtc)>,
+    compiled: Compiled,
+}
+
+impl<'a> Runner<'a> {
+    /// Files below `toolkit_dirs` are not watched: the toolkit's identity stands for them.
+    #[must_use]
+    pub fn new(root: &'a Root, toolkit_dirs: Vec<PathBuf>) -> Self {
+        Self { root, toolkit_dirs, nvrtc: None, compiled: Compiled::default() }
+    }
+
+    /// Runs one step, unless its output is up to date.
+    ///
+    /// # Errors
+    /// [`Error::SourceMissing`], [`Error::Compile`] with the compiler's own messages,
+    /// [`Error::Io`]. No partial output is left.
+    pub fn run(&mut self, step: &Step) -> Result<(), Error> {
+        if let Some(missing) = step.inputs.iter().find(|input| !self.root.is_file(input)) {
+            return Err(Error::SourceMissing { path: missing.clone() });
+        }
+        let stamp = Stamp::new(&step.output, &step.key);
+        if let Some(inputs) = stamp.fresh_inputs(&step.output) {
+            self.compiled.fresh.push(step.output.clone());
+            self.compiled.inputs.extend(inputs);
+            return Ok(());
+        }
+        stamp.forget()?;
+        let mut inputs = match &step.action {
+            Action::Program(invocation) => self.run_program(step, invocation)?,
+            Action::Nvrtc(job) => self.run_nvrtc(step, job)?,
+        };
+        inputs.retain(|input| !self.toolkit_dirs.iter().any(|dir| input.starts_with(dir)));
+        inputs.sort();
+        inputs.dedup();
+        stamp.record(&inputs)?;
+        self.compiled.made.push(step.output.clone());
+        self.compiled.inputs.extend(inputs);
+        Ok(())
+    }
+
+    /// What it came to.
+    #[must_use]
+    pub fn finish(self) -> Compiled {
+        self.compiled
+    }
+
+    fn run_program(&mut self, step: &Step, invocation: &Invocation) -> Result<Vec<PathBuf>, Error> {
+        // An archiver adds to what is there, and a compiler that fails may leave half a file.
+        cache::remove(&step.output)?;
+        let finished = invocation.run()?;
+        if !finished.success {
+            cache::remove(&step.output)?;
+            return Err(Error::Compile {
+                tool: step.tool.clone(),
+                source_file: step.source.clone(),
+                command: invocation.to_string(),
+                output: finished.output,
+            });
+        }
+        let warnings = finished.output.lines().filter(|line| line.contains("warning"));
+        self.compiled.warnings.extend(warnings.map(str::to_owned));
+        let mut inputs = step.inputs.clone();
+        if let Some(path) = &step.depfile {
+            let text = self.root.text(path).map_err(|source| Error::Io {
+                action: "read",
+                path: path.clone(),
+                source,
+            })?;
+            let directory = invocation.directory.as_deref().unwrap_or(Path::new("."));
+            inputs.extend(depfile::inputs(&text).into_iter().map(|input| directory.join(input)));
+            // System headers change with the compiler; what a user edits is watched.
+            inputs.retain(|input| !input.starts_with("/usr/"));
+        }
+        Ok(inputs)
+    }
+
+    fn run_nvrtc(&mut self, step: &Step, job: &NvrtcJob) -> Result<Vec<PathBuf>, Error> {
+        let source_path = &step.inputs[0];
+        let source = self.root.text(source_path).map_err(|source| Error::Io {
+            action: "read",
+            path: source_path.clone(),
+            source,
+        })?;
+        let root = self.root;
+        let scan = includes::scan(source_path, &job.includes, &job.toolkit_includes, &mut |path| {
+            if root.is_file(path) { root.text(path).ok() } else { None }
+        });
+        let mut options = job.options.clone();
+        options.extend(job.toolkit_includes.iter().map(|dir| format!("-I{}", dir.display())));
+        let headers = includes::shims_for(&scan);
+        let mut images = Vec::new();
+        for image in &job.images {
+            let mut options = options.clone();
+            options.push(image.option());
+            let program = Program { source: &source, name: &job.name, options, headers: headers.clone() };
+            let output = self.nvrtc(&job.library)?.compile(&program).map_err(|failure| Error::Compile {
+                tool: step.tool.clone(),
+                source_file: step.source.clone(),
+                command: format!("nvrtcCompileProgram {}", program.options.join(" ")),
+                output: failure.to_string(),
+            })?;
+            let warnings = output.log.lines().filter(|line| line.contains("warning"));
+            self.compiled.warnings.extend(warnings.map(str::to_owned));
+            images.push((*image, output.image));
+        }
+        cache::write(&step.output, &assemble(job.format, images)?)?;
+        Ok(scan.files.into_iter().chain(step.inputs.iter().cloned()).collect())
+    }
+
+    fn nvrtc(&mut self, library: &Path) -> Result<&Nvrtc, Error> {
+        if self.nvrtc.as_ref().is_none_or(|(path, _)| path != library) {
+            self.nvrtc = Some((library.to_owned(), Nvrtc::load(library)?));
+        }
+        // Just put there.
+        self.nvrtc.as_ref().map(|(_, nvrtc)| nvrtc).ok_or_else(|| Error::Library {
+            path: library.to_owned(),
+            reason: "not loaded".to_owned(),
+        })
+    }
+}
+
+fn assemble(format: Format, images: Vec<(Image, Vec<u8>)>) -> Result<Vec<u8>, Error> {
+    if format != Format::Fatbin {
+        return Ok(images.into_iter().next().map(|(_, bytes)| bytes).unwrap_or_default());
+    }
+    let images = images
+        .into_iter()
+        .map(|(image, bytes)| match image {
+            Image::Real(capability) => fatbin::Image::cubin(capability, bytes),
+            Image::Ptx(capability) => fatbin::Image::ptx(capability, bytes),
+        })
+        .collect();
+    Ok(Fatbin::from_images(images)?.write())
+}

@@ -1,0 +1,48 @@
+//! How a crate is linked with what it declares.
+
+use crate::component::{Bundle, Component};
+use crate::config::Cudart;
+use crate::directive::{Directive, Directives};
+use crate::probe::Found;
+use crate::toolkit::Toolkit;
+
+/// Directives that link `components`, and the runtime as `cudart` says.
+///
+/// Shared libraries are linked by their file name (`+verbatim`): wheels carry
+/// `libcudart.so.13` and no `libcudart.so`, and a name made for the linker alone would need a
+/// directory of links. Their directory is outside `target`, so Cargo does not put it on the
+/// loader path of what it runs; `cargo cuda run` does.
+pub(crate) fn directives(toolkit: &Toolkit, components: &[Component], cudart: Cudart, into: &mut Directives) {
+    for component in components {
+        match (component, cudart) {
+            (Component::Cudart, Cudart::Static) => static_cudart(toolkit, into),
+            _ => shared(toolkit, *component, into),
+        }
+    }
+}
+
+fn shared(toolkit: &Toolkit, component: Component, into: &mut Directives) {
+    if component.facts().bundle == Bundle::Driver {
+        // The driver's library is in the loader's own places, or nowhere on this machine.
+        if let Some(name) = component.facts().libraries.first() {
+            into.push(Directive::LinkLib { kind: "dylib", name: (*name).to_owned() });
+        }
+        return;
+    }
+    let Some(library) = toolkit.get(component).and_then(|found| found.libraries.first()) else { return };
+    if let (Some(directory), Some(name)) = (library.parent(), library.file_name()) {
+        into.push(Directive::LinkSearch(directory.to_owned()));
+        into.push(Directive::LinkLib { kind: "dylib:+verbatim", name: name.to_string_lossy().into_owned() });
+    }
+}
+
+/// `libcudart_static.a` calls the loader, threads and timers of the C library.
+fn static_cudart(toolkit: &Toolkit, into: &mut Directives) {
+    let archive = toolkit.get(Component::Cudart).and_then(|found: &Found| found.archive("libcudart_static.a"));
+    let Some(directory) = archive.and_then(|path| path.parent()) else { return };
+    into.push(Directive::LinkSearch(directory.to_owned()));
+    into.push(Directive::LinkLib { kind: "static", name: "cudart_static".to_owned() });
+    for name in ["dl", "rt", "pthread"] {
+        into.push(Directive::LinkLib { kind: "dylib", name: name.to_owned() });
+    }
+}
