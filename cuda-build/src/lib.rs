@@ -1,5 +1,6 @@
 //! Find scattered CUDA components, prove that they belong together, compile `.cu` and link.
 
+pub mod capability;
 pub mod component;
 mod env;
 mod error;
@@ -7,6 +8,7 @@ mod root;
 mod target;
 mod version;
 
+pub use capability::{Capability, Declared, Plan};
 pub use component::Component;
 pub use env::Env;
 pub use error::{Conflict, Error, NotFound};

@@ -1,0 +1,4 @@
+//! `cuda-build` against real CUDA components and real consumers.
+
+mod capability;
+mod support;
