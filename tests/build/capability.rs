@@ -1,5 +1,4 @@
 //! The capability table and the renderings, against the tools that they speak of.
-#![allow(clippy::disallowed_methods, reason = "runs the real tools on real files")]
 
 use std::collections::BTreeSet;
 use std::path::Path;

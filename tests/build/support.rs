@@ -1,5 +1,4 @@
 //! Where the real components are.
-#![allow(clippy::disallowed_methods, reason = "runs the real tools on real files")]
 
 use std::path::PathBuf;
 use std::process::{Command, Output};

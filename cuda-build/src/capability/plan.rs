@@ -86,7 +86,7 @@ impl Plan {
         self.real.iter().filter(|c| c.suffix == Some(Suffix::Family) && self.real.contains(&c.base())).map(
             |family| Refusal {
                 reason: format!(
-                    "{} and {family} can't both be compiled to SASS: nvcc refuses",
+                    "capabilities {} and {family} can't both be compiled to SASS: nvcc refuses",
                     family.base()
                 ),
                 hint: Some(format!(

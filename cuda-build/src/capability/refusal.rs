@@ -22,7 +22,7 @@ pub(super) fn explain(capability: Capability, toolkit: ToolkitVersion, available
         let last = format!("{}.x", max.major - 1);
         return Refusal {
             reason: format!(
-                "{} was removed in CUDA {max}; {last} is the last that builds for it",
+                "capability {} was removed in CUDA {max}; {last} is the last that builds for it",
                 facts.capability
             ),
             hint: Some(format!("remove {capability} for CUDA {}, or build with CUDA {last}", toolkit.major)),
@@ -31,11 +31,11 @@ pub(super) fn explain(capability: Capability, toolkit: ToolkitVersion, available
     match facts.since(capability.suffix) {
         None => no_such_variant(capability, toolkit, available),
         Some(since) if toolkit < since => Refusal {
-            reason: format!("{capability} needs CUDA {since} or newer, this toolkit is {toolkit}"),
+            reason: format!("capability {capability} needs CUDA {since} or newer, this toolkit is {toolkit}"),
             hint: Some(format!("use CUDA {since} or newer, or remove {capability}")),
         },
         Some(_) => Refusal {
-            reason: format!("the compiler of this CUDA {toolkit} does not list {capability}"),
+            reason: format!("the compiler of this CUDA {toolkit} does not list capability {capability}"),
             hint: Some(format!("it lists {}", join(available))),
         },
     }
@@ -53,7 +53,7 @@ fn explain_rename(
         (format!("before CUDA {at}"), toolkit < at)
     };
     (in_force && available.contains(&other)).then(|| Refusal {
-        reason: format!("{capability} is called {other} {when}, this toolkit is {toolkit}"),
+        reason: format!("capability {capability} is called {other} {when}, this toolkit is {toolkit}"),
         hint: Some(format!("write {other} for CUDA {}", toolkit.major)),
     })
 }
@@ -63,7 +63,7 @@ fn no_such_variant(capability: Capability, toolkit: ToolkitVersion, available: &
     let variants: Vec<Capability> = available.iter().copied().filter(|c| c.base() == base).collect();
     let letter = capability.suffix.map_or(' ', Suffix::letter);
     Refusal {
-        reason: format!("{base} has no `{letter}` variant"),
+        reason: format!("capability {base} has no `{letter}` variant"),
         hint: Some(if variants.is_empty() {
             format!("CUDA {toolkit} builds for {}", join(available))
         } else {
@@ -82,7 +82,7 @@ fn unknown(capability: Capability, toolkit: ToolkitVersion, available: &[Capabil
         );
     }
     Refusal {
-        reason: format!("{capability} is not a capability that CUDA {toolkit} builds for"),
+        reason: format!("capability {capability} is none that CUDA {toolkit} builds for"),
         hint: Some(hint),
     }
 }

@@ -36,7 +36,7 @@ pub fn generated_source(plan: &Plan, toolkit: ToolkitVersion, cudart: &str) -> S
         // Writing to a String can't fail.
         let _ = write!(
             source,
-            "\n/// {doc}\n#[allow(dead_code, unreachable_pub)]\npub const {name}: {kind} = {value};\n"
+            "\n/// {doc}\n#[allow(dead_code, unreachable_pub, clippy::type_complexity)]\npub const {name}: {kind} = {value};\n"
         );
     };
     const CODES: &str = "&[(u32, u32, ::std::option::Option<char>)]";

@@ -50,7 +50,7 @@ fn native_is_the_gpus_of_this_machine() {
     let error = plan("native", "12.0", "120").unwrap_err();
     assert_eq!(
         error.to_string(),
-        "`native`: this machine has a 12.0 GPU: 12.0 needs CUDA 12.8 or newer, this toolkit is 12.0"
+        "`native`: this machine has a 12.0 GPU: capability 12.0 needs CUDA 12.8 or newer, this toolkit is 12.0"
     );
     let error = plan("native", "12.8", "121").unwrap_err();
     assert_eq!(error.hints(), ["write 12.0, which runs on it"]);
@@ -61,25 +61,50 @@ fn refusals_say_why_and_what_to_write() {
     refuse(
         "7.0",
         "13.0",
-        "7.0 was removed in CUDA 13.0; 12.x is the last that builds for it",
+        "capability 7.0 was removed in CUDA 13.0; 12.x is the last that builds for it",
         "remove 7.0 for CUDA 13",
     );
-    refuse("3.5", "12.4", "3.5 was removed in CUDA 12.0; 11.x is the last that builds for it", "11.x");
-    refuse("10.1", "13.4", "10.1 is called 11.0 from CUDA 13.0 on, this toolkit is 13.4", "write 11.0");
-    refuse("10.1a", "13.0", "10.1a is called 11.0a from CUDA 13.0 on, this toolkit is 13.0", "write 11.0a");
-    refuse("11.0", "12.9", "11.0 is called 10.1 before CUDA 13.0, this toolkit is 12.9", "write 10.1");
-    refuse("11.0", "12.6", "11.0 needs CUDA 13.0 or newer, this toolkit is 12.6", "use CUDA 13.0");
-    refuse("12.0", "12.0", "12.0 needs CUDA 12.8 or newer, this toolkit is 12.0", "use CUDA 12.8");
-    refuse("12.0f", "12.8", "12.0f needs CUDA 12.9 or newer, this toolkit is 12.8", "use CUDA 12.9");
-    refuse("9.0f", "13.4", "9.0 has no `f` variant", "CUDA 13.4 has 9.0, 9.0a");
-    refuse("8.0a", "13.4", "8.0 has no `a` variant", "CUDA 13.4 has 8.0");
-    refuse("9.9", "13.4", "9.9 is not a capability that CUDA 13.4 builds for", "it builds for 7.5, 8.0");
-    refuse("13.0", "13.9", "13.0 is not a capability that CUDA 13.9 builds for", "newer than 13.5");
+    refuse(
+        "3.5",
+        "12.4",
+        "capability 3.5 was removed in CUDA 12.0; 11.x is the last that builds for it",
+        "11.x",
+    );
+    refuse(
+        "10.1",
+        "13.4",
+        "capability 10.1 is called 11.0 from CUDA 13.0 on, this toolkit is 13.4",
+        "write 11.0",
+    );
+    refuse(
+        "10.1a",
+        "13.0",
+        "capability 10.1a is called 11.0a from CUDA 13.0 on, this toolkit is 13.0",
+        "write 11.0a",
+    );
+    refuse(
+        "11.0",
+        "12.9",
+        "capability 11.0 is called 10.1 before CUDA 13.0, this toolkit is 12.9",
+        "write 10.1",
+    );
+    refuse("11.0", "12.6", "capability 11.0 needs CUDA 13.0 or newer, this toolkit is 12.6", "use CUDA 13.0");
+    refuse("12.0", "12.0", "capability 12.0 needs CUDA 12.8 or newer, this toolkit is 12.0", "use CUDA 12.8");
+    refuse(
+        "12.0f",
+        "12.8",
+        "capability 12.0f needs CUDA 12.9 or newer, this toolkit is 12.8",
+        "use CUDA 12.9",
+    );
+    refuse("9.0f", "13.4", "capability 9.0 has no `f` variant", "CUDA 13.4 has 9.0, 9.0a");
+    refuse("8.0a", "13.4", "capability 8.0 has no `a` variant", "CUDA 13.4 has 8.0");
+    refuse("9.9", "13.4", "capability 9.9 is none that CUDA 13.4 builds for", "it builds for 7.5, 8.0");
+    refuse("13.0", "13.9", "capability 13.0 is none that CUDA 13.9 builds for", "newer than 13.5");
     refuse(
         "compute_70 10.1",
         "13.4",
-        "10.1 is called 11.0 from CUDA 13.0 on, this toolkit is 13.4\n\
-         7.0 was removed in CUDA 13.0; 12.x is the last that builds for it",
+        "capability 10.1 is called 11.0 from CUDA 13.0 on, this toolkit is 13.4\n\
+         capability 7.0 was removed in CUDA 13.0; 12.x is the last that builds for it",
         "write 11.0 for CUDA 13\nremove 7.0 for CUDA 13, or build with CUDA 12.x",
     );
 }
@@ -89,10 +114,15 @@ fn one_slot_for_the_family_and_its_base() {
     refuse(
         "10.0 10.0f",
         "13.4",
-        "10.0 and 10.0f can't both be compiled to SASS: nvcc refuses",
+        "capabilities 10.0 and 10.0f can't both be compiled to SASS: nvcc refuses",
         "`compute_100` adds PTX",
     );
-    refuse("all 12.1f", "13.4", "12.1 and 12.1f can't both be compiled to SASS: nvcc refuses", "keep 12.1f");
+    refuse(
+        "all 12.1f",
+        "13.4",
+        "capabilities 12.1 and 12.1f can't both be compiled to SASS: nvcc refuses",
+        "keep 12.1f",
+    );
 }
 
 #[test]
@@ -104,7 +134,7 @@ fn the_compilers_own_list_decides() {
     let all = Declared::parse(["all"]).unwrap().plan(v("14.0"), &[], Some(&observed)).unwrap();
     assert_eq!(all.to_string(), "8.0, 9.0, 13.0+PTX");
     let error = Declared::parse(["7.5"]).unwrap().plan(v("14.0"), &[], Some(&observed)).unwrap_err();
-    assert_eq!(error.to_string(), "the compiler of this CUDA 14.0 does not list 7.5");
+    assert_eq!(error.to_string(), "the compiler of this CUDA 14.0 does not list capability 7.5");
     assert_eq!(error.hints(), ["it lists 8.0, 9.0, 13.0, 13.0f"]);
 }
 

@@ -15,8 +15,6 @@ fn run(edition: &str, source: &str, main: &str) -> Output {
     let dir = tempfile::tempdir().unwrap();
     let (main_rs, program) = (dir.path().join("main.rs"), dir.path().join("program"));
     fs::write(dir.path().join("cuda.rs"), source).unwrap();
-    // A macro's `include!` keeps the items' own attributes, as in a crate. Names of the prelude are
-    // shadowed on purpose.
     let head = "#![deny(warnings, missing_docs, unreachable_pub)]\n#![forbid(unsafe_code)]\n//! Test.\n\
                 mod cuda {\n    include!(\"cuda.rs\");\n}\n";
     fs::write(&main_rs, format!("{head}{main}")).unwrap();
