@@ -1,5 +1,6 @@
 //! Find scattered CUDA components, prove that they belong together, compile `.cu` and link.
 
+pub mod capability;
 pub mod command;
 pub mod component;
 pub mod config;
@@ -14,6 +15,7 @@ mod target;
 mod toolkit;
 mod version;
 
+pub use capability::{Capability, Declared, Plan};
 pub use component::Component;
 pub use config::Config;
 pub use env::Env;

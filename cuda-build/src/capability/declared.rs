@@ -1,0 +1,267 @@
+//! The grammar of a declared capability list.
+
+use std::fmt;
+
+use super::Capability;
+use crate::error::Error;
+
+/// What a manifest, a variable or a flag asks for, before any toolkit is known.
+///
+/// Each item may itself be a list, separated by `;`, `,` or spaces. An entry is one of
+///
+/// | entry | SASS | PTX |
+/// |---|---|---|
+/// | `8.0`, `80`, `sm_80`, `80-real` | yes | no |
+/// | `8.0+PTX`, `sm_80+PTX` | yes | yes |
+/// | `compute_80`, `80-virtual` | no | yes |
+/// | `native` | of the GPUs in this machine | no |
+/// | `all`, `all-major` | every capability (or the first of every major) | of the newest major |
+///
+/// with `a` or `f` after any number. A plain `8.0` or `80` is SASS alone, as in
+/// `TORCH_CUDA_ARCH_LIST`. CMake reads a plain `80` as both: see [`Declared::from_cmake`].
+///
+/// ```
+/// use cuda_build::Declared;
+/// let declared = Declared::parse(["8.0;9.0a", "120-real 120-virtual"])?;
+/// assert_eq!(declared, Declared::parse(["8.0", "9.0a", "12.0+PTX"])?);
+/// # Ok::<(), cuda_build::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Declared {
+    entries: Vec<Entry>,
+}
+
+/// One thing to build for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Entry {
+    /// SASS for this capability.
+    Real(Capability),
+    /// PTX for this capability.
+    Virtual(Capability),
+    /// SASS for the GPUs in this machine.
+    Native,
+    /// What `nvcc -arch=all` builds.
+    All,
+    /// What `nvcc -arch=all-major` builds.
+    AllMajor,
+}
+
+/// What an entry without `-real`, `-virtual`, `sm_`, `compute_` or `+PTX` stands for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Plain {
+    Real,
+    RealAndVirtual,
+}
+
+impl Declared {
+    /// Reads a list as this crate's manifest writes it.
+    ///
+    /// # Errors
+    /// [`Error::Capability`] for an entry that is none of the above, and for an empty list.
+    pub fn parse(items: impl IntoIterator<Item = impl AsRef<str>>) -> Result<Self, Error> {
+        Self::read(items, Plain::Real)
+    }
+
+    /// Reads a list as CMake means it: a plain `80` asks for SASS and PTX. For values of
+    /// `CMAKE_CUDA_ARCHITECTURES` and `CUDAARCHS`.
+    ///
+    /// # Errors
+    /// As [`Declared::parse`].
+    pub fn from_cmake(items: impl IntoIterator<Item = impl AsRef<str>>) -> Result<Self, Error> {
+        Self::read(items, Plain::RealAndVirtual)
+    }
+
+    /// The GPUs in this machine: what is built where nothing was declared.
+    #[must_use]
+    pub fn native() -> Self {
+        Self { entries: vec![Entry::Native] }
+    }
+
+    /// The entries, sorted, each once.
+    #[must_use]
+    pub fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    /// Whether the list depends on the GPUs in this machine.
+    #[must_use]
+    pub fn asks_for_gpu(&self) -> bool {
+        self.entries.contains(&Entry::Native)
+    }
+
+    fn read(items: impl IntoIterator<Item = impl AsRef<str>>, plain: Plain) -> Result<Self, Error> {
+        let mut entries = Vec::new();
+        for item in items {
+            let separator = |c: char| c == ';' || c == ',' || c.is_whitespace();
+            for text in item.as_ref().split(separator).filter(|text| !text.is_empty()) {
+                read_entry(text, plain, &mut entries)?;
+            }
+        }
+        if entries.is_empty() {
+            return Err(Error::Capability {
+                reason: "the list of capabilities is empty".to_owned(),
+                hint: Some(format!("write for example\n{EXAMPLE}")),
+            });
+        }
+        entries.sort_unstable();
+        entries.dedup();
+        Ok(Self { entries })
+    }
+}
+
+fn read_entry(text: &str, plain: Plain, entries: &mut Vec<Entry>) -> Result<(), Error> {
+    match text.to_ascii_lowercase().as_str() {
+        "native" => entries.push(Entry::Native),
+        "all" => entries.push(Entry::All),
+        "all-major" => entries.push(Entry::AllMajor),
+        lower => {
+            let (rest, ptx) = strip_suffix(lower, "+ptx");
+            let (rest, real) = strip_suffix(rest, "-real");
+            let (number, virtual_) = strip_suffix(rest, "-virtual");
+            if matches!(number, "native" | "all" | "all-major") {
+                return Err(contradiction(text, format!("`{number}` takes no addition")));
+            }
+            let capability: Capability = number.parse().map_err(|error| match error {
+                Error::Capability { hint, .. } => Error::Capability {
+                    reason: format!("`{text}` is not a compute capability"),
+                    hint: hint.map(|hint| {
+                        format!("{hint}; or `native`, `all`, `all-major`; `+PTX` adds PTX to a capability")
+                    }),
+                },
+                other => other,
+            })?;
+            let real = real || number.starts_with("sm_");
+            let virtual_ = virtual_ || number.starts_with("compute_");
+            if real && virtual_ {
+                let clear = format!("`{}` for SASS or `{}` for PTX", capability.sm(), capability.compute());
+                return Err(contradiction(text, format!("write {clear}")));
+            }
+            if ptx && virtual_ {
+                let clear = format!("`{capability}+PTX` for both or `{}` for PTX", capability.compute());
+                return Err(contradiction(text, format!("write {clear}")));
+            }
+            let unmarked = !real && !virtual_ && !ptx;
+            if !virtual_ {
+                entries.push(Entry::Real(capability));
+            }
+            if ptx || virtual_ || (unmarked && plain == Plain::RealAndVirtual) {
+                entries.push(Entry::Virtual(capability));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn strip_suffix<'a>(text: &'a str, suffix: &str) -> (&'a str, bool) {
+    text.strip_suffix(suffix).map_or((text, false), |rest| (rest, true))
+}
+
+fn contradiction(text: &str, hint: String) -> Error {
+    Error::Capability { reason: format!("`{text}` contradicts itself"), hint: Some(hint) }
+}
+
+/// A list that every toolkit from 11.8 on can build.
+pub(super) const EXAMPLE: &str = "[package.metadata.cuda]\ncapabilities = [\"8.0\", \"9.0+PTX\"]";
+
+/// The error for a build that declares no capability on a machine without a GPU to ask.
+#[must_use]
+pub fn undeclared() -> Error {
+    Error::Capability {
+        reason: "no compute capability is declared, and this machine has no GPU to ask".to_owned(),
+        hint: Some(format!("say in Cargo.toml what to build for:\n{EXAMPLE}")),
+    }
+}
+
+impl fmt::Display for Entry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Real(capability) => write!(f, "{capability}"),
+            Self::Virtual(capability) => f.write_str(&capability.compute()),
+            Self::Native => f.write_str("native"),
+            Self::All => f.write_str("all"),
+            Self::AllMajor => f.write_str("all-major"),
+        }
+    }
+}
+
+/// The entries, separated by `, `: what [`Declared::parse`] reads back to the same list.
+impl fmt::Display for Declared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, entry) in self.entries.iter().enumerate() {
+            write!(f, "{}{entry}", if index == 0 { "" } else { ", " })?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(items: &[&str], expected: &str) {
+        let declared = Declared::parse(items).unwrap();
+        assert_eq!(declared.to_string(), expected, "{items:?}");
+        assert_eq!(Declared::parse([expected]).unwrap(), declared, "{expected} does not read back");
+    }
+
+    #[test]
+    fn grammar() {
+        check(&["8.0"], "8.0");
+        check(&["80"], "8.0");
+        check(&["80-real"], "8.0");
+        check(&["sm_80"], "8.0");
+        check(&["sm_80-real"], "8.0");
+        check(&["80-virtual"], "compute_80");
+        check(&["compute_80"], "compute_80");
+        check(&["compute_80-virtual"], "compute_80");
+        check(&["8.6+PTX"], "8.6, compute_86");
+        check(&["8.6+ptx"], "8.6, compute_86");
+        check(&["sm_86+PTX"], "8.6, compute_86");
+        check(&["90a-real"], "9.0a");
+        check(&["9.0a-virtual"], "compute_90a");
+        check(&["100f+PTX"], "10.0f, compute_100f");
+        check(&["native"], "native");
+        check(&["Native", "ALL"], "native, all");
+        check(&["all-major"], "all-major");
+    }
+
+    #[test]
+    fn lists_in_lists_and_duplicates() {
+        check(&["8.0;8.6;9.0+PTX"], "8.0, 8.6, 9.0, compute_90");
+        check(&["8.0 8.6", " 12.0 , 9.0;; "], "8.0, 8.6, 9.0, 12.0");
+        check(&["80-real;90a-real;120"], "8.0, 9.0a, 12.0");
+        check(&["8.0", "80", "sm_80", "8.0+PTX", "compute_80"], "8.0, compute_80");
+    }
+
+    #[test]
+    fn a_plain_number_means_both_to_cmake() {
+        let declared = Declared::from_cmake(["75-real;80;90-virtual;all"]).unwrap();
+        assert_eq!(declared.to_string(), "7.5, 8.0, compute_80, compute_90, all");
+    }
+
+    #[test]
+    fn refusals_name_the_entry_and_what_to_write() {
+        for (items, reason, hint) in [
+            (&["8.0;bogus"][..], "`bogus` is not a compute capability", "`native`, `all`, `all-major`"),
+            (&["8+PTX"], "`8+PTX` is not a compute capability", "write both parts: `8.0`"),
+            (&["8.0-fast"], "`8.0-fast` is not a compute capability", "write a capability as"),
+            (&["compute_80-real"], "`compute_80-real` contradicts itself", "`sm_80` for SASS"),
+            (&["sm_80-virtual"], "`sm_80-virtual` contradicts itself", "`compute_80` for PTX"),
+            (&["compute_80+PTX"], "`compute_80+PTX` contradicts itself", "`8.0+PTX` for both"),
+            (&["native+PTX"], "`native+PTX` contradicts itself", "`native` takes no addition"),
+            (&[], "the list of capabilities is empty", "capabilities = ["),
+            (&[" ; "], "the list of capabilities is empty", "capabilities = ["),
+        ] {
+            let error = Declared::parse(items).unwrap_err();
+            assert_eq!(error.to_string(), reason);
+            assert!(error.hints()[0].contains(hint), "{error:?}");
+        }
+    }
+
+    #[test]
+    fn undeclared_shows_the_manifest_to_write() {
+        let text = format!("{:?}", undeclared());
+        assert!(text.contains("no compute capability is declared"), "{text}");
+        assert!(text.ends_with("[package.metadata.cuda]\ncapabilities = [\"8.0\", \"9.0+PTX\"]"), "{text}");
+    }
+}

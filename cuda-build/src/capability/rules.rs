@@ -1,0 +1,110 @@
+//! Which code runs on which device.
+//!
+//! SASS runs on devices of its own major whose minor is not smaller; with `a` on its own
+//! capability only, with `f` on the members of its family. PTX without suffix is compiled by the
+//! driver for any newer device, with a suffix for what SASS of that suffix runs on. (Pairs measured
+//! with `ptxas` 12.9.86 and 13.5.37, and the words of `ptxas --help`.)
+
+use super::{Capability, Suffix, facts};
+use crate::version::ToolkitVersion;
+
+/// Whether SASS that this toolkit wrote for `code` runs on a device.
+///
+/// A device this crate does not know joins the families of its major: so did 10.7 and 12.1.
+/// Before CUDA 13 code for Jetson modules and code for other GPUs are not interchangeable.
+///
+/// ```
+/// use cuda_build::ToolkitVersion;
+/// use cuda_build::capability::sass_runs_on;
+/// let cuda = ToolkitVersion::new(13, 0);
+/// assert!(sass_runs_on("8.0".parse()?, "8.6".parse()?, cuda));
+/// assert!(!sass_runs_on("8.6".parse()?, "8.0".parse()?, cuda));
+/// assert!(!sass_runs_on("9.0a".parse()?, "10.0".parse()?, cuda));
+/// # Ok::<(), cuda_build::Error>(())
+/// ```
+#[must_use]
+pub fn sass_runs_on(code: Capability, device: Capability, toolkit: ToolkitVersion) -> bool {
+    let same_major = code.major == device.major;
+    match code.suffix {
+        None => same_major && code.minor <= device.minor && !worlds_apart(code, device, toolkit),
+        Some(Suffix::ArchSpecific) => code.base() == device.base(),
+        Some(Suffix::Family) => {
+            let known_stranger = facts(device).is_some()
+                && facts(code).is_some_and(|f| f.family.iter().all(|&(minor, _)| minor != device.minor));
+            same_major && code.minor <= device.minor && !known_stranger
+        }
+    }
+}
+
+/// Whether the driver can compile PTX for `code` on a device (a driver older than the toolkit
+/// that wrote it can't read it: that is another question).
+#[must_use]
+pub fn ptx_runs_on(code: Capability, device: Capability, toolkit: ToolkitVersion) -> bool {
+    match code.suffix {
+        None => code.base() <= device.base(),
+        Some(_) => sass_runs_on(code, device, toolkit),
+    }
+}
+
+fn worlds_apart(code: Capability, device: Capability, toolkit: ToolkitVersion) -> bool {
+    let jetson = |capability| facts(capability).and_then(|facts| facts.jetson);
+    toolkit.major < 13 && matches!((jetson(code), jetson(device)), (Some(a), Some(b)) if a != b)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::capability::{all, supported};
+
+    const CUDA_12: ToolkitVersion = ToolkitVersion::new(12, 9);
+    const CUDA_13: ToolkitVersion = ToolkitVersion::new(13, 5);
+
+    fn c(text: &str) -> Capability {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn families_as_ptxas_pairs_them() {
+        for (code, devices) in [
+            ("10.0f", &["10.0", "10.3", "10.7"][..]),
+            ("10.3f", &["10.3", "10.7"]),
+            ("10.7f", &["10.7"]),
+            ("11.0f", &["11.0"]),
+            ("12.0f", &["12.0", "12.1"]),
+            ("12.1f", &["12.1"]),
+            ("10.1f", &["10.1"]),
+        ] {
+            let runs: Vec<String> = all()
+                .map(|row| row.capability)
+                .filter(|&device| sass_runs_on(c(code), device, CUDA_13))
+                .map(|device| device.to_string())
+                .collect();
+            assert_eq!(runs, devices, "{code}");
+        }
+        assert!(sass_runs_on(c("12.0f"), c("12.6"), CUDA_13), "a device not known yet joins");
+    }
+
+    #[test]
+    fn jetson_code_is_apart_before_13() {
+        assert!(!sass_runs_on(c("8.6"), c("8.7"), CUDA_12));
+        assert!(sass_runs_on(c("8.6"), c("8.7"), CUDA_13));
+        assert!(sass_runs_on(c("8.7"), c("8.7"), CUDA_12));
+        assert!(ptx_runs_on(c("8.6"), c("8.7"), CUDA_12));
+    }
+
+    #[test]
+    fn over_all_rows() {
+        for toolkit in [CUDA_12, CUDA_13] {
+            for code in supported(toolkit) {
+                assert!(sass_runs_on(code, code.base(), toolkit), "{code} on its own device");
+                for device in all().map(|row| row.capability) {
+                    let (sass, ptx) =
+                        (sass_runs_on(code, device, toolkit), ptx_runs_on(code, device, toolkit));
+                    assert!(!sass || ptx, "{code} on {device}: SASS runs, so would PTX");
+                    assert!(!sass || code.major == device.major, "{code} on {device}: across majors");
+                    assert!(!ptx || code.base() <= device, "{code} on {device}: on an older device");
+                }
+            }
+        }
+    }
+}

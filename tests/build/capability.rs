@@ -1,0 +1,277 @@
+//! The capability table and the renderings, against the tools that they speak of.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::Command;
+
+use cuda_build::capability::{observed_from_ptxas_help, supported};
+use cuda_build::{Declared, Plan, ToolkitVersion};
+
+use crate::support::{output, text, toolkit13};
+
+/// Declarations that between them hold suffixes, PTX alone, several of one number, and everything.
+const DECLARATIONS: &[&str] = &[
+    "8.0",
+    "8.0 9.0a 12.0+PTX",
+    "12.0 8.0 9.0",
+    "9.0 9.0a compute_90a",
+    "10.0f compute_100",
+    "10.0a 10.0f compute_100f compute_80",
+    "12.0f 12.1",
+    "compute_75",
+    "all",
+    "all-major",
+];
+
+fn version(toolkit: &Path) -> ToolkitVersion {
+    let text = text(&output(Command::new(toolkit.join("bin/nvcc")).arg("--version")));
+    let number = text.split("release ").nth(1).and_then(|rest| rest.split(',').next());
+    number.unwrap_or_default().parse().unwrap()
+}
+
+fn plan(declared: &str, toolkit: ToolkitVersion) -> Plan {
+    Declared::parse([declared]).unwrap().plan(toolkit, &[], None).unwrap()
+}
+
+struct DryRun {
+    /// Every value of `__CUDA_ARCH_LIST__`.
+    arch_lists: BTreeSet<String>,
+    /// `elf 90a`, `ptx 120` …
+    images: BTreeSet<String>,
+}
+
+/// What nvcc would do with these options.
+fn dry_run(toolkit: &Path, options: &[String]) -> Result<DryRun, String> {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("k.cu"), "__global__ void k() {}\n").unwrap();
+    let mut command = Command::new(toolkit.join("bin/nvcc"));
+    command.current_dir(dir.path()).args(["--dryrun", "-c", "k.cu", "-o", "k.o"]).args(options);
+    let output = output(&mut command);
+    let text = text(&output);
+    if !output.status.success() {
+        return Err(text);
+    }
+    let word = |rest: &str| rest.split([' ', '"']).next().unwrap_or_default().to_owned();
+    let images = text.split("--image3=kind=").skip(1).map(|rest| {
+        let mut parts = rest.split(',');
+        let kind = parts.next().unwrap_or_default();
+        let sm = parts.next().and_then(|part| part.strip_prefix("sm=")).unwrap_or_default();
+        format!("{kind} {sm}")
+    });
+    Ok(DryRun {
+        arch_lists: text.split("-D__CUDA_ARCH_LIST__=").skip(1).map(word).collect(),
+        images: images.collect(),
+    })
+}
+
+fn images(plan: &Plan) -> BTreeSet<String> {
+    let real = plan.real.iter().map(|c| format!("elf {}", c.digits()));
+    let ptx = plan.ptx.iter().map(|c| format!("ptx {}", c.digits()));
+    real.chain(ptx).collect()
+}
+
+#[test]
+fn ptxas_lists_what_the_table_holds() {
+    let Some(toolkit) = toolkit13() else { return };
+    let help = text(&output(Command::new(toolkit.join("bin/ptxas")).arg("--help")));
+    assert_eq!(observed_from_ptxas_help(&help), supported(version(&toolkit)));
+}
+
+#[test]
+fn nvcc_lists_the_tables_numbers() {
+    let Some(toolkit) = toolkit13() else { return };
+    let codes = text(&output(Command::new(toolkit.join("bin/nvcc")).arg("--list-gpu-code")));
+    let mut numbers = supported(version(&toolkit));
+    numbers.retain(|capability| capability.suffix.is_none());
+    assert_eq!(observed_from_ptxas_help(&codes), numbers);
+}
+
+#[test]
+fn nvcc_builds_exactly_the_plan_and_defines_the_same_arch_list() {
+    let Some(toolkit) = toolkit13() else { return };
+    for declared in DECLARATIONS {
+        let plan = plan(declared, version(&toolkit));
+        let dry_run = dry_run(&toolkit, &plan.nvcc_gencode()).unwrap();
+        assert_eq!(dry_run.images, images(&plan), "{declared}");
+        assert_eq!(dry_run.arch_lists, BTreeSet::from([plan.arch_list_define()]), "{declared}");
+    }
+}
+
+#[test]
+fn all_is_what_nvcc_builds_for_all() {
+    let Some(toolkit) = toolkit13() else { return };
+    for declared in ["all", "all-major"] {
+        let dry_run = dry_run(&toolkit, &[format!("-arch={declared}")]).unwrap();
+        assert_eq!(dry_run.images, images(&plan(declared, version(&toolkit))), "{declared}");
+    }
+}
+
+/// Every pair of variants of one number: the plan refuses those that nvcc refuses, and no other.
+#[test]
+fn the_plan_refuses_the_pairs_that_nvcc_refuses() {
+    let Some(toolkit) = toolkit13() else { return };
+    let version = version(&toolkit);
+    let targets = supported(version);
+    let (mut refused, mut accepted) = (0, 0);
+    for (index, &first) in targets.iter().enumerate() {
+        for &second in targets[index + 1..].iter().filter(|second| second.base() == first.base()) {
+            for ptx in [false, true] {
+                let mut built = Plan { real: vec![first, second], ptx: Vec::new() };
+                if ptx {
+                    built = Plan { real: vec![second], ptx: vec![first] };
+                }
+                let ours = Declared::parse([built.to_string()]).unwrap().plan(version, &[], None);
+                match dry_run(&toolkit, &built.nvcc_gencode()) {
+                    Ok(_) => {
+                        assert_eq!(ours.unwrap(), built);
+                        accepted += 1;
+                    }
+                    Err(text) => {
+                        assert!(text.contains("The same GPU code"), "{text}");
+                        assert!(ours.unwrap_err().to_string().contains("can't both be compiled to SASS"));
+                        refused += 1;
+                    }
+                }
+            }
+        }
+    }
+    assert!(refused > 0 && accepted > 0, "{refused} {accepted}");
+}
+
+/// CMake takes the value from `CMAKE_CUDA_ARCHITECTURES`, from `CUDAARCHS` and as a target's property,
+/// and gives nvcc what the plan says.
+#[test]
+fn cmake_passes_the_plan_on_to_nvcc() {
+    let Some(toolkit) = toolkit13() else { return };
+    let declarations: Vec<&str> = DECLARATIONS[1..].to_vec();
+    let plans: Vec<Plan> = declarations.iter().map(|d| plan(d, version(&toolkit))).collect();
+    let mut project = String::from(
+        "cmake_minimum_required(VERSION 3.28)\nproject(k LANGUAGES CUDA)\nadd_library(default OBJECT k.cu)\n",
+    );
+    for (index, plan) in plans.iter().enumerate() {
+        project.push_str(&format!(
+            "add_library(k{index} OBJECT k.cu)\n\
+             set_property(TARGET k{index} PROPERTY CUDA_ARCHITECTURES \"{}\")\n",
+            plan.cmake()
+        ));
+    }
+    for by_variable in [false, true] {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("k.cu"), "__global__ void k() {}\n").unwrap();
+        std::fs::write(dir.path().join("CMakeLists.txt"), &project).unwrap();
+        let mut command = Command::new("cmake");
+        command.current_dir(dir.path()).args([
+            "-S",
+            ".",
+            "-B",
+            "build",
+            "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON",
+        ]);
+        command.arg(format!("-DCMAKE_CUDA_COMPILER={}", toolkit.join("bin/nvcc").display()));
+        // CMake links a program to try the compiler; the nvcc wheel alone has no runtime to link.
+        command.arg("-DCMAKE_CUDA_FLAGS=-cudart none").env_remove("CUDAARCHS");
+        if by_variable {
+            command.env("CUDAARCHS", plans[0].cmake());
+        } else {
+            command.arg(format!("-DCMAKE_CUDA_ARCHITECTURES={}", plans[0].cmake()));
+        }
+        let output = output(&mut command);
+        assert!(output.status.success(), "{}", text(&output));
+        let commands = std::fs::read_to_string(dir.path().join("build/compile_commands.json")).unwrap();
+        for (target, plan) in
+            [("default".to_owned(), &plans[0])].into_iter().chain((0..).map(|i| format!("k{i}")).zip(&plans))
+        {
+            let object = format!("CMakeFiles/{target}.dir/");
+            let line = commands.lines().find(|line| line.contains("\"command\"") && line.contains(&object));
+            assert_eq!(images_of_command(line.unwrap()), images(plan), "{line:?}");
+        }
+    }
+}
+
+/// The images that `--generate-code=arch=compute_80,code=[compute_80,sm_80]` options ask for.
+fn images_of_command(line: &str) -> BTreeSet<String> {
+    line.split("code=[")
+        .skip(1)
+        .flat_map(|rest| rest.split(']').next().unwrap_or_default().split(','))
+        .map(|code| match (code.strip_prefix("sm_"), code.strip_prefix("compute_")) {
+            (Some(digits), _) => format!("elf {digits}"),
+            (_, Some(digits)) => format!("ptx {digits}"),
+            _ => code.to_owned(),
+        })
+        .collect()
+}
+
+#[test]
+fn nvrtc_compiles_for_every_option() {
+    let Some(toolkit) = toolkit13() else { return };
+    let nvrtc = nvrtc::Library::open(&toolkit.join("lib/libnvrtc.so.13"));
+    for declared in ["all", "9.0a 10.0a 10.0f 12.1f compute_90a compute_100f compute_120"] {
+        for option in plan(declared, version(&toolkit)).nvrtc_options() {
+            let ptx = nvrtc.ptx("__global__ void k() {}\n", &option);
+            let target = option.split('_').next_back().unwrap_or_default();
+            assert!(ptx.contains(&format!(".target sm_{target}\n")), "{option}:\n{ptx}");
+        }
+    }
+}
+
+/// The five functions of NVRTC that a compilation takes.
+mod nvrtc {
+    use std::ffi::{CString, c_char, c_int, c_void};
+    use std::path::Path;
+    use std::ptr::null;
+
+    type Program = *mut c_void;
+    type Create = unsafe extern "C" fn(
+        *mut Program,
+        *const c_char,
+        *const c_char,
+        c_int,
+        *const *const c_char,
+        *const *const c_char,
+    ) -> c_int;
+
+    pub struct Library(libloading::Library);
+
+    impl Library {
+        pub fn open(path: &Path) -> Self {
+            // SAFETY: NVIDIA's library has no requirement on its initialisation.
+            Self(unsafe { libloading::Library::new(path) }.unwrap())
+        }
+
+        /// The PTX for a source with one option; for `sm_90` also proves that there is SASS.
+        pub fn ptx(&self, source: &str, option: &str) -> String {
+            let source = CString::new(source).unwrap();
+            let name = CString::new(option).unwrap();
+            let options = [name.as_ptr()];
+            let mut program: Program = std::ptr::null_mut();
+            // SAFETY: the types are those that `nvrtc.h` declares, every pointer outlives the calls,
+            // and the buffer has the size asked for.
+            unsafe {
+                let create = self.0.get::<Create>(b"nvrtcCreateProgram\0").unwrap();
+                let compile = self
+                    .0
+                    .get::<unsafe extern "C" fn(Program, c_int, *const *const c_char) -> c_int>(
+                        b"nvrtcCompileProgram\0",
+                    )
+                    .unwrap();
+                let size_type = |name: &[u8]| {
+                    *self.0.get::<unsafe extern "C" fn(Program, *mut usize) -> c_int>(name).unwrap()
+                };
+                let get = self
+                    .0
+                    .get::<unsafe extern "C" fn(Program, *mut c_char) -> c_int>(b"nvrtcGetPTX\0")
+                    .unwrap();
+                assert_eq!(create(&mut program, source.as_ptr(), null(), 0, null(), null()), 0);
+                assert_eq!(compile(program, 1, options.as_ptr()), 0, "{option}");
+                let (mut cubin, mut size) = (0, 0);
+                assert_eq!(size_type(b"nvrtcGetCUBINSize\0")(program, &mut cubin), 0);
+                assert_eq!(cubin > 0, option.contains("=sm_"), "{option}: {cubin} bytes of SASS");
+                assert_eq!(size_type(b"nvrtcGetPTXSize\0")(program, &mut size), 0);
+                let mut ptx = vec![0_u8; size];
+                assert_eq!(get(program, ptx.as_mut_ptr().cast()), 0);
+                ptx.truncate(size.saturating_sub(1));
+                String::from_utf8(ptx).unwrap()
+            }
+        }
+    }
+}
