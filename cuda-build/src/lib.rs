@@ -1,11 +1,17 @@
 //! Find scattered CUDA components, prove that they belong together, compile `.cu` and link.
 
+mod build;
+mod cache;
 pub mod capability;
 pub mod command;
+pub mod compile;
 pub mod component;
 pub mod config;
+pub mod directive;
+pub mod driver;
 mod env;
 mod error;
+mod link;
 pub mod probe;
 mod root;
 pub mod select;
@@ -15,7 +21,9 @@ mod target;
 mod toolkit;
 mod version;
 
+pub use build::{Build, Built};
 pub use capability::{Capability, Declared, Plan};
+pub use compile::{Engine, Format, Library, Module};
 pub use component::Component;
 pub use config::Config;
 pub use env::Env;

@@ -1,0 +1,71 @@
+//! The GPUs of this machine, asked from the driver itself.
+//!
+//! `nvidia-smi` would have to be found, started and parsed; `libcuda` answers in the process and
+//! is there wherever a GPU can be used.
+
+use std::ffi::c_int;
+
+use libloading::{Library, Symbol};
+
+use crate::capability::Capability;
+use crate::version::ToolkitVersion;
+
+/// What the driver says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Driver {
+    /// The newest CUDA that it runs.
+    pub version: ToolkitVersion,
+    /// The capability of each GPU.
+    pub gpus: Vec<Capability>,
+}
+
+/// `CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR` and `…_MINOR` in `cuda.h`.
+const MAJOR: c_int = 75;
+const MINOR: c_int = 76;
+
+/// Asks the driver; `Err` says in a sentence why there is no answer.
+///
+/// # Errors
+/// No driver on this machine, or one that does not start.
+pub fn driver() -> Result<Driver, String> {
+    // SAFETY: the driver's library is loaded as every CUDA program loads it; its initialisers
+    // have no requirement of ours.
+    let library = unsafe { Library::new("libcuda.so.1") }
+        .map_err(|_| "no driver: libcuda.so.1 is not on this machine's loader path".to_owned())?;
+    let get = |name: &str| format!("libcuda.so.1 has no `{name}`");
+    // SAFETY: the signatures are those of `cuda.h`, unchanged since CUDA 2.0.
+    let (init, version, count, attribute) = unsafe {
+        let init: Symbol<'_, unsafe extern "C" fn(u32) -> c_int> =
+            library.get(b"cuInit\0").map_err(|_| get("cuInit"))?;
+        let version: Symbol<'_, unsafe extern "C" fn(*mut c_int) -> c_int> =
+            library.get(b"cuDriverGetVersion\0").map_err(|_| get("cuDriverGetVersion"))?;
+        let count: Symbol<'_, unsafe extern "C" fn(*mut c_int) -> c_int> =
+            library.get(b"cuDeviceGetCount\0").map_err(|_| get("cuDeviceGetCount"))?;
+        let attribute: Symbol<'_, unsafe extern "C" fn(*mut c_int, c_int, c_int) -> c_int> =
+            library.get(b"cuDeviceGetAttribute\0").map_err(|_| get("cuDeviceGetAttribute"))?;
+        (init, version, count, attribute)
+    };
+    let check = |name: &str, status: c_int| match status {
+        0 => Ok(()),
+        status => Err(format!("the driver's {name} failed with error {status}")),
+    };
+    let mut number: c_int = 0;
+    // SAFETY: each call writes one int through a pointer that is valid for it; devices are
+    // numbered from zero and `cuInit` has succeeded.
+    unsafe {
+        check("cuInit", init(0))?;
+        check("cuDriverGetVersion", version(&raw mut number))?;
+        let version = u32::try_from(number).ok().and_then(ToolkitVersion::from_cuda_version);
+        let version = version.ok_or_else(|| format!("the driver calls itself version {number}"))?;
+        check("cuDeviceGetCount", count(&raw mut number))?;
+        let mut gpus = Vec::new();
+        for device in 0..number {
+            let mut values = [0; 2];
+            check("cuDeviceGetAttribute", attribute(&raw mut values[0], MAJOR, device))?;
+            check("cuDeviceGetAttribute", attribute(&raw mut values[1], MINOR, device))?;
+            let [major, minor] = values.map(|value| u32::try_from(value).unwrap_or(0));
+            gpus.push(Capability::new(major, minor));
+        }
+        Ok(Driver { version, gpus })
+    }
+}
