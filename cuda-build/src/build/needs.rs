@@ -6,7 +6,7 @@ use crate::compile::{Engine, Library, Module};
 use crate::component::{Bundle, Component};
 use crate::config::{Config, Cudart};
 use crate::probe::Found;
-use crate::select::{Need, Part, Request};
+use crate::select::{Need, Part, Request, Strength};
 
 /// The request for a package that compiles `modules` and `libraries`, for `major` or for the
 /// newest that is found.
@@ -34,8 +34,8 @@ pub fn request(config: &Config, modules: &[Module], libraries: &[Library], major
     };
     if automatic + fixed(Engine::Nvrtc) > 0 {
         // Headers that a kernel may include: used where they are, and then they have to fit.
-        needs.push(Need::new(Component::Cudart, Part::Headers, "headers of the runtime").optional());
-        needs.push(Need::new(Component::Cccl, Part::Headers, "headers of CUB, Thrust and libcu++").optional());
+        needs.push(Need::new(Component::Cudart, Part::Headers, "headers of the runtime").with(Strength::Optional));
+        needs.push(Need::new(Component::Cccl, Part::Headers, "headers of CUB, Thrust and libcu++").with(Strength::Optional));
     }
     Request { needs, alternatives, major, toolkit: config.toolkit.clone() }
 }
@@ -58,7 +58,9 @@ fn declared(config: &Config, major: Option<u32>, needs: &mut Vec<Need>) {
             _ => Need::new(component, Part::Headers, why),
         };
         need.version = wanted.version.clone();
-        need.optional = wanted.optional;
+        if wanted.optional {
+            need.strength = Strength::Optional;
+        }
         needs.push(need);
     }
 }
@@ -83,7 +85,7 @@ fn nvcc_needs(why: &str) -> Vec<Need> {
         Need::new(Component::Nvvm, Part::Tools, why),
         Need::new(Component::Crt, Part::Headers, why),
         Need::new(Component::Cudart, Part::Headers, why),
-        Need::new(Component::Cccl, Part::Headers, why).optional(),
+        Need::new(Component::Cccl, Part::Headers, why).with(Strength::Optional),
     ]
 }
 

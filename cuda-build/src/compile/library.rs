@@ -29,7 +29,8 @@ impl Library {
             let object = places.out.join(format!("{}-{}.o", self.name, file_name_of(source)));
             let depfile = object.with_extension("o.d");
             let mut call = nvcc_call(toolkit, &self.name)?;
-            call.options.extend(["-c", "--compiler-options=-fPIC"].map(str::to_owned));
+            // Without `-objtemp` the object names a temporary file, and with it this process.
+            call.options.extend(["-c", "-objtemp", "--compiler-options=-fPIC"].map(str::to_owned));
             call.options.extend(plan.nvcc_gencode());
             call.options.extend(common_options(&self.common, places.package));
             let key = call.key(extra, &object);

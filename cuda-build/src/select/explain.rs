@@ -60,11 +60,11 @@ fn missing<'a>(request: &'a Request, searched: &[&Attempt]) -> Vec<&'a Need> {
             .flat_map(|attempt| &attempt.sets)
             .filter(|set| request.admits(set))
             .map(|set| {
-                let met = |need: &&&Need| !need.optional && !set.found.iter().any(|f| need.is_met_by(f));
+                let met = |need: &&&Need| need.is_required() && !set.found.iter().any(|f| need.is_met_by(f));
                 needs.iter().filter(met).copied().collect::<Vec<_>>()
             })
             .min_by_key(Vec::len);
-        by_set.unwrap_or_else(|| needs.iter().filter(|need| !need.optional).copied().collect())
+        by_set.unwrap_or_else(|| needs.iter().filter(|need| need.is_required()).copied().collect())
     };
     request.variants().into_iter().map(|(_, needs)| lacking(&needs)).min_by_key(Vec::len).unwrap_or_default()
 }

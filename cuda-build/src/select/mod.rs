@@ -31,6 +31,17 @@ pub enum Part {
     Tools,
 }
 
+/// How much a component is needed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Strength {
+    /// Without it nothing is chosen.
+    Required,
+    /// Done without where it isn't; where it is, it has to fit.
+    Optional,
+    /// Taken where it is and fits.
+    Extra,
+}
+
 /// A component that is needed, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Need {
@@ -42,21 +53,25 @@ pub struct Need {
     pub version: Option<semver::VersionReq>,
     /// Fit for parentheses: `needed to compile 2 .cu files`.
     pub why: String,
-    /// Taken where it is found, not missed where it isn't.
-    pub optional: bool,
+    /// How much.
+    pub strength: Strength,
 }
 
 impl Need {
     /// A required part.
     pub fn new(component: Component, part: Part, why: impl Into<String>) -> Self {
-        Self { component, part, version: None, why: why.into(), optional: false }
+        Self { component, part, version: None, why: why.into(), strength: Strength::Required }
     }
 
-    /// The same, but optional.
+    /// The same, needed as much as `strength` says.
     #[must_use]
-    pub fn optional(mut self) -> Self {
-        self.optional = true;
+    pub fn with(mut self, strength: Strength) -> Self {
+        self.strength = strength;
         self
+    }
+
+    fn is_required(&self) -> bool {
+        self.strength == Strength::Required
     }
 
     /// Whether `found` serves.
@@ -276,14 +291,15 @@ fn meet(
                 let found = offer.set.found.iter().find(|found| need.is_met_by(found))?;
                 let mut trial = chosen.clone();
                 trial.push(Chosen { found: found.clone(), origin: offer.origin() });
-                may(need, index, &trial).then_some((index, trial))
+                let fits = need.strength != Strength::Extra || conflicts(&trial).is_empty();
+                (fits && may(need, index, &trial)).then_some((index, trial))
             });
             match found {
                 Some((index, trial)) => {
                     chosen = trial;
                     used.push(index);
                 }
-                None if need.optional => {}
+                None if !need.is_required() => {}
                 None => continue 'variants,
             }
         }

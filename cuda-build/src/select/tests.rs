@@ -306,11 +306,22 @@ fn nvrtc_is_preferred_and_nvcc_is_the_other_way() {
 #[test]
 fn optional_needs_are_taken_and_not_missed() {
     let mut request = module();
-    request.needs.push(Need::new(Component::Cudnn, Part::Shared, "optional").optional());
+    request.needs.push(Need::new(Component::Cudnn, Part::Shared, "optional").with(Strength::Optional));
     let without = select(&request, &[at(Step::Stored, "/a", PIP13)]).unwrap();
     assert!(without.chosen.iter().all(|c| c.found.component != Component::Cudnn));
     let attempts = [at(Step::Stored, "/a", PIP13), at(Step::Python, "/b", &["cudnn 13.1"])];
     let with = select(&request, &attempts).unwrap();
     let cudnn = with.chosen.iter().find(|c| c.found.component == Component::Cudnn).unwrap();
     assert!(cudnn.origin.contains("/b"), "{cudnn:?}");
+}
+
+#[test]
+fn what_is_extra_stays_away_where_it_does_not_fit() {
+    let mut request = library();
+    request.needs.push(Need::new(Component::Nvrtc, Part::Shared, "extra").with(Strength::Extra));
+    let fitting = select(&request, &[at(Step::Stored, "/a", PIP13)]).unwrap();
+    assert!(fitting.chosen.iter().any(|c| c.found.component == Component::Nvrtc));
+    let mixed = ["nvcc 13.4.92", "nvvm 13.4.92", "crt 13.4.92", "cudart 13.4.92", "nvrtc 13.5.37"];
+    let selection = select(&request, &[at(Step::Stored, "/a", &mixed)]).unwrap();
+    assert!(selection.chosen.iter().all(|c| c.found.component != Component::Nvrtc));
 }
