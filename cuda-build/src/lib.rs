@@ -3,6 +3,7 @@
 pub mod component;
 mod env;
 mod error;
+pub mod fatbin;
 mod root;
 mod target;
 mod version;
