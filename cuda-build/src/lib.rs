@@ -13,6 +13,7 @@ mod env;
 mod error;
 mod link;
 pub mod probe;
+pub mod fatbin;
 mod root;
 pub mod select;
 pub mod sources;

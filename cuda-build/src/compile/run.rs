@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::{Action, Format, Image, NvrtcJob, Step, depfile};
 use crate::cache::{self, Stamp};
+use crate::capability::{Capability, Suffix};
 use crate::command::Invocation;
 use crate::error::Error;
 use crate::fatbin::{self, Fatbin};
@@ -152,12 +153,19 @@ fn assemble(format: Format, images: Vec<(Image, Vec<u8>)>) -> Result<Vec<u8>, Er
     if format != Format::Fatbin {
         return Ok(images.into_iter().next().map(|(_, bytes)| bytes).unwrap_or_default());
     }
-    let images = images
-        .into_iter()
-        .map(|(image, bytes)| match image {
-            Image::Real(capability) => fatbin::Image::cubin(capability, bytes),
-            Image::Ptx(capability) => fatbin::Image::ptx(capability, bytes),
-        })
-        .collect();
-    Ok(Fatbin::from_images(images)?.write())
+    let images = images.into_iter().map(|(image, bytes)| match image {
+        Image::Real(capability) => {
+            fatbin::Image::Cubin { sm: capability.number(), suffix: letter(capability), bytes }
+        }
+        Image::Ptx(capability) => fatbin::Image::Ptx {
+            sm: capability.number(),
+            suffix: letter(capability),
+            text: String::from_utf8_lossy(&bytes).into_owned(),
+        },
+    });
+    Ok(Fatbin::from_images(images.collect())?.write())
+}
+
+fn letter(capability: Capability) -> Option<char> {
+    capability.suffix.map(Suffix::letter)
 }

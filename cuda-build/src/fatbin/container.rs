@@ -1,0 +1,216 @@
+//! Containers: reading, writing, and the order of images.
+
+use super::read::{size_at, u16_at, u32_at};
+use super::{CONTAINER_HEADER, Entry, Image, MAGIC, invalid};
+use crate::Error;
+
+/// A fat binary: one container as a file (`.fatbin`), or one for each translation unit as the
+/// `.nv_fatbin` section of a host object.
+///
+/// ```
+/// use cuda_build::fatbin::{Fatbin, Image, Kind};
+/// let text = ".version 8.0\n.target sm_80\n.address_size 64\n".to_owned();
+/// let fatbin = Fatbin::from_images(vec![Image::Ptx { sm: 80, suffix: None, text }])?;
+/// let again = Fatbin::parse(&fatbin.write())?;
+/// assert_eq!(again, fatbin);
+/// let entry = again.entries().next().unwrap();
+/// assert_eq!((entry.kind(), entry.sm(), entry.version()), (Kind::Ptx, 80, (8, 0)));
+/// # Ok::<(), cuda_build::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fatbin {
+    containers: Vec<Container>,
+}
+
+/// The images of one translation unit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Container {
+    entries: Vec<Entry>,
+}
+
+impl Container {
+    /// In the file's order.
+    #[must_use]
+    pub fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+}
+
+impl Fatbin {
+    /// Reads a `.fatbin` file or the bytes of an `.nv_fatbin` section: every container, with
+    /// zeros between them (which linkers put there). Compressed entries stay as they are.
+    ///
+    /// # Errors
+    /// [`Error::Format`] for anything else, with what is wrong and at which byte.
+    pub fn parse(bytes: &[u8]) -> Result<Self, Error> {
+        let mut containers = Vec::new();
+        let mut offset = 0;
+        while let Some(skipped) = bytes.get(offset..).and_then(|rest| rest.iter().position(|&byte| byte != 0))
+        {
+            let start = offset + skipped;
+            // No container starts with a zero, so where padding ends one has to begin.
+            let (container, len) = Container::parse(&bytes[start..], start)?;
+            containers.push(container);
+            offset = start + len;
+        }
+        if containers.is_empty() {
+            return Err(invalid(format!("no container in {} bytes", bytes.len())));
+        }
+        Ok(Self { containers })
+    }
+
+    /// One container with these images: cubins by ascending capability, then PTX likewise, which
+    /// is the order in which nvcc hands them over.
+    ///
+    /// # Errors
+    /// [`Error::Format`] where an image is not what it is said to be: no cubin, PTX without
+    /// `.version` and `.target`, for another capability than given, given twice.
+    pub fn from_images(mut images: Vec<Image>) -> Result<Self, Error> {
+        if images.is_empty() {
+            return Err(invalid("no images to put in"));
+        }
+        images.sort_by_key(Image::order);
+        if let Some(pair) = images.windows(2).find(|pair| pair[0].order() == pair[1].order()) {
+            return Err(invalid(format!("two images of the same kind for {}", pair[0])));
+        }
+        let entries = images.into_iter().map(Image::into_entry).collect::<Result<_, _>>()?;
+        Ok(Self { containers: vec![Container { entries }] })
+    }
+
+    /// The bytes of the file. What was read comes out the same, padding between containers aside.
+    #[must_use]
+    pub fn write(&self) -> Vec<u8> {
+        let lengths = |container: &Container| container.entries.iter().map(Entry::written_len).sum::<usize>();
+        let total = self.containers.iter().map(|container| CONTAINER_HEADER + lengths(container)).sum();
+        let mut out = Vec::with_capacity(total);
+        for container in &self.containers {
+            out.extend_from_slice(&MAGIC.to_le_bytes());
+            out.extend_from_slice(&1_u16.to_le_bytes());
+            out.extend_from_slice(&(CONTAINER_HEADER as u16).to_le_bytes());
+            out.extend_from_slice(&(lengths(container) as u64).to_le_bytes());
+            for entry in &container.entries {
+                entry.write_to(&mut out);
+            }
+        }
+        out
+    }
+
+    /// In the file's order; a `.fatbin` file has one.
+    #[must_use]
+    pub fn containers(&self) -> &[Container] {
+        &self.containers
+    }
+
+    /// Every entry of every container.
+    pub fn entries(&self) -> impl Iterator<Item = &Entry> {
+        self.containers.iter().flat_map(Container::entries)
+    }
+}
+
+impl Container {
+    /// Reads the container at the first of `bytes`, which is `at` in the file.
+    fn parse(bytes: &[u8], at: usize) -> Result<(Self, usize), Error> {
+        let cut = || invalid(format!("the container at byte {at} is cut off ({} bytes)", bytes.len()));
+        let magic = u32_at(bytes, 0).ok_or_else(cut)?;
+        if magic != MAGIC {
+            return Err(invalid(format!(
+                "{magic:#010x} at byte {at}, where {MAGIC:#010x} starts a container"
+            )));
+        }
+        let version = u16_at(bytes, 4).ok_or_else(cut)?;
+        let header_len = usize::from(u16_at(bytes, 6).ok_or_else(cut)?);
+        if version != 1 || header_len != CONTAINER_HEADER {
+            return Err(invalid(format!(
+                "container version {version} with a header of {header_len} bytes at byte {at}; known is \
+                 version 1 with {CONTAINER_HEADER}"
+            )));
+        }
+        let body_len = size_at(bytes, 8).ok_or_else(cut)?;
+        let end = CONTAINER_HEADER.checked_add(body_len).ok_or_else(cut)?;
+        let mut body = bytes.get(CONTAINER_HEADER..end).ok_or_else(cut)?;
+        let mut entries = Vec::new();
+        while !body.is_empty() {
+            let (entry, len) = Entry::parse(body)?;
+            entries.push(entry);
+            // An entry has at least its own header, so this always comes to an end.
+            body = &body[len..];
+        }
+        Ok((Self { entries }, end))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample() -> Vec<u8> {
+        let ptx = |sm: u32| {
+            let text = format!(".version 8.0\n.target sm_{sm}\n.address_size 64\n");
+            Image::Ptx { sm, suffix: None, text }
+        };
+        Fatbin::from_images(vec![ptx(80), ptx(90)]).unwrap().write()
+    }
+
+    #[test]
+    fn containers_in_a_row_with_padding_between() {
+        let one = sample();
+        let section = [one.clone(), vec![0; 8], one.clone(), vec![0; 24]].concat();
+        let fatbin = Fatbin::parse(&section).unwrap();
+        assert_eq!(fatbin.containers().len(), 2);
+        assert_eq!(fatbin.entries().count(), 4);
+        assert_eq!(fatbin.write(), [one.clone(), one].concat());
+    }
+
+    #[test]
+    fn every_truncation_is_an_error() {
+        let whole = sample();
+        assert!(Fatbin::parse(&whole).is_ok());
+        for len in 0..whole.len() {
+            assert!(Fatbin::parse(&whole[..len]).is_err(), "{len} of {} bytes", whole.len());
+        }
+    }
+
+    /// Whatever is read from changed bytes can be listed and written again, to the same length.
+    #[test]
+    fn changed_bytes_never_panic_or_hang() {
+        let whole = [sample(), sample()].concat();
+        // Marsaglia's xorshift: the same sequence on every run.
+        let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+        let mut random = move || {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            usize::try_from(state >> 33).unwrap()
+        };
+        let (mut accepted, mut refused) = (0, 0);
+        for _ in 0..20_000 {
+            let mut bytes = whole.clone();
+            for _ in 0..=random() % 4 {
+                // Mostly in the headers, where it matters.
+                let place = if random() % 4 == 0 { random() % bytes.len() } else { random() % 100 };
+                bytes[place] = [0, 1, 0xff, 0x80, random() as u8][random() % 5];
+            }
+            bytes.truncate(bytes.len() - if random() % 3 == 0 { random() % bytes.len() } else { 0 });
+            match Fatbin::parse(&bytes) {
+                Ok(fatbin) => {
+                    accepted += 1;
+                    for entry in fatbin.entries() {
+                        let _ = (entry.image(), entry.identifier(), entry.uncompressed_len(), entry.suffix());
+                    }
+                    assert!(fatbin.write().len() <= bytes.len());
+                    assert_eq!(Fatbin::parse(&fatbin.write()).unwrap(), fatbin);
+                }
+                Err(_) => refused += 1,
+            }
+        }
+        assert!(accepted > 1000 && refused > 1000, "{accepted} accepted, {refused} refused");
+    }
+
+    #[test]
+    fn refusals_say_where() {
+        let said = Fatbin::parse(b"\x7fELF and more").unwrap_err().to_string();
+        assert_eq!(said, "not a valid fat binary: 0x464c457f at byte 0, where 0xba55ed50 starts a container");
+        assert!(Fatbin::parse(&[]).unwrap_err().to_string().contains("no container in 0 bytes"));
+        assert!(Fatbin::parse(&[0; 64]).unwrap_err().to_string().contains("no container in 64 bytes"));
+    }
+}

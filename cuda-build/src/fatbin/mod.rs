@@ -1,0 +1,65 @@
+//! The fat binary container: several cubins and PTX texts in one file, of which the driver
+//! takes the one that fits its GPU.
+//!
+//! Pure: bytes in, bytes out. What is written equals, byte for byte, what NVIDIA's `fatbinary
+//! --compress-mode none` writes for the same images (compared with 13.4; nvFatbin 12.9 writes
+//! the same header). One difference is meant: `fatbinary` strips the comments of PTX, this does
+//! not, so that what is taken out again is what was put in.
+//!
+//! All numbers are little-endian. A file or a `.nv_fatbin` section is a row of containers:
+//!
+//! ```text
+//! container   u32 magic 0xBA55ED50 | u16 version 1 | u16 header length 16 | u64 length of the entries
+//! entry    0  u16 kind: 1 PTX, 2 ELF | u16 0x0101 | u32 header length | u64 payload length (multiple of 8)
+//!         16  u32 compressed length (0: not compressed) | u32 where in the header the notes are (0: none)
+//!         24  u16 minor, u16 major: of the PTX ISA, or of the cubin's ABI | u32 capability × 10
+//!         32  u32 where in the header the source's name is (0: none) | u32 its length
+//!         40  u64 flags | u64 0 | u64 uncompressed length (0: not compressed)
+//!         64  source's name, NUL-ended, padded to 8
+//!          …  notes: u32 where their text is | u32 length | text, padded to 8
+//! payload     cubin, or PTX with a NUL; padded with NULs to a multiple of 8
+//! ```
+//!
+//! The text of the notes is, for PTX, the options for `ptxas`. For a cubin that may be finalised
+//! for later GPUs (`e_flags & 3` in the ABI that has `EI_OSABI` 0x41) it is a NUL and then a copy
+//! of the section `.nv.compat`. None of this is documented by NVIDIA; it was found by giving
+//! `fatbinary` and nvFatbin cubins changed in one place.
+
+mod container;
+mod entry;
+mod image;
+mod read;
+
+pub use container::{Container, Fatbin};
+pub use entry::{Compression, Entry, Kind};
+pub use image::Image;
+
+/// First four bytes of every container.
+const MAGIC: u32 = 0xBA55_ED50;
+/// Length of the container's own header.
+const CONTAINER_HEADER: usize = 16;
+/// Length of the part of an entry's header that every entry has.
+const ENTRY_HEADER: usize = 64;
+
+/// Entry flags.
+mod flag {
+    /// 64-bit device addresses.
+    pub(super) const ADDRESS_64: u64 = 0x1;
+    /// The host is Linux.
+    pub(super) const LINUX: u64 = 0x10;
+    /// The payload is compressed with LZ4.
+    pub(super) const LZ4: u64 = 0x2000;
+    /// The payload is compressed with Zstandard.
+    pub(super) const ZSTD: u64 = 0x8000;
+    /// For exactly this capability (`sm_90a`).
+    pub(super) const ARCHITECTURE_SPECIFIC: u64 = 0x10_0000;
+    /// For this family of capabilities (`sm_100f`).
+    pub(super) const FAMILY_SPECIFIC: u64 = 0x20_0000;
+    /// The cubin also holds the form that can be finalised for later GPUs.
+    pub(super) const FINALIZABLE: u64 = 0x100_0000;
+}
+
+/// The error for bytes that are no fat binary, or can't become one.
+fn invalid(reason: impl Into<String>) -> crate::Error {
+    crate::Error::Format { what: "fat binary", reason: reason.into() }
+}
