@@ -1,0 +1,121 @@
+//! `cargo cuda doctor`: what a build would do on this machine, and why.
+
+use std::path::PathBuf;
+
+use cuda_build::driver::{self, Driver};
+use cuda_build::{Declared, Env, Root, Toolkit};
+
+use crate::exit_code;
+use crate::failure::Failure;
+use crate::report::{self, Diagnosis, Program};
+use crate::toolkits::{self, Finder, Wish};
+use crate::workspace::Workspace;
+
+/// Variables that change what a build does, shown where they are set.
+const SHOWN: &[&str] = &[
+    "CUDA_BUILD_TOOLKIT",
+    "CUDA_BUILD_ROOTS",
+    "CUDA_BUILD_SOURCES",
+    "CUDA_BUILD_MAJOR",
+    "CUDA_BUILD_CAPABILITIES",
+    "CUDA_BUILD_CUDART",
+    "CUDA_BUILD_CACHE_DIR",
+    "NVCC",
+    "CUDACXX",
+    "NVCC_CCBIN",
+    "NVCC_PREPEND_FLAGS",
+    "NVCC_APPEND_FLAGS",
+    "CUDA_HOME",
+    "CUDA_PATH",
+    "CUDA_ROOT",
+    "CUDAToolkit_ROOT",
+    "CUDA_TOOLKIT_ROOT_DIR",
+    "VIRTUAL_ENV",
+    "CONDA_PREFIX",
+    "LD_LIBRARY_PATH",
+];
+
+/// Programs that some command starts.
+const PROGRAMS: &[(&str, &str)] = &[
+    ("uv", "fetches toolkits"),
+    ("pip", "fetches toolkits where there is no uv"),
+    ("maturin", "builds wheels"),
+    ("g++", "compiles host code for nvcc"),
+];
+
+/// Looks at everything and prints it; the exit code tells whether a build would find what it
+/// needs.
+///
+/// # Errors
+/// Where the workspace at hand can't be read.
+pub fn run(major: Option<u32>, json: bool, env: &Env, root: &Root) -> Result<(String, u8), Failure> {
+    let workspace = workspace(env, root)?;
+    let jetson = workspace.iter().flat_map(|w| &w.packages).any(|p| p.config.jetson);
+    let finder = Finder { env, root, target: toolkits::target(None, jetson)?, workspace: workspace.as_ref() };
+    let report = finder.report(&Wish { major, fetch: false });
+    let driver = driver::driver();
+    let code = match &report.toolkit {
+        Ok(_) => exit_code::SUCCESS,
+        Err(error) => report::code_of(error),
+    };
+    let capabilities = report.toolkit.as_ref().ok().and_then(|t| capabilities(t, workspace.as_ref(), &driver));
+    let code = match &capabilities {
+        Some(Err(_)) if code == exit_code::SUCCESS => exit_code::CAPABILITY,
+        _ => code,
+    };
+    let diagnosis = Diagnosis {
+        variables: SHOWN.iter().filter_map(|name| Some(((*name).to_owned(), env.text(name)?))).collect(),
+        report: &report,
+        driver: &driver,
+        programs: programs(env, root),
+        workspace: workspace.as_ref(),
+        capabilities,
+    };
+    let text = if json { report::json(&diagnosis) } else { report::text(&diagnosis) };
+    Ok((text, code))
+}
+
+/// The workspace, or none where the current directory belongs to none: `doctor` is also for
+/// machines.
+fn workspace(env: &Env, root: &Root) -> Result<Option<Workspace>, Failure> {
+    match Workspace::load(root, env, None) {
+        Ok(workspace) => Ok(Some(workspace)),
+        Err(failure) if failure.message.contains("could not find `Cargo.toml`") => Ok(None),
+        Err(failure) if failure.code == exit_code::MISSING_PROGRAM => Ok(None),
+        Err(failure) => Err(failure),
+    }
+}
+
+/// Per package that declares any, the plan, or why the toolkit can't do it.
+fn capabilities(
+    toolkit: &Toolkit,
+    workspace: Option<&Workspace>,
+    driver: &Result<Driver, String>,
+) -> Option<Result<Vec<(String, String)>, Vec<String>>> {
+    let mut plans = Vec::new();
+    let mut refused = Vec::new();
+    let gpus = driver.as_ref().map(|d| d.gpus.as_slice()).unwrap_or_default();
+    for package in &workspace?.packages {
+        let Some(items) = package.config.for_major(toolkit.version().major).capabilities else { continue };
+        let plan = Declared::parse(items).and_then(|d| d.plan(toolkit.version(), gpus, None));
+        match plan {
+            Ok(plan) => plans.push((package.name.clone(), plan.to_string())),
+            Err(error) => refused.push(format!("{}: {error:?}", package.name)),
+        }
+    }
+    Some(if refused.is_empty() { Ok(plans) } else { Err(refused) })
+}
+
+fn programs(env: &Env, root: &Root) -> Vec<Program> {
+    let directories = env.search_path();
+    let find = |name: &str| -> Option<PathBuf> {
+        directories.iter().map(|directory| directory.join(name)).find(|path| root.is_file(path))
+    };
+    let program = |(name, purpose): &(&str, &str)| Program {
+        name: (*name).to_owned(),
+        purpose: (*purpose).to_owned(),
+        path: find(name),
+    };
+    PROGRAMS.iter().map(program).collect()
+}
+

@@ -1,0 +1,65 @@
+//! What a command ends with when it fails: a message, hints, and an exit code.
+
+use std::fmt;
+
+use cuda_build::Error;
+
+use crate::exit_code;
+
+/// The end of a command that failed.
+#[derive(Debug)]
+pub struct Failure {
+    /// For `std::process::ExitCode`.
+    pub code: u8,
+    /// What, and what was tried.
+    pub message: String,
+    /// What to do next.
+    pub hints: Vec<String>,
+}
+
+impl Failure {
+    /// A failure without hints.
+    pub fn new(code: u8, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), hints: Vec::new() }
+    }
+
+    /// The same with a hint more.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hints.push(hint.into());
+        self
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "error: {}", self.message)?;
+        for hint in &self.hints {
+            write!(f, "\nhint: {hint}")?;
+        }
+        Ok(())
+    }
+}
+
+impl Failure {
+    /// The exit code that fits an error of `cuda-build`.
+    #[must_use]
+    pub fn code_of(error: &Error) -> u8 {
+        match error {
+            Error::NotFound(_) => exit_code::NOT_FOUND,
+            Error::Inconsistent { .. } => exit_code::INCONSISTENT,
+            Error::Capability { .. } => exit_code::CAPABILITY,
+            Error::InvalidSource { .. } | Error::Manifest { .. } | Error::UnknownComponent { .. } => {
+                exit_code::CONFIGURATION
+            }
+            Error::Io { .. } => exit_code::DISK,
+            _ => exit_code::FAILURE,
+        }
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self { code: Self::code_of(&error), message: error.to_string(), hints: error.hints() }
+    }
+}

@@ -1,0 +1,53 @@
+//! Files that commands write below the target directory.
+#![allow(clippy::disallowed_methods, reason = "commands write through this file")]
+
+use std::fs;
+use std::path::Path;
+
+use crate::exit_code;
+use crate::failure::Failure;
+
+/// Writes a file as a whole, and only where its content is another.
+///
+/// # Errors
+/// What the disk says, with the path.
+pub fn write_if_changed(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    if fs::read(path).is_ok_and(|old| old == bytes) {
+        return Ok(());
+    }
+    let failed = |error: std::io::Error| {
+        Failure::new(exit_code::DISK, format!("could not write {}: {error}", path.display()))
+    };
+    let directory = path.parent().unwrap_or(Path::new("."));
+    fs::create_dir_all(directory).map_err(failed)?;
+    let mut part = tempfile::NamedTempFile::new_in(directory).map_err(failed)?;
+    std::io::Write::write_all(&mut part, bytes).map_err(failed)?;
+    part.persist(path).map_err(|error| failed(error.error))?;
+    Ok(())
+}
+
+/// Makes a directory and its parents.
+///
+/// # Errors
+/// What the disk says, with the path.
+pub fn make_directory(path: &Path) -> Result<(), Failure> {
+    fs::create_dir_all(path).map_err(|error| {
+        Failure::new(exit_code::DISK, format!("could not create {}: {error}", path.display()))
+    })
+}
+
+/// The files in a directory, sorted.
+///
+/// # Errors
+/// What the disk says, with the path.
+pub fn files(directory: &Path) -> Result<Vec<std::path::PathBuf>, Failure> {
+    let failed = |error: std::io::Error| {
+        Failure::new(exit_code::DISK, format!("could not read {}: {error}", directory.display()))
+    };
+    let mut files = Vec::new();
+    for entry in fs::read_dir(directory).map_err(failed)? {
+        files.push(entry.map_err(failed)?.path());
+    }
+    files.sort();
+    Ok(files)
+}

@@ -1,0 +1,49 @@
+//! What `doctor` found, as text and as JSON. Both print the same values.
+
+mod json;
+mod text;
+
+use std::path::PathBuf;
+
+use cuda_build::driver::Driver;
+use cuda_build::{Error, Report};
+
+use crate::failure::Failure;
+use crate::workspace::Workspace;
+
+pub use json::json;
+pub use text::text;
+
+/// Everything `doctor` looked at.
+#[derive(Debug)]
+pub struct Diagnosis<'a> {
+    /// Variables that are set.
+    pub variables: Vec<(String, String)>,
+    /// The search.
+    pub report: &'a Report,
+    /// What the driver says, or why it says nothing.
+    pub driver: &'a Result<Driver, String>,
+    /// Programs that some command starts.
+    pub programs: Vec<Program>,
+    /// The workspace at hand.
+    pub workspace: Option<&'a Workspace>,
+    /// Package and plan, or why the toolkit can't do what is declared.
+    pub capabilities: Option<Result<Vec<(String, String)>, Vec<String>>>,
+}
+
+/// A program that some command starts.
+#[derive(Debug)]
+pub struct Program {
+    /// Its name.
+    pub name: String,
+    /// What it is for.
+    pub purpose: String,
+    /// Where it is on `PATH`.
+    pub path: Option<PathBuf>,
+}
+
+/// The exit code that a build would end with.
+#[must_use]
+pub fn code_of(error: &Error) -> u8 {
+    Failure::code_of(error)
+}

@@ -1,0 +1,100 @@
+//! `doctor` for people.
+
+use std::fmt::Write as _;
+
+use super::Diagnosis;
+
+/// The report, a section each, with the verdict at its end.
+#[must_use]
+pub fn text(diagnosis: &Diagnosis<'_>) -> String {
+    let mut out = String::new();
+    // Writing to a String does not fail.
+    let _ = write(diagnosis, &mut out);
+    out
+}
+
+fn write(diagnosis: &Diagnosis<'_>, out: &mut String) -> std::fmt::Result {
+    writeln!(out, "Environment")?;
+    if diagnosis.variables.is_empty() {
+        writeln!(out, "  no variable about CUDA is set")?;
+    }
+    for (name, value) in &diagnosis.variables {
+        writeln!(out, "  {name}={value}")?;
+    }
+    writeln!(out, "Search, in order")?;
+    if diagnosis.report.attempts.is_empty() {
+        writeln!(out, "  no place to look at: no variable, environment, added toolkit, nvcc on `PATH`, or /usr/local/cuda")?;
+    }
+    for attempt in &diagnosis.report.attempts {
+        writeln!(out, "  {}: {}", attempt.candidate, attempt.summary())?;
+    }
+    for remark in &diagnosis.report.remarks {
+        writeln!(out, "  warning: {remark}")?;
+    }
+    if let Ok(toolkit) = &diagnosis.report.toolkit {
+        let combined = if toolkit.is_combined() { ", combined from several places" } else { "" };
+        writeln!(out, "Toolkit: CUDA {}{combined}", toolkit.version())?;
+        for chosen in toolkit.components() {
+            writeln!(out, "  {}: {}", chosen.found, chosen.found.evidence)?;
+        }
+        for remark in toolkit.remarks() {
+            writeln!(out, "  note: {remark}")?;
+        }
+    }
+    writeln!(out, "Driver and GPUs")?;
+    match diagnosis.driver {
+        Ok(driver) => {
+            let gpus: Vec<String> = driver.gpus.iter().map(ToString::to_string).collect();
+            let gpus = if gpus.is_empty() { "no GPU".to_owned() } else { gpus.join(", ") };
+            writeln!(out, "  driver for CUDA {}, compute capabilities: {gpus}", driver.version)?;
+        }
+        Err(reason) => writeln!(out, "  {reason} (not needed to build)")?,
+    }
+    if let Some(workspace) = diagnosis.workspace {
+        writeln!(out, "Workspace {}", workspace.root.display())?;
+        match &diagnosis.capabilities {
+            Some(Ok(plans)) => {
+                for (package, plan) in plans {
+                    writeln!(out, "  {package}: capabilities {plan}")?;
+                }
+            }
+            Some(Err(refused)) => {
+                for line in refused {
+                    writeln!(out, "  {}", line.replace('\n', "\n  "))?;
+                }
+            }
+            None => {}
+        }
+    }
+    writeln!(out, "Programs")?;
+    for program in &diagnosis.programs {
+        let place = program.path.as_ref().map_or_else(|| "not found".to_owned(), |p| p.display().to_string());
+        writeln!(out, "  {}: {place} ({})", program.name, program.purpose)?;
+    }
+    verdict(diagnosis, out)
+}
+
+/// The last line tells whether a build will work.
+fn verdict(diagnosis: &Diagnosis<'_>, out: &mut String) -> std::fmt::Result {
+    match (&diagnosis.report.toolkit, &diagnosis.capabilities) {
+        (Err(error), _) => {
+            writeln!(out, "Problem\n  {}", error.to_string().replace('\n', "\n  "))?;
+            for hint in error.hints() {
+                writeln!(out, "  hint: {hint}")?;
+            }
+            writeln!(out, "A build will not work here as things are.")
+        }
+        (Ok(_), Some(Err(_))) => writeln!(out, "A build will not work: the toolkit can't do the declared capabilities."),
+        (Ok(toolkit), _) => {
+            let nvcc = toolkit.get(cuda_build::Component::Nvcc).is_some();
+            let nvrtc = toolkit.get(cuda_build::Component::Nvrtc).is_some();
+            let what = match (nvcc, nvrtc) {
+                (true, true) => "modules with NVRTC or nvcc, libraries with nvcc",
+                (true, false) => "modules and libraries with nvcc",
+                (false, true) => "modules with NVRTC; libraries need nvcc, which is not there",
+                (false, false) => "no device code: neither nvcc nor NVRTC is there",
+            };
+            writeln!(out, "A build will work with CUDA {}: {what}.", toolkit.version())
+        }
+    }
+}

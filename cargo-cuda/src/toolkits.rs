@@ -1,0 +1,150 @@
+//! The toolkit for a workspace: searched once, fetched where that is allowed, handed to every
+//! build script as one file.
+
+use std::path::{Path, PathBuf};
+
+use cuda_build::select::{Need, Part, Request, Strength};
+use cuda_build::{Component, Env, Error, Report, Root, Search, Target, Toolkit};
+
+use crate::failure::Failure;
+use crate::fetch::{self, Fetch};
+use crate::output;
+use crate::workspace::Workspace;
+
+/// What a search is for.
+#[derive(Clone, Debug, Default)]
+pub struct Wish {
+    /// The CUDA major, where the command line fixes it.
+    pub major: Option<u32>,
+    /// Whether missing toolkits may be fetched.
+    pub fetch: bool,
+}
+
+/// Finds toolkits for one workspace.
+#[derive(Debug)]
+pub struct Finder<'a> {
+    /// The variables.
+    pub env: &'a Env,
+    /// The disk.
+    pub root: &'a Root,
+    /// The platform.
+    pub target: Target,
+    /// The workspace, if there is one here.
+    pub workspace: Option<&'a Workspace>,
+}
+
+impl Finder<'_> {
+    /// The request that fits every package of the workspace. Which engine a build script will
+    /// use is not known here, so a toolkit with both is preferred, then NVRTC, then nvcc.
+    #[must_use]
+    pub fn request(&self, wish: &Wish) -> Request {
+        let packages = self.workspace.map(|w| w.packages.as_slice()).unwrap_or_default();
+        let fixed = wish.major.or_else(|| packages.iter().find_map(|p| p.config.major));
+        let mut request = Request { major: fixed, ..Request::default() };
+        for package in packages {
+            let own = cuda_build::request(&package.config, &[], &[], fixed);
+            for need in own.needs {
+                if !request.needs.contains(&need) {
+                    request.needs.push(need);
+                }
+            }
+            request.toolkit.comparators.extend(own.toolkit.comparators);
+        }
+        let why = "needed to compile `.cu` files";
+        let nvcc = || {
+            vec![
+                Need::new(Component::Nvcc, Part::Tools, why),
+                Need::new(Component::Nvvm, Part::Tools, why),
+                Need::new(Component::Crt, Part::Headers, why),
+                Need::new(Component::Cudart, Part::Headers, why),
+            ]
+        };
+        let nvrtc = || Need::new(Component::Nvrtc, Part::Shared, why);
+        let both = nvcc().into_iter().chain([nvrtc()]).collect();
+        request.alternatives = vec![both, vec![nvrtc()], nvcc()];
+        // What else the place has goes into the file too: a build script may want more than the
+        // manifest says.
+        for component in Component::all() {
+            for part in [Part::Headers, Part::Shared, Part::Archive, Part::Tools] {
+                request.needs.push(Need::new(component, part, "").with(Strength::Extra));
+            }
+        }
+        request
+    }
+
+    /// The search, with everything it saw.
+    #[must_use]
+    pub fn report(&self, wish: &Wish) -> Report {
+        self.search().report(&self.request(wish))
+    }
+
+    fn search(&self) -> Search<'_> {
+        Search { root: self.root, env: self.env, target: &self.target, places: Vec::new() }
+    }
+
+    /// Finds the toolkit, fetching what is missing where `wish` allows it.
+    ///
+    /// # Errors
+    /// As [`Search::find`]; those of fetching.
+    pub fn find(&self, wish: &Wish) -> Result<Toolkit, Failure> {
+        let request = self.request(wish);
+        match self.search().find(&request) {
+            Err(Error::NotFound(_)) if wish.fetch && !self.is_explicit() => {}
+            found => return found.map_err(Failure::from),
+        }
+        let major = request.major.or_else(|| self.workspace?.majors().first().copied()).unwrap_or(13);
+        let components: Vec<Component> = request
+            .needs
+            .iter()
+            .filter(|need| need.strength == Strength::Required)
+            .map(|need| need.component)
+            .collect();
+        let lock_file = self.workspace.map(|w| w.root.as_path());
+        fetch::toolkit(self.env, &Fetch { major, components: &components, workspace: lock_file })?;
+        let mut request = request;
+        request.major = Some(major);
+        self.search().find(&request).map_err(Failure::from)
+    }
+
+    /// Whether somebody named a place: then nothing that is fetched would be used.
+    fn is_explicit(&self) -> bool {
+        let sources = cuda_build::sources::candidates(self.root, self.env, &self.target, &[]);
+        sources.is_ok_and(|s| s.candidates.iter().any(|c| c.step.is_explicit()))
+            || self.env.peek("CUDA_BUILD_TOOLKIT").is_some()
+    }
+}
+
+/// Writes the file that `CUDA_BUILD_TOOLKIT` names, one per major; one that says the same is
+/// left alone, so that no build script runs again for it.
+///
+/// # Errors
+/// Where the target directory can't be written.
+pub fn write_file(toolkit: &Toolkit, target_directory: &Path) -> Result<PathBuf, Failure> {
+    let directory = target_directory.join("cuda");
+    let path = directory.join(format!("toolkit-{}.toml", toolkit.version().major));
+    output::write_if_changed(&path, toolkit.to_toml()?.as_bytes())?;
+    Ok(path)
+}
+
+/// Directories of the toolkit's shared libraries, for the loader path of programs that are run.
+#[must_use]
+pub fn library_directories(toolkit: &Toolkit) -> Vec<PathBuf> {
+    let mut directories: Vec<PathBuf> = Vec::new();
+    for library in toolkit.components().iter().flat_map(|chosen| &chosen.found.libraries) {
+        if let Some(directory) = library.parent() {
+            if !directories.iter().any(|d| d == directory) {
+                directories.push(directory.to_owned());
+            }
+        }
+    }
+    directories
+}
+
+/// The platform of this machine, or the one that `--target` names.
+///
+/// # Errors
+/// A platform that CUDA has no toolkit for.
+pub fn target(triple: Option<&str>, jetson: bool) -> Result<Target, Failure> {
+    let host = format!("{}-unknown-{}-gnu", std::env::consts::ARCH, std::env::consts::OS);
+    Ok(Target::from_triple(triple.unwrap_or(&host), jetson)?)
+}

@@ -1,0 +1,115 @@
+//! What `cargo metadata` says of the workspace at hand.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use cargo_metadata::MetadataCommand;
+use cuda_build::{Config, Env, Root};
+
+use crate::exit_code;
+use crate::failure::Failure;
+
+/// A workspace and the packages in it that declare CUDA.
+#[derive(Debug)]
+pub struct Workspace {
+    /// The directory of its root.
+    pub root: PathBuf,
+    /// Where cargo puts what it builds.
+    pub target_directory: PathBuf,
+    /// Each package with its declarations.
+    pub packages: Vec<Package>,
+}
+
+/// A package of the workspace.
+#[derive(Debug)]
+pub struct Package {
+    /// Its name.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+    /// Its `Cargo.toml`.
+    pub manifest: PathBuf,
+    /// What it declares.
+    pub config: Config,
+    /// Name of the library target that is a `cdylib`, if it has one.
+    pub cdylib: Option<String>,
+}
+
+impl Workspace {
+    /// Asks cargo, as the user's own command line would be understood.
+    ///
+    /// # Errors
+    /// Where cargo can't be run, finds no manifest, or one can't be used.
+    pub fn load(root: &Root, env: &Env, manifest: Option<&Path>) -> Result<Self, Failure> {
+        let mut command = MetadataCommand::new();
+        if let Some(cargo) = env.peek("CARGO") {
+            command.cargo_path(cargo);
+        }
+        if let Some(manifest) = manifest {
+            command.manifest_path(manifest);
+        }
+        let metadata = command.no_deps().exec().map_err(|error| match error {
+            cargo_metadata::Error::CargoMetadata { stderr } => {
+                Failure::new(exit_code::FAILURE, stderr.trim().trim_start_matches("error: "))
+            }
+            other => Failure::new(exit_code::MISSING_PROGRAM, format!("could not ask cargo: {other}")),
+        })?;
+        let mut packages = Vec::new();
+        for package in metadata.workspace_packages() {
+            let manifest = package.manifest_path.clone().into_std_path_buf();
+            let directory = manifest.parent().unwrap_or(Path::new("."));
+            let cdylib = package.targets.iter().find(|target| {
+                target.crate_types.contains(&cargo_metadata::CrateType::CDyLib)
+            });
+            packages.push(Package {
+                name: package.name.to_string(),
+                version: package.version.to_string(),
+                config: Config::read(root, env, directory)?,
+                cdylib: cdylib.map(|target| target.name.clone()),
+                manifest,
+            });
+        }
+        Ok(Self {
+            root: metadata.workspace_root.into_std_path_buf(),
+            target_directory: metadata.target_directory.into_std_path_buf(),
+            packages,
+        })
+    }
+
+    /// The majors that packages declare, newest first.
+    #[must_use]
+    pub fn majors(&self) -> Vec<u32> {
+        let mut majors: Vec<u32> = self.packages.iter().flat_map(|p| p.config.majors.iter().copied()).collect();
+        majors.sort_unstable_by(|a, b| b.cmp(a));
+        majors.dedup();
+        majors
+    }
+}
+
+/// The value of `--manifest-path` among arguments for cargo.
+#[must_use]
+pub fn manifest_path(arguments: &[OsString]) -> Option<PathBuf> {
+    let mut arguments = arguments.iter().take_while(|argument| *argument != "--");
+    while let Some(argument) = arguments.next() {
+        if argument == "--manifest-path" {
+            return arguments.next().map(PathBuf::from);
+        }
+        if let Some(path) = argument.to_str().and_then(|text| text.strip_prefix("--manifest-path=")) {
+            return Some(PathBuf::from(path));
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn manifest_path_is_read_up_to_the_separator() {
+        let find = |arguments: &[&str]| manifest_path(&arguments.iter().map(OsString::from).collect::<Vec<_>>());
+        assert_eq!(find(&["--release", "--manifest-path", "a/Cargo.toml"]), Some(PathBuf::from("a/Cargo.toml")));
+        assert_eq!(find(&["--manifest-path=b"]), Some(PathBuf::from("b")));
+        assert_eq!(find(&["--", "--manifest-path", "c"]), None);
+    }
+}

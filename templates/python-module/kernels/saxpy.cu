@@ -1,0 +1,10 @@
+#include "index.cuh"
+
+/// y[i] = a * x[i] + y[i]
+extern "C" __global__ void saxpy(unsigned n, float a, const float *x, float *y)
+{
+    const unsigned i = global_index();
+    if (i < n) {
+        y[i] = a * x[i] + y[i];
+    }
+}
