@@ -1,0 +1,3 @@
+//! `cargo cuda`: fetch CUDA components, build crates with them, package wheels per CUDA major.
+
+pub mod wheel;

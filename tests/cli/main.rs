@@ -1,0 +1,1 @@
+//! `cargo cuda` against real tools.
