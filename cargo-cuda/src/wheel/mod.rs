@@ -19,6 +19,7 @@ pub mod maturin;
 pub mod metadata;
 pub mod python;
 pub mod record;
+pub mod reproducible;
 pub mod rewrite;
 pub mod runpath;
 pub mod sbom;
