@@ -1,0 +1,327 @@
+//! From what a native module needs to the Python packages that deliver it.
+//!
+//! CUDA 11 and 12 have one package per component whose name carries the major
+//! (`nvidia-cublas-cu12`). The packages of CUDA 13 lost both the suffix and a version line tied to
+//! the toolkit (`nvidia-curand` is 10.x for 13), so that only the `cuda-toolkit` metapackage can
+//! bound the major. Products (cuDNN, NCCL …) keep their suffix.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use cuda_build::component::{Bundle, Facts, OLDEST_MAJOR};
+use cuda_build::{Component, ToolkitVersion, Version};
+
+use super::WheelError;
+
+/// The newest CUDA major whose packages are known.
+const NEWEST_MAJOR: u32 = 13;
+
+/// Stems of libraries that come with the driver and belong to no component.
+const DRIVER_STEMS: &[&str] = &["cuda", "cudadebugger", "nvcuvid", "nvoptix", "nvidia-ml"];
+
+/// Libraries of other projects whose names begin as NVIDIA's do.
+const NOT_NVIDIA: &[&str] = &["cups", "curl", "curl-gnutls", "cunit", "curses", "cue"];
+
+/// What a needed SONAME is to a wheel of one CUDA major.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// A component that a Python package delivers.
+    Component(Component),
+    /// The GPU driver's, which no package may deliver.
+    Driver,
+    /// Not NVIDIA's.
+    Foreign,
+}
+
+/// The versions that the wheel was built with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BuiltWith {
+    /// The toolkit.
+    pub toolkit: ToolkitVersion,
+    /// The components' own versions, as their packages have them.
+    pub components: BTreeMap<Component, Version>,
+}
+
+/// Checks that wheels can be made for a CUDA major.
+///
+/// # Errors
+/// [`WheelError::UnknownMajor`] where its packages are not known.
+pub fn check_major(major: u32) -> Result<(), WheelError> {
+    if (OLDEST_MAJOR..=NEWEST_MAJOR).contains(&major) {
+        Ok(())
+    } else {
+        Err(WheelError::UnknownMajor { major })
+    }
+}
+
+/// Tells what a SONAME is to a wheel of `major`.
+///
+/// # Errors
+/// [`WheelError::OtherMajor`] and [`WheelError::UnknownLibrary`].
+///
+/// ```
+/// use cargo_cuda::wheel::dependencies::{Origin, origin};
+/// use cuda_build::Component;
+/// assert_eq!(origin("libcudart.so.12", 12).unwrap(), Origin::Component(Component::Cudart));
+/// assert_eq!(origin("libcuda.so.1", 12).unwrap(), Origin::Driver);
+/// assert_eq!(origin("libc.so.6", 12).unwrap(), Origin::Foreign);
+/// assert!(origin("libcudart.so.12", 13).is_err());
+/// ```
+pub fn origin(soname: &str, major: u32) -> Result<Origin, WheelError> {
+    check_major(major)?;
+    let Some(stem) = stem(soname) else { return Ok(Origin::Foreign) };
+    let driver = DRIVER_STEMS.contains(&stem) || stem.starts_with("nvidia-");
+    if driver {
+        return Ok(Origin::Driver);
+    }
+    let Some(facts) = Component::all().map(Component::facts).find(|f| f.libraries.contains(&stem)) else {
+        return if looks_like_nvidia(stem) {
+            Err(WheelError::UnknownLibrary { soname: soname.to_owned() })
+        } else {
+            Ok(Origin::Foreign)
+        };
+    };
+    if facts.bundle == Bundle::Driver {
+        return Ok(Origin::Driver);
+    }
+    // A product's SONAME follows its own version line, whatever the CUDA major.
+    if facts.bundle == Bundle::Product {
+        return Ok(Origin::Component(facts.component));
+    }
+    let belongs_to: Vec<u32> =
+        (OLDEST_MAJOR..=NEWEST_MAJOR).filter(|&m| carries(facts, stem, soname, m)).collect();
+    if belongs_to.contains(&major) {
+        Ok(Origin::Component(facts.component))
+    } else if belongs_to.is_empty() {
+        Err(WheelError::UnknownLibrary { soname: soname.to_owned() })
+    } else {
+        Err(WheelError::OtherMajor { soname: soname.to_owned(), belongs_to, major })
+    }
+}
+
+/// `cublas` of `libcublas.so.12`.
+fn stem(soname: &str) -> Option<&str> {
+    soname.strip_prefix("lib")?.split(".so").next()
+}
+
+/// Whether a file is one of NVIDIA's libraries, renamed by a repair tool
+/// (`libcudart-16e8815a.so.12`) or not.
+///
+/// ```
+/// use cargo_cuda::wheel::dependencies::is_nvidia_library;
+/// assert!(is_nvidia_library("libcuda-df60b7cf.so.1"));
+/// assert!(is_nvidia_library("libcublasLt.so.13"));
+/// assert!(!is_nvidia_library("saxpy.abi3.so"));
+/// ```
+#[must_use]
+pub fn is_nvidia_library(file_name: &str) -> bool {
+    let Some(stem) = stem(file_name).filter(|_| file_name.contains(".so")) else { return false };
+    let hash = |text: &str| text.len() == 8 && text.chars().all(|c| c.is_ascii_hexdigit());
+    let stem = match stem.rsplit_once('-') {
+        Some((before, after)) if hash(after) => before,
+        _ => stem,
+    };
+    DRIVER_STEMS.contains(&stem)
+        || stem.starts_with("nvidia-")
+        || Component::all().any(|c| c.facts().libraries.contains(&stem))
+}
+
+fn looks_like_nvidia(stem: &str) -> bool {
+    !NOT_NVIDIA.contains(&stem) && ["cu", "nv", "npp"].iter().any(|prefix| stem.starts_with(prefix))
+}
+
+fn carries(facts: &Facts, stem: &str, soname: &str, major: u32) -> bool {
+    let known = (0..facts.libraries.len()).filter_map(|index| facts.soname(index, major));
+    // The builtins' SONAME has the toolkit's minor, and the table that of one minor.
+    let builtins = stem == "nvrtc-builtins"
+        && soname
+            .split(".so.")
+            .nth(1)
+            .is_some_and(|version| version.split('.').next() == Some(major.to_string().as_str()));
+    builtins || known.into_iter().any(|name| name == soname)
+}
+
+/// The components behind a list of needed SONAMEs, each once, in the table's order.
+///
+/// # Errors
+/// Those of [`origin`].
+pub fn components<'a>(
+    needed: impl IntoIterator<Item = &'a str>,
+    major: u32,
+) -> Result<BTreeSet<Component>, WheelError> {
+    let mut found = BTreeSet::new();
+    for soname in needed {
+        if let Origin::Component(component) = origin(soname, major)? {
+            found.insert(component);
+        }
+    }
+    Ok(found)
+}
+
+/// `Requires-Dist` lines for components, with the lower bounds of what the wheel was built with
+/// and an upper bound that keeps the CUDA major (and a product's own).
+///
+/// # Errors
+/// [`WheelError::NoPackage`] and [`WheelError::NoVersion`].
+pub fn requirements(
+    components: &BTreeSet<Component>,
+    major: u32,
+    built_with: &BuiltWith,
+) -> Result<Vec<String>, WheelError> {
+    check_major(major)?;
+    let mut wanted = components.clone();
+    // The math libraries' packages ask for any nvJitLink, yet each minor needs the names of its
+    // own: what they were built with bounds it from below.
+    let linked_at_run_time = |c: &Component| {
+        c.facts().bundle == Bundle::Toolkit && c.facts().needs.contains(&Component::Nvjitlink)
+    };
+    if components.iter().any(linked_at_run_time) && Component::Nvjitlink.facts().package(major).is_some() {
+        wanted.insert(Component::Nvjitlink);
+    }
+
+    let mut lines = Vec::new();
+    let mut extras = Vec::new();
+    for &component in &wanted {
+        let facts = component.facts();
+        let missing = || WheelError::NoPackage { component, major };
+        if facts.bundle == Bundle::Toolkit && major >= NEWEST_MAJOR {
+            extras.push(facts.extra.ok_or_else(missing)?);
+        } else {
+            let package = facts.package(major).ok_or_else(missing)?;
+            let (floor, ceiling) = bounds(component, built_with)?;
+            lines.push(format!("{package}>={floor},<{ceiling}"));
+        }
+    }
+    if !extras.is_empty() {
+        let ToolkitVersion { major, minor } = built_with.toolkit;
+        lines.insert(0, format!("cuda-toolkit[{}]>={major}.{minor},<{}", extras.join(","), major + 1));
+    }
+    Ok(lines)
+}
+
+/// Lower bound and the first version that is too new.
+fn bounds(component: Component, built_with: &BuiltWith) -> Result<(String, u64), WheelError> {
+    if component.facts().follows_toolkit {
+        let ToolkitVersion { major, minor } = built_with.toolkit;
+        return Ok((format!("{major}.{minor}"), u64::from(major) + 1));
+    }
+    let version = built_with.components.get(&component).ok_or(WheelError::NoVersion { component })?;
+    // These count on their own: two releases of CUDA can share `10.3` and differ in the third
+    // number (cuRAND 10.3.5 is CUDA 12.4's, 10.3.10 is 12.9's).
+    let floor: Vec<String> = version.parts().iter().take(3).map(u64::to_string).collect();
+    Ok((floor.join("."), version.part(0) + 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn built_with(toolkit: (u32, u32), versions: &[(Component, &str)]) -> BuiltWith {
+        BuiltWith {
+            toolkit: ToolkitVersion::new(toolkit.0, toolkit.1),
+            components: versions.iter().map(|(c, v)| (*c, v.parse().unwrap())).collect(),
+        }
+    }
+
+    fn lines(needed: &[&str], major: u32, built: &BuiltWith) -> Vec<String> {
+        let found = components(needed.iter().copied(), major).unwrap();
+        requirements(&found, major, built).unwrap()
+    }
+
+    #[test]
+    fn cuda_12_has_one_package_per_component() {
+        let built = built_with(
+            (12, 9),
+            &[
+                (Component::Cudart, "12.9.79"),
+                (Component::Cublas, "12.9.1.4"),
+                (Component::Curand, "10.3.10.19"),
+                (Component::Cudnn, "9.27.0.42"),
+            ],
+        );
+        let needed = [
+            "libcublasLt.so.12",
+            "libcublas.so.12",
+            "libcudart.so.12",
+            "libcurand.so.10",
+            "libcudnn.so.9",
+            "libc.so.6",
+        ];
+        assert_eq!(
+            lines(&needed, 12, &built),
+            [
+                "nvidia-cuda-runtime-cu12>=12.9,<13",
+                "nvidia-cublas-cu12>=12.9.1,<13",
+                "nvidia-curand-cu12>=10.3.10,<11",
+                "nvidia-cudnn-cu12>=9.27.0,<10",
+            ]
+        );
+    }
+
+    #[test]
+    fn cuda_13_has_the_metapackage_and_products() {
+        let built = built_with((13, 4), &[(Component::Nccl, "2.29.3")]);
+        let needed = ["libcudart.so.13", "libcublas.so.13", "libnccl.so.2", "libcuda.so.1"];
+        assert_eq!(
+            lines(&needed, 13, &built),
+            ["cuda-toolkit[cudart,cublas]>=13.4,<14", "nvidia-nccl-cu13>=2.29.3,<3"]
+        );
+    }
+
+    #[test]
+    fn math_libraries_bring_their_nvjitlink() {
+        let built = built_with((12, 9), &[(Component::Cusparse, "12.5.10.65")]);
+        assert_eq!(
+            lines(&["libcusparse.so.12"], 12, &built),
+            ["nvidia-nvjitlink-cu12>=12.9,<13", "nvidia-cusparse-cu12>=12.5.10,<13"]
+        );
+        assert_eq!(
+            lines(&["libcusparse.so.12"], 13, &built_with((13, 4), &[])),
+            ["cuda-toolkit[nvjitlink,cusparse]>=13.4,<14"]
+        );
+        let built = built_with((11, 8), &[(Component::Cusparse, "11.7.5.86")]);
+        assert_eq!(lines(&["libcusparse.so.11"], 11, &built), ["nvidia-cusparse-cu11>=11.7.5,<12"]);
+    }
+
+    #[test]
+    fn nothing_needed_asks_for_nothing() {
+        assert!(lines(&["libc.so.6", "libgcc_s.so.1"], 13, &built_with((13, 4), &[])).is_empty());
+    }
+
+    #[test]
+    fn driver_libraries_are_never_a_dependency() {
+        for soname in ["libcuda.so.1", "libnvidia-ml.so.1", "libnvcuvid.so.1", "libnvidia-encode.so.1"] {
+            assert_eq!(origin(soname, 13).unwrap(), Origin::Driver, "{soname}");
+        }
+    }
+
+    #[test]
+    fn other_majors_and_unknown_names_are_errors() {
+        let error = origin("libcudart.so.12", 13).unwrap_err().to_string();
+        assert_eq!(error, "the native module needs `libcudart.so.12` of CUDA 12, the wheel is for CUDA 13");
+        let error = origin("libcusolver.so.11", 13).unwrap_err().to_string();
+        assert!(error.contains("of CUDA 11 or CUDA 12, the wheel"), "{error}");
+        for soname in ["libcudart.so.99", "libcudart-a1b2c3d4.so.12", "libnvfuture.so.1", "libcuquantum.so.3"]
+        {
+            let error = origin(soname, 12).unwrap_err();
+            assert!(matches!(&error, WheelError::UnknownLibrary { .. }), "{soname}: {error}");
+            assert!(error.to_string().contains(soname));
+        }
+        for soname in ["libcurl.so.4", "libcups.so.2", "ld-linux-x86-64.so.2", "libgcc_s.so.1"] {
+            assert_eq!(origin(soname, 12).unwrap(), Origin::Foreign, "{soname}");
+        }
+        assert!(matches!(origin("libc.so.6", 14), Err(WheelError::UnknownMajor { major: 14 })));
+    }
+
+    #[test]
+    fn builtins_of_any_minor_belong_to_nvrtc() {
+        assert_eq!(origin("libnvrtc-builtins.so.12.0", 12).unwrap(), Origin::Component(Component::Nvrtc));
+        assert!(origin("libnvrtc-builtins.so.12.0", 13).is_err());
+    }
+
+    #[test]
+    fn a_version_line_of_its_own_must_be_known() {
+        let found = components(["libcublas.so.12"], 12).unwrap();
+        let error = requirements(&found, 12, &built_with((12, 9), &[])).unwrap_err();
+        assert!(error.to_string().contains("`cublas`"), "{error}");
+    }
+}

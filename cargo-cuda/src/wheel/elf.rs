@@ -1,0 +1,132 @@
+//! What a shared library says about itself: what it needs, and where it looks for that.
+
+use object::elf::{self, FileHeader64};
+use object::read::elf::{Dyn as _, FileHeader as _, Sym as _};
+use object::{Endianness, SymbolIndex};
+
+use super::WheelError;
+
+/// The facts of one ELF file that decide about a wheel.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ElfFacts {
+    /// SONAMEs of `DT_NEEDED`, in the file's order.
+    pub needed: Vec<String>,
+    /// `DT_SONAME`.
+    pub soname: Option<String>,
+    /// Entries of `DT_RPATH`: searched before `LD_LIBRARY_PATH`.
+    pub rpath: Vec<String>,
+    /// Entries of `DT_RUNPATH`: searched after `LD_LIBRARY_PATH`.
+    pub runpath: Vec<String>,
+    /// Undefined dynamic symbols, in the file's order.
+    pub imports: Vec<Import>,
+}
+
+/// A symbol that another library has to export.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Import {
+    /// Its name, without a version.
+    pub name: String,
+    /// The version node that it was linked against, such as `GLIBC_2.34` or `libcudart.so.12`.
+    pub version: Option<String>,
+    /// The SONAME that the version was taken from (`vn_file`).
+    pub file: Option<String>,
+    /// Whether the loader tolerates its absence.
+    pub weak: bool,
+}
+
+/// Whether the bytes start as an ELF file does.
+#[must_use]
+pub fn is_elf(bytes: &[u8]) -> bool {
+    bytes.starts_with(&elf::ELFMAG)
+}
+
+impl ElfFacts {
+    /// Reads a 64-bit ELF file (CUDA has no other since 12.0).
+    ///
+    /// # Errors
+    /// [`WheelError::InvalidElf`] where it is none or its tables are broken.
+    pub fn parse(bytes: &[u8]) -> Result<Self, WheelError> {
+        read(bytes).map_err(|error| WheelError::InvalidElf { reason: error.to_string() })
+    }
+}
+
+fn read(bytes: &[u8]) -> Result<ElfFacts, object::read::Error> {
+    let header = FileHeader64::<Endianness>::parse(bytes)?;
+    let endian = header.endian()?;
+    let sections = header.sections(endian, bytes)?;
+    let mut facts = ElfFacts::default();
+
+    if let Some((dynamic, link)) = sections.dynamic(endian, bytes)? {
+        let strings = sections.strings(endian, bytes, link)?;
+        for entry in dynamic {
+            let tag = entry.tag(endian);
+            if tag == elf::DT_NULL {
+                break;
+            }
+            if !entry.is_string(endian) {
+                continue;
+            }
+            let value = text(entry.string(endian, strings)?);
+            match tag {
+                elf::DT_NEEDED => facts.needed.push(value),
+                elf::DT_SONAME => facts.soname = Some(value),
+                elf::DT_RPATH => facts.rpath.extend(value.split(':').map(str::to_owned)),
+                elf::DT_RUNPATH => facts.runpath.extend(value.split(':').map(str::to_owned)),
+                _ => {}
+            }
+        }
+    }
+
+    let symbols = sections.symbols(endian, bytes, elf::SHT_DYNSYM)?;
+    let versions = sections.versions(endian, bytes)?;
+    for (index, symbol) in symbols.enumerate() {
+        // Entry 0 is the null symbol.
+        if index == SymbolIndex(0) || !symbol.is_undefined(endian) {
+            continue;
+        }
+        let version = match &versions {
+            Some(table) => table.version(table.version_index(endian, index).index())?,
+            None => None,
+        };
+        facts.imports.push(Import {
+            name: text(symbol.name(endian, symbols.strings())?),
+            version: version.map(|v| text(v.name())),
+            file: version.and_then(|v| v.file()).map(text),
+            weak: symbol.st_bind() == elf::STB_WEAK,
+        });
+    }
+    Ok(facts)
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_the_program_that_runs_this() {
+        // The test program is an ELF file that every machine of this kind has.
+        let path = std::path::Path::new("/proc/self/exe");
+        let bytes = cuda_build::Root::system().bytes(path).unwrap();
+        assert!(is_elf(&bytes));
+        let facts = ElfFacts::parse(&bytes).unwrap();
+        assert!(facts.needed.iter().any(|n| n == "libc.so.6"), "{:?}", facts.needed);
+        let import = facts.imports.iter().find(|i| i.name == "__libc_start_main").unwrap();
+        assert_eq!(import.file.as_deref(), Some("libc.so.6"));
+        assert!(import.version.as_deref().is_some_and(|v| v.starts_with("GLIBC_")), "{import:?}");
+    }
+
+    #[test]
+    fn what_is_no_elf_is_an_error() {
+        assert!(!is_elf(b"MZ"));
+        for bytes in
+            [&b""[..], b"\x7fELF", b"\x7fELF\x02\x01\x01 and then text that is no header at all ......."]
+        {
+            let error = ElfFacts::parse(bytes).unwrap_err();
+            assert!(matches!(error, WheelError::InvalidElf { .. }), "{error}");
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! The program maturin: where it is, and the call that builds a wheel.
+//!
+//! Always `--auditwheel warn` into a fresh directory: `repair`, the default, copies CUDA's
+//! libraries and even the driver into the wheel, and leaves an empty file under the final name
+//! when it fails; `skip` leaves the manylinux tag unproved. `warn` copies nothing and still
+//! computes the tag.
+
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use cuda_build::{Env, Root, Version};
+
+use super::WheelError;
+
+/// The first maturin with `--auditwheel warn` (read from `maturin build --help` of each).
+pub const MINIMUM: &str = "1.13";
+
+/// A program call as a value: shown, recorded and run from the same fields.
+///
+/// Its `Display` can be pasted into a POSIX shell.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Invocation {
+    /// What to run.
+    pub program: OsString,
+    /// Its arguments.
+    pub args: Vec<OsString>,
+    /// Variables to set on top of the inherited ones.
+    pub env: Vec<(String, OsString)>,
+}
+
+impl Invocation {
+    fn new(program: impl Into<OsString>, args: &[&str]) -> Self {
+        Self { program: program.into(), args: args.iter().map(OsString::from).collect(), env: Vec::new() }
+    }
+}
+
+impl fmt::Display for Invocation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (name, value) in &self.env {
+            write!(f, "{name}={} ", quoted(value))?;
+        }
+        write!(f, "{}", quoted(&self.program))?;
+        self.args.iter().try_for_each(|arg| write!(f, " {}", quoted(arg)))
+    }
+}
+
+/// One word for a POSIX shell.
+fn quoted(word: &OsStr) -> String {
+    let word = word.to_string_lossy();
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,+@%".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.into_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
+/// How maturin is started on this machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Maturin {
+    /// A program.
+    Program(PathBuf),
+    /// Through `uvx`, which fetches it on first use.
+    Uvx(PathBuf),
+    /// As a module of a Python that has it installed.
+    Module(PathBuf),
+}
+
+/// What to build.
+#[derive(Clone, Copy, Debug)]
+pub struct Request<'a> {
+    /// `Cargo.toml` of the crate.
+    pub manifest: &'a Path,
+    /// An empty directory for the wheel.
+    pub out: &'a Path,
+    /// Cargo's profile: `release`, `dev` or a custom one.
+    pub profile: &'a str,
+    /// The user's own arguments for `maturin build` (features, target, interpreter …).
+    pub passthrough: &'a [OsString],
+    /// For rustc, and the final crate alone: see
+    /// [`RunpathPlan::rustc_arguments`](super::runpath::RunpathPlan::rustc_arguments).
+    pub rustc_args: &'a [String],
+    /// Variables to set.
+    pub env: &'a [(String, OsString)],
+}
+
+impl Maturin {
+    /// Looks for maturin: on `PATH`, else through `uvx`, else as a module of `python3`. `answers`
+    /// runs a call and tells whether it succeeded; it is asked only about the module, where no
+    /// file name can tell.
+    ///
+    /// # Errors
+    /// [`WheelError::NoMaturin`] with what was tried.
+    pub fn find(env: &Env, root: &Root, answers: impl Fn(&Invocation) -> bool) -> Result<Self, WheelError> {
+        let directories = env.search_path();
+        let on_path = |name: &str| {
+            let name = format!("{name}{}", std::env::consts::EXE_SUFFIX);
+            directories.iter().map(|d| d.join(&name)).find(|path| root.is_file(path))
+        };
+        let mut tried = Vec::new();
+        if let Some(path) = on_path("maturin") {
+            return Ok(Self::Program(path));
+        }
+        tried.push(format!("`maturin` on `PATH` ({} directories)", directories.len()));
+        if let Some(path) = on_path("uvx") {
+            return Ok(Self::Uvx(path));
+        }
+        tried.push("`uvx` on `PATH`, to run maturin without installing it".to_owned());
+        for name in ["python3", "python"] {
+            let Some(path) = on_path(name) else { continue };
+            let module = Self::Module(path);
+            let version = module.version();
+            if answers(&version) {
+                return Ok(module);
+            }
+            tried.push(format!("`{version}`: failed"));
+        }
+        Err(WheelError::NoMaturin { tried })
+    }
+
+    /// The call that prints the version.
+    #[must_use]
+    pub fn version(&self) -> Invocation {
+        self.call(&["--version"])
+    }
+
+    /// Reads what [`Maturin::version`] printed (`maturin 1.16.0`).
+    ///
+    /// # Errors
+    /// [`WheelError::OldMaturin`] where it is older than [`MINIMUM`], or no version at all.
+    pub fn check_version(printed: &str) -> Result<Version, WheelError> {
+        let old = || WheelError::OldMaturin { found: printed.trim().to_owned(), minimum: MINIMUM };
+        let found: Version =
+            printed.split_whitespace().nth(1).and_then(|v| v.parse().ok()).ok_or_else(old)?;
+        let minimum: Version = MINIMUM.parse().map_err(|_| old())?;
+        if found < minimum { Err(old()) } else { Ok(found) }
+    }
+
+    /// The call that builds one wheel.
+    #[must_use]
+    pub fn build(&self, request: &Request<'_>) -> Invocation {
+        let mut invocation = self.call(&["build", "--auditwheel", "warn", "--profile", request.profile]);
+        let args = &mut invocation.args;
+        args.extend(["--out".into(), request.out.into(), "--manifest-path".into(), request.manifest.into()]);
+        args.extend(request.passthrough.iter().cloned());
+        if !request.rustc_args.is_empty() {
+            args.push("--".into());
+            args.extend(request.rustc_args.iter().map(OsString::from));
+        }
+        invocation.env = request.env.to_vec();
+        invocation
+    }
+
+    fn call(&self, args: &[&str]) -> Invocation {
+        let with = |program: &PathBuf, before: &[&str]| Invocation::new(program, &[before, args].concat());
+        match self {
+            Self::Program(path) => with(path, &[]),
+            Self::Uvx(path) => with(path, &["--from", &format!("maturin>={MINIMUM},<2"), "maturin"]),
+            Self::Module(python) => with(python, &["-m", "maturin"]),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn machine(programs: &[&str]) -> (tempfile::TempDir, Env) {
+        let directory = tempfile::tempdir().unwrap();
+        for program in programs {
+            let path = directory.path().join(format!("{program}{}", std::env::consts::EXE_SUFFIX));
+            std::io::copy(
+                &mut std::io::empty(),
+                &mut tempfile::NamedTempFile::new_in(directory.path())
+                    .map(|f| f.persist(path).unwrap())
+                    .unwrap(),
+            )
+            .unwrap();
+        }
+        let env = Env::from_pairs([("PATH", directory.path())]);
+        (directory, env)
+    }
+
+    fn found(programs: &[&str], module: bool) -> Result<&'static str, String> {
+        let (_directory, env) = machine(programs);
+        match Maturin::find(&env, &Root::system(), |call| {
+            module && call.args == ["-m", "maturin", "--version"]
+        }) {
+            Ok(Maturin::Program(_)) => Ok("program"),
+            Ok(Maturin::Uvx(_)) => Ok("uvx"),
+            Ok(Maturin::Module(_)) => Ok("module"),
+            Err(error) => Err(format!("{error:?}")),
+        }
+    }
+
+    #[test]
+    fn program_then_uvx_then_module() {
+        assert_eq!(found(&["maturin", "uvx", "python3"], true), Ok("program"));
+        assert_eq!(found(&["uvx", "python3"], true), Ok("uvx"));
+        assert_eq!(found(&["python3"], true), Ok("module"));
+        assert_eq!(found(&["python"], true), Ok("module"));
+        let error = found(&["python3"], false).unwrap_err();
+        assert!(error.contains("python3 -m maturin --version`: failed"), "{error}");
+        assert!(error.contains("hint: install it with `uv tool install maturin`"), "{error}");
+    }
+
+    #[test]
+    fn the_call_is_pasteable() {
+        let maturin = Maturin::Program("/opt/my tools/maturin".into());
+        let invocation = maturin.build(&Request {
+            manifest: Path::new("/p/Cargo.toml"),
+            out: Path::new("/tmp/o"),
+            profile: "release",
+            passthrough: &["--features".into(), "a b".into()],
+            rustc_args: &["-C".to_owned(), "link-arg=-Wl,-rpath,$ORIGIN/../nvidia/cu13/lib".to_owned()],
+            env: &[("X".to_owned(), "it's".into())],
+        });
+        assert_eq!(
+            invocation.to_string(),
+            "X='it'\\''s' '/opt/my tools/maturin' build --auditwheel warn --profile release --out /tmp/o \
+             --manifest-path /p/Cargo.toml --features 'a b' -- -C 'link-arg=-Wl,-rpath,$ORIGIN/../nvidia/cu13/lib'"
+        );
+        let uvx = Maturin::Uvx("uvx".into()).version().to_string();
+        assert_eq!(uvx, "uvx --from 'maturin>=1.13,<2' maturin --version");
+    }
+
+    #[test]
+    fn too_old_is_an_error() {
+        assert!(Maturin::check_version("maturin 1.16.0\n").is_ok());
+        for printed in ["maturin 1.9.6", "", "sh: maturin: not found"] {
+            let error = Maturin::check_version(printed).unwrap_err();
+            assert!(error.hints()[0].contains("maturin>="), "{error}");
+        }
+    }
+}

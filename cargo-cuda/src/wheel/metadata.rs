@@ -1,0 +1,208 @@
+//! `METADATA`: headers as in mail (RFC 822) and a description after them.
+//!
+//! Source: the core metadata specification of the Python Packaging Authority, version 2.4.
+
+/// A `METADATA` file, its headers in their order.
+///
+/// ```
+/// use cargo_cuda::wheel::metadata::Metadata;
+/// let mut metadata = Metadata::parse("Metadata-Version: 2.4\nName: saxpy\n\nA text.\n");
+/// metadata.set("Name", "saxpy-cu12");
+/// assert_eq!(metadata.to_string(), "Metadata-Version: 2.4\nName: saxpy-cu12\n\nA text.\n");
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Metadata {
+    headers: Vec<(String, String)>,
+    body: Option<String>,
+}
+
+impl Metadata {
+    /// Reads a `METADATA` or a `WHEEL` file. Lines that are no header and no continuation of one
+    /// are kept with the header before them.
+    #[must_use]
+    pub fn parse(text: &str) -> Self {
+        let text = text.replace("\r\n", "\n");
+        let (head, body) = match text.split_once("\n\n") {
+            Some((head, body)) => (head, Some(body.to_owned())),
+            None => (text.as_str(), None),
+        };
+        let mut headers: Vec<(String, String)> = Vec::new();
+        for line in head.lines() {
+            let header = line.split_once(':').filter(|_| !line.starts_with([' ', '\t', '|']));
+            match (header, headers.last_mut()) {
+                (Some((name, value)), _) => headers.push((name.to_owned(), value.trim().to_owned())),
+                (None, Some((_, value))) => {
+                    value.push('\n');
+                    value.push_str(line);
+                }
+                (None, None) => {}
+            }
+        }
+        Self { headers, body }
+    }
+
+    /// The first value of a header; names match without case, as in mail.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(n, _)| n.eq_ignore_ascii_case(name)).map(|(_, v)| v.as_str())
+    }
+
+    /// All values of a header that may be repeated.
+    pub fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+        self.headers.iter().filter(move |(n, _)| n.eq_ignore_ascii_case(name)).map(|(_, v)| v.as_str())
+    }
+
+    /// The values of a header that may be repeated, to be changed in place.
+    pub fn all_mut<'a>(&'a mut self, name: &'a str) -> impl Iterator<Item = &'a mut String> {
+        self.headers.iter_mut().filter(move |(n, _)| n.eq_ignore_ascii_case(name)).map(|(_, v)| v)
+    }
+
+    /// Replaces the first value of a header, or adds the header.
+    pub fn set(&mut self, name: &str, value: &str) {
+        match self.headers.iter_mut().find(|(n, _)| n.eq_ignore_ascii_case(name)) {
+            Some((_, old)) => *old = value.to_owned(),
+            None => self.headers.push((name.to_owned(), value.to_owned())),
+        }
+    }
+
+    /// Adds a value after the last of the same name, or at the end. What is there already, word
+    /// for word, is not added again.
+    pub fn add(&mut self, name: &str, value: &str) {
+        if self.all(name).any(|old| old == value) {
+            return;
+        }
+        let after = self.headers.iter().rposition(|(n, _)| n.eq_ignore_ascii_case(name));
+        let index = after.map_or(self.headers.len(), |i| i + 1);
+        self.headers.insert(index, (name.to_owned(), value.to_owned()));
+    }
+}
+
+impl std::fmt::Display for Metadata {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        for (name, value) in &self.headers {
+            writeln!(f, "{name}: {value}")?;
+        }
+        match &self.body {
+            Some(body) => write!(f, "\n{body}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A distribution's name in the form that all spellings of it share (PEP 503): lower case, runs
+/// of `-`, `_` and `.` as one `-`.
+///
+/// ```
+/// use cargo_cuda::wheel::metadata::normalized_name;
+/// assert_eq!(normalized_name("My__Saxpy.cu12"), "my-saxpy-cu12");
+/// ```
+#[must_use]
+pub fn normalized_name(name: &str) -> String {
+    let mut normalized = String::with_capacity(name.len());
+    for c in name.trim().chars() {
+        if matches!(c, '-' | '_' | '.') {
+            if !normalized.ends_with('-') {
+                normalized.push('-');
+            }
+        } else {
+            normalized.push(c.to_ascii_lowercase());
+        }
+    }
+    normalized
+}
+
+/// The name as file names of wheels write it: [`normalized_name`] with `_` for `-`.
+#[must_use]
+pub fn file_name_component(name: &str) -> String {
+    normalized_name(name).replace('-', "_")
+}
+
+/// A `Requires-Dist` value, taken apart as far as merging requires.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Requirement {
+    /// The normalised name.
+    pub name: String,
+    /// The extras asked for, sorted.
+    pub extras: Vec<String>,
+    /// Whether it holds only under a condition (`; …`).
+    pub conditional: bool,
+}
+
+impl Requirement {
+    /// Reads the name, the extras and whether there is a marker.
+    ///
+    /// ```
+    /// use cargo_cuda::wheel::metadata::Requirement;
+    /// let r = Requirement::parse("CUDA_Toolkit[cudart, cublas]>=13.4,<14");
+    /// assert_eq!(r.name, "cuda-toolkit");
+    /// assert_eq!(r.extras, ["cublas", "cudart"]);
+    /// ```
+    #[must_use]
+    pub fn parse(text: &str) -> Self {
+        let name_end =
+            text.find(|c: char| !(c.is_ascii_alphanumeric() || "-_.".contains(c))).unwrap_or(text.len());
+        let mut extras: Vec<String> = text[name_end..]
+            .trim_start()
+            .strip_prefix('[')
+            .and_then(|rest| rest.split_once(']'))
+            .map(|(inner, _)| inner.split(',').map(normalized_name).collect())
+            .unwrap_or_default();
+        extras.sort();
+        Self { name: normalized_name(&text[..name_end]), extras, conditional: text.contains(';') }
+    }
+
+    /// Whether whoever satisfies `self` has also the package and the extras of `other`. The
+    /// author's version bounds are theirs to choose.
+    #[must_use]
+    pub fn covers(&self, other: &Self) -> bool {
+        self.name == other.name && !self.conditional && other.extras.iter().all(|e| self.extras.contains(e))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "Metadata-Version: 2.4\nName: saxpy\nVersion: 0.1.0\nRequires-Dist: numpy>=1.2\n\
+                        License: MIT\n  and more\nProject-URL: x, https://example.org/a:b\n\n# Title\n\nText: not a header\n";
+
+    #[test]
+    fn text_survives_unchanged() {
+        assert_eq!(Metadata::parse(TEXT).to_string(), TEXT);
+        let short = "Name: saxpy\nVersion: 0.1.0\n";
+        assert_eq!(Metadata::parse(short).to_string(), short);
+        assert_eq!(Metadata::parse(&TEXT.replace('\n', "\r\n")).to_string(), TEXT);
+    }
+
+    #[test]
+    fn values_are_set_and_added_in_place() {
+        let mut metadata = Metadata::parse(TEXT);
+        metadata.set("name", "saxpy-cu13");
+        metadata.add("Requires-Dist", "cuda-toolkit[cudart]>=13.4,<14");
+        metadata.add("Requires-Dist", "numpy>=1.2");
+        metadata.add("Classifier", "Environment :: GPU :: NVIDIA CUDA :: 13");
+        let text = metadata.to_string();
+        assert!(text.contains("Name: saxpy-cu13\n"), "{text}");
+        assert!(
+            text.contains("numpy>=1.2\nRequires-Dist: cuda-toolkit[cudart]>=13.4,<14\nLicense"),
+            "{text}"
+        );
+        assert_eq!(text.matches("numpy").count(), 1);
+        assert!(
+            text.contains("a:b\nClassifier: Environment :: GPU :: NVIDIA CUDA :: 13\n\n# Title"),
+            "{text}"
+        );
+        assert!(text.ends_with("Text: not a header\n"));
+        assert_eq!(metadata.get("License"), Some("MIT\n  and more"));
+    }
+
+    #[test]
+    fn requirements_cover_each_other_by_name_and_extras() {
+        let covers = |a: &str, b: &str| Requirement::parse(a).covers(&Requirement::parse(b));
+        assert!(covers("nvidia_cuda.runtime-cu12==12.9.79", "nvidia-cuda-runtime-cu12>=12.9,<13"));
+        assert!(covers("cuda-toolkit [cudart,cublas] >=13", "cuda-toolkit[cudart]>=13.4,<14"));
+        assert!(!covers("cuda-toolkit[cudart]", "cuda-toolkit[cublas,cudart]>=13.4,<14"));
+        assert!(!covers("nvidia-cublas-cu12; extra == 'fast'", "nvidia-cublas-cu12>=12.9,<13"));
+        assert!(!covers("nvidia-cublas", "nvidia-cublas-cu12"));
+    }
+}

@@ -1,0 +1,27 @@
+//! Turning a wheel that any builder made into a wheel of one CUDA major.
+//!
+//! ```text
+//!  maturin ─► archive::read ─► rewrite ─► archive::write
+//!                               │  elf: what the native modules need
+//!                               │  dependencies: which packages deliver that
+//!                               │  runpath: where those put their libraries
+//!                               └─ metadata, record, sbom: the texts
+//! ```
+//!
+//! `archive` alone touches the disk; everything else works on values.
+
+pub mod archive;
+pub mod dependencies;
+pub mod elf;
+mod error;
+pub mod filename;
+pub mod maturin;
+pub mod metadata;
+pub mod python;
+pub mod record;
+pub mod reproducible;
+pub mod rewrite;
+pub mod runpath;
+pub mod sbom;
+
+pub use error::WheelError;

@@ -1,0 +1,45 @@
+//! `RECORD`: the list of a wheel's files with their hashes and sizes.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use sha2::{Digest as _, Sha256};
+
+/// One line of `RECORD`: path, SHA-256 in URL-safe base64 without padding, size in bytes.
+///
+/// ```
+/// assert_eq!(
+///     cargo_cuda::wheel::record::line("a/b.py", b""),
+///     "a/b.py,sha256=47DEQpj8HBSa-_TImW-5JCeuQeRkm5NMpJWZG3hSuFU,0\n"
+/// );
+/// ```
+#[must_use]
+pub fn line(path: &str, content: &[u8]) -> String {
+    let hash = URL_SAFE_NO_PAD.encode(Sha256::digest(content));
+    format!("{},sha256={hash},{}\n", field(path), content.len())
+}
+
+/// The line of `RECORD` itself, which can hold no hash of its own.
+#[must_use]
+pub fn own_line(path: &str) -> String {
+    format!("{},,\n", field(path))
+}
+
+/// Comma-separated values quote what would end a field.
+fn field(path: &str) -> String {
+    if path.contains([',', '"', '\n', '\r']) {
+        format!("\"{}\"", path.replace('"', "\"\""))
+    } else {
+        path.to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn separators_are_quoted() {
+        assert!(line("a,\"b\".txt", b"x").starts_with("\"a,\"\"b\"\".txt\",sha256="));
+        assert_eq!(own_line("x.dist-info/RECORD"), "x.dist-info/RECORD,,\n");
+    }
+}

@@ -1,0 +1,392 @@
+//! From a builder's wheel to the wheel of one CUDA major.
+//!
+//! `saxpy-0.1.0-….whl` with `saxpy/saxpy.abi3.so` becomes `saxpy_cu12-0.1.0-….whl` with
+//! `saxpy_cu12/saxpy.abi3.so`. The module keeps its own name, so that Python still finds
+//! `PyInit_saxpy` in it; and the wheels of two majors share no file, so that installing or
+//! removing one leaves the other alone.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use cuda_build::Component;
+use serde_json::json;
+
+use super::archive::{self, ArchiveDate, Entry, Wheel};
+use super::dependencies::{self, BuiltWith, Origin};
+use super::elf::{self, ElfFacts};
+use super::filename::FileName;
+use super::metadata::{Metadata, Requirement, file_name_component, normalized_name};
+use super::runpath::RunpathPlan;
+use super::{WheelError, python, sbom};
+
+/// Everything that decides about the new wheel besides the old one.
+#[derive(Clone, Debug)]
+pub struct Rewrite {
+    /// The CUDA major.
+    pub major: u32,
+    /// Where its native modules look for CUDA.
+    pub runpath: RunpathPlan,
+    /// The versions that it was built with.
+    pub built_with: BuiltWith,
+    /// Components that the code loads while it runs (`dlopen`), which no ELF file tells.
+    pub loaded_at_run_time: BTreeSet<Component>,
+    /// Capabilities that there is machine code for, such as `9.0a`.
+    pub capabilities: Vec<String>,
+    /// Capabilities that there is PTX for.
+    pub ptx: Vec<String>,
+    /// The date of its files.
+    pub date: ArchiveDate,
+}
+
+/// A wheel that was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BuiltWheel {
+    /// Where it is.
+    pub path: PathBuf,
+    /// The distribution, as `pip install` takes it: `saxpy-cu12`.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+    /// The import package: `saxpy_cu12`.
+    pub package: String,
+    /// The requirements that it got for CUDA.
+    pub requires: Vec<String>,
+    /// Its compatibility tags, as the builder computed them.
+    pub tags: Vec<String>,
+    /// Bytes.
+    pub size: u64,
+    /// Needed libraries that are neither NVIDIA's nor in every manylinux system nor in the wheel:
+    /// the machine that installs it has to have them.
+    pub expected_on_system: Vec<String>,
+}
+
+/// Libraries that any glibc system of a manylinux tag has (PEP 600; the part that Rust code and
+/// nvcc's host code link).
+const MANYLINUX: &[&str] = &[
+    "libc.so.6",
+    "libm.so.6",
+    "libdl.so.2",
+    "libpthread.so.0",
+    "librt.so.1",
+    "libutil.so.1",
+    "libresolv.so.2",
+    "libnsl.so.1",
+    "libgcc_s.so.1",
+    "libstdc++.so.6",
+    "libz.so.1",
+    "libexpat.so.1",
+    "libatomic.so.1",
+    "ld-linux-x86-64.so.2",
+    "ld-linux-aarch64.so.1",
+];
+
+impl Rewrite {
+    /// Reads the wheel at `input`, and writes the new one into `out_dir`.
+    ///
+    /// # Errors
+    /// Any [`WheelError`]; then nothing is written.
+    pub fn apply(&self, input: &Path, out_dir: &Path) -> Result<BuiltWheel, WheelError> {
+        let invalid =
+            |reason: &str| WheelError::InvalidWheel { path: input.to_owned(), reason: reason.to_owned() };
+        let mut file_name = input
+            .file_name()
+            .and_then(|name| FileName::parse(name.to_str()?))
+            .ok_or_else(|| invalid("not named as a wheel (`name-version-python-abi-platform.whl`)"))?;
+        let rewritten = self.rewrite(archive::read(input)?, &file_name).map_err(|error| match error {
+            // The pure part does not know where the wheel is.
+            WheelError::InvalidWheel { path, reason } if path.as_os_str().is_empty() => invalid(&reason),
+            other => other,
+        })?;
+        file_name.distribution = file_name_component(&rewritten.name);
+        let path = out_dir.join(file_name.to_string());
+        let size = archive::write(&rewritten.wheel, self.date, &path)?;
+        Ok(BuiltWheel {
+            path,
+            name: rewritten.name,
+            version: file_name.version.clone(),
+            package: rewritten.package,
+            requires: rewritten.requires,
+            tags: file_name.tags(),
+            size,
+            expected_on_system: rewritten.expected_on_system,
+        })
+    }
+
+    fn rewrite(&self, wheel: Wheel, file_name: &FileName) -> Result<Rewritten, WheelError> {
+        let Wheel { dist_info, mut entries } = wheel;
+        refuse_grafted(&entries, &dist_info)?;
+        let mut metadata = Metadata::parse(&take_text(&mut entries, &format!("{dist_info}/METADATA"))?);
+        let old_name =
+            metadata.get("Name").map(str::to_owned).ok_or_else(|| invalid("METADATA has no Name"))?;
+        let name = suffixed(&old_name, self.major)?;
+        let package = import_package(&entries, &dist_info)?;
+        let renamed = format!("{package}_cu{}", self.major);
+        refuse_absolute_imports(&entries, &package)?;
+
+        let modules = self.native_modules(&entries, &dist_info)?;
+        let needed: BTreeSet<&str> =
+            modules.values().flat_map(|m| m.needed.iter().map(String::as_str)).collect();
+        let mut components = dependencies::components(needed.iter().copied(), self.major)?;
+        components.extend(&self.loaded_at_run_time);
+        let requires = dependencies::requirements(&components, self.major, &self.built_with)?;
+        let expected_on_system = self.expected_on_system(&needed, &entries)?;
+
+        self.rewrite_metadata(&mut metadata, &old_name, &name, &requires)?;
+        for value in metadata.all_mut("Import-Name") {
+            if let Some(import) = python::rename_module(value, &package, &renamed) {
+                *value = import;
+            }
+        }
+
+        let stem = format!("{}-{}", file_name_component(&name), file_name.version);
+        let places = Places {
+            dist_info: (dist_info.clone(), format!("{stem}.dist-info")),
+            data: (dist_info.replace(".dist-info", ".data"), format!("{stem}.data")),
+            package: (package, renamed.clone()),
+        };
+        let mut moved: BTreeMap<String, Entry> = entries
+            .into_iter()
+            .map(|(path, mut entry)| {
+                self.rewrite_text(&path, &mut entry, &places);
+                (places.moved(&path), entry)
+            })
+            .collect();
+        moved.insert(format!("{}/METADATA", places.dist_info.1), text_entry(metadata.to_string()));
+        moved.insert(format!("{renamed}/_build.json"), text_entry(self.build_info(&components, &requires)));
+        let wheel = Wheel { dist_info: places.dist_info.1, entries: moved };
+        Ok(Rewritten { wheel, name, package: renamed, requires, expected_on_system })
+    }
+
+    /// The ELF files of the wheel, each held to the plan of search paths.
+    fn native_modules(
+        &self,
+        entries: &BTreeMap<String, Entry>,
+        dist_info: &str,
+    ) -> Result<BTreeMap<String, ElfFacts>, WheelError> {
+        let mut modules = BTreeMap::new();
+        for (path, entry) in entries {
+            if path.starts_with(dist_info) || !elf::is_elf(&entry.content) {
+                continue;
+            }
+            let facts = ElfFacts::parse(&entry.content).map_err(|error| match error {
+                WheelError::InvalidElf { reason } => {
+                    WheelError::InvalidElf { reason: format!("{path}: {reason}") }
+                }
+                other => other,
+            })?;
+            // What is needed is judged first: a library of another major is the better message.
+            dependencies::components(facts.needed.iter().map(String::as_str), self.major)?;
+            self.runpath.check(path, &facts)?;
+            modules.insert(path.clone(), facts);
+        }
+        if modules.is_empty() {
+            return Err(invalid(
+                "holds no native module: a pure Python wheel is the same for every CUDA major",
+            ));
+        }
+        Ok(modules)
+    }
+
+    fn expected_on_system(
+        &self,
+        needed: &BTreeSet<&str>,
+        entries: &BTreeMap<String, Entry>,
+    ) -> Result<Vec<String>, WheelError> {
+        let inside = |soname: &str| entries.keys().any(|path| path.rsplit('/').next() == Some(soname));
+        let mut expected = Vec::new();
+        for &soname in needed {
+            let foreign = dependencies::origin(soname, self.major)? == Origin::Foreign;
+            if foreign && !MANYLINUX.contains(&soname) && !inside(soname) {
+                expected.push(soname.to_owned());
+            }
+        }
+        Ok(expected)
+    }
+
+    fn rewrite_metadata(
+        &self,
+        metadata: &mut Metadata,
+        old_name: &str,
+        name: &str,
+        requires: &[String],
+    ) -> Result<(), WheelError> {
+        let old = normalized_name(old_name);
+        metadata.set("Name", name);
+        for requirement in metadata.all_mut("Requires-Dist") {
+            let parsed = Requirement::parse(requirement);
+            // `saxpy[plot]` inside saxpy's own `all` extra.
+            if parsed.name == old {
+                let end = requirement.find(|c: char| !(c.is_ascii_alphanumeric() || "-_.".contains(c)));
+                let rest = end.map_or("", |end| &requirement[end..]);
+                *requirement = format!("{name}{rest}");
+            }
+            if cuda_suffix(&parsed.name)
+                .is_some_and(|other| parsed.name.starts_with("nvidia-") && other != self.major)
+            {
+                let requirement = requirement.clone();
+                return Err(WheelError::ForeignRequirement { requirement, major: self.major });
+            }
+        }
+        let present: Vec<Requirement> = metadata.all("Requires-Dist").map(Requirement::parse).collect();
+        for line in requires {
+            let wanted = Requirement::parse(line);
+            if !present.iter().any(|have| have.covers(&wanted)) {
+                metadata.add("Requires-Dist", line);
+            }
+        }
+        // https://pypi.org/classifiers/ has this form for every major since 10.
+        metadata.add("Classifier", &format!("Environment :: GPU :: NVIDIA CUDA :: {}", self.major));
+        Ok(())
+    }
+
+    fn rewrite_text(&self, path: &str, entry: &mut Entry, places: &Places) {
+        let Some(inside) = path.strip_prefix(&places.dist_info.0).and_then(|p| p.strip_prefix('/')) else {
+            return;
+        };
+        let (old, new) = &places.package;
+        let text = |entry: &Entry| String::from_utf8_lossy(&entry.content).into_owned();
+        match inside {
+            "entry_points.txt" => {
+                entry.content = python::rename_entry_points(&text(entry), old, new).into_bytes();
+            }
+            "top_level.txt" => entry.content = python::rename_top_level(&text(entry), old, new).into_bytes(),
+            _ if inside.starts_with("sboms/") => {
+                entry.content = sbom::reproducible(&entry.content, self.date);
+            }
+            _ => {}
+        }
+    }
+
+    /// `_build.json`: how the wheel was made, for people and for programs that pick a wheel.
+    fn build_info(&self, components: &BTreeSet<Component>, requires: &[String]) -> String {
+        let versions: BTreeMap<&str, String> = components
+            .iter()
+            .filter_map(|c| Some((c.id(), self.built_with.components.get(c)?.to_string())))
+            .collect();
+        let document = json!({
+            "format_version": 1,
+            "cuda_major": self.major,
+            "toolkit": self.built_with.toolkit.to_string(),
+            "components": versions,
+            "capabilities": self.capabilities,
+            "ptx": self.ptx,
+            "requires": requires,
+        });
+        format!("{document:#}\n")
+    }
+}
+
+struct Rewritten {
+    wheel: Wheel,
+    name: String,
+    package: String,
+    requires: Vec<String>,
+    expected_on_system: Vec<String>,
+}
+
+/// The directories that get another name: (old, new).
+struct Places {
+    dist_info: (String, String),
+    data: (String, String),
+    package: (String, String),
+}
+
+impl Places {
+    fn moved(&self, path: &str) -> String {
+        let (top, rest) = path.split_once('/').unwrap_or((path, ""));
+        let renamed = [&self.dist_info, &self.data, &self.package].into_iter().find(|(old, _)| old == top);
+        match renamed {
+            Some((_, new)) => format!("{new}/{rest}"),
+            None => path.to_owned(),
+        }
+    }
+}
+
+/// An error about the wheel as a whole; its path is filled in by [`Rewrite::apply`].
+fn invalid(reason: &str) -> WheelError {
+    WheelError::InvalidWheel { path: PathBuf::new(), reason: reason.to_owned() }
+}
+
+fn text_entry(text: String) -> Entry {
+    Entry { content: text.into_bytes(), executable: false }
+}
+
+fn take_text(entries: &mut BTreeMap<String, Entry>, path: &str) -> Result<String, WheelError> {
+    let entry = entries.remove(path).ok_or_else(|| invalid(&format!("`{path}` is missing")))?;
+    String::from_utf8(entry.content).map_err(|_| invalid(&format!("`{path}` is not UTF-8")))
+}
+
+/// `saxpy-cu12` of `saxpy`.
+fn suffixed(name: &str, major: u32) -> Result<String, WheelError> {
+    let normalized = normalized_name(name);
+    match cuda_suffix(&normalized) {
+        Some(other) => Err(invalid(&format!("`{name}` is a wheel of one CUDA major ({other}) already"))),
+        None => Ok(format!("{normalized}-cu{major}")),
+    }
+}
+
+/// 12 of `saxpy-cu12`.
+fn cuda_suffix(normalized: &str) -> Option<u32> {
+    normalized.rsplit_once("-cu")?.1.parse().ok()
+}
+
+/// The one directory that is imported.
+fn import_package(entries: &BTreeMap<String, Entry>, dist_info: &str) -> Result<String, WheelError> {
+    let mut tops = BTreeSet::new();
+    for path in entries.keys() {
+        match path.split_once('/') {
+            Some((top, _)) if top == dist_info || top.ends_with(".data") => {}
+            Some((top, _)) => {
+                tops.insert(top);
+            }
+            None => {
+                let reason = format!(
+                    "`{path}` lies beside the packages, where the wheels of two majors would collide"
+                );
+                return Err(invalid(&reason));
+            }
+        }
+    }
+    let tops: Vec<&str> = tops.into_iter().collect();
+    match tops[..] {
+        [one] => Ok(one.to_owned()),
+        [] => Err(invalid("holds no import package")),
+        _ => Err(invalid(&format!(
+            "holds several top-level directories ({}), of which one import package can't be told",
+            tops.join(", ")
+        ))),
+    }
+}
+
+fn refuse_absolute_imports(entries: &BTreeMap<String, Entry>, package: &str) -> Result<(), WheelError> {
+    let mut places = Vec::new();
+    for (path, entry) in entries.iter().filter(|(path, _)| path.ends_with(".py") || path.ends_with(".pyi")) {
+        let source = String::from_utf8_lossy(&entry.content);
+        places.extend(
+            python::absolute_imports(&source, package).into_iter().map(|place| format!("{path}:{place}")),
+        );
+    }
+    if places.is_empty() {
+        return Ok(());
+    }
+    Err(WheelError::AbsoluteSelfImport { package: package.to_owned(), places })
+}
+
+/// NVIDIA's licence forbids changed copies, and a driver library that travels is the wrong one
+/// on every other machine.
+fn refuse_grafted(entries: &BTreeMap<String, Entry>, dist_info: &str) -> Result<(), WheelError> {
+    let is_copy = |(path, entry): &(&String, &Entry)| {
+        let file_name = path.rsplit('/').next().unwrap_or_default();
+        let soname = || ElfFacts::parse(&entry.content).ok().and_then(|facts| facts.soname);
+        !path.starts_with(dist_info)
+            && (dependencies::is_nvidia_library(file_name)
+                || (elf::is_elf(&entry.content)
+                    && soname().is_some_and(|soname| dependencies::is_nvidia_library(&soname))))
+    };
+    let files: Vec<String> = entries.iter().filter(is_copy).map(|(path, _)| path.clone()).collect();
+    if files.is_empty() { Ok(()) } else { Err(WheelError::Grafted { files }) }
+}
+
+#[cfg(test)]
+#[path = "rewrite_tests.rs"]
+mod tests;

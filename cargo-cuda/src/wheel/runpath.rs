@@ -1,0 +1,241 @@
+//! Where a native module looks for CUDA: the directories that the dependencies' packages fill,
+//! relative to the module's own place in site-packages.
+
+use std::collections::BTreeSet;
+
+use cuda_build::Component;
+use cuda_build::component::Bundle;
+
+use super::WheelError;
+use super::dependencies::{self, Origin};
+use super::elf::ElfFacts;
+
+/// Which of the two kinds of search path a library carries.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Kind {
+    /// `DT_RUNPATH`: searched after `LD_LIBRARY_PATH`, so that an administrator can override it.
+    #[default]
+    Runpath,
+    /// `DT_RPATH`: searched first, and out of `LD_LIBRARY_PATH`'s reach.
+    Rpath,
+}
+
+impl Kind {
+    fn tag(self) -> &'static str {
+        match self {
+            Self::Runpath => "DT_RUNPATH",
+            Self::Rpath => "DT_RPATH",
+        }
+    }
+}
+
+/// The search path of the native modules of one wheel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunpathPlan {
+    major: u32,
+    kind: Kind,
+    directories: Vec<String>,
+}
+
+impl RunpathPlan {
+    /// The plan for the components that a crate links as shared libraries.
+    ///
+    /// ```
+    /// use cargo_cuda::wheel::runpath::{Kind, RunpathPlan};
+    /// use cuda_build::Component;
+    /// let plan = RunpathPlan::new(&[Component::Cudart].into(), 12, Kind::Runpath).unwrap();
+    /// assert_eq!(plan.entries(1), ["$ORIGIN/../nvidia/cuda_runtime/lib"]);
+    /// assert_eq!(plan.entries(2), ["$ORIGIN/../../nvidia/cuda_runtime/lib"]);
+    /// ```
+    ///
+    /// # Errors
+    /// [`WheelError::NoPackage`] where no package's directory is known.
+    pub fn new(components: &BTreeSet<Component>, major: u32, kind: Kind) -> Result<Self, WheelError> {
+        dependencies::check_major(major)?;
+        let mut directories = Vec::new();
+        for &component in components {
+            // What has no shared library needs no search path.
+            let facts = component.facts();
+            if facts.libraries.is_empty() || facts.bundle == Bundle::Driver {
+                continue;
+            }
+            let directory =
+                library_directory(component, major).ok_or(WheelError::NoPackage { component, major })?;
+            if !directories.contains(&directory) {
+                directories.push(directory);
+            }
+        }
+        Ok(Self { major, kind, directories })
+    }
+
+    /// The entries for a module `depth` directories below site-packages
+    /// (`saxpy_cu12/saxpy.abi3.so` has depth 1).
+    #[must_use]
+    pub fn entries(&self, depth: usize) -> Vec<String> {
+        let up = "/..".repeat(depth);
+        self.directories.iter().map(|directory| format!("$ORIGIN{up}/{directory}")).collect()
+    }
+
+    /// What to give rustc for the crate that becomes the module. `$ORIGIN` is for the loader: no
+    /// shell may see these.
+    #[must_use]
+    pub fn rustc_arguments(&self, depth: usize) -> Vec<String> {
+        let entries = self.entries(depth);
+        if entries.is_empty() {
+            return Vec::new();
+        }
+        let tags = match self.kind {
+            Kind::Runpath => "--enable-new-dtags",
+            Kind::Rpath => "--disable-new-dtags",
+        };
+        ["-C".to_owned(), format!("link-arg=-Wl,{tags}")]
+            .into_iter()
+            .chain(entries.iter().flat_map(|e| ["-C".to_owned(), format!("link-arg=-Wl,-rpath,{e}")]))
+            .collect()
+    }
+
+    /// Holds a built module to the plan: exactly the planned entries, of the planned kind, and
+    /// each needed component's directory among them. A module that needs no component may as well
+    /// have no entries at all.
+    ///
+    /// # Errors
+    /// [`WheelError::RunpathMismatch`], [`WheelError::NotCovered`] and those of
+    /// [`dependencies::origin`].
+    pub fn check(&self, module: &str, facts: &ElfFacts) -> Result<(), WheelError> {
+        let mut needs_component = false;
+        for soname in &facts.needed {
+            let Origin::Component(component) = dependencies::origin(soname, self.major)? else { continue };
+            needs_component = true;
+            let covered =
+                library_directory(component, self.major).is_some_and(|d| self.directories.contains(&d));
+            if !covered {
+                let module = module.to_owned();
+                return Err(WheelError::NotCovered { module, soname: soname.clone(), component });
+            }
+        }
+        let nowhere = facts.runpath.is_empty() && facts.rpath.is_empty();
+        if nowhere && !needs_component {
+            return Ok(());
+        }
+        let expected = self.entries(module.matches('/').count());
+        let (wanted, other) = match self.kind {
+            Kind::Runpath => (&facts.runpath, &facts.rpath),
+            Kind::Rpath => (&facts.rpath, &facts.runpath),
+        };
+        if *wanted == expected && other.is_empty() {
+            return Ok(());
+        }
+        Err(WheelError::RunpathMismatch {
+            module: module.to_owned(),
+            kind: self.kind.tag(),
+            expected,
+            runpath: facts.runpath.clone(),
+            rpath: facts.rpath.clone(),
+        })
+    }
+}
+
+/// `nvidia/cublas/lib`.
+fn library_directory(component: Component, major: u32) -> Option<String> {
+    let facts = component.facts();
+    let own = facts.package_dir(major);
+    // A product's package fills the same directory for every CUDA major it is made for; where the
+    // table has it for one major only, that one counts, unless it is the major's own directory.
+    let shared = || {
+        let directories = facts.package_dirs.iter().flatten();
+        (facts.bundle == Bundle::Product)
+            .then(|| directories.copied().find(|d| !d.starts_with("nvidia/cu1")))
+            .flatten()
+    };
+    own.or_else(shared).map(|directory| format!("{directory}/lib"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(components: &[Component], major: u32, kind: Kind) -> RunpathPlan {
+        RunpathPlan::new(&components.iter().copied().collect(), major, kind).unwrap()
+    }
+
+    fn module(needed: &[&str], runpath: &[&str], rpath: &[&str]) -> ElfFacts {
+        let owned = |names: &[&str]| names.iter().map(|&n| n.to_owned()).collect();
+        ElfFacts {
+            needed: owned(needed),
+            runpath: owned(runpath),
+            rpath: owned(rpath),
+            ..ElfFacts::default()
+        }
+    }
+
+    #[test]
+    fn one_directory_per_component_before_13_and_one_for_all_since() {
+        let both = [Component::Cublas, Component::Cudart];
+        assert_eq!(
+            plan(&both, 12, Kind::Runpath).entries(1),
+            ["$ORIGIN/../nvidia/cuda_runtime/lib", "$ORIGIN/../nvidia/cublas/lib"]
+        );
+        assert_eq!(plan(&both, 13, Kind::Runpath).entries(1), ["$ORIGIN/../nvidia/cu13/lib"]);
+        assert_eq!(plan(&both, 13, Kind::Runpath).entries(3), ["$ORIGIN/../../../nvidia/cu13/lib"]);
+        assert_eq!(plan(&both, 13, Kind::Runpath).entries(0), ["$ORIGIN/nvidia/cu13/lib"]);
+        assert_eq!(plan(&[Component::Cudnn], 12, Kind::Runpath).entries(1), ["$ORIGIN/../nvidia/cudnn/lib"],);
+    }
+
+    #[test]
+    fn compilers_headers_and_the_driver_add_no_directory() {
+        let unlinked = [Component::Nvcc, Component::Cccl, Component::Driver, Component::Nvml];
+        let plan = plan(&unlinked, 13, Kind::Runpath);
+        assert!(plan.entries(1).is_empty());
+        assert!(plan.rustc_arguments(1).is_empty());
+    }
+
+    #[test]
+    fn arguments_name_the_kind() {
+        let arguments = |kind| plan(&[Component::Cudart], 13, kind).rustc_arguments(1);
+        assert_eq!(
+            arguments(Kind::Runpath),
+            ["-C", "link-arg=-Wl,--enable-new-dtags", "-C", "link-arg=-Wl,-rpath,$ORIGIN/../nvidia/cu13/lib"]
+        );
+        assert_eq!(arguments(Kind::Rpath)[1], "link-arg=-Wl,--disable-new-dtags");
+    }
+
+    #[test]
+    fn a_module_is_held_to_the_plan() {
+        let plan13 = plan(&[Component::Cudart], 13, Kind::Runpath);
+        let good = "$ORIGIN/../nvidia/cu13/lib";
+        let check = |facts: &ElfFacts| plan13.check("saxpy/saxpy.abi3.so", facts);
+
+        assert!(check(&module(&["libcudart.so.13"], &[good], &[])).is_ok());
+        assert!(check(&module(&["libc.so.6"], &[], &[])).is_ok());
+        for (runpath, rpath) in [
+            (vec![], vec![]),
+            (vec![], vec![good]),
+            (vec![good], vec!["/usr/local/cuda/lib64"]),
+            (vec![good, "/home/me/target/release"], vec![]),
+            (vec!["$ORIGIN/../../nvidia/cu13/lib"], vec![]),
+            (vec![good, "$ORIGIN/../nvidia/cuda_runtime/lib"], vec![]),
+        ] {
+            let error = check(&module(&["libcudart.so.13"], &runpath, &rpath)).unwrap_err();
+            assert!(matches!(error, WheelError::RunpathMismatch { .. }), "{error}");
+        }
+        let error = check(&module(&["libc.so.6"], &["/build"], &[])).unwrap_err();
+        assert!(error.to_string().contains("/build"), "{error}");
+    }
+
+    #[test]
+    fn rpath_on_request_must_be_rpath() {
+        let plan = plan(&[Component::Cudart], 13, Kind::Rpath);
+        let good = "$ORIGIN/../nvidia/cu13/lib";
+        assert!(plan.check("a/b.so", &module(&["libcudart.so.13"], &[], &[good])).is_ok());
+        assert!(plan.check("a/b.so", &module(&["libcudart.so.13"], &[good], &[])).is_err());
+    }
+
+    #[test]
+    fn what_is_needed_must_be_covered() {
+        let plan = plan(&[Component::Cudart], 12, Kind::Runpath);
+        let facts = module(&["libcublas.so.12"], &["$ORIGIN/../nvidia/cuda_runtime/lib"], &[]);
+        let error = plan.check("a/b.so", &facts).unwrap_err();
+        assert!(matches!(&error, WheelError::NotCovered { component: Component::Cublas, .. }), "{error}");
+        assert!(error.hints()[0].contains("\"cublas\""));
+    }
+}

@@ -1,0 +1,133 @@
+//! Software bills of materials (`*.dist-info/sboms/*.cyclonedx.json`) without the traces of the
+//! machine that built them: a random serial number, the time, absolute paths.
+
+use serde_json::Value;
+
+use super::archive::ArchiveDate;
+
+/// The same bill, equal for equal inputs: path packages are named by name and version, lists are
+/// sorted, the serial number goes, and so does the time unless `date` was given by the user.
+/// What is no CycloneDX document comes back unchanged.
+#[must_use]
+pub fn reproducible(text: &[u8], date: ArchiveDate) -> Vec<u8> {
+    let Ok(mut document) = serde_json::from_slice::<Value>(text) else { return text.to_owned() };
+    if document.get("bomFormat").and_then(Value::as_str) != Some("CycloneDX") {
+        return text.to_owned();
+    }
+    if let Some(object) = document.as_object_mut() {
+        object.remove("serialNumber");
+        if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+            match date.rfc3339() {
+                Some(time) => metadata.insert("timestamp".to_owned(), Value::String(time)),
+                None => metadata.remove("timestamp"),
+            };
+        }
+    }
+    tidy(&mut document);
+    let mut written = document_text(&document);
+    written.push(b'\n');
+    written
+}
+
+fn document_text(document: &Value) -> Vec<u8> {
+    format!("{document:#}").into_bytes()
+}
+
+fn tidy(value: &mut Value) {
+    match value {
+        Value::String(text) => {
+            if let Some(placeless) = without_place(text) {
+                *text = placeless;
+            }
+        }
+        Value::Array(items) => {
+            items.iter_mut().for_each(tidy);
+            // Cargo's order follows the absolute paths of path packages.
+            if items.iter().all(|item| sort_key(item).is_some()) {
+                items.sort_by(|a, b| sort_key(a).cmp(&sort_key(b)));
+            }
+        }
+        Value::Object(object) => object.values_mut().for_each(tidy),
+        _ => {}
+    }
+}
+
+fn sort_key(item: &Value) -> Option<&str> {
+    item.as_str().or_else(|| item.get("bom-ref").or_else(|| item.get("ref"))?.as_str())
+}
+
+/// A package id or package URL of a local package, without the directory it was in. Name and
+/// version tell local packages apart: Cargo's lock file could not hold two of the same.
+fn without_place(text: &str) -> Option<String> {
+    if let Some(rest) = text.strip_prefix("path+file://") {
+        let (directory, fragment) = rest.split_once('#')?;
+        let name = directory.rsplit('/').next().unwrap_or_default();
+        // Cargo leaves the name out where it equals the directory's.
+        let package = match fragment.split_once(' ') {
+            Some((package, _)) => package,
+            None => fragment,
+        };
+        let named = if package.contains('@') { fragment.to_owned() } else { format!("{name}@{fragment}") };
+        return Some(format!("path+file:///#{named}"));
+    }
+    let (package, qualifiers) = text.strip_prefix("pkg:")?.split_once("?download_url=file:///")?;
+    let fragment = qualifiers.split_once('#').map(|(_, path)| format!("#{path}")).unwrap_or_default();
+    Some(format!("pkg:{package}{fragment}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cuda_build::Env;
+
+    fn bill(root: &str, name: &str, serial: &str) -> String {
+        let package = |directory: &str, own: &str| {
+            let last = directory.rsplit('/').next().unwrap();
+            if last == own {
+                format!("path+file://{directory}#0.1.0")
+            } else {
+                format!("path+file://{directory}#{own}@0.1.0")
+            }
+        };
+        let saxpy = package(&format!("{root}/{name}"), "saxpy");
+        let helper = package(&format!("{root}/helper"), "helper");
+        format!(
+            r#"{{"bomFormat":"CycloneDX","specVersion":"1.5","serialNumber":"urn:uuid:{serial}",
+            "metadata":{{"timestamp":"2026-01-0{}T00:00:00Z","component":{{"bom-ref":"{saxpy}",
+              "components":[{{"bom-ref":"{saxpy} bin-target-0"}}]}}}},
+            "components":[{{"bom-ref":"{helper}","purl":"pkg:cargo/helper@0.1.0?download_url=file://{root}/helper"}},
+              {{"bom-ref":"registry+https://example.org/index#libc@0.2.1"}}],
+            "dependencies":[{{"ref":"{saxpy}","dependsOn":["{helper}","registry+https://example.org/index#libc@0.2.1"]}},
+              {{"ref":"{helper}"}}]}}"#,
+            serial.len()
+        )
+    }
+
+    #[test]
+    fn two_checkouts_have_one_bill() {
+        let first = reproducible(bill("/home/a", "saxpy", "1").as_bytes(), ArchiveDate::default());
+        let second = reproducible(bill("/tmp/zz/b", "checkout-2", "22").as_bytes(), ArchiveDate::default());
+        let text = String::from_utf8(first).unwrap();
+        assert_eq!(text, String::from_utf8(second).unwrap());
+        for gone in ["/home", "serialNumber", "timestamp", "download_url"] {
+            assert!(!text.contains(gone), "{gone} in {text}");
+        }
+        for kept in ["path+file:///#saxpy@0.1.0\"", "path+file:///#saxpy@0.1.0 bin-target-0", "libc@0.2.1"] {
+            assert!(text.contains(kept), "{kept} not in {text}");
+        }
+    }
+
+    #[test]
+    fn a_given_date_is_written() {
+        let date = ArchiveDate::from_env(&Env::from_pairs([("SOURCE_DATE_EPOCH", "1700000000")])).unwrap();
+        let text = String::from_utf8(reproducible(bill("/a", "saxpy", "1").as_bytes(), date)).unwrap();
+        assert!(text.contains("\"timestamp\": \"2023-11-14T22:13:20Z\""), "{text}");
+    }
+
+    #[test]
+    fn other_documents_stay() {
+        for text in ["no json", "{\"spdxVersion\": \"SPDX-2.3\"}"] {
+            assert_eq!(reproducible(text.as_bytes(), ArchiveDate::default()), text.as_bytes());
+        }
+    }
+}
