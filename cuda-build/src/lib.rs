@@ -4,6 +4,7 @@ pub mod component;
 mod env;
 mod error;
 mod root;
+pub mod store;
 mod target;
 mod version;
 

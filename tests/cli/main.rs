@@ -1,0 +1,2 @@
+//! `cargo cuda` from outside.
+mod toolkit;
