@@ -14,27 +14,34 @@ pub const INCONSISTENT: u8 = 11;
 pub const CAPABILITY: u8 = 12;
 /// A manifest or a variable has a value that can't be used.
 pub const CONFIGURATION: u8 = 13;
-/// A program that is needed is missing: uv or pip, maturin, cargo.
+/// A program that is needed is missing: maturin, cargo.
 pub const MISSING_PROGRAM: u8 = 14;
-/// Components could not be downloaded.
-pub const DOWNLOAD: u8 = 15;
-/// The disk said no: full, not writable, not readable.
-pub const DISK: u8 = 16;
 /// A wheel could not be built or checked.
-pub const WHEEL: u8 = 17;
+pub const WHEEL: u8 = 15;
+/// The disk said no outside the store.
+pub const DISK: u8 = 16;
 
-/// The table for `--help`.
+/// The table for `--help`; 20 to 28 are [`crate::store::exit_code`]'s.
 pub const HELP: &str = "\
 Exit codes:
-  0  success
-  1  failure without a code of its own
-  2  the command line can't be understood
+   0  success
+   1  failure without a code of its own
+   2  the command line can't be understood
   10  a required component or toolkit was not found
   11  components do not belong together
-  12  a capability is missing, unknown or unsupported by the toolkit
+  12  a capability is missing, unknown or not supported by the toolkit
   13  a manifest or a variable has a value that can't be used
-  14  a needed program is missing (uv or pip, maturin, cargo)
-  15  components could not be downloaded
-  16  the disk said no (full, not writable)
-  17  a wheel could not be built or checked
-build, check, run and test return cargo's own code once cargo has started.";
+  14  a needed program is missing (maturin, cargo)
+  15  a wheel could not be built or checked
+  16  the disk said no
+  20  neither uv nor a usable pip is there
+  21  the package index can't be reached
+  22  no such CUDA version, or not with these components
+  23  a package does not hold what it is named for
+  24  the lock file pins something else
+  25  no space left in the store
+  26  the store can't be written
+  27  the installer failed
+  28  the disk failed under the store
+build, check, run and test end with cargo's own code once cargo has started; wheel with 15 when
+maturin fails.";

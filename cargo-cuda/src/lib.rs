@@ -1,4 +1,17 @@
 //! `cargo cuda`: fetch CUDA components, build crates with them, package wheels per CUDA major.
+//!
+//! A library so that tests reach the parts; the program is `main.rs`, which holds no logic.
 
+pub mod cli;
+pub mod commands;
+pub mod exit_code;
+pub mod failure;
+mod fetch;
+mod output;
+mod process;
+mod report;
 pub mod rustc_wrapper;
+pub mod store;
+mod toolkits;
 pub mod wheel;
+mod workspace;

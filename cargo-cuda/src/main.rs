@@ -1,8 +1,8 @@
 //! `cargo cuda`
-use std::ffi::OsString;
+
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
-    cargo_cuda::rustc_wrapper::run(&arguments).unwrap_or_default()
+    let arguments = std::env::args_os().skip(1).collect();
+    cargo_cuda::cli::main(arguments)
 }

@@ -68,6 +68,11 @@ impl Env {
         self.get(name).map(PathBuf::from)
     }
 
+    /// Every variable, without a record: what a child process is started with.
+    pub fn variables(&self) -> impl Iterator<Item = (&OsStr, &OsStr)> {
+        self.variables.iter().map(|(name, value)| (name.as_os_str(), value.as_os_str()))
+    }
+
     /// The directories of `PATH`, in order.
     pub fn search_path(&self) -> Vec<PathBuf> {
         self.peek("PATH").map(|path| std::env::split_paths(path).collect()).unwrap_or_default()

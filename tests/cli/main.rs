@@ -5,4 +5,5 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "all of this is test code")]
 
+mod toolkit;
 mod wheel;

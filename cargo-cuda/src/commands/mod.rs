@@ -1,0 +1,6 @@
+//! One file a subcommand: what it accepts and what it prints.
+
+pub mod cargo;
+pub mod doctor;
+pub mod toolkit;
+pub mod wheel;

@@ -1,0 +1,54 @@
+//! `--fetch`: gets what is missing instead of saying so.
+
+use std::path::{Path, PathBuf};
+
+use cuda_build::{Component, Env};
+
+use crate::exit_code;
+use crate::failure::Failure;
+use crate::store::{self, AddRequest, Context, LOCK_FILE, Messages, Request, StoreError};
+
+/// What to fetch.
+#[derive(Clone, Copy, Debug)]
+pub struct Fetch<'a> {
+    /// Which CUDA.
+    pub major: u32,
+    /// Components that have to be in it.
+    pub components: &'a [Component],
+    /// The workspace whose lock file pins the versions.
+    pub workspace: Option<&'a Path>,
+}
+
+/// Adds the newest toolkit of a major, with everything a build may need of it.
+///
+/// # Errors
+/// As [`store::add`].
+pub fn toolkit(env: &Env, fetch: &Fetch<'_>) -> Result<(), Failure> {
+    let version: Request = fetch.major.to_string().parse()?;
+    let mut request = AddRequest::new(version);
+    request.components = fetch.components.iter().copied().collect();
+    store::add(&request, &context(env, fetch.workspace))?;
+    Ok(())
+}
+
+/// A maturin of our own.
+///
+/// # Errors
+/// As [`store::maturin`].
+pub fn maturin(env: &Env) -> Result<PathBuf, Failure> {
+    Ok(store::maturin(&context(env, None))?)
+}
+
+fn context(env: &Env, workspace: Option<&Path>) -> Context {
+    Context { env: env.clone(), lock_file: workspace.map(|root| root.join(LOCK_FILE)), messages: Messages::Auto }
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        let code = match error.exit_code() {
+            0 => exit_code::FAILURE,
+            code => code,
+        };
+        Self { code, message: error.to_string(), hints: error.hints() }
+    }
+}
