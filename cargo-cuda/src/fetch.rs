@@ -40,7 +40,11 @@ pub fn maturin(env: &Env) -> Result<PathBuf, Failure> {
 }
 
 fn context(env: &Env, workspace: Option<&Path>) -> Context {
-    Context { env: env.clone(), lock_file: workspace.map(|root| root.join(LOCK_FILE)), messages: Messages::Auto }
+    Context {
+        env: env.clone(),
+        lock_file: workspace.map(|root| root.join(LOCK_FILE)),
+        messages: Messages::Auto,
+    }
 }
 
 impl From<StoreError> for Failure {

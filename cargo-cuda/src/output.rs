@@ -51,3 +51,22 @@ pub fn files(directory: &Path) -> Result<Vec<std::path::PathBuf>, Failure> {
     files.sort();
     Ok(files)
 }
+
+/// A fresh directory below `directory`, removed when dropped.
+///
+/// # Errors
+/// What the disk says, with the path.
+pub fn temporary_directory(directory: &Path) -> Result<tempfile::TempDir, Failure> {
+    tempfile::Builder::new().prefix("fresh-").tempdir_in(directory).map_err(|error| {
+        Failure::new(
+            exit_code::DISK,
+            format!("could not create a directory in {}: {error}", directory.display()),
+        )
+    })
+}
+
+/// A line about what goes on, on standard error.
+pub fn say(text: &str) {
+    // Nobody is there to read it when standard error is closed.
+    let _ = std::io::Write::write_all(&mut std::io::stderr().lock(), format!("{text}\n").as_bytes());
+}

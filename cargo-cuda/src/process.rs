@@ -58,6 +58,16 @@ pub fn output(call: &Call) -> Option<String> {
     output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
+/// This program, for cargo to call in front of rustc.
+///
+/// # Errors
+/// Where the system does not tell.
+pub fn own_program() -> Result<std::path::PathBuf, Failure> {
+    std::env::current_exe().map_err(|error| {
+        Failure::new(exit_code::FAILURE, format!("where this program lies is not known: {error}"))
+    })
+}
+
 fn cannot_start(call: &Call, error: &std::io::Error) -> Failure {
     let program = call.program.to_string_lossy();
     Failure::new(exit_code::MISSING_PROGRAM, format!("could not run `{program}`: {error}"))

@@ -131,10 +131,10 @@ pub fn write_file(toolkit: &Toolkit, target_directory: &Path) -> Result<PathBuf,
 pub fn library_directories(toolkit: &Toolkit) -> Vec<PathBuf> {
     let mut directories: Vec<PathBuf> = Vec::new();
     for library in toolkit.components().iter().flat_map(|chosen| &chosen.found.libraries) {
-        if let Some(directory) = library.parent() {
-            if !directories.iter().any(|d| d == directory) {
-                directories.push(directory.to_owned());
-            }
+        if let Some(directory) = library.parent()
+            && !directories.iter().any(|d| d == directory)
+        {
+            directories.push(directory.to_owned());
         }
     }
     directories

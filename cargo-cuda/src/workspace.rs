@@ -8,6 +8,7 @@ use cuda_build::{Config, Env, Root};
 
 use crate::exit_code;
 use crate::failure::Failure;
+use crate::process::{self, Call};
 
 /// A workspace and the packages in it that declare CUDA.
 #[derive(Debug)]
@@ -58,9 +59,10 @@ impl Workspace {
         for package in metadata.workspace_packages() {
             let manifest = package.manifest_path.clone().into_std_path_buf();
             let directory = manifest.parent().unwrap_or(Path::new("."));
-            let cdylib = package.targets.iter().find(|target| {
-                target.crate_types.contains(&cargo_metadata::CrateType::CDyLib)
-            });
+            let cdylib = package
+                .targets
+                .iter()
+                .find(|target| target.crate_types.contains(&cargo_metadata::CrateType::CDyLib));
             packages.push(Package {
                 name: package.name.to_string(),
                 version: package.version.to_string(),
@@ -76,10 +78,21 @@ impl Workspace {
         })
     }
 
+    /// The root of the workspace that the current directory is in, without reading its packages.
+    #[must_use]
+    pub fn root(env: &Env) -> Option<PathBuf> {
+        let mut call = Call::new(env.peek("CARGO").unwrap_or("cargo".as_ref()));
+        call.arguments =
+            ["locate-project", "--workspace", "--message-format", "plain"].map(OsString::from).to_vec();
+        let printed = process::output(&call)?;
+        Path::new(printed.trim()).parent().map(Path::to_owned)
+    }
+
     /// The majors that packages declare, newest first.
     #[must_use]
     pub fn majors(&self) -> Vec<u32> {
-        let mut majors: Vec<u32> = self.packages.iter().flat_map(|p| p.config.majors.iter().copied()).collect();
+        let mut majors: Vec<u32> =
+            self.packages.iter().flat_map(|p| p.config.majors.iter().copied()).collect();
         majors.sort_unstable_by(|a, b| b.cmp(a));
         majors.dedup();
         majors
@@ -107,8 +120,12 @@ mod tests {
 
     #[test]
     fn manifest_path_is_read_up_to_the_separator() {
-        let find = |arguments: &[&str]| manifest_path(&arguments.iter().map(OsString::from).collect::<Vec<_>>());
-        assert_eq!(find(&["--release", "--manifest-path", "a/Cargo.toml"]), Some(PathBuf::from("a/Cargo.toml")));
+        let find =
+            |arguments: &[&str]| manifest_path(&arguments.iter().map(OsString::from).collect::<Vec<_>>());
+        assert_eq!(
+            find(&["--release", "--manifest-path", "a/Cargo.toml"]),
+            Some(PathBuf::from("a/Cargo.toml"))
+        );
         assert_eq!(find(&["--manifest-path=b"]), Some(PathBuf::from("b")));
         assert_eq!(find(&["--", "--manifest-path", "c"]), None);
     }

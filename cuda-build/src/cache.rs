@@ -20,14 +20,6 @@ fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error 
     move |source| Error::Io { action, path, source }
 }
 
-/// Makes a directory and its parents.
-///
-/// # Errors
-/// [`Error::Io`].
-pub fn make_directory(path: &Path) -> Result<(), Error> {
-    fs::create_dir_all(path).map_err(failed("create directory", path))
-}
-
 /// Writes a file as a whole or not at all: beside it first, then renamed.
 ///
 /// # Errors

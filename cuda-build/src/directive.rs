@@ -94,7 +94,8 @@ mod tests {
         let mut directives = Directives::default();
         for _ in 0..2 {
             directives.push(Directive::Warning("two\nlines".to_owned()));
-            directives.push(Directive::LinkLib { kind: "dylib:+verbatim", name: "libcudart.so.13".to_owned() });
+            directives
+                .push(Directive::LinkLib { kind: "dylib:+verbatim", name: "libcudart.so.13".to_owned() });
         }
         let text: Vec<String> = directives.lines().iter().map(ToString::to_string).collect();
         assert_eq!(

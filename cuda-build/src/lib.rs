@@ -13,6 +13,7 @@ mod env;
 mod error;
 pub mod fatbin;
 mod link;
+pub mod nvrtc;
 pub mod probe;
 mod root;
 pub mod select;
@@ -22,7 +23,7 @@ mod target;
 mod toolkit;
 mod version;
 
-pub use build::{Build, Built};
+pub use build::{Build, Built, request};
 pub use capability::{Capability, Declared, Plan};
 pub use compile::{Engine, Format, Library, Module};
 pub use component::Component;

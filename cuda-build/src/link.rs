@@ -38,7 +38,8 @@ fn shared(toolkit: &Toolkit, component: Component, into: &mut Directives) {
 
 /// `libcudart_static.a` calls the loader, threads and timers of the C library.
 fn static_cudart(toolkit: &Toolkit, into: &mut Directives) {
-    let archive = toolkit.get(Component::Cudart).and_then(|found: &Found| found.archive("libcudart_static.a"));
+    let archive =
+        toolkit.get(Component::Cudart).and_then(|found: &Found| found.archive("libcudart_static.a"));
     let Some(directory) = archive.and_then(|path| path.parent()) else { return };
     into.push(Directive::LinkSearch(directory.to_owned()));
     into.push(Directive::LinkLib { kind: "static", name: "cudart_static".to_owned() });

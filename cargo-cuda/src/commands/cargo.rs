@@ -66,9 +66,7 @@ pub fn split(arguments: &[OsString]) -> Result<(Own, Vec<OsString>), Failure> {
         };
         let mut value = || {
             let next = attached.clone().or_else(|| rest.next()?.to_str().map(str::to_owned));
-            next.ok_or_else(|| {
-                Failure::new(crate::exit_code::USAGE, format!("`{name}` needs a value"))
-            })
+            next.ok_or_else(|| Failure::new(crate::exit_code::USAGE, format!("`{name}` needs a value")))
         };
         match name {
             "--" => {
@@ -118,7 +116,8 @@ mod tests {
     #[test]
     fn own_options_are_taken_out_wherever_they_stand() {
         let (own, passed) =
-            split(&arguments("--release --major 12 -p a --fetch --capabilities=8.0,9.0 -- --major 3")).unwrap();
+            split(&arguments("--release --major 12 -p a --fetch --capabilities=8.0,9.0 -- --major 3"))
+                .unwrap();
         assert_eq!(own, Own { major: Some(12), capabilities: Some("8.0,9.0".to_owned()), fetch: true });
         assert_eq!(passed, arguments("--release -p a -- --major 3"));
     }

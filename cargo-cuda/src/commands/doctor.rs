@@ -7,7 +7,7 @@ use cuda_build::{Declared, Env, Root, Toolkit};
 
 use crate::exit_code;
 use crate::failure::Failure;
-use crate::report::{self, Diagnosis, Program};
+use crate::report::{self, Diagnosis, Plans, Program};
 use crate::toolkits::{self, Finder, Wish};
 use crate::workspace::Workspace;
 
@@ -58,7 +58,8 @@ pub fn run(major: Option<u32>, json: bool, env: &Env, root: &Root) -> Result<(St
         Ok(_) => exit_code::SUCCESS,
         Err(error) => report::code_of(error),
     };
-    let capabilities = report.toolkit.as_ref().ok().and_then(|t| capabilities(t, workspace.as_ref(), &driver));
+    let capabilities =
+        report.toolkit.as_ref().ok().and_then(|t| capabilities(t, workspace.as_ref(), &driver));
     let code = match &capabilities {
         Some(Err(_)) if code == exit_code::SUCCESS => exit_code::CAPABILITY,
         _ => code,
@@ -91,7 +92,7 @@ fn capabilities(
     toolkit: &Toolkit,
     workspace: Option<&Workspace>,
     driver: &Result<Driver, String>,
-) -> Option<Result<Vec<(String, String)>, Vec<String>>> {
+) -> Option<Plans> {
     let mut plans = Vec::new();
     let mut refused = Vec::new();
     let gpus = driver.as_ref().map(|d| d.gpus.as_slice()).unwrap_or_default();
@@ -118,4 +119,3 @@ fn programs(env: &Env, root: &Root) -> Vec<Program> {
     };
     PROGRAMS.iter().map(program).collect()
 }
-

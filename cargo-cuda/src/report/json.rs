@@ -45,7 +45,9 @@ pub fn json(diagnosis: &Diagnosis<'_>) -> String {
     });
     let problem = toolkit.err().map(|error| json!({ "message": error.to_string(), "hints": error.hints() }));
     let capabilities = match &diagnosis.capabilities {
-        Some(Ok(plans)) => json!({ "plans": plans.iter().cloned().collect::<std::collections::BTreeMap<_, _>>() }),
+        Some(Ok(plans)) => {
+            json!({ "plans": plans.iter().cloned().collect::<std::collections::BTreeMap<_, _>>() })
+        }
         Some(Err(refused)) => json!({ "refused": refused }),
         None => Value::Null,
     };

@@ -14,6 +14,9 @@ use crate::workspace::Workspace;
 pub use json::json;
 pub use text::text;
 
+/// Package and plan for each that declares capabilities, or why the toolkit can't do them.
+pub type Plans = Result<Vec<(String, String)>, Vec<String>>;
+
 /// Everything `doctor` looked at.
 #[derive(Debug)]
 pub struct Diagnosis<'a> {
@@ -28,7 +31,7 @@ pub struct Diagnosis<'a> {
     /// The workspace at hand.
     pub workspace: Option<&'a Workspace>,
     /// Package and plan, or why the toolkit can't do what is declared.
-    pub capabilities: Option<Result<Vec<(String, String)>, Vec<String>>>,
+    pub capabilities: Option<Plans>,
 }
 
 /// A program that some command starts.

@@ -23,7 +23,10 @@ fn write(diagnosis: &Diagnosis<'_>, out: &mut String) -> std::fmt::Result {
     }
     writeln!(out, "Search, in order")?;
     if diagnosis.report.attempts.is_empty() {
-        writeln!(out, "  no place to look at: no variable, environment, added toolkit, nvcc on `PATH`, or /usr/local/cuda")?;
+        writeln!(
+            out,
+            "  no place to look at: no variable, environment, added toolkit, nvcc on `PATH`, or /usr/local/cuda"
+        )?;
     }
     for attempt in &diagnosis.report.attempts {
         writeln!(out, "  {}: {}", attempt.candidate, attempt.summary())?;
@@ -84,7 +87,9 @@ fn verdict(diagnosis: &Diagnosis<'_>, out: &mut String) -> std::fmt::Result {
             }
             writeln!(out, "A build will not work here as things are.")
         }
-        (Ok(_), Some(Err(_))) => writeln!(out, "A build will not work: the toolkit can't do the declared capabilities."),
+        (Ok(_), Some(Err(_))) => {
+            writeln!(out, "A build will not work: the toolkit can't do the declared capabilities.")
+        }
         (Ok(toolkit), _) => {
             let nvcc = toolkit.get(cuda_build::Component::Nvcc).is_some();
             let nvrtc = toolkit.get(cuda_build::Component::Nvrtc).is_some();

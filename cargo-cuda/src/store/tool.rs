@@ -34,11 +34,12 @@ pub fn maturin(context: &Context) -> Result<PathBuf, StoreError> {
     let installer = Installer::find(&context.env)?;
     progress.step(&format!("fetching maturin {MATURIN} with {}", installer.name()));
     let requirement = format!("maturin=={MATURIN}");
-    let mut packages =
-        installer.resolve(&[requirement], &context.env, store.directory()).map_err(|refused| match refused {
+    let mut packages = installer.resolve(&[requirement], &context.env, store.directory()).map_err(
+        |refused| match refused {
             Refused::Failed(error) => error,
             Refused::NoMatch { message, .. } => StoreError::Index { call: "maturin".to_owned(), message },
-        })?;
+        },
+    )?;
     // Its own requirement is a TOML reader for old Pythons that its program does not use.
     packages.retain(|package| package.name == "maturin");
     let part = store.part(&name)?;

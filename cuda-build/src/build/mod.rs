@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use crate::cache;
 use crate::capability::{self, Declared, Plan};
+use crate::command;
 use crate::compile::{Compiled, Library, Module, Places, Runner, Step};
 use crate::component::Component;
 use crate::config::Config;
@@ -17,7 +18,6 @@ use crate::link;
 use crate::root::Root;
 use crate::target::Target;
 use crate::toolkit::{Search, Toolkit};
-use crate::command;
 
 pub use needs::request;
 
@@ -196,7 +196,8 @@ impl Build {
     /// `cuda_build.rs` in `OUT_DIR`: what the crate knows at run time.
     fn write_source(&self, toolkit: &Toolkit, plan: Option<&Plan>) -> Result<(), Error> {
         let Some(plan) = plan else { return Ok(()) };
-        let cudart = if self.links(Component::Cudart, toolkit) { self.config.cudart.as_str() } else { "none" };
+        let cudart =
+            if self.links(Component::Cudart, toolkit) { self.config.cudart.as_str() } else { "none" };
         let mut source = capability::generated_source(plan, toolkit.version(), cudart);
         source.push_str(&modules_source(&self.modules));
         cache::write_if_changed(&self.out.join("cuda_build.rs"), source.as_bytes())
@@ -231,7 +232,9 @@ impl Build {
         if !self.libraries.is_empty() {
             directives.push(Directive::LinkLib { kind: "dylib", name: "stdc++".to_owned() });
         }
-        for warning in compiled.warnings.iter().chain(toolkit.remarks().iter().filter(|_| toolkit.is_combined())) {
+        for warning in
+            compiled.warnings.iter().chain(toolkit.remarks().iter().filter(|_| toolkit.is_combined()))
+        {
             directives.push(Directive::Warning(warning.clone()));
         }
         let mut watched = compiled.inputs.clone();

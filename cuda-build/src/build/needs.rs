@@ -34,8 +34,13 @@ pub fn request(config: &Config, modules: &[Module], libraries: &[Library], major
     };
     if automatic + fixed(Engine::Nvrtc) > 0 {
         // Headers that a kernel may include: used where they are, and then they have to fit.
-        needs.push(Need::new(Component::Cudart, Part::Headers, "headers of the runtime").with(Strength::Optional));
-        needs.push(Need::new(Component::Cccl, Part::Headers, "headers of CUB, Thrust and libcu++").with(Strength::Optional));
+        needs.push(
+            Need::new(Component::Cudart, Part::Headers, "headers of the runtime").with(Strength::Optional),
+        );
+        needs.push(
+            Need::new(Component::Cccl, Part::Headers, "headers of CUB, Thrust and libcu++")
+                .with(Strength::Optional),
+        );
     }
     Request { needs, alternatives, major, toolkit: config.toolkit.clone() }
 }

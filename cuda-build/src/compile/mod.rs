@@ -4,8 +4,8 @@
 //! device code, linked into the crate. Steps are values from the first day, whoever runs them.
 
 mod depfile;
-mod module;
 mod library;
+mod module;
 mod run;
 mod step;
 

@@ -35,11 +35,17 @@ impl Module {
     /// [`Error::SourceMissing`]; [`Error::Capability`] where the format takes one capability and
     /// the plan has another number of them; [`Error::NotFound`] where the toolkit lacks the
     /// engine.
-    pub(crate) fn step(&self, toolkit: &Toolkit, plan: &Plan, places: Places<'_>, extra: &[String]) -> Result<Step, Error> {
+    pub(crate) fn step(
+        &self,
+        toolkit: &Toolkit,
+        plan: &Plan,
+        places: Places<'_>,
+        extra: &[String],
+    ) -> Result<Step, Error> {
         let images = self.images(plan)?;
         match self.engine_for(toolkit) {
             Engine::Nvcc => self.nvcc_step(toolkit, plan, &images, places, extra),
-            Engine::Nvrtc | Engine::Auto => self.nvrtc_step(toolkit, plan, images, places),
+            Engine::Nvrtc | Engine::Auto => self.nvrtc_step(toolkit, images, places),
         }
     }
 
@@ -57,7 +63,9 @@ impl Module {
                     self.format.extension(),
                     images.len()
                 ),
-                hint: Some(format!("declare one, such as `capabilities = [\"{example}\"]`, or use the fatbin format")),
+                hint: Some(format!(
+                    "declare one, such as `capabilities = [\"{example}\"]`, or use the fatbin format"
+                )),
             })
         };
         match self.format {
@@ -67,14 +75,12 @@ impl Module {
         }
     }
 
-    fn nvrtc_step(&self, toolkit: &Toolkit, plan: &Plan, images: Vec<Image>, places: Places<'_>) -> Result<Step, Error> {
+    fn nvrtc_step(&self, toolkit: &Toolkit, images: Vec<Image>, places: Places<'_>) -> Result<Step, Error> {
         let nvrtc = toolkit.get(Component::Nvrtc).ok_or_else(|| missing("nvrtc", &self.name))?;
         let library = nvrtc.libraries.first().cloned().ok_or_else(|| missing("nvrtc", &self.name))?;
         let tool = format!("NVRTC {}", nvrtc.shown_version());
         let mut options = vec!["--std=c++17".to_owned()];
         options.extend(common_options(&self.common, places.package));
-        // CUB and Thrust make this list part of their names: every image gets the declared one.
-        options.push(format!("-D__CUDA_ARCH_LIST__={}", plan.arch_list_define()));
         let toolkit_includes = toolkit.include_dirs();
         let arguments = options
             .iter()
@@ -182,7 +188,13 @@ impl NvccCall {
 
     /// The call; it runs in the package, on a relative path, so that what it writes into its
     /// output does not depend on where the package lies.
-    pub(super) fn invocation(self, source: &Path, output: &Path, depfile: &Path, places: Places<'_>) -> Invocation {
+    pub(super) fn invocation(
+        self,
+        source: &Path,
+        output: &Path,
+        depfile: &Path,
+        places: Places<'_>,
+    ) -> Invocation {
         let mut invocation = Invocation::new(self.nvcc).args(self.options).args(["-MD", "-MF"]);
         invocation.arguments.push(depfile.into());
         invocation = invocation.args(["-o"]);

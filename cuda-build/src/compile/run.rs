@@ -8,7 +8,7 @@ use crate::capability::{Capability, Suffix};
 use crate::command::Invocation;
 use crate::error::Error;
 use crate::fatbin::{self, Fatbin};
-use crate::nvrtc::{Nvrtc, Program, includes};
+use crate::nvrtc::{Nvrtc, Program, includes, shims};
 use crate::root::Root;
 
 /// What running steps came to.
@@ -116,8 +116,10 @@ impl<'a> Runner<'a> {
             if root.is_file(path) { root.text(path).ok() } else { None }
         });
         let mut options = job.options.clone();
+        // NVRTC looks beside the name it is given, from the process's own directory.
+        options.extend(source_path.parent().map(|beside| format!("-I{}", beside.display())));
         options.extend(job.toolkit_includes.iter().map(|dir| format!("-I{}", dir.display())));
-        let headers = includes::shims_for(&scan);
+        let headers = shims::headers(&scan.own, scan.cccl());
         let mut images = Vec::new();
         for image in &job.images {
             let mut options = options.clone();
@@ -142,10 +144,10 @@ impl<'a> Runner<'a> {
             self.nvrtc = Some((library.to_owned(), Nvrtc::load(library)?));
         }
         // Just put there.
-        self.nvrtc.as_ref().map(|(_, nvrtc)| nvrtc).ok_or_else(|| Error::Library {
-            path: library.to_owned(),
-            reason: "not loaded".to_owned(),
-        })
+        self.nvrtc
+            .as_ref()
+            .map(|(_, nvrtc)| nvrtc)
+            .ok_or_else(|| Error::Library { path: library.to_owned(), reason: "not loaded".to_owned() })
     }
 }
 

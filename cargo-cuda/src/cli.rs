@@ -1,0 +1,117 @@
+//! The command line.
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "here results and errors reach the terminal")]
+
+use std::ffi::OsString;
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use cuda_build::{Env, Root};
+
+use crate::commands::cargo;
+use crate::commands::doctor;
+use crate::commands::toolkit::{self, ToolkitArgs};
+use crate::commands::wheel::{self, WheelArgs};
+use crate::exit_code;
+use crate::failure::Failure;
+use crate::rustc_wrapper;
+use crate::store::{Context, LOCK_FILE, Messages};
+use crate::workspace::Workspace;
+
+/// Fetch CUDA components, build crates with them, package wheels per CUDA major.
+#[derive(Debug, Parser)]
+#[command(name = "cargo cuda", bin_name = "cargo cuda", version, after_help = exit_code::HELP)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// `cargo build` with a CUDA toolkit found for it
+    Build(CargoArgs),
+    /// `cargo check` with a CUDA toolkit found for it
+    Check(CargoArgs),
+    /// `cargo run`, with CUDA's libraries on the loader path
+    Run(CargoArgs),
+    /// `cargo test`, with CUDA's libraries on the loader path
+    Test(CargoArgs),
+    Wheel(Box<WheelArgs>),
+    /// Say what is found here, what is chosen and why, and whether a build will work
+    Doctor {
+        /// As if this CUDA major were asked for
+        #[arg(long)]
+        major: Option<u32>,
+        /// Write JSON
+        #[arg(long)]
+        json: bool,
+    },
+    Toolkit(ToolkitArgs),
+}
+
+/// Every option of cargo's passes through. Our own:
+///
+///   --major <N>            the CUDA major; the newest that is found where not given
+///   --capabilities <LIST>  instead of the manifest's, as in 8.0,9.0,12.0+PTX
+///   --fetch                fetch a toolkit where none is found
+#[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
+struct CargoArgs {
+    /// For cargo, with our own among them
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
+    arguments: Vec<OsString>,
+}
+
+/// The whole program; `arguments` without its own name.
+#[must_use]
+pub fn main(arguments: Vec<OsString>) -> ExitCode {
+    if let Some(code) = rustc_wrapper::run(&arguments) {
+        return code;
+    }
+    // Cargo starts `cargo-cuda cuda …`; by hand it may be `cargo-cuda …`.
+    let own = arguments.first().is_some_and(|first| first == "cuda");
+    let arguments =
+        std::iter::once(OsString::from("cargo cuda")).chain(arguments.into_iter().skip(own.into()));
+    let cli = match Cli::try_parse_from(arguments) {
+        Ok(cli) => cli,
+        Err(error) => {
+            let _ = error.print();
+            return ExitCode::from(if error.use_stderr() { exit_code::USAGE } else { exit_code::SUCCESS });
+        }
+    };
+    match dispatch(&cli.command) {
+        Ok((text, code)) => {
+            // A closed pipe (`… | head`) is no error.
+            let _ = std::io::stdout().lock().write_all(text.as_bytes());
+            ExitCode::from(code)
+        }
+        Err(failure) => {
+            eprintln!("{failure}");
+            ExitCode::from(failure.code)
+        }
+    }
+}
+
+fn dispatch(command: &Command) -> Result<(String, u8), Failure> {
+    let env = Env::from_process();
+    let root = Root::system();
+    let cargo = |name: &str, cargo: &CargoArgs| {
+        cargo::run(name, &cargo.arguments, &env, &root).map(|code| (String::new(), code))
+    };
+    match command {
+        Command::Build(arguments) => cargo("build", arguments),
+        Command::Check(arguments) => cargo("check", arguments),
+        Command::Run(arguments) => cargo("run", arguments),
+        Command::Test(arguments) => cargo("test", arguments),
+        Command::Wheel(arguments) => {
+            wheel::run(arguments, &env, &root).map(|text| (text, exit_code::SUCCESS))
+        }
+        Command::Doctor { major, json } => doctor::run(*major, *json, &env, &root),
+        Command::Toolkit(arguments) => {
+            // Outside a workspace there is no lock file to keep.
+            let workspace = Workspace::root(&env).map(|root| root.join(LOCK_FILE));
+            let context = Context { env: env.clone(), lock_file: workspace, messages: Messages::Auto };
+            Ok((toolkit::run(arguments, &context)?, exit_code::SUCCESS))
+        }
+    }
+}
