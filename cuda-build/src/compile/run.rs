@@ -97,7 +97,7 @@ impl<'a> Runner<'a> {
                 source,
             })?;
             let directory = invocation.directory.as_deref().unwrap_or(Path::new("."));
-            inputs.extend(depfile::inputs(&text).into_iter().map(|input| directory.join(input)));
+            inputs.extend(depfile::inputs(&text).iter().map(|input| without_parents(&directory.join(input))));
             // System headers change with the compiler; what a user edits is watched.
             inputs.retain(|input| !input.starts_with("/usr/"));
         }
@@ -149,6 +149,20 @@ impl<'a> Runner<'a> {
             .map(|(_, nvrtc)| nvrtc)
             .ok_or_else(|| Error::Library { path: library.to_owned(), reason: "not loaded".to_owned() })
     }
+}
+
+/// `cu13/bin/../include` is `cu13/include`: nvcc finds its headers from its own place.
+fn without_parents(path: &Path) -> PathBuf {
+    let mut plain = PathBuf::new();
+    for part in path.components() {
+        match part {
+            std::path::Component::ParentDir => {
+                plain.pop();
+            }
+            other => plain.push(other),
+        }
+    }
+    plain
 }
 
 fn assemble(format: Format, images: Vec<(Image, Vec<u8>)>) -> Result<Vec<u8>, Error> {

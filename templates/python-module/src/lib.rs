@@ -39,7 +39,7 @@ fn saxpy(a: f32, x: Vec<f32>, y: Vec<f32>) -> PyResult<Vec<f32>> {
 }
 
 #[pymodule(name = "saxpy")]
-fn module(module: &Bound<'_, PyModule>) -> PyResult<()> {
+fn saxpy_module(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(cuda_runtime_version, module)?)?;
     module.add_function(wrap_pyfunction!(capabilities, module)?)?;
     module.add_function(wrap_pyfunction!(device_code, module)?)?;
