@@ -4,6 +4,7 @@ pub mod component;
 mod env;
 mod error;
 pub mod fatbin;
+pub mod nvrtc;
 mod root;
 mod target;
 mod version;
