@@ -1,0 +1,84 @@
+//! The functions of `nvrtc.h` that are used, looked up by name.
+
+use std::ffi::{c_char, c_int, c_void};
+
+use libloading::Library;
+
+/// `nvrtcProgram`, a handle.
+pub(super) type RawProgram = *mut c_void;
+/// `nvrtcResult`; zero is success.
+pub(super) type Status = c_int;
+
+type GetSize = unsafe extern "C" fn(RawProgram, *mut usize) -> Status;
+type GetBytes = unsafe extern "C" fn(RawProgram, *mut c_char) -> Status;
+
+/// A pair of functions: how long something is, and the thing itself.
+#[derive(Clone, Copy)]
+pub(super) struct Getter {
+    pub(super) size: GetSize,
+    pub(super) bytes: GetBytes,
+}
+
+/// Function pointers that stay good for as long as the process runs: the library they come
+/// from is never unloaded.
+#[derive(Clone, Copy)]
+pub(super) struct Api {
+    pub(super) version: unsafe extern "C" fn(*mut c_int, *mut c_int) -> Status,
+    pub(super) error_string: unsafe extern "C" fn(Status) -> *const c_char,
+    pub(super) create: unsafe extern "C" fn(
+        *mut RawProgram,
+        *const c_char,
+        *const c_char,
+        c_int,
+        *const *const c_char,
+        *const *const c_char,
+    ) -> Status,
+    pub(super) destroy: unsafe extern "C" fn(*mut RawProgram) -> Status,
+    pub(super) compile: unsafe extern "C" fn(RawProgram, c_int, *const *const c_char) -> Status,
+    pub(super) log: Getter,
+    pub(super) ptx: Getter,
+    /// Since CUDA 11.1.
+    pub(super) cubin: Option<Getter>,
+    /// Since CUDA 11.2: how many capabilities, and the capabilities × 10.
+    pub(super) archs: Option<Archs>,
+}
+
+/// `nvrtcGetNumSupportedArchs` and `nvrtcGetSupportedArchs`.
+#[derive(Clone, Copy)]
+pub(super) struct Archs {
+    pub(super) count: unsafe extern "C" fn(*mut c_int) -> Status,
+    pub(super) list: unsafe extern "C" fn(*mut c_int) -> Status,
+}
+
+impl Api {
+    /// Looks all of them up; the optional ones may be missing.
+    pub(super) fn load(library: &Library) -> Result<Self, libloading::Error> {
+        // SAFETY: each type above is that of the function of this name in `nvrtc.h`, which has
+        // been the same in every release from CUDA 11.0 to 13.4.
+        unsafe {
+            Ok(Self {
+                version: *library.get(c"nvrtcVersion")?,
+                error_string: *library.get(c"nvrtcGetErrorString")?,
+                create: *library.get(c"nvrtcCreateProgram")?,
+                destroy: *library.get(c"nvrtcDestroyProgram")?,
+                compile: *library.get(c"nvrtcCompileProgram")?,
+                log: Getter {
+                    size: *library.get(c"nvrtcGetProgramLogSize")?,
+                    bytes: *library.get(c"nvrtcGetProgramLog")?,
+                },
+                ptx: Getter { size: *library.get(c"nvrtcGetPTXSize")?, bytes: *library.get(c"nvrtcGetPTX")? },
+                cubin: match (library.get(c"nvrtcGetCUBINSize"), library.get(c"nvrtcGetCUBIN")) {
+                    (Ok(size), Ok(bytes)) => Some(Getter { size: *size, bytes: *bytes }),
+                    _ => None,
+                },
+                archs: match (
+                    library.get(c"nvrtcGetNumSupportedArchs"),
+                    library.get(c"nvrtcGetSupportedArchs"),
+                ) {
+                    (Ok(count), Ok(list)) => Some(Archs { count: *count, list: *list }),
+                    _ => None,
+                },
+            })
+        }
+    }
+}

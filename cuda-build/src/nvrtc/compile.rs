@@ -1,0 +1,229 @@
+//! One compilation: a program in, a cubin or PTX out.
+
+use std::ffi::{CStr, CString, c_char, c_int};
+use std::fmt;
+use std::ptr;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::Nvrtc;
+use super::api::{Api, Getter, RawProgram, Status};
+
+static COMPILATIONS: AtomicU64 = AtomicU64::new(0);
+
+/// How many compilations this process has started, failed ones included: what a cache saved is
+/// what this number did not grow.
+pub fn compilations() -> u64 {
+    COMPILATIONS.load(Ordering::Relaxed)
+}
+
+/// A source and how to compile it.
+#[derive(Clone, Debug, Default)]
+pub struct Program<'a> {
+    /// The text, with all of its `#include` lines.
+    pub source: &'a str,
+    /// The source's path as the user knows it. Messages name it, and `#include "…"` looks beside
+    /// it, which for a relative path means relative to the process' directory.
+    pub name: &'a str,
+    /// NVRTC's options, such as `-arch=sm_90a`, `-std=c++17`, `-I/usr/local/cuda/include`.
+    /// Their `-arch` decides what comes out: a cubin for `sm_`, PTX for `compute_` or none.
+    /// NVRTC defines `__CUDA_ARCH_LIST__` as the one capability it compiles for, and neither
+    /// `-D` nor `-U` changes that; without `-std=`, NVRTC 11 compiles C++98.
+    pub options: Vec<String>,
+    /// Headers that are no files: the name as an `#include` spells it, and the text. These go
+    /// before files, even before one beside the file that includes it; `__has_include` does not
+    /// see them in NVRTC 11.
+    pub headers: Vec<(String, String)>,
+}
+
+/// What a compilation made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Output {
+    /// The cubin; or the PTX text, without the NUL at its end.
+    pub image: Vec<u8>,
+    /// Warnings and remarks; empty where there are none.
+    pub log: String,
+}
+
+/// Why there is no output.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NvrtcFailure {
+    /// What NVRTC calls it: `NVRTC_ERROR_COMPILATION`, `NVRTC_ERROR_INVALID_OPTION` …
+    pub error: String,
+    /// The compiler's messages with file and line; empty where it did not come so far.
+    pub log: String,
+}
+
+impl fmt::Display for NvrtcFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.error)?;
+        if self.log.is_empty() { Ok(()) } else { write!(f, "\n{}", self.log) }
+    }
+}
+
+impl std::error::Error for NvrtcFailure {}
+
+impl NvrtcFailure {
+    fn new(error: impl Into<String>) -> Self {
+        Self { error: error.into(), log: String::new() }
+    }
+}
+
+impl Nvrtc {
+    /// Compiles one program for one architecture.
+    ///
+    /// Without `-G` and `-lineinfo` the output depends on nothing but the program and the files
+    /// it includes: not on its name, its place or the process' directory (measured with 11.8,
+    /// 12.9 and 13.4). With either, the process' directory is in it.
+    ///
+    /// # Errors
+    /// [`NvrtcFailure`] with NVRTC's own messages.
+    pub fn compile(&self, program: &Program<'_>) -> Result<Output, NvrtcFailure> {
+        let getter = if wants_cubin(&program.options) {
+            self.api
+                .cubin
+                .ok_or_else(|| NvrtcFailure::new("this NVRTC makes no cubins (before CUDA 11.1)"))?
+        } else {
+            self.api.ptx
+        };
+        let source = text("the source", program.source)?;
+        let name = text("the source's name", program.name)?;
+        let options = texts("an option", program.options.iter().map(String::as_str))?;
+        let names = texts("a header's name", program.headers.iter().map(|(name, _)| name.as_str()))?;
+        let texts = texts("a header", program.headers.iter().map(|(_, text)| text.as_str()))?;
+
+        COMPILATIONS.fetch_add(1, Ordering::Relaxed);
+        let handle = Handle::create(self.api, &source, &name, &pointers(&names), &pointers(&texts))?;
+        let options = pointers(&options);
+        let count = length(options.len())?;
+        // SAFETY: the handle is alive, and `options` holds `count` pointers to NUL-ended texts
+        // that outlive the call.
+        let status = unsafe { (self.api.compile)(handle.raw, count, options.as_ptr()) };
+        // NVRTC has a log also where compiling failed, and none worth an error where it succeeded.
+        let log = handle.get(self.api.log).map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+        let log = log.unwrap_or_default().trim_end_matches(['\0', '\n']).to_owned();
+        if status != 0 {
+            return Err(NvrtcFailure { error: error_string(self.api, status), log });
+        }
+        let mut image = handle.get(getter)?;
+        if !wants_cubin(&program.options) {
+            let end = image.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
+            image.truncate(end);
+        }
+        Ok(Output { image, log })
+    }
+}
+
+/// Whether the options name a real architecture, in one word (`-arch=sm_90`) or in two.
+fn wants_cubin(options: &[String]) -> bool {
+    const NAMES: [&str; 4] = ["-arch", "--gpu-architecture", "-gpu-architecture", "--arch"];
+    options.iter().enumerate().any(|(index, option)| {
+        let (name, value) = match option.split_once('=') {
+            Some((name, value)) => (name, value),
+            None => (option.as_str(), options.get(index + 1).map_or("", String::as_str)),
+        };
+        NAMES.contains(&name) && value.trim_start().starts_with("sm_")
+    })
+}
+
+/// An `nvrtcProgram`, destroyed when it goes out of scope.
+struct Handle {
+    api: Api,
+    raw: RawProgram,
+}
+
+impl Handle {
+    fn create(
+        api: Api,
+        source: &CStr,
+        name: &CStr,
+        header_names: &[*const c_char],
+        header_texts: &[*const c_char],
+    ) -> Result<Self, NvrtcFailure> {
+        let mut raw: RawProgram = ptr::null_mut();
+        let count = length(header_names.len())?;
+        // SAFETY: `count` is the length of both header lists, all texts end in NUL and outlive
+        // the call, and NVRTC copies what it keeps.
+        let status = unsafe {
+            (api.create)(
+                &raw mut raw,
+                source.as_ptr(),
+                name.as_ptr(),
+                count,
+                header_texts.as_ptr(),
+                header_names.as_ptr(),
+            )
+        };
+        if status != 0 {
+            return Err(NvrtcFailure::new(error_string(api, status)));
+        }
+        Ok(Self { api, raw })
+    }
+
+    fn get(&self, getter: Getter) -> Result<Vec<u8>, NvrtcFailure> {
+        let failed = |status| NvrtcFailure::new(error_string(self.api, status));
+        let mut size = 0_usize;
+        // SAFETY: the handle is alive; the function writes one size.
+        let status = unsafe { (getter.size)(self.raw, &raw mut size) };
+        if status != 0 {
+            return Err(failed(status));
+        }
+        let mut bytes = vec![0_u8; size];
+        // SAFETY: the function writes as many bytes as it has just said, and `bytes` has room.
+        let status = unsafe { (getter.bytes)(self.raw, bytes.as_mut_ptr().cast()) };
+        if status != 0 { Err(failed(status)) } else { Ok(bytes) }
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        // SAFETY: the handle came from `nvrtcCreateProgram` and is destroyed here alone.
+        unsafe { (self.api.destroy)(&raw mut self.raw) };
+    }
+}
+
+fn error_string(api: Api, status: Status) -> String {
+    // SAFETY: the function takes any number and returns a text in static memory, or null.
+    let text = unsafe { (api.error_string)(status) };
+    if text.is_null() {
+        return format!("NVRTC error {status}");
+    }
+    // SAFETY: it is not null, ends in NUL and is never freed.
+    unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
+}
+
+fn text(what: &str, value: &str) -> Result<CString, NvrtcFailure> {
+    CString::new(value)
+        .map_err(|error| NvrtcFailure::new(format!("{what} holds a NUL at byte {}", error.nul_position())))
+}
+
+fn texts<'a>(what: &str, values: impl Iterator<Item = &'a str>) -> Result<Vec<CString>, NvrtcFailure> {
+    values.map(|value| text(what, value)).collect()
+}
+
+fn pointers(texts: &[CString]) -> Vec<*const c_char> {
+    texts.iter().map(|text| text.as_ptr()).collect()
+}
+
+fn length(count: usize) -> Result<c_int, NvrtcFailure> {
+    c_int::try_from(count).map_err(|_| NvrtcFailure::new(format!("{count} are too many options or headers")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::wants_cubin;
+
+    #[test]
+    fn real_architectures_give_cubins() {
+        let check = |options: &[&str], expected| {
+            let options: Vec<String> = options.iter().map(|&option| option.to_owned()).collect();
+            assert_eq!(wants_cubin(&options), expected, "{options:?}");
+        };
+        check(&[], false);
+        check(&["-arch=compute_90"], false);
+        check(&["-arch=sm_90a"], true);
+        check(&["--gpu-architecture=sm_80", "-I", "dir"], true);
+        check(&["-arch", "sm_80"], true);
+        check(&["-DX=sm_80"], false);
+        check(&["-I", "sm_80"], false);
+    }
+}

@@ -1,0 +1,161 @@
+//! Finds `#include` and `__has_include` in a text, and nothing of what comments hold.
+
+/// One place that names a header.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Mention {
+    /// `"name"`
+    Quoted(String),
+    /// `<name>`
+    Angled(String),
+    /// A macro stands where the name should.
+    Computed,
+}
+
+/// All of them, in the text's order.
+pub(super) fn mentions(text: &str) -> Vec<Mention> {
+    let mut found = Vec::new();
+    for line in without_comments(text).lines() {
+        let line = line.trim_start();
+        let Some(directive) = line.strip_prefix('#').map(str::trim_start) else {
+            continue;
+        };
+        let word_end =
+            directive.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(directive.len());
+        let (word, rest) = directive.split_at(word_end);
+        match word {
+            "include" | "include_next" | "import" => found.push(named(rest).unwrap_or(Mention::Computed)),
+            "if" | "elif" | "define" => {
+                for piece in rest.split("__has_include").skip(1) {
+                    let piece = piece.strip_prefix("_next").unwrap_or(piece).trim_start();
+                    // `defined(__has_include)` and a macro as argument name nothing.
+                    found.extend(piece.strip_prefix('(').and_then(named));
+                }
+            }
+            _ => {}
+        }
+    }
+    found
+}
+
+/// The header that `"name" …` or `<name> …` starts with.
+fn named(rest: &str) -> Option<Mention> {
+    let rest = rest.trim_start();
+    let until = |rest: &str, end: char| rest.split_once(end).map(|(name, _)| name.to_owned());
+    let mention = match rest.strip_prefix('"') {
+        Some(rest) => until(rest, '"').map(Mention::Quoted),
+        None => rest.strip_prefix('<').and_then(|rest| until(rest, '>')).map(Mention::Angled),
+    };
+    mention.filter(
+        |mention| !matches!(mention, Mention::Quoted(name) | Mention::Angled(name) if name.is_empty()),
+    )
+}
+
+/// The text with each comment made a space, continued lines joined, and raw strings emptied.
+fn without_comments(text: &str) -> String {
+    let text = text.replace("\\\r\n", "").replace("\\\n", "");
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text.as_str();
+    while let Some(c) = rest.chars().next() {
+        let taken = if rest.starts_with("//") {
+            rest.find('\n').unwrap_or(rest.len())
+        } else if let Some(inside) = rest.strip_prefix("/*") {
+            out.push(' ');
+            inside.find("*/").map_or(rest.len(), |end| end + 4)
+        } else if let Some(len) = raw_string(rest).filter(|_| !ends_in_name(&out)) {
+            out.push_str("\"\"");
+            len
+        } else if c == '"' || (c == '\'' && !ends_in_name(&out)) {
+            let len = literal(rest, c);
+            out.push_str(&rest[..len]);
+            len
+        } else {
+            out.push(c);
+            c.len_utf8()
+        };
+        rest = &rest[taken..];
+    }
+    out
+}
+
+/// Whether the text ends in a character of a name or number: what follows is then no start of a
+/// raw string, and a `'` separates digits.
+fn ends_in_name(text: &str) -> bool {
+    text.chars().next_back().is_some_and(|c| c.is_alphanumeric() || c == '_')
+}
+
+/// Length of the string or character that `rest` starts with; it ends with its line at the latest.
+fn literal(rest: &str, quote: char) -> usize {
+    let mut escaped = false;
+    for (index, c) in rest.char_indices().skip(1) {
+        match c {
+            '\n' => return index,
+            _ if escaped => escaped = false,
+            '\\' => escaped = true,
+            _ if c == quote => return index + c.len_utf8(),
+            _ => {}
+        }
+    }
+    rest.len()
+}
+
+/// Length of the raw string that `rest` starts with, where it does: `R"x( … )x"`.
+fn raw_string(rest: &str) -> Option<usize> {
+    let prefix =
+        ["R\"", "u8R\"", "uR\"", "UR\"", "LR\""].into_iter().find(|prefix| rest.starts_with(prefix))?;
+    let after = &rest[prefix.len()..];
+    let (delimiter, _) = after.split_once('(')?;
+    if delimiter.len() > 16 || delimiter.contains([' ', ')', '\\', '\n', '"']) {
+        return None;
+    }
+    let body = prefix.len() + delimiter.len() + 1;
+    let end = format!("){delimiter}\"");
+    Some(rest[body..].find(&end).map_or(rest.len(), |at| body + at + end.len()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn listed(text: &str) -> Vec<String> {
+        let show = |mention| match mention {
+            Mention::Quoted(name) => format!("\"{name}\""),
+            Mention::Angled(name) => format!("<{name}>"),
+            Mention::Computed => "computed".to_owned(),
+        };
+        mentions(text).into_iter().map(show).collect()
+    }
+
+    #[test]
+    fn every_form_of_an_include() {
+        let text = "#include \"a.h\"\n  #  include <b/c.h> // why\n#include/**/\"d.h\"\n#include<e.h>\n\
+                    #inc\\\nlude \"f g.h\"\n#include_next <g.h>\r\n#include \"é.h\"\n/* x */ #include <h.h>";
+        let expected = ["\"a.h\"", "<b/c.h>", "\"d.h\"", "<e.h>", "\"f g.h\"", "<g.h>", "\"é.h\"", "<h.h>"];
+        assert_eq!(listed(text), expected);
+    }
+
+    #[test]
+    fn comments_and_strings_hold_none() {
+        let text = "// #include \"a\"\n/*\n#include \"b\"\n*/\n// continued \\\n#include \"c\"\n\
+                    const char* s = \"/*\";\n#include \"yes1\"\nint n = 1'000; char q = '\"';\n#include \"yes2\"\n\
+                    auto r = R\"x(\n#include \"d\"\n /* )\" )x\";\n#include \"yes3\"\nchar e = '\\''; // '\n\
+                    #include \"yes4\"\n#define S \"unclosed\n#include \"yes5\"\n#includes \"f\"\nint include; /* #include \"g\"";
+        assert_eq!(listed(text), ["\"yes1\"", "\"yes2\"", "\"yes3\"", "\"yes4\"", "\"yes5\""]);
+    }
+
+    #[test]
+    fn has_include_and_computed() {
+        let text = "#if defined(__has_include) && __has_include(<a.h>) || __has_include( \"b.h\" )\n#elif \
+                    __has_include_next(<c.h>) && __has_include(MACRO)\n#endif\n#include CONFIG_H\n#include\n";
+        assert_eq!(listed(text), ["<a.h>", "\"b.h\"", "<c.h>", "computed", "computed"]);
+    }
+
+    #[test]
+    fn any_text_comes_to_an_end() {
+        let text = "R\"(é\\\"'/*#include <é> __has_include(\"";
+        for (index, _) in text.char_indices() {
+            for start in (0..=index).filter(|&start| text.is_char_boundary(start)) {
+                mentions(&text[start..index]);
+            }
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! Loading NVRTC, and what it says of itself.
+
+use std::ffi::c_int;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use libloading::Library;
+
+use super::api::Api;
+use crate::Error;
+
+/// An NVRTC that was loaded into this process.
+///
+/// It may be shared by threads: compilations run in parallel. Several versions can be loaded
+/// beside each other.
+pub struct Nvrtc {
+    pub(super) api: Api,
+    path: PathBuf,
+    version: (u32, u32),
+}
+
+impl Nvrtc {
+    /// Loads `libnvrtc.so.11.2`, `.12`, `.13`, or another, from its full path, and with it the
+    /// `libnvrtc-builtins` that lies beside it: some wheels lack the `RUNPATH` by which it would
+    /// be found at the first compilation.
+    ///
+    /// # Errors
+    /// [`Error::Library`] where the file can't be loaded, is no NVRTC, or its builtins can't be loaded.
+    pub fn load(path: &Path) -> Result<Self, Error> {
+        let failed = |reason: String| Error::Library { path: path.to_owned(), reason };
+        // SAFETY: NVRTC's initialisers only set up its own state. A file that is not NVRTC runs
+        // its initialisers too; the caller names a file that was found as this component.
+        let library = unsafe { Library::new(path) }.map_err(|error| failed(reason(&error)))?;
+        let api = Api::load(&library).map_err(|error| failed(format!("not NVRTC: {}", reason(&error))))?;
+        // NVRTC leaves thread-local data behind, whose destructors are inside the library.
+        // Never unloading it keeps them, and every function pointer, in place.
+        std::mem::forget(library);
+
+        let (mut major, mut minor): (c_int, c_int) = (0, 0);
+        // SAFETY: the function writes two integers, to places that live until it returns.
+        let status = unsafe { (api.version)(&raw mut major, &raw mut minor) };
+        let version = match (status, u32::try_from(major), u32::try_from(minor)) {
+            (0, Ok(major), Ok(minor)) => (major, minor),
+            _ => return Err(failed(format!("`nvrtcVersion` answered {status}, version {major}.{minor}"))),
+        };
+        load_builtins(path, version)?;
+        Ok(Self { api, path: path.to_owned(), version })
+    }
+
+    /// `(major, minor)`: `(12, 9)`.
+    #[must_use]
+    pub fn version(&self) -> (u32, u32) {
+        self.version
+    }
+
+    /// Where it was loaded from.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The capabilities × 10 that it can compile for, ascending, without `a` and `f`; empty where
+    /// it can't tell (before CUDA 11.2).
+    #[must_use]
+    pub fn supported(&self) -> Vec<u32> {
+        let Some(archs) = self.api.archs else { return Vec::new() };
+        let mut count: c_int = 0;
+        // SAFETY: the function writes one integer.
+        if unsafe { (archs.count)(&raw mut count) } != 0 {
+            return Vec::new();
+        }
+        let mut list: Vec<c_int> = vec![0; usize::try_from(count).unwrap_or(0)];
+        // SAFETY: the function writes as many integers as it has just said, and `list` has room
+        // for them.
+        if unsafe { (archs.list)(list.as_mut_ptr()) } != 0 {
+            return Vec::new();
+        }
+        let mut supported: Vec<u32> = list.into_iter().filter_map(|arch| u32::try_from(arch).ok()).collect();
+        supported.sort_unstable();
+        supported
+    }
+}
+
+impl fmt::Debug for Nvrtc {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (major, minor) = self.version;
+        write!(f, "NVRTC {major}.{minor} ({})", self.path.display())
+    }
+}
+
+/// Loads `libnvrtc-builtins.so.12.9` from beside NVRTC where it is there. NVRTC opens it by that
+/// name, without a path, when it first compiles; the loader then finds the one already loaded.
+fn load_builtins(nvrtc: &Path, (major, minor): (u32, u32)) -> Result<(), Error> {
+    let name = if cfg!(windows) {
+        format!("nvrtc-builtins64_{major}{minor}.dll")
+    } else {
+        format!("libnvrtc-builtins.so.{major}.{minor}")
+    };
+    let path = nvrtc.with_file_name(name);
+    if !path.is_file() {
+        return Ok(());
+    }
+    // SAFETY: its initialisers set up tables of source text and bitcode; it is NVRTC's own part.
+    match unsafe { open_globally(&path) } {
+        Ok(library) => {
+            std::mem::forget(library);
+            Ok(())
+        }
+        Err(error) => Err(Error::Library { path, reason: reason(&error) }),
+    }
+}
+
+/// # Safety
+/// As for [`Library::new`].
+unsafe fn open_globally(path: &Path) -> Result<Library, libloading::Error> {
+    #[cfg(unix)]
+    {
+        use libloading::os::unix;
+        // SAFETY: what `Library::new` asks of its caller, this function's caller has promised.
+        unsafe { unix::Library::open(Some(path), unix::RTLD_NOW | unix::RTLD_LOCAL).map(Library::from) }
+    }
+    #[cfg(not(unix))]
+    {
+        // SAFETY: as above.
+        unsafe { Library::new(path) }
+    }
+}
+
+/// The loader's own words; `libloading` keeps them as the error's source.
+fn reason(error: &libloading::Error) -> String {
+    match std::error::Error::source(error) {
+        Some(source) => source.to_string(),
+        None => error.to_string(),
+    }
+}

@@ -1,0 +1,75 @@
+//! Small stand-ins for the C and C++ headers that device code usually includes.
+//!
+//! NVRTC has the math functions, `printf`, `malloc`, `memcpy`, `memset` and `assert` built in, and
+//! no system headers at all. CCCL's `cuda/std` headers would do, but take most of the time of a
+//! small compilation.
+//!
+//! NVRTC takes a named header before any file, by the name that an `#include` spells, so:
+//! a header that a source has of its own stays out (`except`), and beside CCCL the shims
+//! lead into CCCL's own headers, because both define the same macros (`beside_cccl`). So combined,
+//! each header of CCCL that NVRTC can compile at all still compiles, without a message more,
+//! with 11.8, 12.9 and 13.4.
+
+use std::collections::BTreeSet;
+
+use super::includes::Scan;
+
+/// Name, CCCL's counterpart where both define macros, text.
+const SHIMS: [(&str, Option<&str>, &str); 19] = [
+    ("assert.h", None, include_str!("shims/assert.h")),
+    ("cassert", None, include_str!("shims/cassert")),
+    ("cfloat", None, include_str!("shims/cfloat")),
+    ("climits", None, include_str!("shims/climits")),
+    ("cmath", None, include_str!("shims/cmath")),
+    ("cstddef", None, include_str!("shims/cstddef")),
+    ("cstdint", None, include_str!("shims/cstdint")),
+    ("cstdio", None, include_str!("shims/cstdio")),
+    ("cstdlib", None, include_str!("shims/cstdlib")),
+    ("cstring", None, include_str!("shims/cstring")),
+    ("float.h", Some("cuda/std/cfloat"), include_str!("shims/float.h")),
+    ("limits.h", Some("cuda/std/climits"), include_str!("shims/limits.h")),
+    ("math.h", Some("cuda/std/cmath"), include_str!("shims/math.h")),
+    ("stdbool.h", None, include_str!("shims/stdbool.h")),
+    ("stddef.h", Some("cuda/std/cstddef"), include_str!("shims/stddef.h")),
+    ("stdint.h", Some("cuda/std/cstdint"), include_str!("shims/stdint.h")),
+    ("stdio.h", None, include_str!("shims/stdio.h")),
+    ("stdlib.h", None, include_str!("shims/stdlib.h")),
+    ("string.h", None, include_str!("shims/string.h")),
+];
+
+/// The shims' names, as an `#include` spells them.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    SHIMS.iter().map(|(name, _, _)| *name)
+}
+
+/// The shims as [`Program::headers`](super::Program::headers), without those in `except`.
+/// `beside_cccl`: for a source that includes CCCL
+/// ([`Scan::cccl`](super::includes::Scan::cccl)); CCCL must then be among the include directories.
+///
+/// ```
+/// use cuda_build::nvrtc::shims;
+/// let own = ["math.h".to_owned()].into();
+/// let headers = shims::headers(&own, false);
+/// assert!(headers.iter().any(|(name, _)| name == "stdint.h"));
+/// assert!(!headers.iter().any(|(name, _)| name == "math.h"));
+/// ```
+#[must_use]
+pub fn headers(except: &BTreeSet<String>, beside_cccl: bool) -> Vec<(String, String)> {
+    let kept = SHIMS.iter().filter(|(name, _, _)| !except.contains(*name));
+    kept.map(|(name, counterpart, text)| {
+        let lead = match counterpart {
+            Some(header) if beside_cccl => format!("#include <{header}>\n"),
+            _ => String::new(),
+        };
+        ((*name).to_owned(), lead + text)
+    })
+    .collect()
+}
+
+/// The shims that go with a source: none for a name that the source, its include directories or
+/// the toolkit have, and those fit for CCCL where the source includes that.
+#[must_use]
+pub fn for_scan(scan: &Scan) -> Vec<(String, String)> {
+    let except = scan.own.union(&scan.toolkit).cloned().collect();
+    headers(&except, scan.cccl())
+}
