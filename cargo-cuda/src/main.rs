@@ -42,9 +42,9 @@ fn main() -> ExitCode {
     }
 }
 
-/// Beside the outermost `Cargo.lock`, which cargo keeps at the workspace root.
+/// Beside the nearest `Cargo.lock`, which cargo keeps at the workspace root.
 fn lock_file() -> Option<PathBuf> {
     let here = std::env::current_dir().ok()?;
-    let root = here.ancestors().filter(|directory| directory.join("Cargo.lock").is_file()).last()?;
+    let root = here.ancestors().find(|directory| directory.join("Cargo.lock").is_file())?;
     Some(root.join(LOCK_FILE))
 }
