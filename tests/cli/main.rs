@@ -3,7 +3,7 @@
 //! These tests use the package index that uv and pip are configured with.
 //! `CUDA_BUILD_TEST_OFFLINE=1` leaves out those that do, and says so.
 #![allow(clippy::disallowed_methods, reason = "tests prepare real directories and run real programs")]
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "helpers of tests, outside `#[test]` functions")]
+#![allow(clippy::unwrap_used, reason = "helpers of tests, outside `#[test]` functions")]
 
 mod support;
 mod toolkit;

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use cargo_cuda::store::exit_code;
 use cuda_build::{Component, Root, store};
 
-use crate::support::{Finished, Sandbox, Tool, online, uv};
+use crate::support::{Finished, Sandbox, Tool, left_out, online, uv};
 
 const BOTH: [Tool; 2] = [Tool::Uv, Tool::Pip];
 
@@ -221,7 +221,7 @@ fn no_space_in_the_store() {
         return;
     }
     if std::env::var_os("CUDA_BUILD_TEST_NO_MOUNT").is_some() {
-        println!("left out: CUDA_BUILD_TEST_NO_MOUNT is set");
+        left_out("CUDA_BUILD_TEST_NO_MOUNT");
         return;
     }
     for tool in BOTH {
