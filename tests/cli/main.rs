@@ -1,9 +1,10 @@
-//! `cargo cuda` against real tools.
+//! `cargo cuda` from outside: the program as it is run, with real installers and components.
 //!
-//! These tests fetch packages and run compilers. `CUDA_BUILD_TEST_OFFLINE=1` leaves them out and
-//! says so; without it a missing tool is a failure.
-
+//! These tests use the package index that uv and pip are configured with.
+//! `CUDA_BUILD_TEST_OFFLINE=1` leaves out those that do, and says so.
+#![allow(clippy::disallowed_methods, reason = "tests prepare real directories and run real programs")]
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "all of this is test code")]
 
+mod support;
 mod toolkit;
 mod wheel;

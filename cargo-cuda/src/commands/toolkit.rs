@@ -106,7 +106,7 @@ fn lines(value: &Value) -> String {
 fn added_text(added: &Added) -> String {
     let what = format!("CUDA {} ({})", added.version, ids(&added.components).join(", "));
     let path = added.path.display();
-    if added.was_there() {
+    if !added.new {
         return format!("{what} is there, {}\n  {path}\n", human_size(added.bytes));
     }
     let seconds = added.took.as_millis();
@@ -126,6 +126,7 @@ fn added_json(added: &Added) -> Value {
         "path": added.path,
         "version": added.version,
         "components": ids(&added.components),
+        "new": added.new,
         "fetched": added.fetched,
         "bytes_added": added.bytes_added,
         "bytes": added.bytes,

@@ -43,13 +43,14 @@ pub fn add(request: &AddRequest, context: &Context) -> Result<Added, StoreError>
         version,
         components: manifest.as_ref().map(Manifest::components).unwrap_or_default(),
         bytes: manifest.map_or(0, |manifest| manifest.bytes),
-        fetched: fetched.packages,
-        bytes_added: fetched.bytes,
+        new: fetched.is_some(),
+        bytes_added: fetched.as_ref().map_or(0, |fetched| fetched.bytes),
+        fetched: fetched.map(|fetched| fetched.packages).unwrap_or_default(),
         took: started.elapsed(),
     })
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Fetched {
     packages: Vec<String>,
     bytes: u64,
@@ -122,18 +123,22 @@ impl Run<'_> {
         resolve(&wish, &mut |lines| installer.resolve(lines, &self.context.env, self.store.directory()))
     }
 
-    /// Makes sure that the store holds the set.
-    fn ensure(&mut self, set: &PackageSet, wanted: &BTreeSet<Component>) -> Result<Fetched, StoreError> {
+    /// Makes sure that the store holds the set; `None` where it did.
+    fn ensure(
+        &mut self,
+        set: &PackageSet,
+        wanted: &BTreeSet<Component>,
+    ) -> Result<Option<Fetched>, StoreError> {
         let name = set.name();
         if let Some(manifest) = self.store.manifest(&name) {
             same_files(set, &manifest)?;
-            return Ok(Fetched::default());
+            return Ok(None);
         }
         let _guard = self.store.lock(&name, &self.progress)?;
         // Another process may have been faster.
         if let Some(manifest) = self.store.manifest(&name) {
             same_files(set, &manifest)?;
-            return Ok(Fetched::default());
+            return Ok(None);
         }
         let root = Root::system();
         let part = self.store.part(&name)?;
@@ -156,7 +161,7 @@ impl Run<'_> {
             .collect();
         let manifest = Manifest::new(set, &proved, size(&part.site()));
         self.store.commit(&part, &name, &manifest)?;
-        Ok(Fetched { packages: fetched, bytes })
+        Ok(Some(Fetched { packages: fetched, bytes }))
     }
 
     fn fetch(&mut self, missing: &[&Package], part: &super::place::Part) -> Result<(), StoreError> {

@@ -111,7 +111,7 @@ impl Installer {
     }
 
     /// The call that turns requirements into exact versions with hashes, downloading no package.
-    fn resolve_call(&self, requirements: &[String]) -> Call {
+    fn resolve_call(&self, requirements: &[String], place: &Path, loudness: &str) -> Call {
         match self.kind {
             Kind::Uv => {
                 // Sources of packages (sdists) would run their own code; NVIDIA publishes wheels.
@@ -133,12 +133,14 @@ impl Installer {
                     "install",
                     "--dry-run",
                     "--ignore-installed",
-                    "--quiet",
+                    loudness,
                     "--report",
                     "-",
                     "--only-binary",
                     ":all:",
                 ]);
+                // Nothing is written, but without it Debian's pip 23.0 refuses to work.
+                call.arguments.extend(["--target".into(), place.join(".dry-run").into()]);
                 call.arguments.extend(requirements.iter().map(OsString::from));
                 call
             }
@@ -150,10 +152,20 @@ impl Installer {
     /// # Errors
     /// [`Refused::NoMatch`] where the index has nothing that fits.
     pub fn resolve(&self, requirements: &[String], env: &Env, place: &Path) -> Result<Vec<Package>, Refused> {
-        let call = self.resolve_call(requirements);
+        let call = self.resolve_call(requirements, place, "--quiet");
         let finished = run(&call, env, |_| {}).map_err(|error| could_not_run(&call, &error))?;
         if !finished.success {
-            return Err(refusal(&call, &finished.transcript, place));
+            let refused = refusal(&call, &finished.transcript, place);
+            return Err(match (self.kind, refused) {
+                (Kind::Pip, Refused::NoMatch { unknown_name: true, .. }) => {
+                    // pip says the same for a name that is not there and for an index that it
+                    // did not reach, unless it is told to say more.
+                    let call = self.resolve_call(requirements, place, "-vv");
+                    let finished = run(&call, env, |_| {}).map_err(|error| could_not_run(&call, &error))?;
+                    refusal(&call, &finished.transcript, place)
+                }
+                (_, refused) => refused,
+            });
         }
         let packages = match self.kind {
             Kind::Uv => read_compiled(&finished.stdout),
@@ -339,7 +351,7 @@ nvidia-cuda-runtime==13.4.92 \\
         for kind in [Kind::Uv, Kind::Pip] {
             let installer = Installer { kind, program: "x".into(), prefix: &[] };
             let calls = [
-                installer.resolve_call(&["cuda-toolkit==13.*".to_owned()]),
+                installer.resolve_call(&["cuda-toolkit==13.*".to_owned()], Path::new("s"), "--quiet"),
                 installer.install_call(Path::new("r"), Path::new("t"), Path::new("tmp")),
             ];
             for call in calls {

@@ -88,7 +88,9 @@ pub struct Added {
     pub version: String,
     /// What was proved to be there.
     pub components: Vec<Component>,
-    /// Packages that an installer fetched; empty where all of it was there already.
+    /// Whether it was put into the store now; `false` where it was there.
+    pub new: bool,
+    /// Packages that an installer fetched; empty where other toolkits of the store held them all.
     pub fetched: Vec<String>,
     /// Bytes of files that those packages brought.
     pub bytes_added: u64,
@@ -96,12 +98,4 @@ pub struct Added {
     pub bytes: u64,
     /// From call to return.
     pub took: Duration,
-}
-
-impl Added {
-    /// Whether the store held it already, as one toolkit.
-    #[must_use]
-    pub fn was_there(&self) -> bool {
-        self.fetched.is_empty()
-    }
 }

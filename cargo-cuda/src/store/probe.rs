@@ -69,21 +69,24 @@ pub(super) fn probe(
 enum Proof {
     Header(&'static str),
     Tool(&'static str),
-    Library(&'static str),
+    /// Any of these: one library may have had several SONAMEs within a CUDA major.
+    Library(Vec<&'static str>),
     Archive(&'static str),
 }
 
 impl Proof {
     fn fits(&self, path: &str) -> bool {
-        let (below, name) = match self {
-            Self::Header(name) => ("include", *name),
-            Self::Tool(name) => ("bin", *name),
-            Self::Library(name) | Self::Archive(name) => ("", *name),
-        };
-        let Some(directory) = path.strip_suffix(name).and_then(|rest| rest.strip_suffix('/')) else {
-            return false;
-        };
-        below.is_empty() || directory.split('/').any(|part| part == below)
+        let (directory, name) = path.rsplit_once('/').unwrap_or_default();
+        match self {
+            Self::Header(header) => {
+                // A header's name may begin with directories of its own (`crt/host_config.h`).
+                let directory = path.strip_suffix(header).and_then(|rest| rest.strip_suffix('/'));
+                directory.is_some_and(|directory| directory.split('/').any(|part| part == "include"))
+            }
+            Self::Tool(tool) => name == *tool && (directory == "bin" || directory.ends_with("/bin")),
+            Self::Library(sonames) => sonames.contains(&name),
+            Self::Archive(archive) => name == *archive,
+        }
     }
 }
 
@@ -92,7 +95,7 @@ impl std::fmt::Display for Proof {
         match self {
             Self::Header(name) => write!(f, "header `{name}`"),
             Self::Tool(name) => write!(f, "program `bin/{name}`"),
-            Self::Library(name) => write!(f, "library `{name}`"),
+            Self::Library(sonames) => write!(f, "library `{}`", sonames.join("` or `")),
             Self::Archive(name) => write!(f, "static library `{name}`"),
         }
     }
@@ -102,11 +105,21 @@ impl std::fmt::Display for Proof {
 /// the tables don't know, the SONAME is not known either.
 fn proofs(component: Component, major: u32) -> Vec<Proof> {
     let facts = component.facts();
-    // The driver's libraries never come in a package.
-    let library = if facts.bundle == Bundle::Driver { None } else { facts.soname(0, major) };
     let mut proofs: Vec<Proof> = facts.header.map(Proof::Header).into_iter().collect();
     proofs.extend(facts.tools.first().map(|tool| Proof::Tool(tool)));
-    proofs.extend(library.map(Proof::Library));
+    // The driver's libraries never come in a package.
+    if facts.bundle != Bundle::Driver
+        && let Some(library) = facts.libraries.first()
+    {
+        let stem = format!("lib{library}.so");
+        let sonames: Vec<&str> = (0..)
+            .map_while(|index| facts.soname(index, major))
+            .filter(|soname| {
+                soname.strip_prefix(&stem).is_some_and(|end| end.is_empty() || end.starts_with('.'))
+            })
+            .collect();
+        proofs.extend((!sonames.is_empty()).then_some(Proof::Library(sonames)));
+    }
     if proofs.is_empty() && major <= NEWEST_KNOWN_MAJOR {
         proofs.extend(facts.archives.first().map(|archive| Proof::Archive(archive)));
     }
@@ -136,7 +149,16 @@ mod tests {
         assert!(!Proof::Header("nvvm.h").fits("nvidia/cu13/nvvm.h"));
         assert!(Proof::Tool("cicc").fits("nvidia/cu13/nvvm/bin/cicc"));
         assert!(!Proof::Tool("nvcc").fits("nvidia/cuda_nvcc/nvcc"));
-        assert!(Proof::Library("libcudart.so.13").fits("nvidia/cu13/lib/libcudart.so.13"));
+        assert!(Proof::Library(vec!["libcudart.so.13"]).fits("nvidia/cu13/lib/libcudart.so.13"));
+    }
+
+    #[test]
+    fn a_library_may_have_had_several_sonames() {
+        let cudss = proofs(Component::Cudss, 13);
+        assert_eq!(cudss[1], Proof::Library(vec!["libcudss.so.0", "libcudss.so.1"]));
+        assert!(cudss[1].fits("nvidia/cu13/lib/libcudss.so.1"));
+        let nvrtc = proofs(Component::Nvrtc, 12);
+        assert_eq!(nvrtc, [Proof::Header("nvrtc.h"), Proof::Library(vec!["libnvrtc.so.12"])]);
     }
 
     #[test]

@@ -96,8 +96,13 @@ pub(super) fn refusal(call: &Call, transcript: &str, place: &Path) -> Refused {
 /// From the first line that is an error on; the last lines where none says so.
 fn last_words(transcript: &str) -> String {
     const MOST: usize = 12;
-    let lines: Vec<&str> =
-        transcript.lines().map(str::trim_end).filter(|line| !line.is_empty() && !is_bar(line)).collect();
+    let lines: Vec<&str> = transcript
+        .lines()
+        .map(str::trim_end)
+        // Behind it comes pip's own call stack.
+        .take_while(|line| *line != "Exception information:")
+        .filter(|line| !line.is_empty() && !is_bar(line))
+        .collect();
     let start = lines
         .iter()
         .position(|line| line.starts_with("error") || line.starts_with("ERROR"))

@@ -1,0 +1,186 @@
+//! A place of its own for each test: cache directory, working directory, `PATH`.
+
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::OnceLock;
+
+use serde_json::Value;
+
+/// Whether tests may use the package index. Says so where they may not.
+pub fn online() -> bool {
+    let offline = std::env::var_os("CUDA_BUILD_TEST_OFFLINE").is_some_and(|value| value != "0");
+    if offline {
+        left_out("CUDA_BUILD_TEST_OFFLINE");
+    }
+    !offline
+}
+
+/// Says so past the test harness, which keeps what `println!` prints of a test that passes.
+pub fn left_out(variable: &str) {
+    let current = std::thread::current();
+    let name = current.name().unwrap_or_default();
+    let _ = writeln!(std::io::stderr(), "left out: {name} ({variable} is set)");
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tool {
+    Uv,
+    Pip,
+    Nothing,
+}
+
+/// A cache, a working directory, and a `PATH` with one installer and nothing else.
+pub struct Sandbox {
+    directory: tempfile::TempDir,
+}
+
+impl Sandbox {
+    pub fn new(tool: Tool) -> Self {
+        let sandbox = Self { directory: tempfile::tempdir().unwrap() };
+        for directory in ["bin", "work"] {
+            fs::create_dir(sandbox.path(directory)).unwrap();
+        }
+        match tool {
+            Tool::Uv => {
+                sandbox.shim("uv", "", uv());
+                sandbox.shim("python3", "", python());
+            }
+            Tool::Pip => sandbox.shim("python3", "", python()),
+            Tool::Nothing => {}
+        }
+        sandbox
+    }
+
+    pub fn path(&self, below: &str) -> PathBuf {
+        self.directory.path().join(below)
+    }
+
+    /// Puts a script on `PATH` that records its arguments, runs `before`, and becomes `program`.
+    pub fn shim(&self, name: &str, before: &str, program: &Path) {
+        let path = self.path("bin").join(name);
+        let log = self.path("calls");
+        let script = format!(
+            "#!/bin/sh\necho \"{name} $*\" >> '{}'\n{before}\nexec '{}' \"$@\"\n",
+            log.display(),
+            program.display()
+        );
+        fs::write(&path, script).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+
+    /// The installer's calls that fetched packages.
+    pub fn fetches(&self) -> usize {
+        let calls = fs::read_to_string(self.path("calls")).unwrap_or_default();
+        calls.lines().filter(|call| call.contains("--require-hashes")).count()
+    }
+
+    /// All calls of programs on `PATH`.
+    pub fn calls(&self) -> usize {
+        fs::read_to_string(self.path("calls")).unwrap_or_default().lines().count()
+    }
+
+    /// `cargo cuda toolkit …`, as cargo would start it.
+    pub fn toolkit(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_cargo-cuda"));
+        command
+            .args(["cuda", "toolkit"])
+            .args(arguments)
+            .env("CUDA_BUILD_CACHE_DIR", self.path("cache"))
+            .env("PATH", self.path("bin"))
+            .env_remove("VIRTUAL_ENV")
+            .current_dir(self.path("work"));
+        command
+    }
+
+    /// Runs it to its end.
+    pub fn run(&self, arguments: &[&str]) -> Finished {
+        Finished::of(self.toolkit(arguments).output().unwrap())
+    }
+
+    /// Names in the store that are neither its locks nor its index.
+    pub fn stored(&self) -> Vec<String> {
+        let entries = fs::read_dir(self.path("cache/toolkits")).into_iter().flatten();
+        let mut names: Vec<String> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.retain(|name| name != ".locks" && name != "index.toml");
+        names.sort();
+        names
+    }
+}
+
+#[derive(Debug)]
+pub struct Finished {
+    pub code: i32,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+impl Finished {
+    pub fn of(output: Output) -> Self {
+        Self {
+            code: output.status.code().unwrap_or(-1),
+            stdout: String::from_utf8(output.stdout).unwrap(),
+            stderr: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+
+    /// The report of a run that succeeded.
+    #[track_caller]
+    pub fn json(&self) -> Value {
+        assert_eq!(self.code, 0, "{self:?}");
+        serde_json::from_str(&self.stdout).unwrap()
+    }
+
+    /// A run whose report does not matter, only that it succeeded.
+    #[track_caller]
+    pub fn succeeded(&self) {
+        assert_eq!(self.code, 0, "{self:?}");
+    }
+
+    /// Checks the exit code, and that each of `words` is in the message.
+    #[track_caller]
+    pub fn failed(&self, code: u8, words: &[&str]) {
+        assert_eq!(self.code, i32::from(code), "{self:?}");
+        assert!(self.stdout.is_empty(), "{self:?}");
+        for word in words {
+            assert!(self.stderr.contains(word), "`{word}` is missing: {}", self.stderr);
+        }
+    }
+}
+
+/// A real Python with pip, past the shims that version managers put on `PATH`.
+pub fn python() -> &'static Path {
+    static PYTHON: OnceLock<PathBuf> = OnceLock::new();
+    PYTHON.get_or_init(|| {
+        let script = "import sys, pip; print(sys.executable)";
+        let output = Command::new("python3").args(["-c", script]).output().unwrap();
+        assert!(output.status.success(), "these tests need Python with pip: {output:?}");
+        PathBuf::from(String::from_utf8(output.stdout).unwrap().trim())
+    })
+}
+
+/// uv from `PATH`, or installed once beside the tests.
+pub fn uv() -> &'static Path {
+    static UV: OnceLock<PathBuf> = OnceLock::new();
+    UV.get_or_init(|| {
+        let search = std::env::var_os("PATH").unwrap_or_default();
+        if let Some(found) = std::env::split_paths(&search).map(|d| d.join("uv")).find(|p| p.is_file()) {
+            return found;
+        }
+        let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("uv");
+        let program = target.join("bin/uv");
+        if !program.is_file() {
+            let output = Command::new(python())
+                .args(["-m", "pip", "install", "--quiet", "--upgrade", "--target"])
+                .arg(&target)
+                .arg("uv")
+                .output()
+                .unwrap();
+            assert!(program.is_file(), "these tests need uv: {output:?}");
+        }
+        program
+    })
+}
