@@ -6,7 +6,7 @@ use std::io::Write as _;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use cuda_build::{Env, Root};
+use cuda_build::{Env, Root, config};
 
 use crate::commands::cargo;
 use crate::commands::doctor;
@@ -16,7 +16,6 @@ use crate::exit_code;
 use crate::failure::Failure;
 use crate::rustc_wrapper;
 use crate::store::{Context, LOCK_FILE, Messages};
-use crate::workspace::Workspace;
 
 /// Fetch CUDA components, build crates with them, package wheels per CUDA major.
 #[derive(Debug, Parser)]
@@ -109,7 +108,8 @@ fn dispatch(command: &Command) -> Result<(String, u8), Failure> {
         Command::Doctor { major, json } => doctor::run(*major, *json, &env, &root),
         Command::Toolkit(arguments) => {
             // Outside a workspace there is no lock file to keep.
-            let workspace = Workspace::root(&env).map(|root| root.join(LOCK_FILE));
+            let here = std::env::current_dir().unwrap_or_default();
+            let workspace = config::workspace_root(&root, &here).map(|found| found.join(LOCK_FILE));
             let context = Context { env: env.clone(), lock_file: workspace, messages: Messages::Auto };
             Ok((toolkit::run(arguments, &context)?, exit_code::SUCCESS))
         }

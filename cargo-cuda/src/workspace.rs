@@ -8,7 +8,6 @@ use cuda_build::{Config, Env, Root};
 
 use crate::exit_code;
 use crate::failure::Failure;
-use crate::process::{self, Call};
 
 /// A workspace and the packages in it that declare CUDA.
 #[derive(Debug)]
@@ -76,16 +75,6 @@ impl Workspace {
             target_directory: metadata.target_directory.into_std_path_buf(),
             packages,
         })
-    }
-
-    /// The root of the workspace that the current directory is in, without reading its packages.
-    #[must_use]
-    pub fn root(env: &Env) -> Option<PathBuf> {
-        let mut call = Call::new(env.peek("CARGO").unwrap_or("cargo".as_ref()));
-        call.arguments =
-            ["locate-project", "--workspace", "--message-format", "plain"].map(OsString::from).to_vec();
-        let printed = process::output(&call)?;
-        Path::new(printed.trim()).parent().map(Path::to_owned)
     }
 
     /// The majors that packages declare, newest first.

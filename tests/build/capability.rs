@@ -5,9 +5,11 @@ use std::path::Path;
 use std::process::Command;
 
 use cuda_build::capability::{observed_from_ptxas_help, supported};
+use cuda_build::nvrtc::{Nvrtc, Program};
 use cuda_build::{Declared, Plan, ToolkitVersion};
 
 use crate::support::{output, text, toolkit13};
+use crate::tools::tool;
 
 /// Declarations that between them hold suffixes, PTX alone, several of one number, and everything.
 const DECLARATIONS: &[&str] = &[
@@ -159,7 +161,7 @@ fn cmake_passes_the_plan_on_to_nvcc() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("k.cu"), "__global__ void k() {}\n").unwrap();
         std::fs::write(dir.path().join("CMakeLists.txt"), &project).unwrap();
-        let mut command = Command::new("cmake");
+        let mut command = Command::new(tool("cmake"));
         command.current_dir(dir.path()).args([
             "-S",
             ".",
@@ -204,73 +206,19 @@ fn images_of_command(line: &str) -> BTreeSet<String> {
 #[test]
 fn nvrtc_compiles_for_every_option() {
     let Some(toolkit) = toolkit13() else { return };
-    let nvrtc = nvrtc::Library::open(&toolkit.join("lib/libnvrtc.so.13"));
+    let nvrtc = Nvrtc::load(&toolkit.join("lib/libnvrtc.so.13")).unwrap();
     for declared in ["all", "9.0a 10.0a 10.0f 12.1f compute_90a compute_100f compute_120"] {
         for option in plan(declared, version(&toolkit)).nvrtc_options() {
-            let ptx = nvrtc.ptx("__global__ void k() {}\n", &option);
-            let target = option.split('_').next_back().unwrap_or_default();
-            assert!(ptx.contains(&format!(".target sm_{target}\n")), "{option}:\n{ptx}");
-        }
-    }
-}
-
-/// The five functions of NVRTC that a compilation takes.
-mod nvrtc {
-    use std::ffi::{CString, c_char, c_int, c_void};
-    use std::path::Path;
-    use std::ptr::null;
-
-    type Program = *mut c_void;
-    type Create = unsafe extern "C" fn(
-        *mut Program,
-        *const c_char,
-        *const c_char,
-        c_int,
-        *const *const c_char,
-        *const *const c_char,
-    ) -> c_int;
-
-    pub struct Library(libloading::Library);
-
-    impl Library {
-        pub fn open(path: &Path) -> Self {
-            // SAFETY: NVIDIA's library has no requirement on its initialisation.
-            Self(unsafe { libloading::Library::new(path) }.unwrap())
-        }
-
-        /// The PTX for a source with one option; for `sm_90` also proves that there is SASS.
-        pub fn ptx(&self, source: &str, option: &str) -> String {
-            let source = CString::new(source).unwrap();
-            let name = CString::new(option).unwrap();
-            let options = [name.as_ptr()];
-            let mut program: Program = std::ptr::null_mut();
-            // SAFETY: the types are those that `nvrtc.h` declares, every pointer outlives the calls,
-            // and the buffer has the size asked for.
-            unsafe {
-                let create = self.0.get::<Create>(b"nvrtcCreateProgram\0").unwrap();
-                let compile = self
-                    .0
-                    .get::<unsafe extern "C" fn(Program, c_int, *const *const c_char) -> c_int>(
-                        b"nvrtcCompileProgram\0",
-                    )
-                    .unwrap();
-                let size_type = |name: &[u8]| {
-                    *self.0.get::<unsafe extern "C" fn(Program, *mut usize) -> c_int>(name).unwrap()
-                };
-                let get = self
-                    .0
-                    .get::<unsafe extern "C" fn(Program, *mut c_char) -> c_int>(b"nvrtcGetPTX\0")
-                    .unwrap();
-                assert_eq!(create(&mut program, source.as_ptr(), null(), 0, null(), null()), 0);
-                assert_eq!(compile(program, 1, options.as_ptr()), 0, "{option}");
-                let (mut cubin, mut size) = (0, 0);
-                assert_eq!(size_type(b"nvrtcGetCUBINSize\0")(program, &mut cubin), 0);
-                assert_eq!(cubin > 0, option.contains("=sm_"), "{option}: {cubin} bytes of SASS");
-                assert_eq!(size_type(b"nvrtcGetPTXSize\0")(program, &mut size), 0);
-                let mut ptx = vec![0_u8; size];
-                assert_eq!(get(program, ptx.as_mut_ptr().cast()), 0);
-                ptx.truncate(size.saturating_sub(1));
-                String::from_utf8(ptx).unwrap()
+            let source = "__global__ void k() {}\n";
+            let program =
+                Program { source, name: "k.cu", options: vec![option.clone()], headers: Vec::new() };
+            let image = nvrtc.compile(&program).unwrap().image;
+            if option.contains("=sm_") {
+                assert!(image.starts_with(b"\x7fELF"), "{option}");
+            } else {
+                let target = option.split('_').next_back().unwrap_or_default();
+                let ptx = String::from_utf8(image).unwrap();
+                assert!(ptx.contains(&format!(".target sm_{target}\n")), "{option}:\n{ptx}");
             }
         }
     }

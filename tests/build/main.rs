@@ -1,11 +1,13 @@
-//! `cuda-build` against real CUDA components and real consumers.
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::print_stderr,
-    clippy::disallowed_methods,
-    reason = "tests, helpers included, stop at the first surprise and run real tools on real files"
-)]
+//! `cuda-build` against real components: nvcc, NVRTC, ptxas, fatbinary, cuobjdump, CMake.
+//!
+//! They are fetched once into the user's cache, through the package index that uv and pip are
+//! configured with. `CUDA_BUILD_TEST_OFFLINE=1` leaves these tests out, and says so.
+#![allow(clippy::disallowed_methods, reason = "tests prepare real directories and run real programs")]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "all of this is test code")]
 
 mod capability;
+#[path = "../support/components.rs"]
+mod components;
 mod support;
+#[path = "../support/tools.rs"]
+mod tools;

@@ -1,24 +1,14 @@
-//! Where the real components are.
+//! Programs, and where the real components are.
 
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
-/// The directory of CUDA 13 components in a `site-packages`: `nvidia/cu13`, with `bin/nvcc`.
-/// `None` where tests of real components are left out, which is said on stderr.
-///
-/// `CUDA_BUILD_TEST_SP13` names the `site-packages`.
+use crate::components::site_packages;
+
+/// The directory of CUDA 13 components: `nvidia/cu13`, with `bin/nvcc`. `None` where tests of
+/// real components are left out.
 pub fn toolkit13() -> Option<PathBuf> {
-    if std::env::var_os("CUDA_BUILD_TEST_OFFLINE").is_some_and(|value| value == "1") {
-        eprintln!("left out: CUDA_BUILD_TEST_OFFLINE=1 leaves out tests of real components");
-        return None;
-    }
-    let Some(site_packages) = std::env::var_os("CUDA_BUILD_TEST_SP13") else {
-        panic!(
-            "set CUDA_BUILD_TEST_SP13 to a site-packages directory with nvidia-cuda-nvcc and \
-             nvidia-cuda-nvrtc of CUDA 13, or CUDA_BUILD_TEST_OFFLINE=1 to leave this out"
-        );
-    };
-    let toolkit = PathBuf::from(site_packages).join("nvidia/cu13");
+    let toolkit = site_packages(13)?.join("nvidia/cu13");
     assert!(toolkit.join("bin/nvcc").is_file(), "{} holds no bin/nvcc", toolkit.display());
     Some(toolkit)
 }

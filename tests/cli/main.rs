@@ -7,4 +7,6 @@
 
 mod support;
 mod toolkit;
+#[path = "../support/tools.rs"]
+mod tools;
 mod wheel;

@@ -162,25 +162,8 @@ pub fn python() -> &'static Path {
     })
 }
 
-/// uv from `PATH`, or installed once beside the tests.
+/// uv, installed once beside the tests.
 pub fn uv() -> &'static Path {
     static UV: OnceLock<PathBuf> = OnceLock::new();
-    UV.get_or_init(|| {
-        let search = std::env::var_os("PATH").unwrap_or_default();
-        if let Some(found) = std::env::split_paths(&search).map(|d| d.join("uv")).find(|p| p.is_file()) {
-            return found;
-        }
-        let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("uv");
-        let program = target.join("bin/uv");
-        if !program.is_file() {
-            let output = Command::new(python())
-                .args(["-m", "pip", "install", "--quiet", "--upgrade", "--target"])
-                .arg(&target)
-                .arg("uv")
-                .output()
-                .unwrap();
-            assert!(program.is_file(), "these tests need uv: {output:?}");
-        }
-        program
-    })
+    UV.get_or_init(|| crate::tools::tool("uv"))
 }

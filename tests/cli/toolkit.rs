@@ -99,7 +99,7 @@ fn the_lock_file_decides() {
     }
     let sandbox = Sandbox::new(Tool::Uv);
     let lock = sandbox.path("work/cuda-toolkits.lock");
-    fs::write(sandbox.path("work/Cargo.lock"), "version = 4\n").unwrap();
+    fs::write(sandbox.path("work/Cargo.toml"), "[workspace]\n").unwrap();
     sandbox
         .run(&["add", "13", "--only", "cudart", "--locked"])
         .failed(exit_code::LOCK, &["does not pin CUDA 13"]);
@@ -114,7 +114,7 @@ fn the_lock_file_decides() {
     for tool in BOTH {
         let other = Sandbox::new(tool);
         fs::copy(&lock, other.path("work/cuda-toolkits.lock")).unwrap();
-        fs::write(other.path("work/Cargo.lock"), "version = 4\n").unwrap();
+        fs::write(other.path("work/Cargo.toml"), "[workspace]\n").unwrap();
         let report = other.run(&["add", "13", "--only", "cudart", "--locked", "--json"]).json();
         assert_eq!(report["version"], "13.4.2");
         let more = other.run(&["add", "13", "--only", "cudart,profiler-api", "--locked"]);
@@ -134,7 +134,7 @@ fn a_file_that_is_not_the_pinned_one_is_refused() {
     }
     for tool in BOTH {
         let sandbox = Sandbox::new(tool);
-        fs::write(sandbox.path("work/Cargo.lock"), "version = 4\n").unwrap();
+        fs::write(sandbox.path("work/Cargo.toml"), "[workspace]\n").unwrap();
         let hash = "sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=";
         let lock = format!(
             "format_version = 1\n[[toolkit]]\nrequest = \"13\"\nversion = \"13.4.3\"\n[[toolkit.packages]]\n\

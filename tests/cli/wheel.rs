@@ -15,7 +15,9 @@ use cargo_cuda::wheel::reproducible;
 use cargo_cuda::wheel::rewrite::{BuiltWheel, Rewrite};
 use cargo_cuda::wheel::runpath::{Kind, RunpathPlan};
 use cargo_cuda::wheel::{WheelError, archive};
-use cuda_build::{Component, Env, Root};
+use cuda_build::{Component, Env};
+
+use crate::tools::tool;
 
 /// What each major is built with: package, version, library directory below the package target.
 struct Cudart {
@@ -62,7 +64,7 @@ fn run(command: &mut Command) -> Output {
 }
 
 fn uv(args: &[&str]) -> Command {
-    let mut command = Command::new("uv");
+    let mut command = Command::new(tool("uv"));
     command.args(args);
     command
 }
@@ -162,7 +164,7 @@ mod saxpy {
 
 /// Builds the project with maturin as found on this machine, into a fresh directory.
 fn build(project: &Path, of: &Cudart, rustc_args: &[String]) -> (tempfile::TempDir, PathBuf) {
-    let maturin = Maturin::find(&Env::from_process(), &Root::system(), |_| false).unwrap();
+    let maturin = Maturin::Program(tool("maturin"));
     let version = maturin.version();
     let printed = run(Command::new(&version.program).args(&version.args)).stdout;
     Maturin::check_version(&String::from_utf8_lossy(&printed)).unwrap();

@@ -233,6 +233,18 @@ impl Config {
     }
 }
 
+/// The root of the workspace that `directory` is in, found as Cargo finds it: the workspace of the
+/// nearest package at or above it, or that package itself. `None` outside any package, or where
+/// a manifest can't be read.
+#[must_use]
+pub fn workspace_root(root: &Root, directory: &Path) -> Option<PathBuf> {
+    let package = directory.ancestors().find(|d| root.is_file(&d.join("Cargo.toml")))?;
+    match manifest::workspace_manifest(root, package).ok()? {
+        Some(workspace) => workspace.parent().map(Path::to_owned),
+        None => Some(package.to_owned()),
+    }
+}
+
 const KEYS: &[&str] = &[
     "toolkit",
     "majors",

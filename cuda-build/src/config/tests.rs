@@ -100,3 +100,17 @@ fn bad_values_name_file_and_key() {
         assert!(error.contains(expected) && error.contains("Cargo.toml"), "{error}");
     }
 }
+
+#[test]
+fn the_workspace_is_found_from_below() {
+    let directory = tempfile::tempdir().unwrap();
+    let root = Root::system();
+    assert_eq!(workspace_root(&root, directory.path()), None);
+    write(directory.path(), "[workspace]\nmembers = ['a']\nexclude = ['b']\n");
+    let (member, excluded) = (directory.path().join("a"), directory.path().join("b"));
+    for package in [&member, &excluded] {
+        write(package, "[package]\nname = 'p'\n");
+    }
+    assert_eq!(workspace_root(&root, &member.join("src")).as_deref(), Some(directory.path()));
+    assert_eq!(workspace_root(&root, &excluded).as_deref(), Some(excluded.as_path()));
+}

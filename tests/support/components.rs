@@ -1,0 +1,43 @@
+//! Real CUDA components, fetched once into the user's cache by the project's own
+//! `toolkit add`.
+
+use std::path::PathBuf;
+use std::sync::OnceLock;
+
+use cargo_cuda::store::{self, AddRequest, Context, Messages};
+use cuda_build::{Component, Env};
+
+/// Whether tests of real components are left out, which is said past the test harness.
+pub fn offline() -> bool {
+    let offline = std::env::var_os("CUDA_BUILD_TEST_OFFLINE").is_some_and(|value| value != "0");
+    if offline {
+        let current = std::thread::current();
+        let name = current.name().unwrap_or_default().to_owned();
+        let text = format!("left out: {name} (CUDA_BUILD_TEST_OFFLINE is set)\n");
+        let _ = std::io::Write::write_all(&mut std::io::stderr(), text.as_bytes());
+    }
+    offline
+}
+
+/// A site-packages directory with what `cargo cuda toolkit add <major>` fetches, and cuobjdump
+/// for 13; `None` where tests of real components are left out.
+pub fn site_packages(major: u32) -> Option<PathBuf> {
+    static STORED: [OnceLock<PathBuf>; 3] = [const { OnceLock::new() }; 3];
+    if offline() {
+        return None;
+    }
+    let stored = &STORED[(major - 11) as usize];
+    Some(stored.get_or_init(|| fetch(major)).clone())
+}
+
+fn fetch(major: u32) -> PathBuf {
+    let mut request = AddRequest::new(major.to_string().parse().unwrap());
+    if major == 13 {
+        request.components.insert(Component::Cuobjdump);
+    }
+    let context = Context { env: Env::from_process(), lock_file: None, messages: Messages::Quiet };
+    match store::add(&request, &context) {
+        Ok(added) => added.path,
+        Err(error) => panic!("tests need real components of CUDA {major}: {error:?}"),
+    }
+}
