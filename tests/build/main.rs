@@ -8,6 +8,8 @@
 mod capability;
 #[path = "../support/components.rs"]
 mod components;
+mod fatbin;
+mod nvrtc;
 mod support;
 #[path = "../support/tools.rs"]
 mod tools;

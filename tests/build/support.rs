@@ -1,7 +1,9 @@
 //! Programs, and where the real components are.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+
+use cuda_build::nvrtc::Nvrtc;
 
 use crate::components::site_packages;
 
@@ -24,4 +26,64 @@ pub fn output(command: &mut Command) -> Output {
 /// What a program wrote, both streams.
 pub fn text(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+/// The pip components of one CUDA major.
+pub struct Components {
+    pub nvrtc: PathBuf,
+    /// Include directories of the toolkit, CCCL's too.
+    pub include: Vec<PathBuf>,
+    pub bin: PathBuf,
+}
+
+/// CUDA 11, 12 or 13; `None` where tests of real components are left out.
+pub fn components(major: u32) -> Option<Components> {
+    let site_packages = site_packages(major)?;
+    let nvidia = site_packages.join("nvidia");
+    let components = if major == 13 {
+        let root = nvidia.join("cu13");
+        Components {
+            nvrtc: root.join("lib/libnvrtc.so.13"),
+            include: vec![root.join("include"), root.join("include/cccl")],
+            bin: root.join("bin"),
+        }
+    } else {
+        let soname = if major == 11 { "libnvrtc.so.11.2" } else { "libnvrtc.so.12" };
+        Components {
+            nvrtc: nvidia.join("cuda_nvrtc/lib").join(soname),
+            include: vec![nvidia.join("cuda_runtime/include"), nvidia.join("cuda_cccl/include")],
+            bin: nvidia.join("cuda_nvcc/bin"),
+        }
+    };
+    assert!(components.nvrtc.is_file(), "no {}", components.nvrtc.display());
+    Some(components)
+}
+
+/// NVRTC of this major.
+pub fn nvrtc(major: u32) -> Option<Nvrtc> {
+    components(major).map(|components| Nvrtc::load(&components.nvrtc).unwrap())
+}
+
+/// Runs one of CUDA 13's tools and returns what it printed; it must succeed.
+pub fn tool(bin: &Path, name: &str, directory: &Path, arguments: &[&str]) -> String {
+    let output = Command::new(bin.join(name))
+        .args(arguments)
+        .current_dir(directory)
+        .output()
+        .unwrap_or_else(|error| panic!("{}: {error}", bin.join(name).display()));
+    let text =
+        String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{name} {arguments:?}: {text}");
+    text
+}
+
+/// `cuobjdump --list-elf --list-ptx`, only the names: `sm_80.cubin`, `sm_120.ptx`.
+pub fn listed(bin: &Path, fatbin: &Path) -> Vec<String> {
+    let directory = fatbin.parent().unwrap();
+    let text = tool(bin, "cuobjdump", directory, &["--list-elf", "--list-ptx", fatbin.to_str().unwrap()]);
+    let names = text.lines().filter(|line| line.contains(" file "));
+    names
+        .map(|line| line.rsplit('.').take(2).collect::<Vec<_>>())
+        .map(|p| format!("{}.{}", p[1], p[0]))
+        .collect()
 }

@@ -3,8 +3,8 @@
 //!
 //! Pure: bytes in, bytes out. What is written equals, byte for byte, what NVIDIA's `fatbinary
 //! --compress-mode none` writes for the same images (compared with 13.4; nvFatbin 12.9 writes
-//! the same header). One difference is meant: `fatbinary` strips the comments of PTX, this does
-//! not, so that what is taken out again is what was put in.
+//! the same headers). One difference is meant: `fatbinary` strips comments and indentation from
+//! PTX, this does not, so that what is taken out again is what was put in.
 //!
 //! All numbers are little-endian. A file or a `.nv_fatbin` section is a row of containers:
 //!

@@ -71,9 +71,9 @@ impl NvrtcFailure {
 impl Nvrtc {
     /// Compiles one program for one architecture.
     ///
-    /// Without `-G` and `-lineinfo` the output depends on nothing but the program and the files
-    /// it includes: not on its name, its place or the process' directory (measured with 11.8,
-    /// 12.9 and 13.4). With either, the process' directory is in it.
+    /// The output depends on the program and the files that it includes, on their names only where
+    /// `__FILE__` or `assert` puts them in (measured with 11.8, 12.9 and 13.4). With `-G` or
+    /// `-lineinfo` the process' directory is in it too.
     ///
     /// # Errors
     /// [`NvrtcFailure`] with NVRTC's own messages.
