@@ -1,7 +1,7 @@
 //! Programs as values: shown and run from the same fields.
 #![allow(clippy::disallowed_methods, reason = "this is the one file that starts programs")]
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -16,6 +16,8 @@ pub struct Invocation {
     pub program: PathBuf,
     /// Its arguments.
     pub arguments: Vec<OsString>,
+    /// Variables to set on top of the inherited ones.
+    pub variables: Vec<(String, OsString)>,
     /// Where it runs; here where unset.
     pub directory: Option<PathBuf>,
 }
@@ -32,7 +34,7 @@ pub struct Finished {
 impl Invocation {
     /// A program without arguments.
     pub fn new(program: impl Into<PathBuf>) -> Self {
-        Self { program: program.into(), arguments: Vec::new(), directory: None }
+        Self { program: program.into(), arguments: Vec::new(), variables: Vec::new(), directory: None }
     }
 
     /// Adds arguments.
@@ -42,13 +44,20 @@ impl Invocation {
         self
     }
 
+    /// Sets a variable.
+    #[must_use]
+    pub fn variable(mut self, name: &str, value: impl Into<OsString>) -> Self {
+        self.variables.push((name.to_owned(), value.into()));
+        self
+    }
+
     /// Runs it to its end, without standard input.
     ///
     /// # Errors
     /// [`Error::Program`] where it can't be started.
     pub fn run(&self) -> Result<Finished, Error> {
         let mut command = Command::new(&self.program);
-        command.args(&self.arguments).stdin(Stdio::null());
+        command.args(&self.arguments).envs(self.variables.iter().map(|(n, v)| (n, v))).stdin(Stdio::null());
         if let Some(directory) = &self.directory {
             command.current_dir(directory);
         }
@@ -63,18 +72,21 @@ impl Invocation {
 
 impl fmt::Display for Invocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&quoted(&self.program.to_string_lossy()))?;
-        for argument in &self.arguments {
-            write!(f, " {}", quoted(&argument.to_string_lossy()))?;
+        for (name, value) in &self.variables {
+            write!(f, "{name}={} ", quoted(value))?;
         }
-        Ok(())
+        f.write_str(&quoted(self.program.as_os_str()))?;
+        self.arguments.iter().try_for_each(|argument| write!(f, " {}", quoted(argument)))
     }
 }
 
-fn quoted(word: &str) -> String {
+/// One word for a POSIX shell.
+#[must_use]
+pub fn quoted(word: &OsStr) -> String {
+    let word = word.to_string_lossy();
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_=./,:+@%".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
-        word.to_owned()
+        word.into_owned()
     } else {
         format!("'{}'", word.replace('\'', r"'\''"))
     }
@@ -100,8 +112,9 @@ mod tests {
 
     #[test]
     fn display_can_be_pasted() {
-        let invocation = Invocation::new("/opt/my cuda/nvcc").args(["-DX='1'", "a.cu", ""]);
-        assert_eq!(invocation.to_string(), r"'/opt/my cuda/nvcc' '-DX='\''1'\''' a.cu ''");
+        let invocation =
+            Invocation::new("/opt/my cuda/nvcc").args(["-DX='1'", "a.cu", ""]).variable("A", "b c");
+        assert_eq!(invocation.to_string(), r"A='b c' '/opt/my cuda/nvcc' '-DX='\''1'\''' a.cu ''");
     }
 
     #[test]

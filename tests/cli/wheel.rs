@@ -166,7 +166,7 @@ mod saxpy {
 fn build(project: &Path, of: &Cudart, rustc_args: &[String]) -> (tempfile::TempDir, PathBuf) {
     let maturin = Maturin::Program(tool("maturin"));
     let version = maturin.version();
-    let printed = run(Command::new(&version.program).args(&version.args)).stdout;
+    let printed = run(Command::new(&version.program).args(&version.arguments)).stdout;
     Maturin::check_version(&String::from_utf8_lossy(&printed)).unwrap();
 
     let out = tempfile::tempdir().unwrap();
@@ -185,7 +185,7 @@ fn build(project: &Path, of: &Cudart, rustc_args: &[String]) -> (tempfile::TempD
         rustc_args,
         env: &env,
     });
-    run(Command::new(&call.program).args(&call.args).envs(call.env));
+    run(Command::new(&call.program).args(&call.arguments).envs(call.variables));
     let mut wheels: Vec<PathBuf> =
         fs::read_dir(out.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
     assert_eq!(wheels.len(), 1, "{wheels:?}");

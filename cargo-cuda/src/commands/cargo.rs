@@ -2,10 +2,11 @@
 
 use std::ffi::OsString;
 
+use cuda_build::command::Invocation;
 use cuda_build::{Env, Root};
 
 use crate::failure::Failure;
-use crate::process::{self, Call};
+use crate::process;
 use crate::toolkits::{self, Finder, Wish};
 use crate::workspace::{Workspace, manifest_path};
 
@@ -32,19 +33,19 @@ pub fn run(subcommand: &str, arguments: &[OsString], env: &Env, root: &Root) -> 
     let finder = Finder { env, root, target, workspace: Some(&workspace) };
     let toolkit = finder.find(&Wish { major: own.major, fetch: own.fetch })?;
     let file = toolkits::write_file(&toolkit, &workspace.target_directory)?;
-    let mut call = Call::new(env.peek("CARGO").unwrap_or("cargo".as_ref()));
-    call.arguments.push(subcommand.into());
-    call.arguments.extend(passed);
-    call.set("CUDA_BUILD_TOOLKIT", file);
+    let mut call = Invocation::new(env.peek("CARGO").unwrap_or("cargo".as_ref()))
+        .args([subcommand])
+        .args(passed)
+        .variable("CUDA_BUILD_TOOLKIT", file);
     if let Some(capabilities) = own.capabilities {
-        call.set("CUDA_BUILD_CAPABILITIES", capabilities);
+        call = call.variable("CUDA_BUILD_CAPABILITIES", capabilities);
     }
     if matches!(subcommand, "run" | "test") {
         // After what the user has set: that may be on purpose.
         let own_path = env.peek("LD_LIBRARY_PATH").map(std::env::split_paths);
         let directories = own_path.into_iter().flatten().chain(toolkits::library_directories(&toolkit));
         if let Ok(joined) = std::env::join_paths(directories) {
-            call.set("LD_LIBRARY_PATH", joined);
+            call = call.variable("LD_LIBRARY_PATH", joined);
         }
     }
     process::run(&call)

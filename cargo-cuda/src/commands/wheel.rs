@@ -5,19 +5,20 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use cuda_build::command::Invocation;
 use cuda_build::config::Cudart;
 use cuda_build::driver;
 use cuda_build::{Component, Declared, Env, Plan, Root, Toolkit, capability};
 
 use crate::exit_code;
 use crate::failure::Failure;
-use crate::process::{self, Call};
+use crate::process;
 use crate::store::human_size;
 use crate::toolkits::{self, Finder, Wish};
 use crate::wheel::WheelError;
 use crate::wheel::archive::ArchiveDate;
 use crate::wheel::dependencies::BuiltWith;
-use crate::wheel::maturin::{Invocation, Maturin, Request};
+use crate::wheel::maturin::{Maturin, Request};
 use crate::wheel::rewrite::{BuiltWheel, Rewrite};
 use crate::wheel::runpath::{Kind, RunpathPlan};
 use crate::workspace::{Package, Workspace};
@@ -173,7 +174,7 @@ impl Job<'_> {
 
     fn run_maturin(&self, invocation: &Invocation, major: u32) -> Result<(), Failure> {
         output::say(&format!("building {} {} for CUDA {major}", self.package.name, self.package.version));
-        match process::run(&call(invocation))? {
+        match process::run(invocation)? {
             0 => Ok(()),
             code => Err(Failure::new(
                 exit_code::WHEEL,
@@ -182,14 +183,6 @@ impl Job<'_> {
                 ),
             )),
         }
-    }
-}
-
-fn call(invocation: &Invocation) -> Call {
-    Call {
-        program: invocation.program.clone(),
-        arguments: invocation.args.clone(),
-        variables: invocation.env.clone(),
     }
 }
 
@@ -213,12 +206,12 @@ fn undeclared() -> Failure {
 }
 
 fn maturin(arguments: &WheelArgs, env: &Env, root: &Root) -> Result<Maturin, Failure> {
-    let answers = |invocation: &Invocation| process::output(&call(invocation)).is_some();
+    let answers = |invocation: &Invocation| process::output(invocation).is_some();
     // Where fetching is allowed, a pinned program of our own rather than one that `uvx` picks.
     let found = Maturin::find(env, root, answers);
     match found {
         Ok(program @ (Maturin::Program(_) | Maturin::Module(_))) => {
-            let printed = process::output(&call(&program.version())).unwrap_or_default();
+            let printed = process::output(&program.version()).unwrap_or_default();
             Maturin::check_version(&printed)?;
             Ok(program)
         }

@@ -1,23 +1,20 @@
 //! Calls of other programs as values, and the one place of the store that runs them.
 #![allow(clippy::disallowed_methods, reason = "this is the one file of the store that starts programs")]
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::fmt;
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::path::PathBuf;
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::mpsc;
 use std::thread;
 
 use cuda_build::Env;
+use cuda_build::command::{Invocation, quoted};
 
-/// A program with its arguments. `Display` can be pasted into a shell.
+/// A call and what the program reads. `Display` can be pasted into a shell.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Call {
-    pub program: PathBuf,
-    pub arguments: Vec<OsString>,
-    /// Variables set on top of the caller's.
-    pub variables: Vec<(&'static str, OsString)>,
+    pub invocation: Invocation,
     /// Lines that the program reads from its standard input.
     pub input: Vec<String>,
 }
@@ -31,21 +28,8 @@ impl fmt::Display for Call {
             }
             f.write_str(" | ")?;
         }
-        for (name, value) in &self.variables {
-            write!(f, "{name}={} ", quoted(value))?;
-        }
-        f.write_str(&quoted(self.program.as_os_str()))?;
-        self.arguments.iter().try_for_each(|argument| write!(f, " {}", quoted(argument)))
+        self.invocation.fmt(f)
     }
-}
-
-fn quoted(text: &OsStr) -> String {
-    let text = text.to_string_lossy();
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,+@%".contains(c);
-    if !text.is_empty() && text.chars().all(plain) {
-        return text.into_owned();
-    }
-    format!("'{}'", text.replace('\'', r"'\''"))
 }
 
 /// What a program left behind.
@@ -64,11 +48,11 @@ pub(super) struct Finished {
 /// The program could not be started or its output not be read.
 pub(super) fn run(call: &Call, env: &Env, mut on_line: impl FnMut(&str)) -> io::Result<Finished> {
     let stdin = if call.input.is_empty() { Stdio::null() } else { Stdio::piped() };
-    let mut child = Command::new(&call.program)
-        .args(&call.arguments)
+    let mut child = Command::new(&call.invocation.program)
+        .args(&call.invocation.arguments)
         .env_clear()
         .envs(env.variables())
-        .envs(call.variables.iter().map(|(name, value)| (name, value)))
+        .envs(call.invocation.variables.iter().map(|(name, value)| (name, value)))
         .stdin(stdin)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -133,9 +117,7 @@ mod tests {
 
     fn shell(script: &str, input: &[&str]) -> Call {
         Call {
-            program: "/bin/sh".into(),
-            arguments: vec!["-c".into(), script.into()],
-            variables: vec![("OWN", "b c".into())],
+            invocation: Invocation::new("/bin/sh").args(["-c", script]).variable("OWN", "b c"),
             input: input.iter().map(|&line| line.to_owned()).collect(),
         }
     }

@@ -6,6 +6,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use cuda_build::command::Invocation;
 use cuda_build::{Env, Version};
 use serde_json::Value;
 
@@ -102,12 +103,11 @@ impl Installer {
                 ("PIP_USER", "0"),
             ],
         };
-        Call {
-            program: self.program.clone(),
-            arguments: self.prefix.iter().chain(arguments).map(OsString::from).collect(),
-            variables: variables.iter().map(|&(name, value)| (name, value.into())).collect(),
-            input: Vec::new(),
+        let mut invocation = Invocation::new(&self.program).args(self.prefix.iter().chain(arguments));
+        for (name, value) in variables {
+            invocation = invocation.variable(name, value);
         }
+        Call { invocation, input: Vec::new() }
     }
 
     /// The call that turns requirements into exact versions with hashes, downloading no package.
@@ -140,8 +140,8 @@ impl Installer {
                     ":all:",
                 ]);
                 // Nothing is written, but without it Debian's pip 23.0 refuses to work.
-                call.arguments.extend(["--target".into(), place.join(".dry-run").into()]);
-                call.arguments.extend(requirements.iter().map(OsString::from));
+                call.invocation.arguments.extend(["--target".into(), place.join(".dry-run").into()]);
+                call.invocation.arguments.extend(requirements.iter().map(OsString::from));
                 call
             }
         }
@@ -185,13 +185,18 @@ impl Installer {
             Kind::Uv => &["pip", "install"],
             Kind::Pip => &["install"],
         });
-        call.arguments.extend(["-r".into(), requirements.into(), "--target".into(), target.into()]);
-        call.arguments.extend(
+        call.invocation.arguments.extend([
+            "-r".into(),
+            requirements.into(),
+            "--target".into(),
+            target.into(),
+        ]);
+        call.invocation.arguments.extend(
             ["--no-deps", "--require-hashes", "--no-compile", "--only-binary", ":all:"].map(OsString::from),
         );
         // pip unpacks here first: on the store's own disk that is a rename away, and `/tmp` is
         // often too small for a toolkit.
-        call.variables.push(("TMPDIR", temporary.into()));
+        call.invocation.variables.push(("TMPDIR".to_owned(), temporary.into()));
         call
     }
 

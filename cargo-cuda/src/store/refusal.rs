@@ -118,15 +118,12 @@ fn is_bar(line: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use cuda_build::command::Invocation;
+
     use super::*;
 
     fn sorted(transcript: &str) -> Refused {
-        let call = Call {
-            program: "uv".into(),
-            arguments: vec!["pip".into()],
-            variables: Vec::new(),
-            input: Vec::new(),
-        };
+        let call = Call { invocation: Invocation::new("uv"), input: Vec::new() };
         refusal(&call, transcript, Path::new("/store/.13.part"))
     }
 

@@ -5,56 +5,16 @@
 //! when it fails; `skip` leaves the manylinux tag unproved. `warn` copies nothing and still
 //! computes the tag.
 
-use std::ffi::{OsStr, OsString};
-use std::fmt;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use cuda_build::command::Invocation;
 use cuda_build::{Env, Root, Version};
 
 use super::WheelError;
 
 /// The first maturin with `--auditwheel warn` (read from `maturin build --help` of each).
 pub const MINIMUM: &str = "1.13";
-
-/// A program call as a value: shown, recorded and run from the same fields.
-///
-/// Its `Display` can be pasted into a POSIX shell.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Invocation {
-    /// What to run.
-    pub program: OsString,
-    /// Its arguments.
-    pub args: Vec<OsString>,
-    /// Variables to set on top of the inherited ones.
-    pub env: Vec<(String, OsString)>,
-}
-
-impl Invocation {
-    fn new(program: impl Into<OsString>, args: &[&str]) -> Self {
-        Self { program: program.into(), args: args.iter().map(OsString::from).collect(), env: Vec::new() }
-    }
-}
-
-impl fmt::Display for Invocation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (name, value) in &self.env {
-            write!(f, "{name}={} ", quoted(value))?;
-        }
-        write!(f, "{}", quoted(&self.program))?;
-        self.args.iter().try_for_each(|arg| write!(f, " {}", quoted(arg)))
-    }
-}
-
-/// One word for a POSIX shell.
-fn quoted(word: &OsStr) -> String {
-    let word = word.to_string_lossy();
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,+@%".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        word.into_owned()
-    } else {
-        format!("'{}'", word.replace('\'', r"'\''"))
-    }
-}
 
 /// How maturin is started on this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -141,19 +101,20 @@ impl Maturin {
     #[must_use]
     pub fn build(&self, request: &Request<'_>) -> Invocation {
         let mut invocation = self.call(&["build", "--auditwheel", "warn", "--profile", request.profile]);
-        let args = &mut invocation.args;
+        let args = &mut invocation.arguments;
         args.extend(["--out".into(), request.out.into(), "--manifest-path".into(), request.manifest.into()]);
         args.extend(request.passthrough.iter().cloned());
         if !request.rustc_args.is_empty() {
             args.push("--".into());
             args.extend(request.rustc_args.iter().map(OsString::from));
         }
-        invocation.env = request.env.to_vec();
+        invocation.variables = request.env.to_vec();
         invocation
     }
 
     fn call(&self, args: &[&str]) -> Invocation {
-        let with = |program: &PathBuf, before: &[&str]| Invocation::new(program, &[before, args].concat());
+        let with =
+            |program: &PathBuf, before: &[&str]| Invocation::new(program).args([before, args].concat());
         match self {
             Self::Program(path) => with(path, &[]),
             Self::Uvx(path) => with(path, &["--from", &format!("maturin>={MINIMUM},<2"), "maturin"]),
@@ -185,7 +146,7 @@ mod tests {
     fn found(programs: &[&str], module: bool) -> Result<&'static str, String> {
         let (_directory, env) = machine(programs);
         match Maturin::find(&env, &Root::system(), |call| {
-            module && call.args == ["-m", "maturin", "--version"]
+            module && call.arguments == ["-m", "maturin", "--version"]
         }) {
             Ok(Maturin::Program(_)) => Ok("program"),
             Ok(Maturin::Uvx(_)) => Ok("uvx"),

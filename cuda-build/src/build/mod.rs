@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use crate::cache;
 use crate::capability::{self, Declared, Plan};
 use crate::command;
-use crate::compile::{Compiled, Library, Module, Places, Runner, Step};
+use crate::compile::{Compiled, Format, Library, Module, Places, Runner, Step};
 use crate::component::Component;
 use crate::config::Config;
 use crate::directive::{Directive, Directives};
@@ -261,23 +261,38 @@ fn observed(toolkit: &Toolkit) -> Option<Vec<capability::Capability>> {
 }
 
 fn modules_source(modules: &[Module]) -> String {
-    let mut source = String::from("\n/// The compiled modules.\npub mod modules {\n");
+    let mut source = String::from(MODULES_HEAD);
     for module in modules {
         let constant: String = module
             .name()
             .chars()
             .map(|c| if c.is_alphanumeric() { c.to_ascii_uppercase() } else { '_' })
             .collect();
-        source.push_str(&format!(
-            "    /// `{}`, compiled.\n    #[allow(dead_code)]\n    pub static {constant}: &[u8] = \
-             include_bytes!(concat!(env!(\"OUT_DIR\"), \"/{}\"));\n",
-            module.source().display(),
-            module.file_name()
-        ));
+        let (shown, file) = (module.source().display(), module.file_name());
+        let path = format!("concat!(env!(\"OUT_DIR\"), \"/{file}\")");
+        source.push_str(&format!("\n    /// `{shown}`, compiled.\n    #[allow(dead_code)]\n"));
+        source.push_str(&match module.wanted_format() {
+            Format::Ptx => format!("    pub static {constant}: &str = include_str!({path});\n"),
+            _ => format!(
+                "    pub static {constant}: &[u8] = {{\n        static CODE: &Aligned<[u8]> = \
+                 &Aligned(*include_bytes!({path}));\n        &CODE.0\n    }};\n"
+            ),
+        });
     }
     source.push_str("}\n");
     source
 }
+
+/// The driver reads numbers of eight bytes out of fat binaries; `include_bytes!` alone may put
+/// them anywhere.
+const MODULES_HEAD: &str = "
+/// The compiled modules.
+#[allow(unreachable_pub)]
+pub mod modules {
+    #[allow(dead_code)]
+    #[repr(C, align(16))]
+    struct Aligned<T: ?Sized>(T);
+";
 
 impl<T: Into<PathBuf>> From<T> for Module {
     fn from(source: T) -> Self {

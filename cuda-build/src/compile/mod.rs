@@ -59,6 +59,32 @@ pub(crate) struct Common {
     pub(crate) options: Vec<String>,
 }
 
+/// What modules and libraries take alike.
+macro_rules! common_options {
+    () => {
+        /// Searches a directory, relative to the package, for headers.
+        #[must_use]
+        pub fn include(mut self, directory: impl Into<PathBuf>) -> Self {
+            self.common.includes.push(directory.into());
+            self
+        }
+
+        /// Defines a macro with a value.
+        #[must_use]
+        pub fn define(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+            self.common.defines.push((name.into(), Some(value.into())));
+            self
+        }
+
+        /// Hands an option to the compiler as it stands.
+        #[must_use]
+        pub fn option(mut self, option: impl Into<String>) -> Self {
+            self.common.options.push(option.into());
+            self
+        }
+    };
+}
+
 /// Device code: one `.cu` file that becomes one file in `OUT_DIR`.
 ///
 /// ```
@@ -104,26 +130,7 @@ impl Module {
         self
     }
 
-    /// Searches a directory, relative to the package, for headers.
-    #[must_use]
-    pub fn include(mut self, directory: impl Into<PathBuf>) -> Self {
-        self.common.includes.push(directory.into());
-        self
-    }
-
-    /// Defines a macro with a value.
-    #[must_use]
-    pub fn define(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
-        self.common.defines.push((name.into(), Some(value.into())));
-        self
-    }
-
-    /// Hands an option to the compiler as it stands.
-    #[must_use]
-    pub fn option(mut self, option: impl Into<String>) -> Self {
-        self.common.options.push(option.into());
-        self
-    }
+    common_options!();
 
     /// Its name.
     #[must_use]
@@ -139,6 +146,10 @@ impl Module {
 
     pub(crate) fn wanted_engine(&self) -> Engine {
         self.engine
+    }
+
+    pub(crate) fn wanted_format(&self) -> Format {
+        self.format
     }
 
     pub(crate) fn file_name(&self) -> String {
@@ -167,26 +178,7 @@ impl Library {
         self
     }
 
-    /// Searches a directory, relative to the package, for headers.
-    #[must_use]
-    pub fn include(mut self, directory: impl Into<PathBuf>) -> Self {
-        self.common.includes.push(directory.into());
-        self
-    }
-
-    /// Defines a macro with a value.
-    #[must_use]
-    pub fn define(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
-        self.common.defines.push((name.into(), Some(value.into())));
-        self
-    }
-
-    /// Hands an option to nvcc as it stands.
-    #[must_use]
-    pub fn option(mut self, option: impl Into<String>) -> Self {
-        self.common.options.push(option.into());
-        self
-    }
+    common_options!();
 
     /// Its name.
     #[must_use]

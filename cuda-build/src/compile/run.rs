@@ -119,7 +119,7 @@ impl<'a> Runner<'a> {
         // NVRTC looks beside the name it is given, from the process's own directory.
         options.extend(source_path.parent().map(|beside| format!("-I{}", beside.display())));
         options.extend(job.toolkit_includes.iter().map(|dir| format!("-I{}", dir.display())));
-        let headers = shims::headers(&scan.own, scan.cccl());
+        let headers = shims::for_scan(&scan);
         let mut images = Vec::new();
         for image in &job.images {
             let mut options = options.clone();
