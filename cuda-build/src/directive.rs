@@ -28,6 +28,9 @@ pub enum Directive {
     },
     /// Show a warning to the user.
     Warning(String),
+    /// No directive at all: a line for people, which Cargo keeps in the script's `output` file
+    /// and shows with `-vv`.
+    Remark(String),
 }
 
 impl fmt::Display for Directive {
@@ -40,6 +43,7 @@ impl fmt::Display for Directive {
             Self::LinkSearch(path) => write!(f, "cargo::rustc-link-search=native={}", path.display()),
             Self::LinkLib { kind, name } => write!(f, "cargo::rustc-link-lib={kind}={name}"),
             // A directive ends at the line's end.
+            Self::Remark(text) => write!(f, "cuda-build: {}", text.replace('\n', " ")),
             Self::Warning(text) => write!(f, "cargo::warning={}", text.replace('\n', " ")),
         }
     }

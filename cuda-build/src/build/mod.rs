@@ -108,8 +108,9 @@ impl Build {
     /// Everything [`Error`] names.
     pub fn run(self) -> Result<Built, Error> {
         let toolkit = self.toolkit()?;
-        let plan = self.plan(&toolkit)?;
         let mut directives = Directives::default();
+        directives.push(Directive::Remark(format!("CUDA {}", toolkit.version())));
+        let plan = self.plan(&toolkit, &mut directives)?;
         let compiled = match &plan {
             Some(plan) => self.compile(&toolkit, plan)?,
             None => Compiled::default(),
@@ -139,27 +140,28 @@ impl Build {
     }
 
     /// The declared capabilities, checked against the toolkit.
-    fn plan(&self, toolkit: &Toolkit) -> Result<Option<Plan>, Error> {
+    fn plan(&self, toolkit: &Toolkit, directives: &mut Directives) -> Result<Option<Plan>, Error> {
         if !self.compiles() {
             return Ok(None);
         }
-        let declared = match self.config.for_major(toolkit.version().major).capabilities {
-            Some(items) => Declared::parse(items)?,
-            None => Declared::native(),
-        };
+        let items = self.config.for_major(toolkit.version().major).capabilities;
+        let declared = items.map_or_else(|| Ok(Declared::native()), Declared::parse)?;
         let gpus = if declared.asks_for_gpu() {
-            match driver::driver() {
-                Ok(driver) => driver.gpus,
-                Err(_) if self.config.for_major(toolkit.version().major).capabilities.is_none() => {
-                    return Err(capability::undeclared());
-                }
-                Err(_) => Vec::new(),
-            }
+            driver::driver().map(|driver| driver.gpus).unwrap_or_default()
         } else {
             Vec::new()
         };
+        if items.is_none() && gpus.is_empty() {
+            return Err(capability::undeclared());
+        }
         let observed = observed(toolkit);
-        declared.plan(toolkit.version(), &gpus, observed.as_deref()).map(Some)
+        let plan = declared.plan(toolkit.version(), &gpus, observed.as_deref())?;
+        if items.is_none() {
+            directives.push(Directive::Warning(format!(
+                "no capabilities are declared; built for the GPU of this machine alone: {plan}"
+            )));
+        }
+        Ok(Some(plan))
     }
 
     /// The steps that compile everything, in order.
@@ -232,6 +234,15 @@ impl Build {
         if !self.libraries.is_empty() {
             directives.push(Directive::LinkLib { kind: "dylib", name: "stdc++".to_owned() });
         }
+        for (output, tool) in &compiled.made {
+            let name = output.file_name().unwrap_or_default().to_string_lossy();
+            directives.push(Directive::Remark(format!("made {name} with {tool}")));
+        }
+        directives.push(Directive::Remark(format!(
+            "{} made, {} up to date",
+            compiled.made.len(),
+            compiled.fresh.len()
+        )));
         for warning in
             compiled.warnings.iter().chain(toolkit.remarks().iter().filter(|_| toolkit.is_combined()))
         {

@@ -14,8 +14,8 @@ use crate::root::Root;
 /// What running steps came to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Compiled {
-    /// Outputs that were made.
-    pub made: Vec<PathBuf>,
+    /// Outputs that were made, and what made each: `NVRTC 13.4.92`.
+    pub made: Vec<(PathBuf, String)>,
     /// Outputs that were up to date.
     pub fresh: Vec<PathBuf>,
     /// Everything that was read, the toolkit's own headers left out.
@@ -63,7 +63,7 @@ impl<'a> Runner<'a> {
         inputs.sort();
         inputs.dedup();
         stamp.record(&inputs)?;
-        self.compiled.made.push(step.output.clone());
+        self.compiled.made.push((step.output.clone(), step.tool.clone()));
         self.compiled.inputs.extend(inputs);
         Ok(())
     }
