@@ -49,7 +49,7 @@ impl Failure {
             Error::NotFound(_) => exit_code::NOT_FOUND,
             Error::Inconsistent { .. } => exit_code::INCONSISTENT,
             Error::Capability { .. } => exit_code::CAPABILITY,
-            Error::InvalidSource { .. } | Error::Manifest { .. } | Error::UnknownComponent { .. } => {
+            Error::InvalidSource { .. } | Error::Manifest { .. } | Error::UnknownComponent(_) => {
                 exit_code::CONFIGURATION
             }
             Error::Io { .. } => exit_code::DISK,

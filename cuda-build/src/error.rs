@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
-use crate::component::Component;
+use crate::component::UnknownComponent;
 
 /// Everything that can go wrong, each with the names a message needs.
 ///
@@ -47,10 +47,7 @@ pub enum Error {
         hint: Option<String>,
     },
     /// No such component.
-    UnknownComponent {
-        /// The name as it was given.
-        name: String,
-    },
+    UnknownComponent(UnknownComponent),
     /// CUDA has no toolkit for this target, or this crate no support.
     UnsupportedTarget {
         /// The Rust triple.
@@ -179,13 +176,7 @@ impl fmt::Display for Error {
                 write!(f, "{}: `{key}`: {reason}", path.display())
             }
             Self::Capability { reason, .. } => f.write_str(reason),
-            Self::UnknownComponent { name } => {
-                write!(f, "no CUDA component is called `{name}`; known: ")?;
-                for (index, component) in Component::all().enumerate() {
-                    write!(f, "{}{component}", if index == 0 { "" } else { ", " })?;
-                }
-                Ok(())
-            }
+            Self::UnknownComponent(unknown) => unknown.fmt(f),
             Self::UnsupportedTarget { triple } => {
                 write!(f, "target `{triple}` is not supported: no CUDA toolkit layout is known for it here")
             }
@@ -234,6 +225,12 @@ impl fmt::Debug for Error {
             write!(f, "\nhint: {hint}")?;
         }
         Ok(())
+    }
+}
+
+impl From<UnknownComponent> for Error {
+    fn from(unknown: UnknownComponent) -> Self {
+        Self::UnknownComponent(unknown)
     }
 }
 

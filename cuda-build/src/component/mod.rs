@@ -5,8 +5,6 @@ mod table;
 use std::fmt;
 use std::str::FromStr;
 
-use crate::error::Error;
-
 /// One part of CUDA that is packaged on its own.
 ///
 /// ```
@@ -227,14 +225,30 @@ impl fmt::Display for Component {
 }
 
 impl FromStr for Component {
-    type Err = Error;
+    type Err = UnknownComponent;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         Self::all()
             .find(|c| c.id().eq_ignore_ascii_case(text))
-            .ok_or_else(|| Error::UnknownComponent { name: text.to_owned() })
+            .ok_or_else(|| UnknownComponent { name: text.to_owned() })
     }
 }
+
+/// A name that is no component's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownComponent {
+    /// The name as it was given.
+    pub name: String,
+}
+
+impl fmt::Display for UnknownComponent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let known: Vec<&str> = Component::all().map(Component::id).collect();
+        write!(f, "no CUDA component is called `{}`; known: {}", self.name, known.join(", "))
+    }
+}
+
+impl std::error::Error for UnknownComponent {}
 
 #[cfg(test)]
 mod tests {

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use toml::de::{DeTable, DeValue};
 
 use super::Wanted;
+use crate::component::UnknownComponent;
 use crate::error::Error;
 use crate::root::Root;
 
@@ -144,7 +145,7 @@ impl<'a> Table<'a> {
     }
 
     fn component(&self, key: &str, item: &DeValue<'a>) -> Result<Wanted, Error> {
-        let parse = |name: &str| name.parse().map_err(|e: Error| self.wrong(key, e.to_string()));
+        let parse = |name: &str| name.parse().map_err(|e: UnknownComponent| self.wrong(key, e.to_string()));
         match item {
             DeValue::String(name) => Ok(Wanted { component: parse(name)?, version: None, optional: false }),
             DeValue::Table(table) => {
