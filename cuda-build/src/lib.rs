@@ -1,6 +1,5 @@
 //! Find scattered CUDA components, prove that they belong together, compile `.cu` and link.
 
-mod build;
 mod cache;
 pub mod capability;
 pub mod command;
@@ -16,6 +15,7 @@ mod link;
 pub mod nvrtc;
 pub mod probe;
 mod root;
+mod script;
 pub mod select;
 pub mod sources;
 pub mod store;
@@ -23,7 +23,6 @@ mod target;
 mod toolkit;
 mod version;
 
-pub use build::{Build, Built, request};
 pub use capability::{Capability, Declared, Plan};
 pub use compile::{Engine, Format, Library, Module};
 pub use component::Component;
@@ -31,6 +30,7 @@ pub use config::Config;
 pub use env::Env;
 pub use error::{Conflict, Error, NotFound};
 pub use root::Root;
+pub use script::{Build, Built, request};
 pub use target::Target;
 pub use toolkit::{Report, Search, Toolkit};
 pub use version::{InvalidVersion, ToolkitVersion, Version};

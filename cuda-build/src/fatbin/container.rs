@@ -2,7 +2,7 @@
 
 use super::read::{size_at, u16_at, u32_at};
 use super::{CONTAINER_HEADER, Entry, Image, MAGIC, invalid};
-use crate::Error;
+use crate::error::Error;
 
 /// A fat binary: one container as a file (`.fatbin`), or one for each translation unit as the
 /// `.nv_fatbin` section of a host object.

@@ -2,7 +2,7 @@
 
 use super::read::{offset_at, size_at, u16_at, u32_at, u64_at};
 use super::{ENTRY_HEADER, flag, invalid};
-use crate::Error;
+use crate::error::Error;
 
 /// What an entry's payload is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::read::{bytes_at, offset_at, size_at, u16_at, u32_at};
 use super::{ENTRY_HEADER, Entry, Kind, flag, invalid};
-use crate::Error;
+use crate::error::Error;
 
 /// One compiler result, to be put into a fat binary.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use libloading::Library;
 
 use super::api::Api;
-use crate::Error;
+use crate::error::Error;
 
 /// An NVRTC that was loaded into this process.
 ///
