@@ -5,6 +5,10 @@
 #![allow(clippy::disallowed_methods, reason = "tests prepare real directories and run real programs")]
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "all of this is test code")]
 
+mod build;
+#[path = "../support/components.rs"]
+mod components;
+mod project;
 mod support;
 mod toolkit;
 #[path = "../support/tools.rs"]
