@@ -78,7 +78,7 @@ pub fn main(arguments: Vec<OsString>) -> ExitCode {
         }
     };
     // What is for cargo goes on as it is: the parser takes out a `--` that comes first.
-    match dispatch(&cli.command, &raw[1..]) {
+    match dispatch(&cli.command, raw.get(1..).unwrap_or_default()) {
         Ok((text, code)) => {
             // A closed pipe (`… | head`) is no error.
             let _ = std::io::stdout().lock().write_all(text.as_bytes());
