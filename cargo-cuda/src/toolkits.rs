@@ -60,7 +60,9 @@ impl Finder<'_> {
                 Need::new(Component::Cudart, Part::Headers, why),
             ]
         };
-        let nvrtc = || Need::new(Component::Nvrtc, Part::Shared, why);
+        let nvrtc = || {
+            Need::new(Component::Nvrtc, Part::Shared, format!("{why}; for modules `nvcc` would do as well"))
+        };
         let both = nvcc().into_iter().chain([nvrtc()]).collect();
         request.alternatives = vec![both, vec![nvrtc()], nvcc()];
         // What else the place has goes into the file too: a build script may want more than the

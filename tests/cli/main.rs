@@ -8,6 +8,7 @@
 mod build;
 #[path = "../support/components.rs"]
 mod components;
+mod doctor;
 mod project;
 mod support;
 mod toolkit;
