@@ -31,7 +31,7 @@ fn main() -> Result<(), cuda_build::Error> {
 "#;
 
 fn reporting(name: &str) -> Option<Project> {
-    let declared = "components = [\"cudart\"]\ncapabilities = [\"8.0\", \"9.0+PTX\"]";
+    let declared = "components = [\"cudart\"]\ncapabilities = [\"8.0\", \"9.0\", \"12.0+PTX\"]";
     let main = "unsafe extern \"C\" { fn third() -> i32; }\n\
                 fn main() { println!(\"{}\", unsafe { third() }) }\n";
     let project = Project::new(name, &[13], declared, REPORTING, main)?;
@@ -119,8 +119,13 @@ fn nothing_is_compiled_without_need() {
     build(&[]).succeeded();
     let all = ["by_nvcc.cu", "first.cu", "second.cu", "third.cu"];
     assert_eq!(counting.compiled(), all);
-    // Three images each: two of SASS and one of PTX.
-    assert_eq!(report(&project).0, 6);
+    // Four images each: three of SASS and one of PTX.
+    assert_eq!(report(&project).0, 8);
+    let declared = ["sm_120.cubin", "sm_120.ptx", "sm_80.cubin", "sm_90.cubin"];
+    let out = project.out("reporting");
+    for file in ["with_header.fatbin", "by_nvcc.fatbin", "libkernels.a"] {
+        assert_eq!(cuobjdump(&out.join(file)), declared, "{file}");
+    }
 
     // The build script does not even run.
     fs::remove_file(project.path.join("report")).unwrap();
@@ -138,7 +143,7 @@ fn nothing_is_compiled_without_need() {
     build(&[]).succeeded();
     assert_eq!(counting.compiled(), ["by_nvcc.cu", "first.cu", "second.cu"]);
     let (nvrtc, made) = report(&project);
-    assert_eq!(nvrtc, 3);
+    assert_eq!(nvrtc, 4);
     let objects = made.iter().filter(|name| name.ends_with(".o")).count();
     assert_eq!(objects, 2, "{made:?}");
     for expected in ["with_header.fatbin", "by_nvcc.fatbin", "libkernels.a"] {
@@ -151,7 +156,6 @@ fn nothing_is_compiled_without_need() {
     assert_eq!(counting.compiled(), all);
     assert_eq!(report(&project).0, 6);
     let expected = ["sm_86.cubin", "sm_90.cubin", "sm_90.ptx"];
-    let out = project.out("reporting");
     for file in ["with_header.fatbin", "by_nvcc.fatbin", "libkernels.a"] {
         assert_eq!(cuobjdump(&out.join(file)), expected, "{file}");
     }

@@ -8,7 +8,7 @@ use cargo_cuda::exit_code;
 use serde_json::Value;
 
 use crate::components::offline;
-use crate::project::{checkout, place, store};
+use crate::project::{checkout, place, point_to_checkout, store};
 use crate::support::Finished;
 use crate::tools::tool;
 
@@ -120,6 +120,7 @@ fn cuda_12_alone_has_no_compiler_for_libraries() {
         fs::create_dir_all(target.parent().unwrap()).unwrap();
         fs::copy(template.join(file), target).unwrap();
     }
+    point_to_checkout(&machine.work.join("Cargo.toml"));
     machine.says(
         exit_code::NOT_FOUND,
         NOT_WORKING,

@@ -15,3 +15,4 @@ mod toolkit;
 #[path = "../support/tools.rs"]
 mod tools;
 mod wheel;
+mod wheel_template;

@@ -117,12 +117,7 @@ impl Project {
     }
 
     fn point_to_checkout(&self) {
-        let path = self.path.join("Cargo.toml");
-        let manifest = fs::read_to_string(&path).unwrap();
-        let library = checkout().join("cuda-build");
-        let pointed = manifest.replace("../../cuda-build", library.to_str().unwrap());
-        assert_ne!(manifest, pointed, "no path dependency on cuda-build");
-        fs::write(path, pointed).unwrap();
+        point_to_checkout(&self.path.join("Cargo.toml"));
     }
 
     /// Writes a file of the package.
@@ -180,6 +175,14 @@ pub fn target() -> PathBuf {
     below_target("target")
 }
 
+/// Makes the path of the dependency on cuda-build that of the checkout.
+pub fn point_to_checkout(manifest: &Path) {
+    let text = fs::read_to_string(manifest).unwrap();
+    let pointed = text.replace("../../cuda-build", checkout().join("cuda-build").to_str().unwrap());
+    assert_ne!(text, pointed, "no path dependency on cuda-build");
+    fs::write(manifest, pointed).unwrap();
+}
+
 /// Everything that cargo built of a package goes away.
 fn forget(package: &str) {
     let profile = target().join("debug");
@@ -204,14 +207,18 @@ fn belongs_to(entry: &std::ffi::OsStr, package: &str) -> bool {
     })
 }
 
-/// Copies a directory, without what was built in it.
-fn copy(from: &Path, to: &Path) {
+/// Copies a directory, without what was built in it. What is there already keeps its time of
+/// change.
+pub fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     for entry in fs::read_dir(from).unwrap() {
         let entry = entry.unwrap();
         let target = to.join(entry.file_name());
         if !entry.path().is_dir() {
-            fs::copy(entry.path(), target).unwrap();
+            let content = fs::read(entry.path()).unwrap();
+            if !fs::read(&target).is_ok_and(|old| old == content) {
+                fs::write(target, content).unwrap();
+            }
         } else if !["target", "dist"].contains(&entry.file_name().to_str().unwrap()) {
             copy(&entry.path(), &target);
         }
