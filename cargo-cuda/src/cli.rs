@@ -69,16 +69,16 @@ pub fn main(arguments: Vec<OsString>) -> ExitCode {
     }
     // Cargo starts `cargo-cuda cuda …`; by hand it may be `cargo-cuda …`.
     let own = arguments.first().is_some_and(|first| first == "cuda");
-    let arguments =
-        std::iter::once(OsString::from("cargo cuda")).chain(arguments.into_iter().skip(own.into()));
-    let cli = match Cli::try_parse_from(arguments) {
+    let raw: Vec<OsString> = arguments.into_iter().skip(own.into()).collect();
+    let cli = match Cli::try_parse_from(std::iter::once("cargo cuda".into()).chain(raw.iter().cloned())) {
         Ok(cli) => cli,
         Err(error) => {
             let _ = error.print();
             return ExitCode::from(if error.use_stderr() { exit_code::USAGE } else { exit_code::SUCCESS });
         }
     };
-    match dispatch(&cli.command) {
+    // What is for cargo goes on as it is: the parser takes out a `--` that comes first.
+    match dispatch(&cli.command, raw.get(1..).unwrap_or_default()) {
         Ok((text, code)) => {
             // A closed pipe (`… | head`) is no error.
             let _ = std::io::stdout().lock().write_all(text.as_bytes());
@@ -91,17 +91,16 @@ pub fn main(arguments: Vec<OsString>) -> ExitCode {
     }
 }
 
-fn dispatch(command: &Command) -> Result<(String, u8), Failure> {
+/// `rest` is the command line after the subcommand's name.
+fn dispatch(command: &Command, rest: &[OsString]) -> Result<(String, u8), Failure> {
     let env = Env::from_process();
     let root = Root::system();
-    let cargo = |name: &str, cargo: &CargoArgs| {
-        cargo::run(name, &cargo.arguments, &env, &root).map(|code| (String::new(), code))
-    };
+    let cargo = |name: &str| cargo::run(name, rest, &env, &root).map(|code| (String::new(), code));
     match command {
-        Command::Build(arguments) => cargo("build", arguments),
-        Command::Check(arguments) => cargo("check", arguments),
-        Command::Run(arguments) => cargo("run", arguments),
-        Command::Test(arguments) => cargo("test", arguments),
+        Command::Build(_) => cargo("build"),
+        Command::Check(_) => cargo("check"),
+        Command::Run(_) => cargo("run"),
+        Command::Test(_) => cargo("test"),
         Command::Wheel(arguments) => {
             wheel::run(arguments, &env, &root).map(|text| (text, exit_code::SUCCESS))
         }

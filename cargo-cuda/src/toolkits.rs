@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use cuda_build::select::{Need, Part, Request, Strength};
 use cuda_build::{Component, Env, Error, Report, Root, Search, Target, Toolkit};
+use sha2::{Digest as _, Sha256};
 
 use crate::failure::Failure;
 use crate::fetch::{self, Fetch};
@@ -59,7 +60,9 @@ impl Finder<'_> {
                 Need::new(Component::Cudart, Part::Headers, why),
             ]
         };
-        let nvrtc = || Need::new(Component::Nvrtc, Part::Shared, why);
+        let nvrtc = || {
+            Need::new(Component::Nvrtc, Part::Shared, format!("{why}; for modules `nvcc` would do as well"))
+        };
         let both = nvcc().into_iter().chain([nvrtc()]).collect();
         request.alternatives = vec![both, vec![nvrtc()], nvcc()];
         // What else the place has goes into the file too: a build script may want more than the
@@ -114,15 +117,18 @@ impl Finder<'_> {
     }
 }
 
-/// Writes the file that `CUDA_BUILD_TOOLKIT` names, one per major; one that says the same is
-/// left alone, so that no build script runs again for it.
+/// Writes the file that `CUDA_BUILD_TOOLKIT` names. Its name follows from its content: a target
+/// directory may be shared by workspaces that find different toolkits at the same time, and a
+/// build script that is given the same name as before does not run again.
 ///
 /// # Errors
 /// Where the target directory can't be written.
 pub fn write_file(toolkit: &Toolkit, target_directory: &Path) -> Result<PathBuf, Failure> {
     let directory = target_directory.join("cuda");
-    let path = directory.join(format!("toolkit-{}.toml", toolkit.version().major));
-    output::write_if_changed(&path, toolkit.to_toml()?.as_bytes())?;
+    let text = toolkit.to_toml()?;
+    let hash: String = Sha256::digest(&text).iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+    let path = directory.join(format!("toolkit-{}-{hash}.toml", toolkit.version().major));
+    output::write_if_changed(&path, text.as_bytes())?;
     Ok(path)
 }
 

@@ -5,8 +5,14 @@
 #![allow(clippy::disallowed_methods, reason = "tests prepare real directories and run real programs")]
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "all of this is test code")]
 
+mod build;
+#[path = "../support/components.rs"]
+mod components;
+mod doctor;
+mod project;
 mod support;
 mod toolkit;
 #[path = "../support/tools.rs"]
 mod tools;
 mod wheel;
+mod wheel_template;

@@ -169,7 +169,14 @@ impl Job<'_> {
             ptx: prepared.plan.ptx.iter().map(ToString::to_string).collect(),
             date: self.date,
         };
-        Ok(rewrite.apply(&wheel, &self.arguments.out)?)
+        let built = rewrite.apply(&wheel, &self.arguments.out)?;
+        if !built.requires.is_empty() {
+            output::say(
+                "maturin's warning about external libraries is expected here: the wheel requires NVIDIA's packages \
+                 and copies nothing of theirs",
+            );
+        }
+        Ok(built)
     }
 
     fn run_maturin(&self, invocation: &Invocation, major: u32) -> Result<(), Failure> {
@@ -275,12 +282,22 @@ fn kind(arguments: &WheelArgs, package: &Package) -> Result<Kind, Failure> {
     }
 }
 
+/// `2.34` of `cp39-abi3-manylinux_2_34_x86_64`.
+fn glibc(tag: &str) -> Option<String> {
+    let mut parts = tag.split_once("-manylinux_")?.1.split('_');
+    let (major, minor) = (parts.next()?, parts.next()?);
+    Some(format!("{major}.{minor}"))
+}
+
 fn summary(built: &[BuiltWheel]) -> String {
     let mut text = String::new();
     for wheel in built {
         text.push_str(&format!("{} ({})\n", wheel.path.display(), human_size(wheel.size)));
         for requirement in &wheel.requires {
             text.push_str(&format!("  requires {requirement}\n"));
+        }
+        if let Some(glibc) = wheel.tags.iter().find_map(|tag| glibc(tag)) {
+            text.push_str(&format!("  runs on glibc {glibc} and newer: follows from the machine that built it\n"));
         }
         for library in &wheel.expected_on_system {
             text.push_str(&format!("  expects {library} on the system\n"));

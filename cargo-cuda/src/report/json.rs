@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::Diagnosis;
+use super::{Diagnosis, notes};
 
 /// Raised when a field changes its meaning or goes away; new fields don't raise it.
 const FORMAT_VERSION: u32 = 1;
@@ -40,7 +40,7 @@ pub fn json(diagnosis: &Diagnosis<'_>) -> String {
             "version": toolkit.version().to_string(),
             "combined": toolkit.is_combined(),
             "components": components,
-            "remarks": toolkit.remarks(),
+            "remarks": notes(toolkit),
         })
     });
     let problem = toolkit.err().map(|error| json!({ "message": error.to_string(), "hints": error.hints() }));

@@ -6,7 +6,7 @@ mod text;
 use std::path::PathBuf;
 
 use cuda_build::driver::Driver;
-use cuda_build::{Error, Report};
+use cuda_build::{Component, Error, Report, Toolkit};
 
 use crate::failure::Failure;
 use crate::workspace::Workspace;
@@ -49,4 +49,28 @@ pub struct Program {
 #[must_use]
 pub fn code_of(error: &Error) -> u8 {
     Failure::code_of(error)
+}
+
+/// What a reader of the choice should know: of the search, and of the components themselves.
+#[must_use]
+pub fn notes(toolkit: &Toolkit) -> Vec<String> {
+    let mut notes = toolkit.remarks().to_vec();
+    for found in toolkit.components().iter().map(|chosen| &chosen.found) {
+        let other = found.toolkit.filter(|release| *release != toolkit.version());
+        if let Some(release) = other.filter(|_| found.component.facts().follows_toolkit) {
+            notes.push(format!(
+                "{found} is of CUDA {release}, which fits: compiler and headers alone have to be of one release"
+            ));
+        }
+    }
+    let compiles = [Component::Nvcc, Component::Nvrtc].iter().any(|c| toolkit.get(*c).is_some());
+    if compiles && toolkit.get(Component::Cccl).is_none() {
+        let major = toolkit.version().major;
+        let package = Component::Cccl.facts().package(major).unwrap_or("nvidia-cuda-cccl");
+        let half = if major >= 13 { ", and `cuda_fp16.h`," } else { "" };
+        notes.push(format!(
+            "no cccl: kernels that include CUB, Thrust or libcu++{half} will not compile; `{package}` has it"
+        ));
+    }
+    notes
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::Diagnosis;
+use super::{Diagnosis, notes};
 
 /// The report, a section each, with the verdict at its end.
 #[must_use]
@@ -40,8 +40,8 @@ fn write(diagnosis: &Diagnosis<'_>, out: &mut String) -> std::fmt::Result {
         for chosen in toolkit.components() {
             writeln!(out, "  {}: {}", chosen.found, chosen.found.evidence)?;
         }
-        for remark in toolkit.remarks() {
-            writeln!(out, "  note: {remark}")?;
+        for note in notes(toolkit) {
+            writeln!(out, "  note: {note}")?;
         }
     }
     writeln!(out, "Driver and GPUs")?;

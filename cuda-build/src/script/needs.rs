@@ -30,7 +30,7 @@ pub fn request(config: &Config, modules: &[Module], libraries: &[Library], major
         Vec::new()
     } else {
         let why = format!("needed to compile {}", count(automatic, "module"));
-        vec![vec![nvrtc_need(&why)], nvcc_needs(&why)]
+        vec![vec![nvrtc_need(&format!("{why}; `nvcc` would do as well"))], nvcc_needs(&why)]
     };
     if automatic + fixed(Engine::Nvrtc) > 0 {
         // Headers that a kernel may include: used where they are, and then they have to fit.

@@ -68,24 +68,40 @@ fn same_minor(compiler: &Chosen, other: Option<&Chosen>, conflicts: &mut Vec<Con
             component => component.to_string(),
         };
         conflicts.push(Conflict {
-            reason: format!(
-                "{} is of CUDA {wanted}, {what} {} ({}) is of CUDA {release}: they must be of one release",
-                name(compiler),
-                other.found.shown_version(),
-                other.origin
-            ),
+            reason: format!("{}: they must be of one release", both(compiler, wanted, other, &what, release)),
             fix: mend(other, wanted),
         });
     }
 }
 
+/// Both sides with their releases; a place that both are in is named once.
+fn both(
+    compiler: &Chosen,
+    wanted: ToolkitVersion,
+    other: &Chosen,
+    what: &str,
+    release: ToolkitVersion,
+) -> String {
+    let version = other.found.shown_version();
+    if compiler.origin == other.origin {
+        return format!(
+            "{}: {} is of CUDA {wanted}, {what} {version} is of CUDA {release}",
+            compiler.origin, compiler.found
+        );
+    }
+    format!("{} is of CUDA {wanted}, {what} {version} ({}) is of CUDA {release}", name(compiler), other.origin)
+}
+
+/// An added toolkit comes after variables and environments in the search, so they have to be
+/// told to stand back.
 fn mend(other: &Chosen, wanted: ToolkitVersion) -> String {
-    let package = other.found.component.facts().package(other.found.major);
-    match package {
-        Some(package) => format!(
-            "install `{package}=={wanted}.*` beside it, or get one consistent set with `cargo cuda toolkit add {wanted}`"
-        ),
-        None => format!("get one consistent set with `cargo cuda toolkit add {wanted}`"),
+    let add = format!(
+        "take one consistent set: `cargo cuda toolkit add {wanted}`, and `CUDA_BUILD_SOURCES=stored` to search \
+         nowhere else"
+    );
+    match other.found.component.facts().package(other.found.major) {
+        Some(package) => format!("install `{package}=={wanted}.*` beside it, or {add}"),
+        None => add,
     }
 }
 

@@ -39,7 +39,7 @@ fn label(step: Step) -> &'static str {
     match step {
         Step::Variable => "environment variable `CUDA_HOME`",
         Step::Roots => "environment variable `CUDA_BUILD_ROOTS`",
-        Step::Environment => "virtual environment (`VIRTUAL_ENV`)",
+        Step::Environment => "virtual environment of `VIRTUAL_ENV`",
         Step::Stored => "toolkit from `cargo cuda toolkit add`",
         _ => "place",
     }

@@ -11,7 +11,7 @@ pub(super) fn propose_active(root: &Root, env: &Env, found: &mut Sources) {
     for path in site_packages_of(root, &prefix) {
         found.candidates.push(Candidate::packages(
             Step::Environment,
-            "virtual environment (`VIRTUAL_ENV`)",
+            "virtual environment of `VIRTUAL_ENV`",
             path,
         ));
     }

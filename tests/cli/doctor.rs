@@ -1,0 +1,245 @@
+//! `cargo cuda doctor` on machines of every kind, as text and as JSON.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use cargo_cuda::exit_code;
+use serde_json::Value;
+
+use crate::components::offline;
+use crate::project::{checkout, place, point_to_checkout, store};
+use crate::support::Finished;
+use crate::tools::tool;
+
+/// A machine: variables, and nothing that this one has.
+struct Machine {
+    work: PathBuf,
+    variables: Vec<(&'static str, PathBuf)>,
+}
+
+impl Machine {
+    fn new(name: &str) -> Self {
+        let place = place(name);
+        let machine = Self { work: place.join("work"), variables: vec![("HOME", place.join("home"))] };
+        for directory in ["work", "home", "bin"] {
+            fs::create_dir(place.join(directory)).unwrap();
+        }
+        // Cargo for the workspace, if there is one; nothing else is on `PATH`.
+        std::os::unix::fs::symlink(cargo(), place.join("bin/cargo")).unwrap();
+        machine.with("PATH", place.join("bin"))
+    }
+
+    fn with(mut self, name: &'static str, value: impl Into<PathBuf>) -> Self {
+        self.variables.push((name, value.into()));
+        self
+    }
+
+    /// With toolkits in its store; `None` where tests of real components are left out.
+    fn holding(self, majors: &[u32]) -> Option<Self> {
+        let cache = self.work.with_file_name("cache");
+        store(&cache, majors)?;
+        Some(self.with("CUDA_BUILD_CACHE_DIR", cache))
+    }
+
+    fn doctor(&self, arguments: &[&str]) -> Finished {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_cargo-cuda"));
+        command.args(["cuda", "doctor"]).args(arguments);
+        command.env_clear().envs(self.variables.iter().map(|(name, value)| (name, value)));
+        Finished::of(command.current_dir(&self.work).output().unwrap())
+    }
+
+    /// The text with every one of `words`, and its last line; the JSON that says the same.
+    #[track_caller]
+    fn says(&self, code: u8, last: &str, words: &[&str]) -> Value {
+        let text = self.doctor(&[]);
+        assert_eq!(text.code, i32::from(code), "{text:?}");
+        assert_eq!(text.stderr, "", "a report is data");
+        for word in words {
+            assert!(text.stdout.contains(word), "`{word}` is missing: {}", text.stdout);
+        }
+        assert_eq!(text.stdout.lines().last().unwrap(), last, "{}", text.stdout);
+        let json = self.doctor(&["--json"]);
+        assert_eq!(json.code, i32::from(code), "{json:?}");
+        let json: Value = serde_json::from_str(&json.stdout).unwrap();
+        assert_eq!(json["format_version"], 1);
+        assert_eq!(json["build_will_work"], code == 0);
+        assert_eq!(json["toolkit"].is_null(), !json["problem"].is_null(), "{json}");
+        json
+    }
+}
+
+/// The real cargo, past rustup's.
+fn cargo() -> PathBuf {
+    PathBuf::from(std::env::var_os("CARGO").unwrap())
+}
+
+const NOT_WORKING: &str = "A build will not work here as things are.";
+
+/// Steps and paths of what was looked at.
+fn steps(json: &Value) -> Vec<&str> {
+    json["attempts"].as_array().unwrap().iter().map(|attempt| attempt["step"].as_str().unwrap()).collect()
+}
+
+#[test]
+fn a_bare_machine() {
+    if Path::new("/usr/local/cuda").exists() {
+        return crate::support::left_out("/usr/local/cuda");
+    }
+    let json = Machine::new("doctor-bare").says(
+        exit_code::NOT_FOUND,
+        NOT_WORKING,
+        &[
+            "no variable about CUDA is set",
+            "no place to look at",
+            "uv: not found (fetches toolkits)",
+            "CUDA component `nvrtc` not found",
+            "`nvcc` would do as well",
+            "hint: fetch them with `cargo cuda toolkit add 13`",
+        ],
+    );
+    assert_eq!(json["problem"]["hints"].as_array().unwrap().len(), 1);
+    assert!(steps(&json).is_empty());
+}
+
+#[test]
+fn cuda_12_alone_has_no_compiler_for_libraries() {
+    let Some(machine) = Machine::new("doctor-12").holding(&[12]) else { return };
+    let json = machine.says(
+        exit_code::SUCCESS,
+        "A build will work with CUDA 12.9: modules with NVRTC; libraries need nvcc, which is not there.",
+        &["from `cargo cuda toolkit add`", "nvrtc 12.9.86", "Toolkit: CUDA 12.9"],
+    );
+    assert_eq!(json["toolkit"]["version"], "12.9");
+    assert_eq!(steps(&json), ["stored"]);
+
+    // A crate that wants 13.
+    let template = checkout().join("templates/native-app");
+    for file in ["Cargo.toml", "src/main.rs"] {
+        let target = machine.work.join(file);
+        fs::create_dir_all(target.parent().unwrap()).unwrap();
+        fs::copy(template.join(file), target).unwrap();
+    }
+    point_to_checkout(&machine.work.join("Cargo.toml"));
+    machine.says(
+        exit_code::NOT_FOUND,
+        NOT_WORKING,
+        &["holds CUDA 12.9, but `toolkit = \">=13, <14\"` is asked for", "cargo cuda toolkit add 13`"],
+    );
+    // What `build` says is what `doctor` has said.
+    let mut build = Command::new(env!("CARGO_BIN_EXE_cargo-cuda"));
+    build.args(["cuda", "build"]).env_clear().envs(machine.variables.iter().map(|(n, v)| (n, v)));
+    let build = Finished::of(build.current_dir(&machine.work).output().unwrap());
+    build.failed(exit_code::NOT_FOUND, &["holds CUDA 12.9", "hint: fetch them with `cargo cuda toolkit add 13`"]);
+}
+
+#[test]
+fn of_12_and_13_the_newest() {
+    let Some(machine) = Machine::new("doctor-12-13").holding(&[12, 13]) else { return };
+    let json = machine.says(
+        exit_code::SUCCESS,
+        "A build will work with CUDA 13.4: modules with NVRTC or nvcc, libraries with nvcc.",
+        &["note: CUDA 12.9 is also there, not used", "nvcc 13.4.92", "nvrtc 12.9.86"],
+    );
+    assert_eq!(steps(&json), ["stored", "stored"]);
+    let of_12 = machine.doctor(&["--major", "12"]);
+    assert!(of_12.stdout.contains("Toolkit: CUDA 12.9"), "{of_12:?}");
+}
+
+#[test]
+fn a_variable_that_points_nowhere() {
+    let Some(machine) = Machine::new("doctor-nowhere").holding(&[13]) else { return };
+    let machine = machine.with("CUDA_HOME", "/opt/cuda-12.6");
+    let json = machine.says(
+        exit_code::CONFIGURATION,
+        NOT_WORKING,
+        &[
+            "  CUDA_HOME=/opt/cuda-12.6",
+            "environment variable `CUDA_HOME` (/opt/cuda-12.6): does not exist",
+            "available, not used because environment variable `CUDA_HOME` is set: toolkit 13.4.3",
+            "hint: correct environment variable `CUDA_HOME`, or unset it to search the usual places",
+        ],
+    );
+    assert_eq!(steps(&json), ["variable", "stored"]);
+    assert_eq!(json["attempts"][0]["remarks"], serde_json::json!(["does not exist"]));
+}
+
+/// A virtual environment with these wheels, made once.
+fn venv(name: &str, wheels: &[&str]) -> PathBuf {
+    let venv = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cli").join(name);
+    let done = venv.join("done");
+    let wanted = wheels.join(" ");
+    if !fs::read_to_string(&done).is_ok_and(|made| made == wanted) {
+        let _ = fs::remove_dir_all(&venv);
+        let run = |command: &mut Command| Finished::of(command.output().unwrap()).succeeded();
+        run(Command::new(tool("uv")).args(["venv", "--quiet"]).arg(&venv));
+        let install = ["pip", "install", "--quiet", "--no-deps", "--python"];
+        run(Command::new(tool("uv")).args(install).arg(&venv).args(wheels));
+        fs::write(done, wanted).unwrap();
+    }
+    venv
+}
+
+#[test]
+fn wheels_of_two_minors_in_one_environment() {
+    if offline() {
+        return;
+    }
+    let venv = venv(
+        "venv-nvtx",
+        &[
+            "nvidia-cuda-nvcc==13.5.37",
+            "nvidia-nvvm==13.5.37",
+            "nvidia-cuda-crt==13.5.37",
+            "nvidia-cuda-runtime==13.5.37",
+            "nvidia-nvtx==13.4.92",
+        ],
+    );
+    let json = Machine::new("doctor-nvtx").with("VIRTUAL_ENV", venv).says(
+        exit_code::SUCCESS,
+        "A build will work with CUDA 13.5: modules and libraries with nvcc.",
+        &[
+            "virtual environment of `VIRTUAL_ENV`",
+            "nvcc 13.5.37",
+            "note: nvtx 13.4.92 is of CUDA 13.4, which fits",
+            "note: no cccl: kernels that include CUB",
+        ],
+    );
+    assert_eq!(json["toolkit"]["version"], "13.5");
+    assert_eq!(json["toolkit"]["remarks"].as_array().unwrap().len(), 2, "{json}");
+}
+
+#[test]
+fn a_compiler_proper_of_another_release() {
+    if offline() {
+        return;
+    }
+    let venv = venv(
+        "venv-cicc",
+        &[
+            "nvidia-cuda-nvcc==13.5.37",
+            "nvidia-nvvm==13.0.88",
+            "nvidia-cuda-crt==13.5.37",
+            "nvidia-cuda-runtime==13.5.37",
+        ],
+    );
+    let Some(machine) = Machine::new("doctor-cicc").holding(&[13]) else { return };
+    let machine = machine.with("VIRTUAL_ENV", venv);
+    let json = machine.says(
+        exit_code::INCONSISTENT,
+        NOT_WORKING,
+        &[
+            "nvcc 13.5.37 is of CUDA 13.5, cicc (nvvm) 13.0.88 is of CUDA 13.0: they must be of one release",
+            "hint: install `nvidia-nvvm==13.5.*` beside it, or take one consistent set",
+            "`CUDA_BUILD_SOURCES=stored`",
+        ],
+    );
+    assert_eq!(steps(&json), ["environment", "stored"]);
+    // The hint is true.
+    let json = machine.with("CUDA_BUILD_SOURCES", "stored").says(
+        exit_code::SUCCESS,
+        "A build will work with CUDA 13.4: modules with NVRTC or nvcc, libraries with nvcc.",
+        &["CUDA_BUILD_SOURCES=stored"],
+    );
+    assert_eq!(steps(&json), ["stored"]);
+}

@@ -1,0 +1,278 @@
+//! Crates to run `cargo cuda` on, and a machine of their own: variables, store, target directory.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::components;
+use crate::support::Finished;
+
+/// Variables that would name another toolkit than the one that a test means.
+const FOREIGN: [&str; 18] = [
+    "CUDA_BUILD_TOOLKIT",
+    "CUDA_BUILD_ROOTS",
+    "CUDA_BUILD_SOURCES",
+    "CUDA_BUILD_MAJOR",
+    "CUDA_BUILD_CAPABILITIES",
+    "CUDA_BUILD_CUDART",
+    "NVCC",
+    "CUDACXX",
+    "CUDA_HOME",
+    "CUDA_PATH",
+    "CUDA_ROOT",
+    "CUDAToolkit_ROOT",
+    "CUDA_TOOLKIT_ROOT_DIR",
+    "NVCC_PREPEND_FLAGS",
+    "NVCC_APPEND_FLAGS",
+    "VIRTUAL_ENV",
+    "CONDA_PREFIX",
+    "LD_LIBRARY_PATH",
+];
+
+/// A directory of this test alone, emptied.
+pub fn place(name: &str) -> PathBuf {
+    let place = below_target(name);
+    let _ = fs::remove_dir_all(&place);
+    fs::create_dir_all(&place).unwrap();
+    place
+}
+
+fn below_target(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join("cli").join(name)
+}
+
+/// The checkout.
+pub fn checkout() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
+}
+
+/// A cache directory whose store holds these toolkits and nothing else; `None` where tests of
+/// real components are left out.
+pub fn store(cache: &Path, majors: &[u32]) -> Option<()> {
+    let toolkits = cache.join("toolkits");
+    fs::create_dir_all(&toolkits).unwrap();
+    for major in majors {
+        let stored = components::site_packages(*major)?;
+        let link = toolkits.join(stored.file_name().unwrap());
+        if !link.exists() {
+            std::os::unix::fs::symlink(&stored, link).unwrap();
+        }
+    }
+    Some(())
+}
+
+/// A crate in a place of its own. All of them share a target directory, so that dependencies
+/// compile once; nothing of an earlier run of the test is left in it.
+#[derive(Debug)]
+pub struct Project {
+    /// The package's directory.
+    pub path: PathBuf,
+    /// Its own cache directory.
+    pub cache: PathBuf,
+}
+
+impl Project {
+    /// A copy of a template. `None` where tests of real components are left out.
+    pub fn template(name: &str, majors: &[u32]) -> Option<Self> {
+        let project = Self::empty(name, name, majors)?;
+        copy(&checkout().join("templates").join(name), &project.path);
+        project.point_to_checkout();
+        let manifest = fs::read_to_string(project.path.join("Cargo.toml")).unwrap();
+        let package = manifest.split("name = \"").nth(1).unwrap().split('"').next().unwrap();
+        forget(package);
+        Some(project)
+    }
+
+    /// A program of its own: `build.rs`, what `[package.metadata.cuda]` says, and `src/main.rs`.
+    pub fn new(name: &str, majors: &[u32], cuda: &str, build: &str, main: &str) -> Option<Self> {
+        Self::at(name, name, majors, cuda, build, main)
+    }
+
+    /// The same in a directory called otherwise.
+    pub fn at(name: &str, directory: &str, majors: &[u32], cuda: &str, build: &str, main: &str) -> Option<Self> {
+        let project = Self::empty(name, directory, majors)?;
+        project.write(
+            "Cargo.toml",
+            &format!(
+                "[package]\nname = \"{name}\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\n[build-dependencies]\n\
+                 cuda-build = {{ path = \"../../cuda-build\", version = \"0.1\" }}\n\n\
+                 [package.metadata.cuda]\n{cuda}\n\n[workspace]\n"
+            ),
+        );
+        // The same versions as the template's, so that they are compiled once for all.
+        fs::copy(checkout().join("templates/native-app/Cargo.lock"), project.path.join("Cargo.lock")).unwrap();
+        project.point_to_checkout();
+        project.write("build.rs", build);
+        project.write("src/main.rs", main);
+        forget(name);
+        Some(project)
+    }
+
+    fn empty(name: &str, directory: &str, majors: &[u32]) -> Option<Self> {
+        let place = place(name);
+        let project = Self { path: place.join(directory), cache: place.join("cache") };
+        store(&project.cache, majors)?;
+        fs::create_dir(&project.path).unwrap();
+        Some(project)
+    }
+
+    fn point_to_checkout(&self) {
+        point_to_checkout(&self.path.join("Cargo.toml"));
+    }
+
+    /// Writes a file of the package.
+    pub fn write(&self, file: &str, text: &str) {
+        let path = self.path.join(file);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    /// `cargo cuda …` in the package.
+    pub fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_cargo-cuda"));
+        command.arg("cuda").args(arguments);
+        self.prepare(&mut command);
+        command
+    }
+
+    /// Gives a command this project's directory and variables.
+    pub fn prepare(&self, command: &mut Command) {
+        command.current_dir(&self.path).env("CARGO_TARGET_DIR", target()).env("CUDA_BUILD_CACHE_DIR", &self.cache);
+        // Cargo sets these for the tests themselves.
+        for (name, _) in std::env::vars_os() {
+            let cargos = name.to_str().is_some_and(|n| n.starts_with("CARGO_PKG") || n.starts_with("CARGO_MANIFEST"));
+            if cargos {
+                command.env_remove(name);
+            }
+        }
+        for name in FOREIGN {
+            command.env_remove(name);
+        }
+    }
+
+    /// Runs `cargo cuda …` to its end.
+    pub fn run(&self, arguments: &[&str]) -> Finished {
+        Finished::of(self.command(arguments).output().unwrap())
+    }
+
+    /// The directory that the package's build script writes to.
+    pub fn out(&self, package: &str) -> PathBuf {
+        let mut found: Vec<PathBuf> = Vec::new();
+        for entry in fs::read_dir(target().join("debug/build")).unwrap() {
+            let entry = entry.unwrap();
+            let out = entry.path().join("out");
+            if belongs_to(&entry.file_name(), package) && out.is_dir() {
+                found.push(out);
+            }
+        }
+        assert_eq!(found.len(), 1, "{found:?}");
+        found.remove(0)
+    }
+}
+
+/// The target directory of all projects.
+pub fn target() -> PathBuf {
+    below_target("target")
+}
+
+/// Makes the path of the dependency on cuda-build that of the checkout.
+pub fn point_to_checkout(manifest: &Path) {
+    let text = fs::read_to_string(manifest).unwrap();
+    let pointed = text.replace("../../cuda-build", checkout().join("cuda-build").to_str().unwrap());
+    assert_ne!(text, pointed, "no path dependency on cuda-build");
+    fs::write(manifest, pointed).unwrap();
+}
+
+/// Everything that cargo built of a package goes away.
+fn forget(package: &str) {
+    let profile = target().join("debug");
+    for directory in ["build", ".fingerprint", "deps", "incremental"] {
+        let entries = fs::read_dir(profile.join(directory)).into_iter().flatten();
+        for entry in entries.map(Result::unwrap) {
+            if belongs_to(&entry.file_name(), package) {
+                let path = entry.path();
+                let removed = if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
+                removed.unwrap();
+            }
+        }
+    }
+    let _ = fs::remove_file(profile.join(package));
+}
+
+/// `native-app-0123456789abcdef`, in `deps` with underscores.
+fn belongs_to(entry: &std::ffi::OsStr, package: &str) -> bool {
+    let entry = entry.to_str().unwrap().replace('_', "-");
+    entry.strip_prefix(package).and_then(|rest| rest.strip_prefix('-')).is_some_and(|rest| {
+        rest.chars().take_while(char::is_ascii_alphanumeric).count() >= 12
+    })
+}
+
+/// Copies a directory, without what was built in it. What is there already keeps its time of
+/// change.
+pub fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let target = to.join(entry.file_name());
+        if !entry.path().is_dir() {
+            let content = fs::read(entry.path()).unwrap();
+            if !fs::read(&target).is_ok_and(|old| old == content) {
+                fs::write(target, content).unwrap();
+            }
+        } else if !["target", "dist"].contains(&entry.file_name().to_str().unwrap()) {
+            copy(&entry.path(), &target);
+        }
+    }
+}
+
+/// A directory like the toolkit's whose nvcc counts its calls, for `CUDA_HOME`. nvcc finds its
+/// profile beside the path that it was called by, so the shim calls a link beside itself.
+#[derive(Debug)]
+pub struct CountingToolkit {
+    /// The root.
+    pub path: PathBuf,
+    log: PathBuf,
+}
+
+impl CountingToolkit {
+    /// Links to everything of CUDA 13 below `place`; `None` where tests of real components are
+    /// left out.
+    pub fn new(place: &Path) -> Option<Self> {
+        let real = components::site_packages(13)?.join("nvidia/cu13");
+        let (path, log) = (place.join("counting"), place.join("calls"));
+        link_all(&real, &path);
+        let _ = fs::remove_file(path.join("bin"));
+        link_all(&real.join("bin"), &path.join("bin"));
+        let nvcc = path.join("bin/nvcc");
+        fs::rename(&nvcc, path.join("bin/real-nvcc")).unwrap();
+        fs::write(
+            &nvcc,
+            format!(
+                "#!/bin/sh\ncase \"$*\" in *.cu) echo \"$*\" >> '{}';; esac\nexec '{}' \"$@\"\n",
+                log.display(),
+                path.join("bin/real-nvcc").display()
+            ),
+        )
+        .unwrap();
+        fs::set_permissions(&nvcc, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        Some(Self { path, log })
+    }
+
+    /// The sources compiled since the last time this was asked, by their names, sorted.
+    pub fn compiled(&self) -> Vec<String> {
+        let text = fs::read_to_string(&self.log).unwrap_or_default();
+        let _ = fs::remove_file(&self.log);
+        let mut sources: Vec<String> =
+            text.lines().map(|line| line.rsplit([' ', '/']).next().unwrap().to_owned()).collect();
+        sources.sort();
+        sources
+    }
+}
+
+fn link_all(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        std::os::unix::fs::symlink(entry.path(), to.join(entry.file_name())).unwrap();
+    }
+}
