@@ -43,15 +43,20 @@ pub fn measured(command: &mut Command) -> Result<(Used, String), Box<dyn Error>>
     Err(format!("{command:?}: {}\n{text}{}", output.status, String::from_utf8_lossy(&output.stderr)).into())
 }
 
-/// Cargo, without what would spoil a measurement: a compiler cache, flags of the user's, and the
-/// variables that the Cargo that started this program has set.
+/// Cargo, without what would spoil a measurement: a compiler cache and flags of the user's.
+/// Crates from a registry are never compiled incrementally; with that off, a path dependency is
+/// compiled as it would be once published.
 pub fn cargo(directory: &Path, target: &Path) -> Command {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| OsStr::new("cargo").to_owned());
     let mut command = Command::new(cargo);
     for name in ["RUSTC_WRAPPER", "RUSTC_WORKSPACE_WRAPPER", "RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS"] {
         command.env_remove(name);
     }
-    command.current_dir(directory).env("CARGO_TARGET_DIR", target).env("CARGO_TERM_QUIET", "true");
+    command
+        .current_dir(directory)
+        .env("CARGO_TARGET_DIR", target)
+        .env("CARGO_INCREMENTAL", "0")
+        .env("CARGO_TERM_QUIET", "true");
     command
 }
 
