@@ -184,9 +184,7 @@ impl Build {
     }
 
     fn compile(&self, toolkit: &Toolkit, plan: &Plan) -> Result<Compiled, Error> {
-        let mut toolkit_dirs = toolkit.include_dirs();
-        toolkit_dirs.push(self.out.clone());
-        let mut runner = Runner::new(&self.root, toolkit_dirs);
+        let mut runner = Runner::new(&self.root, toolkit.include_dirs());
         for step in self.steps(toolkit, plan)? {
             runner.run(&step)?;
         }
