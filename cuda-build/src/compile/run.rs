@@ -60,6 +60,8 @@ impl<'a> Runner<'a> {
             Action::Nvrtc(job) => self.run_nvrtc(step, job)?,
         };
         inputs.retain(|input| !self.toolkit_dirs.iter().any(|dir| input.starts_with(dir)));
+        // Wherever they lie: an archive is made from objects, and objects lie beside it.
+        inputs.extend(step.inputs.iter().cloned());
         inputs.sort();
         inputs.dedup();
         stamp.record(&inputs)?;
@@ -184,4 +186,42 @@ fn assemble(format: Format, images: Vec<(Image, Vec<u8>)>) -> Result<Vec<u8>, Er
 
 fn letter(capability: Capability) -> Option<char> {
     capability.suffix.map(Suffix::letter)
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    /// A step that copies its one input.
+    fn copy(from: &Path, to: &Path) -> Step {
+        Step {
+            tool: "cp".to_owned(),
+            source: from.to_owned(),
+            action: Action::Program(Invocation::new("cp").args([from, to])),
+            inputs: vec![from.to_owned()],
+            depfile: None,
+            output: to.to_owned(),
+            key: vec!["cp".to_owned()],
+        }
+    }
+
+    #[test]
+    fn what_an_earlier_step_made_anew_is_used_anew() {
+        let directory = tempfile::tempdir().unwrap();
+        let out = directory.path().to_owned();
+        let (object, archive) = (out.join("a.o"), out.join("liba.a"));
+        let root = Root::system();
+        let run = || {
+            // Even where that directory counts as the toolkit's.
+            let mut runner = Runner::new(&root, vec![out.clone()]);
+            runner.run(&copy(&object, &archive)).unwrap();
+            runner.finish()
+        };
+        cache::write(&object, b"1").unwrap();
+        assert_eq!(run().made, [archive.clone()]);
+        assert_eq!(run().fresh, [archive.clone()]);
+        cache::write(&object, b"2").unwrap();
+        assert_eq!(run().made, [archive.clone()]);
+        assert_eq!(root.bytes(&archive).unwrap(), b"2");
+    }
 }

@@ -1,0 +1,34 @@
+//! `peers cold-build | rebuild | search-once`.
+
+use std::process::ExitCode;
+
+use peers::{cold_build, rebuild, search_once};
+
+const USAGE: &str = "\
+usage: peers <benchmark>
+
+  cold-build [rounds]             CPU time and crates of a cold build, for each build dependency
+  rebuild [name part]             what is compiled again when nothing, a header, or one file changes
+  search-once <place> [repeats]   searches a place, for a system call tracer
+";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let (command, rest) = match arguments.split_first() {
+        Some((command, rest)) => (command.as_str(), rest),
+        None => ("", [].as_slice()),
+    };
+    let result = match command {
+        "cold-build" => cold_build::run(rest),
+        "rebuild" => rebuild::run(rest),
+        "search-once" => search_once::run(rest),
+        _ => Err(USAGE.into()),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
