@@ -89,7 +89,14 @@ impl Project {
     }
 
     /// The same in a directory called otherwise.
-    pub fn at(name: &str, directory: &str, majors: &[u32], cuda: &str, build: &str, main: &str) -> Option<Self> {
+    pub fn at(
+        name: &str,
+        directory: &str,
+        majors: &[u32],
+        cuda: &str,
+        build: &str,
+        main: &str,
+    ) -> Option<Self> {
         let project = Self::empty(name, directory, majors)?;
         project.write(
             "Cargo.toml",
@@ -100,7 +107,8 @@ impl Project {
             ),
         );
         // The same versions as the template's, so that they are compiled once for all.
-        fs::copy(checkout().join("templates/native-app/Cargo.lock"), project.path.join("Cargo.lock")).unwrap();
+        fs::copy(checkout().join("templates/native-app/Cargo.lock"), project.path.join("Cargo.lock"))
+            .unwrap();
         project.point_to_checkout();
         project.write("build.rs", build);
         project.write("src/main.rs", main);
@@ -137,10 +145,14 @@ impl Project {
 
     /// Gives a command this project's directory and variables.
     pub fn prepare(&self, command: &mut Command) {
-        command.current_dir(&self.path).env("CARGO_TARGET_DIR", target()).env("CUDA_BUILD_CACHE_DIR", &self.cache);
+        command
+            .current_dir(&self.path)
+            .env("CARGO_TARGET_DIR", target())
+            .env("CUDA_BUILD_CACHE_DIR", &self.cache);
         // Cargo sets these for the tests themselves.
         for (name, _) in std::env::vars_os() {
-            let cargos = name.to_str().is_some_and(|n| n.starts_with("CARGO_PKG") || n.starts_with("CARGO_MANIFEST"));
+            let cargos =
+                name.to_str().is_some_and(|n| n.starts_with("CARGO_PKG") || n.starts_with("CARGO_MANIFEST"));
             if cargos {
                 command.env_remove(name);
             }
@@ -202,9 +214,10 @@ fn forget(package: &str) {
 /// `native-app-0123456789abcdef`, in `deps` with underscores.
 fn belongs_to(entry: &std::ffi::OsStr, package: &str) -> bool {
     let entry = entry.to_str().unwrap().replace('_', "-");
-    entry.strip_prefix(package).and_then(|rest| rest.strip_prefix('-')).is_some_and(|rest| {
-        rest.chars().take_while(char::is_ascii_alphanumeric).count() >= 12
-    })
+    entry
+        .strip_prefix(package)
+        .and_then(|rest| rest.strip_prefix('-'))
+        .is_some_and(|rest| rest.chars().take_while(char::is_ascii_alphanumeric).count() >= 12)
 }
 
 /// Copies a directory, without what was built in it. What is there already keeps its time of
