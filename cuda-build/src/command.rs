@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::error::Error;
-use crate::version::Version;
 
 /// A program to run. `Display` can be pasted into a shell.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,18 +91,19 @@ pub fn quoted(word: &OsStr) -> String {
     }
 }
 
-/// Asks an nvcc for its version; `None` where it can't be run or says something else.
+/// What an nvcc says of itself, for [`NvccAnswer::parse`](crate::probe::NvccAnswer::parse);
+/// `None` where it can't be run.
+///
+/// A dry run tells version and directories in one start. It asks the host compiler for its
+/// properties first; where there is none, `--version` still answers.
 #[must_use]
-pub fn nvcc_version(nvcc: &Path) -> Option<Version> {
-    let finished = Invocation::new(nvcc).args(["--version"]).run().ok()?;
-    parse_nvcc_version(&finished.output)
-}
-
-/// The `V13.4.92` of nvcc's `release 13.4, V13.4.92`.
-fn parse_nvcc_version(text: &str) -> Option<Version> {
-    let after = text.split_once("release ")?.1;
-    let version = after.split_once(", V")?.1;
-    version.split_whitespace().next()?.parse().ok()
+pub fn ask_nvcc(nvcc: &Path) -> Option<String> {
+    let dry = Invocation::new(nvcc).args(["--dryrun", "-E", "-x", "cu", "/dev/null"]).run().ok()?;
+    if dry.success {
+        return Some(dry.output);
+    }
+    let version = Invocation::new(nvcc).args(["--version"]).run().ok()?;
+    Some(version.output)
 }
 
 #[cfg(test)]
@@ -115,14 +115,6 @@ mod tests {
         let invocation =
             Invocation::new("/opt/my cuda/nvcc").args(["-DX='1'", "a.cu", ""]).variable("A", "b c");
         assert_eq!(invocation.to_string(), r"A='b c' '/opt/my cuda/nvcc' '-DX='\''1'\''' a.cu ''");
-    }
-
-    #[test]
-    fn reads_what_nvcc_prints() {
-        let text = "nvcc: NVIDIA (R) Cuda compiler driver\nBuilt on Tue\n\
-                    Cuda compilation tools, release 12.4, V12.4.131\nBuild cuda_12.4\n";
-        assert_eq!(parse_nvcc_version(text).unwrap().to_string(), "12.4.131");
-        assert_eq!(parse_nvcc_version("sh: not found"), None);
     }
 
     #[test]

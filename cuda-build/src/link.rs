@@ -31,7 +31,9 @@ fn shared(toolkit: &Toolkit, component: Component, into: &mut Directives) {
     }
     let Some(library) = toolkit.get(component).and_then(|found| found.libraries.first()) else { return };
     if let (Some(directory), Some(name)) = (library.parent(), library.file_name()) {
-        into.push(Directive::LinkSearch(directory.to_owned()));
+        if !toolkit.is_searched_anyway(directory) {
+            into.push(Directive::LinkSearch(directory.to_owned()));
+        }
         into.push(Directive::LinkLib { kind: "dylib:+verbatim", name: name.to_string_lossy().into_owned() });
     }
 }
@@ -41,8 +43,15 @@ fn static_cudart(toolkit: &Toolkit, into: &mut Directives) {
     let archive =
         toolkit.get(Component::Cudart).and_then(|found: &Found| found.archive("libcudart_static.a"));
     let Some(directory) = archive.and_then(|path| path.parent()) else { return };
-    into.push(Directive::LinkSearch(directory.to_owned()));
-    into.push(Directive::LinkLib { kind: "static", name: "cudart_static".to_owned() });
+    // rustc copies a static library into the crate and looks for it in named directories alone;
+    // one that is not bundled is the linker's to find, in the places that it knows.
+    let kind = if toolkit.is_searched_anyway(directory) {
+        "static:-bundle"
+    } else {
+        into.push(Directive::LinkSearch(directory.to_owned()));
+        "static"
+    };
+    into.push(Directive::LinkLib { kind, name: "cudart_static".to_owned() });
     for name in ["dl", "rt", "pthread"] {
         into.push(Directive::LinkLib { kind: "dylib", name: name.to_owned() });
     }

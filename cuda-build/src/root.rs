@@ -36,6 +36,15 @@ impl Root {
         self.prefix.join(place.trim_start_matches('/'))
     }
 
+    /// Directories that compilers and linkers search by themselves. Naming one of them puts all of
+    /// the system's headers or libraries before those that are named after it.
+    #[must_use]
+    pub fn searched_anyway(&self, multiarch: &str) -> Vec<PathBuf> {
+        let places = ["/usr/include", "/usr/lib64", "/usr/lib", "/lib64", "/lib"];
+        let deeper = ["/usr/include", "/usr/lib", "/lib"].map(|place| self.locate(place).join(multiarch));
+        places.iter().map(|place| self.locate(place)).chain(deeper).collect()
+    }
+
     /// Whether `path` is a regular file, links followed.
     #[must_use]
     pub fn is_file(&self, path: &Path) -> bool {
@@ -86,6 +95,18 @@ impl Root {
             Ok(text) => text,
             Err(error) => String::from_utf8_lossy(error.as_bytes()).into_owned(),
         })
+    }
+
+    /// The machine that an ELF file is for (`e_machine`, of a little-endian file); `None` for what
+    /// is no such file.
+    #[must_use]
+    pub fn elf_machine(&self, path: &Path) -> Option<u16> {
+        if !self.is_file(path) {
+            return None;
+        }
+        let mut head = [0; 20];
+        fs::File::open(path).ok()?.read_exact(&mut head).ok()?;
+        (head.starts_with(b"\x7fELF") && head[5] == 1).then(|| u16::from_le_bytes([head[18], head[19]]))
     }
 
     /// The whole content of a file.

@@ -48,6 +48,12 @@ impl Target {
         self.directory
     }
 
+    /// `e_machine` of its ELF files: `EM_X86_64` or `EM_AARCH64`.
+    #[must_use]
+    pub fn elf_machine(&self) -> u16 {
+        if self.directory == "x86_64-linux" { 62 } else { 183 }
+    }
+
     /// The multiarch name that Debian puts libraries under (`/usr/lib/<this>`).
     #[must_use]
     pub fn multiarch(&self) -> &'static str {

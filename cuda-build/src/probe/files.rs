@@ -2,42 +2,124 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Found, Prober};
-use crate::component::{Component, Facts};
+use super::{Found, NvccAnswer, Prober};
+use crate::component::{Bundle, Component, Facts};
 use crate::version::{ToolkitVersion, Version};
 
-/// Directories of one prefix that hold something, in the order to search them.
+/// Directories of one place that hold something, in the order to search them.
 pub(super) struct Prefix {
     pub(super) include: Vec<PathBuf>,
     pub(super) lib: Vec<PathBuf>,
     pub(super) bin: Vec<PathBuf>,
+    /// Where nvcc itself looks for the programs it starts.
+    pub(super) nvcc_programs: Vec<PathBuf>,
+    /// What was left out, and why.
+    pub(super) remarks: Vec<String>,
 }
 
 impl Prefix {
     /// `targets/<platform>` comes first: where both exist, the top level is a link to it, or
-    /// belongs to the machine that compiles and not to the one compiled for.
-    pub(super) fn new(prober: &Prober<'_>, path: &Path) -> Self {
-        let target = path.join("targets").join(prober.target.directory());
-        let existing = |candidates: Vec<PathBuf>| -> Vec<PathBuf> {
-            let mut kept: Vec<PathBuf> = Vec::new();
-            for candidate in candidates {
-                let same = |k: &PathBuf| prober.root.resolve(k) == prober.root.resolve(&candidate);
-                if prober.root.is_dir(&candidate) && !kept.iter().any(same) {
-                    kept.push(candidate);
-                }
-            }
-            kept
+    /// belongs to the machine that compiles and not to the one compiled for. What nvcc names comes
+    /// after what is known of a root, and only where it exists.
+    pub(super) fn new(prober: &Prober<'_>, roots: &[&Path], answers: &[&NvccAnswer]) -> Self {
+        let mut prefix = Self {
+            include: Vec::new(),
+            lib: Vec::new(),
+            bin: Vec::new(),
+            nvcc_programs: Vec::new(),
+            remarks: Vec::new(),
         };
-        Self {
-            include: existing(vec![target.join("include"), path.join("include")]),
-            lib: existing(vec![
-                target.join("lib"),
-                path.join("lib64"),
-                path.join("lib"),
-                path.join("lib").join(prober.target.multiarch()),
-                path.join("nvvm/lib64"),
-            ]),
-            bin: existing(vec![path.join("bin"), path.join("nvvm/bin")]),
+        for root in roots {
+            prefix.add_root(prober, root);
+        }
+        for answer in answers {
+            let include = answer.includes.iter().map(|path| tidy(prober, path)).collect();
+            let lib = answer.libraries.iter().map(|path| tidy(prober, path)).collect();
+            prefix.add(prober, |p| &mut p.include, include);
+            prefix.add(prober, |p| &mut p.lib, lib);
+            prefix.nvcc_programs.extend(answer.programs.iter().map(|path| tidy(prober, path)));
+        }
+        prefix
+    }
+
+    fn add_root(&mut self, prober: &Prober<'_>, root: &Path) {
+        let target = root.join("targets").join(prober.target.directory());
+        // conda's `include` and `lib` hold every library of the environment: giving them to a
+        // compiler or linker replaces the system's. CUDA is in `targets` there.
+        let shared = prober.root.is_dir(&root.join("conda-meta"));
+        let own = |names: &[&str]| -> Vec<PathBuf> {
+            names.iter().filter(|_| !shared).map(|name| root.join(name)).collect()
+        };
+        let mut include = vec![target.join("include")];
+        include.extend(own(&["include"]));
+        // Fedora: a directory of its own below `/usr/include`. CCCL has a directory of that name.
+        include.extend(
+            own(&["include/cuda"]).into_iter().filter(|dir| prober.root.is_file(&dir.join("cuda.h"))),
+        );
+        include.extend([root.join("nvvm/include"), root.join("extras/CUPTI/include")]);
+        let mut lib = vec![target.join("lib")];
+        lib.extend(own(&["lib64", "lib"]));
+        lib.extend(own(&["lib"]).into_iter().map(|dir| dir.join(prober.target.multiarch())));
+        lib.extend([root.join("nvvm/lib64"), root.join("nvvm/lib"), root.join("extras/CUPTI/lib64")]);
+        let programs = ["bin", "nvvm/bin", "lib/nvidia-cuda-toolkit/bin"];
+        let bin = programs.iter().map(|name| root.join(name)).collect();
+        self.add(prober, |p| &mut p.include, include);
+        self.add(prober, |p| &mut p.lib, lib);
+        self.add(prober, |p| &mut p.bin, bin);
+        if shared {
+            self.remark_shared(prober, root);
+        }
+    }
+
+    /// Adds directories that exist and are not there yet under another name.
+    fn add(
+        &mut self,
+        prober: &Prober<'_>,
+        to: impl Fn(&mut Self) -> &mut Vec<PathBuf>,
+        candidates: Vec<PathBuf>,
+    ) {
+        for candidate in candidates {
+            if !prober.root.is_dir(&candidate) {
+                continue;
+            }
+            let real = prober.root.resolve(&candidate);
+            if to(self).iter().any(|known| prober.root.resolve(known) == real) {
+                continue;
+            }
+            match other_target(&real, prober.target.directory()) {
+                Some(other) => self.remark_target(prober, &other),
+                None => to(self).push(candidate),
+            }
+        }
+    }
+
+    fn remark_target(&mut self, prober: &Prober<'_>, other: &str) {
+        let wanted = prober.target.directory();
+        let arm = ["aarch64-linux", "sbsa-linux"];
+        let hint = if arm.contains(&other) && arm.contains(&wanted) {
+            "; SBSA servers and Jetson boards differ: `jetson = true` in `[package.metadata.cuda]` says which"
+        } else {
+            ""
+        };
+        let remark = format!("files of `targets/{other}` are not for {} (`{wanted}`){hint}", prober.target);
+        if !self.remarks.contains(&remark) {
+            self.remarks.push(remark);
+        }
+    }
+
+    fn remark_shared(&mut self, prober: &Prober<'_>, root: &Path) {
+        for component in Component::all().filter(|c| c.facts().bundle == Bundle::Product) {
+            let facts = component.facts();
+            let names = facts.sonames.iter().flat_map(|names| names.first());
+            if let Some(library) =
+                names.map(|name| root.join("lib").join(name)).find(|path| prober.root.is_file(path))
+            {
+                self.remarks.push(format!(
+                    "{component} is there ({}) and not used: that directory holds every library of the \
+                     environment",
+                    library.display()
+                ));
+            }
         }
     }
 
@@ -53,6 +135,25 @@ impl Prefix {
         Self::first(prober, &self.bin, name)
     }
 
+    /// A program that nvcc starts: what nvcc says of itself counts also outside the place.
+    fn tool_of(&self, prober: &Prober<'_>, component: Component, name: &str) -> Option<PathBuf> {
+        self.tool(prober, name).or_else(|| {
+            let started = matches!(component, Component::Nvcc | Component::Nvvm) && name != "nvcc";
+            started.then(|| Self::first(prober, &self.nvcc_programs, name)).flatten()
+        })
+    }
+
+    /// The first library of this name that is for the platform.
+    fn first_library(&self, prober: &Prober<'_>, name: &str) -> Option<PathBuf> {
+        let paths = self.lib.iter().map(|directory| directory.join(name));
+        paths.filter(|path| prober.root.is_file(path)).find(|path| self.fits(prober, path))
+    }
+
+    /// Whether a library is for the platform; what is no ELF file at all is left to the linker.
+    fn fits(&self, prober: &Prober<'_>, path: &Path) -> bool {
+        prober.root.elf_machine(path).is_none_or(|machine| machine == prober.target.elf_machine())
+    }
+
     /// The CUDA release that `cuda.h` names.
     pub(super) fn header_release(&self, prober: &Prober<'_>) -> Option<(ToolkitVersion, PathBuf)> {
         let path = self.header(prober, "cuda.h")?;
@@ -65,7 +166,7 @@ impl Prefix {
         if let Some(soname) = facts.soname(index, major) {
             // NVRTC's builtins carry the minor: the name in the table is that of one release.
             if !soname.starts_with("libnvrtc-builtins") {
-                return Self::first(prober, &self.lib, soname);
+                return self.first_library(prober, soname);
             }
         }
         let prefix = format!("lib{}.so.", facts.libraries[index]);
@@ -74,7 +175,7 @@ impl Prefix {
             let name = prober.root.names(directory).into_iter().find(|name| {
                 name.to_str().is_some_and(|n| n == wanted || n.starts_with(&format!("{wanted}.")))
             })?;
-            Some(directory.join(name))
+            Some(directory.join(name)).filter(|path| self.fits(prober, path))
         })
     }
 
@@ -84,7 +185,7 @@ impl Prefix {
         let mut majors = Vec::new();
         for major in (11..=13).rev() {
             let names = telling.iter().filter_map(|c| c.facts().soname(0, major));
-            if names.into_iter().any(|name| Self::first(prober, &self.lib, name).is_some()) {
+            if names.into_iter().any(|name| self.first_library(prober, name).is_some()) {
                 majors.push(major);
             }
         }
@@ -112,7 +213,7 @@ impl Prefix {
         };
         let mut proof: Option<PathBuf> = None;
         for tool in facts.tools {
-            found.tools.extend(self.tool(prober, tool));
+            found.tools.extend(self.tool_of(prober, component, tool));
         }
         for archive in facts.archives {
             found.archives.extend(Self::first(prober, &self.lib, archive));
@@ -189,6 +290,28 @@ impl Prefix {
         }
         None
     }
+}
+
+/// The path without `bin/..`, where that is the same directory.
+pub(super) fn tidy(prober: &Prober<'_>, path: &Path) -> PathBuf {
+    let mut tidied = PathBuf::new();
+    for part in path.components() {
+        match part {
+            std::path::Component::ParentDir => {
+                tidied.pop();
+            }
+            part => tidied.push(part),
+        }
+    }
+    if prober.root.resolve(&tidied) == prober.root.resolve(path) { tidied } else { path.to_owned() }
+}
+
+/// The platform of a path in `targets/<platform>`, where it is another one.
+fn other_target(path: &Path, wanted: &str) -> Option<String> {
+    let mut parts = path.components().filter_map(|part| part.as_os_str().to_str());
+    parts.find(|part| *part == "targets")?;
+    let platform = parts.next()?;
+    (platform != wanted && platform.contains("-linux")).then(|| platform.to_owned())
 }
 
 /// A component that is not there, or not whole.

@@ -6,17 +6,20 @@
 //! own answer; package metadata says the rest.
 
 mod files;
+mod nvcc_answer;
 mod plain_root;
 mod site_packages;
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::component::Component;
 use crate::root::Root;
 use crate::sources::Candidate;
 use crate::target::Target;
 use crate::version::{ToolkitVersion, Version};
+
+pub use nvcc_answer::NvccAnswer;
 
 /// A component that is there.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -129,8 +132,8 @@ pub struct Prober<'a> {
     pub root: &'a Root,
     /// The platform, for `targets/<platform>`.
     pub target: &'a Target,
-    /// Asks an nvcc for its version; `None` where it does not answer.
-    pub ask_nvcc: &'a dyn Fn(&std::path::Path) -> Option<Version>,
+    /// Asks an nvcc what [`NvccAnswer::parse`] reads; `None` where it does not answer.
+    pub ask_nvcc: &'a dyn Fn(&Path) -> Option<String>,
 }
 
 impl Prober<'_> {
@@ -140,7 +143,7 @@ impl Prober<'_> {
         let (mut sets, mut remarks) = if candidate.site_packages {
             site_packages::probe(self, &candidate.path)
         } else {
-            plain_root::probe(self, &candidate.path)
+            plain_root::probe(self, candidate)
         };
         sets.sort_by_key(|set| std::cmp::Reverse(set.major));
         if sets.is_empty() && remarks.is_empty() {

@@ -1,30 +1,106 @@
-//! CUDA under one root: NVIDIA's installers, and directories of that shape.
+//! CUDA in roots: NVIDIA's installers, distributions, conda, and several roots that make one place
+//! (Nix outputs, redist archives side by side, the HPC SDK).
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use super::files::{Prefix, file_name_version};
-use super::{Found, Prober, Set};
+use super::files::{Prefix, file_name_version, tidy};
+use super::{Found, NvccAnswer, Prober, Set};
 use crate::component::{Bundle, Component};
+use crate::sources::{Candidate, companions};
 use crate::version::ToolkitVersion;
 
-pub(super) fn probe(prober: &Prober<'_>, path: &Path) -> (Vec<Set>, Vec<String>) {
-    let prefix = Prefix::new(prober, path);
-    let mut remarks = Vec::new();
-    let header = prefix.header_release(prober).map(|(release, _)| release);
-    let nvcc = prefix.tool(prober, "nvcc").and_then(|nvcc| (prober.ask_nvcc)(&nvcc));
-    let compiler = nvcc.as_ref().and_then(|version| version.to_string().parse::<ToolkitVersion>().ok());
-    let stated = version_json(prober, path);
-    let release = compiler.or(header).or(stated);
-    let majors = match release {
-        Some(release) => vec![release.major],
-        None => prefix.majors(prober),
-    };
-    let Some(&major) = majors.first() else {
-        return (Vec::new(), remarks);
-    };
-    if majors.len() > 1 {
-        remarks.push(format!("libraries of several CUDA majors below one root: {majors:?}"));
+/// One root of a place, and which CUDA it is for.
+struct Piece {
+    path: PathBuf,
+    /// What its nvcc says.
+    answer: Option<NvccAnswer>,
+    /// The release that nvcc, `cuda.h` or `version.json` names.
+    release: Option<ToolkitVersion>,
+    /// Majors that its files show; none where they are the same for every major (cuRAND).
+    majors: Vec<u32>,
+}
+
+impl Piece {
+    fn serves(&self, major: u32) -> bool {
+        self.majors.is_empty() || self.majors.contains(&major)
     }
+}
+
+pub(super) fn probe(prober: &Prober<'_>, candidate: &Candidate) -> (Vec<Set>, Vec<String>) {
+    let pieces = pieces(prober, candidate);
+    let mut majors: Vec<u32> = pieces.iter().flat_map(|piece| piece.majors.iter().copied()).collect();
+    majors.sort_unstable_by(|a, b| b.cmp(a));
+    majors.dedup();
+    let mut remarks = Vec::new();
+    let mut sets = Vec::new();
+    for major in majors {
+        sets.extend(set(prober, &pieces, major, &mut remarks));
+    }
+    if sets.is_empty() && remarks.is_empty() {
+        let prefix = Prefix::new(prober, &paths(&pieces), &[]);
+        remarks.extend(prefix.remarks);
+    }
+    if let [piece] = pieces.as_slice()
+        && piece.majors.len() > 1
+    {
+        remarks.push(format!("libraries of several CUDA majors below one root: {:?}", piece.majors));
+    }
+    (sets, remarks)
+}
+
+fn paths(pieces: &[Piece]) -> Vec<&Path> {
+    pieces.iter().map(|piece| piece.path.as_path()).collect()
+}
+
+/// The roots of the place, and those that an nvcc in it names.
+fn pieces(prober: &Prober<'_>, candidate: &Candidate) -> Vec<Piece> {
+    let mut pieces: Vec<Piece> = Vec::new();
+    let own_nvcc = candidate.nvcc.clone().filter(|nvcc| prober.root.is_file(nvcc));
+    for (index, path) in [&candidate.path].into_iter().chain(&candidate.also).enumerate() {
+        let nvcc = match &own_nvcc {
+            Some(nvcc) if index == 0 => Some(nvcc.clone()),
+            _ => Some(path.join("bin/nvcc")).filter(|nvcc| prober.root.is_file(nvcc)),
+        };
+        let answer = nvcc.and_then(|nvcc| (prober.ask_nvcc)(&nvcc)).and_then(|text| NvccAnswer::parse(&text));
+        let top = answer.as_ref().and_then(|answer| answer.top.as_ref()).map(|top| tidy(prober, top));
+        push(prober, &mut pieces, path.clone(), answer);
+        // A root elsewhere: the HPC SDK's nvcc is in `compilers/bin`.
+        let Some(top) = top.filter(|top| !prober.root.resolve(top).starts_with(prober.root.resolve(path)))
+        else {
+            continue;
+        };
+        for path in [top.clone()].into_iter().chain(companions(prober.root, &top)) {
+            if !pieces.iter().any(|piece| piece.path == path) {
+                push(prober, &mut pieces, path, None);
+            }
+        }
+    }
+    pieces
+}
+
+fn push(prober: &Prober<'_>, pieces: &mut Vec<Piece>, path: PathBuf, answer: Option<NvccAnswer>) {
+    let prefix = Prefix::new(prober, &[&path], answer.as_ref().as_slice());
+    let compiler = answer.as_ref().and_then(compiler_release);
+    let header = prefix.header_release(prober).map(|(release, _)| release);
+    let release = compiler.or(header).or_else(|| version_json(prober, &path));
+    let majors = release.map_or_else(|| prefix.majors(prober), |release| vec![release.major]);
+    pieces.push(Piece { path, answer, release, majors });
+}
+
+fn compiler_release(answer: &NvccAnswer) -> Option<ToolkitVersion> {
+    answer.version.to_string().parse().ok()
+}
+
+/// The components for one CUDA major: of every root that is for it, and of those whose files don't
+/// tell.
+fn set(prober: &Prober<'_>, pieces: &[Piece], major: u32, remarks: &mut Vec<String>) -> Option<Set> {
+    let mine: Vec<&Piece> = pieces.iter().filter(|piece| piece.serves(major)).collect();
+    let roots: Vec<&Path> = mine.iter().map(|piece| piece.path.as_path()).collect();
+    let answers: Vec<&NvccAnswer> = mine.iter().filter_map(|piece| piece.answer.as_ref()).collect();
+    let prefix = Prefix::new(prober, &roots, &answers);
+    let compiler = answers.first().and_then(|answer| compiler_release(answer));
+    let header = prefix.header_release(prober).map(|(release, _)| release);
+    let release = compiler.or(header).or_else(|| mine.iter().find_map(|piece| piece.release));
     let mut found: Vec<Found> = Vec::new();
     for component in Component::all() {
         // Its library is the driver's; the header alone is part of the runtime.
@@ -35,7 +111,7 @@ pub(super) fn probe(prober: &Prober<'_>, path: &Path) -> (Vec<Set>, Vec<String>)
             Ok(mut component) => {
                 settle_versions(prober, &mut component, compiler, header, release);
                 if component.component == Component::Nvcc {
-                    component.version = nvcc.clone();
+                    component.version = answers.first().map(|answer| answer.version.clone());
                 }
                 found.push(component);
             }
@@ -50,8 +126,12 @@ pub(super) fn probe(prober: &Prober<'_>, path: &Path) -> (Vec<Set>, Vec<String>)
     {
         remarks.push(format!("nvcc says {compiler}, cuda.h says {header}"));
     }
-    let sets = if found.is_empty() { Vec::new() } else { vec![Set { major, found }] };
-    (sets, remarks)
+    for remark in prefix.remarks {
+        if !remarks.contains(&remark) {
+            remarks.push(remark);
+        }
+    }
+    (!found.is_empty()).then_some(Set { major, found })
 }
 
 fn settle_versions(
@@ -65,10 +145,13 @@ fn settle_versions(
     if !found.component.facts().follows_toolkit {
         return;
     }
+    // Roots of one place may be of different releases: a library's own file name knows better.
+    let own = found.version.as_ref().and_then(|version| version.to_string().parse::<ToolkitVersion>().ok());
+    let own = own.filter(|own| own.major == found.major);
     found.toolkit = match found.component {
         Component::Nvcc | Component::Nvvm | Component::Crt => compiler.or(release),
         Component::Cudart => header.or(release),
-        _ => found.toolkit.or(release),
+        _ => found.toolkit.or(own).or(release),
     };
 }
 

@@ -51,7 +51,7 @@ fn component_of(
     };
     let package = facts.package(major).or_else(|| facts.package(13).filter(|_| major > 13));
     let claim = package.and_then(|name| installed.get(name).map(|version| (name, version)));
-    let prefix = Prefix::new(prober, &path.join(&directory));
+    let prefix = Prefix::new(prober, &[&path.join(&directory)], &[]);
     // CUDA 11 and 12 share directories: a file whose name does not tell the major counts for
     // the one whose package is installed.
     if claim.is_none() && !tells_major(&prefix, prober, component, major, &directory) {
@@ -71,6 +71,9 @@ fn component_of(
     if component == Component::Nvcc && found.tool("cudafe++").is_none() {
         remarks.push(format!("{directory}/bin holds nvcc and no cudafe++"));
     }
+    if component == Component::Nvcc {
+        remarks.extend(wrong_profile(prober, path, &directory));
+    }
     if let Some((name, version)) = claim {
         let claimed = facts
             .follows_toolkit
@@ -85,6 +88,20 @@ fn component_of(
         settle_by_header(prober, &prefix, &mut found, remarks);
     }
     Some(found)
+}
+
+/// nvcc 13.0 to 13.2 look for libraries in `lib64`, and their wheels ship `lib`.
+fn wrong_profile(prober: &Prober<'_>, path: &Path, directory: &str) -> Option<String> {
+    let root = path.join(directory);
+    let profile = prober.root.text(&root.join("bin/nvcc.profile")).ok()?;
+    let names_lib64 = profile
+        .lines()
+        .any(|line| line.trim_start().starts_with("LIBRARIES") && line.contains("/lib$(_TARGET_SIZE_)"));
+    (names_lib64 && !prober.root.is_dir(&root.join("lib64"))).then(|| {
+        format!(
+            "{directory}/bin/nvcc.profile names `lib64`, which is not there: this nvcc can't link by itself"
+        )
+    })
 }
 
 /// The header counts: it is what a compiler will read, whatever the package says.

@@ -209,6 +209,14 @@ impl Build {
             || (component == Component::Cudart && !self.libraries.is_empty())
     }
 
+    /// What Cargo is told apart from what compiling finds out: the files that were read, warnings.
+    #[must_use]
+    pub fn directives(&self, toolkit: &Toolkit) -> Directives {
+        let mut directives = Directives::default();
+        self.direct(toolkit, &Compiled::default(), &mut directives);
+        directives
+    }
+
     fn direct(&self, toolkit: &Toolkit, compiled: &Compiled, directives: &mut Directives) {
         if !self.libraries.is_empty() {
             directives.push(Directive::LinkSearch(self.out.clone()));

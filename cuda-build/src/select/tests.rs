@@ -56,8 +56,7 @@ fn at(step: Step, path: &str, components: &[&str]) -> Attempt {
         .map(|major| Set { major, found: all.iter().filter(|f| f.major == major).cloned().collect() })
         .collect::<Vec<_>>();
     let remarks = if sets.is_empty() { vec!["does not exist".to_owned()] } else { Vec::new() };
-    let candidate =
-        Candidate { step, label: label(step).to_owned(), path: PathBuf::from(path), site_packages: false };
+    let candidate = Candidate::root(step, label(step), path);
     Attempt { candidate, sets, remarks }
 }
 

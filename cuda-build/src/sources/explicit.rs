@@ -7,17 +7,9 @@ use crate::env::Env;
 use crate::root::Root;
 
 pub(super) fn propose(root: &Root, env: &Env, arguments: &[PathBuf], found: &mut Sources) {
-    for path in arguments {
-        found.candidates.extend(named(root, Step::Argument, "argument", path));
-    }
+    found.candidates.extend(named(root, Step::Argument, "argument", arguments));
     if let Some(list) = env.get("CUDA_BUILD_ROOTS") {
-        for path in split_list(list) {
-            found.candidates.extend(named(
-                root,
-                Step::Roots,
-                "environment variable `CUDA_BUILD_ROOTS`",
-                &path,
-            ));
-        }
+        let label = "environment variable `CUDA_BUILD_ROOTS`";
+        found.candidates.extend(named(root, Step::Roots, label, &split_list(list)));
     }
 }

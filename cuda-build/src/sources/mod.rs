@@ -2,18 +2,30 @@
 //!
 //! 1. explicit: the API, `CUDA_BUILD_TOOLKIT`, `CUDA_BUILD_ROOTS`
 //! 2. variables: `NVCC`, `CUDACXX`, `CUDA_HOME`, `CUDA_PATH` … and products' own
-//! 3. the active environment: `VIRTUAL_ENV`
+//! 3. the active environment: `VIRTUAL_ENV`, `CONDA_PREFIX`, a Nix shell, Spack, the HPC SDK's module
 //! 4. toolkits that `cargo cuda toolkit add` fetched
 //! 5. nvcc on `PATH`
-//! 6. default places: `/usr/local/cuda`, then versioned ones, newest first
+//! 6. default places: `/usr/local/cuda`, then versioned ones, newest first, then what the
+//!    distribution installs, then the HPC SDK
 //! 7. site-packages of the Python on `PATH`
+//!
+//! A place is one candidate even where it has several roots: redist archives side by side, the
+//! outputs of a Nix shell, a `;`-list.
 
+mod conda;
 mod default_places;
+mod distribution;
 mod explicit;
+mod hpc_sdk;
+mod nix;
 mod python;
+mod redist;
 mod search_path;
+mod spack;
 mod stored;
 mod variables;
+
+pub(crate) use hpc_sdk::companions;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -34,6 +46,14 @@ pub enum Step {
     Variable,
     /// The active virtual environment.
     Environment,
+    /// The active conda environment.
+    Conda,
+    /// A Nix development shell.
+    Nix,
+    /// A loaded Spack environment.
+    Spack,
+    /// NVIDIA's HPC SDK: its loaded module, or its default place.
+    HpcSdk,
     /// Fetched by `cargo cuda toolkit add`.
     Stored,
     /// nvcc on `PATH`.
@@ -42,6 +62,8 @@ pub enum Step {
     DefaultPlace,
     /// `/usr/local/cuda-<version>`.
     VersionedPlace,
+    /// Where a distribution's own packages are: `/opt/cuda`, `/usr`.
+    System,
     /// The Python on `PATH`.
     Python,
 }
@@ -55,10 +77,15 @@ impl Step {
             Self::Roots => "roots",
             Self::Variable => "variable",
             Self::Environment => "environment",
+            Self::Conda => "conda",
+            Self::Nix => "nix",
+            Self::Spack => "spack",
+            Self::HpcSdk => "hpc-sdk",
             Self::Stored => "stored",
             Self::SearchPath => "path",
             Self::DefaultPlace => "default",
             Self::VersionedPlace => "versioned",
+            Self::System => "system",
             Self::Python => "python",
         }
     }
@@ -69,15 +96,20 @@ impl Step {
         matches!(self, Self::Argument | Self::Roots | Self::Variable)
     }
 
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 14] = [
         Self::Argument,
         Self::Roots,
         Self::Variable,
         Self::Environment,
+        Self::Conda,
+        Self::Nix,
+        Self::Spack,
+        Self::HpcSdk,
         Self::Stored,
         Self::SearchPath,
         Self::DefaultPlace,
         Self::VersionedPlace,
+        Self::System,
         Self::Python,
     ];
 }
@@ -91,23 +123,53 @@ pub struct Candidate {
     pub label: String,
     /// The directory: a root, a virtual environment, or a site-packages directory.
     pub path: PathBuf,
+    /// More roots of the same place, where its components have no common one.
+    pub also: Vec<PathBuf>,
+    /// The nvcc that proposed it, where it is not `bin/nvcc` of `path`.
+    pub nvcc: Option<PathBuf>,
     /// Whether `path` is a Python site-packages directory.
     pub site_packages: bool,
 }
 
 impl Candidate {
-    fn root(step: Step, label: impl Into<String>, path: impl Into<PathBuf>) -> Self {
-        Self { step, label: label.into(), path: path.into(), site_packages: false }
+    /// A single root.
+    pub(crate) fn root(step: Step, label: impl Into<String>, path: impl Into<PathBuf>) -> Self {
+        let (label, path) = (label.into(), path.into());
+        Self { step, label, path, also: Vec::new(), nvcc: None, site_packages: false }
     }
 
     fn packages(step: Step, label: impl Into<String>, path: impl Into<PathBuf>) -> Self {
-        Self { step, label: label.into(), path: path.into(), site_packages: true }
+        Self { site_packages: true, ..Self::root(step, label, path) }
+    }
+
+    /// The roots, and what belongs to each by its packager's habit: the HPC SDK's `math_libs`,
+    /// the `/usr` behind Debian's facade. `None` for no root.
+    fn scattered(root: &Root, step: Step, label: &str, roots: Vec<PathBuf>) -> Option<Self> {
+        let mut all: Vec<PathBuf> = Vec::new();
+        for path in roots {
+            let belonging =
+                companions(root, &path).into_iter().chain(distribution::behind_facade(root, &path));
+            for path in [path].into_iter().chain(belonging).collect::<Vec<_>>() {
+                if !all.contains(&path) {
+                    all.push(path);
+                }
+            }
+        }
+        let mut all = all.into_iter();
+        let first = all.next()?;
+        Some(Self { also: all.collect(), ..Self::root(step, label, first) })
     }
 }
 
 impl fmt::Display for Candidate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ({})", self.label, self.path.display())
+        write!(f, "{} ({}", self.label, self.path.display())?;
+        match self.also.as_slice() {
+            [] => {}
+            [one] => write!(f, " and {}", one.display())?,
+            more => write!(f, " and {} more", more.len())?,
+        }
+        f.write_str(")")
     }
 }
 
@@ -129,9 +191,15 @@ pub fn candidates(root: &Root, env: &Env, target: &Target, arguments: &[PathBuf]
     explicit::propose(root, env, arguments, &mut found);
     variables::propose(root, env, &mut found);
     python::propose_active(root, env, &mut found);
+    conda::propose(root, env, &mut found);
+    nix::propose(root, env, &mut found);
+    spack::propose(root, env, &mut found);
+    hpc_sdk::propose_active(root, env, &mut found);
     stored::propose(root, env, target, &mut found);
     search_path::propose(root, env, &mut found);
     default_places::propose(root, &mut found);
+    distribution::propose(root, &mut found);
+    hpc_sdk::propose_default(root, target, &mut found);
     python::propose_on_path(root, env, &mut found);
     limit(env, &mut found)?;
     Ok(found)
@@ -156,19 +224,34 @@ fn limit(env: &Env, found: &mut Sources) -> Result<(), Error> {
     Ok(())
 }
 
-/// What a directory that somebody named is: a root, a virtual environment, or site-packages.
-fn named(root: &Root, step: Step, label: &str, path: &Path) -> Vec<Candidate> {
+/// What directories that somebody named are: roots, virtual environments, site-packages. Plain
+/// roots of one list are one place: nixpkgs lists every output of every component.
+fn named(root: &Root, step: Step, label: &str, paths: &[PathBuf]) -> Vec<Candidate> {
     let mut proposed = Vec::new();
-    if root.is_dir(&path.join("nvidia")) {
-        proposed.push(Candidate::packages(step, label, path));
+    let mut roots = Vec::new();
+    for path in paths {
+        let packages: Vec<PathBuf> = [path.clone()]
+            .into_iter()
+            .chain(python::site_packages_of(root, path))
+            .filter(|path| python::holds_cuda(root, path))
+            .collect();
+        let archives = redist::archives(root, path);
+        if !archives.is_empty() {
+            roots.extend(archives);
+        } else if packages.is_empty() || looks_like_root(root, path) {
+            roots.push(path.clone());
+        }
+        proposed.extend(packages.into_iter().map(|path| Candidate::packages(step, label, path)));
     }
-    proposed.extend(
-        python::site_packages_of(root, path).into_iter().map(|p| Candidate::packages(step, label, p)),
-    );
-    if proposed.is_empty() {
-        proposed.push(Candidate::root(step, label, path));
-    }
-    proposed
+    // In the order of the list as far as one candidate can be: roots before what they lack.
+    let scattered = Candidate::scattered(root, step, label, roots);
+    scattered.into_iter().chain(proposed).collect()
+}
+
+/// A conda prefix and `/usr` hold a Python too, and are roots all the same.
+fn looks_like_root(root: &Root, path: &Path) -> bool {
+    ["bin/nvcc", "include/cuda.h"].iter().any(|file| root.is_file(&path.join(file)))
+        || root.is_dir(&path.join("targets"))
 }
 
 /// Splits a list of paths at `;`, and at the platform's separator, as nixpkgs and CMake write them.

@@ -39,7 +39,7 @@ pub(super) fn propose_on_path(root: &Root, env: &Env, found: &mut Sources) {
     let mut proposed: Vec<PathBuf> = Vec::new();
     for path in prefixes.iter().flat_map(|prefix| site_packages_of(root, prefix)) {
         // Many machines have Pythons without a single CUDA wheel: nothing to say about those.
-        if root.is_dir(&path.join("nvidia")) && !proposed.contains(&path) {
+        if holds_cuda(root, &path) && !proposed.contains(&path) {
             proposed.push(path);
         }
     }
@@ -50,6 +50,11 @@ pub(super) fn propose_on_path(root: &Root, env: &Env, found: &mut Sources) {
             path,
         ));
     }
+}
+
+/// Whether site-packages hold any CUDA wheel. cuTENSOR's are not in `nvidia/`.
+pub(super) fn holds_cuda(root: &Root, path: &Path) -> bool {
+    ["nvidia", "cutensor"].iter().any(|name| root.is_dir(&path.join(name)))
 }
 
 /// `lib/python3.*/{site,dist}-packages` below a prefix, newest Python first.

@@ -12,8 +12,15 @@ pub(super) fn propose(root: &Root, env: &Env, found: &mut Sources) {
     // nvcc itself looks beside argv[0] without following links, so a `bin` of links is a root of
     // its own; a lone link to somebody else's nvcc is not, and then the real place counts.
     let beside = |program: &Path| program.parent().is_some_and(|bin| root.is_file(&bin.join("nvcc.profile")));
-    let program = if beside(&nvcc) { nvcc } else { root.resolve(&nvcc) };
-    if let Some(prefix) = program.parent().and_then(Path::parent) {
-        found.candidates.push(Candidate::root(Step::SearchPath, "nvcc on `PATH`", prefix));
+    let real = root.resolve(&nvcc);
+    let moved = !beside(&nvcc) && real.file_name().is_some_and(|name| name == "nvcc");
+    // A wrapper under another name (ccache) leads to a program that is no nvcc: ask the wrapper.
+    let program = if moved { real } else { nvcc };
+    let Some(prefix) = program.parent().and_then(Path::parent) else { return };
+    if let Some(mut place) =
+        Candidate::scattered(root, Step::SearchPath, "nvcc on `PATH`", vec![prefix.to_owned()])
+    {
+        place.nvcc = Some(program);
+        found.candidates.push(place);
     }
 }

@@ -21,36 +21,45 @@ pub(super) fn propose(root: &Root, env: &Env, found: &mut Sources) {
     for variable in COMPILERS {
         if let Some(value) = env.get(variable) {
             let nvcc = compiler(root, env, Path::new(value));
-            let path = nvcc.parent().and_then(Path::parent).unwrap_or(&nvcc).to_owned();
-            push(root, found, variable, &path);
+            let path = root_of(&nvcc);
+            push(root, found, variable, std::slice::from_ref(&path), Some(nvcc));
             roots.push((variable, path));
         }
     }
     for variable in ROOTS {
         let Some(value) = env.get(variable) else { continue };
-        for path in split_list(value) {
-            push(root, found, variable, &path);
-            roots.push((variable, path));
-        }
+        let paths = split_list(value);
+        push(root, found, variable, &paths, None);
+        roots.extend(paths.into_iter().map(|path| (variable, path)));
     }
     for variable in PRODUCTS {
         if let Some(path) = env.path(variable) {
-            push(root, found, variable, &path);
+            push(root, found, variable, &[path], None);
         }
     }
     remark_disagreement(root, &roots, found);
 }
 
-fn push(root: &Root, found: &mut Sources, variable: &str, path: &Path) {
+fn push(root: &Root, found: &mut Sources, variable: &str, paths: &[PathBuf], nvcc: Option<PathBuf>) {
     let label = format!("environment variable `{variable}`");
-    for candidate in named(root, Step::Variable, &label, path) {
+    for mut candidate in named(root, Step::Variable, &label, paths) {
+        if !candidate.site_packages {
+            candidate.nvcc.clone_from(&nvcc);
+        }
         let known = |c: &Candidate| {
-            c.step == Step::Variable && root.resolve(&c.path) == root.resolve(&candidate.path)
+            c.step == Step::Variable
+                && c.also == candidate.also
+                && root.resolve(&c.path) == root.resolve(&candidate.path)
         };
         if !found.candidates.iter().any(known) {
             found.candidates.push(candidate);
         }
     }
+}
+
+/// The directory that holds the `bin` that holds a program.
+fn root_of(program: &Path) -> PathBuf {
+    program.parent().and_then(Path::parent).unwrap_or(program).to_owned()
 }
 
 /// A bare name is looked up on `PATH`, as a shell and CMake do.

@@ -151,6 +151,7 @@ mod tests {
             alternative: None,
             combined: false,
             remarks: Vec::new(),
+            searched_anyway: Vec::new(),
         }
     }
 

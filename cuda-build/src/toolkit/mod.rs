@@ -24,6 +24,7 @@ pub struct Toolkit {
     alternative: Option<usize>,
     combined: bool,
     remarks: Vec<String>,
+    searched_anyway: Vec<PathBuf>,
 }
 
 impl Toolkit {
@@ -45,7 +46,19 @@ impl Toolkit {
             alternative: selection.alternative,
             combined: selection.combined,
             remarks: selection.remarks,
+            searched_anyway: vec![PathBuf::from("/usr/include")],
         })
+    }
+
+    /// The same, on a machine whose compilers search these directories by themselves.
+    pub(crate) fn on(mut self, searched_anyway: Vec<PathBuf>) -> Self {
+        self.searched_anyway = searched_anyway;
+        self
+    }
+
+    /// Whether compiler and linker search a directory without being told.
+    pub(crate) fn is_searched_anyway(&self, directory: &Path) -> bool {
+        self.searched_anyway.iter().any(|known| known == directory)
     }
 
     /// The CUDA release.
@@ -96,7 +109,7 @@ impl Toolkit {
     pub fn include_dirs(&self) -> Vec<PathBuf> {
         let mut directories: Vec<PathBuf> = Vec::new();
         for directory in self.components.iter().flat_map(|chosen| &chosen.found.include) {
-            if directory != Path::new("/usr/include") && !directories.contains(directory) {
+            if !self.is_searched_anyway(directory) && !directories.contains(directory) {
                 directories.push(directory.clone());
             }
         }

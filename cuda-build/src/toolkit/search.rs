@@ -43,6 +43,11 @@ impl Search<'_> {
     /// As [`select::select`]; [`Error::Format`] and [`Error::Io`] for a `CUDA_BUILD_TOOLKIT` that
     /// can't be read.
     pub fn find(&self, request: &Request) -> Result<Toolkit, Error> {
+        let searched_anyway = self.root.searched_anyway(self.target.multiarch());
+        self.choose(request).map(|toolkit| toolkit.on(searched_anyway))
+    }
+
+    fn choose(&self, request: &Request) -> Result<Toolkit, Error> {
         if let Some(attempt) = self.toolkit_file()? {
             return Toolkit::from_selection(select::select(request, &[attempt])?);
         }
@@ -86,7 +91,7 @@ impl Search<'_> {
     }
 
     fn probe(&self, candidate: &Candidate) -> Attempt {
-        Prober { root: self.root, target: self.target, ask_nvcc: &command::nvcc_version }.probe(candidate)
+        Prober { root: self.root, target: self.target, ask_nvcc: &command::ask_nvcc }.probe(candidate)
     }
 
     /// A search that `cargo cuda` has done already.
@@ -104,6 +109,8 @@ impl Search<'_> {
             step: Step::Argument,
             label: "environment variable `CUDA_BUILD_TOOLKIT`".to_owned(),
             path,
+            also: Vec::new(),
+            nvcc: None,
             site_packages: false,
         };
         let major = found.first().map_or(0, |found| found.major);

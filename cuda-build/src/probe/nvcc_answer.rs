@@ -1,0 +1,174 @@
+//! What an nvcc says of itself: its version, and the directories its profile names.
+//!
+//! `nvcc --dryrun` prints the variables of its `nvcc.profile` as lines `#$ NAME=…` before the
+//! commands that it would run. That is the one description of a layout that is right wherever a
+//! packager moved things: conda's profile puts `TOP` into `targets/`, Debian's has no `TOP` and no
+//! `INCLUDES` at all, nixpkgs' names store paths.
+
+use std::path::PathBuf;
+
+use crate::version::Version;
+
+/// The answer of one nvcc. Nothing in it is verified: a directory may not exist.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NvccAnswer {
+    /// `12.4.131`.
+    pub version: Version,
+    /// `TOP`: the root that the profile means, often with a `..` in it. Debian's has none.
+    pub top: Option<PathBuf>,
+    /// `-I` of `INCLUDES`, then what follows `-isystem` in `SYSTEM_INCLUDES`.
+    pub includes: Vec<PathBuf>,
+    /// `-L` of `LIBRARIES`, without directories of stubs.
+    pub libraries: Vec<PathBuf>,
+    /// Where nvcc looks for cicc, cudafe++ and ptxas: `CICC_PATH`, then `PATH`.
+    pub programs: Vec<PathBuf>,
+}
+
+impl NvccAnswer {
+    /// Reads what `nvcc --dryrun` or `nvcc --version` printed; `None` where no version is in it.
+    ///
+    /// ```
+    /// use cuda_build::probe::NvccAnswer;
+    /// let answer = NvccAnswer::parse("#$ TOP=/opt/cuda/bin/..\nCuda compilation tools, release 12.4, V12.4.131").unwrap();
+    /// assert_eq!(answer.version.to_string(), "12.4.131");
+    /// assert!(answer.top.is_some());
+    /// ```
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let version = macro_version(text).or_else(|| printed_version(text))?;
+        let mut answer =
+            Self { version, top: None, includes: Vec::new(), libraries: Vec::new(), programs: Vec::new() };
+        let mut cicc = Vec::new();
+        for line in text.lines() {
+            // A command starts with `#$ ` too; it has a space before its first `=`.
+            let Some((name, value)) = line.strip_prefix("#$ ").and_then(|rest| rest.split_once('=')) else {
+                continue;
+            };
+            match name {
+                "TOP" => answer.top = absolute(value.trim()),
+                "INCLUDES" => answer.includes.extend(flagged(value, "-I")),
+                "SYSTEM_INCLUDES" => answer.includes.extend(flagged(value, "-isystem")),
+                "LIBRARIES" => answer.libraries.extend(flagged(value, "-L")),
+                "CICC_PATH" => cicc.extend(absolute(value.trim())),
+                "PATH" => answer.programs = value.split(':').filter_map(absolute).collect(),
+                _ => {}
+            }
+        }
+        answer.libraries.retain(|directory| !directory.ends_with("stubs"));
+        cicc.append(&mut answer.programs);
+        answer.programs = cicc;
+        Some(answer)
+    }
+}
+
+/// nvcc prints paths relative to its own argument zero, which is absolute when we start it.
+fn absolute(path: &str) -> Option<PathBuf> {
+    path.starts_with('/').then(|| PathBuf::from(path))
+}
+
+/// `-D__CUDACC_VER_MAJOR__=12 -D__CUDACC_VER_MINOR__=4 -D__CUDACC_VER_BUILD__=131` in the first
+/// command of a dry run.
+fn macro_version(text: &str) -> Option<Version> {
+    let number = |name: &str| {
+        let after = text.split_once(&format!("-D__CUDACC_VER_{name}__="))?.1;
+        let end = after.find(|c: char| !c.is_ascii_digit()).unwrap_or(after.len());
+        Some(&after[..end])
+    };
+    format!("{}.{}.{}", number("MAJOR")?, number("MINOR")?, number("BUILD")?).parse().ok()
+}
+
+/// The `V13.4.92` of nvcc's `release 13.4, V13.4.92`.
+fn printed_version(text: &str) -> Option<Version> {
+    let after = text.split_once("release ")?.1;
+    let version = after.split_once(", V")?.1;
+    version.split_whitespace().next()?.parse().ok()
+}
+
+/// Paths after `flag`, joined to it or the next word: `"-I/a b"`, `-L/a`, `"-isystem" "/a"`.
+fn flagged(value: &str, flag: &str) -> Vec<PathBuf> {
+    let mut paths = Vec::new();
+    let mut words = words(value).into_iter();
+    while let Some(word) = words.next() {
+        let Some(rest) = word.strip_prefix(flag) else { continue };
+        let path = if rest.is_empty() { words.next() } else { Some(rest.to_owned()) };
+        paths.extend(path.and_then(|path| absolute(&path)));
+    }
+    paths
+}
+
+/// Words between spaces; double quotes hold spaces together.
+fn words(value: &str) -> Vec<String> {
+    let mut words = Vec::new();
+    let mut word = String::new();
+    let mut quoted = false;
+    for c in value.chars() {
+        match c {
+            '"' => quoted = !quoted,
+            c if c.is_whitespace() && !quoted => words.push(std::mem::take(&mut word)),
+            c => word.push(c),
+        }
+    }
+    words.push(word);
+    words.retain(|word| !word.is_empty());
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn paths(paths: &[PathBuf]) -> Vec<&str> {
+        paths.iter().filter_map(|path| path.to_str()).collect()
+    }
+
+    /// Debian 13's nvcc 12.4, as it was run in its own places.
+    const DEBIAN: &str = "#$ _SPACE_= \n#$ _HERE_=/usr/lib/nvidia-cuda-toolkit/bin\n\
+        #$ NVVMIR_LIBRARY_DIR=/usr/lib/nvidia-cuda-toolkit/libdevice\n\
+        #$ PATH=/usr/lib/nvidia-cuda-toolkit/bin:/usr/bin:/bin\n\
+        #$ LIBRARIES=  -L/usr/lib/x86_64-linux-gnu/stubs -L/usr/lib/x86_64-linux-gnu\n\
+        #$ gcc -D__CUDA_ARCH__=520 -E -x c++ -D__CUDACC_VER_MAJOR__=12 -D__CUDACC_VER_MINOR__=4 \
+        -D__CUDACC_VER_BUILD__=131 -m64 \"/dev/null\" \n";
+
+    #[test]
+    fn debian_has_no_top_and_no_includes() {
+        let answer = NvccAnswer::parse(DEBIAN).unwrap();
+        assert_eq!(answer.version.to_string(), "12.4.131");
+        assert_eq!(answer.top, None);
+        assert!(answer.includes.is_empty());
+        assert_eq!(paths(&answer.libraries), ["/usr/lib/x86_64-linux-gnu"]);
+        assert_eq!(paths(&answer.programs)[0], "/usr/lib/nvidia-cuda-toolkit/bin");
+    }
+
+    #[test]
+    fn quotes_hold_spaces_and_stubs_are_left_out() {
+        let text = "#$ TOP=/my cuda/bin/..\n#$ CICC_PATH=/my cuda/bin/../nvvm/bin\n#$ PATH=/my cuda/bin:/usr/bin\n\
+            #$ INCLUDES=\"-I/my cuda/bin/../include\"  \n\
+            #$ SYSTEM_INCLUDES=\"-isystem\" \"/my cuda/bin/../include/cccl\"  \n\
+            #$ LIBRARIES=  \"-L/my cuda/bin/../lib/stubs\" \"-L/my cuda/bin/../lib\"\n\
+            release 13.4, V13.4.92\n";
+        let answer = NvccAnswer::parse(text).unwrap();
+        assert_eq!(paths(&answer.includes), ["/my cuda/bin/../include", "/my cuda/bin/../include/cccl"]);
+        assert_eq!(paths(&answer.libraries), ["/my cuda/bin/../lib"]);
+        assert_eq!(paths(&answer.programs), ["/my cuda/bin/../nvvm/bin", "/my cuda/bin", "/usr/bin"]);
+    }
+
+    #[test]
+    fn anything_else_is_no_answer_and_no_panic() {
+        for text in [
+            "",
+            "sh: not found",
+            "#$",
+            "#$ ",
+            "#$ =",
+            "#$ TOP",
+            "release , V",
+            "-D__CUDACC_VER_MAJOR__=",
+            "release 1\u{fffd}, V\"",
+        ] {
+            assert_eq!(NvccAnswer::parse(text), None, "{text:?}");
+        }
+        let answer =
+            NvccAnswer::parse("release 12.4, V12.4.1\n#$ LIBRARIES=\"-L\" \"\n#$ INCLUDES=-I").unwrap();
+        assert!(answer.includes.is_empty() && answer.libraries.is_empty());
+    }
+}

@@ -1,0 +1,32 @@
+//! What distributions install: `/opt/cuda` (Arch), `/usr` (Debian, Fedora).
+
+use std::path::{Path, PathBuf};
+
+use super::{Candidate, Sources, Step};
+use crate::root::Root;
+
+pub(super) fn propose(root: &Root, found: &mut Sources) {
+    let opt = root.locate("/opt/cuda");
+    if root.is_dir(&opt) {
+        found.candidates.push(Candidate::root(Step::System, "distribution's CUDA", opt));
+    }
+    // `/usr` is everybody's: it counts where a compiler or CUDA's main header is in it.
+    let telling = [
+        "/usr/bin/nvcc",
+        "/usr/lib/nvidia-cuda-toolkit/bin/nvcc",
+        "/usr/include/cuda.h",
+        "/usr/include/cuda/cuda.h",
+    ];
+    if telling.iter().any(|file| root.is_file(&root.locate(file))) {
+        found.candidates.push(Candidate::root(Step::System, "distribution's CUDA", root.locate("/usr")));
+    }
+}
+
+/// Debian's `/usr/lib/cuda` and `/usr/lib/nvidia-cuda-toolkit` are made for consumers that want a
+/// root, and hold next to nothing: the files are in `/usr`.
+pub(super) fn behind_facade(root: &Root, path: &Path) -> Option<PathBuf> {
+    let facades = ["/usr/lib/cuda", "/usr/lib/nvidia-cuda-toolkit"];
+    let real = root.resolve(path);
+    let is_facade = facades.iter().any(|place| root.resolve(&root.locate(place)) == real);
+    (is_facade && root.is_dir(path)).then(|| root.locate("/usr"))
+}

@@ -1,0 +1,13 @@
+//! NVIDIA's redistributable archives, unpacked side by side: one directory a component, named
+//! `cuda_cudart-linux-x86_64-13.0.96-archive`, and no common root.
+
+use std::path::{Path, PathBuf};
+
+use crate::root::Root;
+
+/// The archives in a directory; none where it is no such directory.
+pub(super) fn archives(root: &Root, path: &Path) -> Vec<PathBuf> {
+    let names = root.names(path);
+    let archive = |name: &&std::ffi::OsString| name.to_str().is_some_and(|name| name.ends_with("-archive"));
+    names.iter().filter(archive).map(|name| path.join(name)).filter(|path| root.is_dir(path)).collect()
+}
