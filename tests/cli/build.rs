@@ -185,7 +185,8 @@ fn a_failing_build_tells_cargo_nothing() {
 /// A crate that calls the shared runtime, which no loader finds by itself.
 fn shared_runtime(name: &str) -> Option<Project> {
     let declared = "components = [\"cudart\"]\ncudart = \"shared\"";
-    let build = "fn main() -> Result<(), cuda_build::Error> { cuda_build::Build::new()?.run().map(|_| ()) }\n";
+    let build =
+        "fn main() -> Result<(), cuda_build::Error> { cuda_build::Build::new()?.run().map(|_| ()) }\n";
     let main = r#"
 unsafe extern "C" { fn cudaRuntimeGetVersion(version: *mut i32) -> i32; }
 fn version() -> i32 {

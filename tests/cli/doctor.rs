@@ -130,7 +130,10 @@ fn cuda_12_alone_has_no_compiler_for_libraries() {
     let mut build = Command::new(env!("CARGO_BIN_EXE_cargo-cuda"));
     build.args(["cuda", "build"]).env_clear().envs(machine.variables.iter().map(|(n, v)| (n, v)));
     let build = Finished::of(build.current_dir(&machine.work).output().unwrap());
-    build.failed(exit_code::NOT_FOUND, &["holds CUDA 12.9", "hint: fetch them with `cargo cuda toolkit add 13`"]);
+    build.failed(
+        exit_code::NOT_FOUND,
+        &["holds CUDA 12.9", "hint: fetch them with `cargo cuda toolkit add 13`"],
+    );
 }
 
 #[test]

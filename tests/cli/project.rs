@@ -69,6 +69,8 @@ pub struct Project {
     pub path: PathBuf,
     /// Its own cache directory.
     pub cache: PathBuf,
+    /// Where cargo builds it.
+    pub target: PathBuf,
 }
 
 impl Project {
@@ -79,7 +81,7 @@ impl Project {
         project.point_to_checkout();
         let manifest = fs::read_to_string(project.path.join("Cargo.toml")).unwrap();
         let package = manifest.split("name = \"").nth(1).unwrap().split('"').next().unwrap();
-        forget(package);
+        project.forget(package);
         Some(project)
     }
 
@@ -88,9 +90,19 @@ impl Project {
         Self::at(name, name, majors, cuda, build, main)
     }
 
-    /// The same in a directory called otherwise.
-    pub fn at(name: &str, directory: &str, majors: &[u32], cuda: &str, build: &str, main: &str) -> Option<Self> {
-        let project = Self::empty(name, directory, majors)?;
+    /// The same in a directory called otherwise, and a target directory called like that.
+    pub fn at(
+        name: &str,
+        directory: &str,
+        majors: &[u32],
+        cuda: &str,
+        build: &str,
+        main: &str,
+    ) -> Option<Self> {
+        let mut project = Self::empty(name, directory, majors)?;
+        if name != directory {
+            project.target = below_target(&format!("target {directory}"));
+        }
         project.write(
             "Cargo.toml",
             &format!(
@@ -100,19 +112,20 @@ impl Project {
             ),
         );
         // The same versions as the template's, so that they are compiled once for all.
-        fs::copy(checkout().join("templates/native-app/Cargo.lock"), project.path.join("Cargo.lock")).unwrap();
+        fs::copy(checkout().join("templates/native-app/Cargo.lock"), project.path.join("Cargo.lock"))
+            .unwrap();
         project.point_to_checkout();
         project.write("build.rs", build);
         project.write("src/main.rs", main);
-        forget(name);
+        project.forget(name);
         Some(project)
     }
 
     fn empty(name: &str, directory: &str, majors: &[u32]) -> Option<Self> {
         let place = place(name);
-        let project = Self { path: place.join(directory), cache: place.join("cache") };
+        let project = Self { path: place.join(directory), cache: place.join("cache"), target: target() };
         store(&project.cache, majors)?;
-        fs::create_dir(&project.path).unwrap();
+        fs::create_dir_all(&project.path).unwrap();
         Some(project)
     }
 
@@ -137,10 +150,14 @@ impl Project {
 
     /// Gives a command this project's directory and variables.
     pub fn prepare(&self, command: &mut Command) {
-        command.current_dir(&self.path).env("CARGO_TARGET_DIR", target()).env("CUDA_BUILD_CACHE_DIR", &self.cache);
+        command
+            .current_dir(&self.path)
+            .env("CARGO_TARGET_DIR", &self.target)
+            .env("CUDA_BUILD_CACHE_DIR", &self.cache);
         // Cargo sets these for the tests themselves.
         for (name, _) in std::env::vars_os() {
-            let cargos = name.to_str().is_some_and(|n| n.starts_with("CARGO_PKG") || n.starts_with("CARGO_MANIFEST"));
+            let cargos =
+                name.to_str().is_some_and(|n| n.starts_with("CARGO_PKG") || n.starts_with("CARGO_MANIFEST"));
             if cargos {
                 command.env_remove(name);
             }
@@ -155,10 +172,27 @@ impl Project {
         Finished::of(self.command(arguments).output().unwrap())
     }
 
+    /// Everything that cargo built of a package goes away.
+    fn forget(&self, package: &str) {
+        let profile = self.target.join("debug");
+        for directory in ["build", ".fingerprint", "deps", "incremental"] {
+            let entries = fs::read_dir(profile.join(directory)).into_iter().flatten();
+            for entry in entries.map(Result::unwrap) {
+                if belongs_to(&entry.file_name(), package) {
+                    let path = entry.path();
+                    let removed =
+                        if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
+                    removed.unwrap();
+                }
+            }
+        }
+        let _ = fs::remove_file(profile.join(package));
+    }
+
     /// The directory that the package's build script writes to.
     pub fn out(&self, package: &str) -> PathBuf {
         let mut found: Vec<PathBuf> = Vec::new();
-        for entry in fs::read_dir(target().join("debug/build")).unwrap() {
+        for entry in fs::read_dir(self.target.join("debug/build")).unwrap() {
             let entry = entry.unwrap();
             let out = entry.path().join("out");
             if belongs_to(&entry.file_name(), package) && out.is_dir() {
@@ -183,28 +217,13 @@ pub fn point_to_checkout(manifest: &Path) {
     fs::write(manifest, pointed).unwrap();
 }
 
-/// Everything that cargo built of a package goes away.
-fn forget(package: &str) {
-    let profile = target().join("debug");
-    for directory in ["build", ".fingerprint", "deps", "incremental"] {
-        let entries = fs::read_dir(profile.join(directory)).into_iter().flatten();
-        for entry in entries.map(Result::unwrap) {
-            if belongs_to(&entry.file_name(), package) {
-                let path = entry.path();
-                let removed = if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
-                removed.unwrap();
-            }
-        }
-    }
-    let _ = fs::remove_file(profile.join(package));
-}
-
 /// `native-app-0123456789abcdef`, in `deps` with underscores.
 fn belongs_to(entry: &std::ffi::OsStr, package: &str) -> bool {
     let entry = entry.to_str().unwrap().replace('_', "-");
-    entry.strip_prefix(package).and_then(|rest| rest.strip_prefix('-')).is_some_and(|rest| {
-        rest.chars().take_while(char::is_ascii_alphanumeric).count() >= 12
-    })
+    entry
+        .strip_prefix(package)
+        .and_then(|rest| rest.strip_prefix('-'))
+        .is_some_and(|rest| rest.chars().take_while(char::is_ascii_alphanumeric).count() >= 12)
 }
 
 /// Copies a directory, without what was built in it. What is there already keeps its time of

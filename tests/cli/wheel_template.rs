@@ -95,7 +95,8 @@ fn check(venv: &Path, major: u32, version: &str) {
     assert!(loaded.ends_with(Path::new(directory).join(soname)), "{}", loaded.display());
 
     let cuobjdump = site_packages(13).unwrap().join("nvidia/cu13/bin/cuobjdump");
-    let list = Command::new(cuobjdump).args(["--list-elf", "--list-ptx"]).arg(venv.join("device_code")).output();
+    let list =
+        Command::new(cuobjdump).args(["--list-elf", "--list-ptx"]).arg(venv.join("device_code")).output();
     let list = Finished::of(list.unwrap());
     let files: Vec<&str> = list.stdout.lines().filter(|line| line.contains(" file ")).collect();
     assert_eq!(files.len(), 4, "{list:?}");
@@ -153,7 +154,8 @@ fn one_command_makes_two_wheels_of_the_template() {
         assert_eq!(facts.runpath, [runpath]);
         let needed: Vec<&String> = facts.needed.iter().filter(|n| n.starts_with("libcu")).collect();
         assert_eq!(needed, [&format!("libcudart.so.{major}")]);
-        let metadata = String::from_utf8(content.entries[&format!("{info}/METADATA")].content.clone()).unwrap();
+        let metadata =
+            String::from_utf8(content.entries[&format!("{info}/METADATA")].content.clone()).unwrap();
         for line in [
             format!("Name: saxpy-cu{major}"),
             "Requires-Python: >=3.9".to_owned(),
@@ -190,12 +192,18 @@ fn a_wheel_that_does_not_compile_leaves_nothing() {
     fs::write(&kernel, text).unwrap();
     let dist = project.join("dist");
     let _ = fs::remove_dir_all(&dist);
-    let run = Finished::of(wheel(&project, &cache, &["--cuda", "12"]).output().unwrap());
+    // Dependencies are compiled once for both tests.
+    let target = project.join("../../../wheel-clone/templates/python-module/target");
+    let mut command = wheel(&project, &cache, &["--cuda", "12"]);
+    let run = Finished::of(command.env("CARGO_TARGET_DIR", &target).output().unwrap());
     run.failed(
         cargo_cuda::exit_code::WHEEL,
         &["kernels/saxpy.cu(8): error", "\"z\" is undefined", "maturin ended with code", "command:"],
     );
     assert!(!dist.exists(), "{:?}", files(&dist));
-    let fresh = files(&project.join("target/cuda/wheel-12"));
-    assert!(!fresh.iter().any(|p| p.file_name().unwrap().to_str().unwrap().starts_with("fresh-")), "{fresh:?}");
+    let fresh = files(&target.join("cuda/wheel-12"));
+    assert!(
+        !fresh.iter().any(|p| p.file_name().unwrap().to_str().unwrap().starts_with("fresh-")),
+        "{fresh:?}"
+    );
 }

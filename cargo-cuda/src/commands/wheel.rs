@@ -304,7 +304,9 @@ fn summary(built: &[BuiltWheel]) -> String {
             text.push_str(&format!("  requires {requirement}\n"));
         }
         if let Some(glibc) = wheel.tags.iter().find_map(|tag| glibc(tag)) {
-            text.push_str(&format!("  runs on glibc {glibc} and newer: follows from the machine that built it\n"));
+            text.push_str(&format!(
+                "  runs on glibc {glibc} and newer: follows from the machine that built it\n"
+            ));
         }
         for library in &wheel.expected_on_system {
             text.push_str(&format!("  expects {library} on the system\n"));

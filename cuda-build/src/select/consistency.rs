@@ -89,7 +89,11 @@ fn both(
             compiler.origin, compiler.found
         );
     }
-    format!("{} is of CUDA {wanted}, {what} {version} ({}) is of CUDA {release}", name(compiler), other.origin)
+    format!(
+        "{} is of CUDA {wanted}, {what} {version} ({}) is of CUDA {release}",
+        name(compiler),
+        other.origin
+    )
 }
 
 /// An added toolkit comes after variables and environments in the search, so they have to be
