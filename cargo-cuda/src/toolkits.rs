@@ -91,11 +91,12 @@ impl Finder<'_> {
     /// As [`Search::find`]; those of fetching.
     pub fn find(&self, wish: &Wish) -> Result<Toolkit, Failure> {
         let request = self.request(wish);
-        match self.search().find(&request) {
-            Err(Error::NotFound(_)) if wish.fetch && !self.is_explicit() => {}
-            found => return found.map_err(Failure::from),
-        }
-        let major = request.major.or_else(|| self.workspace?.majors().first().copied()).unwrap_or(13);
+        let declared = self.workspace.map(Workspace::majors).unwrap_or_default();
+        let admitted = declared.into_iter().find(|major| request.admits_major(*major));
+        let major = match (self.search().find(&request), admitted.or_else(|| request.newest_major())) {
+            (Err(Error::NotFound(_)), Some(major)) if wish.fetch && !self.is_explicit() => major,
+            (found, _) => return found.map_err(Failure::from),
+        };
         let components: Vec<Component> = request
             .needs
             .iter()

@@ -31,6 +31,8 @@ pub struct Package {
     pub manifest: PathBuf,
     /// What it declares.
     pub config: Config,
+    /// Whether its build script uses cuda-build.
+    pub uses_cuda_build: bool,
     /// Name of the library target that is a `cdylib`, if it has one.
     pub cdylib: Option<String>,
 }
@@ -65,6 +67,10 @@ impl Workspace {
             packages.push(Package {
                 name: package.name.to_string(),
                 version: package.version.to_string(),
+                uses_cuda_build: package
+                    .dependencies
+                    .iter()
+                    .any(|dependency| dependency.name == "cuda-build"),
                 config: Config::read(root, env, directory)?,
                 cdylib: cdylib.map(|target| target.name.clone()),
                 manifest,

@@ -69,6 +69,8 @@ pub struct Project {
     pub path: PathBuf,
     /// Its own cache directory.
     pub cache: PathBuf,
+    /// Where cargo builds it.
+    pub target: PathBuf,
 }
 
 impl Project {
@@ -79,7 +81,7 @@ impl Project {
         project.point_to_checkout();
         let manifest = fs::read_to_string(project.path.join("Cargo.toml")).unwrap();
         let package = manifest.split("name = \"").nth(1).unwrap().split('"').next().unwrap();
-        forget(package);
+        project.forget(package);
         Some(project)
     }
 
@@ -88,7 +90,7 @@ impl Project {
         Self::at(name, name, majors, cuda, build, main)
     }
 
-    /// The same in a directory called otherwise.
+    /// The same in a directory called otherwise, and a target directory called like that.
     pub fn at(
         name: &str,
         directory: &str,
@@ -97,7 +99,10 @@ impl Project {
         build: &str,
         main: &str,
     ) -> Option<Self> {
-        let project = Self::empty(name, directory, majors)?;
+        let mut project = Self::empty(name, directory, majors)?;
+        if name != directory {
+            project.target = below_target(&format!("target {directory}"));
+        }
         project.write(
             "Cargo.toml",
             &format!(
@@ -112,15 +117,15 @@ impl Project {
         project.point_to_checkout();
         project.write("build.rs", build);
         project.write("src/main.rs", main);
-        forget(name);
+        project.forget(name);
         Some(project)
     }
 
     fn empty(name: &str, directory: &str, majors: &[u32]) -> Option<Self> {
         let place = place(name);
-        let project = Self { path: place.join(directory), cache: place.join("cache") };
+        let project = Self { path: place.join(directory), cache: place.join("cache"), target: target() };
         store(&project.cache, majors)?;
-        fs::create_dir(&project.path).unwrap();
+        fs::create_dir_all(&project.path).unwrap();
         Some(project)
     }
 
@@ -147,7 +152,7 @@ impl Project {
     pub fn prepare(&self, command: &mut Command) {
         command
             .current_dir(&self.path)
-            .env("CARGO_TARGET_DIR", target())
+            .env("CARGO_TARGET_DIR", &self.target)
             .env("CUDA_BUILD_CACHE_DIR", &self.cache);
         // Cargo sets these for the tests themselves.
         for (name, _) in std::env::vars_os() {
@@ -167,10 +172,27 @@ impl Project {
         Finished::of(self.command(arguments).output().unwrap())
     }
 
+    /// Everything that cargo built of a package goes away.
+    fn forget(&self, package: &str) {
+        let profile = self.target.join("debug");
+        for directory in ["build", ".fingerprint", "deps", "incremental"] {
+            let entries = fs::read_dir(profile.join(directory)).into_iter().flatten();
+            for entry in entries.map(Result::unwrap) {
+                if belongs_to(&entry.file_name(), package) {
+                    let path = entry.path();
+                    let removed =
+                        if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
+                    removed.unwrap();
+                }
+            }
+        }
+        let _ = fs::remove_file(profile.join(package));
+    }
+
     /// The directory that the package's build script writes to.
     pub fn out(&self, package: &str) -> PathBuf {
         let mut found: Vec<PathBuf> = Vec::new();
-        for entry in fs::read_dir(target().join("debug/build")).unwrap() {
+        for entry in fs::read_dir(self.target.join("debug/build")).unwrap() {
             let entry = entry.unwrap();
             let out = entry.path().join("out");
             if belongs_to(&entry.file_name(), package) && out.is_dir() {
@@ -193,22 +215,6 @@ pub fn point_to_checkout(manifest: &Path) {
     let pointed = text.replace("../../cuda-build", checkout().join("cuda-build").to_str().unwrap());
     assert_ne!(text, pointed, "no path dependency on cuda-build");
     fs::write(manifest, pointed).unwrap();
-}
-
-/// Everything that cargo built of a package goes away.
-fn forget(package: &str) {
-    let profile = target().join("debug");
-    for directory in ["build", ".fingerprint", "deps", "incremental"] {
-        let entries = fs::read_dir(profile.join(directory)).into_iter().flatten();
-        for entry in entries.map(Result::unwrap) {
-            if belongs_to(&entry.file_name(), package) {
-                let path = entry.path();
-                let removed = if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
-                removed.unwrap();
-            }
-        }
-    }
-    let _ = fs::remove_file(profile.join(package));
 }
 
 /// `native-app-0123456789abcdef`, in `deps` with underscores.

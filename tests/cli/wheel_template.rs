@@ -192,13 +192,16 @@ fn a_wheel_that_does_not_compile_leaves_nothing() {
     fs::write(&kernel, text).unwrap();
     let dist = project.join("dist");
     let _ = fs::remove_dir_all(&dist);
-    let run = Finished::of(wheel(&project, &cache, &["--cuda", "12"]).output().unwrap());
+    // Dependencies are compiled once for both tests.
+    let target = project.join("../../../wheel-clone/templates/python-module/target");
+    let mut command = wheel(&project, &cache, &["--cuda", "12"]);
+    let run = Finished::of(command.env("CARGO_TARGET_DIR", &target).output().unwrap());
     run.failed(
         cargo_cuda::exit_code::WHEEL,
         &["kernels/saxpy.cu(8): error", "\"z\" is undefined", "maturin ended with code", "command:"],
     );
     assert!(!dist.exists(), "{:?}", files(&dist));
-    let fresh = files(&project.join("target/cuda/wheel-12"));
+    let fresh = files(&target.join("cuda/wheel-12"));
     assert!(
         !fresh.iter().any(|p| p.file_name().unwrap().to_str().unwrap().starts_with("fresh-")),
         "{fresh:?}"

@@ -27,17 +27,18 @@ pub fn site_packages(major: u32) -> Option<PathBuf> {
         return None;
     }
     let stored = &STORED[(major - 11) as usize];
-    Some(stored.get_or_init(|| fetch(major)).clone())
+    Some(stored.get_or_init(|| fetch(&major.to_string())).clone())
 }
 
-fn fetch(major: u32) -> PathBuf {
-    let mut request = AddRequest::new(major.to_string().parse().unwrap());
-    if major == 13 {
+/// What `cargo cuda toolkit add <version>` fetches, and cuobjdump for 13.
+pub fn fetch(version: &str) -> PathBuf {
+    let mut request = AddRequest::new(version.parse().unwrap());
+    if version == "13" {
         request.components.insert(Component::Cuobjdump);
     }
     let context = Context { env: Env::from_process(), lock_file: None, messages: Messages::Quiet };
     match store::add(&request, &context) {
         Ok(added) => added.path,
-        Err(error) => panic!("tests need real components of CUDA {major}: {error:?}"),
+        Err(error) => panic!("tests need real components of CUDA {version}: {error:?}"),
     }
 }

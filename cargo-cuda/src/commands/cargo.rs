@@ -3,7 +3,8 @@
 use std::ffi::OsString;
 
 use cuda_build::command::Invocation;
-use cuda_build::{Env, Root};
+use cuda_build::component::OLDEST_MAJOR;
+use cuda_build::{Declared, Env, Root, Toolkit, capability};
 
 use crate::failure::Failure;
 use crate::process;
@@ -32,6 +33,10 @@ pub fn run(subcommand: &str, arguments: &[OsString], env: &Env, root: &Root) -> 
     let target = toolkits::target(value_of(&passed, "--target").as_deref(), jetson)?;
     let finder = Finder { env, root, target, workspace: Some(&workspace) };
     let toolkit = finder.find(&Wish { major: own.major, fetch: own.fetch })?;
+    if let Some(list) = &own.capabilities {
+        // It is for every package alike: no reason to let the first build script find out.
+        check_capabilities(list, &toolkit)?;
+    }
     let file = toolkits::write_file(&toolkit, &workspace.target_directory)?;
     let mut call = Invocation::new(env.peek("CARGO").unwrap_or("cargo".as_ref()))
         .args([subcommand])
@@ -51,6 +56,15 @@ pub fn run(subcommand: &str, arguments: &[OsString], env: &Env, root: &Root) -> 
     process::run(&call)
 }
 
+/// Whether the toolkit can do what the command line lists; `native` is left to the build.
+fn check_capabilities(list: &str, toolkit: &Toolkit) -> Result<(), Failure> {
+    let declared = Declared::parse([list])?;
+    if !declared.asks_for_gpu() && toolkit.version() <= capability::newest_known() {
+        declared.plan(toolkit.version(), &[], None)?;
+    }
+    Ok(())
+}
+
 /// Separates our own options from cargo's. Everything after `--` is the program's.
 ///
 /// # Errors
@@ -67,7 +81,8 @@ pub fn split(arguments: &[OsString]) -> Result<(Own, Vec<OsString>), Failure> {
         };
         let mut value = || {
             let next = attached.clone().or_else(|| rest.next()?.to_str().map(str::to_owned));
-            next.ok_or_else(|| Failure::new(crate::exit_code::USAGE, format!("`{name}` needs a value")))
+            next.filter(|text| !text.is_empty())
+                .ok_or_else(|| Failure::new(crate::exit_code::USAGE, format!("`{name}` needs a value")))
         };
         match name {
             "--" => {
@@ -79,11 +94,12 @@ pub fn split(arguments: &[OsString]) -> Result<(Own, Vec<OsString>), Failure> {
             "--capabilities" => own.capabilities = Some(value()?),
             "--major" => {
                 let value = value()?;
-                let major = value.parse().map_err(|_| {
-                    let text = format!("`--major {value}`: not a CUDA major such as 13");
+                let major = value.parse().ok().filter(|major| *major >= OLDEST_MAJOR);
+                own.major = Some(major.ok_or_else(|| {
+                    let text =
+                        format!("`--major {value}`: not a CUDA major, which is {OLDEST_MAJOR} or newer");
                     Failure::new(crate::exit_code::USAGE, text)
-                })?;
-                own.major = Some(major);
+                })?);
             }
             _ => passed.push(argument.clone()),
         }
@@ -125,7 +141,7 @@ mod tests {
 
     #[test]
     fn bad_values_are_usage_errors() {
-        for text in ["--major", "--major x", "--capabilities"] {
+        for text in ["--major", "--major x", "--major 3", "--capabilities", "--capabilities="] {
             assert_eq!(split(&arguments(text)).unwrap_err().code, crate::exit_code::USAGE, "{text}");
         }
     }

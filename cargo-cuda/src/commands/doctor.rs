@@ -64,12 +64,18 @@ pub fn run(major: Option<u32>, json: bool, env: &Env, root: &Root) -> Result<(St
         Some(Err(_)) if code == exit_code::SUCCESS => exit_code::CAPABILITY,
         _ => code,
     };
+    let no_gpu = driver.as_ref().map_or(true, |driver| driver.gpus.is_empty());
+    let undeclared = match &report.toolkit {
+        Ok(toolkit) if no_gpu => undeclared(toolkit, workspace.as_ref()),
+        _ => Vec::new(),
+    };
     let diagnosis = Diagnosis {
         variables: SHOWN.iter().filter_map(|name| Some(((*name).to_owned(), env.text(name)?))).collect(),
         report: &report,
         driver: &driver,
         programs: programs(env, root),
         workspace: workspace.as_ref(),
+        undeclared,
         capabilities,
     };
     let text = if json { report::json(&diagnosis) } else { report::text(&diagnosis) };
@@ -105,6 +111,15 @@ fn capabilities(
         }
     }
     Some(if refused.is_empty() { Ok(plans) } else { Err(refused) })
+}
+
+/// Packages with a build script of ours that declare no capabilities.
+fn undeclared(toolkit: &Toolkit, workspace: Option<&Workspace>) -> Vec<String> {
+    let packages = workspace.iter().flat_map(|workspace| &workspace.packages);
+    let silent = packages
+        .filter(|p| p.uses_cuda_build)
+        .filter(|package| package.config.for_major(toolkit.version().major).capabilities.is_none());
+    silent.map(|package| package.name.clone()).collect()
 }
 
 fn programs(env: &Env, root: &Root) -> Vec<Program> {

@@ -69,6 +69,7 @@ pub fn json(diagnosis: &Diagnosis<'_>) -> String {
         "toolkit": chosen,
         "problem": problem,
         "capabilities": capabilities,
+        "capabilities_undeclared": diagnosis.undeclared,
         "driver": driver,
         "programs": programs,
         "build_will_work": works,

@@ -30,6 +30,8 @@ pub struct Diagnosis<'a> {
     pub programs: Vec<Program>,
     /// The workspace at hand.
     pub workspace: Option<&'a Workspace>,
+    /// Packages that compile without saying what for, on a machine that has no GPU to ask.
+    pub undeclared: Vec<String>,
     /// Package and plan, or why the toolkit can't do what is declared.
     pub capabilities: Option<Plans>,
 }

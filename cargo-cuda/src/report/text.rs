@@ -68,6 +68,13 @@ fn write(diagnosis: &Diagnosis<'_>, out: &mut String) -> std::fmt::Result {
             }
             None => {}
         }
+        for package in &diagnosis.undeclared {
+            writeln!(
+                out,
+                "  {package}: no capabilities declared, and no GPU here to ask: `.cu` files will not compile; write \
+                 them below `[package.metadata.cuda]`, such as `capabilities = [\"8.0\", \"9.0+PTX\"]`"
+            )?;
+        }
     }
     writeln!(out, "Programs")?;
     for program in &diagnosis.programs {
@@ -99,7 +106,11 @@ fn verdict(diagnosis: &Diagnosis<'_>, out: &mut String) -> std::fmt::Result {
                 (false, true) => "modules with NVRTC; libraries need nvcc, which is not there",
                 (false, false) => "no device code: neither nvcc nor NVRTC is there",
             };
-            writeln!(out, "A build will work with CUDA {}: {what}.", toolkit.version())
+            let once = match diagnosis.undeclared.is_empty() {
+                true => "",
+                false => " (`.cu` files need declared capabilities first)",
+            };
+            writeln!(out, "A build will work with CUDA {}{once}: {what}.", toolkit.version())
         }
     }
 }

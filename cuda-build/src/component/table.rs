@@ -74,7 +74,8 @@ pub(super) const TABLE: &[Facts] = &[
         component: Component::Cccl,
         id: "cccl",
         class: Class::OwnRange,
-        header: Some("cuda/std/version"),
+        // In every release, unlike libcu++'s: the wheel of 12.0 holds CUB and Thrust alone.
+        header: Some("cub/version.cuh"),
         packages: [Some("nvidia-cuda-cccl-cu11"), Some("nvidia-cuda-cccl-cu12"), Some("nvidia-cuda-cccl")],
         package_dirs: [Some("nvidia/cuda_cccl"), Some("nvidia/cuda_cccl"), Some("nvidia/cu13")],
         extra: Some("cccl"),

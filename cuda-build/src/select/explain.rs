@@ -29,8 +29,18 @@ pub(super) fn not_found(request: &Request, named: &[&Attempt], others: &[&Attemp
 }
 
 fn fetch_hint(request: &Request, missing: &[Component], searched: &[&Attempt]) -> String {
-    let newest = searched.iter().flat_map(|attempt| &attempt.sets).map(|set| set.major).max();
-    let major = request.major.or(newest).unwrap_or(13);
+    let majors = searched.iter().flat_map(|attempt| &attempt.sets).map(|set| set.major);
+    let found = majors.filter(|major| request.admits_major(*major)).max();
+    let Some(major) = found.or_else(|| request.newest_major()) else {
+        let toolkit = &request.toolkit;
+        return match request.major {
+            Some(major) => format!(
+                "CUDA {major} is asked for, `toolkit = \"{toolkit}\"` in `[package.metadata.cuda]` rules it out: \
+                 change one of the two"
+            ),
+            None => format!("no CUDA release meets `toolkit = \"{toolkit}\"` in `[package.metadata.cuda]`"),
+        };
+    };
     // No wheel of CUDA 11 or 12 carries a compiler.
     if major < 13 && missing.contains(&Component::Nvcc) {
         return format!(

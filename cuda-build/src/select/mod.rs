@@ -107,6 +107,23 @@ pub struct Request {
 }
 
 impl Request {
+    /// Whether some release of this major would do.
+    #[must_use]
+    pub fn admits_major(&self, major: u32) -> bool {
+        let minors = 0..100;
+        self.major.is_none_or(|wanted| wanted == major)
+            && minors.map(|minor| ToolkitVersion::new(major, minor)).any(|v| v.matches(&self.toolkit))
+    }
+
+    /// The major to fetch where nothing is found: the newest known that would do; `None` where
+    /// major and requirement contradict each other.
+    #[must_use]
+    pub fn newest_major(&self) -> Option<u32> {
+        let newest = crate::capability::newest_known().major;
+        let known = (crate::component::OLDEST_MAJOR..=newest).rev();
+        known.chain(self.major).find(|major| self.admits_major(*major))
+    }
+
     fn admits(&self, set: &Set) -> bool {
         self.major.is_none_or(|major| major == set.major)
             && set.toolkit().is_none_or(|toolkit| toolkit.matches(&self.toolkit))
