@@ -58,7 +58,7 @@
 //! # fn main() -> Result<(), cuda_build::Error> {
 //! let build = cuda_build::Build::new()?;
 //! for chosen in build.toolkit()?.components() {
-//!     println!("cargo::warning={} from {}", chosen.found, chosen.origin);
+//!     eprintln!("{} from {}", chosen.found, chosen.origin);
 //! }
 //! # Ok(())
 //! # }
