@@ -29,7 +29,7 @@
 //!
 //! and the crate includes what came out:
 //!
-//! ```ignore
+//! ```text
 //! mod cuda {
 //!     include!(concat!(env!("OUT_DIR"), "/cuda_build.rs"));
 //! }
