@@ -24,7 +24,12 @@ fn check(status: c_int, doing: &str) -> Result<(), String> {
 }
 
 fn run() -> Result<(), String> {
-    println!("built with CUDA {}.{} for {}", cuda::CUDA_VERSION.0, cuda::CUDA_VERSION.1, cuda::CAPABILITY_LIST);
+    println!(
+        "built with CUDA {}.{} for {}",
+        cuda::CUDA_VERSION.0,
+        cuda::CUDA_VERSION.1,
+        cuda::CAPABILITY_LIST
+    );
     let mut driver = 0;
     // SAFETY: writes one int.
     check(unsafe { saxpy_driver(&raw mut driver) }, "could not ask for the driver")?;

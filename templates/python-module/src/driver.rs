@@ -102,12 +102,19 @@ impl Driver {
 }
 
 impl Module<'_> {
-    fn launch(&self, name: &CStr, grid: u32, block: u32, arguments: &mut [*mut c_void]) -> Result<(), String> {
+    fn launch(
+        &self,
+        name: &CStr,
+        grid: u32,
+        block: u32,
+        arguments: &mut [*mut c_void],
+    ) -> Result<(), String> {
         let mut function = ptr::null_mut();
         // SAFETY: signatures of cuda.h; `arguments` point to one value for each parameter.
         unsafe {
             let get: Symbol<'_, GetFunction> = self.driver.get(c"cuModuleGetFunction")?;
-            self.driver.check(get(&raw mut function, self.handle, name.as_ptr()), "could not find the kernel")?;
+            self.driver
+                .check(get(&raw mut function, self.handle, name.as_ptr()), "could not find the kernel")?;
             let launch: Symbol<'_, Launch> = self.driver.get(c"cuLaunchKernel")?;
             let status = launch(
                 function,

@@ -33,7 +33,10 @@ fn check(status: c_int, doing: &str) -> Result<(), String> {
 pub fn version() -> Result<i32, String> {
     let mut version = 0;
     // SAFETY: writes one int.
-    check(unsafe { cudaRuntimeGetVersion(&raw mut version) }, "could not ask the CUDA runtime for its version")?;
+    check(
+        unsafe { cudaRuntimeGetVersion(&raw mut version) },
+        "could not ask the CUDA runtime for its version",
+    )?;
     Ok(version)
 }
 
@@ -90,7 +93,8 @@ impl Buffer {
     pub fn copy_to(&self, values: &mut [f32]) -> Result<(), String> {
         assert_eq!(values.len(), self.length);
         // SAFETY: both sides hold `length` floats.
-        let status = unsafe { cudaMemcpy(values.as_mut_ptr().cast(), self.pointer, size_of_val(values), DEFAULT) };
+        let status =
+            unsafe { cudaMemcpy(values.as_mut_ptr().cast(), self.pointer, size_of_val(values), DEFAULT) };
         check(status, "could not copy from the GPU")
     }
 
