@@ -9,6 +9,8 @@ mod capability;
 #[path = "../support/components.rs"]
 mod components;
 mod fatbin;
+mod layout_files;
+mod layouts;
 mod nvrtc;
 mod support;
 #[path = "../support/tools.rs"]

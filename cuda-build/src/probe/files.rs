@@ -56,6 +56,9 @@ impl Prefix {
         include.extend(
             own(&["include/cuda"]).into_iter().filter(|dir| prober.root.is_file(&dir.join("cuda.h"))),
         );
+        // A directory of CCCL's headers and nothing else.
+        include
+            .extend(own(&[""]).into_iter().filter(|dir| prober.root.is_file(&dir.join("cuda/std/version"))));
         include.extend([root.join("nvvm/include"), root.join("extras/CUPTI/include")]);
         let mut lib = vec![target.join("lib")];
         lib.extend(own(&["lib64", "lib"]));

@@ -8,7 +8,12 @@ use crate::root::Root;
 pub(super) fn propose(root: &Root, found: &mut Sources) {
     let opt = root.locate("/opt/cuda");
     if root.is_dir(&opt) {
-        found.candidates.push(Candidate::root(Step::System, "distribution's CUDA", opt));
+        // Arch packages CCCL apart.
+        let cccl = root.locate("/usr/include/cccl");
+        let also = [cccl].into_iter().filter(|path| root.is_dir(path)).collect();
+        found
+            .candidates
+            .push(Candidate { also, ..Candidate::root(Step::System, "distribution's CUDA", opt) });
     }
     // `/usr` is everybody's: it counts where a compiler or CUDA's main header is in it.
     let telling = [

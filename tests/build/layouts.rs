@@ -1,0 +1,200 @@
+//! Every layout that CUDA is found in: what the search says and chooses, and what Cargo is told,
+//! against texts that were read by a person.
+//!
+//! `tests/layouts/<name>.txt` lists the files, `<name>.expected.txt` holds what has to come out.
+//! `CUDA_BUILD_TEST_BLESS=1` rewrites the expected texts; read the difference before committing.
+
+use std::fmt::Write as _;
+use std::fs;
+
+use cargo_cuda::report::{self, Diagnosis};
+use cargo_cuda::toolkits::{Finder, Wish};
+use cuda_build::{Build, Env, Root, Target, Toolkit};
+
+use crate::layout_files::{Layout, directory};
+
+impl Layout {
+    fn environment(&self) -> Env {
+        Env::from_pairs(self.env.clone())
+    }
+
+    fn target(&self) -> Target {
+        Target::from_triple(&self.triple, self.jetson).unwrap()
+    }
+
+    /// What `cargo cuda doctor` prints, driver and programs aside: those are the machine's.
+    fn doctor(&self, env: &Env) -> (String, Option<Toolkit>) {
+        let root = Root::below(&self.root);
+        let finder = Finder { env, root: &root, target: self.target(), workspace: None };
+        let report = finder.report(&Wish::default());
+        let driver = Err("no driver".to_owned());
+        let diagnosis = Diagnosis {
+            variables: Vec::new(),
+            report: &report,
+            driver: &driver,
+            programs: Vec::new(),
+            workspace: None,
+            capabilities: None,
+        };
+        let text = report::text(&diagnosis);
+        (text, report.toolkit.ok())
+    }
+
+    /// A crate with one module and the declared components, as its build script sees this machine.
+    fn build(&self, env: Env) -> Build {
+        let package = self.root.join("package");
+        let out = self.root.join("out");
+        fs::create_dir_all(&package).unwrap();
+        fs::create_dir_all(&out).unwrap();
+        let components: Vec<String> = self.components.iter().map(|name| format!("{name:?}")).collect();
+        let jetson = if self.jetson { "jetson = true\n" } else { "" };
+        let manifest = format!(
+            "[package]\nname = \"p\"\nversion = \"0.1.0\"\n[package.metadata.cuda]\ncapabilities = [\"8.0\"]\n\
+             components = [{}]\n{jetson}",
+            components.join(", ")
+        );
+        fs::write(package.join("Cargo.toml"), manifest).unwrap();
+        let env = env
+            .with("CARGO_MANIFEST_DIR", &package)
+            .with("OUT_DIR", &out)
+            .with("TARGET", self.triple.as_str());
+        Build::from_env(env, Root::below(&self.root)).unwrap().module("k.cu")
+    }
+
+    /// Everything that is compared.
+    fn outcome(&self) -> String {
+        let (doctor, reported) = self.doctor(&self.environment());
+        let mut text = format!("== doctor ==\n{doctor}");
+        let build = self.build(self.environment());
+        let _ = writeln!(text, "== a crate with a module that declares {} ==", self.components.join(", "));
+        match build.toolkit() {
+            Ok(toolkit) => {
+                let _ = writeln!(text, "CUDA {}", toolkit.version());
+                for chosen in toolkit.components() {
+                    let _ = writeln!(text, "{} from {}", chosen.found, chosen.origin);
+                }
+                for remark in toolkit.remarks() {
+                    let _ = writeln!(text, "note: {remark}");
+                }
+                for directory in toolkit.include_dirs() {
+                    let _ = writeln!(text, "-I {}", directory.display());
+                }
+                for line in build.directives(&toolkit).lines() {
+                    let line = line.to_string();
+                    if !line.starts_with("cargo::rerun-if-") {
+                        let _ = writeln!(text, "{line}");
+                    }
+                }
+                if let Some(reported) = reported {
+                    agree(&reported, &toolkit);
+                }
+            }
+            Err(error) => {
+                let _ = writeln!(text, "error: {error:?}");
+            }
+        }
+        self.portable(&text)
+    }
+}
+
+/// The same toolkit for doctor and build script, in their serialized form: doctor asks for more
+/// components, and each that the build script has must be the very same there.
+fn agree(doctor: &Toolkit, build: &Toolkit) {
+    assert_eq!(doctor.version(), build.version(), "doctor and build script choose different toolkits");
+    let doctor = doctor.to_toml().unwrap();
+    for block in build.to_toml().unwrap().split("\n\n").skip(1) {
+        assert!(doctor.contains(block.trim_end()), "doctor does not say:\n{block}\nit says:\n{doctor}");
+    }
+}
+
+fn check(name: &str) {
+    let layout = Layout::load(name);
+    let outcome = layout.outcome();
+    let path = directory().join(format!("{name}.expected.txt"));
+    if std::env::var_os("CUDA_BUILD_TEST_BLESS").is_some_and(|value| value == "1") {
+        fs::write(&path, &outcome).unwrap();
+    }
+    let expected = fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        outcome == expected,
+        "{name}: got\n{outcome}\nexpected\n{expected}\n(CUDA_BUILD_TEST_BLESS=1 rewrites it)"
+    );
+    if let Some(variable) = &layout.orders {
+        every_order(&layout, variable);
+    }
+}
+
+/// Components don't depend on the order of a list, whose parts don't overlap.
+fn every_order(layout: &Layout, variable: &str) {
+    let (_, value) = layout.env.iter().find(|(name, _)| name == variable).unwrap();
+    let separator = if value.contains(';') { ";" } else { ":" };
+    let places: Vec<&str> = value.split(separator).collect();
+    let components = |value: String| -> Vec<String> {
+        let toolkit = layout.build(layout.environment().with(variable, value)).toolkit().unwrap();
+        toolkit
+            .components()
+            .iter()
+            .map(|c| format!("{} {:?} {:?} {:?}", c.found, c.found.libraries, c.found.tools, c.found.include))
+            .collect()
+    };
+    let first = components(places.join(separator));
+    for turn in 0..places.len() {
+        let mut order = places.clone();
+        order.rotate_left(turn);
+        assert_eq!(components(order.join(separator)), first, "{order:?}");
+        order.reverse();
+        assert_eq!(components(order.join(separator)), first, "{order:?}");
+    }
+}
+
+macro_rules! layouts {
+    ($($test:ident: $name:literal)*) => {
+        $(#[test] fn $test() { check($name); })*
+
+        /// A listing without a test proves nothing.
+        #[test]
+        fn every_listing_has_a_test() {
+            let mut known = vec![$(format!("{}.txt", $name)),*];
+            known.sort();
+            let mut files: Vec<String> = fs::read_dir(directory()).unwrap()
+                .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+                .filter(|name| name.ends_with(".txt") && !name.ends_with(".expected.txt"))
+                .collect();
+            files.sort();
+            assert_eq!(files, known);
+        }
+    };
+}
+
+layouts! {
+    arch_12_4: "arch-12.4"
+    conda_12_4: "conda-12.4"
+    conda_base_and_venv: "conda-base-and-venv"
+    conda_home: "conda-home"
+    conda_sbsa_and_tegra: "conda-sbsa-and-tegra"
+    debian_11_8: "debian-11.8"
+    debian_12_4: "debian-12.4"
+    debian_12_4_facade: "debian-12.4-facade"
+    fedora_12_4: "fedora-12.4"
+    hpc_sdk_24_5: "hpc-sdk-24.5"
+    hpc_sdk_24_5_home: "hpc-sdk-24.5-home"
+    hpc_sdk_24_5_path: "hpc-sdk-24.5-path"
+    jetson_12_4: "jetson-12.4"
+    jetson_undeclared: "jetson-undeclared"
+    nix_list_12_4: "nix-list-12.4"
+    nix_shell_12_4: "nix-shell-12.4"
+    pip_11_8: "pip-11.8"
+    pip_12_0: "pip-12.0"
+    pip_12_9: "pip-12.9"
+    pip_13_0: "pip-13.0"
+    pip_13_4: "pip-13.4"
+    pip_13_5: "pip-13.5"
+    redist_12_4: "redist-12.4"
+    redist_13_0: "redist-13.0"
+    redist_roots_12_4: "redist-roots-12.4"
+    redist_two_majors: "redist-two-majors"
+    spack_12_4: "spack-12.4"
+    usr_local_12_4: "usr-local-12.4"
+    usr_local_partial: "usr-local-partial"
+    wrong_machine: "wrong-machine"
+}
