@@ -210,6 +210,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let out = directory.path().to_owned();
         let (object, archive) = (out.join("a.o"), out.join("liba.a"));
+        let expected = [archive.clone()];
         let root = Root::system();
         let run = || {
             // Even where that directory counts as the toolkit's.
@@ -218,10 +219,10 @@ mod tests {
             runner.finish()
         };
         cache::write(&object, b"1").unwrap();
-        assert_eq!(run().made, [archive.clone()]);
-        assert_eq!(run().fresh, [archive.clone()]);
+        assert_eq!(run().made, expected);
+        assert_eq!(run().fresh, expected);
         cache::write(&object, b"2").unwrap();
-        assert_eq!(run().made, [archive.clone()]);
+        assert_eq!(run().made, expected);
         assert_eq!(root.bytes(&archive).unwrap(), b"2");
     }
 }

@@ -1,5 +1,6 @@
 //! The files of one component below one prefix.
 
+use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
 
 use super::{Found, Prober};
@@ -11,6 +12,26 @@ pub(super) struct Prefix {
     pub(super) include: Vec<PathBuf>,
     pub(super) lib: Vec<PathBuf>,
     pub(super) bin: Vec<PathBuf>,
+    /// What `cuda.h` says, once it was asked: several components want to know.
+    release: OnceCell<Option<(ToolkitVersion, PathBuf)>>,
+}
+
+/// The prefixes of one site-packages directory. Many components share one, and CUDA 11, 12 and 13
+/// are looked for in turn: each is looked into once.
+#[derive(Default)]
+pub(super) struct Prefixes {
+    known: Vec<(PathBuf, Prefix)>,
+}
+
+impl Prefixes {
+    pub(super) fn at(&mut self, prober: &Prober<'_>, path: PathBuf) -> &Prefix {
+        let index = self.known.iter().position(|(known, _)| *known == path).unwrap_or_else(|| {
+            let prefix = Prefix::new(prober, &path);
+            self.known.push((path, prefix));
+            self.known.len() - 1
+        });
+        &self.known[index].1
+    }
 }
 
 impl Prefix {
@@ -19,11 +40,12 @@ impl Prefix {
     pub(super) fn new(prober: &Prober<'_>, path: &Path) -> Self {
         let target = path.join("targets").join(prober.target.directory());
         let existing = |candidates: Vec<PathBuf>| -> Vec<PathBuf> {
-            let mut kept: Vec<PathBuf> = Vec::new();
-            for candidate in candidates {
-                let same = |k: &PathBuf| prober.root.resolve(k) == prober.root.resolve(&candidate);
-                if prober.root.is_dir(&candidate) && !kept.iter().any(same) {
+            let (mut kept, mut resolved) = (Vec::new(), Vec::new());
+            for candidate in candidates.into_iter().filter(|candidate| prober.root.is_dir(candidate)) {
+                let place = prober.root.resolve(&candidate);
+                if !resolved.contains(&place) {
                     kept.push(candidate);
+                    resolved.push(place);
                 }
             }
             kept
@@ -38,6 +60,7 @@ impl Prefix {
                 path.join("nvvm/lib64"),
             ]),
             bin: existing(vec![path.join("bin"), path.join("nvvm/bin")]),
+            release: OnceCell::new(),
         }
     }
 
@@ -55,9 +78,15 @@ impl Prefix {
 
     /// The CUDA release that `cuda.h` names.
     pub(super) fn header_release(&self, prober: &Prober<'_>) -> Option<(ToolkitVersion, PathBuf)> {
-        let path = self.header(prober, "cuda.h")?;
-        let text = prober.root.text(&path).ok()?;
-        Some((cuda_version_macro(&text)?, path))
+        let read = || {
+            let path = self.header(prober, "cuda.h")?;
+            // More than a megabyte of text; the macro stands before the first declaration.
+            let head = prober.root.head(&path).ok()?;
+            let release =
+                cuda_version_macro(&head).or_else(|| cuda_version_macro(&prober.root.text(&path).ok()?));
+            Some((release?, path))
+        };
+        self.release.get_or_init(read).clone()
     }
 
     /// The library under its SONAME; for a major newer than the table, under any.
