@@ -10,6 +10,9 @@ use std::path::{Path, PathBuf};
 /// seems. CUDA 13.5's `cuda.h` has 1.1 MB.
 const TEXT_LIMIT: u64 = 16 * 1024 * 1024;
 
+/// The version in CUDA's headers stands within the first 16 KiB.
+const HEAD: u64 = 64 * 1024;
+
 /// Reads the disk and never writes. Built-in places (`/usr/local/cuda`) are looked up below
 /// `prefix`, so that a test can build a small real directory and have it searched.
 #[derive(Clone, Debug)]
@@ -89,12 +92,22 @@ impl Root {
         if metadata.len() > TEXT_LIMIT {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "larger than 16 MiB"));
         }
-        let mut bytes = Vec::new();
-        fs::File::open(path)?.take(TEXT_LIMIT).read_to_end(&mut bytes)?;
-        Ok(match String::from_utf8(bytes) {
-            Ok(text) => text,
-            Err(error) => String::from_utf8_lossy(error.as_bytes()).into_owned(),
-        })
+        read(path, TEXT_LIMIT)
+    }
+
+    /// As [`Root::text`], the whole lines of the first 64 KiB alone.
+    ///
+    /// # Errors
+    /// As [`Root::text`].
+    pub fn head(&self, path: &Path) -> io::Result<String> {
+        if !fs::metadata(path)?.is_file() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
+        }
+        let mut text = read(path, HEAD)?;
+        if text.len() as u64 >= HEAD {
+            text.truncate(text.rfind('\n').unwrap_or_default());
+        }
+        Ok(text)
     }
 
     /// The machine that an ELF file is for (`e_machine`, of a little-endian file); `None` for what
@@ -131,6 +144,15 @@ impl Root {
     }
 }
 
+fn read(path: &Path, limit: u64) -> io::Result<String> {
+    let mut bytes = Vec::new();
+    fs::File::open(path)?.take(limit).read_to_end(&mut bytes)?;
+    Ok(match String::from_utf8(bytes) {
+        Ok(text) => text,
+        Err(error) => String::from_utf8_lossy(error.as_bytes()).into_owned(),
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -139,6 +161,18 @@ mod tests {
     fn built_in_places_lie_below_the_prefix() {
         assert_eq!(Root::below("/tmp/x").locate("/usr/local/cuda"), Path::new("/tmp/x/usr/local/cuda"));
         assert_eq!(Root::system().locate("/usr/local/cuda"), Path::new("/usr/local/cuda"));
+    }
+
+    #[test]
+    fn a_head_ends_with_a_whole_line() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("cuda.h");
+        let (first, rest) = ("a\n".repeat(HEAD as usize / 2 - 1), "#define CUDA_VERSION 13040\n");
+        fs::write(&path, format!("{first}{rest}")).unwrap();
+        assert_eq!(Root::system().head(&path).unwrap(), first.trim_end());
+        fs::write(&path, rest).unwrap();
+        assert_eq!(Root::system().head(&path).unwrap(), rest);
+        assert!(Root::system().head(directory.path()).is_err());
     }
 
     #[test]

@@ -35,6 +35,7 @@ impl Layout {
             programs: Vec::new(),
             workspace: None,
             capabilities: None,
+            undeclared: Vec::new(),
         };
         let text = report::text(&diagnosis);
         (text, report.toolkit.ok())

@@ -1,5 +1,6 @@
 //! The files of one component below one prefix.
 
+use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
 
 use super::{Found, NvccAnswer, Prober};
@@ -15,6 +16,26 @@ pub(super) struct Prefix {
     pub(super) nvcc_programs: Vec<PathBuf>,
     /// What was left out, and why.
     pub(super) remarks: Vec<String>,
+    /// What `cuda.h` says, once it was asked: several components want to know.
+    release: OnceCell<Option<(ToolkitVersion, PathBuf)>>,
+}
+
+/// The prefixes of one site-packages directory. Many components share one, and CUDA 11, 12 and 13
+/// are looked for in turn: each is looked into once.
+#[derive(Default)]
+pub(super) struct Prefixes {
+    known: Vec<(PathBuf, Prefix)>,
+}
+
+impl Prefixes {
+    pub(super) fn at(&mut self, prober: &Prober<'_>, path: PathBuf) -> &Prefix {
+        let index = self.known.iter().position(|(known, _)| *known == path).unwrap_or_else(|| {
+            let prefix = Prefix::new(prober, &[&path], &[]);
+            self.known.push((path, prefix));
+            self.known.len() - 1
+        });
+        &self.known[index].1
+    }
 }
 
 impl Prefix {
@@ -28,6 +49,7 @@ impl Prefix {
             bin: Vec::new(),
             nvcc_programs: Vec::new(),
             remarks: Vec::new(),
+            release: OnceCell::new(),
         };
         for root in roots {
             prefix.add_root(prober, root);
@@ -159,9 +181,15 @@ impl Prefix {
 
     /// The CUDA release that `cuda.h` names.
     pub(super) fn header_release(&self, prober: &Prober<'_>) -> Option<(ToolkitVersion, PathBuf)> {
-        let path = self.header(prober, "cuda.h")?;
-        let text = prober.root.text(&path).ok()?;
-        Some((cuda_version_macro(&text)?, path))
+        let read = || {
+            let path = self.header(prober, "cuda.h")?;
+            // More than a megabyte of text; the macro stands before the first declaration.
+            let head = prober.root.head(&path).ok()?;
+            let release =
+                cuda_version_macro(&head).or_else(|| cuda_version_macro(&prober.root.text(&path).ok()?));
+            Some((release?, path))
+        };
+        self.release.get_or_init(read).clone()
     }
 
     /// The library under its SONAME; for a major newer than the table, under any.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::files::Prefix;
+use super::files::{Prefix, Prefixes};
 use super::{Found, Prober, Set};
 use crate::component::{Component, OLDEST_MAJOR};
 use crate::version::{ToolkitVersion, Version};
@@ -15,10 +15,13 @@ pub(super) fn probe(prober: &Prober<'_>, path: &Path) -> (Vec<Set>, Vec<String>)
     let installed = installed(prober, path);
     let mut remarks = Vec::new();
     let mut sets: Vec<Set> = Vec::new();
+    let mut prefixes = Prefixes::default();
     for major in OLDEST_MAJOR..=newest_major(prober, path) {
         let mut found: Vec<Found> = Vec::new();
         for component in Component::all() {
-            found.extend(component_of(prober, path, &installed, component, major, &mut remarks));
+            let package =
+                component_of(prober, path, &installed, &mut prefixes, component, major, &mut remarks);
+            found.extend(package);
         }
         if !found.is_empty() {
             sets.push(Set { major, found });
@@ -38,6 +41,7 @@ fn component_of(
     prober: &Prober<'_>,
     path: &Path,
     installed: &Installed,
+    prefixes: &mut Prefixes,
     component: Component,
     major: u32,
     remarks: &mut Vec<String>,
@@ -51,10 +55,10 @@ fn component_of(
     };
     let package = facts.package(major).or_else(|| facts.package(13).filter(|_| major > 13));
     let claim = package.and_then(|name| installed.get(name).map(|version| (name, version)));
-    let prefix = Prefix::new(prober, &[&path.join(&directory)], &[]);
+    let prefix = prefixes.at(prober, path.join(&directory));
     // CUDA 11 and 12 share directories: a file whose name does not tell the major counts for
     // the one whose package is installed.
-    if claim.is_none() && !tells_major(&prefix, prober, component, major, &directory) {
+    if claim.is_none() && !tells_major(prefix, prober, component, major, &directory) {
         return None;
     }
     let mut found = match prefix.component(prober, component, major) {
@@ -85,7 +89,7 @@ fn component_of(
         found.evidence = format!("{name} {version}: {}", found.evidence);
     }
     if component == Component::Cudart {
-        settle_by_header(prober, &prefix, &mut found, remarks);
+        settle_by_header(prober, prefix, &mut found, remarks);
     }
     Some(found)
 }
