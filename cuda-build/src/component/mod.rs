@@ -178,11 +178,24 @@ fn column(major: u32) -> Option<usize> {
     (index < 3).then_some(index)
 }
 
+/// `libcudart.so.13` → `cudart`.
+fn stem(soname: &'static str) -> &'static str {
+    let name = soname.strip_prefix("lib").unwrap_or(soname);
+    name.split_once(".so").map_or(name, |(stem, _)| stem)
+}
+
 impl Facts {
     /// SONAME of the library at `index` for a CUDA major, where one is known.
     #[must_use]
     pub fn soname(&self, index: usize, major: u32) -> Option<&'static str> {
         self.sonames[column(major)?].get(index).copied()
+    }
+
+    /// Every SONAME that the library at `index` is known under for a CUDA major.
+    pub fn sonames_of(&self, index: usize, major: u32) -> impl Iterator<Item = &'static str> {
+        let names = column(major).map_or(&[][..], |column| self.sonames[column]);
+        let library = self.libraries.get(index).copied();
+        names.iter().copied().filter(move |name| Some(stem(name)) == library)
     }
 
     /// The Python package for a CUDA major.
@@ -266,10 +279,9 @@ mod tests {
     fn sonames_fit_their_libraries() {
         for facts in table::TABLE {
             for names in facts.sonames {
-                for soname in names {
-                    let stem = soname.trim_start_matches("lib").split(".so").next().unwrap();
-                    assert!(facts.libraries.contains(&stem), "{}: {soname}", facts.id);
-                }
+                let mut stems: Vec<&str> = names.iter().map(|soname| stem(soname)).collect();
+                stems.dedup();
+                assert_eq!(stems, facts.libraries[..stems.len()], "{}: {names:?}", facts.id);
             }
         }
     }

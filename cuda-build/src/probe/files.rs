@@ -1,6 +1,6 @@
 //! The files of one component below one prefix.
 
-use std::cell::OnceCell;
+use std::cell::{OnceCell, RefCell};
 use std::path::{Path, PathBuf};
 
 use super::{Found, NvccAnswer, Prober};
@@ -18,6 +18,8 @@ pub(super) struct Prefix {
     pub(super) remarks: Vec<String>,
     /// What `cuda.h` says, once it was asked: several components want to know.
     release: OnceCell<Option<(ToolkitVersion, PathBuf)>>,
+    /// A library for another machine, if one was met.
+    misfit: RefCell<Option<PathBuf>>,
 }
 
 /// The prefixes of one site-packages directory. Many components share one, and CUDA 11, 12 and 13
@@ -50,6 +52,7 @@ impl Prefix {
             nvcc_programs: Vec::new(),
             remarks: Vec::new(),
             release: OnceCell::new(),
+            misfit: RefCell::default(),
         };
         for root in roots {
             prefix.add_root(prober, root);
@@ -79,8 +82,13 @@ impl Prefix {
             own(&["include/cuda"]).into_iter().filter(|dir| prober.root.is_file(&dir.join("cuda.h"))),
         );
         // A directory of CCCL's headers and nothing else.
-        include
-            .extend(own(&[""]).into_iter().filter(|dir| prober.root.is_file(&dir.join("cuda/std/version"))));
+        include.extend(
+            [root]
+                .into_iter()
+                .filter(|_| !shared)
+                .map(Path::to_owned)
+                .filter(|dir| prober.root.is_file(&dir.join("cuda/std/version"))),
+        );
         include.extend([root.join("nvvm/include"), root.join("extras/CUPTI/include")]);
         let mut lib = vec![target.join("lib")];
         lib.extend(own(&["lib64", "lib"]));
@@ -176,7 +184,17 @@ impl Prefix {
 
     /// Whether a library is for the platform; what is no ELF file at all is left to the linker.
     fn fits(&self, prober: &Prober<'_>, path: &Path) -> bool {
-        prober.root.elf_machine(path).is_none_or(|machine| machine == prober.target.elf_machine())
+        let fits = prober.root.elf_machine(path).is_none_or(|machine| machine == prober.target.elf_machine());
+        if !fits {
+            self.misfit.borrow_mut().get_or_insert_with(|| path.to_owned());
+        }
+        fits
+    }
+
+    /// Says that libraries were passed over because they are for another machine.
+    pub(super) fn misfit(&self, prober: &Prober<'_>) -> Option<String> {
+        let path = self.misfit.borrow_mut().take()?;
+        Some(format!("{} and the like are not for {}", path.display(), prober.target))
     }
 
     /// The CUDA release that `cuda.h` names.
@@ -194,10 +212,11 @@ impl Prefix {
 
     /// The library under its SONAME; for a major newer than the table, under any.
     fn library(&self, prober: &Prober<'_>, facts: &Facts, index: usize, major: u32) -> Option<PathBuf> {
-        if let Some(soname) = facts.soname(index, major) {
-            // NVRTC's builtins carry the minor: the name in the table is that of one release.
-            if !soname.starts_with("libnvrtc-builtins") {
-                return self.first_library(prober, soname);
+        // NVRTC's builtins carry the minor: the name in the table is that of one release.
+        if facts.libraries[index] != "nvrtc-builtins" {
+            let mut known = facts.sonames_of(index, major).peekable();
+            if known.peek().is_some() {
+                return known.find_map(|soname| self.first_library(prober, soname));
             }
         }
         let prefix = format!("lib{}.so.", facts.libraries[index]);

@@ -33,6 +33,21 @@ pub(super) fn probe(prober: &Prober<'_>, candidate: &Candidate) -> (Vec<Set>, Ve
     majors.dedup();
     let mut remarks = Vec::new();
     let mut sets = Vec::new();
+    // cuRAND's archive looks the same for every CUDA. Where one CUDA is there it belongs to it;
+    // between two it would be a guess.
+    let several = majors.len() > 1;
+    let unclear = |piece: &&Piece| several && piece.majors.is_empty() && prober.root.is_dir(&piece.path);
+    if pieces.iter().any(|piece| unclear(&piece)) {
+        let names: Vec<String> =
+            pieces.iter().filter(unclear).map(|piece| piece.path.display().to_string()).collect();
+        remarks.push(format!(
+            "CUDA {majors:?} are there, and nothing tells which of them these are for, so they are left out: \
+             {}; name the roots of one CUDA alone",
+            names.join(", ")
+        ));
+    }
+    let pieces: Vec<Piece> =
+        pieces.into_iter().filter(|piece| !(several && piece.majors.is_empty())).collect();
     for major in majors {
         sets.extend(set(prober, &pieces, major, &mut remarks));
     }
@@ -126,6 +141,7 @@ fn set(prober: &Prober<'_>, pieces: &[Piece], major: u32, remarks: &mut Vec<Stri
     {
         remarks.push(format!("nvcc says {compiler}, cuda.h says {header}"));
     }
+    remarks.extend(prefix.misfit(prober));
     for remark in prefix.remarks {
         if !remarks.contains(&remark) {
             remarks.push(remark);
@@ -145,9 +161,10 @@ fn settle_versions(
     if !found.component.facts().follows_toolkit {
         return;
     }
+    // `libnvvm.so.4.0.0` and `libcupti.so.2024.1.1` number something else than their package.
+    found.version = found.version.take().filter(|version| version.part(0) == u64::from(found.major));
     // Roots of one place may be of different releases: a library's own file name knows better.
     let own = found.version.as_ref().and_then(|version| version.to_string().parse::<ToolkitVersion>().ok());
-    let own = own.filter(|own| own.major == found.major);
     found.toolkit = match found.component {
         Component::Nvcc | Component::Nvvm | Component::Crt => compiler.or(release),
         Component::Cudart => header.or(release),

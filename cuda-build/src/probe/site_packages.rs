@@ -147,7 +147,9 @@ fn explain(component: Component, major: u32, name: &str, version: &Version, miss
             "{name} {version} holds ptxas and libnvvm but no nvcc: the wheels of CUDA {major} carry no compiler"
         );
     }
-    format!("{name} {version} is installed but holds no {missing} (a placeholder, or a damaged install)")
+    format!(
+        "{name} {version} is installed but holds no {missing} (an incomplete or damaged package, or a placeholder)"
+    )
 }
 
 fn installed(prober: &Prober<'_>, path: &Path) -> Installed {

@@ -1,6 +1,6 @@
 //! Words for a search that found too little.
 
-use super::{Need, Request};
+use super::{Need, Part, Request};
 use crate::component::Component;
 use crate::error::{Error, NotFound};
 use crate::probe::{Attempt, Found};
@@ -19,13 +19,46 @@ pub(super) fn not_found(request: &Request, named: &[&Attempt], others: &[&Attemp
             first.candidate.label.replace("environment variable ", "")
         ));
     }
+    let unlinked = |need: &&&Need| need.component == Component::Cudart && need.part == Part::Archive;
+    if missing.iter().any(|need| unlinked(&need) && partly(request, need, searched)) {
+        hints.push(
+            "`cudart = \"shared\"` in `[package.metadata.cuda]` links the shared library that is there"
+                .to_owned(),
+        );
+    }
     hints.push(fetch_hint(request, &components, searched));
     Error::NotFound(Box::new(NotFound {
-        missing: missing.iter().map(|need| (need.component.to_string(), need.why.clone())).collect(),
+        missing: missing
+            .iter()
+            .map(|need| {
+                let lacks = if partly(request, need, searched) {
+                    format!("; what is there has no {}", part(need.part))
+                } else {
+                    String::new()
+                };
+                (need.component.to_string(), format!("{}{lacks}", need.why))
+            })
+            .collect(),
         tried,
         unused,
         hints,
     }))
+}
+
+/// Whether the component is there and only the part that is needed is not.
+fn partly(request: &Request, need: &Need, searched: &[&Attempt]) -> bool {
+    let sets = searched.iter().flat_map(|attempt| &attempt.sets).filter(|set| request.admits(set));
+    let found: Vec<&Found> = sets.filter_map(|set| set.get(need.component)).collect();
+    !found.is_empty() && need.version.is_none() && !found.iter().any(|found| need.is_met_by(found))
+}
+
+fn part(part: Part) -> &'static str {
+    match part {
+        Part::Headers => "headers",
+        Part::Shared => "shared library",
+        Part::Archive => "static archives",
+        Part::Tools => "programs",
+    }
 }
 
 fn fetch_hint(request: &Request, missing: &[Component], searched: &[&Attempt]) -> String {

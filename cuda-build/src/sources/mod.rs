@@ -202,7 +202,19 @@ pub fn candidates(root: &Root, env: &Env, target: &Target, arguments: &[PathBuf]
     hpc_sdk::propose_default(root, target, &mut found);
     python::propose_on_path(root, env, &mut found);
     limit(env, &mut found)?;
+    drop_repeated(root, &mut found.candidates);
     Ok(found)
+}
+
+/// The same place by a later step says nothing new: nvcc on `PATH` of an active environment.
+fn drop_repeated(root: &Root, candidates: &mut Vec<Candidate>) {
+    let mut kept: Vec<(PathBuf, Vec<PathBuf>, bool)> = Vec::new();
+    candidates.retain(|candidate| {
+        let place = (root.resolve(&candidate.path), candidate.also.clone(), candidate.site_packages);
+        let known = kept.contains(&place) && !candidate.step.is_explicit();
+        kept.push(place);
+        !known
+    });
 }
 
 /// Leaves the steps that `CUDA_BUILD_SOURCES` lists; what was named explicitly always stays.
