@@ -22,6 +22,7 @@ pub mod store;
 mod target;
 mod toolkit;
 mod version;
+mod view;
 
 pub use build::{Build, Built, request};
 pub use capability::{Capability, Declared, Plan};
@@ -34,3 +35,4 @@ pub use root::Root;
 pub use target::Target;
 pub use toolkit::{Report, Search, Toolkit};
 pub use version::{InvalidVersion, ToolkitVersion, Version};
+pub use view::{View, ViewPlace};
