@@ -56,11 +56,8 @@ impl Plan {
         target: PathBuf,
     ) -> Result<(), Error> {
         // A link is read from where it is, not from here.
-        let target = if target.is_absolute() {
-            target
-        } else {
-            std::path::absolute(&target).unwrap_or(target)
-        };
+        let target =
+            if target.is_absolute() { target } else { std::path::absolute(&target).unwrap_or(target) };
         match self.entries.entry(path) {
             Slot::Vacant(slot) => {
                 self.owners.insert(slot.key().clone(), component);
