@@ -363,3 +363,6 @@ fn real_nvcc(root: &Root, nvcc: &Path) -> PathBuf {
     let known = ["../lib/nvidia-cuda-toolkit/bin/nvcc", "nvcc.bin", ".nvcc-wrapped"];
     known.iter().map(|name| bin.join(name)).find(|path| root.is_file(path)).unwrap_or_else(|| nvcc.to_owned())
 }
+
+#[cfg(test)]
+mod tests;

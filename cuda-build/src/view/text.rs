@@ -58,7 +58,7 @@ pub(super) fn version_json(toolkit: ToolkitVersion, found: &[&Found]) -> String 
 }
 
 /// A pkg-config file for one library. Its place is told by the file itself, so that a moved view
-/// stays right.
+/// stays right; pkgconf escapes the blanks in it, which quotes here would undo.
 pub(super) fn pkg_config(name: &str, library: &str, version: &str, stub: bool) -> String {
     let directory = if stub { "${prefix}/lib/stubs" } else { "${prefix}/lib" };
     format!(
@@ -69,8 +69,8 @@ pub(super) fn pkg_config(name: &str, library: &str, version: &str, stub: bool) -
          Name: {name}\n\
          Description: {library} of CUDA\n\
          Version: {version}\n\
-         Libs: -L\"${{libdir}}\" -l{library}\n\
-         Cflags: -I\"${{includedir}}\"\n"
+         Libs: -L${{libdir}} -l{library}\n\
+         Cflags: -I${{includedir}}\n"
     )
 }
 
