@@ -11,6 +11,7 @@ use cuda_build::{Env, Root, config};
 use crate::commands::cargo;
 use crate::commands::doctor;
 use crate::commands::toolkit::{self, ToolkitArgs};
+use crate::commands::view::{self, ViewArgs};
 use crate::commands::wheel::{self, WheelArgs};
 use crate::exit_code;
 use crate::failure::Failure;
@@ -36,6 +37,7 @@ enum Command {
     /// `cargo test`, with CUDA's libraries on the loader path
     Test(CargoArgs),
     Wheel(Box<WheelArgs>),
+    View(ViewArgs),
     /// Say what is found here, what is chosen and why, and whether a build will work
     Doctor {
         /// As if this CUDA major were asked for
@@ -106,6 +108,7 @@ fn dispatch(command: &Command, rest: &[OsString]) -> Result<(String, u8), Failur
         Command::Wheel(arguments) => {
             wheel::run(arguments, &env, &root).map(|text| (text, exit_code::SUCCESS))
         }
+        Command::View(arguments) => view::run(arguments, &env, &root).map(|text| (text, exit_code::SUCCESS)),
         Command::Doctor { major, json } => doctor::run(*major, *json, &env, &root),
         Command::Toolkit(arguments) => {
             // Outside a workspace there is no lock file to keep.

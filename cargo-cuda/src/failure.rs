@@ -47,12 +47,12 @@ impl Failure {
     pub fn code_of(error: &Error) -> u8 {
         match error {
             Error::NotFound(_) => exit_code::NOT_FOUND,
-            Error::Inconsistent { .. } => exit_code::INCONSISTENT,
+            Error::Inconsistent { .. } | Error::ViewConflict { .. } => exit_code::INCONSISTENT,
             Error::Capability { .. } => exit_code::CAPABILITY,
             Error::InvalidSource { .. } | Error::Manifest { .. } | Error::UnknownComponent(_) => {
                 exit_code::CONFIGURATION
             }
-            Error::Io { .. } => exit_code::DISK,
+            Error::Io { .. } | Error::ViewPlace { .. } => exit_code::DISK,
             _ => exit_code::FAILURE,
         }
     }

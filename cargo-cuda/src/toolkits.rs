@@ -133,6 +133,13 @@ pub fn write_file(toolkit: &Toolkit, target_directory: &Path) -> Result<PathBuf,
     Ok(path)
 }
 
+/// Where views of a workspace are kept: not below a profile's directory, which Cargo puts on the
+/// loader path of the programs it runs.
+#[must_use]
+pub fn views(target_directory: &Path) -> PathBuf {
+    target_directory.join("cuda").join("views")
+}
+
 /// Directories of the toolkit's shared libraries, for the loader path of programs that are run.
 #[must_use]
 pub fn library_directories(toolkit: &Toolkit) -> Vec<PathBuf> {

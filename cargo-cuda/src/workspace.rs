@@ -83,6 +83,20 @@ impl Workspace {
         })
     }
 
+    /// The workspace, or none where the current directory belongs to none: some commands are also
+    /// for machines.
+    ///
+    /// # Errors
+    /// As [`Workspace::load`], for a workspace that is there and can't be read.
+    pub fn load_optional(root: &Root, env: &Env) -> Result<Option<Self>, Failure> {
+        match Self::load(root, env, None) {
+            Ok(workspace) => Ok(Some(workspace)),
+            Err(failure) if failure.message.contains("could not find `Cargo.toml`") => Ok(None),
+            Err(failure) if failure.code == exit_code::MISSING_PROGRAM => Ok(None),
+            Err(failure) => Err(failure),
+        }
+    }
+
     /// The majors that packages declare, newest first.
     #[must_use]
     pub fn majors(&self) -> Vec<u32> {

@@ -53,6 +53,22 @@ pub enum Error {
         /// The Rust triple.
         triple: String,
     },
+    /// Two components bring different files of one name into a view.
+    ViewConflict {
+        /// The path in the view.
+        path: PathBuf,
+        /// Who brings them.
+        components: [Component; 2],
+        /// Their files.
+        files: [PathBuf; 2],
+    },
+    /// No view can be put there.
+    ViewPlace {
+        /// Where it should go.
+        path: PathBuf,
+        /// Why it can't.
+        reason: String,
+    },
     /// A source file to be compiled is not there.
     SourceMissing {
         /// The file.
@@ -146,6 +162,12 @@ impl Error {
             Self::UnsupportedTarget { .. } => {
                 vec!["build for x86_64 or aarch64 Linux".to_owned()]
             }
+            Self::ViewConflict { components: [first, second], .. } => vec![format!(
+                "take {first} and {second} from one place, or leave one of them out of the view"
+            )],
+            Self::ViewPlace { .. } => {
+                vec!["name another directory, or set `CUDA_BUILD_CACHE_DIR`".to_owned()]
+            }
             Self::NotABuildScript { .. } => {
                 vec!["call this from build.rs, or give the values yourself".to_owned()]
             }
@@ -179,6 +201,16 @@ impl fmt::Display for Error {
             Self::UnknownComponent(unknown) => unknown.fmt(f),
             Self::UnsupportedTarget { triple } => {
                 write!(f, "target `{triple}` is not supported: no CUDA toolkit layout is known for it here")
+            }
+            Self::ViewConflict { path, components: [first, second], files: [one, other] } => write!(
+                f,
+                "{first} and {second} have different files for `{}` of one view:\n  {first}: {}\n  {second}: {}",
+                path.display(),
+                one.display(),
+                other.display()
+            ),
+            Self::ViewPlace { path, reason } => {
+                write!(f, "no view can be made at {}: {reason}", path.display())
             }
             Self::SourceMissing { path } => write!(f, "source file {} does not exist", path.display()),
             Self::Compile { tool, source_file, command, output } => {

@@ -86,6 +86,7 @@ pub mod store;
 mod target;
 mod toolkit;
 mod version;
+mod view;
 
 pub use capability::{Capability, Declared, Plan};
 pub use compile::{Engine, Format, Library, Module};
@@ -98,3 +99,4 @@ pub use script::{Build, Built, request};
 pub use target::Target;
 pub use toolkit::{Report, Search, Toolkit};
 pub use version::{InvalidVersion, ToolkitVersion, Version};
+pub use view::{View, ViewPlace};

@@ -41,7 +41,8 @@ pub fn run(subcommand: &str, arguments: &[OsString], env: &Env, root: &Root) -> 
     let mut call = Invocation::new(env.peek("CARGO").unwrap_or("cargo".as_ref()))
         .args([subcommand])
         .args(passed)
-        .variable("CUDA_BUILD_TOOLKIT", file);
+        .variable("CUDA_BUILD_TOOLKIT", file)
+        .variable("CUDA_BUILD_VIEWS", toolkits::views(&workspace.target_directory));
     if let Some(capabilities) = own.capabilities {
         call = call.variable("CUDA_BUILD_CAPABILITIES", capabilities);
     }

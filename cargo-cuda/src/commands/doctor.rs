@@ -49,7 +49,7 @@ const PROGRAMS: &[(&str, &str)] = &[
 /// # Errors
 /// Where the workspace at hand can't be read.
 pub fn run(major: Option<u32>, json: bool, env: &Env, root: &Root) -> Result<(String, u8), Failure> {
-    let workspace = workspace(env, root)?;
+    let workspace = Workspace::load_optional(root, env)?;
     let jetson = workspace.iter().flat_map(|w| &w.packages).any(|p| p.config.jetson);
     let finder = Finder { env, root, target: toolkits::target(None, jetson)?, workspace: workspace.as_ref() };
     let report = finder.report(&Wish { major, fetch: false });
@@ -80,17 +80,6 @@ pub fn run(major: Option<u32>, json: bool, env: &Env, root: &Root) -> Result<(St
     };
     let text = if json { report::json(&diagnosis) } else { report::text(&diagnosis) };
     Ok((text, code))
-}
-
-/// The workspace, or none where the current directory belongs to none: `doctor` is also for
-/// machines.
-fn workspace(env: &Env, root: &Root) -> Result<Option<Workspace>, Failure> {
-    match Workspace::load(root, env, None) {
-        Ok(workspace) => Ok(Some(workspace)),
-        Err(failure) if failure.message.contains("could not find `Cargo.toml`") => Ok(None),
-        Err(failure) if failure.code == exit_code::MISSING_PROGRAM => Ok(None),
-        Err(failure) => Err(failure),
-    }
 }
 
 /// Per package that declares any, the plan, or why the toolkit can't do it.

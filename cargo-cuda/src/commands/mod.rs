@@ -3,4 +3,5 @@
 pub mod cargo;
 pub mod doctor;
 pub mod toolkit;
+pub mod view;
 pub mod wheel;

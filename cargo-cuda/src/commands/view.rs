@@ -1,0 +1,94 @@
+//! `cargo cuda view`: the toolkit as one directory.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use cuda_build::{Component, Env, Root, Toolkit, View, ViewPlace};
+use serde_json::json;
+
+use crate::exit_code;
+use crate::failure::Failure;
+use crate::toolkits::{self, Finder, Wish};
+use crate::workspace::Workspace;
+
+/// Of the `--json` report.
+const FORMAT_VERSION: u32 = 1;
+
+/// Put the components together below one directory, and print where
+#[derive(Args, Clone, Debug)]
+pub struct ViewArgs {
+    /// Make it exactly here, in place of a view that is there
+    #[arg(long, value_name = "DIR")]
+    output: Option<PathBuf>,
+    /// Only these components and what they need
+    #[arg(long, value_delimiter = ',', value_name = "COMPONENT")]
+    components: Vec<Component>,
+    /// Also the static archives of the libraries
+    #[arg(long)]
+    archives: bool,
+    /// Copy the files instead of linking to them
+    #[arg(long)]
+    copy: bool,
+    /// The CUDA major; the newest that is found where not given
+    #[arg(long, value_name = "N")]
+    major: Option<u32>,
+    /// The Rust triple that is built for
+    #[arg(long, value_name = "TRIPLE")]
+    target: Option<String>,
+    /// Fetch a toolkit where none is found
+    #[arg(long)]
+    fetch: bool,
+    /// Write JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Makes the view and returns what belongs on standard output.
+///
+/// # Errors
+/// Where no toolkit is found or the view can't be made.
+pub fn run(arguments: &ViewArgs, env: &Env, root: &Root) -> Result<String, Failure> {
+    let workspace = Workspace::load_optional(root, env)?;
+    let jetson = workspace.iter().flat_map(|w| &w.packages).any(|p| p.config.jetson);
+    let target = toolkits::target(arguments.target.as_deref(), jetson)?;
+    let mut place = match (&arguments.output, &workspace) {
+        (Some(directory), _) => ViewPlace::at(directory, &target),
+        (None, Some(workspace)) => ViewPlace::below(&toolkits::views(&workspace.target_directory), &target),
+        (None, None) => ViewPlace::from_env(env, &target)?,
+    };
+    place = place.archives(arguments.archives).copy(arguments.copy);
+    if !arguments.components.is_empty() {
+        place = place.components(arguments.components.iter().copied());
+    }
+    let finder = Finder { env, root, target, workspace: workspace.as_ref() };
+    let toolkit = finder.find(&Wish { major: arguments.major, fetch: arguments.fetch })?;
+    if let Some(missing) = arguments.components.iter().find(|c| toolkit.get(**c).is_none()) {
+        return Err(Failure::new(
+            exit_code::NOT_FOUND,
+            format!("CUDA {} that was found has no component `{missing}`", toolkit.version()),
+        )
+        .hint("`cargo cuda doctor` shows what was found where"));
+    }
+    let view = toolkit.view(&place)?;
+    Ok(if arguments.json { report(&toolkit, &view) } else { format!("{}\n", view.root().display()) })
+}
+
+fn report(toolkit: &Toolkit, view: &View) -> String {
+    let components: Vec<_> = toolkit
+        .components()
+        .iter()
+        .map(|chosen| json!({ "name": chosen.found.component.id(), "version": chosen.found.shown_version(), "origin": chosen.origin }))
+        .collect();
+    let value = json!({
+        "format_version": FORMAT_VERSION,
+        "root": view.root(),
+        "version": toolkit.version().to_string(),
+        "nvcc": view.nvcc(),
+        "lib": view.lib(),
+        "stubs": view.stubs(),
+        "made": view.was_made(),
+        "paths": view.paths().collect::<Vec<_>>(),
+        "components": components,
+    });
+    format!("{value:#}\n")
+}

@@ -1,0 +1,251 @@
+//! Layouts as they are in the wild, small, and what a view makes of them.
+#![allow(clippy::disallowed_methods, reason = "prepares real directories")]
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+
+use super::*;
+use crate::env::Env;
+use crate::select::{Need, Part, Request, Strength};
+use crate::toolkit::Search;
+
+struct Layout(tempfile::TempDir);
+
+impl Layout {
+    fn new(files: &[&str]) -> Self {
+        let layout = Self(tempfile::tempdir().unwrap());
+        for file in files {
+            layout.put(file, "");
+        }
+        layout
+    }
+
+    fn put(&self, file: &str, text: &str) {
+        let path = self.0.path().join(file);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    fn cuda_h(self, file: &str, version: u32) -> Self {
+        self.put(file, &format!("#define CUDA_VERSION {version}\nCUresult CUDAAPI cuInit(unsigned int);\n"));
+        self
+    }
+
+    fn toolkit(&self, places: &[&str]) -> Toolkit {
+        let mut request = Request {
+            alternatives: vec![vec![Need::new(Component::Cudart, Part::Shared, "")]],
+            ..Request::default()
+        };
+        for component in Component::all() {
+            for part in [Part::Headers, Part::Shared, Part::Archive, Part::Tools] {
+                request.needs.push(Need::new(component, part, "").with(Strength::Extra));
+            }
+        }
+        let (root, env, target) = (Root::system(), Env::default(), target());
+        let places = places.iter().map(|place| self.0.path().join(place)).collect();
+        Search { root: &root, env: &env, target: &target, places }.find(&request).unwrap()
+    }
+
+    fn plan(&self, places: &[&str], options: &Options) -> Plan {
+        plan(&self.toolkit(places), &Root::system(), &target(), options).unwrap()
+    }
+
+    /// Where an entry leads, without the place of this layout.
+    fn leads(&self, plan: &Plan, path: &str) -> Option<String> {
+        Some(match plan.entries.get(Path::new(path))? {
+            Entry::Outside { target, .. } => {
+                target.strip_prefix(self.0.path()).unwrap().display().to_string()
+            }
+            Entry::Inside(target) => format!("-> {target}"),
+            Entry::Alias(target) => format!("-> {target}"),
+            Entry::Text(text) => text.clone(),
+            Entry::Stub { stub, .. } => format!("stub from {} headers", stub.headers.len()),
+        })
+    }
+
+    #[track_caller]
+    fn holds(&self, plan: &Plan, expected: &[(&str, &str)]) {
+        for (path, leads) in expected {
+            assert_eq!(self.leads(plan, path).as_deref(), Some(*leads), "{path}: {:#?}", plan.entries.keys());
+        }
+    }
+}
+
+fn target() -> Target {
+    Target::from_triple("x86_64-unknown-linux-gnu", false).unwrap()
+}
+
+#[test]
+fn wheels_of_cuda_12_are_joined() {
+    let layout = Layout::new(&[
+        "nvidia/__init__.py",
+        "nvidia/cuda_runtime/include/cuda_runtime.h",
+        "nvidia/cuda_runtime/include/__init__.py",
+        "nvidia/cuda_runtime/lib/libcudart.so.12",
+        "nvidia/cuda_runtime/lib/libcudart_static.a",
+        "nvidia/cuda_runtime/lib/libculibos.a",
+        "nvidia/cuda_nvrtc/include/nvrtc.h",
+        "nvidia/cuda_nvrtc/include/__init__.py",
+        "nvidia/cuda_nvrtc/lib/libnvrtc.so.12",
+        "nvidia/cuda_nvrtc/lib/libnvrtc.alt.so.12",
+        "nvidia/cuda_nvrtc/lib/libnvrtc-builtins.so.12.9",
+        "nvidia/cublas/include/cublas_v2.h",
+        "nvidia/cublas/lib/libcublas.so.12",
+        "nvidia/cublas/lib/libcublasLt.so.12",
+        "nvidia/cublas/lib/libcublas_static.a",
+        "nvidia/cuda_cccl/include/cub/cub.cuh",
+        "nvidia/cuda_cccl/include/cuda/std/version",
+        "nvidia/cuda_cccl/lib/cmake/cub/cub-config.cmake",
+        "nvidia_cuda_cccl_cu12-12.9.27.dist-info/RECORD",
+    ])
+    .cuda_h("nvidia/cuda_runtime/include/cuda.h", 12090);
+    let plan = layout.plan(&[""], &Options::default());
+    layout.holds(
+        &plan,
+        &[
+            ("include/cuda.h", "nvidia/cuda_runtime/include/cuda.h"),
+            ("include/cub", "nvidia/cuda_cccl/include/cub"),
+            ("include/nvrtc.h", "nvidia/cuda_nvrtc/include/nvrtc.h"),
+            ("lib/libcublas.so", "-> libcublas.so.12"),
+            ("lib/libcublas.so.12", "nvidia/cublas/lib/libcublas.so.12"),
+            ("lib/libnvrtc-builtins.so", "-> libnvrtc-builtins.so.12.9"),
+            ("lib/libculibos.a", "nvidia/cuda_runtime/lib/libculibos.a"),
+            ("lib/cmake/cub", "nvidia/cuda_cccl/lib/cmake/cub"),
+            ("lib64", "-> lib"),
+            ("targets/x86_64-linux/lib", "-> ../../lib"),
+            ("lib/stubs/libcuda.so", "stub from 1 headers"),
+        ],
+    );
+    let names: Vec<String> = plan.entries.keys().map(|path| path.display().to_string()).collect();
+    for absent in ["__init__", ".alt.", "libcublas_static.a", "bin/", "include/cccl", "nvml"] {
+        assert!(!names.iter().any(|name| name.contains(absent)), "{absent}: {names:#?}");
+    }
+    let archives = layout.plan(&[""], &Options { archives: true, ..Options::default() });
+    assert!(archives.has("lib/libcublas_static.a"));
+    let few = Options { components: Some(vec![Component::Cudart]), ..Options::default() };
+    let few = layout.plan(&[""], &few);
+    assert!(few.has("lib/libcudart.so") && !few.has("lib/libcublas.so") && !few.has("include/nvrtc.h"));
+}
+
+#[test]
+fn wheels_of_cuda_13_have_cccl_apart_and_a_compiler() {
+    let layout = Layout::new(&[
+        "nvidia/cu13/include/cuda_runtime.h",
+        "nvidia/cu13/include/fatbinary_section.h",
+        "nvidia/cu13/include/nvvm.h",
+        "nvidia/cu13/include/crt/host_config.h",
+        "nvidia/cu13/include/cccl/cuda/std/version",
+        "nvidia/cu13/lib/libcudart.so.13",
+        "nvidia/cu13/lib/libnvvm.so.4",
+        "nvidia/cu13/lib/stubs/README",
+        "nvidia/cu13/bin/nvcc",
+        "nvidia/cu13/bin/nvcc.profile",
+        "nvidia/cu13/bin/ptxas",
+        "nvidia/cu13/bin/crt/link.stub",
+        "nvidia/cu13/nvvm/bin/cicc",
+        "nvidia/cu13/nvvm/libdevice/libdevice.10.bc",
+        "nvidia/cu13/cccl/lib/cmake/cccl/cccl-config.cmake",
+    ])
+    .cuda_h("nvidia/cu13/include/cuda.h", 13040);
+    let plan = layout.plan(&[""], &Options::default());
+    layout.holds(
+        &plan,
+        &[
+            ("bin/nvcc", "nvidia/cu13/bin/nvcc"),
+            ("bin/crt", "nvidia/cu13/bin/crt"),
+            ("nvvm/bin/cicc", "nvidia/cu13/nvvm/bin/cicc"),
+            ("nvvm/libdevice", "nvidia/cu13/nvvm/libdevice"),
+            ("nvvm/lib64/libnvvm.so", "-> libnvvm.so.4"),
+            ("include/cccl", "nvidia/cu13/include/cccl"),
+            ("include/crt", "nvidia/cu13/include/crt"),
+            ("lib/cmake/cccl", "nvidia/cu13/cccl/lib/cmake/cccl"),
+        ],
+    );
+    assert!(layout.leads(&plan, "bin/nvcc.profile").unwrap().contains("include/cccl"));
+    let every = layout.plan(&[""], &Options { every_file: true, ..Options::default() });
+    for path in ["include/cccl/cuda/std/version", "bin/crt/link.stub", "nvvm/libdevice/libdevice.10.bc"] {
+        assert!(every.has(path), "{path}");
+    }
+}
+
+#[test]
+fn platform_directories_and_shipped_stubs() {
+    let layout = Layout::new(&[
+        "cuda/targets/x86_64-linux/include/cuda_runtime.h",
+        "cuda/targets/x86_64-linux/lib/libcudart.so.12",
+        "cuda/targets/x86_64-linux/lib/stubs/libcuda.so",
+        "cuda/bin/ptxas",
+    ])
+    .cuda_h("cuda/targets/x86_64-linux/include/cuda.h", 12040);
+    symlink("targets/x86_64-linux/lib", layout.0.path().join("cuda/lib64")).unwrap();
+    let plan = layout.plan(&["cuda"], &Options::default());
+    layout.holds(
+        &plan,
+        &[
+            ("lib/stubs/libcuda.so", "cuda/targets/x86_64-linux/lib/stubs/libcuda.so"),
+            ("lib/libcudart.so", "-> libcudart.so.12"),
+            ("include/cuda.h", "cuda/targets/x86_64-linux/include/cuda.h"),
+        ],
+    );
+}
+
+#[test]
+fn of_a_system_directory_cuda_alone_is_taken() {
+    let layout = Layout::new(&[
+        "usr/include/stdio.h",
+        "usr/include/curl/curl.h",
+        "usr/include/linux/types.h",
+        "usr/include/cuda_runtime.h",
+        "usr/include/crt/host_config.h",
+        "usr/include/fatbinary_section.h",
+        "usr/include/thrust/version.h",
+        "usr/bin/gcc",
+        "usr/lib/x86_64-linux-gnu/libc.so.6",
+        "usr/lib/x86_64-linux-gnu/libcudart.so.11.0",
+        "usr/lib/x86_64-linux-gnu/libcudart_static.a",
+        "usr/lib/x86_64-linux-gnu/stubs/libcuda.so",
+        "usr/lib/nvidia-cuda-toolkit/bin/nvcc",
+        "usr/lib/nvidia-cuda-toolkit/bin/cicc",
+        "usr/lib/nvidia-cuda-toolkit/bin/crt/link.stub",
+        "usr/lib/nvidia-cuda-toolkit/libdevice/libdevice.10.bc",
+    ])
+    .cuda_h("usr/include/cuda.h", 11080);
+    layout.put("usr/bin/nvcc", "#!/bin/sh\necho release 11.8, V11.8.89\n");
+    let script = layout.0.path().join("usr/bin/nvcc");
+    fs::set_permissions(script, fs::Permissions::from_mode(0o755)).unwrap();
+    let plan = layout.plan(&["usr"], &Options::default());
+    layout.holds(
+        &plan,
+        &[
+            ("include/cuda.h", "usr/include/cuda.h"),
+            ("include/crt", "usr/include/crt"),
+            ("include/thrust", "usr/include/thrust"),
+            ("bin/nvcc", "usr/bin/../lib/nvidia-cuda-toolkit/bin/nvcc"),
+            ("bin/crt", "usr/bin/../lib/nvidia-cuda-toolkit/bin/crt"),
+            ("nvvm/bin/cicc", "usr/bin/../lib/nvidia-cuda-toolkit/bin/cicc"),
+            ("nvvm/libdevice", "usr/bin/../lib/nvidia-cuda-toolkit/libdevice"),
+            ("lib/stubs/libcuda.so", "usr/lib/x86_64-linux-gnu/stubs/libcuda.so"),
+        ],
+    );
+    for absent in ["include/stdio.h", "include/curl", "include/linux", "bin/gcc", "lib/libc.so.6"] {
+        assert!(!plan.has(absent), "{absent}");
+    }
+}
+
+#[test]
+fn a_conflict_names_both_components() {
+    let layout = Layout::new(&[
+        "nvidia/cuda_runtime/include/cuda_runtime.h",
+        "nvidia/cuda_runtime/lib/libcudart.so.12",
+        "nvidia/cublas/include/cublas_v2.h",
+        "nvidia/cublas/lib/libcublas.so.12",
+    ])
+    .cuda_h("nvidia/cuda_runtime/include/cuda.h", 12090)
+    .cuda_h("nvidia/cublas/include/cuda.h", 12080);
+    let toolkit = layout.toolkit(&[""]);
+    let error = plan(&toolkit, &Root::system(), &target(), &Options::default()).unwrap_err();
+    let text = format!("{error:?}");
+    for word in ["include/cuda.h", "cudart", "cublas", "cuda_runtime/include", "hint:"] {
+        assert!(text.contains(word), "{word}: {text}");
+    }
+}

@@ -1,0 +1,281 @@
+//! From a plan to a directory: beside first, then renamed, so that a view is there as a whole or
+//! not at all.
+#![allow(clippy::disallowed_methods, reason = "this is the file that writes views")]
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::owner;
+use super::plan::{Entry, Plan};
+use crate::error::Error;
+use crate::root::Root;
+
+/// Makes a directory a view, and says which. Written last.
+const MARKER: &str = ".cuda-build-view";
+const HEAD: &str = "cuda-build view 1";
+
+/// Other builders may win this often before something must be wrong.
+const ATTEMPTS: usize = 5;
+
+/// Where a view goes.
+pub(super) struct Destination<'a> {
+    pub(super) path: &'a Path,
+    /// Of the plan.
+    pub(super) digest: &'a str,
+    /// Whether another view may be there and has to go.
+    pub(super) replace: bool,
+    /// Files instead of links out of the view.
+    pub(super) copy: bool,
+}
+
+fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
+    let path = path.to_owned();
+    move |source| Error::Io { action, path, source }
+}
+
+/// Makes or mends the view, or leaves it alone where it is whole. Returns whether anything was
+/// written.
+///
+/// # Errors
+/// [`Error::Io`]; [`Error::ViewPlace`] where something else is in the way.
+pub(super) fn materialize(plan: &Plan, root: &Root, destination: &Destination<'_>) -> Result<bool, Error> {
+    let path = destination.path;
+    for attempt in 0..ATTEMPTS {
+        match state(path, destination) {
+            State::Whole(marker) => {
+                let wrong = wrong_entries(plan, destination, &marker);
+                if wrong.is_empty() {
+                    return Ok(attempt > 0);
+                }
+                mend(plan, root, destination, &wrong)?;
+                return Ok(true);
+            }
+            State::Damaged => {
+                let all: Vec<&Path> = plan.entries.keys().map(PathBuf::as_path).collect();
+                mend(plan, root, destination, &all)?;
+                return Ok(true);
+            }
+            State::Foreign => {
+                return Err(Error::ViewPlace {
+                    path: path.to_owned(),
+                    reason: "something that is no view of cuda-build is there".to_owned(),
+                });
+            }
+            State::Absent | State::Other => {}
+        }
+        if build(plan, root, destination)? {
+            return Ok(true);
+        }
+    }
+    let source = io::Error::other("other processes keep changing it");
+    Err(failed("make the view", path)(source))
+}
+
+/// What is where a view shall be.
+enum State {
+    /// Nothing, or an empty directory.
+    Absent,
+    /// The view that is wanted, by its marker.
+    Whole(String),
+    /// A directory that can only be this view, without a marker or with half of it.
+    Damaged,
+    /// Another view, which may be replaced.
+    Other,
+    /// Anything else.
+    Foreign,
+}
+
+fn state(path: &Path, destination: &Destination<'_>) -> State {
+    if let Ok(marker) = fs::read_to_string(path.join(MARKER)) {
+        let mut lines = marker.lines();
+        if lines.next() == Some(HEAD) && lines.next() == Some(destination.digest) {
+            return State::Whole(marker);
+        }
+        return if destination.replace { State::Other } else { State::Damaged };
+    }
+    match fs::read_dir(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound && fs::symlink_metadata(path).is_err() => {
+            State::Absent
+        }
+        Err(_) => State::Foreign,
+        Ok(mut entries) => match entries.next() {
+            None => State::Absent,
+            // Its name is a digest: nothing else is called that.
+            Some(_) if !destination.replace => State::Damaged,
+            Some(_) => State::Foreign,
+        },
+    }
+}
+
+/// Builds beside and renames; `false` where another builder was first.
+fn build(plan: &Plan, root: &Root, destination: &Destination<'_>) -> Result<bool, Error> {
+    let path = destination.path;
+    let parent = path.parent().unwrap_or(Path::new("/"));
+    fs::create_dir_all(parent).map_err(failed("create directory", parent))?;
+    owner::clean(parent);
+    let part = Part(owner::unfinished(path));
+    fs::create_dir(&part.0).map_err(failed("create directory", &part.0))?;
+    let mut made = Vec::new();
+    let mut last = PathBuf::new();
+    for (relative, entry) in &plan.entries {
+        let at = part.0.join(relative);
+        // Sorted paths: most come after one in the same directory.
+        if let Some(directory) = at.parent()
+            && directory != last
+        {
+            fs::create_dir_all(directory).map_err(failed("create directory", directory))?;
+            directory.clone_into(&mut last);
+        }
+        write(entry, &at, root, destination.copy)?;
+        note_made(&mut made, relative, entry, &at);
+    }
+    write_marker(&part.0, destination, &made)?;
+    if destination.replace && fs::symlink_metadata(path).is_ok() {
+        let old = Part(owner::unfinished(path));
+        fs::rename(path, &old.0).map_err(failed("move away", path))?;
+        // `old` is removed when it goes out of scope.
+        return rename(&part, path);
+    }
+    rename(&part, path)
+}
+
+fn rename(part: &Part, path: &Path) -> Result<bool, Error> {
+    match fs::rename(&part.0, path) {
+        Ok(()) => Ok(true),
+        Err(error) => match error.kind() {
+            io::ErrorKind::DirectoryNotEmpty | io::ErrorKind::AlreadyExists => Ok(false),
+            _ => Err(failed("rename to", path)(error)),
+        },
+    }
+}
+
+/// A directory that is removed unless it was renamed.
+struct Part(PathBuf);
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Puts one entry at a path where nothing is.
+fn write(entry: &Entry, at: &Path, root: &Root, copy: bool) -> Result<(), Error> {
+    match entry {
+        Entry::Outside { target, .. } if copy => {
+            fs::copy(target, at).map_err(failed("copy to", at))?;
+        }
+        Entry::Outside { target, .. } => symlink(target, at).map_err(failed("write link", at))?,
+        Entry::Inside(target) => symlink(Path::new(target), at).map_err(failed("write link", at))?,
+        Entry::Alias(target) => symlink(Path::new(target), at).map_err(failed("write link", at))?,
+        Entry::Text(text) => fs::write(at, text).map_err(failed("write", at))?,
+        Entry::Stub { stub, .. } => fs::write(at, stub.bytes(root)?).map_err(failed("write", at))?,
+    }
+    Ok(())
+}
+
+#[cfg(unix)]
+fn symlink(target: &Path, at: &Path) -> io::Result<()> {
+    std::os::unix::fs::symlink(target, at)
+}
+
+#[cfg(not(unix))]
+fn symlink(_: &Path, _: &Path) -> io::Result<()> {
+    Err(io::Error::new(io::ErrorKind::Unsupported, "views are made on Linux alone"))
+}
+
+/// The marker records sizes of what was made here: the plan does not know them.
+fn note_made(made: &mut Vec<String>, relative: &Path, entry: &Entry, at: &Path) {
+    if matches!(entry, Entry::Stub { .. })
+        && let Ok(metadata) = fs::metadata(at)
+    {
+        made.push(format!("{} {}", metadata.len(), relative.display()));
+    }
+}
+
+fn write_marker(view: &Path, destination: &Destination<'_>, made: &[String]) -> Result<(), Error> {
+    let text = format!("{HEAD}\n{}\n{}\n", destination.digest, made.join("\n"));
+    let marker = view.join(MARKER);
+    fs::write(&marker, text).map_err(failed("write", &marker))
+}
+
+/// Entries that are not there or not what they have to be. Every one is looked at: half a
+/// millisecond for the whole of CUDA 13, and a spot check finds half of half-deleted views.
+fn wrong_entries<'a>(plan: &'a Plan, destination: &Destination<'_>, marker: &str) -> Vec<&'a Path> {
+    let is_right = |relative: &Path, entry: &Entry| {
+        let at = destination.path.join(relative);
+        let links_to = |target: &Path| fs::read_link(&at).is_ok_and(|link| link == target);
+        let length = || fs::symlink_metadata(&at).ok().filter(|m| m.is_file()).map(|m| m.len());
+        match entry {
+            Entry::Outside { target, .. } if destination.copy => {
+                fs::metadata(target).is_ok_and(|source| length() == Some(source.len()))
+            }
+            Entry::Outside { target, .. } => links_to(target),
+            Entry::Inside(target) => links_to(Path::new(target)),
+            Entry::Alias(target) => links_to(Path::new(target)),
+            Entry::Text(text) => length() == Some(text.len() as u64),
+            Entry::Stub { .. } => length().is_some_and(|length| {
+                marker.lines().any(|l| l == format!("{length} {}", relative.display()))
+            }),
+        }
+    };
+    plan.entries
+        .iter()
+        .filter(|(relative, entry)| !is_right(relative, entry))
+        .map(|(relative, _)| relative.as_path())
+        .collect()
+}
+
+/// Puts single entries right in a view that is in use: each is written beside and renamed over.
+fn mend(plan: &Plan, root: &Root, destination: &Destination<'_>, wrong: &[&Path]) -> Result<(), Error> {
+    let view = destination.path;
+    for relative in wrong {
+        let Some(entry) = plan.entries.get(*relative) else { continue };
+        real_directories(view, relative)?;
+        let at = view.join(relative);
+        // What a process left that was killed at this place.
+        at.parent().into_iter().for_each(owner::clean);
+        if fs::symlink_metadata(&at).is_ok_and(|metadata| metadata.is_dir()) {
+            fs::remove_dir_all(&at).map_err(failed("remove", &at))?;
+        }
+        let beside = owner::unfinished(&at);
+        write(entry, &beside, root, destination.copy)?;
+        fs::rename(&beside, &at).map_err(|error| {
+            let _ = fs::remove_file(&beside);
+            failed("rename to", &at)(error)
+        })?;
+    }
+    owner::clean(view);
+    let mut made = Vec::new();
+    for (relative, entry) in &plan.entries {
+        note_made(&mut made, relative, entry, &view.join(relative));
+    }
+    let beside = owner::unfinished(&view.join(MARKER));
+    let text = format!("{HEAD}\n{}\n{}\n", destination.digest, made.join("\n"));
+    let written = fs::write(&beside, text).and_then(|()| fs::rename(&beside, view.join(MARKER)));
+    written.map_err(failed("write", &view.join(MARKER)))
+}
+
+/// Makes the parents of `relative` real directories. A link in their place would lead writes
+/// into the components themselves.
+fn real_directories(view: &Path, relative: &Path) -> Result<(), Error> {
+    let parents = relative.parent().unwrap_or(Path::new(""));
+    let mut at = view.to_owned();
+    for name in std::iter::once(Path::new("")).chain(parents.iter().map(Path::new)) {
+        if !name.as_os_str().is_empty() {
+            at.push(name);
+        }
+        match fs::symlink_metadata(&at) {
+            Ok(metadata) if metadata.is_dir() => continue,
+            Ok(_) => fs::remove_file(&at).map_err(failed("remove", &at))?,
+            Err(_) => {}
+        }
+        match fs::create_dir(&at) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                return Err(failed("create directory", &at)(error));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,175 @@
+//! Where views are kept, and the way from a toolkit to one.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+use super::View;
+use super::content::{self, Options};
+use super::materialize::{self, Destination};
+use crate::component::Component;
+use crate::env::Env;
+use crate::error::Error;
+use crate::root::Root;
+use crate::store;
+use crate::target::Target;
+use crate::toolkit::Toolkit;
+
+/// Names the directory of views; set by `cargo cuda` for the build scripts under it.
+const VARIABLE: &str = "CUDA_BUILD_VIEWS";
+
+/// Where a view goes and what it holds besides what every view does.
+///
+/// ```no_run
+/// # fn main() -> Result<(), cuda_build::Error> {
+/// use cuda_build::{Build, Env, Target, ViewPlace};
+/// let target = Target::from_triple("x86_64-unknown-linux-gnu", false)?;
+/// let place = ViewPlace::from_env(&Env::from_process(), &target)?;
+/// let view = Build::new()?.toolkit()?.view(&place)?;
+/// println!("cargo::rustc-link-search=native={}", view.lib().display());
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct ViewPlace {
+    directory: PathBuf,
+    exact: bool,
+    copy: bool,
+    target: Target,
+    options: Options,
+}
+
+impl ViewPlace {
+    /// The usual place: `CUDA_BUILD_VIEWS`, which `cargo cuda` sets to `<target>/cuda/views`,
+    /// else `views` in the user's cache directory (see [`store::cache_dir`]).
+    ///
+    /// # Errors
+    /// [`Error::ViewPlace`] where no variable tells a cache directory, and where the place is in
+    /// the directory that this package's build script belongs to: Cargo puts search paths in
+    /// there on the loader path of `cargo run`, and programs would load the driver's stub.
+    pub fn from_env(env: &Env, target: &Target) -> Result<Self, Error> {
+        let named = env.peek(VARIABLE).map(PathBuf::from);
+        let Some(directory) = named.or_else(|| store::cache_dir(env).map(|cache| cache.join("views"))) else {
+            return Err(Error::ViewPlace {
+                path: PathBuf::from("views"),
+                reason: "no cache directory: neither `CUDA_BUILD_CACHE_DIR` nor `XDG_CACHE_HOME` nor `HOME` is set"
+                    .to_owned(),
+            });
+        };
+        // <target>/<profile>/build/<package>-<hash>/out
+        let profile = env.peek("OUT_DIR").map(Path::new).and_then(|out| out.ancestors().nth(3));
+        if let Some(profile) = profile
+            && absolute(&directory).starts_with(profile)
+        {
+            return Err(Error::ViewPlace {
+                path: directory,
+                reason: format!(
+                    "Cargo puts libraries below {} on the loader path, and a stub of the driver may not be there",
+                    profile.display()
+                ),
+            });
+        }
+        Ok(Self::below(&directory, target))
+    }
+
+    /// Below `directory`, under a name that says what is in it: the release and a digest. Equal
+    /// components give the same view, replaced ones another.
+    #[must_use]
+    pub fn below(directory: &Path, target: &Target) -> Self {
+        Self {
+            directory: absolute(directory),
+            exact: false,
+            copy: false,
+            target: target.clone(),
+            options: Options::default(),
+        }
+    }
+
+    /// Exactly at `directory`. A view that is there gives way; anything else does not.
+    #[must_use]
+    pub fn at(directory: &Path, target: &Target) -> Self {
+        Self { exact: true, ..Self::below(directory, target) }
+    }
+
+    /// Only these components and what they need.
+    #[must_use]
+    pub fn components(mut self, components: impl IntoIterator<Item = Component>) -> Self {
+        self.options.components = Some(components.into_iter().collect());
+        self
+    }
+
+    /// Whether the static archives of the libraries join too. `cudart_static`, `cudadevrt` and
+    /// `culibos` always do.
+    #[must_use]
+    pub fn archives(mut self, archives: bool) -> Self {
+        self.options.archives = archives;
+        self
+    }
+
+    /// Copies instead of links out of the view, for what is carried to another machine.
+    #[must_use]
+    pub fn copy(mut self, copy: bool) -> Self {
+        self.copy = copy;
+        self.options.every_file = copy;
+        self
+    }
+}
+
+impl Toolkit {
+    /// The toolkit as one directory. One that is there and whole is not touched; one that is not
+    /// whole is mended.
+    ///
+    /// # Errors
+    /// [`Error::ViewConflict`] where components have different files of one name,
+    /// [`Error::ViewPlace`] where something else is in the way, [`Error::Io`].
+    pub fn view(&self, place: &ViewPlace) -> Result<View, Error> {
+        let root = Root::system();
+        let plan = content::plan(self, &root, &place.target, &place.options)?;
+        let digest = plan.digest(if place.copy { "copies" } else { "links" });
+        let path = if place.exact {
+            place.directory.clone()
+        } else {
+            place.directory.join(format!("{}-{digest}", self.version()))
+        };
+        if path.file_name().unwrap_or(OsStr::new("")).is_empty() {
+            return Err(Error::ViewPlace { path, reason: "not a directory of its own".to_owned() });
+        }
+        let destination =
+            Destination { path: &path, digest: &digest, replace: place.exact, copy: place.copy };
+        let made = materialize::materialize(&plan, &root, &destination)?;
+        Ok(View { path, paths: plan.entries.into_keys().collect(), made })
+    }
+}
+
+fn absolute(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn target() -> Target {
+        Target::from_triple("x86_64-unknown-linux-gnu", false).unwrap()
+    }
+
+    #[test]
+    fn never_where_cargo_would_load_from() {
+        let out = "/w/target/debug/build/a-0123/out";
+        let env = |views: &str| Env::from_pairs([("OUT_DIR", out), ("CUDA_BUILD_VIEWS", views)]);
+        let place = |views: &str| ViewPlace::from_env(&env(views), &target());
+        for views in [out, "/w/target/debug", "/w/target/debug/cuda/views"] {
+            assert!(matches!(place(views), Err(Error::ViewPlace { .. })), "{views}");
+        }
+        assert!(place("/w/target/cuda/views").is_ok());
+    }
+
+    #[test]
+    fn the_variable_then_the_cache() {
+        let place = |pairs: &[(&str, &str)]| {
+            ViewPlace::from_env(&Env::from_pairs(pairs.iter().copied()), &target()).map(|p| p.directory)
+        };
+        assert_eq!(place(&[("HOME", "/h")]).unwrap(), Path::new("/h/.cache/cuda-build/views"));
+        assert_eq!(place(&[("HOME", "/h"), (VARIABLE, "/v")]).unwrap(), Path::new("/v"));
+        assert!(place(&[]).unwrap_err().to_string().contains("CUDA_BUILD_CACHE_DIR"));
+    }
+}

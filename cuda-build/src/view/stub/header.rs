@@ -1,0 +1,159 @@
+//! Names of functions in `cuda.h` and `nvml.h`.
+//!
+//! No preprocessor is run: whichever branch of an `#if` a program is compiled with, its names
+//! have to be there. So every declaration counts, whatever surrounds it, and so do the names that
+//! macros put in place of others:
+//!
+//! ```c
+//! #define cuCtxCreate                 cuCtxCreate_v2
+//! #define cuMemcpyHtoD                __CUDA_API_PTDS(cuMemcpyHtoD_v2)   // …_v2, …_v2_ptds
+//! #define cuMemcpyAsync               __CUDA_API_PTSZ(cuMemcpyAsync)     // and …_ptsz
+//! CUresult CUDAAPI cuInit(unsigned int Flags);
+//! ```
+
+use std::collections::BTreeSet;
+
+/// All functions whose names start with `prefix` and a capital letter, sorted.
+pub(super) fn functions(text: &str, prefix: &str) -> Vec<String> {
+    let text = without_comments(&text.replace("\\\r\n", " ").replace("\\\n", " "));
+    let mut names = BTreeSet::new();
+    let mut declarations = String::new();
+    for line in text.lines() {
+        let Some(directive) = line.trim_start().strip_prefix('#') else {
+            declarations.push_str(line);
+            declarations.push('\n');
+            continue;
+        };
+        if let Some(definition) = directive.trim_start().strip_prefix("define") {
+            macro_targets(definition, prefix, &mut names);
+        }
+    }
+    for statement in declarations.split([';', '{', '}']) {
+        names.extend(declared(statement, prefix).map(str::to_owned));
+    }
+    names.into_iter().collect()
+}
+
+fn macro_targets(definition: &str, prefix: &str, names: &mut BTreeSet<String>) {
+    let definition = definition.trim();
+    let end = definition.find(|c: char| !is_word(c)).unwrap_or(definition.len());
+    let (key, body) = definition.split_at(end);
+    let body = body.trim();
+    if !is_name(key, prefix) {
+        return;
+    }
+    let (target, suffix) = match body.strip_suffix(')').and_then(|body| body.split_once('(')) {
+        Some((wrapper, target)) if wrapper.trim_end().ends_with("_PTDS") => (target.trim(), "_ptds"),
+        Some((wrapper, target)) if wrapper.trim_end().ends_with("_PTSZ") => (target.trim(), "_ptsz"),
+        _ => (body, ""),
+    };
+    // `cuCtxCreate` → `cuCtxCreate_v2`; other macros of such names are constants and types.
+    if target.starts_with(key) && target.chars().all(is_word) {
+        names.extend([key.to_owned(), target.to_owned(), format!("{target}{suffix}")]);
+    }
+}
+
+/// The name in `CUresult CUDAAPI cuInit(…)`: the word before the first parenthesis, where a
+/// return type and nothing else comes before it.
+fn declared<'a>(statement: &'a str, prefix: &str) -> Option<&'a str> {
+    let (before, _) = statement.split_once('(')?;
+    let before = before.trim_end();
+    let start = before.rfind(|c: char| !is_word(c)).map_or(0, |at| at + 1);
+    let (head, name) = before.split_at(start);
+    let is_type = |c: char| is_word(c) || c.is_whitespace() || c == '*';
+    let is_declaration = !head.trim().is_empty()
+        && head.chars().all(is_type)
+        && !head.split_whitespace().any(|word| word == "typedef" || word == "return");
+    (is_declaration && is_name(name, prefix)).then_some(name)
+}
+
+fn is_name(name: &str, prefix: &str) -> bool {
+    name.strip_prefix(prefix).is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_uppercase()))
+}
+
+fn is_word(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '_'
+}
+
+fn without_comments(text: &str) -> String {
+    let mut kept = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find('/') {
+        kept.push_str(&rest[..at]);
+        let comment = &rest[at..];
+        let end = if comment.starts_with("/*") {
+            comment.find("*/").map_or(comment.len(), |end| end + 2)
+        } else if comment.starts_with("//") {
+            comment.find('\n').unwrap_or(comment.len())
+        } else {
+            kept.push('/');
+            1
+        };
+        if end > 1 {
+            kept.push(' ');
+        }
+        rest = &comment[end..];
+    }
+    kept.push_str(rest);
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn declarations_versions_and_streams() {
+        let text = r"
+#define CUDA_VERSION 13040
+#define cuDeviceTotalMem                    cuDeviceTotalMem_v2 // trailing
+    #define cuMemcpyHtoD                    __CUDA_API_PTDS(cuMemcpyHtoD_v2)
+    #define cuMemcpyAsync  \
+        __CUDA_API_PTSZ(cuMemcpyAsync)
+#define cuSomeConstant 0x01
+/* cuCommented(void); CUresult CUDAAPI cuHidden(int); */
+typedef enum cudaError_enum { CUDA_SUCCESS = 0 } CUresult;
+typedef void (CUDA_CB *CUhostFn)(void *userData);
+typedef size_t (CUDA_CB *CUoccupancyB2DSize)(int blockSize);
+CUresult CUDAAPI cuInit(unsigned int Flags);
+CUresult CUDAAPI cuLaunchHostFunc(CUstream s, CUhostFn fn, void *userData);
+extern __CUDA_DEPRECATED CUresult CUDAAPI
+cuCtxAttach(CUcontext *pctx, unsigned int flags);
+#if defined(__CUDA_API_VERSION_INTERNAL)
+    #undef cuMemAlloc
+    CUresult CUDAAPI cuMemAlloc(CUdeviceptr_v1 *dptr, unsigned int bytesize);
+#endif
+static inline CUresult cuShort(int a) { return cuInit(a); }
+";
+        assert_eq!(
+            functions(text, "cu"),
+            [
+                "cuCtxAttach",
+                "cuDeviceTotalMem",
+                "cuDeviceTotalMem_v2",
+                "cuInit",
+                "cuLaunchHostFunc",
+                "cuMemAlloc",
+                "cuMemcpyAsync",
+                "cuMemcpyAsync_ptsz",
+                "cuMemcpyHtoD",
+                "cuMemcpyHtoD_v2",
+                "cuMemcpyHtoD_v2_ptds",
+                "cuShort",
+            ]
+        );
+    }
+
+    #[test]
+    fn management_library() {
+        let text = "#define nvmlInit nvmlInit_v2\n#define nvmlEventTypeNone 0x0LL\n\
+                    nvmlReturn_t DECLDIR nvmlInit_v2(void);\nconst DECLDIR char* nvmlErrorString(nvmlReturn_t r);\n\
+                    typedef struct nvmlDevice_st* nvmlDevice_t;\n#define nvmlMemory_v2 NVML_STRUCT_VERSION(Memory, 2)\n";
+        assert_eq!(functions(text, "nvml"), ["nvmlErrorString", "nvmlInit", "nvmlInit_v2"]);
+    }
+
+    #[test]
+    fn comments_end_where_they_end() {
+        assert_eq!(without_comments("a/* x */b/c//d\ne/*open"), "a b/c \ne ");
+    }
+}
