@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
-use crate::component::UnknownComponent;
+use crate::component::{Component, UnknownComponent};
 
 /// Everything that can go wrong, each with the names a message needs.
 ///
