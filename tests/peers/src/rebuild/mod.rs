@@ -37,7 +37,7 @@ pub fn run(arguments: &[String]) -> Result<(), Box<dyn Error>> {
             "nothing changed",
             "one header of two files",
             "one `.cu`",
-            "its comment",
+            "a comment in it",
         ]
         .map(str::to_owned)
         .to_vec(),
