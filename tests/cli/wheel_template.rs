@@ -138,7 +138,7 @@ fn one_command_makes_two_wheels_of_the_template() {
         let content = archive::read(wheel).unwrap();
         let package = format!("saxpy_cu{major}");
         let info = format!("{package}-0.1.0.dist-info");
-        let mut expected = vec![
+        let mut expected = [
             format!("{package}/__init__.py"),
             format!("{package}/_build.json"),
             format!("{package}/saxpy.abi3.so"),
