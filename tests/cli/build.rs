@@ -243,3 +243,26 @@ fn cargos_own_options_pass_through() {
     project.run(&["build", "--no-such-option"]).failed(1, &["--no-such-option"]);
     project.run(&["build", "-p", "nobody"]).failed(101, &["nobody"]);
 }
+
+#[test]
+fn help_names_our_options_and_every_exit_code() {
+    let help = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_cargo-cuda"));
+        let finished = Finished::of(command.arg("cuda").args(arguments).output().unwrap());
+        finished.succeeded();
+        finished.stdout
+    };
+    for subcommand in ["build", "check", "run", "test"] {
+        let text = help(&[subcommand, "--help"]);
+        for option in ["--major <N>", "--capabilities <LIST>", "--fetch"] {
+            assert!(text.contains(option), "{text}");
+        }
+    }
+    let text = help(&["--help"]);
+    for code in (0..=2).chain(10..=16).chain(20..=28) {
+        assert!(
+            text.lines().any(|line| line.trim_start().starts_with(&format!("{code}  "))),
+            "{code}: {text}"
+        );
+    }
+}

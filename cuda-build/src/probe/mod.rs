@@ -158,6 +158,3 @@ impl Prober<'_> {
         Attempt { candidate: candidate.clone(), sets, remarks }
     }
 }
-
-#[cfg(test)]
-mod tests;

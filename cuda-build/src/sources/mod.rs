@@ -271,6 +271,3 @@ fn split_list(value: &std::ffi::OsStr) -> Vec<PathBuf> {
     let text = value.to_string_lossy();
     text.split([';', ':']).filter(|part| !part.is_empty()).map(PathBuf::from).collect()
 }
-
-#[cfg(test)]
-mod tests;
