@@ -13,3 +13,5 @@ mod nvrtc;
 mod support;
 #[path = "../support/tools.rs"]
 mod tools;
+mod view;
+mod view_faults;
