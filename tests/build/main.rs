@@ -15,3 +15,5 @@ mod nvrtc;
 mod support;
 #[path = "../support/tools.rs"]
 mod tools;
+mod view;
+mod view_faults;

@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use cuda_build::nvrtc::Nvrtc;
+use cuda_build::select::{Need, Part, Request, Strength};
+use cuda_build::{Component, Env, Root, Search, Target, Toolkit};
 
 use crate::components::site_packages;
 
@@ -86,4 +88,21 @@ pub fn listed(bin: &Path, fatbin: &Path) -> Vec<String> {
         .map(|line| line.rsplit('.').take(2).collect::<Vec<_>>())
         .map(|p| format!("{}.{}", p[1], p[0]))
         .collect()
+}
+
+/// Every component in these places, as one toolkit.
+pub fn everything_in(places: &[&Path]) -> Toolkit {
+    let mut request = Request {
+        alternatives: vec![vec![Need::new(Component::Cudart, Part::Headers, "to try")]],
+        ..Request::default()
+    };
+    for component in Component::all() {
+        for part in [Part::Headers, Part::Shared, Part::Archive, Part::Tools] {
+            request.needs.push(Need::new(component, part, "").with(Strength::Extra));
+        }
+    }
+    let target = Target::from_triple("x86_64-unknown-linux-gnu", false).unwrap();
+    let places = places.iter().map(|place| place.to_path_buf()).collect();
+    let search = Search { root: &Root::system(), env: &Env::default(), target: &target, places };
+    search.find(&request).unwrap()
 }

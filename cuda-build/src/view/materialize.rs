@@ -95,9 +95,7 @@ fn state(path: &Path, destination: &Destination<'_>) -> State {
         return if destination.replace { State::Other } else { State::Damaged };
     }
     match fs::read_dir(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound && fs::symlink_metadata(path).is_err() => {
-            State::Absent
-        }
+        Err(_) if fs::symlink_metadata(path).is_err() => State::Absent,
         Err(_) => State::Foreign,
         Ok(mut entries) => match entries.next() {
             None => State::Absent,

@@ -1,0 +1,342 @@
+//! Views under bad conditions: many builders, killed builders, damaged views, no space. The
+//! toolkit is a small one made here; what is in its files does not matter.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use cuda_build::{Error, Target, Toolkit, View, ViewPlace};
+
+use crate::support::everything_in;
+
+struct Place(tempfile::TempDir);
+
+impl Place {
+    /// Two wheels' worth of files: enough that making a view takes a while.
+    fn new() -> Self {
+        let place = Self(tempfile::tempdir().unwrap());
+        let put = |file: String, text: &str| {
+            let path = place.source().join(file);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        put("nvidia/cu13/include/cuda_runtime.h".to_owned(), "");
+        put("nvidia/cu13/lib/libcudart.so.13".to_owned(), "one");
+        put("nvidia/cu13/include/crt/host_config.h".to_owned(), "");
+        let functions: String = (0..600).map(|n| format!("CUresult CUDAAPI cuFunction{n}(int);\n")).collect();
+        put("nvidia/cu13/include/cuda.h".to_owned(), &format!("#define CUDA_VERSION 13040\n{functions}"));
+        for number in 0..150 {
+            put(format!("nvidia/cu13/include/header_{number}.h"), "");
+        }
+        place
+    }
+
+    fn source(&self) -> PathBuf {
+        self.0.path().join("site-packages")
+    }
+
+    fn views(&self) -> PathBuf {
+        self.0.path().join("views")
+    }
+
+    fn toolkit(&self) -> Toolkit {
+        everything_in(&[&self.source()])
+    }
+
+    fn view(&self) -> Result<View, Error> {
+        self.toolkit().view(&ViewPlace::below(&self.views(), &target()))
+    }
+
+    /// The test program itself, as another process that makes this view.
+    fn child(&self, mode: &str) -> Command {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command
+            .args(["--exact", "view_faults::other_process", "--ignored", "--nocapture", "--test-threads=1"])
+            .env(MODE, mode)
+            .env("VIEW_TEST_PLACE", self.0.path())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        command
+    }
+
+    /// Names in the directory of views.
+    fn names(&self) -> Vec<String> {
+        let entries = fs::read_dir(self.views()).unwrap();
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+    }
+}
+
+fn target() -> Target {
+    Target::from_triple("x86_64-unknown-linux-gnu", false).unwrap()
+}
+
+/// Everything below a directory: what a link says, or the length of a file.
+fn contents(directory: &Path) -> BTreeMap<PathBuf, String> {
+    let mut contents = BTreeMap::new();
+    let mut rest = vec![directory.to_owned()];
+    while let Some(at) = rest.pop() {
+        for entry in fs::read_dir(&at).unwrap() {
+            let path = entry.unwrap().path();
+            let metadata = fs::symlink_metadata(&path).unwrap();
+            let what = if metadata.is_symlink() {
+                format!("-> {}", fs::read_link(&path).unwrap().display())
+            } else if metadata.is_dir() {
+                rest.push(path.clone());
+                "directory".to_owned()
+            } else {
+                String::from_utf8_lossy(&fs::read(&path).unwrap()).into_owned()
+            };
+            contents.insert(path.strip_prefix(directory).unwrap().to_owned(), what);
+        }
+    }
+    contents
+}
+
+const MODE: &str = "VIEW_TEST_MODE";
+
+/// Not a test of its own: what the others start as another process.
+#[test]
+#[ignore = "started by other tests"]
+fn other_process() {
+    let Ok(mode) = std::env::var(MODE) else { panic!("started by other tests") };
+    let path = PathBuf::from(std::env::var("VIEW_TEST_PLACE").unwrap());
+    let toolkit = everything_in(&[&path.join("site-packages")]);
+    let place = ViewPlace::below(&path.join("views"), &target());
+    match mode.as_str() {
+        "once" => match toolkit.view(&place) {
+            Ok(view) => println!("made {}", view.root().display()),
+            Err(error) => panic!("{error:?}"),
+        },
+        // Makes the view and removes it, until killed.
+        _ => loop {
+            let view = toolkit.view(&place).unwrap();
+            fs::remove_dir_all(view.root()).unwrap();
+        },
+    }
+}
+
+#[test]
+fn thirty_two_processes_make_one_view() {
+    let place = Place::new();
+    let children: Vec<Child> = (0..32).map(|_| place.child("once").spawn().unwrap()).collect();
+    for child in children {
+        let output = child.wait_with_output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+        assert!(text.contains("made "), "{text}");
+    }
+    let names = place.names();
+    assert_eq!(names.len(), 1, "{names:?}");
+    let view = place.view().unwrap();
+    assert!(!view.was_made());
+    let other = place.0.path().join("other");
+    let alone = place.toolkit().view(&ViewPlace::below(&other, &target())).unwrap();
+    assert_eq!(contents(view.root()), contents(alone.root()));
+}
+
+#[test]
+fn a_killed_builder_leaves_nothing_that_matters() {
+    let place = Place::new();
+    let reference = {
+        let view = place.view().unwrap();
+        let contents = contents(view.root());
+        fs::remove_dir_all(view.root()).unwrap();
+        contents
+    };
+    let source = contents(&place.source());
+    let seed = std::env::var("VIEW_TEST_SEED").ok().and_then(|seed| seed.parse().ok());
+    let clock = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64;
+    let mut state: u64 = seed.unwrap_or(clock);
+    eprintln!("VIEW_TEST_SEED={state}");
+    let rounds: usize = std::env::var("VIEW_TEST_KILLS").ok().and_then(|n| n.parse().ok()).unwrap_or(40);
+    let (mut inside, mut damaged) = (0, 0);
+    for round in 0..rounds {
+        let mut child = place.child("again and again").spawn().unwrap();
+        // Until it has begun, then for a moment.
+        let begun = Instant::now();
+        while !place.views().exists() || place.names().is_empty() {
+            assert!(begun.elapsed() < Duration::from_secs(60), "the other process does nothing");
+            std::thread::sleep(Duration::from_micros(200));
+        }
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        std::thread::sleep(Duration::from_micros((state >> 33) % 20_000));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let names = place.names();
+        inside += usize::from(names.iter().any(|name| name.ends_with(".part")));
+        damaged += usize::from(
+            names
+                .iter()
+                .any(|name| !name.ends_with(".part") && contents(&place.views().join(name)) != reference),
+        );
+        let view = place.view().unwrap_or_else(|error| panic!("round {round}: {error:?}"));
+        assert_eq!(contents(view.root()), reference, "round {round}");
+        // What was left is cleaned up where a view is made.
+        fs::remove_dir_all(view.root()).unwrap();
+        place.view().unwrap();
+        assert_eq!(place.names().len(), 1, "round {round}: {:?}", place.names());
+        assert_eq!(contents(&place.source()), source, "round {round}");
+        fs::remove_dir_all(place.views()).unwrap();
+    }
+    eprintln!("{rounds} kills: {inside} while a view was written, {damaged} left a damaged one");
+    assert!(inside * 10 >= rounds, "too few kills while a view was written: {inside}");
+}
+
+#[test]
+fn a_view_that_is_whole_is_not_touched() {
+    let place = Place::new();
+    let view = place.view().unwrap();
+    assert!(view.was_made());
+    let times = |view: &View| -> Vec<(PathBuf, SystemTime)> {
+        let mut all: Vec<PathBuf> = contents(view.root()).into_keys().collect();
+        all.push(PathBuf::new());
+        all.push(PathBuf::from(".."));
+        let time = |path: &PathBuf| fs::symlink_metadata(view.root().join(path)).unwrap().modified().unwrap();
+        all.iter().map(|path| (path.clone(), time(path))).collect()
+    };
+    let before = times(&view);
+    std::thread::sleep(Duration::from_millis(20));
+    let again = place.view().unwrap();
+    assert!(!again.was_made());
+    assert_eq!(again.root(), view.root());
+    assert_eq!(times(&again), before);
+}
+
+#[test]
+fn a_damaged_view_is_mended() {
+    let place = Place::new();
+    let view = place.view().unwrap();
+    let reference = contents(view.root());
+    let source = contents(&place.source());
+    let at = |name: &str| view.root().join(name);
+    let damages: [&dyn Fn(); 8] = [
+        &|| fs::remove_file(at("lib/libcudart.so")).unwrap(),
+        &|| fs::remove_dir_all(at("lib")).unwrap(),
+        &|| fs::remove_file(at(".cuda-build-view")).unwrap(),
+        &|| fs::write(at("lib/stubs/libcuda.so"), "half").unwrap(),
+        &|| {
+            fs::remove_file(at("include/cuda.h")).unwrap();
+            symlink("/elsewhere/cuda.h", at("include/cuda.h")).unwrap();
+        },
+        // A link where a directory was: what is written through it would land in the wheel.
+        &|| {
+            fs::remove_dir_all(at("include")).unwrap();
+            symlink(place.source().join("nvidia/cu13/include"), at("include")).unwrap();
+        },
+        &|| {
+            fs::remove_file(at("version.json")).unwrap();
+            fs::create_dir_all(at("version.json/deep")).unwrap();
+        },
+        &|| {
+            fs::remove_dir_all(view.root()).unwrap();
+            fs::create_dir(view.root()).unwrap();
+        },
+    ];
+    for (number, damage) in damages.iter().enumerate() {
+        damage();
+        let mended = place.view().unwrap_or_else(|error| panic!("damage {number}: {error:?}"));
+        assert!(mended.was_made(), "damage {number} was not seen");
+        assert_eq!(contents(mended.root()), reference, "damage {number}");
+        assert_eq!(contents(&place.source()), source, "damage {number} reached the components");
+        assert!(!place.view().unwrap().was_made(), "damage {number}");
+    }
+    // Moved away: made anew, and the old one still leads where it led.
+    let moved = place.0.path().join("moved");
+    fs::rename(view.root(), &moved).unwrap();
+    assert!(place.view().unwrap().was_made());
+    assert_eq!(fs::read(moved.join("lib64/libcudart.so")).unwrap(), b"one");
+}
+
+#[test]
+fn replaced_components_give_another_view() {
+    let place = Place::new();
+    let first = place.view().unwrap();
+    let library = place.source().join("nvidia/cu13/lib/libcudart.so.13");
+    fs::write(&library, "another").unwrap();
+    let second = place.view().unwrap();
+    assert_ne!(first.root(), second.root());
+    assert_eq!(fs::read(second.root().join("lib/libcudart.so")).unwrap(), b"another");
+    // Same size, other time.
+    let file = fs::File::options().write(true).open(&library).unwrap();
+    file.set_modified(SystemTime::now() + Duration::from_secs(5)).unwrap();
+    assert_ne!(place.view().unwrap().root(), second.root());
+    // A header more: `crt` is one link, so its own directory has to tell.
+    let third = place.view().unwrap();
+    std::thread::sleep(Duration::from_millis(20));
+    fs::write(place.source().join("nvidia/cu13/include/crt/new.h"), "").unwrap();
+    assert_ne!(place.view().unwrap().root(), third.root());
+}
+
+#[test]
+fn a_place_of_ones_own_gives_way_to_views_alone() {
+    let place = Place::new();
+    let output = place.0.path().join("out put");
+    let view = || place.toolkit().view(&ViewPlace::at(&output, &target()));
+    assert!(view().unwrap().was_made());
+    assert!(!view().unwrap().was_made());
+    fs::write(place.source().join("nvidia/cu13/lib/libcudart.so.13"), "newer").unwrap();
+    let other = view().unwrap();
+    assert!(other.was_made());
+    assert_eq!(other.root(), output);
+    assert_eq!(fs::read(output.join("lib/libcudart.so")).unwrap(), b"newer");
+    fs::remove_dir_all(&output).unwrap();
+    fs::create_dir(&output).unwrap();
+    assert!(view().unwrap().was_made(), "an empty directory is in nobody's way");
+    fs::remove_dir_all(&output).unwrap();
+    fs::create_dir(&output).unwrap();
+    fs::write(output.join("thesis.tex"), "…").unwrap();
+    let error = view().unwrap_err();
+    assert!(matches!(error, Error::ViewPlace { .. }), "{error}");
+    assert_eq!(fs::read_dir(&output).unwrap().count(), 1, "what was there is still there");
+    let names = fs::read_dir(place.0.path()).unwrap();
+    assert!(names.filter_map(Result::ok).all(|n| !n.file_name().to_string_lossy().ends_with(".part")));
+}
+
+#[test]
+fn copies_lead_nowhere_else() {
+    let place = Place::new();
+    let output = place.0.path().join("copy");
+    place.toolkit().view(&ViewPlace::at(&output, &target()).copy(true)).unwrap();
+    fs::remove_dir_all(place.source()).unwrap();
+    let moved = place.0.path().join("moved");
+    fs::rename(&output, &moved).unwrap();
+    for (path, what) in contents(&moved) {
+        assert!(!what.starts_with("-> /"), "{}: {what}", path.display());
+        assert!(moved.join(&path).exists(), "{}", path.display());
+    }
+    assert_eq!(fs::read(moved.join("lib64/libcudart.so")).unwrap(), b"one");
+    assert!(moved.join("include/crt/host_config.h").is_file());
+}
+
+#[test]
+fn where_nothing_can_be_written_the_error_says_where() {
+    let place = Place::new();
+    let file = place.0.path().join("file");
+    fs::write(&file, "").unwrap();
+    for directory in [file.join("views"), PathBuf::from("/sys/cuda-build-test/views")] {
+        let error = place.toolkit().view(&ViewPlace::below(&directory, &target())).unwrap_err();
+        assert!(matches!(error, Error::Io { .. }), "{error}");
+        assert!(error.to_string().contains(&*directory.to_string_lossy()), "{error}");
+    }
+}
+
+#[test]
+fn a_full_disk_leaves_nothing_behind() {
+    let place = Place::new();
+    // No file may grow: what a full disk does to a writer, without one.
+    let mut shell = Command::new("sh");
+    let child = place.child("once");
+    shell.args(["-c", "trap '' XFSZ; ulimit -f 0; exec \"$@\"", "sh"]).arg(child.get_program());
+    shell.args(child.get_args()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    shell.envs(child.get_envs().filter_map(|(name, value)| Some((name, value?)))).arg0("sh");
+    let output = shell.output().unwrap();
+    let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+    assert!(!output.status.success(), "{text}");
+    assert!(text.contains("could not write") && text.contains("views"), "{text}");
+    assert_eq!(place.names(), Vec::<String>::new());
+    assert!(place.view().unwrap().was_made());
+}
