@@ -54,23 +54,14 @@ enum Command {
     Toolkit(ToolkitArgs),
 }
 
-<<<<<<< HEAD
 /// Shown below each of these commands' help.
 const OWN_OPTIONS: &str = "\
 Every option of cargo's passes through. Our own, taken out wherever they stand before `--`:
-=======
-const OWN_OPTIONS: &str = "\
-Every option of cargo's passes through. Our own:
->>>>>>> e2e
   --major <N>            the CUDA major; the newest that is found where not given
   --capabilities <LIST>  instead of the manifest's, as in 8.0,9.0,12.0+PTX
   --fetch                fetch a toolkit where none is found";
 
 #[derive(Debug, clap::Args)]
-<<<<<<< HEAD
-#[command(after_help = OWN_OPTIONS)]
-=======
->>>>>>> e2e
 struct CargoArgs {
     /// For cargo, with our own among them
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
