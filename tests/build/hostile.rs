@@ -66,7 +66,7 @@ fn directories_that_cannot_be_read() {
     good_root(&root.join("usr/local/cuda"));
     let closed = root.join("opt/cuda");
     good_root(&closed);
-    fs::set_permissions(&closed, fs::Permissions::from_mode(0)).unwrap();
+    fs::set_permissions(&closed, fs::Permissions::from_mode(0o000)).unwrap();
     let report = search(root, &[("VIRTUAL_ENV", "@ROOT@/opt/cuda"), ("HOME", "@ROOT@/opt/cuda")]);
     fs::set_permissions(&closed, fs::Permissions::from_mode(0o755)).unwrap();
     assert!(report.toolkit.is_ok(), "{}", summaries(&report));

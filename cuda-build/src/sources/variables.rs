@@ -22,7 +22,7 @@ pub(super) fn propose(root: &Root, env: &Env, found: &mut Sources) {
         if let Some(value) = env.get(variable) {
             let nvcc = compiler(root, env, Path::new(value));
             let path = root_of(&nvcc);
-            push(root, found, variable, std::slice::from_ref(&path), Some(nvcc));
+            push(root, found, variable, std::slice::from_ref(&path), Some(&nvcc));
             roots.push((variable, path));
         }
     }
@@ -40,11 +40,11 @@ pub(super) fn propose(root: &Root, env: &Env, found: &mut Sources) {
     remark_disagreement(root, &roots, found);
 }
 
-fn push(root: &Root, found: &mut Sources, variable: &str, paths: &[PathBuf], nvcc: Option<PathBuf>) {
+fn push(root: &Root, found: &mut Sources, variable: &str, paths: &[PathBuf], nvcc: Option<&PathBuf>) {
     let label = format!("environment variable `{variable}`");
     for mut candidate in named(root, Step::Variable, &label, paths) {
         if !candidate.site_packages {
-            candidate.nvcc.clone_from(&nvcc);
+            candidate.nvcc = nvcc.cloned();
         }
         let known = |c: &Candidate| {
             c.step == Step::Variable
