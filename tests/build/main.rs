@@ -9,6 +9,7 @@ mod capability;
 #[path = "../support/components.rs"]
 mod components;
 mod fatbin;
+mod hostile;
 mod layout_files;
 mod layouts;
 mod nvrtc;

@@ -14,7 +14,7 @@ struct Piece {
     path: PathBuf,
     /// What its nvcc says.
     answer: Option<NvccAnswer>,
-    /// The release that nvcc, `cuda.h` or `version.json` names.
+    /// The release that nvcc, `cuda.h`, `version.json` or the directory's name tells.
     release: Option<ToolkitVersion>,
     /// Majors that its files show; none where they are the same for every major (cuRAND).
     majors: Vec<u32>,
@@ -31,7 +31,14 @@ pub(super) fn probe(prober: &Prober<'_>, candidate: &Candidate) -> (Vec<Set>, Ve
     let mut majors: Vec<u32> = pieces.iter().flat_map(|piece| piece.majors.iter().copied()).collect();
     majors.sort_unstable_by(|a, b| b.cmp(a));
     majors.dedup();
-    let mut remarks = Vec::new();
+    // Of one root that is wrong the caller says so; among several it would go unnoticed.
+    let missing = |path: &&PathBuf| !prober.root.is_dir(path);
+    let all = [&candidate.path].into_iter().chain(&candidate.also);
+    let mut remarks: Vec<String> =
+        all.filter(missing).map(|path| format!("{} does not exist", path.display())).collect();
+    if candidate.also.is_empty() {
+        remarks.clear();
+    }
     let mut sets = Vec::new();
     // cuRAND's archive looks the same for every CUDA. Where one CUDA is there it belongs to it;
     // between two it would be a guess.
@@ -97,7 +104,8 @@ fn push(prober: &Prober<'_>, pieces: &mut Vec<Piece>, path: PathBuf, answer: Opt
     let prefix = Prefix::new(prober, &[&path], answer.as_ref().as_slice());
     let compiler = answer.as_ref().and_then(compiler_release);
     let header = prefix.header_release(prober).map(|(release, _)| release);
-    let release = compiler.or(header).or_else(|| version_json(prober, &path));
+    let release =
+        compiler.or(header).or_else(|| version_json(prober, &path)).or_else(|| named_release(&path));
     let majors = release.map_or_else(|| prefix.majors(prober), |release| vec![release.major]);
     pieces.push(Piece { path, answer, release, majors });
 }
@@ -124,7 +132,8 @@ fn set(prober: &Prober<'_>, pieces: &[Piece], major: u32, remarks: &mut Vec<Stri
         }
         match prefix.component(prober, component, major) {
             Ok(mut component) => {
-                settle_versions(prober, &mut component, compiler, header, release);
+                let here = mine.iter().find(|piece| holds(piece, &component)).and_then(|piece| piece.release);
+                settle_versions(prober, &mut component, here.or(compiler), header, release);
                 if component.component == Component::Nvcc {
                     component.version = answers.first().map(|answer| answer.version.clone());
                 }
@@ -148,6 +157,25 @@ fn set(prober: &Prober<'_>, pieces: &[Piece], major: u32, remarks: &mut Vec<Stri
         }
     }
     (!found.is_empty()).then_some(Set { major, found })
+}
+
+/// Whether a component was found in this root.
+fn holds(piece: &Piece, found: &Found) -> bool {
+    let paths = [&found.tools, &found.libraries, &found.archives, &found.include];
+    paths.into_iter().flatten().next().is_some_and(|path| path.starts_with(&piece.path))
+}
+
+/// Of cicc and the compiler's headers no file tells a version; an archive's directory
+/// (`cuda_crt-linux-x86_64-13.0.88-archive`) and a store path (`…-cuda_crt-13.0.88`) do by name.
+fn named_release(path: &Path) -> Option<ToolkitVersion> {
+    let mut parts = path.file_name()?.to_str()?.split('-');
+    parts.find(|part| {
+        part.starts_with("cuda_")
+            || ["libnvvm", "libnvptxcompiler", "libnvjitlink", "libnvfatbin"].contains(part)
+    })?;
+    let version = parts.find(|part| part.starts_with(|c: char| c.is_ascii_digit()))?;
+    version.split('.').nth(2)?;
+    version.parse().ok()
 }
 
 fn settle_versions(
@@ -180,4 +208,26 @@ fn version_json(prober: &Prober<'_>, path: &Path) -> Option<ToolkitVersion> {
     let after = after.split_once("\"version\"")?.1;
     let value = after.split('"').nth(1)?;
     value.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn directory_names_tell_a_release_where_the_version_is_the_toolkits() {
+        for (name, expected) in [
+            ("cuda_crt-linux-x86_64-13.0.88-archive", Some((13, 0))),
+            ("libnvvm-linux-sbsa-13.5.37-archive", Some((13, 5))),
+            ("7a0l8c9k-cuda_nvcc-12.4.131", Some((12, 4))),
+            ("7a0l8c9k-cuda12.8-cuda_cudart-12.8.90-lib", Some((12, 8))),
+            ("libcurand-linux-x86_64-10.3.5.147-archive", None),
+            ("cuda-12.4.0-abcdefgh", None),
+            ("cuda_nvcc", None),
+            ("cuda", None),
+        ] {
+            let expected = expected.map(|(major, minor)| ToolkitVersion::new(major, minor));
+            assert_eq!(named_release(Path::new(name)), expected, "{name}");
+        }
+    }
 }

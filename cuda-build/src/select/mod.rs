@@ -176,6 +176,16 @@ struct Offer<'a> {
 }
 
 impl Offer<'_> {
+    /// Where one component is. A place of several roots says which of them.
+    fn origin_of(&self, found: &Found) -> String {
+        let candidate = &self.attempt.candidate;
+        if candidate.also.is_empty() {
+            candidate.to_string()
+        } else {
+            format!("{} ({})", candidate.label, found.evidence)
+        }
+    }
+
     fn origin(&self) -> String {
         self.attempt.candidate.to_string()
     }
@@ -307,7 +317,7 @@ fn meet(
             let found = pool.iter().enumerate().find_map(|(index, offer)| {
                 let found = offer.set.found.iter().find(|found| need.is_met_by(found))?;
                 let mut trial = chosen.clone();
-                trial.push(Chosen { found: found.clone(), origin: offer.origin() });
+                trial.push(Chosen { found: found.clone(), origin: offer.origin_of(found) });
                 let fits = need.strength != Strength::Extra || conflicts(&trial).is_empty();
                 (fits && may(need, index, &trial)).then_some((index, trial))
             });

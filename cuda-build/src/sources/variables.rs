@@ -40,11 +40,11 @@ pub(super) fn propose(root: &Root, env: &Env, found: &mut Sources) {
     remark_disagreement(root, &roots, found);
 }
 
-fn push(root: &Root, found: &mut Sources, variable: &str, paths: &[PathBuf], nvcc: Option<&Path>) {
+fn push(root: &Root, found: &mut Sources, variable: &str, paths: &[PathBuf], nvcc: Option<&PathBuf>) {
     let label = format!("environment variable `{variable}`");
     for mut candidate in named(root, Step::Variable, &label, paths) {
         if !candidate.site_packages {
-            candidate.nvcc = nvcc.map(Path::to_owned);
+            candidate.nvcc = nvcc.cloned();
         }
         let known = |c: &Candidate| {
             c.step == Step::Variable
