@@ -18,6 +18,8 @@ pub struct Wish {
     pub major: Option<u32>,
     /// Whether missing toolkits may be fetched.
     pub fetch: bool,
+    /// Whether a toolkit without any compiler will do where there is none with one.
+    pub partial: bool,
 }
 
 /// Finds toolkits for one workspace.
@@ -88,7 +90,17 @@ impl Finder<'_> {
     /// As [`Search::find`]; those of fetching.
     pub fn find(&self, wish: &Wish) -> Result<Toolkit, Failure> {
         let request = self.request(wish);
-        match self.search().find(&request) {
+        let found = match self.search().find(&request) {
+            Err(Error::NotFound(not_found)) if wish.partial && !wish.fetch => {
+                let why = "needed for everything else";
+                let libraries = vec![Need::new(Component::Cudart, Part::Shared, why)];
+                let request = Request { alternatives: vec![libraries], ..request.clone() };
+                // What is missing for the whole is what a reader wants to know.
+                self.search().find(&request).map_err(|_| Error::NotFound(not_found))
+            }
+            found => found,
+        };
+        match found {
             Err(Error::NotFound(_)) if wish.fetch && !self.is_explicit() => {}
             found => return found.map_err(Failure::from),
         }

@@ -31,7 +31,7 @@ pub fn run(subcommand: &str, arguments: &[OsString], env: &Env, root: &Root) -> 
     let jetson = workspace.packages.iter().any(|p| p.config.jetson);
     let target = toolkits::target(value_of(&passed, "--target").as_deref(), jetson)?;
     let finder = Finder { env, root, target, workspace: Some(&workspace) };
-    let toolkit = finder.find(&Wish { major: own.major, fetch: own.fetch })?;
+    let toolkit = finder.find(&Wish { major: own.major, fetch: own.fetch, ..Wish::default() })?;
     let file = toolkits::write_file(&toolkit, &workspace.target_directory)?;
     let mut call = Invocation::new(env.peek("CARGO").unwrap_or("cargo".as_ref()))
         .args([subcommand])
