@@ -19,6 +19,8 @@ pub struct Wish {
     pub major: Option<u32>,
     /// Whether missing toolkits may be fetched.
     pub fetch: bool,
+    /// Whether a toolkit without any compiler will do where there is none with one.
+    pub partial: bool,
 }
 
 /// Finds toolkits for one workspace.
@@ -91,9 +93,19 @@ impl Finder<'_> {
     /// As [`Search::find`]; those of fetching.
     pub fn find(&self, wish: &Wish) -> Result<Toolkit, Failure> {
         let request = self.request(wish);
+        let found = match self.search().find(&request) {
+            Err(Error::NotFound(not_found)) if wish.partial && !wish.fetch => {
+                let why = "needed for everything else";
+                let libraries = vec![Need::new(Component::Cudart, Part::Shared, why)];
+                let request = Request { alternatives: vec![libraries], ..request.clone() };
+                // What is missing for the whole is what a reader wants to know.
+                self.search().find(&request).map_err(|_| Error::NotFound(not_found))
+            }
+            found => found,
+        };
         let declared = self.workspace.map(Workspace::majors).unwrap_or_default();
         let admitted = declared.into_iter().find(|major| request.admits_major(*major));
-        let major = match (self.search().find(&request), admitted.or_else(|| request.newest_major())) {
+        let major = match (found, admitted.or_else(|| request.newest_major())) {
             (Err(Error::NotFound(_)), Some(major)) if wish.fetch && !self.is_explicit() => major,
             (found, _) => return found.map_err(Failure::from),
         };

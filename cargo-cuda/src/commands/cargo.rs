@@ -32,7 +32,7 @@ pub fn run(subcommand: &str, arguments: &[OsString], env: &Env, root: &Root) -> 
     let jetson = workspace.packages.iter().any(|p| p.config.jetson);
     let target = toolkits::target(value_of(&passed, "--target").as_deref(), jetson)?;
     let finder = Finder { env, root, target, workspace: Some(&workspace) };
-    let toolkit = finder.find(&Wish { major: own.major, fetch: own.fetch })?;
+    let toolkit = finder.find(&Wish { major: own.major, fetch: own.fetch, ..Wish::default() })?;
     if let Some(list) = &own.capabilities {
         // It is for every package alike: no reason to let the first build script find out.
         check_capabilities(list, &toolkit)?;

@@ -52,7 +52,7 @@ pub fn run(major: Option<u32>, json: bool, env: &Env, root: &Root) -> Result<(St
     let workspace = Workspace::load_optional(root, env)?;
     let jetson = workspace.iter().flat_map(|w| &w.packages).any(|p| p.config.jetson);
     let finder = Finder { env, root, target: toolkits::target(None, jetson)?, workspace: workspace.as_ref() };
-    let report = finder.report(&Wish { major, fetch: false });
+    let report = finder.report(&Wish { major, ..Wish::default() });
     let driver = driver::driver();
     let code = match &report.toolkit {
         Ok(_) => exit_code::SUCCESS,

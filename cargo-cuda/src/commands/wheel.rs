@@ -104,7 +104,8 @@ impl Job<'_> {
     fn prepare(&self, major: u32) -> Result<Prepared, Failure> {
         let target = toolkits::target(None, self.package.config.jetson)?;
         let finder = Finder { env: self.env, root: self.root, target, workspace: Some(self.workspace) };
-        let toolkit = finder.find(&Wish { major: Some(major), fetch: self.arguments.fetch })?;
+        let toolkit =
+            finder.find(&Wish { major: Some(major), fetch: self.arguments.fetch, ..Wish::default() })?;
         let declared = self.package.config.for_major(major);
         let plan = match (&self.arguments.capabilities, declared.capabilities) {
             (Some(list), _) => Declared::parse([list])?,

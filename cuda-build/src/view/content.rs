@@ -106,8 +106,12 @@ impl Planner<'_> {
     fn headers(&mut self) -> Result<(), Error> {
         let mut sources: Vec<Source> = Vec::new();
         let mut below: BTreeMap<OsString, Vec<Source>> = BTreeMap::new();
-        for found in &self.found {
+        for found in self.found.clone() {
             for directory in &found.include {
+                if self.is_apart(found, directory) {
+                    self.tree(found.component, "compute-sanitizer/include", directory)?;
+                    continue;
+                }
                 let source = Source { component: found.component, directory: directory.clone() };
                 let list = if directory.ends_with("cccl") {
                     below.entry("cccl".into()).or_default()
@@ -132,6 +136,14 @@ impl Planner<'_> {
         };
         let join = Join { root: self.root, whole: !self.options.every_file, wanted: &wanted };
         join.join(&mut self.plan, Path::new("include"), &sources, &below)
+    }
+
+    /// NVIDIA keeps the sanitizer below `compute-sanitizer`: its headers and those of CUPTI have
+    /// names in common and other contents. In CUDA 13's wheels they are in one directory already.
+    fn is_apart(&self, found: &Found, directory: &Path) -> bool {
+        let others = || self.found.iter().filter(|other| other.component != Component::Sanitizer);
+        found.component == Component::Sanitizer
+            && !others().any(|other| other.include.iter().any(|include| include == directory))
     }
 
     fn libraries(&mut self) -> Result<(), Error> {

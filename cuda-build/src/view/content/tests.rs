@@ -249,3 +249,30 @@ fn a_conflict_names_both_components() {
         assert!(text.contains(word), "{word}: {text}");
     }
 }
+
+#[test]
+fn the_sanitizer_stays_apart_from_cupti() {
+    let layout = Layout::new(&[
+        "nvidia/cuda_runtime/include/cuda_runtime.h",
+        "nvidia/cuda_runtime/lib/libcudart.so.12",
+        "nvidia/cuda_cupti/lib/libcupti.so.12",
+        "nvidia/cuda_cupti/lib/libnvperf_host.so",
+        "nvidia/cuda_cupti/include/cupti.h",
+        "nvidia/cuda_sanitizer_api/bin/compute-sanitizer",
+        "nvidia/cuda_sanitizer_api/include/sanitizer.h",
+        "nvidia_cuda_sanitizer_api_cu12-12.9.79.dist-info/RECORD",
+    ])
+    .cuda_h("nvidia/cuda_runtime/include/cuda.h", 12090);
+    layout.put("nvidia/cuda_cupti/include/generated_cuda_meta.h", "one");
+    layout.put("nvidia/cuda_sanitizer_api/include/generated_cuda_meta.h", "other");
+    let plan = layout.plan(&[""], &Options::default());
+    layout.holds(
+        &plan,
+        &[
+            ("include/generated_cuda_meta.h", "nvidia/cuda_cupti/include/generated_cuda_meta.h"),
+            ("compute-sanitizer/include", "nvidia/cuda_sanitizer_api/include"),
+            ("lib/libnvperf_host.so", "nvidia/cuda_cupti/lib/libnvperf_host.so"),
+            ("extras/CUPTI/lib64", "-> ../../lib"),
+        ],
+    );
+}
