@@ -437,7 +437,7 @@ pub(super) const TABLE: &[Facts] = &[
         bundle: Bundle::Product,
         class: Class::Independent,
         libraries: &["cudss"],
-        sonames: [&["libcudss.so.1", "libcudss.so.0"], &["libcudss.so.1", "libcudss.so.0"], &["libcudss.so.1", "libcudss.so.0"]],
+        sonames: [&["libcudss.so.0", "libcudss.so.1"], &["libcudss.so.0", "libcudss.so.1"], &["libcudss.so.0", "libcudss.so.1"]],
         header: Some("cudss.h"),
         packages: [None, Some("nvidia-cudss-cu12"), Some("nvidia-cudss-cu13")],
         package_dirs: [None, Some("nvidia/cudss"), None],

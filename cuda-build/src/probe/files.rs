@@ -214,9 +214,10 @@ impl Prefix {
     fn library(&self, prober: &Prober<'_>, facts: &Facts, index: usize, major: u32) -> Option<PathBuf> {
         // NVRTC's builtins carry the minor: the name in the table is that of one release.
         if facts.libraries[index] != "nvrtc-builtins" {
-            let mut known = facts.sonames_of(index, major).peekable();
-            if known.peek().is_some() {
-                return known.find_map(|soname| self.first_library(prober, soname));
+            let known: Vec<&str> = facts.sonames_of(index, major).collect();
+            if !known.is_empty() {
+                // A newer SONAME of a library that changed it comes later in the table.
+                return known.iter().rev().find_map(|soname| self.first_library(prober, soname));
             }
         }
         let prefix = format!("lib{}.so.", facts.libraries[index]);
