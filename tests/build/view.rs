@@ -321,3 +321,24 @@ fn the_command_prints_where_the_view_is() {
     assert_eq!(absent.status.code(), Some(10), "{}", text(&absent));
     assert!(text(&absent).contains("cufft"));
 }
+
+#[test]
+fn host_code_compiles_with_wheels_of_cuda_12() {
+    if crate::components::offline() {
+        return;
+    }
+    let mut request = AddRequest::new("12".parse().unwrap());
+    request.only = Some([Component::Cudart, Component::Crt].into());
+    let context = Context { env: Env::from_process(), lock_file: None, messages: Messages::Quiet };
+    let added = store::add(&request, &context).unwrap_or_else(|error| panic!("{error:?}"));
+    let place = TempDir::new().unwrap();
+    let view = view_at(&[&added.path], &place.path().join("view"));
+    let source = place.path().join("a.cpp");
+    fs::write(&source, "#include <cuda_runtime.h>\nint main() { int n; return cudaGetDeviceCount(&n); }\n")
+        .unwrap();
+    let program = place.path().join("program");
+    let mut compile = Command::new("g++");
+    compile.arg(&source).arg("-o").arg(&program).arg("-I").arg(view.include()).arg("-L");
+    succeeds(compile.arg(view.root().join("lib64")).arg("-lcudart"));
+    assert!(dynamic(&program, "NEEDED").iter().any(|name| name == "libcudart.so.12"));
+}

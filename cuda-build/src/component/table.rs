@@ -65,8 +65,8 @@ pub(super) const TABLE: &[Facts] = &[
         class: Class::ExactMinor,
         follows_toolkit: true,
         header: Some("crt/host_config.h"),
-        packages: [None, None, Some("nvidia-cuda-crt")],
-        package_dirs: [None, None, Some("nvidia/cu13")],
+        packages: [None, Some("nvidia-cuda-nvcc-cu12"), Some("nvidia-cuda-crt")],
+        package_dirs: [None, Some("nvidia/cuda_nvcc"), Some("nvidia/cu13")],
         extra: Some("crt"),
         ..NOTHING
     },

@@ -96,7 +96,10 @@ fn wheels_of_cuda_12_are_joined() {
         "nvidia/cuda_cccl/include/cub/cub.cuh",
         "nvidia/cuda_cccl/include/cuda/std/version",
         "nvidia/cuda_cccl/lib/cmake/cub/cub-config.cmake",
+        "nvidia/cuda_nvcc/include/crt/host_config.h",
+        "nvidia/cuda_nvcc/bin/ptxas",
         "nvidia_cuda_cccl_cu12-12.9.27.dist-info/RECORD",
+        "nvidia_cuda_nvcc_cu12-12.9.86.dist-info/RECORD",
     ])
     .cuda_h("nvidia/cuda_runtime/include/cuda.h", 12090);
     let plan = layout.plan(&[""], &Options::default());
@@ -106,6 +109,8 @@ fn wheels_of_cuda_12_are_joined() {
             ("include/cuda.h", "nvidia/cuda_runtime/include/cuda.h"),
             ("include/cub", "nvidia/cuda_cccl/include/cub"),
             ("include/nvrtc.h", "nvidia/cuda_nvrtc/include/nvrtc.h"),
+            // The wheel has no nvcc, but what `cuda_runtime.h` includes.
+            ("include/crt", "nvidia/cuda_nvcc/include/crt"),
             ("lib/libcublas.so", "-> libcublas.so.12"),
             ("lib/libcublas.so.12", "nvidia/cublas/lib/libcublas.so.12"),
             ("lib/libnvrtc-builtins.so", "-> libnvrtc-builtins.so.12.9"),
