@@ -157,6 +157,7 @@ impl Job<'_> {
         output::make_directory(&self.arguments.out)?;
         let components = prepared.toolkit.components().iter();
         let rewrite = Rewrite {
+            name: self.package.config.wheel.name.clone(),
             major: prepared.major,
             runpath: prepared.runpath.clone(),
             built_with: BuiltWith {
