@@ -3,13 +3,14 @@
 use std::path::Path;
 
 use super::files::{Prefix, file_name_version};
-use super::{Found, Prober, Set};
+use super::{Found, Prober, Seen, Set, Unusable};
 use crate::component::{Bundle, Component};
 use crate::version::ToolkitVersion;
 
-pub(super) fn probe(prober: &Prober<'_>, path: &Path) -> (Vec<Set>, Vec<String>) {
+pub(super) fn probe(prober: &Prober<'_>, path: &Path) -> Seen {
     let prefix = Prefix::new(prober, path);
     let mut remarks = Vec::new();
+    let mut unusable = Vec::new();
     let header = prefix.header_release(prober).map(|(release, _)| release);
     let nvcc = prefix.tool(prober, "nvcc").and_then(|nvcc| (prober.ask_nvcc)(&nvcc));
     let compiler = nvcc.as_ref().and_then(|version| version.to_string().parse::<ToolkitVersion>().ok());
@@ -20,7 +21,7 @@ pub(super) fn probe(prober: &Prober<'_>, path: &Path) -> (Vec<Set>, Vec<String>)
         None => prefix.majors(prober),
     };
     let Some(&major) = majors.first() else {
-        return (Vec::new(), remarks);
+        return Seen { remarks, ..Seen::default() };
     };
     if majors.len() > 1 {
         remarks.push(format!("libraries of several CUDA majors below one root: {majors:?}"));
@@ -40,7 +41,8 @@ pub(super) fn probe(prober: &Prober<'_>, path: &Path) -> (Vec<Set>, Vec<String>)
                 found.push(component);
             }
             Err(absent) if absent.something && component.facts().bundle == Bundle::Toolkit => {
-                remarks.push(format!("{component} is not whole: no {}", absent.missing));
+                let reason = format!("{component} is not whole: no {}", absent.missing);
+                unusable.push(Unusable { component, major, reason });
             }
             Err(_) => {}
         }
@@ -51,7 +53,7 @@ pub(super) fn probe(prober: &Prober<'_>, path: &Path) -> (Vec<Set>, Vec<String>)
         remarks.push(format!("nvcc says {compiler}, cuda.h says {header}"));
     }
     let sets = if found.is_empty() { Vec::new() } else { vec![Set { major, found }] };
-    (sets, remarks)
+    Seen { sets, unusable, remarks }
 }
 
 fn settle_versions(

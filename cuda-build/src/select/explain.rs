@@ -72,7 +72,7 @@ fn missing<'a>(request: &'a Request, searched: &[&Attempt]) -> Vec<&'a Need> {
 fn tried(request: &Request, missing: &[Component], attempt: &Attempt) -> String {
     let mut line = format!("{}: ", attempt.candidate);
     if attempt.sets.is_empty() {
-        line.push_str(&attempt.remarks.join("; "));
+        line.push_str(&attempt.summary());
         return line;
     }
     let mut parts = Vec::new();
@@ -93,6 +93,7 @@ fn tried(request: &Request, missing: &[Component], attempt: &Attempt) -> String 
             parts.push(format!("holds CUDA {version}, but {asked}"));
         }
     }
+    parts.extend(attempt.unusable.iter().map(|unusable| unusable.reason.clone()));
     parts.extend(attempt.remarks.iter().cloned());
     line.push_str(&parts.join("; "));
     line

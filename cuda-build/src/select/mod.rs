@@ -176,7 +176,7 @@ pub fn select(request: &Request, attempts: &[Attempt]) -> Result<Selection, Erro
         return Err(Error::InvalidSource {
             source_name: wrong.candidate.label.clone(),
             path: wrong.candidate.path.clone(),
-            reason: wrong.remarks.join("; "),
+            reason: wrong.summary(),
             unused: explain::unused(&others),
         });
     }

@@ -58,7 +58,7 @@ fn at(step: Step, path: &str, components: &[&str]) -> Attempt {
     let remarks = if sets.is_empty() { vec!["does not exist".to_owned()] } else { Vec::new() };
     let candidate =
         Candidate { step, label: label(step).to_owned(), path: PathBuf::from(path), site_packages: false };
-    Attempt { candidate, sets, remarks }
+    Attempt { candidate, sets, unusable: Vec::new(), remarks }
 }
 
 fn nvcc_needs() -> Vec<Need> {
