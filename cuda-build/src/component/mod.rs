@@ -1,11 +1,16 @@
 //! The components a toolkit is made of, and the facts known about each.
 
+mod edges;
+mod releases;
 mod table;
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::error::Error;
+
+pub use edges::{EdgeKind, closure, edges};
+pub use releases::release_of;
 
 /// One part of CUDA that is packaged on its own.
 ///
@@ -149,8 +154,6 @@ pub struct Facts {
     pub package_dirs: [Option<&'static str>; 3],
     /// The extra of the `cuda-toolkit` metapackage that pulls it in.
     pub extra: Option<&'static str>,
-    /// Components it does not work without.
-    pub needs: &'static [Component],
 }
 
 const NOTHING: Facts = Facts {
@@ -167,7 +170,6 @@ const NOTHING: Facts = Facts {
     packages: [None, None, None],
     package_dirs: [None, None, None],
     extra: None,
-    needs: &[],
 };
 
 /// The oldest CUDA major that the tables know.

@@ -42,7 +42,6 @@ pub(super) const TABLE: &[Facts] = &[
         packages: [Some("nvidia-cuda-nvcc-cu11"), Some("nvidia-cuda-nvcc-cu12"), Some("nvidia-cuda-nvcc")],
         package_dirs: [Some("nvidia/cuda_nvcc"), Some("nvidia/cuda_nvcc"), Some("nvidia/cu13")],
         extra: Some("nvcc"),
-        needs: &[Component::Nvvm, Component::Crt, Component::Cudart, Component::Cccl],
         ..NOTHING
     },
     Facts {
@@ -151,7 +150,6 @@ pub(super) const TABLE: &[Facts] = &[
         packages: [Some("nvidia-cublas-cu11"), Some("nvidia-cublas-cu12"), Some("nvidia-cublas")],
         package_dirs: [Some("nvidia/cublas"), Some("nvidia/cublas"), Some("nvidia/cu13")],
         extra: Some("cublas"),
-        needs: &[Component::Nvrtc],
         ..NOTHING
     },
     Facts {
@@ -164,7 +162,6 @@ pub(super) const TABLE: &[Facts] = &[
         packages: [Some("nvidia-cufft-cu11"), Some("nvidia-cufft-cu12"), Some("nvidia-cufft")],
         package_dirs: [Some("nvidia/cufft"), Some("nvidia/cufft"), Some("nvidia/cu13")],
         extra: Some("cufft"),
-        needs: &[Component::Nvjitlink],
         ..NOTHING
     },
     Facts {
@@ -189,7 +186,6 @@ pub(super) const TABLE: &[Facts] = &[
         packages: [Some("nvidia-cusolver-cu11"), Some("nvidia-cusolver-cu12"), Some("nvidia-cusolver")],
         package_dirs: [Some("nvidia/cusolver"), Some("nvidia/cusolver"), Some("nvidia/cu13")],
         extra: Some("cusolver"),
-        needs: &[Component::Cublas, Component::Cusparse, Component::Nvjitlink],
         ..NOTHING
     },
     Facts {
@@ -202,7 +198,6 @@ pub(super) const TABLE: &[Facts] = &[
         packages: [Some("nvidia-cusparse-cu11"), Some("nvidia-cusparse-cu12"), Some("nvidia-cusparse")],
         package_dirs: [Some("nvidia/cusparse"), Some("nvidia/cusparse"), Some("nvidia/cu13")],
         extra: Some("cusparse"),
-        needs: &[Component::Nvjitlink],
         ..NOTHING
     },
     Facts {
@@ -376,7 +371,6 @@ pub(super) const TABLE: &[Facts] = &[
         header: Some("cudnn.h"),
         packages: [Some("nvidia-cudnn-cu11"), Some("nvidia-cudnn-cu12"), Some("nvidia-cudnn-cu13")],
         package_dirs: [None, None, Some("nvidia/cudnn")],
-        needs: &[Component::Cublas, Component::Nvrtc],
         ..NOTHING
     },
     Facts {
@@ -401,7 +395,6 @@ pub(super) const TABLE: &[Facts] = &[
         header: Some("cutensor.h"),
         packages: [Some("cutensor-cu11"), Some("cutensor-cu12"), Some("cutensor-cu13")],
         package_dirs: [None, None, Some("cutensor")],
-        needs: &[Component::Cublas],
         ..NOTHING
     },
     Facts {
