@@ -2,10 +2,16 @@
 //!
 //! Sources: SONAMEs, package names and directories were read from the Python wheels of the sets
 //! 11.8.0, 12.9.1 and 13.4.3 (`readelf -d`, `RECORD`), extras from the metadata of the
-//! `cuda-toolkit` metapackage of the same versions, link names from CMake's `FindCUDAToolkit`.
+//! `cuda-toolkit` metapackage of the same versions, link names from CMake's `FindCUDAToolkit`. Those
+//! of products were read from their newest wheel for each CUDA major (cuDNN 9.27, for 11 9.10;
+//! NCCL 2.32, for 11 2.21; cuTENSOR 2.8, for 11 2.2; cuSPARSELt 0.10 and 0.8; NVSHMEM 3.8; cuDSS 1.0).
 //! Order matters to nobody but readers: toolkit first, products after it.
 
 use super::{Bundle, Class, Component, Facts, NOTHING};
+
+/// cuDNN 9 has one set of names for every CUDA major (`nvidia-cudnn-cu11`'s 9.10 lacks the newest).
+#[rustfmt::skip]
+const CUDNN_9: &[&str] = &["libcudnn.so.9", "libcudnn_graph.so.9", "libcudnn_ops.so.9", "libcudnn_cnn.so.9", "libcudnn_adv.so.9", "libcudnn_heuristic.so.9", "libcudnn_engines_precompiled.so.9", "libcudnn_engines_runtime_compiled.so.9", "libcudnn_engines_tensor_ir.so.9", "libcudnn_ext.so.9"];
 
 #[rustfmt::skip] // one line a fact
 pub(super) const TABLE: &[Facts] = &[
@@ -367,10 +373,10 @@ pub(super) const TABLE: &[Facts] = &[
         bundle: Bundle::Product,
         class: Class::Independent,
         libraries: &["cudnn", "cudnn_graph", "cudnn_ops", "cudnn_cnn", "cudnn_adv", "cudnn_heuristic", "cudnn_engines_precompiled", "cudnn_engines_runtime_compiled", "cudnn_engines_tensor_ir", "cudnn_ext"],
-        sonames: [&[], &[], &["libcudnn.so.9", "libcudnn_graph.so.9", "libcudnn_ops.so.9", "libcudnn_cnn.so.9", "libcudnn_adv.so.9", "libcudnn_heuristic.so.9", "libcudnn_engines_precompiled.so.9", "libcudnn_engines_runtime_compiled.so.9", "libcudnn_engines_tensor_ir.so.9", "libcudnn_ext.so.9"]],
+        sonames: [CUDNN_9, CUDNN_9, CUDNN_9],
         header: Some("cudnn.h"),
         packages: [Some("nvidia-cudnn-cu11"), Some("nvidia-cudnn-cu12"), Some("nvidia-cudnn-cu13")],
-        package_dirs: [None, None, Some("nvidia/cudnn")],
+        package_dirs: [Some("nvidia/cudnn"), Some("nvidia/cudnn"), Some("nvidia/cudnn")],
         ..NOTHING
     },
     Facts {
@@ -379,10 +385,10 @@ pub(super) const TABLE: &[Facts] = &[
         bundle: Bundle::Product,
         class: Class::Independent,
         libraries: &["nccl"],
-        sonames: [&[], &[], &["libnccl.so.2"]],
+        sonames: [&["libnccl.so.2"], &["libnccl.so.2"], &["libnccl.so.2"]],
         header: Some("nccl.h"),
         packages: [Some("nvidia-nccl-cu11"), Some("nvidia-nccl-cu12"), Some("nvidia-nccl-cu13")],
-        package_dirs: [None, None, Some("nvidia/nccl")],
+        package_dirs: [Some("nvidia/nccl"), Some("nvidia/nccl"), Some("nvidia/nccl")],
         ..NOTHING
     },
     Facts {
@@ -391,10 +397,10 @@ pub(super) const TABLE: &[Facts] = &[
         bundle: Bundle::Product,
         class: Class::Independent,
         libraries: &["cutensor", "cutensorMg", "cutensorMp"],
-        sonames: [&[], &[], &["libcutensor.so.2", "libcutensorMg.so.2", "libcutensorMp.so.2"]],
+        sonames: [&["libcutensor.so.2", "libcutensorMg.so.2", "libcutensorMp.so.2"], &["libcutensor.so.2", "libcutensorMg.so.2", "libcutensorMp.so.2"], &["libcutensor.so.2", "libcutensorMg.so.2", "libcutensorMp.so.2"]],
         header: Some("cutensor.h"),
         packages: [Some("cutensor-cu11"), Some("cutensor-cu12"), Some("cutensor-cu13")],
-        package_dirs: [None, None, Some("cutensor")],
+        package_dirs: [Some("cutensor"), Some("cutensor"), Some("cutensor")],
         ..NOTHING
     },
     Facts {
@@ -403,10 +409,10 @@ pub(super) const TABLE: &[Facts] = &[
         bundle: Bundle::Product,
         class: Class::Independent,
         libraries: &["cusparseLt"],
-        sonames: [&[], &[], &["libcusparseLt.so.0"]],
+        sonames: [&[], &["libcusparseLt.so.0"], &["libcusparseLt.so.0"]],
         header: Some("cusparseLt.h"),
         packages: [None, Some("nvidia-cusparselt-cu12"), Some("nvidia-cusparselt-cu13")],
-        package_dirs: [None, None, Some("nvidia/cu13")],
+        package_dirs: [None, Some("nvidia/cusparselt"), Some("nvidia/cu13")],
         ..NOTHING
     },
     Facts {
@@ -415,11 +421,11 @@ pub(super) const TABLE: &[Facts] = &[
         bundle: Bundle::Product,
         class: Class::Independent,
         libraries: &["nvshmem_host"],
-        sonames: [&[], &[], &["libnvshmem_host.so.3"]],
+        sonames: [&[], &["libnvshmem_host.so.3"], &["libnvshmem_host.so.3"]],
         archives: &["libnvshmem_device.a"],
         header: Some("nvshmem.h"),
         packages: [None, Some("nvidia-nvshmem-cu12"), Some("nvidia-nvshmem-cu13")],
-        package_dirs: [None, None, Some("nvidia/nvshmem")],
+        package_dirs: [None, Some("nvidia/nvshmem"), Some("nvidia/nvshmem")],
         ..NOTHING
     },
     Facts {
@@ -428,10 +434,10 @@ pub(super) const TABLE: &[Facts] = &[
         bundle: Bundle::Product,
         class: Class::Independent,
         libraries: &["cudss"],
-        sonames: [&["libcudss.so.0", "libcudss.so.1"], &["libcudss.so.0", "libcudss.so.1"], &["libcudss.so.0", "libcudss.so.1"]],
+        sonames: [&[], &["libcudss.so.1"], &["libcudss.so.1"]],
         header: Some("cudss.h"),
         packages: [None, Some("nvidia-cudss-cu12"), Some("nvidia-cudss-cu13")],
-        package_dirs: [None, Some("nvidia/cudss"), None],
+        package_dirs: [None, Some("nvidia/cu12"), Some("nvidia/cu13")],
         ..NOTHING
     },
 ];
