@@ -114,6 +114,9 @@ pub enum Error {
 pub struct NotFound {
     /// Component and why it is needed.
     pub missing: Vec<(String, String)>,
+    /// What is there and does not do, in a sentence each: a package without its files, a
+    /// component for another CUDA major.
+    pub causes: Vec<String>,
     /// Each place that was looked at: what it is, and what came of it.
     pub tried: Vec<String>,
     /// What other sources hold that an explicit choice ruled out.
@@ -216,6 +219,9 @@ impl fmt::Display for NotFound {
         for (index, (component, why)) in self.missing.iter().enumerate() {
             let newline = if index == 0 { "" } else { "\n" };
             write!(f, "{newline}CUDA component `{component}` not found ({why})")?;
+        }
+        for line in &self.causes {
+            write!(f, "\n  cause: {line}")?;
         }
         for line in &self.tried {
             write!(f, "\n  tried {line}")?;

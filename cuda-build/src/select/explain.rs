@@ -1,18 +1,37 @@
 //! Words for a search that found too little.
 
-use super::{Need, Request};
+use super::consistency::major_conflict;
+use super::{Chosen, Need, Offer, Request};
 use crate::component::Component;
-use crate::error::{Error, NotFound};
-use crate::probe::{Attempt, Found};
+use crate::error::{Conflict, Error, NotFound};
+use crate::probe::{Attempt, Found, Unusable};
 
 /// The error of a search that met not every need.
+///
+/// Where somebody named the places and all that is missing is there for another CUDA major, the
+/// components are inconsistent rather than missing.
 pub(super) fn not_found(request: &Request, named: &[&Attempt], others: &[&Attempt]) -> Error {
     let searched = if named.is_empty() { others } else { named };
-    let missing = missing(request, searched);
+    let Lacking { missing, base } = missing(request, searched);
+    let mixed: Vec<Option<Conflict>> =
+        missing.iter().map(|need| of_another_major(request, need, base, searched)).collect();
+    if !named.is_empty() && !mixed.is_empty() && mixed.iter().all(Option::is_some) {
+        return Error::Inconsistent { conflicts: mixed.into_iter().flatten().collect() };
+    }
     let components: Vec<Component> = missing.iter().map(|need| need.component).collect();
+    let major = request.major.or(base.map(|base| base.set.major));
+    let (mut causes, mut hints) = (Vec::new(), Vec::new());
+    for attempt in searched {
+        let about = |u: &&Unusable| components.contains(&u.component) && major.is_none_or(|m| m == u.major);
+        let unusable = attempt.unusable.iter().filter(about);
+        causes.extend(unusable.map(|u| format!("{} ({})", u.reason, attempt.candidate)));
+    }
+    for Conflict { reason, fix } in mixed.into_iter().flatten() {
+        causes.push(reason);
+        hints.push(fix);
+    }
     let tried: Vec<String> = searched.iter().map(|attempt| tried(request, &components, attempt)).collect();
     let unused = if named.is_empty() { Vec::new() } else { unused(others) };
-    let mut hints = Vec::new();
     if let Some(first) = named.first() {
         hints.push(format!(
             "unset or correct {}: what is named explicitly rules out every other place",
@@ -22,10 +41,30 @@ pub(super) fn not_found(request: &Request, named: &[&Attempt], others: &[&Attemp
     hints.push(fetch_hint(request, &components, searched));
     Error::NotFound(Box::new(NotFound {
         missing: missing.iter().map(|need| (need.component.to_string(), need.why.clone())).collect(),
+        causes,
         tried,
         unused,
         hints,
     }))
+}
+
+/// A missing component that is there for another CUDA major than what it is missing beside.
+fn of_another_major(
+    request: &Request,
+    need: &Need,
+    base: Option<Offer<'_>>,
+    searched: &[&Attempt],
+) -> Option<Conflict> {
+    let base = base?;
+    let asked =
+        |found: &&Found| request.variants().iter().any(|(_, needs)| needs.iter().any(|n| n.is_met_by(found)));
+    let beside = base.set.found.iter().find(asked).or(base.set.found.first())?;
+    let other = searched.iter().find_map(|attempt| {
+        let sets = attempt.sets.iter().filter(|set| set.major != base.set.major);
+        let found = sets.flat_map(|set| &set.found).find(|found| need.is_met_by(found))?;
+        Some(Chosen { found: found.clone(), origin: attempt.candidate.to_string() })
+    })?;
+    Some(major_conflict(&Chosen { found: beside.clone(), origin: base.origin() }, &other))
 }
 
 fn fetch_hint(request: &Request, missing: &[Component], searched: &[&Attempt]) -> String {
@@ -52,21 +91,34 @@ fn fetch_hint(request: &Request, missing: &[Component], searched: &[&Attempt]) -
     format!("fetch them with `cargo cuda toolkit add {major}{components}`")
 }
 
+/// What is missing, and in which set.
+struct Lacking<'a> {
+    missing: Vec<&'a Need>,
+    base: Option<Offer<'a>>,
+}
+
 /// What the best place lacks, by the alternative that lacks least.
-fn missing<'a>(request: &'a Request, searched: &[&Attempt]) -> Vec<&'a Need> {
-    let lacking = |needs: &[&'a Need]| -> Vec<&'a Need> {
+fn missing<'a>(request: &'a Request, searched: &[&'a Attempt]) -> Lacking<'a> {
+    let lacking = |needs: &[&'a Need]| -> Lacking<'a> {
         let by_set = searched
             .iter()
-            .flat_map(|attempt| &attempt.sets)
-            .filter(|set| request.admits(set))
-            .map(|set| {
-                let met = |need: &&&Need| need.is_required() && !set.found.iter().any(|f| need.is_met_by(f));
-                needs.iter().filter(met).copied().collect::<Vec<_>>()
+            .flat_map(|attempt| attempt.sets.iter().map(|set| Offer { attempt, set }))
+            .filter(|offer| request.admits(offer.set))
+            .map(|base| {
+                let lacks =
+                    |need: &&&Need| need.is_required() && !base.set.found.iter().any(|f| need.is_met_by(f));
+                Lacking { missing: needs.iter().filter(lacks).copied().collect(), base: Some(base) }
             })
-            .min_by_key(Vec::len);
-        by_set.unwrap_or_else(|| needs.iter().filter(|need| need.is_required()).copied().collect())
+            .min_by_key(|lacking| lacking.missing.len());
+        by_set.unwrap_or_else(|| Lacking {
+            missing: needs.iter().filter(|need| need.is_required()).copied().collect(),
+            base: None,
+        })
     };
-    request.variants().into_iter().map(|(_, needs)| lacking(&needs)).min_by_key(Vec::len).unwrap_or_default()
+    let variants = request.variants().into_iter().map(|(_, needs)| lacking(&needs));
+    variants
+        .min_by_key(|lacking| lacking.missing.len())
+        .unwrap_or(Lacking { missing: Vec::new(), base: None })
 }
 
 fn tried(request: &Request, missing: &[Component], attempt: &Attempt) -> String {
@@ -93,7 +145,9 @@ fn tried(request: &Request, missing: &[Component], attempt: &Attempt) -> String 
             parts.push(format!("holds CUDA {version}, but {asked}"));
         }
     }
-    parts.extend(attempt.unusable.iter().map(|unusable| unusable.reason.clone()));
+    // Those of missing components are told as causes.
+    let unusable = attempt.unusable.iter().filter(|u| !missing.contains(&u.component));
+    parts.extend(unusable.map(|u| u.reason.clone()));
     parts.extend(attempt.remarks.iter().cloned());
     line.push_str(&parts.join("; "));
     line

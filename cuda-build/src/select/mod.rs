@@ -16,7 +16,7 @@ use crate::probe::{Attempt, Found, Set};
 use crate::sources::Step;
 use crate::version::ToolkitVersion;
 
-pub use consistency::conflicts;
+pub use consistency::{capability_conflicts, conflicts};
 
 /// The part of a component that is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
