@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::{Found, Prober};
-use crate::component::{Component, Facts};
+use crate::component::{Bundle, Component, Facts};
 use crate::version::{ToolkitVersion, Version};
 
 /// Directories of one prefix that hold something, in the order to search them.
@@ -65,7 +65,8 @@ impl Prefix {
         if let Some(soname) = facts.soname(index, major) {
             // NVRTC's builtins carry the minor: the name in the table is that of one release.
             if !soname.starts_with("libnvrtc-builtins") {
-                return Self::first(prober, &self.lib, soname);
+                let newest = Self::first(prober, &self.lib, soname);
+                return newest.or_else(|| self.older_product(prober, facts, index));
             }
         }
         let prefix = format!("lib{}.so.", facts.libraries[index]);
@@ -75,6 +76,23 @@ impl Prefix {
                 name.to_str().is_some_and(|n| n == wanted || n.starts_with(&format!("{wanted}.")))
             })?;
             Some(directory.join(name))
+        })
+    }
+
+    /// A product's library under the SONAME of another of its own majors: the table has the newest
+    /// (cuDNN 8 is `libcudnn.so.8`, cuDSS 0.7 `libcudss.so.0`).
+    fn older_product(&self, prober: &Prober<'_>, facts: &Facts, index: usize) -> Option<PathBuf> {
+        if facts.bundle != Bundle::Product {
+            return None;
+        }
+        let prefix = format!("lib{}.so.", facts.libraries[index]);
+        self.lib.iter().find_map(|directory| {
+            let names = prober.root.names(directory).into_iter();
+            let mut sonames = names.filter(|name| {
+                let own_major = name.to_str().and_then(|name| name.strip_prefix(&prefix));
+                own_major.is_some_and(|text| text.parse::<u32>().is_ok())
+            });
+            Some(directory.join(sonames.next_back()?))
         })
     }
 
