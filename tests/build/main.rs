@@ -9,7 +9,10 @@ mod capability;
 #[path = "../support/components.rs"]
 mod components;
 mod fatbin;
+mod mixes;
 mod nvrtc;
 mod support;
 #[path = "../support/tools.rs"]
 mod tools;
+#[path = "../support/wheels.rs"]
+mod wheels;

@@ -156,6 +156,9 @@ impl Build {
         }
         let observed = observed(toolkit);
         let plan = declared.plan(toolkit.version(), &gpus, observed.as_deref())?;
+        let components = self.config.for_major(toolkit.version().major).components;
+        let used: Vec<Component> = components.iter().map(|wanted| wanted.component).collect();
+        toolkit.check_plan(&plan, &used)?;
         if items.is_none() {
             directives.push(Directive::Warning(format!(
                 "no capabilities are declared; built for the GPU of this machine alone: {plan}"

@@ -6,6 +6,9 @@ use crate::component::Component;
 use crate::error::{Conflict, Error, NotFound};
 use crate::probe::{Attempt, Found, Unusable};
 
+/// The CUDA major to speak of where nothing tells one.
+const NEWEST_MAJOR: u32 = 13;
+
 /// The error of a search that met not every need.
 ///
 /// Where somebody named the places and all that is missing is there for another CUDA major, the
@@ -14,7 +17,7 @@ pub(super) fn not_found(request: &Request, named: &[&Attempt], others: &[&Attemp
     let searched = if named.is_empty() { others } else { named };
     let Lacking { missing, base } = missing(request, searched);
     let mixed: Vec<Option<Conflict>> =
-        missing.iter().map(|need| of_another_major(request, need, base, searched)).collect();
+        missing.iter().map(|need| of_another_major(request, need, base?, searched)).collect();
     if !named.is_empty() && !mixed.is_empty() && mixed.iter().all(Option::is_some) {
         return Error::Inconsistent { conflicts: mixed.into_iter().flatten().collect() };
     }
@@ -52,12 +55,11 @@ pub(super) fn not_found(request: &Request, named: &[&Attempt], others: &[&Attemp
 fn of_another_major(
     request: &Request,
     need: &Need,
-    base: Option<Offer<'_>>,
+    base: Offer<'_>,
     searched: &[&Attempt],
 ) -> Option<Conflict> {
-    let base = base?;
-    let asked =
-        |found: &&Found| request.variants().iter().any(|(_, needs)| needs.iter().any(|n| n.is_met_by(found)));
+    let wanted: Vec<&Need> = request.needs.iter().chain(request.alternatives.iter().flatten()).collect();
+    let asked = |found: &&Found| wanted.iter().any(|need| need.is_required() && need.is_met_by(found));
     let beside = base.set.found.iter().find(asked).or(base.set.found.first())?;
     let other = searched.iter().find_map(|attempt| {
         let sets = attempt.sets.iter().filter(|set| set.major != base.set.major);
@@ -69,7 +71,7 @@ fn of_another_major(
 
 fn fetch_hint(request: &Request, missing: &[Component], searched: &[&Attempt]) -> String {
     let newest = searched.iter().flat_map(|attempt| &attempt.sets).map(|set| set.major).max();
-    let major = request.major.or(newest).unwrap_or(13);
+    let major = request.major.or(newest).unwrap_or(NEWEST_MAJOR);
     // No wheel of CUDA 11 or 12 carries a compiler.
     if major < 13 && missing.contains(&Component::Nvcc) {
         return format!(
@@ -93,31 +95,30 @@ fn fetch_hint(request: &Request, missing: &[Component], searched: &[&Attempt]) -
 
 /// What is missing, and in which set.
 struct Lacking<'a> {
-    missing: Vec<&'a Need>,
+    missing: Vec<Need>,
     base: Option<Offer<'a>>,
 }
 
 /// What the best place lacks, by the alternative that lacks least.
-fn missing<'a>(request: &'a Request, searched: &[&'a Attempt]) -> Lacking<'a> {
-    let lacking = |needs: &[&'a Need]| -> Lacking<'a> {
-        let by_set = searched
-            .iter()
-            .flat_map(|attempt| attempt.sets.iter().map(|set| Offer { attempt, set }))
-            .filter(|offer| request.admits(offer.set))
-            .map(|base| {
-                let lacks =
-                    |need: &&&Need| need.is_required() && !base.set.found.iter().any(|f| need.is_met_by(f));
-                Lacking { missing: needs.iter().filter(lacks).copied().collect(), base: Some(base) }
-            })
-            .min_by_key(|lacking| lacking.missing.len());
-        by_set.unwrap_or_else(|| Lacking {
-            missing: needs.iter().filter(|need| need.is_required()).copied().collect(),
-            base: None,
+fn missing<'a>(request: &Request, searched: &[&'a Attempt]) -> Lacking<'a> {
+    let offers = searched.iter().flat_map(|attempt| attempt.sets.iter().map(|set| Offer { attempt, set }));
+    let bases = offers.filter(|offer| request.admits(offer.set)).map(Some).chain([None]);
+    let lacking = bases.flat_map(|base| {
+        let has =
+            move |need: &Need| base.is_some_and(|base| base.set.found.iter().any(|f| need.is_met_by(f)));
+        let major = base.map(|base| base.set.major).or(request.major).unwrap_or(NEWEST_MAJOR);
+        request.variants(major).into_iter().map(move |(_, mut needs)| {
+            needs.retain(|need| need.is_required() && !has(need));
+            Lacking { missing: needs, base }
         })
+    });
+    // Of equals the one with compiler or runtime: the rest is taken to fit these. Then the first: the
+    // earlier place, the alternative that is preferred.
+    let core = |base: &Offer<'_>| {
+        [Component::Nvcc, Component::Nvrtc, Component::Cudart].iter().any(|c| base.set.get(*c).is_some())
     };
-    let variants = request.variants().into_iter().map(|(_, needs)| lacking(&needs));
-    variants
-        .min_by_key(|lacking| lacking.missing.len())
+    lacking
+        .min_by_key(|l| (l.missing.len(), !l.base.as_ref().is_some_and(core)))
         .unwrap_or(Lacking { missing: Vec::new(), base: None })
 }
 
