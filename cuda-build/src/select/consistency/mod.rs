@@ -18,3 +18,6 @@ mod toolkit;
 pub use product::capability_conflicts;
 pub use toolkit::conflicts;
 pub(super) use toolkit::major_conflict;
+
+#[cfg(test)]
+mod tests;

@@ -35,7 +35,7 @@ fn too_old(cudnn: &Chosen, capabilities: &[Capability]) -> Option<Conflict> {
     let stay = older.map(|_| format!(", or use cuDNN before {}.{}", since.0, since.1)).unwrap_or_default();
     (!without.is_empty()).then(|| Conflict {
         reason: format!(
-            "{} has no code below capability {oldest} (since cuDNN {}.{}), and {} is built for",
+            "{} has no code below capability {oldest} (since cuDNN {}.{}), and this builds for {}",
             name(cudnn),
             since.0,
             since.1,
