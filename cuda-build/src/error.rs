@@ -39,6 +39,15 @@ pub enum Error {
         /// What is wrong with it.
         reason: String,
     },
+    /// The toolkit does not accept the host compiler, or there is none.
+    HostCompiler {
+        /// What is wrong, in a sentence that names compiler, bound and toolkit.
+        reason: String,
+        /// Other compilers that were found, one each.
+        tried: Vec<String>,
+        /// What to do next.
+        hints: Vec<String>,
+    },
     /// A capability list can't be used.
     Capability {
         /// What is wrong, in a sentence.
@@ -148,6 +157,7 @@ impl Error {
             Self::InvalidSource { source_name, .. } => {
                 vec![format!("correct {source_name}, or unset it to search the usual places")]
             }
+            Self::HostCompiler { hints, .. } => hints.clone(),
             Self::Capability { hint, .. } => hint.iter().cloned().collect(),
             Self::UnsupportedTarget { .. } => {
                 vec!["build for x86_64 or aarch64 Linux".to_owned()]
@@ -180,6 +190,10 @@ impl fmt::Display for Error {
             }
             Self::Manifest { path, key, reason } => {
                 write!(f, "{}: `{key}`: {reason}", path.display())
+            }
+            Self::HostCompiler { reason, tried, .. } => {
+                f.write_str(reason)?;
+                tried.iter().try_for_each(|line| write!(f, "\n  also installed: {line}"))
             }
             Self::Capability { reason, .. } => f.write_str(reason),
             Self::UnknownComponent { name } => {

@@ -9,6 +9,7 @@ mod capability;
 #[path = "../support/components.rs"]
 mod components;
 mod fatbin;
+mod host_compiler;
 mod mixes;
 mod nvrtc;
 mod support;
