@@ -13,6 +13,7 @@ mod host_compiler;
 mod mixes;
 mod nvrtc;
 mod support;
+mod tables;
 #[path = "../support/tools.rs"]
 mod tools;
 #[path = "../support/wheels.rs"]
