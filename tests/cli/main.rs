@@ -5,6 +5,7 @@
 #![allow(clippy::disallowed_methods, reason = "tests prepare real directories and run real programs")]
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "all of this is test code")]
 
+mod capabilities;
 mod support;
 mod toolkit;
 #[path = "../support/tools.rs"]

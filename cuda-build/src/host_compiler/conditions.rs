@@ -50,7 +50,7 @@ impl Macros {
         }
     }
 
-    fn with(mut self, name: &str, value: impl ToString) -> Self {
+    fn with(mut self, name: &str, value: u32) -> Self {
         self.values.insert(name.to_owned(), value.to_string());
         self
     }
