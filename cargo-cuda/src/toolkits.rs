@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
+use cuda_build::component::closure;
 use cuda_build::select::{Need, Part, Request, Strength};
 use cuda_build::{Component, Env, Error, Report, Root, Search, Target, Toolkit};
 use sha2::{Digest as _, Sha256};
@@ -152,11 +153,17 @@ pub fn views(target_directory: &Path) -> PathBuf {
     target_directory.join("cuda").join("views")
 }
 
-/// Directories of the toolkit's shared libraries, for the loader path of programs that are run.
+/// Directories of the toolkit's shared libraries, for the loader path of programs that are run:
+/// those of `linked` and of what they need first, then those of everything else that was found,
+/// because a program may open a library that its manifest does not name.
 #[must_use]
-pub fn library_directories(toolkit: &Toolkit) -> Vec<PathBuf> {
+pub fn library_directories(toolkit: &Toolkit, linked: &[Component]) -> Vec<PathBuf> {
+    let needed = closure(linked, toolkit.version().major).into_iter().map(|(component, _)| component);
+    let first: Vec<Component> = linked.iter().copied().chain(needed).collect();
+    let (first, rest): (Vec<_>, Vec<_>) =
+        toolkit.components().iter().partition(|chosen| first.contains(&chosen.found.component));
     let mut directories: Vec<PathBuf> = Vec::new();
-    for library in toolkit.components().iter().flat_map(|chosen| &chosen.found.libraries) {
+    for library in first.into_iter().chain(rest).flat_map(|chosen| &chosen.found.libraries) {
         if let Some(directory) = library.parent()
             && !directories.iter().any(|d| d == directory)
         {

@@ -75,6 +75,7 @@ pub mod driver;
 mod env;
 mod error;
 pub mod fatbin;
+pub mod host_compiler;
 mod link;
 pub mod nvrtc;
 pub mod probe;

@@ -9,12 +9,17 @@ mod capability;
 #[path = "../support/components.rs"]
 mod components;
 mod fatbin;
+mod host_compiler;
 mod hostile;
 mod layout_files;
 mod layouts;
+mod mixes;
 mod nvrtc;
 mod support;
+mod tables;
 #[path = "../support/tools.rs"]
 mod tools;
 mod view;
 mod view_faults;
+#[path = "../support/wheels.rs"]
+mod wheels;

@@ -7,6 +7,7 @@
 
 mod bad_input;
 mod build;
+mod capabilities;
 #[path = "../support/components.rs"]
 mod components;
 mod doctor;

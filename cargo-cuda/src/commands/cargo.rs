@@ -4,7 +4,7 @@ use std::ffi::OsString;
 
 use cuda_build::command::Invocation;
 use cuda_build::component::OLDEST_MAJOR;
-use cuda_build::{Declared, Env, Root, Toolkit, capability};
+use cuda_build::{Component, Declared, Env, Root, Toolkit, capability};
 
 use crate::failure::Failure;
 use crate::process;
@@ -47,9 +47,13 @@ pub fn run(subcommand: &str, arguments: &[OsString], env: &Env, root: &Root) -> 
         call = call.variable("CUDA_BUILD_CAPABILITIES", capabilities);
     }
     if matches!(subcommand, "run" | "test") {
+        let packages = workspace.packages.iter();
+        let declared = packages.flat_map(|p| p.config.for_major(toolkit.version().major).components);
+        let linked: Vec<Component> = declared.map(|wanted| wanted.component).collect();
         // After what the user has set: that may be on purpose.
         let own_path = env.peek("LD_LIBRARY_PATH").map(std::env::split_paths);
-        let directories = own_path.into_iter().flatten().chain(toolkits::library_directories(&toolkit));
+        let directories =
+            own_path.into_iter().flatten().chain(toolkits::library_directories(&toolkit, &linked));
         if let Ok(joined) = std::env::join_paths(directories) {
             call = call.variable("LD_LIBRARY_PATH", joined);
         }

@@ -217,7 +217,8 @@ impl Prefix {
             let known: Vec<&str> = facts.sonames_of(index, major).collect();
             if !known.is_empty() {
                 // A newer SONAME of a library that changed it comes later in the table.
-                return known.iter().rev().find_map(|soname| self.first_library(prober, soname));
+                let found = known.iter().rev().find_map(|soname| self.first_library(prober, soname));
+                return found.or_else(|| self.older_product(prober, facts, index));
             }
         }
         let prefix = format!("lib{}.so.", facts.libraries[index]);
@@ -227,6 +228,23 @@ impl Prefix {
                 name.to_str().is_some_and(|n| n == wanted || n.starts_with(&format!("{wanted}.")))
             })?;
             Some(directory.join(name)).filter(|path| self.fits(prober, path))
+        })
+    }
+
+    /// A product's library under the SONAME of another of its own majors: the table has the newest
+    /// (cuDNN 8 is `libcudnn.so.8`, cuDSS 0.7 `libcudss.so.0`).
+    fn older_product(&self, prober: &Prober<'_>, facts: &Facts, index: usize) -> Option<PathBuf> {
+        if facts.bundle != Bundle::Product {
+            return None;
+        }
+        let prefix = format!("lib{}.so.", facts.libraries[index]);
+        self.lib.iter().find_map(|directory| {
+            let names = prober.root.names(directory).into_iter();
+            let mut sonames = names.filter(|name| {
+                let own_major = name.to_str().and_then(|name| name.strip_prefix(&prefix));
+                own_major.is_some_and(|text| text.parse::<u32>().is_ok())
+            });
+            Some(directory.join(sonames.next_back()?))
         })
     }
 

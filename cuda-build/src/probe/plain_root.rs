@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use super::files::{Prefix, file_name_version, tidy};
-use super::{Found, NvccAnswer, Prober, Set};
+use super::{Found, NvccAnswer, Prober, Seen, Set, Unusable};
 use crate::component::{Bundle, Component};
 use crate::sources::{Candidate, companions};
 use crate::version::ToolkitVersion;
@@ -26,7 +26,7 @@ impl Piece {
     }
 }
 
-pub(super) fn probe(prober: &Prober<'_>, candidate: &Candidate) -> (Vec<Set>, Vec<String>) {
+pub(super) fn probe(prober: &Prober<'_>, candidate: &Candidate) -> Seen {
     let pieces = pieces(prober, candidate);
     let mut majors: Vec<u32> = pieces.iter().flat_map(|piece| piece.majors.iter().copied()).collect();
     majors.sort_unstable_by(|a, b| b.cmp(a));
@@ -39,7 +39,7 @@ pub(super) fn probe(prober: &Prober<'_>, candidate: &Candidate) -> (Vec<Set>, Ve
     if candidate.also.is_empty() {
         remarks.clear();
     }
-    let mut sets = Vec::new();
+    let mut seen = Seen::default();
     // cuRAND's archive looks the same for every CUDA. Where one CUDA is there it belongs to it;
     // between two it would be a guess.
     let several = majors.len() > 1;
@@ -56,9 +56,11 @@ pub(super) fn probe(prober: &Prober<'_>, candidate: &Candidate) -> (Vec<Set>, Ve
     let pieces: Vec<Piece> =
         pieces.into_iter().filter(|piece| !(several && piece.majors.is_empty())).collect();
     for major in majors {
-        sets.extend(set(prober, &pieces, major, &mut remarks));
+        let set = set(prober, &pieces, major, &mut seen);
+        seen.sets.extend(set);
     }
-    if sets.is_empty() && remarks.is_empty() {
+    remarks.append(&mut seen.remarks);
+    if seen.sets.is_empty() && seen.unusable.is_empty() && remarks.is_empty() {
         let prefix = Prefix::new(prober, &paths(&pieces), &[]);
         remarks.extend(prefix.remarks);
     }
@@ -67,7 +69,7 @@ pub(super) fn probe(prober: &Prober<'_>, candidate: &Candidate) -> (Vec<Set>, Ve
     {
         remarks.push(format!("libraries of several CUDA majors below one root: {:?}", piece.majors));
     }
-    (sets, remarks)
+    Seen { remarks, ..seen }
 }
 
 fn paths(pieces: &[Piece]) -> Vec<&Path> {
@@ -116,7 +118,7 @@ fn compiler_release(answer: &NvccAnswer) -> Option<ToolkitVersion> {
 
 /// The components for one CUDA major: of every root that is for it, and of those whose files don't
 /// tell.
-fn set(prober: &Prober<'_>, pieces: &[Piece], major: u32, remarks: &mut Vec<String>) -> Option<Set> {
+fn set(prober: &Prober<'_>, pieces: &[Piece], major: u32, seen: &mut Seen) -> Option<Set> {
     let mine: Vec<&Piece> = pieces.iter().filter(|piece| piece.serves(major)).collect();
     let roots: Vec<&Path> = mine.iter().map(|piece| piece.path.as_path()).collect();
     let answers: Vec<&NvccAnswer> = mine.iter().filter_map(|piece| piece.answer.as_ref()).collect();
@@ -140,7 +142,8 @@ fn set(prober: &Prober<'_>, pieces: &[Piece], major: u32, remarks: &mut Vec<Stri
                 found.push(component);
             }
             Err(absent) if absent.something && component.facts().bundle == Bundle::Toolkit => {
-                remarks.push(format!("{component} is not whole: no {}", absent.missing));
+                let reason = format!("{component} is not whole: no {}", absent.missing);
+                seen.unusable.push(Unusable { component, major, reason });
             }
             Err(_) => {}
         }
@@ -148,12 +151,12 @@ fn set(prober: &Prober<'_>, pieces: &[Piece], major: u32, remarks: &mut Vec<Stri
     if let (Some(compiler), Some(header)) = (compiler, header)
         && compiler != header
     {
-        remarks.push(format!("nvcc says {compiler}, cuda.h says {header}"));
+        seen.remarks.push(format!("nvcc says {compiler}, cuda.h says {header}"));
     }
-    remarks.extend(prefix.misfit(prober));
+    seen.remarks.extend(prefix.misfit(prober));
     for remark in prefix.remarks {
-        if !remarks.contains(&remark) {
-            remarks.push(remark);
+        if !seen.remarks.contains(&remark) {
+            seen.remarks.push(remark);
         }
     }
     (!found.is_empty()).then_some(Set { major, found })

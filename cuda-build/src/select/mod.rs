@@ -10,13 +10,13 @@
 mod consistency;
 mod explain;
 
-use crate::component::{Bundle, Component};
+use crate::component::{Bundle, Component, EdgeKind, closure};
 use crate::error::Error;
 use crate::probe::{Attempt, Found, Set};
 use crate::sources::Step;
 use crate::version::ToolkitVersion;
 
-pub use consistency::conflicts;
+pub use consistency::{capability_conflicts, conflicts};
 
 /// The part of a component that is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,6 +68,26 @@ impl Need {
     pub fn with(mut self, strength: Strength) -> Self {
         self.strength = strength;
         self
+    }
+
+    /// What a library needs besides itself. A library that it names has to be there, or nothing
+    /// starts; one that it opens by name is used where it is, and then it has to fit.
+    fn through(&self, major: u32) -> Vec<Self> {
+        if self.part != Part::Shared || self.strength == Strength::Extra {
+            return Vec::new();
+        }
+        let run_time = closure(&[self.component], major).into_iter().filter(|(_, kind)| kind.is_run_time());
+        run_time
+            .map(|(component, kind)| {
+                let strength = match kind {
+                    EdgeKind::Link => self.strength,
+                    EdgeKind::Load => Strength::Optional,
+                    EdgeKind::LoadIfThere | EdgeKind::Build => Strength::Extra,
+                };
+                let why = format!("`{}` needs it", self.component);
+                Self::new(component, Part::Shared, why).with(strength)
+            })
+            .collect()
     }
 
     fn is_required(&self) -> bool {
@@ -129,16 +149,19 @@ impl Request {
             && set.toolkit().is_none_or(|toolkit| toolkit.matches(&self.toolkit))
     }
 
-    /// Every group that has to be met: the needs with each alternative in turn.
-    fn variants(&self) -> Vec<(Option<usize>, Vec<&Need>)> {
+    /// Every group that has to be met: the needs with each alternative in turn, and what the
+    /// libraries among them need in a toolkit of this major.
+    fn variants(&self, major: u32) -> Vec<(Option<usize>, Vec<Need>)> {
+        let group = |more: &[Need]| -> Vec<Need> {
+            let own: Vec<Need> = self.needs.iter().chain(more).cloned().collect();
+            let through = own.iter().flat_map(|need| need.through(major)).collect::<Vec<_>>();
+            // What is asked for itself comes first: it decides what the rest has to fit.
+            own.into_iter().chain(through).collect()
+        };
         if self.alternatives.is_empty() {
-            return vec![(None, self.needs.iter().collect())];
+            return vec![(None, group(&[]))];
         }
-        self.alternatives
-            .iter()
-            .enumerate()
-            .map(|(index, group)| (Some(index), self.needs.iter().chain(group).collect()))
-            .collect()
+        self.alternatives.iter().enumerate().map(|(index, more)| (Some(index), group(more))).collect()
     }
 }
 
@@ -203,7 +226,7 @@ pub fn select(request: &Request, attempts: &[Attempt]) -> Result<Selection, Erro
         return Err(Error::InvalidSource {
             source_name: wrong.candidate.label.clone(),
             path: wrong.candidate.path.clone(),
-            reason: wrong.remarks.join("; "),
+            reason: wrong.summary(),
             unused: explain::unused(&others),
         });
     }
@@ -307,10 +330,10 @@ fn meet(
     may: impl Fn(&Need, usize, &[Chosen]) -> bool,
 ) -> Option<(Selection, Vec<usize>)> {
     let major = pool.first()?.set.major;
-    'variants: for (alternative, needs) in request.variants() {
+    'variants: for (alternative, needs) in request.variants(major) {
         let mut chosen: Vec<Chosen> = Vec::new();
         let mut used: Vec<usize> = Vec::new();
-        for need in needs {
+        for need in &needs {
             if chosen.iter().any(|c| need.is_met_by(&c.found)) {
                 continue;
             }

@@ -57,7 +57,7 @@ fn at(step: Step, path: &str, components: &[&str]) -> Attempt {
         .collect::<Vec<_>>();
     let remarks = if sets.is_empty() { vec!["does not exist".to_owned()] } else { Vec::new() };
     let candidate = Candidate::root(step, label(step), path);
-    Attempt { candidate, sets, remarks }
+    Attempt { candidate, sets, unusable: Vec::new(), remarks }
 }
 
 fn nvcc_needs() -> Vec<Need> {

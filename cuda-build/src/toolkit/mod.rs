@@ -5,10 +5,11 @@ mod search;
 
 use std::path::{Path, PathBuf};
 
+use crate::capability::Plan;
 use crate::component::Component;
 use crate::error::Error;
 use crate::probe::Found;
-use crate::select::{Chosen, Selection};
+use crate::select::{Chosen, Selection, capability_conflicts};
 use crate::version::ToolkitVersion;
 
 pub use search::{Report, Search};
@@ -95,6 +96,17 @@ impl Toolkit {
     #[must_use]
     pub fn get(&self, component: Component) -> Option<&Found> {
         self.components.iter().map(|chosen| &chosen.found).find(|found| found.component == component)
+    }
+
+    /// Holds the plan against the products among `used`: cuDNN has no code for old capabilities.
+    ///
+    /// # Errors
+    /// [`Error::Inconsistent`] that names the product and the capabilities.
+    pub fn check_plan(&self, plan: &Plan, used: &[Component]) -> Result<(), Error> {
+        let chosen: Vec<Chosen> =
+            self.components.iter().filter(|c| used.contains(&c.found.component)).cloned().collect();
+        let conflicts = capability_conflicts(&chosen, plan);
+        if conflicts.is_empty() { Ok(()) } else { Err(Error::Inconsistent { conflicts }) }
     }
 
     /// A program of a chosen component.

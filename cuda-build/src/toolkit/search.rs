@@ -114,6 +114,11 @@ impl Search<'_> {
             site_packages: false,
         };
         let major = found.first().map_or(0, |found| found.major);
-        Ok(Some(Attempt { candidate, sets: vec![Set { major, found }], remarks: Vec::new() }))
+        Ok(Some(Attempt {
+            candidate,
+            sets: vec![Set { major, found }],
+            unusable: Vec::new(),
+            remarks: Vec::new(),
+        }))
     }
 }

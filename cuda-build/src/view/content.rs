@@ -9,7 +9,7 @@ use super::join::{Join, Source};
 use super::plan::{Entry, Plan, identity};
 use super::stub::{Driver, Stub};
 use super::text;
-use crate::component::Component;
+use crate::component::{Component, closure};
 use crate::error::Error;
 use crate::probe::Found;
 use crate::root::Root;
@@ -64,7 +64,7 @@ pub(super) fn plan(
     target: &Target,
     options: &Options,
 ) -> Result<Plan, Error> {
-    let wanted = options.components.as_deref().map(with_needs);
+    let wanted = options.components.as_deref().map(|wanted| with_needs(wanted, toolkit.version().major));
     let found: Vec<&Found> = toolkit
         .components()
         .iter()
@@ -84,14 +84,9 @@ pub(super) fn plan(
     Ok(planner.plan)
 }
 
-fn with_needs(components: &[Component]) -> Vec<Component> {
-    let mut all = components.to_vec();
-    let mut next = 0;
-    while let Some(component) = all.get(next).copied() {
-        all.extend(component.facts().needs.iter().filter(|need| !all.contains(need)).collect::<Vec<_>>());
-        next += 1;
-    }
-    all
+fn with_needs(components: &[Component], major: u32) -> Vec<Component> {
+    let needed = closure(components, major).into_iter().map(|(component, _)| component);
+    components.iter().copied().chain(needed).collect()
 }
 
 impl Planner<'_> {
