@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use cuda_build::select::{Need, Part, Request};
-use cuda_build::{Component, Env, Error, Root, Search, Target};
+use cuda_build::{Build, Component, Env, Error, Root, Search, Target};
 
 use crate::wheels::wheels;
 
@@ -231,6 +231,51 @@ fn the_nvcc_package_of_cuda_12_has_no_nvcc() {
             "hint: the wheels of CUDA 12 carry no nvcc: use NVRTC for modules",
         ],
     );
+}
+
+/// The one mix that the plan decides. cuDNN's own package has 700 MB: its files are stand-ins here,
+/// everything else is real.
+#[test]
+fn cudnn_without_code_for_a_declared_capability() {
+    let Some(whole) = wheels(&["nvidia-cuda-runtime-cu12==12.9.79", "nvidia-cuda-nvrtc-cu12==12.9.86"])
+    else {
+        return;
+    };
+    let place = copied(&whole);
+    for file in [
+        "nvidia/cudnn/lib/libcudnn.so.9",
+        "nvidia/cudnn/include/cudnn.h",
+        "nvidia_cudnn_cu12-9.27.0.42.dist-info/RECORD",
+    ] {
+        let path = place.path().join(file);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, "").unwrap();
+    }
+    let package = tempfile::tempdir().unwrap();
+    std::fs::write(package.path().join("k.cu"), "extern \"C\" __global__ void k() {}\n").unwrap();
+    let built = |capabilities: &str| {
+        let manifest = format!(
+            "[package]\nname = \"k\"\n[package.metadata.cuda]\ncomponents = [\"cudnn\"]\ncapabilities = [{capabilities}]\n"
+        );
+        std::fs::write(package.path().join("Cargo.toml"), manifest).unwrap();
+        let text = |path: &Path| path.to_str().unwrap().to_owned();
+        let env = Env::from_pairs([
+            ("CARGO_MANIFEST_DIR", text(package.path())),
+            ("OUT_DIR", text(package.path())),
+            ("TARGET", "x86_64-unknown-linux-gnu".to_owned()),
+            ("CUDA_BUILD_ROOTS", text(place.path())),
+        ]);
+        Build::from_env(env, Root::system()).unwrap().module("k.cu").run()
+    };
+    let error = built("\"7.0\", \"8.0\"").unwrap_err();
+    assert!(matches!(error, Error::Inconsistent { .. }), "{error:?}");
+    let shown = format!("{error:?}");
+    for wanted in ["cudnn 9.27.0.42", "no code below capability 7.5", "builds for 7.0", "hint: remove 7.0"] {
+        assert!(shown.contains(wanted), "no {wanted:?} in\n{shown}");
+    }
+    assert!(shown.contains(&place.path().display().to_string()), "{shown}");
+    assert!(!package.path().join("k.fatbin").exists(), "refused before anything was compiled");
+    assert!(built("\"7.5\", \"8.0\"").is_ok());
 }
 
 /// A copy to take files away from, with links to the files of the original.
