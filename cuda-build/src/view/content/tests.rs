@@ -230,7 +230,7 @@ fn of_a_system_directory_cuda_alone_is_taken() {
             ("bin/nvcc", "usr/bin/../lib/nvidia-cuda-toolkit/bin/nvcc"),
             ("bin/crt", "usr/bin/../lib/nvidia-cuda-toolkit/bin/crt"),
             ("nvvm/bin/cicc", "usr/lib/nvidia-cuda-toolkit/bin/cicc"),
-            ("nvvm/libdevice", "usr/bin/../lib/nvidia-cuda-toolkit/libdevice"),
+            ("nvvm/libdevice", "usr/lib/nvidia-cuda-toolkit/libdevice"),
             ("lib/stubs/libcuda.so", "usr/lib/x86_64-linux-gnu/stubs/libcuda.so"),
         ],
     );
