@@ -90,6 +90,10 @@ impl Need {
             .collect()
     }
 
+    fn is_product(&self) -> bool {
+        self.component.facts().bundle == Bundle::Product
+    }
+
     fn is_required(&self) -> bool {
         self.strength == Strength::Required
     }
@@ -222,7 +226,12 @@ impl Offer<'_> {
 pub fn select(request: &Request, attempts: &[Attempt]) -> Result<Selection, Error> {
     let (named, others): (Vec<&Attempt>, Vec<&Attempt>) =
         attempts.iter().partition(|attempt| attempt.candidate.step.is_explicit());
-    if let Some(wrong) = named.iter().find(|attempt| attempt.sets.is_empty()) {
+    let (products, others): (Vec<&Attempt>, Vec<&Attempt>) =
+        others.into_iter().partition(|attempt| attempt.candidate.step == Step::Product);
+    // A wrong variable of a product is nothing to a crate that uses none.
+    let asked = request.needs.iter().any(|need| need.is_product() && need.strength != Strength::Extra);
+    let telling = named.iter().chain(products.iter().filter(|_| asked));
+    if let Some(wrong) = telling.into_iter().find(|attempt| attempt.sets.is_empty()) {
         return Err(Error::InvalidSource {
             source_name: wrong.candidate.label.clone(),
             path: wrong.candidate.path.clone(),
@@ -231,9 +240,9 @@ pub fn select(request: &Request, attempts: &[Attempt]) -> Result<Selection, Erro
         });
     }
     let selection = if named.is_empty() {
-        select_searched(request, &others)?
+        select_searched(request, &products, &others)?
     } else {
-        let offers = offers(request, &named);
+        let offers = offers(request, &[named.as_slice(), &products].concat());
         let chosen = majors(request, &offers).into_iter().find_map(|major| {
             let pool: Vec<Offer<'_>> = offers.iter().copied().filter(|o| o.set.major == major).collect();
             complete(request, &pool)
@@ -245,9 +254,15 @@ pub fn select(request: &Request, attempts: &[Attempt]) -> Result<Selection, Erro
     if conflicts.is_empty() { Ok(selection) } else { Err(Error::Inconsistent { conflicts }) }
 }
 
-fn select_searched(request: &Request, attempts: &[&Attempt]) -> Result<Option<Selection>, Error> {
-    let all = offers(request, attempts);
-    let mut steps: Vec<Step> = all.iter().map(|offer| offer.attempt.candidate.step).collect();
+fn select_searched(
+    request: &Request,
+    products: &[&Attempt],
+    attempts: &[&Attempt],
+) -> Result<Option<Selection>, Error> {
+    let all = offers(request, &[products, attempts].concat());
+    let toolkits: Vec<Offer<'_>> =
+        all.iter().copied().filter(|offer| offer.attempt.candidate.step != Step::Product).collect();
+    let mut steps: Vec<Step> = toolkits.iter().map(|offer| offer.attempt.candidate.step).collect();
     steps.dedup();
     for step in &steps {
         let mut here: Vec<Offer<'_>> =
@@ -260,7 +275,7 @@ fn select_searched(request: &Request, attempts: &[&Attempt]) -> Result<Option<Se
         }
     }
     // Nothing is complete: start from each place in turn and add what it lacks from later ones.
-    for base in &all {
+    for base in &toolkits {
         let mut pool = vec![*base];
         pool.extend(
             all.iter()
@@ -337,7 +352,7 @@ fn meet(
             if chosen.iter().any(|c| need.is_met_by(&c.found)) {
                 continue;
             }
-            let found = pool.iter().enumerate().find_map(|(index, offer)| {
+            let found = in_order(need, pool).find_map(|(index, offer)| {
                 let found = offer.set.found.iter().find(|found| need.is_met_by(found))?;
                 let mut trial = chosen.clone();
                 trial.push(Chosen { found: found.clone(), origin: offer.origin_of(found) });
@@ -363,6 +378,15 @@ fn meet(
         return Some((selection, used));
     }
     None
+}
+
+/// The offers that a need may be met from: a product's own variable comes first for products, and
+/// means nothing to anything else.
+fn in_order<'a>(need: &'a Need, pool: &'a [Offer<'a>]) -> impl Iterator<Item = (usize, &'a Offer<'a>)> {
+    let own = |offer: &Offer<'_>| offer.attempt.candidate.step == Step::Product;
+    let first =
+        pool.iter().enumerate().filter(move |(_, offer)| own(offer)).filter(move |_| need.is_product());
+    first.chain(pool.iter().enumerate().filter(move |(_, offer)| !own(offer)))
 }
 
 /// Equal places are not guessed between in silence.

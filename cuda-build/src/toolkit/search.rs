@@ -58,7 +58,8 @@ impl Search<'_> {
             attempts.push(self.probe(candidate));
             // A step is decided as a whole, and all named steps are one.
             let same_step = |next: &&Candidate| {
-                next.step == candidate.step || (next.step.is_explicit() && candidate.step.is_explicit())
+                let named = |step: Step| step.is_explicit() || step == Step::Product;
+                next.step == candidate.step || (named(next.step) && named(candidate.step))
             };
             if rest.peek().is_some_and(same_step) {
                 continue;
