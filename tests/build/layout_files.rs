@@ -154,7 +154,7 @@ impl Scripts {
         let answer = answers.join(name);
         let body = format!(
             "case \"$1\" in --version) what=version;; *) what=dryrun;; esac\n\
-             exec sed \"s,@HERE@,${{0%/*}},g\" \"{}.$what\"",
+             PATH=\"$PATH:/usr/bin:/bin\" exec sed \"s,@HERE@,${{0%/*}},g\" \"{}.$what\"",
             answer.display()
         );
         self.add(path, &body);

@@ -1,9 +1,8 @@
 //! The whole search: sources, probe, select, step by step until one step has it all.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use super::{Toolkit, file};
-use crate::command;
+use super::{Toolkit, file, nvcc_answers};
 use crate::env::Env;
 use crate::error::Error;
 use crate::probe::{Attempt, Prober, Set};
@@ -92,7 +91,8 @@ impl Search<'_> {
     }
 
     fn probe(&self, candidate: &Candidate) -> Attempt {
-        Prober { root: self.root, target: self.target, ask_nvcc: &command::ask_nvcc }.probe(candidate)
+        let ask_nvcc = |nvcc: &Path| nvcc_answers::ask(self.root, self.env, nvcc);
+        Prober { root: self.root, target: self.target, ask_nvcc: &ask_nvcc }.probe(candidate)
     }
 
     /// A search that `cargo cuda` has done already.
