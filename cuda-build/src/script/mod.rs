@@ -9,7 +9,7 @@ use crate::capability::{self, Declared, Plan};
 use crate::command;
 use crate::compile::{Compiled, Format, Library, Module, Places, Runner, Step};
 use crate::component::Component;
-use crate::config::Config;
+use crate::config::{self, Config};
 use crate::directive::{Directive, Directives};
 use crate::driver;
 use crate::env::Env;
@@ -17,7 +17,7 @@ use crate::error::Error;
 use crate::link;
 use crate::root::Root;
 use crate::target::Target;
-use crate::toolkit::{Search, Toolkit};
+use crate::toolkit::{self, Search, Toolkit};
 
 pub use needs::request;
 
@@ -132,7 +132,16 @@ impl Build {
     pub fn toolkit(&self) -> Result<Toolkit, Error> {
         let request = request(&self.config, &self.modules, &self.libraries, self.config.major);
         let search = Search { root: &self.root, env: &self.env, target: &self.target, places: Vec::new() };
-        search.find(&request)
+        match self.remembered() {
+            Some(file) => toolkit::find(&search, &request, &file),
+            None => search.find(&request),
+        }
+    }
+
+    /// The file that the toolkit of this target directory is remembered in.
+    fn remembered(&self) -> Option<PathBuf> {
+        let workspace = config::workspace_root(&self.root, &self.package)?;
+        toolkit::beside_out(&self.root, &self.out, &workspace, &self.target)
     }
 
     fn compiles(&self) -> bool {
@@ -258,6 +267,8 @@ impl Build {
         watched.push(self.package.join("Cargo.toml"));
         watched.extend(toolkit.components().iter().filter_map(|chosen| needs::telling_file(&chosen.found)));
         watched.extend(self.env.path("CUDA_BUILD_TOOLKIT"));
+        // One that is not there would run the script each time.
+        watched.extend(self.remembered().filter(|file| self.root.is_file(file)));
         watched.retain(|path| !path.starts_with(&self.out));
         directives.rerun_if_changed(watched);
         for name in self.env.asked() {

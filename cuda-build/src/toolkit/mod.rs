@@ -1,6 +1,7 @@
 //! A set of components that belong together, ready to compile and link with.
 
 mod file;
+mod remembered;
 mod search;
 
 use std::path::{Path, PathBuf};
@@ -11,6 +12,8 @@ use crate::probe::Found;
 use crate::select::{Chosen, Selection};
 use crate::version::ToolkitVersion;
 
+pub(crate) use remembered::{beside_out, find};
+pub use remembered::{remember, toolkit_file};
 pub use search::{Report, Search};
 
 /// What a search chose.

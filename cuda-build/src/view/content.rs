@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::foreign;
 use super::join::{Join, Source};
-use super::plan::{Entry, Plan, identity};
+use super::plan::{Entry, Plan};
 use super::stub::{Driver, Stub};
 use super::text;
 use crate::component::Component;
@@ -282,7 +282,7 @@ impl Planner<'_> {
         let mut headers = vec![main];
         headers.extend(driver.headers()[1..].iter().filter_map(|name| header(name)));
         let identity: Vec<String> =
-            headers.iter().map(|path| format!("{} {}", path.display(), identity(self.root, path))).collect();
+            headers.iter().map(|path| format!("{} {}", path.display(), self.root.identity(path))).collect();
         Some((Stub { driver, headers, platform: self.target.directory() }, identity.join("\n")))
     }
 
