@@ -10,6 +10,7 @@ use cuda_build::{Env, Root, config};
 
 use crate::commands::cargo;
 use crate::commands::doctor;
+use crate::commands::env::{self as variables, EnvArgs, ExecArgs};
 use crate::commands::toolkit::{self, ToolkitArgs};
 use crate::commands::view::{self, ViewArgs};
 use crate::commands::wheel::{self, WheelArgs};
@@ -40,6 +41,17 @@ enum Command {
     /// `cargo test`, with CUDA's libraries on the loader path
     #[command(after_help = OWN_OPTIONS)]
     Test(CargoArgs),
+    /// `cargo bench`, with CUDA's libraries on the loader path
+    #[command(after_help = OWN_OPTIONS)]
+    Bench(CargoArgs),
+    /// `cargo clippy` with a CUDA toolkit found for it
+    #[command(after_help = OWN_OPTIONS)]
+    Clippy(CargoArgs),
+    /// `cargo doc` with a CUDA toolkit found for it
+    #[command(after_help = OWN_OPTIONS)]
+    Doc(CargoArgs),
+    Exec(ExecArgs),
+    Env(EnvArgs),
     Wheel(Box<WheelArgs>),
     View(ViewArgs),
     /// Say what is found here, what is chosen and why, and whether a build will work
@@ -108,6 +120,13 @@ fn dispatch(command: &Command, rest: &[OsString]) -> Result<(String, u8), Failur
         Command::Check(_) => cargo("check"),
         Command::Run(_) => cargo("run"),
         Command::Test(_) => cargo("test"),
+        Command::Bench(_) => cargo("bench"),
+        Command::Clippy(_) => cargo("clippy"),
+        Command::Doc(_) => cargo("doc"),
+        Command::Exec(arguments) => variables::exec(arguments, &env, &root).map(|code| (String::new(), code)),
+        Command::Env(arguments) => {
+            variables::print(arguments, &env, &root).map(|text| (text, exit_code::SUCCESS))
+        }
         Command::Wheel(arguments) => {
             wheel::run(arguments, &env, &root).map(|text| (text, exit_code::SUCCESS))
         }

@@ -133,6 +133,19 @@ pub fn write_file(toolkit: &Toolkit, target_directory: &Path) -> Result<PathBuf,
     Ok(path)
 }
 
+/// Makes the workspace's own file remember the toolkit, which its build scripts declare and plain
+/// `cargo` reads as well.
+///
+/// # Errors
+/// Where the target directory can't be written.
+pub fn remember(finder: &Finder<'_>, toolkit: &Toolkit, workspace: &Workspace) -> Result<(), Failure> {
+    let file = cuda_build::toolkit_file(&workspace.build_directory, &workspace.root, &finder.target);
+    match cuda_build::remember(&file, toolkit, &finder.search())? {
+        Some(text) => output::write_if_changed(&file, text.as_bytes()),
+        None => Ok(()),
+    }
+}
+
 /// Where views of a workspace are kept: not below a profile's directory, which Cargo puts on the
 /// loader path of the programs it runs.
 #[must_use]

@@ -2,6 +2,7 @@
 
 pub mod cargo;
 pub mod doctor;
+pub mod env;
 pub mod toolkit;
 pub mod view;
 pub mod wheel;
