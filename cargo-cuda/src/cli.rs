@@ -16,8 +16,8 @@ use crate::commands::view::{self, ViewArgs};
 use crate::commands::wheel::{self, WheelArgs};
 use crate::exit_code;
 use crate::failure::Failure;
-use crate::rustc_wrapper;
 use crate::store::{Context, LOCK_FILE, Messages};
+use crate::{rustc_wrapper, session};
 
 /// Fetch CUDA components, build crates with them, package wheels per CUDA major.
 #[derive(Debug, Parser)]
@@ -112,7 +112,7 @@ pub fn main(arguments: Vec<OsString>) -> ExitCode {
 
 /// `rest` is the command line after the subcommand's name.
 fn dispatch(command: &Command, rest: &[OsString]) -> Result<(String, u8), Failure> {
-    let env = Env::from_process();
+    let env = session::users_own(&Env::from_process());
     let root = Root::system();
     let cargo = |name: &str| cargo::run(name, rest, &env, &root).map(|code| (String::new(), code));
     match command {

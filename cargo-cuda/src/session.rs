@@ -12,10 +12,11 @@
 //!   every environment has a build directory of its own; the final files still go to `target`.
 
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use cuda_build::capability::Single;
 use cuda_build::command::Invocation;
+use cuda_build::component::Bundle;
 use cuda_build::{
     Capability, Component, Declared, Env, Plan, Root, Target, Toolkit, View, ViewPlace, capability, driver,
 };
@@ -101,7 +102,9 @@ impl<'a> Session<'a> {
     /// Whether the build can share a directory with plain `cargo`.
     #[must_use]
     pub fn is_shared(&self, graph: &Graph) -> bool {
-        graph.others.is_empty() && self.asked.major.is_none() && self.asked.capabilities.is_none()
+        // In a shell that was given variables, they are there for every script to see.
+        let plain = self.env.peek(OWN).is_none();
+        plain && graph.others.is_empty() && self.asked.major.is_none() && self.asked.capabilities.is_none()
     }
 
     /// Makes the workspace's file remember the toolkit.
@@ -123,7 +126,8 @@ impl<'a> Session<'a> {
             Some(workspace) => ViewPlace::below(&toolkits::views(&workspace.build_directory), &self.target),
             None => ViewPlace::from_env(self.env, &self.target)?,
         };
-        Ok(self.toolkit.view(&place)?)
+        // Crates that link static libraries find them where there are any; a link costs nothing.
+        Ok(self.toolkit.view(&place.archives(true))?)
     }
 
     /// Variables and directory of a build apart.
@@ -284,11 +288,53 @@ impl<'a> Session<'a> {
         workspace.build_directory.join("cuda").join("build").join(name)
     }
 
+    /// What may be the reason of a build that failed: libraries that somebody may have asked the
+    /// linker for, and that this toolkit does not have.
+    #[must_use]
+    pub fn lacks(&self) -> Vec<String> {
+        let facts = || Component::all().map(Component::facts).filter(|facts| facts.bundle == Bundle::Toolkit);
+        let absent: Vec<&str> = facts()
+            .filter(|facts| {
+                !facts.libraries.is_empty() && facts.package(self.toolkit.version().major).is_some()
+            })
+            .filter(|facts| self.toolkit.get(facts.component).is_none_or(|found| found.libraries.is_empty()))
+            .map(|facts| facts.id)
+            .collect();
+        let mut hints = Vec::new();
+        if !absent.is_empty() {
+            hints.push(format!(
+                "hint: this CUDA {} has no shared libraries of {}; if one of them is what was not found: \
+                 `cargo cuda toolkit add {} --components {}` with those that you need",
+                self.toolkit.version(),
+                absent.join(", "),
+                self.toolkit.version().major,
+                absent[0],
+            ));
+        }
+        let archives: Vec<&str> = facts()
+            .filter_map(|facts| Some((facts, self.toolkit.get(facts.component)?)))
+            .filter(|(_, found)| !found.libraries.is_empty())
+            .flat_map(|(facts, found)| facts.archives.iter().filter(|name| found.archive(name).is_none()))
+            .filter_map(|name| name.strip_prefix("lib").unwrap_or(name).strip_suffix(".a").or(Some(name)))
+            .collect();
+        if !archives.is_empty() {
+            hints.push(format!(
+                "hint: it has no static {}: Python's packages carry hardly any. Where a crate links them \
+                 statically, switch on its feature for linking dynamically (`dynamic-link` or the like), or \
+                 name a toolkit that has them: an installation of NVIDIA's, or conda's `-static` packages",
+                archives.join(", ")
+            ));
+        }
+        hints
+    }
+
     /// The variables that tell build scripts with cuda-build, and the toolkit's file for them.
     ///
     /// # Errors
     /// Where the file can't be written.
-    pub fn told(&self, directory: Option<&Path>) -> Result<Vec<(&'static str, OsString)>, Failure> {
+    pub fn told(&self, apart: &Apart) -> Result<Vec<(&'static str, OsString)>, Failure> {
+        let directory = apart.directory.as_deref();
+        let names = apart.environment.settings.iter().map(|setting| setting.name.as_str());
         let mut told = Vec::new();
         if let (Some(workspace), Some(directory)) = (self.workspace, directory) {
             let file = directory.join("cuda").join("toolkit.toml");
@@ -296,9 +342,56 @@ impl<'a> Session<'a> {
             told.push(("CUDA_BUILD_TOOLKIT", file.into()));
             told.push(("CUDA_BUILD_VIEWS", toolkits::views(&workspace.build_directory).into()));
         }
+        // What a shell that was given all this passes on is ours, not the user's.
+        let own = names.filter(|name| !LISTS.contains(name)).chain(told.iter().map(|(name, _)| *name));
+        let own = own.collect::<Vec<_>>().join(" ");
+        told.push((OWN, own.into()));
         if let Some(list) = &self.asked.capabilities {
             told.push(("CUDA_BUILD_CAPABILITIES", list.into()));
         }
         Ok(told)
+    }
+}
+
+/// Names the variables that are our own doing.
+const OWN: &str = "CUDA_BUILD_ENVIRONMENT";
+
+/// Variables that hold more than ours.
+const LISTS: [&str; 3] = ["PATH", "LIBRARY_PATH", "LD_LIBRARY_PATH"];
+
+/// The user's own environment: without what an earlier `cargo cuda env` or `exec` put there, which
+/// would be taken for the user's wish.
+#[must_use]
+pub fn users_own(env: &Env) -> Env {
+    let Some(own) = env.peek(OWN).map(|own| own.to_string_lossy().into_owned()) else { return env.clone() };
+    let own: Vec<&str> = own.split(' ').collect();
+    let view = own.contains(&"CUDA_ROOT").then(|| env.peek("CUDA_ROOT")).flatten().map(PathBuf::from);
+    let kept = env.variables().filter(|(name, _)| !own.iter().any(|own| name == own));
+    Env::from_pairs(kept.map(|(name, value)| {
+        let list = LISTS.iter().any(|list| name == *list);
+        let Some(view) = view.as_ref().filter(|_| list) else { return (name.to_owned(), value.to_owned()) };
+        let rest = std::env::split_paths(value).filter(|path| !path.starts_with(view));
+        (name.to_owned(), std::env::join_paths(rest).unwrap_or_else(|_| value.to_owned()))
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_put_there_before_is_not_the_users() {
+        let env = Env::from_pairs([
+            ("CUDA_BUILD_ENVIRONMENT", "CUDA_ROOT NVCC"),
+            ("CUDA_ROOT", "/v"),
+            ("NVCC", "/v/bin/nvcc"),
+            ("CUDA_HOME", "/own"),
+            ("PATH", "/v/bin:/bin"),
+            ("CUDA_PATH", "/v:/x"),
+        ]);
+        let own = users_own(&env);
+        let left: Vec<_> = own.variables().map(|(n, v)| (n.to_str().unwrap(), v.to_str().unwrap())).collect();
+        assert_eq!(left[0], ("CUDA_BUILD_ENVIRONMENT", "CUDA_ROOT NVCC"));
+        assert_eq!(left[1..], [("CUDA_HOME", "/own"), ("CUDA_PATH", "/v:/x"), ("PATH", "/bin")]);
     }
 }

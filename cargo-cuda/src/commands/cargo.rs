@@ -43,7 +43,7 @@ pub fn run(subcommand: &str, arguments: &[OsString], env: &Env, root: &Root) -> 
     let apart = session.apart(&graph)?;
     apart.notes.iter().for_each(|note| output::say(note));
     let directory = apart.directory.clone().unwrap_or_default();
-    for (name, value) in session.told(Some(&directory))? {
+    for (name, value) in session.told(&apart)? {
         call = call.variable(name, value);
     }
     for setting in &apart.environment.settings {
@@ -68,8 +68,15 @@ pub fn run(subcommand: &str, arguments: &[OsString], env: &Env, root: &Root) -> 
         output::say(&format!("note: what is built goes to {}", directory.display()));
         call.args(without_target_directory(passed)).args(["--target-dir".into(), directory.into_os_string()])
     };
-    process::run(&call)
+    let code = process::run(&call)?;
+    if code == CARGO_FAILED && !runs {
+        session.lacks().iter().for_each(|hint| output::say(hint));
+    }
+    Ok(code)
 }
+
+/// Cargo's exit code where a build failed.
+const CARGO_FAILED: u8 = 101;
 
 /// Where build scripts leave libraries that belong beside the program: Cargo puts this directory
 /// on the loader path itself only while it is also where the program is.

@@ -119,6 +119,7 @@ fn variables(wish: &WishArgs, env: &Env, root: &Root) -> Result<(Vec<Variable>, 
         None => Graph::default(),
     };
     let apart = session.apart(&graph)?;
+    let told = session.told(&apart)?;
     let mut notes = apart.notes;
     let mut variables: Vec<Variable> = apart
         .environment
@@ -126,7 +127,7 @@ fn variables(wish: &WishArgs, env: &Env, root: &Root) -> Result<(Vec<Variable>, 
         .into_iter()
         .map(|s| Variable { name: s.name, value: s.value, meaning: s.meaning })
         .collect();
-    for (name, value) in session.told(apart.directory.as_deref())? {
+    for (name, value) in told {
         variables.push(Variable {
             name: name.to_owned(),
             value,

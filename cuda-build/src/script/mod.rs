@@ -18,6 +18,7 @@ use crate::link;
 use crate::root::Root;
 use crate::target::Target;
 use crate::toolkit::{self, Search, Toolkit};
+use crate::view::{View, ViewPlace};
 
 pub use needs::request;
 
@@ -43,6 +44,7 @@ pub struct Build {
     config: Config,
     modules: Vec<Module>,
     libraries: Vec<Library>,
+    root_variable: Option<String>,
 }
 
 /// What a build came to.
@@ -79,7 +81,17 @@ impl Build {
         let triple = variable("TARGET")?;
         let config = Config::read(&root, &env, &package)?;
         let target = Target::from_triple(&triple.to_string_lossy(), config.jetson)?;
-        Ok(Self { env, root, package, out, target, config, modules: Vec::new(), libraries: Vec::new() })
+        Ok(Self {
+            env,
+            root,
+            package,
+            out,
+            target,
+            config,
+            modules: Vec::new(),
+            libraries: Vec::new(),
+            root_variable: None,
+        })
     }
 
     /// Adds device code that becomes a file in `OUT_DIR`: a path, or a [`Module`] with options.
@@ -94,6 +106,30 @@ impl Build {
     pub fn library(mut self, library: Library) -> Self {
         self.libraries.push(library);
         self
+    }
+
+    /// Gives the crate the root of the view under this name: `env!("MY_CUDA_ROOT")`, for code
+    /// that looks for headers or tools at run time and shall find what it was built with.
+    ///
+    /// It is a path of the machine that builds, so it is not there unless asked for.
+    #[must_use]
+    pub fn root_variable(mut self, name: impl Into<String>) -> Self {
+        self.root_variable = Some(name.into());
+        self
+    }
+
+    /// The toolkit as one root, for build scripts that hand a root to something else: CMake, a
+    /// makefile, a build script of another's making. See [`View::cmake_defines`].
+    ///
+    /// A package with a `links` key tells the build scripts of its dependents without further
+    /// ado: for `links = "foo"`, `DEP_FOO_ROOT` is the view, `DEP_FOO_VERSION` the release (`13.4`),
+    /// `DEP_FOO_INCLUDE` and `DEP_FOO_LIB` its directories (lists as in `PATH`), and
+    /// `DEP_FOO_CAPABILITIES` what it was built for (`8.0, 12.0+PTX`), if that is declared.
+    ///
+    /// # Errors
+    /// Those of [`Build::toolkit`] and [`Toolkit::view`].
+    pub fn view(&self) -> Result<View, Error> {
+        self.toolkit()?.view(&ViewPlace::from_env(&self.env, &self.target)?)
     }
 
     /// The manifest's declarations, to change what they leave open.
@@ -116,6 +152,7 @@ impl Build {
             None => Compiled::default(),
         };
         self.write_source(&toolkit, plan.as_ref())?;
+        self.hand_on(&toolkit, plan.as_ref(), &mut directives)?;
         self.direct(&toolkit, &compiled, &mut directives);
         directives.emit().map_err(|source| Error::Io {
             action: "write to",
@@ -216,6 +253,43 @@ impl Build {
         let declared = self.config.for_major(toolkit.version().major).components;
         declared.iter().any(|wanted| wanted.component == component)
             || (component == Component::Cudart && !self.libraries.is_empty())
+    }
+
+    /// What dependents and the crate itself are told of the view, where anybody listens.
+    fn hand_on(
+        &self,
+        toolkit: &Toolkit,
+        plan: Option<&Plan>,
+        directives: &mut Directives,
+    ) -> Result<(), Error> {
+        let links = self.env.peek("CARGO_MANIFEST_LINKS").is_some();
+        if !links && self.root_variable.is_none() {
+            return Ok(());
+        }
+        let view = toolkit.view(&ViewPlace::from_env(&self.env, &self.target)?)?;
+        let root = view.root().display().to_string();
+        if let Some(name) = &self.root_variable {
+            directives.push(Directive::RustcEnv { name: name.clone(), value: root.clone() });
+        }
+        if links {
+            let mut include = vec![view.include()];
+            include.extend([view.include().join("cccl")].into_iter().filter(|path| self.root.is_dir(path)));
+            let include = std::env::join_paths(include).unwrap_or_default();
+            let items = self.config.for_major(toolkit.version().major).capabilities;
+            let capabilities = plan.map(ToString::to_string).or_else(|| items.map(|items| items.join(", ")));
+            for (key, value) in [
+                ("root", Some(root)),
+                ("version", Some(toolkit.version().to_string())),
+                ("include", Some(include.to_string_lossy().into_owned())),
+                ("lib", Some(view.lib().display().to_string())),
+                ("capabilities", capabilities),
+            ] {
+                if let Some(value) = value {
+                    directives.push(Directive::Metadata { key, value });
+                }
+            }
+        }
+        Ok(())
     }
 
     /// What Cargo is told apart from what compiling finds out: the files that were read, warnings.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
+use super::cmake;
 use super::foreign;
 use super::join::{Join, Source};
 use super::plan::{Entry, Plan};
@@ -81,6 +82,8 @@ pub(super) fn plan(
     let version = text::version_json(toolkit.version(), &planner.found);
     planner.plan.put("version.json", Entry::Text(version));
     planner.pkg_config(toolkit);
+    let cache = cmake::initial_cache(planner.plan.has("bin/nvcc"), |path| planner.plan.has(path));
+    planner.plan.put("cmake/initial-cache.cmake", Entry::Text(cache));
     Ok(planner.plan)
 }
 
