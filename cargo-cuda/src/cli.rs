@@ -11,13 +11,14 @@ use cuda_build::{Env, Root, config};
 use crate::commands::capabilities::{self, CapabilitiesArgs};
 use crate::commands::cargo;
 use crate::commands::doctor;
+use crate::commands::env::{self as variables, EnvArgs, ExecArgs};
 use crate::commands::toolkit::{self, ToolkitArgs};
 use crate::commands::view::{self, ViewArgs};
 use crate::commands::wheel::{self, WheelArgs};
 use crate::exit_code;
 use crate::failure::Failure;
-use crate::rustc_wrapper;
 use crate::store::{Context, LOCK_FILE, Messages};
+use crate::{rustc_wrapper, session};
 
 /// Fetch CUDA components, build crates with them, package wheels per CUDA major.
 #[derive(Debug, Parser)]
@@ -41,6 +42,17 @@ enum Command {
     /// `cargo test`, with CUDA's libraries on the loader path
     #[command(after_help = OWN_OPTIONS)]
     Test(CargoArgs),
+    /// `cargo bench`, with CUDA's libraries on the loader path
+    #[command(after_help = OWN_OPTIONS)]
+    Bench(CargoArgs),
+    /// `cargo clippy` with a CUDA toolkit found for it
+    #[command(after_help = OWN_OPTIONS)]
+    Clippy(CargoArgs),
+    /// `cargo doc` with a CUDA toolkit found for it
+    #[command(after_help = OWN_OPTIONS)]
+    Doc(CargoArgs),
+    Exec(ExecArgs),
+    Env(EnvArgs),
     Wheel(Box<WheelArgs>),
     View(ViewArgs),
     /// Say what is found here, what is chosen and why, and whether a build will work
@@ -102,7 +114,7 @@ pub fn main(arguments: Vec<OsString>) -> ExitCode {
 
 /// `rest` is the command line after the subcommand's name.
 fn dispatch(command: &Command, rest: &[OsString]) -> Result<(String, u8), Failure> {
-    let env = Env::from_process();
+    let env = session::users_own(&Env::from_process());
     let root = Root::system();
     let cargo = |name: &str| cargo::run(name, rest, &env, &root).map(|code| (String::new(), code));
     match command {
@@ -110,6 +122,13 @@ fn dispatch(command: &Command, rest: &[OsString]) -> Result<(String, u8), Failur
         Command::Check(_) => cargo("check"),
         Command::Run(_) => cargo("run"),
         Command::Test(_) => cargo("test"),
+        Command::Bench(_) => cargo("bench"),
+        Command::Clippy(_) => cargo("clippy"),
+        Command::Doc(_) => cargo("doc"),
+        Command::Exec(arguments) => variables::exec(arguments, &env, &root).map(|code| (String::new(), code)),
+        Command::Env(arguments) => {
+            variables::print(arguments, &env, &root).map(|text| (text, exit_code::SUCCESS))
+        }
         Command::Wheel(arguments) => {
             wheel::run(arguments, &env, &root).map(|text| (text, exit_code::SUCCESS))
         }

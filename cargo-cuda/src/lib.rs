@@ -4,13 +4,18 @@
 
 pub mod cli;
 pub mod commands;
+pub mod environment;
 pub mod exit_code;
 pub mod failure;
 mod fetch;
+pub mod graph;
 mod output;
 mod process;
 pub mod report;
 pub mod rustc_wrapper;
+pub mod rustflags;
+pub mod session;
+pub mod shell;
 pub mod store;
 pub mod toolkits;
 pub mod wheel;

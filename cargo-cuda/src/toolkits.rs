@@ -146,6 +146,19 @@ pub fn write_file(toolkit: &Toolkit, target_directory: &Path) -> Result<PathBuf,
     Ok(path)
 }
 
+/// Makes the workspace's own file remember the toolkit, which its build scripts declare and plain
+/// `cargo` reads as well.
+///
+/// # Errors
+/// Where the target directory can't be written.
+pub fn remember(finder: &Finder<'_>, toolkit: &Toolkit, workspace: &Workspace) -> Result<(), Failure> {
+    let file = cuda_build::toolkit_file(&workspace.build_directory, &workspace.root, &finder.target);
+    match cuda_build::remember(&file, toolkit, &finder.search())? {
+        Some(text) => output::write_if_changed(&file, text.as_bytes()),
+        None => Ok(()),
+    }
+}
+
 /// Where views of a workspace are kept: not below a profile's directory, which Cargo puts on the
 /// loader path of the programs it runs.
 #[must_use]
@@ -155,9 +168,14 @@ pub fn views(target_directory: &Path) -> PathBuf {
 
 /// Directories of the toolkit's shared libraries, for the loader path of programs that are run:
 /// those of `linked` and of what they need first, then those of everything else that was found,
-/// because a program may open a library that its manifest does not name.
+/// because a program may open a library that its manifest does not name. What is linked are the
+/// components that packages of the workspace declare.
 #[must_use]
-pub fn library_directories(toolkit: &Toolkit, linked: &[Component]) -> Vec<PathBuf> {
+pub fn library_directories(toolkit: &Toolkit, workspace: Option<&Workspace>) -> Vec<PathBuf> {
+    let packages = workspace.into_iter().flat_map(|workspace| &workspace.packages);
+    let declared = packages.flat_map(|p| p.config.for_major(toolkit.version().major).components);
+    let linked: Vec<Component> = declared.map(|wanted| wanted.component).collect();
+    let linked = linked.as_slice();
     let needed = closure(linked, toolkit.version().major).into_iter().map(|(component, _)| component);
     let first: Vec<Component> = linked.iter().copied().chain(needed).collect();
     let (first, rest): (Vec<_>, Vec<_>) =

@@ -16,6 +16,10 @@ pub struct Workspace {
     pub root: PathBuf,
     /// Where cargo puts what it builds.
     pub target_directory: PathBuf,
+    /// Where it keeps what is only needed on the way there; mostly the same.
+    pub build_directory: PathBuf,
+    /// Whether this cargo can be told another build directory.
+    pub moves_build_directory: bool,
     /// Each package with its declarations.
     pub packages: Vec<Package>,
 }
@@ -50,12 +54,7 @@ impl Workspace {
         if let Some(manifest) = manifest {
             command.manifest_path(manifest);
         }
-        let metadata = command.no_deps().exec().map_err(|error| match error {
-            cargo_metadata::Error::CargoMetadata { stderr } => {
-                Failure::new(exit_code::FAILURE, stderr.trim().trim_start_matches("error: "))
-            }
-            other => Failure::new(exit_code::MISSING_PROGRAM, format!("could not ask cargo: {other}")),
-        })?;
+        let metadata = command.no_deps().exec().map_err(not_answered)?;
         let mut packages = Vec::new();
         for package in metadata.workspace_packages() {
             let manifest = package.manifest_path.clone().into_std_path_buf();
@@ -76,9 +75,14 @@ impl Workspace {
                 manifest,
             });
         }
+        let target_directory = metadata.target_directory.into_std_path_buf();
         Ok(Self {
             root: metadata.workspace_root.into_std_path_buf(),
-            target_directory: metadata.target_directory.into_std_path_buf(),
+            moves_build_directory: metadata.build_directory.is_some(),
+            build_directory: metadata
+                .build_directory
+                .map_or_else(|| target_directory.clone(), |path| path.into_std_path_buf()),
+            target_directory,
             packages,
         })
     }
@@ -97,6 +101,18 @@ impl Workspace {
         }
     }
 
+    /// The same with what the command line says of the target directory.
+    #[must_use]
+    pub fn at(mut self, target_directory: Option<PathBuf>) -> Self {
+        if let Some(directory) = target_directory.and_then(|d| std::path::absolute(d).ok()) {
+            if self.build_directory == self.target_directory {
+                self.build_directory.clone_from(&directory);
+            }
+            self.target_directory = directory;
+        }
+        self
+    }
+
     /// The majors that packages declare, newest first.
     #[must_use]
     pub fn majors(&self) -> Vec<u32> {
@@ -106,6 +122,40 @@ impl Workspace {
         majors.dedup();
         majors
     }
+}
+
+/// Why cargo gave no answer.
+pub fn not_answered(error: cargo_metadata::Error) -> Failure {
+    match error {
+        cargo_metadata::Error::CargoMetadata { stderr } => {
+            Failure::new(exit_code::FAILURE, stderr.trim().trim_start_matches("error: "))
+        }
+        other => Failure::new(exit_code::MISSING_PROGRAM, format!("could not ask cargo: {other}")),
+    }
+}
+
+/// Those of cargo's arguments that decide which packages are built: features, and whether the
+/// lock file and the network may be touched.
+#[must_use]
+pub fn graph_options(arguments: &[OsString]) -> Vec<String> {
+    let mut arguments = arguments.iter().take_while(|a| *a != "--").filter_map(|a| a.to_str());
+    let mut options = Vec::new();
+    while let Some(argument) = arguments.next() {
+        match argument {
+            "--all-features" | "--no-default-features" | "--offline" | "--locked" | "--frozen" => {
+                options.push(argument.to_owned());
+            }
+            "--features" | "-F" | "--config" => {
+                options.push(argument.to_owned());
+                options.extend(arguments.next().map(str::to_owned));
+            }
+            _ if ["--features=", "-F", "--config="].iter().any(|start| argument.starts_with(start)) => {
+                options.push(argument.to_owned());
+            }
+            _ => {}
+        }
+    }
+    options
 }
 
 /// The value of `--manifest-path` among arguments for cargo.

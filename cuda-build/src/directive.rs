@@ -26,6 +26,20 @@ pub enum Directive {
         /// Link name, or a file name where the kind says `+verbatim`.
         name: String,
     },
+    /// Give a build script above a value: `DEP_<links>_<KEY>`.
+    Metadata {
+        /// Lower case; Cargo makes it upper case.
+        key: &'static str,
+        /// Its value, to the end of the line.
+        value: String,
+    },
+    /// Set a variable for the compiler, as `env!` reads it.
+    RustcEnv {
+        /// Its name.
+        name: String,
+        /// Its value, to the end of the line.
+        value: String,
+    },
     /// Show a warning to the user.
     Warning(String),
     /// No directive at all: a line for people, which Cargo keeps in the script's `output` file
@@ -42,6 +56,8 @@ impl fmt::Display for Directive {
             Self::Cfg(cfg) => write!(f, "cargo::rustc-cfg={cfg}"),
             Self::LinkSearch(path) => write!(f, "cargo::rustc-link-search=native={}", path.display()),
             Self::LinkLib { kind, name } => write!(f, "cargo::rustc-link-lib={kind}={name}"),
+            Self::Metadata { key, value } => write!(f, "cargo::metadata={key}={value}"),
+            Self::RustcEnv { name, value } => write!(f, "cargo::rustc-env={name}={value}"),
             // A directive ends at the line's end.
             Self::Remark(text) => write!(f, "cuda-build: {}", text.replace('\n', " ")),
             Self::Warning(text) => write!(f, "cargo::warning={}", text.replace('\n', " ")),

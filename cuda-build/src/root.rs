@@ -74,6 +74,20 @@ impl Root {
         fs::metadata(path)
     }
 
+    /// Size and time of change, links followed: what changes when a file is replaced in place. Of
+    /// a directory the time alone, which moves when a name in it comes or goes.
+    #[must_use]
+    pub fn identity(&self, path: &Path) -> String {
+        let Ok(metadata) = fs::metadata(path) else { return "absent".to_owned() };
+        let changed = metadata.modified().ok().and_then(|t| t.duration_since(std::time::UNIX_EPOCH).ok());
+        let changed = changed.map_or(0, |t| t.as_nanos());
+        if metadata.is_dir() {
+            format!("directory {changed}")
+        } else {
+            format!("{} {changed}", metadata.len())
+        }
+    }
+
     /// The path with links resolved; the path itself where that fails.
     #[must_use]
     pub fn resolve(&self, path: &Path) -> PathBuf {

@@ -1,81 +1,129 @@
-//! `cargo cuda build|check|run|test`: cargo, with one toolkit found for all of it.
+//! `cargo cuda build|check|run|test|bench|clippy|doc`: cargo, with one toolkit found for all of it.
 
 use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 
 use cuda_build::command::Invocation;
 use cuda_build::component::OLDEST_MAJOR;
-use cuda_build::{Component, Declared, Env, Root, Toolkit, capability};
+use cuda_build::{Env, Root};
 
 use crate::failure::Failure;
-use crate::process;
-use crate::toolkits::{self, Finder, Wish};
+use crate::graph::Graph;
+use crate::rustflags::Addition;
+use crate::session::{Apart, Asked, Session};
 use crate::workspace::{Workspace, manifest_path};
-
-/// Arguments of our own, taken out of those for cargo.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Own {
-    /// `--major 13`
-    pub major: Option<u32>,
-    /// `--capabilities 8.0,9.0`
-    pub capabilities: Option<String>,
-    /// `--fetch`
-    pub fetch: bool,
-}
+use crate::{output, process, toolkits};
 
 /// Runs cargo and returns its exit code.
 ///
 /// # Errors
 /// Where no toolkit is found, or cargo can't be started.
 pub fn run(subcommand: &str, arguments: &[OsString], env: &Env, root: &Root) -> Result<u8, Failure> {
-    let (own, passed) = split(arguments)?;
+    let (asked, passed) = split(arguments)?;
     let workspace = Workspace::load(root, env, manifest_path(&passed).as_deref())?;
-    let jetson = workspace.packages.iter().any(|p| p.config.jetson);
-    let target = toolkits::target(value_of(&passed, "--target").as_deref(), jetson)?;
-    let finder = Finder { env, root, target, workspace: Some(&workspace) };
-    let toolkit = finder.find(&Wish { major: own.major, fetch: own.fetch, ..Wish::default() })?;
-    if let Some(list) = &own.capabilities {
-        // It is for every package alike: no reason to let the first build script find out.
-        check_capabilities(list, &toolkit)?;
+    let workspace = workspace.at(value_of(&passed, "--target-dir").map(PathBuf::from));
+    let triple = value_of(&passed, "--target");
+    let session = Session::find(env, root, Some(&workspace), triple.as_deref(), asked)?;
+    let graph = Graph::load(root, env, &workspace, session.target(), &passed)?;
+    let runs = matches!(subcommand, "run" | "test" | "bench");
+    let mut call = Invocation::new(env.peek("CARGO").unwrap_or("cargo".as_ref())).args([subcommand]);
+    if session.is_shared(&graph) {
+        session.remember(&workspace)?;
+        if runs {
+            // After what the user has set: that may be on purpose.
+            let own = env.peek("LD_LIBRARY_PATH").map(std::env::split_paths).into_iter().flatten();
+            let libraries = toolkits::library_directories(&session.toolkit, Some(&workspace));
+            if let Ok(joined) = std::env::join_paths(own.chain(libraries)) {
+                call = call.variable("LD_LIBRARY_PATH", joined);
+            }
+        }
+        call = call.variable("CUDA_BUILD_VIEWS", toolkits::views(&workspace.build_directory));
+        return process::run(&call.args(passed));
     }
-    let file = toolkits::write_file(&toolkit, &workspace.target_directory)?;
-    let mut call = Invocation::new(env.peek("CARGO").unwrap_or("cargo".as_ref()))
-        .args([subcommand])
-        .args(passed)
-        .variable("CUDA_BUILD_TOOLKIT", file)
-        .variable("CUDA_BUILD_VIEWS", toolkits::views(&workspace.target_directory));
-    if let Some(capabilities) = own.capabilities {
-        call = call.variable("CUDA_BUILD_CAPABILITIES", capabilities);
+    let apart = session.apart(&graph)?;
+    apart.notes.iter().for_each(|note| output::say(note));
+    let directory = apart.directory.clone().unwrap_or_default();
+    for (name, value) in session.told(&apart)? {
+        call = call.variable(name, value);
     }
-    if matches!(subcommand, "run" | "test") {
-        let packages = workspace.packages.iter();
-        let declared = packages.flat_map(|p| p.config.for_major(toolkit.version().major).components);
-        let linked: Vec<Component> = declared.map(|wanted| wanted.component).collect();
-        // After what the user has set: that may be on purpose.
-        let own_path = env.peek("LD_LIBRARY_PATH").map(std::env::split_paths);
-        let directories =
-            own_path.into_iter().flatten().chain(toolkits::library_directories(&toolkit, &linked));
-        if let Ok(joined) = std::env::join_paths(directories) {
-            call = call.variable("LD_LIBRARY_PATH", joined);
+    for setting in &apart.environment.settings {
+        if setting.name != "LD_LIBRARY_PATH" {
+            call = call.variable(&setting.name, &setting.value);
         }
     }
-    process::run(&call)
+    if runs {
+        let profile = profile_directory(&directory, subcommand, &passed, triple.as_deref());
+        call = call.variable("LD_LIBRARY_PATH", loader_path(&apart, &profile));
+    }
+    match &apart.rustflags {
+        Addition::Variable(name, value) => call = call.variable(name, value),
+        Addition::Config(config) => call = call.args(["--config", config]),
+        Addition::Nowhere(_) => {}
+    }
+    call = if workspace.moves_build_directory {
+        let text = toml::Value::String(directory.to_string_lossy().into_owned());
+        call.args(["--config", &format!("build.build-dir={text}")]).args(passed)
+    } else {
+        // Older than Cargo 1.91: the final files are in there too.
+        output::say(&format!("note: what is built goes to {}", directory.display()));
+        call.args(without_target_directory(passed)).args(["--target-dir".into(), directory.into_os_string()])
+    };
+    let code = process::run(&call)?;
+    if code == CARGO_FAILED && !runs {
+        session.lacks().iter().for_each(|hint| output::say(hint));
+    }
+    Ok(code)
 }
 
-/// Whether the toolkit can do what the command line lists; `native` is left to the build.
-fn check_capabilities(list: &str, toolkit: &Toolkit) -> Result<(), Failure> {
-    let declared = Declared::parse([list])?;
-    if !declared.asks_for_gpu() && toolkit.version() <= capability::newest_known() {
-        declared.plan(toolkit.version(), &[], None)?;
+/// Cargo's exit code where a build failed.
+const CARGO_FAILED: u8 = 101;
+
+/// Where build scripts leave libraries that belong beside the program: Cargo puts this directory
+/// on the loader path itself only while it is also where the program is.
+fn profile_directory(
+    directory: &Path,
+    subcommand: &str,
+    passed: &[OsString],
+    triple: Option<&str>,
+) -> PathBuf {
+    let release = passed.iter().take_while(|a| *a != "--").any(|a| a == "--release" || a == "-r");
+    let profile = match value_of(passed, "--profile").as_deref() {
+        Some("dev" | "test") => "debug".to_owned(),
+        Some("bench") => "release".to_owned(),
+        Some(named) => named.to_owned(),
+        None if release || subcommand == "bench" => "release".to_owned(),
+        None => "debug".to_owned(),
+    };
+    triple.map_or_else(|| directory.to_owned(), |triple| directory.join(triple)).join(profile)
+}
+
+fn loader_path(apart: &Apart, profile: &Path) -> OsString {
+    let own = apart.environment.get("LD_LIBRARY_PATH").map(std::env::split_paths).into_iter().flatten();
+    let all = own.chain([profile.to_owned(), profile.join("deps")]);
+    std::env::join_paths(all).unwrap_or_default()
+}
+
+/// Cargo takes `--target-dir` once.
+fn without_target_directory(passed: Vec<OsString>) -> Vec<OsString> {
+    let mut kept = Vec::new();
+    let mut rest = passed.into_iter();
+    while let Some(argument) = rest.next() {
+        let text = argument.to_str().unwrap_or_default();
+        if text == "--target-dir" {
+            rest.next();
+        } else if !text.starts_with("--target-dir=") {
+            kept.push(argument);
+        }
     }
-    Ok(())
+    kept
 }
 
 /// Separates our own options from cargo's. Everything after `--` is the program's.
 ///
 /// # Errors
 /// An option of ours without or with an unusable value.
-pub fn split(arguments: &[OsString]) -> Result<(Own, Vec<OsString>), Failure> {
-    let mut own = Own::default();
+pub fn split(arguments: &[OsString]) -> Result<(Asked, Vec<OsString>), Failure> {
+    let mut own = Asked::default();
     let mut passed = Vec::new();
     let mut rest = arguments.iter();
     while let Some(argument) = rest.next() {
@@ -140,7 +188,7 @@ mod tests {
         let (own, passed) =
             split(&arguments("--release --major 12 -p a --fetch --capabilities=8.0,9.0 -- --major 3"))
                 .unwrap();
-        assert_eq!(own, Own { major: Some(12), capabilities: Some("8.0,9.0".to_owned()), fetch: true });
+        assert_eq!(own, Asked { major: Some(12), capabilities: Some("8.0,9.0".to_owned()), fetch: true });
         assert_eq!(passed, arguments("--release -p a -- --major 3"));
     }
 

@@ -3,6 +3,7 @@
 pub mod capabilities;
 pub mod cargo;
 pub mod doctor;
+pub mod env;
 pub mod toolkit;
 pub mod view;
 pub mod wheel;

@@ -9,7 +9,7 @@ use crate::capability::{self, Declared, Plan};
 use crate::command;
 use crate::compile::{Compiled, Engine, Format, Library, Module, NvccSettings, Places, Runner, Step};
 use crate::component::Component;
-use crate::config::Config;
+use crate::config::{self, Config};
 use crate::directive::{Directive, Directives};
 use crate::driver;
 use crate::env::Env;
@@ -18,7 +18,8 @@ use crate::host_compiler::{self, HostCompiler};
 use crate::link;
 use crate::root::Root;
 use crate::target::Target;
-use crate::toolkit::{Search, Toolkit};
+use crate::toolkit::{self, Search, Toolkit};
+use crate::view::{View, ViewPlace};
 
 pub use needs::request;
 
@@ -44,6 +45,7 @@ pub struct Build {
     config: Config,
     modules: Vec<Module>,
     libraries: Vec<Library>,
+    root_variable: Option<String>,
 }
 
 /// What a build came to.
@@ -80,7 +82,17 @@ impl Build {
         let triple = variable("TARGET")?;
         let config = Config::read(&root, &env, &package)?;
         let target = Target::from_triple(&triple.to_string_lossy(), config.jetson)?;
-        Ok(Self { env, root, package, out, target, config, modules: Vec::new(), libraries: Vec::new() })
+        Ok(Self {
+            env,
+            root,
+            package,
+            out,
+            target,
+            config,
+            modules: Vec::new(),
+            libraries: Vec::new(),
+            root_variable: None,
+        })
     }
 
     /// Adds device code that becomes a file in `OUT_DIR`: a path, or a [`Module`] with options.
@@ -95,6 +107,30 @@ impl Build {
     pub fn library(mut self, library: Library) -> Self {
         self.libraries.push(library);
         self
+    }
+
+    /// Gives the crate the root of the view under this name: `env!("MY_CUDA_ROOT")`, for code
+    /// that looks for headers or tools at run time and shall find what it was built with.
+    ///
+    /// It is a path of the machine that builds, so it is not there unless asked for.
+    #[must_use]
+    pub fn root_variable(mut self, name: impl Into<String>) -> Self {
+        self.root_variable = Some(name.into());
+        self
+    }
+
+    /// The toolkit as one root, for build scripts that hand a root to something else: CMake, a
+    /// makefile, a build script of another's making. See [`View::cmake_defines`].
+    ///
+    /// A package with a `links` key tells the build scripts of its dependents without further
+    /// ado: for `links = "foo"`, `DEP_FOO_ROOT` is the view, `DEP_FOO_VERSION` the release (`13.4`),
+    /// `DEP_FOO_INCLUDE` and `DEP_FOO_LIB` its directories (lists as in `PATH`), and
+    /// `DEP_FOO_CAPABILITIES` what it was built for (`8.0, 12.0+PTX`), if that is declared.
+    ///
+    /// # Errors
+    /// Those of [`Build::toolkit`] and [`Toolkit::view`].
+    pub fn view(&self) -> Result<View, Error> {
+        self.toolkit()?.view(&ViewPlace::from_env(&self.env, &self.target)?)
     }
 
     /// The manifest's declarations, to change what they leave open.
@@ -117,6 +153,7 @@ impl Build {
             None => Compiled::default(),
         };
         self.write_source(&toolkit, plan.as_ref())?;
+        self.hand_on(&toolkit, plan.as_ref(), &mut directives)?;
         self.direct(&toolkit, &compiled, &mut directives);
         directives.emit().map_err(|source| Error::Io {
             action: "write to",
@@ -133,7 +170,16 @@ impl Build {
     pub fn toolkit(&self) -> Result<Toolkit, Error> {
         let request = request(&self.config, &self.modules, &self.libraries, self.config.major);
         let search = Search { root: &self.root, env: &self.env, target: &self.target, places: Vec::new() };
-        search.find(&request)
+        match self.remembered() {
+            Some(file) => toolkit::find(&search, &request, &file),
+            None => search.find(&request),
+        }
+    }
+
+    /// The file that the toolkit of this target directory is remembered in.
+    fn remembered(&self) -> Option<PathBuf> {
+        let workspace = config::workspace_root(&self.root, &self.package)?;
+        toolkit::beside_out(&self.root, &self.out, &workspace, &self.target)
     }
 
     fn compiles(&self) -> bool {
@@ -245,6 +291,43 @@ impl Build {
             || (component == Component::Cudart && !self.libraries.is_empty())
     }
 
+    /// What dependents and the crate itself are told of the view, where anybody listens.
+    fn hand_on(
+        &self,
+        toolkit: &Toolkit,
+        plan: Option<&Plan>,
+        directives: &mut Directives,
+    ) -> Result<(), Error> {
+        let links = self.env.peek("CARGO_MANIFEST_LINKS").is_some();
+        if !links && self.root_variable.is_none() {
+            return Ok(());
+        }
+        let view = toolkit.view(&ViewPlace::from_env(&self.env, &self.target)?)?;
+        let root = view.root().display().to_string();
+        if let Some(name) = &self.root_variable {
+            directives.push(Directive::RustcEnv { name: name.clone(), value: root.clone() });
+        }
+        if links {
+            let mut include = vec![view.include()];
+            include.extend([view.include().join("cccl")].into_iter().filter(|path| self.root.is_dir(path)));
+            let include = std::env::join_paths(include).unwrap_or_default();
+            let items = self.config.for_major(toolkit.version().major).capabilities;
+            let capabilities = plan.map(ToString::to_string).or_else(|| items.map(|items| items.join(", ")));
+            for (key, value) in [
+                ("root", Some(root)),
+                ("version", Some(toolkit.version().to_string())),
+                ("include", Some(include.to_string_lossy().into_owned())),
+                ("lib", Some(view.lib().display().to_string())),
+                ("capabilities", capabilities),
+            ] {
+                if let Some(value) = value {
+                    directives.push(Directive::Metadata { key, value });
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// What Cargo is told apart from what compiling finds out: the files that were read, warnings.
     #[must_use]
     pub fn directives(&self, toolkit: &Toolkit) -> Directives {
@@ -294,6 +377,8 @@ impl Build {
         watched.push(self.package.join("Cargo.toml"));
         watched.extend(toolkit.components().iter().filter_map(|chosen| needs::telling_file(&chosen.found)));
         watched.extend(self.env.path("CUDA_BUILD_TOOLKIT"));
+        // One that is not there would run the script each time.
+        watched.extend(self.remembered().filter(|file| self.root.is_file(file)));
         watched.retain(|path| !path.starts_with(&self.out));
         directives.rerun_if_changed(watched);
         for name in self.env.asked() {

@@ -60,7 +60,7 @@ fn list(paths: &[PathBuf]) -> Result<String, Error> {
 }
 
 /// A TOML basic string.
-fn quoted(text: &str) -> String {
+pub(super) fn quoted(text: &str) -> String {
     let mut quoted = String::from('"');
     for c in text.chars() {
         match c {

@@ -2,6 +2,7 @@
 
 mod file;
 mod nvcc_answers;
+mod remembered;
 mod search;
 
 use std::path::{Path, PathBuf};
@@ -13,6 +14,8 @@ use crate::probe::Found;
 use crate::select::{Chosen, Selection, capability_conflicts};
 use crate::version::ToolkitVersion;
 
+pub(crate) use remembered::{beside_out, find};
+pub use remembered::{remember, toolkit_file};
 pub use search::{Report, Search};
 
 /// What a search chose.

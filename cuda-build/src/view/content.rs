@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
+use super::cmake;
 use super::foreign;
 use super::join::{Join, Source};
-use super::plan::{Entry, Plan, identity};
+use super::plan::{Entry, Plan};
 use super::stub::{Driver, Stub};
 use super::text;
 use crate::component::{Component, closure};
@@ -81,6 +82,8 @@ pub(super) fn plan(
     let version = text::version_json(toolkit.version(), &planner.found);
     planner.plan.put("version.json", Entry::Text(version));
     planner.pkg_config(toolkit);
+    let cache = cmake::initial_cache(planner.plan.has("bin/nvcc"), |path| planner.plan.has(path));
+    planner.plan.put("cmake/initial-cache.cmake", Entry::Text(cache));
     Ok(planner.plan)
 }
 
@@ -289,7 +292,7 @@ impl Planner<'_> {
         let mut headers = vec![main];
         headers.extend(driver.headers()[1..].iter().filter_map(|name| header(name)));
         let identity: Vec<String> =
-            headers.iter().map(|path| format!("{} {}", path.display(), identity(self.root, path))).collect();
+            headers.iter().map(|path| format!("{} {}", path.display(), self.root.identity(path))).collect();
         Some((Stub { driver, headers, platform: self.target.directory() }, identity.join("\n")))
     }
 

@@ -16,6 +16,7 @@
 //! nvcc looks for its profile beside the name it was called by, links not resolved: a link in
 //! `bin` is all it takes.
 
+mod cmake;
 mod content;
 mod foreign;
 mod join;

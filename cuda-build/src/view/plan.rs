@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use super::stub::Stub;
 use crate::component::Component;
 use crate::error::Error;
+use crate::hash::Fnv;
 use crate::root::Root;
 
 /// One path of a view.
@@ -61,7 +62,7 @@ impl Plan {
         match self.entries.entry(path) {
             Slot::Vacant(slot) => {
                 self.owners.insert(slot.key().clone(), component);
-                let identity = identity(root, &target);
+                let identity = root.identity(&target);
                 slot.insert(Entry::Outside { target, identity });
                 Ok(())
             }
@@ -119,17 +120,8 @@ impl Plan {
                 }
             }
         }
-        format!("{:016x}", hash.0)
+        hash.hex()
     }
-}
-
-/// Size and time of change; of a directory the time alone, which moves when a name in it comes
-/// or goes.
-pub(super) fn identity(root: &Root, path: &Path) -> String {
-    let Ok(metadata) = root.metadata(path) else { return "absent".to_owned() };
-    let changed = metadata.modified().ok().and_then(|t| t.duration_since(std::time::UNIX_EPOCH).ok());
-    let changed = changed.map_or(0, |t| t.as_nanos());
-    if metadata.is_dir() { format!("directory {changed}") } else { format!("{} {changed}", metadata.len()) }
 }
 
 /// Whether two paths are one file, or two files of the same bytes.
@@ -140,24 +132,6 @@ pub(super) fn same_content(root: &Root, a: &Path, b: &Path) -> bool {
     let length = |path| root.metadata(path).ok().filter(|m| m.is_file()).map(|m| m.len());
     let (Some(first), Some(second)) = (length(a), length(b)) else { return false };
     first == second && matches!((root.bytes(a), root.bytes(b)), (Ok(a), Ok(b)) if a == b)
-}
-
-/// FNV-1a, 64 bits: a few lines, and the same for ever.
-struct Fnv(u64);
-
-impl Default for Fnv {
-    fn default() -> Self {
-        Self(0xcbf2_9ce4_8422_2325)
-    }
-}
-
-impl Fnv {
-    fn field(&mut self, bytes: &[u8]) {
-        // The length first: `ab`, `c` is not `a`, `bc`.
-        for byte in (bytes.len() as u64).to_le_bytes().iter().chain(bytes) {
-            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3);
-        }
-    }
 }
 
 #[cfg(test)]

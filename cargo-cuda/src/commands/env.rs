@@ -1,0 +1,191 @@
+//! `cargo cuda env` and `cargo cuda exec`: the variables, for a shell or for one command.
+
+use std::ffi::OsString;
+
+use clap::Args;
+use cuda_build::command::Invocation;
+use cuda_build::{Env, Root};
+use serde_json::json;
+
+use crate::failure::Failure;
+use crate::graph::Graph;
+use crate::rustflags::Addition;
+use crate::session::{Asked, Session};
+use crate::shell::Shell;
+use crate::workspace::Workspace;
+use crate::{output, process};
+
+/// Of the JSON that `--shell json` writes.
+const FORMAT_VERSION: u32 = 1;
+
+/// Print the variables that crates and build tools look for
+///
+/// Plain `cargo`, editors and other build tools then find what `cargo cuda build` finds:
+///   eval "$(cargo cuda env)"
+#[derive(Args, Clone, Debug)]
+#[command(verbatim_doc_comment)]
+pub struct EnvArgs {
+    /// Whose syntax to write
+    #[arg(long, value_enum, default_value_t)]
+    shell: Shell,
+    #[command(flatten)]
+    wish: WishArgs,
+}
+
+/// Run a program with the variables that crates and build tools look for
+#[derive(Args, Clone, Debug)]
+pub struct ExecArgs {
+    #[command(flatten)]
+    wish: WishArgs,
+    /// The program and its arguments
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+/// Which toolkit.
+#[derive(Args, Clone, Debug)]
+struct WishArgs {
+    /// The CUDA major; the newest that is found where not given
+    #[arg(long, value_name = "N")]
+    major: Option<u32>,
+    /// Instead of the manifest's, as in 8.0,9.0,12.0+PTX
+    #[arg(long, value_name = "LIST")]
+    capabilities: Option<String>,
+    /// The Rust triple that is built for
+    #[arg(long, value_name = "TRIPLE")]
+    target: Option<String>,
+    /// Fetch a toolkit where none is found
+    #[arg(long)]
+    fetch: bool,
+}
+
+/// A variable, and why it is there.
+struct Variable {
+    name: String,
+    value: OsString,
+    meaning: &'static str,
+}
+
+/// What belongs on standard output.
+///
+/// # Errors
+/// Where no toolkit is found.
+pub fn print(arguments: &EnvArgs, env: &Env, root: &Root) -> Result<String, Failure> {
+    let (variables, notes) = variables(&arguments.wish, env, root)?;
+    notes.iter().for_each(|note| output::say(note));
+    if arguments.shell == Shell::Json {
+        let list: Vec<_> = variables
+            .iter()
+            .map(|v| json!({ "name": v.name, "value": v.value.to_string_lossy(), "meaning": v.meaning }))
+            .collect();
+        return Ok(format!(
+            "{:#}\n",
+            json!({ "format_version": FORMAT_VERSION, "variables": list, "notes": notes })
+        ));
+    }
+    let mut text = String::new();
+    for variable in &variables {
+        text.push_str(&format!(
+            "{}\n{}\n",
+            arguments.shell.comment(variable.meaning),
+            arguments.shell.set(&variable.name, &variable.value)
+        ));
+    }
+    Ok(text)
+}
+
+/// Runs the command and returns its exit code.
+///
+/// # Errors
+/// Where no toolkit is found, or the program can't be started.
+pub fn exec(arguments: &ExecArgs, env: &Env, root: &Root) -> Result<u8, Failure> {
+    let (variables, notes) = variables(&arguments.wish, env, root)?;
+    notes.iter().for_each(|note| output::say(note));
+    let mut command = arguments.command.iter().cloned();
+    let program = command.next().unwrap_or_default();
+    let mut call = Invocation::new(program).args(command);
+    for variable in variables {
+        call = call.variable(&variable.name, variable.value);
+    }
+    process::run(&call)
+}
+
+fn variables(wish: &WishArgs, env: &Env, root: &Root) -> Result<(Vec<Variable>, Vec<String>), Failure> {
+    let workspace = Workspace::load_optional(root, env)?;
+    let asked = Asked { major: wish.major, capabilities: wish.capabilities.clone(), fetch: wish.fetch };
+    let session = Session::find(env, root, workspace.as_ref(), wish.target.as_deref(), asked)?;
+    let graph = match &workspace {
+        Some(workspace) => Graph::load(root, env, workspace, session.target(), &[])?,
+        None => Graph::default(),
+    };
+    let apart = session.apart(&graph)?;
+    let told = session.told(&apart)?;
+    let mut notes = apart.notes;
+    let mut variables: Vec<Variable> = apart
+        .environment
+        .settings
+        .into_iter()
+        .map(|s| Variable { name: s.name, value: s.value, meaning: s.meaning })
+        .collect();
+    for (name, value) in told {
+        variables.push(Variable {
+            name: name.to_owned(),
+            value,
+            meaning: "what build scripts with cuda-build use",
+        });
+    }
+    match apart.rustflags {
+        Addition::Variable(name, value) => {
+            variables.push(Variable { name, value, meaning: "where rustc looks for static libraries" });
+        }
+        Addition::Config(config) => match as_variable(&config) {
+            Some((name, value)) => {
+                variables.push(Variable { name, value, meaning: "where rustc looks for static libraries" });
+            }
+            None => notes.push(
+                "note: a path with spaces can't be added to rustflags by a variable: static libraries of CUDA \
+                 are found by `cargo cuda build` alone"
+                    .to_owned(),
+            ),
+        },
+        Addition::Nowhere(_) => {}
+    }
+    if let (Some(directory), Some(workspace)) = (apart.directory, &workspace)
+        && env.peek("CARGO_BUILD_BUILD_DIR").is_none()
+        && workspace.moves_build_directory
+    {
+        let meaning = "cargo's directory for this environment: many build scripts don't say what they read";
+        variables.push(Variable {
+            name: "CARGO_BUILD_BUILD_DIR".to_owned(),
+            value: directory.into(),
+            meaning,
+        });
+    }
+    Ok((variables, notes))
+}
+
+/// `target.<triple>.rustflags=["-La"]` as a variable, which holds flags with spaces between them.
+fn as_variable(config: &str) -> Option<(String, OsString)> {
+    let (key, list) = config.split_once('=')?;
+    let table: toml::Table = format!("flags={list}").parse().ok()?;
+    let flags: Vec<&str> = table.get("flags")?.as_array()?.iter().filter_map(toml::Value::as_str).collect();
+    if flags.iter().any(|flag| flag.contains(char::is_whitespace)) {
+        return None;
+    }
+    let name = format!("CARGO_{}", key.to_uppercase().replace(['-', '.'], "_"));
+    Some((name, flags.join(" ").into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_become_a_variable_where_they_can() {
+        let config = |path: &str| format!("target.x86_64-unknown-linux-gnu.rustflags=[\"-Lnative={path}\"]");
+        let (name, value) = as_variable(&config("/a")).unwrap();
+        assert_eq!(name, "CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUSTFLAGS");
+        assert_eq!(value, "-Lnative=/a");
+        assert_eq!(as_variable(&config("/a b")), None);
+    }
+}

@@ -1,0 +1,201 @@
+//! What crates, makefiles and CMake projects that nobody changed want to find in the environment.
+//!
+//! A pure function of a view and a list of capabilities, in one place, with the meaning of each
+//! variable. What the user has set stays.
+
+use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+
+use cuda_build::capability::Single;
+use cuda_build::{Env, Plan, ToolkitVersion, View};
+
+/// One variable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Setting {
+    /// Its name.
+    pub name: String,
+    /// Its whole value.
+    pub value: OsString,
+    /// Who reads it, and for what.
+    pub meaning: &'static str,
+}
+
+/// A variable of the user's that says something else.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kept {
+    /// Its name.
+    pub name: String,
+    /// The user's value, which stays.
+    pub value: OsString,
+    /// What it would have been.
+    pub instead_of: OsString,
+}
+
+/// All variables for one toolkit.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Environment {
+    /// What is set, in a fixed order.
+    pub settings: Vec<Setting>,
+    /// What is left as the user has it.
+    pub kept: Vec<Kept>,
+}
+
+/// What the variables follow from.
+#[derive(Clone, Copy, Debug)]
+pub struct Inputs<'a> {
+    /// The toolkit as one root.
+    pub view: &'a View,
+    /// Its release.
+    pub version: ToolkitVersion,
+    /// What is built for; `None` where nothing says.
+    pub plan: Option<&'a Plan>,
+    /// The one capability for those who take one.
+    pub single: Option<&'a Single>,
+    /// What cudarc is told, as in 13040; `None` where no cudarc asks.
+    pub cudarc: Option<u32>,
+    /// Directory of the driver's own `libcuda.so`, where there is one to link with.
+    pub driver: Option<&'a Path>,
+    /// Directories of shared libraries, for programs that are run.
+    pub libraries: &'a [PathBuf],
+}
+
+/// What names a root. Nobody reads all of them, and each is all that somebody reads.
+const ROOTS: [(&str, &str); 6] = [
+    ("CUDA_HOME", "root of the toolkit: Python's extensions, cudarc, many makefiles"),
+    ("CUDA_PATH", "root of the toolkit: NVIDIA's samples, bindgen_cuda, find_cuda_helper"),
+    ("CUDA_ROOT", "root of the toolkit: cudarc, find_cuda_helper"),
+    ("CUDA_TOOLKIT_ROOT_DIR", "root of the toolkit: CMake's old FindCUDA, find_cuda_helper"),
+    ("CUDA_TOOLKIT_PATH", "root of the toolkit: cuda-bindings, Bazel"),
+    ("CUDAToolkit_ROOT", "root of the toolkit: CMake's FindCUDAToolkit"),
+];
+
+impl Environment {
+    /// The variables for `inputs`, on top of what the user has set.
+    #[must_use]
+    pub fn new(inputs: &Inputs<'_>, env: &Env) -> Self {
+        let mut environment = Self::default();
+        let root = inputs.view.root();
+        let (lib, stubs) = (inputs.view.lib(), inputs.view.stubs());
+        let own = |name| env.peek(name).map(std::env::split_paths).into_iter().flatten();
+        environment.list("PATH", [root.join("bin")].into_iter().chain(own("PATH")), "nvcc and its tools");
+        if let Some(nvcc) = inputs.view.nvcc() {
+            environment.set(env, "NVCC", &nvcc, "the compiler: the cc crate, cudaforge, makefiles");
+            environment.set(env, "CUDACXX", &nvcc, "the compiler: CMake");
+        }
+        for (name, meaning) in ROOTS {
+            environment.set(env, name, root, meaning);
+        }
+        // Roots for some, directories of libraries for others.
+        let both = [root.to_owned(), lib.clone(), stubs.clone()];
+        if let Ok(joined) = std::env::join_paths(both) {
+            environment.set(
+                env,
+                "CUDA_LIBRARY_PATH",
+                &joined,
+                "roots and library directories: find_cuda_helper, cuda-sys",
+            );
+        }
+        // The stub stands in for the driver, so it comes after every place that may have the driver.
+        let search = [lib].into_iter().chain(own("LIBRARY_PATH"));
+        let search = search.chain(inputs.driver.map(Path::to_owned)).chain([stubs.clone()]);
+        environment.list("LIBRARY_PATH", search, "where the linker looks: `-lcudart` without a search path");
+        let loaded = own("LD_LIBRARY_PATH").chain(inputs.libraries.iter().cloned()).filter(|d| *d != stubs);
+        environment.list("LD_LIBRARY_PATH", loaded, "where programs that are run find CUDA's libraries");
+        environment.capabilities(inputs, env);
+        let major = inputs.version.major.to_string();
+        environment.set(env, "ORT_CUDA_VERSION", &major, "the CUDA major: ort");
+        if let Some(version) = inputs.cudarc {
+            let version = version.to_string();
+            environment.set(
+                env,
+                "CUDARC_CUDA_VERSION",
+                &version,
+                "the newest CUDA release that cudarc knows",
+            );
+        }
+        environment
+    }
+
+    fn capabilities(&mut self, inputs: &Inputs<'_>, env: &Env) {
+        if let Some(single) = inputs.single {
+            let meaning = "one capability: cudaforge, bindgen_cuda";
+            self.set(env, "CUDA_COMPUTE_CAP", single.compute_cap(), meaning);
+        }
+        if let Some(plan) = inputs.plan {
+            self.set(env, "CUDAARCHS", plan.cmake(), "capabilities: CMake");
+            let meaning = "capabilities: build scripts that hand CMAKE_* on to CMake";
+            self.set(env, "CMAKE_CUDA_ARCHITECTURES", plan.cmake(), meaning);
+            self.set(env, "TORCH_CUDA_ARCH_LIST", plan.torch(), "capabilities: extensions of PyTorch");
+        }
+    }
+
+    /// Sets what the user has not set.
+    fn set(&mut self, env: &Env, name: &str, value: impl AsRef<OsStr>, meaning: &'static str) {
+        let value = value.as_ref().to_owned();
+        match env.peek(name) {
+            Some(own) if own != value => {
+                self.kept.push(Kept { name: name.to_owned(), value: own.to_owned(), instead_of: value });
+            }
+            _ => self.settings.push(Setting { name: name.to_owned(), value, meaning }),
+        }
+    }
+
+    /// A list of directories, each once. A name that no list can hold is left out of it.
+    fn list(&mut self, name: &str, directories: impl Iterator<Item = PathBuf>, meaning: &'static str) {
+        let mut seen = BTreeSet::new();
+        let once = directories.filter(|d| !d.as_os_str().is_empty() && seen.insert(d.clone()));
+        let value = std::env::join_paths(once.filter(|d| !d.to_string_lossy().contains(':')));
+        let value = value.unwrap_or_default();
+        if !value.is_empty() {
+            self.settings.push(Setting { name: name.to_owned(), value, meaning });
+        }
+    }
+
+    /// The value of a variable, the user's where that stays.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&OsStr> {
+        let own = self.settings.iter().find(|setting| setting.name == name).map(|s| s.value.as_os_str());
+        own.or_else(|| self.kept.iter().find(|kept| kept.name == name).map(|k| k.value.as_os_str()))
+    }
+
+    /// Everything that a build can depend on, besides lists of directories that hold more than
+    /// ours: what has to be another directory of Cargo's where it differs.
+    pub fn decisive(&self) -> impl Iterator<Item = (&str, &OsStr)> {
+        let settings = self.settings.iter().map(|s| (s.name.as_str(), s.value.as_os_str()));
+        let kept = self.kept.iter().map(|k| (k.name.as_str(), k.value.as_os_str()));
+        settings.chain(kept).filter(|(name, _)| !["PATH", "LIBRARY_PATH", "LD_LIBRARY_PATH"].contains(name))
+    }
+
+    /// A sentence for each variable that stays as the user has it.
+    pub fn conflicts(&self) -> impl Iterator<Item = String> {
+        self.kept.iter().map(|kept| {
+            format!(
+                "note: {} stays as you set it, {}, and is not {}",
+                kept.name,
+                kept.value.display(),
+                kept.instead_of.display()
+            )
+        })
+    }
+}
+
+/// What cudarc is told: the newest release among those it knows that is not newer than the
+/// toolkit. It stops at a release that came after it, and one that is older will do: releases of a
+/// major only add to the interface.
+///
+/// `known` are the numbers in its features (`cuda-13040`), so that no table here has to follow
+/// cudarc's releases.
+///
+/// ```
+/// use cargo_cuda::environment::cudarc_version;
+/// use cuda_build::ToolkitVersion;
+/// assert_eq!(cudarc_version(&[12090, 13030, 13040], ToolkitVersion::new(13, 5)), Some(13040));
+/// assert_eq!(cudarc_version(&[12090, 13030, 13040], ToolkitVersion::new(13, 3)), Some(13030));
+/// assert_eq!(cudarc_version(&[12090], ToolkitVersion::new(13, 3)), None);
+/// ```
+#[must_use]
+pub fn cudarc_version(known: &[u32], found: ToolkitVersion) -> Option<u32> {
+    let found = found.cuda_version();
+    known.iter().copied().filter(|known| *known <= found && known / 1000 == found / 1000).max()
+}

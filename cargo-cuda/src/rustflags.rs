@@ -1,0 +1,145 @@
+//! `-L native=` for rustc, without taking anything away from the user's own flags.
+//!
+//! A linker finds `-lcudart` through `LIBRARY_PATH`. Static libraries of a library crate are read
+//! by rustc itself, which looks in directories that it was given and nowhere else. Cargo takes
+//! flags from one of four places and forgets the others, so ours go to the one that counts.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use cuda_build::{Env, Root};
+
+/// Where the flag goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Addition {
+    /// A variable, with what the user has in it.
+    Variable(String, OsString),
+    /// A value for `cargo --config`, which Cargo joins with what files say.
+    Config(String),
+    /// Nowhere; the sentence says why.
+    Nowhere(String),
+}
+
+/// What Cargo's configuration files say.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Configured {
+    /// `[build] rustflags`
+    pub build: bool,
+    /// `[target.<triple>] rustflags` of this target
+    pub target: bool,
+    /// `[target.'cfg(…)'] rustflags` of any
+    pub cfg: bool,
+}
+
+impl Configured {
+    /// Reads what applies in `directory`, as Cargo does: files above it, and the user's own.
+    #[must_use]
+    pub fn read(root: &Root, env: &Env, directory: &Path, triple: &str) -> Self {
+        let home = env.peek("CARGO_HOME").map(PathBuf::from);
+        let home = home.or_else(|| env.peek("HOME").map(|home| Path::new(home).join(".cargo")));
+        let above = directory.ancestors().map(|ancestor| ancestor.join(".cargo"));
+        let mut configured = Self::default();
+        for place in above.chain(home) {
+            for name in ["config.toml", "config"] {
+                if let Ok(text) = root.text(&place.join(name)) {
+                    configured.lay_over(&text, triple);
+                }
+            }
+        }
+        configured
+    }
+
+    fn lay_over(&mut self, text: &str, triple: &str) {
+        // Cargo itself says what is wrong with a file that can't be read.
+        let Ok(table) = text.parse::<toml::Table>() else { return };
+        let flags = |value: &toml::Value| value.get("rustflags").is_some();
+        self.build |= table.get("build").is_some_and(flags);
+        let targets = table.get("target").and_then(toml::Value::as_table);
+        for (name, _) in targets.into_iter().flatten().filter(|(_, value)| flags(value)) {
+            self.target |= name == triple;
+            self.cfg |= name.starts_with("cfg(");
+        }
+    }
+}
+
+/// Adds `-L native=<directory>` for each directory.
+#[must_use]
+pub fn search(directories: &[PathBuf], triple: &str, configured: Configured, env: &Env) -> Addition {
+    let flags: Vec<String> = directories.iter().map(|d| format!("-Lnative={}", d.display())).collect();
+    // Set and empty counts for Cargo, so the snapshot's own reading of that does not do.
+    let variable = |name: &str| env.variables().find(|(own, _)| *own == name).map(|(_, value)| value);
+    let encoded = |own: Vec<String>| {
+        let all: Vec<String> = own.into_iter().chain(flags.clone()).collect();
+        Addition::Variable("CARGO_ENCODED_RUSTFLAGS".to_owned(), all.join("\u{1f}").into())
+    };
+    if let Some(own) = variable("CARGO_ENCODED_RUSTFLAGS") {
+        let own = own.to_string_lossy();
+        return encoded(own.split('\u{1f}').filter(|flag| !flag.is_empty()).map(str::to_owned).collect());
+    }
+    if let Some(own) = variable("RUSTFLAGS") {
+        let own = own.to_string_lossy();
+        return encoded(own.split_whitespace().map(str::to_owned).collect());
+    }
+    let upper = triple.to_uppercase().replace(['-', '.'], "_");
+    let target = configured.target || variable(&format!("CARGO_TARGET_{upper}_RUSTFLAGS")).is_some();
+    let build = configured.build || variable("CARGO_BUILD_RUSTFLAGS").is_some();
+    if build && configured.cfg && !target {
+        return Addition::Nowhere(
+            "rustflags come from `[build]` and from `[target.'cfg(…)']`, and which of them Cargo takes is not \
+             known here: no `-L native=` is added, and static libraries of CUDA may not be found"
+                .to_owned(),
+        );
+    }
+    let list = toml::Value::Array(flags.into_iter().map(toml::Value::String).collect());
+    Addition::Config(if build && !target {
+        format!("build.rustflags={list}")
+    } else {
+        format!("target.{triple}.rustflags={list}")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TRIPLE: &str = "x86_64-unknown-linux-gnu";
+
+    fn add(files: &[&str], pairs: &[(&str, &str)]) -> Addition {
+        let mut configured = Configured::default();
+        files.iter().for_each(|text| configured.lay_over(text, TRIPLE));
+        search(&[PathBuf::from("/a b")], TRIPLE, configured, &Env::from_pairs(pairs.iter().copied()))
+    }
+
+    #[test]
+    fn the_flag_goes_where_nothing_is_lost() {
+        let target = "target.x86_64-unknown-linux-gnu.rustflags=[\"-Lnative=/a b\"]".to_owned();
+        let build = "build.rustflags=[\"-Lnative=/a b\"]".to_owned();
+        let with_build = "[build]\nrustflags = ['-Cx']";
+        let with_target = "[target.x86_64-unknown-linux-gnu]\nrustflags = '-Cx'";
+        for (files, expected) in [
+            (&["", "=", "[build]\njobs = 1"][..], &target),
+            (&[with_build], &build),
+            (&[with_target], &target),
+            (&[with_build, with_target], &target),
+            (&["[target.'cfg(unix)']\nrustflags = '-Cx'"], &target),
+            (&["[target.aarch64-unknown-linux-gnu]\nrustflags = '-Cx'", with_build], &build),
+        ] {
+            assert_eq!(add(files, &[]), Addition::Config(expected.clone()), "{files:?}");
+        }
+        let unclear = add(&[with_build, "[target.'cfg(unix)']\nrustflags = '-Cx'"], &[]);
+        assert!(matches!(unclear, Addition::Nowhere(_)));
+    }
+
+    #[test]
+    fn variables_win_and_keep_what_they_hold() {
+        let encoded = |value: &str| Addition::Variable("CARGO_ENCODED_RUSTFLAGS".to_owned(), value.into());
+        let files = ["[build]\nrustflags = ['-Cx']"];
+        // Empty, it switches the files off: so it does with Cargo.
+        assert_eq!(add(&files, &[("RUSTFLAGS", "")]), encoded("-Lnative=/a b"));
+        assert_eq!(add(&files, &[("RUSTFLAGS", "-Ca -Cb")]), encoded("-Ca\u{1f}-Cb\u{1f}-Lnative=/a b"));
+        let both = [("RUSTFLAGS", "-Ca"), ("CARGO_ENCODED_RUSTFLAGS", "-C\u{1f}c d")];
+        assert_eq!(add(&[], &both), encoded("-C\u{1f}c d\u{1f}-Lnative=/a b"));
+        let Addition::Config(config) = add(&[], &[("CARGO_BUILD_RUSTFLAGS", "-Ca")]) else { panic!() };
+        assert!(config.starts_with("build."));
+    }
+}

@@ -1,0 +1,26 @@
+//! A digest for names of files and directories: the same on every machine, with every compiler.
+
+/// FNV-1a, 64 bits: a few lines, and the same for ever.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fnv(u64);
+
+impl Default for Fnv {
+    fn default() -> Self {
+        Self(0xcbf2_9ce4_8422_2325)
+    }
+}
+
+impl Fnv {
+    /// Adds a field.
+    pub(crate) fn field(&mut self, bytes: &[u8]) {
+        // The length first: `ab`, `c` is not `a`, `bc`.
+        for byte in (bytes.len() as u64).to_le_bytes().iter().chain(bytes) {
+            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3);
+        }
+    }
+
+    /// Sixteen digits.
+    pub(crate) fn hex(self) -> String {
+        format!("{:016x}", self.0)
+    }
+}

@@ -1,0 +1,193 @@
+//! A search of CMake's that ends in the view.
+//!
+//! `FindCUDAToolkit` looks for each library below the root and then in every place that CMake
+//! knows: the system's directories, `CMAKE_LIBRARY_PATH`, prefixes. A library that the view lacks
+//! is thus taken from another toolkit, without a word. An entry in CMake's cache ends the search
+//! for its library before it begins: the view's own file, or nothing.
+
+use std::path::Path;
+
+use super::View;
+use crate::capability::Plan;
+
+/// What `FindCUDAToolkit` looks for (in CMake 4.4 and before), and the files that answer, the first
+/// that is there. A shared library is `lib<name>.so`, a static one `lib<name>_static.a`, where
+/// nothing else is said.
+const NAMED: [(&str, &[&str]); 21] = [
+    ("cuda_driver", &["lib/stubs/libcuda.so"]),
+    ("cudart_static", &["lib/libcudart_static.a"]),
+    ("culibos", &["lib/libculibos.a"]),
+    ("cuFile", &["lib/libcufile.so"]),
+    ("cuFile_static", &["lib/libcufile_static.a"]),
+    ("cuFile_rdma", &["lib/libcufile_rdma.so"]),
+    ("cuFile_rdma_static", &["lib/libcufile_rdma_static.a"]),
+    ("cufft_static_nocallback", &["lib/libcufft_static_nocallback.a"]),
+    ("cusolver_metis_static", &["lib/libcusolver_metis_static.a", "lib/libmetis_static.a"]),
+    ("cusolver_lapack_static", &["lib/libcusolver_lapack_static.a", "lib/liblapack_static.a"]),
+    ("nvptxcompiler_static", &["lib/libnvptxcompiler_static.a"]),
+    ("nvperf_host", &["lib/libnvperf_host.so"]),
+    ("nvperf_target", &["lib/libnvperf_target.so"]),
+    ("nvrtc_builtins", &["lib/libnvrtc-builtins.so"]),
+    ("nvrtc_builtins_static", &["lib/libnvrtc-builtins_static.a"]),
+    ("nvml", &["lib/stubs/libnvidia-ml.so"]),
+    ("nvml_static", &["lib/libnvidia-ml.a", "lib/libnvml.a"]),
+    ("nvtx3_interop", &["lib/libnvtx3interop.so"]),
+    ("pcsamplingutil", &["lib/libpcsamplingutil.so"]),
+    ("cufilt", &["lib/libcufilt.a"]),
+    // What the old FindCUDA looks for besides.
+    ("cudadevrt", &["lib/libcudadevrt.a"]),
+];
+
+/// Shared under their own name, static with `_static`.
+const PLAIN: [&str; 29] = [
+    "cudart",
+    "nvJitLink",
+    "nvfatbin",
+    "cublasLt",
+    "cublas",
+    "cufft",
+    "cufftw",
+    "nvjpeg",
+    "curand",
+    "nppc",
+    "cusparse",
+    "cudla",
+    "cusolver",
+    "nvgraph",
+    "nppial",
+    "nppicc",
+    "nppidei",
+    "nppif",
+    "nppig",
+    "nppim",
+    "nppist",
+    "nppitc",
+    "npps",
+    "nppicom",
+    "nppisu",
+    "cupti",
+    "nvrtc",
+    "nvToolsExt",
+    "OpenCL",
+];
+
+/// Names and values for CMake's cache; a value is a path below the view, or empty where nothing is
+/// to be found.
+pub(super) fn entries(contains: impl Fn(&str) -> bool) -> Vec<(String, &'static str, String)> {
+    let first = |paths: &[String]| paths.iter().find(|path| contains(path)).cloned().unwrap_or_default();
+    let owned = |paths: &[&str]| paths.iter().map(|path| (*path).to_owned()).collect::<Vec<_>>();
+    let mut entries = Vec::new();
+    for (name, paths) in NAMED {
+        entries.push((format!("CUDA_{name}_LIBRARY"), "FILEPATH", first(&owned(paths))));
+    }
+    for name in PLAIN {
+        entries.push((format!("CUDA_{name}_LIBRARY"), "FILEPATH", first(&[format!("lib/lib{name}.so")])));
+        if name != "OpenCL" && name != "cudart" {
+            let path = first(&[format!("lib/lib{name}_static.a")]);
+            entries.push((format!("CUDA_{name}_static_LIBRARY"), "FILEPATH", path));
+        }
+    }
+    for (name, paths) in [
+        ("CUDA_CUDART", &["lib/libcudart.so"][..]),
+        ("CUDA_CUDART_LIBRARY", &["lib/libcudart.so"]),
+        ("CUDA_CUDA_LIBRARY", &["lib/stubs/libcuda.so"]),
+    ] {
+        entries.push((name.to_owned(), "FILEPATH", first(&owned(paths))));
+    }
+    entries.sort();
+    entries
+}
+
+/// A script for `cmake -C`. It finds the view from where it lies itself, so that a moved view
+/// keeps it.
+pub(super) fn initial_cache(has_compiler: bool, contains: impl Fn(&str) -> bool) -> String {
+    let mut text = String::from(
+        "# For `cmake -C`: CUDA from this directory, and from nowhere else.\n\
+         get_filename_component(_cuda_view \"${CMAKE_CURRENT_LIST_DIR}/..\" ABSOLUTE)\n\
+         set(CUDAToolkit_ROOT \"${_cuda_view}\" CACHE PATH \"\")\n\
+         set(CUDA_TOOLKIT_ROOT_DIR \"${_cuda_view}\" CACHE PATH \"\")\n",
+    );
+    if has_compiler {
+        text.push_str("set(CMAKE_CUDA_COMPILER \"${_cuda_view}/bin/nvcc\" CACHE FILEPATH \"\")\n");
+    }
+    for (name, kind, path) in entries(contains) {
+        let value = if path.is_empty() { String::new() } else { format!("${{_cuda_view}}/{path}") };
+        text.push_str(&format!("set({name} \"{value}\" CACHE {kind} \"\")\n"));
+    }
+    text
+}
+
+impl View {
+    /// What a CMake project is told to find this view and nothing else: names with their type
+    /// (`CUDAToolkit_ROOT:PATH`) and values, for `-D<name>=<value>`, as the `cmake` crate's `define`
+    /// takes them.
+    ///
+    /// Every library of the view is pinned, every absent one is pinned to nothing: a
+    /// `libcufft.so` of another toolkit on the system's path does not join. Where CMake shall be
+    /// given a file instead, there is [`View::cmake_cache`].
+    ///
+    /// ```no_run
+    /// # fn main() -> Result<(), cuda_build::Error> {
+    /// let view = cuda_build::Build::new()?.view()?;
+    /// for (name, value) in view.cmake_defines(None) {
+    ///     println!("-D{name}={value}");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn cmake_defines(&self, plan: Option<&Plan>) -> Vec<(String, String)> {
+        let shown = |path: &Path| path.to_string_lossy().into_owned();
+        let mut defines = vec![
+            ("CUDAToolkit_ROOT:PATH".to_owned(), shown(self.root())),
+            ("CUDA_TOOLKIT_ROOT_DIR:PATH".to_owned(), shown(self.root())),
+        ];
+        if let Some(nvcc) = self.nvcc() {
+            defines.push(("CMAKE_CUDA_COMPILER:FILEPATH".to_owned(), shown(&nvcc)));
+        }
+        if let Some(plan) = plan {
+            defines.push(("CMAKE_CUDA_ARCHITECTURES:STRING".to_owned(), plan.cmake()));
+        }
+        for (name, kind, path) in entries(|path| self.contains(path)) {
+            let value = if path.is_empty() { String::new() } else { shown(&self.root().join(path)) };
+            defines.push((format!("{name}:{kind}"), value));
+        }
+        defines
+    }
+
+    /// The same without capabilities as a script for `cmake -C <file>`.
+    #[must_use]
+    pub fn cmake_cache(&self) -> std::path::PathBuf {
+        self.root().join("cmake/initial-cache.cmake")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_there_is_pinned_and_what_is_not_is_nothing() {
+        let there =
+            ["lib/libcudart.so", "lib/libcudart_static.a", "lib/stubs/libcuda.so", "lib/libmetis_static.a"];
+        let entries = entries(|path| there.contains(&path));
+        let value = |name: &str| {
+            let found: Vec<&str> =
+                entries.iter().filter(|(n, ..)| n == name).map(|(.., path)| path.as_str()).collect();
+            assert_eq!(found.len(), 1, "{name}");
+            found[0]
+        };
+        assert_eq!(value("CUDA_cudart_LIBRARY"), "lib/libcudart.so");
+        assert_eq!(value("CUDA_CUDART"), "lib/libcudart.so");
+        assert_eq!(value("CUDA_cudart_static_LIBRARY"), "lib/libcudart_static.a");
+        assert_eq!(value("CUDA_cuda_driver_LIBRARY"), "lib/stubs/libcuda.so");
+        assert_eq!(value("CUDA_cusolver_metis_static_LIBRARY"), "lib/libmetis_static.a");
+        for absent in ["cufft", "cufft_static", "nppial_static", "nvml", "nvToolsExt", "OpenCL"] {
+            assert_eq!(value(&format!("CUDA_{absent}_LIBRARY")), "");
+        }
+        let script = initial_cache(false, |path| there.contains(&path));
+        assert!(script.contains("set(CUDA_cufft_LIBRARY \"\" CACHE FILEPATH \"\")\n"));
+        assert!(script.contains("set(CUDA_CUDART \"${_cuda_view}/lib/libcudart.so\" CACHE FILEPATH \"\")\n"));
+        assert!(!script.contains("nvcc"));
+    }
+}
