@@ -57,8 +57,8 @@ fn nvcc_with_an_older_cicc() {
         &place,
         &library(),
         &[
-            "nvcc 13.5.37 (argument ({place})) is of CUDA 13.5",
-            "cicc (nvvm) 13.0.88 (argument ({place})) is of CUDA 13.0",
+            "argument ({place}): nvcc 13.5.37 is of CUDA 13.5",
+            "cicc (nvvm) 13.0.88 is of CUDA 13.0",
             "hint: install `nvidia-nvvm==13.5.*`",
         ],
     );
@@ -78,8 +78,8 @@ fn nvcc_with_newer_headers_of_its_own() {
         &place,
         &library(),
         &[
-            "nvcc 13.0.88 (argument ({place})) is of CUDA 13.0",
-            "crt 13.5.37 (argument ({place})) is of CUDA 13.5",
+            "argument ({place}): nvcc 13.0.88 is of CUDA 13.0",
+            "crt 13.5.37 is of CUDA 13.5",
             "hint: install `nvidia-cuda-crt==13.0.*`",
         ],
     );
@@ -209,7 +209,7 @@ fn a_placeholder() {
         &shared(&[Component::Cudart, Component::Cupti]),
         &[
             "CUDA component `cupti` not found",
-            "cause: nvidia-cuda-cupti 0.0.0a0 is installed but holds no `libcupti.so` for CUDA 13 (a placeholder",
+            "cause: nvidia-cuda-cupti 0.0.0a0 is installed but holds no `libcupti.so` for CUDA 13 (an incomplete or damaged package, or a placeholder",
             "(argument ({place}))",
             "hint: fetch them with `cargo cuda toolkit add 13 --components cupti`",
         ],

@@ -12,6 +12,7 @@ mod capabilities;
 mod components;
 mod doctor;
 mod project;
+mod splits;
 mod support;
 mod toolkit;
 #[path = "../support/tools.rs"]

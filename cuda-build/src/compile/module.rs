@@ -10,6 +10,7 @@ use crate::component::Component;
 use crate::error::Error;
 use crate::host_compiler::HostCompiler;
 use crate::toolkit::Toolkit;
+use crate::view::View;
 
 /// Where sources are read from and outputs go.
 #[derive(Clone, Copy, Debug)]
@@ -27,6 +28,8 @@ pub(crate) struct NvccSettings<'a> {
     pub(crate) variables: &'a [String],
     /// What compiles host code.
     pub(crate) host: Option<&'a HostCompiler>,
+    /// Where to call nvcc, if not where it lies.
+    pub(crate) view: Option<&'a View>,
 }
 
 impl Module {
@@ -180,13 +183,15 @@ pub(super) fn nvcc_call(
     let nvcc = toolkit.tool(Component::Nvcc, "nvcc").ok_or_else(|| missing("nvcc", for_what))?.to_owned();
     let version = toolkit.get(Component::Nvcc).map(crate::probe::Found::shown_version).unwrap_or_default();
     let own_root = nvcc.parent().and_then(Path::parent).map(Path::to_owned);
+    let in_view = settings.view.and_then(View::nvcc);
     let mut options = vec!["-std=c++17".to_owned()];
     if let Some(compiler) = settings.host.and_then(|host| host.option.as_ref()) {
         options.extend(["-ccbin".to_owned(), compiler.display().to_string()]);
     }
     for directory in toolkit.include_dirs() {
         // nvcc's own profile names what lies beside it, in the order it wants.
-        if !own_root.as_ref().is_some_and(|root| directory.starts_with(root)) {
+        let known = in_view.is_some() || own_root.as_ref().is_some_and(|root| directory.starts_with(root));
+        if !known {
             options.extend(["-isystem".to_owned(), directory.display().to_string()]);
         }
     }
@@ -196,6 +201,7 @@ pub(super) fn nvcc_call(
     identities.extend(toolkit.tool(Component::Nvcc, "ptxas").map(Path::to_owned));
     let mut key = settings.variables.to_vec();
     key.extend(settings.host.map(HostCompiler::identity));
+    let nvcc = in_view.unwrap_or(nvcc);
     Ok(NvccCall { tool: format!("nvcc {version}"), nvcc, identities, options, key })
 }
 

@@ -1,5 +1,6 @@
 //! What a build script calls: from the manifest to Cargo's directives.
 
+mod compiling;
 mod needs;
 
 use std::path::PathBuf;
@@ -7,14 +8,13 @@ use std::path::PathBuf;
 use crate::cache;
 use crate::capability::{self, Declared, Plan};
 use crate::command;
-use crate::compile::{Compiled, Engine, Format, Library, Module, NvccSettings, Places, Runner, Step};
+use crate::compile::{Compiled, Format, Library, Module};
 use crate::component::Component;
 use crate::config::{self, Config};
 use crate::directive::{Directive, Directives};
 use crate::driver;
 use crate::env::Env;
 use crate::error::Error;
-use crate::host_compiler::{self, HostCompiler};
 use crate::link;
 use crate::root::Root;
 use crate::target::Target;
@@ -212,67 +212,6 @@ impl Build {
             )));
         }
         Ok(Some(plan))
-    }
-
-    /// The steps that compile everything, in order.
-    ///
-    /// # Errors
-    /// [`Error::Capability`] where a module's format does not fit the plan.
-    pub fn steps(&self, toolkit: &Toolkit, plan: &Plan) -> Result<Vec<Step>, Error> {
-        self.steps_with(toolkit, plan, self.host_compiler(toolkit)?.as_ref())
-    }
-
-    /// What compiles host code; `None` where nvcc compiles nothing.
-    ///
-    /// # Errors
-    /// As [`host_compiler::choose`].
-    pub fn host_compiler(&self, toolkit: &Toolkit) -> Result<Option<HostCompiler>, Error> {
-        let by_nvcc = |module: &Module| module.engine_for(toolkit) == Engine::Nvcc;
-        if self.libraries.is_empty() && !self.modules.iter().any(by_nvcc) {
-            return Ok(None);
-        }
-        host_compiler::choose(&self.env, &self.root, toolkit).map(Some)
-    }
-
-    fn steps_with(
-        &self,
-        toolkit: &Toolkit,
-        plan: &Plan,
-        host: Option<&HostCompiler>,
-    ) -> Result<Vec<Step>, Error> {
-        let places = Places { package: &self.package, out: &self.out };
-        // nvcc reads these itself; they change what it makes.
-        let variables: Vec<String> = ["NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS", "NVCC_CCBIN"]
-            .into_iter()
-            .filter_map(|name| self.env.text(name).map(|value| format!("{name}={value}")))
-            .collect();
-        let nvcc = NvccSettings { variables: &variables, host };
-        let mut steps = Vec::new();
-        for module in &self.modules {
-            steps.push(module.step(toolkit, plan, places, nvcc)?);
-        }
-        for library in &self.libraries {
-            steps.extend(library.steps(toolkit, plan, places, nvcc)?);
-        }
-        Ok(steps)
-    }
-
-    fn compile(
-        &self,
-        toolkit: &Toolkit,
-        plan: &Plan,
-        directives: &mut Directives,
-    ) -> Result<Compiled, Error> {
-        let host = self.host_compiler(toolkit)?;
-        if let Some(host) = &host {
-            directives.push(Directive::Remark(host.identity()));
-            host.warnings.iter().for_each(|warning| directives.push(Directive::Warning(warning.clone())));
-        }
-        let mut runner = Runner::new(&self.root, toolkit.include_dirs());
-        for step in self.steps_with(toolkit, plan, host.as_ref())? {
-            runner.run(&step)?;
-        }
-        Ok(runner.finish())
     }
 
     /// `cuda_build.rs` in `OUT_DIR`: what the crate knows at run time.

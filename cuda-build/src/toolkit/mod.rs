@@ -14,6 +14,7 @@ use crate::probe::Found;
 use crate::select::{Chosen, Selection, capability_conflicts};
 use crate::version::ToolkitVersion;
 
+pub(crate) use nvcc_answers::ask as ask_nvcc;
 pub(crate) use remembered::{beside_out, find};
 pub use remembered::{remember, toolkit_file};
 pub use search::{Report, Search};

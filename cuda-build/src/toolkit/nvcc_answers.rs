@@ -26,7 +26,7 @@ const PATH_LINE: &str = "#$ PATH=";
 const REST: &str = "\u{1}";
 
 /// What `nvcc` says, from the cache where that still holds.
-pub(super) fn ask(root: &Root, env: &Env, nvcc: &Path) -> Option<String> {
+pub(crate) fn ask(root: &Root, env: &Env, nvcc: &Path) -> Option<String> {
     let kept = file(env, nvcc).and_then(|file| Some((head(root, env, nvcc)?, file)));
     let Some((head, file)) = kept else { return command::ask_nvcc(nvcc, env).map(Answer::into_text) };
     let path = env.peek("PATH").and_then(OsStr::to_str).unwrap_or_default();
