@@ -9,9 +9,11 @@ mod capability;
 #[path = "../support/components.rs"]
 mod components;
 mod fatbin;
+mod fuzz;
 mod hostile;
 mod layout_files;
 mod layouts;
+mod mutate;
 mod nvrtc;
 mod support;
 #[path = "../support/tools.rs"]
