@@ -8,6 +8,7 @@
 mod capability;
 #[path = "../support/components.rs"]
 mod components;
+mod documents;
 mod fatbin;
 mod fuzz;
 mod hostile;

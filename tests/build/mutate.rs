@@ -54,7 +54,7 @@ pub fn mutated(random: &mut Random, seeds: &[Vec<u8>], tokens: &[&[u8]]) -> Vec<
     let mut bytes = seeds[random.below(seeds.len())].clone();
     for _ in 0..=random.below(6) {
         let at = random.below(bytes.len() + 1);
-        match random.below(9) {
+        match random.below(10) {
             0 if at < bytes.len() => bytes[at] ^= 1 << random.below(8),
             1 if at < bytes.len() => bytes[at] = (random.next() & 0xff) as u8,
             2 => insert(&mut bytes, at, ODD[random.below(ODD.len())]),
@@ -76,6 +76,11 @@ pub fn mutated(random: &mut Random, seeds: &[Vec<u8>], tokens: &[&[u8]]) -> Vec<
                 bytes.extend_from_slice(&other[from..]);
             }
             7 => bytes.truncate(at),
+            // Deep nesting, where something descends into it.
+            8 if random.below(8) == 0 => {
+                let deep: &[u8] = [b"[".as_slice(), b"(", b"{", b"a.", b"!", b"a={"][random.below(6)];
+                insert(&mut bytes, at, &deep.repeat(1 + random.below(10_000)));
+            }
             _ if at + 8 <= bytes.len() => {
                 // A length or an offset, off by little or by much.
                 let number = [0, 1, 7, u64::from(u32::MAX), u64::MAX, 1 << 63][random.below(6)];
