@@ -95,7 +95,7 @@ impl Fuzz {
             fs::write(&path, shown.lock().unwrap().as_slice()).unwrap();
             panic!("{name} {what} input {tried} of seed {seed}, kept in {}", path.display());
         }
-        println!("{name}: {tried} inputs, seed {seed}");
+        eprintln!("{name}: {tried} inputs, seed {seed}");
         assert!(tried > cases, "{name}: the thread ended early");
     }
 }
