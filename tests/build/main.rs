@@ -8,12 +8,15 @@
 mod capability;
 #[path = "../support/components.rs"]
 mod components;
+mod documents;
 mod fatbin;
+mod fuzz;
 mod host_compiler;
 mod hostile;
 mod layout_files;
 mod layouts;
 mod mixes;
+mod mutate;
 mod nvrtc;
 mod support;
 mod tables;

@@ -54,7 +54,8 @@ impl Prefix {
             release: OnceCell::new(),
             misfit: RefCell::default(),
         };
-        for root in roots {
+        // A wheel has a directory of its own, so most that are looked for are absent.
+        for root in roots.iter().filter(|root| prober.root.is_dir(root)) {
             prefix.add_root(prober, root);
         }
         for answer in answers {

@@ -23,6 +23,8 @@ enum Kind {
     Pathfinder {
         script: &'static str,
     },
+    /// What starting any process costs.
+    Nothing,
 }
 
 pub struct Finder {
@@ -51,7 +53,7 @@ print('found:', *names)
 ";
 
 /// The first two are the ones that the others are compared with.
-pub const FINDERS: [Finder; 7] = [
+pub const FINDERS: [Finder; 8] = [
     Finder { name: "cuda-build, cold", kind: Kind::Own { cold: true }, repeats: 8 },
     Finder { name: "cuda-build, warm", kind: Kind::Own { cold: false }, repeats: 8 },
     Finder { name: "CMake, `find_package(CUDAToolkit)`", kind: Kind::CMake { finds: true }, repeats: 2 },
@@ -71,11 +73,12 @@ pub const FINDERS: [Finder; 7] = [
         kind: Kind::Pathfinder { script: "print('found: ')" },
         repeats: 2,
     },
+    Finder { name: "(`true`, as a process)", kind: Kind::Nothing, repeats: 8 },
 ];
 
 impl Finder {
     /// The command, everything that it may have kept from before removed unless it is the warm one.
-    pub fn prepare(&self, place: &Place, venv: &Path, scratch: &Path) -> Result<Command, Box<dyn Error>> {
+    pub fn prepare(&self, place: &Place, scratch: &Path) -> Result<Command, Box<dyn Error>> {
         let home = scratch.join("home");
         let mut command = match self.kind {
             Kind::Own { cold } => {
@@ -87,8 +90,9 @@ impl Finder {
                 command
             }
             Kind::CMake { finds } => cmake(scratch, finds)?,
+            Kind::Nothing => Command::new("true"),
             Kind::Pathfinder { script } => {
-                let mut command = Command::new(venv.join("bin/python"));
+                let mut command = Command::new(place.python.join("bin/python"));
                 command.args(["-c", script]);
                 command
             }

@@ -34,18 +34,18 @@ pub fn run(arguments: &[String]) -> Result<(), Box<dyn Error>> {
     let scratch = tempfile::tempdir_in(&venv)?;
     println!("{}; {rounds} rounds, medians. {}", machine(), finders::versions(&venv)?);
     for place in places(&venv, scratch.path())? {
-        compare(&place, &venv, scratch.path(), rounds)?;
+        compare(&place, scratch.path(), rounds)?;
     }
     Ok(())
 }
 
-fn compare(place: &Place, venv: &Path, scratch: &Path, rounds: usize) -> Result<(), Box<dyn Error>> {
+fn compare(place: &Place, scratch: &Path, rounds: usize) -> Result<(), Box<dyn Error>> {
     let mut used: Vec<Vec<Used>> = FINDERS.iter().map(|_| Vec::new()).collect();
     let mut found = vec![String::new(); FINDERS.len()];
     for _ in 0..rounds {
         for (index, finder) in FINDERS.iter().enumerate() {
             for _ in 0..finder.repeats {
-                let mut command = finder.prepare(place, venv, scratch)?;
+                let mut command = finder.prepare(place, scratch)?;
                 let (this, text) = measured(&mut command)?;
                 used[index].push(this);
                 found[index] = what_was_found(&text);
@@ -56,7 +56,7 @@ fn compare(place: &Place, venv: &Path, scratch: &Path, rounds: usize) -> Result<
     for ((finder, used), found) in FINDERS.iter().zip(used).zip(found) {
         let cpu = median(used.iter().map(|used| used.cpu.as_secs_f64()).collect());
         let wall = median(used.iter().map(|used| used.wall.as_secs_f64()).collect());
-        let command = finder.prepare(place, venv, scratch)?;
+        let command = finder.prepare(place, scratch)?;
         rows.push(Row { found, cpu, wall, calls: system_calls(&command, scratch) });
     }
     let mut table = vec![

@@ -6,6 +6,7 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// Where CUDA is, and the variables that say so.
 pub struct Place {
@@ -14,6 +15,8 @@ pub struct Place {
     pub variables: Vec<(&'static str, PathBuf)>,
     /// Before `/usr/bin:/bin` on `PATH`.
     pub path: PathBuf,
+    /// The environment of the Python that has cuda-pathfinder.
+    pub python: PathBuf,
 }
 
 pub fn places(venv: &Path, scratch: &Path) -> Result<Vec<Place>, Box<dyn Error>> {
@@ -25,17 +28,21 @@ pub fn places(venv: &Path, scratch: &Path) -> Result<Vec<Place>, Box<dyn Error>>
     installed_root(&wheels, &installed)?;
     let debian = scratch.join("debian/usr");
     debian_root(&wheels, &debian)?;
+    let bare = scratch.join("bare");
+    bare_python(venv, &bare)?;
     Ok(vec![
         Place {
             name: "pip's wheels in an active virtual environment",
             // CMake knows nothing of wheels: it is told, and still has to look.
             variables: vec![("VIRTUAL_ENV", venv.to_owned()), ("CUDAToolkit_ROOT", wheels)],
             path: venv.join("bin"),
+            python: venv.to_owned(),
         },
         Place {
             name: "A root as NVIDIA's installer leaves it, named by `CUDA_PATH`, its nvcc on `PATH`",
             variables: vec![("CUDA_PATH", installed.clone())],
             path: installed.join("bin"),
+            python: bare.clone(),
         },
         Place {
             name: "A root as Debian leaves it, its nvcc on `PATH`",
@@ -45,8 +52,18 @@ pub fn places(venv: &Path, scratch: &Path) -> Result<Vec<Place>, Box<dyn Error>>
                 ("LD_LIBRARY_PATH", debian.join("lib/x86_64-linux-gnu")),
             ],
             path: debian.join("bin"),
+            python: bare,
         },
     ])
+}
+
+/// cuda-pathfinder and no wheels of CUDA, which it would find first.
+fn bare_python(venv: &Path, bare: &Path) -> Result<(), Box<dyn Error>> {
+    let mut make = Command::new(venv.join("bin/python"));
+    if !make.args(["-m", "venv", "--without-pip"]).arg(bare).status()?.success() {
+        return Err("no bare virtual environment could be made".into());
+    }
+    Ok(copy(&site_packages(venv)?.join("cuda/pathfinder"), &site_packages(bare)?.join("cuda/pathfinder"))?)
 }
 
 pub fn site_packages(venv: &Path) -> Result<PathBuf, Box<dyn Error>> {
