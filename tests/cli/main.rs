@@ -10,6 +10,8 @@ mod build;
 #[path = "../support/components.rs"]
 mod components;
 mod doctor;
+mod environment;
+mod freshness;
 mod project;
 mod support;
 mod toolkit;
