@@ -100,7 +100,12 @@ impl Environment {
         let search = [lib].into_iter().chain(own("LIBRARY_PATH"));
         let search = search.chain(inputs.driver.map(Path::to_owned)).chain([stubs.clone()]);
         environment.list("LIBRARY_PATH", search, "where the linker looks: `-lcudart` without a search path");
-        let loaded = own("LD_LIBRARY_PATH").chain(inputs.libraries.iter().cloned()).filter(|d| *d != stubs);
+        // rustup puts its toolchain there for what cargo starts; a shell has no use for that.
+        let toolchain =
+            env.peek("RUSTUP_TOOLCHAIN").map(|name| Path::new("toolchains").join(name).join("lib"));
+        let rustups = |d: &PathBuf| toolchain.as_ref().is_some_and(|toolchain| d.ends_with(toolchain));
+        let loaded = own("LD_LIBRARY_PATH").chain(inputs.libraries.iter().cloned());
+        let loaded = loaded.filter(|d| *d != stubs && !rustups(d));
         environment.list("LD_LIBRARY_PATH", loaded, "where programs that are run find CUDA's libraries");
         environment.capabilities(inputs, env);
         let major = inputs.version.major.to_string();

@@ -7,6 +7,7 @@ use cuda_build::command::Invocation;
 
 use crate::exit_code;
 use crate::failure::Failure;
+use crate::session;
 
 /// Runs a program to its end and returns its exit code; a signal counts as the shell has it,
 /// 128 plus its number.
@@ -42,6 +43,11 @@ pub fn own_program() -> Result<std::path::PathBuf, Failure> {
 
 fn command(call: &Invocation) -> Command {
     let mut command = Command::new(&call.program);
+    // What a `cargo cuda` above this one has set is not the user's own.
+    let above = std::env::var(session::OWN).unwrap_or_default();
+    above.split(' ').filter(|name| !name.is_empty()).for_each(|name| {
+        command.env_remove(name);
+    });
     command.args(&call.arguments).envs(call.variables.iter().map(|(name, value)| (name, value)));
     if let Some(directory) = &call.directory {
         command.current_dir(directory);

@@ -22,7 +22,7 @@ use cuda_build::{
 };
 use sha2::{Digest as _, Sha256};
 
-use crate::environment::{self, Environment, Inputs};
+use crate::environment::{self, Environment, Inputs, Setting};
 use crate::failure::Failure;
 use crate::graph::Graph;
 use crate::output;
@@ -158,7 +158,7 @@ impl<'a> Session<'a> {
             single: single.as_ref(),
             cudarc,
             driver: driver.as_deref(),
-            libraries: &toolkits::library_directories(&self.toolkit, self.workspace),
+            libraries: &[view.lib()],
         };
         let environment = Environment::new(&inputs, self.env);
         notes.extend(environment.conflicts());
@@ -328,33 +328,48 @@ impl<'a> Session<'a> {
         hints
     }
 
-    /// The variables that tell build scripts with cuda-build, and the toolkit's file for them.
+    /// All variables of a build apart, with what build scripts with cuda-build and Cargo are told.
     ///
     /// # Errors
-    /// Where the file can't be written.
-    pub fn told(&self, apart: &Apart) -> Result<Vec<(&'static str, OsString)>, Failure> {
-        let directory = apart.directory.as_deref();
-        let names = apart.environment.settings.iter().map(|setting| setting.name.as_str());
-        let mut told = Vec::new();
-        if let (Some(workspace), Some(directory)) = (self.workspace, directory) {
+    /// Where the toolkit's file can't be written.
+    pub fn variables(&self, apart: &Apart) -> Result<Vec<Setting>, Failure> {
+        let mut all = apart.environment.settings.clone();
+        let mut tell = |name: &str, value: OsString, meaning| {
+            all.push(Setting { name: name.to_owned(), value, meaning });
+        };
+        if let (Some(workspace), Some(directory)) = (self.workspace, &apart.directory) {
             let file = directory.join("cuda").join("toolkit.toml");
             output::write_if_changed(&file, self.toolkit.to_toml()?.as_bytes())?;
-            told.push(("CUDA_BUILD_TOOLKIT", file.into()));
-            told.push(("CUDA_BUILD_VIEWS", toolkits::views(&workspace.build_directory).into()));
+            tell("CUDA_BUILD_TOOLKIT", file.into(), "the toolkit: build scripts with cuda-build");
+            let views = toolkits::views(&workspace.build_directory);
+            tell("CUDA_BUILD_VIEWS", views.into(), "where views are kept: build scripts with cuda-build");
         }
-        // What a shell that was given all this passes on is ours, not the user's.
-        let own = names.filter(|name| !LISTS.contains(name)).chain(told.iter().map(|(name, _)| *name));
-        let own = own.collect::<Vec<_>>().join(" ");
-        told.push((OWN, own.into()));
+        if let Addition::Variable(name, value) = &apart.rustflags {
+            tell(name, value.clone(), "where rustc looks for static libraries");
+        }
         if let Some(list) = &self.asked.capabilities {
-            told.push(("CUDA_BUILD_CAPABILITIES", list.into()));
+            all.push(Setting {
+                name: "CUDA_BUILD_CAPABILITIES".to_owned(),
+                value: list.into(),
+                meaning: "capabilities: build scripts with cuda-build",
+            });
         }
-        Ok(told)
+        Ok(all)
     }
 }
 
+/// Adds the variable that names the others, so that another `cargo cuda` under this one does not
+/// take them for the user's wish. Capabilities are the user's.
+pub fn name_own(variables: &mut Vec<Setting>) {
+    let names = variables.iter().map(|setting| setting.name.as_str());
+    let own: Vec<&str> =
+        names.filter(|name| !LISTS.contains(name) && *name != "CUDA_BUILD_CAPABILITIES").collect();
+    let value = own.join(" ").into();
+    variables.push(Setting { name: OWN.to_owned(), value, meaning: "which of these are not the user's own" });
+}
+
 /// Names the variables that are our own doing.
-const OWN: &str = "CUDA_BUILD_ENVIRONMENT";
+pub const OWN: &str = "CUDA_BUILD_ENVIRONMENT";
 
 /// Variables that hold more than ours.
 const LISTS: [&str; 3] = ["PATH", "LIBRARY_PATH", "LD_LIBRARY_PATH"];
@@ -369,8 +384,11 @@ pub fn users_own(env: &Env) -> Env {
     let kept = env.variables().filter(|(name, _)| !own.iter().any(|own| name == own));
     Env::from_pairs(kept.map(|(name, value)| {
         let list = LISTS.iter().any(|list| name == *list);
-        let Some(view) = view.as_ref().filter(|_| list) else { return (name.to_owned(), value.to_owned()) };
-        let rest = std::env::split_paths(value).filter(|path| !path.starts_with(view));
+        if !list {
+            return (name.to_owned(), value.to_owned());
+        }
+        let ours = |path: &PathBuf| view.as_ref().is_some_and(|view| path.starts_with(view));
+        let rest = std::env::split_paths(value).filter(|path| !ours(path));
         (name.to_owned(), std::env::join_paths(rest).unwrap_or_else(|_| value.to_owned()))
     }))
 }

@@ -51,6 +51,10 @@ impl Workspace {
         if let Some(cargo) = env.peek("CARGO") {
             command.cargo_path(cargo);
         }
+        if env.peek("CARGO_BUILD_BUILD_DIR").is_none() {
+            // One that a `cargo cuda` above this one has set.
+            command.env_remove("CARGO_BUILD_BUILD_DIR");
+        }
         if let Some(manifest) = manifest {
             command.manifest_path(manifest);
         }

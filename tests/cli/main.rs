@@ -11,6 +11,8 @@ mod capabilities;
 #[path = "../support/components.rs"]
 mod components;
 mod doctor;
+mod environment;
+mod freshness;
 mod project;
 mod splits;
 mod support;

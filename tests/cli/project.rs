@@ -121,6 +121,12 @@ impl Project {
         Some(project)
     }
 
+    /// Nothing but a directory whose name needs quoting, with a target directory of its own.
+    pub fn bare(name: &str, majors: &[u32]) -> Option<Self> {
+        let project = Self::empty(name, "it's a $project", majors)?;
+        Some(Self { target: project.path.join("target"), ..project })
+    }
+
     fn empty(name: &str, directory: &str, majors: &[u32]) -> Option<Self> {
         let place = place(name);
         let project = Self { path: place.join(directory), cache: place.join("cache"), target: target() };

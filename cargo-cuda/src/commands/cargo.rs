@@ -10,7 +10,7 @@ use cuda_build::{Env, Root};
 use crate::failure::Failure;
 use crate::graph::Graph;
 use crate::rustflags::Addition;
-use crate::session::{Apart, Asked, Session};
+use crate::session::{self, Apart, Asked, Session};
 use crate::workspace::{Workspace, manifest_path};
 use crate::{output, process, toolkits};
 
@@ -43,22 +43,17 @@ pub fn run(subcommand: &str, arguments: &[OsString], env: &Env, root: &Root) -> 
     let apart = session.apart(&graph)?;
     apart.notes.iter().for_each(|note| output::say(note));
     let directory = apart.directory.clone().unwrap_or_default();
-    for (name, value) in session.told(&apart)? {
-        call = call.variable(name, value);
-    }
-    for setting in &apart.environment.settings {
-        if setting.name != "LD_LIBRARY_PATH" {
-            call = call.variable(&setting.name, &setting.value);
-        }
+    let mut variables = session.variables(&apart)?;
+    session::name_own(&mut variables);
+    for setting in variables.iter().filter(|setting| setting.name != "LD_LIBRARY_PATH") {
+        call = call.variable(&setting.name, &setting.value);
     }
     if runs {
         let profile = profile_directory(&directory, subcommand, &passed, triple.as_deref());
         call = call.variable("LD_LIBRARY_PATH", loader_path(&apart, &profile));
     }
-    match &apart.rustflags {
-        Addition::Variable(name, value) => call = call.variable(name, value),
-        Addition::Config(config) => call = call.args(["--config", config]),
-        Addition::Nowhere(_) => {}
+    if let Addition::Config(config) = &apart.rustflags {
+        call = call.args(["--config", config]);
     }
     call = if workspace.moves_build_directory {
         let text = toml::Value::String(directory.to_string_lossy().into_owned());

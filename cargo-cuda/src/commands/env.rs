@@ -7,10 +7,11 @@ use cuda_build::command::Invocation;
 use cuda_build::{Env, Root};
 use serde_json::json;
 
+use crate::environment::Setting;
 use crate::failure::Failure;
 use crate::graph::Graph;
 use crate::rustflags::Addition;
-use crate::session::{Asked, Session};
+use crate::session::{self, Asked, Session};
 use crate::shell::Shell;
 use crate::workspace::Workspace;
 use crate::{output, process};
@@ -59,13 +60,6 @@ struct WishArgs {
     fetch: bool,
 }
 
-/// A variable, and why it is there.
-struct Variable {
-    name: String,
-    value: OsString,
-    meaning: &'static str,
-}
-
 /// What belongs on standard output.
 ///
 /// # Errors
@@ -110,7 +104,7 @@ pub fn exec(arguments: &ExecArgs, env: &Env, root: &Root) -> Result<u8, Failure>
     process::run(&call)
 }
 
-fn variables(wish: &WishArgs, env: &Env, root: &Root) -> Result<(Vec<Variable>, Vec<String>), Failure> {
+fn variables(wish: &WishArgs, env: &Env, root: &Root) -> Result<(Vec<Setting>, Vec<String>), Failure> {
     let workspace = Workspace::load_optional(root, env)?;
     let asked = Asked { major: wish.major, capabilities: wish.capabilities.clone(), fetch: wish.fetch };
     let session = Session::find(env, root, workspace.as_ref(), wish.target.as_deref(), asked)?;
@@ -119,48 +113,32 @@ fn variables(wish: &WishArgs, env: &Env, root: &Root) -> Result<(Vec<Variable>, 
         None => Graph::default(),
     };
     let apart = session.apart(&graph)?;
-    let told = session.told(&apart)?;
+    let mut variables = session.variables(&apart)?;
     let mut notes = apart.notes;
-    let mut variables: Vec<Variable> = apart
-        .environment
-        .settings
-        .into_iter()
-        .map(|s| Variable { name: s.name, value: s.value, meaning: s.meaning })
-        .collect();
-    for (name, value) in told {
-        variables.push(Variable {
-            name: name.to_owned(),
-            value,
-            meaning: "what build scripts with cuda-build use",
-        });
-    }
-    match apart.rustflags {
-        Addition::Variable(name, value) => {
-            variables.push(Variable { name, value, meaning: "where rustc looks for static libraries" });
-        }
-        Addition::Config(config) => match as_variable(&config) {
+    if let Addition::Config(config) = &apart.rustflags {
+        match as_variable(config) {
             Some((name, value)) => {
-                variables.push(Variable { name, value, meaning: "where rustc looks for static libraries" });
+                variables.push(Setting { name, value, meaning: "where rustc looks for static libraries" });
             }
             None => notes.push(
                 "note: a path with spaces can't be added to rustflags by a variable: static libraries of CUDA \
                  are found by `cargo cuda build` alone"
                     .to_owned(),
             ),
-        },
-        Addition::Nowhere(_) => {}
+        }
     }
     if let (Some(directory), Some(workspace)) = (apart.directory, &workspace)
         && env.peek("CARGO_BUILD_BUILD_DIR").is_none()
         && workspace.moves_build_directory
     {
         let meaning = "cargo's directory for this environment: many build scripts don't say what they read";
-        variables.push(Variable {
+        variables.push(Setting {
             name: "CARGO_BUILD_BUILD_DIR".to_owned(),
             value: directory.into(),
             meaning,
         });
     }
+    session::name_own(&mut variables);
     Ok((variables, notes))
 }
 

@@ -1,0 +1,280 @@
+//! Crates and projects that nobody changed, in the environment that `cargo cuda` gives them.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use crate::components::site_packages;
+use crate::project::Project;
+use crate::support::Finished;
+use crate::tools::tool;
+
+/// Crates as they are published, and a program that calls a function of each library.
+const MANIFEST: &str = r#"[package]
+name = "unchanged"
+version = "0.1.0"
+edition = "2024"
+
+[dependencies]
+cust = "=0.3.2"
+[dependencies.cudarc]
+version = "=0.19.10"
+default-features = false
+features = ["std", "driver", "runtime", "nvrtc", "cuda-version-from-build-system", "dynamic-linking"]
+
+[workspace]
+"#;
+
+const MAIN: &str = r#"
+use cudarc::{driver, nvrtc, runtime};
+fn main() {
+    let (mut version, mut major, mut minor) = (0, 0, 0);
+    unsafe {
+        println!("{:?}", driver::sys::cuDriverGetVersion(&mut version));
+        println!("{:?}", runtime::sys::cudaRuntimeGetVersion(&mut version));
+        println!("{:?}", nvrtc::sys::nvrtcVersion(&mut major, &mut minor));
+    }
+    println!("{:?}", cust::CudaApiVersion::get());
+}
+"#;
+
+/// A program that links none of them and tells how it was started.
+const LOADER: &str = r#"fn main() { println!("{}", std::env::var("LD_LIBRARY_PATH").unwrap()); }
+"#;
+
+fn unchanged(name: &str) -> Option<Project> {
+    let project = Project::bare(name, &[12, 13])?;
+    project.write("Cargo.toml", MANIFEST);
+    project.write("src/main.rs", MAIN);
+    project.write("src/bin/loader.rs", LOADER);
+    Some(project)
+}
+
+/// `NEEDED` without the C library's, and whether there is a search path.
+fn dynamic(program: &Path) -> (Vec<String>, bool) {
+    let output = Finished::of(Command::new("readelf").arg("-d").arg(program).output().unwrap());
+    output.succeeded();
+    let name = |line: &str| line.split(['[', ']']).nth(1).unwrap_or_default().to_owned();
+    let needed = output.stdout.lines().filter(|line| line.contains("(NEEDED)")).map(name);
+    let mut needed: Vec<String> = needed.filter(|n| n.contains("cu") || n.contains("nv")).collect();
+    needed.sort();
+    (needed, output.stdout.contains("RPATH") || output.stdout.contains("RUNPATH"))
+}
+
+/// How many packages Cargo compiled or found out of date.
+fn compiled(build: &Finished) -> usize {
+    build.succeeded();
+    let marks = ["Compiling ", "Dirty "];
+    build.stderr.lines().filter(|line| marks.iter().any(|mark| line.trim_start().starts_with(mark))).count()
+}
+
+#[test]
+fn published_crates_build_with_each_major_and_no_stub_is_ever_loaded() {
+    let Some(project) = unchanged("unchanged") else { return };
+    let program = project.target.join("debug/unchanged");
+    let thirteen = ["libcuda.so.1", "libcudart.so.13", "libnvrtc.so.13"].map(str::to_owned).to_vec();
+    let twelve = ["libcuda.so.1", "libcudart.so.12", "libnvrtc.so.12"].map(str::to_owned).to_vec();
+    project.run(&["build"]).succeeded();
+    assert_eq!(dynamic(&program), (thirteen.clone(), false));
+    // Python's packages of CUDA 12 hold no nvcc that could tell cudarc the version.
+    project.run(&["build", "--major", "12"]).succeeded();
+    assert_eq!(dynamic(&program), (twelve.clone(), false));
+    for (major, needed) in [("13", thirteen.clone()), ("12", twelve), ("13", thirteen)] {
+        let again = project.run(&["build", "-v", "--major", major]);
+        assert_eq!(compiled(&again), 0, "{major}: {again:?}");
+        assert_eq!(dynamic(&program), (needed, false), "the final file is the major's");
+    }
+    assert_eq!(compiled(&project.run(&["build", "-v"])), 0, "named or found, the same major");
+
+    let run = project.run(&["run", "--bin", "loader"]);
+    run.succeeded();
+    let directories: Vec<_> = std::env::split_paths(run.stdout.trim_end()).collect();
+    assert!(directories.iter().any(|d| d.join("libcudart.so.13").exists()), "{run:?}");
+    for directory in directories {
+        assert!(
+            !directory.join("libcuda.so.1").exists() && !directory.join("libcuda.so").exists(),
+            "{run:?}"
+        );
+    }
+}
+
+#[test]
+fn a_shell_and_plain_cargo_find_the_same() {
+    let Some(project) = unchanged("shell") else { return };
+    // The path has a space, a quote and a dollar sign in it; where a path with spaces can't be
+    // given to rustc by a variable, that is said.
+    let printed = project.run(&["env"]);
+    printed.succeeded();
+    assert!(printed.stderr.contains("a path with spaces"), "{printed:?}");
+    let root = fs::read_dir(project.target.join("cuda/views")).unwrap().next().unwrap().unwrap().path();
+    let script = format!(
+        "set -eu; eval \"$('{}' cuda env)\"; printf '%s\\n' \"$CUDA_HOME\" \"$(command -v nvcc)\"; cargo build -q",
+        env!("CARGO_BIN_EXE_cargo-cuda")
+    );
+    let mut bash = Command::new("bash");
+    bash.args(["-c", &script]);
+    project.prepare(&mut bash);
+    let output = Finished::of(bash.output().unwrap());
+    output.succeeded();
+    let lines: Vec<&str> = output.stdout.lines().collect();
+    assert_eq!(lines, [root.to_str().unwrap(), root.join("bin/nvcc").to_str().unwrap()]);
+    assert!(project.target.join("debug/unchanged").is_file());
+
+    // Another `cargo cuda` under that one takes nothing of it for the user's own.
+    let nested =
+        project.run(&["exec", "--", env!("CARGO_BIN_EXE_cargo-cuda"), "cuda", "env", "--major", "12"]);
+    nested.succeeded();
+    assert!(nested.stdout.contains("export ORT_CUDA_VERSION='12'"), "{nested:?}");
+    assert!(
+        !nested.stdout.contains("/13.4-") && !nested.stderr.contains("stays as you set it"),
+        "{nested:?}"
+    );
+
+    let json = project.run(&["env", "--shell", "json"]).json();
+    let value = |name: &str| {
+        let variables = json["variables"].as_array().unwrap();
+        variables.iter().find(|v| v["name"] == name).map(|v| v["value"].as_str().unwrap().to_owned())
+    };
+    assert_eq!(value("CUDA_PATH").as_deref(), root.to_str());
+    assert_eq!(value("CUDARC_CUDA_VERSION").as_deref(), Some("13040"));
+    assert_eq!(value("NVCC_APPEND_FLAGS"), None);
+    assert!(value("LIBRARY_PATH").unwrap().ends_with("/lib/stubs"));
+    assert!(!value("LD_LIBRARY_PATH").unwrap().contains("stubs"));
+    for (shell, line) in [("fish", "set -gx CUDA_HOME '"), ("powershell", "${env:CUDA_HOME} = '")] {
+        let text = project.run(&["env", "--shell", shell]).stdout;
+        assert!(text.lines().any(|l| l.starts_with(line)), "{text}");
+    }
+    let status = project.run(&["exec", "--", "sh", "-c", "test -x \"$NVCC\" && exit 7"]);
+    assert_eq!(status.code, 7, "{status:?}");
+}
+
+#[test]
+fn what_the_user_has_set_stays_and_is_named() {
+    let Some(project) = unchanged("kept") else { return };
+    let real = site_packages(13).unwrap().join("nvidia/cu13");
+    let mut command = project.command(&["env", "--capabilities", "8.0,9.0"]);
+    command.env("CUDA_HOME", &real).env("CUDA_COMPUTE_CAP", "75").env("LIBRARY_PATH", "/own");
+    let printed = Finished::of(command.output().unwrap());
+    printed.succeeded();
+    for name in ["CUDA_HOME", "CUDA_COMPUTE_CAP"] {
+        assert!(!printed.stdout.contains(&format!("export {name}=")), "{printed:?}");
+        assert!(printed.stderr.contains(&format!("note: {name} stays as you set it, ")), "{printed:?}");
+    }
+    assert!(printed.stdout.contains("export CUDA_PATH='"), "{printed:?}");
+    assert!(printed.stdout.contains("export CUDAARCHS='80-real;90-real'"), "{printed:?}");
+    assert!(printed.stdout.contains("export TORCH_CUDA_ARCH_LIST='8.0;9.0'"), "{printed:?}");
+    let library_path = printed.stdout.lines().find(|line| line.starts_with("export LIBRARY_PATH=")).unwrap();
+    let order: Vec<&str> = library_path.trim_end_matches('\'').rsplit(':').collect();
+    assert!(order[0].ends_with("/lib/stubs") && order.contains(&"/own"), "{library_path}");
+}
+
+/// What CMake finds, each target with its file.
+const TARGETS: &str = "cmake_minimum_required(VERSION 3.24)
+project(t LANGUAGES CXX)
+find_package(CUDAToolkit REQUIRED)
+get_property(targets DIRECTORY PROPERTY IMPORTED_TARGETS)
+foreach(target IN LISTS targets)
+  foreach(property IMPORTED_LOCATION IMPORTED_IMPLIB)
+    get_target_property(file ${target} ${property})
+    if(file)
+      message(STATUS \"found ${target} ${file}\")
+    endif()
+  endforeach()
+endforeach()
+";
+
+#[test]
+fn cmake_finds_the_view_and_nothing_beside_it() {
+    let Some(project) = Project::bare("cmake", &[13]) else { return };
+    let foreign = project.path.join("foreign");
+    project.write("foreign/libcufft.so", "");
+    project.write("foreign/libcufft.so.11", "");
+    project.write("CMakeLists.txt", TARGETS);
+    project.write("Cargo.toml", "[package]\nname = \"c\"\nversion = \"0.1.0\"\n[workspace]\n");
+    project.write("src/lib.rs", "");
+    let view = project.run(&["view"]);
+    view.succeeded();
+    let view = view.stdout.trim_end().to_owned();
+    let configure = |name: &str, arguments: &[&str]| {
+        let mut cmake = Command::new(tool("cmake"));
+        cmake.args(["-S", ".", "-B", name, "-G", "Ninja"]).args(arguments);
+        cmake.arg(format!("-DCMAKE_MAKE_PROGRAM={}", tool("ninja").display()));
+        project.prepare(&mut cmake);
+        cmake.env("CMAKE_LIBRARY_PATH", &foreign);
+        let output = Finished::of(cmake.output().unwrap());
+        output.succeeded();
+        let found: Vec<String> = output
+            .stdout
+            .lines()
+            .filter_map(|line| line.split("found CUDA::").nth(1).map(str::to_owned))
+            .collect();
+        assert!(found.iter().any(|line| line.starts_with("cudart ")), "{output:?}");
+        found
+    };
+    let outside =
+        |found: &[String]| found.iter().filter(|line| !line.contains(&view)).cloned().collect::<Vec<_>>();
+    // This is what the entries are for.
+    let open = configure("open", &[&format!("-DCUDAToolkit_ROOT={view}")]);
+    assert_eq!(outside(&open), [format!("cufft {}/libcufft.so", foreign.display())]);
+
+    let closed = configure("closed", &["-C", &format!("{view}/cmake/initial-cache.cmake")]);
+    assert_eq!(outside(&closed), [""; 0]);
+    assert_eq!(closed.len() + 1, open.len(), "nothing of the view's is lost: {open:?} {closed:?}");
+}
+
+/// A `-sys` crate: what it tells, what it bakes in.
+const SYS: &str = r#"
+fn main() -> Result<(), cuda_build::Error> {
+    let build = cuda_build::Build::new()?.root_variable("BAKED_ROOT");
+    let view = build.view()?;
+    let defines = view.cmake_defines(None);
+    let value = |name: &str| defines.iter().find(|(n, _)| n == name).map(|(_, value)| value.clone()).unwrap();
+    assert_eq!(value("CUDAToolkit_ROOT:PATH"), view.root().to_str().unwrap());
+    assert_eq!(value("CUDA_cufft_LIBRARY:FILEPATH"), "");
+    assert!(value("CUDA_cudart_LIBRARY:FILEPATH").ends_with("/lib/libcudart.so"));
+    build.run().map(|_| ())
+}
+"#;
+
+const DEPENDENT: &str = r#"
+fn main() {
+    for key in ["ROOT", "VERSION", "INCLUDE", "LIB", "CAPABILITIES"] {
+        println!("cargo::rustc-env={key}={}", std::env::var(format!("DEP_THING_{key}")).unwrap());
+    }
+}
+"#;
+
+#[test]
+fn a_sys_crate_tells_its_dependents_what_it_was_built_with() {
+    let Some(project) = Project::new(
+        "dependent",
+        &[13],
+        "components = [\"cudart\"]\ncapabilities = [\"8.0\", \"12.0+PTX\"]",
+        DEPENDENT,
+        "fn main() {\n    println!(\"{}|{}|{}\", env!(\"VERSION\"), env!(\"CAPABILITIES\"), thing_sys::root() == env!(\"ROOT\"));\n    \
+         let header = std::env::split_paths(env!(\"INCLUDE\")).any(|path| path.join(\"cuda.h\").is_file());\n    \
+         let library = std::path::Path::new(env!(\"LIB\")).join(\"libcudart.so\").exists();\n    \
+         println!(\"{header} {library}\");\n}\n",
+    ) else {
+        return;
+    };
+    let manifest = fs::read_to_string(project.path.join("Cargo.toml")).unwrap();
+    let dependency = manifest.lines().find(|line| line.starts_with("cuda-build")).unwrap();
+    project.write(
+        "thing-sys/Cargo.toml",
+        &format!(
+            "[package]\nname = \"thing-sys\"\nversion = \"0.1.0\"\nedition = \"2024\"\nlinks = \"thing\"\n\
+             [build-dependencies]\n{dependency}\n\
+             [package.metadata.cuda]\ncomponents = [\"cudart\"]\ncapabilities = [\"8.0\", \"12.0+PTX\"]\n"
+        ),
+    );
+    project.write("thing-sys/build.rs", SYS);
+    project.write("thing-sys/src/lib.rs", "pub fn root() -> &'static str { env!(\"BAKED_ROOT\") }\n");
+    let dependent = manifest
+        .replace(dependency, "")
+        .replace("[build-dependencies]", "[dependencies]\nthing-sys = { path = \"thing-sys\" }\n");
+    project.write("Cargo.toml", &dependent.replace("[workspace]", "[workspace]\nmembers = [\"thing-sys\"]"));
+    let run = project.run(&["run"]);
+    run.succeeded();
+    assert_eq!(run.stdout, "13.4|8.0, 12.0+PTX|true\ntrue true\n");
+}

@@ -1,0 +1,111 @@
+//! What is built again, and what is not: counted in what Cargo says with `-v`.
+
+use std::fs;
+use std::process::Command;
+use std::time::SystemTime;
+
+use crate::project::{CountingToolkit, Project};
+use crate::support::Finished;
+
+/// The packages that Cargo compiled or found out of date, each once, sorted.
+fn compiled(build: &Finished) -> Vec<String> {
+    build.succeeded();
+    let mut names: Vec<String> = build
+        .stderr
+        .lines()
+        .filter_map(|line| {
+            let line = line.trim_start();
+            let rest = line.strip_prefix("Compiling ").or(line.strip_prefix("Dirty "))?;
+            rest.split(' ').next().map(str::to_owned)
+        })
+        .collect();
+    names.sort();
+    names.dedup();
+    names
+}
+
+fn plain(project: &Project) -> Finished {
+    let mut cargo = Command::new("cargo");
+    cargo.args(["build", "-v"]);
+    project.prepare(&mut cargo);
+    Finished::of(cargo.output().unwrap())
+}
+
+#[test]
+fn cargo_and_cargo_cuda_leave_each_others_work_alone() {
+    let Some(mut project) = Project::template("native-app", &[12, 13]) else { return };
+    project.target = project.path.join("target");
+    assert!(compiled(&plain(&project)).contains(&"native-app".to_owned()));
+    assert_eq!(compiled(&project.run(&["build", "-v"])), [""; 0]);
+    assert_eq!(compiled(&plain(&project)), [""; 0]);
+
+    // And the other way round.
+    fs::remove_dir_all(&project.target).unwrap();
+    assert!(compiled(&project.run(&["build", "-v"])).contains(&"native-app".to_owned()));
+    assert_eq!(compiled(&plain(&project)), [""; 0]);
+    assert_eq!(compiled(&project.run(&["build", "-v"])), [""; 0]);
+
+    // Other capabilities for once: both stay.
+    assert!(
+        compiled(&project.run(&["build", "-v", "--capabilities", "8.6"])).contains(&"native-app".to_owned())
+    );
+    assert_eq!(compiled(&plain(&project)), [""; 0]);
+    assert_eq!(compiled(&project.run(&["build", "-v", "--capabilities", "8.6"])), [""; 0]);
+}
+
+/// A build script that tells Cargo nothing of what it reads.
+const FORGETS: &str = r#"
+fn main() {
+    println!("cargo::rerun-if-changed=build.rs");
+    let root = std::path::PathBuf::from(std::env::var_os("CUDA_ROOT").expect("CUDA_ROOT"));
+    let size = std::fs::metadata(root.join("bin/ptxas")).map_or(0, |m| m.len());
+    let version = std::fs::read_to_string(root.join("version.json")).unwrap();
+    let version = version.split("\"version\": \"").nth(1).unwrap().split('"').next().unwrap();
+    println!("cargo::rustc-env=SEEN={version} {size} {}", std::env::var("CUDAARCHS").unwrap_or_default());
+}
+"#;
+
+#[test]
+fn a_script_that_forgets_to_say_what_it_reads_is_never_stale() {
+    let Some(project) = Project::bare("forgetful", &[12, 13]) else { return };
+    let package = "[package]\nname = \"NAME\"\nversion = \"0.1.0\"\nedition = \"2024\"\n";
+    let members = "[dependencies]\nforgetful-sys = { path = \"sys\" }\nother = { path = \"other\" }\n\
+                   [workspace]\nmembers = [\"sys\", \"other\"]\n";
+    project.write("Cargo.toml", &(package.replace("NAME", "app") + members));
+    project.write("src/main.rs", "fn main() { println!(\"{}\", forgetful_sys::SEEN); }\n");
+    project.write("sys/Cargo.toml", &package.replace("NAME", "forgetful-sys"));
+    project.write("sys/build.rs", FORGETS);
+    project.write("sys/src/lib.rs", "pub const SEEN: &str = env!(\"SEEN\");\n");
+    project.write("other/Cargo.toml", &package.replace("NAME", "other"));
+    project.write("other/src/lib.rs", "");
+    let counting = CountingToolkit::new(project.path.parent().unwrap()).unwrap();
+    let run = |arguments: &[&str], thirteen: bool| {
+        let mut command = project.command(&[&["run", "-v"], arguments].concat());
+        if thirteen {
+            command.env("CUDA_BUILD_ROOTS", &counting.path);
+        }
+        let run = Finished::of(command.output().unwrap());
+        (compiled(&run), run.stdout)
+    };
+    let (_, first) = run(&[], true);
+    assert!(first.starts_with("13.4."), "{first}");
+    let (_, twelve) = run(&["--major", "12"], false);
+    assert!(twelve.starts_with("12.9."), "{twelve}");
+    for (thirteen, arguments, expected) in [(true, &[][..], &first), (false, &["--major", "12"], &twelve)] {
+        assert_eq!(run(arguments, thirteen), (Vec::new(), expected.clone()));
+    }
+    let (_, capabilities) = run(&["--capabilities", "8.0"], true);
+    assert!(capabilities.trim_end().ends_with("80-real"), "{capabilities}");
+    assert_eq!(run(&[], true), (Vec::new(), first.clone()));
+
+    // A program of the toolkit replaced in its place, with an old date.
+    let ptxas = counting.path.join("bin/ptxas");
+    fs::remove_file(&ptxas).unwrap();
+    fs::write(&ptxas, "#!/bin/sh\n").unwrap();
+    fs::set_permissions(&ptxas, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let file = fs::File::options().append(true).open(&ptxas).unwrap();
+    file.set_modified(SystemTime::UNIX_EPOCH).unwrap();
+    let (_, replaced) = run(&[], true);
+    assert_ne!(replaced, first);
+    assert!(replaced.trim_end().ends_with(" 10"), "{replaced}");
+}
