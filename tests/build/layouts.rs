@@ -32,6 +32,8 @@ impl Layout {
             variables: Vec::new(),
             report: &report,
             driver: &driver,
+            module: None,
+            driver_notes: Vec::new(),
             programs: Vec::new(),
             workspace: None,
             capabilities: None,
