@@ -26,6 +26,9 @@ pub struct Driver {
     pub version: ToolkitVersion,
     /// The capability of each GPU.
     pub gpus: Vec<Capability>,
+    /// The library that answered: `libcuda.so.1` where the loader found it by itself, else the
+    /// whole path.
+    pub library: String,
 }
 
 /// `CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR` and `…_MINOR` in `cuda.h`.
@@ -42,7 +45,8 @@ pub fn driver() -> Result<Driver, String> {
         // initialisers have no requirement of ours.
         unsafe { Library::new(*place) }.ok()
     };
-    let library = PLACES.iter().find_map(load).ok_or(
+    let found = PLACES.iter().find_map(|place| Some((place, load(place)?)));
+    let (place, library) = found.ok_or(
         "no driver: libcuda.so.1 is not on this machine's loader path, nor where WSL, NixOS and Jetson keep it",
     )?;
     let get = |name: &str| format!("libcuda.so.1 has no `{name}`");
@@ -79,6 +83,6 @@ pub fn driver() -> Result<Driver, String> {
             let [major, minor] = values.map(|value| u32::try_from(value).unwrap_or(0));
             gpus.push(Capability::new(major, minor));
         }
-        Ok(Driver { version, gpus })
+        Ok(Driver { version, gpus, library: (*place).to_owned() })
     }
 }

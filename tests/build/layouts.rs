@@ -11,6 +11,8 @@ use cargo_cuda::report::{self, Diagnosis};
 use cargo_cuda::toolkits::{Finder, Wish};
 use cuda_build::{Build, Env, Library, Root, Target, Toolkit};
 
+use serde_json::Value;
+
 use crate::layout_files::{Layout, directory};
 
 impl Layout {
@@ -23,7 +25,7 @@ impl Layout {
     }
 
     /// What `cargo cuda doctor` prints, driver and programs aside: those are the machine's.
-    fn doctor(&self, env: &Env) -> (String, Option<Toolkit>) {
+    fn doctor(&self, env: &Env) -> (String, Option<Reported>) {
         let root = Root::below(&self.root);
         let finder = Finder { env, root: &root, target: self.target(), workspace: None };
         let report = finder.report(&Wish::default());
@@ -32,13 +34,21 @@ impl Layout {
             variables: Vec::new(),
             report: &report,
             driver: &driver,
+            module: None,
+            driver_notes: Vec::new(),
             programs: Vec::new(),
             workspace: None,
             capabilities: None,
             undeclared: Vec::new(),
         };
-        let text = report::text(&diagnosis);
-        (text, report.toolkit.ok())
+        let (text, json) = (report::text(&diagnosis), report::json(&diagnosis));
+        (
+            text,
+            report
+                .toolkit
+                .ok()
+                .map(|toolkit| Reported { toolkit, json: serde_json::from_str(&json).unwrap() }),
+        )
     }
 
     /// A crate with one module or library and the declared components, as its build script sees this machine.
@@ -104,13 +114,30 @@ impl Layout {
     }
 }
 
-/// The same toolkit for doctor and build script, in their serialized form: doctor asks for more
-/// components, and each that the build script has must be the very same there.
-fn agree(doctor: &Toolkit, build: &Toolkit) {
-    assert_eq!(doctor.version(), build.version(), "doctor and build script choose different toolkits");
-    let doctor = doctor.to_toml().unwrap();
+/// What doctor chose, as a value and as it prints it.
+struct Reported {
+    toolkit: Toolkit,
+    json: Value,
+}
+
+/// The same toolkit for doctor and build script, as serialized values: doctor asks for more
+/// components, and each that the build script has must be the very same there, in the file that
+/// `cargo cuda` hands over and in what `doctor --json` prints.
+fn agree(doctor: &Reported, build: &Toolkit) {
+    let Reported { toolkit, json } = doctor;
+    assert_eq!(toolkit.version(), build.version(), "doctor and build script choose different toolkits");
+    assert_eq!(json["toolkit"]["version"], build.version().to_string());
+    let file = toolkit.to_toml().unwrap();
     for block in build.to_toml().unwrap().split("\n\n").skip(1) {
-        assert!(doctor.contains(block.trim_end()), "doctor does not say:\n{block}\nit says:\n{doctor}");
+        assert!(file.contains(block.trim_end()), "doctor does not say:\n{block}\nit says:\n{file}");
+        let component: Value = serde_json::to_value(toml::from_str::<toml::Table>(block).unwrap()).unwrap();
+        let mut component = component["component"][0].as_object().unwrap().clone();
+        let name = component.remove("name").unwrap();
+        let printed = json["toolkit"]["components"].as_array().unwrap();
+        let printed = printed.iter().find(|printed| printed["component"] == name).unwrap();
+        for (key, value) in component {
+            assert_eq!(printed[&key], value, "{name}: `{key}` of doctor --json and of the build script");
+        }
     }
 }
 

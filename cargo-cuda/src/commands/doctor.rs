@@ -3,7 +3,11 @@
 use std::path::PathBuf;
 
 use cuda_build::driver::{self, Driver};
+<<<<<<< HEAD
 use cuda_build::{Component, Declared, Env, Root, Toolkit};
+=======
+use cuda_build::{Declared, Env, Plan, Report, Root, Toolkit};
+>>>>>>> rest3
 
 use crate::exit_code;
 use crate::failure::Failure;
@@ -32,8 +36,13 @@ const SHOWN: &[&str] = &[
     "CUDA_TOOLKIT_ROOT_DIR",
     "VIRTUAL_ENV",
     "CONDA_PREFIX",
+    "LIBRARY_PATH",
+    "CPATH",
     "LD_LIBRARY_PATH",
 ];
+
+/// Asked for by every search, and not about CUDA.
+const UNREMARKABLE: &[&str] = &["HOME", "XDG_CACHE_HOME"];
 
 /// Programs that some command starts.
 const PROGRAMS: &[(&str, &str)] = &[
@@ -41,6 +50,7 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("pip", "fetches toolkits where there is no uv"),
     ("maturin", "builds wheels"),
     ("g++", "compiles host code for nvcc"),
+    ("sccache", "shares compiler results, where something is set to use it"),
 ];
 
 /// Looks at everything and prints it; the exit code tells whether a build would find what it
@@ -69,8 +79,20 @@ pub fn run(major: Option<u32>, json: bool, env: &Env, root: &Root) -> Result<(St
         Ok(toolkit) if no_gpu => undeclared(toolkit, workspace.as_ref()),
         _ => Vec::new(),
     };
+    let plans = plans(&report, workspace.as_ref(), &driver);
+    let driver_notes = match (&driver, &report.toolkit) {
+        (Ok(driver), Ok(toolkit)) => {
+            let version = toolkit.version();
+            let about = report::driver::notes(driver, version).into_iter();
+            about.chain(report::driver::gpu_notes(driver, version, &plans)).collect()
+        }
+        _ => Vec::new(),
+    };
+    let module = root.text(&root.locate("/proc/driver/nvidia/version")).ok();
     let diagnosis = Diagnosis {
-        variables: SHOWN.iter().filter_map(|name| Some(((*name).to_owned(), env.text(name)?))).collect(),
+        variables: variables(env),
+        module: module.as_deref().and_then(report::driver::module_version).map(|v| v.to_string()),
+        driver_notes,
         report: &report,
         driver: &driver,
         programs: programs(env, root),
@@ -104,6 +126,32 @@ fn capabilities(
         }
     }
     Some(if refused.is_empty() { Ok(plans) } else { Err(refused) })
+}
+
+/// The plan of each package that declares capabilities this toolkit can do.
+fn plans(
+    report: &Report,
+    workspace: Option<&Workspace>,
+    driver: &Result<Driver, String>,
+) -> Vec<(String, Plan)> {
+    let Ok(toolkit) = &report.toolkit else { return Vec::new() };
+    let gpus = driver.as_ref().map(|d| d.gpus.as_slice()).unwrap_or_default();
+    let packages = workspace.into_iter().flat_map(|workspace| &workspace.packages);
+    let planned = packages.filter_map(|package| {
+        let items = package.config.for_major(toolkit.version().major).capabilities?;
+        let plan = Declared::parse(items).ok()?.plan(toolkit.version(), gpus, None).ok()?;
+        Some((package.name.clone(), plan))
+    });
+    planned.collect()
+}
+
+/// Those of [`SHOWN`] that are set, then what else the search has asked for and found set.
+fn variables(env: &Env) -> Vec<(String, String)> {
+    let asked = env.asked();
+    let more = asked.iter().map(String::as_str);
+    let more = more.filter(|name| !SHOWN.contains(name) && !UNREMARKABLE.contains(name));
+    let names = SHOWN.iter().copied().chain(more);
+    names.filter_map(|name| Some((name.to_owned(), env.text(name)?))).collect()
 }
 
 /// Packages with a build script of ours that declare no capabilities.

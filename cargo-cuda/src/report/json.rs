@@ -61,6 +61,9 @@ pub fn json(diagnosis: &Diagnosis<'_>) -> String {
         Ok(driver) => json!({
             "cuda": driver.version.to_string(),
             "capabilities": driver.gpus.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            "library": driver.library,
+            "module": diagnosis.module,
+            "warnings": diagnosis.driver_notes,
         }),
         Err(reason) => json!({ "absent": reason }),
     };

@@ -1,5 +1,6 @@
 //! What `doctor` found, as text and as JSON. Both print the same values.
 
+pub mod driver;
 mod json;
 mod text;
 
@@ -26,6 +27,10 @@ pub struct Diagnosis<'a> {
     pub report: &'a Report,
     /// What the driver says, or why it says nothing.
     pub driver: &'a Result<Driver, String>,
+    /// The version of the driver's kernel module, where the system tells it.
+    pub module: Option<String>,
+    /// What driver and GPUs mean for what is built here.
+    pub driver_notes: Vec<String>,
     /// Programs that some command starts.
     pub programs: Vec<Program>,
     /// The workspace at hand.

@@ -49,9 +49,14 @@ fn write(diagnosis: &Diagnosis<'_>, out: &mut String) -> std::fmt::Result {
         Ok(driver) => {
             let gpus: Vec<String> = driver.gpus.iter().map(ToString::to_string).collect();
             let gpus = if gpus.is_empty() { "no GPU".to_owned() } else { gpus.join(", ") };
-            writeln!(out, "  driver for CUDA {}, compute capabilities: {gpus}", driver.version)?;
+            let module = diagnosis.module.as_ref().map_or(String::new(), |version| format!(" {version}"));
+            writeln!(out, "  driver{module} for CUDA {}, compute capabilities: {gpus}", driver.version)?;
+            writeln!(out, "  {}", driver.library)?;
         }
         Err(reason) => writeln!(out, "  {reason} (not needed to build)")?,
+    }
+    for note in &diagnosis.driver_notes {
+        writeln!(out, "  warning: {note}")?;
     }
     if let Some(workspace) = diagnosis.workspace {
         writeln!(out, "Workspace {}", workspace.root.display())?;

@@ -1,0 +1,146 @@
+//! What the driver and the GPUs of this machine mean for programs that are built here.
+
+use cuda_build::capability::{Support, driver_floor, toolkit_facts};
+use cuda_build::driver::Driver;
+use cuda_build::{Plan, ToolkitVersion, Version};
+
+/// The version in `/proc/driver/nvidia/version`, as `nvidia-smi` shows it: `580.65.06`. WSL and
+/// Jetson boards have no such file.
+#[must_use]
+pub fn module_version(text: &str) -> Option<Version> {
+    let line = text.lines().find(|line| line.starts_with("NVRM version:"))?;
+    // `… NVIDIA UNIX x86_64 Kernel Module  580.65.06  Sun Jul …`; for the open one the word
+    // before it is an architecture.
+    let numbers = line.split_whitespace().filter(|word| word.contains('.'));
+    numbers.filter_map(|word| word.parse::<Version>().ok()).next()
+}
+
+/// Whether programs of this toolkit run with this driver.
+#[must_use]
+pub fn notes(driver: &Driver, toolkit: ToolkitVersion) -> Vec<String> {
+    if driver.version >= toolkit {
+        return Vec::new();
+    }
+    let needed = |floor: Option<&str>| floor.map_or(String::new(), |floor| format!(" (on Linux {floor})"));
+    if driver.version.major < toolkit.major {
+        let floor = driver_floor(toolkit.major).map(|floor| floor.linux);
+        return vec![format!(
+            "it is for CUDA {}: nothing that is built with CUDA {toolkit} runs here; that needs a driver for CUDA {}{}, \
+             or a toolkit of CUDA {} (`cargo cuda toolkit add {4}`)",
+            driver.version,
+            toolkit.major,
+            needed(floor),
+            driver.version.major,
+            driver.version.major
+        )];
+    }
+    let floor = toolkit_facts(toolkit).and_then(|facts| facts.drivers.first()).map(|floor| floor.linux);
+    vec![format!(
+        "it is older than CUDA {toolkit}: SASS runs, PTX of this toolkit can't be compiled by it; declare the GPUs' own \
+         capabilities, or take a driver for CUDA {toolkit}{}",
+        needed(floor)
+    )]
+}
+
+/// What each package has for each GPU of this machine, where that is not SASS.
+#[must_use]
+pub fn gpu_notes(driver: &Driver, toolkit: ToolkitVersion, plans: &[(String, Plan)]) -> Vec<String> {
+    let mut notes = Vec::new();
+    let mut gpus = driver.gpus.clone();
+    gpus.sort();
+    gpus.dedup();
+    for (package, plan) in plans {
+        for gpu in &gpus {
+            match plan.runs_on(*gpu, toolkit) {
+                Support::Native => {}
+                Support::Jit if driver.version < toolkit => notes.push(format!(
+                    "{package}: nothing that this machine's {gpu} GPU can run: PTX alone fits it, and the driver is older \
+                     than CUDA {toolkit}; add \"{gpu}\" to `capabilities`"
+                )),
+                Support::Jit => notes.push(format!(
+                    "{package}: PTX alone for this machine's {gpu} GPU, which the driver compiles when a program starts; \
+                     \"{gpu}\" in `capabilities` saves that"
+                )),
+                Support::None => notes.push(format!(
+                    "{package}: no code for this machine's {gpu} GPU: it gets {plan}; add \"{gpu}\" to `capabilities`"
+                )),
+            }
+        }
+    }
+    notes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cuda_build::{Capability, Declared};
+
+    fn driver(version: (u32, u32), gpus: &[&str]) -> Driver {
+        Driver {
+            version: ToolkitVersion::new(version.0, version.1),
+            gpus: gpus.iter().map(|gpu| gpu.parse::<Capability>().unwrap()).collect(),
+            library: "libcuda.so.1".to_owned(),
+        }
+    }
+
+    #[test]
+    fn a_driver_against_the_toolkit() {
+        let toolkit = ToolkitVersion::new(13, 0);
+        for (version, expected) in [
+            ((13, 0), None),
+            ((13, 4), None),
+            ((14, 0), None),
+            (
+                (12, 9),
+                Some(
+                    "nothing that is built with CUDA 13.0 runs here; that needs a driver for CUDA 13 (on Linux 580.65.06), or a toolkit of CUDA 12 (`cargo cuda toolkit add 12`)",
+                ),
+            ),
+        ] {
+            let notes = notes(&driver(version, &[]), toolkit);
+            assert_eq!(notes.is_empty(), expected.is_none(), "{version:?}: {notes:?}");
+            assert!(expected.is_none_or(|text| notes[0].contains(text)), "{notes:?}");
+        }
+        let older = notes(&driver((12, 2), &[]), ToolkitVersion::new(12, 9));
+        assert!(older[0].contains("SASS runs") && older[0].contains("(on Linux 575.51.03)"), "{older:?}");
+        // No table names the driver of this one: no number is better than a guessed one.
+        let unknown = notes(&driver((13, 0), &[]), ToolkitVersion::new(13, 5));
+        assert!(unknown[0].ends_with("a driver for CUDA 13.5"), "{unknown:?}");
+    }
+
+    #[test]
+    fn gpus_against_what_is_declared() {
+        let toolkit = ToolkitVersion::new(13, 0);
+        let plan = Declared::parse(["8.0", "9.0+PTX"]).unwrap().plan(toolkit, &[], None).unwrap();
+        let plans = [("p".to_owned(), plan)];
+        let notes = |version, gpus: &[&str]| gpu_notes(&driver(version, gpus), toolkit, &plans);
+        assert!(notes((13, 0), &["8.0", "8.6", "9.0"]).is_empty());
+        let newer = notes((13, 0), &["12.0", "12.0"]);
+        assert_eq!(newer.len(), 1);
+        assert!(newer[0].contains("PTX alone for this machine's 12.0 GPU"), "{newer:?}");
+        assert!(notes((12, 9), &["12.0"])[0].contains("the driver is older than CUDA 13.0"));
+        assert!(notes((13, 0), &["7.5"])[0].contains("no code for this machine's 7.5 GPU"));
+    }
+
+    #[test]
+    fn the_kernel_modules_version() {
+        for (text, expected) in [
+            (
+                "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue Mar  5 22:23:56 UTC 2024\nGCC version:",
+                Some("550.54.15"),
+            ),
+            (
+                "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.65.06  Release Build",
+                Some("580.65.06"),
+            ),
+            ("NVRM version:\n", None),
+            ("", None),
+        ] {
+            assert_eq!(
+                module_version(text).map(|version| version.to_string()).as_deref(),
+                expected,
+                "{text}"
+            );
+        }
+    }
+}
