@@ -3,11 +3,7 @@
 use std::path::PathBuf;
 
 use cuda_build::driver::{self, Driver};
-<<<<<<< HEAD
-use cuda_build::{Component, Declared, Env, Root, Toolkit};
-=======
-use cuda_build::{Declared, Env, Plan, Report, Root, Toolkit};
->>>>>>> rest3
+use cuda_build::{Component, Declared, Env, Plan, Report, Root, Toolkit};
 
 use crate::exit_code;
 use crate::failure::Failure;
