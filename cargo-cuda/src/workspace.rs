@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use cargo_metadata::MetadataCommand;
+use cargo_metadata::{DependencyKind, MetadataCommand};
 use cuda_build::{Config, Env, Root};
 
 use crate::exit_code;
@@ -70,10 +70,9 @@ impl Workspace {
             packages.push(Package {
                 name: package.name.to_string(),
                 version: package.version.to_string(),
-                uses_cuda_build: package
-                    .dependencies
-                    .iter()
-                    .any(|dependency| dependency.name == "cuda-build"),
+                uses_cuda_build: package.dependencies.iter().any(|dependency| {
+                    dependency.name == "cuda-build" && dependency.kind == DependencyKind::Build
+                }),
                 config: Config::read(root, env, directory)?,
                 cdylib: cdylib.map(|target| target.name.clone()),
                 manifest,

@@ -31,6 +31,7 @@ impl Layout {
         let report = finder.report(&Wish::default());
         let driver = Err("no driver".to_owned());
         let diagnosis = Diagnosis {
+            host: None,
             variables: Vec::new(),
             report: &report,
             driver: &driver,

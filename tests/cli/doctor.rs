@@ -25,8 +25,11 @@ impl Machine {
         for directory in ["work", "home", "bin"] {
             fs::create_dir(place.join(directory)).unwrap();
         }
-        // Cargo for the workspace, if there is one; nothing else is on `PATH`.
+        // Cargo for the workspace, if there is one, and a host compiler; nothing else is on `PATH`.
         std::os::unix::fs::symlink(cargo(), place.join("bin/cargo")).unwrap();
+        for name in ["gcc", "g++"] {
+            std::os::unix::fs::symlink(on_path(name), place.join("bin").join(name)).unwrap();
+        }
         machine.with("PATH", place.join("bin"))
     }
 
@@ -67,6 +70,12 @@ impl Machine {
         assert_eq!(json["toolkit"].is_null(), !json["problem"].is_null(), "{json}");
         json
     }
+}
+
+/// A program of this machine.
+fn on_path(name: &str) -> PathBuf {
+    let search = std::env::var_os("PATH").unwrap();
+    std::env::split_paths(&search).map(|d| d.join(name)).find(|path| path.is_file()).unwrap()
 }
 
 /// The real cargo, past rustup's.
@@ -142,11 +151,14 @@ fn of_12_and_13_the_newest() {
     let json = machine.says(
         exit_code::SUCCESS,
         "A build will work with CUDA 13.4: modules with NVRTC or nvcc, libraries with nvcc.",
-        &["note: CUDA 12.9 is also there, not used", "nvcc 13.4.92", "nvrtc 12.9.86"],
+        &["note: CUDA 12.9 is also there, not used", "nvcc 13.4.92", "nvrtc 12.9.86", "Host compiler: "],
     );
     assert_eq!(steps(&json), ["stored", "stored"]);
+    assert!(json["host_compiler"]["version"].is_string(), "{json}");
     let of_12 = machine.doctor(&["--major", "12"]);
     assert!(of_12.stdout.contains("Toolkit: CUDA 12.9"), "{of_12:?}");
+    let refused = machine.with("NVCC_CCBIN", "/nonexistent/g++").doctor(&[]);
+    assert!(refused.stdout.contains("nvcc has no host compiler that it accepts"), "{refused:?}");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use cuda_build::driver::{self, Driver};
+use cuda_build::host_compiler;
 use cuda_build::{Component, Declared, Env, Plan, Report, Root, Toolkit};
 
 use crate::exit_code;
@@ -85,7 +86,9 @@ pub fn run(major: Option<u32>, json: bool, env: &Env, root: &Root) -> Result<(St
         _ => Vec::new(),
     };
     let module = root.text(&root.locate("/proc/driver/nvidia/version")).ok();
+    let with_nvcc = report.toolkit.as_ref().ok().filter(|toolkit| toolkit.get(Component::Nvcc).is_some());
     let diagnosis = Diagnosis {
+        host: with_nvcc.map(|toolkit| host_compiler::choose(env, root, toolkit)),
         variables: variables(env),
         module: module.as_deref().and_then(report::driver::module_version).map(|v| v.to_string()),
         driver_notes,

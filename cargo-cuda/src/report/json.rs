@@ -67,6 +67,17 @@ pub fn json(diagnosis: &Diagnosis<'_>) -> String {
         }),
         Err(reason) => json!({ "absent": reason }),
     };
+    let host = match &diagnosis.host {
+        Some(Ok(host)) => json!({
+            "path": host.compiler.path,
+            "family": host.compiler.family.to_string(),
+            "version": host.compiler.version,
+            "named_to_nvcc": host.option,
+            "warnings": host.warnings,
+        }),
+        Some(Err(error)) => json!({ "refused": error.to_string(), "hints": error.hints() }),
+        None => Value::Null,
+    };
     let programs: Vec<Value> =
         diagnosis.programs.iter().map(|p| json!({ "name": p.name, "path": p.path })).collect();
     let works = toolkit.is_ok() && !matches!(diagnosis.capabilities, Some(Err(_)));
@@ -79,6 +90,7 @@ pub fn json(diagnosis: &Diagnosis<'_>) -> String {
         "problem": problem,
         "capabilities": capabilities,
         "capabilities_undeclared": diagnosis.undeclared,
+        "host_compiler": host,
         "driver": driver,
         "programs": programs,
         "build_will_work": works,

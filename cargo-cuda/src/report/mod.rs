@@ -7,6 +7,7 @@ mod text;
 use std::path::PathBuf;
 
 use cuda_build::driver::Driver;
+use cuda_build::host_compiler::HostCompiler;
 use cuda_build::{Component, Error, Report, Toolkit};
 
 use crate::failure::Failure;
@@ -25,6 +26,8 @@ pub struct Diagnosis<'a> {
     pub variables: Vec<(String, String)>,
     /// The search.
     pub report: &'a Report,
+    /// What nvcc hands host code to, or why nothing will do; `None` where there is no nvcc.
+    pub host: Option<Result<HostCompiler, Error>>,
     /// What the driver says, or why it says nothing.
     pub driver: &'a Result<Driver, String>,
     /// The version of the driver's kernel module, where the system tells it.

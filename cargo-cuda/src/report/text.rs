@@ -44,6 +44,20 @@ fn write(diagnosis: &Diagnosis<'_>, out: &mut String) -> std::fmt::Result {
             writeln!(out, "  note: {note}")?;
         }
     }
+    match &diagnosis.host {
+        Some(Ok(host)) => {
+            let told =
+                if host.option.is_some() { ", named to nvcc, whose own choice would not do" } else { "" };
+            writeln!(out, "Host compiler: {}{told}", host.compiler)?;
+            for warning in &host.warnings {
+                writeln!(out, "  warning: {warning}")?;
+            }
+        }
+        Some(Err(error)) => {
+            writeln!(out, "Host compiler\n  {}", format!("{error:?}").replace('\n', "\n  "))?;
+        }
+        None => {}
+    }
     writeln!(out, "Driver and GPUs")?;
     match diagnosis.driver {
         Ok(driver) => {
@@ -105,7 +119,10 @@ fn verdict(diagnosis: &Diagnosis<'_>, out: &mut String) -> std::fmt::Result {
         (Ok(toolkit), _) => {
             let nvcc = toolkit.get(cuda_build::Component::Nvcc).is_some();
             let nvrtc = toolkit.get(cuda_build::Component::Nvrtc).is_some();
+            let refused = matches!(diagnosis.host, Some(Err(_)));
             let what = match (nvcc, nvrtc) {
+                (true, true) if refused => "modules with NVRTC; nvcc has no host compiler that it accepts",
+                (true, false) if refused => "nothing with nvcc, which has no host compiler that it accepts",
                 (true, true) => "modules with NVRTC or nvcc, libraries with nvcc",
                 (true, false) => "modules and libraries with nvcc",
                 (false, true) => "modules with NVRTC; libraries need nvcc, which is not there",
