@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use cuda_build::{Env, Root, config};
 
+use crate::commands::capabilities::{self, CapabilitiesArgs};
 use crate::commands::cargo;
 use crate::commands::doctor;
 use crate::commands::env::{self as variables, EnvArgs, ExecArgs};
@@ -64,6 +65,7 @@ enum Command {
         json: bool,
     },
     Toolkit(ToolkitArgs),
+    Capabilities(CapabilitiesArgs),
 }
 
 /// Shown below each of these commands' help.
@@ -132,6 +134,7 @@ fn dispatch(command: &Command, rest: &[OsString]) -> Result<(String, u8), Failur
         }
         Command::View(arguments) => view::run(arguments, &env, &root).map(|text| (text, exit_code::SUCCESS)),
         Command::Doctor { major, json } => doctor::run(*major, *json, &env, &root),
+        Command::Capabilities(arguments) => capabilities::run(arguments, &env, &root),
         Command::Toolkit(arguments) => {
             // Outside a workspace there is no lock file to keep.
             let here = std::env::current_dir().unwrap_or_default();

@@ -47,7 +47,9 @@ impl Failure {
     pub fn code_of(error: &Error) -> u8 {
         match error {
             Error::NotFound(_) => exit_code::NOT_FOUND,
-            Error::Inconsistent { .. } | Error::ViewConflict { .. } => exit_code::INCONSISTENT,
+            Error::Inconsistent { .. } | Error::ViewConflict { .. } | Error::HostCompiler { .. } => {
+                exit_code::INCONSISTENT
+            }
             Error::Capability { .. } => exit_code::CAPABILITY,
             Error::InvalidSource { .. } | Error::Manifest { .. } | Error::UnknownComponent(_) => {
                 exit_code::CONFIGURATION

@@ -81,7 +81,7 @@ impl<'a> Session<'a> {
         let jetson = workspace.iter().flat_map(|w| &w.packages).any(|p| p.config.jetson);
         let target = toolkits::target(triple, jetson)?;
         let finder = Finder { env, root, target: target.clone(), workspace };
-        let toolkit = finder.find(&Wish { major: asked.major, fetch: asked.fetch })?;
+        let toolkit = finder.find(&Wish { major: asked.major, fetch: asked.fetch, ..Wish::default() })?;
         let session = Self { env, root, workspace, target, asked, toolkit };
         if let Some(list) = &session.asked.capabilities {
             // It is for every package alike: no reason to let the first build script find out.

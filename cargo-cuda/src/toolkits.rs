@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
+use cuda_build::component::closure;
 use cuda_build::select::{Need, Part, Request, Strength};
 use cuda_build::{Component, Env, Error, Report, Root, Search, Target, Toolkit};
 use sha2::{Digest as _, Sha256};
@@ -19,6 +20,8 @@ pub struct Wish {
     pub major: Option<u32>,
     /// Whether missing toolkits may be fetched.
     pub fetch: bool,
+    /// Whether a toolkit without any compiler will do where there is none with one.
+    pub partial: bool,
 }
 
 /// Finds toolkits for one workspace.
@@ -91,9 +94,19 @@ impl Finder<'_> {
     /// As [`Search::find`]; those of fetching.
     pub fn find(&self, wish: &Wish) -> Result<Toolkit, Failure> {
         let request = self.request(wish);
+        let found = match self.search().find(&request) {
+            Err(Error::NotFound(not_found)) if wish.partial && !wish.fetch => {
+                let why = "needed for everything else";
+                let libraries = vec![Need::new(Component::Cudart, Part::Shared, why)];
+                let request = Request { alternatives: vec![libraries], ..request.clone() };
+                // What is missing for the whole is what a reader wants to know.
+                self.search().find(&request).map_err(|_| Error::NotFound(not_found))
+            }
+            found => found,
+        };
         let declared = self.workspace.map(Workspace::majors).unwrap_or_default();
         let admitted = declared.into_iter().find(|major| request.admits_major(*major));
-        let major = match (self.search().find(&request), admitted.or_else(|| request.newest_major())) {
+        let major = match (found, admitted.or_else(|| request.newest_major())) {
             (Err(Error::NotFound(_)), Some(major)) if wish.fetch && !self.is_explicit() => major,
             (found, _) => return found.map_err(Failure::from),
         };
@@ -153,11 +166,22 @@ pub fn views(target_directory: &Path) -> PathBuf {
     target_directory.join("cuda").join("views")
 }
 
-/// Directories of the toolkit's shared libraries, for the loader path of programs that are run.
+/// Directories of the toolkit's shared libraries, for the loader path of programs that are run:
+/// those of `linked` and of what they need first, then those of everything else that was found,
+/// because a program may open a library that its manifest does not name. What is linked are the
+/// components that packages of the workspace declare.
 #[must_use]
-pub fn library_directories(toolkit: &Toolkit) -> Vec<PathBuf> {
+pub fn library_directories(toolkit: &Toolkit, workspace: Option<&Workspace>) -> Vec<PathBuf> {
+    let packages = workspace.into_iter().flat_map(|workspace| &workspace.packages);
+    let declared = packages.flat_map(|p| p.config.for_major(toolkit.version().major).components);
+    let linked: Vec<Component> = declared.map(|wanted| wanted.component).collect();
+    let linked = linked.as_slice();
+    let needed = closure(linked, toolkit.version().major).into_iter().map(|(component, _)| component);
+    let first: Vec<Component> = linked.iter().copied().chain(needed).collect();
+    let (first, rest): (Vec<_>, Vec<_>) =
+        toolkit.components().iter().partition(|chosen| first.contains(&chosen.found.component));
     let mut directories: Vec<PathBuf> = Vec::new();
-    for library in toolkit.components().iter().flat_map(|chosen| &chosen.found.libraries) {
+    for library in first.into_iter().chain(rest).flat_map(|chosen| &chosen.found.libraries) {
         if let Some(directory) = library.parent()
             && !directories.iter().any(|d| d == directory)
         {

@@ -10,6 +10,7 @@ use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::SystemTime;
 
 use crate::error::Error;
@@ -29,6 +30,25 @@ pub fn write(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     let mut part = path.as_os_str().to_owned();
     part.push(".part");
     let part = PathBuf::from(part);
+    let written = fs::write(&part, bytes).and_then(|()| fs::rename(&part, path));
+    written.map_err(|error| {
+        let _ = fs::remove_file(&part);
+        failed("write", path)(error)
+    })
+}
+
+/// As [`write`], for a file in a directory that many processes use at once: the directory is made,
+/// and nobody else writes to the same half-done file.
+///
+/// # Errors
+/// [`Error::Io`].
+pub fn write_shared(path: &Path, bytes: &[u8]) -> Result<(), Error> {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    if let Some(directory) = path.parent() {
+        fs::create_dir_all(directory).map_err(failed("create", directory))?;
+    }
+    let mut part = path.as_os_str().to_owned();
+    part.push(format!(".{}-{}.part", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed)));
     let written = fs::write(&part, bytes).and_then(|()| fs::rename(&part, path));
     written.map_err(|error| {
         let _ = fs::remove_file(&part);

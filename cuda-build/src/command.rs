@@ -6,6 +6,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use crate::env::Env;
 use crate::error::Error;
 
 /// A program to run. `Display` can be pasted into a shell.
@@ -55,7 +56,20 @@ impl Invocation {
     /// # Errors
     /// [`Error::Program`] where it can't be started.
     pub fn run(&self) -> Result<Finished, Error> {
+        self.finish(Command::new(&self.program))
+    }
+
+    /// As [`Invocation::run`], with the variables of `env` in place of those of this process.
+    ///
+    /// # Errors
+    /// As [`Invocation::run`].
+    pub fn run_with(&self, env: &Env) -> Result<Finished, Error> {
         let mut command = Command::new(&self.program);
+        command.env_clear().envs(env.variables());
+        self.finish(command)
+    }
+
+    fn finish(&self, mut command: Command) -> Result<Finished, Error> {
         command.args(&self.arguments).envs(self.variables.iter().map(|(n, v)| (n, v))).stdin(Stdio::null());
         if let Some(directory) = &self.directory {
             command.current_dir(directory);
@@ -91,19 +105,37 @@ pub fn quoted(word: &OsStr) -> String {
     }
 }
 
-/// What an nvcc says of itself, for [`NvccAnswer::parse`](crate::probe::NvccAnswer::parse);
-/// `None` where it can't be run.
+/// What an nvcc printed, for [`NvccAnswer::parse`](crate::probe::NvccAnswer::parse).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// A dry run: version and directories.
+    Whole(String),
+    /// `--version`: nothing but that.
+    VersionAlone(String),
+}
+
+impl Answer {
+    /// The text, whichever it is.
+    #[must_use]
+    pub fn into_text(self) -> String {
+        match self {
+            Self::Whole(text) | Self::VersionAlone(text) => text,
+        }
+    }
+}
+
+/// Asks an nvcc, started with the variables of `env`; `None` where it can't be run.
 ///
 /// A dry run tells version and directories in one start. It asks the host compiler for its
 /// properties first; where there is none, `--version` still answers.
 #[must_use]
-pub fn ask_nvcc(nvcc: &Path) -> Option<String> {
-    let dry = Invocation::new(nvcc).args(["--dryrun", "-E", "-x", "cu", "/dev/null"]).run().ok()?;
+pub fn ask_nvcc(nvcc: &Path, env: &Env) -> Option<Answer> {
+    let dry = Invocation::new(nvcc).args(["--dryrun", "-E", "-x", "cu", "/dev/null"]).run_with(env).ok()?;
     if dry.success {
-        return Some(dry.output);
+        return Some(Answer::Whole(dry.output));
     }
-    let version = Invocation::new(nvcc).args(["--version"]).run().ok()?;
-    Some(version.output)
+    let version = Invocation::new(nvcc).args(["--version"]).run_with(env).ok()?;
+    Some(Answer::VersionAlone(version.output))
 }
 
 #[cfg(test)]

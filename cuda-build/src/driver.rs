@@ -10,6 +10,15 @@ use libloading::{Library, Symbol};
 use crate::capability::Capability;
 use crate::version::ToolkitVersion;
 
+/// The loader's own places first; then those of systems that leave the driver out of them: WSL,
+/// NixOS, Jetson boards.
+const PLACES: [&str; 4] = [
+    "libcuda.so.1",
+    "/usr/lib/wsl/lib/libcuda.so.1",
+    "/run/opengl-driver/lib/libcuda.so.1",
+    "/usr/lib/aarch64-linux-gnu/nvidia/libcuda.so.1",
+];
+
 /// What the driver says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Driver {
@@ -28,10 +37,14 @@ const MINOR: c_int = 76;
 /// # Errors
 /// No driver on this machine, or one that does not start.
 pub fn driver() -> Result<Driver, String> {
-    // SAFETY: the driver's library is loaded as every CUDA program loads it; its initialisers
-    // have no requirement of ours.
-    let library = unsafe { Library::new("libcuda.so.1") }
-        .map_err(|_| "no driver: libcuda.so.1 is not on this machine's loader path".to_owned())?;
+    let load = |place: &&str| {
+        // SAFETY: the driver's library is loaded as every CUDA program loads it; its
+        // initialisers have no requirement of ours.
+        unsafe { Library::new(*place) }.ok()
+    };
+    let library = PLACES.iter().find_map(load).ok_or(
+        "no driver: libcuda.so.1 is not on this machine's loader path, nor where WSL, NixOS and Jetson keep it",
+    )?;
     let get = |name: &str| format!("libcuda.so.1 has no `{name}`");
     // SAFETY: the signatures are those of `cuda.h`, unchanged since CUDA 2.0.
     let (init, version, count, attribute) = unsafe {

@@ -39,6 +39,15 @@ pub enum Error {
         /// What is wrong with it.
         reason: String,
     },
+    /// The toolkit does not accept the host compiler, or there is none.
+    HostCompiler {
+        /// What is wrong, in a sentence that names compiler, bound and toolkit.
+        reason: String,
+        /// Other compilers that were found, one each.
+        tried: Vec<String>,
+        /// What to do next.
+        hints: Vec<String>,
+    },
     /// A capability list can't be used.
     Capability {
         /// What is wrong, in a sentence.
@@ -127,6 +136,9 @@ pub enum Error {
 pub struct NotFound {
     /// Component and why it is needed.
     pub missing: Vec<(String, String)>,
+    /// What is there and does not do, in a sentence each: a package without its files, a
+    /// component for another CUDA major.
+    pub causes: Vec<String>,
     /// Each place that was looked at: what it is, and what came of it.
     pub tried: Vec<String>,
     /// What other sources hold that an explicit choice ruled out.
@@ -158,6 +170,7 @@ impl Error {
             Self::InvalidSource { source_name, .. } => {
                 vec![format!("correct {source_name}, or unset it to search the usual places")]
             }
+            Self::HostCompiler { hints, .. } => hints.clone(),
             Self::Capability { hint, .. } => hint.iter().cloned().collect(),
             Self::UnsupportedTarget { .. } => {
                 vec!["build for x86_64 or aarch64 Linux".to_owned()]
@@ -196,6 +209,10 @@ impl fmt::Display for Error {
             }
             Self::Manifest { path, key, reason } => {
                 write!(f, "{}: `{key}`: {reason}", path.display())
+            }
+            Self::HostCompiler { reason, tried, .. } => {
+                f.write_str(reason)?;
+                tried.iter().try_for_each(|line| write!(f, "\n  also installed: {line}"))
             }
             Self::Capability { reason, .. } => f.write_str(reason),
             Self::UnknownComponent(unknown) => unknown.fmt(f),
@@ -239,6 +256,9 @@ impl fmt::Display for NotFound {
         for (index, (component, why)) in self.missing.iter().enumerate() {
             let newline = if index == 0 { "" } else { "\n" };
             write!(f, "{newline}CUDA component `{component}` not found ({why})")?;
+        }
+        for line in &self.causes {
+            write!(f, "\n  cause: {line}")?;
         }
         for line in &self.tried {
             write!(f, "\n  tried {line}")?;

@@ -76,6 +76,7 @@ mod env;
 mod error;
 pub mod fatbin;
 mod hash;
+pub mod host_compiler;
 mod link;
 pub mod nvrtc;
 pub mod probe;

@@ -6,6 +6,7 @@
 //! ```text
 //! env CUDA_HOME=@ROOT@/opt/cuda         a variable of the search
 //! target aarch64-unknown-linux-gnu jetson
+//! library                               the crate has host and device code, which needs nvcc
 //! components cudart cublas              what the crate declares
 //! orders CUDA_BUILD_ROOTS               every order of this list must give the same
 //! file include/cuda.h | #define …       a text file with this one line; empty without `|`
@@ -34,6 +35,7 @@ pub struct Layout {
     pub triple: String,
     pub jetson: bool,
     pub components: Vec<String>,
+    pub library: bool,
     pub orders: Option<String>,
 }
 
@@ -59,6 +61,7 @@ impl Layout {
             triple: "x86_64-unknown-linux-gnu".to_owned(),
             jetson: false,
             components: Vec::new(),
+            library: false,
             orders: None,
         };
         let mut scripts = Scripts::default();
@@ -90,6 +93,7 @@ impl Layout {
                 self.jetson = words.next() == Some("jetson");
             }
             "components" => self.components = rest.split(' ').map(str::to_owned).collect(),
+            "library" => self.library = true,
             "orders" => self.orders = Some(first.to_owned()),
             "dir" => fs::create_dir_all(place).unwrap(),
             "file" => write(&place, content.map(|line| format!("{line}\n")).unwrap_or_default().as_bytes()),
@@ -150,7 +154,7 @@ impl Scripts {
         let answer = answers.join(name);
         let body = format!(
             "case \"$1\" in --version) what=version;; *) what=dryrun;; esac\n\
-             exec sed \"s,@HERE@,${{0%/*}},g\" \"{}.$what\"",
+             PATH=\"$PATH:/usr/bin:/bin\" exec sed \"s,@HERE@,${{0%/*}},g\" \"{}.$what\"",
             answer.display()
         );
         self.add(path, &body);

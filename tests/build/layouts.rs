@@ -9,7 +9,7 @@ use std::fs;
 
 use cargo_cuda::report::{self, Diagnosis};
 use cargo_cuda::toolkits::{Finder, Wish};
-use cuda_build::{Build, Env, Root, Target, Toolkit};
+use cuda_build::{Build, Env, Library, Root, Target, Toolkit};
 
 use crate::layout_files::{Layout, directory};
 
@@ -41,7 +41,7 @@ impl Layout {
         (text, report.toolkit.ok())
     }
 
-    /// A crate with one module and the declared components, as its build script sees this machine.
+    /// A crate with one module or library and the declared components, as its build script sees this machine.
     fn build(&self, env: Env) -> Build {
         let package = self.root.join("package");
         let out = self.root.join("out");
@@ -59,7 +59,8 @@ impl Layout {
             .with("CARGO_MANIFEST_DIR", &package)
             .with("OUT_DIR", &out)
             .with("TARGET", self.triple.as_str());
-        Build::from_env(env, Root::below(&self.root)).unwrap().module("k.cu")
+        let build = Build::from_env(env, Root::below(&self.root)).unwrap();
+        if self.library { build.library(Library::new("k").file("k.cu")) } else { build.module("k.cu") }
     }
 
     /// Everything that is compared.
@@ -67,7 +68,12 @@ impl Layout {
         let (doctor, reported) = self.doctor(&self.environment());
         let mut text = format!("== doctor ==\n{doctor}");
         let build = self.build(self.environment());
-        let _ = writeln!(text, "== a crate with a module that declares {} ==", self.components.join(", "));
+        let _ = writeln!(
+            text,
+            "== a crate with a {} that declares {} ==",
+            if self.library { "library" } else { "module" },
+            self.components.join(", ")
+        );
         match build.toolkit() {
             Ok(toolkit) => {
                 let _ = writeln!(text, "CUDA {}", toolkit.version());
@@ -190,12 +196,23 @@ layouts! {
     pip_13_0: "pip-13.0"
     pip_13_4: "pip-13.4"
     pip_13_5: "pip-13.5"
+    pip_and_nvcc_12_4: "pip-and-nvcc-12.4"
+    pip_and_nvcc_by_roots: "pip-and-nvcc-by-roots"
+    pip_dist_packages: "pip-dist-packages"
+    pip_mixed_headers: "pip-mixed-headers"
+    pip_placeholders: "pip-placeholders"
+    pip_products: "pip-products"
+    pip_user_site: "pip-user-site"
+    pip_uv_links: "pip-uv-links"
     redist_12_4: "redist-12.4"
     redist_13_0: "redist-13.0"
+    redist_mixed_cicc: "redist-mixed-cicc"
+    redist_mixed_crt: "redist-mixed-crt"
     redist_roots_12_4: "redist-roots-12.4"
     redist_two_majors: "redist-two-majors"
     spack_12_4: "spack-12.4"
     usr_local_12_4: "usr-local-12.4"
     usr_local_partial: "usr-local-partial"
+    wsl_12_4: "wsl-12.4"
     wrong_machine: "wrong-machine"
 }

@@ -8,12 +8,21 @@
 mod capability;
 #[path = "../support/components.rs"]
 mod components;
+mod documents;
 mod fatbin;
+mod fuzz;
+mod host_compiler;
+mod hostile;
 mod layout_files;
 mod layouts;
+mod mixes;
+mod mutate;
 mod nvrtc;
 mod support;
+mod tables;
 #[path = "../support/tools.rs"]
 mod tools;
 mod view;
 mod view_faults;
+#[path = "../support/wheels.rs"]
+mod wheels;

@@ -152,7 +152,7 @@ fn a_killed_builder_leaves_nothing_that_matters() {
     let clock = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64;
     let mut state: u64 = seed.unwrap_or(clock);
     eprintln!("VIEW_TEST_SEED={state}");
-    let rounds: usize = std::env::var("VIEW_TEST_KILLS").ok().and_then(|n| n.parse().ok()).unwrap_or(40);
+    let rounds: usize = std::env::var("VIEW_TEST_KILLS").ok().and_then(|n| n.parse().ok()).unwrap_or(20);
     let (mut inside, mut damaged) = (0, 0);
     for round in 0..rounds {
         let mut child = place.child("again and again").spawn().unwrap();

@@ -7,12 +7,14 @@
 
 mod bad_input;
 mod build;
+mod capabilities;
 #[path = "../support/components.rs"]
 mod components;
 mod doctor;
 mod environment;
 mod freshness;
 mod project;
+mod splits;
 mod support;
 mod toolkit;
 #[path = "../support/tools.rs"]

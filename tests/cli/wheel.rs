@@ -195,6 +195,7 @@ fn build(project: &Path, of: &Cudart, rustc_args: &[String]) -> (tempfile::TempD
 fn rewriting(of: &Cudart) -> Rewrite {
     let linked = BTreeSet::from([Component::Cudart]);
     Rewrite {
+        name: None,
         major: of.major,
         runpath: RunpathPlan::new(&linked, of.major, Kind::Runpath).unwrap(),
         built_with: BuiltWith {

@@ -14,7 +14,7 @@ import sys
 
 HEADERS = re.compile(
     r"/(cuda|cuda_runtime|crt/host_config|fatbinary_section|nvvm|nvrtc|nvJitLink|nvFatbin|cublas_v2|cufft|curand"
-    r"|cusolverDn|cusparse|npp|nvjpeg|cupti|nvml|CL/cl|cuda_profiler_api|nvPTXCompiler)\.h$"
+    r"|cusolverDn|cusparse|npp|nvjpeg|cupti|nvml|CL/cl|cuda_profiler_api|nvPTXCompiler|cudnn|nccl|cutensor|nvshmem)\.h$"
     r"|/cuda/std/version$|/cub/version\.cuh$|/nv/target$|/libdevice\.10\.bc$"
 )
 

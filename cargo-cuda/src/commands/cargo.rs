@@ -32,7 +32,7 @@ pub fn run(subcommand: &str, arguments: &[OsString], env: &Env, root: &Root) -> 
         if runs {
             // After what the user has set: that may be on purpose.
             let own = env.peek("LD_LIBRARY_PATH").map(std::env::split_paths).into_iter().flatten();
-            let libraries = toolkits::library_directories(&session.toolkit);
+            let libraries = toolkits::library_directories(&session.toolkit, Some(&workspace));
             if let Ok(joined) = std::env::join_paths(own.chain(libraries)) {
                 call = call.variable("LD_LIBRARY_PATH", joined);
             }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use cuda_build::driver::{self, Driver};
-use cuda_build::{Declared, Env, Root, Toolkit};
+use cuda_build::{Component, Declared, Env, Root, Toolkit};
 
 use crate::exit_code;
 use crate::failure::Failure;
@@ -52,7 +52,7 @@ pub fn run(major: Option<u32>, json: bool, env: &Env, root: &Root) -> Result<(St
     let workspace = Workspace::load_optional(root, env)?;
     let jetson = workspace.iter().flat_map(|w| &w.packages).any(|p| p.config.jetson);
     let finder = Finder { env, root, target: toolkits::target(None, jetson)?, workspace: workspace.as_ref() };
-    let report = finder.report(&Wish { major, fetch: false });
+    let report = finder.report(&Wish { major, ..Wish::default() });
     let driver = driver::driver();
     let code = match &report.toolkit {
         Ok(_) => exit_code::SUCCESS,
@@ -93,7 +93,11 @@ fn capabilities(
     let gpus = driver.as_ref().map(|d| d.gpus.as_slice()).unwrap_or_default();
     for package in &workspace?.packages {
         let Some(items) = package.config.for_major(toolkit.version().major).capabilities else { continue };
-        let plan = Declared::parse(items).and_then(|d| d.plan(toolkit.version(), gpus, None));
+        let components = package.config.for_major(toolkit.version().major).components;
+        let used: Vec<Component> = components.iter().map(|wanted| wanted.component).collect();
+        let plan = Declared::parse(items)
+            .and_then(|declared| declared.plan(toolkit.version(), gpus, None))
+            .and_then(|plan| toolkit.check_plan(&plan, &used).map(|()| plan));
         match plan {
             Ok(plan) => plans.push((package.name.clone(), plan.to_string())),
             Err(error) => refused.push(format!("{}: {error:?}", package.name)),

@@ -1,5 +1,6 @@
 //! One file a subcommand: what it accepts and what it prints.
 
+pub mod capabilities;
 pub mod cargo;
 pub mod doctor;
 pub mod env;

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use cuda_build::command::Invocation;
+use cuda_build::component::{EdgeKind, closure};
 use cuda_build::config::Cudart;
 use cuda_build::driver;
 use cuda_build::{Component, Declared, Env, Plan, Root, Toolkit, capability};
@@ -97,6 +98,8 @@ struct Prepared {
     major: u32,
     toolkit: Toolkit,
     plan: Plan,
+    /// Components whose shared library is linked.
+    linked: BTreeSet<Component>,
     runpath: RunpathPlan,
 }
 
@@ -104,7 +107,8 @@ impl Job<'_> {
     fn prepare(&self, major: u32) -> Result<Prepared, Failure> {
         let target = toolkits::target(None, self.package.config.jetson)?;
         let finder = Finder { env: self.env, root: self.root, target, workspace: Some(self.workspace) };
-        let toolkit = finder.find(&Wish { major: Some(major), fetch: self.arguments.fetch })?;
+        let toolkit =
+            finder.find(&Wish { major: Some(major), fetch: self.arguments.fetch, ..Wish::default() })?;
         let declared = self.package.config.for_major(major);
         let plan = match (&self.arguments.capabilities, declared.capabilities) {
             (Some(list), _) => Declared::parse([list])?,
@@ -116,6 +120,8 @@ impl Job<'_> {
             false => Vec::new(),
         };
         let plan = plan.plan(toolkit.version(), &gpus, None)?;
+        let used: Vec<Component> = declared.components.iter().map(|wanted| wanted.component).collect();
+        toolkit.check_plan(&plan, &used)?;
         let linked: BTreeSet<Component> = declared
             .components
             .iter()
@@ -124,7 +130,7 @@ impl Job<'_> {
             .filter(|c| toolkit.get(*c).is_some())
             .collect();
         let runpath = RunpathPlan::new(&linked, major, self.kind)?;
-        Ok(Prepared { major, toolkit, plan, runpath })
+        Ok(Prepared { major, toolkit, plan, linked, runpath })
     }
 
     fn build(&self, prepared: &Prepared) -> Result<BuiltWheel, Failure> {
@@ -156,6 +162,7 @@ impl Job<'_> {
         output::make_directory(&self.arguments.out)?;
         let components = prepared.toolkit.components().iter();
         let rewrite = Rewrite {
+            name: self.package.config.wheel.name.clone(),
             major: prepared.major,
             runpath: prepared.runpath.clone(),
             built_with: BuiltWith {
@@ -164,7 +171,7 @@ impl Job<'_> {
                     .filter_map(|c| Some((c.found.component, c.found.version.clone()?)))
                     .collect::<BTreeMap<_, _>>(),
             },
-            loaded_at_run_time: BTreeSet::new(),
+            loaded_at_run_time: loaded(&prepared.linked, &prepared.toolkit),
             capabilities: prepared.plan.real.iter().map(ToString::to_string).collect(),
             ptx: prepared.plan.ptx.iter().map(ToString::to_string).collect(),
             date: self.date,
@@ -191,6 +198,16 @@ impl Job<'_> {
             )),
         }
     }
+}
+
+/// What linked libraries open by name while they run, which no ELF file tells. NVIDIA's packages
+/// name these too, but any version of them.
+fn loaded(linked: &BTreeSet<Component>, toolkit: &Toolkit) -> BTreeSet<Component> {
+    let linked: Vec<Component> = linked.iter().copied().collect();
+    let needed = closure(&linked, toolkit.version().major).into_iter();
+    let loaded =
+        needed.filter(|(component, kind)| *kind == EdgeKind::Load && toolkit.get(*component).is_some());
+    loaded.map(|(component, _)| component).collect()
 }
 
 fn one_wheel(files: &[PathBuf], invocation: &Invocation) -> Result<PathBuf, Failure> {

@@ -16,11 +16,17 @@ pub fn json(diagnosis: &Diagnosis<'_>) -> String {
         .iter()
         .map(|attempt| {
             let found: Vec<Value> = attempt.sets.iter().flat_map(|set| &set.found).map(found).collect();
+            let unusable: Vec<Value> = attempt
+                .unusable
+                .iter()
+                .map(|u| json!({ "component": u.component.id(), "major": u.major, "reason": u.reason }))
+                .collect();
             json!({
                 "step": attempt.candidate.step.id(),
                 "source": attempt.candidate.label,
                 "path": attempt.candidate.path,
                 "found": found,
+                "unusable": unusable,
                 "remarks": attempt.remarks,
             })
         })

@@ -153,9 +153,9 @@ mod tests {
     }
 
     #[test]
-    fn a_library_may_have_had_several_sonames() {
+    fn the_main_library_is_a_proof() {
         let cudss = proofs(Component::Cudss, 13);
-        assert_eq!(cudss[1], Proof::Library(vec!["libcudss.so.0", "libcudss.so.1"]));
+        assert_eq!(cudss[1], Proof::Library(vec!["libcudss.so.1"]));
         assert!(cudss[1].fits("nvidia/cu13/lib/libcudss.so.1"));
         let nvrtc = proofs(Component::Nvrtc, 12);
         assert_eq!(nvrtc, [Proof::Header("nvrtc.h"), Proof::Library(vec!["libnvrtc.so.12"])]);

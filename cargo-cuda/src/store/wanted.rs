@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use cuda_build::Component;
+use cuda_build::component::{EdgeKind, closure};
 
 use super::package::package_of;
 use super::{AddRequest, StoreError};
@@ -29,13 +30,11 @@ pub(super) fn wanted(request: &AddRequest) -> Result<BTreeSet<Component>, StoreE
         return Ok(only.clone());
     }
     let mut all: BTreeSet<Component> = named.iter().chain(default_set(major)).copied().collect();
-    let mut todo: Vec<Component> = all.iter().copied().collect();
-    while let Some(component) = todo.pop() {
-        for &needed in component.facts().needs {
-            // In CUDA 11 and 12 some come inside another package.
-            if package_of(needed, major).is_some() && all.insert(needed) {
-                todo.push(needed);
-            }
+    let named: Vec<Component> = all.iter().copied().collect();
+    for (needed, kind) in closure(&named, major) {
+        // In CUDA 11 and 12 some come inside another package.
+        if kind != EdgeKind::LoadIfThere && package_of(needed, major).is_some() {
+            all.insert(needed);
         }
     }
     Ok(all)

@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cuda_build::component::{Bundle, Facts, OLDEST_MAJOR};
+use cuda_build::component::{Bundle, Facts, OLDEST_MAJOR, edges};
 use cuda_build::{Component, ToolkitVersion, Version};
 
 use super::WheelError;
@@ -172,7 +172,8 @@ pub fn requirements(
     // The math libraries' packages ask for any nvJitLink, yet each minor needs the names of its
     // own: what they were built with bounds it from below.
     let linked_at_run_time = |c: &Component| {
-        c.facts().bundle == Bundle::Toolkit && c.facts().needs.contains(&Component::Nvjitlink)
+        c.facts().bundle == Bundle::Toolkit
+            && edges(*c, major).iter().any(|(to, _)| *to == Component::Nvjitlink)
     };
     if components.iter().any(linked_at_run_time) && Component::Nvjitlink.facts().package(major).is_some() {
         wanted.insert(Component::Nvjitlink);

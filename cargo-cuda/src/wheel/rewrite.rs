@@ -22,6 +22,8 @@ use super::{WheelError, python, sbom};
 /// Everything that decides about the new wheel besides the old one.
 #[derive(Clone, Debug)]
 pub struct Rewrite {
+    /// The distribution's name without its `-cu12`, where it is not the builder's.
+    pub name: Option<String>,
     /// The CUDA major.
     pub major: u32,
     /// Where its native modules look for CUDA.
@@ -118,7 +120,7 @@ impl Rewrite {
         let mut metadata = Metadata::parse(&take_text(&mut entries, &format!("{dist_info}/METADATA"))?);
         let old_name =
             metadata.get("Name").map(str::to_owned).ok_or_else(|| invalid("METADATA has no Name"))?;
-        let name = suffixed(&old_name, self.major)?;
+        let name = suffixed(self.name.as_deref().unwrap_or(&old_name), self.major)?;
         let package = import_package(&entries, &dist_info)?;
         let renamed = format!("{package}_cu{}", self.major);
         refuse_absolute_imports(&entries, &package)?;

@@ -34,6 +34,7 @@ fn wheel(extra: &[(&str, &str)]) -> Wheel {
 fn rewriting(major: u32) -> Rewrite {
     let cudart = BTreeSet::from([Component::Cudart]);
     Rewrite {
+        name: None,
         major,
         runpath: RunpathPlan::new(&cudart, major, Kind::Runpath).unwrap(),
         built_with: BuiltWith {
@@ -148,4 +149,14 @@ fn an_error_names_the_wheel_and_leaves_nothing() {
     let error = rewriting(13).apply(&input, &out).unwrap_err().to_string();
     assert!(error.starts_with(&format!("{}: `beside.py` lies", input.display())), "{error}");
     assert!(!out.exists());
+}
+
+#[test]
+fn another_name_leaves_the_import_package_alone() {
+    let file = FileName::parse("saxpy-0.1.0-cp39-abi3-manylinux_2_34_x86_64.whl").unwrap();
+    let rewriting = Rewrite { name: Some("Fast.Saxpy".to_owned()), ..rewriting(13) };
+    let rewritten = rewriting.rewrite(wheel(&[]), &file).unwrap();
+    assert_eq!((rewritten.name.as_str(), rewritten.package.as_str()), ("fast-saxpy-cu13", "saxpy_cu13"));
+    let metadata = text(&rewritten.wheel, "fast_saxpy_cu13-0.1.0.dist-info/METADATA");
+    assert!(metadata.contains("Name: fast-saxpy-cu13\n"), "{metadata}");
 }

@@ -14,6 +14,8 @@
 //! ```
 
 mod declared;
+#[cfg(test)]
+mod disagreements;
 mod nearest;
 mod observed;
 mod parse;

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::module::{Places, nvcc_call};
+use super::module::{NvccSettings, Places, nvcc_call};
 use super::step::{common_options, key};
 use super::{Action, Library, Step};
 use crate::capability::Plan;
@@ -21,19 +21,19 @@ impl Library {
         toolkit: &Toolkit,
         plan: &Plan,
         places: Places<'_>,
-        extra: &[String],
+        nvcc: NvccSettings<'_>,
     ) -> Result<Vec<Step>, Error> {
         let mut steps = Vec::new();
         let mut objects = Vec::new();
         for source in &self.sources {
             let object = places.out.join(format!("{}-{}.o", self.name, file_name_of(source)));
             let depfile = object.with_extension("o.d");
-            let mut call = nvcc_call(toolkit, &self.name)?;
+            let mut call = nvcc_call(toolkit, &self.name, nvcc)?;
             // Without `-objtemp` the object names a temporary file, and with it this process.
             call.options.extend(["-c", "-objtemp", "--compiler-options=-fPIC"].map(str::to_owned));
             call.options.extend(plan.nvcc_gencode());
             call.options.extend(common_options(&self.common, places.package));
-            let key = call.key(extra, &object);
+            let key = call.key(&object);
             steps.push(Step {
                 tool: call.tool.clone(),
                 source: source.clone(),
@@ -45,13 +45,19 @@ impl Library {
             });
             objects.push(object);
         }
-        steps.push(self.archive(toolkit, objects, places)?);
+        steps.push(self.archive(toolkit, objects, places, nvcc)?);
         Ok(steps)
     }
 
     /// nvcc makes archives with the host's own archiver.
-    fn archive(&self, toolkit: &Toolkit, objects: Vec<PathBuf>, places: Places<'_>) -> Result<Step, Error> {
-        let call = nvcc_call(toolkit, &self.name)?;
+    fn archive(
+        &self,
+        toolkit: &Toolkit,
+        objects: Vec<PathBuf>,
+        places: Places<'_>,
+        settings: NvccSettings<'_>,
+    ) -> Result<Step, Error> {
+        let call = nvcc_call(toolkit, &self.name, settings)?;
         let nvcc = toolkit.tool(Component::Nvcc, "nvcc").unwrap_or(Path::new("nvcc")).to_owned();
         let output = places.out.join(format!("lib{}.a", self.name));
         let mut invocation = Invocation::new(&nvcc).args(["-lib", "-o"]);

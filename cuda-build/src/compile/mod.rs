@@ -11,7 +11,7 @@ mod step;
 
 use std::path::PathBuf;
 
-pub(crate) use module::Places;
+pub(crate) use module::{NvccSettings, Places};
 pub use run::{Compiled, Runner};
 pub use step::{Action, Image, NvrtcJob, Step};
 

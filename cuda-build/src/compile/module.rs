@@ -8,7 +8,9 @@ use crate::capability::Plan;
 use crate::command::Invocation;
 use crate::component::Component;
 use crate::error::Error;
+use crate::host_compiler::HostCompiler;
 use crate::toolkit::Toolkit;
+use crate::view::View;
 
 /// Where sources are read from and outputs go.
 #[derive(Clone, Copy, Debug)]
@@ -17,6 +19,17 @@ pub(crate) struct Places<'a> {
     pub(crate) package: &'a Path,
     /// `OUT_DIR`.
     pub(crate) out: &'a Path,
+}
+
+/// What every call of nvcc depends on beside its toolkit.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NvccSettings<'a> {
+    /// Variables that nvcc reads itself, as `NAME=value`.
+    pub(crate) variables: &'a [String],
+    /// What compiles host code.
+    pub(crate) host: Option<&'a HostCompiler>,
+    /// Where to call nvcc, if not where it lies.
+    pub(crate) view: Option<&'a View>,
 }
 
 impl Module {
@@ -40,11 +53,11 @@ impl Module {
         toolkit: &Toolkit,
         plan: &Plan,
         places: Places<'_>,
-        extra: &[String],
+        nvcc: NvccSettings<'_>,
     ) -> Result<Step, Error> {
         let images = self.images(plan)?;
         match self.engine_for(toolkit) {
-            Engine::Nvcc => self.nvcc_step(toolkit, plan, &images, places, extra),
+            Engine::Nvcc => self.nvcc_step(toolkit, plan, &images, places, nvcc),
             Engine::Nvrtc | Engine::Auto => self.nvrtc_step(toolkit, images, places),
         }
     }
@@ -107,11 +120,11 @@ impl Module {
         plan: &Plan,
         images: &[Image],
         places: Places<'_>,
-        extra: &[String],
+        nvcc: NvccSettings<'_>,
     ) -> Result<Step, Error> {
         let output = places.out.join(self.file_name());
         let depfile = places.out.join(format!("{}.d", self.file_name()));
-        let mut call = nvcc_call(toolkit, &self.name)?;
+        let mut call = nvcc_call(toolkit, &self.name, nvcc)?;
         call.options.push(match self.format {
             Format::Fatbin => "-fatbin".to_owned(),
             Format::Ptx => "-ptx".to_owned(),
@@ -126,7 +139,7 @@ impl Module {
             (_, []) => {}
         }
         call.options.extend(common_options(&self.common, places.package));
-        let key = call.key(extra, &output);
+        let key = call.key(&output);
         let tool = call.tool.clone();
         let invocation = call.invocation(&self.source, &output, &depfile, places);
         self.finish(tool, Action::Program(invocation), key, Some(depfile), places)
@@ -158,17 +171,27 @@ pub(super) struct NvccCall {
     nvcc: std::path::PathBuf,
     identities: Vec<std::path::PathBuf>,
     pub(super) options: Vec<String>,
+    key: Vec<String>,
 }
 
 /// nvcc with what every call of it has in common.
-pub(super) fn nvcc_call(toolkit: &Toolkit, for_what: &str) -> Result<NvccCall, Error> {
+pub(super) fn nvcc_call(
+    toolkit: &Toolkit,
+    for_what: &str,
+    settings: NvccSettings<'_>,
+) -> Result<NvccCall, Error> {
     let nvcc = toolkit.tool(Component::Nvcc, "nvcc").ok_or_else(|| missing("nvcc", for_what))?.to_owned();
     let version = toolkit.get(Component::Nvcc).map(crate::probe::Found::shown_version).unwrap_or_default();
     let own_root = nvcc.parent().and_then(Path::parent).map(Path::to_owned);
+    let in_view = settings.view.and_then(View::nvcc);
     let mut options = vec!["-std=c++17".to_owned()];
+    if let Some(compiler) = settings.host.and_then(|host| host.option.as_ref()) {
+        options.extend(["-ccbin".to_owned(), compiler.display().to_string()]);
+    }
     for directory in toolkit.include_dirs() {
         // nvcc's own profile names what lies beside it, in the order it wants.
-        if !own_root.as_ref().is_some_and(|root| directory.starts_with(root)) {
+        let known = in_view.is_some() || own_root.as_ref().is_some_and(|root| directory.starts_with(root));
+        if !known {
             options.extend(["-isystem".to_owned(), directory.display().to_string()]);
         }
     }
@@ -176,14 +199,17 @@ pub(super) fn nvcc_call(toolkit: &Toolkit, for_what: &str) -> Result<NvccCall, E
     let mut identities = vec![nvcc.clone()];
     identities.extend(toolkit.tool(Component::Nvvm, "cicc").map(Path::to_owned));
     identities.extend(toolkit.tool(Component::Nvcc, "ptxas").map(Path::to_owned));
-    Ok(NvccCall { tool: format!("nvcc {version}"), nvcc, identities, options })
+    let mut key = settings.variables.to_vec();
+    key.extend(settings.host.map(HostCompiler::identity));
+    let nvcc = in_view.unwrap_or(nvcc);
+    Ok(NvccCall { tool: format!("nvcc {version}"), nvcc, identities, options, key })
 }
 
 impl NvccCall {
-    pub(super) fn key(&self, extra: &[String], output: &Path) -> Vec<String> {
+    pub(super) fn key(&self, output: &Path) -> Vec<String> {
         let files: Vec<&Path> = self.identities.iter().map(std::path::PathBuf::as_path).collect();
         let name = output.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        key(&self.tool, &files, self.options.iter().cloned().chain(extra.iter().cloned()).chain([name]))
+        key(&self.tool, &files, self.options.iter().cloned().chain(self.key.iter().cloned()).chain([name]))
     }
 
     /// The call; it runs in the package, on a relative path, so that what it writes into its

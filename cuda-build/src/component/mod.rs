@@ -1,9 +1,14 @@
 //! The components a toolkit is made of, and the facts known about each.
 
+mod edges;
+mod releases;
 mod table;
 
 use std::fmt;
 use std::str::FromStr;
+
+pub use edges::{EdgeKind, closure, edges};
+pub use releases::release_of;
 
 /// One part of CUDA that is packaged on its own.
 ///
@@ -147,8 +152,6 @@ pub struct Facts {
     pub package_dirs: [Option<&'static str>; 3],
     /// The extra of the `cuda-toolkit` metapackage that pulls it in.
     pub extra: Option<&'static str>,
-    /// Components it does not work without.
-    pub needs: &'static [Component],
 }
 
 const NOTHING: Facts = Facts {
@@ -165,7 +168,6 @@ const NOTHING: Facts = Facts {
     packages: [None, None, None],
     package_dirs: [None, None, None],
     extra: None,
-    needs: &[],
 };
 
 /// The oldest CUDA major that the tables know.

@@ -2,10 +2,16 @@
 //!
 //! Sources: SONAMEs, package names and directories were read from the Python wheels of the sets
 //! 11.8.0, 12.9.1 and 13.4.3 (`readelf -d`, `RECORD`), extras from the metadata of the
-//! `cuda-toolkit` metapackage of the same versions, link names from CMake's `FindCUDAToolkit`.
+//! `cuda-toolkit` metapackage of the same versions, link names from CMake's `FindCUDAToolkit`. Those
+//! of products were read from their newest wheel for each CUDA major (cuDNN 9.27, for 11 9.10;
+//! NCCL 2.32, for 11 2.21; cuTENSOR 2.8, for 11 2.2; cuSPARSELt 0.10 and 0.8; NVSHMEM 3.8; cuDSS 1.0).
 //! Order matters to nobody but readers: toolkit first, products after it.
 
 use super::{Bundle, Class, Component, Facts, NOTHING};
+
+/// cuDNN 9 has one set of names for every CUDA major (`nvidia-cudnn-cu11`'s 9.10 lacks the newest).
+#[rustfmt::skip]
+const CUDNN_9: &[&str] = &["libcudnn.so.9", "libcudnn_graph.so.9", "libcudnn_ops.so.9", "libcudnn_cnn.so.9", "libcudnn_adv.so.9", "libcudnn_heuristic.so.9", "libcudnn_engines_precompiled.so.9", "libcudnn_engines_runtime_compiled.so.9", "libcudnn_engines_tensor_ir.so.9", "libcudnn_ext.so.9"];
 
 #[rustfmt::skip] // one line a fact
 pub(super) const TABLE: &[Facts] = &[
@@ -42,7 +48,6 @@ pub(super) const TABLE: &[Facts] = &[
         packages: [Some("nvidia-cuda-nvcc-cu11"), Some("nvidia-cuda-nvcc-cu12"), Some("nvidia-cuda-nvcc")],
         package_dirs: [Some("nvidia/cuda_nvcc"), Some("nvidia/cuda_nvcc"), Some("nvidia/cu13")],
         extra: Some("nvcc"),
-        needs: &[Component::Nvvm, Component::Crt, Component::Cudart, Component::Cccl],
         ..NOTHING
     },
     Facts {
@@ -65,8 +70,8 @@ pub(super) const TABLE: &[Facts] = &[
         class: Class::ExactMinor,
         follows_toolkit: true,
         header: Some("crt/host_config.h"),
-        packages: [None, None, Some("nvidia-cuda-crt")],
-        package_dirs: [None, None, Some("nvidia/cu13")],
+        packages: [None, Some("nvidia-cuda-nvcc-cu12"), Some("nvidia-cuda-crt")],
+        package_dirs: [None, Some("nvidia/cuda_nvcc"), Some("nvidia/cu13")],
         extra: Some("crt"),
         ..NOTHING
     },
@@ -152,7 +157,6 @@ pub(super) const TABLE: &[Facts] = &[
         packages: [Some("nvidia-cublas-cu11"), Some("nvidia-cublas-cu12"), Some("nvidia-cublas")],
         package_dirs: [Some("nvidia/cublas"), Some("nvidia/cublas"), Some("nvidia/cu13")],
         extra: Some("cublas"),
-        needs: &[Component::Nvrtc],
         ..NOTHING
     },
     Facts {
@@ -165,7 +169,6 @@ pub(super) const TABLE: &[Facts] = &[
         packages: [Some("nvidia-cufft-cu11"), Some("nvidia-cufft-cu12"), Some("nvidia-cufft")],
         package_dirs: [Some("nvidia/cufft"), Some("nvidia/cufft"), Some("nvidia/cu13")],
         extra: Some("cufft"),
-        needs: &[Component::Nvjitlink],
         ..NOTHING
     },
     Facts {
@@ -190,7 +193,6 @@ pub(super) const TABLE: &[Facts] = &[
         packages: [Some("nvidia-cusolver-cu11"), Some("nvidia-cusolver-cu12"), Some("nvidia-cusolver")],
         package_dirs: [Some("nvidia/cusolver"), Some("nvidia/cusolver"), Some("nvidia/cu13")],
         extra: Some("cusolver"),
-        needs: &[Component::Cublas, Component::Cusparse, Component::Nvjitlink],
         ..NOTHING
     },
     Facts {
@@ -203,7 +205,6 @@ pub(super) const TABLE: &[Facts] = &[
         packages: [Some("nvidia-cusparse-cu11"), Some("nvidia-cusparse-cu12"), Some("nvidia-cusparse")],
         package_dirs: [Some("nvidia/cusparse"), Some("nvidia/cusparse"), Some("nvidia/cu13")],
         extra: Some("cusparse"),
-        needs: &[Component::Nvjitlink],
         ..NOTHING
     },
     Facts {
@@ -374,11 +375,10 @@ pub(super) const TABLE: &[Facts] = &[
         bundle: Bundle::Product,
         class: Class::Independent,
         libraries: &["cudnn", "cudnn_graph", "cudnn_ops", "cudnn_cnn", "cudnn_adv", "cudnn_heuristic", "cudnn_engines_precompiled", "cudnn_engines_runtime_compiled", "cudnn_engines_tensor_ir", "cudnn_ext"],
-        sonames: [&["libcudnn.so.9", "libcudnn_graph.so.9", "libcudnn_ops.so.9", "libcudnn_cnn.so.9", "libcudnn_adv.so.9", "libcudnn_heuristic.so.9", "libcudnn_engines_precompiled.so.9", "libcudnn_engines_runtime_compiled.so.9", "libcudnn_engines_tensor_ir.so.9", "libcudnn_ext.so.9"], &["libcudnn.so.9", "libcudnn_graph.so.9", "libcudnn_ops.so.9", "libcudnn_cnn.so.9", "libcudnn_adv.so.9", "libcudnn_heuristic.so.9", "libcudnn_engines_precompiled.so.9", "libcudnn_engines_runtime_compiled.so.9", "libcudnn_engines_tensor_ir.so.9", "libcudnn_ext.so.9"], &["libcudnn.so.9", "libcudnn_graph.so.9", "libcudnn_ops.so.9", "libcudnn_cnn.so.9", "libcudnn_adv.so.9", "libcudnn_heuristic.so.9", "libcudnn_engines_precompiled.so.9", "libcudnn_engines_runtime_compiled.so.9", "libcudnn_engines_tensor_ir.so.9", "libcudnn_ext.so.9"]],
+        sonames: [CUDNN_9, CUDNN_9, CUDNN_9],
         header: Some("cudnn.h"),
         packages: [Some("nvidia-cudnn-cu11"), Some("nvidia-cudnn-cu12"), Some("nvidia-cudnn-cu13")],
         package_dirs: [Some("nvidia/cudnn"), Some("nvidia/cudnn"), Some("nvidia/cudnn")],
-        needs: &[Component::Cublas, Component::Nvrtc],
         ..NOTHING
     },
     Facts {
@@ -403,7 +403,6 @@ pub(super) const TABLE: &[Facts] = &[
         header: Some("cutensor.h"),
         packages: [Some("cutensor-cu11"), Some("cutensor-cu12"), Some("cutensor-cu13")],
         package_dirs: [Some("cutensor"), Some("cutensor"), Some("cutensor")],
-        needs: &[Component::Cublas],
         ..NOTHING
     },
     Facts {
@@ -412,7 +411,7 @@ pub(super) const TABLE: &[Facts] = &[
         bundle: Bundle::Product,
         class: Class::Independent,
         libraries: &["cusparseLt"],
-        sonames: [&["libcusparseLt.so.0"], &["libcusparseLt.so.0"], &["libcusparseLt.so.0"]],
+        sonames: [&[], &["libcusparseLt.so.0"], &["libcusparseLt.so.0"]],
         header: Some("cusparseLt.h"),
         packages: [None, Some("nvidia-cusparselt-cu12"), Some("nvidia-cusparselt-cu13")],
         package_dirs: [None, Some("nvidia/cusparselt"), Some("nvidia/cu13")],
@@ -424,7 +423,7 @@ pub(super) const TABLE: &[Facts] = &[
         bundle: Bundle::Product,
         class: Class::Independent,
         libraries: &["nvshmem_host"],
-        sonames: [&["libnvshmem_host.so.3"], &["libnvshmem_host.so.3"], &["libnvshmem_host.so.3"]],
+        sonames: [&[], &["libnvshmem_host.so.3"], &["libnvshmem_host.so.3"]],
         archives: &["libnvshmem_device.a"],
         header: Some("nvshmem.h"),
         packages: [None, Some("nvidia-nvshmem-cu12"), Some("nvidia-nvshmem-cu13")],
@@ -437,10 +436,10 @@ pub(super) const TABLE: &[Facts] = &[
         bundle: Bundle::Product,
         class: Class::Independent,
         libraries: &["cudss"],
-        sonames: [&["libcudss.so.1", "libcudss.so.0"], &["libcudss.so.1", "libcudss.so.0"], &["libcudss.so.1", "libcudss.so.0"]],
+        sonames: [&[], &["libcudss.so.1"], &["libcudss.so.1"]],
         header: Some("cudss.h"),
         packages: [None, Some("nvidia-cudss-cu12"), Some("nvidia-cudss-cu13")],
-        package_dirs: [None, Some("nvidia/cudss"), None],
+        package_dirs: [None, Some("nvidia/cu12"), Some("nvidia/cu13")],
         ..NOTHING
     },
 ];

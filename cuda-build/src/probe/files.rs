@@ -54,7 +54,8 @@ impl Prefix {
             release: OnceCell::new(),
             misfit: RefCell::default(),
         };
-        for root in roots {
+        // A wheel has a directory of its own, so most that are looked for are absent.
+        for root in roots.iter().filter(|root| prober.root.is_dir(root)) {
             prefix.add_root(prober, root);
         }
         for answer in answers {
@@ -214,9 +215,11 @@ impl Prefix {
     fn library(&self, prober: &Prober<'_>, facts: &Facts, index: usize, major: u32) -> Option<PathBuf> {
         // NVRTC's builtins carry the minor: the name in the table is that of one release.
         if facts.libraries[index] != "nvrtc-builtins" {
-            let mut known = facts.sonames_of(index, major).peekable();
-            if known.peek().is_some() {
-                return known.find_map(|soname| self.first_library(prober, soname));
+            let known: Vec<&str> = facts.sonames_of(index, major).collect();
+            if !known.is_empty() {
+                // A newer SONAME of a library that changed it comes later in the table.
+                let found = known.iter().rev().find_map(|soname| self.first_library(prober, soname));
+                return found.or_else(|| self.older_product(prober, facts, index));
             }
         }
         let prefix = format!("lib{}.so.", facts.libraries[index]);
@@ -226,6 +229,23 @@ impl Prefix {
                 name.to_str().is_some_and(|n| n == wanted || n.starts_with(&format!("{wanted}.")))
             })?;
             Some(directory.join(name)).filter(|path| self.fits(prober, path))
+        })
+    }
+
+    /// A product's library under the SONAME of another of its own majors: the table has the newest
+    /// (cuDNN 8 is `libcudnn.so.8`, cuDSS 0.7 `libcudss.so.0`).
+    fn older_product(&self, prober: &Prober<'_>, facts: &Facts, index: usize) -> Option<PathBuf> {
+        if facts.bundle != Bundle::Product {
+            return None;
+        }
+        let prefix = format!("lib{}.so.", facts.libraries[index]);
+        self.lib.iter().find_map(|directory| {
+            let names = prober.root.names(directory).into_iter();
+            let mut sonames = names.filter(|name| {
+                let own_major = name.to_str().and_then(|name| name.strip_prefix(&prefix));
+                own_major.is_some_and(|text| text.parse::<u32>().is_ok())
+            });
+            Some(directory.join(sonames.next_back()?))
         })
     }
 

@@ -108,8 +108,22 @@ pub struct Attempt {
     pub candidate: Candidate,
     /// One set per CUDA major, newest first; empty where nothing is there.
     pub sets: Vec<Set>,
+    /// Components of which something is there, and why it can't be used.
+    pub unusable: Vec<Unusable>,
     /// Why there is nothing, or what is there but does not count.
     pub remarks: Vec<String>,
+}
+
+/// A component of which something is there that does not make it usable: a package without its
+/// files, a library without the other one that it loads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unusable {
+    /// Which one.
+    pub component: Component,
+    /// The CUDA major it is for.
+    pub major: u32,
+    /// What is there and what is missing, in a sentence without a full stop.
+    pub reason: String,
 }
 
 impl Attempt {
@@ -121,6 +135,7 @@ impl Attempt {
             .iter()
             .map(|set| set.found.iter().map(Found::to_string).collect::<Vec<_>>().join(", "))
             .collect();
+        parts.extend(self.unusable.iter().map(|unusable| unusable.reason.clone()));
         parts.extend(self.remarks.iter().cloned());
         parts.join("; ")
     }
@@ -140,13 +155,13 @@ impl Prober<'_> {
     /// Looks into `candidate`. Never fails: what is wrong becomes a remark.
     #[must_use]
     pub fn probe(&self, candidate: &Candidate) -> Attempt {
-        let (mut sets, mut remarks) = if candidate.site_packages {
+        let Seen { mut sets, unusable, mut remarks } = if candidate.site_packages {
             site_packages::probe(self, &candidate.path)
         } else {
             plain_root::probe(self, candidate)
         };
         sets.sort_by_key(|set| std::cmp::Reverse(set.major));
-        if sets.is_empty() && remarks.is_empty() {
+        if sets.is_empty() && unusable.is_empty() && remarks.is_empty() {
             remarks.push(if self.root.is_dir(&candidate.path) {
                 "no CUDA component in it".to_owned()
             } else if self.root.exists(&candidate.path) {
@@ -155,6 +170,14 @@ impl Prober<'_> {
                 "does not exist".to_owned()
             });
         }
-        Attempt { candidate: candidate.clone(), sets, remarks }
+        Attempt { candidate: candidate.clone(), sets, unusable, remarks }
     }
+}
+
+/// What one kind of layout gives.
+#[derive(Default)]
+struct Seen {
+    sets: Vec<Set>,
+    unusable: Vec<Unusable>,
+    remarks: Vec<String>,
 }

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use super::files::{Prefix, file_name_version, tidy};
-use super::{Found, NvccAnswer, Prober, Set};
+use super::{Found, NvccAnswer, Prober, Seen, Set, Unusable};
 use crate::component::{Bundle, Component};
 use crate::sources::{Candidate, companions};
 use crate::version::ToolkitVersion;
@@ -14,7 +14,7 @@ struct Piece {
     path: PathBuf,
     /// What its nvcc says.
     answer: Option<NvccAnswer>,
-    /// The release that nvcc, `cuda.h` or `version.json` names.
+    /// The release that nvcc, `cuda.h`, `version.json` or the directory's name tells.
     release: Option<ToolkitVersion>,
     /// Majors that its files show; none where they are the same for every major (cuRAND).
     majors: Vec<u32>,
@@ -26,13 +26,20 @@ impl Piece {
     }
 }
 
-pub(super) fn probe(prober: &Prober<'_>, candidate: &Candidate) -> (Vec<Set>, Vec<String>) {
+pub(super) fn probe(prober: &Prober<'_>, candidate: &Candidate) -> Seen {
     let pieces = pieces(prober, candidate);
     let mut majors: Vec<u32> = pieces.iter().flat_map(|piece| piece.majors.iter().copied()).collect();
     majors.sort_unstable_by(|a, b| b.cmp(a));
     majors.dedup();
-    let mut remarks = Vec::new();
-    let mut sets = Vec::new();
+    // Of one root that is wrong the caller says so; among several it would go unnoticed.
+    let missing = |path: &&PathBuf| !prober.root.is_dir(path);
+    let all = [&candidate.path].into_iter().chain(&candidate.also);
+    let mut remarks: Vec<String> =
+        all.filter(missing).map(|path| format!("{} does not exist", path.display())).collect();
+    if candidate.also.is_empty() {
+        remarks.clear();
+    }
+    let mut seen = Seen::default();
     // cuRAND's archive looks the same for every CUDA. Where one CUDA is there it belongs to it;
     // between two it would be a guess.
     let several = majors.len() > 1;
@@ -49,9 +56,11 @@ pub(super) fn probe(prober: &Prober<'_>, candidate: &Candidate) -> (Vec<Set>, Ve
     let pieces: Vec<Piece> =
         pieces.into_iter().filter(|piece| !(several && piece.majors.is_empty())).collect();
     for major in majors {
-        sets.extend(set(prober, &pieces, major, &mut remarks));
+        let set = set(prober, &pieces, major, &mut seen);
+        seen.sets.extend(set);
     }
-    if sets.is_empty() && remarks.is_empty() {
+    remarks.append(&mut seen.remarks);
+    if seen.sets.is_empty() && seen.unusable.is_empty() && remarks.is_empty() {
         let prefix = Prefix::new(prober, &paths(&pieces), &[]);
         remarks.extend(prefix.remarks);
     }
@@ -60,7 +69,7 @@ pub(super) fn probe(prober: &Prober<'_>, candidate: &Candidate) -> (Vec<Set>, Ve
     {
         remarks.push(format!("libraries of several CUDA majors below one root: {:?}", piece.majors));
     }
-    (sets, remarks)
+    Seen { remarks, ..seen }
 }
 
 fn paths(pieces: &[Piece]) -> Vec<&Path> {
@@ -97,7 +106,8 @@ fn push(prober: &Prober<'_>, pieces: &mut Vec<Piece>, path: PathBuf, answer: Opt
     let prefix = Prefix::new(prober, &[&path], answer.as_ref().as_slice());
     let compiler = answer.as_ref().and_then(compiler_release);
     let header = prefix.header_release(prober).map(|(release, _)| release);
-    let release = compiler.or(header).or_else(|| version_json(prober, &path));
+    let release =
+        compiler.or(header).or_else(|| version_json(prober, &path)).or_else(|| named_release(&path));
     let majors = release.map_or_else(|| prefix.majors(prober), |release| vec![release.major]);
     pieces.push(Piece { path, answer, release, majors });
 }
@@ -108,7 +118,7 @@ fn compiler_release(answer: &NvccAnswer) -> Option<ToolkitVersion> {
 
 /// The components for one CUDA major: of every root that is for it, and of those whose files don't
 /// tell.
-fn set(prober: &Prober<'_>, pieces: &[Piece], major: u32, remarks: &mut Vec<String>) -> Option<Set> {
+fn set(prober: &Prober<'_>, pieces: &[Piece], major: u32, seen: &mut Seen) -> Option<Set> {
     let mine: Vec<&Piece> = pieces.iter().filter(|piece| piece.serves(major)).collect();
     let roots: Vec<&Path> = mine.iter().map(|piece| piece.path.as_path()).collect();
     let answers: Vec<&NvccAnswer> = mine.iter().filter_map(|piece| piece.answer.as_ref()).collect();
@@ -124,14 +134,16 @@ fn set(prober: &Prober<'_>, pieces: &[Piece], major: u32, remarks: &mut Vec<Stri
         }
         match prefix.component(prober, component, major) {
             Ok(mut component) => {
-                settle_versions(prober, &mut component, compiler, header, release);
+                let here = mine.iter().find(|piece| holds(piece, &component)).and_then(|piece| piece.release);
+                settle_versions(prober, &mut component, here.or(compiler), header, release);
                 if component.component == Component::Nvcc {
                     component.version = answers.first().map(|answer| answer.version.clone());
                 }
                 found.push(component);
             }
             Err(absent) if absent.something && component.facts().bundle == Bundle::Toolkit => {
-                remarks.push(format!("{component} is not whole: no {}", absent.missing));
+                let reason = format!("{component} is not whole: no {}", absent.missing);
+                seen.unusable.push(Unusable { component, major, reason });
             }
             Err(_) => {}
         }
@@ -139,15 +151,34 @@ fn set(prober: &Prober<'_>, pieces: &[Piece], major: u32, remarks: &mut Vec<Stri
     if let (Some(compiler), Some(header)) = (compiler, header)
         && compiler != header
     {
-        remarks.push(format!("nvcc says {compiler}, cuda.h says {header}"));
+        seen.remarks.push(format!("nvcc says {compiler}, cuda.h says {header}"));
     }
-    remarks.extend(prefix.misfit(prober));
+    seen.remarks.extend(prefix.misfit(prober));
     for remark in prefix.remarks {
-        if !remarks.contains(&remark) {
-            remarks.push(remark);
+        if !seen.remarks.contains(&remark) {
+            seen.remarks.push(remark);
         }
     }
     (!found.is_empty()).then_some(Set { major, found })
+}
+
+/// Whether a component was found in this root.
+fn holds(piece: &Piece, found: &Found) -> bool {
+    let paths = [&found.tools, &found.libraries, &found.archives, &found.include];
+    paths.into_iter().flatten().next().is_some_and(|path| path.starts_with(&piece.path))
+}
+
+/// Of cicc and the compiler's headers no file tells a version; an archive's directory
+/// (`cuda_crt-linux-x86_64-13.0.88-archive`) and a store path (`…-cuda_crt-13.0.88`) do by name.
+fn named_release(path: &Path) -> Option<ToolkitVersion> {
+    let mut parts = path.file_name()?.to_str()?.split('-');
+    parts.find(|part| {
+        part.starts_with("cuda_")
+            || ["libnvvm", "libnvptxcompiler", "libnvjitlink", "libnvfatbin"].contains(part)
+    })?;
+    let version = parts.find(|part| part.starts_with(|c: char| c.is_ascii_digit()))?;
+    version.split('.').nth(2)?;
+    version.parse().ok()
 }
 
 fn settle_versions(
@@ -180,4 +211,26 @@ fn version_json(prober: &Prober<'_>, path: &Path) -> Option<ToolkitVersion> {
     let after = after.split_once("\"version\"")?.1;
     let value = after.split('"').nth(1)?;
     value.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn directory_names_tell_a_release_where_the_version_is_the_toolkits() {
+        for (name, expected) in [
+            ("cuda_crt-linux-x86_64-13.0.88-archive", Some((13, 0))),
+            ("libnvvm-linux-sbsa-13.5.37-archive", Some((13, 5))),
+            ("7a0l8c9k-cuda_nvcc-12.4.131", Some((12, 4))),
+            ("7a0l8c9k-cuda12.8-cuda_cudart-12.8.90-lib", Some((12, 8))),
+            ("libcurand-linux-x86_64-10.3.5.147-archive", None),
+            ("cuda-12.4.0-abcdefgh", None),
+            ("cuda_nvcc", None),
+            ("cuda", None),
+        ] {
+            let expected = expected.map(|(major, minor)| ToolkitVersion::new(major, minor));
+            assert_eq!(named_release(Path::new(name)), expected, "{name}");
+        }
+    }
 }

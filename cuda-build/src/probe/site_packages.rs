@@ -3,31 +3,28 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::files::{Prefix, Prefixes};
-use super::{Found, Prober, Set};
+use super::files::{Absent, Prefix, Prefixes};
+use super::{Found, Prober, Seen, Set, Unusable};
 use crate::component::{Component, OLDEST_MAJOR};
 use crate::version::{ToolkitVersion, Version};
 
 /// Installed distributions: normalised name → version.
 type Installed = BTreeMap<String, Version>;
 
-pub(super) fn probe(prober: &Prober<'_>, path: &Path) -> (Vec<Set>, Vec<String>) {
+pub(super) fn probe(prober: &Prober<'_>, path: &Path) -> Seen {
     let installed = installed(prober, path);
-    let mut remarks = Vec::new();
-    let mut sets: Vec<Set> = Vec::new();
+    let mut seen = Seen::default();
     let mut prefixes = Prefixes::default();
     for major in OLDEST_MAJOR..=newest_major(prober, path) {
         let mut found: Vec<Found> = Vec::new();
         for component in Component::all() {
-            let package =
-                component_of(prober, path, &installed, &mut prefixes, component, major, &mut remarks);
-            found.extend(package);
+            found.extend(component_of(prober, path, &installed, &mut prefixes, component, major, &mut seen));
         }
         if !found.is_empty() {
-            sets.push(Set { major, found });
+            seen.sets.push(Set { major, found });
         }
     }
-    (sets, remarks)
+    seen
 }
 
 /// 13, or more where a directory like `nvidia/cu14` says so.
@@ -44,7 +41,7 @@ fn component_of(
     prefixes: &mut Prefixes,
     component: Component,
     major: u32,
-    remarks: &mut Vec<String>,
+    seen: &mut Seen,
 ) -> Option<Found> {
     let facts = component.facts();
     // A future major is expected to keep the layout of 13.
@@ -65,18 +62,20 @@ fn component_of(
         Ok(found) => found,
         Err(absent) => {
             if let Some((name, version)) = claim {
-                remarks.push(explain(component, major, name, version, &absent.missing));
+                let reason = explain(component, major, name, version, &absent);
+                seen.unusable.push(Unusable { component, major, reason });
             } else if component == Component::Nvrtc && absent.something {
-                remarks.push(format!("{directory} has no {}, so its NVRTC can't be used", absent.missing));
+                let reason = format!("{directory} has no {}, so its NVRTC can't be used", absent.missing);
+                seen.unusable.push(Unusable { component, major, reason });
             }
             return None;
         }
     };
     if component == Component::Nvcc && found.tool("cudafe++").is_none() {
-        remarks.push(format!("{directory}/bin holds nvcc and no cudafe++"));
+        seen.remarks.push(format!("{directory}/bin holds nvcc and no cudafe++"));
     }
     if component == Component::Nvcc {
-        remarks.extend(wrong_profile(prober, path, &directory));
+        seen.remarks.extend(wrong_profile(prober, path, &directory));
     }
     if let Some((name, version)) = claim {
         let claimed = facts
@@ -89,7 +88,7 @@ fn component_of(
         found.evidence = format!("{name} {version}: {}", found.evidence);
     }
     if component == Component::Cudart {
-        settle_by_header(prober, prefix, &mut found, remarks);
+        settle_by_header(prober, prefix, &mut found, &mut seen.remarks);
     }
     Some(found)
 }
@@ -141,7 +140,11 @@ fn tells_major(
             && prefix.header_release(prober).is_some_and(|(v, _)| v.major == major))
 }
 
-fn explain(component: Component, major: u32, name: &str, version: &Version, missing: &str) -> String {
+fn explain(component: Component, major: u32, name: &str, version: &Version, absent: &Absent) -> String {
+    let missing = &absent.missing;
+    if component == Component::Nvrtc && absent.something {
+        return format!("{name} {version} has no {missing}, so its NVRTC can't be used");
+    }
     if component == Component::Nvcc && major < 13 {
         return format!(
             "{name} {version} holds ptxas and libnvvm but no nvcc: the wheels of CUDA {major} carry no compiler"

@@ -1,5 +1,6 @@
 //! What a build script calls: from the manifest to Cargo's directives.
 
+mod compiling;
 mod needs;
 
 use std::path::PathBuf;
@@ -7,7 +8,7 @@ use std::path::PathBuf;
 use crate::cache;
 use crate::capability::{self, Declared, Plan};
 use crate::command;
-use crate::compile::{Compiled, Format, Library, Module, Places, Runner, Step};
+use crate::compile::{Compiled, Format, Library, Module};
 use crate::component::Component;
 use crate::config::{self, Config};
 use crate::directive::{Directive, Directives};
@@ -148,7 +149,7 @@ impl Build {
         directives.push(Directive::Remark(format!("CUDA {}", toolkit.version())));
         let plan = self.plan(&toolkit, &mut directives)?;
         let compiled = match &plan {
-            Some(plan) => self.compile(&toolkit, plan)?,
+            Some(plan) => self.compile(&toolkit, plan, &mut directives)?,
             None => Compiled::default(),
         };
         self.write_source(&toolkit, plan.as_ref())?;
@@ -202,41 +203,15 @@ impl Build {
         }
         let observed = observed(toolkit);
         let plan = declared.plan(toolkit.version(), &gpus, observed.as_deref())?;
+        let components = self.config.for_major(toolkit.version().major).components;
+        let used: Vec<Component> = components.iter().map(|wanted| wanted.component).collect();
+        toolkit.check_plan(&plan, &used)?;
         if items.is_none() {
             directives.push(Directive::Warning(format!(
                 "no capabilities are declared; built for the GPU of this machine alone: {plan}"
             )));
         }
         Ok(Some(plan))
-    }
-
-    /// The steps that compile everything, in order.
-    ///
-    /// # Errors
-    /// [`Error::Capability`] where a module's format does not fit the plan.
-    pub fn steps(&self, toolkit: &Toolkit, plan: &Plan) -> Result<Vec<Step>, Error> {
-        let places = Places { package: &self.package, out: &self.out };
-        // nvcc reads these itself; they change what it makes.
-        let extra: Vec<String> = ["NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS", "NVCC_CCBIN"]
-            .into_iter()
-            .filter_map(|name| self.env.text(name).map(|value| format!("{name}={value}")))
-            .collect();
-        let mut steps = Vec::new();
-        for module in &self.modules {
-            steps.push(module.step(toolkit, plan, places, &extra)?);
-        }
-        for library in &self.libraries {
-            steps.extend(library.steps(toolkit, plan, places, &extra)?);
-        }
-        Ok(steps)
-    }
-
-    fn compile(&self, toolkit: &Toolkit, plan: &Plan) -> Result<Compiled, Error> {
-        let mut runner = Runner::new(&self.root, toolkit.include_dirs());
-        for step in self.steps(toolkit, plan)? {
-            runner.run(&step)?;
-        }
-        Ok(runner.finish())
     }
 
     /// `cuda_build.rs` in `OUT_DIR`: what the crate knows at run time.

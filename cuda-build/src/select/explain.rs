@@ -1,26 +1,48 @@
 //! Words for a search that found too little.
 
-use super::{Need, Part, Request};
+use super::consistency::major_conflict;
+use super::{Chosen, Need, Offer, Part, Request};
 use crate::component::Component;
-use crate::error::{Error, NotFound};
-use crate::probe::{Attempt, Found};
+use crate::error::{Conflict, Error, NotFound};
+use crate::probe::{Attempt, Found, Unusable};
+
+/// The CUDA major to speak of where nothing tells one.
+const NEWEST_MAJOR: u32 = 13;
 
 /// The error of a search that met not every need.
+///
+/// Where somebody named the places and all that is missing is there for another CUDA major, the
+/// components are inconsistent rather than missing.
 pub(super) fn not_found(request: &Request, named: &[&Attempt], others: &[&Attempt]) -> Error {
     let searched = if named.is_empty() { others } else { named };
-    let missing = missing(request, searched);
+    let Lacking { missing, base } = missing(request, searched);
+    let mixed: Vec<Option<Conflict>> =
+        missing.iter().map(|need| of_another_major(request, need, base?, searched)).collect();
+    if !named.is_empty() && !mixed.is_empty() && mixed.iter().all(Option::is_some) {
+        return Error::Inconsistent { conflicts: mixed.into_iter().flatten().collect() };
+    }
     let components: Vec<Component> = missing.iter().map(|need| need.component).collect();
+    let major = request.major.or(base.map(|base| base.set.major));
+    let (mut causes, mut hints) = (Vec::new(), Vec::new());
+    for attempt in searched {
+        let about = |u: &&Unusable| components.contains(&u.component) && major.is_none_or(|m| m == u.major);
+        let unusable = attempt.unusable.iter().filter(about);
+        causes.extend(unusable.map(|u| format!("{} ({})", u.reason, attempt.candidate)));
+    }
+    for Conflict { reason, fix } in mixed.into_iter().flatten() {
+        causes.push(reason);
+        hints.push(fix);
+    }
     let tried: Vec<String> = searched.iter().map(|attempt| tried(request, &components, attempt)).collect();
     let unused = if named.is_empty() { Vec::new() } else { unused(others) };
-    let mut hints = Vec::new();
     if let Some(first) = named.first() {
         hints.push(format!(
             "unset or correct {}: what is named explicitly rules out every other place",
             first.candidate.label.replace("environment variable ", "")
         ));
     }
-    let unlinked = |need: &&&Need| need.component == Component::Cudart && need.part == Part::Archive;
-    if missing.iter().any(|need| unlinked(&need) && partly(request, need, searched)) {
+    let unlinked = |need: &Need| need.component == Component::Cudart && need.part == Part::Archive;
+    if missing.iter().any(|need| unlinked(need) && partly(request, need, searched)) {
         hints.push(
             "`cudart = \"shared\"` in `[package.metadata.cuda]` links the shared library that is there"
                 .to_owned(),
@@ -39,6 +61,7 @@ pub(super) fn not_found(request: &Request, named: &[&Attempt], others: &[&Attemp
                 (need.component.to_string(), format!("{}{lacks}", need.why))
             })
             .collect(),
+        causes,
         tried,
         unused,
         hints,
@@ -59,6 +82,24 @@ fn part(part: Part) -> &'static str {
         Part::Archive => "static archives",
         Part::Tools => "programs",
     }
+}
+
+/// A missing component that is there for another CUDA major than what it is missing beside.
+fn of_another_major(
+    request: &Request,
+    need: &Need,
+    base: Offer<'_>,
+    searched: &[&Attempt],
+) -> Option<Conflict> {
+    let wanted: Vec<&Need> = request.needs.iter().chain(request.alternatives.iter().flatten()).collect();
+    let asked = |found: &&Found| wanted.iter().any(|need| need.is_required() && need.is_met_by(found));
+    let beside = base.set.found.iter().find(asked).or(base.set.found.first())?;
+    let other = searched.iter().find_map(|attempt| {
+        let sets = attempt.sets.iter().filter(|set| set.major != base.set.major);
+        let found = sets.flat_map(|set| &set.found).find(|found| need.is_met_by(found))?;
+        Some(Chosen { found: found.clone(), origin: attempt.candidate.to_string() })
+    })?;
+    Some(major_conflict(&Chosen { found: beside.clone(), origin: base.origin() }, &other))
 }
 
 fn fetch_hint(request: &Request, missing: &[Component], searched: &[&Attempt]) -> String {
@@ -95,27 +136,39 @@ fn fetch_hint(request: &Request, missing: &[Component], searched: &[&Attempt]) -
     format!("fetch them with `cargo cuda toolkit add {major}{components}`")
 }
 
+/// What is missing, and in which set.
+struct Lacking<'a> {
+    missing: Vec<Need>,
+    base: Option<Offer<'a>>,
+}
+
 /// What the best place lacks, by the alternative that lacks least.
-fn missing<'a>(request: &'a Request, searched: &[&Attempt]) -> Vec<&'a Need> {
-    let lacking = |needs: &[&'a Need]| -> Vec<&'a Need> {
-        let by_set = searched
-            .iter()
-            .flat_map(|attempt| &attempt.sets)
-            .filter(|set| request.admits(set))
-            .map(|set| {
-                let met = |need: &&&Need| need.is_required() && !set.found.iter().any(|f| need.is_met_by(f));
-                needs.iter().filter(met).copied().collect::<Vec<_>>()
-            })
-            .min_by_key(Vec::len);
-        by_set.unwrap_or_else(|| needs.iter().filter(|need| need.is_required()).copied().collect())
+fn missing<'a>(request: &Request, searched: &[&'a Attempt]) -> Lacking<'a> {
+    let offers = searched.iter().flat_map(|attempt| attempt.sets.iter().map(|set| Offer { attempt, set }));
+    let bases = offers.filter(|offer| request.admits(offer.set)).map(Some).chain([None]);
+    let lacking = bases.flat_map(|base| {
+        let has =
+            move |need: &Need| base.is_some_and(|base| base.set.found.iter().any(|f| need.is_met_by(f)));
+        let major = base.map(|base| base.set.major).or(request.major).unwrap_or(NEWEST_MAJOR);
+        request.variants(major).into_iter().map(move |(_, mut needs)| {
+            needs.retain(|need| need.is_required() && !has(need));
+            Lacking { missing: needs, base }
+        })
+    });
+    // Of equals the one with compiler or runtime: the rest is taken to fit these. Then the first: the
+    // earlier place, the alternative that is preferred.
+    let core = |base: &Offer<'_>| {
+        [Component::Nvcc, Component::Nvrtc, Component::Cudart].iter().any(|c| base.set.get(*c).is_some())
     };
-    request.variants().into_iter().map(|(_, needs)| lacking(&needs)).min_by_key(Vec::len).unwrap_or_default()
+    lacking
+        .min_by_key(|l| (l.missing.len(), !l.base.as_ref().is_some_and(core)))
+        .unwrap_or(Lacking { missing: Vec::new(), base: None })
 }
 
 fn tried(request: &Request, missing: &[Component], attempt: &Attempt) -> String {
     let mut line = format!("{}: ", attempt.candidate);
     if attempt.sets.is_empty() {
-        line.push_str(&attempt.remarks.join("; "));
+        line.push_str(&attempt.summary());
         return line;
     }
     let mut parts = Vec::new();
@@ -136,6 +189,9 @@ fn tried(request: &Request, missing: &[Component], attempt: &Attempt) -> String 
             parts.push(format!("holds CUDA {version}, but {asked}"));
         }
     }
+    // Those of missing components are told as causes.
+    let unusable = attempt.unusable.iter().filter(|u| !missing.contains(&u.component));
+    parts.extend(unusable.map(|u| u.reason.clone()));
     parts.extend(attempt.remarks.iter().cloned());
     line.push_str(&parts.join("; "));
     line

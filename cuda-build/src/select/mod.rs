@@ -10,13 +10,13 @@
 mod consistency;
 mod explain;
 
-use crate::component::{Bundle, Component};
+use crate::component::{Bundle, Component, EdgeKind, closure};
 use crate::error::Error;
 use crate::probe::{Attempt, Found, Set};
 use crate::sources::Step;
 use crate::version::ToolkitVersion;
 
-pub use consistency::conflicts;
+pub use consistency::{capability_conflicts, conflicts};
 
 /// The part of a component that is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,6 +68,30 @@ impl Need {
     pub fn with(mut self, strength: Strength) -> Self {
         self.strength = strength;
         self
+    }
+
+    /// What a library needs besides itself. A library that it names has to be there, or nothing
+    /// starts; one that it opens by name is used where it is, and then it has to fit.
+    fn through(&self, major: u32) -> Vec<Self> {
+        if self.part != Part::Shared || self.strength == Strength::Extra {
+            return Vec::new();
+        }
+        let run_time = closure(&[self.component], major).into_iter().filter(|(_, kind)| kind.is_run_time());
+        run_time
+            .map(|(component, kind)| {
+                let strength = match kind {
+                    EdgeKind::Link => self.strength,
+                    EdgeKind::Load => Strength::Optional,
+                    EdgeKind::LoadIfThere | EdgeKind::Build => Strength::Extra,
+                };
+                let why = format!("`{}` needs it", self.component);
+                Self::new(component, Part::Shared, why).with(strength)
+            })
+            .collect()
+    }
+
+    fn is_product(&self) -> bool {
+        self.component.facts().bundle == Bundle::Product
     }
 
     fn is_required(&self) -> bool {
@@ -129,16 +153,19 @@ impl Request {
             && set.toolkit().is_none_or(|toolkit| toolkit.matches(&self.toolkit))
     }
 
-    /// Every group that has to be met: the needs with each alternative in turn.
-    fn variants(&self) -> Vec<(Option<usize>, Vec<&Need>)> {
+    /// Every group that has to be met: the needs with each alternative in turn, and what the
+    /// libraries among them need in a toolkit of this major.
+    fn variants(&self, major: u32) -> Vec<(Option<usize>, Vec<Need>)> {
+        let group = |more: &[Need]| -> Vec<Need> {
+            let own: Vec<Need> = self.needs.iter().chain(more).cloned().collect();
+            let through = own.iter().flat_map(|need| need.through(major)).collect::<Vec<_>>();
+            // What is asked for itself comes first: it decides what the rest has to fit.
+            own.into_iter().chain(through).collect()
+        };
         if self.alternatives.is_empty() {
-            return vec![(None, self.needs.iter().collect())];
+            return vec![(None, group(&[]))];
         }
-        self.alternatives
-            .iter()
-            .enumerate()
-            .map(|(index, group)| (Some(index), self.needs.iter().chain(group).collect()))
-            .collect()
+        self.alternatives.iter().enumerate().map(|(index, more)| (Some(index), group(more))).collect()
     }
 }
 
@@ -176,6 +203,16 @@ struct Offer<'a> {
 }
 
 impl Offer<'_> {
+    /// Where one component is. A place of several roots says which of them.
+    fn origin_of(&self, found: &Found) -> String {
+        let candidate = &self.attempt.candidate;
+        if candidate.also.is_empty() {
+            candidate.to_string()
+        } else {
+            format!("{} ({})", candidate.label, found.evidence)
+        }
+    }
+
     fn origin(&self) -> String {
         self.attempt.candidate.to_string()
     }
@@ -189,18 +226,23 @@ impl Offer<'_> {
 pub fn select(request: &Request, attempts: &[Attempt]) -> Result<Selection, Error> {
     let (named, others): (Vec<&Attempt>, Vec<&Attempt>) =
         attempts.iter().partition(|attempt| attempt.candidate.step.is_explicit());
-    if let Some(wrong) = named.iter().find(|attempt| attempt.sets.is_empty()) {
+    let (products, others): (Vec<&Attempt>, Vec<&Attempt>) =
+        others.into_iter().partition(|attempt| attempt.candidate.step == Step::Product);
+    // A wrong variable of a product is nothing to a crate that uses none.
+    let asked = request.needs.iter().any(|need| need.is_product() && need.strength != Strength::Extra);
+    let telling = named.iter().chain(products.iter().filter(|_| asked));
+    if let Some(wrong) = telling.into_iter().find(|attempt| attempt.sets.is_empty()) {
         return Err(Error::InvalidSource {
             source_name: wrong.candidate.label.clone(),
             path: wrong.candidate.path.clone(),
-            reason: wrong.remarks.join("; "),
+            reason: wrong.summary(),
             unused: explain::unused(&others),
         });
     }
     let selection = if named.is_empty() {
-        select_searched(request, &others)?
+        select_searched(request, &products, &others)?
     } else {
-        let offers = offers(request, &named);
+        let offers = offers(request, &[named.as_slice(), &products].concat());
         let chosen = majors(request, &offers).into_iter().find_map(|major| {
             let pool: Vec<Offer<'_>> = offers.iter().copied().filter(|o| o.set.major == major).collect();
             complete(request, &pool)
@@ -212,9 +254,15 @@ pub fn select(request: &Request, attempts: &[Attempt]) -> Result<Selection, Erro
     if conflicts.is_empty() { Ok(selection) } else { Err(Error::Inconsistent { conflicts }) }
 }
 
-fn select_searched(request: &Request, attempts: &[&Attempt]) -> Result<Option<Selection>, Error> {
-    let all = offers(request, attempts);
-    let mut steps: Vec<Step> = all.iter().map(|offer| offer.attempt.candidate.step).collect();
+fn select_searched(
+    request: &Request,
+    products: &[&Attempt],
+    attempts: &[&Attempt],
+) -> Result<Option<Selection>, Error> {
+    let all = offers(request, &[products, attempts].concat());
+    let toolkits: Vec<Offer<'_>> =
+        all.iter().copied().filter(|offer| offer.attempt.candidate.step != Step::Product).collect();
+    let mut steps: Vec<Step> = toolkits.iter().map(|offer| offer.attempt.candidate.step).collect();
     steps.dedup();
     for step in &steps {
         let mut here: Vec<Offer<'_>> =
@@ -227,7 +275,7 @@ fn select_searched(request: &Request, attempts: &[&Attempt]) -> Result<Option<Se
         }
     }
     // Nothing is complete: start from each place in turn and add what it lacks from later ones.
-    for base in &all {
+    for base in &toolkits {
         let mut pool = vec![*base];
         pool.extend(
             all.iter()
@@ -297,17 +345,17 @@ fn meet(
     may: impl Fn(&Need, usize, &[Chosen]) -> bool,
 ) -> Option<(Selection, Vec<usize>)> {
     let major = pool.first()?.set.major;
-    'variants: for (alternative, needs) in request.variants() {
+    'variants: for (alternative, needs) in request.variants(major) {
         let mut chosen: Vec<Chosen> = Vec::new();
         let mut used: Vec<usize> = Vec::new();
-        for need in needs {
+        for need in &needs {
             if chosen.iter().any(|c| need.is_met_by(&c.found)) {
                 continue;
             }
-            let found = pool.iter().enumerate().find_map(|(index, offer)| {
+            let found = in_order(need, pool).find_map(|(index, offer)| {
                 let found = offer.set.found.iter().find(|found| need.is_met_by(found))?;
                 let mut trial = chosen.clone();
-                trial.push(Chosen { found: found.clone(), origin: offer.origin() });
+                trial.push(Chosen { found: found.clone(), origin: offer.origin_of(found) });
                 let fits = need.strength != Strength::Extra || conflicts(&trial).is_empty();
                 (fits && may(need, index, &trial)).then_some((index, trial))
             });
@@ -330,6 +378,15 @@ fn meet(
         return Some((selection, used));
     }
     None
+}
+
+/// The offers that a need may be met from: a product's own variable comes first for products, and
+/// means nothing to anything else.
+fn in_order<'a>(need: &'a Need, pool: &'a [Offer<'a>]) -> impl Iterator<Item = (usize, &'a Offer<'a>)> {
+    let own = |offer: &Offer<'_>| offer.attempt.candidate.step == Step::Product;
+    let first =
+        pool.iter().enumerate().filter(move |(_, offer)| own(offer)).filter(move |_| need.is_product());
+    first.chain(pool.iter().enumerate().filter(move |(_, offer)| !own(offer)))
 }
 
 /// Equal places are not guessed between in silence.

@@ -57,7 +57,7 @@ fn at(step: Step, path: &str, components: &[&str]) -> Attempt {
         .collect::<Vec<_>>();
     let remarks = if sets.is_empty() { vec!["does not exist".to_owned()] } else { Vec::new() };
     let candidate = Candidate::root(step, label(step), path);
-    Attempt { candidate, sets, remarks }
+    Attempt { candidate, sets, unusable: Vec::new(), remarks }
 }
 
 fn nvcc_needs() -> Vec<Need> {
@@ -323,4 +323,36 @@ fn what_is_extra_stays_away_where_it_does_not_fit() {
     let mixed = ["nvcc 13.4.92", "nvvm 13.4.92", "crt 13.4.92", "cudart 13.4.92", "nvrtc 13.5.37"];
     let selection = select(&request, &[at(Step::Stored, "/a", &mixed)]).unwrap();
     assert!(selection.chosen.iter().all(|c| c.found.component != Component::Nvrtc));
+}
+
+fn with_cudnn() -> Request {
+    let mut request = module();
+    request.needs.push(Need::new(Component::Cudnn, Part::Shared, "declared in the manifest"));
+    request
+}
+
+#[test]
+fn a_products_variable_counts_for_the_product_alone() {
+    let own = at(Step::Product, "/opt/cudnn", &["cudnn 13.1"]);
+    let stored = at(Step::Stored, "/store/13.4", &[PIP13, &["cudnn 13.0"]].concat());
+    let places = |attempts: &[Attempt]| {
+        let selection = select(&with_cudnn(), attempts).unwrap();
+        let of = |component| {
+            let chosen = selection.chosen.iter().find(|c| c.found.component == component).unwrap();
+            chosen.origin.rsplit_once('(').unwrap().1.to_owned()
+        };
+        (of(Component::Cudart), of(Component::Cudnn))
+    };
+    let expected = ("/store/13.4)".to_owned(), "/opt/cudnn)".to_owned());
+    assert_eq!(places(&[own.clone(), stored.clone()]), expected);
+    let named = at(Step::Variable, "/store/13.4", PIP13);
+    assert_eq!(places(&[named, own, stored]), expected);
+}
+
+#[test]
+fn a_wrong_variable_of_a_product_stops_only_those_who_want_a_product() {
+    let attempts = [at(Step::Product, "/nowhere", &[]), at(Step::Stored, "/store/13.4", PIP13)];
+    assert!(select(&module(), &attempts).is_ok());
+    let error = select(&with_cudnn(), &attempts).unwrap_err().to_string();
+    assert!(error.contains("/nowhere") && error.contains("does not exist"), "{error}");
 }

@@ -44,6 +44,8 @@ pub enum Step {
     Roots,
     /// Named by one of the variables CUDA's users set.
     Variable,
+    /// Named by the variable of one product, such as `CUDNN_PATH`: counts for products alone.
+    Product,
     /// The active virtual environment.
     Environment,
     /// The active conda environment.
@@ -76,6 +78,7 @@ impl Step {
             Self::Argument => "argument",
             Self::Roots => "roots",
             Self::Variable => "variable",
+            Self::Product => "product",
             Self::Environment => "environment",
             Self::Conda => "conda",
             Self::Nix => "nix",
@@ -96,10 +99,11 @@ impl Step {
         matches!(self, Self::Argument | Self::Roots | Self::Variable)
     }
 
-    const ALL: [Self; 14] = [
+    const ALL: [Self; 15] = [
         Self::Argument,
         Self::Roots,
         Self::Variable,
+        Self::Product,
         Self::Environment,
         Self::Conda,
         Self::Nix,
@@ -232,7 +236,9 @@ fn limit(env: &Env, found: &mut Sources) -> Result<(), Error> {
             ),
         })?);
     }
-    found.candidates.retain(|c| matches!(c.step, Step::Argument | Step::Roots) || wanted.contains(&c.step));
+    found.candidates.retain(|c| {
+        matches!(c.step, Step::Argument | Step::Roots | Step::Product) || wanted.contains(&c.step)
+    });
     Ok(())
 }
 

@@ -17,8 +17,8 @@ pub(super) fn propose_active(root: &Root, env: &Env, found: &mut Sources) {
     }
 }
 
-/// A Python on `PATH` keeps its packages in the prefix two levels above the program, or in the
-/// user's own directory. Links are followed: `/usr/bin/python3` of a venv leads elsewhere, but
+/// A Python on `PATH` keeps its packages in the prefix two levels above the program, in the
+/// administrator's `local` below it, or in the user's own directory. Links are followed: `/usr/bin/python3` of a venv leads elsewhere, but
 /// it is the venv's `lib` that counts, so the unresolved place is tried first.
 pub(super) fn propose_on_path(root: &Root, env: &Env, found: &mut Sources) {
     let python = env
@@ -31,6 +31,8 @@ pub(super) fn propose_on_path(root: &Root, env: &Env, found: &mut Sources) {
     for program in [python.clone(), root.resolve(&python)] {
         if let Some(prefix) = program.parent().and_then(Path::parent) {
             prefixes.push(prefix.to_owned());
+            // Debian's and Ubuntu's Python has what pip installs as root in `/usr/local`.
+            prefixes.extend(prefix.ends_with("usr").then(|| prefix.join("local")));
         }
     }
     if let Some(home) = env.path("HOME") {

@@ -22,32 +22,39 @@ pub(super) fn propose(root: &Root, env: &Env, found: &mut Sources) {
         if let Some(value) = env.get(variable) {
             let nvcc = compiler(root, env, Path::new(value));
             let path = root_of(&nvcc);
-            push(root, found, variable, std::slice::from_ref(&path), Some(&nvcc));
+            push(root, found, Step::Variable, variable, std::slice::from_ref(&path), Some(&nvcc));
             roots.push((variable, path));
         }
     }
     for variable in ROOTS {
         let Some(value) = env.get(variable) else { continue };
         let paths = split_list(value);
-        push(root, found, variable, &paths, None);
+        push(root, found, Step::Variable, variable, &paths, None);
         roots.extend(paths.into_iter().map(|path| (variable, path)));
     }
     for variable in PRODUCTS {
         if let Some(path) = env.path(variable) {
-            push(root, found, variable, &[path], None);
+            push(root, found, Step::Product, variable, &[path], None);
         }
     }
     remark_disagreement(root, &roots, found);
 }
 
-fn push(root: &Root, found: &mut Sources, variable: &str, paths: &[PathBuf], nvcc: Option<&Path>) {
+fn push(
+    root: &Root,
+    found: &mut Sources,
+    step: Step,
+    variable: &str,
+    paths: &[PathBuf],
+    nvcc: Option<&PathBuf>,
+) {
     let label = format!("environment variable `{variable}`");
-    for mut candidate in named(root, Step::Variable, &label, paths) {
+    for mut candidate in named(root, step, &label, paths) {
         if !candidate.site_packages {
-            candidate.nvcc = nvcc.map(Path::to_owned);
+            candidate.nvcc = nvcc.cloned();
         }
         let known = |c: &Candidate| {
-            c.step == Step::Variable
+            c.step == step
                 && c.also == candidate.also
                 && root.resolve(&c.path) == root.resolve(&candidate.path)
         };

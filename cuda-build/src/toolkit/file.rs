@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use toml::de::{DeTable, DeValue};
 
@@ -92,7 +93,11 @@ pub(super) fn parse(text: &str) -> Result<Vec<Found>, Error> {
     let mut found = Vec::new();
     for entry in components.into_iter().flatten() {
         let entry = entry.get_ref().as_table().ok_or_else(|| wrong("`component` holds no table"))?;
-        found.extend(component(entry)?);
+        let Some(component) = component(entry)? else { continue };
+        if found.iter().any(|known: &Found| known.component == component.component) {
+            return Err(wrong(format!("it lists `{}` twice", component.component)));
+        }
+        found.push(component);
     }
     if found.is_empty() {
         return Err(wrong("it lists no component"));
@@ -117,14 +122,20 @@ fn component(entry: &DeTable<'_>) -> Result<Option<Found>, Error> {
     Ok(Some(Found {
         component,
         major,
-        version: text("version").and_then(|v| v.parse().ok()),
-        toolkit: text("toolkit").and_then(|v| v.parse().ok()),
+        version: parsed(name, "version", text("version"))?,
+        toolkit: parsed(name, "toolkit", text("toolkit"))?,
         include: paths("include"),
         libraries: paths("libraries"),
         archives: paths("archives"),
         tools: paths("tools"),
         evidence: text("evidence").unwrap_or_default().to_owned(),
     }))
+}
+
+/// A value that may be absent, and must be right where it is there.
+fn parsed<T: FromStr>(name: &str, key: &str, text: Option<&str>) -> Result<Option<T>, Error> {
+    let parse = |text: &str| text.parse().map_err(|_| wrong(format!("`{key}` of `{name}` is `{text}`")));
+    text.map(parse).transpose()
 }
 
 #[cfg(test)]
@@ -172,6 +183,15 @@ mod tests {
             ("format_version = 1\n[[component]]\nmajor = 13", "no `name`"),
             ("format_version = 1\n[[component]]\nname = 'cudart'", "no `major`"),
             ("=", "not a valid toolkit file"),
+            (
+                "format_version = 1\n[[component]]\nname = 'cudart'\nmajor = 13\ntoolkit = '1-13.4'",
+                "`toolkit` of `cudart` is `1-13.4`",
+            ),
+            (
+                "format_version = 1\n[[component]]\nname = 'cudart'\nmajor = 13\n[[component]]\nname = \
+                 'cudart'\nmajor = 12",
+                "lists `cudart` twice",
+            ),
         ] {
             let error = parse(text).unwrap_err().to_string();
             assert!(error.contains(expected), "{text:?}: {error}");

@@ -1,17 +1,20 @@
 //! A set of components that belong together, ready to compile and link with.
 
 mod file;
+mod nvcc_answers;
 mod remembered;
 mod search;
 
 use std::path::{Path, PathBuf};
 
+use crate::capability::Plan;
 use crate::component::Component;
 use crate::error::Error;
 use crate::probe::Found;
-use crate::select::{Chosen, Selection};
+use crate::select::{Chosen, Selection, capability_conflicts};
 use crate::version::ToolkitVersion;
 
+pub(crate) use nvcc_answers::ask as ask_nvcc;
 pub(crate) use remembered::{beside_out, find};
 pub use remembered::{remember, toolkit_file};
 pub use search::{Report, Search};
@@ -98,6 +101,17 @@ impl Toolkit {
     #[must_use]
     pub fn get(&self, component: Component) -> Option<&Found> {
         self.components.iter().map(|chosen| &chosen.found).find(|found| found.component == component)
+    }
+
+    /// Holds the plan against the products among `used`: cuDNN has no code for old capabilities.
+    ///
+    /// # Errors
+    /// [`Error::Inconsistent`] that names the product and the capabilities.
+    pub fn check_plan(&self, plan: &Plan, used: &[Component]) -> Result<(), Error> {
+        let chosen: Vec<Chosen> =
+            self.components.iter().filter(|c| used.contains(&c.found.component)).cloned().collect();
+        let conflicts = capability_conflicts(&chosen, plan);
+        if conflicts.is_empty() { Ok(()) } else { Err(Error::Inconsistent { conflicts }) }
     }
 
     /// A program of a chosen component.

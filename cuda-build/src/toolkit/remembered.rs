@@ -171,7 +171,7 @@ fn attempt(found: Vec<Found>, file: &Path) -> Attempt {
         site_packages: false,
     };
     let major = found.first().map_or(0, |found| found.major);
-    Attempt { candidate, sets: vec![Set { major, found }], remarks: Vec::new() }
+    Attempt { candidate, sets: vec![Set { major, found }], unusable: Vec::new(), remarks: Vec::new() }
 }
 
 #[cfg(test)]

@@ -1,9 +1,8 @@
 //! The whole search: sources, probe, select, step by step until one step has it all.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use super::{Toolkit, file};
-use crate::command;
+use super::{Toolkit, file, nvcc_answers};
 use crate::env::Env;
 use crate::error::Error;
 use crate::probe::{Attempt, Prober, Set};
@@ -58,7 +57,8 @@ impl Search<'_> {
             attempts.push(self.probe(candidate));
             // A step is decided as a whole, and all named steps are one.
             let same_step = |next: &&Candidate| {
-                next.step == candidate.step || (next.step.is_explicit() && candidate.step.is_explicit())
+                let named = |step: Step| step.is_explicit() || step == Step::Product;
+                next.step == candidate.step || (named(next.step) && named(candidate.step))
             };
             if rest.peek().is_some_and(same_step) {
                 continue;
@@ -91,7 +91,8 @@ impl Search<'_> {
     }
 
     fn probe(&self, candidate: &Candidate) -> Attempt {
-        Prober { root: self.root, target: self.target, ask_nvcc: &command::ask_nvcc }.probe(candidate)
+        let ask_nvcc = |nvcc: &Path| nvcc_answers::ask(self.root, self.env, nvcc);
+        Prober { root: self.root, target: self.target, ask_nvcc: &ask_nvcc }.probe(candidate)
     }
 
     /// A search that `cargo cuda` has done already.
@@ -114,6 +115,11 @@ impl Search<'_> {
             site_packages: false,
         };
         let major = found.first().map_or(0, |found| found.major);
-        Ok(Some(Attempt { candidate, sets: vec![Set { major, found }], remarks: Vec::new() }))
+        Ok(Some(Attempt {
+            candidate,
+            sets: vec![Set { major, found }],
+            unusable: Vec::new(),
+            remarks: Vec::new(),
+        }))
     }
 }

@@ -10,7 +10,7 @@ use super::join::{Join, Source};
 use super::plan::{Entry, Plan};
 use super::stub::{Driver, Stub};
 use super::text;
-use crate::component::Component;
+use crate::component::{Component, closure};
 use crate::error::Error;
 use crate::probe::Found;
 use crate::root::Root;
@@ -65,7 +65,7 @@ pub(super) fn plan(
     target: &Target,
     options: &Options,
 ) -> Result<Plan, Error> {
-    let wanted = options.components.as_deref().map(with_needs);
+    let wanted = options.components.as_deref().map(|wanted| with_needs(wanted, toolkit.version().major));
     let found: Vec<&Found> = toolkit
         .components()
         .iter()
@@ -87,14 +87,9 @@ pub(super) fn plan(
     Ok(planner.plan)
 }
 
-fn with_needs(components: &[Component]) -> Vec<Component> {
-    let mut all = components.to_vec();
-    let mut next = 0;
-    while let Some(component) = all.get(next).copied() {
-        all.extend(component.facts().needs.iter().filter(|need| !all.contains(need)).collect::<Vec<_>>());
-        next += 1;
-    }
-    all
+fn with_needs(components: &[Component], major: u32) -> Vec<Component> {
+    let needed = closure(components, major).into_iter().map(|(component, _)| component);
+    components.iter().copied().chain(needed).collect()
 }
 
 impl Planner<'_> {
@@ -109,8 +104,12 @@ impl Planner<'_> {
     fn headers(&mut self) -> Result<(), Error> {
         let mut sources: Vec<Source> = Vec::new();
         let mut below: BTreeMap<OsString, Vec<Source>> = BTreeMap::new();
-        for found in &self.found {
+        for found in self.found.clone() {
             for directory in &found.include {
+                if self.is_apart(found, directory) {
+                    self.tree(found.component, "compute-sanitizer/include", directory)?;
+                    continue;
+                }
                 let source = Source { component: found.component, directory: directory.clone() };
                 let list = if directory.ends_with("cccl") {
                     below.entry("cccl".into()).or_default()
@@ -135,6 +134,14 @@ impl Planner<'_> {
         };
         let join = Join { root: self.root, whole: !self.options.every_file, wanted: &wanted };
         join.join(&mut self.plan, Path::new("include"), &sources, &below)
+    }
+
+    /// NVIDIA keeps the sanitizer below `compute-sanitizer`: its headers and those of CUPTI have
+    /// names in common and other contents. In CUDA 13's wheels they are in one directory already.
+    fn is_apart(&self, found: &Found, directory: &Path) -> bool {
+        let others = || self.found.iter().filter(|other| other.component != Component::Sanitizer);
+        found.component == Component::Sanitizer
+            && !others().any(|other| other.include.iter().any(|include| include == directory))
     }
 
     fn libraries(&mut self) -> Result<(), Error> {

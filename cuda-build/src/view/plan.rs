@@ -112,6 +112,8 @@ impl Plan {
                 }
                 Entry::Stub { stub, identity } => {
                     hash.field(b"stub");
+                    // A newer version of this crate may make it otherwise.
+                    hash.field(env!("CARGO_PKG_VERSION").as_bytes());
                     hash.field(stub.driver.soname().as_bytes());
                     hash.field(stub.platform.as_bytes());
                     hash.field(identity.as_bytes());

@@ -5,4 +5,5 @@ pub mod cold_build;
 pub mod fixture;
 pub mod measure;
 pub mod rebuild;
+pub mod search;
 pub mod search_once;

@@ -1,14 +1,16 @@
-//! `peers cold-build | rebuild | search-once`.
+//! `peers cold-build | rebuild | search | find | search-once`.
 
 use std::process::ExitCode;
 
-use peers::{cold_build, rebuild, search_once};
+use peers::{cold_build, rebuild, search, search_once};
 
 const USAGE: &str = "\
 usage: peers <benchmark>
 
   cold-build [rounds]             CPU time and crates of a cold build, for each build dependency
   rebuild [name part]             what is compiled again when nothing, a header, or one file changes
+  search <venv> [rounds]          finding CUDA: cuda-build, CMake, cuda-pathfinder
+  find                            our side of it: one search with the variables of this process
   search-once <place> [repeats]   searches a place, for a system call tracer
 ";
 
@@ -21,6 +23,8 @@ fn main() -> ExitCode {
     let result = match command {
         "cold-build" => cold_build::run(rest),
         "rebuild" => rebuild::run(rest),
+        "search" => search::run(rest),
+        "find" => search::find(),
         "search-once" => search_once::run(rest),
         _ => Err(USAGE.into()),
     };

@@ -95,8 +95,12 @@ fn wheels_of_cuda_12_are_joined() {
         "nvidia/cublas/lib/libcublas_static.a",
         "nvidia/cuda_cccl/include/cub/cub.cuh",
         "nvidia/cuda_cccl/include/cuda/std/version",
+        "nvidia/cuda_cccl/include/cub/version.cuh",
         "nvidia/cuda_cccl/lib/cmake/cub/cub-config.cmake",
+        "nvidia/cuda_nvcc/include/crt/host_config.h",
+        "nvidia/cuda_nvcc/bin/ptxas",
         "nvidia_cuda_cccl_cu12-12.9.27.dist-info/RECORD",
+        "nvidia_cuda_nvcc_cu12-12.9.86.dist-info/RECORD",
     ])
     .cuda_h("nvidia/cuda_runtime/include/cuda.h", 12090);
     let plan = layout.plan(&[""], &Options::default());
@@ -106,6 +110,8 @@ fn wheels_of_cuda_12_are_joined() {
             ("include/cuda.h", "nvidia/cuda_runtime/include/cuda.h"),
             ("include/cub", "nvidia/cuda_cccl/include/cub"),
             ("include/nvrtc.h", "nvidia/cuda_nvrtc/include/nvrtc.h"),
+            // The wheel has no nvcc, but what `cuda_runtime.h` includes.
+            ("include/crt", "nvidia/cuda_nvcc/include/crt"),
             ("lib/libcublas.so", "-> libcublas.so.12"),
             ("lib/libcublas.so.12", "nvidia/cublas/lib/libcublas.so.12"),
             ("lib/libnvrtc-builtins.so", "-> libnvrtc-builtins.so.12.9"),
@@ -135,6 +141,7 @@ fn wheels_of_cuda_13_have_cccl_apart_and_a_compiler() {
         "nvidia/cu13/include/nvvm.h",
         "nvidia/cu13/include/crt/host_config.h",
         "nvidia/cu13/include/cccl/cuda/std/version",
+        "nvidia/cu13/include/cccl/cub/version.cuh",
         "nvidia/cu13/lib/libcudart.so.13",
         "nvidia/cu13/lib/libnvvm.so.4",
         "nvidia/cu13/lib/stubs/README",
@@ -222,8 +229,8 @@ fn of_a_system_directory_cuda_alone_is_taken() {
             ("include/thrust", "usr/include/thrust"),
             ("bin/nvcc", "usr/bin/../lib/nvidia-cuda-toolkit/bin/nvcc"),
             ("bin/crt", "usr/bin/../lib/nvidia-cuda-toolkit/bin/crt"),
-            ("nvvm/bin/cicc", "usr/bin/../lib/nvidia-cuda-toolkit/bin/cicc"),
-            ("nvvm/libdevice", "usr/bin/../lib/nvidia-cuda-toolkit/libdevice"),
+            ("nvvm/bin/cicc", "usr/lib/nvidia-cuda-toolkit/bin/cicc"),
+            ("nvvm/libdevice", "usr/lib/nvidia-cuda-toolkit/libdevice"),
             ("lib/stubs/libcuda.so", "usr/lib/x86_64-linux-gnu/stubs/libcuda.so"),
         ],
     );
@@ -248,4 +255,31 @@ fn a_conflict_names_both_components() {
     for word in ["include/cuda.h", "cudart", "cublas", "cuda_runtime/include", "hint:"] {
         assert!(text.contains(word), "{word}: {text}");
     }
+}
+
+#[test]
+fn the_sanitizer_stays_apart_from_cupti() {
+    let layout = Layout::new(&[
+        "nvidia/cuda_runtime/include/cuda_runtime.h",
+        "nvidia/cuda_runtime/lib/libcudart.so.12",
+        "nvidia/cuda_cupti/lib/libcupti.so.12",
+        "nvidia/cuda_cupti/lib/libnvperf_host.so",
+        "nvidia/cuda_cupti/include/cupti.h",
+        "nvidia/cuda_sanitizer_api/bin/compute-sanitizer",
+        "nvidia/cuda_sanitizer_api/include/sanitizer.h",
+        "nvidia_cuda_sanitizer_api_cu12-12.9.79.dist-info/RECORD",
+    ])
+    .cuda_h("nvidia/cuda_runtime/include/cuda.h", 12090);
+    layout.put("nvidia/cuda_cupti/include/generated_cuda_meta.h", "one");
+    layout.put("nvidia/cuda_sanitizer_api/include/generated_cuda_meta.h", "other");
+    let plan = layout.plan(&[""], &Options::default());
+    layout.holds(
+        &plan,
+        &[
+            ("include/generated_cuda_meta.h", "nvidia/cuda_cupti/include/generated_cuda_meta.h"),
+            ("compute-sanitizer/include", "nvidia/cuda_sanitizer_api/include"),
+            ("lib/libnvperf_host.so", "nvidia/cuda_cupti/lib/libnvperf_host.so"),
+            ("extras/CUPTI/lib64", "-> ../../lib"),
+        ],
+    );
 }

@@ -53,18 +53,34 @@ fn macro_targets(definition: &str, prefix: &str, names: &mut BTreeSet<String>) {
     }
 }
 
-/// The name in `CUresult CUDAAPI cuInit(…)`: the word before the first parenthesis, where a
-/// return type and nothing else comes before it.
+/// The name in `DEPRECATED(13.0) CUresult CUDAAPI cuInit(…)`: the word before a parenthesis that
+/// is in no other, where a return type comes before it and nothing but words does.
 fn declared<'a>(statement: &'a str, prefix: &str) -> Option<&'a str> {
-    let (before, _) = statement.split_once('(')?;
-    let before = before.trim_end();
-    let start = before.rfind(|c: char| !is_word(c)).map_or(0, |at| at + 1);
-    let (head, name) = before.split_at(start);
-    let is_type = |c: char| is_word(c) || c.is_whitespace() || c == '*';
-    let is_declaration = !head.trim().is_empty()
+    let mut depth = 0;
+    for (at, c) in statement.char_indices() {
+        match c {
+            '(' if depth == 0 => {
+                let before = statement[..at].trim_end();
+                let start = before.rfind(|c: char| !is_word(c)).map_or(0, |at| at + 1);
+                let (head, name) = before.split_at(start);
+                if is_name(name, prefix) {
+                    return is_return_type(head).then_some(name);
+                }
+                depth = 1;
+            }
+            '(' => depth += 1,
+            ')' => depth -= 1,
+            _ => {}
+        }
+    }
+    None
+}
+
+fn is_return_type(head: &str) -> bool {
+    let is_type = |c: char| is_word(c) || c.is_whitespace() || "*().\"".contains(c);
+    !head.trim().is_empty()
         && head.chars().all(is_type)
-        && !head.split_whitespace().any(|word| word == "typedef" || word == "return");
-    (is_declaration && is_name(name, prefix)).then_some(name)
+        && !head.split_whitespace().any(|word| word == "typedef" || word == "return")
 }
 
 fn is_name(name: &str, prefix: &str) -> bool {
@@ -147,9 +163,10 @@ static inline CUresult cuShort(int a) { return cuInit(a); }
     #[test]
     fn management_library() {
         let text = "#define nvmlInit nvmlInit_v2\n#define nvmlEventTypeNone 0x0LL\n\
-                    nvmlReturn_t DECLDIR nvmlInit_v2(void);\nconst DECLDIR char* nvmlErrorString(nvmlReturn_t r);\n\
+                    nvmlReturn_t DECLDIR nvmlInit_v2(void);\n\
+                    DEPRECATED(13.0) nvmlReturn_t DECLDIR nvmlOld(nvmlDevice_t device);\nconst DECLDIR char* nvmlErrorString(nvmlReturn_t r);\n\
                     typedef struct nvmlDevice_st* nvmlDevice_t;\n#define nvmlMemory_v2 NVML_STRUCT_VERSION(Memory, 2)\n";
-        assert_eq!(functions(text, "nvml"), ["nvmlErrorString", "nvmlInit", "nvmlInit_v2"]);
+        assert_eq!(functions(text, "nvml"), ["nvmlErrorString", "nvmlInit", "nvmlInit_v2", "nvmlOld"]);
     }
 
     #[test]

@@ -1,0 +1,243 @@
+//! What an nvcc answered, kept in the user's cache directory: asking starts nvcc and, through it,
+//! the host compiler, which takes a hundred times longer than the rest of a search.
+//!
+//! One small file an nvcc, `<cache>/nvcc-answers/<hash of its path>.txt`. It counts only while its
+//! head is what would be written today: path, size and time of change of the nvcc and of the
+//! `nvcc.profile` beside it, and the variables that nvcc itself reads. A cache that can't be read
+//! or written is as good as none.
+
+use std::ffi::OsStr;
+use std::fmt::Write as _;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::path::{Path, PathBuf};
+
+use crate::cache;
+use crate::command::{self, Answer};
+use crate::env::Env;
+use crate::root::Root;
+use crate::store;
+
+const HEAD: &str = "cuda-build nvcc answer 1";
+/// The last line: what lacks it was not written whole.
+const END: &str = "\n#end\n";
+/// nvcc prints its `PATH`: what its profile puts first, then that of the process. The second half
+/// is left out of the file and put back when it is read, because shells differ in it.
+const PATH_LINE: &str = "#$ PATH=";
+const REST: &str = "\u{1}";
+
+/// What `nvcc` says, from the cache where that still holds.
+pub(crate) fn ask(root: &Root, env: &Env, nvcc: &Path) -> Option<String> {
+    let kept = file(env, nvcc).and_then(|file| Some((head(root, env, nvcc)?, file)));
+    let Some((head, file)) = kept else { return command::ask_nvcc(nvcc, env).map(Answer::into_text) };
+    let path = env.peek("PATH").and_then(OsStr::to_str).unwrap_or_default();
+    if let Some(text) = root.text(&file).ok().and_then(|text| read(&text, &head, path)) {
+        return Some(text);
+    }
+    match command::ask_nvcc(nvcc, env)? {
+        Answer::Whole(text) => {
+            // That it can't be kept costs time and nothing else.
+            let _ = cache::write_shared(&file, written(&text, &head, path).as_bytes());
+            Some(text)
+        }
+        // It lacks the directories because there is no host compiler now; there may be one later.
+        Answer::VersionAlone(text) => Some(text),
+    }
+}
+
+/// Where the answer is kept; `None` where no variable tells a cache directory.
+fn file(env: &Env, nvcc: &Path) -> Option<PathBuf> {
+    // Another hash with another Rust would cost one more question.
+    let mut hasher = DefaultHasher::new();
+    nvcc.hash(&mut hasher);
+    Some(store::cache_dir(env)?.join("nvcc-answers").join(format!("{:016x}.txt", hasher.finish())))
+}
+
+/// Everything the answer depends on; `None` where there is no nvcc.
+fn head(root: &Root, env: &Env, nvcc: &Path) -> Option<String> {
+    let mut head = format!("{HEAD}\nnvcc {:?}\n", root.resolve(nvcc));
+    // The profile lies beside argument zero, links not resolved.
+    for file in [nvcc.to_owned(), nvcc.with_file_name("nvcc.profile")] {
+        let metadata = root.metadata(&file).ok();
+        if metadata.is_none() && file == nvcc {
+            return None;
+        }
+        let changed = metadata.as_ref().and_then(|metadata| metadata.modified().ok());
+        let changed = changed.and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok());
+        let length = metadata.map(|metadata| metadata.len());
+        // Writing to a String can't fail.
+        let _ = writeln!(head, "file {file:?} {length:?} {:?}", changed.map(|time| time.as_nanos()));
+    }
+    for name in ["NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS", "NVCC_CCBIN"] {
+        let _ = writeln!(head, "variable {name} {:?}", env.peek(name));
+    }
+    Some(head)
+}
+
+fn written(text: &str, head: &str, path: &str) -> String {
+    let mut written = format!("{head}\n");
+    for line in text.lines() {
+        let own = line.strip_prefix(PATH_LINE).and_then(|value| value.strip_suffix(path));
+        match own.filter(|_| !path.is_empty()) {
+            Some(own) => {
+                let _ = writeln!(written, "{PATH_LINE}{own}{REST}");
+            }
+            None => {
+                let _ = writeln!(written, "{line}");
+            }
+        }
+    }
+    written + END
+}
+
+/// The answer in a kept file, if the file is whole and has this head.
+fn read(kept: &str, head: &str, path: &str) -> Option<String> {
+    let text = kept.strip_prefix(head)?.strip_prefix('\n')?.strip_suffix(END)?;
+    Some(text.replace(REST, path))
+}
+
+#[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "tests prepare real files and start a shell")]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt as _;
+    use std::process::Command;
+
+    use crate::probe::NvccAnswer;
+
+    const ANSWER: &str = "#$ TOP=/opt/cuda\\n#$ PATH=/opt/cuda/bin:$PATH\\nrelease 12.4, V12.4.131";
+
+    /// A directory with an nvcc that notes each start, and an environment that keeps answers there.
+    struct Place {
+        directory: tempfile::TempDir,
+        env: Env,
+    }
+
+    impl Place {
+        fn new() -> Self {
+            let directory = tempfile::tempdir().unwrap();
+            let env = Env::from_pairs([("PATH", "/usr/bin:/bin")])
+                .with("CUDA_BUILD_CACHE_DIR", directory.path().join("cache"));
+            let place = Self { directory, env };
+            place.install(ANSWER);
+            place
+        }
+
+        /// Written by another process: one that this process has open can't be started.
+        fn install(&self, answer: &str) {
+            let log = self.directory.path().join("log");
+            let script = format!("#!/bin/sh\necho x >> '{}'\nprintf '%b\\n' \"{answer}\"\n", log.display());
+            let nvcc = self.nvcc();
+            let mut command = Command::new("sh");
+            command.args([
+                "-c",
+                "printf %s \"$1\" > \"$2.new\" && chmod +x \"$2.new\" && mv \"$2.new\" \"$2\"",
+                "sh",
+            ]);
+            assert!(command.arg(script).arg(nvcc).status().unwrap().success());
+        }
+
+        fn nvcc(&self) -> PathBuf {
+            self.directory.path().join("nvcc")
+        }
+
+        fn ask(&self) -> NvccAnswer {
+            NvccAnswer::parse(&ask(&Root::system(), &self.env, &self.nvcc()).unwrap()).unwrap()
+        }
+
+        fn starts(&self) -> usize {
+            std::fs::read_to_string(self.directory.path().join("log")).map_or(0, |log| log.lines().count())
+        }
+
+        fn kept(&self) -> PathBuf {
+            file(&self.env, &self.nvcc()).unwrap()
+        }
+    }
+
+    #[test]
+    fn an_nvcc_is_asked_once() {
+        let place = Place::new();
+        let first = place.ask();
+        assert_eq!(first.version.to_string(), "12.4.131");
+        assert_eq!(place.ask(), first);
+        assert_eq!(place.starts(), 1);
+        let names: Vec<_> = std::fs::read_dir(place.kept().parent().unwrap()).unwrap().collect();
+        assert_eq!(names.len(), 1, "{names:?}");
+    }
+
+    #[test]
+    fn an_nvcc_that_was_replaced_is_asked_again() {
+        let place = Place::new();
+        place.ask();
+        // As long as the one before: its time of change tells.
+        place.install(&ANSWER.replace("12.4", "12.5"));
+        assert_eq!(place.ask().version.to_string(), "12.5.131");
+        // As old as the one before: its size tells.
+        let time = std::fs::metadata(place.nvcc()).unwrap().modified().unwrap();
+        place.install(&ANSWER.replace("12.4", "12.10"));
+        std::fs::File::options().append(true).open(place.nvcc()).unwrap().set_modified(time).unwrap();
+        assert_eq!(place.ask().version.to_string(), "12.10.131");
+        std::fs::write(place.nvcc().with_file_name("nvcc.profile"), "TOP = elsewhere").unwrap();
+        place.ask();
+        assert_eq!(place.starts(), 4);
+    }
+
+    #[test]
+    fn variables_that_nvcc_reads_count_and_those_of_the_environment_are_what_it_gets() {
+        let mut place = Place::new();
+        place.install("release 12.4, V12.4.$NUMBER");
+        place.env = place.env.clone().with("NUMBER", "1").with("NVCC_APPEND_FLAGS", "-g");
+        assert_eq!(place.ask().version.to_string(), "12.4.1");
+        place.env = place.env.clone().with("NUMBER", "2").with("NVCC_APPEND_FLAGS", "-O3");
+        assert_eq!(place.ask().version.to_string(), "12.4.2");
+        assert_eq!(place.starts(), 2);
+    }
+
+    #[test]
+    fn another_path_is_no_reason_to_ask() {
+        let mut place = Place::new();
+        place.ask();
+        place.env = place.env.clone().with("PATH", "/venv/bin:/usr/bin");
+        let programs = place.ask().programs;
+        assert_eq!(programs, ["/opt/cuda/bin", "/venv/bin", "/usr/bin"].map(PathBuf::from));
+        assert_eq!(place.starts(), 1);
+    }
+
+    #[test]
+    fn a_broken_file_is_ignored_and_mended() {
+        let place = Place::new();
+        let answer = place.ask();
+        let whole = std::fs::read(place.kept()).unwrap();
+        for broken in [&whole[..whole.len() - 3], &whole[..10], b"", b"\0\xff", b"cuda-build nvcc answer 1\n"]
+        {
+            let before = place.starts();
+            std::fs::write(place.kept(), broken).unwrap();
+            assert_eq!(place.ask(), answer);
+            assert_eq!(place.starts(), before + 1);
+            assert_eq!(std::fs::read(place.kept()).unwrap(), whole);
+        }
+    }
+
+    #[test]
+    fn a_cache_that_cannot_be_written_means_asking() {
+        let mut place = Place::new();
+        let blocked = place.directory.path().join("blocked");
+        std::fs::write(&blocked, "a file, not a directory").unwrap();
+        place.env = place.env.clone().with("CUDA_BUILD_CACHE_DIR", blocked);
+        assert_eq!(place.ask(), place.ask());
+        place.env = Env::from_pairs([("PATH", "/usr/bin:/bin")]);
+        place.ask();
+        assert_eq!(place.starts(), 3);
+    }
+
+    #[test]
+    fn an_answer_without_a_host_compiler_is_not_kept() {
+        let place = Place::new();
+        place.install("release 12.4, V12.4.131\" ; [ \"$1\" = --version ]; exit $? ; \"");
+        place.ask();
+        place.ask();
+        assert_eq!(place.starts(), 4);
+        assert!(!place.kept().exists());
+        std::fs::set_permissions(place.nvcc(), std::fs::Permissions::from_mode(0o644)).unwrap();
+        assert_eq!(ask(&Root::system(), &place.env, &place.nvcc()), None);
+    }
+}

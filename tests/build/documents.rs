@@ -1,0 +1,67 @@
+//! What the documents say of tests is true.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// Every Rust file below a directory, with the module it would be called by.
+fn sources(directory: &Path, found: &mut Vec<(String, String)>) {
+    for entry in fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            sources(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            let stem = path.file_stem().unwrap().to_str().unwrap();
+            let module = if ["tests", "mod"].contains(&stem) {
+                path.parent().unwrap().file_name().unwrap().to_str().unwrap()
+            } else {
+                stem
+            };
+            found.push((module.to_owned(), fs::read_to_string(&path).unwrap()));
+        }
+    }
+}
+
+/// `module::test` in backquotes.
+fn named(text: &str) -> Vec<(&str, &str)> {
+    let quoted = text.split('`').skip(1).step_by(2);
+    let path = quoted.filter_map(|word| word.split_once("::"));
+    let lower = |word: &str| word.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
+    path.filter(|(module, test)| lower(module) && lower(test)).collect()
+}
+
+#[test]
+fn every_test_that_is_named_exists() {
+    let mut files = Vec::new();
+    for directory in ["tests/build", "tests/cli", "cuda-build/src", "cargo-cuda/src"] {
+        sources(&repository().join(directory), &mut files);
+    }
+    let text = fs::read_to_string(repository().join("docs/layouts.md")).unwrap();
+    let tests = named(&text);
+    assert!(tests.len() > 50, "{tests:?}");
+    for (module, test) in tests {
+        // The listings' tests are made by a macro.
+        let is_there = |(name, source): &(String, String)| {
+            let function = source.contains(&format!("#[test]\n    fn {test}()"))
+                || source.contains(&format!("#[test]\nfn {test}()"));
+            name == module && (function || (name == "layouts" && source.contains(&format!("    {test}: \""))))
+        };
+        assert!(files.iter().any(is_there), "docs/layouts.md names `{module}::{test}`, which is no test");
+    }
+}
+
+#[test]
+fn every_listing_is_in_the_table() {
+    let text = fs::read_to_string(repository().join("docs/layouts.md")).unwrap();
+    for entry in fs::read_dir(repository().join("tests/layouts")).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        let Some(name) = name.strip_suffix(".txt").filter(|name| !name.ends_with(".expected")) else {
+            continue;
+        };
+        let test = format!("| `layouts::{}` |", name.replace(['-', '.'], "_"));
+        assert!(text.contains(&test), "docs/layouts.md has no row for {name}");
+    }
+}

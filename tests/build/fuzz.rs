@@ -1,0 +1,289 @@
+//! Parsers against texts and files that nobody would write: never a panic, never a hang.
+//!
+//! Each parser has a directory in `tests/fuzz-corpus`: good inputs to start from, and every input
+//! that ever broke it. Those are tried as they are, then changed by chance. The same seed gives the
+//! same inputs. To look longer:
+//!
+//! ```sh
+//! CUDA_BUILD_FUZZ_CASES=1000000 CUDA_BUILD_FUZZ_SEED=7 cargo test -p cargo-cuda --test build -- fuzz
+//! ```
+//!
+//! What breaks a parser is written into a file that the message names: put it into the corpus.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use cargo_cuda::wheel::elf::ElfFacts;
+use cargo_cuda::wheel::filename::FileName;
+use cargo_cuda::wheel::metadata::{Metadata, Requirement};
+use cuda_build::capability::{Declared, observed_from_ptxas_help};
+use cuda_build::fatbin::Fatbin;
+use cuda_build::probe::NvccAnswer;
+use cuda_build::select::{Need, Part, Request};
+use cuda_build::store::StoredToolkit;
+use cuda_build::{Capability, Component, Config, Env, Report, Root, Search, Target, ToolkitVersion, Version};
+
+use crate::mutate::{Random, mutated};
+
+/// Longer than any input may take, however busy the machine is.
+const TOO_LONG: Duration = Duration::from_secs(60);
+
+struct Fuzz {
+    /// The directory in the corpus.
+    name: &'static str,
+    /// Cases of one run; those that touch the disk are slow.
+    cases: usize,
+    /// Words of the format.
+    tokens: &'static [&'static [u8]],
+}
+
+fn number(variable: &str, otherwise: u64) -> u64 {
+    std::env::var(variable).map_or(otherwise, |text| text.parse().unwrap())
+}
+
+fn corpus(name: &str) -> Vec<Vec<u8>> {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/fuzz-corpus").join(name);
+    let mut paths: Vec<PathBuf> = fs::read_dir(&directory)
+        .unwrap_or_else(|error| panic!("{}: {error}", directory.display()))
+        .map(|entry| entry.unwrap().path())
+        .collect();
+    paths.sort();
+    assert!(!paths.is_empty(), "{} is empty", directory.display());
+    paths.iter().map(|path| fs::read(path).unwrap()).collect()
+}
+
+impl Fuzz {
+    /// Gives `parser` the corpus and inputs made of it; it gets a directory of its own.
+    fn run(&self, parser: impl Fn(&[u8], &Path) + Send + 'static) {
+        let (seeds, name) = (corpus(self.name), self.name);
+        let seed = number("CUDA_BUILD_FUZZ_SEED", 1);
+        let cases = usize::try_from(number("CUDA_BUILD_FUZZ_CASES", self.cases as u64)).unwrap();
+        let tokens = self.tokens;
+        let current = Arc::new(Mutex::new(Vec::new()));
+        let (sender, receiver) = mpsc::channel::<Result<(), ()>>();
+        let shown = Arc::clone(&current);
+        // A parser that hangs can't be stopped; it is left to its thread.
+        std::thread::spawn(move || {
+            let directory = tempfile::tempdir().unwrap();
+            let mut random = Random::new(seed);
+            for case in 0..seeds.len() + cases {
+                let input = seeds.get(case).cloned().unwrap_or_else(|| mutated(&mut random, &seeds, tokens));
+                current.lock().unwrap().clone_from(&input);
+                let outcome = catch_unwind(AssertUnwindSafe(|| parser(&input, directory.path())));
+                if sender.send(outcome.map_err(|_| ())).is_err() {
+                    return;
+                }
+            }
+        });
+        let mut tried = 0;
+        let failure = loop {
+            match receiver.recv_timeout(TOO_LONG) {
+                Ok(Ok(())) => tried += 1,
+                Ok(Err(())) => break Some("panics at"),
+                Err(mpsc::RecvTimeoutError::Timeout) => break Some("hangs at"),
+                Err(mpsc::RecvTimeoutError::Disconnected) => break None,
+            }
+        };
+        if let Some(what) = failure {
+            let path = std::env::temp_dir().join(format!("fuzz-{name}-{seed}-{tried}"));
+            fs::write(&path, shown.lock().unwrap().as_slice()).unwrap();
+            panic!("{name} {what} input {tried} of seed {seed}, kept in {}", path.display());
+        }
+        eprintln!("{name}: {tried} inputs, seed {seed}");
+        assert!(tried > cases, "{name}: the thread ended early");
+    }
+}
+
+fn target() -> Target {
+    Target::from_triple("x86_64-unknown-linux-gnu", false).unwrap()
+}
+
+fn search(root: &Path, env: &Env) -> Report {
+    let need = Need::new(Component::Cudart, Part::Headers, "to try");
+    let request = Request { needs: vec![need], ..Request::default() };
+    let root = Root::below(root);
+    Search { root: &root, env, target: &target(), places: Vec::new() }.report(&request)
+}
+
+fn write(path: &Path, bytes: &[u8]) {
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, bytes).unwrap();
+}
+
+#[test]
+fn answers_of_nvcc() {
+    let tokens: &[&[u8]] =
+        &[b"#$ TOP=", b"#$ INCLUDES=", b"-L", b"-isystem", b"release 12.4, V", b"VER_MAJOR__="];
+    Fuzz { name: "nvcc-answer", cases: 4000, tokens }.run(|input, _| {
+        if let Some(answer) = NvccAnswer::parse(&String::from_utf8_lossy(input)) {
+            let paths =
+                answer.includes.iter().chain(&answer.libraries).chain(&answer.programs).chain(&answer.top);
+            assert!(paths.into_iter().all(|path| path.is_absolute()), "{answer:?}");
+            assert_eq!(answer.version.to_string().parse().ok(), Some(answer.version));
+        }
+    });
+}
+
+/// `version.json`, `cuda.h` and other headers, in a root: each input is all of them.
+#[test]
+fn files_of_a_root() {
+    let tokens: &[&[u8]] =
+        &[b"#define CUDA_VERSION ", b"\"cuda\"", b"\"version\"", b"12040", b"# define", b"13.4"];
+    Fuzz { name: "root-files", cases: 400, tokens }.run(|input, directory| {
+        let place = directory.join("opt/cuda");
+        for file in [
+            "version.json",
+            "include/cuda.h",
+            "include/cuda_runtime.h",
+            "lib64/libcudart.so.12",
+            "lib64/libnvrtc.so.12",
+        ] {
+            write(&place.join(file), input);
+        }
+        let report = search(directory, &Env::from_pairs([("CUDA_HOME", &place)]));
+        assert!(!report.attempts[0].summary().is_empty());
+    });
+}
+
+/// Names that installers, and who knows who else, leave in site-packages: a line is a name.
+#[test]
+fn names_in_site_packages() {
+    let tokens: &[&[u8]] = &[b".dist-info\n", b"nvidia_", b"-cu12-", b"12.9.79", b"-"];
+    Fuzz { name: "dist-info", cases: 300, tokens }.run(|input, directory| {
+        let packages = directory.join("venv/lib/python3.12/site-packages");
+        let _ = fs::remove_dir_all(&packages);
+        write(&packages.join("nvidia/cuda_runtime/lib/libcudart.so.12"), b"");
+        write(&packages.join("nvidia/cuda_runtime/include/cuda_runtime.h"), b"");
+        write(&packages.join("nvidia/cuda_runtime/include/cuda.h"), b"#define CUDA_VERSION 12090\n");
+        for name in input.split(|byte| matches!(byte, b'\n' | b'/' | 0)).take(40) {
+            if !name.is_empty() && name.len() < 250 && !matches!(name, b"." | b"..") {
+                let _ = fs::create_dir(packages.join(OsStr::from_bytes(name)));
+            }
+        }
+        let report = search(directory, &Env::from_pairs([("VIRTUAL_ENV", directory.join("venv"))]));
+        assert!(report.attempts[0].summary().contains("cudart"), "{}", report.attempts[0].summary());
+    });
+}
+
+#[test]
+fn toolkit_files() {
+    let tokens: &[&[u8]] =
+        &[b"[[component]]\n", b"format_version = ", b"name = ", b"major = 4294967296", b"= []"];
+    Fuzz { name: "toolkit-file", cases: 1500, tokens }.run(|input, directory| {
+        let file = directory.join("toolkit.toml");
+        write(&file, input);
+        let report = search(directory, &Env::from_pairs([("CUDA_BUILD_TOOLKIT", &file)]));
+        match report.toolkit {
+            Ok(toolkit) => {
+                let text = toolkit.to_toml().unwrap();
+                write(&file, text.as_bytes());
+                let again = search(directory, &Env::from_pairs([("CUDA_BUILD_TOOLKIT", &file)]));
+                assert_eq!(again.toolkit.unwrap().to_toml().unwrap(), text);
+            }
+            Err(error) => assert!(!format!("{error:?}").is_empty()),
+        }
+        let _ = StoredToolkit::read(&Root::system(), directory);
+    });
+}
+
+#[test]
+fn manifests() {
+    let tokens: &[&[u8]] = &[
+        b"[package.metadata.cuda]\n",
+        b"capabilities = [",
+        b"major = ",
+        b"{ name = ",
+        b"toolkit = \"",
+        b"[workspace]\n",
+    ];
+    Fuzz { name: "manifest", cases: 1500, tokens }.run(|input, directory| {
+        write(&directory.join("Cargo.toml"), input);
+        let env = Env::from_pairs([("CUDA_BUILD_CAPABILITIES", String::from_utf8_lossy(input).as_ref())]);
+        for env in [Env::default(), env] {
+            if let Err(error) = Config::read(&Root::system(), &env, directory) {
+                assert!(!format!("{error:?}").is_empty());
+            }
+        }
+    });
+}
+
+#[test]
+fn capabilities() {
+    let tokens: &[&[u8]] =
+        &[b"sm_", b"compute_", b"+PTX", b"-real", b"-virtual", b"a", b"f", b"native", b"all-major", b"12.0"];
+    Fuzz { name: "capability", cases: 8000, tokens }.run(|input, _| {
+        let text = String::from_utf8_lossy(input);
+        let items: Vec<&str> = text.split(['\n', ',']).collect();
+        let _ = Declared::parse(&items);
+        let _ = Declared::from_cmake(&items);
+        let _ = observed_from_ptxas_help(&text);
+        for item in items {
+            if let Ok(capability) = item.parse::<Capability>() {
+                assert_eq!(capability.sm().parse::<Capability>().unwrap(), capability);
+            }
+            if let Ok(version) = item.parse::<Version>() {
+                assert_eq!(version.to_string().parse::<Version>().unwrap(), version);
+            }
+            let _ = item.parse::<ToolkitVersion>();
+        }
+    });
+}
+
+#[test]
+fn metadata_of_wheels() {
+    let tokens: &[&[u8]] =
+        &[b"Requires-Dist: ", b"Name:", b"\n ", b"\n\n", b"[cudart]", b">=13,<14", b"; extra == 'x'"];
+    Fuzz { name: "metadata", cases: 4000, tokens }.run(|input, _| {
+        let text = String::from_utf8_lossy(input);
+        let metadata = Metadata::parse(&text);
+        // A name survives being written; without a header there is nothing to read.
+        if let Some(name) = metadata.get("Name") {
+            let again = Metadata::parse(&metadata.to_string());
+            assert_eq!(again.get("Name").map(str::trim_end), Some(name.trim_end()), "{text:?}");
+        }
+        for line in text.lines() {
+            let requirement = Requirement::parse(line);
+            assert!(!requirement.covers(&requirement) || !requirement.conditional);
+            if let Some(name) = FileName::parse(line) {
+                assert_eq!(name.to_string(), line);
+                assert!(!name.tags().is_empty());
+            }
+        }
+    });
+}
+
+#[test]
+fn fat_binaries() {
+    assert!(corpus("fatbin").iter().any(|bytes| Fatbin::parse(bytes).is_ok()), "nothing good to start from");
+    Fuzz { name: "fatbin", cases: 8000, tokens: &[b"\x50\xed\x55\xba", b"\x7fELF", b".version 8.7"] }.run(
+        |input, _| {
+            let Ok(fatbin) = Fatbin::parse(input) else { return };
+            for entry in fatbin.entries() {
+                let _ = (entry.kind(), entry.sm(), entry.suffix(), entry.version(), entry.compression());
+                let _ = (entry.image().map(<[u8]>::len), entry.identifier(), entry.uncompressed_len());
+            }
+            let written = fatbin.write();
+            assert_eq!(Fatbin::parse(&written).unwrap().write(), written);
+        },
+    );
+}
+
+#[test]
+fn elf_files() {
+    assert!(corpus("elf").iter().any(|bytes| ElfFacts::parse(bytes).is_ok()), "nothing good to start from");
+    Fuzz { name: "elf", cases: 8000, tokens: &[b"\x7fELF", b"libcudart.so.13", b"$ORIGIN"] }.run(
+        |input, directory| {
+            let _ = ElfFacts::parse(input);
+            if input.len() < 64 {
+                write(&directory.join("lib.so"), input);
+                let _ = Root::system().elf_machine(&directory.join("lib.so"));
+            }
+        },
+    );
+}

@@ -1,0 +1,208 @@
+//! Disks that nobody would make on purpose: the search says something and ends, whatever it meets.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::Path;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use cuda_build::select::{Need, Part, Request};
+use cuda_build::{Component, Env, Report, Root, Search, Target};
+
+/// The search of everything, which must not take longer than a person would wait.
+fn search(root: &Path, env: &[(&str, &str)]) -> Report {
+    let pairs =
+        env.iter().map(|(name, value)| ((*name).to_owned(), value.replace("@ROOT@", root.to_str().unwrap())));
+    let env = Env::from_pairs(pairs);
+    let root = Root::below(root);
+    let target = Target::from_triple("x86_64-unknown-linux-gnu", false).unwrap();
+    let started = Instant::now();
+    let search = Search { root: &root, env: &env, target: &target, places: Vec::new() };
+    let need = Need::new(Component::Cudart, Part::Shared, "for this test");
+    let report = search.report(&Request { needs: vec![need], ..Request::default() });
+    assert!(started.elapsed() < Duration::from_secs(20), "{:?}", started.elapsed());
+    report
+}
+
+fn summaries(report: &Report) -> String {
+    report.attempts.iter().map(|attempt| format!("{}: {}\n", attempt.candidate, attempt.summary())).collect()
+}
+
+fn write(path: &Path, content: &[u8]) {
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, content).unwrap();
+}
+
+/// A whole root whose `cuda.h` says 12.4 and whose library is there.
+fn good_root(root: &Path) {
+    write(&root.join("include/cuda.h"), b"#define CUDA_VERSION 12040\n");
+    write(&root.join("include/cuda_runtime.h"), b"");
+    write(&root.join("lib64/libcudart.so.12"), b"");
+}
+
+#[test]
+fn link_loops() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path();
+    good_root(&root.join("usr/local/cuda-12.4"));
+    let local = root.join("usr/local");
+    symlink("cuda", local.join("cuda")).unwrap();
+    symlink("cuda-12", local.join("cuda-12")).unwrap();
+    symlink(".", local.join("cuda-12.4/targets")).unwrap();
+    symlink("../lib64", local.join("cuda-12.4/lib64/lib64")).unwrap();
+    symlink("libnvrtc.so.12", local.join("cuda-12.4/lib64/libnvrtc.so.12")).unwrap();
+    let report = search(root, &[("CUDA_PATH", "@ROOT@/usr/local/cuda")]);
+    assert!(report.toolkit.is_err());
+    assert!(summaries(&report).contains("cudart"), "{}", summaries(&report));
+    let report = search(root, &[]);
+    assert_eq!(report.toolkit.unwrap().version().to_string(), "12.4");
+}
+
+#[test]
+fn directories_that_cannot_be_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path();
+    good_root(&root.join("usr/local/cuda"));
+    let closed = root.join("opt/cuda");
+    good_root(&closed);
+    fs::set_permissions(&closed, fs::Permissions::from_mode(0o000)).unwrap();
+    let report = search(root, &[("VIRTUAL_ENV", "@ROOT@/opt/cuda"), ("HOME", "@ROOT@/opt/cuda")]);
+    fs::set_permissions(&closed, fs::Permissions::from_mode(0o755)).unwrap();
+    assert!(report.toolkit.is_ok(), "{}", summaries(&report));
+}
+
+#[test]
+fn a_header_of_fifty_megabytes_and_one_of_nul_bytes() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path();
+    good_root(&root.join("big"));
+    // Sparse: what counts is its length.
+    fs::File::create(root.join("big/include/cuda.h")).unwrap().set_len(50 << 20).unwrap();
+    good_root(&root.join("nul"));
+    write(
+        &root.join("nul/include/cuda.h"),
+        b"\0\0#define CUDA_VERSION\0 12\n\xff\xfe\0#define CUDA_VERSION 99999999999999\n",
+    );
+    write(&root.join("nul/version.json"), b"{\"cuda\"\0\"version\"");
+    for place in ["big", "nul"] {
+        let report = search(root, &[("CUDA_HOME", &format!("@ROOT@/{place}"))]);
+        let text = summaries(&report);
+        // No release is known; the library's name still tells the major.
+        assert!(text.contains("cudart for CUDA 12"), "{place}: {text}");
+    }
+}
+
+#[test]
+fn a_fifo_where_files_are_expected() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path();
+    good_root(&root.join("usr/local/cuda"));
+    fs::remove_file(root.join("usr/local/cuda/include/cuda.h")).unwrap();
+    let fifos = ["version.json", "include/cuda.h", "bin/nvcc", "lib64/libnvrtc.so.12", "bin/nvcc.profile"];
+    fs::create_dir_all(root.join("usr/local/cuda/bin")).unwrap();
+    for name in fifos {
+        let made = Command::new("mkfifo").arg(root.join("usr/local/cuda").join(name)).status().unwrap();
+        assert!(made.success());
+    }
+    let report = search(root, &[("PATH", "@ROOT@/usr/local/cuda/bin")]);
+    assert!(summaries(&report).contains("cudart for CUDA 12"), "{}", summaries(&report));
+}
+
+#[test]
+fn ten_thousand_entries_in_site_packages() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path();
+    let packages = root.join("venv/lib/python3.12/site-packages");
+    fs::create_dir_all(packages.join("nvidia")).unwrap();
+    for index in 0..10_000 {
+        fs::create_dir(packages.join(format!("p{index}-1.{index}.dist-info"))).unwrap();
+    }
+    for name in
+        ["-.dist-info", ".dist-info", "nvidia_cuda_runtime_cu12-.dist-info", "x-1.2.3.4.5.6.7.8.9.dist-info"]
+    {
+        fs::create_dir(packages.join(name)).unwrap();
+    }
+    let started = Instant::now();
+    let report = search(root, &[("VIRTUAL_ENV", "@ROOT@/venv")]);
+    assert!(report.toolkit.is_err());
+    assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
+}
+
+#[test]
+fn a_directory_that_comes_and_goes() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path();
+    let place = root.join("usr/local/cuda");
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                good_root(&place);
+                let _ = fs::remove_dir_all(&place);
+            }
+        });
+        // Whatever is found must be an answer, not a panic.
+        let answers: Vec<bool> = (0..200)
+            .map(|_| {
+                let roots = [("CUDA_BUILD_ROOTS", "@ROOT@/usr/local/cuda;@ROOT@/gone")];
+                let searched = std::panic::catch_unwind(|| summaries(&search(root, &roots)));
+                searched.is_ok_and(|text| {
+                    text.contains("CUDA_BUILD_ROOTS") && text.contains("/gone does not exist")
+                })
+            })
+            .collect();
+        stop.store(true, Ordering::Relaxed);
+        assert!(answers.iter().all(|answered| *answered), "{answers:?}");
+    });
+}
+
+#[test]
+fn no_home_no_path_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let report = search(dir.path(), &[]);
+    assert!(report.attempts.is_empty());
+    let text = format!("{:?}", report.toolkit.unwrap_err());
+    assert!(text.contains("cudart") && text.contains("hint: "), "{text}");
+}
+
+#[test]
+fn variables_that_name_nonsense() {
+    let dir = tempfile::tempdir().unwrap();
+    write(&dir.path().join("a file"), b"not a directory");
+    let long = "x/".repeat(4000);
+    for value in
+        ["", ";;;", ":", "@ROOT@/a file", "relative/path", "/dev/null", "/proc/self/fd", &long, "\u{1f980}"]
+    {
+        for name in [
+            "CUDA_HOME",
+            "NVCC",
+            "CUDA_BUILD_ROOTS",
+            "VIRTUAL_ENV",
+            "CONDA_PREFIX",
+            "NVHPC_ROOT",
+            "NIX_LDFLAGS",
+            "SPACK_ENV",
+            "PATH",
+            "HOME",
+        ] {
+            let report = search(dir.path(), &[(name, value)]);
+            assert!(report.toolkit.is_err(), "{name}={value}");
+        }
+    }
+}
+
+#[test]
+fn an_nvcc_that_answers_nonsense() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path();
+    good_root(&root.join("opt/odd"));
+    let nvcc = root.join("opt/odd/bin/nvcc");
+    // No `#!` line and no program: starting it fails.
+    write(&nvcc, b"\x7fELFgarbage");
+    fs::set_permissions(&nvcc, fs::Permissions::from_mode(0o755)).unwrap();
+    let report = search(root, &[("CUDA_HOME", "@ROOT@/opt/odd")]);
+    assert_eq!(report.toolkit.unwrap().version().to_string(), "12.4");
+    fs::set_permissions(&nvcc, fs::Permissions::from_mode(0o644)).unwrap();
+    assert!(search(root, &[("CUDA_HOME", "@ROOT@/opt/odd")]).toolkit.is_ok());
+}

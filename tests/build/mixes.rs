@@ -1,0 +1,299 @@
+//! Components that do not belong together, as real packages side by side: each is refused before
+//! a compiler runs, by an error that names both sides, their places and the way out.
+
+use std::path::{Path, PathBuf};
+
+use cuda_build::select::{Need, Part, Request};
+use cuda_build::{Build, Component, Env, Error, Root, Search, Target};
+
+use crate::wheels::wheels;
+
+fn search(places: &[&Path], request: &Request) -> Result<cuda_build::Toolkit, Error> {
+    let (root, env) = (Root::system(), Env::from_pairs::<&str, &str>([]));
+    let target = Target::from_triple("x86_64-unknown-linux-gnu", false).unwrap();
+    let places: Vec<PathBuf> = places.iter().map(|place| place.to_path_buf()).collect();
+    Search { root: &root, env: &env, target: &target, places }.find(request)
+}
+
+/// What a static library of `.cu` files needs.
+fn library() -> Request {
+    let need = |component, part| Need::new(component, part, "needed to compile 1 `.cu` file");
+    let needs = vec![
+        need(Component::Nvcc, Part::Tools),
+        need(Component::Nvvm, Part::Tools),
+        need(Component::Crt, Part::Headers),
+        need(Component::Cudart, Part::Headers),
+    ];
+    Request { needs, ..Request::default() }
+}
+
+fn shared(components: &[Component]) -> Request {
+    let need = |c: &Component| Need::new(*c, Part::Shared, "declared in `[package.metadata.cuda]`");
+    Request { needs: components.iter().map(need).collect(), ..Request::default() }
+}
+
+/// The error, with its hints, holds every text; `{place}` stands for the directory.
+fn refused(place: &Path, request: &Request, texts: &[&str]) {
+    let error = search(&[place], request).unwrap_err();
+    assert!(!error.hints().is_empty(), "{error}");
+    let shown = format!("{error:?}");
+    for text in texts {
+        let text = text.replace("{place}", &place.display().to_string());
+        assert!(shown.contains(&text), "no {text:?} in\n{shown}");
+    }
+}
+
+#[test]
+fn nvcc_with_an_older_cicc() {
+    let Some(place) = wheels(&[
+        "nvidia-cuda-nvcc==13.5.37",
+        "nvidia-nvvm==13.0.88",
+        "nvidia-cuda-crt==13.5.37",
+        "nvidia-cuda-runtime==13.5.37",
+    ]) else {
+        return;
+    };
+    refused(
+        &place,
+        &library(),
+        &[
+            "argument ({place}): nvcc 13.5.37 is of CUDA 13.5",
+            "cicc (nvvm) 13.0.88 is of CUDA 13.0",
+            "hint: install `nvidia-nvvm==13.5.*`",
+        ],
+    );
+}
+
+#[test]
+fn nvcc_with_newer_headers_of_its_own() {
+    let Some(place) = wheels(&[
+        "nvidia-cuda-nvcc==13.0.88",
+        "nvidia-nvvm==13.0.88",
+        "nvidia-cuda-crt==13.5.37",
+        "nvidia-cuda-runtime==13.0.96",
+    ]) else {
+        return;
+    };
+    refused(
+        &place,
+        &library(),
+        &[
+            "argument ({place}): nvcc 13.0.88 is of CUDA 13.0",
+            "crt 13.5.37 is of CUDA 13.5",
+            "hint: install `nvidia-cuda-crt==13.0.*`",
+        ],
+    );
+}
+
+#[test]
+fn nvcc_with_older_headers_of_the_runtime() {
+    let Some(compiler) =
+        wheels(&["nvidia-cuda-nvcc==13.4.92", "nvidia-nvvm==13.4.92", "nvidia-cuda-crt==13.4.92"])
+    else {
+        return;
+    };
+    let Some(runtime) = wheels(&["nvidia-cuda-runtime==13.0.96"]) else { return };
+    let error = search(&[&compiler, &runtime], &library()).unwrap_err();
+    assert!(matches!(error, Error::Inconsistent { .. }), "{error:?}");
+    let shown = format!("{error:?}");
+    for text in [
+        format!("nvcc 13.4.92 (argument ({})) is of CUDA 13.4", compiler.display()),
+        format!("headers of cudart 13.0.96 (argument ({})) is of CUDA 13.0", runtime.display()),
+        "hint: install `nvidia-cuda-runtime==13.4.*`".to_owned(),
+    ] {
+        assert!(shown.contains(&text), "no {text:?} in\n{shown}");
+    }
+}
+
+#[test]
+fn a_library_of_another_major() {
+    let Some(place) = wheels(&["nvidia-cuda-runtime-cu12==12.9.79", "nvidia-nvjitlink==13.4.92"]) else {
+        return;
+    };
+    refused(
+        &place,
+        &shared(&[Component::Cudart, Component::Nvjitlink]),
+        &[
+            "do not belong together",
+            "cudart 12.9.79 (argument ({place})) is for CUDA 12",
+            "nvjitlink 13.4.92 (argument ({place})) is for CUDA 13",
+            "hint: take all components from one CUDA major: `nvidia-nvjitlink-cu12` in Python packages",
+        ],
+    );
+}
+
+#[test]
+fn a_product_for_another_major() {
+    let Some(place) = wheels(&["nvidia-cuda-runtime-cu12==12.9.79", "nvidia-cusparselt-cu13==0.10.0"]) else {
+        return;
+    };
+    refused(
+        &place,
+        &shared(&[Component::Cudart, Component::Cusparselt]),
+        &[
+            "cudart 12.9.79 (argument ({place})) is for CUDA 12",
+            "cusparselt 0.10.0 (argument ({place})) is for CUDA 13",
+            "hint: take the cusparselt that is built for CUDA 12: `nvidia-cusparselt-cu12`",
+        ],
+    );
+}
+
+#[test]
+fn cusparse_newer_than_nvjitlink() {
+    let Some(place) =
+        wheels(&["nvidia-cuda-runtime==13.4.92", "nvidia-cusparse==12.8.6.72", "nvidia-nvjitlink==13.0.88"])
+    else {
+        return;
+    };
+    refused(
+        &place,
+        &shared(&[Component::Cudart, Component::Cusparse]),
+        &[
+            "cusparse 12.8.6.72 (argument ({place})) is of CUDA 13.4",
+            "nvjitlink 13.0.88 (argument ({place})) is of CUDA 13.0",
+            "hint: install `nvidia-nvjitlink>=13.4,<14`",
+        ],
+    );
+    // The other way round is what a resolver gives, and works.
+    let Some(newer) =
+        wheels(&["nvidia-cuda-runtime==13.0.96", "nvidia-cusparse==12.6.3.3", "nvidia-nvjitlink==13.4.92"])
+    else {
+        return;
+    };
+    let toolkit = search(&[&newer], &shared(&[Component::Cudart, Component::Cusparse])).unwrap();
+    assert_eq!(toolkit.version().to_string(), "13.0");
+    assert!(
+        toolkit.get(Component::Nvjitlink).is_some(),
+        "what cuSPARSE opens by name belongs to the toolkit"
+    );
+}
+
+#[test]
+fn nvrtc_without_its_builtins() {
+    let Some(whole) = wheels(&["nvidia-cuda-runtime-cu12==12.9.79", "nvidia-cuda-nvrtc-cu12==12.9.86"])
+    else {
+        return;
+    };
+    assert!(search(&[&whole], &shared(&[Component::Nvrtc])).is_ok());
+    let place = copied(&whole);
+    let builtins = place.path().join("nvidia/cuda_nvrtc/lib/libnvrtc-builtins.so.12.9");
+    std::fs::remove_file(&builtins).unwrap();
+    refused(
+        place.path(),
+        &shared(&[Component::Nvrtc]),
+        &[
+            "CUDA component `nvrtc` not found",
+            "cause: nvidia-cuda-nvrtc-cu12 12.9.86 has no `libnvrtc-builtins.so` for CUDA 12, so its NVRTC can't be used",
+            "(argument ({place}))",
+            "hint: fetch them with `cargo cuda toolkit add 12`",
+        ],
+    );
+    // Those of another release are no better.
+    std::fs::write(builtins.with_file_name("libnvrtc-builtins.so.12.4"), "").unwrap();
+    refused(
+        place.path(),
+        &shared(&[Component::Nvrtc]),
+        &[
+            "nvrtc 12.9.86",
+            "libnvrtc-builtins.so.12.4) are of CUDA 12.4",
+            "hint: install `nvidia-cuda-nvrtc-cu12==12.9.*`",
+        ],
+    );
+}
+
+#[test]
+fn a_placeholder() {
+    let Some(place) = wheels(&["nvidia-cuda-runtime==13.4.92", "nvidia-cuda-cupti==0.0.0a0"]) else { return };
+    refused(
+        &place,
+        &shared(&[Component::Cudart, Component::Cupti]),
+        &[
+            "CUDA component `cupti` not found",
+            "cause: nvidia-cuda-cupti 0.0.0a0 is installed but holds no `libcupti.so` for CUDA 13 (an incomplete or damaged package, or a placeholder",
+            "(argument ({place}))",
+            "hint: fetch them with `cargo cuda toolkit add 13 --components cupti`",
+        ],
+    );
+}
+
+#[test]
+fn the_nvcc_package_of_cuda_12_has_no_nvcc() {
+    let Some(place) = wheels(&["nvidia-cuda-runtime-cu12==12.9.79", "nvidia-cuda-nvcc-cu12==12.9.86"]) else {
+        return;
+    };
+    refused(
+        &place,
+        &library(),
+        &[
+            "CUDA component `nvcc` not found",
+            "cause: nvidia-cuda-nvcc-cu12 12.9.86 holds ptxas and libnvvm but no nvcc: the wheels of CUDA 12 carry no compiler",
+            "(argument ({place}))",
+            "hint: the wheels of CUDA 12 carry no nvcc: use NVRTC for modules",
+        ],
+    );
+}
+
+/// The one mix that the plan decides. cuDNN's own package has 700 MB: its files are stand-ins here,
+/// everything else is real.
+#[test]
+fn cudnn_without_code_for_a_declared_capability() {
+    let Some(whole) = wheels(&["nvidia-cuda-runtime-cu12==12.9.79", "nvidia-cuda-nvrtc-cu12==12.9.86"])
+    else {
+        return;
+    };
+    let place = copied(&whole);
+    for file in [
+        "nvidia/cudnn/lib/libcudnn.so.9",
+        "nvidia/cudnn/include/cudnn.h",
+        "nvidia_cudnn_cu12-9.27.0.42.dist-info/RECORD",
+    ] {
+        let path = place.path().join(file);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, "").unwrap();
+    }
+    let package = tempfile::tempdir().unwrap();
+    std::fs::write(package.path().join("k.cu"), "extern \"C\" __global__ void k() {}\n").unwrap();
+    let built = |capabilities: &str| {
+        let manifest = format!(
+            "[package]\nname = \"k\"\n[package.metadata.cuda]\ncomponents = [\"cudnn\"]\ncapabilities = [{capabilities}]\n"
+        );
+        std::fs::write(package.path().join("Cargo.toml"), manifest).unwrap();
+        let text = |path: &Path| path.to_str().unwrap().to_owned();
+        let env = Env::from_pairs([
+            ("CARGO_MANIFEST_DIR", text(package.path())),
+            ("OUT_DIR", text(package.path())),
+            ("TARGET", "x86_64-unknown-linux-gnu".to_owned()),
+            ("CUDA_BUILD_ROOTS", text(place.path())),
+        ]);
+        Build::from_env(env, Root::system()).unwrap().module("k.cu").run()
+    };
+    let error = built("\"7.0\", \"8.0\"").unwrap_err();
+    assert!(matches!(error, Error::Inconsistent { .. }), "{error:?}");
+    let shown = format!("{error:?}");
+    for wanted in ["cudnn 9.27.0.42", "no code below capability 7.5", "builds for 7.0", "hint: remove 7.0"] {
+        assert!(shown.contains(wanted), "no {wanted:?} in\n{shown}");
+    }
+    assert!(shown.contains(&place.path().display().to_string()), "{shown}");
+    assert!(!package.path().join("k.fatbin").exists(), "refused before anything was compiled");
+    assert!(built("\"7.5\", \"8.0\"").is_ok());
+}
+
+/// A copy to take files away from, with links to the files of the original.
+fn copied(from: &Path) -> tempfile::TempDir {
+    let copy = tempfile::tempdir().unwrap();
+    link_tree(from, copy.path());
+    copy
+}
+
+fn link_tree(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let target = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            link_tree(&entry.path(), &target);
+        } else {
+            std::os::unix::fs::symlink(entry.path(), target).unwrap();
+        }
+    }
+}
