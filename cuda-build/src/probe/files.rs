@@ -1,6 +1,7 @@
 //! The files of one component below one prefix.
 
 use std::cell::{OnceCell, RefCell};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::{Found, NvccAnswer, Prober};
@@ -16,6 +17,8 @@ pub(super) struct Prefix {
     pub(super) nvcc_programs: Vec<PathBuf>,
     /// What was left out, and why.
     pub(super) remarks: Vec<String>,
+    /// Directories with links resolved, which takes a system call for each part of a path.
+    resolved: BTreeMap<PathBuf, PathBuf>,
     /// What `cuda.h` says, once it was asked: several components want to know.
     release: OnceCell<Option<(ToolkitVersion, PathBuf)>>,
     /// A library for another machine, if one was met.
@@ -51,6 +54,7 @@ impl Prefix {
             bin: Vec::new(),
             nvcc_programs: Vec::new(),
             remarks: Vec::new(),
+            resolved: BTreeMap::new(),
             release: OnceCell::new(),
             misfit: RefCell::default(),
         };
@@ -117,9 +121,11 @@ impl Prefix {
                 continue;
             }
             let real = prober.root.resolve(&candidate);
-            if to(self).iter().any(|known| prober.root.resolve(known) == real) {
+            let known = to(self).clone();
+            if known.iter().any(|known| self.resolved.get(known) == Some(&real)) {
                 continue;
             }
+            self.resolved.insert(candidate.clone(), real.clone());
             match other_target(&real, prober.target.directory()) {
                 Some(other) => self.remark_target(prober, &other),
                 None => to(self).push(candidate),
@@ -373,7 +379,8 @@ pub(super) fn tidy(prober: &Prober<'_>, path: &Path) -> PathBuf {
             part => tidied.push(part),
         }
     }
-    if prober.root.resolve(&tidied) == prober.root.resolve(path) { tidied } else { path.to_owned() }
+    let same = tidied == path || prober.root.resolve(&tidied) == prober.root.resolve(path);
+    if same { tidied } else { path.to_owned() }
 }
 
 /// The platform of a path in `targets/<platform>`, where it is another one.

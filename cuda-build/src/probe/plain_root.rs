@@ -18,6 +18,8 @@ struct Piece {
     release: Option<ToolkitVersion>,
     /// Majors that its files show; none where they are the same for every major (cuRAND).
     majors: Vec<u32>,
+    /// Its directories.
+    prefix: Prefix,
 }
 
 impl Piece {
@@ -109,7 +111,7 @@ fn push(prober: &Prober<'_>, pieces: &mut Vec<Piece>, path: PathBuf, answer: Opt
     let release =
         compiler.or(header).or_else(|| version_json(prober, &path)).or_else(|| named_release(&path));
     let majors = release.map_or_else(|| prefix.majors(prober), |release| vec![release.major]);
-    pieces.push(Piece { path, answer, release, majors });
+    pieces.push(Piece { path, answer, release, majors, prefix });
 }
 
 fn compiler_release(answer: &NvccAnswer) -> Option<ToolkitVersion> {
@@ -122,7 +124,14 @@ fn set(prober: &Prober<'_>, pieces: &[Piece], major: u32, seen: &mut Seen) -> Op
     let mine: Vec<&Piece> = pieces.iter().filter(|piece| piece.serves(major)).collect();
     let roots: Vec<&Path> = mine.iter().map(|piece| piece.path.as_path()).collect();
     let answers: Vec<&NvccAnswer> = mine.iter().filter_map(|piece| piece.answer.as_ref()).collect();
-    let prefix = Prefix::new(prober, &roots, &answers);
+    let joined;
+    let prefix = match mine.as_slice() {
+        [alone] => &alone.prefix,
+        _ => {
+            joined = Prefix::new(prober, &roots, &answers);
+            &joined
+        }
+    };
     let compiler = answers.first().and_then(|answer| compiler_release(answer));
     let header = prefix.header_release(prober).map(|(release, _)| release);
     let release = compiler.or(header).or_else(|| mine.iter().find_map(|piece| piece.release));
@@ -154,9 +163,9 @@ fn set(prober: &Prober<'_>, pieces: &[Piece], major: u32, seen: &mut Seen) -> Op
         seen.remarks.push(format!("nvcc says {compiler}, cuda.h says {header}"));
     }
     seen.remarks.extend(prefix.misfit(prober));
-    for remark in prefix.remarks {
-        if !seen.remarks.contains(&remark) {
-            seen.remarks.push(remark);
+    for remark in &prefix.remarks {
+        if !seen.remarks.contains(remark) {
+            seen.remarks.push(remark.clone());
         }
     }
     (!found.is_empty()).then_some(Set { major, found })
