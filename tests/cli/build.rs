@@ -20,10 +20,9 @@ fn main() -> Result<(), cuda_build::Error> {
         .module(Module::new("src/by_nvcc.cu").engine(Engine::Nvcc))
         .run()?;
     let mut text = format!("nvrtc {}\n", cuda_build::nvrtc::compilations());
-    for (what, paths) in [("made", &built.compiled.made), ("fresh", &built.compiled.fresh)] {
-        for path in paths {
-            text += &format!("{what} {}\n", path.file_name().unwrap().to_str().unwrap());
-        }
+    let made = built.compiled.made.iter().map(|(path, _)| ("made", path));
+    for (what, path) in made.chain(built.compiled.fresh.iter().map(|path| ("fresh", path))) {
+        text += &format!("{what} {}\n", path.file_name().unwrap().to_str().unwrap());
     }
     std::fs::write("report", text).unwrap();
     Ok(())
@@ -156,6 +155,7 @@ fn nothing_is_compiled_without_need() {
     assert_eq!(counting.compiled(), all);
     assert_eq!(report(&project).0, 6);
     let expected = ["sm_86.cubin", "sm_90.cubin", "sm_90.ptx"];
+    let out = project.out_apart("reporting");
     for file in ["with_header.fatbin", "by_nvcc.fatbin", "libkernels.a"] {
         assert_eq!(cuobjdump(&out.join(file)), expected, "{file}");
     }

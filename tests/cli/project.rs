@@ -180,7 +180,14 @@ impl Project {
 
     /// Everything that cargo built of a package goes away.
     fn forget(&self, package: &str) {
-        let profile = self.target.join("debug");
+        let apart = fs::read_dir(self.target.join("cuda/build")).into_iter().flatten();
+        for build in apart.map(|build| build.unwrap().path()) {
+            Self::forget_in(&build.join("debug"), package);
+        }
+        Self::forget_in(&self.target.join("debug"), package);
+    }
+
+    fn forget_in(profile: &Path, package: &str) {
         for directory in ["build", ".fingerprint", "deps", "incremental"] {
             let entries = fs::read_dir(profile.join(directory)).into_iter().flatten();
             for entry in entries.map(Result::unwrap) {
@@ -195,19 +202,28 @@ impl Project {
         let _ = fs::remove_file(profile.join(package));
     }
 
-    /// The directory that the package's build script writes to.
+    /// The directory that the package's build script writes to, in a build that is shared with
+    /// plain cargo.
     pub fn out(&self, package: &str) -> PathBuf {
-        let mut found: Vec<PathBuf> = Vec::new();
-        for entry in fs::read_dir(self.target.join("debug/build")).unwrap() {
-            let entry = entry.unwrap();
-            let out = entry.path().join("out");
-            if belongs_to(&entry.file_name(), package) && out.is_dir() {
-                found.push(out);
-            }
-        }
+        let mut found = outs(&self.target, package);
         assert_eq!(found.len(), 1, "{found:?}");
         found.remove(0)
     }
+
+    /// The same for builds apart, one for each environment: the one that was made or changed last.
+    pub fn out_apart(&self, package: &str) -> PathBuf {
+        let builds = fs::read_dir(self.target.join("cuda/build")).unwrap();
+        let found = builds.flat_map(|build| outs(&build.unwrap().path(), package));
+        found
+            .max_by_key(|out| fs::metadata(out.with_file_name("output")).unwrap().modified().unwrap())
+            .unwrap()
+    }
+}
+
+fn outs(target: &Path, package: &str) -> Vec<PathBuf> {
+    let entries = fs::read_dir(target.join("debug/build")).into_iter().flatten().map(Result::unwrap);
+    let own = entries.filter(|entry| belongs_to(&entry.file_name(), package));
+    own.map(|entry| entry.path().join("out")).filter(|out| out.is_dir()).collect()
 }
 
 /// The target directory of all projects.
@@ -289,6 +305,8 @@ impl CountingToolkit {
         let _ = fs::remove_file(&self.log);
         let mut sources: Vec<String> =
             text.lines().map(|line| line.rsplit([' ', '/']).next().unwrap().to_owned()).collect();
+        // A question to nvcc, which compiles nothing of the package's.
+        sources.retain(|source| source != "host-compiler.cu");
         sources.sort();
         sources
     }
