@@ -43,5 +43,5 @@ Exit codes:
   26  the store can't be written
   27  the installer failed
   28  the disk failed under the store
-build, check, run and test end with cargo's own code once cargo has started; wheel with 15 when
-maturin fails.";
+build, check, run, test, bench, clippy and doc end with cargo's own code once cargo has started,
+exec with that of its program; wheel with 15 when maturin fails.";

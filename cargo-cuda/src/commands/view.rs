@@ -53,7 +53,7 @@ pub fn run(arguments: &ViewArgs, env: &Env, root: &Root) -> Result<String, Failu
     let target = toolkits::target(arguments.target.as_deref(), jetson)?;
     let mut place = match (&arguments.output, &workspace) {
         (Some(directory), _) => ViewPlace::at(directory, &target),
-        (None, Some(workspace)) => ViewPlace::below(&toolkits::views(&workspace.target_directory), &target),
+        (None, Some(workspace)) => ViewPlace::below(&toolkits::views(&workspace.build_directory), &target),
         (None, None) => ViewPlace::from_env(env, &target)?,
     };
     place = place.archives(arguments.archives).copy(arguments.copy);

@@ -221,7 +221,8 @@ fn drop_repeated(root: &Root, candidates: &mut Vec<Candidate>) {
     });
 }
 
-/// Leaves the steps that `CUDA_BUILD_SOURCES` lists; what was named explicitly always stays.
+/// Leaves the steps that `CUDA_BUILD_SOURCES` lists; arguments, `CUDA_BUILD_ROOTS` and the
+/// variables of products always stay.
 fn limit(env: &Env, found: &mut Sources) -> Result<(), Error> {
     let Some(text) = env.text("CUDA_BUILD_SOURCES") else { return Ok(()) };
     let mut wanted = Vec::new();
