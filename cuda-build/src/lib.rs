@@ -40,7 +40,7 @@
 //!
 //! ```text
 //!           read only                  pure                     pure                 effects
-//! process ─► Env ──┐
+//! process ─► Env ──┐                                               ┌─► view ─────► directory of links
 //!                  ├─► sources ─► probe ─► [Attempt] ─► select ─► Toolkit ─► [Step] ─► run, link
 //! disk ────► Root ─┘   where it    what is      │      what belongs  └─ Plan ─┘  │
 //!                      may be      there        ▼      together    (capability)  ▼
@@ -49,8 +49,12 @@
 //!
 //! [`sources`] lists places without looking into them, [`probe`] looks and keeps evidence,
 //! [`select`] chooses without touching anything, and so can be tested with tables. A [`Toolkit`]
-//! and a [`Plan`] give [`compile::Step`]s, which are values until they are run. What Cargo is
-//! told is written once, after everything has succeeded.
+//! and a [`Plan`] give [`compile::Step`]s, which are values until they are run; [`host_compiler`]
+//! says what nvcc may hand host code to. A [`View`] is the toolkit as one root, for whatever
+//! insists on one. What Cargo is told is written once, after everything has succeeded.
+//!
+//! The toolkit is remembered in one file per target directory ([`toolkit_file`]), which `cargo
+//! cuda` and plain `cargo` share; nvcc's answers are kept in the user's cache directory.
 //!
 //! A [`Search`] on its own, for build scripts that compile by themselves:
 //!
