@@ -24,6 +24,7 @@ use cargo_cuda::wheel::filename::FileName;
 use cargo_cuda::wheel::metadata::{Metadata, Requirement};
 use cuda_build::capability::{Declared, observed_from_ptxas_help};
 use cuda_build::fatbin::Fatbin;
+use cuda_build::host_compiler::{Macros, bounds, refusal};
 use cuda_build::probe::NvccAnswer;
 use cuda_build::select::{Need, Part, Request};
 use cuda_build::store::StoredToolkit;
@@ -232,6 +233,21 @@ fn capabilities() {
             }
             let _ = item.parse::<ToolkitVersion>();
         }
+    });
+}
+
+/// The conditions of a toolkit's header, and what a compiler says that it defines: the same input.
+#[test]
+fn conditions_of_headers() {
+    let tokens: &[&[u8]] =
+        &[b"#if ", b"#elif", b"#endif\n", b"#error ", b"defined(", b"__GNUC__", b"<<", b"-", b"&&"];
+    Fuzz { name: "host-config", cases: 300, tokens }.run(|input, _| {
+        let text = String::from_utf8_lossy(input);
+        // Every compiler there may be, one after the other.
+        if text.len() < 2000 {
+            let _ = bounds(&text);
+        }
+        let _ = refusal(&text, &Macros::parse(&text));
     });
 }
 

@@ -1,17 +1,33 @@
 //! Conditions of `#if`: integers, `defined`, and the operators of C.
 
+use std::cell::Cell;
+
 use super::conditions::Macros;
 
 /// Macros that name macros; a header that goes deeper is not one of NVIDIA's.
 const DEPTH: u32 = 16;
 
-/// The value of a condition; `None` where it holds what is not understood.
-pub(super) fn evaluate(text: &str, macros: &Macros) -> Option<i128> {
-    evaluate_at(text, macros, DEPTH)
+/// Parentheses and signs within each other, those of macros included. It keeps the stack small.
+const NESTING: u32 = 64;
+
+/// Operands in all: macros that each name another twice would take for ever.
+const OPERANDS: u32 = 10_000;
+
+/// What is left of both, for one condition.
+struct Budget {
+    nesting: Cell<u32>,
+    operands: Cell<u32>,
 }
 
-fn evaluate_at(text: &str, macros: &Macros, depth: u32) -> Option<i128> {
-    let mut parser = Parser { tokens: tokens(text)?, position: 0, macros, depth: depth.checked_sub(1)? };
+/// The value of a condition; `None` where it holds what is not understood.
+pub(super) fn evaluate(text: &str, macros: &Macros) -> Option<i128> {
+    let budget = Budget { nesting: Cell::new(NESTING), operands: Cell::new(OPERANDS) };
+    evaluate_at(text, macros, DEPTH, &budget)
+}
+
+fn evaluate_at(text: &str, macros: &Macros, depth: u32, budget: &Budget) -> Option<i128> {
+    let mut parser =
+        Parser { tokens: tokens(text)?, position: 0, macros, depth: depth.checked_sub(1)?, budget };
     let value = parser.binary(0)?;
     (parser.position == parser.tokens.len()).then_some(value)
 }
@@ -82,6 +98,7 @@ struct Parser<'a> {
     position: usize,
     macros: &'a Macros,
     depth: u32,
+    budget: &'a Budget,
 }
 
 impl Parser<'_> {
@@ -103,9 +120,18 @@ impl Parser<'_> {
     }
 
     fn unary(&mut self) -> Option<i128> {
+        let Budget { nesting, operands } = self.budget;
+        operands.set(operands.get().checked_sub(1)?);
+        nesting.set(nesting.get().checked_sub(1)?);
+        let value = self.operand();
+        nesting.set(nesting.get() + 1);
+        value
+    }
+
+    fn operand(&mut self) -> Option<i128> {
         match self.take(&["!", "-", "+", "~"]) {
             Some("!") => return self.unary().map(|value| i128::from(value == 0)),
-            Some("-") => return self.unary().map(|value| -value),
+            Some("-") => return self.unary().and_then(i128::checked_neg),
             Some("~") => return self.unary().map(|value| !value),
             Some(_) => return self.unary(),
             None => {}
@@ -152,7 +178,7 @@ impl Parser<'_> {
         }
         match self.macros.value(name) {
             None => Some(0),
-            Some(text) => evaluate_at(text, self.macros, self.depth),
+            Some(text) => evaluate_at(text, self.macros, self.depth, self.budget),
         }
     }
 }
@@ -233,5 +259,20 @@ mod tests {
         ] {
             assert_eq!(value(text), None, "{text}");
         }
+    }
+
+    #[test]
+    fn what_would_take_for_ever_or_fill_the_stack_is_given_up() {
+        for deep in ["(", "!", "-", "~", "(-"] {
+            assert_eq!(value(&deep.repeat(200_000)), None);
+        }
+        assert_eq!(value(&format!("{}1{}", "(".repeat(40), ")".repeat(40))), Some(1));
+        assert_eq!(value("-(-1 << 127)"), None);
+        let mut text = "#define A15 1\n".to_owned();
+        for level in 0..15 {
+            let next = format!("A{} ", level + 1);
+            text.push_str(&format!("#define A{level} {}\n", vec![next; 100].join("+")));
+        }
+        assert_eq!(evaluate("A0", &Macros::parse(&text)), None);
     }
 }
