@@ -3,13 +3,19 @@
 //!
 //! ```toml
 //! [package.metadata.cuda]
-//! toolkit      = ">=12.2, <14"
-//! majors       = [12, 13]
-//! components   = ["cudart", { name = "cudnn", optional = true }]
-//! capabilities = ["8.0", "9.0", "12.0+PTX"]
-//! cudart       = "static"
-//! [package.metadata.cuda.major.13]
-//! capabilities = ["8.0", "9.0", "12.0+PTX"]
+//! toolkit           = ">=12.2, <14"
+//! majors            = [12, 13]     # what to make wheels for
+//! components        = ["cudart", { name = "cudnn", version = ">=9", optional = true }]
+//! capabilities      = ["8.0", "9.0", "12.0+PTX"]
+//! single-capability = "9.0"        # for consumers that take no list
+//! cudart            = "static"     # or "shared"
+//! jetson            = false        # on aarch64 Linux: a board, not a server
+//! [package.metadata.cuda.major.12] # instead of the above, for one CUDA major
+//! components        = ["cudart"]
+//! capabilities      = ["8.0", "9.0+PTX"]
+//! [package.metadata.cuda.wheel]
+//! name              = "saxpy"      # without `-cu12`
+//! rpath             = "runpath"    # or "rpath", which beats LD_LIBRARY_PATH
 //! ```
 
 mod manifest;
