@@ -15,10 +15,9 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use cuda_build::capability::Single;
-use cuda_build::command::Invocation;
 use cuda_build::component::Bundle;
 use cuda_build::{
-    Capability, Component, Declared, Env, Plan, Root, Target, Toolkit, View, ViewPlace, capability, driver,
+    Capability, Component, Declared, Env, Plan, Root, Target, Toolkit, View, ViewPlace, driver,
 };
 use sha2::{Digest as _, Sha256};
 
@@ -87,7 +86,11 @@ impl<'a> Session<'a> {
             // It is for every package alike: no reason to let the first build script find out.
             let declared = Declared::parse([list])?;
             if !declared.asks_for_gpu() {
-                declared.plan(session.toolkit.version(), &[], session.observed().as_deref())?;
+                declared.plan(
+                    session.toolkit.version(),
+                    &[],
+                    session.toolkit.observed_capabilities().as_deref(),
+                )?;
             }
         }
         Ok(session)
@@ -202,7 +205,7 @@ impl<'a> Session<'a> {
             }
             return Ok(None);
         };
-        Ok(Some(declared.plan(version, gpus, self.observed().as_deref())?))
+        Ok(Some(declared.plan(version, gpus, self.toolkit.observed_capabilities().as_deref())?))
     }
 
     fn single(
@@ -215,8 +218,11 @@ impl<'a> Session<'a> {
         let Some(plan) = plan else { return Ok(None) };
         let mut packages = self.workspace.iter().flat_map(|workspace| &workspace.packages);
         if let Some(text) = packages.find_map(|package| package.config.single_capability.as_ref()) {
-            let only =
-                Declared::parse([text])?.plan(self.toolkit.version(), gpus, self.observed().as_deref())?;
+            let only = Declared::parse([text])?.plan(
+                self.toolkit.version(),
+                gpus,
+                self.toolkit.observed_capabilities().as_deref(),
+            )?;
             return Ok(only.single_for(None));
         }
         let single = plan.single_for(gpus.first().copied());
@@ -233,17 +239,6 @@ impl<'a> Session<'a> {
         let names: Vec<&str> =
             graph.others.iter().filter(|o| o.takes_one).map(|other| other.name.as_str()).collect();
         format!("CUDA_COMPUTE_CAP (read by {})", names.join(", "))
-    }
-
-    /// What the toolkit's own compiler lists, where the tables may be too old.
-    fn observed(&self) -> Option<Vec<Capability>> {
-        if self.toolkit.version() <= capability::newest_known() {
-            return None;
-        }
-        let ptxas = self.toolkit.tool(Component::Nvcc, "ptxas")?;
-        let help = Invocation::new(ptxas).args(["--help"]).run().ok()?;
-        let observed = capability::observed_from_ptxas_help(&help.output);
-        (!observed.is_empty()).then_some(observed)
     }
 
     /// Where the driver's own library can be linked with.

@@ -1,5 +1,7 @@
 //! How a crate is linked with what it declares.
 
+use std::path::Path;
+
 use crate::component::{Bundle, Component};
 use crate::config::Cudart;
 use crate::directive::{Directive, Directives};
@@ -12,23 +14,35 @@ use crate::toolkit::Toolkit;
 /// `libcudart.so.13` and no `libcudart.so`, and a name made for the linker alone would need a
 /// directory of links. Their directory is outside `target`, so Cargo does not put it on the
 /// loader path of what it runs; `cargo cuda run` does.
-pub(crate) fn directives(toolkit: &Toolkit, components: &[Component], cudart: Cudart, into: &mut Directives) {
+///
+/// The driver's libraries are linked with the ones in `stubs`, which no loader path may name.
+pub(crate) fn directives(
+    toolkit: &Toolkit,
+    components: &[Component],
+    cudart: Cudart,
+    stubs: Option<&Path>,
+    into: &mut Directives,
+) {
     for component in components {
         match (component, cudart) {
             (Component::Cudart, Cudart::Static) => static_cudart(toolkit, into),
+            _ if component.facts().bundle == Bundle::Driver => driver(*component, stubs, into),
             _ => shared(toolkit, *component, into),
         }
     }
 }
 
-fn shared(toolkit: &Toolkit, component: Component, into: &mut Directives) {
-    if component.facts().bundle == Bundle::Driver {
-        // The driver's library is in the loader's own places, or nowhere on this machine.
-        if let Some(name) = component.facts().libraries.first() {
-            into.push(Directive::LinkLib { kind: "dylib", name: (*name).to_owned() });
-        }
-        return;
+/// At run time the library is in the loader's own places, or nowhere on this machine.
+fn driver(component: Component, stubs: Option<&Path>, into: &mut Directives) {
+    if let Some(stubs) = stubs {
+        into.push(Directive::LinkSearch(stubs.to_owned()));
     }
+    if let Some(name) = component.facts().libraries.first() {
+        into.push(Directive::LinkLib { kind: "dylib", name: (*name).to_owned() });
+    }
+}
+
+fn shared(toolkit: &Toolkit, component: Component, into: &mut Directives) {
     let Some(library) = toolkit.get(component).and_then(|found| found.libraries.first()) else { return };
     if let (Some(directory), Some(name)) = (library.parent(), library.file_name()) {
         if !toolkit.is_searched_anyway(directory) {

@@ -278,3 +278,50 @@ fn a_sys_crate_tells_its_dependents_what_it_was_built_with() {
     run.succeeded();
     assert_eq!(run.stdout, "13.4|8.0, 12.0+PTX|true\ntrue true\n");
 }
+
+const CALLS_THE_DRIVER: &str = r#"
+unsafe extern "C" {
+    fn cuDriverGetVersion(version: *mut i32) -> i32;
+}
+
+fn main() {
+    let mut version = 0;
+    let status = unsafe { cuDriverGetVersion(&mut version) };
+    println!("status {status}, version {version}");
+}
+"#;
+
+#[test]
+fn a_declared_driver_is_linked_with_a_stub_and_loaded_from_its_own_place() {
+    let declared = "components = [\"cuda-driver\"]";
+    let script = "fn main() -> Result<(), cuda_build::Error> { cuda_build::Build::new()?.run().map(drop) }";
+    let Some(project) = Project::new("driver", &[13], declared, script, CALLS_THE_DRIVER) else { return };
+    let fake = project.path.join("fake");
+    fs::create_dir(&fake).unwrap();
+    let source = project.path.join("fake.c");
+    fs::write(&source, "int cuDriverGetVersion(int *version) { *version = 777; return 0; }\n").unwrap();
+    let mut gcc = Command::new("gcc");
+    gcc.args(["-shared", "-fPIC", "-Wl,-soname,libcuda.so.1", "-o"]);
+    gcc.arg(fake.join("libcuda.so.1")).arg(&source);
+    Finished::of(gcc.output().unwrap()).succeeded();
+
+    let check = || {
+        let program = project.target.join("debug/driver");
+        assert_eq!(dynamic(&program), (vec!["libcuda.so.1".to_owned()], false));
+        let run = Finished::of(Command::new(&program).env("LD_LIBRARY_PATH", &fake).output().unwrap());
+        run.succeeded();
+        assert_eq!(run.stdout, "status 0, version 777\n");
+        fs::remove_file(program).unwrap();
+    };
+    project.run(&["build"]).succeeded();
+    check();
+    // A machine without a driver has none to load, and never the stub in its stead.
+    let run = project.run(&["run"]);
+    assert!(run.code == 0 || run.stderr.contains("libcuda.so.1: cannot open shared object"), "{run:?}");
+    assert!(!run.stdout.contains("status 34"), "the stub was loaded: {run:?}");
+    let mut cargo = Command::new("cargo");
+    cargo.args(["build", "--quiet"]);
+    project.prepare(&mut cargo);
+    Finished::of(cargo.output().unwrap()).succeeded();
+    check();
+}

@@ -112,12 +112,13 @@ fn capabilities(
     let mut plans = Vec::new();
     let mut refused = Vec::new();
     let gpus = driver.as_ref().map(|d| d.gpus.as_slice()).unwrap_or_default();
+    let observed = toolkit.observed_capabilities();
     for package in &workspace?.packages {
         let Some(items) = package.config.for_major(toolkit.version().major).capabilities else { continue };
         let components = package.config.for_major(toolkit.version().major).components;
         let used: Vec<Component> = components.iter().map(|wanted| wanted.component).collect();
         let plan = Declared::parse(items)
-            .and_then(|declared| declared.plan(toolkit.version(), gpus, None))
+            .and_then(|declared| declared.plan(toolkit.version(), gpus, observed.as_deref()))
             .and_then(|plan| toolkit.check_plan(&plan, &used).map(|()| plan));
         match plan {
             Ok(plan) => plans.push((package.name.clone(), plan.to_string())),
@@ -135,10 +136,11 @@ fn plans(
 ) -> Vec<(String, Plan)> {
     let Ok(toolkit) = &report.toolkit else { return Vec::new() };
     let gpus = driver.as_ref().map(|d| d.gpus.as_slice()).unwrap_or_default();
+    let observed = toolkit.observed_capabilities();
     let packages = workspace.into_iter().flat_map(|workspace| &workspace.packages);
     let planned = packages.filter_map(|package| {
         let items = package.config.for_major(toolkit.version().major).capabilities?;
-        let plan = Declared::parse(items).ok()?.plan(toolkit.version(), gpus, None).ok()?;
+        let plan = Declared::parse(items).ok()?.plan(toolkit.version(), gpus, observed.as_deref()).ok()?;
         Some((package.name.clone(), plan))
     });
     planned.collect()

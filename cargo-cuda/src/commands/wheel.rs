@@ -119,7 +119,7 @@ impl Job<'_> {
             true => driver::driver().map(|d| d.gpus).unwrap_or_default(),
             false => Vec::new(),
         };
-        let plan = plan.plan(toolkit.version(), &gpus, None)?;
+        let plan = plan.plan(toolkit.version(), &gpus, toolkit.observed_capabilities().as_deref())?;
         let used: Vec<Component> = declared.components.iter().map(|wanted| wanted.component).collect();
         toolkit.check_plan(&plan, &used)?;
         let linked: BTreeSet<Component> = declared

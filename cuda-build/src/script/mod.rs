@@ -3,13 +3,12 @@
 mod compiling;
 mod needs;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::cache;
 use crate::capability::{self, Declared, Plan};
-use crate::command;
 use crate::compile::{Compiled, Format, Library, Module};
-use crate::component::Component;
+use crate::component::{Bundle, Component};
 use crate::config::{self, Config};
 use crate::directive::{Directive, Directives};
 use crate::driver;
@@ -154,7 +153,8 @@ impl Build {
         };
         self.write_source(&toolkit, plan.as_ref())?;
         self.hand_on(&toolkit, plan.as_ref(), &mut directives)?;
-        self.direct(&toolkit, &compiled, &mut directives);
+        let stubs = self.stubs(&toolkit)?;
+        self.direct(&toolkit, &compiled, stubs.as_deref(), &mut directives);
         directives.emit().map_err(|source| Error::Io {
             action: "write to",
             path: PathBuf::from("standard output"),
@@ -201,7 +201,7 @@ impl Build {
         if items.is_none() && gpus.is_empty() {
             return Err(capability::undeclared());
         }
-        let observed = observed(toolkit);
+        let observed = toolkit.observed_capabilities();
         let plan = declared.plan(toolkit.version(), &gpus, observed.as_deref())?;
         let components = self.config.for_major(toolkit.version().major).components;
         let used: Vec<Component> = components.iter().map(|wanted| wanted.component).collect();
@@ -228,6 +228,17 @@ impl Build {
         let declared = self.config.for_major(toolkit.version().major).components;
         declared.iter().any(|wanted| wanted.component == component)
             || (component == Component::Cudart && !self.libraries.is_empty())
+    }
+
+    /// Where to link with the driver's libraries, if they are declared. A machine that builds has
+    /// no driver, and one that has a driver may lack the link names.
+    fn stubs(&self, toolkit: &Toolkit) -> Result<Option<PathBuf>, Error> {
+        let declared = self.config.for_major(toolkit.version().major).components;
+        if !declared.iter().any(|wanted| wanted.component.facts().bundle == Bundle::Driver) {
+            return Ok(None);
+        }
+        let view = toolkit.view(&ViewPlace::from_env(&self.env, &self.target)?)?;
+        Ok(Some(view.stubs()))
     }
 
     /// What dependents and the crate itself are told of the view, where anybody listens.
@@ -267,15 +278,22 @@ impl Build {
         Ok(())
     }
 
-    /// What Cargo is told apart from what compiling finds out: the files that were read, warnings.
+    /// What Cargo is told apart from what writes to the disk: the files that compiling reads,
+    /// warnings, where the driver's stubs are.
     #[must_use]
     pub fn directives(&self, toolkit: &Toolkit) -> Directives {
         let mut directives = Directives::default();
-        self.direct(toolkit, &Compiled::default(), &mut directives);
+        self.direct(toolkit, &Compiled::default(), None, &mut directives);
         directives
     }
 
-    fn direct(&self, toolkit: &Toolkit, compiled: &Compiled, directives: &mut Directives) {
+    fn direct(
+        &self,
+        toolkit: &Toolkit,
+        compiled: &Compiled,
+        stubs: Option<&Path>,
+        directives: &mut Directives,
+    ) {
         if !self.libraries.is_empty() {
             directives.push(Directive::LinkSearch(self.out.clone()));
         }
@@ -294,7 +312,7 @@ impl Build {
         if self.links(Component::Cudart, toolkit) && !linked.contains(&Component::Cudart) {
             linked.push(Component::Cudart);
         }
-        link::directives(toolkit, &linked, self.config.cudart, directives);
+        link::directives(toolkit, &linked, self.config.cudart, stubs, directives);
         if !self.libraries.is_empty() {
             directives.push(Directive::LinkLib { kind: "dylib", name: "stdc++".to_owned() });
         }
@@ -324,17 +342,6 @@ impl Build {
             directives.push(Directive::RerunIfEnvChanged(name));
         }
     }
-}
-
-/// What the toolkit itself says it builds for, asked only where the tables may be too old.
-fn observed(toolkit: &Toolkit) -> Option<Vec<capability::Capability>> {
-    if toolkit.version() <= capability::newest_known() {
-        return None;
-    }
-    let ptxas = toolkit.tool(Component::Nvcc, "ptxas")?;
-    let help = command::Invocation::new(ptxas).args(["--help"]).run().ok()?;
-    let observed = capability::observed_from_ptxas_help(&help.output);
-    (!observed.is_empty()).then_some(observed)
 }
 
 fn modules_source(modules: &[Module]) -> String {

@@ -51,11 +51,13 @@ fn declared(config: &Config, major: Option<u32>, needs: &mut Vec<Need>) {
     for wanted in components {
         let component = wanted.component;
         let facts = component.facts();
-        if facts.bundle == Bundle::Driver {
-            continue;
-        }
         let why = "declared in `[package.metadata.cuda]`";
         let mut need = match component {
+            // Only the machine that runs the program has the library. Its stub is made from a header.
+            Component::Driver => {
+                Need::new(Component::Cudart, Part::Headers, "`cuda.h`, to link with the driver's library")
+            }
+            _ if facts.bundle == Bundle::Driver => Need::new(component, Part::Headers, why),
             Component::Cudart => runtime_need(config.cudart, why),
             _ if !facts.libraries.is_empty() => Need::new(component, Part::Shared, why),
             _ if !facts.tools.is_empty() => Need::new(component, Part::Tools, why),

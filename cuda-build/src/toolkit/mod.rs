@@ -7,7 +7,8 @@ mod search;
 
 use std::path::{Path, PathBuf};
 
-use crate::capability::Plan;
+use crate::capability::{self, Capability, Plan};
+use crate::command::Invocation;
 use crate::component::Component;
 use crate::error::Error;
 use crate::probe::Found;
@@ -112,6 +113,19 @@ impl Toolkit {
             self.components.iter().filter(|c| used.contains(&c.found.component)).cloned().collect();
         let conflicts = capability_conflicts(&chosen, plan);
         if conflicts.is_empty() { Ok(()) } else { Err(Error::Inconsistent { conflicts }) }
+    }
+
+    /// The capabilities that the toolkit's own compiler lists, asked only where it is newer than
+    /// the tables: what [`capability::Declared::plan`] wants to know besides the release.
+    #[must_use]
+    pub fn observed_capabilities(&self) -> Option<Vec<Capability>> {
+        if self.version <= capability::newest_known() {
+            return None;
+        }
+        let ptxas = self.tool(Component::Nvcc, "ptxas")?;
+        let help = Invocation::new(ptxas).args(["--help"]).run().ok()?;
+        let observed = capability::observed_from_ptxas_help(&help.output);
+        (!observed.is_empty()).then_some(observed)
     }
 
     /// A program of a chosen component.
