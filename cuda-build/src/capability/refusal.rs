@@ -2,6 +2,7 @@
 
 use super::table::{facts, renamed};
 use super::{Capability, Suffix, newest_known, supported};
+use crate::component::OLDEST_MAJOR;
 use crate::version::ToolkitVersion;
 
 /// A reason in a sentence without a full stop, and what to do.
@@ -25,7 +26,11 @@ pub(super) fn explain(capability: Capability, toolkit: ToolkitVersion, available
                 "capability {} was removed in CUDA {max}; {last} is the last that builds for it",
                 facts.capability
             ),
-            hint: Some(format!("remove {capability} for CUDA {}, or build with CUDA {last}", toolkit.major)),
+            hint: Some(if max.major > OLDEST_MAJOR {
+                format!("remove {capability} for CUDA {}, or build with CUDA {last}", toolkit.major)
+            } else {
+                format!("remove {capability}: CUDA before {OLDEST_MAJOR} is not supported")
+            }),
         };
     }
     match facts.since(capability.suffix) {

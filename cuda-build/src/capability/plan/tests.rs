@@ -71,6 +71,12 @@ fn refusals_say_why_and_what_to_write() {
         "11.x",
     );
     refuse(
+        "3.0",
+        "11.8",
+        "capability 3.0 was removed in CUDA 11.0; 10.x is the last that builds for it",
+        "remove 3.0: CUDA before 11 is not supported",
+    );
+    refuse(
         "10.1",
         "13.4",
         "capability 10.1 is called 11.0 from CUDA 13.0 on, this toolkit is 13.4",
