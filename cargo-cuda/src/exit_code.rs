@@ -26,7 +26,7 @@ pub const HELP: &str = "\
 Exit codes:
    0  success
    1  failure without a code of its own
-   2  the command line can't be understood
+   2  the command line can't be understood, or names a platform that is not supported
   10  a required component or toolkit was not found
   11  components do not belong together
   12  a capability is missing, unknown or not supported by the toolkit

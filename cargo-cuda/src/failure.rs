@@ -51,6 +51,7 @@ impl Failure {
                 exit_code::INCONSISTENT
             }
             Error::Capability { .. } => exit_code::CAPABILITY,
+            Error::UnsupportedTarget { .. } => exit_code::USAGE,
             Error::InvalidSource { .. } | Error::Manifest { .. } | Error::UnknownComponent(_) => {
                 exit_code::CONFIGURATION
             }

@@ -10,6 +10,7 @@ use cargo_cuda::store::exit_code as store_code;
 use crate::components::{fetch, offline};
 use crate::project::Project;
 use crate::support::{Finished, python, uv};
+use crate::tools::tool;
 
 const BUILD: &str = r#"
 use cuda_build::{Build, Engine, Library, Module};
@@ -241,5 +242,15 @@ fn no_maturin() {
         exit_code::MISSING_PROGRAM,
         &["`maturin` on `PATH`", "`uvx` on `PATH`", "-m maturin --version`: failed", "hint: ", "`--fetch`"],
     );
+    assert!(!project.path.join("dist").exists());
+
+    // One that an earlier `--fetch` left is used, and then the platform is what is wrong.
+    let fetched = project.cache.join("tools/maturin-1.16.0/bin");
+    fs::create_dir_all(&fetched).unwrap();
+    std::os::unix::fs::symlink(tool("maturin"), fetched.join("maturin")).unwrap();
+    let mut wheel = project.command(&["wheel", "--cuda", "13", "--", "--target", "x86_64-pc-windows-msvc"]);
+    wheel.env("PATH", &bin).env("PYTHONHOME", "/nonexistent");
+    let run = Finished::of(wheel.output().unwrap());
+    run.failed(exit_code::USAGE, &["target `x86_64-pc-windows-msvc` is not supported", "hint: "]);
     assert!(!project.path.join("dist").exists());
 }

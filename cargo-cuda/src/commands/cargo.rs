@@ -156,7 +156,7 @@ pub fn split(arguments: &[OsString]) -> Result<(Asked, Vec<OsString>), Failure> 
 }
 
 /// The value of an option among cargo's arguments.
-fn value_of(arguments: &[OsString], name: &str) -> Option<String> {
+pub(super) fn value_of(arguments: &[OsString], name: &str) -> Option<String> {
     let mut arguments = arguments.iter().take_while(|argument| *argument != "--");
     while let Some(argument) = arguments.next() {
         let text = argument.to_str()?;

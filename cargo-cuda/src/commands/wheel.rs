@@ -11,10 +11,11 @@ use cuda_build::config::Cudart;
 use cuda_build::driver;
 use cuda_build::{Component, Declared, Env, Plan, Root, Toolkit, capability};
 
+use super::cargo::value_of;
 use crate::exit_code;
 use crate::failure::Failure;
 use crate::process;
-use crate::store::human_size;
+use crate::store::{self, human_size};
 use crate::toolkits::{self, Finder, Wish};
 use crate::wheel::WheelError;
 use crate::wheel::archive::ArchiveDate;
@@ -105,7 +106,8 @@ struct Prepared {
 
 impl Job<'_> {
     fn prepare(&self, major: u32) -> Result<Prepared, Failure> {
-        let target = toolkits::target(None, self.package.config.jetson)?;
+        let triple = value_of(&self.arguments.passthrough, "--target");
+        let target = toolkits::target(triple.as_deref(), self.package.config.jetson)?;
         let finder = Finder { env: self.env, root: self.root, target, workspace: Some(self.workspace) };
         let toolkit =
             finder.find(&Wish { major: Some(major), fetch: self.arguments.fetch, ..Wish::default() })?;
@@ -242,8 +244,12 @@ fn maturin(arguments: &WheelArgs, env: &Env, root: &Root) -> Result<Maturin, Fai
         Ok(Maturin::Uvx(_)) | Err(WheelError::NoMaturin { .. }) if arguments.fetch => {
             Ok(Maturin::Program(fetch::maturin(env)?))
         }
-        Ok(uvx) => Ok(uvx),
-        Err(error) => Err(Failure::from(error).hint("or let this command fetch it: `--fetch`")),
+        // What an earlier `--fetch` got is there for all that follow.
+        found => match (store::fetched_maturin(env), found) {
+            (Some(program), _) => Ok(Maturin::Program(program)),
+            (None, Ok(uvx)) => Ok(uvx),
+            (None, Err(error)) => Err(Failure::from(error).hint("or let this command fetch it: `--fetch`")),
+        },
     }
 }
 

@@ -41,7 +41,7 @@ pub use package::{Package, PackageSet};
 pub use progress::{Messages, human_size};
 pub use request::Request;
 pub use sri::Sha256;
-pub use tool::maturin;
+pub use tool::{fetched_maturin, maturin};
 
 /// What `add` is asked for.
 #[derive(Clone, Debug)]

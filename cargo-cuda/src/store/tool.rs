@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use cuda_build::Root;
+use cuda_build::{Env, Root};
 
 use super::installer::{Installer, requirements_file};
 use super::place::Store;
@@ -12,6 +12,13 @@ use super::{Context, StoreError};
 
 /// The version that `wheel` is tested with.
 const MATURIN: &str = "1.16.0";
+
+/// The maturin that [`maturin`] fetched earlier.
+#[must_use]
+pub fn fetched_maturin(env: &Env) -> Option<PathBuf> {
+    let program = Store::tools(env).ok()?.path(&format!("maturin-{MATURIN}")).join("bin").join("maturin");
+    Root::system().is_file(&program).then_some(program)
+}
 
 /// maturin in a directory of its own beside the toolkits, fetched by uv or pip unless it is
 /// there. Nothing of the user's own Python environments is touched.
@@ -23,7 +30,7 @@ pub fn maturin(context: &Context) -> Result<PathBuf, StoreError> {
     let name = format!("maturin-{MATURIN}");
     let program = store.path(&name).join("bin").join("maturin");
     let root = Root::system();
-    if root.is_file(&program) {
+    if let Some(program) = fetched_maturin(&context.env) {
         return Ok(program);
     }
     let progress = Progress::new(context.messages);
