@@ -4,6 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use cargo_cuda::wheel::archive;
 use cargo_cuda::wheel::elf::ElfFacts;
@@ -40,6 +41,12 @@ fn wheel(project: &Path, cache: &Path, arguments: &[&str]) -> Command {
         command.env_remove(name);
     }
     command
+}
+
+/// The tests here share a target directory, and look at what is left in it.
+fn alone() -> MutexGuard<'static, ()> {
+    static ONE: Mutex<()> = Mutex::new(());
+    ONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn files(directory: &Path) -> Vec<PathBuf> {
@@ -110,6 +117,7 @@ fn one_command_makes_two_wheels_of_the_template() {
     if offline() {
         return;
     }
+    let _alone = alone();
     let work = place("wheel-template");
     let cache = work.join("cache");
     store(&cache, &[12, 13]).unwrap();
@@ -183,6 +191,7 @@ fn a_wheel_that_does_not_compile_leaves_nothing() {
     if offline() {
         return;
     }
+    let _alone = alone();
     let work = place("wheel-broken");
     let cache = work.join("cache");
     store(&cache, &[12]).unwrap();
