@@ -128,4 +128,4 @@ if ((slow)); then
 fi
 
 printf '\n| crate, CUDA | way | result | libraries it needs, or its first error |\n|---|---|---|---|\n'
-printf '%s\n' "${rows[@]}" | sed -E 's/^/| /; s/\|/ | /g; s/$/ |/; s/\|  +/| /g'
+printf '%s\n' "${rows[@]}" | sed -E 's/\|/ | /g; s/^/| /; s/ *$/ |/'
