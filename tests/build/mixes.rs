@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
+use cuda_build::nvrtc::{Nvrtc, Program};
 use cuda_build::select::{Need, Part, Request};
 use cuda_build::{Build, Component, Env, Error, Root, Search, Target};
 
@@ -231,6 +232,66 @@ fn the_nvcc_package_of_cuda_12_has_no_nvcc() {
             "hint: the wheels of CUDA 12 carry no nvcc: use NVRTC for modules",
         ],
     );
+}
+
+/// The headers decide: NVRTC 11.8 is asked about each CCCL, and the search must say the same.
+#[test]
+fn cccl_that_refuses_the_compiler() {
+    let old = wheels(&["nvidia-cuda-nvrtc-cu11==11.8.89", "nvidia-cuda-runtime-cu11==11.8.89"]);
+    let versions = [
+        ("nvidia-cuda-cccl-cu11==11.8.89.post1", "nvidia/cuda_cccl/include", "1.15.1"),
+        ("nvidia-cuda-cccl-cu12==12.9.27", "nvidia/cuda_cccl/include", "2.8.2"),
+        ("nvidia-cuda-cccl==13.0.85", "nvidia/cu13/include/cccl", "3.0.1"),
+        ("nvidia-cuda-cccl==13.3.5.0.6", "nvidia/cu13/include/cccl", "3.5.0"),
+    ];
+    let Some(old) = old else { return };
+    let nvrtc = Nvrtc::load(&old.join("nvidia/cuda_nvrtc/lib/libnvrtc.so.11.2")).unwrap();
+    let mut refusals = 0;
+    for (package, include, version) in versions {
+        let Some(cccl) = wheels(&[package]) else { return };
+        let include = cccl.join(include);
+        let program = Program {
+            source: "#include <cuda/std/type_traits>\n__global__ void k() {}",
+            name: "k.cu",
+            options: vec![
+                "-arch=sm_80".to_owned(),
+                "-std=c++17".to_owned(),
+                format!("-I{}", include.display()),
+                format!("-I{}", old.join("nvidia/cuda_runtime/include").display()),
+            ],
+            ..Program::default()
+        };
+        let compiled = nvrtc.compile(&program);
+        // As a user has it who keeps CCCL's headers in a directory of their own.
+        let place = tempfile::tempdir().unwrap();
+        std::os::unix::fs::symlink(&include, place.path().join("include")).unwrap();
+        let mut request = shared(&[Component::Nvrtc]);
+        request.needs.push(Need::new(Component::Cccl, Part::Headers, "headers of CUB"));
+        let found = search(&[&old, place.path()], &request);
+        match &compiled {
+            Ok(_) => {
+                let toolkit = found.unwrap();
+                let shown = toolkit.get(Component::Cccl).unwrap().to_string();
+                assert_eq!(shown, format!("cccl {version}"));
+            }
+            Err(failure) => {
+                assert!(format!("{failure:?}").contains("CUDA versions below 12 are not supported"));
+                let shown = format!("{:?}", found.unwrap_err());
+                let there = format!("cccl {version} (argument ({}))", place.path().display());
+                for wanted in [
+                    "nvrtc 11.8.89",
+                    "is of CUDA 11.8",
+                    &there,
+                    "refuse releases before CUDA 12.0",
+                    "hint: take cccl before 3.0",
+                ] {
+                    assert!(shown.contains(wanted), "no {wanted:?} in\n{shown}");
+                }
+                refusals += 1;
+            }
+        }
+    }
+    assert_eq!(refusals, 2);
 }
 
 /// The one mix that the plan decides. cuDNN's own package has 700 MB: its files are stand-ins here,

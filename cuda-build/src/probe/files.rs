@@ -311,6 +311,10 @@ impl Prefix {
         let shown =
             found.tools.first().or(found.libraries.first()).or(proof.as_ref()).or(found.archives.first());
         found.evidence = shown.map(|path| path.display().to_string()).unwrap_or_default();
+        if component == Component::Cccl {
+            // Its packages number something else: 13.3.4.3.1 holds CCCL 3.4.3, 12.9.27 holds 2.8.2.
+            found.version = proof.and_then(|header| cccl_version(&prober.root.head(&header).ok()?));
+        }
         if component == Component::Nvrtc {
             found.toolkit = found.libraries.get(1).and_then(|path| builtins_release(path));
         }
@@ -401,12 +405,24 @@ pub(super) struct Absent {
 
 /// The value of `CUDA_VERSION` in the text of `cuda.h`.
 pub(super) fn cuda_version_macro(text: &str) -> Option<ToolkitVersion> {
+    number_macro(text, "CUDA_VERSION").and_then(ToolkitVersion::from_cuda_version)
+}
+
+/// CCCL's version, from the text of `cub/version.cuh`: `CUB_VERSION` is 300403 for 3.4.3. The
+/// macro is there in every release, also before the parts of CCCL had one version.
+fn cccl_version(text: &str) -> Option<Version> {
+    let number = number_macro(text, "CUB_VERSION")?;
+    format!("{}.{}.{}", number / 100_000, number / 100 % 1000, number % 100).parse().ok()
+}
+
+/// The value of a macro that is a plain number.
+fn number_macro(text: &str, name: &str) -> Option<u32> {
     text.lines().find_map(|line| {
         let mut words = line.trim_start().strip_prefix('#')?.split_whitespace();
-        if words.next() != Some("define") || words.next() != Some("CUDA_VERSION") {
+        if words.next() != Some("define") || words.next() != Some(name) {
             return None;
         }
-        ToolkitVersion::from_cuda_version(words.next()?.parse().ok()?)
+        words.next()?.parse().ok()
     })
 }
 

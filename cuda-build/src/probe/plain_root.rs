@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 use super::files::{Prefix, file_name_version, tidy};
 use super::{Found, NvccAnswer, Prober, Seen, Set, Unusable};
-use crate::component::{Bundle, Component};
+use crate::capability::newest_known;
+use crate::component::{Bundle, Class, Component, OLDEST_MAJOR};
 use crate::sources::{Candidate, companions};
 use crate::version::ToolkitVersion;
 
@@ -57,6 +58,11 @@ pub(super) fn probe(prober: &Prober<'_>, candidate: &Candidate) -> Seen {
     }
     let pieces: Vec<Piece> =
         pieces.into_iter().filter(|piece| !(several && piece.majors.is_empty())).collect();
+    // CCCL has no major. A place that somebody named for it serves whatever else is named.
+    let has_cccl = |piece: &Piece| piece.prefix.component(prober, Component::Cccl, 0).is_ok();
+    if majors.is_empty() && candidate.step.is_explicit() && pieces.iter().any(has_cccl) {
+        majors = (OLDEST_MAJOR..=newest_known().major).rev().collect();
+    }
     for major in majors {
         let set = set(prober, &pieces, major, &mut seen);
         seen.sets.extend(set);
@@ -197,6 +203,9 @@ fn settle_versions(
     header: Option<ToolkitVersion>,
     release: Option<ToolkitVersion>,
 ) {
+    if found.component.facts().class == Class::OwnRange {
+        return;
+    }
     found.version = found.libraries.first().and_then(|library| file_name_version(prober, library));
     if !found.component.facts().follows_toolkit {
         return;

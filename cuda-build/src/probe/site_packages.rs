@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::files::{Absent, Prefix, Prefixes};
 use super::{Found, Prober, Seen, Set, Unusable};
-use crate::component::{Component, OLDEST_MAJOR};
+use crate::component::{Class, Component, OLDEST_MAJOR};
 use crate::version::{ToolkitVersion, Version};
 
 /// Installed distributions: normalised name → version.
@@ -83,7 +83,9 @@ fn component_of(
             .then(|| version.to_string().parse::<ToolkitVersion>().ok())
             .flatten()
             .filter(|toolkit| toolkit.major == major);
-        found.version = Some(version.clone());
+        if facts.class != Class::OwnRange {
+            found.version = Some(version.clone());
+        }
         found.toolkit = found.toolkit.or(claimed);
         found.evidence = format!("{name} {version}: {}", found.evidence);
     }

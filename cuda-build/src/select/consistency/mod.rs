@@ -7,10 +7,11 @@
 //! | exact minor | be of the compiler's CUDA release, and so must the runtime's headers |
 //! | major | be for the same CUDA major |
 //! | provider | be of the release of its newest user, or newer |
-//! | own range | nothing: its packages say themselves what they fit |
+//! | own range | let the compiler's CUDA release through in its own headers |
 //! | independent | be for the same CUDA major, and have code for the declared capabilities |
 //! | driver | nothing here: the machine that runs decides |
 
+mod own_range;
 mod product;
 mod provider;
 mod toolkit;

@@ -7,12 +7,13 @@ use crate::error::Conflict;
 use crate::select::Chosen;
 use crate::version::Version;
 
-/// The oldest capability that a cuDNN release has code for, newest release first: its support
-/// matrices, as nixpkgs'
-/// [assertions](https://github.com/NixOS/nixpkgs/blob/master/pkgs/development/cuda-modules/packages/cudnn.nix)
-/// read them. Newer capabilities need no rule: they get PTX.
+/// The oldest capability that a cuDNN release has code for, newest release first: what
+/// `libcudnn_ops` (`libcudnn_ops_infer` before 9) of the wheels 8.5.0, 8.7.0, 8.8.0, 8.9.7, 9.0.0,
+/// 9.10.2, 9.11.0, 9.12.0 and 9.28.0 holds, for CUDA 11, 12 and 13 alike. That other libraries of
+/// 9.11 still have code for 5.0 helps nobody: every program goes through this one. Newer
+/// capabilities need no rule: they get PTX.
 const CUDNN_OLDEST: &[((u64, u64), Capability)] =
-    &[((9, 12), Capability::new(7, 5)), ((8, 8), Capability::new(5, 0)), ((8, 5), Capability::new(3, 5))];
+    &[((9, 11), Capability::new(7, 5)), ((8, 8), Capability::new(5, 0)), ((8, 5), Capability::new(3, 5))];
 
 /// Chosen products that have no code for a capability of the plan.
 ///

@@ -87,8 +87,11 @@ fn what_belongs_together() {
     check(&["cusparse 12.5.1.3 for 12", "nvjitlink 12.5.40 for 12"], &[]);
     // Newer than the tables: no release is known, so nothing is refused.
     check(&["cusparse 12.9.4.2 for 13", "nvjitlink 13.4.92 for 13"], &[]);
-    // CCCL has a range of its own, tools and profilers follow nobody.
-    check(&["nvcc 13.0.88 for 13", "cccl 13.3.4.3.1 for 13", "nvtx 13.5.40 for 13"], &[]);
+    // CCCL has a range of its own, with no upper end; tools and profilers follow nobody.
+    check(&["nvcc 13.0.88 for 13", "cccl 3.4.3 for 13", "nvtx 13.5.40 for 13"], &[]);
+    check(&["nvcc 13.5.37 for 13", "cccl 1.15.1 for 11"], &[]);
+    check(&["nvrtc 12.0.140 for 12 builtins 12.0", "cccl 3.5.0 for 13"], &[]);
+    check(&["nvrtc 11.8.89 for 11 builtins 11.8", "cccl 2.8.2 for 12"], &[]);
     // The runtime's library may be newer than its headers.
     check(&["nvcc 12.4.131 for 12", "cudart 12.9.79 for 12 headers 12.4"], &[]);
     // cuDNN goes by major alone.
@@ -122,6 +125,18 @@ fn what_does_not() {
         (
             &["nvrtc 13.2.51 for 13 builtins 13.2", "cudart 13.0.96 for 13 in /usr"],
             &["nvrtc 13.2.51 (/a)", "headers of cudart 13.0.96 (/usr)", "nvidia-cuda-runtime==13.2.*"],
+        ),
+        (
+            &["nvrtc 11.8.89 for 11 builtins 11.8", "cccl 3.0.1 for 13 in /b"],
+            &[
+                "nvrtc 11.8.89 (/a) is of CUDA 11.8",
+                "cccl 3.0.1 (/b) refuse releases before CUDA 12.0",
+                "nvidia-cuda-cccl-cu11",
+            ],
+        ),
+        (
+            &["nvcc 11.8.89 for 11", "cccl 3.5.0 for 11 in /b"],
+            &["nvcc 11.8.89 (/a) is of CUDA 11.8", "take cccl before 3.0"],
         ),
         (
             &["cudart 12.9.79 for 12 in /a", "cublas 13.8.0.4 for 13 in /b"],
@@ -180,10 +195,10 @@ fn cudnn_has_code_down_to_a_capability() {
     let [conflict] = &refused("9.27.0.42", "6.1 7.0 8.0")[..] else { panic!("one conflict is wanted") };
     assert_eq!(
         conflict.reason,
-        "cudnn 9.27.0.42 (/b) has no code below capability 7.5 (since cuDNN 9.12), and this builds for 6.1, 7.0"
+        "cudnn 9.27.0.42 (/b) has no code below capability 7.5 (since cuDNN 9.11), and this builds for 6.1, 7.0"
     );
-    assert_eq!(conflict.fix, "remove 6.1, 7.0 from the capabilities, or use cuDNN before 9.12");
-    assert!(!refused("9.12.0.46", "compute_70").is_empty());
+    assert_eq!(conflict.fix, "remove 6.1, 7.0 from the capabilities, or use cuDNN before 9.11");
+    assert!(!refused("9.11.0.98", "compute_70").is_empty());
     // Who has no cuDNN is not bound by it.
     assert_eq!(capability_conflicts(&set(&["cudart 12.9.79 for 12"]), &plan("5.0")), []);
 }

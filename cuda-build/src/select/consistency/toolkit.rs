@@ -1,6 +1,6 @@
 //! Components of one toolkit.
 
-use super::provider;
+use super::{own_range, provider};
 use crate::component::{Bundle, Class, Component, release_of};
 use crate::error::Conflict;
 use crate::probe::Found;
@@ -30,6 +30,7 @@ pub fn conflicts(chosen: &[Chosen]) -> Vec<Conflict> {
     }
     conflicts.extend(library_not_older(chosen));
     conflicts.extend(provider::conflicts(chosen));
+    conflicts.extend(own_range::conflicts(chosen));
     conflicts
 }
 
@@ -48,7 +49,7 @@ pub(super) fn name(chosen: &Chosen) -> String {
 }
 
 fn same_major(chosen: &[Chosen]) -> Vec<Conflict> {
-    let tied = |c: &&Chosen| c.found.component.facts().class != Class::Driver;
+    let tied = |c: &&Chosen| !matches!(c.found.component.facts().class, Class::Driver | Class::OwnRange);
     let Some(first) = chosen.iter().find(tied) else { return Vec::new() };
     let others = chosen.iter().filter(tied).filter(|other| other.found.major != first.found.major);
     others.map(|other| major_conflict(first, other)).collect()
