@@ -26,6 +26,8 @@ pub enum Directive {
         /// Link name, or a file name where the kind says `+verbatim`.
         name: String,
     },
+    /// Hand the linker an argument, for everything that this package links.
+    LinkArg(String),
     /// Give a build script above a value: `DEP_<links>_<KEY>`.
     Metadata {
         /// Lower case; Cargo makes it upper case.
@@ -56,6 +58,7 @@ impl fmt::Display for Directive {
             Self::Cfg(cfg) => write!(f, "cargo::rustc-cfg={cfg}"),
             Self::LinkSearch(path) => write!(f, "cargo::rustc-link-search=native={}", path.display()),
             Self::LinkLib { kind, name } => write!(f, "cargo::rustc-link-lib={kind}={name}"),
+            Self::LinkArg(argument) => write!(f, "cargo::rustc-link-arg={argument}"),
             Self::Metadata { key, value } => write!(f, "cargo::metadata={key}={value}"),
             Self::RustcEnv { name, value } => write!(f, "cargo::rustc-env={name}={value}"),
             // A directive ends at the line's end.

@@ -8,6 +8,7 @@ use std::ffi::c_int;
 use libloading::{Library, Symbol};
 
 use crate::capability::Capability;
+use crate::root::Root;
 use crate::version::ToolkitVersion;
 
 /// The loader's own places first; then those of systems that leave the driver out of them: WSL,
@@ -26,8 +27,7 @@ pub struct Driver {
     pub version: ToolkitVersion,
     /// The capability of each GPU.
     pub gpus: Vec<Capability>,
-    /// The library that answered: `libcuda.so.1` where the loader found it by itself, else the
-    /// whole path.
+    /// The library that answered, by its real path where the system tells it.
     pub library: String,
 }
 
@@ -83,6 +83,15 @@ pub fn driver() -> Result<Driver, String> {
             let [major, minor] = values.map(|value| u32::try_from(value).unwrap_or(0));
             gpus.push(Capability::new(major, minor));
         }
-        Ok(Driver { version, gpus, library: (*place).to_owned() })
+        let library = mapped(&Root::system()).unwrap_or_else(|| (*place).to_owned());
+        Ok(Driver { version, gpus, library })
     }
+}
+
+/// The file that the loader took: Linux lists what a process has mapped.
+fn mapped(root: &Root) -> Option<String> {
+    let maps = root.text(&root.locate("/proc/self/maps")).ok()?;
+    let paths = maps.lines().filter_map(|line| Some(&line[line.find('/')?..]));
+    let named = |path: &&str| path.rsplit('/').next().is_some_and(|name| name.starts_with("libcuda.so"));
+    paths.into_iter().find(named).map(str::to_owned)
 }

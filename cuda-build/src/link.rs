@@ -6,6 +6,7 @@ use crate::component::{Bundle, Component};
 use crate::config::Cudart;
 use crate::directive::{Directive, Directives};
 use crate::probe::Found;
+use crate::root::Root;
 use crate::toolkit::Toolkit;
 
 /// Directives that link `components`, and the runtime as `cudart` says.
@@ -29,6 +30,15 @@ pub(crate) fn directives(
             _ if component.facts().bundle == Bundle::Driver => driver(*component, stubs, into),
             _ => shared(toolkit, *component, into),
         }
+    }
+}
+
+/// NixOS has the driver's libraries in a place that no loader looks into by itself: programs carry
+/// it as a search path. Python modules don't, since wheels go to other machines.
+pub(crate) fn driver_of_nixos(root: &Root, cdylib: bool, into: &mut Directives) {
+    let place = "/run/opengl-driver/lib";
+    if !cdylib && root.is_file(&root.locate("/etc/NIXOS")) {
+        into.push(Directive::LinkArg(format!("-Wl,-rpath,{place}")));
     }
 }
 
@@ -68,5 +78,27 @@ fn static_cudart(toolkit: &Toolkit, into: &mut Directives) {
     into.push(Directive::LinkLib { kind, name: "cudart_static".to_owned() });
     for name in ["dl", "rt", "pthread"] {
         into.push(Directive::LinkLib { kind: "dylib", name: name.to_owned() });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "tests write the file that is then looked for")]
+    fn programs_find_the_driver_of_nixos_and_wheels_carry_no_such_path() {
+        let top = tempfile::tempdir().unwrap();
+        let root = Root::below(top.path());
+        let printed = |cdylib| {
+            let mut directives = Directives::default();
+            driver_of_nixos(&root, cdylib, &mut directives);
+            directives.lines().to_vec()
+        };
+        assert!(printed(false).is_empty(), "no other system has that place");
+        std::fs::create_dir(top.path().join("etc")).unwrap();
+        std::fs::write(top.path().join("etc/NIXOS"), "").unwrap();
+        assert_eq!(printed(false), [Directive::LinkArg("-Wl,-rpath,/run/opengl-driver/lib".to_owned())]);
+        assert!(printed(true).is_empty());
     }
 }

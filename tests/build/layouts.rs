@@ -7,6 +7,7 @@
 use std::fmt::Write as _;
 use std::fs;
 
+use cargo_cuda::report::machine::Machine;
 use cargo_cuda::report::{self, Diagnosis};
 use cargo_cuda::toolkits::{Finder, Wish};
 use cuda_build::{Build, Env, Library, Root, Target, Toolkit};
@@ -30,6 +31,7 @@ impl Layout {
         let finder = Finder { env, root: &root, target: self.target(), workspace: None };
         let report = finder.report(&Wish::default());
         let driver = Err("no driver".to_owned());
+        let machine = Machine::read(&root, self.target().multiarch());
         let diagnosis = Diagnosis {
             host: None,
             variables: Vec::new(),
@@ -37,6 +39,7 @@ impl Layout {
             driver: &driver,
             module: None,
             driver_notes: Vec::new(),
+            machine_notes: machine.notes(&driver, None),
             programs: Vec::new(),
             workspace: None,
             capabilities: None,

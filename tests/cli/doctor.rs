@@ -161,6 +161,44 @@ fn of_12_and_13_the_newest() {
     assert!(refused.stdout.contains("nvcc has no host compiler that it accepts"), "{refused:?}");
 }
 
+/// A driver of 12.2 with one GPU of capability 8.6, as far as anybody asks.
+const DRIVER: &str = "
+int cuInit(unsigned flags) { return 0; }
+int cuDriverGetVersion(int *version) { *version = 12020; return 0; }
+int cuDeviceGetCount(int *count) { *count = 1; return 0; }
+int cuDeviceGetAttribute(int *value, int attribute, int device) { *value = attribute == 75 ? 8 : 6; return 0; }
+";
+
+#[test]
+fn a_driver_that_is_older_than_the_toolkit() {
+    let Some(machine) = Machine::new("doctor-driver").holding(&[12, 13]) else { return };
+    let place = machine.work.with_file_name("driver");
+    fs::create_dir(&place).unwrap();
+    fs::write(place.join("driver.c"), DRIVER).unwrap();
+    let library = place.join("libcuda.so.535.1");
+    let mut gcc = Command::new("gcc");
+    gcc.args(["-shared", "-fPIC", "-Wl,-soname,libcuda.so.1", "-o"])
+        .arg(&library)
+        .arg(place.join("driver.c"));
+    Finished::of(gcc.output().unwrap()).succeeded();
+    std::os::unix::fs::symlink("libcuda.so.535.1", place.join("libcuda.so.1")).unwrap();
+    let machine = machine.with("LD_LIBRARY_PATH", &place);
+    let real = library.canonicalize().unwrap().display().to_string();
+    let json = machine.says(
+        exit_code::SUCCESS,
+        "A build will work with CUDA 13.4: modules with NVRTC or nvcc, libraries with nvcc.",
+        &[
+            "for CUDA 12.2, compute capabilities: 8.6",
+            &format!("  {real}\n"),
+            "warning: it is for CUDA 12.2: nothing that is built with CUDA 13.4 runs here",
+            "or a toolkit of CUDA 12 (`cargo cuda toolkit add 12`)",
+        ],
+    );
+    assert_eq!(json["driver"]["library"], real);
+    let of_12 = machine.doctor(&["--major", "12"]);
+    assert!(of_12.stdout.contains("it is older than CUDA 12.9: SASS runs, PTX of this toolkit"), "{of_12:?}");
+}
+
 #[test]
 fn a_variable_that_points_nowhere() {
     let Some(machine) = Machine::new("doctor-nowhere").holding(&[13]) else { return };

@@ -8,6 +8,7 @@ use cuda_build::{Component, Declared, Env, Plan, Report, Root, Toolkit};
 
 use crate::exit_code;
 use crate::failure::Failure;
+use crate::report::machine::Machine;
 use crate::report::{self, Diagnosis, Plans, Program};
 use crate::toolkits::{self, Finder, Wish};
 use crate::workspace::Workspace;
@@ -85,12 +86,14 @@ pub fn run(major: Option<u32>, json: bool, env: &Env, root: &Root) -> Result<(St
         }
         _ => Vec::new(),
     };
-    let module = root.text(&root.locate("/proc/driver/nvidia/version")).ok();
+    let machine = Machine::read(root, finder.target.multiarch());
+    let version = report.toolkit.as_ref().ok().map(Toolkit::version);
     let with_nvcc = report.toolkit.as_ref().ok().filter(|toolkit| toolkit.get(Component::Nvcc).is_some());
     let diagnosis = Diagnosis {
         host: with_nvcc.map(|toolkit| host_compiler::choose(env, root, toolkit)),
         variables: variables(env),
-        module: module.as_deref().and_then(report::driver::module_version).map(|v| v.to_string()),
+        machine_notes: machine.notes(&driver, version),
+        module: machine.module,
         driver_notes,
         report: &report,
         driver: &driver,

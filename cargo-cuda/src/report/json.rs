@@ -64,8 +64,11 @@ pub fn json(diagnosis: &Diagnosis<'_>) -> String {
             "library": driver.library,
             "module": diagnosis.module,
             "warnings": diagnosis.driver_notes,
+            "notes": diagnosis.machine_notes,
         }),
-        Err(reason) => json!({ "absent": reason }),
+        Err(reason) => {
+            json!({ "absent": reason, "module": diagnosis.module, "notes": diagnosis.machine_notes })
+        }
     };
     let host = match &diagnosis.host {
         Some(Ok(host)) => json!({

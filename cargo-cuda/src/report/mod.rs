@@ -2,6 +2,7 @@
 
 pub mod driver;
 mod json;
+pub mod machine;
 mod text;
 
 use std::path::PathBuf;
@@ -34,6 +35,8 @@ pub struct Diagnosis<'a> {
     pub module: Option<String>,
     /// What driver and GPUs mean for what is built here.
     pub driver_notes: Vec<String>,
+    /// What kind of machine this is means for its driver.
+    pub machine_notes: Vec<String>,
     /// Programs that some command starts.
     pub programs: Vec<Program>,
     /// The workspace at hand.

@@ -72,6 +72,9 @@ fn write(diagnosis: &Diagnosis<'_>, out: &mut String) -> std::fmt::Result {
     for note in &diagnosis.driver_notes {
         writeln!(out, "  warning: {note}")?;
     }
+    for note in &diagnosis.machine_notes {
+        writeln!(out, "  note: {note}")?;
+    }
     if let Some(workspace) = diagnosis.workspace {
         writeln!(out, "Workspace {}", workspace.root.display())?;
         match &diagnosis.capabilities {

@@ -83,6 +83,8 @@ pub struct Config {
     per_major: Vec<PerMajor>,
     /// Keys of `[package.metadata.cuda.wheel]`.
     pub wheel: Wheel,
+    /// Whether the package's library is a `cdylib`, as a Python module is.
+    pub cdylib: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -127,6 +129,10 @@ impl Config {
         }
         config.lay_over(&package.table(&["package", "metadata", "cuda"])?)?;
         config.lay_over_variables(env)?;
+        let library = package.table(&["lib"])?;
+        // What is wrong with this table Cargo says itself.
+        let types = |key| library.texts(key).ok().flatten().unwrap_or_default();
+        config.cdylib = ["crate-type", "crate_type"].into_iter().flat_map(types).any(|t| t == "cdylib");
         Ok(config)
     }
 
@@ -146,6 +152,7 @@ impl Config {
             capabilities_fixed: false,
             per_major: Vec::new(),
             wheel: Wheel::default(),
+            cdylib: false,
         }
     }
 

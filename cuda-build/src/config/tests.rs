@@ -114,3 +114,16 @@ fn the_workspace_is_found_from_below() {
     assert_eq!(workspace_root(&root, &member.join("src")).as_deref(), Some(directory.path()));
     assert_eq!(workspace_root(&root, &excluded).as_deref(), Some(excluded.as_path()));
 }
+
+#[test]
+fn a_python_module_is_a_cdylib() {
+    for (text, expected) in [
+        ("[package]\nname = \"x\"\n[lib]\ncrate-type = [\"cdylib\", \"rlib\"]", true),
+        ("[package]\nname = \"x\"\n[lib]\ncrate_type = [\"cdylib\"]", true),
+        ("[package]\nname = \"x\"\n[lib]\ncrate-type = [\"rlib\"]", false),
+        ("[package]\nname = \"x\"\n[lib]\ncrate-type = 3", false),
+        ("[package]\nname = \"x\"", false),
+    ] {
+        assert_eq!(read(text, &Env::default()).unwrap().cdylib, expected, "{text}");
+    }
+}

@@ -313,6 +313,7 @@ impl Build {
             linked.push(Component::Cudart);
         }
         link::directives(toolkit, &linked, self.config.cudart, stubs, directives);
+        link::driver_of_nixos(&self.root, self.config.cdylib, directives);
         if !self.libraries.is_empty() {
             directives.push(Directive::LinkLib { kind: "dylib", name: "stdc++".to_owned() });
         }
