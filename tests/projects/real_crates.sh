@@ -64,17 +64,42 @@ first_error() {
     echo 'see the log'
 }
 
+# CUDA's libraries that a file is linked with.
+needed() {
+    readelf -d "$1" | sed -nE 's/.*NEEDED.*\[(lib(cu|nv)[^]]*)\]/\1/p' | sort
+}
+
+# uses FILE: for each of CUDA's libraries that FILE needs, how many of its functions FILE calls
+# (`nm -u`), and the first of them.
+uses() {
+    local library file names
+    while read -r library; do
+        file=$(find "$CUDA_BUILD_CACHE_DIR/toolkits" -name "$library" | head -n 1)
+        # The driver's library is nowhere here: what was linked with is the view's stub.
+        [[ -n $file ]] || file=$(find "$package/target/cuda/views" -path '*/stubs/*' -name "${library%%.so*}.so" | head -n 1)
+        names=$(comm -12 <(nm -u "$1" | sed -E 's/.* U //; s/@.*//' | sort -u) \
+            <(nm -D --defined-only "$file" | sed -E 's/.* //; s/@.*//' | sort -u))
+        printf '    %s: %s functions, such as %s\n' "$library" "$(grep -c . <<<"$names")" "$(head -n 1 <<<"$names")"
+    done < <(needed "$1")
+}
+
 rows=()
 # way NAME LABEL COMMAND…: builds from an empty target directory
 way() {
-    local name=$1 label=$2 started=$SECONDS
+    local name=$1 label=$2 started=$SECONDS file found=''
     shift 2
     rm -rf "$package/target"
     if (cd "$package" && "$@") >"$package/$label.log" 2>&1; then
-        local needed
-        needed=$(readelf -d "$package/target/debug/app" | sed -nE 's/.*NEEDED.*\[(lib(cu|nv)[^]]*|libllama[^]]*|libggml[^]]*)\]/\1/p' | sort | tr '\n' ' ')
-        if readelf -d "$package/target/debug/app" | grep -qE 'RPATH|RUNPATH'; then needed+='AND A SEARCH PATH'; fi
-        rows+=("$name|$label|builds in $((SECONDS - started)) s|$needed")
+        # The program, and libraries of its own that it came with.
+        for file in "$package"/target/debug/app "$package"/target/debug/*.so; do
+            [[ -f $file && -n $(needed "$file") ]] || continue
+            found+="${file##*/}: $(needed "$file" | tr '\n' ' ')"
+            if readelf -d "$file" | grep -qE 'RPATH|RUNPATH'; then
+                found+="$(readelf -d "$file" | sed -nE 's/.*(R(UN)?PATH).*\[(.*)\]/(\1 \3) /p')"
+            fi
+            printf '  %s\n%s\n' "$file" "$(uses "$file")" >&2
+        done
+        rows+=("$name|$label|builds in $((SECONDS - started)) s|$found")
     else
         rows+=("$name|$label|fails|$(first_error "$package/$label.log")")
     fi
