@@ -85,8 +85,8 @@ fn static_cudart(toolkit: &Toolkit, into: &mut Directives) {
 mod tests {
     use super::*;
 
-    #[test]
     #[expect(clippy::disallowed_methods, reason = "tests write the file that is then looked for")]
+    #[test]
     fn programs_find_the_driver_of_nixos_and_wheels_carry_no_such_path() {
         let top = tempfile::tempdir().unwrap();
         let root = Root::below(top.path());
