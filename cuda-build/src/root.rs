@@ -88,6 +88,17 @@ impl Root {
         }
     }
 
+    /// What tells a file from every other one, and from itself after it was changed: device, inode,
+    /// size and time of change, links followed. `None` where there is nothing.
+    #[must_use]
+    pub fn fingerprint(&self, path: &Path) -> Option<String> {
+        let metadata = fs::metadata(path).ok()?;
+        let changed = metadata.modified().ok().and_then(|t| t.duration_since(std::time::UNIX_EPOCH).ok());
+        let changed = changed.map_or(0, |t| t.as_nanos());
+        let (device, inode) = place_on_disk(&metadata);
+        Some(format!("{device} {inode} {} {changed}", metadata.len()))
+    }
+
     /// The path with links resolved; the path itself where that fails.
     #[must_use]
     pub fn resolve(&self, path: &Path) -> PathBuf {
@@ -156,6 +167,18 @@ impl Root {
         names.sort();
         names
     }
+}
+
+/// Device and inode, the same by whatever path a file was reached.
+#[cfg(unix)]
+fn place_on_disk(metadata: &Metadata) -> (u64, u64) {
+    use std::os::unix::fs::MetadataExt as _;
+    (metadata.dev(), metadata.ino())
+}
+
+#[cfg(not(unix))]
+fn place_on_disk(_: &Metadata) -> (u64, u64) {
+    (0, 0)
 }
 
 fn read(path: &Path, limit: u64) -> io::Result<String> {

@@ -7,6 +7,8 @@
 
 mod files;
 mod nvcc_answer;
+mod nvcc_profile;
+mod nvcc_wrapper;
 mod plain_root;
 mod site_packages;
 
@@ -20,6 +22,8 @@ use crate::target::Target;
 use crate::version::{ToolkitVersion, Version};
 
 pub use nvcc_answer::NvccAnswer;
+pub use nvcc_profile::NvccProfile;
+pub use nvcc_wrapper::behind_wrapper;
 
 /// A component that is there.
 #[derive(Clone, Debug, PartialEq, Eq)]
