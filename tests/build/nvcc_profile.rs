@@ -10,6 +10,7 @@ use cuda_build::select::Request;
 use cuda_build::{Env, Root, Search, Target};
 
 use crate::layout_files;
+use crate::mutate::{Random, mutated};
 use crate::support::{output, text};
 use crate::wheels::wheels;
 
@@ -180,6 +181,36 @@ fn a_profile_tells_what_a_dry_run_tells() {
             }
         }
     }
+}
+
+/// Profiles changed by chance: whatever is read as certain, nvcc prints the same.
+#[test]
+fn changed_profiles_come_out_as_nvcc_has_them() {
+    let Some(nvccs) = real_nvccs() else { return };
+    let seeds: Vec<Vec<u8>> = shapes(&nvccs).into_iter().map(|(_, text)| text.into_bytes()).collect();
+    let tokens: &[&[u8]] =
+        &[b"$(_HERE_)", b"$(TOP)", b" += ", b" =+ ", b" ?= ", b" = ", b"\nTOP", b"$", b"#", b"\t"];
+    let mut random = Random::new(3);
+    let place = tempfile::tempdir().unwrap();
+    let program = root_with(&nvccs[1], place.path(), None, false);
+    let env = Env::from_pairs([("PATH", PATH)]);
+    let mut compared = 0;
+    for _ in 0..4000 {
+        let input = mutated(&mut random, &seeds, tokens);
+        let text = String::from_utf8_lossy(&input);
+        let Some(profile) = NvccProfile::parse(&text) else { continue };
+        let here = program.parent().unwrap().to_str().unwrap();
+        let Some(lines) = profile.evaluate(here, false, &env) else { continue };
+        fs::write(program.with_extension("profile"), &input).unwrap();
+        let dry = dry_run(&program, &[]);
+        let (_, after) = dry.split_once("#$ _TARGET_SIZE_=64\n").unwrap();
+        assert!(after.starts_with(&format!("{lines}#$ gcc")), "{text}\n--- ours\n{lines}\n--- nvcc\n{after}");
+        compared += 1;
+        if compared == 150 {
+            return;
+        }
+    }
+    panic!("only {compared} of the changed profiles were read");
 }
 
 /// Where the profile does not tell all, the nvcc is asked as ever, and its answer counts.
