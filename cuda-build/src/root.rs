@@ -264,6 +264,28 @@ mod tests {
         assert!(Root::system().head(directory.path()).is_err());
     }
 
+    #[cfg(unix)]
+    #[test]
+    fn a_place_has_one_text_and_a_link_its_files_name() {
+        let directory = tempfile::tempdir().unwrap();
+        let (root, path) = (Root::system(), directory.path());
+        fs::create_dir_all(path.join("cuda-13.4/targets/lib")).unwrap();
+        fs::write(path.join("cuda-13.4/targets/lib/libcudart.so.13.0.96"), "").unwrap();
+        let link = |target: &str, name: &str| std::os::unix::fs::symlink(target, path.join(name)).unwrap();
+        link("cuda-13.4", "cuda");
+        link("targets/lib", "cuda-13.4/lib64");
+        link("../lib/libcudart.so.13.0.96", "cuda-13.4/targets/lib/libcudart.so.13");
+        link("libcudart.so.13", "cuda-13.4/targets/lib/libcudart.so");
+        link("loop", "loop");
+        assert_eq!(root.place(&path.join("cuda/lib64")), root.place(&path.join("cuda-13.4/targets/lib")));
+        assert_ne!(root.place(&path.join("cuda/lib64")), root.place(&path.join("cuda")));
+        assert_eq!(root.place(&path.join("absent")), path.join("absent"));
+        let name = |of: &str| root.final_name(&path.join(of)).unwrap();
+        assert_eq!(name("cuda/lib64/libcudart.so"), "libcudart.so.13.0.96");
+        assert_eq!(name("cuda/lib64/libcudart.so.13.0.96"), "libcudart.so.13.0.96");
+        assert_eq!((name("loop"), name("absent")), ("loop".into(), "absent".into()));
+    }
+
     #[test]
     fn a_directory_is_no_text() {
         let directory = tempfile::tempdir().unwrap();

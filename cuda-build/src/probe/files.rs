@@ -186,9 +186,12 @@ impl Prefix {
 
     /// The first library of this name that is for the platform.
     fn first_library(&self, prober: &Prober<'_>, name: &str) -> Option<PathBuf> {
-        let mut paths =
-            self.lib.iter().filter_map(|directory| self.directories.file(prober.root, directory, name));
-        paths.find(|path| self.fits(prober, path))
+        self.lib.iter().find_map(|directory| self.fitting(prober, directory, name))
+    }
+
+    /// A library in a directory, where that is a regular file and for the platform.
+    fn fitting(&self, prober: &Prober<'_>, directory: &Path, name: &str) -> Option<PathBuf> {
+        self.directories.file(prober.root, directory, name).filter(|path| self.fits(prober, path))
     }
 
     /// Whether a library, a regular file, is for the platform; what is no ELF file at all is left to
@@ -236,13 +239,14 @@ impl Prefix {
         let wanted = format!("{prefix}{major}");
         self.lib.iter().find_map(|directory| {
             let names = self.directories.names(prober.root, directory);
-            let name = names.iter().find(|name| {
-                let rest = name.to_str().and_then(|name| name.strip_prefix(&wanted));
-                rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
-            })?;
-            self.directories
-                .file(prober.root, directory, name.to_str()?)
-                .filter(|path| self.fits(prober, path))
+            names.iter().filter_map(|name| name.to_str()).find_map(|name| {
+                let rest = name.strip_prefix(&wanted)?;
+                if rest.is_empty() || rest.starts_with('.') {
+                    self.fitting(prober, directory, name)
+                } else {
+                    None
+                }
+            })
         })
     }
 
@@ -255,12 +259,10 @@ impl Prefix {
         let prefix = format!("lib{}.so.", facts.libraries[index]);
         self.lib.iter().find_map(|directory| {
             let names = self.directories.names(prober.root, directory);
-            let mut sonames = names.iter().filter(|name| {
-                let own_major = name.to_str().and_then(|name| name.strip_prefix(&prefix));
-                own_major.is_some_and(|text| text.parse::<u32>().is_ok())
-            });
-            let name = sonames.next_back()?.to_str()?;
-            self.directories.file(prober.root, directory, name).filter(|path| self.fits(prober, path))
+            names.iter().rev().filter_map(|name| name.to_str()).find_map(|name| {
+                name.strip_prefix(&prefix)?.parse::<u32>().ok()?;
+                self.fitting(prober, directory, name)
+            })
         })
     }
 
