@@ -1,7 +1,7 @@
 //! The read-only hand on the disk.
 #![allow(clippy::disallowed_methods, reason = "this is the one file that reads the disk while searching")]
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, Metadata};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 const TEXT_LIMIT: u64 = 16 * 1024 * 1024;
 
 /// The version in CUDA's headers stands within the first 16 KiB.
-const HEAD: u64 = 64 * 1024;
+const HEAD: u64 = 32 * 1024;
 
 /// Reads the disk and never writes. Built-in places (`/usr/local/cuda`) are looked up below
 /// `prefix`, so that a test can build a small real directory and have it searched.
@@ -88,6 +88,46 @@ impl Root {
         }
     }
 
+    /// What tells a file from every other one, and from itself after it was changed: device, inode,
+    /// size and time of change, links followed. `None` where there is nothing.
+    #[must_use]
+    pub fn fingerprint(&self, path: &Path) -> Option<String> {
+        let metadata = fs::metadata(path).ok()?;
+        let changed = metadata.modified().ok().and_then(|t| t.duration_since(std::time::UNIX_EPOCH).ok());
+        let changed = changed.map_or(0, |t| t.as_nanos());
+        let (device, inode) = place_on_disk(&metadata);
+        Some(format!("{device} {inode} {} {changed}", metadata.len()))
+    }
+
+    /// The same text for the same file or directory, by whatever path it is reached; the path itself
+    /// where there is nothing. One system call, where resolving takes one for each part of a path.
+    #[must_use]
+    pub fn place(&self, path: &Path) -> OsString {
+        match fs::metadata(path).map(|metadata| place_on_disk(&metadata)) {
+            Err(_) => path.as_os_str().to_owned(),
+            Ok((0, 0)) => self.resolve(path).into_os_string(),
+            Ok((device, inode)) => format!("{device}:{inode}").into(),
+        }
+    }
+
+    /// Whether `path` is a link.
+    #[must_use]
+    pub fn is_link(&self, path: &Path) -> bool {
+        fs::read_link(path).is_ok()
+    }
+
+    /// The name of the file itself, where `path` is a link to it, or to a link.
+    #[must_use]
+    pub fn final_name(&self, path: &Path) -> Option<OsString> {
+        let mut path = path.to_owned();
+        // As many as Linux follows.
+        for _ in 0..40 {
+            let Ok(target) = fs::read_link(&path) else { break };
+            path = path.parent()?.join(target);
+        }
+        path.file_name().map(OsStr::to_owned)
+    }
+
     /// The path with links resolved; the path itself where that fails.
     #[must_use]
     pub fn resolve(&self, path: &Path) -> PathBuf {
@@ -106,10 +146,10 @@ impl Root {
         if metadata.len() > TEXT_LIMIT {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "larger than 16 MiB"));
         }
-        read(path, TEXT_LIMIT)
+        read(path, TEXT_LIMIT, metadata.len())
     }
 
-    /// As [`Root::text`], the whole lines of the first 64 KiB alone.
+    /// As [`Root::text`], the whole lines of the first 32 KiB alone.
     ///
     /// # Errors
     /// As [`Root::text`].
@@ -117,7 +157,7 @@ impl Root {
         if !fs::metadata(path)?.is_file() {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
         }
-        let mut text = read(path, HEAD)?;
+        let mut text = read(path, HEAD, HEAD)?;
         if text.len() as u64 >= HEAD {
             text.truncate(text.rfind('\n').unwrap_or_default());
         }
@@ -128,9 +168,12 @@ impl Root {
     /// is no such file.
     #[must_use]
     pub fn elf_machine(&self, path: &Path) -> Option<u16> {
-        if !self.is_file(path) {
-            return None;
-        }
+        self.is_file(path).then(|| self.machine_of_file(path)).flatten()
+    }
+
+    /// As [`Root::elf_machine`], of what is known to be a regular file.
+    #[must_use]
+    pub fn machine_of_file(&self, path: &Path) -> Option<u16> {
         let mut head = [0; 20];
         fs::File::open(path).ok()?.read_exact(&mut head).ok()?;
         (head.starts_with(b"\x7fELF") && head[5] == 1).then(|| u16::from_le_bytes([head[18], head[19]]))
@@ -142,6 +185,25 @@ impl Root {
     /// Those of [`std::fs::read`].
     pub fn bytes(&self, path: &Path) -> io::Result<Vec<u8>> {
         fs::read(path)
+    }
+
+    /// As [`Root::names`], of a directory with at most `limit` names. `None` where there are more, or
+    /// where it can't be listed: files in it may be found all the same.
+    #[must_use]
+    pub fn few_names(&self, directory: &Path, limit: usize) -> Option<Vec<OsString>> {
+        let entries = match fs::read_dir(directory) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Some(Vec::new()),
+            entries => entries.ok()?,
+        };
+        let mut names = Vec::new();
+        for entry in entries {
+            names.push(entry.ok()?.file_name());
+            if names.len() > limit {
+                return None;
+            }
+        }
+        names.sort_unstable();
+        Some(names)
     }
 
     /// Names in a directory, sorted; empty where there is none or it can't be read.
@@ -158,8 +220,21 @@ impl Root {
     }
 }
 
-fn read(path: &Path, limit: u64) -> io::Result<String> {
-    let mut bytes = Vec::new();
+/// Device and inode, the same by whatever path a file was reached.
+#[cfg(unix)]
+fn place_on_disk(metadata: &Metadata) -> (u64, u64) {
+    use std::os::unix::fs::MetadataExt as _;
+    (metadata.dev(), metadata.ino())
+}
+
+#[cfg(not(unix))]
+fn place_on_disk(_: &Metadata) -> (u64, u64) {
+    (0, 0)
+}
+
+/// `expected` bytes are read at once; there may be more or fewer.
+fn read(path: &Path, limit: u64, expected: u64) -> io::Result<String> {
+    let mut bytes = Vec::with_capacity(usize::try_from(expected).unwrap_or(0).saturating_add(1));
     fs::File::open(path)?.take(limit).read_to_end(&mut bytes)?;
     Ok(match String::from_utf8(bytes) {
         Ok(text) => text,
@@ -187,6 +262,28 @@ mod tests {
         fs::write(&path, rest).unwrap();
         assert_eq!(Root::system().head(&path).unwrap(), rest);
         assert!(Root::system().head(directory.path()).is_err());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_place_has_one_text_and_a_link_its_files_name() {
+        let directory = tempfile::tempdir().unwrap();
+        let (root, path) = (Root::system(), directory.path());
+        fs::create_dir_all(path.join("cuda-13.4/targets/lib")).unwrap();
+        fs::write(path.join("cuda-13.4/targets/lib/libcudart.so.13.0.96"), "").unwrap();
+        let link = |target: &str, name: &str| std::os::unix::fs::symlink(target, path.join(name)).unwrap();
+        link("cuda-13.4", "cuda");
+        link("targets/lib", "cuda-13.4/lib64");
+        link("../lib/libcudart.so.13.0.96", "cuda-13.4/targets/lib/libcudart.so.13");
+        link("libcudart.so.13", "cuda-13.4/targets/lib/libcudart.so");
+        link("loop", "loop");
+        assert_eq!(root.place(&path.join("cuda/lib64")), root.place(&path.join("cuda-13.4/targets/lib")));
+        assert_ne!(root.place(&path.join("cuda/lib64")), root.place(&path.join("cuda")));
+        assert_eq!(root.place(&path.join("absent")), path.join("absent"));
+        let name = |of: &str| root.final_name(&path.join(of)).unwrap();
+        assert_eq!(name("cuda/lib64/libcudart.so"), "libcudart.so.13.0.96");
+        assert_eq!(name("cuda/lib64/libcudart.so.13.0.96"), "libcudart.so.13.0.96");
+        assert_eq!((name("loop"), name("absent")), ("loop".into(), "absent".into()));
     }
 
     #[test]

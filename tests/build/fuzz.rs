@@ -25,7 +25,7 @@ use cargo_cuda::wheel::metadata::{Metadata, Requirement};
 use cuda_build::capability::{Declared, observed_from_ptxas_help};
 use cuda_build::fatbin::Fatbin;
 use cuda_build::host_compiler::{Macros, bounds, refusal};
-use cuda_build::probe::NvccAnswer;
+use cuda_build::probe::{NvccAnswer, NvccProfile, behind_wrapper};
 use cuda_build::select::{Need, Part, Request};
 use cuda_build::store::StoredToolkit;
 use cuda_build::{Capability, Component, Config, Env, Report, Root, Search, Target, ToolkitVersion, Version};
@@ -128,6 +128,30 @@ fn answers_of_nvcc() {
             assert!(paths.into_iter().all(|path| path.is_absolute()), "{answer:?}");
             assert_eq!(answer.version.to_string().parse().ok(), Some(answer.version));
         }
+    });
+}
+
+/// Profiles and scripts in place of nvcc: whatever is read, it comes out as a dry run prints it.
+#[test]
+fn profiles_of_nvcc() {
+    let tokens: &[&[u8]] =
+        &[b"$(_HERE_)", b"$(TOP)", b" += ", b" =+ ", b" ?= ", b"$(", b"\nPATH", b"%", b"exec /", b"\"$@\""];
+    let env = Env::from_pairs([("PATH", "/usr/bin"), ("HOME", "/home"), ("LD_LIBRARY_PATH", "")]);
+    Fuzz { name: "nvcc-profile", cases: 4000, tokens }.run(move |input, _| {
+        let text = String::from_utf8_lossy(input);
+        let program = behind_wrapper(&text);
+        assert!(program.is_none_or(|program| program.is_absolute() && program.ends_with("nvcc")));
+        let Some(profile) = NvccProfile::parse(&text) else { return };
+        assert!(profile.asks().iter().all(|name| !name.is_empty() && *name != "PATH"));
+        let (with, without) =
+            (profile.evaluate("/a/bin", true, &env), profile.evaluate("/a/bin", false, &env));
+        assert_eq!(with.is_some(), without.is_some());
+        for line in with.iter().flat_map(|lines| lines.lines()) {
+            let (name, _) = line.strip_prefix("#$ ").and_then(|line| line.split_once('=')).unwrap();
+            assert!(name.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_'), "{line}");
+        }
+        let answer = format!("{}release 13.4, V13.4.92\n", with.unwrap_or_default());
+        assert!(NvccAnswer::parse(&answer).is_some());
     });
 }
 

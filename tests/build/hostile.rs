@@ -109,6 +109,28 @@ fn a_fifo_where_files_are_expected() {
     assert!(summaries(&report).contains("cudart for CUDA 12"), "{}", summaries(&report));
 }
 
+/// A package that was removed leaves links behind: their names alone count for nothing.
+#[test]
+fn libraries_that_are_none() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path();
+    let libraries = root.join("usr/local/cuda/lib64");
+    good_root(&root.join("usr/local/cuda"));
+    symlink("libcudnn.so.8.9.7", libraries.join("libcudnn.so.8")).unwrap();
+    write(&libraries.join("libnvrtc.so.12"), b"");
+    fs::create_dir(libraries.join("libnvrtc-builtins.so.12.4")).unwrap();
+    let text = summaries(&search(root, &[]));
+    assert!(text.contains("nvrtc is not whole: no `libnvrtc-builtins.so`"), "{text}");
+    assert!(!text.contains("cudnn"), "{text}");
+    // Whole, they count.
+    fs::remove_dir(libraries.join("libnvrtc-builtins.so.12.4")).unwrap();
+    for name in ["libnvrtc-builtins.so.12.4", "libcudnn.so.8.9.7"] {
+        write(&libraries.join(name), b"");
+    }
+    let text = summaries(&search(root, &[]));
+    assert!(text.contains("nvrtc 12.4") && text.contains("cudnn"), "{text}");
+}
+
 #[test]
 fn ten_thousand_entries_in_site_packages() {
     let dir = tempfile::tempdir().unwrap();

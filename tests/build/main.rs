@@ -17,6 +17,7 @@ mod layout_files;
 mod layouts;
 mod mixes;
 mod mutate;
+mod nvcc_profile;
 mod nvrtc;
 mod support;
 mod tables;

@@ -1,9 +1,9 @@
 //! The files of one component below one prefix.
 
 use std::cell::{OnceCell, RefCell};
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use super::directories::Directories;
 use super::{Found, NvccAnswer, Prober};
 use crate::component::{Bundle, Component, Facts};
 use crate::version::{ToolkitVersion, Version};
@@ -17,8 +17,7 @@ pub(super) struct Prefix {
     pub(super) nvcc_programs: Vec<PathBuf>,
     /// What was left out, and why.
     pub(super) remarks: Vec<String>,
-    /// Directories with links resolved, which takes a system call for each part of a path.
-    resolved: BTreeMap<PathBuf, PathBuf>,
+    directories: Directories,
     /// What `cuda.h` says, once it was asked: several components want to know.
     release: OnceCell<Option<(ToolkitVersion, PathBuf)>>,
     /// A library for another machine, if one was met.
@@ -54,7 +53,7 @@ impl Prefix {
             bin: Vec::new(),
             nvcc_programs: Vec::new(),
             remarks: Vec::new(),
-            resolved: BTreeMap::new(),
+            directories: Directories::default(),
             release: OnceCell::new(),
             misfit: RefCell::default(),
         };
@@ -117,15 +116,15 @@ impl Prefix {
         candidates: Vec<PathBuf>,
     ) {
         for candidate in candidates {
-            if !prober.root.is_dir(&candidate) {
+            // Most of what an nvcc names is known by then.
+            if to(self).contains(&candidate) || !prober.root.is_dir(&candidate) {
                 continue;
             }
-            let real = prober.root.resolve(&candidate);
+            let real = self.directories.resolve(prober.root, &candidate);
             let known = to(self).clone();
-            if known.iter().any(|known| self.resolved.get(known) == Some(&real)) {
+            if known.iter().any(|known| self.directories.resolve(prober.root, known) == real) {
                 continue;
             }
-            self.resolved.insert(candidate.clone(), real.clone());
             match other_target(&real, prober.target.directory()) {
                 Some(other) => self.remark_target(prober, &other),
                 None => to(self).push(candidate),
@@ -163,35 +162,43 @@ impl Prefix {
         }
     }
 
-    fn first(prober: &Prober<'_>, directories: &[PathBuf], name: &str) -> Option<PathBuf> {
-        directories.iter().map(|directory| directory.join(name)).find(|path| prober.root.is_file(path))
+    fn first(&self, prober: &Prober<'_>, directories: &[PathBuf], name: &str) -> Option<PathBuf> {
+        directories.iter().find_map(|directory| self.directories.file(prober.root, directory, name))
     }
 
     pub(super) fn header(&self, prober: &Prober<'_>, name: &str) -> Option<PathBuf> {
-        Self::first(prober, &self.include, name)
+        self.first(prober, &self.include, name)
     }
 
     pub(super) fn tool(&self, prober: &Prober<'_>, name: &str) -> Option<PathBuf> {
-        Self::first(prober, &self.bin, name)
+        self.first(prober, &self.bin, name)
     }
 
     /// A program that nvcc starts: what nvcc says of itself counts also outside the place.
     fn tool_of(&self, prober: &Prober<'_>, component: Component, name: &str) -> Option<PathBuf> {
         self.tool(prober, name).or_else(|| {
             let started = matches!(component, Component::Nvcc | Component::Nvvm) && name != "nvcc";
-            started.then(|| Self::first(prober, &self.nvcc_programs, name)).flatten()
+            // Those of `PATH` hold much else, and one or two names are looked for in them.
+            let mut paths = self.nvcc_programs.iter().map(|directory| directory.join(name));
+            paths.find(|path| started && prober.root.is_file(path))
         })
     }
 
     /// The first library of this name that is for the platform.
     fn first_library(&self, prober: &Prober<'_>, name: &str) -> Option<PathBuf> {
-        let paths = self.lib.iter().map(|directory| directory.join(name));
-        paths.filter(|path| prober.root.is_file(path)).find(|path| self.fits(prober, path))
+        self.lib.iter().find_map(|directory| self.fitting(prober, directory, name))
     }
 
-    /// Whether a library is for the platform; what is no ELF file at all is left to the linker.
+    /// A library in a directory, where that is a regular file and for the platform.
+    fn fitting(&self, prober: &Prober<'_>, directory: &Path, name: &str) -> Option<PathBuf> {
+        self.directories.file(prober.root, directory, name).filter(|path| self.fits(prober, path))
+    }
+
+    /// Whether a library, a regular file, is for the platform; what is no ELF file at all is left to
+    /// the linker.
     fn fits(&self, prober: &Prober<'_>, path: &Path) -> bool {
-        let fits = prober.root.elf_machine(path).is_none_or(|machine| machine == prober.target.elf_machine());
+        let fits =
+            prober.root.machine_of_file(path).is_none_or(|machine| machine == prober.target.elf_machine());
         if !fits {
             self.misfit.borrow_mut().get_or_insert_with(|| path.to_owned());
         }
@@ -231,10 +238,15 @@ impl Prefix {
         let prefix = format!("lib{}.so.", facts.libraries[index]);
         let wanted = format!("{prefix}{major}");
         self.lib.iter().find_map(|directory| {
-            let name = prober.root.names(directory).into_iter().find(|name| {
-                name.to_str().is_some_and(|n| n == wanted || n.starts_with(&format!("{wanted}.")))
-            })?;
-            Some(directory.join(name)).filter(|path| self.fits(prober, path))
+            let names = self.directories.names(prober.root, directory);
+            names.iter().filter_map(|name| name.to_str()).find_map(|name| {
+                let rest = name.strip_prefix(&wanted)?;
+                if rest.is_empty() || rest.starts_with('.') {
+                    self.fitting(prober, directory, name)
+                } else {
+                    None
+                }
+            })
         })
     }
 
@@ -246,12 +258,11 @@ impl Prefix {
         }
         let prefix = format!("lib{}.so.", facts.libraries[index]);
         self.lib.iter().find_map(|directory| {
-            let names = prober.root.names(directory).into_iter();
-            let mut sonames = names.filter(|name| {
-                let own_major = name.to_str().and_then(|name| name.strip_prefix(&prefix));
-                own_major.is_some_and(|text| text.parse::<u32>().is_ok())
-            });
-            Some(directory.join(sonames.next_back()?))
+            let names = self.directories.names(prober.root, directory);
+            names.iter().rev().filter_map(|name| name.to_str()).find_map(|name| {
+                name.strip_prefix(&prefix)?.parse::<u32>().ok()?;
+                self.fitting(prober, directory, name)
+            })
         })
     }
 
@@ -292,7 +303,7 @@ impl Prefix {
             found.tools.extend(self.tool_of(prober, component, tool));
         }
         for archive in facts.archives {
-            found.archives.extend(Self::first(prober, &self.lib, archive));
+            found.archives.extend(self.first(prober, &self.lib, archive));
         }
         for index in 0..facts.libraries.len() {
             found.libraries.extend(self.library(prober, facts, index, major));
@@ -323,11 +334,13 @@ impl Prefix {
 
     /// CCCL moved to `include/cccl` in 13.0, and its `nv/target` stayed above.
     fn include_with(&self, prober: &Prober<'_>, name: &str) -> Option<(PathBuf, PathBuf)> {
-        self.include
-            .iter()
-            .flat_map(|directory| [directory.join("cccl"), directory.clone()])
-            .map(|directory| (directory.join(name), directory))
-            .find(|(header, _)| prober.root.is_file(header))
+        self.include.iter().find_map(|directory| {
+            let apart = !self.directories.lacks(prober.root, directory, "cccl");
+            let apart = apart.then(|| directory.join("cccl"));
+            apart.into_iter().chain([directory.clone()]).find_map(|directory| {
+                Some((self.directories.file(prober.root, &directory, name)?, directory))
+            })
+        })
     }
 
     fn include_directories(&self, prober: &Prober<'_>, component: Component, own: &Path) -> Vec<PathBuf> {
@@ -383,7 +396,7 @@ pub(super) fn tidy(prober: &Prober<'_>, path: &Path) -> PathBuf {
             part => tidied.push(part),
         }
     }
-    let same = tidied == path || prober.root.resolve(&tidied) == prober.root.resolve(path);
+    let same = tidied == path || prober.root.place(&tidied) == prober.root.place(path);
     if same { tidied } else { path.to_owned() }
 }
 
@@ -434,7 +447,6 @@ fn builtins_release(path: &Path) -> Option<ToolkitVersion> {
 /// The version that a library's real file name carries: `libcudart.so.12` is a link to
 /// `libcudart.so.12.4.127` in NVIDIA's installers.
 pub(super) fn file_name_version(prober: &Prober<'_>, path: &Path) -> Option<Version> {
-    let real = prober.root.resolve(path);
-    let version: Version = real.file_name()?.to_str()?.split_once(".so.")?.1.parse().ok()?;
+    let version: Version = prober.root.final_name(path)?.to_str()?.split_once(".so.")?.1.parse().ok()?;
     (version.parts().len() >= 3).then_some(version)
 }

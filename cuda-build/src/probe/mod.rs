@@ -5,8 +5,11 @@
 //! from the most telling file: `CUDA_VERSION` in `cuda.h`, the name of NVRTC's builtins, nvcc's
 //! own answer; package metadata says the rest.
 
+mod directories;
 mod files;
 mod nvcc_answer;
+mod nvcc_profile;
+mod nvcc_wrapper;
 mod plain_root;
 mod site_packages;
 
@@ -20,6 +23,8 @@ use crate::target::Target;
 use crate::version::{ToolkitVersion, Version};
 
 pub use nvcc_answer::NvccAnswer;
+pub use nvcc_profile::NvccProfile;
+pub use nvcc_wrapper::behind_wrapper;
 
 /// A component that is there.
 #[derive(Clone, Debug, PartialEq, Eq)]

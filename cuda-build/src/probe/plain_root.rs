@@ -37,11 +37,9 @@ pub(super) fn probe(prober: &Prober<'_>, candidate: &Candidate) -> Seen {
     // Of one root that is wrong the caller says so; among several it would go unnoticed.
     let missing = |path: &&PathBuf| !prober.root.is_dir(path);
     let all = [&candidate.path].into_iter().chain(&candidate.also);
+    let all = all.filter(|_| !candidate.also.is_empty());
     let mut remarks: Vec<String> =
         all.filter(missing).map(|path| format!("{} does not exist", path.display())).collect();
-    if candidate.also.is_empty() {
-        remarks.clear();
-    }
     let mut seen = Seen::default();
     // cuRAND's archive looks the same for every CUDA. Where one CUDA is there it belongs to it;
     // between two it would be a guess.
@@ -97,10 +95,9 @@ fn pieces(prober: &Prober<'_>, candidate: &Candidate) -> Vec<Piece> {
         let top = answer.as_ref().and_then(|answer| answer.top.as_ref()).map(|top| tidy(prober, top));
         push(prober, &mut pieces, path.clone(), answer);
         // A root elsewhere: the HPC SDK's nvcc is in `compilers/bin`.
-        let Some(top) = top.filter(|top| !prober.root.resolve(top).starts_with(prober.root.resolve(path)))
-        else {
-            continue;
-        };
+        let outside =
+            |top: &PathBuf| top != path && !prober.root.resolve(top).starts_with(prober.root.resolve(path));
+        let Some(top) = top.filter(outside) else { continue };
         for path in [top.clone()].into_iter().chain(companions(prober.root, &top)) {
             if !pieces.iter().any(|piece| piece.path == path) {
                 push(prober, &mut pieces, path, None);

@@ -16,8 +16,8 @@ pub(super) fn propose(root: &Root, found: &mut Sources) {
         // `cuda-12` and `cuda-12.4` both exist, the first a link to the second.
         let Ok(version) = version.parse::<Version>() else { continue };
         let path = parent.join(&name);
-        let is_known = versioned.iter().any(|(_, c)| root.resolve(&c.path) == root.resolve(&path));
-        if root.is_dir(&path) && root.resolve(&path) != root.resolve(&link) && !is_known {
+        let is_known = versioned.iter().any(|(_, c)| root.place(&c.path) == root.place(&path));
+        if root.is_dir(&path) && root.place(&path) != root.place(&link) && !is_known {
             versioned.push((version, Candidate::root(Step::VersionedPlace, "default place", path)));
         }
     }

@@ -31,7 +31,7 @@ pub(super) fn propose(root: &Root, found: &mut Sources) {
 /// root, and hold next to nothing: the files are in `/usr`.
 pub(super) fn behind_facade(root: &Root, path: &Path) -> Option<PathBuf> {
     let facades = ["/usr/lib/cuda", "/usr/lib/nvidia-cuda-toolkit"];
-    let real = root.resolve(path);
-    let is_facade = facades.iter().any(|place| root.resolve(&root.locate(place)) == real);
-    (is_facade && root.is_dir(path)).then(|| root.locate("/usr"))
+    let facades = facades.map(|place| root.locate(place)).into_iter().filter(|place| root.is_dir(place));
+    let is_facade = |facade: PathBuf| root.place(&facade) == root.place(path);
+    facades.into_iter().any(is_facade).then(|| root.locate("/usr"))
 }

@@ -27,6 +27,7 @@ mod variables;
 
 pub(crate) use hpc_sdk::companions;
 
+use std::ffi::OsString;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -212,9 +213,9 @@ pub fn candidates(root: &Root, env: &Env, target: &Target, arguments: &[PathBuf]
 
 /// The same place by a later step says nothing new: nvcc on `PATH` of an active environment.
 fn drop_repeated(root: &Root, candidates: &mut Vec<Candidate>) {
-    let mut kept: Vec<(PathBuf, Vec<PathBuf>, bool)> = Vec::new();
+    let mut kept: Vec<(OsString, Vec<PathBuf>, bool)> = Vec::new();
     candidates.retain(|candidate| {
-        let place = (root.resolve(&candidate.path), candidate.also.clone(), candidate.site_packages);
+        let place = (root.place(&candidate.path), candidate.also.clone(), candidate.site_packages);
         let known = kept.contains(&place) && !candidate.step.is_explicit();
         kept.push(place);
         !known

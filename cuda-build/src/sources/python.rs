@@ -38,8 +38,15 @@ pub(super) fn propose_on_path(root: &Root, env: &Env, found: &mut Sources) {
     if let Some(home) = env.path("HOME") {
         prefixes.push(home.join(".local"));
     }
+    // A link beside the program it leads to has the same prefix.
+    let mut distinct: Vec<PathBuf> = Vec::new();
+    for prefix in prefixes {
+        if !distinct.contains(&prefix) {
+            distinct.push(prefix);
+        }
+    }
     let mut proposed: Vec<PathBuf> = Vec::new();
-    for path in prefixes.iter().flat_map(|prefix| site_packages_of(root, prefix)) {
+    for path in distinct.iter().flat_map(|prefix| site_packages_of(root, prefix)) {
         // Many machines have Pythons without a single CUDA wheel: nothing to say about those.
         if holds_cuda(root, &path) && !proposed.contains(&path) {
             proposed.push(path);

@@ -12,10 +12,9 @@ pub(super) fn propose(root: &Root, env: &Env, found: &mut Sources) {
     // nvcc itself looks beside argv[0] without following links, so a `bin` of links is a root of
     // its own; a lone link to somebody else's nvcc is not, and then the real place counts.
     let beside = |program: &Path| program.parent().is_some_and(|bin| root.is_file(&bin.join("nvcc.profile")));
-    let real = root.resolve(&nvcc);
-    let moved = !beside(&nvcc) && real.file_name().is_some_and(|name| name == "nvcc");
+    let real = Some(&nvcc).filter(|nvcc| !beside(nvcc)).map(|nvcc| root.resolve(nvcc));
     // A wrapper under another name (ccache) leads to a program that is no nvcc: ask the wrapper.
-    let program = if moved { real } else { nvcc };
+    let program = real.filter(|real| real.file_name().is_some_and(|name| name == "nvcc")).unwrap_or(nvcc);
     let Some(prefix) = program.parent().and_then(Path::parent) else { return };
     if let Some(mut place) =
         Candidate::scattered(root, Step::SearchPath, "nvcc on `PATH`", vec![prefix.to_owned()])

@@ -54,9 +54,7 @@ fn push(
             candidate.nvcc = nvcc.cloned();
         }
         let known = |c: &Candidate| {
-            c.step == step
-                && c.also == candidate.also
-                && root.resolve(&c.path) == root.resolve(&candidate.path)
+            c.step == step && c.also == candidate.also && root.place(&c.path) == root.place(&candidate.path)
         };
         if !found.candidates.iter().any(known) {
             found.candidates.push(candidate);
@@ -81,7 +79,7 @@ fn compiler(root: &Root, env: &Env, value: &Path) -> PathBuf {
 fn remark_disagreement(root: &Root, roots: &[(&str, PathBuf)], found: &mut Sources) {
     let Some((first, path)) = roots.first() else { return };
     for (other, other_path) in &roots[1..] {
-        if other != first && root.resolve(path) != root.resolve(other_path) {
+        if other != first && root.place(path) != root.place(other_path) {
             found.remarks.push(format!(
                 "`{first}` ({}) and `{other}` ({}) name different places; `{first}` is read first",
                 path.display(),

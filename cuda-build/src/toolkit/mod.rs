@@ -1,6 +1,7 @@
 //! A set of components that belong together, ready to compile and link with.
 
 mod file;
+mod nvcc;
 mod nvcc_answers;
 mod remembered;
 mod search;

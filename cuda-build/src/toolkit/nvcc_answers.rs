@@ -1,23 +1,25 @@
-//! What an nvcc answered, kept in the user's cache directory: asking starts nvcc and, through it,
-//! the host compiler, which takes a hundred times longer than the rest of a search.
+//! What an nvcc answered, kept in the user's cache directory: asking starts nvcc, and without a
+//! profile that can be read the host compiler too. Either takes longer than the rest of a search.
 //!
 //! One small file an nvcc, `<cache>/nvcc-answers/<hash of its path>.txt`. It counts only while its
-//! head is what would be written today: path, size and time of change of the nvcc and of the
-//! `nvcc.profile` beside it, and the variables that nvcc itself reads. A cache that can't be read
-//! or written is as good as none.
+//! head is what would be written today: path, size and time of change of the nvcc, of the program
+//! that a wrapper in its place starts, and of the `nvcc.profile` beside that; whether there is a
+//! directory of targets; and the variables that nvcc and its profile read. A cache that can't be
+//! read or written is as good as none.
 
 use std::ffi::OsStr;
 use std::fmt::Write as _;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
 
+use super::nvcc::{Nvcc, profile_of, targets_of};
 use crate::cache;
-use crate::command::{self, Answer};
+use crate::command::Answer;
 use crate::env::Env;
 use crate::root::Root;
 use crate::store;
 
-const HEAD: &str = "cuda-build nvcc answer 1";
+const HEAD: &str = "cuda-build nvcc answer 2";
 /// The last line: what lacks it was not written whole.
 const END: &str = "\n#end\n";
 /// nvcc prints its `PATH`: what its profile puts first, then that of the process. The second half
@@ -27,16 +29,21 @@ const REST: &str = "\u{1}";
 
 /// What `nvcc` says, from the cache where that still holds.
 pub(crate) fn ask(root: &Root, env: &Env, nvcc: &Path) -> Option<String> {
-    let kept = file(env, nvcc).and_then(|file| Some((head(root, env, nvcc)?, file)));
-    let Some((head, file)) = kept else { return command::ask_nvcc(nvcc, env).map(Answer::into_text) };
     let path = env.peek("PATH").and_then(OsStr::to_str).unwrap_or_default();
-    if let Some(text) = root.text(&file).ok().and_then(|text| read(&text, &head, path)) {
+    let file = file(env, nvcc);
+    let kept = file.as_ref().and_then(|file| root.text(file).ok());
+    if let Some(text) = kept.and_then(|kept| read(root, env, nvcc, &kept, path)) {
         return Some(text);
     }
-    match command::ask_nvcc(nvcc, env)? {
+    let program = Nvcc::new(root, nvcc);
+    // Before it is asked: what changes meanwhile makes the answer an old one.
+    let head = Depends::on(&program).and_then(|depends| depends.head(root, env, nvcc));
+    match program.ask(root, env)? {
         Answer::Whole(text) => {
-            // That it can't be kept costs time and nothing else.
-            let _ = cache::write_shared(&file, written(&text, &head, path).as_bytes());
+            if let (Some(file), Some(head)) = (file, head) {
+                // That it can't be kept costs time and nothing else.
+                let _ = cache::write_shared(&file, written(&text, &head, path).as_bytes());
+            }
             Some(text)
         }
         // It lacks the directories because there is no host compiler now; there may be one later.
@@ -52,25 +59,45 @@ fn file(env: &Env, nvcc: &Path) -> Option<PathBuf> {
     Some(store::cache_dir(env)?.join("nvcc-answers").join(format!("{:016x}.txt", hasher.finish())))
 }
 
-/// Everything the answer depends on; `None` where there is no nvcc.
-fn head(root: &Root, env: &Env, nvcc: &Path) -> Option<String> {
-    let mut head = format!("{HEAD}\nnvcc {:?}\n", root.resolve(nvcc));
-    // The profile lies beside argument zero, links not resolved.
-    for file in [nvcc.to_owned(), nvcc.with_file_name("nvcc.profile")] {
-        let metadata = root.metadata(&file).ok();
-        if metadata.is_none() && file == nvcc {
-            return None;
+/// What is known of an nvcc only after reading a wrapper and a profile. It stands in the kept file,
+/// and is right for as long as the two have not changed.
+struct Depends<'a> {
+    program: &'a str,
+    /// Names of variables, with spaces between them.
+    variables: String,
+}
+
+impl<'a> Depends<'a> {
+    fn on(nvcc: &'a Nvcc<'_>) -> Option<Self> {
+        let names: Vec<&str> = nvcc.asks().into_iter().collect();
+        let program = nvcc.program.to_str().filter(|path| !path.contains('\n'))?;
+        Some(Self { program, variables: names.join(" ") })
+    }
+
+    /// The second and third line of a kept file.
+    fn of(kept: &'a str) -> Option<Self> {
+        let mut lines = kept.lines().skip(1);
+        let program = lines.next()?.strip_prefix("program ")?;
+        Some(Self { program, variables: lines.next()?.strip_prefix("variables ")?.to_owned() })
+    }
+
+    /// Everything the answer depends on; `None` where there is no nvcc.
+    fn head(&self, root: &Root, env: &Env, nvcc: &Path) -> Option<String> {
+        let mut head = format!("{HEAD}\nprogram {}\nvariables {}\n", self.program, self.variables);
+        let program = Path::new(self.program);
+        let wrapper = (program != nvcc).then_some(nvcc);
+        for file in wrapper.into_iter().chain([program]) {
+            // Writing to a String can't fail.
+            let _ = writeln!(head, "file {file:?} {}", root.fingerprint(file)?);
         }
-        let changed = metadata.as_ref().and_then(|metadata| metadata.modified().ok());
-        let changed = changed.and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok());
-        let length = metadata.map(|metadata| metadata.len());
-        // Writing to a String can't fail.
-        let _ = writeln!(head, "file {file:?} {length:?} {:?}", changed.map(|time| time.as_nanos()));
+        let _ = writeln!(head, "profile {:?}", root.fingerprint(&profile_of(program)));
+        let _ = writeln!(head, "targets {}", root.is_dir(&targets_of(program)));
+        for name in self.variables.split(' ') {
+            let value = env.variables().find(|(known, _)| *known == OsStr::new(name));
+            let _ = writeln!(head, "variable {name} {:?}", value.map(|(_, value)| value));
+        }
+        Some(head)
     }
-    for name in ["NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS", "NVCC_CCBIN"] {
-        let _ = writeln!(head, "variable {name} {:?}", env.peek(name));
-    }
-    Some(head)
 }
 
 fn written(text: &str, head: &str, path: &str) -> String {
@@ -89,9 +116,10 @@ fn written(text: &str, head: &str, path: &str) -> String {
     written + END
 }
 
-/// The answer in a kept file, if the file is whole and has this head.
-fn read(kept: &str, head: &str, path: &str) -> Option<String> {
-    let text = kept.strip_prefix(head)?.strip_prefix('\n')?.strip_suffix(END)?;
+/// The answer in a kept file, if the file is whole and has the head that it would get today.
+fn read(root: &Root, env: &Env, nvcc: &Path, kept: &str, path: &str) -> Option<String> {
+    let head = kept.starts_with(HEAD).then(|| Depends::of(kept)?.head(root, env, nvcc)).flatten()?;
+    let text = kept.strip_prefix(&head)?.strip_prefix('\n')?.strip_suffix(END)?;
     Some(text.replace(REST, path))
 }
 
@@ -207,7 +235,7 @@ mod tests {
         let place = Place::new();
         let answer = place.ask();
         let whole = std::fs::read(place.kept()).unwrap();
-        for broken in [&whole[..whole.len() - 3], &whole[..10], b"", b"\0\xff", b"cuda-build nvcc answer 1\n"]
+        for broken in [&whole[..whole.len() - 3], &whole[..10], b"", b"\0\xff", b"cuda-build nvcc answer 2\n"]
         {
             let before = place.starts();
             std::fs::write(place.kept(), broken).unwrap();
@@ -227,6 +255,53 @@ mod tests {
         place.env = Env::from_pairs([("PATH", "/usr/bin:/bin")]);
         place.ask();
         assert_eq!(place.starts(), 3);
+    }
+
+    #[test]
+    fn a_directory_of_targets_that_came_is_a_reason_to_ask() {
+        let place = Place::new();
+        let nvcc = place.directory.path().join("bin/nvcc");
+        std::fs::create_dir(place.directory.path().join("bin")).unwrap();
+        std::fs::copy(place.nvcc(), &nvcc).unwrap();
+        let ask = || ask(&Root::system(), &place.env, &nvcc).unwrap();
+        let _ = (ask(), ask());
+        assert_eq!(place.starts(), 1);
+        std::fs::create_dir(place.directory.path().join("targets")).unwrap();
+        let _ = (ask(), ask());
+        assert_eq!(place.starts(), 2);
+    }
+
+    #[test]
+    fn an_nvcc_replaced_behind_a_wrapper_is_asked_again() {
+        let place = Place::new();
+        let wrapper = place.directory.path().join("usr-bin-nvcc");
+        let script = format!("#!/bin/sh\nexec {} \"$@\"\n", place.nvcc().display());
+        std::fs::write(&wrapper, script).unwrap();
+        std::fs::set_permissions(&wrapper, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let ask = || NvccAnswer::parse(&ask(&Root::system(), &place.env, &wrapper).unwrap()).unwrap().version;
+        assert_eq!((ask().to_string(), ask().to_string()), ("12.4.131".into(), "12.4.131".into()));
+        assert_eq!(place.starts(), 1);
+        place.install(&ANSWER.replace("12.4", "12.5"));
+        assert_eq!(ask().to_string(), "12.5.131");
+        std::fs::write(place.nvcc().with_file_name("nvcc.profile"), "TOP = elsewhere").unwrap();
+        ask();
+        assert_eq!(place.starts(), 3);
+    }
+
+    #[test]
+    fn variables_that_a_profile_reads_count() {
+        let mut place = Place::new();
+        let profile = place.nvcc().with_file_name("nvcc.profile");
+        // The second can't be read; then those count that the usual profiles add to.
+        for (text, name) in [("INCLUDES += $(OWN)/x", "OWN"), ("not a profile", "INCLUDES")] {
+            std::fs::write(&profile, text).unwrap();
+            let before = place.starts();
+            for value in ["-I/a", "-I/b", "-I/b"] {
+                place.env = place.env.clone().with(name, value);
+                place.ask();
+            }
+            assert_eq!(place.starts(), before + 2, "{text}");
+        }
     }
 
     #[test]
