@@ -13,7 +13,7 @@ use crate::capability::Plan;
 /// What `FindCUDAToolkit` looks for (in CMake 4.4 and before), and the files that answer, the first
 /// that is there. A shared library is `lib<name>.so`, a static one `lib<name>_static.a`, where
 /// nothing else is said.
-const NAMED: [(&str, &[&str]); 21] = [
+const NAMED: [(&str, &[&str]); 23] = [
     ("cuda_driver", &["lib/stubs/libcuda.so"]),
     ("cudart_static", &["lib/libcudart_static.a"]),
     ("culibos", &["lib/libculibos.a"]),
@@ -26,6 +26,7 @@ const NAMED: [(&str, &[&str]); 21] = [
     ("cusolver_lapack_static", &["lib/libcusolver_lapack_static.a", "lib/liblapack_static.a"]),
     ("nvptxcompiler_static", &["lib/libnvptxcompiler_static.a"]),
     ("nvperf_host", &["lib/libnvperf_host.so"]),
+    ("nvperf_host_static", &["lib/libnvperf_host_static.a"]),
     ("nvperf_target", &["lib/libnvperf_target.so"]),
     ("nvrtc_builtins", &["lib/libnvrtc-builtins.so"]),
     ("nvrtc_builtins_static", &["lib/libnvrtc-builtins_static.a"]),
@@ -34,6 +35,7 @@ const NAMED: [(&str, &[&str]); 21] = [
     ("nvtx3_interop", &["lib/libnvtx3interop.so"]),
     ("pcsamplingutil", &["lib/libpcsamplingutil.so"]),
     ("cufilt", &["lib/libcufilt.a"]),
+    ("sanitizer", &["lib/libsanitizer-public.so"]),
     // What the old FindCUDA looks for besides.
     ("cudadevrt", &["lib/libcudadevrt.a"]),
 ];
@@ -91,6 +93,7 @@ pub(super) fn entries(contains: impl Fn(&str) -> bool) -> Vec<(String, &'static 
         ("CUDA_CUDART", &["lib/libcudart.so"][..]),
         ("CUDA_CUDART_LIBRARY", &["lib/libcudart.so"]),
         ("CUDA_CUDA_LIBRARY", &["lib/stubs/libcuda.so"]),
+        ("CUDA_NVCC_EXECUTABLE", &["bin/nvcc"]),
     ] {
         entries.push((name.to_owned(), "FILEPATH", first(&owned(paths))));
     }
@@ -98,15 +101,29 @@ pub(super) fn entries(contains: impl Fn(&str) -> bool) -> Vec<(String, &'static 
     entries
 }
 
+/// Where both search modules start. The old FindCUDA forgets every entry for a library when its root
+/// is not the one that it keeps here from its last run.
+const ROOTS: [(&str, &str); 3] = [
+    ("CUDAToolkit_ROOT", "PATH"),
+    ("CUDA_TOOLKIT_ROOT_DIR", "PATH"),
+    ("CUDA_TOOLKIT_ROOT_DIR_INTERNAL", "INTERNAL"),
+];
+
+/// Its headers, by one that not every view has.
+const OLD_INCLUDE: (&str, &str) = ("CUDA_TOOLKIT_INCLUDE", "include");
+
 /// A script for `cmake -C`. It finds the view from where it lies itself, so that a moved view
 /// keeps it.
 pub(super) fn initial_cache(has_compiler: bool, contains: impl Fn(&str) -> bool) -> String {
     let mut text = String::from(
         "# For `cmake -C`: CUDA from this directory, and from nowhere else.\n\
-         get_filename_component(_cuda_view \"${CMAKE_CURRENT_LIST_DIR}/..\" ABSOLUTE)\n\
-         set(CUDAToolkit_ROOT \"${_cuda_view}\" CACHE PATH \"\")\n\
-         set(CUDA_TOOLKIT_ROOT_DIR \"${_cuda_view}\" CACHE PATH \"\")\n",
+         get_filename_component(_cuda_view \"${CMAKE_CURRENT_LIST_DIR}/..\" ABSOLUTE)\n",
     );
+    for (name, kind) in ROOTS {
+        text.push_str(&format!("set({name} \"${{_cuda_view}}\" CACHE {kind} \"\")\n"));
+    }
+    let (name, path) = OLD_INCLUDE;
+    text.push_str(&format!("set({name} \"${{_cuda_view}}/{path}\" CACHE PATH \"\")\n"));
     if has_compiler {
         text.push_str("set(CMAKE_CUDA_COMPILER \"${_cuda_view}/bin/nvcc\" CACHE FILEPATH \"\")\n");
     }
@@ -138,10 +155,10 @@ impl View {
     #[must_use]
     pub fn cmake_defines(&self, plan: Option<&Plan>) -> Vec<(String, String)> {
         let shown = |path: &Path| path.to_string_lossy().into_owned();
-        let mut defines = vec![
-            ("CUDAToolkit_ROOT:PATH".to_owned(), shown(self.root())),
-            ("CUDA_TOOLKIT_ROOT_DIR:PATH".to_owned(), shown(self.root())),
-        ];
+        let mut defines: Vec<(String, String)> =
+            ROOTS.iter().map(|(name, kind)| (format!("{name}:{kind}"), shown(self.root()))).collect();
+        let (name, path) = OLD_INCLUDE;
+        defines.push((format!("{name}:PATH"), shown(&self.root().join(path))));
         if let Some(nvcc) = self.nvcc() {
             defines.push(("CMAKE_CUDA_COMPILER:FILEPATH".to_owned(), shown(&nvcc)));
         }
