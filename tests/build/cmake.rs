@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -152,5 +153,133 @@ fn every_library_that_cmake_looks_for_has_an_entry() {
             let closed = place.configure(build, &arguments);
             assert_eq!(outside(&closed, &view), [] as [&(String, String); 0], "{build}");
         }
+    }
+}
+
+const SAXPY: &str = r#"
+#include <cstdio>
+#include <vector>
+__global__ void saxpy(unsigned n, float a, const float *x, float *y) {
+  const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) y[i] += a * x[i];
+}
+int main() {
+  std::vector<float> ones(256, 1.0f);
+  float *x = nullptr, *y = nullptr;
+  cudaMalloc(&x, 1024);
+  cudaMalloc(&y, 1024);
+  cudaMemcpy(x, ones.data(), 1024, cudaMemcpyHostToDevice);
+  cudaMemcpy(y, ones.data(), 1024, cudaMemcpyHostToDevice);
+  saxpy<<<1, 256>>>(256, 2.0f, x, y);
+  std::printf("launched: %d\n", static_cast<int>(cudaGetLastError()));
+}
+"#;
+
+const LANGUAGE: &str = r#"
+cmake_minimum_required(VERSION 3.24)
+project(saxpy LANGUAGES CXX CUDA)
+find_package(CUDAToolkit REQUIRED)
+add_executable(program program.cu)
+set_target_properties(program PROPERTIES CUDA_RUNTIME_LIBRARY Shared)
+target_link_libraries(program PRIVATE CUDA::nvrtc)
+target_link_options(program PRIVATE -Wl,--no-as-needed)
+file(WRITE ${CMAKE_BINARY_DIR}/found "${CMAKE_CUDA_COMPILER}\n${CMAKE_CUDA_TOOLKIT_INCLUDE_DIRECTORIES}\n${CUDAToolkit_INCLUDE_DIRS}\n")
+"#;
+
+/// What Debian installs, made of wheels: headers among the system's, libraries in the multiarch
+/// directory, the compiler in a directory of its own with a profile that names no `TOP`, and a
+/// script as `bin/nvcc`.
+fn debian(wheels: &Path, usr: &Path) {
+    let own = usr.join("lib/nvidia-cuda-toolkit");
+    let libraries = usr.join("lib/x86_64-linux-gnu");
+    for directory in [usr.join("include"), usr.join("bin"), libraries.clone(), own.join("bin")] {
+        fs::create_dir_all(directory).unwrap();
+    }
+    let names = |from: &Path| -> Vec<PathBuf> {
+        fs::read_dir(from).unwrap().map(|entry| entry.unwrap().path()).collect()
+    };
+    // A compiler that is called by a link finds its profile beside the link; a link's target is
+    // nowhere asked for what lies beside it.
+    let place = |from: &Path, to: &Path| {
+        let to = to.join(from.file_name().unwrap());
+        if from.is_dir() {
+            return symlink(from, to).unwrap();
+        }
+        if fs::hard_link(from, &to).is_err() {
+            fs::copy(from, &to).unwrap();
+        }
+    };
+    for header in names(&wheels.join("include")).iter().filter(|path| !path.ends_with("cccl")) {
+        place(header, &usr.join("include"));
+    }
+    for directory in names(&wheels.join("include/cccl")) {
+        let to = usr.join("include").join(directory.file_name().unwrap());
+        if !to.exists() {
+            place(&directory, &usr.join("include"));
+        }
+    }
+    fs::write(usr.join("include/stdio.h"), "#error the system's own header\n").unwrap();
+    for library in names(&wheels.join("lib")).iter().filter(|path| path.is_file()) {
+        place(library, &libraries);
+        let name = library.file_name().unwrap().to_str().unwrap();
+        if let Some((stem, _)) = name.split_once(".so.") {
+            symlink(name, libraries.join(format!("{stem}.so"))).unwrap();
+        }
+    }
+    for program in names(&wheels.join("bin")).iter().filter(|path| !path.ends_with("nvcc.profile")) {
+        place(program, &own.join("bin"));
+    }
+    place(&wheels.join("nvvm/bin/cicc"), &own.join("bin"));
+    place(&wheels.join("nvvm/libdevice"), &own);
+    let profile = format!(
+        "NVVMIR_LIBRARY_DIR = {0}/libdevice\nPATH += $(_HERE_):\nLIBRARIES =+ $(_SPACE_) -L{1}/stubs -L{1}\n",
+        own.display(),
+        libraries.display()
+    );
+    fs::write(own.join("bin/nvcc.profile"), profile).unwrap();
+    let script = usr.join("bin/nvcc");
+    fs::write(&script, format!("#!/bin/sh\nexec {} \"$@\"\n", own.join("bin/nvcc").display())).unwrap();
+    fs::set_permissions(script, fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+#[test]
+fn saxpy_builds_with_a_view_of_what_debian_installs() {
+    let Some(components) = site_packages(13) else { return };
+    // On the disk that the tests' components are most likely on: files are linked, not copied.
+    let usr = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let usr = usr.path().join("usr");
+    debian(&components.join("nvidia/cu13"), &usr);
+    let place = Place::new(LANGUAGE);
+    fs::write(place.path("project/program.cu"), SAXPY).unwrap();
+    let view = view_at(&[&usr], &place.path("view"));
+    assert!(!view.contains("include/stdio.h"));
+    place.plant("libcufft.so");
+    place.plant("libcufft.so.11");
+    let architecture = "-DCMAKE_CUDA_ARCHITECTURES=80".to_owned();
+    let open = [
+        format!("-DCMAKE_CUDA_COMPILER={}", view.nvcc().unwrap().display()),
+        format!("-DCUDAToolkit_ROOT={}", view.root().display()),
+        architecture.clone(),
+    ];
+    let open = place.configure("open", &open);
+    assert_eq!(below(&open, &place.path("foreign")), BTreeSet::from(["CUDA_cufft_LIBRARY"]));
+    for (build, mut arguments) in [("script", script(&view)), ("defines", defines(&view))] {
+        arguments.push(architecture.clone());
+        let closed = place.configure(build, &arguments);
+        assert_eq!(outside(&closed, &view), [] as [&(String, String); 0], "{build}");
+        assert!(below(&closed, view.root()).is_superset(&below(&open, view.root())), "{build}: {closed:?}");
+        let found = fs::read_to_string(place.path(build).join("found")).unwrap();
+        for path in found.lines().flat_map(|line| line.split(';')) {
+            assert!(Path::new(path).starts_with(view.root()), "outside the view: {path}\n{found}");
+        }
+        succeeds(Command::new(tool("cmake")).arg("--build").arg(place.path(build)));
+        let program = place.path(build).join("program");
+        let needed = dynamic(&program, "NEEDED");
+        for library in ["libcudart.so.13", "libnvrtc.so.13"] {
+            assert!(needed.iter().any(|name| name == library), "{needed:?}");
+        }
+        // The directory that nvcc names by itself gets no RUNPATH from CMake.
+        let printed = succeeds(Command::new(&program).env("LD_LIBRARY_PATH", view.lib()));
+        assert!(printed.contains("launched: "), "{printed}");
     }
 }
