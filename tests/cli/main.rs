@@ -13,6 +13,7 @@ mod components;
 mod doctor;
 mod environment;
 mod freshness;
+mod meson;
 mod project;
 mod splits;
 mod support;
@@ -21,3 +22,5 @@ mod toolkit;
 mod tools;
 mod wheel;
 mod wheel_template;
+#[path = "../support/wheels.rs"]
+mod wheels;

@@ -123,7 +123,12 @@ impl Project {
 
     /// Nothing but a directory whose name needs quoting, with a target directory of its own.
     pub fn bare(name: &str, majors: &[u32]) -> Option<Self> {
-        let project = Self::empty(name, "it's a $project", majors)?;
+        Self::bare_at(name, "it's a $project", majors)
+    }
+
+    /// The same in a directory called like that.
+    pub fn bare_at(name: &str, directory: &str, majors: &[u32]) -> Option<Self> {
+        let project = Self::empty(name, directory, majors)?;
         Some(Self { target: project.path.join("target"), ..project })
     }
 
