@@ -86,6 +86,10 @@ impl Environment {
         for (name, meaning) in ROOTS {
             environment.set(env, name, root, meaning);
         }
+        if let Some(package) = inputs.view.cmake_components() {
+            let meaning = "components where they are: CMake's find_package(CUDAComponents)";
+            environment.set(env, "CUDAComponents_DIR", package, meaning);
+        }
         // Roots for some, directories of libraries for others.
         let both = [root.to_owned(), lib.clone(), stubs.clone()];
         if let Ok(joined) = std::env::join_paths(both) {

@@ -5,19 +5,10 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use crate::project::Project;
+use crate::project::{Project, WITH_CUBLAS};
 use crate::support::Finished;
 use crate::tools::{directory, tool};
 use crate::wheels::wheels;
-
-/// CUDA 12.9 with cuBLAS, a directory a component; no nvcc.
-pub const WITH_CUBLAS: [&str; 5] = [
-    "nvidia-cuda-runtime-cu12==12.9.79",
-    "nvidia-cuda-nvcc-cu12==12.9.86",
-    "nvidia-cuda-cccl-cu12==12.9.27",
-    "nvidia-cuda-nvrtc-cu12==12.9.86",
-    "nvidia-cublas-cu12==12.9.2.10",
-];
 
 const MIXED: &str = "project('mixed', 'cpp', 'cuda')
 cuda = dependency('cuda', version: '>=13', modules: ['nvrtc'])

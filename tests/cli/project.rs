@@ -29,6 +29,15 @@ const FOREIGN: [&str; 18] = [
     "LD_LIBRARY_PATH",
 ];
 
+/// CUDA 12.9 with cuBLAS, a directory a component; no nvcc.
+pub const WITH_CUBLAS: [&str; 5] = [
+    "nvidia-cuda-runtime-cu12==12.9.79",
+    "nvidia-cuda-nvcc-cu12==12.9.86",
+    "nvidia-cuda-cccl-cu12==12.9.27",
+    "nvidia-cuda-nvrtc-cu12==12.9.86",
+    "nvidia-cublas-cu12==12.9.2.10",
+];
+
 /// A directory of this test alone, emptied.
 pub fn place(name: &str) -> PathBuf {
     let place = below_target(name);

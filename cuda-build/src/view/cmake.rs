@@ -97,6 +97,9 @@ pub(super) fn entries(contains: impl Fn(&str) -> bool) -> Vec<(String, &'static 
     ] {
         entries.push((name.to_owned(), "FILEPATH", first(&owned(paths))));
     }
+    if contains(COMPONENTS_CONFIG) {
+        entries.push(("CUDAComponents_DIR".to_owned(), "PATH", COMPONENTS_PACKAGE.to_owned()));
+    }
     entries.sort();
     entries
 }
@@ -111,6 +114,11 @@ const ROOTS: [(&str, &str); 3] = [
 
 /// Its headers, by one that not every view has.
 const OLD_INCLUDE: (&str, &str) = ("CUDA_TOOLKIT_INCLUDE", "include");
+
+/// Where a view has the package of components, which is not in copies.
+pub(super) const COMPONENTS_PACKAGE: &str = "lib/cmake/CUDAComponents";
+
+const COMPONENTS_CONFIG: &str = "lib/cmake/CUDAComponents/CUDAComponentsConfig.cmake";
 
 /// A script for `cmake -C`. It finds the view from where it lies itself, so that a moved view
 /// keeps it.
@@ -172,7 +180,16 @@ impl View {
         defines
     }
 
-    /// The same without capabilities as a script for `cmake -C <file>`.
+    /// The directory of its CMake package of components ([`Toolkit::cmake_package`]), for
+    /// `CUDAComponents_DIR`; a copy for another machine has none.
+    ///
+    /// [`Toolkit::cmake_package`]: crate::Toolkit::cmake_package
+    #[must_use]
+    pub fn cmake_components(&self) -> Option<std::path::PathBuf> {
+        self.contains(COMPONENTS_CONFIG).then(|| self.root().join(COMPONENTS_PACKAGE))
+    }
+
+    /// What [`View::cmake_defines`] says, without capabilities, as a script for `cmake -C <file>`.
     #[must_use]
     pub fn cmake_cache(&self) -> std::path::PathBuf {
         self.root().join("cmake/initial-cache.cmake")
