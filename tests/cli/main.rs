@@ -8,6 +8,7 @@
 mod bad_input;
 mod build;
 mod capabilities;
+mod cmake_crate;
 mod cmake_package;
 #[path = "../support/components.rs"]
 mod components;

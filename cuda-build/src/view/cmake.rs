@@ -142,6 +142,28 @@ pub(super) fn initial_cache(has_compiler: bool, contains: impl Fn(&str) -> bool)
     text
 }
 
+/// A toolchain file that is nothing but [`initial_cache`], for projects that take no option: CMake
+/// 3.21 reads its name from the environment. It says nothing of the platform or of C and C++, so a
+/// build stays native. Where somebody names another CUDA it says nothing at all: entries of this view
+/// with the root of another toolkit are what it is there to prevent.
+pub(super) const TOOLCHAIN: &str = r#"# For CMAKE_TOOLCHAIN_FILE: CUDA from this directory, and from nowhere else.
+get_filename_component(_cuda_view "${CMAKE_CURRENT_LIST_DIR}/.." ABSOLUTE)
+set(_cuda_other FALSE)
+foreach(_cuda_root IN ITEMS "${CUDAToolkit_ROOT}" "${CUDA_TOOLKIT_ROOT_DIR}" "$ENV{CUDAToolkit_ROOT}")
+  if(_cuda_root AND NOT _cuda_root STREQUAL _cuda_view)
+    set(_cuda_other TRUE)
+  endif()
+endforeach()
+foreach(_cuda_nvcc IN ITEMS "${CMAKE_CUDA_COMPILER}" "$ENV{CUDACXX}")
+  if(_cuda_nvcc AND NOT _cuda_nvcc STREQUAL "${_cuda_view}/bin/nvcc")
+    set(_cuda_other TRUE)
+  endif()
+endforeach()
+if(NOT _cuda_other)
+  include("${CMAKE_CURRENT_LIST_DIR}/initial-cache.cmake")
+endif()
+"#;
+
 impl View {
     /// What a CMake project is told to find this view and nothing else: names with their type
     /// (`CUDAToolkit_ROOT:PATH`) and values, for `-D<name>=<value>`, as the `cmake` crate's `define`
@@ -193,6 +215,14 @@ impl View {
     #[must_use]
     pub fn cmake_cache(&self) -> std::path::PathBuf {
         self.root().join("cmake/initial-cache.cmake")
+    }
+
+    /// The same as a toolchain file, for `CMAKE_TOOLCHAIN_FILE`. It names neither a platform nor a
+    /// compiler for C and C++. A toolchain file makes the `cmake` crate leave the choice of these
+    /// compilers to CMake.
+    #[must_use]
+    pub fn cmake_toolchain(&self) -> std::path::PathBuf {
+        self.root().join("cmake/toolchain.cmake")
     }
 }
 

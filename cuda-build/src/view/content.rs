@@ -85,6 +85,7 @@ pub(super) fn plan(
     planner.components_package(toolkit);
     let cache = cmake::initial_cache(planner.plan.has("bin/nvcc"), |path| planner.plan.has(path));
     planner.plan.put("cmake/initial-cache.cmake", Entry::Text(cache));
+    planner.plan.put("cmake/toolchain.cmake", Entry::Text(cmake::TOOLCHAIN.to_owned()));
     Ok(planner.plan)
 }
 
