@@ -54,6 +54,9 @@ pub struct Inputs<'a> {
     pub single: Option<&'a Single>,
     /// What cudarc is told, as in 13040; `None` where no cudarc asks.
     pub cudarc: Option<u32>,
+    /// The Rust triple that is built for, where it is this machine's own and nothing but
+    /// variables says which compilers C code gets.
+    pub native: Option<&'a str>,
     /// Directory of the driver's own `libcuda.so`, where there is one to link with.
     pub driver: Option<&'a Path>,
     /// Directories of shared libraries, for programs that are run.
@@ -86,6 +89,7 @@ impl Environment {
         for (name, meaning) in ROOTS {
             environment.set(env, name, root, meaning);
         }
+        environment.cmake(inputs, env);
         // Roots for some, directories of libraries for others.
         let both = [root.to_owned(), lib.clone(), stubs.clone()];
         if let Ok(joined) = std::env::join_paths(both) {
@@ -120,6 +124,36 @@ impl Environment {
             );
         }
         environment
+    }
+
+    /// What CMake is told besides the root: projects that nobody changed search past it else.
+    fn cmake(&mut self, inputs: &Inputs<'_>, env: &Env) {
+        if let Some(package) = inputs.view.cmake_components() {
+            let meaning = "components where they are: CMake's find_package(CUDAComponents)";
+            self.set(env, "CUDAComponents_DIR", package, meaning);
+        }
+        if inputs.native.is_some_and(|triple| Self::overridden_by_toolchain_file(env, triple).is_none()) {
+            let meaning = "a search that ends in the view: CMake 3.21 and newer, the cmake crate";
+            self.set(env, "CMAKE_TOOLCHAIN_FILE", inputs.view.cmake_toolchain(), meaning);
+        }
+    }
+
+    /// The variable by which the user has chosen what a toolchain file would take away.
+    ///
+    /// With one the `cmake` crate leaves the choice of compilers to CMake, which chooses the same where
+    /// `CC` or nothing says, and no other; and projects take vcpkg's only where there is none.
+    #[must_use]
+    pub fn overridden_by_toolchain_file(env: &Env, triple: &str) -> Option<String> {
+        let underscored = triple.replace('-', "_");
+        let compilers = ["CC", "CXX"].into_iter().flat_map(|kind| {
+            [format!("{kind}_{triple}"), format!("{kind}_{underscored}"), format!("HOST_{kind}")]
+        });
+        let mut names = compilers.chain(["VCPKG_ROOT".to_owned()]);
+        let wrapped =
+            |name: &&str| env.peek(name).is_some_and(|own| own.to_string_lossy().trim().contains(' '));
+        names
+            .find(|name| env.peek(name).is_some())
+            .or_else(|| ["CC", "CXX"].iter().find(|name| wrapped(name)).map(|name| (*name).to_owned()))
     }
 
     fn capabilities(&mut self, inputs: &Inputs<'_>, env: &Env) {

@@ -29,6 +29,8 @@ pub struct Configured {
     pub target: bool,
     /// `[target.'cfg(…)'] rustflags` of any
     pub cfg: bool,
+    /// `[build] target` with another one, or a compiler or CMake's toolchain file in `[env]`
+    pub compilers: bool,
 }
 
 impl Configured {
@@ -54,6 +56,18 @@ impl Configured {
         let Ok(table) = text.parse::<toml::Table>() else { return };
         let flags = |value: &toml::Value| value.get("rustflags").is_some();
         self.build |= table.get("build").is_some_and(flags);
+        let other = match table.get("build").and_then(|build| build.get("target")) {
+            Some(toml::Value::Array(all)) => all.iter().any(|one| one.as_str() != Some(triple)),
+            Some(one) => one.as_str() != Some(triple),
+            None => false,
+        };
+        let env = table.get("env").and_then(toml::Value::as_table);
+        let about = |name: &String| {
+            ["CC", "CXX", "HOST_CC", "HOST_CXX"].contains(&name.as_str())
+                || ["CC_", "CXX_"].iter().any(|start| name.starts_with(start))
+                || name.contains("CMAKE_TOOLCHAIN_FILE")
+        };
+        self.compilers |= other || env.is_some_and(|env| env.keys().any(about));
         let targets = table.get("target").and_then(toml::Value::as_table);
         for (name, _) in targets.into_iter().flatten().filter(|(_, value)| flags(value)) {
             self.target |= name == triple;
@@ -128,6 +142,22 @@ mod tests {
         }
         let unclear = add(&[with_build, "[target.'cfg(unix)']\nrustflags = '-Cx'"], &[]);
         assert!(matches!(unclear, Addition::Nowhere(_)));
+    }
+
+    #[test]
+    fn what_says_something_about_compilers_is_seen() {
+        for (text, compilers) in [
+            ("[build]\ntarget = 'x86_64-unknown-linux-gnu'", false),
+            ("[env]\nCUDA_HOME = '/c'", false),
+            ("[build]\ntarget = 'x86_64-unknown-linux-musl'", true),
+            ("[build]\ntarget = ['x86_64-unknown-linux-gnu', 'aarch64-unknown-linux-gnu']", true),
+            ("[env]\nCC_x86_64_unknown_linux_gnu = 'clang'", true),
+            ("[env]\nCMAKE_TOOLCHAIN_FILE = { value = 't.cmake', relative = true }", true),
+        ] {
+            let mut configured = Configured::default();
+            configured.lay_over(text, TRIPLE);
+            assert_eq!(configured.compilers, compilers, "{text}");
+        }
     }
 
     #[test]

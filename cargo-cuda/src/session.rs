@@ -160,11 +160,19 @@ impl<'a> Session<'a> {
             plan: plan.as_ref(),
             single: single.as_ref(),
             cudarc,
+            native: self.is_configured_native().then(|| self.target.triple()),
             driver: driver.as_deref(),
             libraries: &[view.lib()],
         };
         let environment = Environment::new(&inputs, self.env);
         notes.extend(environment.conflicts());
+        if let Some(name) = Environment::overridden_by_toolchain_file(self.env, self.target.triple()) {
+            notes.push(format!(
+                "note: {name} is set, which CMAKE_TOOLCHAIN_FILE would take the effect from: it is not set, and \
+                 CMake may find libraries of another CUDA; `cmake -C {}` does not",
+                view.cmake_cache().display()
+            ));
+        }
         let rustflags = self.rustflags(&view);
         if let Addition::Nowhere(reason) = &rustflags {
             notes.push(format!("note: {reason}"));
@@ -246,20 +254,33 @@ impl<'a> Session<'a> {
         let multiarch = format!("/usr/lib/{}", self.target.multiarch());
         let places =
             [multiarch.as_str(), "/usr/lib64", "/usr/lib", "/run/opengl-driver/lib", "/usr/lib/wsl/lib"];
-        let native = self.target.triple().starts_with(std::env::consts::ARCH);
-        let mut places = places.into_iter().filter(|_| native).map(|place| self.root.locate(place));
+        let mut places = places.into_iter().filter(|_| self.is_native()).map(|place| self.root.locate(place));
         places.find(|place| self.root.is_file(&place.join("libcuda.so")))
+    }
+
+    fn is_native(&self) -> bool {
+        self.target.triple().starts_with(std::env::consts::ARCH)
+    }
+
+    /// Whether CMake, left alone, chooses the compilers that the build's other C code gets.
+    fn is_configured_native(&self) -> bool {
+        let triple = self.target.triple();
+        let own = self.env.peek("CARGO_BUILD_TARGET").is_none_or(|own| own == triple);
+        own && self.is_native() && triple.ends_with("-gnu") && !self.configured().compilers
+    }
+
+    fn configured(&self) -> Configured {
+        let here = std::env::current_dir().unwrap_or_default();
+        Configured::read(self.root, self.env, &here, self.target.triple())
     }
 
     fn rustflags(&self, view: &View) -> Addition {
         let mut directories = vec![view.lib()];
-        if !self.target.triple().starts_with(std::env::consts::ARCH) {
+        if !self.is_native() {
             // A cross linker does not look at LIBRARY_PATH.
             directories.push(view.stubs());
         }
-        let here = std::env::current_dir().unwrap_or_default();
-        let configured = Configured::read(self.root, self.env, &here, self.target.triple());
-        rustflags::search(&directories, self.target.triple(), configured, self.env)
+        rustflags::search(&directories, self.target.triple(), self.configured(), self.env)
     }
 
     /// A directory that is another one whenever something differs that a build script may read.

@@ -70,6 +70,7 @@
 
 mod cache;
 pub mod capability;
+mod cmake_package;
 pub mod command;
 pub mod compile;
 pub mod component;
@@ -95,6 +96,7 @@ mod version;
 mod view;
 
 pub use capability::{Capability, Declared, Plan};
+pub use cmake_package::CmakePackage;
 pub use compile::{Engine, Format, Library, Module};
 pub use component::Component;
 pub use config::Config;

@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "all of this is test code")]
 
 mod capability;
+mod cmake;
 #[path = "../support/components.rs"]
 mod components;
 mod documents;

@@ -30,6 +30,21 @@ pub fn text(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
+/// Runs it; it must succeed. Returns what it printed.
+#[track_caller]
+pub fn succeeds(command: &mut Command) -> String {
+    let output = output(command);
+    assert!(output.status.success(), "{command:?}\n{}", text(&output));
+    text(&output)
+}
+
+/// The names under `NEEDED`, and every path to look in at run time.
+pub fn dynamic(program: &Path, tag: &str) -> Vec<String> {
+    let printed = succeeds(Command::new("readelf").arg("-dW").arg(program));
+    let lines = printed.lines().filter(|line| line.contains(&format!("({tag})")));
+    lines.filter_map(|line| Some(line.split_once('[')?.1.trim_end_matches(']').to_owned())).collect()
+}
+
 /// The pip components of one CUDA major.
 pub struct Components {
     pub nvrtc: PathBuf,

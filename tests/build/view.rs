@@ -10,10 +10,11 @@ use cuda_build::{Component, Env, Target, View, ViewPlace};
 use tempfile::TempDir;
 
 use crate::components::site_packages;
-use crate::support::{everything_in, output, text};
+use crate::support::{dynamic, everything_in, output, succeeds, text};
 use crate::tools::tool;
 
-const PROGRAM: &str = r#"
+/// Device code that needs CCCL and a header of the runtime.
+pub const PROGRAM: &str = r#"
 #include <cstdio>
 #include <cub/block/block_reduce.cuh>
 #include <cuda_fp16.h>
@@ -45,24 +46,9 @@ fn target(triple: &str) -> Target {
     Target::from_triple(triple, false).unwrap()
 }
 
-fn view_at(places: &[&Path], directory: &Path) -> View {
+pub fn view_at(places: &[&Path], directory: &Path) -> View {
     let place = ViewPlace::at(directory, &target("x86_64-unknown-linux-gnu"));
     everything_in(places).view(&place).unwrap_or_else(|error| panic!("{error:?}"))
-}
-
-/// Runs it; it must succeed. Returns what it printed.
-#[track_caller]
-fn succeeds(command: &mut Command) -> String {
-    let output = output(command);
-    assert!(output.status.success(), "{command:?}\n{}", text(&output));
-    text(&output)
-}
-
-/// The names under `NEEDED`, and every path to look in at run time.
-fn dynamic(program: &Path, tag: &str) -> Vec<String> {
-    let printed = succeeds(Command::new("readelf").arg("-dW").arg(program));
-    let lines = printed.lines().filter(|line| line.contains(&format!("({tag})")));
-    lines.filter_map(|line| Some(line.split_once('[')?.1.trim_end_matches(']').to_owned())).collect()
 }
 
 #[test]

@@ -8,11 +8,14 @@
 mod bad_input;
 mod build;
 mod capabilities;
+mod cmake_crate;
+mod cmake_package;
 #[path = "../support/components.rs"]
 mod components;
 mod doctor;
 mod environment;
 mod freshness;
+mod meson;
 mod project;
 mod splits;
 mod support;
@@ -21,3 +24,5 @@ mod toolkit;
 mod tools;
 mod wheel;
 mod wheel_template;
+#[path = "../support/wheels.rs"]
+mod wheels;

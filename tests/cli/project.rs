@@ -29,6 +29,15 @@ const FOREIGN: [&str; 18] = [
     "LD_LIBRARY_PATH",
 ];
 
+/// CUDA 12.9 with cuBLAS, a directory a component; no nvcc.
+pub const WITH_CUBLAS: [&str; 5] = [
+    "nvidia-cuda-runtime-cu12==12.9.79",
+    "nvidia-cuda-nvcc-cu12==12.9.86",
+    "nvidia-cuda-cccl-cu12==12.9.27",
+    "nvidia-cuda-nvrtc-cu12==12.9.86",
+    "nvidia-cublas-cu12==12.9.2.10",
+];
+
 /// A directory of this test alone, emptied.
 pub fn place(name: &str) -> PathBuf {
     let place = below_target(name);
@@ -123,7 +132,12 @@ impl Project {
 
     /// Nothing but a directory whose name needs quoting, with a target directory of its own.
     pub fn bare(name: &str, majors: &[u32]) -> Option<Self> {
-        let project = Self::empty(name, "it's a $project", majors)?;
+        Self::bare_at(name, "it's a $project", majors)
+    }
+
+    /// The same in a directory called like that.
+    pub fn bare_at(name: &str, directory: &str, majors: &[u32]) -> Option<Self> {
+        let project = Self::empty(name, directory, majors)?;
         Some(Self { target: project.path.join("target"), ..project })
     }
 

@@ -1,4 +1,4 @@
-//! Programs that tests run beside the project's own: uv, maturin, CMake, ninja.
+//! Programs that tests run beside the project's own: uv, maturin, CMake, Meson, ninja.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -6,7 +6,8 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 /// Versions that the tests were written with.
-const PACKAGES: [&str; 4] = ["uv==0.13.8", "maturin==1.16.0", "cmake==4.4.4", "ninja==1.13.2"];
+const PACKAGES: [&str; 5] =
+    ["uv==0.13.8", "maturin==1.16.0", "cmake==4.4.4", "ninja==1.13.2", "meson==1.12.1"];
 
 /// A directory with the programs, made once below the target directory.
 pub fn directory() -> &'static Path {

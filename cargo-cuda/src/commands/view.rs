@@ -1,6 +1,6 @@
 //! `cargo cuda view`: the toolkit as one directory.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use cuda_build::{Component, Env, Root, Toolkit, View, ViewPlace};
@@ -8,6 +8,7 @@ use serde_json::json;
 
 use crate::exit_code;
 use crate::failure::Failure;
+use crate::output;
 use crate::toolkits::{self, Finder, Wish};
 use crate::workspace::Workspace;
 
@@ -15,6 +16,9 @@ use crate::workspace::Workspace;
 const FORMAT_VERSION: u32 = 1;
 
 /// Put the components together below one directory, and print where
+///
+/// With --cmake-package nothing is put together: the components stay where they are, and a CMake
+/// package says where that is.
 #[derive(Args, Clone, Debug)]
 pub struct ViewArgs {
     /// Make it exactly here, in place of a view that is there
@@ -29,6 +33,10 @@ pub struct ViewArgs {
     /// Copy the files instead of linking to them
     #[arg(long)]
     copy: bool,
+    /// Instead of a view, write a CMake package into this directory that points at the components
+    /// where they are: find_package(CUDAComponents CONFIG COMPONENTS cudart cublas)
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["output", "archives", "copy"])]
+    cmake_package: Option<PathBuf>,
     /// The CUDA major; the newest that is found where not given
     #[arg(long, value_name = "N")]
     major: Option<u32>,
@@ -69,8 +77,33 @@ pub fn run(arguments: &ViewArgs, env: &Env, root: &Root) -> Result<String, Failu
         )
         .hint("`cargo cuda doctor` shows what was found where"));
     }
+    if let Some(directory) = &arguments.cmake_package {
+        return package(&toolkit, directory, arguments);
+    }
     let view = toolkit.view(&place)?;
     Ok(if arguments.json { report(&toolkit, &view) } else { format!("{}\n", view.root().display()) })
+}
+
+/// Writes the package and says where.
+fn package(toolkit: &Toolkit, directory: &Path, arguments: &ViewArgs) -> Result<String, Failure> {
+    let package = toolkit.cmake_package_of(&arguments.components)?;
+    let directory = std::path::absolute(directory).unwrap_or_else(|_| directory.to_owned());
+    for (name, text) in package.files() {
+        output::write_if_changed(&directory.join(name), text.as_bytes())?;
+    }
+    if !arguments.json {
+        return Ok(format!("{}\n", directory.display()));
+    }
+    let components: Vec<&str> = package.components().iter().map(|component| component.id()).collect();
+    let value = json!({
+        "format_version": FORMAT_VERSION,
+        "name": package.name(),
+        "directory": directory,
+        "version": toolkit.version().to_string(),
+        "files": package.files().iter().map(|(name, _)| name).collect::<Vec<_>>(),
+        "components": components,
+    });
+    Ok(format!("{value:#}\n"))
 }
 
 fn report(toolkit: &Toolkit, view: &View) -> String {

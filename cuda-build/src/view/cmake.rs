@@ -13,7 +13,7 @@ use crate::capability::Plan;
 /// What `FindCUDAToolkit` looks for (in CMake 4.4 and before), and the files that answer, the first
 /// that is there. A shared library is `lib<name>.so`, a static one `lib<name>_static.a`, where
 /// nothing else is said.
-const NAMED: [(&str, &[&str]); 21] = [
+const NAMED: [(&str, &[&str]); 23] = [
     ("cuda_driver", &["lib/stubs/libcuda.so"]),
     ("cudart_static", &["lib/libcudart_static.a"]),
     ("culibos", &["lib/libculibos.a"]),
@@ -26,6 +26,7 @@ const NAMED: [(&str, &[&str]); 21] = [
     ("cusolver_lapack_static", &["lib/libcusolver_lapack_static.a", "lib/liblapack_static.a"]),
     ("nvptxcompiler_static", &["lib/libnvptxcompiler_static.a"]),
     ("nvperf_host", &["lib/libnvperf_host.so"]),
+    ("nvperf_host_static", &["lib/libnvperf_host_static.a"]),
     ("nvperf_target", &["lib/libnvperf_target.so"]),
     ("nvrtc_builtins", &["lib/libnvrtc-builtins.so"]),
     ("nvrtc_builtins_static", &["lib/libnvrtc-builtins_static.a"]),
@@ -34,6 +35,7 @@ const NAMED: [(&str, &[&str]); 21] = [
     ("nvtx3_interop", &["lib/libnvtx3interop.so"]),
     ("pcsamplingutil", &["lib/libpcsamplingutil.so"]),
     ("cufilt", &["lib/libcufilt.a"]),
+    ("sanitizer", &["lib/libsanitizer-public.so"]),
     // What the old FindCUDA looks for besides.
     ("cudadevrt", &["lib/libcudadevrt.a"]),
 ];
@@ -91,22 +93,45 @@ pub(super) fn entries(contains: impl Fn(&str) -> bool) -> Vec<(String, &'static 
         ("CUDA_CUDART", &["lib/libcudart.so"][..]),
         ("CUDA_CUDART_LIBRARY", &["lib/libcudart.so"]),
         ("CUDA_CUDA_LIBRARY", &["lib/stubs/libcuda.so"]),
+        ("CUDA_NVCC_EXECUTABLE", &["bin/nvcc"]),
     ] {
         entries.push((name.to_owned(), "FILEPATH", first(&owned(paths))));
+    }
+    if contains(COMPONENTS_CONFIG) {
+        entries.push(("CUDAComponents_DIR".to_owned(), "PATH", COMPONENTS_PACKAGE.to_owned()));
     }
     entries.sort();
     entries
 }
+
+/// Where both search modules start. The old FindCUDA forgets every entry for a library when its root
+/// is not the one that it keeps here from its last run.
+const ROOTS: [(&str, &str); 3] = [
+    ("CUDAToolkit_ROOT", "PATH"),
+    ("CUDA_TOOLKIT_ROOT_DIR", "PATH"),
+    ("CUDA_TOOLKIT_ROOT_DIR_INTERNAL", "INTERNAL"),
+];
+
+/// Its headers, by one that not every view has.
+const OLD_INCLUDE: (&str, &str) = ("CUDA_TOOLKIT_INCLUDE", "include");
+
+/// Where a view has the package of components, which is not in copies.
+pub(super) const COMPONENTS_PACKAGE: &str = "lib/cmake/CUDAComponents";
+
+const COMPONENTS_CONFIG: &str = "lib/cmake/CUDAComponents/CUDAComponentsConfig.cmake";
 
 /// A script for `cmake -C`. It finds the view from where it lies itself, so that a moved view
 /// keeps it.
 pub(super) fn initial_cache(has_compiler: bool, contains: impl Fn(&str) -> bool) -> String {
     let mut text = String::from(
         "# For `cmake -C`: CUDA from this directory, and from nowhere else.\n\
-         get_filename_component(_cuda_view \"${CMAKE_CURRENT_LIST_DIR}/..\" ABSOLUTE)\n\
-         set(CUDAToolkit_ROOT \"${_cuda_view}\" CACHE PATH \"\")\n\
-         set(CUDA_TOOLKIT_ROOT_DIR \"${_cuda_view}\" CACHE PATH \"\")\n",
+         get_filename_component(_cuda_view \"${CMAKE_CURRENT_LIST_DIR}/..\" ABSOLUTE)\n",
     );
+    for (name, kind) in ROOTS {
+        text.push_str(&format!("set({name} \"${{_cuda_view}}\" CACHE {kind} \"\")\n"));
+    }
+    let (name, path) = OLD_INCLUDE;
+    text.push_str(&format!("set({name} \"${{_cuda_view}}/{path}\" CACHE PATH \"\")\n"));
     if has_compiler {
         text.push_str("set(CMAKE_CUDA_COMPILER \"${_cuda_view}/bin/nvcc\" CACHE FILEPATH \"\")\n");
     }
@@ -116,6 +141,28 @@ pub(super) fn initial_cache(has_compiler: bool, contains: impl Fn(&str) -> bool)
     }
     text
 }
+
+/// A toolchain file that is nothing but [`initial_cache`], for projects that take no option: CMake
+/// 3.21 reads its name from the environment. It says nothing of the platform or of C and C++, so a
+/// build stays native. Where somebody names another CUDA it says nothing at all: entries of this view
+/// with the root of another toolkit are what it is there to prevent.
+pub(super) const TOOLCHAIN: &str = r#"# For CMAKE_TOOLCHAIN_FILE: CUDA from this directory, and from nowhere else.
+get_filename_component(_cuda_view "${CMAKE_CURRENT_LIST_DIR}/.." ABSOLUTE)
+set(_cuda_other FALSE)
+foreach(_cuda_root IN ITEMS "${CUDAToolkit_ROOT}" "${CUDA_TOOLKIT_ROOT_DIR}" "$ENV{CUDAToolkit_ROOT}")
+  if(_cuda_root AND NOT _cuda_root STREQUAL _cuda_view)
+    set(_cuda_other TRUE)
+  endif()
+endforeach()
+foreach(_cuda_nvcc IN ITEMS "${CMAKE_CUDA_COMPILER}" "$ENV{CUDACXX}")
+  if(_cuda_nvcc AND NOT _cuda_nvcc STREQUAL "${_cuda_view}/bin/nvcc")
+    set(_cuda_other TRUE)
+  endif()
+endforeach()
+if(NOT _cuda_other)
+  include("${CMAKE_CURRENT_LIST_DIR}/initial-cache.cmake")
+endif()
+"#;
 
 impl View {
     /// What a CMake project is told to find this view and nothing else: names with their type
@@ -138,10 +185,10 @@ impl View {
     #[must_use]
     pub fn cmake_defines(&self, plan: Option<&Plan>) -> Vec<(String, String)> {
         let shown = |path: &Path| path.to_string_lossy().into_owned();
-        let mut defines = vec![
-            ("CUDAToolkit_ROOT:PATH".to_owned(), shown(self.root())),
-            ("CUDA_TOOLKIT_ROOT_DIR:PATH".to_owned(), shown(self.root())),
-        ];
+        let mut defines: Vec<(String, String)> =
+            ROOTS.iter().map(|(name, kind)| (format!("{name}:{kind}"), shown(self.root()))).collect();
+        let (name, path) = OLD_INCLUDE;
+        defines.push((format!("{name}:PATH"), shown(&self.root().join(path))));
         if let Some(nvcc) = self.nvcc() {
             defines.push(("CMAKE_CUDA_COMPILER:FILEPATH".to_owned(), shown(&nvcc)));
         }
@@ -155,10 +202,27 @@ impl View {
         defines
     }
 
-    /// The same without capabilities as a script for `cmake -C <file>`.
+    /// The directory of its CMake package of components ([`Toolkit::cmake_package`]), for
+    /// `CUDAComponents_DIR`; a copy for another machine has none.
+    ///
+    /// [`Toolkit::cmake_package`]: crate::Toolkit::cmake_package
+    #[must_use]
+    pub fn cmake_components(&self) -> Option<std::path::PathBuf> {
+        self.contains(COMPONENTS_CONFIG).then(|| self.root().join(COMPONENTS_PACKAGE))
+    }
+
+    /// What [`View::cmake_defines`] says, without capabilities, as a script for `cmake -C <file>`.
     #[must_use]
     pub fn cmake_cache(&self) -> std::path::PathBuf {
         self.root().join("cmake/initial-cache.cmake")
+    }
+
+    /// The same as a toolchain file, for `CMAKE_TOOLCHAIN_FILE`. It names neither a platform nor a
+    /// compiler for C and C++. A toolchain file makes the `cmake` crate leave the choice of these
+    /// compilers to CMake.
+    #[must_use]
+    pub fn cmake_toolchain(&self) -> std::path::PathBuf {
+        self.root().join("cmake/toolchain.cmake")
     }
 }
 
