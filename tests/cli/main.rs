@@ -21,3 +21,4 @@ mod toolkit;
 mod tools;
 mod wheel;
 mod wheel_template;
+mod wheel_unchanged;

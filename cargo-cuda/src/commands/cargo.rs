@@ -12,7 +12,7 @@ use crate::graph::Graph;
 use crate::rustflags::Addition;
 use crate::session::{self, Apart, Asked, Session};
 use crate::workspace::{Workspace, manifest_path};
-use crate::{output, process, toolkits};
+use crate::{missing, output, process, toolkits};
 
 /// Runs cargo and returns its exit code.
 ///
@@ -44,6 +44,11 @@ pub fn run(subcommand: &str, arguments: &[OsString], env: &Env, root: &Root) -> 
     apart.notes.iter().for_each(|note| output::say(note));
     let directory = apart.directory.clone().unwrap_or_default();
     let mut variables = session.variables(&apart)?;
+    match session.rustflags(&apart) {
+        Addition::Variable(setting) => variables.push(setting),
+        Addition::Config(config) => call = call.args(["--config", &config]),
+        Addition::Nowhere(reason) => output::say(&format!("note: {reason}")),
+    }
     session::name_own(&mut variables);
     for setting in variables.iter().filter(|setting| setting.name != "LD_LIBRARY_PATH") {
         call = call.variable(&setting.name, &setting.value);
@@ -51,9 +56,6 @@ pub fn run(subcommand: &str, arguments: &[OsString], env: &Env, root: &Root) -> 
     if runs {
         let profile = profile_directory(&directory, subcommand, &passed, triple.as_deref());
         call = call.variable("LD_LIBRARY_PATH", loader_path(&apart, &profile));
-    }
-    if let Addition::Config(config) = &apart.rustflags {
-        call = call.args(["--config", config]);
     }
     call = if workspace.moves_build_directory {
         let text = toml::Value::String(directory.to_string_lossy().into_owned());
@@ -65,7 +67,7 @@ pub fn run(subcommand: &str, arguments: &[OsString], env: &Env, root: &Root) -> 
     };
     let code = process::run(&call)?;
     if code == CARGO_FAILED && !runs {
-        session.lacks().iter().for_each(|hint| output::say(hint));
+        missing::lacks(&session.toolkit).iter().for_each(|hint| output::say(hint));
     }
     Ok(code)
 }
@@ -183,7 +185,8 @@ mod tests {
         let (own, passed) =
             split(&arguments("--release --major 12 -p a --fetch --capabilities=8.0,9.0 -- --major 3"))
                 .unwrap();
-        assert_eq!(own, Asked { major: Some(12), capabilities: Some("8.0,9.0".to_owned()), fetch: true });
+        let capabilities = Some("8.0,9.0".to_owned());
+        assert_eq!(own, Asked { major: Some(12), capabilities, fetch: true, package: None });
         assert_eq!(passed, arguments("--release -p a -- --major 3"));
     }
 

@@ -1,0 +1,262 @@
+//! Everything about one build that is decided before cargo starts: toolkit, capabilities, view,
+//! variables, and which of Cargo's directories the build belongs in.
+//!
+//! Two kinds of builds:
+//!
+//! - **Shared** with plain `cargo`: all that needs CUDA are build scripts of the workspace itself
+//!   that use cuda-build, and the command line asks for nothing else than the manifest does. The
+//!   scripts find the toolkit in a file (`cuda_build::toolkit_file`) that both declare, no
+//!   variable differs, and neither undoes the other's work.
+//! - **Apart**: some package looks for CUDA by itself, or the command line asks for another major
+//!   or other capabilities. Scripts that do not tell Cargo what they read never run again, so
+//!   every environment has a build directory of its own; the final files still go to `target`.
+//!   A wheel is one as well: its major is named.
+
+mod capabilities;
+mod own;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use cuda_build::{Capability, Declared, Env, Plan, Root, Target, Toolkit, View, ViewPlace, driver};
+use sha2::{Digest as _, Sha256};
+
+use self::capabilities::{Capabilities, Choice};
+use crate::environment::{self, Environment, Inputs, Setting};
+use crate::failure::Failure;
+use crate::graph::Graph;
+use crate::output;
+use crate::rustflags::{self, Addition, Configured};
+use crate::toolkits::{self, Finder, Wish};
+use crate::workspace::{Package, Workspace};
+
+pub use own::{OWN, name_own, users_own};
+
+/// What the command line asks for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Asked {
+    /// `--major 13`
+    pub major: Option<u32>,
+    /// `--capabilities 8.0,9.0`
+    pub capabilities: Option<String>,
+    /// `--fetch`
+    pub fetch: bool,
+    /// The name of the package whose declarations count; those of all where there is none.
+    pub package: Option<String>,
+}
+
+/// A toolkit for a workspace, or for none.
+#[derive(Debug)]
+pub struct Session<'a> {
+    env: &'a Env,
+    root: &'a Root,
+    workspace: Option<&'a Workspace>,
+    target: Target,
+    asked: Asked,
+    /// What the toolkit's own compiler lists, where the tables don't know it.
+    observed: Option<Vec<Capability>>,
+    /// The toolkit that was found.
+    pub toolkit: Toolkit,
+}
+
+/// A build that has its own directory, with all variables.
+#[derive(Debug)]
+pub struct Apart {
+    /// The variables.
+    pub environment: Environment,
+    /// Cargo's build directory; `None` outside a workspace.
+    pub directory: Option<PathBuf>,
+    /// What it is built for; `None` where nothing says.
+    pub plan: Option<Plan>,
+    /// Where rustc is to look for static libraries.
+    pub search: Vec<PathBuf>,
+    /// What the user should know.
+    pub notes: Vec<String>,
+}
+
+impl<'a> Session<'a> {
+    /// Finds the toolkit.
+    ///
+    /// # Errors
+    /// Where none is found, or it can't do what the command line asks for.
+    pub fn find(
+        env: &'a Env,
+        root: &'a Root,
+        workspace: Option<&'a Workspace>,
+        triple: Option<&str>,
+        asked: Asked,
+    ) -> Result<Self, Failure> {
+        let jetson = declaring(workspace, &asked).iter().any(|package| package.config.jetson);
+        let target = toolkits::target(triple, jetson)?;
+        let finder = Finder { env, root, target: target.clone(), workspace };
+        let toolkit = finder.find(&Wish { major: asked.major, fetch: asked.fetch, ..Wish::default() })?;
+        let observed = toolkit.observed_capabilities();
+        if let Some(list) = &asked.capabilities {
+            // It is for every package alike: no reason to let the first build script find out.
+            let declared = Declared::parse([list])?;
+            if !declared.asks_for_gpu() {
+                declared.plan(toolkit.version(), &[], observed.as_deref())?;
+            }
+        }
+        Ok(Self { env, root, workspace, target, asked, observed, toolkit })
+    }
+
+    /// The platform.
+    #[must_use]
+    pub fn target(&self) -> &Target {
+        &self.target
+    }
+
+    /// Whether the build can share a directory with plain `cargo`.
+    #[must_use]
+    pub fn is_shared(&self, graph: &Graph) -> bool {
+        // In a shell that was given variables, they are there for every script to see.
+        let plain = self.env.peek(OWN).is_none();
+        plain && graph.others.is_empty() && self.asked.major.is_none() && self.asked.capabilities.is_none()
+    }
+
+    /// Makes the workspace's file remember the toolkit.
+    ///
+    /// # Errors
+    /// Where the file can't be written.
+    pub fn remember(&self, workspace: &Workspace) -> Result<(), Failure> {
+        let finder =
+            Finder { env: self.env, root: self.root, target: self.target.clone(), workspace: self.workspace };
+        toolkits::remember(&finder, &self.toolkit, workspace)
+    }
+
+    /// The toolkit as one root.
+    ///
+    /// # Errors
+    /// Where it can't be made.
+    pub fn view(&self) -> Result<View, Failure> {
+        let place = match self.workspace {
+            Some(workspace) => ViewPlace::below(&toolkits::views(&workspace.build_directory), &self.target),
+            None => ViewPlace::from_env(self.env, &self.target)?,
+        };
+        // Crates that link static libraries find them where there are any; a link costs nothing.
+        Ok(self.toolkit.view(&place.archives(true))?)
+    }
+
+    /// Variables and directory of a build apart.
+    ///
+    /// # Errors
+    /// Capabilities that the toolkit can't build; a view that can't be made.
+    pub fn apart(&self, graph: &Graph) -> Result<Apart, Failure> {
+        let view = self.view()?;
+        let gpus = driver::driver().map(|driver| driver.gpus).unwrap_or_default();
+        let version = self.toolkit.version();
+        let Capabilities { plan, single, mut notes } = Choice {
+            env: self.env,
+            version,
+            observed: self.observed.as_deref(),
+            packages: &declaring(self.workspace, &self.asked),
+            asked: self.asked.capabilities.as_deref(),
+            gpus: &gpus,
+            graph,
+        }
+        .make()?;
+        let cudarc = graph.cudarc.as_ref().and_then(|known| environment::cudarc_version(known, version));
+        if let (Some(told), None) = (cudarc, self.env.peek("CUDARC_CUDA_VERSION"))
+            && told != version.cuda_version()
+        {
+            notes.push(format!(
+                "note: the cudarc in Cargo.lock knows no CUDA {version}; it is told \
+                 CUDARC_CUDA_VERSION={told}, the newest that it knows"
+            ));
+        }
+        let driver = self.driver_directory();
+        let inputs = Inputs {
+            view: &view,
+            version,
+            plan: plan.as_ref(),
+            single: single.as_ref(),
+            cudarc,
+            driver: driver.as_deref(),
+            libraries: &[view.lib()],
+        };
+        let environment = Environment::new(&inputs, self.env);
+        notes.extend(environment.conflicts());
+        let directory = self.workspace.map(|workspace| self.directory(workspace, &environment, &view));
+        let mut search = vec![view.lib()];
+        if !self.is_native() {
+            // A cross linker does not look at LIBRARY_PATH.
+            search.push(view.stubs());
+        }
+        Ok(Apart { environment, directory, plan, search, notes })
+    }
+
+    /// Where the driver's own library can be linked with.
+    fn driver_directory(&self) -> Option<PathBuf> {
+        let multiarch = format!("/usr/lib/{}", self.target.multiarch());
+        let places =
+            [multiarch.as_str(), "/usr/lib64", "/usr/lib", "/run/opengl-driver/lib", "/usr/lib/wsl/lib"];
+        let mut places = places.into_iter().filter(|_| self.is_native()).map(|place| self.root.locate(place));
+        places.find(|place| self.root.is_file(&place.join("libcuda.so")))
+    }
+
+    fn is_native(&self) -> bool {
+        self.target.triple().starts_with(std::env::consts::ARCH)
+    }
+
+    /// Where the search directories of a build apart go, so that rustc gets them from cargo.
+    #[must_use]
+    pub fn rustflags(&self, apart: &Apart) -> Addition {
+        let here = std::env::current_dir().unwrap_or_default();
+        let configured = Configured::read(self.root, self.env, &here, self.target.triple());
+        rustflags::search(&apart.search, self.target.triple(), configured, self.env)
+    }
+
+    /// A directory that is another one whenever something differs that a build script may read.
+    fn directory(&self, workspace: &Workspace, environment: &Environment, view: &View) -> PathBuf {
+        let mut hash = Sha256::new();
+        let mut field = |bytes: &[u8]| {
+            hash.update((bytes.len() as u64).to_le_bytes());
+            hash.update(bytes);
+        };
+        field(view.root().as_os_str().as_encoded_bytes());
+        for (name, value) in environment.decisive() {
+            field(name.as_bytes());
+            field(value.as_encoded_bytes());
+        }
+        for name in ["NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS", "NVCC_CCBIN", "CUDAHOSTCXX", "CUDAFLAGS"] {
+            field(self.env.peek(name).unwrap_or_default().as_encoded_bytes());
+        }
+        field(self.asked.capabilities.as_deref().unwrap_or_default().as_bytes());
+        let hash: String = hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+        let name = format!("{}-{hash}", self.toolkit.version());
+        workspace.build_directory.join("cuda").join("build").join(name)
+    }
+
+    /// All variables of a build apart, with what build scripts with cuda-build and Cargo are told.
+    ///
+    /// # Errors
+    /// Where the toolkit's file can't be written.
+    pub fn variables(&self, apart: &Apart) -> Result<Vec<Setting>, Failure> {
+        let mut all = apart.environment.settings.clone();
+        let mut tell = |name: &str, value: OsString, meaning| {
+            all.push(Setting { name: name.to_owned(), value, meaning });
+        };
+        if let (Some(workspace), Some(directory)) = (self.workspace, &apart.directory) {
+            let file = directory.join("cuda").join("toolkit.toml");
+            output::write_if_changed(&file, self.toolkit.to_toml()?.as_bytes())?;
+            tell("CUDA_BUILD_TOOLKIT", file.into(), "the toolkit: build scripts with cuda-build");
+            let views = toolkits::views(&workspace.build_directory);
+            tell("CUDA_BUILD_VIEWS", views.into(), "where views are kept: build scripts with cuda-build");
+        }
+        if let Some(list) = &self.asked.capabilities {
+            all.push(Setting {
+                name: "CUDA_BUILD_CAPABILITIES".to_owned(),
+                value: list.into(),
+                meaning: "capabilities: build scripts with cuda-build",
+            });
+        }
+        Ok(all)
+    }
+}
+
+/// The packages whose declarations count.
+fn declaring<'a>(workspace: Option<&'a Workspace>, asked: &Asked) -> Vec<&'a Package> {
+    let packages = workspace.into_iter().flat_map(|workspace| &workspace.packages);
+    packages.filter(|package| asked.package.as_ref().is_none_or(|name| package.name == *name)).collect()
+}
