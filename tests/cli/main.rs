@@ -13,6 +13,7 @@ mod components;
 mod doctor;
 mod environment;
 mod freshness;
+mod missing;
 mod project;
 mod splits;
 mod support;

@@ -64,6 +64,8 @@ pub struct Session<'a> {
 pub struct Apart {
     /// The variables.
     pub environment: Environment,
+    /// The toolkit as one root.
+    pub view: View,
     /// Cargo's build directory; `None` outside a workspace.
     pub directory: Option<PathBuf>,
     /// What it is built for; `None` where nothing says.
@@ -183,7 +185,7 @@ impl<'a> Session<'a> {
             // A cross linker does not look at LIBRARY_PATH.
             search.push(view.stubs());
         }
-        Ok(Apart { environment, directory, plan, search, notes })
+        Ok(Apart { environment, view, directory, plan, search, notes })
     }
 
     /// Where the driver's own library can be linked with.

@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use cuda_build::command::Invocation;
 use cuda_build::component::{EdgeKind, closure};
@@ -23,10 +24,11 @@ use super::{WheelError, reproducible};
 use crate::exit_code;
 use crate::failure::Failure;
 use crate::graph::Graph;
+use crate::missing::Missing;
 use crate::output;
 use crate::process;
 use crate::session::{self, Apart, Asked, Session};
-use crate::workspace::{Package, Workspace};
+use crate::workspace::{Package, Workspace, profile_directory};
 
 /// What all majors have in common.
 #[derive(Debug)]
@@ -65,6 +67,7 @@ pub struct Prepared<'a> {
     major: u32,
     session: Session<'a>,
     apart: Apart,
+    graph: Graph,
     plan: Plan,
     /// Components whose shared library the manifest has linked.
     linked: BTreeSet<Component>,
@@ -104,7 +107,7 @@ impl<'a> Job<'a> {
         let linked: BTreeSet<Component> = linked.filter(|c| session.toolkit.get(*c).is_some()).collect();
         // What has no search path is an error before anything is compiled.
         RunpathPlan::new(&linked, major, self.kind)?;
-        Ok(Prepared { major, session, apart, plan, linked })
+        Ok(Prepared { major, session, apart, graph, plan, linked })
     }
 
     /// Builds the wheel.
@@ -120,7 +123,7 @@ impl<'a> Job<'a> {
 
         let mut linked = prepared.linked.clone();
         let mut runpath = RunpathPlan::new(&linked, *major, self.kind)?;
-        let (mut fresh, mut wheel) = self.compile(&target, &variables, &runpath)?;
+        let (mut fresh, mut wheel) = self.compile(prepared, &target, &variables, &runpath)?;
         let more = undeclared_components(&wheel, *major, &linked, &session.toolkit)?;
         if !more.is_empty() {
             // Crates below link what they like, and no manifest says so. The module alone is linked
@@ -134,7 +137,7 @@ impl<'a> Job<'a> {
             let used: Vec<Component> = linked.iter().copied().collect();
             session.toolkit.check_plan(&prepared.plan, &used)?;
             runpath = RunpathPlan::new(&linked, *major, self.kind)?;
-            (fresh, wheel) = self.compile(&target, &variables, &runpath)?;
+            (fresh, wheel) = self.compile(prepared, &target, &variables, &runpath)?;
         }
         output::make_directory(self.out)?;
         let components = session.toolkit.components().iter();
@@ -186,6 +189,7 @@ impl<'a> Job<'a> {
     /// Has maturin build the module; the wheel lies in a directory that is removed when dropped.
     fn compile(
         &self,
+        prepared: &Prepared<'_>,
         target: &Path,
         variables: &[(String, OsString)],
         runpath: &RunpathPlan,
@@ -200,13 +204,16 @@ impl<'a> Job<'a> {
             rustc_args: &runpath.rustc_arguments(1),
             env: variables,
         });
+        let since = SystemTime::now();
         let code = process::run(&invocation)?;
         if code != 0 {
             let text = "its own messages are above";
-            return Err(Failure::new(
-                exit_code::WHEEL,
-                format!("maturin ended with code {code}; {text}\n  command: {invocation}"),
-            ));
+            let message = format!("maturin ended with code {code}; {text}\n  command: {invocation}");
+            let kept = profile_directory(target, self.triple, self.profile);
+            let missing = Missing::read(self.root, &kept, since);
+            let Prepared { session, apart, graph, .. } = prepared;
+            let hints = missing.hints(&session.toolkit, &apart.view, graph, false);
+            return Err(Failure { code: exit_code::WHEEL, message, hints });
         }
         let wheel = one_wheel(&output::files(fresh.path())?, &invocation)?;
         Ok((fresh, wheel))
