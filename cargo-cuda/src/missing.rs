@@ -30,8 +30,8 @@ impl Missing {
     /// Reads what a run of Cargo's that began at `since` left below a profile's directory.
     #[must_use]
     pub fn read(root: &Root, profile: &Path, since: SystemTime) -> Self {
-        // The clock that dates files lags a little behind.
-        let since = since.checked_sub(Duration::from_millis(500)).unwrap_or(since);
+        // The clock that dates files lags a tick behind.
+        let since = since.checked_sub(Duration::from_millis(20)).unwrap_or(since);
         let changed = |path: &Path| root.metadata(path).and_then(|metadata| metadata.modified()).ok();
         let is_new = |path: &Path| changed(path).is_some_and(|time| time >= since);
         let mut missing = Self::default();

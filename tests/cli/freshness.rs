@@ -53,6 +53,47 @@ fn cargo_and_cargo_cuda_leave_each_others_work_alone() {
     assert_eq!(compiled(&project.run(&["build", "-v", "--capabilities", "8.6"])), [""; 0]);
 }
 
+/// Links CUDA with nobody to look for it.
+const DIRECT: &str = r#"
+#[link(name = "cudart")]
+unsafe extern "C" {
+    fn cudaRuntimeGetVersion(version: *mut i32) -> i32;
+}
+#[link(name = "nvrtc", kind = "dylib")]
+unsafe extern "C" {
+    fn nvrtcVersion(major: *mut i32, minor: *mut i32) -> i32;
+}
+pub fn versions() -> (i32, i32) {
+    let (mut runtime, mut major, mut minor) = (0, 0, 0);
+    unsafe {
+        cudaRuntimeGetVersion(&mut runtime);
+        nvrtcVersion(&mut major, &mut minor);
+    }
+    (runtime, major * 1000 + minor * 10)
+}
+"#;
+
+#[test]
+fn crates_without_build_scripts_link_and_nothing_is_built_again() {
+    let Some(project) = Project::bare("direct", &[12, 13]) else { return };
+    let package = "[package]\nname = \"NAME\"\nversion = \"0.1.0\"\nedition = \"2024\"\n";
+    let members = "[dependencies]\ndirect-sys = { path = \"sys\" }\n[workspace]\n";
+    project.write("Cargo.toml", &(package.replace("NAME", "direct") + members));
+    project.write("src/main.rs", "fn main() { println!(\"{:?}\", direct_sys::versions()); }\n");
+    project.write("sys/Cargo.toml", &package.replace("NAME", "direct-sys"));
+    project.write("sys/src/lib.rs", DIRECT);
+    let run = project.run(&["run", "-v"]);
+    assert_eq!(compiled(&run), ["direct", "direct-sys"]);
+    assert_eq!(run.stdout, "(13040, 13040)\n");
+    assert!(!project.target.join("cuda/build").exists(), "shared with plain cargo");
+    // The linker's variable is none that Cargo asks for.
+    assert_eq!(compiled(&plain(&project)), [""; 0]);
+    assert_eq!(compiled(&project.run(&["build", "-v"])), [""; 0]);
+    let twelve = project.run(&["run", "--major", "12"]);
+    assert_eq!(twelve.stdout, "(12090, 12090)\n", "{twelve:?}");
+    assert_eq!(compiled(&plain(&project)), [""; 0]);
+}
+
 /// A build script that tells Cargo nothing of what it reads.
 const FORGETS: &str = r#"
 fn main() {

@@ -84,6 +84,21 @@ fn shared_libraries_that_are_not_there_are_named() {
 }
 
 #[test]
+fn a_static_library_that_shared_builds_do_not_look_for() {
+    let Some(project) = project("missing-shared-build", "") else { return };
+    std::fs::remove_file(project.path.join("sys/build.rs")).unwrap();
+    let kind = "#[link(name = \"cudart_static\", kind = \"static\")]\n";
+    let library = std::fs::read_to_string(project.path.join("sys/src/lib.rs")).unwrap();
+    project.write("sys/src/lib.rs", &(kind.to_owned() + &library));
+    let build = project.run(&["build"]);
+    build.failed(
+        101,
+        &["hint: this CUDA 13.4 has static cudart_static, and rustc does not look for it", "`--major 13`"],
+    );
+    project.run(&["build", "--major", "13"]).succeeded();
+}
+
+#[test]
 fn a_script_that_looks_for_cuda_and_fails_may_miss_a_library() {
     let Some(project) = project("missing-script", "fn main() { panic!(\"no CUDA::cublas_static\") }\n")
     else {

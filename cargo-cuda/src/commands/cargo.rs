@@ -41,14 +41,16 @@ pub fn run(subcommand: &str, arguments: &[OsString], env: &Env, root: &Root) -> 
                 call = call.variable("LD_LIBRARY_PATH", joined);
             }
         }
-        call = call.variable("CUDA_BUILD_VIEWS", toolkits::views(&workspace.build_directory));
+        // Build scripts with cuda-build do without: that there can be none is no reason to stop.
+        let view = session.view();
+        for setting in session.shared(view.as_ref().ok(), &workspace) {
+            call = call.variable(&setting.name, setting.value);
+        }
         let kept = profile(&workspace.build_directory);
-        return run_cargo(&call.args(passed), |since| {
-            let missing = Missing::read(root, &kept, since);
-            session
-                .view()
-                .map(|view| missing.hints(&session.toolkit, &view, &graph, true))
-                .unwrap_or_default()
+        return run_cargo(&call.args(passed), |since| match (&view, Missing::read(root, &kept, since)) {
+            (Ok(view), missing) => missing.hints(&session.toolkit, view, &graph, true),
+            (Err(_), missing) if missing == Missing::default() => Vec::new(),
+            (Err(reason), _) => vec![format!("the linker was not told where CUDA is: {}", reason.message)],
         });
     }
     let apart = session.apart(&graph)?;

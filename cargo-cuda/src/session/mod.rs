@@ -140,6 +140,23 @@ impl<'a> Session<'a> {
         Ok(self.toolkit.view(&place.archives(true))?)
     }
 
+    /// What a shared build gets besides the remembered toolkit: nothing that Cargo or a build
+    /// script sees.
+    ///
+    /// A crate without a build script (`#[link(name = "cudart")]`) has nobody who could find CUDA
+    /// for it. The linker's own variable does, and no crate is another one for it.
+    #[must_use]
+    pub fn shared(&self, view: Option<&View>, workspace: &Workspace) -> Vec<Setting> {
+        let views = toolkits::views(&workspace.build_directory).into();
+        let meaning = "where views are kept: build scripts with cuda-build";
+        let mut all = vec![Setting { name: "CUDA_BUILD_VIEWS".to_owned(), value: views, meaning }];
+        // A cross linker does not look at it, and that of build scripts would find what is not its own.
+        if let Some(view) = view.filter(|_| self.is_native()) {
+            all.extend(environment::linker(view, self.driver_directory().as_deref(), self.env));
+        }
+        all
+    }
+
     /// Variables and directory of a build apart.
     ///
     /// # Errors
