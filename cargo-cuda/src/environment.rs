@@ -91,7 +91,7 @@ impl Environment {
         }
         environment.cmake(inputs, env);
         // Roots for some, directories of libraries for others.
-        let both = [root.to_owned(), lib.clone(), stubs.clone()];
+        let both = [root.to_owned(), lib, stubs.clone()];
         if let Ok(joined) = std::env::join_paths(both) {
             environment.set(
                 env,
@@ -100,10 +100,7 @@ impl Environment {
                 "roots and library directories: find_cuda_helper, cuda-sys",
             );
         }
-        // The stub stands in for the driver, so it comes after every place that may have the driver.
-        let search = [lib].into_iter().chain(own("LIBRARY_PATH"));
-        let search = search.chain(inputs.driver.map(Path::to_owned)).chain([stubs.clone()]);
-        environment.list("LIBRARY_PATH", search, "where the linker looks: `-lcudart` without a search path");
+        environment.settings.extend(linker(inputs.view, inputs.driver, env));
         // rustup puts its toolchain there for what cargo starts; a shell has no use for that.
         let toolchain =
             env.peek("RUSTUP_TOOLCHAIN").map(|name| Path::new("toolchains").join(name).join("lib"));
@@ -180,15 +177,8 @@ impl Environment {
         }
     }
 
-    /// A list of directories, each once. A name that no list can hold is left out of it.
     fn list(&mut self, name: &str, directories: impl Iterator<Item = PathBuf>, meaning: &'static str) {
-        let mut seen = BTreeSet::new();
-        let once = directories.filter(|d| !d.as_os_str().is_empty() && seen.insert(d.clone()));
-        let value = std::env::join_paths(once.filter(|d| !d.to_string_lossy().contains(':')));
-        let value = value.unwrap_or_default();
-        if !value.is_empty() {
-            self.settings.push(Setting { name: name.to_owned(), value, meaning });
-        }
+        self.settings.extend(list(name, directories, meaning));
     }
 
     /// The value of a variable, the user's where that stays.
@@ -217,6 +207,23 @@ impl Environment {
             )
         })
     }
+}
+
+/// The variable for the linker alone, which Cargo does not track.
+#[must_use]
+pub fn linker(view: &View, driver: Option<&Path>, env: &Env) -> Option<Setting> {
+    let own = env.peek("LIBRARY_PATH").map(std::env::split_paths).into_iter().flatten();
+    // The stub stands in for the driver, so it comes after every place that may have the driver.
+    let search = [view.lib()].into_iter().chain(own).chain(driver.map(Path::to_owned)).chain([view.stubs()]);
+    list("LIBRARY_PATH", search, "where the linker looks: `-lcudart` without a search path")
+}
+
+/// A list of directories, each once. A name that no list can hold is left out of it.
+fn list(name: &str, directories: impl Iterator<Item = PathBuf>, meaning: &'static str) -> Option<Setting> {
+    let mut seen = BTreeSet::new();
+    let once = directories.filter(|d| !d.as_os_str().is_empty() && seen.insert(d.clone()));
+    let value = std::env::join_paths(once.filter(|d| !d.to_string_lossy().contains(':'))).unwrap_or_default();
+    (!value.is_empty()).then(|| Setting { name: name.to_owned(), value, meaning })
 }
 
 /// What cudarc is told: the newest release among those it knows that is not newer than the

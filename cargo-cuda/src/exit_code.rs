@@ -12,7 +12,8 @@ pub const NOT_FOUND: u8 = 10;
 pub const INCONSISTENT: u8 = 11;
 /// A capability is missing, unknown, or not supported by the toolkit.
 pub const CAPABILITY: u8 = 12;
-/// A manifest or a variable has a value that can't be used.
+/// A manifest or a variable has a value that can't be used: a place that holds nothing of CUDA, for
+/// instance. Where the place holds something and a component is missing, that is [`NOT_FOUND`].
 pub const CONFIGURATION: u8 = 13;
 /// A program that is needed is missing: maturin, cargo.
 pub const MISSING_PROGRAM: u8 = 14;
@@ -30,7 +31,7 @@ Exit codes:
   10  a required component or toolkit was not found
   11  components do not belong together
   12  a capability is missing, unknown or not supported by the toolkit
-  13  a manifest or a variable has a value that can't be used
+  13  a manifest or a variable has a value that can't be used, or names a place without CUDA
   14  a needed program is missing (maturin, cargo)
   15  a wheel could not be built or checked
   16  the disk said no

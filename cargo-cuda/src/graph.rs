@@ -60,10 +60,10 @@ impl Graph {
         arguments: &[OsString],
     ) -> Result<Self, Failure> {
         let options = workspace::graph_options(arguments);
-        let file = workspace.build_directory.join("cuda").join(format!(
-            "packages-{}.json",
-            short(&format!("{}\n{}\n{options:?}", workspace.root.display(), target.triple()))
-        ));
+        // Features are those of the package that is named.
+        let manifest = workspace::manifest_path(arguments).unwrap_or(workspace.root.join("Cargo.toml"));
+        let what = format!("{}\n{}\n{options:?}", manifest.display(), target.triple());
+        let file = workspace.build_directory.join("cuda").join(format!("packages-{}.json", short(&what)));
         let lock = || root.text(&workspace.root.join("Cargo.lock")).unwrap_or_default();
         let key = digest(&format!("{}\n{}", env!("CARGO_PKG_VERSION"), lock()));
         if let Ok(text) = root.text(&file)
@@ -78,7 +78,7 @@ impl Graph {
         if let Some(cargo) = env.peek("CARGO") {
             command.cargo_path(cargo);
         }
-        command.manifest_path(workspace.root.join("Cargo.toml"));
+        command.manifest_path(manifest);
         command.other_options(
             [options, vec!["--filter-platform".to_owned(), target.triple().to_owned()]].concat(),
         );

@@ -9,6 +9,7 @@ pub mod exit_code;
 pub mod failure;
 mod fetch;
 pub mod graph;
+pub mod missing;
 mod output;
 mod process;
 pub mod report;

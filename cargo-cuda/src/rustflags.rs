@@ -4,16 +4,20 @@
 //! by rustc itself, which looks in directories that it was given and nowhere else. Cargo takes
 //! flags from one of four places and forgets the others, so ours go to the one that counts.
 
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use cuda_build::{Env, Root};
+
+use crate::environment::Setting;
+
+/// What the variable is for.
+pub const MEANING: &str = "where rustc looks for static libraries";
 
 /// Where the flag goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Addition {
     /// A variable, with what the user has in it.
-    Variable(String, OsString),
+    Variable(Setting),
     /// A value for `cargo --config`, which Cargo joins with what files say.
     Config(String),
     /// Nowhere; the sentence says why.
@@ -84,7 +88,8 @@ pub fn search(directories: &[PathBuf], triple: &str, configured: Configured, env
     let variable = |name: &str| env.variables().find(|(own, _)| *own == name).map(|(_, value)| value);
     let encoded = |own: Vec<String>| {
         let all: Vec<String> = own.into_iter().chain(flags.clone()).collect();
-        Addition::Variable("CARGO_ENCODED_RUSTFLAGS".to_owned(), all.join("\u{1f}").into())
+        let name = "CARGO_ENCODED_RUSTFLAGS".to_owned();
+        Addition::Variable(Setting { name, value: all.join("\u{1f}").into(), meaning: MEANING })
     };
     if let Some(own) = variable("CARGO_ENCODED_RUSTFLAGS") {
         let own = own.to_string_lossy();
@@ -162,7 +167,10 @@ mod tests {
 
     #[test]
     fn variables_win_and_keep_what_they_hold() {
-        let encoded = |value: &str| Addition::Variable("CARGO_ENCODED_RUSTFLAGS".to_owned(), value.into());
+        let name = "CARGO_ENCODED_RUSTFLAGS".to_owned();
+        let encoded = |value: &str| {
+            Addition::Variable(Setting { name: name.clone(), value: value.into(), meaning: MEANING })
+        };
         let files = ["[build]\nrustflags = ['-Cx']"];
         // Empty, it switches the files off: so it does with Cargo.
         assert_eq!(add(&files, &[("RUSTFLAGS", "")]), encoded("-Lnative=/a b"));

@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use cuda_build::component::closure;
 use cuda_build::select::{Need, Part, Request, Strength};
 use cuda_build::{Component, Env, Error, Report, Root, Search, Target, Toolkit};
-use sha2::{Digest as _, Sha256};
 
 use crate::failure::Failure;
 use crate::fetch::{self, Fetch};
@@ -129,21 +128,6 @@ impl Finder<'_> {
         sources.is_ok_and(|s| s.candidates.iter().any(|c| c.step.is_explicit()))
             || self.env.peek("CUDA_BUILD_TOOLKIT").is_some()
     }
-}
-
-/// Writes the file that `CUDA_BUILD_TOOLKIT` names. Its name follows from its content: a target
-/// directory may be shared by workspaces that find different toolkits at the same time, and a
-/// build script that is given the same name as before does not run again.
-///
-/// # Errors
-/// Where the target directory can't be written.
-pub fn write_file(toolkit: &Toolkit, target_directory: &Path) -> Result<PathBuf, Failure> {
-    let directory = target_directory.join("cuda");
-    let text = toolkit.to_toml()?;
-    let hash: String = Sha256::digest(&text).iter().take(8).map(|byte| format!("{byte:02x}")).collect();
-    let path = directory.join(format!("toolkit-{}-{hash}.toml", toolkit.version().major));
-    output::write_if_changed(&path, text.as_bytes())?;
-    Ok(path)
 }
 
 /// Makes the workspace's own file remember the toolkit, which its build scripts declare and plain

@@ -161,6 +161,17 @@ pub fn graph_options(arguments: &[OsString]) -> Vec<String> {
     options
 }
 
+/// Where cargo puts what a profile builds, below its build directory.
+#[must_use]
+pub fn profile_directory(directory: &Path, triple: Option<&str>, profile: &str) -> PathBuf {
+    let name = match profile {
+        "dev" | "test" => "debug",
+        "bench" => "release",
+        named => named,
+    };
+    triple.map_or_else(|| directory.to_owned(), |triple| directory.join(triple)).join(name)
+}
+
 /// The value of `--manifest-path` among arguments for cargo.
 #[must_use]
 pub fn manifest_path(arguments: &[OsString]) -> Option<PathBuf> {

@@ -7,7 +7,7 @@ use std::process::Stdio;
 use cargo_cuda::exit_code;
 use cargo_cuda::store::exit_code as store_code;
 
-use crate::components::{fetch, offline};
+use crate::components::{fetch, offline, site_packages};
 use crate::project::Project;
 use crate::support::{Finished, python, uv};
 use crate::tools::tool;
@@ -127,6 +127,36 @@ fn capabilities_that_the_toolkit_cannot_do() {
         exit_code::NOT_FOUND,
         &["holds CUDA 13.4", "hint: fetch them with `cargo cuda toolkit add 12`"],
     );
+}
+
+#[test]
+fn a_variable_that_names_no_cuda_is_one_that_cannot_be_used() {
+    let Some(project) = project("named-nowhere", &[13], CAPABILITIES) else { return };
+    let (nowhere, empty) = (project.path.join("nowhere"), project.path.join("empty"));
+    let (partial, garbled) = (project.path.join("partial"), project.path.join("kernels/scale.cu"));
+    fs::create_dir(&empty).unwrap();
+    let real = site_packages(13).unwrap().join("nvidia/cu13");
+    for file in ["include/cuda_runtime_api.h", "include/cuda_runtime.h", "lib/libcudart.so.13"] {
+        project.write(&format!("partial/{file}"), "");
+        fs::copy(real.join(file), partial.join(file)).unwrap();
+    }
+    let (unusable, missing) = (exit_code::CONFIGURATION, exit_code::NOT_FOUND);
+    for (variable, path, code, words) in [
+        ("CUDA_BUILD_ROOTS", &nowhere, unusable, "does not exist"),
+        ("CUDA_BUILD_ROOTS", &empty, unusable, "no CUDA component in it"),
+        ("CUDA_BUILD_ROOTS", &partial, missing, "component `nvrtc` not found"),
+        ("CUDA_HOME", &nowhere, unusable, "does not exist"),
+        ("CUDA_HOME", &partial, missing, "component `nvrtc` not found"),
+        ("CUDA_BUILD_TOOLKIT", &nowhere, unusable, "does not exist"),
+        ("CUDA_BUILD_TOOLKIT", &garbled, unusable, "environment variable `CUDA_BUILD_TOOLKIT`"),
+    ] {
+        for command in ["build", "view", "doctor"] {
+            let run = Finished::of(project.command(&[command]).env(variable, path).output().unwrap());
+            assert_eq!(run.code, i32::from(code), "{variable}={} {command}: {run:?}", path.display());
+            let text = format!("{}{}", run.stdout, run.stderr);
+            assert!(text.contains(words) && text.contains(variable), "{variable}={}: {text}", path.display());
+        }
+    }
 }
 
 #[test]

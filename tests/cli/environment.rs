@@ -4,6 +4,8 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use cargo_cuda::shell::Shell;
+
 use crate::components::site_packages;
 use crate::project::Project;
 use crate::support::Finished;
@@ -155,6 +157,31 @@ fn a_shell_and_plain_cargo_find_the_same() {
     }
     let status = project.run(&["exec", "--", "sh", "-c", "test -x \"$NVCC\" && exit 7"]);
     assert_eq!(status.code, 7, "{status:?}");
+}
+
+#[test]
+fn values_survive_a_shell() {
+    let values = [
+        "",
+        "/a b",
+        "it's",
+        "say \"x\" $HOME `id` $(id)",
+        r"back\slash\",
+        r"\'",
+        "line\nbreak\n",
+        "*?[a] {b,c} ~ # ; & | < > !",
+        "\u{2018}ü\u{2019}\t",
+    ];
+    for (value, program) in values.into_iter().flat_map(|value| [(value, "bash"), (value, "sh")]) {
+        let line = Shell::Bash.set("X", value.as_ref());
+        // As `eval "$(cargo cuda env)"` has it.
+        let script = r#"eval "$(printf '%s\n' "$LINES_OF_ENV")"; printenv X"#;
+        let mut shell = Command::new(program);
+        shell.args(["-c", script]).env("LINES_OF_ENV", format!("{}\n{line}", Shell::Bash.comment("it's $X")));
+        let output = Finished::of(shell.env_remove("X").output().unwrap());
+        output.succeeded();
+        assert_eq!(output.stdout, format!("{value}\n"), "{program}: {line}");
+    }
 }
 
 #[test]

@@ -16,6 +16,7 @@ mod doctor;
 mod environment;
 mod freshness;
 mod meson;
+mod missing;
 mod project;
 mod splits;
 mod support;
@@ -24,5 +25,6 @@ mod toolkit;
 mod tools;
 mod wheel;
 mod wheel_template;
+mod wheel_unchanged;
 #[path = "../support/wheels.rs"]
 mod wheels;

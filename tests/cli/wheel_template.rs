@@ -30,7 +30,7 @@ fn clone(name: &str) -> PathBuf {
 }
 
 /// `cargo cuda wheel` with maturin on `PATH` and a store that holds 12 and 13.
-fn wheel(project: &Path, cache: &Path, arguments: &[&str]) -> Command {
+pub fn wheel(project: &Path, cache: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_cargo-cuda"));
     command.args(["cuda", "wheel"]).args(arguments).current_dir(project);
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -49,13 +49,13 @@ fn alone() -> MutexGuard<'static, ()> {
     ONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn files(directory: &Path) -> Vec<PathBuf> {
+pub fn files(directory: &Path) -> Vec<PathBuf> {
     let mut files: Vec<PathBuf> = fs::read_dir(directory).unwrap().map(|e| e.unwrap().path()).collect();
     files.sort();
     files
 }
 
-fn venv(parent: &Path, name: &str, wheels: &[&PathBuf]) -> PathBuf {
+pub fn venv(parent: &Path, name: &str, wheels: &[&PathBuf]) -> PathBuf {
     let venv = parent.join(name);
     let run = |command: &mut Command| Finished::of(command.output().unwrap()).succeeded();
     run(Command::new(tool("uv")).args(["venv", "--quiet"]).arg(&venv));
@@ -63,7 +63,7 @@ fn venv(parent: &Path, name: &str, wheels: &[&PathBuf]) -> PathBuf {
     venv
 }
 
-fn python(venv: &Path, code: &str) -> Finished {
+pub fn python(venv: &Path, code: &str) -> Finished {
     let mut command = Command::new(venv.join("bin/python"));
     command.args(["-c", code]).env("LD_DEBUG", "libs").env_remove("LD_LIBRARY_PATH").current_dir(venv);
     Finished::of(command.output().unwrap())
@@ -210,9 +210,8 @@ fn a_wheel_that_does_not_compile_leaves_nothing() {
         &["kernels/saxpy.cu(8): error", "\"z\" is undefined", "maturin ended with code", "command:"],
     );
     assert!(!dist.exists(), "{:?}", files(&dist));
-    let fresh = files(&target.join("cuda/wheel-12"));
-    assert!(
-        !fresh.iter().any(|p| p.file_name().unwrap().to_str().unwrap().starts_with("fresh-")),
-        "{fresh:?}"
-    );
+    let builds = files(&target.join("cuda/build"));
+    let left: Vec<PathBuf> = builds.iter().flat_map(|build| files(&build.join("wheel"))).collect();
+    assert!(!left.is_empty(), "{builds:?}");
+    assert!(!left.iter().any(|p| p.file_name().unwrap().to_str().unwrap().starts_with("fresh-")), "{left:?}");
 }

@@ -90,9 +90,9 @@ way() {
     shift 2
     rm -rf "$package/target"
     if (cd "$package" && "$@") >"$package/$label.log" 2>&1; then
-        # The program, and libraries of its own that it came with.
-        for file in "$package"/target/debug/app "$package"/target/debug/*.so; do
-            [[ -f $file && -n $(needed "$file") ]] || continue
+        # The program, and libraries that its crates have built.
+        for file in "$package/target/debug/app" $(find "$package/target/cuda" -type f -path '*/out/*' -name '*.so*' 2>/dev/null | sort -u -t/ -k99); do
+            [[ -n $(needed "$file") ]] || continue
             found+="${file##*/}: $(needed "$file" | tr '\n' ' ')"
             if readelf -d "$file" | grep -qE 'RPATH|RUNPATH'; then
                 found+="$(readelf -d "$file" | sed -nE 's/.*(R(UN)?PATH).*\[(.*)\]/(\1 \3) /p')"

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use cuda_build::command::Invocation;
 use cuda_build::component::OLDEST_MAJOR;
@@ -9,9 +10,10 @@ use cuda_build::{Env, Root};
 
 use crate::failure::Failure;
 use crate::graph::Graph;
+use crate::missing::Missing;
 use crate::rustflags::Addition;
 use crate::session::{self, Apart, Asked, Session};
-use crate::workspace::{Workspace, manifest_path};
+use crate::workspace::{Workspace, manifest_path, profile_directory};
 use crate::{output, process, toolkits};
 
 /// Runs cargo and returns its exit code.
@@ -26,6 +28,8 @@ pub fn run(subcommand: &str, arguments: &[OsString], env: &Env, root: &Root) -> 
     let session = Session::find(env, root, Some(&workspace), triple.as_deref(), asked)?;
     let graph = Graph::load(root, env, &workspace, session.target(), &passed)?;
     let runs = matches!(subcommand, "run" | "test" | "bench");
+    let profile = profile(subcommand, &passed);
+    let profile = |directory: &Path| profile_directory(directory, triple.as_deref(), &profile);
     let mut call = Invocation::new(env.peek("CARGO").unwrap_or("cargo".as_ref())).args([subcommand]);
     if session.is_shared(&graph) {
         session.remember(&workspace)?;
@@ -37,23 +41,36 @@ pub fn run(subcommand: &str, arguments: &[OsString], env: &Env, root: &Root) -> 
                 call = call.variable("LD_LIBRARY_PATH", joined);
             }
         }
-        call = call.variable("CUDA_BUILD_VIEWS", toolkits::views(&workspace.build_directory));
-        return process::run(&call.args(passed));
+        // Build scripts with cuda-build do without: that there can be none is no reason to stop.
+        let view = session.view();
+        for setting in session.shared(view.as_ref().ok(), &workspace) {
+            call = call.variable(&setting.name, setting.value);
+        }
+        let kept = profile(&workspace.build_directory);
+        return run_cargo(&call.args(passed), |since| match (&view, Missing::read(root, &kept, since)) {
+            (Ok(view), missing) => missing.hints(&session.toolkit, view, &graph, true),
+            (Err(_), missing) if missing == Missing::default() => Vec::new(),
+            (Err(reason), _) => vec![format!("the linker was not told where CUDA is: {}", reason.message)],
+        });
     }
     let apart = session.apart(&graph)?;
     apart.notes.iter().for_each(|note| output::say(note));
     let directory = apart.directory.clone().unwrap_or_default();
     let mut variables = session.variables(&apart)?;
+    match session.rustflags(&apart) {
+        Addition::Variable(setting) => variables.push(setting),
+        Addition::Config(config) => call = call.args(["--config", &config]),
+        Addition::Nowhere(reason) => output::say(&format!("note: {reason}")),
+    }
     session::name_own(&mut variables);
     for setting in variables.iter().filter(|setting| setting.name != "LD_LIBRARY_PATH") {
         call = call.variable(&setting.name, &setting.value);
     }
+    // Where build scripts leave libraries that belong beside the program: Cargo puts it on the
+    // loader path itself only while it is also where the program is.
+    let kept = profile(&directory);
     if runs {
-        let profile = profile_directory(&directory, subcommand, &passed, triple.as_deref());
-        call = call.variable("LD_LIBRARY_PATH", loader_path(&apart, &profile));
-    }
-    if let Addition::Config(config) = &apart.rustflags {
-        call = call.args(["--config", config]);
+        call = call.variable("LD_LIBRARY_PATH", loader_path(&apart, &kept));
     }
     call = if workspace.moves_build_directory {
         let text = toml::Value::String(directory.to_string_lossy().into_owned());
@@ -63,9 +80,17 @@ pub fn run(subcommand: &str, arguments: &[OsString], env: &Env, root: &Root) -> 
         output::say(&format!("note: what is built goes to {}", directory.display()));
         call.args(without_target_directory(passed)).args(["--target-dir".into(), directory.into_os_string()])
     };
-    let code = process::run(&call)?;
-    if code == CARGO_FAILED && !runs {
-        session.lacks().iter().for_each(|hint| output::say(hint));
+    run_cargo(&call, |since| {
+        Missing::read(root, &kept, since).hints(&session.toolkit, &apart.view, &graph, false)
+    })
+}
+
+/// Runs cargo; where it fails, what may help is said after what it said itself.
+fn run_cargo(call: &Invocation, hints: impl Fn(SystemTime) -> Vec<String>) -> Result<u8, Failure> {
+    let since = SystemTime::now();
+    let code = process::run(call)?;
+    if code == CARGO_FAILED {
+        hints(since).iter().for_each(|hint| output::say(&format!("hint: {hint}")));
     }
     Ok(code)
 }
@@ -73,23 +98,14 @@ pub fn run(subcommand: &str, arguments: &[OsString], env: &Env, root: &Root) -> 
 /// Cargo's exit code where a build failed.
 const CARGO_FAILED: u8 = 101;
 
-/// Where build scripts leave libraries that belong beside the program: Cargo puts this directory
-/// on the loader path itself only while it is also where the program is.
-fn profile_directory(
-    directory: &Path,
-    subcommand: &str,
-    passed: &[OsString],
-    triple: Option<&str>,
-) -> PathBuf {
+/// The profile that a command line of cargo's names.
+fn profile(subcommand: &str, passed: &[OsString]) -> String {
     let release = passed.iter().take_while(|a| *a != "--").any(|a| a == "--release" || a == "-r");
-    let profile = match value_of(passed, "--profile").as_deref() {
-        Some("dev" | "test") => "debug".to_owned(),
-        Some("bench") => "release".to_owned(),
-        Some(named) => named.to_owned(),
+    match value_of(passed, "--profile") {
+        Some(named) => named,
         None if release || subcommand == "bench" => "release".to_owned(),
-        None => "debug".to_owned(),
-    };
-    triple.map_or_else(|| directory.to_owned(), |triple| directory.join(triple)).join(profile)
+        None => "dev".to_owned(),
+    }
 }
 
 fn loader_path(apart: &Apart, profile: &Path) -> OsString {
@@ -183,7 +199,8 @@ mod tests {
         let (own, passed) =
             split(&arguments("--release --major 12 -p a --fetch --capabilities=8.0,9.0 -- --major 3"))
                 .unwrap();
-        assert_eq!(own, Asked { major: Some(12), capabilities: Some("8.0,9.0".to_owned()), fetch: true });
+        let capabilities = Some("8.0,9.0".to_owned());
+        assert_eq!(own, Asked { major: Some(12), capabilities, fetch: true, package: None });
         assert_eq!(passed, arguments("--release -p a -- --major 3"));
     }
 

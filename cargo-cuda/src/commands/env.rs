@@ -10,7 +10,7 @@ use serde_json::json;
 use crate::environment::Setting;
 use crate::failure::Failure;
 use crate::graph::Graph;
-use crate::rustflags::Addition;
+use crate::rustflags::{self, Addition};
 use crate::session::{self, Asked, Session};
 use crate::shell::Shell;
 use crate::workspace::Workspace;
@@ -106,7 +106,12 @@ pub fn exec(arguments: &ExecArgs, env: &Env, root: &Root) -> Result<u8, Failure>
 
 fn variables(wish: &WishArgs, env: &Env, root: &Root) -> Result<(Vec<Setting>, Vec<String>), Failure> {
     let workspace = Workspace::load_optional(root, env)?;
-    let asked = Asked { major: wish.major, capabilities: wish.capabilities.clone(), fetch: wish.fetch };
+    let asked = Asked {
+        major: wish.major,
+        capabilities: wish.capabilities.clone(),
+        fetch: wish.fetch,
+        package: None,
+    };
     let session = Session::find(env, root, workspace.as_ref(), wish.target.as_deref(), asked)?;
     let graph = match &workspace {
         Some(workspace) => Graph::load(root, env, workspace, session.target(), &[])?,
@@ -114,18 +119,21 @@ fn variables(wish: &WishArgs, env: &Env, root: &Root) -> Result<(Vec<Setting>, V
     };
     let apart = session.apart(&graph)?;
     let mut variables = session.variables(&apart)?;
+    let rustflags = session.rustflags(&apart);
     let mut notes = apart.notes;
-    if let Addition::Config(config) = &apart.rustflags {
-        match as_variable(config) {
+    match rustflags {
+        Addition::Variable(setting) => variables.push(setting),
+        Addition::Config(config) => match as_variable(&config) {
             Some((name, value)) => {
-                variables.push(Setting { name, value, meaning: "where rustc looks for static libraries" });
+                variables.push(Setting { name, value, meaning: rustflags::MEANING });
             }
             None => notes.push(
                 "note: a path with spaces can't be added to rustflags by a variable: static libraries of CUDA \
                  are found by `cargo cuda build` alone"
                     .to_owned(),
             ),
-        }
+        },
+        Addition::Nowhere(reason) => notes.push(format!("note: {reason}")),
     }
     if let (Some(directory), Some(workspace)) = (apart.directory, &workspace)
         && env.peek("CARGO_BUILD_BUILD_DIR").is_none()

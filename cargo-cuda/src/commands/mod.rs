@@ -2,6 +2,7 @@
 
 pub mod capabilities;
 pub mod cargo;
+pub mod clean;
 pub mod doctor;
 pub mod env;
 pub mod toolkit;

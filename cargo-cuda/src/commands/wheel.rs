@@ -1,30 +1,25 @@
 //! `cargo cuda wheel`: one wheel per CUDA major.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use cuda_build::command::Invocation;
-use cuda_build::component::{EdgeKind, closure};
-use cuda_build::config::Cudart;
-use cuda_build::driver;
-use cuda_build::{Component, Declared, Env, Plan, Root, Toolkit, capability};
+use cuda_build::{Env, Root};
 
 use super::cargo::value_of;
 use crate::exit_code;
 use crate::failure::Failure;
 use crate::process;
 use crate::store::{self, human_size};
-use crate::toolkits::{self, Finder, Wish};
 use crate::wheel::WheelError;
 use crate::wheel::archive::ArchiveDate;
-use crate::wheel::dependencies::BuiltWith;
-use crate::wheel::maturin::{Maturin, Request};
-use crate::wheel::rewrite::{BuiltWheel, Rewrite};
-use crate::wheel::runpath::{Kind, RunpathPlan};
+use crate::wheel::build::Job;
+use crate::wheel::maturin::Maturin;
+use crate::wheel::rewrite::BuiltWheel;
+use crate::wheel::runpath::Kind;
 use crate::workspace::{Package, Workspace};
-use crate::{fetch, output, wheel};
+use crate::{fetch, wheel};
 
 /// Build one wheel per CUDA major.
 ///
@@ -70,7 +65,22 @@ pub fn run(arguments: &WheelArgs, env: &Env, root: &Root) -> Result<String, Fail
     let kind = kind(arguments, package)?;
     let date = ArchiveDate::from_env(env)?;
     let maturin = maturin(arguments, env, root)?;
-    let job = Job { arguments, env, root, workspace: &workspace, package, kind, date, maturin };
+    let triple = value_of(&arguments.passthrough, "--target");
+    let job = Job {
+        env,
+        root,
+        workspace: &workspace,
+        package,
+        capabilities: arguments.capabilities.as_deref(),
+        fetch: arguments.fetch,
+        triple: triple.as_deref(),
+        profile: &arguments.profile,
+        passthrough: &arguments.passthrough,
+        out: &arguments.out,
+        kind,
+        date,
+        maturin,
+    };
     // Every toolkit first: a second major that is not there should not cost the first one's build.
     let mut prepared = Vec::new();
     for major in majors {
@@ -81,154 +91,6 @@ pub fn run(arguments: &WheelArgs, env: &Env, root: &Root) -> Result<String, Fail
         built.push(job.build(prepared)?);
     }
     Ok(summary(&built))
-}
-
-struct Job<'a> {
-    arguments: &'a WheelArgs,
-    env: &'a Env,
-    root: &'a Root,
-    workspace: &'a Workspace,
-    package: &'a Package,
-    kind: Kind,
-    date: ArchiveDate,
-    maturin: Maturin,
-}
-
-/// Everything about one major that is decided before anything is compiled.
-struct Prepared {
-    major: u32,
-    toolkit: Toolkit,
-    plan: Plan,
-    /// Components whose shared library is linked.
-    linked: BTreeSet<Component>,
-    runpath: RunpathPlan,
-}
-
-impl Job<'_> {
-    fn prepare(&self, major: u32) -> Result<Prepared, Failure> {
-        let triple = value_of(&self.arguments.passthrough, "--target");
-        let target = toolkits::target(triple.as_deref(), self.package.config.jetson)?;
-        let finder = Finder { env: self.env, root: self.root, target, workspace: Some(self.workspace) };
-        let toolkit =
-            finder.find(&Wish { major: Some(major), fetch: self.arguments.fetch, ..Wish::default() })?;
-        let declared = self.package.config.for_major(major);
-        let plan = match (&self.arguments.capabilities, declared.capabilities) {
-            (Some(list), _) => Declared::parse([list])?,
-            (None, Some(items)) => Declared::parse(items)?,
-            (None, None) => return Err(undeclared()),
-        };
-        let gpus = match plan.asks_for_gpu() {
-            true => driver::driver().map(|d| d.gpus).unwrap_or_default(),
-            false => Vec::new(),
-        };
-        let plan = plan.plan(toolkit.version(), &gpus, toolkit.observed_capabilities().as_deref())?;
-        let used: Vec<Component> = declared.components.iter().map(|wanted| wanted.component).collect();
-        toolkit.check_plan(&plan, &used)?;
-        let linked: BTreeSet<Component> = declared
-            .components
-            .iter()
-            .map(|wanted| wanted.component)
-            .filter(|c| *c != Component::Cudart || self.package.config.cudart == Cudart::Shared)
-            .filter(|c| toolkit.get(*c).is_some())
-            .collect();
-        let runpath = RunpathPlan::new(&linked, major, self.kind)?;
-        Ok(Prepared { major, toolkit, plan, linked, runpath })
-    }
-
-    fn build(&self, prepared: &Prepared) -> Result<BuiltWheel, Failure> {
-        let target = self.workspace.target_directory.join("cuda").join(format!("wheel-{}", prepared.major));
-        let file = toolkits::write_file(&prepared.toolkit, &self.workspace.target_directory)?;
-        let mut variables = vec![
-            ("CUDA_BUILD_TOOLKIT".to_owned(), OsString::from(file)),
-            ("CUDA_BUILD_MAJOR".to_owned(), prepared.major.to_string().into()),
-            // Of its own: cargo does not rebuild what it built without the wrapper.
-            ("CARGO_TARGET_DIR".to_owned(), target.clone().into()),
-        ];
-        if let Some(list) = &self.arguments.capabilities {
-            variables.push(("CUDA_BUILD_CAPABILITIES".to_owned(), list.into()));
-        }
-        variables.extend(wheel::reproducible::environment(&process::own_program()?, self.env));
-        output::make_directory(&target)?;
-        let fresh = output::temporary_directory(&target)?;
-        let invocation = self.maturin.build(&Request {
-            manifest: &self.package.manifest,
-            out: fresh.path(),
-            profile: &self.arguments.profile,
-            passthrough: &self.arguments.passthrough,
-            // The module lies in one import package.
-            rustc_args: &prepared.runpath.rustc_arguments(1),
-            env: &variables,
-        });
-        self.run_maturin(&invocation, prepared.major)?;
-        let wheel = one_wheel(&output::files(fresh.path())?, &invocation)?;
-        output::make_directory(&self.arguments.out)?;
-        let components = prepared.toolkit.components().iter();
-        let rewrite = Rewrite {
-            name: self.package.config.wheel.name.clone(),
-            major: prepared.major,
-            runpath: prepared.runpath.clone(),
-            built_with: BuiltWith {
-                toolkit: prepared.toolkit.version(),
-                components: components
-                    .filter_map(|c| Some((c.found.component, c.found.version.clone()?)))
-                    .collect::<BTreeMap<_, _>>(),
-            },
-            loaded_at_run_time: loaded(&prepared.linked, &prepared.toolkit),
-            capabilities: prepared.plan.real.iter().map(ToString::to_string).collect(),
-            ptx: prepared.plan.ptx.iter().map(ToString::to_string).collect(),
-            date: self.date,
-        };
-        let built = rewrite.apply(&wheel, &self.arguments.out)?;
-        if !built.requires.is_empty() {
-            output::say(
-                "maturin's warning about external libraries is expected here: the wheel requires NVIDIA's packages \
-                 and copies nothing of theirs",
-            );
-        }
-        Ok(built)
-    }
-
-    fn run_maturin(&self, invocation: &Invocation, major: u32) -> Result<(), Failure> {
-        output::say(&format!("building {} {} for CUDA {major}", self.package.name, self.package.version));
-        match process::run(invocation)? {
-            0 => Ok(()),
-            code => Err(Failure::new(
-                exit_code::WHEEL,
-                format!(
-                    "maturin ended with code {code}; its own messages are above\n  command: {invocation}"
-                ),
-            )),
-        }
-    }
-}
-
-/// What linked libraries open by name while they run, which no ELF file tells. NVIDIA's packages
-/// name these too, but any version of them.
-fn loaded(linked: &BTreeSet<Component>, toolkit: &Toolkit) -> BTreeSet<Component> {
-    let linked: Vec<Component> = linked.iter().copied().collect();
-    let needed = closure(&linked, toolkit.version().major).into_iter();
-    let loaded =
-        needed.filter(|(component, kind)| *kind == EdgeKind::Load && toolkit.get(*component).is_some());
-    loaded.map(|(component, _)| component).collect()
-}
-
-fn one_wheel(files: &[PathBuf], invocation: &Invocation) -> Result<PathBuf, Failure> {
-    match files {
-        [wheel] if wheel.extension().is_some_and(|e| e == "whl") => Ok(wheel.clone()),
-        other => Err(Failure::new(
-            exit_code::WHEEL,
-            format!(
-                "expected maturin to make one wheel, it made {}: one interpreter at a time, or an abi3 module\n  \
-                 command: {invocation}",
-                other.len()
-            ),
-        )),
-    }
-}
-
-fn undeclared() -> Failure {
-    Failure::from(capability::undeclared())
-        .hint("a wheel runs on other machines than this one, so `native` does not do")
 }
 
 fn maturin(arguments: &WheelArgs, env: &Env, root: &Root) -> Result<Maturin, Failure> {

@@ -112,6 +112,34 @@ impl Maturin {
         invocation
     }
 
+    /// Arguments that decide which packages are built, as cargo has them: the user's own, and where
+    /// those name no features, what `pyproject.toml` says below `[tool.maturin]`.
+    #[must_use]
+    pub fn graph_arguments(manifest: &Path, passthrough: &[OsString], pyproject: &str) -> Vec<OsString> {
+        let mut arguments: Vec<OsString> = vec!["--manifest-path".into(), manifest.into()];
+        arguments.extend(passthrough.iter().cloned());
+        // maturin itself says what is wrong with a file that can't be read.
+        let table: toml::Table = pyproject.parse().unwrap_or_default();
+        let Some(own) = table.get("tool").and_then(|tool| tool.get("maturin")) else { return arguments };
+        let features = own.get("features").and_then(toml::Value::as_array).into_iter().flatten();
+        let features: Vec<&str> = features.filter_map(toml::Value::as_str).collect();
+        let is_features = |argument: &OsString| {
+            argument.to_str().is_some_and(|a| a.starts_with("-F") || a.starts_with("--features"))
+        };
+        if !features.is_empty() && !passthrough.iter().any(is_features) {
+            arguments.extend(["--features".into(), features.join(",").into()]);
+        }
+        for (key, option) in
+            [("all-features", "--all-features"), ("no-default-features", "--no-default-features")]
+        {
+            let set = own.get(key).and_then(toml::Value::as_bool) == Some(true);
+            if set && !passthrough.iter().any(|argument| argument == option) {
+                arguments.push(option.into());
+            }
+        }
+        arguments
+    }
+
     fn call(&self, args: &[&str]) -> Invocation {
         let with =
             |program: &PathBuf, before: &[&str]| Invocation::new(program).args([before, args].concat());
@@ -184,6 +212,21 @@ mod tests {
         );
         let uvx = Maturin::Uvx("uvx".into()).version().to_string();
         assert_eq!(uvx, "uvx --from 'maturin>=1.13,<2' maturin --version");
+    }
+
+    #[test]
+    fn features_of_the_python_project_count_where_no_others_are_named() {
+        let arguments = |passed: &str, text: &str| {
+            let passed: Vec<OsString> = passed.split_whitespace().map(OsString::from).collect();
+            let all = Maturin::graph_arguments(Path::new("/p/Cargo.toml"), &passed, text);
+            let all: Vec<String> = all.into_iter().map(|a| a.into_string().unwrap()).collect();
+            all.join(" ").replace("--manifest-path /p/Cargo.toml", "").trim().to_owned()
+        };
+        let project = "[tool.maturin]\nfeatures = ['pyo3/abi3', 'x']\nno-default-features = true\n";
+        assert_eq!(arguments("", project), "--features pyo3/abi3,x --no-default-features");
+        assert_eq!(arguments("--locked -Fy", project), "--locked -Fy --no-default-features");
+        assert_eq!(arguments("--features y", "[tool.maturin]\nall-features = false"), "--features y");
+        assert_eq!(arguments("--offline", "[tool"), "--offline");
     }
 
     #[test]

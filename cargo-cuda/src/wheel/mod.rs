@@ -1,16 +1,17 @@
-//! Turning a wheel that any builder made into a wheel of one CUDA major.
+//! Having a wheel built, and turning it into the wheel of one CUDA major.
 //!
 //! ```text
-//!  maturin ─► archive::read ─► rewrite ─► archive::write
-//!                               │  elf: what the native modules need
-//!                               │  dependencies: which packages deliver that
-//!                               │  runpath: where those put their libraries
-//!                               └─ metadata, record, sbom: the texts
+//!  build: session ─► maturin ─► archive::read ─► rewrite ─► archive::write
+//!                                               │  elf: what the native modules need
+//!                                               │  dependencies: which packages deliver that
+//!                                               │  runpath: where those put their libraries
+//!                                               └─ metadata, record, sbom: the texts
 //! ```
 //!
-//! `archive` alone touches the disk; everything else works on values.
+//! `build` leads, `archive` alone touches the disk, everything else works on values.
 
 pub mod archive;
+pub mod build;
 pub mod dependencies;
 pub mod elf;
 mod error;

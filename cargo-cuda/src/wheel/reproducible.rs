@@ -28,12 +28,23 @@ pub const FLAG: &str = "CARGO_CUDA_RUSTC_WRAPPER";
 /// The wrapper that the user had, called in between.
 pub const INNER: &str = "CARGO_CUDA_INNER_WRAPPER";
 
-/// Variables that make cargo call `program` in front of rustc. A wrapper in the environment
-/// (sccache) stays in use; one in `.cargo/config.toml` is not called.
+/// Directories where rustc looks for static libraries, as in `PATH`. Here and not in rustflags:
+/// cargo hashes those into the names of files, with the place that the directories are in.
+pub const SEARCH: &str = "CARGO_CUDA_SEARCH";
+
+/// Variables that make cargo call `program` in front of rustc, which looks for static libraries in
+/// `search` too. A wrapper in the environment (sccache) stays in use; one in `.cargo/config.toml`
+/// is not called.
 #[must_use]
-pub fn environment(program: &Path, env: &Env) -> Vec<(String, OsString)> {
+pub fn environment(program: &Path, search: &[PathBuf], env: &Env) -> Vec<(String, OsString)> {
     let mut variables =
         vec![("RUSTC_WRAPPER".to_owned(), program.as_os_str().to_owned()), (FLAG.to_owned(), "1".into())];
+    // A name with a colon fits into no list, LIBRARY_PATH neither.
+    let search = search.iter().filter(|directory| !directory.to_string_lossy().contains(':'));
+    match std::env::join_paths(search) {
+        Ok(search) if !search.is_empty() => variables.push((SEARCH.to_owned(), search)),
+        _ => {}
+    }
     let inner = env.get("RUSTC_WRAPPER").or_else(|| env.get("CARGO_BUILD_RUSTC_WRAPPER"));
     if let Some(inner) = inner.filter(|inner| *inner != program.as_os_str()) {
         variables.push((INNER.to_owned(), inner.to_owned()));
@@ -68,6 +79,13 @@ fn changed(arguments: &[OsString], env: &Env, current: &Path) -> Vec<OsString> {
         .or_else(|| env.peek("HOME").map(|home| Path::new(home).join(".cargo")));
     let fetched = cargo_home.as_ref().is_some_and(|home| Path::new(manifest).starts_with(home));
 
+    // After those of build scripts, which know better.
+    let search = env.peek(SEARCH).map(std::env::split_paths).into_iter().flatten();
+    for directory in search.filter(|directory| !directory.as_os_str().is_empty()) {
+        let mut argument = OsString::from("-Lnative=");
+        argument.push(directory);
+        arguments.push(argument);
+    }
     let mut remap = |from: &OsStr, to: &str| {
         let mut argument = OsString::from("--remap-path-prefix=");
         argument.push(from);
@@ -142,6 +160,10 @@ fn identity(name: &OsStr, version: &OsStr, arguments: &[OsString]) -> String {
 mod tests {
     use super::*;
 
+    fn words(list: &[&str]) -> Vec<OsString> {
+        list.iter().map(OsString::from).collect()
+    }
+
     fn call(root: &str, manifest: &str, hash: &str, features: &[&str]) -> Vec<String> {
         let env = Env::from_pairs([
             (FLAG, "1".to_owned()),
@@ -192,7 +214,6 @@ mod tests {
 
     #[test]
     fn other_calls_pass_through() {
-        let words = |words: &[&str]| words.iter().map(OsString::from).collect::<Vec<_>>();
         let env = Env::from_pairs([(FLAG, "1"), (INNER, "sccache")]);
         let current = Path::new("/");
         assert_eq!(
@@ -204,11 +225,24 @@ mod tests {
     }
 
     #[test]
+    fn directories_with_static_libraries_reach_every_package() {
+        let search = ["/a b".into(), "/with:colon".into(), "/c".into()];
+        let variables = environment(Path::new("/bin/cargo-cuda"), &search, &Env::default());
+        let package = [("CARGO_PKG_NAME", "a"), ("CARGO_PKG_VERSION", "1.0.0"), ("CARGO_MANIFEST_DIR", "/m")];
+        let package = package.map(|(name, value)| (name.to_owned(), value.into()));
+        let env = Env::from_pairs(variables.iter().cloned().chain(package));
+        let command = wrapped(&words(&["rustc", "-Lnative=/out"]), &env, Path::new("/")).unwrap();
+        assert_eq!(command[..4], words(&["rustc", "-Lnative=/out", "-Lnative=/a b", "-Lnative=/c"]));
+        let question = Env::from_pairs(variables);
+        assert_eq!(wrapped(&words(&["rustc", "-vV"]), &question, Path::new("/")).unwrap().len(), 2);
+    }
+
+    #[test]
     fn the_users_wrapper_stays() {
         let env = Env::from_pairs([("RUSTC_WRAPPER", "sccache")]);
-        let variables = environment(Path::new("/bin/cargo-cuda"), &env);
+        let variables = environment(Path::new("/bin/cargo-cuda"), &[], &env);
         assert!(variables.contains(&(INNER.to_owned(), "sccache".into())), "{variables:?}");
         let again = Env::from_pairs([("RUSTC_WRAPPER", "/bin/cargo-cuda")]);
-        assert_eq!(environment(Path::new("/bin/cargo-cuda"), &again).len(), 2);
+        assert_eq!(environment(Path::new("/bin/cargo-cuda"), &[], &again).len(), 2);
     }
 }

@@ -39,8 +39,8 @@ impl Search<'_> {
     /// Finds a toolkit; looks no further than the first step that has everything.
     ///
     /// # Errors
-    /// As [`select::select`]; [`Error::Format`] and [`Error::Io`] for a `CUDA_BUILD_TOOLKIT` that
-    /// can't be read.
+    /// As [`select::select`]; [`Error::InvalidSource`] for a `CUDA_BUILD_TOOLKIT` that can't be read
+    /// too.
     pub fn find(&self, request: &Request) -> Result<Toolkit, Error> {
         let searched_anyway = self.root.searched_anyway(self.target.multiarch());
         self.choose(request).map(|toolkit| toolkit.on(searched_anyway))
@@ -100,15 +100,22 @@ impl Search<'_> {
         let Some(path) = self.env.path("CUDA_BUILD_TOOLKIT").filter(|_| self.places.is_empty()) else {
             return Ok(None);
         };
-        let text = self.root.text(&path).map_err(|source| Error::Io {
-            action: "read the toolkit that `CUDA_BUILD_TOOLKIT` names,",
+        let label = "environment variable `CUDA_BUILD_TOOLKIT`".to_owned();
+        let invalid = |reason: String| Error::InvalidSource {
+            source_name: label.clone(),
             path: path.clone(),
-            source,
-        })?;
-        let found = file::parse(&text)?;
+            reason,
+            unused: Vec::new(),
+        };
+        let text = match self.root.text(&path) {
+            Ok(text) => text,
+            Err(_) if !self.root.exists(&path) => return Err(invalid("does not exist".to_owned())),
+            Err(error) => return Err(invalid(format!("can't be read: {error}"))),
+        };
+        let found = file::parse(&text).map_err(|error| invalid(error.to_string()))?;
         let candidate = Candidate {
             step: Step::Argument,
-            label: "environment variable `CUDA_BUILD_TOOLKIT`".to_owned(),
+            label,
             path,
             also: Vec::new(),
             nvcc: None,

@@ -10,24 +10,27 @@
 //! - **Apart**: some package looks for CUDA by itself, or the command line asks for another major
 //!   or other capabilities. Scripts that do not tell Cargo what they read never run again, so
 //!   every environment has a build directory of its own; the final files still go to `target`.
+//!   A wheel is one as well: its major is named.
+
+mod capabilities;
+mod own;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use cuda_build::capability::Single;
-use cuda_build::component::Bundle;
-use cuda_build::{
-    Capability, Component, Declared, Env, Plan, Root, Target, Toolkit, View, ViewPlace, driver,
-};
+use cuda_build::{Capability, Declared, Env, Plan, Root, Target, Toolkit, View, ViewPlace, driver};
 use sha2::{Digest as _, Sha256};
 
+use self::capabilities::{Capabilities, Choice};
 use crate::environment::{self, Environment, Inputs, Setting};
 use crate::failure::Failure;
 use crate::graph::Graph;
 use crate::output;
 use crate::rustflags::{self, Addition, Configured};
 use crate::toolkits::{self, Finder, Wish};
-use crate::workspace::Workspace;
+use crate::workspace::{Package, Workspace};
+
+pub use own::{OWN, name_own, users_own};
 
 /// What the command line asks for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -38,6 +41,8 @@ pub struct Asked {
     pub capabilities: Option<String>,
     /// `--fetch`
     pub fetch: bool,
+    /// The name of the package whose declarations count; those of all where there is none.
+    pub package: Option<String>,
 }
 
 /// A toolkit for a workspace, or for none.
@@ -48,6 +53,8 @@ pub struct Session<'a> {
     workspace: Option<&'a Workspace>,
     target: Target,
     asked: Asked,
+    /// What the toolkit's own compiler lists, where the tables don't know it.
+    observed: Option<Vec<Capability>>,
     /// The toolkit that was found.
     pub toolkit: Toolkit,
 }
@@ -57,10 +64,14 @@ pub struct Session<'a> {
 pub struct Apart {
     /// The variables.
     pub environment: Environment,
+    /// The toolkit as one root.
+    pub view: View,
     /// Cargo's build directory; `None` outside a workspace.
     pub directory: Option<PathBuf>,
-    /// The search directories for rustc.
-    pub rustflags: Addition,
+    /// What it is built for; `None` where nothing says.
+    pub plan: Option<Plan>,
+    /// Where rustc is to look for static libraries.
+    pub search: Vec<PathBuf>,
     /// What the user should know.
     pub notes: Vec<String>,
 }
@@ -77,23 +88,19 @@ impl<'a> Session<'a> {
         triple: Option<&str>,
         asked: Asked,
     ) -> Result<Self, Failure> {
-        let jetson = workspace.iter().flat_map(|w| &w.packages).any(|p| p.config.jetson);
+        let jetson = declaring(workspace, &asked).iter().any(|package| package.config.jetson);
         let target = toolkits::target(triple, jetson)?;
         let finder = Finder { env, root, target: target.clone(), workspace };
         let toolkit = finder.find(&Wish { major: asked.major, fetch: asked.fetch, ..Wish::default() })?;
-        let session = Self { env, root, workspace, target, asked, toolkit };
-        if let Some(list) = &session.asked.capabilities {
+        let observed = toolkit.observed_capabilities();
+        if let Some(list) = &asked.capabilities {
             // It is for every package alike: no reason to let the first build script find out.
             let declared = Declared::parse([list])?;
             if !declared.asks_for_gpu() {
-                declared.plan(
-                    session.toolkit.version(),
-                    &[],
-                    session.toolkit.observed_capabilities().as_deref(),
-                )?;
+                declared.plan(toolkit.version(), &[], observed.as_deref())?;
             }
         }
-        Ok(session)
+        Ok(Self { env, root, workspace, target, asked, observed, toolkit })
     }
 
     /// The platform.
@@ -133,17 +140,41 @@ impl<'a> Session<'a> {
         Ok(self.toolkit.view(&place.archives(true))?)
     }
 
+    /// What a shared build gets besides the remembered toolkit: nothing that Cargo or a build
+    /// script sees.
+    ///
+    /// A crate without a build script (`#[link(name = "cudart")]`) has nobody who could find CUDA
+    /// for it. The linker's own variable does, and no crate is another one for it.
+    #[must_use]
+    pub fn shared(&self, view: Option<&View>, workspace: &Workspace) -> Vec<Setting> {
+        let views = toolkits::views(&workspace.build_directory).into();
+        let meaning = "where views are kept: build scripts with cuda-build";
+        let mut all = vec![Setting { name: "CUDA_BUILD_VIEWS".to_owned(), value: views, meaning }];
+        // A cross linker does not look at it, and that of build scripts would find what is not its own.
+        if let Some(view) = view.filter(|_| self.is_native()) {
+            all.extend(environment::linker(view, self.driver_directory().as_deref(), self.env));
+        }
+        all
+    }
+
     /// Variables and directory of a build apart.
     ///
     /// # Errors
     /// Capabilities that the toolkit can't build; a view that can't be made.
     pub fn apart(&self, graph: &Graph) -> Result<Apart, Failure> {
-        let mut notes = Vec::new();
         let view = self.view()?;
         let gpus = driver::driver().map(|driver| driver.gpus).unwrap_or_default();
-        let plan = self.plan(&gpus, graph, &mut notes)?;
-        let single = self.single(plan.as_ref(), &gpus, graph, &mut notes)?;
         let version = self.toolkit.version();
+        let Capabilities { plan, single, mut notes } = Choice {
+            env: self.env,
+            version,
+            observed: self.observed.as_deref(),
+            packages: &declaring(self.workspace, &self.asked),
+            asked: self.asked.capabilities.as_deref(),
+            gpus: &gpus,
+            graph,
+        }
+        .make()?;
         let cudarc = graph.cudarc.as_ref().and_then(|known| environment::cudarc_version(known, version));
         if let (Some(told), None) = (cudarc, self.env.peek("CUDARC_CUDA_VERSION"))
             && told != version.cuda_version()
@@ -173,80 +204,13 @@ impl<'a> Session<'a> {
                 view.cmake_cache().display()
             ));
         }
-        let rustflags = self.rustflags(&view);
-        if let Addition::Nowhere(reason) = &rustflags {
-            notes.push(format!("note: {reason}"));
-        }
         let directory = self.workspace.map(|workspace| self.directory(workspace, &environment, &view));
-        Ok(Apart { environment, directory, rustflags, notes })
-    }
-
-    /// What the compile of CUDA code by others is for.
-    fn plan(
-        &self,
-        gpus: &[Capability],
-        graph: &Graph,
-        notes: &mut Vec<String>,
-    ) -> Result<Option<Plan>, Failure> {
-        let version = self.toolkit.version();
-        let mut items: Vec<String> = self.asked.capabilities.iter().cloned().collect();
-        if items.is_empty() {
-            let packages = self.workspace.iter().flat_map(|workspace| &workspace.packages);
-            for list in packages.filter_map(|package| package.config.for_major(version.major).capabilities) {
-                items.extend(list.iter().cloned());
-            }
+        let mut search = vec![view.lib()];
+        if !self.is_native() {
+            // A cross linker does not look at LIBRARY_PATH.
+            search.push(view.stubs());
         }
-        let declared = if !items.is_empty() {
-            Declared::parse(&items)?
-        } else if !gpus.is_empty() {
-            notes.push(
-                "note: no capabilities are declared; built for the GPU of this machine alone".to_owned(),
-            );
-            Declared::native()
-        } else {
-            if graph.others.iter().any(|other| other.takes_one) {
-                notes.push(format!(
-                    "note: no capabilities are declared and there is no GPU here: {} may fail or choose by \
-                     itself; `--capabilities 8.0` tells, or `capabilities` in [package.metadata.cuda]",
-                    Self::takers(graph)
-                ));
-            }
-            return Ok(None);
-        };
-        Ok(Some(declared.plan(version, gpus, self.toolkit.observed_capabilities().as_deref())?))
-    }
-
-    fn single(
-        &self,
-        plan: Option<&Plan>,
-        gpus: &[Capability],
-        graph: &Graph,
-        notes: &mut Vec<String>,
-    ) -> Result<Option<Single>, Failure> {
-        let Some(plan) = plan else { return Ok(None) };
-        let mut packages = self.workspace.iter().flat_map(|workspace| &workspace.packages);
-        if let Some(text) = packages.find_map(|package| package.config.single_capability.as_ref()) {
-            let only = Declared::parse([text])?.plan(
-                self.toolkit.version(),
-                gpus,
-                self.toolkit.observed_capabilities().as_deref(),
-            )?;
-            return Ok(only.single_for(None));
-        }
-        let single = plan.single_for(gpus.first().copied());
-        if graph.others.iter().any(|other| other.takes_one)
-            && self.env.peek("CUDA_COMPUTE_CAP").is_none()
-            && let Some(warning) = single.as_ref().and_then(|single| single.warning(&Self::takers(graph)))
-        {
-            notes.push(format!("warning: {warning}"));
-        }
-        Ok(single)
-    }
-
-    fn takers(graph: &Graph) -> String {
-        let names: Vec<&str> =
-            graph.others.iter().filter(|o| o.takes_one).map(|other| other.name.as_str()).collect();
-        format!("CUDA_COMPUTE_CAP (read by {})", names.join(", "))
+        Ok(Apart { environment, view, directory, plan, search, notes })
     }
 
     /// Where the driver's own library can be linked with.
@@ -274,13 +238,10 @@ impl<'a> Session<'a> {
         Configured::read(self.root, self.env, &here, self.target.triple())
     }
 
-    fn rustflags(&self, view: &View) -> Addition {
-        let mut directories = vec![view.lib()];
-        if !self.is_native() {
-            // A cross linker does not look at LIBRARY_PATH.
-            directories.push(view.stubs());
-        }
-        rustflags::search(&directories, self.target.triple(), self.configured(), self.env)
+    /// Where the search directories of a build apart go, so that rustc gets them from cargo.
+    #[must_use]
+    pub fn rustflags(&self, apart: &Apart) -> Addition {
+        rustflags::search(&apart.search, self.target.triple(), self.configured(), self.env)
     }
 
     /// A directory that is another one whenever something differs that a build script may read.
@@ -301,47 +262,7 @@ impl<'a> Session<'a> {
         field(self.asked.capabilities.as_deref().unwrap_or_default().as_bytes());
         let hash: String = hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect();
         let name = format!("{}-{hash}", self.toolkit.version());
-        workspace.build_directory.join("cuda").join("build").join(name)
-    }
-
-    /// What may be the reason of a build that failed: libraries that somebody may have asked the
-    /// linker for, and that this toolkit does not have.
-    #[must_use]
-    pub fn lacks(&self) -> Vec<String> {
-        let facts = || Component::all().map(Component::facts).filter(|facts| facts.bundle == Bundle::Toolkit);
-        let absent: Vec<&str> = facts()
-            .filter(|facts| {
-                !facts.libraries.is_empty() && facts.package(self.toolkit.version().major).is_some()
-            })
-            .filter(|facts| self.toolkit.get(facts.component).is_none_or(|found| found.libraries.is_empty()))
-            .map(|facts| facts.id)
-            .collect();
-        let mut hints = Vec::new();
-        if !absent.is_empty() {
-            hints.push(format!(
-                "hint: this CUDA {} has no shared libraries of {}; if one of them is what was not found: \
-                 `cargo cuda toolkit add {} --components {}` with those that you need",
-                self.toolkit.version(),
-                absent.join(", "),
-                self.toolkit.version().major,
-                absent[0],
-            ));
-        }
-        let archives: Vec<&str> = facts()
-            .filter_map(|facts| Some((facts, self.toolkit.get(facts.component)?)))
-            .filter(|(_, found)| !found.libraries.is_empty())
-            .flat_map(|(facts, found)| facts.archives.iter().filter(|name| found.archive(name).is_none()))
-            .filter_map(|name| name.strip_prefix("lib").unwrap_or(name).strip_suffix(".a").or(Some(name)))
-            .collect();
-        if !archives.is_empty() {
-            hints.push(format!(
-                "hint: it has no static {}: Python's packages carry hardly any. Where a crate links them \
-                 statically, switch on its feature for linking dynamically (`dynamic-link` or the like), or \
-                 name a toolkit that has them: an installation of NVIDIA's, or conda's `-static` packages",
-                archives.join(", ")
-            ));
-        }
-        hints
+        directories(workspace).join(name)
     }
 
     /// All variables of a build apart, with what build scripts with cuda-build and Cargo are told.
@@ -354,14 +275,11 @@ impl<'a> Session<'a> {
             all.push(Setting { name: name.to_owned(), value, meaning });
         };
         if let (Some(workspace), Some(directory)) = (self.workspace, &apart.directory) {
-            let file = directory.join("cuda").join("toolkit.toml");
+            let file = directory.join(KEPT).join("toolkit.toml");
             output::write_if_changed(&file, self.toolkit.to_toml()?.as_bytes())?;
             tell("CUDA_BUILD_TOOLKIT", file.into(), "the toolkit: build scripts with cuda-build");
             let views = toolkits::views(&workspace.build_directory);
             tell("CUDA_BUILD_VIEWS", views.into(), "where views are kept: build scripts with cuda-build");
-        }
-        if let Addition::Variable(name, value) = &apart.rustflags {
-            tell(name, value.clone(), "where rustc looks for static libraries");
         }
         if let Some(list) = &self.asked.capabilities {
             all.push(Setting {
@@ -374,39 +292,28 @@ impl<'a> Session<'a> {
     }
 }
 
-/// Adds the variable that names the others, so that another `cargo cuda` under this one does not
-/// take them for the user's wish. Capabilities are the user's.
-pub fn name_own(variables: &mut Vec<Setting>) {
-    let names = variables.iter().map(|setting| setting.name.as_str());
-    let own: Vec<&str> =
-        names.filter(|name| !LISTS.contains(name) && *name != "CUDA_BUILD_CAPABILITIES").collect();
-    let value = own.join(" ").into();
-    variables.push(Setting { name: OWN.to_owned(), value, meaning: "which of these are not the user's own" });
+/// The packages whose declarations count.
+fn declaring<'a>(workspace: Option<&'a Workspace>, asked: &Asked) -> Vec<&'a Package> {
+    let packages = workspace.into_iter().flat_map(|workspace| &workspace.packages);
+    packages.filter(|package| asked.package.as_ref().is_none_or(|name| package.name == *name)).collect()
 }
 
-/// Names the variables that are our own doing.
-pub const OWN: &str = "CUDA_BUILD_ENVIRONMENT";
-
-/// Variables that hold more than ours.
-const LISTS: [&str; 3] = ["PATH", "LIBRARY_PATH", "LD_LIBRARY_PATH"];
-
-/// The user's own environment: without what an earlier `cargo cuda env` or `exec` put there, which
-/// would be taken for the user's wish.
+/// Where the build directories of builds apart are.
 #[must_use]
-pub fn users_own(env: &Env) -> Env {
-    let Some(own) = env.peek(OWN).map(|own| own.to_string_lossy().into_owned()) else { return env.clone() };
-    let own: Vec<&str> = own.split(' ').collect();
-    let view = own.contains(&"CUDA_ROOT").then(|| env.peek("CUDA_ROOT")).flatten().map(PathBuf::from);
-    let kept = env.variables().filter(|(name, _)| !own.iter().any(|own| name == own));
-    Env::from_pairs(kept.map(|(name, value)| {
-        let list = LISTS.iter().any(|list| name == *list);
-        if !list {
-            return (name.to_owned(), value.to_owned());
-        }
-        let ours = |path: &PathBuf| view.as_ref().is_some_and(|view| path.starts_with(view));
-        let rest = std::env::split_paths(value).filter(|path| !ours(path));
-        (name.to_owned(), std::env::join_paths(rest).unwrap_or_else(|_| value.to_owned()))
-    }))
+pub fn directories(workspace: &Workspace) -> PathBuf {
+    workspace.build_directory.join("cuda").join("build")
+}
+
+/// What in such a directory is not Cargo's: variables of a shell may name it.
+pub const KEPT: &str = "cuda";
+
+/// Whether a name is one of theirs: `13.4-0123456789abcdef`.
+#[must_use]
+pub fn names_directory(name: &str) -> bool {
+    let digest = |text: &str| text.len() == 16 && text.chars().all(|c| c.is_ascii_hexdigit());
+    name.rsplit_once('-').is_some_and(|(version, hash)| {
+        digest(hash) && version.split('.').all(|part| part.parse::<u32>().is_ok())
+    })
 }
 
 #[cfg(test)]
@@ -414,18 +321,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_put_there_before_is_not_the_users() {
-        let env = Env::from_pairs([
-            ("CUDA_BUILD_ENVIRONMENT", "CUDA_ROOT NVCC"),
-            ("CUDA_ROOT", "/v"),
-            ("NVCC", "/v/bin/nvcc"),
-            ("CUDA_HOME", "/own"),
-            ("PATH", "/v/bin:/bin"),
-            ("CUDA_PATH", "/v:/x"),
-        ]);
-        let own = users_own(&env);
-        let left: Vec<_> = own.variables().map(|(n, v)| (n.to_str().unwrap(), v.to_str().unwrap())).collect();
-        assert_eq!(left[0], ("CUDA_BUILD_ENVIRONMENT", "CUDA_ROOT NVCC"));
-        assert_eq!(left[1..], [("CUDA_HOME", "/own"), ("CUDA_PATH", "/v:/x"), ("PATH", "/bin")]);
+    fn only_directories_of_ours_are_named_so() {
+        assert!(names_directory("13.4-0123456789abcdef"));
+        for other in ["debug", "13.4", "13.4-0123", "saxpy-0123456789abcdef", "13.4-0123456789abcdeg"] {
+            assert!(!names_directory(other), "{other}");
+        }
     }
 }

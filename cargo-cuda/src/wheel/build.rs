@@ -1,0 +1,273 @@
+//! The wheel of one CUDA major, from the search for its toolkit to the file.
+//!
+//! Always a build apart: maturin gets what `cargo cuda build --major` gives to cargo, so that
+//! crates that look for CUDA by themselves find the same. Below the session's directory it has one
+//! of its own, because cargo does not rebuild what it built without the wrapper.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use cuda_build::command::Invocation;
+use cuda_build::component::{EdgeKind, closure};
+use cuda_build::config::Cudart;
+use cuda_build::{Component, Env, Plan, Root, Toolkit, capability};
+
+use super::archive::{self, ArchiveDate};
+use super::dependencies::{self, BuiltWith, Origin};
+use super::elf::{self, ElfFacts};
+use super::maturin::{Maturin, Request};
+use super::rewrite::{BuiltWheel, Rewrite};
+use super::runpath::{Kind, RunpathPlan};
+use super::{WheelError, reproducible};
+use crate::exit_code;
+use crate::failure::Failure;
+use crate::graph::Graph;
+use crate::missing::Missing;
+use crate::output;
+use crate::process;
+use crate::session::{self, Apart, Asked, Session};
+use crate::workspace::{Package, Workspace, profile_directory};
+
+/// What all majors have in common.
+#[derive(Debug)]
+pub struct Job<'a> {
+    /// The variables.
+    pub env: &'a Env,
+    /// The disk.
+    pub root: &'a Root,
+    /// The workspace.
+    pub workspace: &'a Workspace,
+    /// The package that makes the module.
+    pub package: &'a Package,
+    /// Instead of the manifest's.
+    pub capabilities: Option<&'a str>,
+    /// Whether toolkits may be fetched.
+    pub fetch: bool,
+    /// The Rust triple, where it is not this machine's.
+    pub triple: Option<&'a str>,
+    /// Cargo's profile.
+    pub profile: &'a str,
+    /// The user's own arguments for maturin.
+    pub passthrough: &'a [OsString],
+    /// Where the wheels go.
+    pub out: &'a Path,
+    /// The kind of search path.
+    pub kind: Kind,
+    /// The date of the files.
+    pub date: ArchiveDate,
+    /// The builder.
+    pub maturin: Maturin,
+}
+
+/// Everything about one major that is decided before anything is compiled.
+#[derive(Debug)]
+pub struct Prepared<'a> {
+    major: u32,
+    session: Session<'a>,
+    apart: Apart,
+    graph: Graph,
+    plan: Plan,
+    /// Components whose shared library the manifest has linked.
+    linked: BTreeSet<Component>,
+}
+
+impl<'a> Job<'a> {
+    /// Finds the toolkit of a major and makes its view.
+    ///
+    /// # Errors
+    /// Where there is none, or it can't do what is declared.
+    pub fn prepare(&self, major: u32) -> Result<Prepared<'a>, Failure> {
+        let asked = Asked {
+            major: Some(major),
+            capabilities: self.capabilities.map(str::to_owned),
+            fetch: self.fetch,
+            package: Some(self.package.name.clone()),
+        };
+        let session = Session::find(self.env, self.root, Some(self.workspace), self.triple, asked)?;
+        let declared = self.package.config.for_major(major);
+        if self.capabilities.is_none() && declared.capabilities.is_none() {
+            return Err(undeclared());
+        }
+        let pyproject = self.root.text(&self.package.manifest.with_file_name("pyproject.toml"));
+        let arguments = Maturin::graph_arguments(
+            &self.package.manifest,
+            self.passthrough,
+            &pyproject.unwrap_or_default(),
+        );
+        let graph = Graph::load(self.root, self.env, self.workspace, session.target(), &arguments)?;
+        let apart = session.apart(&graph)?;
+        let plan = apart.plan.clone().ok_or_else(undeclared)?;
+        let used: Vec<Component> = declared.components.iter().map(|wanted| wanted.component).collect();
+        session.toolkit.check_plan(&plan, &used)?;
+        let linked = used.into_iter();
+        let linked =
+            linked.filter(|c| *c != Component::Cudart || self.package.config.cudart == Cudart::Shared);
+        let linked: BTreeSet<Component> = linked.filter(|c| session.toolkit.get(*c).is_some()).collect();
+        // What has no search path is an error before anything is compiled.
+        RunpathPlan::new(&linked, major, self.kind)?;
+        Ok(Prepared { major, session, apart, graph, plan, linked })
+    }
+
+    /// Builds the wheel.
+    ///
+    /// # Errors
+    /// Where maturin fails, or what it made is no wheel of this major.
+    pub fn build(&self, prepared: &Prepared<'_>) -> Result<BuiltWheel, Failure> {
+        let Prepared { major, session, apart, .. } = prepared;
+        output::say(&format!("building {} {} for CUDA {major}", self.package.name, self.package.version));
+        apart.notes.iter().for_each(|note| output::say(note));
+        let (target, variables) = self.variables(prepared)?;
+        output::make_directory(&target)?;
+
+        let mut linked = prepared.linked.clone();
+        let mut runpath = RunpathPlan::new(&linked, *major, self.kind)?;
+        let (mut fresh, mut wheel) = self.compile(prepared, &target, &variables, &runpath)?;
+        let more = undeclared_components(&wheel, *major, &linked, &session.toolkit)?;
+        if !more.is_empty() {
+            // Crates below link what they like, and no manifest says so. The module alone is linked
+            // again, with a search path for what it turned out to need.
+            let names: Vec<&str> = more.iter().map(|component| component.id()).collect();
+            output::say(&format!(
+                "note: the module needs {}, which `components` does not name: linked again with a search path for it",
+                names.join(", ")
+            ));
+            linked.extend(more);
+            let used: Vec<Component> = linked.iter().copied().collect();
+            session.toolkit.check_plan(&prepared.plan, &used)?;
+            runpath = RunpathPlan::new(&linked, *major, self.kind)?;
+            (fresh, wheel) = self.compile(prepared, &target, &variables, &runpath)?;
+        }
+        output::make_directory(self.out)?;
+        let components = session.toolkit.components().iter();
+        let rewrite = Rewrite {
+            name: self.package.config.wheel.name.clone(),
+            major: *major,
+            runpath,
+            built_with: BuiltWith {
+                toolkit: session.toolkit.version(),
+                components: components
+                    .filter_map(|c| Some((c.found.component, c.found.version.clone()?)))
+                    .collect::<BTreeMap<_, _>>(),
+            },
+            loaded_at_run_time: loaded(&linked, &session.toolkit),
+            capabilities: prepared.plan.real.iter().map(ToString::to_string).collect(),
+            ptx: prepared.plan.ptx.iter().map(ToString::to_string).collect(),
+            date: self.date,
+        };
+        let built = rewrite.apply(&wheel, self.out)?;
+        drop(fresh);
+        if !built.requires.is_empty() {
+            output::say(
+                "maturin's warning about external libraries is expected here: the wheel requires NVIDIA's packages \
+                 and copies nothing of theirs",
+            );
+        }
+        Ok(built)
+    }
+
+    /// Where cargo builds, and the variables for maturin.
+    fn variables(&self, prepared: &Prepared<'_>) -> Result<(PathBuf, Vec<(String, OsString)>), Failure> {
+        let Prepared { major, session, apart, .. } = prepared;
+        let target = apart.directory.clone().unwrap_or_default().join("wheel");
+        let mut settings = session.variables(apart)?;
+        session::name_own(&mut settings);
+        // maturin starts nothing that needs CUDA's libraries to run.
+        settings.retain(|setting| setting.name != "LD_LIBRARY_PATH");
+        let mut variables: Vec<(String, OsString)> =
+            settings.into_iter().map(|setting| (setting.name, setting.value)).collect();
+        variables.push(("CUDA_BUILD_MAJOR".to_owned(), major.to_string().into()));
+        for name in ["CARGO_TARGET_DIR", "CARGO_BUILD_BUILD_DIR"] {
+            variables.push((name.to_owned(), target.clone().into()));
+        }
+        let program = process::own_program()?;
+        variables.extend(reproducible::environment(&program, &apart.search, self.env));
+        Ok((target, variables))
+    }
+
+    /// Has maturin build the module; the wheel lies in a directory that is removed when dropped.
+    fn compile(
+        &self,
+        prepared: &Prepared<'_>,
+        target: &Path,
+        variables: &[(String, OsString)],
+        runpath: &RunpathPlan,
+    ) -> Result<(tempfile::TempDir, PathBuf), Failure> {
+        let fresh = output::temporary_directory(target)?;
+        let invocation = self.maturin.build(&Request {
+            manifest: &self.package.manifest,
+            out: fresh.path(),
+            profile: self.profile,
+            passthrough: self.passthrough,
+            // The module lies in one import package.
+            rustc_args: &runpath.rustc_arguments(1),
+            env: variables,
+        });
+        let since = SystemTime::now();
+        let code = process::run(&invocation)?;
+        if code != 0 {
+            let text = "its own messages are above";
+            let message = format!("maturin ended with code {code}; {text}\n  command: {invocation}");
+            let kept = profile_directory(target, self.triple, self.profile);
+            let missing = Missing::read(self.root, &kept, since);
+            let Prepared { session, apart, graph, .. } = prepared;
+            let hints = missing.hints(&session.toolkit, &apart.view, graph, false);
+            return Err(Failure { code: exit_code::WHEEL, message, hints });
+        }
+        let wheel = one_wheel(&output::files(fresh.path())?, &invocation)?;
+        Ok((fresh, wheel))
+    }
+}
+
+/// Components of the toolkit that a wheel's modules need, without those that are known already.
+/// Anything else that they need is judged when the wheel is rewritten.
+fn undeclared_components(
+    wheel: &Path,
+    major: u32,
+    known: &BTreeSet<Component>,
+    toolkit: &Toolkit,
+) -> Result<BTreeSet<Component>, WheelError> {
+    let mut found = BTreeSet::new();
+    for entry in archive::read(wheel)?.entries.values().filter(|entry| elf::is_elf(&entry.content)) {
+        let needed = ElfFacts::parse(&entry.content).map(|facts| facts.needed).unwrap_or_default();
+        for soname in needed {
+            if let Ok(Origin::Component(component)) = dependencies::origin(&soname, major)
+                && !known.contains(&component)
+                && toolkit.get(component).is_some_and(|found| !found.libraries.is_empty())
+            {
+                found.insert(component);
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// What linked libraries open by name while they run, which no ELF file tells. NVIDIA's packages
+/// name these too, but any version of them.
+fn loaded(linked: &BTreeSet<Component>, toolkit: &Toolkit) -> BTreeSet<Component> {
+    let linked: Vec<Component> = linked.iter().copied().collect();
+    let needed = closure(&linked, toolkit.version().major).into_iter();
+    let loaded =
+        needed.filter(|(component, kind)| *kind == EdgeKind::Load && toolkit.get(*component).is_some());
+    loaded.map(|(component, _)| component).collect()
+}
+
+fn one_wheel(files: &[PathBuf], invocation: &Invocation) -> Result<PathBuf, Failure> {
+    match files {
+        [wheel] if wheel.extension().is_some_and(|e| e == "whl") => Ok(wheel.clone()),
+        other => Err(Failure::new(
+            exit_code::WHEEL,
+            format!(
+                "expected maturin to make one wheel, it made {}: one interpreter at a time, or an abi3 module\n  \
+                 command: {invocation}",
+                other.len()
+            ),
+        )),
+    }
+}
+
+fn undeclared() -> Failure {
+    Failure::from(capability::undeclared())
+        .hint("a wheel runs on other machines than this one, so `native` does not do")
+}

@@ -1,0 +1,160 @@
+//! `cargo cuda wheel` of a module above crates that look for CUDA by themselves, as published.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use cargo_cuda::wheel::archive;
+use cargo_cuda::wheel::elf::ElfFacts;
+
+use crate::components::offline;
+use crate::project::{place, store};
+use crate::support::Finished;
+use crate::wheel_template::{files, python, venv, wheel};
+
+const MANIFEST: &str = r#"[package]
+name = "unchanged-module"
+version = "0.1.0"
+edition = "2024"
+
+[lib]
+name = "rtc"
+crate-type = ["cdylib"]
+
+[dependencies]
+pyo3 = { version = "0.30", features = ["abi3-py39"] }
+
+[dependencies.cudarc]
+version = "=0.19.10"
+optional = true
+default-features = false
+features = ["std", "nvrtc", "cuda-version-from-build-system", "dynamic-linking"]
+
+[features]
+rtc = ["dep:cudarc"]
+driver = ["cudarc/driver"]
+
+[package.metadata.cuda]
+majors = [12, 13]
+capabilities = ["8.0"]
+
+[workspace]
+"#;
+
+/// What switches cudarc on is said here alone.
+const PYPROJECT: &str = r#"[build-system]
+requires = ["maturin>=1.13,<2"]
+build-backend = "maturin"
+[project]
+name = "rtc"
+version = "0.1.0"
+requires-python = ">=3.9"
+[tool.maturin]
+features = ["pyo3/extension-module", "rtc"]
+"#;
+
+const LIB: &str = r#"
+#[pyo3::pymodule]
+mod rtc {
+    use pyo3::prelude::*;
+    #[pyfunction]
+    fn version() -> (i32, i32) {
+        let (mut major, mut minor) = (0, 0);
+        unsafe { cudarc::nvrtc::sys::nvrtcVersion(&mut major, &mut minor) }.result().unwrap();
+        (major, minor)
+    }
+    #[cfg(feature = "driver")]
+    #[pyfunction]
+    fn driver_version() -> i32 {
+        let mut version = 0;
+        unsafe { cudarc::driver::sys::cuDriverGetVersion(&mut version) }.result().unwrap();
+        version
+    }
+}
+"#;
+
+fn project(root: &Path) -> PathBuf {
+    fs::create_dir_all(root.join("src")).unwrap();
+    for (file, text) in [("Cargo.toml", MANIFEST), ("pyproject.toml", PYPROJECT), ("src/lib.rs", LIB)] {
+        fs::write(root.join(file), text).unwrap();
+    }
+    root.to_owned()
+}
+
+fn module(wheel: &Path) -> (String, ElfFacts, String) {
+    let content = archive::read(wheel).unwrap();
+    let (path, module) = content.entries.iter().find(|(path, _)| path.ends_with(".so")).unwrap();
+    let metadata = content.entries.iter().find(|(path, _)| path.ends_with("/METADATA")).unwrap().1;
+    let metadata = String::from_utf8(metadata.content.clone()).unwrap();
+    (path.clone(), ElfFacts::parse(&module.content).unwrap(), metadata)
+}
+
+fn cudas(facts: &ElfFacts) -> Vec<&str> {
+    let names = facts.needed.iter().map(String::as_str);
+    names.filter(|name| name.starts_with("libcu") || name.starts_with("libnv")).collect()
+}
+
+#[test]
+fn a_module_above_published_crates_requires_what_it_needs() {
+    if offline() {
+        return;
+    }
+    let work = place("wheel-unchanged");
+    let cache = work.join("cache");
+    store(&cache, &[12, 13]).unwrap();
+    let build = |project: &Path, arguments: &[&str]| {
+        let all = [&["--profile", "dev"], arguments].concat();
+        let run = Finished::of(wheel(project, &cache, &all).output().unwrap());
+        assert_eq!(run.code, 0, "{run:?}");
+        run
+    };
+    let first = project(&work.join("first"));
+    let run = build(&first, &["--cuda", "12,13"]);
+    assert!(run.stderr.contains("note: the module needs nvrtc, which `components` does not name"), "{run:?}");
+    let wheels = files(&first.join("dist"));
+    for (index, major, runpath, requirement) in [
+        (0, 12, "$ORIGIN/../nvidia/cuda_nvrtc/lib", "nvidia-cuda-nvrtc-cu12>=12.9,<13"),
+        (1, 13, "$ORIGIN/../nvidia/cu13/lib", "cuda-toolkit[nvrtc]>=13.4,<14"),
+    ] {
+        let (path, facts, metadata) = module(&wheels[index]);
+        assert_eq!(path, format!("rtc_cu{major}/rtc.abi3.so"));
+        assert_eq!(cudas(&facts), [format!("libnvrtc.so.{major}")]);
+        assert_eq!((facts.runpath.as_slice(), facts.rpath.len()), (&[runpath.to_owned()][..], 0));
+        let requires: Vec<&str> =
+            metadata.lines().filter_map(|line| line.strip_prefix("Requires-Dist: ")).collect();
+        assert_eq!(requires, [requirement]);
+
+        let venv = venv(&work, &format!("venv-{major}"), &[&wheels[index]]);
+        let run = python(&venv, &format!("import rtc_cu{major} as m; print(*m.version())"));
+        assert_eq!(run.stdout, if major == 12 { "12 9\n" } else { "13 4\n" }, "{}", run.code);
+        let loaded = run.stderr.lines().find(|l| l.contains("calling init") && l.contains("/libnvrtc.so"));
+        let loaded = fs::canonicalize(loaded.unwrap().rsplit(' ').next().unwrap()).unwrap();
+        assert!(loaded.starts_with(fs::canonicalize(&venv).unwrap()), "{}", loaded.display());
+    }
+
+    let second = project(&work.join("second place/here"));
+    build(&second, &["--cuda", "13"]);
+    let same = fs::read(&wheels[1]).unwrap() == fs::read(&files(&second.join("dist"))[0]).unwrap();
+    assert!(same, "two checkouts give different wheels");
+
+    // Declared, it is there from the start. The driver is the machine's own: nothing in the wheel
+    // stands in for it, and no package is required for it.
+    let declared = MANIFEST.replace("capabilities", "components = [\"nvrtc\"]\ncapabilities");
+    fs::write(first.join("Cargo.toml"), declared).unwrap();
+    let run = build(&first, &["--cuda", "13", "--", "--features", "pyo3/extension-module,rtc,driver"]);
+    assert!(!run.stderr.contains("linked again"), "{run:?}");
+    let (_, facts, metadata) = module(&wheels[1]);
+    let mut needed = cudas(&facts);
+    needed.sort_unstable();
+    assert_eq!(needed, ["libcuda.so.1", "libnvrtc.so.13"]);
+    assert_eq!(facts.runpath, ["$ORIGIN/../nvidia/cu13/lib"]);
+    assert_eq!(metadata.matches("Requires-Dist: ").count(), 1, "{metadata}");
+    let venv = venv(&work, "venv-driver", &[&wheels[1]]);
+    let run = python(&venv, "import rtc_cu13 as m; print(m.version(), m.driver_version())");
+    if run.code == 0 {
+        let stub = run.stderr.lines().find(|l| l.contains("calling init") && l.contains("/stubs/"));
+        assert_eq!(stub, None);
+    } else {
+        let missing = "ImportError: libcuda.so.1: cannot open shared object file";
+        assert!(run.stderr.contains(missing), "{}", run.stdout);
+    }
+}
