@@ -90,15 +90,19 @@ way() {
     shift 2
     rm -rf "$package/target"
     if (cd "$package" && "$@") >"$package/$label.log" 2>&1; then
-        # The program, and libraries that its crates have built.
-        for file in "$package/target/debug/app" $(find "$package/target/cuda" -type f -path '*/out/*' -name '*.so*' 2>/dev/null | sort -u -t/ -k99); do
+        # The program, and libraries that its crates have built, each once.
+        while read -r file; do
             [[ -n $(needed "$file") ]] || continue
             found+="${file##*/}: $(needed "$file" | tr '\n' ' ')"
-            if readelf -d "$file" | grep -qE 'RPATH|RUNPATH'; then
-                found+="$(readelf -d "$file" | sed -nE 's/.*(R(UN)?PATH).*\[(.*)\]/(\1 \3) /p')"
+            if readelf -d "$file" | grep -E 'RPATH|RUNPATH' | grep -q "$CUDA_BUILD_CACHE_DIR\|/cuda/views"; then
+                found+='AND A SEARCH PATH TO THEM '
             fi
             printf '  %s\n%s\n' "$file" "$(uses "$file")" >&2
-        done
+        done < <(
+            echo "$package/target/debug/app"
+            find "$package/target/cuda/build" -type f -path '*/out/*' -name 'lib*.so*' -printf '%f %p\n' 2>/dev/null |
+                sort -u -k1,1 | cut -d' ' -f2-
+        )
         rows+=("$name|$label|builds in $((SECONDS - started)) s|$found")
     else
         rows+=("$name|$label|fails|$(first_error "$package/$label.log")")
