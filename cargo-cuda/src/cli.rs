@@ -19,7 +19,7 @@ use crate::commands::wheel::{self, WheelArgs};
 use crate::exit_code;
 use crate::failure::Failure;
 use crate::store::{Context, LOCK_FILE, Messages};
-use crate::{rustc_wrapper, session};
+use crate::{runner, rustc_wrapper, session};
 
 /// Fetch CUDA components, build crates with them, package wheels per CUDA major.
 #[derive(Debug, Parser)]
@@ -68,6 +68,9 @@ enum Command {
     },
     Toolkit(ToolkitArgs),
     Capabilities(CapabilitiesArgs),
+    /// For cargo to call: see `runner`
+    #[command(name = runner::NAME, hide = true)]
+    RunProgram(CargoArgs),
 }
 
 /// Shown below each of these commands' help.
@@ -140,6 +143,10 @@ fn dispatch(command: &Command, rest: &[OsString]) -> Result<(String, u8), Failur
         }
         Command::Doctor { major, json } => doctor::run(*major, *json, &env, &root),
         Command::Capabilities(arguments) => capabilities::run(arguments, &env, &root),
+        // The program gets what a `cargo cuda` above it has set.
+        Command::RunProgram(_) => {
+            runner::run(rest, &Env::from_process(), &root).map(|code| (String::new(), code))
+        }
         Command::Toolkit(arguments) => {
             // Outside a workspace there is no lock file to keep.
             let here = std::env::current_dir().unwrap_or_default();

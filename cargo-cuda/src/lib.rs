@@ -2,6 +2,7 @@
 //!
 //! A library so that tests reach the parts; the program is `main.rs`, which holds no logic.
 
+mod cargo_config;
 pub mod cli;
 pub mod commands;
 pub mod environment;
@@ -13,6 +14,7 @@ pub mod missing;
 mod output;
 mod process;
 pub mod report;
+mod runner;
 pub mod rustc_wrapper;
 pub mod rustflags;
 pub mod session;

@@ -24,6 +24,20 @@ pub fn run(call: &Invocation) -> Result<u8, Failure> {
     Ok(code.unwrap_or(exit_code::FAILURE))
 }
 
+/// Runs a program in this process's place and with its whole environment.
+///
+/// # Errors
+/// Where it can't be started.
+pub fn replace(call: &Invocation) -> Result<u8, Failure> {
+    let mut command = Command::new(&call.program);
+    command.args(&call.arguments).envs(call.variables.iter().map(|(name, value)| (name, value)));
+    #[cfg(unix)]
+    let error = std::os::unix::process::CommandExt::exec(&mut command);
+    #[cfg(not(unix))]
+    let error = std::io::Error::from(std::io::ErrorKind::Unsupported);
+    Err(cannot_start(call, &error))
+}
+
 /// What a program printed on standard output; `None` where it failed or can't be started.
 #[must_use]
 pub fn output(call: &Invocation) -> Option<String> {

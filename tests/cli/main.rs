@@ -18,6 +18,7 @@ mod freshness;
 mod meson;
 mod missing;
 mod project;
+mod run;
 mod splits;
 mod support;
 mod toolkit;

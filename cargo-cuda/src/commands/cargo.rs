@@ -14,7 +14,7 @@ use crate::missing::Missing;
 use crate::rustflags::Addition;
 use crate::session::{self, Apart, Asked, Session};
 use crate::workspace::{Workspace, manifest_path, profile_directory};
-use crate::{output, process, toolkits};
+use crate::{output, process, runner, toolkits};
 
 /// Runs cargo and returns its exit code.
 ///
@@ -73,6 +73,9 @@ pub fn run(subcommand: &str, arguments: &[OsString], env: &Env, root: &Root) -> 
         call = call.variable("LD_LIBRARY_PATH", loader_path(&apart, &kept));
     }
     call = if workspace.moves_build_directory {
+        if runs && session.runs_directly() {
+            call = call.args(["--config", &runner::config(session.target().triple(), &kept)?]);
+        }
         let text = toml::Value::String(directory.to_string_lossy().into_owned());
         call.args(["--config", &format!("build.build-dir={text}")]).args(passed)
     } else {

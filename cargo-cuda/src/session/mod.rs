@@ -22,11 +22,12 @@ use cuda_build::{Capability, Declared, Env, Plan, Root, Target, Toolkit, View, V
 use sha2::{Digest as _, Sha256};
 
 use self::capabilities::{Capabilities, Choice};
+use crate::cargo_config::Configured;
 use crate::environment::{self, Environment, Inputs, Setting};
 use crate::failure::Failure;
 use crate::graph::Graph;
 use crate::output;
-use crate::rustflags::{self, Addition, Configured};
+use crate::rustflags::{self, Addition};
 use crate::toolkits::{self, Finder, Wish};
 use crate::workspace::{Package, Workspace};
 
@@ -236,6 +237,14 @@ impl<'a> Session<'a> {
     fn configured(&self) -> Configured {
         let here = std::env::current_dir().unwrap_or_default();
         Configured::read(self.root, self.env, &here, self.target.triple())
+    }
+
+    /// Whether the user has no program of their own between cargo and what it runs.
+    #[must_use]
+    pub fn runs_directly(&self) -> bool {
+        let name =
+            format!("CARGO_TARGET_{}_RUNNER", self.target.triple().to_uppercase().replace(['-', '.'], "_"));
+        self.env.peek(&name).is_none() && !self.configured().runner
     }
 
     /// Where the search directories of a build apart go, so that rustc gets them from cargo.

@@ -1,0 +1,69 @@
+//! What `cargo cuda run` and `test` start finds the libraries that build scripts have made, as
+//! under plain cargo, also where the build has a directory of its own.
+
+use crate::project::Project;
+
+/// A library that lies in a directory below `OUT_DIR`, and a stub that must not be loaded.
+const SCRIPT: &str = r#"
+use std::{env, fs, path::PathBuf, process::Command};
+
+fn shared(directory: &PathBuf, name: &str, source: &str) {
+    fs::create_dir_all(directory).unwrap();
+    let file = directory.join("source.c");
+    fs::write(&file, source).unwrap();
+    let library = directory.join(format!("lib{name}.so.3"));
+    let mut gcc = Command::new("gcc");
+    gcc.args(["-shared", "-fPIC", &format!("-Wl,-soname,lib{name}.so.3"), "-o"]).arg(&library).arg(&file);
+    assert!(gcc.status().unwrap().success());
+    let _ = std::os::unix::fs::symlink(&library, directory.join(format!("lib{name}.so")));
+}
+
+fn main() {
+    // It reads CUDA_HOME, so its build is one of its own.
+    println!("cargo::rerun-if-env-changed=CUDA_HOME");
+    let out = PathBuf::from(env::var("OUT_DIR").unwrap());
+    shared(&out.join("made/lib"), "answer", "int answer(void) { return 42; }");
+    fs::create_dir_all(out.join("stubs")).unwrap();
+    println!("cargo::rustc-link-search=native={}", out.join("made/lib").display());
+    println!("cargo::rustc-link-search=native={}", out.join("stubs").display());
+    println!("cargo::rustc-link-lib=dylib=answer");
+}
+"#;
+
+const MAIN: &str = r#"
+unsafe extern "C" {
+    fn answer() -> i32;
+}
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    println!("{} {arguments:?} {}", unsafe { answer() }, std::env::var("CUDA_HOME").is_ok());
+    println!("{}", std::env::var("LD_LIBRARY_PATH").unwrap());
+    std::process::exit(7);
+}
+
+#[test]
+fn from_a_test() {
+    assert_eq!(unsafe { answer() }, 42);
+}
+"#;
+
+#[test]
+fn libraries_that_a_build_script_made_are_on_the_loader_path() {
+    let Some(project) = Project::new("made-library", &[13], "", SCRIPT, MAIN) else { return };
+    let run = project.run(&["run", "--capabilities", "8.0", "--", "a b", "--capabilities"]);
+    assert_eq!(run.code, 7, "the program's own exit code: {run:?}");
+    let (first, path) = run.stdout.split_once('\n').unwrap();
+    assert_eq!(first, "42 [\"a b\", \"--capabilities\"] true", "{run:?}");
+    let directories: Vec<_> = std::env::split_paths(path.trim_end()).collect();
+    assert!(directories[0].ends_with("out/made/lib"), "{run:?}");
+    assert!(directories.iter().all(|directory| !directory.ends_with("stubs")), "{run:?}");
+    project.run(&["test", "--capabilities", "8.0"]).succeeded();
+
+    // Who has a program between cargo and what it runs keeps it.
+    let key = format!("CARGO_TARGET_{}_UNKNOWN_LINUX_GNU_RUNNER", std::env::consts::ARCH.to_uppercase());
+    let mut own = project.command(&["run", "--capabilities", "8.0"]);
+    let own = crate::support::Finished::of(own.env(key, "echo").output().unwrap());
+    own.succeeded();
+    assert!(own.stdout.contains("debug/made-library"), "{own:?}");
+}
