@@ -1,4 +1,4 @@
-//! `-L native=` for rustc, without taking anything away from the user's own flags.
+//! Flags for rustc, without taking anything away from the user's own.
 //!
 //! A linker finds `-lcudart` through `LIBRARY_PATH`. Static libraries of a library crate are read
 //! by rustc itself, which looks in directories that it was given and nowhere else. Cargo takes
@@ -25,10 +25,17 @@ pub enum Addition {
     Nowhere(String),
 }
 
-/// Adds `-L native=<directory>` for each directory.
+/// `-L native=<directory>` for each directory, and for programs on NixOS the driver's directory as
+/// a search path of their own.
 #[must_use]
-pub fn search(directories: &[PathBuf], triple: &str, configured: Configured, env: &Env) -> Addition {
-    let flags: Vec<String> = directories.iter().map(|d| format!("-Lnative={}", d.display())).collect();
+pub fn flags(directories: &[PathBuf], nixos: Option<&str>) -> Vec<String> {
+    let search = directories.iter().map(|d| format!("-Lnative={}", d.display()));
+    search.chain(nixos.map(|directory| format!("-Clink-arg=-Wl,-rpath,{directory}"))).collect()
+}
+
+/// Adds flags to what the user has.
+#[must_use]
+pub fn add(flags: Vec<String>, triple: &str, configured: Configured, env: &Env) -> Addition {
     // Set and empty counts for Cargo, so the snapshot's own reading of that does not do.
     let variable = |name: &str| env.variables().find(|(own, _)| *own == name).map(|(_, value)| value);
     let encoded = |own: Vec<String>| {
@@ -71,7 +78,14 @@ mod tests {
     fn add(files: &[&str], pairs: &[(&str, &str)]) -> Addition {
         let mut configured = Configured::default();
         files.iter().for_each(|text| configured.lay_over(text, TRIPLE));
-        search(&[PathBuf::from("/a b")], TRIPLE, configured, &Env::from_pairs(pairs.iter().copied()))
+        let flags = flags(&[PathBuf::from("/a b")], None);
+        super::add(flags, TRIPLE, configured, &Env::from_pairs(pairs.iter().copied()))
+    }
+
+    #[test]
+    fn programs_on_nixos_get_a_search_path() {
+        let flags = flags(&[PathBuf::from("/v/lib")], Some("/run/opengl-driver/lib"));
+        assert_eq!(flags, ["-Lnative=/v/lib", "-Clink-arg=-Wl,-rpath,/run/opengl-driver/lib"]);
     }
 
     #[test]

@@ -20,6 +20,15 @@ const PLACES: [&str; 4] = [
     "/usr/lib/aarch64-linux-gnu/nvidia/libcuda.so.1",
 ];
 
+/// The directory that programs on NixOS have to name as a search path, because no loader looks into
+/// it by itself; `None` on other systems.
+///
+/// Form: an absolute path. Source: nixpkgs' `addDriverRunpath`, which puts it into what it builds.
+#[must_use]
+pub fn nixos_directory(root: &Root) -> Option<&'static str> {
+    root.is_file(&root.locate("/etc/NIXOS")).then_some("/run/opengl-driver/lib")
+}
+
 /// What the driver says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Driver {

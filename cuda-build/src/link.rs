@@ -5,6 +5,7 @@ use std::path::Path;
 use crate::component::{Bundle, Component};
 use crate::config::Cudart;
 use crate::directive::{Directive, Directives};
+use crate::driver::nixos_directory;
 use crate::probe::Found;
 use crate::root::Root;
 use crate::toolkit::Toolkit;
@@ -36,8 +37,7 @@ pub(crate) fn directives(
 /// NixOS has the driver's libraries in a place that no loader looks into by itself: programs carry
 /// it as a search path. Python modules don't, since wheels go to other machines.
 pub(crate) fn driver_of_nixos(root: &Root, cdylib: bool, into: &mut Directives) {
-    let place = "/run/opengl-driver/lib";
-    if !cdylib && root.is_file(&root.locate("/etc/NIXOS")) {
+    if let Some(place) = nixos_directory(root).filter(|_| !cdylib) {
         into.push(Directive::LinkArg(format!("-Wl,-rpath,{place}")));
     }
 }

@@ -250,7 +250,8 @@ impl<'a> Session<'a> {
     /// Where the search directories of a build apart go, so that rustc gets them from cargo.
     #[must_use]
     pub fn rustflags(&self, apart: &Apart) -> Addition {
-        rustflags::search(&apart.search, self.target.triple(), self.configured(), self.env)
+        let flags = rustflags::flags(&apart.search, driver::nixos_directory(self.root));
+        rustflags::add(flags, self.target.triple(), self.configured(), self.env)
     }
 
     /// A directory that is another one whenever something differs that a build script may read.
