@@ -20,7 +20,7 @@ pub struct Missing {
     pub archives: BTreeSet<String>,
     /// What the linker did not find, as in `-l cublas`.
     pub linked: BTreeSet<String>,
-    /// Packages that asked for static libraries.
+    /// Packages that asked for static libraries of CUDA's.
     pub by: BTreeSet<String>,
     /// Packages whose build scripts failed.
     pub scripts: BTreeSet<String>,
@@ -72,7 +72,9 @@ impl Missing {
                 // rustc, looking for what goes into an rlib.
                 for name in after(text, "could not find native static library `", &['`']) {
                     self.archives.insert(library(name).to_owned());
-                    self.by.insert(package.to_owned());
+                    if archive(library(name)).is_some() {
+                        self.by.insert(package.to_owned());
+                    }
                 }
                 // lld, GNU ld and gold, mold.
                 for mark in ["unable to find library -l", "cannot find -l", "library not found: "] {
@@ -268,6 +270,8 @@ mod tests {
 
     #[test]
     fn warnings_and_other_errors_name_nothing() {
+        let own = "could not find native static library `foo`, perhaps an -L flag is missing?";
+        assert_eq!(names(&read(&[message("error", own, "")]).by), [""; 0], "not CUDA's");
         let warning = message("warning", "unused: cannot find -lcufft", "");
         let error = message("error", "mismatched types", "expected `i32`, found `&str`");
         assert_eq!(read(&[warning, error, "not JSON".to_owned()]), Missing::default());

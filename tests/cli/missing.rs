@@ -2,6 +2,8 @@
 
 use crate::components::offline;
 use crate::project::Project;
+use crate::support::Finished;
+use crate::wheel_template::wheel;
 
 /// As build scripts that compile CUDA libraries into the crate end.
 const STATIC: &str = r#"
@@ -81,6 +83,27 @@ fn shared_libraries_that_are_not_there_are_named() {
         &["hint: this CUDA 13.4 has no shared library of cufft: `cargo cuda toolkit add 13 --components cufft`"],
     );
     assert_eq!(build.stderr.matches("hint: ").count(), 1, "{build:?}");
+}
+
+#[test]
+fn a_wheel_that_misses_static_libraries_says_so_too() {
+    let Some(project) = project("missing-wheel", STATIC) else { return };
+    project.write(
+        "Cargo.toml",
+        &(PACKAGE.replace("NAME", "app")
+            + "[lib]\ncrate-type = [\"cdylib\"]\n[dependencies]\nblas-sys = { path = \"sys\" }\n\
+               [package.metadata.cuda]\ncapabilities = [\"8.0\"]\n[workspace]\n"),
+    );
+    project.write("src/lib.rs", "pub use blas_sys::cudaRuntimeGetVersion;\n");
+    let project_file = "[build-system]\nrequires = [\"maturin\"]\nbuild-backend = \"maturin\"\n\
+                        [project]\nname = \"app\"\nversion = \"0.1.0\"\n[tool.maturin]\nbindings = \"cffi\"\n";
+    project.write("pyproject.toml", project_file);
+    let run = Finished::of(wheel(&project.path, &project.cache, &["--cuda", "13"]).output().unwrap());
+    let hint = "hint: this CUDA 13.4 has no static cublasLt_static, cublas_static, asked for by blas-sys; ";
+    run.failed(
+        cargo_cuda::exit_code::WHEEL,
+        &["could not find native static library `", "maturin ended", hint],
+    );
 }
 
 #[test]

@@ -103,8 +103,12 @@ fn a_module_above_published_crates_requires_what_it_needs() {
     store(&cache, &[12, 13]).unwrap();
     let build = |project: &Path, arguments: &[&str]| {
         let all = [&["--profile", "dev"], arguments].concat();
-        let run = Finished::of(wheel(project, &cache, &all).output().unwrap());
+        let mut command = wheel(project, &cache, &all);
+        // One that nothing here reads: it stays, and makes another environment.
+        command.env("CUDAARCHS", project.file_name().unwrap());
+        let run = Finished::of(command.output().unwrap());
         assert_eq!(run.code, 0, "{run:?}");
+        assert!(run.stderr.contains("note: CUDAARCHS stays as you set it"), "{run:?}");
         run
     };
     let first = project(&work.join("first"));

@@ -178,8 +178,10 @@ impl<'a> Job<'a> {
         let mut variables: Vec<(String, OsString)> =
             settings.into_iter().map(|setting| (setting.name, setting.value)).collect();
         variables.push(("CUDA_BUILD_MAJOR".to_owned(), major.to_string().into()));
-        for name in ["CARGO_TARGET_DIR", "CARGO_BUILD_BUILD_DIR"] {
-            variables.push((name.to_owned(), target.clone().into()));
+        variables.push(("CARGO_TARGET_DIR".to_owned(), target.clone().into()));
+        if self.workspace.moves_build_directory {
+            // The user's configuration may have one for everything.
+            variables.push(("CARGO_BUILD_BUILD_DIR".to_owned(), target.clone().into()));
         }
         let program = process::own_program()?;
         variables.extend(reproducible::environment(&program, &apart.search, self.env));
