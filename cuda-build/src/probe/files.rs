@@ -33,7 +33,9 @@ pub(super) struct Prefixes {
 
 impl Prefixes {
     pub(super) fn at(&mut self, prober: &Prober<'_>, path: PathBuf) -> &Prefix {
-        let index = self.known.iter().position(|(known, _)| *known == path).unwrap_or_else(|| {
+        // As text: comparing paths takes them apart, and this is asked for every component.
+        let same = |(known, _): &(PathBuf, Prefix)| known.as_os_str() == path.as_os_str();
+        let index = self.known.iter().position(same).unwrap_or_else(|| {
             let prefix = Prefix::new(prober, &[&path], &[]);
             self.known.push((path, prefix));
             self.known.len() - 1
