@@ -96,6 +96,11 @@ impl Workspace {
     /// # Errors
     /// As [`Workspace::load`], for a workspace that is there and can't be read.
     pub fn load_optional(root: &Root, env: &Env) -> Result<Option<Self>, Failure> {
+        // Cargo would look in the same places, ten times as long as a whole view takes.
+        let here = std::env::current_dir().unwrap_or_default();
+        if !here.ancestors().any(|directory| root.is_file(&directory.join("Cargo.toml"))) {
+            return Ok(None);
+        }
         match Self::load(root, env, None) {
             Ok(workspace) => Ok(Some(workspace)),
             Err(failure) if failure.message.contains("could not find `Cargo.toml`") => Ok(None),

@@ -8,7 +8,7 @@ use cargo_cuda::shell::Shell;
 
 use crate::components::site_packages;
 use crate::project::Project;
-use crate::support::Finished;
+use crate::support::{Finished, Sandbox, Tool};
 use crate::tools::tool;
 
 /// Crates as they are published, and a program that calls a function of each library.
@@ -202,6 +202,21 @@ fn what_the_user_has_set_stays_and_is_named() {
     let library_path = printed.stdout.lines().find(|line| line.starts_with("export LIBRARY_PATH=")).unwrap();
     let order: Vec<&str> = library_path.trim_end_matches('\'').rsplit(':').collect();
     assert!(order[0].ends_with("/lib/stubs") && order.contains(&"/own"), "{library_path}");
+}
+
+#[test]
+fn outside_of_a_workspace_no_cargo_is_started() {
+    let Some(packages) = site_packages(13) else { return };
+    let sandbox = Sandbox::new(Tool::Nothing);
+    sandbox.shim("cargo", "", Path::new("/bin/false"));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_cargo-cuda"));
+    command.args(["cuda", "view", "--components", "cudart"]).current_dir(sandbox.path("work"));
+    command.env("PATH", sandbox.path("bin")).env("CUDA_BUILD_CACHE_DIR", sandbox.path("cache"));
+    command.env("CUDA_BUILD_ROOTS", packages).env_remove("CUDA_BUILD_VIEWS").env_remove("CARGO");
+    let run = Finished::of(command.output().unwrap());
+    run.succeeded();
+    assert!(Path::new(run.stdout.trim_end()).join("lib/libcudart.so").exists(), "{run:?}");
+    assert_eq!(sandbox.calls(), 0);
 }
 
 /// What CMake finds, each target with its file.
