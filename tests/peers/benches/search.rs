@@ -33,8 +33,14 @@ fn target() -> Target {
 }
 
 fn probe(path: &Path, site_packages: bool) -> Attempt {
-    let candidate =
-        Candidate { step: Step::Roots, label: "benchmark".to_owned(), path: path.to_owned(), site_packages };
+    let candidate = Candidate {
+        step: Step::Roots,
+        label: "benchmark".to_owned(),
+        path: path.to_owned(),
+        also: Vec::new(),
+        nvcc: None,
+        site_packages,
+    };
     let attempt = Prober { root: &Root::system(), target: &target(), ask_nvcc: &|_| None }.probe(&candidate);
     assert!(!attempt.sets.is_empty());
     attempt
