@@ -40,8 +40,9 @@ pub(super) enum Entry {
 pub(super) struct Plan {
     /// Sorted, so that the same components give the same text.
     pub(super) entries: BTreeMap<PathBuf, Entry>,
-    /// Who put each link out of the view there.
-    owners: BTreeMap<PathBuf, Component>,
+    /// Who put each link out of the view there; asked after a conflict alone, so it need not be
+    /// sorted.
+    owners: Vec<(PathBuf, Component)>,
 }
 
 impl Plan {
@@ -61,14 +62,15 @@ impl Plan {
             if target.is_absolute() { target } else { std::path::absolute(&target).unwrap_or(target) };
         match self.entries.entry(path) {
             Slot::Vacant(slot) => {
-                self.owners.insert(slot.key().clone(), component);
+                self.owners.push((slot.key().clone(), component));
                 let identity = root.identity(&target);
                 slot.insert(Entry::Outside { target, identity });
                 Ok(())
             }
             Slot::Occupied(slot) => match slot.get() {
                 Entry::Outside { target: first, .. } if !same_content(root, first, &target) => {
-                    let owner = self.owners.get(slot.key()).copied().unwrap_or(component);
+                    let mut owners = self.owners.iter();
+                    let owner = owners.find(|(path, _)| path == slot.key()).map_or(component, |(_, o)| *o);
                     Err(Error::ViewConflict {
                         path: slot.key().clone(),
                         components: [owner, component],

@@ -7,3 +7,4 @@ pub mod measure;
 pub mod rebuild;
 pub mod search;
 pub mod search_once;
+pub mod view;

@@ -1,8 +1,8 @@
-//! `peers cold-build | rebuild | search | find | search-once`.
+//! `peers cold-build | rebuild | search | find | search-once | view`.
 
 use std::process::ExitCode;
 
-use peers::{cold_build, rebuild, search, search_once};
+use peers::{cold_build, rebuild, search, search_once, view};
 
 const USAGE: &str = "\
 usage: peers <benchmark>
@@ -12,6 +12,8 @@ usage: peers <benchmark>
   search <venv> [rounds]          finding CUDA: cuda-build, CMake, cuda-pathfinder
   find                            our side of it: one search with the variables of this process
   search-once <place> [repeats]   searches a place, for a system call tracer
+  view <site-packages> <lndir> [rounds]
+                                  one root: cargo cuda view, cp -rs, lndir
 ";
 
 fn main() -> ExitCode {
@@ -26,6 +28,7 @@ fn main() -> ExitCode {
         "search" => search::run(rest),
         "find" => search::find(),
         "search-once" => search_once::run(rest),
+        "view" => view::run(rest),
         _ => Err(USAGE.into()),
     };
     match result {
