@@ -25,7 +25,7 @@ use cargo_cuda::wheel::metadata::{Metadata, Requirement};
 use cuda_build::capability::{Declared, observed_from_ptxas_help};
 use cuda_build::fatbin::Fatbin;
 use cuda_build::host_compiler::{Macros, bounds, refusal};
-use cuda_build::probe::{NvccAnswer, NvccProfile, behind_wrapper};
+use cuda_build::probe::{NvccAnswer, NvccProfile, wrapper};
 use cuda_build::select::{Need, Part, Request};
 use cuda_build::store::StoredToolkit;
 use cuda_build::{Capability, Component, Config, Env, Report, Root, Search, Target, ToolkitVersion, Version};
@@ -139,7 +139,7 @@ fn profiles_of_nvcc() {
     let env = Env::from_pairs([("PATH", "/usr/bin"), ("HOME", "/home"), ("LD_LIBRARY_PATH", "")]);
     Fuzz { name: "nvcc-profile", cases: 4000, tokens }.run(move |input, _| {
         let text = String::from_utf8_lossy(input);
-        let program = behind_wrapper(&text);
+        let program = wrapper(&text).map(|wrapper| wrapper.program);
         assert!(program.is_none_or(|program| program.is_absolute() && program.ends_with("nvcc")));
         let Some(profile) = NvccProfile::parse(&text) else { return };
         assert!(profile.asks().iter().all(|name| !name.is_empty() && *name != "PATH"));

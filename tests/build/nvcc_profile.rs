@@ -268,6 +268,19 @@ fn debians_wrapper_leads_to_the_profile_of_its_program() {
     let (kept, _) = searched(&usr, PATH, &[]);
     assert!(!by_dry_run(&kept), "{kept}");
     assert_eq!(NvccAnswer::parse(&kept), NvccAnswer::parse(&dry_run(&usr.join("bin/nvcc"), &[])));
+    // Debian 13 puts the directory before `PATH` as well.
+    fs::remove_file(usr.join("bin/nvcc")).unwrap();
+    let bin = own.join("bin").display().to_string();
+    script(
+        &usr.join("bin/nvcc"),
+        &format!("export PATH=\"{bin}:$PATH\"\nexec {} \"$@\"", program.display()),
+        "sh",
+    );
+    let (kept, _) = searched(&usr, PATH, &[]);
+    assert!(!by_dry_run(&kept), "{kept}");
+    let asked = NvccAnswer::parse(&dry_run(&usr.join("bin/nvcc"), &[])).unwrap();
+    assert_eq!(asked.programs.iter().filter(|program| **program == own.join("bin")).count(), 2);
+    assert_eq!(NvccAnswer::parse(&kept), Some(asked));
     // One that does more is asked itself.
     fs::remove_file(usr.join("bin/nvcc")).unwrap();
     script(&usr.join("bin/nvcc"), &format!("exec {} -Xptxas -v \"$@\"", program.display()), "sh");

@@ -24,7 +24,7 @@ use crate::version::{ToolkitVersion, Version};
 
 pub use nvcc_answer::NvccAnswer;
 pub use nvcc_profile::NvccProfile;
-pub use nvcc_wrapper::behind_wrapper;
+pub use nvcc_wrapper::{Wrapper, wrapper};
 
 /// A component that is there.
 #[derive(Clone, Debug, PartialEq, Eq)]

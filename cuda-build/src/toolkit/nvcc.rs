@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::command::{self, Answer, Invocation};
 use crate::env::Env;
-use crate::probe::{NvccAnswer, NvccProfile, behind_wrapper};
+use crate::probe::{NvccAnswer, NvccProfile, wrapper};
 use crate::root::Root;
 use crate::version::Version;
 
@@ -31,6 +31,8 @@ pub(super) struct Nvcc<'a> {
     nvcc: &'a Path,
     /// The same, or what a script in its place starts.
     pub(super) program: PathBuf,
+    /// What that script puts before `PATH`.
+    before_path: Option<String>,
     profile: Option<NvccProfile>,
 }
 
@@ -38,9 +40,12 @@ impl<'a> Nvcc<'a> {
     pub(super) fn new(root: &Root, nvcc: &'a Path) -> Self {
         let small = root.metadata(nvcc).is_ok_and(|metadata| metadata.len() < LARGEST_WRAPPER);
         let script = small.then(|| root.text(nvcc).ok()).flatten();
-        let program = script.and_then(|script| behind_wrapper(&script)).unwrap_or_else(|| nvcc.to_owned());
+        let (program, before_path) = match script.and_then(|script| wrapper(&script)) {
+            Some(wrapper) => (wrapper.program, wrapper.before_path),
+            None => (nvcc.to_owned(), None),
+        };
         let profile = root.text(&profile_of(&program)).ok().and_then(|text| NvccProfile::parse(&text));
-        Self { nvcc, program, profile }
+        Self { nvcc, program, before_path, profile }
     }
 
     /// Variables of the process that the answer depends on.
@@ -61,6 +66,15 @@ impl<'a> Nvcc<'a> {
         }
         let here = self.program.parent().filter(|here| here.is_absolute())?.to_str()?;
         let targets = root.is_dir(&targets_of(&self.program));
+        let with_path;
+        let env = match &self.before_path {
+            None => env,
+            Some(directory) => {
+                let path = env.peek("PATH").unwrap_or_default().to_str()?;
+                with_path = env.clone().with("PATH", format!("{directory}:{path}"));
+                &with_path
+            }
+        };
         let lines = self.profile.as_ref()?.evaluate(here, targets, env)?;
         // A script may do anything; this one is a program of NVIDIA's.
         if root.elf_machine(&self.program) != Some(X86_64) {
