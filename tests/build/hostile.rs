@@ -131,6 +131,21 @@ fn libraries_that_are_none() {
     assert!(text.contains("nvrtc 12.4") && text.contains("cudnn"), "{text}");
 }
 
+/// libnvblas belongs to cuBLAS, and is nothing to link with in its place.
+#[test]
+fn a_companion_does_not_stand_for_its_library() {
+    let dir = tempfile::tempdir().unwrap();
+    let libraries = dir.path().join("usr/local/cuda/lib64");
+    good_root(&dir.path().join("usr/local/cuda"));
+    write(&libraries.join("libnvblas.so.12.4.5.8"), b"");
+    symlink("libnvblas.so.12.4.5.8", libraries.join("libnvblas.so.12")).unwrap();
+    let text = summaries(&search(dir.path(), &[]));
+    assert!(text.contains("cublas is not whole: no `libcublas.so` for CUDA 12"), "{text}");
+    write(&libraries.join("libcublas.so.12"), b"");
+    let text = summaries(&search(dir.path(), &[]));
+    assert!(text.contains("cublas for CUDA 12") && !text.contains("cublas is not"), "{text}");
+}
+
 #[test]
 fn ten_thousand_entries_in_site_packages() {
     let dir = tempfile::tempdir().unwrap();

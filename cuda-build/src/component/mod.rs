@@ -138,6 +138,9 @@ pub struct Facts {
     pub follows_toolkit: bool,
     /// Link names, the main one first: `-l<name>`.
     pub libraries: &'static [&'static str],
+    /// Whether one of `libraries` is there in place of another, so that the first that is found is
+    /// the main one.
+    pub libraries_are_alternatives: bool,
     /// For CUDA 11, 12 and 13: the SONAMEs of `libraries`, in the same order.
     pub sonames: [&'static [&'static str]; 3],
     /// Static archives.
@@ -161,6 +164,7 @@ const NOTHING: Facts = Facts {
     class: Class::Major,
     follows_toolkit: false,
     libraries: &[],
+    libraries_are_alternatives: false,
     sonames: [&[], &[], &[]],
     archives: &[],
     header: None,

@@ -249,6 +249,7 @@ pub(super) const TABLE: &[Facts] = &[
         follows_toolkit: true,
         // The first replaced the second in 12.9; a toolkit has one or the other.
         libraries: &["nvtx3interop", "nvToolsExt"],
+        libraries_are_alternatives: true,
         sonames: [&["libnvtx3interop.so.1", "libnvToolsExt.so.1"], &["libnvtx3interop.so.1", "libnvToolsExt.so.1"], &["libnvtx3interop.so.1", "libnvToolsExt.so.1"]],
         header: Some("nvtx3/nvToolsExt.h"),
         packages: [Some("nvidia-nvtx-cu11"), Some("nvidia-nvtx-cu12"), Some("nvidia-nvtx")],

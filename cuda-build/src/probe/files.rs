@@ -307,8 +307,12 @@ impl Prefix {
         for archive in facts.archives {
             found.archives.extend(self.first(prober, &self.lib, archive));
         }
-        for index in 0..facts.libraries.len() {
-            found.libraries.extend(self.library(prober, facts, index, major));
+        let libraries = (0..facts.libraries.len()).map(|index| self.library(prober, facts, index, major));
+        let libraries: Vec<Option<PathBuf>> = libraries.collect();
+        let any_library = libraries.iter().any(Option::is_some);
+        // libnvblas without libcublas is nothing to link with under the name of cuBLAS.
+        if facts.libraries_are_alternatives || libraries.first().is_some_and(Option::is_some) {
+            found.libraries = libraries.into_iter().flatten().collect();
         }
         if let Some(name) = facts.header
             && let Some((header, directory)) = self.include_with(prober, name)
@@ -318,7 +322,7 @@ impl Prefix {
         }
         let missing = Self::missing(facts, &found, proof.is_some(), major);
         if let Some(missing) = missing {
-            let something = !found.tools.is_empty() || !found.libraries.is_empty() || proof.is_some();
+            let something = !found.tools.is_empty() || any_library || proof.is_some();
             return Err(Absent { missing, something });
         }
         let shown =
