@@ -1,173 +1,13 @@
-//! The files of one component below one prefix.
+//! The files of one component in a place, and what they tell.
 
-use std::cell::{OnceCell, RefCell};
 use std::path::{Path, PathBuf};
 
-use super::directories::Directories;
-use super::{Found, NvccAnswer, Prober};
+use super::prefix::Prefix;
+use super::{Found, Prober};
 use crate::component::{Bundle, Component, Facts};
 use crate::version::{ToolkitVersion, Version};
 
-/// Directories of one place that hold something, in the order to search them.
-pub(super) struct Prefix {
-    pub(super) include: Vec<PathBuf>,
-    pub(super) lib: Vec<PathBuf>,
-    pub(super) bin: Vec<PathBuf>,
-    /// Where nvcc itself looks for the programs it starts.
-    pub(super) nvcc_programs: Vec<PathBuf>,
-    /// What was left out, and why.
-    pub(super) remarks: Vec<String>,
-    directories: Directories,
-    /// What `cuda.h` says, once it was asked: several components want to know.
-    release: OnceCell<Option<(ToolkitVersion, PathBuf)>>,
-    /// A library for another machine, if one was met.
-    misfit: RefCell<Option<PathBuf>>,
-}
-
-/// The prefixes of one site-packages directory. Many components share one, and CUDA 11, 12 and 13
-/// are looked for in turn: each is looked into once.
-#[derive(Default)]
-pub(super) struct Prefixes {
-    known: Vec<(PathBuf, Prefix)>,
-}
-
-impl Prefixes {
-    pub(super) fn at(&mut self, prober: &Prober<'_>, path: PathBuf) -> &Prefix {
-        // As text: comparing paths takes them apart, and this is asked for every component.
-        let same = |(known, _): &(PathBuf, Prefix)| known.as_os_str() == path.as_os_str();
-        let index = self.known.iter().position(same).unwrap_or_else(|| {
-            let prefix = Prefix::new(prober, &[&path], &[]);
-            self.known.push((path, prefix));
-            self.known.len() - 1
-        });
-        &self.known[index].1
-    }
-}
-
 impl Prefix {
-    /// `targets/<platform>` comes first: where both exist, the top level is a link to it, or
-    /// belongs to the machine that compiles and not to the one compiled for. What nvcc names comes
-    /// after what is known of a root, and only where it exists.
-    pub(super) fn new(prober: &Prober<'_>, roots: &[&Path], answers: &[&NvccAnswer]) -> Self {
-        let mut prefix = Self {
-            include: Vec::new(),
-            lib: Vec::new(),
-            bin: Vec::new(),
-            nvcc_programs: Vec::new(),
-            remarks: Vec::new(),
-            directories: Directories::default(),
-            release: OnceCell::new(),
-            misfit: RefCell::default(),
-        };
-        // A wheel has a directory of its own, so most that are looked for are absent.
-        for root in roots.iter().filter(|root| prober.root.is_dir(root)) {
-            prefix.add_root(prober, root);
-        }
-        for answer in answers {
-            let include = answer.includes.iter().map(|path| tidy(prober, path)).collect();
-            let lib = answer.libraries.iter().map(|path| tidy(prober, path)).collect();
-            prefix.add(prober, |p| &mut p.include, include);
-            prefix.add(prober, |p| &mut p.lib, lib);
-            prefix.nvcc_programs.extend(answer.programs.iter().map(|path| tidy(prober, path)));
-        }
-        prefix
-    }
-
-    fn add_root(&mut self, prober: &Prober<'_>, root: &Path) {
-        let target = root.join("targets").join(prober.target.directory());
-        // conda's `include` and `lib` hold every library of the environment: giving them to a
-        // compiler or linker replaces the system's. CUDA is in `targets` there.
-        let shared = prober.root.is_dir(&root.join("conda-meta"));
-        let own = |names: &[&str]| -> Vec<PathBuf> {
-            names.iter().filter(|_| !shared).map(|name| root.join(name)).collect()
-        };
-        let mut include = vec![target.join("include")];
-        include.extend(own(&["include"]));
-        // Fedora: a directory of its own below `/usr/include`. CCCL has a directory of that name.
-        include.extend(
-            own(&["include/cuda"]).into_iter().filter(|dir| prober.root.is_file(&dir.join("cuda.h"))),
-        );
-        // A directory of CCCL's headers and nothing else.
-        include.extend(
-            [root]
-                .into_iter()
-                .filter(|_| !shared)
-                .map(Path::to_owned)
-                .filter(|dir| prober.root.is_file(&dir.join("cuda/std/version"))),
-        );
-        include.extend([root.join("nvvm/include"), root.join("extras/CUPTI/include")]);
-        let mut lib = vec![target.join("lib")];
-        lib.extend(own(&["lib64", "lib"]));
-        lib.extend(own(&["lib"]).into_iter().map(|dir| dir.join(prober.target.multiarch())));
-        lib.extend([root.join("nvvm/lib64"), root.join("nvvm/lib"), root.join("extras/CUPTI/lib64")]);
-        let programs = ["bin", "nvvm/bin", "lib/nvidia-cuda-toolkit/bin"];
-        let bin = programs.iter().map(|name| root.join(name)).collect();
-        self.add(prober, |p| &mut p.include, include);
-        self.add(prober, |p| &mut p.lib, lib);
-        self.add(prober, |p| &mut p.bin, bin);
-        if shared {
-            self.remark_shared(prober, root);
-        }
-    }
-
-    /// Adds directories that exist and are not there yet under another name.
-    fn add(
-        &mut self,
-        prober: &Prober<'_>,
-        to: impl Fn(&mut Self) -> &mut Vec<PathBuf>,
-        candidates: Vec<PathBuf>,
-    ) {
-        for candidate in candidates {
-            // Most of what an nvcc names is known by then.
-            if to(self).contains(&candidate) || !prober.root.is_dir(&candidate) {
-                continue;
-            }
-            let real = self.directories.resolve(prober.root, &candidate);
-            let known = to(self).clone();
-            if known.iter().any(|known| self.directories.resolve(prober.root, known) == real) {
-                continue;
-            }
-            match other_target(&real, prober.target.directory()) {
-                Some(other) => self.remark_target(prober, &other),
-                None => to(self).push(candidate),
-            }
-        }
-    }
-
-    fn remark_target(&mut self, prober: &Prober<'_>, other: &str) {
-        let wanted = prober.target.directory();
-        let arm = ["aarch64-linux", "sbsa-linux"];
-        let hint = if arm.contains(&other) && arm.contains(&wanted) {
-            "; SBSA servers and Jetson boards differ: `jetson = true` in `[package.metadata.cuda]` says which"
-        } else {
-            ""
-        };
-        let remark = format!("files of `targets/{other}` are not for {} (`{wanted}`){hint}", prober.target);
-        if !self.remarks.contains(&remark) {
-            self.remarks.push(remark);
-        }
-    }
-
-    fn remark_shared(&mut self, prober: &Prober<'_>, root: &Path) {
-        for component in Component::all().filter(|c| c.facts().bundle == Bundle::Product) {
-            let facts = component.facts();
-            let names = facts.sonames.iter().flat_map(|names| names.first());
-            if let Some(library) =
-                names.map(|name| root.join("lib").join(name)).find(|path| prober.root.is_file(path))
-            {
-                self.remarks.push(format!(
-                    "{component} is there ({}) and not used: that directory holds every library of the \
-                     environment",
-                    library.display()
-                ));
-            }
-        }
-    }
-
-    fn first(&self, prober: &Prober<'_>, directories: &[PathBuf], name: &str) -> Option<PathBuf> {
-        directories.iter().find_map(|directory| self.directories.file(prober.root, directory, name))
-    }
-
     pub(super) fn header(&self, prober: &Prober<'_>, name: &str) -> Option<PathBuf> {
         self.first(prober, &self.include, name)
     }
@@ -389,29 +229,6 @@ impl Prefix {
         }
         None
     }
-}
-
-/// The path without `bin/..`, where that is the same directory.
-pub(super) fn tidy(prober: &Prober<'_>, path: &Path) -> PathBuf {
-    let mut tidied = PathBuf::new();
-    for part in path.components() {
-        match part {
-            std::path::Component::ParentDir => {
-                tidied.pop();
-            }
-            part => tidied.push(part),
-        }
-    }
-    let same = tidied == path || prober.root.place(&tidied) == prober.root.place(path);
-    if same { tidied } else { path.to_owned() }
-}
-
-/// The platform of a path in `targets/<platform>`, where it is another one.
-fn other_target(path: &Path, wanted: &str) -> Option<String> {
-    let mut parts = path.components().filter_map(|part| part.as_os_str().to_str());
-    parts.find(|part| *part == "targets")?;
-    let platform = parts.next()?;
-    (platform != wanted && platform.contains("-linux")).then(|| platform.to_owned())
 }
 
 /// A component that is not there, or not whole.

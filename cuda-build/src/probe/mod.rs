@@ -11,6 +11,7 @@ mod nvcc_answer;
 mod nvcc_profile;
 mod nvcc_wrapper;
 mod plain_root;
+mod prefix;
 mod site_packages;
 
 use std::fmt;

@@ -3,7 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
-use super::files::{Prefix, file_name_version, tidy};
+use super::files::file_name_version;
+use super::prefix::{Prefix, tidy};
 use super::{Found, NvccAnswer, Prober, Seen, Set, Unusable};
 use crate::capability::newest_known;
 use crate::component::{Bundle, Class, Component, OLDEST_MAJOR};

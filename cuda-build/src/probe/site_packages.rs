@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::files::{Absent, Prefix, Prefixes};
+use super::files::Absent;
+use super::prefix::{Prefix, Prefixes};
 use super::{Found, Prober, Seen, Set, Unusable};
 use crate::component::{Class, Component, OLDEST_MAJOR};
 use crate::version::{ToolkitVersion, Version};
