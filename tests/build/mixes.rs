@@ -294,6 +294,32 @@ fn cccl_that_refuses_the_compiler() {
     assert_eq!(refusals, 2);
 }
 
+/// A directory of CCCL serves whatever else is named, and makes nothing else fit: which CUDA a
+/// cuRAND beside it is for is as unknown as without it.
+#[test]
+fn cccl_says_nothing_of_what_lies_beside_it() {
+    let Some(cccl) = wheels(&["nvidia-cuda-cccl==13.0.85"]) else { return };
+    let (headers, library) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    std::os::unix::fs::symlink(cccl.join("nvidia/cu13/include/cccl"), headers.path().join("include"))
+        .unwrap();
+    for file in ["lib/libcurand.so.10", "include/curand.h"] {
+        let path = library.path().join(file);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, "").unwrap();
+    }
+    let roots = format!("{}:{}", library.path().display(), headers.path().display());
+    let find = |request: &Request| {
+        let target = Target::from_triple("x86_64-unknown-linux-gnu", false).unwrap();
+        let env = Env::from_pairs([("CUDA_BUILD_ROOTS", roots.clone())]);
+        Search { root: &Root::system(), env: &env, target: &target, places: Vec::new() }.find(request)
+    };
+    let error = find(&shared(&[Component::Curand])).unwrap_err();
+    assert!(matches!(error, Error::NotFound { .. }), "{error:?}");
+    let headers = Need::new(Component::Cccl, Part::Headers, "headers of CUB");
+    let error = find(&Request { needs: vec![headers], ..Request::default() }).unwrap_err();
+    assert!(matches!(error, Error::NotFound { .. }), "CCCL alone is no toolkit: {error:?}");
+}
+
 /// The one mix that the plan decides. cuDNN's own package has 700 MB: its files are stand-ins here,
 /// everything else is real.
 #[test]

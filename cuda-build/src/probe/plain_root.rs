@@ -57,14 +57,12 @@ pub(super) fn probe(prober: &Prober<'_>, candidate: &Candidate) -> Seen {
     }
     let pieces: Vec<Piece> =
         pieces.into_iter().filter(|piece| !(several && piece.majors.is_empty())).collect();
-    // CCCL has no major. A place that somebody named for it serves whatever else is named.
-    let has_cccl = |piece: &Piece| piece.prefix.component(prober, Component::Cccl, 0).is_ok();
-    if majors.is_empty() && candidate.step.is_explicit() && pieces.iter().any(has_cccl) {
-        majors = (OLDEST_MAJOR..=newest_known().major).rev().collect();
-    }
-    for major in majors {
-        let set = set(prober, &pieces, major, &mut seen);
+    for major in &majors {
+        let set = set(prober, &pieces, *major, &mut seen);
         seen.sets.extend(set);
+    }
+    if majors.is_empty() && candidate.step.is_explicit() {
+        seen.sets.extend(own_ranges(prober, &pieces));
     }
     remarks.append(&mut seen.remarks);
     if seen.sets.is_empty() && seen.unusable.is_empty() && remarks.is_empty() {
@@ -77,6 +75,20 @@ pub(super) fn probe(prober: &Prober<'_>, candidate: &Candidate) -> Seen {
         remarks.push(format!("libraries of several CUDA majors below one root: {:?}", piece.majors));
     }
     Seen { remarks, ..seen }
+}
+
+/// CCCL has no major: a place that somebody named for it serves whatever else is named. Of all
+/// else in such a place nothing tells which CUDA it is for.
+fn own_ranges(prober: &Prober<'_>, pieces: &[Piece]) -> Vec<Set> {
+    let ranged = || Component::all().filter(|component| component.facts().class == Class::OwnRange);
+    let majors = (OLDEST_MAJOR..=newest_known().major).rev();
+    let found = |major| -> Vec<Found> {
+        let all = ranged().flat_map(|component| pieces.iter().map(move |piece| (component, piece)));
+        all.filter_map(|(component, piece)| piece.prefix.component(prober, component, major).ok())
+            .take(1)
+            .collect()
+    };
+    majors.map(|major| Set { major, found: found(major) }).filter(|set| !set.found.is_empty()).collect()
 }
 
 fn paths(pieces: &[Piece]) -> Vec<&Path> {

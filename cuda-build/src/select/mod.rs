@@ -10,7 +10,7 @@
 mod consistency;
 mod explain;
 
-use crate::component::{Bundle, Component, EdgeKind, closure};
+use crate::component::{Bundle, Class, Component, EdgeKind, closure};
 use crate::error::Error;
 use crate::probe::{Attempt, Found, Set};
 use crate::sources::Step;
@@ -314,7 +314,11 @@ fn offers<'a>(request: &Request, attempts: &[&'a Attempt]) -> Vec<Offer<'a>> {
 }
 
 fn majors(request: &Request, offers: &[Offer<'_>]) -> Vec<u32> {
-    let mut majors: Vec<u32> = offers.iter().map(|offer| offer.set.major).collect();
+    // CCCL is offered for every major, and says nothing of which is there.
+    let telling = |offer: &&Offer<'_>| {
+        offer.set.found.iter().any(|found| found.component.facts().class != Class::OwnRange)
+    };
+    let mut majors: Vec<u32> = offers.iter().filter(telling).map(|offer| offer.set.major).collect();
     majors.sort_unstable_by(|a, b| b.cmp(a));
     majors.dedup();
     // A place for one product must not drag the toolkit to its major.

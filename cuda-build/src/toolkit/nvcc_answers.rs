@@ -2,10 +2,11 @@
 //! profile that can be read the host compiler too. Either takes longer than the rest of a search.
 //!
 //! One small file an nvcc, `<cache>/nvcc-answers/<hash of its path>.txt`. It counts only while its
-//! head is what would be written today: path, size and time of change of the nvcc, of the program
-//! that a wrapper in its place starts, and of the `nvcc.profile` beside that; whether there is a
-//! directory of targets; and the variables that nvcc and its profile read. A cache that can't be
-//! read or written is as good as none.
+//! head is what would be written today: path, file (device and inode), size and time of change of
+//! the nvcc, of the program that a wrapper in its place starts, and of the `nvcc.profile` beside
+//! that; whether there is a directory of targets; and the variables that nvcc and its profile read.
+//! A cache that can't be read or written is as good as none. What another program than that one
+//! answers is not kept: nothing tells when it changes.
 
 use std::ffi::OsStr;
 use std::fmt::Write as _;
@@ -40,9 +41,11 @@ pub(crate) fn ask(root: &Root, env: &Env, nvcc: &Path) -> Option<String> {
     let head = Depends::on(&program).and_then(|depends| depends.head(root, env, nvcc));
     match program.ask(root, env)? {
         Answer::Whole(text) => {
-            if let (Some(file), Some(head)) = (file, head) {
+            let own = answers_itself(&text, &program.program);
+            let written = head.filter(|_| own).and_then(|head| written(&text, &head, path));
+            if let (Some(file), Some(written)) = (file, written) {
                 // That it can't be kept costs time and nothing else.
-                let _ = cache::write_shared(&file, written(&text, &head, path).as_bytes());
+                let _ = cache::write_shared(&file, written.as_bytes());
             }
             Some(text)
         }
@@ -100,20 +103,27 @@ impl<'a> Depends<'a> {
     }
 }
 
-fn written(text: &str, head: &str, path: &str) -> String {
+/// Whether the program that was looked at has answered, and not one that it has started: a script
+/// of many words, or a link to ccache. A dry run names the directory of the nvcc that runs.
+fn answers_itself(text: &str, program: &Path) -> bool {
+    let here = text.lines().find_map(|line| line.strip_prefix("#$ _HERE_="));
+    here.is_none_or(|here| program.parent().is_some_and(|parent| parent == Path::new(here)))
+}
+
+/// A file for this answer; `None` where the process's `PATH` can't be told from nvcc's own.
+fn written(text: &str, head: &str, path: &str) -> Option<String> {
     let mut written = format!("{head}\n");
     for line in text.lines() {
-        let own = line.strip_prefix(PATH_LINE).and_then(|value| value.strip_suffix(path));
-        match own.filter(|_| !path.is_empty()) {
-            Some(own) => {
-                let _ = writeln!(written, "{PATH_LINE}{own}{REST}");
+        // Writing to a String can't fail.
+        let _ = match line.strip_prefix(PATH_LINE) {
+            Some(value) => {
+                let own = value.strip_suffix(path).filter(|own| !path.is_empty() && own.ends_with(':'))?;
+                writeln!(written, "{PATH_LINE}{own}{REST}")
             }
-            None => {
-                let _ = writeln!(written, "{line}");
-            }
-        }
+            None => writeln!(written, "{line}"),
+        };
     }
-    written + END
+    Some(written + END)
 }
 
 /// The answer in a kept file, if the file is whole and has the head that it would get today.
@@ -228,6 +238,33 @@ mod tests {
         let programs = place.ask().programs;
         assert_eq!(programs, ["/opt/cuda/bin", "/venv/bin", "/usr/bin"].map(PathBuf::from));
         assert_eq!(place.starts(), 1);
+    }
+
+    #[test]
+    fn a_path_that_is_not_at_the_end_is_not_kept() {
+        let mut place = Place::new();
+        place.install("#$ PATH=$PATH:/opt/cuda/bin\\nrelease 12.4, V12.4.131");
+        for path in ["/bin:/usr/bin", "/usr/bin:/bin"] {
+            place.env = place.env.clone().with("PATH", path);
+            let programs: Vec<PathBuf> =
+                path.split(':').chain(["/opt/cuda/bin"]).map(PathBuf::from).collect();
+            assert_eq!(place.ask().programs, programs);
+        }
+        assert_eq!(place.starts(), 2);
+        assert!(!place.kept().exists());
+    }
+
+    #[test]
+    fn what_another_nvcc_answers_is_not_kept() {
+        let place = Place::new();
+        let real = place.nvcc().with_file_name("toolkit");
+        let here = format!("#$ _HERE_={}/bin\\n", real.display());
+        place.install(&format!("{here}{ANSWER}"));
+        let _ = (place.ask(), place.ask());
+        assert_eq!(place.starts(), 2, "a script that starts it stays as it is when that one changes");
+        place.install(&format!("#$ _HERE_={}\\n{ANSWER}", place.directory.path().display()));
+        let _ = (place.ask(), place.ask());
+        assert_eq!(place.starts(), 3);
     }
 
     #[test]
