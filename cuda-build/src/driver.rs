@@ -38,26 +38,51 @@ pub struct Driver {
     pub gpus: Vec<Capability>,
     /// The library that answered, by its real path where the system tells it.
     pub library: String,
+    /// The name that it was opened by: `libcuda.so.1` where the loader found it by itself, else
+    /// the path of one of the places that only some systems have.
+    pub opened_as: String,
+}
+
+/// Why there is no answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NoDriver {
+    /// In a sentence.
+    pub reason: String,
+    /// Whether there is a library that does not start or lacks functions; `false` where there is
+    /// none.
+    pub is_installed: bool,
+}
+
+impl std::fmt::Display for NoDriver {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.reason)
+    }
 }
 
 /// `CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR` and `…_MINOR` in `cuda.h`.
 const MAJOR: c_int = 75;
 const MINOR: c_int = 76;
 
-/// Asks the driver; `Err` says in a sentence why there is no answer.
+/// Asks the driver.
 ///
 /// # Errors
 /// No driver on this machine, or one that does not start.
-pub fn driver() -> Result<Driver, String> {
+pub fn driver() -> Result<Driver, NoDriver> {
     let load = |place: &&str| {
         // SAFETY: the driver's library is loaded as every CUDA program loads it; its
         // initialisers have no requirement of ours.
         unsafe { Library::new(*place) }.ok()
     };
     let found = PLACES.iter().find_map(|place| Some((place, load(place)?)));
-    let (place, library) = found.ok_or(
-        "no driver: libcuda.so.1 is not on this machine's loader path, nor where WSL, NixOS and Jetson keep it",
-    )?;
+    let (place, library) = found.ok_or_else(|| NoDriver {
+        reason: "no driver: libcuda.so.1 is not on this machine's loader path, nor where WSL, NixOS and Jetson keep it"
+            .to_owned(),
+        is_installed: false,
+    })?;
+    ask(&library, place).map_err(|reason| NoDriver { reason, is_installed: true })
+}
+
+fn ask(library: &Library, place: &str) -> Result<Driver, String> {
     let get = |name: &str| format!("libcuda.so.1 has no `{name}`");
     // SAFETY: the signatures are those of `cuda.h`, unchanged since CUDA 2.0.
     let (init, version, count, attribute) = unsafe {
@@ -92,8 +117,8 @@ pub fn driver() -> Result<Driver, String> {
             let [major, minor] = values.map(|value| u32::try_from(value).unwrap_or(0));
             gpus.push(Capability::new(major, minor));
         }
-        let library = mapped(&Root::system()).unwrap_or_else(|| (*place).to_owned());
-        Ok(Driver { version, gpus, library })
+        let library = mapped(&Root::system()).unwrap_or_else(|| place.to_owned());
+        Ok(Driver { version, gpus, library, opened_as: place.to_owned() })
     }
 }
 

@@ -10,6 +10,7 @@ use std::fs;
 use cargo_cuda::report::machine::Machine;
 use cargo_cuda::report::{self, Diagnosis};
 use cargo_cuda::toolkits::{Finder, Wish};
+use cuda_build::driver::NoDriver;
 use cuda_build::{Build, Env, Library, Root, Target, Toolkit};
 
 use serde_json::Value;
@@ -30,7 +31,7 @@ impl Layout {
         let root = Root::below(&self.root);
         let finder = Finder { env, root: &root, target: self.target(), workspace: None };
         let report = finder.report(&Wish::default());
-        let driver = Err("no driver".to_owned());
+        let driver = Err(NoDriver { reason: "no driver".to_owned(), is_installed: false });
         let machine = Machine::read(&root, self.target().multiarch());
         let diagnosis = Diagnosis {
             host: None,

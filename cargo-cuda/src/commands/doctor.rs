@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use cuda_build::driver::{self, Driver};
+use cuda_build::driver::{self, Driver, NoDriver};
 use cuda_build::host_compiler;
 use cuda_build::{Component, Declared, Env, Plan, Report, Root, Toolkit};
 
@@ -110,7 +110,7 @@ pub fn run(major: Option<u32>, json: bool, env: &Env, root: &Root) -> Result<(St
 fn capabilities(
     toolkit: &Toolkit,
     workspace: Option<&Workspace>,
-    driver: &Result<Driver, String>,
+    driver: &Result<Driver, NoDriver>,
 ) -> Option<Plans> {
     let mut plans = Vec::new();
     let mut refused = Vec::new();
@@ -135,7 +135,7 @@ fn capabilities(
 fn plans(
     report: &Report,
     workspace: Option<&Workspace>,
-    driver: &Result<Driver, String>,
+    driver: &Result<Driver, NoDriver>,
 ) -> Vec<(String, Plan)> {
     let Ok(toolkit) = &report.toolkit else { return Vec::new() };
     let gpus = driver.as_ref().map(|d| d.gpus.as_slice()).unwrap_or_default();

@@ -79,7 +79,8 @@ mod tests {
         Driver {
             version: ToolkitVersion::new(version.0, version.1),
             gpus: gpus.iter().map(|gpu| gpu.parse::<Capability>().unwrap()).collect(),
-            library: "libcuda.so.1".to_owned(),
+            library: "/usr/lib64/libcuda.so.580.65.06".to_owned(),
+            opened_as: "libcuda.so.1".to_owned(),
         }
     }
 

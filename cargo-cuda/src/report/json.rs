@@ -67,7 +67,7 @@ pub fn json(diagnosis: &Diagnosis<'_>) -> String {
             "notes": diagnosis.machine_notes,
         }),
         Err(reason) => {
-            json!({ "absent": reason, "module": diagnosis.module, "notes": diagnosis.machine_notes })
+            json!({ "absent": reason.to_string(), "module": diagnosis.module, "notes": diagnosis.machine_notes })
         }
     };
     let host = match &diagnosis.host {

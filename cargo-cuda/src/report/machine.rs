@@ -3,8 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
-use cuda_build::driver::Driver;
-use cuda_build::{Root, ToolkitVersion};
+use cuda_build::driver::{Driver, NoDriver, nixos_directory};
+use cuda_build::{Root, ToolkitVersion, Version};
 
 use super::driver::module_version;
 
@@ -21,7 +21,7 @@ pub struct Machine {
     pub container: bool,
     /// The version of the driver's kernel module. WSL and Jetson boards have none to read.
     pub module: Option<String>,
-    /// A `libcuda.so.1` where distributions put it.
+    /// A `libcuda.so.1` where distributions put it, that is no link to Windows' own.
     pub packaged: Option<PathBuf>,
     /// Directories with NVIDIA's libraries for forward compatibility, newest toolkit last.
     pub compat: Vec<PathBuf>,
@@ -36,35 +36,42 @@ impl Machine {
         let packaged = [format!("/usr/lib/{multiarch}"), "/usr/lib64".to_owned()]
             .map(|d| root.locate(&d).join("libcuda.so.1"));
         let local = root.locate("/usr/local");
-        let toolkits = root.names(&local).into_iter().filter(|n| n.to_string_lossy().starts_with("cuda"));
-        let mut compat: Vec<PathBuf> = toolkits
-            .map(|name| local.join(name).join("compat"))
-            .filter(|d| root.is_file(&d.join("libcuda.so.1")))
-            .map(|d| root.resolve(&d))
-            .collect();
+        let toolkits = root.names(&local).into_iter().filter_map(|name| {
+            let release: Option<Version> =
+                name.to_str()?.strip_prefix("cuda")?.trim_start_matches('-').parse().ok();
+            let compat = local.join(&name).join("compat");
+            root.is_file(&compat.join("libcuda.so.1")).then(|| (release, root.resolve(&compat)))
+        });
+        let mut compat: Vec<(Option<Version>, PathBuf)> = toolkits.collect();
+        // `/usr/local/cuda` is a link to one that has its release in its name.
         compat.sort();
+        let mut compat: Vec<PathBuf> = compat.into_iter().map(|(_, directory)| directory).collect();
         compat.dedup();
+        let windows = root.resolve(&root.locate("/usr/lib/wsl"));
+        let packaged =
+            packaged.into_iter().find(|path| root.is_file(path) && !root.resolve(path).starts_with(&windows));
         Self {
             wsl: text("/proc/sys/kernel/osrelease")
                 .is_some_and(|name| name.to_lowercase().contains("microsoft")),
-            nixos: file("/etc/NIXOS"),
+            nixos: nixos_directory(root).is_some(),
             jetson: file("/etc/nv_tegra_release"),
             container: file("/.dockerenv") || file("/run/.containerenv"),
             module: text("/proc/driver/nvidia/version")
                 .and_then(|text| Some(module_version(&text)?.to_string())),
-            packaged: packaged.into_iter().find(|path| root.is_file(path)),
+            packaged,
             compat,
         }
     }
 
     /// What follows for programs that use the GPU. Nothing of it matters to a build.
     #[must_use]
-    pub fn notes(&self, driver: &Result<Driver, String>, toolkit: Option<ToolkitVersion>) -> Vec<String> {
+    pub fn notes(&self, driver: &Result<Driver, NoDriver>, toolkit: Option<ToolkitVersion>) -> Vec<String> {
         let mut notes = Vec::new();
         match driver {
-            Err(_) => notes.extend(self.how_to_get_one()),
+            // One that is there and does not start says itself why.
+            Err(none) => notes.extend(self.how_to_get_one().filter(|_| !none.is_installed)),
             Ok(driver) => {
-                notes.extend(self.out_of_the_loaders_sight(Path::new(&driver.library)));
+                notes.extend(self.out_of_the_loaders_sight(Path::new(&driver.opened_as)));
                 notes
                     .extend(toolkit.filter(|toolkit| driver.version < *toolkit).and_then(|t| self.compat(t)));
             }
@@ -81,7 +88,7 @@ impl Machine {
     }
 
     fn how_to_get_one(&self) -> Option<String> {
-        Some(if self.wsl {
+        Some(if self.wsl && !self.container {
             "this is WSL: install NVIDIA's driver in Windows and none in here; its libcuda.so.1 then lies in \
              /usr/lib/wsl/lib (`wsl --update` where it does not)"
                 .to_owned()
@@ -103,6 +110,9 @@ impl Machine {
                     "the kernel module of driver {module} is loaded, its CUDA library is not installed: libcuda1 (Debian), \
                      libnvidia-compute-… (Ubuntu), nvidia-driver-cuda-libs (Fedora), nvidia-utils (Arch)"
                 ),
+                (None, true) if self.wsl => {
+                    "this is a container below WSL: start it with `--gpus all` (Docker)".to_owned()
+                }
                 (None, _) => return None,
             }
         })
@@ -121,7 +131,7 @@ impl Machine {
         }
         if self.nixos && directory.starts_with("/run/opengl-driver") {
             return Some(format!(
-                "programs find it by a search path of their own: build scripts with cuda-build give them one, others want \
+                "programs find it by a search path of their own, which cuda-build and `cargo cuda` give them; others want \
                  LD_LIBRARY_PATH={place}"
             ));
         }
@@ -161,8 +171,19 @@ mod tests {
         (top, machine)
     }
 
-    fn driver(library: &str) -> Result<Driver, String> {
-        Ok(Driver { version: ToolkitVersion::new(12, 2), gpus: Vec::new(), library: library.to_owned() })
+    /// One that was opened by this name.
+    fn driver(name: &str) -> Result<Driver, NoDriver> {
+        let library = "/nix/store/0a1b2c3d-nvidia-x11/lib/libcuda.so.535.183.01".to_owned();
+        Ok(Driver {
+            version: ToolkitVersion::new(12, 2),
+            gpus: Vec::new(),
+            library,
+            opened_as: name.to_owned(),
+        })
+    }
+
+    fn none() -> Result<Driver, NoDriver> {
+        Err(NoDriver { reason: "no driver".to_owned(), is_installed: false })
     }
 
     const WSL: (&str, &str) = ("proc/sys/kernel/osrelease", "5.15.153.1-microsoft-standard-WSL2\n");
@@ -177,17 +198,18 @@ mod tests {
             (&[WSL][..], "install NVIDIA's driver in Windows and none in here"),
             (&[("etc/NIXOS", "")], "hardware.graphics.enable = true"),
             (&[("etc/nv_tegra_release", "# R36")], "nvidia-l4t-cuda"),
+            (&[WSL, (".dockerenv", "")], "this is a container below WSL: start it with `--gpus all`"),
             (&[MODULE, (".dockerenv", "")], "driver 580.65.06 is loaded, and this container was given none"),
             (&[MODULE, ("run/.containerenv", "")], "--device nvidia.com/gpu=all"),
             (&[MODULE], "driver 580.65.06 is loaded, its CUDA library is not installed: libcuda1 (Debian)"),
         ] {
             let (_top, machine) = machine(files);
-            let notes = machine.notes(&Err("no driver".to_owned()), None);
+            let notes = machine.notes(&none(), None);
             assert_eq!(notes.len(), 1, "{notes:?}");
             assert!(notes[0].contains(expected), "{notes:?}");
         }
         let (_top, plain) = machine(&[("proc/sys/kernel/osrelease", "6.1.0-42-amd64\n"), (".dockerenv", "")]);
-        assert!(plain.notes(&Err(String::new()), None).is_empty(), "no GPU is no fault");
+        assert!(plain.notes(&none(), None).is_empty(), "no GPU is no fault");
     }
 
     #[test]
@@ -201,14 +223,21 @@ mod tests {
         let notes = nixos.notes(&driver("/run/opengl-driver/lib/libcuda.so.1"), None);
         assert!(notes[0].contains("LD_LIBRARY_PATH=/run/opengl-driver/lib"), "{notes:?}");
         let (_top, plain) = machine(&[MODULE]);
-        assert!(plain.notes(&driver("/usr/lib/x86_64-linux-gnu/libcuda.so.580.65.06"), None).is_empty());
+        assert!(plain.notes(&driver("libcuda.so.1"), None).is_empty());
+        let broken = Err(NoDriver {
+            reason: "the driver's cuInit failed with error 999".to_owned(),
+            is_installed: true,
+        });
+        assert!(plain.notes(&broken, None).is_empty(), "it is installed");
     }
 
     #[test]
     fn a_driver_of_linux_below_windows() {
         let (top, machine) = machine(&[WSL, ("usr/lib/x86_64-linux-gnu/libcuda.so.1", "")]);
         let path = top.path().join("usr/lib/x86_64-linux-gnu/libcuda.so.1").display().to_string();
-        for driver in [Err("cuInit failed".to_owned()), driver(&path)] {
+        for driver in
+            [Err(NoDriver { reason: "cuInit failed".to_owned(), is_installed: true }), driver("libcuda.so.1")]
+        {
             let notes = machine.notes(&driver, None);
             assert!(
                 notes.iter().any(|n| n.starts_with(&path) && n.contains("hides the one of Windows")),
@@ -221,12 +250,13 @@ mod tests {
     fn forward_compatibility_where_the_toolkit_is_newer() {
         let toolkit = |minor| Some(ToolkitVersion::new(12, minor));
         let (_top, installed) = machine(&[
+            ("usr/local/cuda-9.2/compat/libcuda.so.1", ""),
             ("usr/local/cuda-12.4/compat/libcuda.so.1", ""),
             ("usr/local/cuda-12.9/compat/libcuda.so.1", ""),
         ]);
-        let notes = installed.notes(&driver("/usr/lib64/libcuda.so.1"), toolkit(9));
+        let notes = installed.notes(&driver("libcuda.so.1"), toolkit(9));
         assert!(notes[0].contains("usr/local/cuda-12.9/compat holds libraries for forward"), "{notes:?}");
-        assert!(installed.notes(&driver("/usr/lib64/libcuda.so.1"), toolkit(2)).is_empty());
+        assert!(installed.notes(&driver("libcuda.so.1"), toolkit(2)).is_empty());
         let (_top, jetson) = machine(&[("etc/nv_tegra_release", "")]);
         let notes = jetson.notes(&driver("libcuda.so.1"), toolkit(6));
         assert!(notes[0].contains("cuda-compat-12-6"), "{notes:?}");

@@ -7,7 +7,7 @@ mod text;
 
 use std::path::PathBuf;
 
-use cuda_build::driver::Driver;
+use cuda_build::driver::{Driver, NoDriver};
 use cuda_build::host_compiler::HostCompiler;
 use cuda_build::{Component, Error, Report, Toolkit};
 
@@ -30,7 +30,7 @@ pub struct Diagnosis<'a> {
     /// What nvcc hands host code to, or why nothing will do; `None` where there is no nvcc.
     pub host: Option<Result<HostCompiler, Error>>,
     /// What the driver says, or why it says nothing.
-    pub driver: &'a Result<Driver, String>,
+    pub driver: &'a Result<Driver, NoDriver>,
     /// The version of the driver's kernel module, where the system tells it.
     pub module: Option<String>,
     /// What driver and GPUs mean for what is built here.
