@@ -36,13 +36,15 @@ pub(super) fn config(version: ToolkitVersion, parts: &[Part]) -> String {
             let _ = writeln!(text, "set(_cuda_{id}_{what} {})", names.join(" "));
         }
     }
+    // Every target has the directories of these, whatever is asked for.
+    let base: Vec<String> =
+        parts.iter().filter(|part| BASE.contains(&part.component)).flat_map(|p| p.include.clone()).collect();
+    let _ = writeln!(text, "set(_cuda_base {})", quoted(&base.join(";")));
     let _ = write!(
         text,
         "\n{}\n",
         CHOICE.replace("@VERSION@", &version.to_string()).replace("@MAJOR@", &version.major.to_string())
     );
-    let base: Vec<String> =
-        parts.iter().filter(|part| BASE.contains(&part.component)).flat_map(|p| p.include.clone()).collect();
     interface(&mut text, "toolkit", &base, &[], true);
     for part in parts {
         targets(&mut text, part, parts);
@@ -62,6 +64,7 @@ foreach(_cuda_component IN LISTS _cuda_wanted)
   set(CUDAComponents_${_cuda_component}_FOUND TRUE)
   foreach(_cuda_part IN ITEMS ${_cuda_component} ${_cuda_${_cuda_component}_links})
     set(_cuda_reason "")
+    set(_cuda_gone FALSE)
     if(NOT _cuda_part IN_LIST _cuda_here)
       string(REPLACE ";" ", " _cuda_list "${_cuda_here}")
       set(_cuda_reason "CUDA @VERSION@ that was found has no component `${_cuda_part}` for CMake; it has ${_cuda_list}. `cargo cuda toolkit add @MAJOR@ --components ${_cuda_part}` fetches it, where that is a component's name")
@@ -69,6 +72,7 @@ foreach(_cuda_component IN LISTS _cuda_wanted)
       foreach(_cuda_file IN LISTS _cuda_${_cuda_part}_files)
         if(NOT EXISTS "${_cuda_file}")
           set(_cuda_reason "${_cuda_file} is not there any more: make this package anew, or the component `${_cuda_part}`")
+          set(_cuda_gone TRUE)
         endif()
       endforeach()
     endif()
@@ -77,7 +81,7 @@ foreach(_cuda_component IN LISTS _cuda_wanted)
       if(NOT _cuda_part STREQUAL _cuda_component)
         string(PREPEND _cuda_reason "`${_cuda_component}` links `${_cuda_part}`. ")
       endif()
-      if(CUDAComponents_FIND_REQUIRED_${_cuda_component} OR NOT CUDAComponents_FIND_COMPONENTS)
+      if(CUDAComponents_FIND_REQUIRED_${_cuda_component} OR (_cuda_gone AND NOT CUDAComponents_FIND_COMPONENTS))
         list(APPEND _cuda_absent "${_cuda_reason}")
       endif()
     endif()
@@ -86,6 +90,14 @@ foreach(_cuda_component IN LISTS _cuda_wanted)
     list(APPEND _cuda_used ${_cuda_component} ${_cuda_${_cuda_component}_links})
   endif()
 endforeach()
+foreach(_cuda_file IN LISTS _cuda_base)
+  if(NOT EXISTS "${_cuda_file}")
+    list(APPEND _cuda_absent "${_cuda_file} is not there any more, which all components need: make this package anew")
+  endif()
+endforeach()
+if(NOT _cuda_used AND NOT CUDAComponents_FIND_COMPONENTS AND NOT _cuda_absent)
+  list(APPEND _cuda_absent "CUDA @VERSION@ that was found has no component for CMake with all that it links")
+endif()
 if(_cuda_absent)
   list(REMOVE_DUPLICATES _cuda_absent)
   list(JOIN _cuda_absent "\n" CUDAComponents_NOT_FOUND_MESSAGE)
@@ -189,6 +201,10 @@ fn interface(text: &mut String, target: &str, include: &[String], links: &[Strin
 }
 
 fn alias(text: &mut String, target: &str) {
+    // CMake's module sets a property of this one, whoever made it, which an alias can't have.
+    if target == "nvToolsExt" {
+        return;
+    }
     let _ = write!(
         text,
         "if(_cuda_names AND NOT TARGET CUDA::{target})\n  \

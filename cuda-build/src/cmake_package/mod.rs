@@ -99,12 +99,24 @@ impl Toolkit {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Format`] where a path is no UTF-8 or holds a `;`, which separates paths in CMake.
+    /// [`Error::Format`] where a path is no UTF-8 or can't stand in a list of CMake's: one with a `;`,
+    /// with brackets that don't come in pairs, or with a backslash at its end.
     pub fn cmake_package(&self) -> Result<CmakePackage, Error> {
         self.cmake_package_of(&[])
     }
 
-    /// The same for these components and what they need; for all where none is named.
+    /// The same for these components and what they need; for all where none is named. What the
+    /// toolkit lacks is left out: [`CmakePackage::components`] tells what is there.
+    ///
+    /// ```no_run
+    /// # fn main() -> Result<(), cuda_build::Error> {
+    /// use cuda_build::Component;
+    /// let toolkit = cuda_build::Build::new()?.toolkit()?;
+    /// let package = toolkit.cmake_package_of(&[Component::Cublas])?;
+    /// assert!(package.components().contains(&Component::Cublas));
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// As for [`Toolkit::cmake_package`].
@@ -192,6 +204,8 @@ fn library(file: &Path, shared: bool) -> Result<Option<Library>, Error> {
     let target = match stem {
         "cufile" => "cuFile".to_owned(),
         "cufile_rdma" => "cuFile_rdma".to_owned(),
+        "nvtx3interop" => "nvtx3_interop".to_owned(),
+        "sanitizer-public" => "sanitizer".to_owned(),
         other => other.replace('-', "_"),
     };
     Ok(Some(Library { target, file: shown(file)?, shared }))
@@ -204,7 +218,16 @@ fn shown(path: &Path) -> Result<String, Error> {
         reason: format!("{} {reason}", path.display()),
     };
     let text = absolute.to_str().ok_or_else(|| wrong("is no UTF-8"))?;
-    if text.contains(';') { Err(wrong("holds a `;`")) } else { Ok(text.to_owned()) }
+    // CMake splits lists at `;`, but not between brackets and not after a backslash.
+    if text.contains(';') {
+        Err(wrong("holds a `;`"))
+    } else if text.matches('[').count() != text.matches(']').count() {
+        Err(wrong("holds a `[` without its `]`, or the other way round"))
+    } else if text.ends_with('\\') {
+        Err(wrong("ends with a backslash"))
+    } else {
+        Ok(text.to_owned())
+    }
 }
 
 #[cfg(test)]

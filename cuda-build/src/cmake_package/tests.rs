@@ -71,12 +71,17 @@ fn names_are_those_of_cmakes_module() {
     assert_eq!(name("/l/libnvrtc-builtins.so.12.9", true).as_deref(), Some("nvrtc_builtins"));
     assert_eq!(name("/l/libcufile.so.0", true).as_deref(), Some("cuFile"));
     assert_eq!(name("/l/libcudadevrt.a", false).as_deref(), Some("cudadevrt"));
+    assert_eq!(name("/l/libnvtx3interop.so.1", true).as_deref(), Some("nvtx3_interop"));
+    assert_eq!(name("/l/libsanitizer-public.so", true).as_deref(), Some("sanitizer"));
     assert_eq!(name("/l/cudart.lib", true), None);
 }
 
 #[test]
 fn a_path_that_cmake_takes_for_two_is_an_error() {
-    let cudart = found(Component::Cudart, &["/a;b/include"], &[], &[]);
-    let error = made(&[&cudart]).unwrap_err().to_string();
-    assert!(error.contains("/a;b/include"), "{error}");
+    for path in ["/a;b/include", "/[x/include", "/x]/include", "/include\\"] {
+        let cudart = found(Component::Cudart, &[path], &[], &[]);
+        let error = made(&[&cudart]).unwrap_err().to_string();
+        assert!(error.contains(path), "{error}");
+    }
+    assert!(made(&[&found(Component::Cudart, &["/[x]/include"], &[], &[])]).is_ok());
 }

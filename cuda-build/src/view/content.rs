@@ -12,7 +12,7 @@ use super::stub::{Driver, Stub};
 use super::text;
 use crate::component::{Component, closure};
 use crate::error::Error;
-use crate::probe::Found;
+use crate::probe::{Found, wrapper};
 use crate::root::Root;
 use crate::target::Target;
 use crate::toolkit::Toolkit;
@@ -378,14 +378,14 @@ impl Planner<'_> {
 /// the other one counts.
 fn real_nvcc(root: &Root, nvcc: &Path) -> PathBuf {
     const SCRIPT_LIMIT: u64 = 64 * 1024;
-    let is_script = root.metadata(nvcc).is_ok_and(|m| m.len() < SCRIPT_LIMIT)
-        && root.text(nvcc).is_ok_and(|text| text.starts_with("#!"));
-    if !is_script {
-        return nvcc.to_owned();
-    }
+    let small = root.metadata(nvcc).is_ok_and(|metadata| metadata.len() < SCRIPT_LIMIT);
+    let text = small.then(|| root.text(nvcc).ok()).flatten();
+    let Some(script) = text.filter(|text| text.starts_with("#!")) else { return nvcc.to_owned() };
+    let named = wrapper(&script).map(|wrapper| wrapper.program);
     let bin = nvcc.parent().unwrap_or(Path::new("."));
     let known = ["../lib/nvidia-cuda-toolkit/bin/nvcc", "nvcc.bin", ".nvcc-wrapped"];
-    known.iter().map(|name| bin.join(name)).find(|path| root.is_file(path)).unwrap_or_else(|| nvcc.to_owned())
+    let mut places = named.into_iter().chain(known.iter().map(|name| bin.join(name)));
+    places.find(|path| root.is_file(path)).unwrap_or_else(|| nvcc.to_owned())
 }
 
 #[cfg(test)]
