@@ -130,6 +130,26 @@ fn the_old_find_cuda_builds_with_a_view() {
 const OTHER_NAMES: [&str; 7] =
     ["cuda", "cufile", "cufile_rdma", "nvrtc-builtins", "nvidia-ml", "sanitizer-public", "metis_static"];
 
+/// Its root may be spelled in more than one way, and its nvcc be named without a directory.
+#[test]
+fn the_toolchain_file_knows_its_own_view() {
+    let Some(wheels) = site_packages(13) else { return };
+    let place = Place::new(NEW);
+    place.plant("libcufft.so");
+    let view = view_at(&[&wheels], &place.path("view"));
+    let toolchain = format!("-DCMAKE_TOOLCHAIN_FILE={}", view.cmake_toolchain().display());
+    symlink(view.root(), place.path("link")).unwrap();
+    let roots = [format!("{}/", view.root().display()), place.path("link").display().to_string()];
+    let compilers = [view.root().join("bin/nvcc"), place.path("link/bin/nvcc")];
+    for (index, (root, nvcc)) in roots.iter().zip(compilers).enumerate() {
+        let more =
+            [format!("-DCUDAToolkit_ROOT={root}"), format!("-DCMAKE_CUDA_COMPILER={}", nvcc.display())];
+        let entries = place.configure(&format!("build{index}"), &[&[toolchain.clone()][..], &more].concat());
+        assert_eq!(below(&entries, &place.path("foreign")), BTreeSet::new(), "{root}");
+        assert!(below(&entries, view.root()).contains("CUDA_cudart_LIBRARY"), "{entries:?}");
+    }
+}
+
 #[test]
 fn every_library_that_cmake_looks_for_has_an_entry() {
     let Some(components) = site_packages(13) else { return };

@@ -125,20 +125,16 @@ mod tests {
         symlink("targets/x/lib", path.join("cuda-13.4/lib64")).unwrap();
         symlink("loop", path.join("loop")).unwrap();
         let directories = Directories::default();
-        for name in [
-            "cuda",
-            "cuda/lib64",
-            "cuda/targets/x/lib",
-            "cuda/lib64/..",
-            "cuda/./lib64",
-            "cuda/bin/..",
-            "loop",
-        ] {
+        fs::create_dir(path.join("cuda-13.4/bin")).unwrap();
+        for name in
+            ["cuda", "cuda/lib64", "cuda/targets/x/lib", "cuda/lib64/..", "cuda/./lib64", "cuda/bin/.."]
+        {
             let path = path.join(name);
-            if path.exists() {
-                assert_eq!(directories.resolve(&root, &path), root.resolve(&path), "{name}");
-            }
+            assert!(path.exists(), "{name}");
+            assert_eq!(directories.resolve(&root, &path), root.resolve(&path), "{name}");
         }
+        // No end: the path stays as it is.
+        assert_eq!(directories.resolve(&root, &path.join("loop")), path.join("loop"));
         assert_eq!(directories.resolve(&root, Path::new("/")), Path::new("/"));
         assert_eq!(directories.resolve(&root, Path::new("relative")), Path::new("relative"));
     }

@@ -42,8 +42,8 @@ enum Piece {
     Variable(String),
 }
 
-/// What every nvcc from 11.8 to 13.5 sets before it reads its profile, the same each time.
-/// `CUDA_ROOT` is set by some releases only, and is none of ours.
+/// What every nvcc from 11.8 to 13.5 sets before it reads its profile, the same each time; the
+/// suffix is empty, set or not. `CUDA_ROOT` is set by some releases only, and is none of ours.
 const CONSTANTS: [(&str, &str); 4] =
     [("_SPACE_", " "), ("_CUDART_", "cudart"), ("_NVVM_BRANCH_", "nvvm"), ("_NVVM_BRANCH_SUFFIX_", "")];
 

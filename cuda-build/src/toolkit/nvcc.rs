@@ -23,7 +23,8 @@ const LARGEST_WRAPPER: u64 = 4096;
 /// `e_machine` of x86-64. nvcc for Arm chooses between `sbsa-linux` and `aarch64-linux` by itself.
 const X86_64: u16 = 62;
 
-/// Majors of which releases were seen to read profiles alike: 11.8, 12.4, 13.0, 13.4, 13.5.
+/// Majors of which releases were seen to read profiles alike: 11.8, 12.4, 13.0, 13.4, 13.5. That
+/// the others of these majors do is assumed; a new major is asked by a dry run.
 const KNOWN_MAJORS: [u64; 3] = [11, 12, 13];
 
 /// An nvcc as it lies on the disk, looked at and not started.

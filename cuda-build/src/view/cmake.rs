@@ -225,7 +225,8 @@ impl View {
     }
 
     /// The directory of its CMake package of components ([`Toolkit::cmake_package`]), for
-    /// `CUDAComponents_DIR`; a copy for another machine has none.
+    /// `CUDAComponents_DIR`; a copy for another machine has none, nor has a view of components in a place
+    /// whose path CMake can't write in a list.
     ///
     /// [`Toolkit::cmake_package`]: crate::Toolkit::cmake_package
     #[must_use]

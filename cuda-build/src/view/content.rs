@@ -320,7 +320,7 @@ impl Planner<'_> {
     }
 
     /// For a project that asks for components: they are where they are. Copies are for another
-    /// machine, where they are not.
+    /// machine, where they are not; and a place whose path CMake can't write in a list has no package.
     fn components_package(&mut self, toolkit: &Toolkit) {
         if self.options.every_file {
             return;
