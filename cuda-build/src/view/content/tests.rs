@@ -289,10 +289,10 @@ fn the_sanitizer_stays_apart_from_cupti() {
 fn a_script_that_starts_one_program_leads_to_it() {
     let place = tempfile::tempdir().unwrap();
     let (script, real) = (place.path().join("nvcc"), place.path().join("cuda-12.4/bin/nvcc"));
-    std::fs::create_dir_all(real.parent().unwrap()).unwrap();
-    std::fs::write(&real, [0x7f; 70_000]).unwrap();
-    std::fs::write(&script, format!("#!/bin/sh\nexec {} \"$@\"\n", real.display())).unwrap();
+    fs::create_dir_all(real.parent().unwrap()).unwrap();
+    fs::write(&real, [0x7f; 70_000]).unwrap();
+    fs::write(&script, format!("#!/bin/sh\nexec {} \"$@\"\n", real.display())).unwrap();
     assert_eq!(real_nvcc(&Root::system(), &script), real);
-    std::fs::write(&script, "#!/bin/sh\nexec /nonexistent/nvcc \"$@\"\n").unwrap();
+    fs::write(&script, "#!/bin/sh\nexec /nonexistent/nvcc \"$@\"\n").unwrap();
     assert_eq!(real_nvcc(&Root::system(), &script), script);
 }
