@@ -272,7 +272,7 @@ impl<'a> Session<'a> {
         field(self.asked.capabilities.as_deref().unwrap_or_default().as_bytes());
         let hash: String = hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect();
         let name = format!("{}-{hash}", self.toolkit.version());
-        directories(workspace).join(name)
+        workspace.build_directory.join("cuda").join("build").join(name)
     }
 
     /// All variables of a build apart, with what build scripts with cuda-build and Cargo are told.
@@ -285,7 +285,7 @@ impl<'a> Session<'a> {
             all.push(Setting { name: name.to_owned(), value, meaning });
         };
         if let (Some(workspace), Some(directory)) = (self.workspace, &apart.directory) {
-            let file = directory.join(KEPT).join("toolkit.toml");
+            let file = directory.join("cuda").join("toolkit.toml");
             output::write_if_changed(&file, self.toolkit.to_toml()?.as_bytes())?;
             tell("CUDA_BUILD_TOOLKIT", file.into(), "the toolkit: build scripts with cuda-build");
             let views = toolkits::views(&workspace.build_directory);
@@ -306,35 +306,4 @@ impl<'a> Session<'a> {
 fn declaring<'a>(workspace: Option<&'a Workspace>, asked: &Asked) -> Vec<&'a Package> {
     let packages = workspace.into_iter().flat_map(|workspace| &workspace.packages);
     packages.filter(|package| asked.package.as_ref().is_none_or(|name| package.name == *name)).collect()
-}
-
-/// Where the build directories of builds apart are.
-#[must_use]
-pub fn directories(workspace: &Workspace) -> PathBuf {
-    workspace.build_directory.join("cuda").join("build")
-}
-
-/// What in such a directory is not Cargo's: variables of a shell may name it.
-pub const KEPT: &str = "cuda";
-
-/// Whether a name is one of theirs: `13.4-0123456789abcdef`.
-#[must_use]
-pub fn names_directory(name: &str) -> bool {
-    let digest = |text: &str| text.len() == 16 && text.chars().all(|c| c.is_ascii_hexdigit());
-    name.rsplit_once('-').is_some_and(|(version, hash)| {
-        digest(hash) && version.split('.').all(|part| part.parse::<u32>().is_ok())
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_directories_of_ours_are_named_so() {
-        assert!(names_directory("13.4-0123456789abcdef"));
-        for other in ["debug", "13.4", "13.4-0123", "saxpy-0123456789abcdef", "13.4-0123456789abcdeg"] {
-            assert!(!names_directory(other), "{other}");
-        }
-    }
 }
