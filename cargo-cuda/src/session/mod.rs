@@ -5,8 +5,9 @@
 //!
 //! - **Shared** with plain `cargo`: all that needs CUDA are build scripts of the workspace itself
 //!   that use cuda-build, and the command line asks for nothing else than the manifest does. The
-//!   scripts find the toolkit in a file (`cuda_build::toolkit_file`) that both declare, no
-//!   variable differs, and neither undoes the other's work.
+//!   scripts find the toolkit in a file (`cuda_build::toolkit_file`) that both declare. The two
+//!   variables that differ (`Session::shared`) are none that a script of cuda-build's declares, so
+//!   that neither undoes the other's work.
 //! - **Apart**: some package looks for CUDA by itself, or the command line asks for another major
 //!   or other capabilities. Scripts that do not tell Cargo what they read never run again, so
 //!   every environment has a build directory of its own; the final files still go to `target`.
@@ -141,11 +142,12 @@ impl<'a> Session<'a> {
         Ok(self.toolkit.view(&place.archives(true))?)
     }
 
-    /// What a shared build gets besides the remembered toolkit: nothing that Cargo or a build
-    /// script sees.
+    /// What a shared build gets besides the remembered toolkit: two variables that Cargo and build
+    /// scripts are given too, and that no script runs again for: cuda-build declares neither.
     ///
-    /// A crate without a build script (`#[link(name = "cudart")]`) has nobody who could find CUDA
-    /// for it. The linker's own variable does, and no crate is another one for it.
+    /// `CUDA_BUILD_VIEWS` says where views are kept, and not what is in them. `LIBRARY_PATH` is the
+    /// linker's own: a crate without a build script (`#[link(name = "cudart")]`) has nobody who
+    /// could find CUDA for it, and is not another crate for what the linker reads.
     #[must_use]
     pub fn shared(&self, view: Option<&View>, workspace: &Workspace) -> Vec<Setting> {
         let views = toolkits::views(&workspace.build_directory).into();
@@ -198,7 +200,10 @@ impl<'a> Session<'a> {
         };
         let environment = Environment::new(&inputs, self.env);
         notes.extend(environment.conflicts());
-        if let Some(name) = Environment::overridden_by_toolchain_file(self.env, self.target.triple()) {
+        // Only where the file would be set otherwise: not for another platform, nor where the user has one.
+        let free = self.env.peek("CMAKE_TOOLCHAIN_FILE").is_none();
+        let overridden = |triple| Environment::overridden_by_toolchain_file(self.env, triple);
+        if let Some(name) = inputs.native.filter(|_| free).and_then(overridden) {
             notes.push(format!(
                 "note: {name} is set, which CMAKE_TOOLCHAIN_FILE would take the effect from: it is not set, and \
                  CMake may find libraries of another CUDA; `cmake -C {}` does not",
