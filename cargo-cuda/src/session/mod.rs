@@ -143,7 +143,8 @@ impl<'a> Session<'a> {
     }
 
     /// What a shared build gets besides the remembered toolkit: two variables that Cargo and build
-    /// scripts are given too, and that no script runs again for: cuda-build declares neither.
+    /// scripts see too. cuda-build declares neither, so that no script runs again for them but one
+    /// that asks for it itself.
     ///
     /// `CUDA_BUILD_VIEWS` says where views are kept, and not what is in them. `LIBRARY_PATH` is the
     /// linker's own: a crate without a build script (`#[link(name = "cudart")]`) has nobody who
