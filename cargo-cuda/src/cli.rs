@@ -10,7 +10,6 @@ use cuda_build::{Env, Root, config};
 
 use crate::commands::capabilities::{self, CapabilitiesArgs};
 use crate::commands::cargo;
-use crate::commands::clean::{self, CleanArgs};
 use crate::commands::doctor;
 use crate::commands::env::{self as variables, EnvArgs, ExecArgs};
 use crate::commands::toolkit::{self, ToolkitArgs};
@@ -56,7 +55,6 @@ enum Command {
     Env(EnvArgs),
     Wheel(Box<WheelArgs>),
     View(ViewArgs),
-    Clean(CleanArgs),
     /// Say what is found here, what is chosen and why, and whether a build will work
     Doctor {
         /// As if this CUDA major were asked for
@@ -138,9 +136,6 @@ fn dispatch(command: &Command, rest: &[OsString]) -> Result<(String, u8), Failur
             wheel::run(arguments, &env, &root).map(|text| (text, exit_code::SUCCESS))
         }
         Command::View(arguments) => view::run(arguments, &env, &root).map(|text| (text, exit_code::SUCCESS)),
-        Command::Clean(arguments) => {
-            clean::run(arguments, &env, &root).map(|text| (text, exit_code::SUCCESS))
-        }
         Command::Doctor { major, json } => doctor::run(*major, *json, &env, &root),
         Command::Capabilities(arguments) => capabilities::run(arguments, &env, &root),
         // The program gets what a `cargo cuda` above it has set.

@@ -130,14 +130,9 @@ impl Missing {
                 version.major
             ));
         }
-        let shared_library = |name: &&String| {
-            let facts = toolkits().find(|facts| facts.libraries.contains(&name.as_str()))?;
-            toolkit.get(facts.component).is_none_or(|found| found.libraries.is_empty()).then_some(facts.id)
-        };
-        let components: BTreeSet<&str> =
-            self.linked.iter().filter_map(|name| shared_library(&name)).collect();
+        let has = |component| toolkit.get(component).is_some_and(|found| !found.libraries.is_empty());
+        let components = self.unlinked(version.major, has);
         if !components.is_empty() {
-            let components: Vec<&str> = components.into_iter().collect();
             hints.push(format!(
                 "this CUDA {version} has no shared library of {}: `cargo cuda toolkit add {} --components {}`",
                 components.join(", "),
@@ -152,6 +147,16 @@ impl Missing {
             hints.extend(lacks(toolkit, view, &scripts.join(", ")));
         }
         hints
+    }
+
+    /// Components whose shared libraries the linker did not find, that are not there, and that
+    /// `toolkit add` has for this major.
+    fn unlinked(&self, major: u32, has: impl Fn(Component) -> bool) -> Vec<&'static str> {
+        // Every vendor has an OpenCL: that one is missing does not say that CUDA's was meant.
+        let known = |facts: &&Facts| facts.component != Component::Opencl && facts.package(major).is_some();
+        let component = |name: &String| toolkits().find(|facts| facts.libraries.contains(&name.as_str()));
+        let absent = self.linked.iter().filter_map(component).filter(known).filter(|f| !has(f.component));
+        absent.map(|facts| facts.id).collect::<BTreeSet<_>>().into_iter().collect()
     }
 }
 
@@ -266,6 +271,18 @@ mod tests {
             let missing = read(&[message("error", "linking with `cc` failed", text)]);
             assert_eq!(names(&missing.linked), [expected], "{text}");
         }
+    }
+
+    #[test]
+    fn only_what_can_be_added_and_is_cudas_own_is_advised() {
+        let text = ["cufft", "cufile", "OpenCL", "cudart", "cufftw", "ssl"]
+            .map(|name| format!("/usr/bin/ld: cannot find -l{name}: No such file or directory\n"))
+            .concat();
+        let missing = read(&[message("error", "linking with `cc` failed", &text)]);
+        let advised = |major| missing.unlinked(major, |component| component == Component::Cudart);
+        assert_eq!(advised(13), ["cufft", "cufile"]);
+        assert_eq!(advised(11), ["cufft"], "no package of cuFile for CUDA 11");
+        assert_eq!(missing.unlinked(13, |_| true), [""; 0]);
     }
 
     #[test]

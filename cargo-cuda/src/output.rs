@@ -65,68 +65,6 @@ pub fn temporary_directory(directory: &Path) -> Result<tempfile::TempDir, Failur
     })
 }
 
-/// What became of a build directory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Removal {
-    /// It is empty now.
-    Done,
-    /// It was before.
-    Nothing,
-    /// A cargo works in it.
-    InUse,
-}
-
-/// Removes everything in a build directory of cargo's but `kept`, unless a cargo holds one of its
-/// locks. Those are held here meanwhile, and nothing is ever there by half: it is moved away first.
-///
-/// # Errors
-/// What the disk says, with the path.
-pub fn remove_all_but(directory: &Path, kept: &str) -> Result<Removal, Failure> {
-    let own = files(directory)?;
-    let own: Vec<_> = own.into_iter().filter(|path| path.file_name() != Some(kept.as_ref())).collect();
-    if own.is_empty() {
-        return Ok(Removal::Nothing);
-    }
-    let mut locks = Vec::new();
-    for path in locks_below(directory, LOCK_DEPTH) {
-        // One that is gone by now is nobody's.
-        let Ok(file) = fs::File::open(&path) else { continue };
-        if fs4::FileExt::try_lock(&file).is_err() {
-            return Ok(Removal::InUse);
-        }
-        locks.push(file);
-    }
-    let away = temporary_directory(directory)?;
-    for path in own {
-        let Some(name) = path.file_name() else { continue };
-        fs::rename(&path, away.path().join(name)).map_err(|error| {
-            Failure::new(exit_code::DISK, format!("could not remove {}: {error}", path.display()))
-        })?;
-    }
-    let place = away.path().to_owned();
-    away.close().map_err(|error| {
-        Failure::new(exit_code::DISK, format!("could not remove {}: {error}", place.display()))
-    })?;
-    Ok(Removal::Done)
-}
-
-/// `<triple>/<profile>` below a wheel's own directory.
-const LOCK_DEPTH: usize = 3;
-
-/// Cargo's lock files: `.cargo-lock` beside what a profile builds.
-fn locks_below(directory: &Path, depth: usize) -> Vec<std::path::PathBuf> {
-    let mut locks = Vec::new();
-    for path in files(directory).unwrap_or_default() {
-        let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        if name.starts_with(".cargo-") && name.ends_with("lock") {
-            locks.push(path);
-        } else if depth > 0 && path.is_dir() && !path.is_symlink() {
-            locks.extend(locks_below(&path, depth - 1));
-        }
-    }
-    locks
-}
-
 /// A line about what goes on, on standard error.
 pub fn say(text: &str) {
     // Nobody is there to read it when standard error is closed.

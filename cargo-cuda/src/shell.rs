@@ -20,17 +20,37 @@ pub enum Shell {
 }
 
 impl Shell {
-    /// The line that sets a variable; empty for JSON, which has no lines.
+    /// Whether it can write this value as it is. For PowerShell and JSON all values are text; a
+    /// replaced character in a list of directories would name another one.
+    #[must_use]
+    pub fn can_write(self, value: &OsStr) -> bool {
+        match self {
+            Self::Bash | Self::Fish => true,
+            Self::Powershell | Self::Json => value.to_str().is_some(),
+        }
+    }
+
+    /// The line that sets a variable; empty for JSON, which has no lines. One that only remarks
+    /// that it is left out, where the shell can't write the value.
     #[must_use]
     pub fn set(self, name: &str, value: &OsStr) -> String {
-        let value = value.to_string_lossy();
         match self {
-            // In single quotes nothing has a meaning but the quote.
-            Self::Bash => format!("export {name}='{}'", value.replace('\'', r"'\''")),
+            // In single quotes nothing has a meaning but the quote. Every POSIX shell has this printf.
+            Self::Bash => {
+                let text = |text: &str| text.replace('\'', r"'\''");
+                let byte = |byte: u8| format!(r#"'"$(printf '\{byte:03o}')"'"#);
+                format!("export {name}='{}'", pieces(value, text, byte))
+            }
             // Here a backslash has one too.
-            Self::Fish => format!("set -gx {name} '{}'", value.replace('\\', r"\\").replace('\'', r"\'")),
+            Self::Fish => {
+                let text = |text: &str| text.replace('\\', r"\\").replace('\'', r"\'");
+                format!("set -gx {name} '{}'", pieces(value, text, |byte| format!(r"'\X{byte:02x}'")))
+            }
             // Typographic quotes end a string here as the plain one does.
             Self::Powershell => {
+                let Some(value) = value.to_str() else {
+                    return self.comment(&format!("{name} is left out: its value is not UTF-8"));
+                };
                 let quotes = ['\'', '\u{2018}', '\u{2019}', '\u{201a}', '\u{201b}'];
                 let double = |c: char| std::iter::repeat_n(c, if quotes.contains(&c) { 2 } else { 1 });
                 format!("${{env:{name}}} = '{}'", value.chars().flat_map(double).collect::<String>())
@@ -49,9 +69,36 @@ impl Shell {
     }
 }
 
+/// A value with its text rewritten by `text`, and each byte that belongs to none by `byte`.
+fn pieces(value: &OsStr, text: impl Fn(&str) -> String, byte: impl Fn(u8) -> String) -> String {
+    let mut written = String::new();
+    for chunk in value.as_encoded_bytes().utf8_chunks() {
+        written.push_str(&text(chunk.valid()));
+        written.extend(chunk.invalid().iter().map(|invalid| byte(*invalid)));
+    }
+    written
+}
+
 #[cfg(test)]
 mod tests {
+    use std::os::unix::ffi::OsStrExt as _;
+
     use super::*;
+
+    #[test]
+    fn bytes_that_are_no_text_stay_or_the_variable_is_left_out() {
+        let value = OsStr::from_bytes(b"/it's:/x\xe9\xff/bin");
+        let bash = r#"export X='/it'\''s:/x'"$(printf '\351')"''"$(printf '\377')"'/bin'"#;
+        assert_eq!(Shell::Bash.set("X", value), bash);
+        assert_eq!(Shell::Fish.set("X", value), r"set -gx X '/it\'s:/x'\Xe9''\Xff'/bin'");
+        assert_eq!(Shell::Powershell.set("X", value), "# X is left out: its value is not UTF-8");
+        for (shell, can) in
+            [(Shell::Bash, true), (Shell::Fish, true), (Shell::Powershell, false), (Shell::Json, false)]
+        {
+            assert_eq!(shell.can_write(value), can);
+            assert!(shell.can_write(OsStr::new("ü")));
+        }
+    }
 
     /// `tests/cli/environment.rs` gives such lines to bash and sh. fish 3.6 was given these by
     /// hand; no PowerShell was.

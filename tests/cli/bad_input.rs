@@ -1,6 +1,8 @@
 //! What goes wrong on users' machines: a clear message, a documented exit code, nothing half done.
 
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::process::Stdio;
 
@@ -157,6 +159,27 @@ fn a_variable_that_names_no_cuda_is_one_that_cannot_be_used() {
             assert!(text.contains(words) && text.contains(variable), "{variable}={}: {text}", path.display());
         }
     }
+}
+
+#[test]
+fn a_path_that_json_cannot_hold_is_refused_before_anything_is_written() {
+    let Some(project) = project("path-of-bytes", &[13], CAPABILITIES) else { return };
+    let path = project.path.join(OsStr::from_bytes(b"bytes\xff"));
+    for (option, name) in [("--output", &path), ("--cmake-package", &path)] {
+        let mut view = project.command(&["view", "--components", "cudart", "--json", option]);
+        let run = Finished::of(view.arg(name).output().unwrap());
+        run.failed(exit_code::USAGE, &["error: the path ", "is not UTF-8, and --json can't write it"]);
+        assert!(run.stdout.is_empty() && !path.exists(), "{run:?}");
+    }
+    let mut view = project.command(&["view", "--components", "cudart", "--json"]);
+    view.current_dir("/").env("CUDA_BUILD_VIEWS", &path);
+    let run = Finished::of(view.output().unwrap());
+    run.failed(exit_code::CONFIGURATION, &["is not UTF-8, and --json can't write it"]);
+    assert!(!path.exists(), "{run:?}");
+    // Without JSON it is a path as any other.
+    let mut view = project.command(&["view", "--components", "cudart", "--output"]);
+    Finished::of(view.arg(&path).output().unwrap()).succeeded();
+    assert!(path.join("lib/libcudart.so").exists());
 }
 
 #[test]

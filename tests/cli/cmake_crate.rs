@@ -1,6 +1,7 @@
 //! Crates that run CMake in their build scripts and know nothing of views: their search ends in
 //! the view under `cargo cuda build`, and what they choose themselves stays.
 
+use std::env::consts::ARCH;
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
@@ -147,7 +148,7 @@ fn an_unchanged_crate_finds_the_view_and_nothing_beside_it() {
     assert!(values(&chosen, "compilers ")[0].ends_with("/g++"), "{chosen:?}");
     assert!(values(&chosen, "CUDA::cufft").is_empty(), "{chosen:?}");
     // One that only the crate knows how to pass on is heeded; then the search is open.
-    let named = sys.run(&[("CC_x86_64-unknown-linux-gnu", "gcc")]);
+    let named = sys.run(&[(&format!("CC_{ARCH}-unknown-linux-gnu"), "gcc")]);
     assert!(values(&named, "compilers ")[0].contains("/gcc "), "{named:?}");
     assert!(!values(&named, "CUDA::cufft").is_empty(), "{named:?}");
 }
@@ -193,9 +194,11 @@ fn what_a_toolchain_file_would_take_away_stays() {
         (run.stdout.contains("export CMAKE_TOOLCHAIN_FILE="), run.stderr)
     };
     assert!(set(&[]).0 && set(&[("CC", "gcc")]).0);
+    let (hyphens, underscores) =
+        (format!("CC_{ARCH}-unknown-linux-gnu"), format!("CXX_{ARCH}_unknown_linux_gnu"));
     for (name, value) in [
-        ("CC_x86_64-unknown-linux-gnu", "gcc"),
-        ("CXX_x86_64_unknown_linux_gnu", "g++"),
+        (hyphens.as_str(), "gcc"),
+        (&underscores, "g++"),
         ("HOST_CC", "gcc"),
         ("CC", "ccache gcc"),
         ("VCPKG_ROOT", "/none"),
@@ -203,7 +206,13 @@ fn what_a_toolchain_file_would_take_away_stays() {
         let (is_set, notes) = set(&[(name, value)]);
         assert!(!is_set && notes.contains(&format!("note: {name} is set, ")), "{name}: {notes}");
     }
-    assert!(!set(&[("CARGO_BUILD_TARGET", "x86_64-unknown-linux-musl")]).0);
+    // Where there would be no such file anyway, or the user has one, nothing takes its place.
+    let (musl, own) = (format!("{ARCH}-unknown-linux-musl"), ("CMAKE_TOOLCHAIN_FILE", "own.cmake"));
+    for other in [("CARGO_BUILD_TARGET", musl.as_str()), own] {
+        assert!(!set(&[other]).0);
+        let (is_set, notes) = set(&[other, ("VCPKG_ROOT", "/none")]);
+        assert!(!is_set && !notes.contains("VCPKG_ROOT"), "{other:?}: {notes}");
+    }
     sys.0.write(".cargo/config.toml", "[env]\nCMAKE_TOOLCHAIN_FILE = \"own.cmake\"\n");
     assert!(!set(&[]).0, "it would come before what Cargo's configuration says");
 }

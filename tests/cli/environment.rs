@@ -1,6 +1,8 @@
 //! Crates and projects that nobody changed, in the environment that `cargo cuda` gives them.
 
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::process::Command;
 
@@ -182,6 +184,29 @@ fn values_survive_a_shell() {
         output.succeeded();
         assert_eq!(output.stdout, format!("{value}\n"), "{program}: {line}");
     }
+}
+
+#[test]
+fn bytes_that_are_no_text_survive_a_shell() {
+    let value = OsStr::from_bytes(b"/it's:/x\xe9\xff/bin\xc3");
+    let line = Shell::Bash.set("X", value);
+    for (program, locale) in [("bash", "C"), ("bash", "C.UTF-8"), ("sh", "C.UTF-8")] {
+        let mut shell = Command::new(program);
+        shell.args(["-c", r#"eval "$LINE"; printenv X"#]).env("LINE", &line).env("LC_ALL", locale);
+        let output = shell.env_remove("X").output().unwrap();
+        assert_eq!(output.stdout, [value.as_bytes(), b"\n"].concat(), "{program}, {locale}: {line}");
+    }
+
+    // The whole way, by a list of directories that a user may have.
+    let Some(project) = unchanged("bytes") else { return };
+    let mut bash = Command::new("bash");
+    let script = format!("eval \"$('{}' cuda env)\"; printenv PATH", env!("CARGO_BIN_EXE_cargo-cuda"));
+    bash.args(["-c", &script]);
+    project.prepare(&mut bash);
+    let mut path = std::env::var_os("PATH").unwrap();
+    path.push(OsStr::from_bytes(b":/x\xe9/bin"));
+    let output = bash.env("PATH", path).output().unwrap();
+    assert!(output.stdout.ends_with(b":/x\xe9/bin\n"), "{output:?}");
 }
 
 #[test]

@@ -1,7 +1,6 @@
 //! What is built again, and what is not: counted in what Cargo says with `-v`.
 
 use std::fs;
-use std::path::Path;
 use std::process::Command;
 use std::time::SystemTime;
 
@@ -92,53 +91,6 @@ fn crates_without_build_scripts_link_and_nothing_is_built_again() {
     assert_eq!(compiled(&project.run(&["build", "-v"])), [""; 0]);
     let twelve = project.run(&["run", "--major", "12"]);
     assert_eq!(twelve.stdout, "(12090, 12090)\n", "{twelve:?}");
-    assert_eq!(compiled(&plain(&project)), [""; 0]);
-}
-
-#[test]
-fn clean_removes_what_builds_apart_left_and_no_running_cargos() {
-    let Some(project) = Project::bare("clean", &[12, 13]) else { return };
-    project.write("Cargo.toml", "[package]\nname = \"clean\"\nversion = \"0.1.0\"\n[workspace]\n");
-    project.write("src/main.rs", "fn main() {}\n");
-    let nothing = project.run(&["clean"]);
-    nothing.succeeded();
-    assert!(nothing.stdout.starts_with("nothing to remove in "), "{nothing:?}");
-    assert_eq!(compiled(&plain(&project)), ["clean"]);
-    for major in ["12", "13"] {
-        project.run(&["build", "--major", major]).succeeded();
-    }
-    let place = project.target.join("cuda/build");
-    let mut builds: Vec<_> = fs::read_dir(&place).unwrap().map(|entry| entry.unwrap().path()).collect();
-    builds.sort();
-    let [twelve, thirteen] = &builds[..] else { panic!("{builds:?}") };
-    fs::write(place.join("notes"), "").unwrap();
-    fs::create_dir(place.join("mine-0123456789abcdef")).unwrap();
-    let there = |build: &Path| build.join("debug/build").is_dir();
-    assert!(there(twelve) && there(thirteen));
-
-    // As a cargo has it while it builds.
-    let lock = fs::File::open(thirteen.join("debug/.cargo-lock")).unwrap();
-    fs4::FileExt::lock(&lock).unwrap();
-    let some = project.run(&["clean"]);
-    some.succeeded();
-    let expected =
-        format!("removed {}\nkept, because a cargo works in it: {}\n", twelve.display(), thirteen.display());
-    assert_eq!(some.stdout, expected);
-    assert!(!there(twelve) && there(thirteen));
-    drop(lock);
-    let rest = project.run(&["clean"]);
-    assert_eq!(rest.stdout, format!("removed {}\n", thirteen.display()));
-    for build in [twelve, thirteen] {
-        // A shell may have the name of this file in a variable.
-        let left: Vec<_> = fs::read_dir(build).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-        assert_eq!(left, ["cuda"]);
-        assert!(build.join("cuda/toolkit.toml").is_file());
-    }
-    assert!(place.join("notes").is_file() && place.join("mine-0123456789abcdef").is_dir());
-    assert!(project.run(&["clean"]).stdout.starts_with("nothing to remove in "));
-
-    assert_eq!(compiled(&plain(&project)), [""; 0], "plain cargo's work stays");
-    assert_eq!(compiled(&project.run(&["build", "-v", "--major", "13"])), ["clean"]);
     assert_eq!(compiled(&plain(&project)), [""; 0]);
 }
 

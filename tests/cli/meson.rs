@@ -141,8 +141,7 @@ fn meson_finds_the_view_and_nothing_beside_it() {
         assert!(!compile.stdout.contains("foreign"), "{compile:?}");
         let program = project.path.join(&build).join("saxpy");
         let expected: Vec<&str> = runtime.into_iter().collect();
-        let found = needed(&program);
-        assert!(expected.iter().all(|library| found.iter().any(|name| name == library)), "{found:?}");
+        assert_eq!(needed(&program), expected, "{name}");
         let run = exec(&project, None, &program, &[]);
         assert!(run.stdout.contains("launched: "), "{run:?}");
     }

@@ -5,9 +5,10 @@
 #
 #   tests/projects/real_crates.sh [--slow] [--work DIR] [NAME …]
 #
-# Wants cargo, gcc, readelf, and uv or pip; no GPU and no driver. `--slow` adds candle and
-# llama.cpp (minutes to an hour; llama.cpp also wants CMake and libclang). Gigabytes of components
-# are fetched once into DIR (a temporary directory where none is given).
+# Wants cargo, gcc, readelf, nm, and uv or pip; no GPU and no driver. `--slow` adds candle and
+# llama.cpp (minutes to an hour; llama.cpp also wants CMake and libclang); one of them that is named
+# is built without it. Gigabytes of components are fetched once into DIR (a temporary directory
+# where none is given).
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 slow=0 work='' only=()
@@ -19,18 +20,36 @@ while (($#)); do
     esac
     shift
 done
+# The rows below, so that a name that is none of them does not pass for a run without failures.
+mapfile -t names < <(sed -nE 's/^ *crate ([^ ]+-[0-9.]+) .*/\1/p' "${BASH_SOURCE[0]}")
+for name in ${only[@]+"${only[@]}"}; do
+    if [[ " ${names[*]} " != *" $name "* ]]; then
+        printf 'no crate is named %s here; there are:\n' "$name" >&2
+        printf '  %s\n' "${names[@]}" >&2
+        exit 2
+    fi
+done
 work=${work:-$(mktemp -d)}
 mkdir -p "$work"
 work=$(cd "$work" && pwd)
 
 program=${CARGO_CUDA:-}
 if [[ -z $program ]]; then
-    cargo build --quiet --manifest-path "$here/Cargo.toml" -p cargo-cuda
-    program=${CARGO_TARGET_DIR:-$here/target}/debug/cargo-cuda
+    target=$(realpath -m "${CARGO_TARGET_DIR:-$here/target}")
+    # With a triple named the program would be elsewhere.
+    env -u CARGO_BUILD_TARGET CARGO_TARGET_DIR="$target" \
+        cargo build --quiet --manifest-path "$here/Cargo.toml" -p cargo-cuda
+    program=$target/debug/cargo-cuda
 fi
+# It is started in other directories than this one; a bare name is looked for on `PATH`.
+if [[ $program == */* ]]; then program=$(realpath "$program"); fi
 # What another toolkit could be found by. The tests mean the one that they name.
-unset CARGO_TARGET_DIR CUDA_HOME CUDA_PATH CUDA_ROOT CUDA_TOOLKIT_ROOT_DIR CUDAToolkit_ROOT CUDACXX NVCC \
-    CUDA_BUILD_TOOLKIT CUDA_BUILD_ROOTS VIRTUAL_ENV CONDA_PREFIX LD_LIBRARY_PATH LIBRARY_PATH RUSTFLAGS
+unset CUDA_HOME CUDA_PATH CUDA_ROOT CUDA_TOOLKIT_ROOT_DIR CUDA_TOOLKIT_PATH CUDA_LIBRARY_PATH CUDAToolkit_ROOT \
+    CUDACXX NVCC CUDARC_CUDA_VERSION CMAKE_TOOLCHAIN_FILE VIRTUAL_ENV CONDA_PREFIX LD_LIBRARY_PATH LIBRARY_PATH \
+    CUDA_BUILD_TOOLKIT CUDA_BUILD_ROOTS CUDA_BUILD_SOURCES CUDA_BUILD_MAJOR CUDA_BUILD_CAPABILITIES \
+    CUDA_BUILD_VIEWS CUDA_BUILD_ENVIRONMENT
+# And what puts the programs elsewhere, or builds them otherwise.
+unset CARGO_TARGET_DIR CARGO_BUILD_TARGET_DIR CARGO_BUILD_BUILD_DIR CARGO_BUILD_TARGET RUSTFLAGS CARGO_ENCODED_RUSTFLAGS
 
 # toolkit RELEASE: a store with this release and nothing else
 toolkit() {
@@ -64,19 +83,23 @@ first_error() {
     echo 'see the log'
 }
 
-# CUDA's libraries that a file is linked with.
+# CUDA's libraries that a file is linked with; curl's only begins like one.
 needed() {
-    readelf -d "$1" | sed -nE 's/.*NEEDED.*\[(lib(cu|nv)[^]]*)\]/\1/p' | sort
+    readelf -d "$1" | sed -nE '/\[libcurl/d; s/.*NEEDED.*\[(lib(cu|nv|npp|OpenCL)[^]]*)\]/\1/p' | sort
 }
 
 # uses FILE: for each of CUDA's libraries that FILE needs, how many of its functions FILE calls
-# (`nm -u`), and the first of them.
+# (`nm -u`), and the first of them; "not found" where the library's file is nowhere here.
 uses() {
     local library file names
     while read -r library; do
-        file=$(find "$CUDA_BUILD_CACHE_DIR/toolkits" -name "$library" | head -n 1)
+        file=$(find "$CUDA_BUILD_CACHE_DIR/toolkits" -name "$library" -print -quit)
         # The driver's library is nowhere here: what was linked with is the view's stub.
-        [[ -n $file ]] || file=$(find "$package/target/cuda/views" -path '*/stubs/*' -name "${library%%.so*}.so" | head -n 1)
+        [[ -n $file ]] || file=$(find "$package/target/cuda/views" -path '*/stubs/*' -name "${library%%.so*}.so" -print -quit 2>/dev/null)
+        if [[ -z $file ]]; then
+            printf '    %s: not found\n' "$library"
+            continue
+        fi
         names=$(comm -12 <(nm -u "$1" | sed -E 's/.* U //; s/@.*//' | sort -u) \
             <(nm -D --defined-only "$file" | sed -E 's/.* //; s/@.*//' | sort -u))
         printf '    %s: %s functions, such as %s\n' "$library" "$(grep -c . <<<"$names")" "$(head -n 1 <<<"$names")"
@@ -145,7 +168,7 @@ crate cudarc-13.5 13.5 "$(cudarc cuda-version-from-build-system)" "$cudarc_main"
 crate cudarc-12.9 12.9 "$(cudarc cuda-12090)" "$cudarc_main"
 crate cust-13.4 13.4 'cust = "=0.3.2"' "$cust_main"
 crate cust-12.9 12.9 'cust = "=0.3.2"' "$cust_main"
-if ((slow)); then
+if ((slow || ${#only[@]})); then
     crate candle-13.4 13.4 'candle-core = { version = "=0.11.1", features = ["cuda"] }' \
         'fn main() { println!("{:?}", candle_core::Device::new_cuda(0).map(|_| ())); }' --capabilities 8.0
     export GGML_CUDA_FA=OFF

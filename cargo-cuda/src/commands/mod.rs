@@ -2,7 +2,6 @@
 
 pub mod capabilities;
 pub mod cargo;
-pub mod clean;
 pub mod doctor;
 pub mod env;
 pub mod toolkit;

@@ -56,6 +56,9 @@ pub struct ViewArgs {
 /// # Errors
 /// Where no toolkit is found or the view can't be made.
 pub fn run(arguments: &ViewArgs, env: &Env, root: &Root) -> Result<String, Failure> {
+    for directory in [&arguments.output, &arguments.cmake_package].into_iter().flatten() {
+        in_json(arguments, &absolute(directory), exit_code::USAGE)?;
+    }
     let workspace = Workspace::load_optional(root, env)?;
     let jetson = workspace.iter().flat_map(|w| &w.packages).any(|p| p.config.jetson);
     let target = toolkits::target(arguments.target.as_deref(), jetson)?;
@@ -64,6 +67,9 @@ pub fn run(arguments: &ViewArgs, env: &Env, root: &Root) -> Result<String, Failu
         (None, Some(workspace)) => ViewPlace::below(&toolkits::views(&workspace.build_directory), &target),
         (None, None) => ViewPlace::from_env(env, &target)?,
     };
+    if arguments.cmake_package.is_none() {
+        in_json(arguments, place.directory(), exit_code::CONFIGURATION)?;
+    }
     place = place.archives(arguments.archives).copy(arguments.copy);
     if !arguments.components.is_empty() {
         place = place.components(arguments.components.iter().copied());
@@ -84,10 +90,23 @@ pub fn run(arguments: &ViewArgs, env: &Env, root: &Root) -> Result<String, Failu
     Ok(if arguments.json { report(&toolkit, &view) } else { format!("{}\n", view.root().display()) })
 }
 
+/// Refuses a path that JSON can't hold: asked before anything is written.
+fn in_json(arguments: &ViewArgs, path: &Path, code: u8) -> Result<(), Failure> {
+    if !arguments.json || path.to_str().is_some() {
+        return Ok(());
+    }
+    Err(Failure::new(code, format!("the path {} is not UTF-8, and --json can't write it", path.display()))
+        .hint("choose a directory whose path is UTF-8, or leave out --json"))
+}
+
+fn absolute(directory: &Path) -> PathBuf {
+    std::path::absolute(directory).unwrap_or_else(|_| directory.to_owned())
+}
+
 /// Writes the package and says where.
 fn package(toolkit: &Toolkit, directory: &Path, arguments: &ViewArgs) -> Result<String, Failure> {
     let package = toolkit.cmake_package_of(&arguments.components)?;
-    let directory = std::path::absolute(directory).unwrap_or_else(|_| directory.to_owned());
+    let directory = absolute(directory);
     for (name, text) in package.files() {
         output::write_if_changed(&directory.join(name), text.as_bytes())?;
     }
@@ -112,6 +131,8 @@ fn report(toolkit: &Toolkit, view: &View) -> String {
         .iter()
         .map(|chosen| json!({ "name": chosen.found.component.id(), "version": chosen.found.shown_version(), "origin": chosen.origin }))
         .collect();
+    // A toolkit's own names; what is not UTF-8 among them is nothing of NVIDIA's.
+    let paths: Vec<_> = view.paths().map(Path::to_string_lossy).collect();
     let value = json!({
         "format_version": FORMAT_VERSION,
         "root": view.root(),
@@ -120,7 +141,7 @@ fn report(toolkit: &Toolkit, view: &View) -> String {
         "lib": view.lib(),
         "stubs": view.stubs(),
         "made": view.was_made(),
-        "paths": view.paths().collect::<Vec<_>>(),
+        "paths": paths,
         "components": components,
     });
     format!("{value:#}\n")

@@ -5,8 +5,9 @@
 //!
 //! - **Shared** with plain `cargo`: all that needs CUDA are build scripts of the workspace itself
 //!   that use cuda-build, and the command line asks for nothing else than the manifest does. The
-//!   scripts find the toolkit in a file (`cuda_build::toolkit_file`) that both declare, no
-//!   variable differs, and neither undoes the other's work.
+//!   scripts find the toolkit in a file (`cuda_build::toolkit_file`) that both declare. The two
+//!   variables that differ (`Session::shared`) are none that a script of cuda-build's declares, so
+//!   that neither undoes the other's work.
 //! - **Apart**: some package looks for CUDA by itself, or the command line asks for another major
 //!   or other capabilities. Scripts that do not tell Cargo what they read never run again, so
 //!   every environment has a build directory of its own; the final files still go to `target`.
@@ -141,11 +142,13 @@ impl<'a> Session<'a> {
         Ok(self.toolkit.view(&place.archives(true))?)
     }
 
-    /// What a shared build gets besides the remembered toolkit: nothing that Cargo or a build
-    /// script sees.
+    /// What a shared build gets besides the remembered toolkit: two variables that Cargo and build
+    /// scripts see too. cuda-build declares neither, so that no script runs again for them but one
+    /// that asks for it itself.
     ///
-    /// A crate without a build script (`#[link(name = "cudart")]`) has nobody who could find CUDA
-    /// for it. The linker's own variable does, and no crate is another one for it.
+    /// `CUDA_BUILD_VIEWS` says where views are kept, and not what is in them. `LIBRARY_PATH` is the
+    /// linker's own: a crate without a build script (`#[link(name = "cudart")]`) has nobody who
+    /// could find CUDA for it, and is not another crate for what the linker reads.
     #[must_use]
     pub fn shared(&self, view: Option<&View>, workspace: &Workspace) -> Vec<Setting> {
         let views = toolkits::views(&workspace.build_directory).into();
@@ -198,7 +201,10 @@ impl<'a> Session<'a> {
         };
         let environment = Environment::new(&inputs, self.env);
         notes.extend(environment.conflicts());
-        if let Some(name) = Environment::overridden_by_toolchain_file(self.env, self.target.triple()) {
+        // Only where the file would be set otherwise: not for another platform, nor where the user has one.
+        let free = self.env.peek("CMAKE_TOOLCHAIN_FILE").is_none();
+        let overridden = |triple| Environment::overridden_by_toolchain_file(self.env, triple);
+        if let Some(name) = inputs.native.filter(|_| free).and_then(overridden) {
             notes.push(format!(
                 "note: {name} is set, which CMAKE_TOOLCHAIN_FILE would take the effect from: it is not set, and \
                  CMake may find libraries of another CUDA; `cmake -C {}` does not",
@@ -272,7 +278,7 @@ impl<'a> Session<'a> {
         field(self.asked.capabilities.as_deref().unwrap_or_default().as_bytes());
         let hash: String = hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect();
         let name = format!("{}-{hash}", self.toolkit.version());
-        directories(workspace).join(name)
+        workspace.build_directory.join("cuda").join("build").join(name)
     }
 
     /// All variables of a build apart, with what build scripts with cuda-build and Cargo are told.
@@ -285,7 +291,7 @@ impl<'a> Session<'a> {
             all.push(Setting { name: name.to_owned(), value, meaning });
         };
         if let (Some(workspace), Some(directory)) = (self.workspace, &apart.directory) {
-            let file = directory.join(KEPT).join("toolkit.toml");
+            let file = directory.join("cuda").join("toolkit.toml");
             output::write_if_changed(&file, self.toolkit.to_toml()?.as_bytes())?;
             tell("CUDA_BUILD_TOOLKIT", file.into(), "the toolkit: build scripts with cuda-build");
             let views = toolkits::views(&workspace.build_directory);
@@ -306,35 +312,4 @@ impl<'a> Session<'a> {
 fn declaring<'a>(workspace: Option<&'a Workspace>, asked: &Asked) -> Vec<&'a Package> {
     let packages = workspace.into_iter().flat_map(|workspace| &workspace.packages);
     packages.filter(|package| asked.package.as_ref().is_none_or(|name| package.name == *name)).collect()
-}
-
-/// Where the build directories of builds apart are.
-#[must_use]
-pub fn directories(workspace: &Workspace) -> PathBuf {
-    workspace.build_directory.join("cuda").join("build")
-}
-
-/// What in such a directory is not Cargo's: variables of a shell may name it.
-pub const KEPT: &str = "cuda";
-
-/// Whether a name is one of theirs: `13.4-0123456789abcdef`.
-#[must_use]
-pub fn names_directory(name: &str) -> bool {
-    let digest = |text: &str| text.len() == 16 && text.chars().all(|c| c.is_ascii_hexdigit());
-    name.rsplit_once('-').is_some_and(|(version, hash)| {
-        digest(hash) && version.split('.').all(|part| part.parse::<u32>().is_ok())
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_directories_of_ours_are_named_so() {
-        assert!(names_directory("13.4-0123456789abcdef"));
-        for other in ["debug", "13.4", "13.4-0123", "saxpy-0123456789abcdef", "13.4-0123456789abcdeg"] {
-            assert!(!names_directory(other), "{other}");
-        }
-    }
 }

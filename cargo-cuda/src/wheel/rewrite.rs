@@ -236,7 +236,7 @@ impl Rewrite {
                 metadata.add("Requires-Dist", line);
             }
         }
-        // https://pypi.org/classifiers/ has this form for every major since 10.
+        // The list of classifiers has this form for every major since 10.
         metadata.add("Classifier", &format!("Environment :: GPU :: NVIDIA CUDA :: {}", self.major));
         Ok(())
     }

@@ -90,6 +90,13 @@ impl ViewPlace {
         Self { exact: true, ..Self::below(directory, target) }
     }
 
+    /// The directory that was named: the view's own (see [`ViewPlace::at`]), or that below which it
+    /// gets a name.
+    #[must_use]
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
     /// Only these components and what they need.
     #[must_use]
     pub fn components(mut self, components: impl IntoIterator<Item = Component>) -> Self {
