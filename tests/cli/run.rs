@@ -2,6 +2,7 @@
 //! under plain cargo, also where the build has a directory of its own.
 
 use crate::project::Project;
+use crate::support::Finished;
 
 /// A library that lies in a directory below `OUT_DIR`, and a stub that must not be loaded.
 const SCRIPT: &str = r#"
@@ -22,7 +23,8 @@ fn main() {
     // It reads CUDA_HOME, so its build is one of its own.
     println!("cargo::rerun-if-env-changed=CUDA_HOME");
     let out = PathBuf::from(env::var("OUT_DIR").unwrap());
-    shared(&out.join("made/lib"), "answer", "int answer(void) { return 42; }");
+    let a = env::var("CARGO_FEATURE_A").is_ok();
+    shared(&out.join("made/lib"), "answer", if a { "int answer(void) { return 43; }" } else { "int answer(void) { return 42; }" });
     fs::create_dir_all(out.join("stubs")).unwrap();
     println!("cargo::rustc-link-search=native={}", out.join("made/lib").display());
     println!("cargo::rustc-link-search=native={}", out.join("stubs").display());
@@ -63,7 +65,60 @@ fn libraries_that_a_build_script_made_are_on_the_loader_path() {
     // Who has a program between cargo and what it runs keeps it.
     let key = format!("CARGO_TARGET_{}_UNKNOWN_LINUX_GNU_RUNNER", std::env::consts::ARCH.to_uppercase());
     let mut own = project.command(&["run", "--capabilities", "8.0"]);
-    let own = crate::support::Finished::of(own.env(key, "echo").output().unwrap());
+    let own = Finished::of(own.env(key, "echo").output().unwrap());
     own.succeeded();
     assert!(own.stdout.contains("debug/made-library"), "{own:?}");
+}
+
+/// A crate with nothing to compile below it, built apart, whose library is another one with the
+/// feature `a`.
+fn with_feature(name: &str) -> Option<Project> {
+    let project = Project::bare(name, &[13])?;
+    let manifest = "[package]\nname = \"made\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\n\
+                    [features]\na = []\n\n[workspace]\n";
+    project.write("Cargo.toml", manifest);
+    project.write("build.rs", SCRIPT);
+    project.write("src/main.rs", MAIN);
+    Some(project)
+}
+
+/// The answer that a program that was run printed.
+fn answer(run: &Finished) -> &str {
+    assert_eq!(run.code, 7, "{run:?}");
+    run.stdout.split(' ').next().unwrap()
+}
+
+#[test]
+fn a_program_gets_the_libraries_that_it_was_linked_with() {
+    let Some(project) = with_feature("features") else { return };
+    for (arguments, expected) in [(&["run"][..], "42"), (&["run", "--features", "a"], "43"), (&["run"], "42")]
+    {
+        let run = project.run(arguments);
+        assert_eq!(answer(&run), expected, "{run:?}");
+    }
+    let again = project.run(&["run"]);
+    assert!(!again.stderr.contains("note: the build script"), "one run before the program: {again:?}");
+
+    // Linked again after both: which of them is its own is not to be seen any more.
+    project.write("src/main.rs", &MAIN.replace("exit(7)", "exit(8)"));
+    let unclear = project.run(&["run"]);
+    assert_eq!(unclear.code, 8, "{unclear:?}");
+    assert!(unclear.stderr.contains("the build script of made has run for 2 variants"), "{unclear:?}");
+}
+
+#[test]
+fn profile_and_triple_are_those_that_cargo_has() {
+    let Some(project) = with_feature("profiles") else { return };
+    // Cargo's short options in one, and the program's own that looks like one of cargo's.
+    let release = project.run(&["run", "-qr", "x", "--profile=dev"]);
+    assert_eq!(answer(&release), "42", "{release:?}");
+    assert!(release.stdout.contains("/release/build/made-"), "{release:?}");
+    let debug = project.run(&["run", "x", "--release"]);
+    assert!(debug.stdout.contains("/debug/build/made-"), "{debug:?}");
+    let triple = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
+    let configured = project.run(&["run", "--config", &format!("build.target='{triple}'")]);
+    assert_eq!(answer(&configured), "42", "{configured:?}");
+    assert!(configured.stdout.contains(&format!("/{triple}/debug/build/made-")), "{configured:?}");
+    let mut named = project.command(&["test", "-q"]);
+    Finished::of(named.env("CARGO_BUILD_TARGET", &triple).output().unwrap()).succeeded();
 }

@@ -8,6 +8,7 @@ use cuda_build::command::Invocation;
 use cuda_build::component::OLDEST_MAJOR;
 use cuda_build::{Env, Root};
 
+use crate::environment::joined;
 use crate::failure::Failure;
 use crate::graph::Graph;
 use crate::missing::Missing;
@@ -37,8 +38,8 @@ pub fn run(subcommand: &str, arguments: &[OsString], env: &Env, root: &Root) -> 
             // After what the user has set: that may be on purpose.
             let own = env.peek("LD_LIBRARY_PATH").map(std::env::split_paths).into_iter().flatten();
             let libraries = toolkits::library_directories(&session.toolkit, Some(&workspace));
-            if let Ok(joined) = std::env::join_paths(own.chain(libraries)) {
-                call = call.variable("LD_LIBRARY_PATH", joined);
+            if let Some(path) = joined(own.chain(libraries)) {
+                call = call.variable("LD_LIBRARY_PATH", path);
             }
         }
         // Build scripts with cuda-build do without: that there can be none is no reason to stop.
@@ -69,12 +70,13 @@ pub fn run(subcommand: &str, arguments: &[OsString], env: &Env, root: &Root) -> 
     // Where build scripts leave libraries that belong beside the program: Cargo puts it on the
     // loader path itself only while it is also where the program is.
     let kept = profile(&directory);
-    if runs {
-        call = call.variable("LD_LIBRARY_PATH", loader_path(&apart, &kept));
+    if let (true, Some(path)) = (runs, loader_path(&apart, &kept)) {
+        call = call.variable("LD_LIBRARY_PATH", path);
     }
     call = if workspace.moves_build_directory {
-        if runs && session.runs_directly() {
-            call = call.args(["--config", &runner::config(session.target().triple(), &kept)?]);
+        let direct = runs && session.runs_directly();
+        if let (true, Some(config)) = (direct, runner::config(session.target().triple(), &directory)?) {
+            call = call.args(["--config", &config]);
         }
         let text = toml::Value::String(directory.to_string_lossy().into_owned());
         call.args(["--config", &format!("build.build-dir={text}")]).args(passed)
@@ -111,10 +113,9 @@ fn profile(subcommand: &str, passed: &[OsString]) -> String {
     }
 }
 
-fn loader_path(apart: &Apart, profile: &Path) -> OsString {
+fn loader_path(apart: &Apart, profile: &Path) -> Option<OsString> {
     let own = apart.environment.get("LD_LIBRARY_PATH").map(std::env::split_paths).into_iter().flatten();
-    let all = own.chain([profile.to_owned(), profile.join("deps")]);
-    std::env::join_paths(all).unwrap_or_default()
+    joined(own.chain([profile.to_owned(), profile.join("deps")]))
 }
 
 /// Cargo takes `--target-dir` once.
