@@ -70,13 +70,22 @@ fn libraries_that_a_build_script_made_are_on_the_loader_path() {
     assert!(own.stdout.contains("debug/made-library"), "{own:?}");
 }
 
+const MANIFEST: &str = r#"[package]
+name = "made"
+version = "0.1.0"
+edition = "2024"
+
+[features]
+a = []
+
+[workspace]
+"#;
+
 /// A crate with nothing to compile below it, built apart, whose library is another one with the
 /// feature `a`.
 fn with_feature(name: &str) -> Option<Project> {
     let project = Project::bare(name, &[13])?;
-    let manifest = "[package]\nname = \"made\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\n\
-                    [features]\na = []\n\n[workspace]\n";
-    project.write("Cargo.toml", manifest);
+    project.write("Cargo.toml", MANIFEST);
     project.write("build.rs", SCRIPT);
     project.write("src/main.rs", MAIN);
     Some(project)
@@ -103,7 +112,12 @@ fn a_program_gets_the_libraries_that_it_was_linked_with() {
     project.write("src/main.rs", &MAIN.replace("exit(7)", "exit(8)"));
     let unclear = project.run(&["run"]);
     assert_eq!(unclear.code, 8, "{unclear:?}");
-    assert!(unclear.stderr.contains("the build script of made has run for 2 variants"), "{unclear:?}");
+    // A cargo that can't be told another build directory knows.
+    let knows = unclear.stderr.contains("note: what is built goes to");
+    assert!(
+        knows || unclear.stderr.contains("the build script of made has run for 2 variants"),
+        "{unclear:?}"
+    );
 }
 
 #[test]
@@ -121,4 +135,55 @@ fn profile_and_triple_are_those_that_cargo_has() {
     assert!(configured.stdout.contains(&format!("/{triple}/debug/build/made-")), "{configured:?}");
     let mut named = project.command(&["test", "-q"]);
     Finished::of(named.env("CARGO_BUILD_TARGET", &triple).output().unwrap()).succeeded();
+}
+
+#[test]
+fn a_runner_of_the_users_stays() {
+    let Some(project) = with_feature("configured") else { return };
+    let triple = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
+    // A runner of the command line's.
+    let runner = format!("target.{triple}.runner='echo'");
+    for arguments in [["run", "--config", &runner], ["run", "--config", "own.toml"]] {
+        project.write("own.toml", &format!("[target.{triple}]\nrunner = ['echo']\n"));
+        let run = project.run(&arguments);
+        run.succeeded();
+        assert!(run.stdout.contains("debug/made"), "{run:?}");
+    }
+}
+
+/// Cargo joins lists of flags with lists alone, and takes one string for another.
+#[test]
+fn flags_that_are_a_string_stay_and_get_ours() {
+    let with_blank = Project::bare("flags", &[13]);
+    let (Some(with_blank), Some(plain)) = (with_blank, Project::bare_at("flags-plain", "plain", &[13]))
+    else {
+        return;
+    };
+    let triple = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
+    for (place, includes) in [(&with_blank, false), (&plain, false), (&plain, true)] {
+        place.write("Cargo.toml", &MANIFEST.replace("a = []", ""));
+        place.write("build.rs", "fn main() { println!(\"cargo::rerun-if-env-changed=CUDA_HOME\"); }");
+        place.write("src/main.rs", "fn main() { assert!(cfg!(own)); }");
+        for (name, table) in [("target", format!("target.{triple}")), ("build", "build".to_owned())] {
+            let text = format!("[{table}]\nrustflags = '--cfg=own --cfg=in_{name}_{includes}'\n");
+            place.write(".cargo/included.toml", &text);
+            let includes = if includes { "include = ['included.toml']\n" } else { &text };
+            place.write(".cargo/config.toml", includes);
+            let run = place.run(&["run", "-v"]);
+            run.succeeded();
+            let is_plain = std::ptr::eq(place, &plain);
+            assert_eq!(run.stderr.contains(" -Lnative="), is_plain, "{run:?}");
+            assert_eq!(
+                run.stderr.contains("is a string, in which no path with blanks"),
+                !is_plain,
+                "{run:?}"
+            );
+        }
+    }
+    // In a shell as well.
+    let key = format!("CARGO_TARGET_{}_RUSTFLAGS", triple.to_uppercase().replace('-', "_"));
+    let mut env = plain.command(&["env"]);
+    let env = Finished::of(env.env(&key, "--cfg=mine").output().unwrap());
+    env.succeeded();
+    assert!(env.stdout.contains(&format!("{key}='--cfg=mine -Lnative=")), "{env:?}");
 }

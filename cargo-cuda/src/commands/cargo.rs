@@ -22,7 +22,8 @@ use crate::{output, process, runner, toolkits};
 /// # Errors
 /// Where no toolkit is found, or cargo can't be started.
 pub fn run(subcommand: &str, arguments: &[OsString], env: &Env, root: &Root) -> Result<u8, Failure> {
-    let (asked, passed) = split(arguments)?;
+    let (mut asked, passed) = split(arguments)?;
+    asked.configs = values_of(&passed, "--config").collect();
     let workspace = Workspace::load(root, env, manifest_path(&passed).as_deref())?;
     let workspace = workspace.at(value_of(&passed, "--target-dir").map(PathBuf::from));
     let triple = value_of(&passed, "--target");
@@ -60,7 +61,7 @@ pub fn run(subcommand: &str, arguments: &[OsString], env: &Env, root: &Root) -> 
     let mut variables = session.variables(&apart)?;
     match session.rustflags(&apart) {
         Addition::Variable(setting) => variables.push(setting),
-        Addition::Config(config) => call = call.args(["--config", &config]),
+        Addition::Config(added) => call = call.args(["--config", &added.argument()]),
         Addition::Nowhere(reason) => output::say(&format!("note: {reason}")),
     }
     session::name_own(&mut variables);
@@ -177,17 +178,23 @@ pub fn split(arguments: &[OsString]) -> Result<(Asked, Vec<OsString>), Failure> 
 
 /// The value of an option among cargo's arguments.
 pub(super) fn value_of(arguments: &[OsString], name: &str) -> Option<String> {
+    values_of(arguments, name).next()
+}
+
+/// The values of one that can be there more than once.
+fn values_of(arguments: &[OsString], name: &str) -> impl Iterator<Item = String> {
     let mut arguments = arguments.iter().take_while(|argument| *argument != "--");
-    while let Some(argument) = arguments.next() {
-        let text = argument.to_str()?;
-        if text == name {
-            return arguments.next()?.to_str().map(str::to_owned);
+    std::iter::from_fn(move || {
+        loop {
+            let text = arguments.next()?.to_str().unwrap_or_default();
+            if text == name {
+                return arguments.next()?.to_str().map(str::to_owned);
+            }
+            if let Some(value) = text.strip_prefix(name).and_then(|rest| rest.strip_prefix('=')) {
+                return Some(value.to_owned());
+            }
         }
-        if let Some(value) = text.strip_prefix(name).and_then(|rest| rest.strip_prefix('=')) {
-            return Some(value.to_owned());
-        }
-    }
-    None
+    })
 }
 
 #[cfg(test)]
@@ -204,7 +211,7 @@ mod tests {
             split(&arguments("--release --major 12 -p a --fetch --capabilities=8.0,9.0 -- --major 3"))
                 .unwrap();
         let capabilities = Some("8.0,9.0".to_owned());
-        assert_eq!(own, Asked { major: Some(12), capabilities, fetch: true, package: None });
+        assert_eq!(own, Asked { major: Some(12), capabilities, fetch: true, ..Asked::default() });
         assert_eq!(passed, arguments("--release -p a -- --major 3"));
     }
 
