@@ -1,53 +1,107 @@
-//! What Cargo's configuration files say, as far as it decides what `cargo cuda` may set.
+//! What Cargo's configuration says, as far as it decides what `cargo cuda` may set.
 
 use std::path::{Path, PathBuf};
 
 use cuda_build::{Env, Root};
 
-/// What Cargo's configuration files say.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// What Cargo's configuration says: files, and `--config`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Configured {
     /// `[build] rustflags`
-    pub build: bool,
+    pub build: Option<Flags>,
     /// `[target.<triple>] rustflags` of this target
-    pub target: bool,
+    pub target: Option<Flags>,
     /// `[target.'cfg(…)'] rustflags` of any
     pub cfg: bool,
     /// `[build] target` with another one, or a compiler or CMake's toolchain file in `[env]`
     pub compilers: bool,
     /// `runner` of any target
     pub runner: bool,
+    /// The one `[build] target`, or what its variable says
+    pub build_target: Option<String>,
+    /// Files that are included and were not read: anything may be in them.
+    pub unknown: bool,
 }
 
+/// How `rustflags` are written. Cargo joins lists, takes one string instead of another, and
+/// refuses a list with a string.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Flags {
+    /// A list.
+    List,
+    /// A string, in the file that counts.
+    Text(String),
+    /// A string among cargo's arguments, where it counts more than ours would.
+    Given,
+}
+
+/// A file that includes itself ends here.
+const DEEPEST: usize = 8;
+
 impl Configured {
-    /// Reads what applies in `directory`, as Cargo does: files above it, and the user's own.
+    /// Reads what applies in `directory`, as Cargo does: `--config`, files above it, and the
+    /// user's own. What is read first counts.
     #[must_use]
-    pub fn read(root: &Root, env: &Env, directory: &Path, triple: &str) -> Self {
+    pub fn read(root: &Root, env: &Env, directory: &Path, triple: &str, arguments: &[String]) -> Self {
         let home = env.peek("CARGO_HOME").map(PathBuf::from);
         let home = home.or_else(|| env.peek("HOME").map(|home| Path::new(home).join(".cargo")));
         let above = directory.ancestors().map(|ancestor| ancestor.join(".cargo"));
         let mut configured = Self::default();
+        for argument in arguments.iter().rev() {
+            let file = directory.join(argument);
+            if root.is_file(&file) {
+                configured.lay_over_file(root, &file, triple, 0);
+            } else {
+                configured.lay_over(argument, triple);
+            }
+        }
+        for flags in [&mut configured.build, &mut configured.target] {
+            if matches!(flags, Some(Flags::Text(_))) {
+                *flags = Some(Flags::Given);
+            }
+        }
+        let variable =
+            || env.peek("CARGO_BUILD_TARGET").map(|target| directory_name(&target.to_string_lossy()));
+        configured.build_target = configured.build_target.or_else(variable);
         for place in above.chain(home) {
             for name in ["config.toml", "config"] {
-                if let Ok(text) = root.text(&place.join(name)) {
-                    configured.lay_over(&text, triple);
-                }
+                configured.lay_over_file(root, &place.join(name), triple, 0);
             }
         }
         configured
     }
 
-    /// Adds what one file says.
-    pub(crate) fn lay_over(&mut self, text: &str, triple: &str) {
+    /// Adds what a file says, and below it what those say that it includes.
+    fn lay_over_file(&mut self, root: &Root, file: &Path, triple: &str, depth: usize) {
+        let Ok(text) = root.text(file) else { return };
+        let included = self.lay_over(&text, triple);
+        if depth == DEEPEST {
+            self.unknown |= !included.is_empty();
+            return;
+        }
+        for name in included.iter().rev() {
+            let beside = file.parent().unwrap_or(Path::new(""));
+            self.lay_over_file(root, &beside.join(name), triple, depth + 1);
+        }
+    }
+
+    /// Adds what one text says that is not said yet, and returns the files that it includes.
+    pub(crate) fn lay_over(&mut self, text: &str, triple: &str) -> Vec<String> {
         // Cargo itself says what is wrong with a file that can't be read.
-        let Ok(table) = text.parse::<toml::Table>() else { return };
-        let flags = |value: &toml::Value| value.get("rustflags").is_some();
-        self.build |= table.get("build").is_some_and(flags);
-        let other = match table.get("build").and_then(|build| build.get("target")) {
-            Some(toml::Value::Array(all)) => all.iter().any(|one| one.as_str() != Some(triple)),
-            Some(one) => one.as_str() != Some(triple),
-            None => false,
+        let Ok(table) = text.parse::<toml::Table>() else { return Vec::new() };
+        let flags = |value: &toml::Value| {
+            value.get("rustflags").map(|flags| flags.as_str().map_or(Flags::List, |t| Flags::Text(t.into())))
         };
+        self.build = self.build.take().or_else(|| table.get("build").and_then(flags));
+        let named: Option<Vec<&str>> =
+            table.get("build").and_then(|build| build.get("target")).map(|named| match named {
+                toml::Value::Array(all) => all.iter().map(|one| one.as_str().unwrap_or_default()).collect(),
+                one => vec![one.as_str().unwrap_or_default()],
+            });
+        let other = named.iter().flatten().any(|one| *one != triple);
+        if let (None, Some([one])) = (&self.build_target, named.as_deref()) {
+            self.build_target = Some(directory_name(one));
+        }
         let env = table.get("env").and_then(toml::Value::as_table);
         let about = |name: &String| {
             ["CC", "CXX", "HOST_CC", "HOST_CXX"].contains(&name.as_str())
@@ -56,12 +110,33 @@ impl Configured {
         };
         self.compilers |= other || env.is_some_and(|env| env.keys().any(about));
         let targets = table.get("target").and_then(toml::Value::as_table);
-        for (name, _) in targets.into_iter().flatten().filter(|(_, value)| flags(value)) {
-            self.target |= name == triple;
-            self.cfg |= name.starts_with("cfg(");
+        for (name, value) in targets.into_iter().flatten() {
+            self.cfg |= name.starts_with("cfg(") && flags(value).is_some();
+            self.runner |= value.get("runner").is_some();
+            if name == triple {
+                self.target = self.target.take().or_else(|| flags(value));
+            }
         }
-        self.runner |= targets.is_some_and(|all| all.values().any(|value| value.get("runner").is_some()));
+        let included = match table.get("include") {
+            None => Some(Vec::new()),
+            Some(toml::Value::Array(all)) => all.iter().map(included).collect(),
+            Some(one) => included(one).map(|one| vec![one]),
+        };
+        self.unknown |= included.is_none();
+        included.unwrap_or_default()
     }
+}
+
+/// The file that an entry of `include` names.
+fn included(value: &toml::Value) -> Option<String> {
+    value.as_str().or_else(|| value.get("path")?.as_str()).map(str::to_owned)
+}
+
+/// What Cargo calls a target's directory: one that is described in a file, by the file's name.
+#[must_use]
+pub fn directory_name(target: &str) -> String {
+    let described = target.strip_suffix(".json").and_then(|path| path.rsplit('/').next());
+    described.unwrap_or(target).to_owned()
 }
 
 #[cfg(test)]
@@ -98,5 +173,34 @@ mod tests {
             configured.lay_over(text, TRIPLE);
             assert_eq!(configured.runner, runner, "{text}");
         }
+    }
+
+    #[test]
+    fn arguments_and_included_files_are_seen() {
+        let place = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| {
+            crate::output::write_if_changed(&place.path().join(name), text.as_bytes()).unwrap();
+        };
+        write(".cargo/config.toml", "include = ['one.toml', { path = 'more/two.toml', optional = true }]");
+        write(".cargo/one.toml", "[build]\nrustflags = '-Ca'\ntarget = 'x/own.json'");
+        write(".cargo/more/two.toml", "include = ['three.toml']\n[build]\nrustflags = '-Cb'");
+        write(".cargo/more/three.toml", "[target.'cfg(unix)']\nrunner = 'a'");
+        write("given.toml", "[target.x86_64-unknown-linux-gnu]\nrustflags = ['-Cc']");
+        let env = Env::from_pairs([("CARGO_HOME", place.path().join("home"))]);
+        let read = |arguments: &[&str]| {
+            let arguments: Vec<String> = arguments.iter().map(|&a| a.to_owned()).collect();
+            Configured::read(&Root::system(), &env, place.path(), TRIPLE, &arguments)
+        };
+        let files = read(&[]);
+        assert_eq!(files.build, Some(Flags::Text("-Cb".to_owned())), "of two, the later one");
+        assert!(files.runner && !files.unknown);
+        assert_eq!(files.build_target.as_deref(), Some("own"));
+        let given = read(&["given.toml", "build.rustflags='-Cd'", "build.target=['t']"]);
+        assert_eq!((given.target, given.build), (Some(Flags::List), Some(Flags::Given)));
+        assert_eq!(given.build_target.as_deref(), Some("t"));
+        write(".cargo/more/three.toml", "include = 3");
+        assert!(read(&[]).unknown);
+        write(".cargo/more/three.toml", "include = ['three.toml']");
+        assert!(read(&[]).unknown, "it includes itself");
     }
 }

@@ -66,7 +66,8 @@ enum Command {
     },
     Toolkit(ToolkitArgs),
     Capabilities(CapabilitiesArgs),
-    /// For cargo to call: see `runner`
+    /// Not to be called by hand: cargo starts programs through it, so that `cargo cuda run`, `test` and
+    /// `bench` give them the libraries that build scripts have made
     #[command(name = runner::NAME, hide = true)]
     RunProgram(CargoArgs),
 }

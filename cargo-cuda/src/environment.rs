@@ -218,12 +218,18 @@ pub fn linker(view: &View, driver: Option<&Path>, env: &Env) -> Option<Setting> 
     list("LIBRARY_PATH", search, "where the linker looks: `-lcudart` without a search path")
 }
 
-/// A list of directories, each once. A name that no list can hold is left out of it.
 fn list(name: &str, directories: impl Iterator<Item = PathBuf>, meaning: &'static str) -> Option<Setting> {
+    joined(directories).map(|value| Setting { name: name.to_owned(), value, meaning })
+}
+
+/// The value of a list of directories, each once; `None` for none. A name that no list can hold is
+/// left out of it: what is set is what the others are found by.
+#[must_use]
+pub fn joined(directories: impl IntoIterator<Item = PathBuf>) -> Option<OsString> {
     let mut seen = BTreeSet::new();
-    let once = directories.filter(|d| !d.as_os_str().is_empty() && seen.insert(d.clone()));
+    let once = directories.into_iter().filter(|d| !d.as_os_str().is_empty() && seen.insert(d.clone()));
     let value = std::env::join_paths(once.filter(|d| !d.to_string_lossy().contains(':'))).unwrap_or_default();
-    (!value.is_empty()).then(|| Setting { name: name.to_owned(), value, meaning })
+    (!value.is_empty()).then_some(value)
 }
 
 /// What cudarc is told: the newest release among those it knows that is not newer than the
@@ -244,4 +250,16 @@ fn list(name: &str, directories: impl Iterator<Item = PathBuf>, meaning: &'stati
 pub fn cudarc_version(known: &[u32], found: ToolkitVersion) -> Option<u32> {
     let found = found.cuda_version();
     known.iter().copied().filter(|known| *known <= found && known / 1000 == found / 1000).max()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_no_list_can_hold_takes_nothing_from_the_others() {
+        let all = |names: &[&str]| joined(names.iter().map(PathBuf::from));
+        assert_eq!(all(&["/a", "/b:c", "", "/d", "/a"]).unwrap(), "/a:/d");
+        assert_eq!(all(&["/b:c"]), None);
+    }
 }

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use cuda_build::Env;
 
-use crate::cargo_config::Configured;
+use crate::cargo_config::{Configured, Flags};
 use crate::environment::Setting;
 
 /// What the variable is for.
@@ -19,10 +19,48 @@ pub const MEANING: &str = "where rustc looks for static libraries";
 pub enum Addition {
     /// A variable, with what the user has in it.
     Variable(Setting),
-    /// A value for `cargo --config`, which Cargo joins with what files say.
-    Config(String),
+    /// A value for `cargo --config`.
+    Config(Added),
     /// Nowhere; the sentence says why.
     Nowhere(String),
+}
+
+/// Flags at a key of Cargo's configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Added {
+    key: String,
+    flags: Vec<String>,
+    /// The user's, where they are a string: Cargo would take ours instead.
+    own: Option<String>,
+}
+
+impl Added {
+    /// For `cargo --config`, in the form in which the user's are: Cargo joins nothing else.
+    #[must_use]
+    pub fn argument(&self) -> String {
+        let value = match &self.own {
+            Some(own) => toml::Value::String(format!("{own} {}", self.flags.join(" ")).trim().to_owned()),
+            None => self.flags.iter().cloned().map(toml::Value::String).collect::<Vec<_>>().into(),
+        };
+        format!("{}={value}", self.key)
+    }
+
+    /// The variable for the same key, after what the user has in it; Cargo joins it with what
+    /// files say. `None` for a path with blanks, because they separate flags.
+    #[must_use]
+    pub fn variable(&self, env: &Env) -> Option<Setting> {
+        if !self.can_be_text() {
+            return None;
+        }
+        let name = format!("CARGO_{}", self.key.to_uppercase().replace(['-', '.'], "_"));
+        let own = env.peek(&name).map(|own| own.to_string_lossy().into_owned());
+        let value = own.into_iter().chain(self.flags.clone()).collect::<Vec<_>>().join(" ");
+        Some(Setting { name, value: value.into(), meaning: MEANING })
+    }
+
+    fn can_be_text(&self) -> bool {
+        !self.flags.iter().any(|flag| flag.contains(char::is_whitespace))
+    }
 }
 
 /// `-L native=<directory>` for each directory, and for programs on NixOS the driver's directory as
@@ -52,21 +90,43 @@ pub fn add(flags: Vec<String>, triple: &str, configured: Configured, env: &Env) 
         return encoded(own.split_whitespace().map(str::to_owned).collect());
     }
     let upper = triple.to_uppercase().replace(['-', '.'], "_");
-    let target = configured.target || variable(&format!("CARGO_TARGET_{upper}_RUSTFLAGS")).is_some();
-    let build = configured.build || variable("CARGO_BUILD_RUSTFLAGS").is_some();
+    let nowhere = |reason: &str| {
+        Addition::Nowhere(format!(
+            "{reason}: no `-L native=` is added, and static libraries of CUDA may not be found"
+        ))
+    };
+    if configured.unknown {
+        return nowhere("Cargo's configuration includes files in a way that is not known here");
+    }
+    let target =
+        configured.target.is_some() || variable(&format!("CARGO_TARGET_{upper}_RUSTFLAGS")).is_some();
+    let build = configured.build.is_some() || variable("CARGO_BUILD_RUSTFLAGS").is_some();
     if build && configured.cfg && !target {
-        return Addition::Nowhere(
+        return nowhere(
             "rustflags come from `[build]` and from `[target.'cfg(…)']`, and which of them Cargo takes is not \
-             known here: no `-L native=` is added, and static libraries of CUDA may not be found"
-                .to_owned(),
+             known here",
         );
     }
-    let list = toml::Value::Array(flags.into_iter().map(toml::Value::String).collect());
-    Addition::Config(if build && !target {
-        format!("build.rustflags={list}")
+    let (key, own) = if build && !target {
+        ("build.rustflags".to_owned(), configured.build)
     } else {
-        format!("target.{triple}.rustflags={list}")
-    })
+        (format!("target.{triple}.rustflags"), configured.target)
+    };
+    if own == Some(Flags::Given) {
+        return nowhere(&format!("`--config` has {key} as a string, to which nothing can be added"));
+    }
+    let own = match own {
+        Some(Flags::Text(own)) => Some(own),
+        _ => None,
+    };
+    let added = Added { key, flags, own };
+    if added.own.is_some() && !added.can_be_text() {
+        return nowhere(&format!(
+            "{} is a string, in which no path with blanks can be; a list can hold it",
+            added.key
+        ));
+    }
+    Addition::Config(added)
 }
 
 #[cfg(test)]
@@ -77,7 +137,9 @@ mod tests {
 
     fn add(files: &[&str], pairs: &[(&str, &str)]) -> Addition {
         let mut configured = Configured::default();
-        files.iter().for_each(|text| configured.lay_over(text, TRIPLE));
+        for text in files {
+            configured.lay_over(text, TRIPLE);
+        }
         let flags = flags(&[PathBuf::from("/a b")], None);
         super::add(flags, TRIPLE, configured, &Env::from_pairs(pairs.iter().copied()))
     }
@@ -88,24 +150,66 @@ mod tests {
         assert_eq!(flags, ["-Lnative=/v/lib", "-Clink-arg=-Wl,-rpath,/run/opengl-driver/lib"]);
     }
 
+    fn argument(addition: &Addition) -> String {
+        let Addition::Config(added) = addition else { panic!("{addition:?}") };
+        added.argument()
+    }
+
     #[test]
     fn the_flag_goes_where_nothing_is_lost() {
-        let target = "target.x86_64-unknown-linux-gnu.rustflags=[\"-Lnative=/a b\"]".to_owned();
-        let build = "build.rustflags=[\"-Lnative=/a b\"]".to_owned();
+        let target = "target.x86_64-unknown-linux-gnu.rustflags=[\"-Lnative=/a b\"]";
+        let build = "build.rustflags=[\"-Lnative=/a b\"]";
         let with_build = "[build]\nrustflags = ['-Cx']";
-        let with_target = "[target.x86_64-unknown-linux-gnu]\nrustflags = '-Cx'";
+        let with_target = "[target.x86_64-unknown-linux-gnu]\nrustflags = ['-Cx']";
         for (files, expected) in [
-            (&["", "=", "[build]\njobs = 1"][..], &target),
-            (&[with_build], &build),
-            (&[with_target], &target),
-            (&[with_build, with_target], &target),
-            (&["[target.'cfg(unix)']\nrustflags = '-Cx'"], &target),
-            (&["[target.aarch64-unknown-linux-gnu]\nrustflags = '-Cx'", with_build], &build),
+            (&["", "=", "[build]\njobs = 1"][..], target),
+            (&[with_build], build),
+            (&[with_target], target),
+            (&[with_build, with_target], target),
+            (&["[build]\nrustflags = '-Cx'", with_target], target),
+            (&["[target.'cfg(unix)']\nrustflags = '-Cx'"], target),
+            (&["[target.aarch64-unknown-linux-gnu]\nrustflags = '-Cx'", with_build], build),
         ] {
-            assert_eq!(add(files, &[]), Addition::Config(expected.clone()), "{files:?}");
+            assert_eq!(argument(&add(files, &[])), expected, "{files:?}");
         }
-        let unclear = add(&[with_build, "[target.'cfg(unix)']\nrustflags = '-Cx'"], &[]);
-        assert!(matches!(unclear, Addition::Nowhere(_)));
+        for files in [
+            &[with_build, "[target.'cfg(unix)']\nrustflags = '-Cx'"][..],
+            &["[target.x86_64-unknown-linux-gnu]\nrustflags = '-Cx'"],
+            &["include = 1"],
+        ] {
+            assert!(matches!(add(files, &[]), Addition::Nowhere(_)), "{files:?}");
+        }
+    }
+
+    #[test]
+    fn a_string_stays_one() {
+        let mut configured = Configured::default();
+        for text in ["[build]\nrustflags = '-Cx -Cy'", "[build]\nrustflags = '-Cfarther'"] {
+            configured.lay_over(text, TRIPLE);
+        }
+        let env = Env::from_pairs([("CARGO_BUILD_RUSTFLAGS", "-Cz")]);
+        let addition = super::add(vec!["-La".to_owned()], TRIPLE, configured.clone(), &env);
+        assert_eq!(argument(&addition), "build.rustflags=\"-Cx -Cy -La\"");
+        let Addition::Config(added) = addition else { panic!() };
+        let variable = added.variable(&env).unwrap();
+        assert_eq!(variable.name, "CARGO_BUILD_RUSTFLAGS");
+        assert_eq!(variable.value, "-Cz -La");
+        configured.build = Some(Flags::Given);
+        let none = super::add(vec!["-La".to_owned()], TRIPLE, configured, &env);
+        assert!(matches!(none, Addition::Nowhere(_)));
+    }
+
+    #[test]
+    fn flags_become_a_variable_where_they_can() {
+        let added = |flag: &str| Added {
+            key: "target.x86_64-unknown-linux-gnu.rustflags".to_owned(),
+            flags: vec![flag.to_owned()],
+            own: None,
+        };
+        let variable = added("-Lnative=/a").variable(&Env::default()).unwrap();
+        assert_eq!(variable.name, "CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUSTFLAGS");
+        assert_eq!(variable.value, "-Lnative=/a");
+        assert_eq!(added("-Lnative=/a b").variable(&Env::default()), None);
     }
 
     #[test]
@@ -120,7 +224,6 @@ mod tests {
         assert_eq!(add(&files, &[("RUSTFLAGS", "-Ca -Cb")]), encoded("-Ca\u{1f}-Cb\u{1f}-Lnative=/a b"));
         let both = [("RUSTFLAGS", "-Ca"), ("CARGO_ENCODED_RUSTFLAGS", "-C\u{1f}c d")];
         assert_eq!(add(&[], &both), encoded("-C\u{1f}c d\u{1f}-Lnative=/a b"));
-        let Addition::Config(config) = add(&[], &[("CARGO_BUILD_RUSTFLAGS", "-Ca")]) else { panic!() };
-        assert!(config.starts_with("build."));
+        assert!(argument(&add(&[], &[("CARGO_BUILD_RUSTFLAGS", "-Ca")])).starts_with("build."));
     }
 }

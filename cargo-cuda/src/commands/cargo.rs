@@ -8,6 +8,7 @@ use cuda_build::command::Invocation;
 use cuda_build::component::OLDEST_MAJOR;
 use cuda_build::{Env, Root};
 
+use crate::environment::joined;
 use crate::failure::Failure;
 use crate::graph::Graph;
 use crate::missing::Missing;
@@ -21,7 +22,8 @@ use crate::{output, process, runner, toolkits};
 /// # Errors
 /// Where no toolkit is found, or cargo can't be started.
 pub fn run(subcommand: &str, arguments: &[OsString], env: &Env, root: &Root) -> Result<u8, Failure> {
-    let (asked, passed) = split(arguments)?;
+    let (mut asked, passed) = split(arguments)?;
+    asked.configs = values_of(&passed, "--config").collect();
     let workspace = Workspace::load(root, env, manifest_path(&passed).as_deref())?;
     let workspace = workspace.at(value_of(&passed, "--target-dir").map(PathBuf::from));
     let triple = value_of(&passed, "--target");
@@ -37,8 +39,8 @@ pub fn run(subcommand: &str, arguments: &[OsString], env: &Env, root: &Root) -> 
             // After what the user has set: that may be on purpose.
             let own = env.peek("LD_LIBRARY_PATH").map(std::env::split_paths).into_iter().flatten();
             let libraries = toolkits::library_directories(&session.toolkit, Some(&workspace));
-            if let Ok(joined) = std::env::join_paths(own.chain(libraries)) {
-                call = call.variable("LD_LIBRARY_PATH", joined);
+            if let Some(path) = joined(own.chain(libraries)) {
+                call = call.variable("LD_LIBRARY_PATH", path);
             }
         }
         // Build scripts with cuda-build do without: that there can be none is no reason to stop.
@@ -59,7 +61,7 @@ pub fn run(subcommand: &str, arguments: &[OsString], env: &Env, root: &Root) -> 
     let mut variables = session.variables(&apart)?;
     match session.rustflags(&apart) {
         Addition::Variable(setting) => variables.push(setting),
-        Addition::Config(config) => call = call.args(["--config", &config]),
+        Addition::Config(added) => call = call.args(["--config", &added.argument()]),
         Addition::Nowhere(reason) => output::say(&format!("note: {reason}")),
     }
     session::name_own(&mut variables);
@@ -69,12 +71,13 @@ pub fn run(subcommand: &str, arguments: &[OsString], env: &Env, root: &Root) -> 
     // Where build scripts leave libraries that belong beside the program: Cargo puts it on the
     // loader path itself only while it is also where the program is.
     let kept = profile(&directory);
-    if runs {
-        call = call.variable("LD_LIBRARY_PATH", loader_path(&apart, &kept));
+    if let (true, Some(path)) = (runs, loader_path(&apart, &kept)) {
+        call = call.variable("LD_LIBRARY_PATH", path);
     }
     call = if workspace.moves_build_directory {
-        if runs && session.runs_directly() {
-            call = call.args(["--config", &runner::config(session.target().triple(), &kept)?]);
+        let direct = runs && session.runs_directly();
+        if let (true, Some(config)) = (direct, runner::config(session.target().triple(), &directory)?) {
+            call = call.args(["--config", &config]);
         }
         let text = toml::Value::String(directory.to_string_lossy().into_owned());
         call.args(["--config", &format!("build.build-dir={text}")]).args(passed)
@@ -111,10 +114,9 @@ fn profile(subcommand: &str, passed: &[OsString]) -> String {
     }
 }
 
-fn loader_path(apart: &Apart, profile: &Path) -> OsString {
+fn loader_path(apart: &Apart, profile: &Path) -> Option<OsString> {
     let own = apart.environment.get("LD_LIBRARY_PATH").map(std::env::split_paths).into_iter().flatten();
-    let all = own.chain([profile.to_owned(), profile.join("deps")]);
-    std::env::join_paths(all).unwrap_or_default()
+    joined(own.chain([profile.to_owned(), profile.join("deps")]))
 }
 
 /// Cargo takes `--target-dir` once.
@@ -176,17 +178,23 @@ pub fn split(arguments: &[OsString]) -> Result<(Asked, Vec<OsString>), Failure> 
 
 /// The value of an option among cargo's arguments.
 pub(super) fn value_of(arguments: &[OsString], name: &str) -> Option<String> {
+    values_of(arguments, name).next()
+}
+
+/// The values of one that can be there more than once.
+fn values_of(arguments: &[OsString], name: &str) -> impl Iterator<Item = String> {
     let mut arguments = arguments.iter().take_while(|argument| *argument != "--");
-    while let Some(argument) = arguments.next() {
-        let text = argument.to_str()?;
-        if text == name {
-            return arguments.next()?.to_str().map(str::to_owned);
+    std::iter::from_fn(move || {
+        loop {
+            let text = arguments.next()?.to_str().unwrap_or_default();
+            if text == name {
+                return arguments.next()?.to_str().map(str::to_owned);
+            }
+            if let Some(value) = text.strip_prefix(name).and_then(|rest| rest.strip_prefix('=')) {
+                return Some(value.to_owned());
+            }
         }
-        if let Some(value) = text.strip_prefix(name).and_then(|rest| rest.strip_prefix('=')) {
-            return Some(value.to_owned());
-        }
-    }
-    None
+    })
 }
 
 #[cfg(test)]
@@ -203,7 +211,7 @@ mod tests {
             split(&arguments("--release --major 12 -p a --fetch --capabilities=8.0,9.0 -- --major 3"))
                 .unwrap();
         let capabilities = Some("8.0,9.0".to_owned());
-        assert_eq!(own, Asked { major: Some(12), capabilities, fetch: true, package: None });
+        assert_eq!(own, Asked { major: Some(12), capabilities, fetch: true, ..Asked::default() });
         assert_eq!(passed, arguments("--release -p a -- --major 3"));
     }
 

@@ -10,7 +10,7 @@ use serde_json::json;
 use crate::environment::Setting;
 use crate::failure::Failure;
 use crate::graph::Graph;
-use crate::rustflags::{self, Addition};
+use crate::rustflags::Addition;
 use crate::session::{self, Asked, Session};
 use crate::shell::Shell;
 use crate::workspace::Workspace;
@@ -110,7 +110,7 @@ fn variables(wish: &WishArgs, env: &Env, root: &Root) -> Result<(Vec<Setting>, V
         major: wish.major,
         capabilities: wish.capabilities.clone(),
         fetch: wish.fetch,
-        package: None,
+        ..Asked::default()
     };
     let session = Session::find(env, root, workspace.as_ref(), wish.target.as_deref(), asked)?;
     let graph = match &workspace {
@@ -123,10 +123,8 @@ fn variables(wish: &WishArgs, env: &Env, root: &Root) -> Result<(Vec<Setting>, V
     let mut notes = apart.notes;
     match rustflags {
         Addition::Variable(setting) => variables.push(setting),
-        Addition::Config(config) => match as_variable(&config) {
-            Some((name, value)) => {
-                variables.push(Setting { name, value, meaning: rustflags::MEANING });
-            }
+        Addition::Config(added) => match added.variable(env) {
+            Some(setting) => variables.push(setting),
             None => notes.push(
                 "note: a path with spaces can't be added to rustflags by a variable: static libraries of CUDA \
                  are found by `cargo cuda build` alone"
@@ -148,30 +146,4 @@ fn variables(wish: &WishArgs, env: &Env, root: &Root) -> Result<(Vec<Setting>, V
     }
     session::name_own(&mut variables);
     Ok((variables, notes))
-}
-
-/// `target.<triple>.rustflags=["-La"]` as a variable, which holds flags with spaces between them.
-fn as_variable(config: &str) -> Option<(String, OsString)> {
-    let (key, list) = config.split_once('=')?;
-    let table: toml::Table = format!("flags={list}").parse().ok()?;
-    let flags: Vec<&str> = table.get("flags")?.as_array()?.iter().filter_map(toml::Value::as_str).collect();
-    if flags.iter().any(|flag| flag.contains(char::is_whitespace)) {
-        return None;
-    }
-    let name = format!("CARGO_{}", key.to_uppercase().replace(['-', '.'], "_"));
-    Some((name, flags.join(" ").into()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn flags_become_a_variable_where_they_can() {
-        let config = |path: &str| format!("target.x86_64-unknown-linux-gnu.rustflags=[\"-Lnative={path}\"]");
-        let (name, value) = as_variable(&config("/a")).unwrap();
-        assert_eq!(name, "CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUSTFLAGS");
-        assert_eq!(value, "-Lnative=/a");
-        assert_eq!(as_variable(&config("/a b")), None);
-    }
 }

@@ -45,6 +45,8 @@ pub struct Asked {
     pub fetch: bool,
     /// The name of the package whose declarations count; those of all where there is none.
     pub package: Option<String>,
+    /// What cargo's own `--config` says.
+    pub configs: Vec<String>,
 }
 
 /// A toolkit for a workspace, or for none.
@@ -242,7 +244,7 @@ impl<'a> Session<'a> {
 
     fn configured(&self) -> Configured {
         let here = std::env::current_dir().unwrap_or_default();
-        Configured::read(self.root, self.env, &here, self.target.triple())
+        Configured::read(self.root, self.env, &here, self.target.triple(), &self.asked.configs)
     }
 
     /// Whether the user has no program of their own between cargo and what it runs.
@@ -250,7 +252,8 @@ impl<'a> Session<'a> {
     pub fn runs_directly(&self) -> bool {
         let name =
             format!("CARGO_TARGET_{}_RUNNER", self.target.triple().to_uppercase().replace(['-', '.'], "_"));
-        self.env.peek(&name).is_none() && !self.configured().runner
+        let configured = self.configured();
+        self.env.peek(&name).is_none() && !configured.runner && !configured.unknown
     }
 
     /// Where the search directories of a build apart go, so that rustc gets them from cargo.

@@ -84,6 +84,7 @@ impl<'a> Job<'a> {
             capabilities: self.capabilities.map(str::to_owned),
             fetch: self.fetch,
             package: Some(self.package.name.clone()),
+            ..Asked::default()
         };
         let session = Session::find(self.env, self.root, Some(self.workspace), self.triple, asked)?;
         let declared = self.package.config.for_major(major);
