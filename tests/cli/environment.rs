@@ -205,8 +205,18 @@ fn bytes_that_are_no_text_survive_a_shell() {
     project.prepare(&mut bash);
     let mut path = std::env::var_os("PATH").unwrap();
     path.push(OsStr::from_bytes(b":/x\xe9/bin"));
-    let output = bash.env("PATH", path).output().unwrap();
+    let output = bash.env("PATH", &path).output().unwrap();
     assert!(output.stdout.ends_with(b":/x\xe9/bin\n"), "{output:?}");
+    for shell in ["json", "powershell"] {
+        let mut printed = project.command(&["env", "--shell", shell]);
+        let printed = Finished::of(printed.env("PATH", &path).output().unwrap());
+        printed.succeeded();
+        assert!(printed.stderr.contains("note: PATH is left out: "), "{printed:?}");
+        assert!(
+            printed.stdout.contains("CUDA_HOME") && !printed.stdout.contains("/x\u{fffd}"),
+            "{printed:?}"
+        );
+    }
 }
 
 #[test]

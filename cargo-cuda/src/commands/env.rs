@@ -65,12 +65,17 @@ struct WishArgs {
 /// # Errors
 /// Where no toolkit is found.
 pub fn print(arguments: &EnvArgs, env: &Env, root: &Root) -> Result<String, Failure> {
-    let (variables, notes) = variables(&arguments.wish, env, root)?;
+    let (variables, mut notes) = variables(&arguments.wish, env, root)?;
+    let (variables, left_out): (Vec<_>, Vec<_>) =
+        variables.into_iter().partition(|variable| arguments.shell.can_write(&variable.value));
+    notes.extend(left_out.iter().map(|variable| {
+        format!("note: {} is left out: its value is not UTF-8, and such text can't hold it", variable.name)
+    }));
     notes.iter().for_each(|note| output::say(note));
     if arguments.shell == Shell::Json {
         let list: Vec<_> = variables
             .iter()
-            .map(|v| json!({ "name": v.name, "value": v.value.to_string_lossy(), "meaning": v.meaning }))
+            .map(|v| json!({ "name": v.name, "value": v.value.to_str(), "meaning": v.meaning }))
             .collect();
         return Ok(format!(
             "{:#}\n",
