@@ -2,6 +2,7 @@
 //!
 //! A library so that tests reach the parts; the program is `main.rs`, which holds no logic.
 
+mod cargo_arguments;
 mod cargo_config;
 pub mod cli;
 pub mod commands;

@@ -82,46 +82,61 @@ impl Libraries {
     ///
     /// A package has a run for each set of features and each version, and all of them stay. One
     /// that is newer than the program is of a later build, with other features: the program's own
-    /// is the last one before it was linked.
+    /// is the last one before it was linked. Where all are newer, files have lost their times, as in
+    /// a cache that was unpacked, and say nothing.
     fn read(root: &Root, profile: &Path, linked: Option<SystemTime>) -> Self {
         let runs = profile.join("build");
-        let mut packages: BTreeMap<String, Vec<(Option<SystemTime>, PathBuf)>> = BTreeMap::new();
+        let mut packages: BTreeMap<String, Vec<Run>> = BTreeMap::new();
         for name in root.names(&runs) {
-            let output = runs.join(&name).join("output");
-            let time = root.metadata(&output).and_then(|metadata| metadata.modified()).ok();
-            if time.is_some() && (linked.is_none() || time <= linked) {
-                let name = name.to_string_lossy();
-                let package = name.rsplit_once('-').map_or(&*name, |(package, _)| package);
-                packages.entry(package.to_owned()).or_default().push((time, runs.join(&*name)));
-            }
+            let directory = runs.join(&name);
+            let output = root.metadata(&directory.join("output"));
+            let Some(time) = output.and_then(|metadata| metadata.modified()).ok() else { continue };
+            let name = name.to_string_lossy();
+            let package = name.rsplit_once('-').map_or(&*name, |(package, _)| package);
+            let earlier = linked.is_none_or(|linked| time <= linked);
+            packages.entry(package.to_owned()).or_default().push(Run { earlier, time, directory });
         }
-        let named = |run: &Path| {
-            let text = root.text(&run.join("output")).unwrap_or_default();
-            let named = text.lines().filter_map(named);
-            let kept = named.filter(|d| d.starts_with(profile) && !d.ends_with("stubs"));
-            kept.collect::<Vec<_>>()
-        };
         let mut found = Self::default();
         let mut last = Vec::new();
-        for (package, mut candidates) in packages {
-            candidates.sort_by(|a, b| b.cmp(a));
-            if candidates.len() > 1 && candidates.iter().any(|(_, run)| !named(run).is_empty()) {
+        for (package, mut runs) in packages {
+            if runs.iter().any(|run| run.earlier) {
+                runs.retain(|run| run.earlier);
+            }
+            runs.sort_by(|a, b| b.cmp(a));
+            if runs.len() > 1 && runs.iter().any(|run| !run.named(root, profile).is_empty()) {
                 found.notes.push(format!(
-                    "note: the build script of {package} has run for {} variants (features, versions) before \
-                     the program was linked; the program gets the libraries of the last one, {}",
-                    candidates.len(),
-                    candidates[0].1.display()
+                    "note: the build script of {package} has run for {} variants (features, versions), and which \
+                     of them the program was linked with is not known; it gets the libraries of the last, {}",
+                    runs.len(),
+                    runs[0].directory.display()
                 ));
             }
-            last.extend(candidates.into_iter().next());
+            last.extend(runs.into_iter().next());
         }
         last.sort_by(|a, b| b.cmp(a));
-        for directory in last.iter().flat_map(|(_, run)| named(run)) {
+        for directory in last.iter().flat_map(|run| run.named(root, profile)) {
             if !found.directories.contains(&directory) {
                 found.directories.push(directory);
             }
         }
         found
+    }
+}
+
+/// A build script that has run, in the order of what is likely the program's.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Run {
+    /// Whether before the program was linked.
+    earlier: bool,
+    time: SystemTime,
+    directory: PathBuf,
+}
+
+impl Run {
+    fn named(&self, root: &Root, profile: &Path) -> Vec<PathBuf> {
+        let text = root.text(&self.directory.join("output")).unwrap_or_default();
+        let named = text.lines().filter_map(named);
+        named.filter(|d| d.starts_with(profile) && !d.ends_with("stubs")).collect()
     }
 }
 
@@ -178,5 +193,45 @@ mod tests {
         assert_eq!(config_of(Path::new("/p"), "t", odd), None);
         let plain = config_of(Path::new("/p"), "t", Path::new("/b"));
         assert_eq!(plain.as_deref(), Some("target.t.runner=[\"/p\", \"cuda\", \"run-program\", \"/b\"]"));
+    }
+
+    #[test]
+    fn a_run_of_each_package_and_the_last_before_the_program() {
+        let place = tempfile::tempdir().unwrap();
+        let profile = place.path();
+        let write = |name: &str, text: &str| {
+            // So that each has a time of its own.
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            output::write_if_changed(&profile.join(name), text.as_bytes()).unwrap();
+        };
+        let run = |name: &str| {
+            let out = profile.join("build").join(name).join("out");
+            let text = format!(
+                "cargo::rustc-link-search={0}/lib\ncargo::rustc-link-search={0}/stubs\n",
+                out.display()
+            );
+            write(&format!("build/{name}/output"), &text);
+        };
+        let read = || {
+            let linked = Root::system().metadata(&profile.join("program")).unwrap().modified().unwrap();
+            let found = Libraries::read(&Root::system(), profile, Some(linked));
+            let runs = profile.join("build");
+            let names =
+                found.directories.iter().map(|d| d.strip_prefix(&runs).unwrap().display().to_string());
+            (names.collect::<Vec<_>>(), found.notes.len())
+        };
+        run("a-sys-1");
+        write("program", "linked");
+        run("a-sys-2");
+        // Of a later build, or its time is lost.
+        run("b-1");
+        assert_eq!(read(), (vec!["a-sys-1/out/lib".to_owned(), "b-1/out/lib".to_owned()], 0));
+        write("program", "linked again");
+        assert_eq!(read(), (vec!["b-1/out/lib".to_owned(), "a-sys-2/out/lib".to_owned()], 1));
+        // Who names nothing needs no note.
+        write("build/c-1/output", "");
+        write("build/c-2/output", "");
+        write("program", "linked a third time");
+        assert_eq!(read().1, 1);
     }
 }

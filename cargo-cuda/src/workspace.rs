@@ -18,8 +18,8 @@ pub struct Workspace {
     pub target_directory: PathBuf,
     /// Where it keeps what is only needed on the way there; mostly the same.
     pub build_directory: PathBuf,
-    /// Whether this cargo can be told another build directory.
-    pub moves_build_directory: bool,
+    /// Whether this cargo, 1.91 or newer, knows that directory apart.
+    pub knows_build_directory: bool,
     /// Each package with its declarations.
     pub packages: Vec<Package>,
 }
@@ -81,7 +81,7 @@ impl Workspace {
         let target_directory = metadata.target_directory.into_std_path_buf();
         Ok(Self {
             root: metadata.workspace_root.into_std_path_buf(),
-            moves_build_directory: metadata.build_directory.is_some(),
+            knows_build_directory: metadata.build_directory.is_some(),
             build_directory: metadata
                 .build_directory
                 .map_or_else(|| target_directory.clone(), |path| path.into_std_path_buf()),
@@ -119,6 +119,14 @@ impl Workspace {
             self.target_directory = directory;
         }
         self
+    }
+
+    /// Whether cargo can be told another build directory, below this one. It takes braces for a
+    /// template of its own.
+    #[must_use]
+    pub fn moves_build_directory(&self) -> bool {
+        let text = self.build_directory.to_str();
+        self.knows_build_directory && text.is_some_and(|text| !text.contains(['{', '}']))
     }
 
     /// The majors that packages declare, newest first.

@@ -151,6 +151,23 @@ fn a_runner_of_the_users_stays() {
     }
 }
 
+/// Cargo takes them for a template, and refuses.
+#[test]
+fn a_directory_may_have_braces_in_its_name() {
+    let Some(project) = Project::bare_at("braces", "a {project}", &[13]) else { return };
+    project.write("Cargo.toml", MANIFEST);
+    project.write("build.rs", SCRIPT);
+    project.write("src/main.rs", MAIN);
+    let run = project.run(&["run", "-q", "--target-dir", "elsewhere", "x", "--target-dir", "y"]);
+    assert_eq!(answer(&run), "42", "{run:?}");
+    assert!(run.stdout.starts_with("42 [\"x\", \"--target-dir\", \"y\"]"), "{run:?}");
+    assert!(run.stderr.contains("note: what is built goes to "), "{run:?}");
+    // A shell's cargo is not told what it would refuse.
+    let env = project.run(&["env"]);
+    env.succeeded();
+    assert!(!env.stdout.contains("CARGO_BUILD_BUILD_DIR"), "{env:?}");
+}
+
 /// Cargo joins lists of flags with lists alone, and takes one string for another.
 #[test]
 fn flags_that_are_a_string_stay_and_get_ours() {

@@ -8,6 +8,8 @@ use cuda_build::command::Invocation;
 use cuda_build::component::OLDEST_MAJOR;
 use cuda_build::{Env, Root};
 
+use crate::cargo_arguments::{self, profile, value_of, values_of, without_target_directory};
+use crate::cargo_config::directory_name;
 use crate::environment::joined;
 use crate::failure::Failure;
 use crate::graph::Graph;
@@ -23,15 +25,17 @@ use crate::{output, process, runner, toolkits};
 /// Where no toolkit is found, or cargo can't be started.
 pub fn run(subcommand: &str, arguments: &[OsString], env: &Env, root: &Root) -> Result<u8, Failure> {
     let (mut asked, passed) = split(arguments)?;
-    asked.configs = values_of(&passed, "--config").collect();
-    let workspace = Workspace::load(root, env, manifest_path(&passed).as_deref())?;
-    let workspace = workspace.at(value_of(&passed, "--target-dir").map(PathBuf::from));
-    let triple = value_of(&passed, "--target");
+    let (cargos, programs) = passed.split_at(cargo_arguments::own(subcommand, &passed));
+    asked.configs = values_of(cargos, "--config").collect();
+    let workspace = Workspace::load(root, env, manifest_path(cargos).as_deref())?;
+    let workspace = workspace.at(value_of(cargos, "--target-dir").map(PathBuf::from));
+    let triple = value_of(cargos, "--target");
     let session = Session::find(env, root, Some(&workspace), triple.as_deref(), asked)?;
-    let graph = Graph::load(root, env, &workspace, session.target(), &passed)?;
+    let graph = Graph::load(root, env, &workspace, session.target(), cargos)?;
     let runs = matches!(subcommand, "run" | "test" | "bench");
-    let profile = profile(subcommand, &passed);
-    let profile = |directory: &Path| profile_directory(directory, triple.as_deref(), &profile);
+    let profile = profile(subcommand, cargos);
+    let built_for = triple.as_deref().map(directory_name).or_else(|| session.built_for());
+    let profile = |directory: &Path| profile_directory(directory, built_for.as_deref(), &profile);
     let mut call = Invocation::new(env.peek("CARGO").unwrap_or("cargo".as_ref())).args([subcommand]);
     if session.is_shared(&graph) {
         session.remember(&workspace)?;
@@ -49,7 +53,7 @@ pub fn run(subcommand: &str, arguments: &[OsString], env: &Env, root: &Root) -> 
             call = call.variable(&setting.name, setting.value);
         }
         let kept = profile(&workspace.build_directory);
-        return run_cargo(&call.args(passed), |since| match (&view, Missing::read(root, &kept, since)) {
+        return run_cargo(&call.args(&passed), |since| match (&view, Missing::read(root, &kept, since)) {
             (Ok(view), missing) => missing.hints(&session.toolkit, view, &graph, true),
             (Err(_), missing) if missing == Missing::default() => Vec::new(),
             (Err(reason), _) => vec![format!("the linker was not told where CUDA is: {}", reason.message)],
@@ -74,17 +78,18 @@ pub fn run(subcommand: &str, arguments: &[OsString], env: &Env, root: &Root) -> 
     if let (true, Some(path)) = (runs, loader_path(&apart, &kept)) {
         call = call.variable("LD_LIBRARY_PATH", path);
     }
-    call = if workspace.moves_build_directory {
+    call = if workspace.moves_build_directory() {
         let direct = runs && session.runs_directly();
         if let (true, Some(config)) = (direct, runner::config(session.target().triple(), &directory)?) {
             call = call.args(["--config", &config]);
         }
         let text = toml::Value::String(directory.to_string_lossy().into_owned());
-        call.args(["--config", &format!("build.build-dir={text}")]).args(passed)
+        call.args(["--config", &format!("build.build-dir={text}")]).args(&passed)
     } else {
-        // Older than Cargo 1.91: the final files are in there too.
+        // The final files are in there too.
         output::say(&format!("note: what is built goes to {}", directory.display()));
-        call.args(without_target_directory(passed)).args(["--target-dir".into(), directory.into_os_string()])
+        let call = call.args(without_target_directory(cargos));
+        call.args(["--target-dir".into(), directory.into_os_string()]).args(programs)
     };
     run_cargo(&call, |since| {
         Missing::read(root, &kept, since).hints(&session.toolkit, &apart.view, &graph, false)
@@ -104,34 +109,9 @@ fn run_cargo(call: &Invocation, hints: impl Fn(SystemTime) -> Vec<String>) -> Re
 /// Cargo's exit code where a build failed.
 const CARGO_FAILED: u8 = 101;
 
-/// The profile that a command line of cargo's names.
-fn profile(subcommand: &str, passed: &[OsString]) -> String {
-    let release = passed.iter().take_while(|a| *a != "--").any(|a| a == "--release" || a == "-r");
-    match value_of(passed, "--profile") {
-        Some(named) => named,
-        None if release || subcommand == "bench" => "release".to_owned(),
-        None => "dev".to_owned(),
-    }
-}
-
 fn loader_path(apart: &Apart, profile: &Path) -> Option<OsString> {
     let own = apart.environment.get("LD_LIBRARY_PATH").map(std::env::split_paths).into_iter().flatten();
     joined(own.chain([profile.to_owned(), profile.join("deps")]))
-}
-
-/// Cargo takes `--target-dir` once.
-fn without_target_directory(passed: Vec<OsString>) -> Vec<OsString> {
-    let mut kept = Vec::new();
-    let mut rest = passed.into_iter();
-    while let Some(argument) = rest.next() {
-        let text = argument.to_str().unwrap_or_default();
-        if text == "--target-dir" {
-            rest.next();
-        } else if !text.starts_with("--target-dir=") {
-            kept.push(argument);
-        }
-    }
-    kept
 }
 
 /// Separates our own options from cargo's. Everything after `--` is the program's.
@@ -176,27 +156,6 @@ pub fn split(arguments: &[OsString]) -> Result<(Asked, Vec<OsString>), Failure> 
     Ok((own, passed))
 }
 
-/// The value of an option among cargo's arguments.
-pub(super) fn value_of(arguments: &[OsString], name: &str) -> Option<String> {
-    values_of(arguments, name).next()
-}
-
-/// The values of one that can be there more than once.
-fn values_of(arguments: &[OsString], name: &str) -> impl Iterator<Item = String> {
-    let mut arguments = arguments.iter().take_while(|argument| *argument != "--");
-    std::iter::from_fn(move || {
-        loop {
-            let text = arguments.next()?.to_str().unwrap_or_default();
-            if text == name {
-                return arguments.next()?.to_str().map(str::to_owned);
-            }
-            if let Some(value) = text.strip_prefix(name).and_then(|rest| rest.strip_prefix('=')) {
-                return Some(value.to_owned());
-            }
-        }
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -220,12 +179,5 @@ mod tests {
         for text in ["--major", "--major x", "--major 3", "--capabilities", "--capabilities="] {
             assert_eq!(split(&arguments(text)).unwrap_err().code, crate::exit_code::USAGE, "{text}");
         }
-    }
-
-    #[test]
-    fn cargos_target_is_seen() {
-        assert_eq!(value_of(&arguments("-r --target a -- --target b"), "--target").as_deref(), Some("a"));
-        assert_eq!(value_of(&arguments("--target=c"), "--target").as_deref(), Some("c"));
-        assert_eq!(value_of(&arguments("--target-dir x"), "--target"), None);
     }
 }

@@ -140,7 +140,7 @@ fn variables(wish: &WishArgs, env: &Env, root: &Root) -> Result<(Vec<Setting>, V
     }
     if let (Some(directory), Some(workspace)) = (apart.directory, &workspace)
         && env.peek("CARGO_BUILD_BUILD_DIR").is_none()
-        && workspace.moves_build_directory
+        && workspace.moves_build_directory()
     {
         let meaning = "cargo's directory for this environment: many build scripts don't say what they read";
         variables.push(Setting {

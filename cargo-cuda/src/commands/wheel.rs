@@ -7,7 +7,7 @@ use clap::Args;
 use cuda_build::command::Invocation;
 use cuda_build::{Env, Root};
 
-use super::cargo::value_of;
+use crate::cargo_arguments::value_of;
 use crate::exit_code;
 use crate::failure::Failure;
 use crate::process;

@@ -247,6 +247,12 @@ impl<'a> Session<'a> {
         Configured::read(self.root, self.env, &here, self.target.triple(), &self.asked.configs)
     }
 
+    /// What the configuration says that is built for, as cargo names the directory.
+    #[must_use]
+    pub fn built_for(&self) -> Option<String> {
+        self.configured().build_target
+    }
+
     /// Whether the user has no program of their own between cargo and what it runs.
     #[must_use]
     pub fn runs_directly(&self) -> bool {

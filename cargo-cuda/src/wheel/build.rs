@@ -180,7 +180,7 @@ impl<'a> Job<'a> {
             settings.into_iter().map(|setting| (setting.name, setting.value)).collect();
         variables.push(("CUDA_BUILD_MAJOR".to_owned(), major.to_string().into()));
         variables.push(("CARGO_TARGET_DIR".to_owned(), target.clone().into()));
-        if self.workspace.moves_build_directory {
+        if self.workspace.moves_build_directory() {
             // The user's configuration may have one for everything.
             variables.push(("CARGO_BUILD_BUILD_DIR".to_owned(), target.clone().into()));
         }
