@@ -164,8 +164,13 @@ fn a_profile_tells_what_a_dry_run_tells() {
                 let program = root_with(nvcc, &root, Some(profile), targets);
                 let dry = dry_run(&program, &[]);
                 let (kept, _) = searched(&root, PATH, &[]);
-                assert!(!by_dry_run(&kept), "{case}: {kept}");
-                assert_eq!(NvccAnswer::parse(&kept), NvccAnswer::parse(&dry), "{case}: {kept}\n{dry}");
+                // Where the process's `PATH` is not at the end, it can't be told from nvcc's own.
+                if *name == "odd" {
+                    assert_eq!(kept, "", "{case}");
+                } else {
+                    assert!(!by_dry_run(&kept), "{case}: {kept}");
+                    assert_eq!(NvccAnswer::parse(&kept), NvccAnswer::parse(&dry), "{case}: {kept}\n{dry}");
+                }
                 // Line by line: also what no answer needs today.
                 let read =
                     NvccProfile::parse(&fs::read_to_string(program.with_extension("profile")).unwrap());
@@ -245,8 +250,15 @@ fn what_a_profile_does_not_tell_a_dry_run_does() {
     // A script is no nvcc that would read a profile.
     fs::remove_file(place.path().join("bin/nvcc")).unwrap();
     script(&place.path().join("bin/nvcc"), &format!("exec {}/nvcc \"$@\"", nvcc.display()), "bash");
-    let (kept, _) = searched(place.path(), PATH, &[]);
-    assert!(by_dry_run(&kept), "{kept}");
+    asked_each_time(place.path());
+}
+
+/// What a script answers that is not read is that of an nvcc elsewhere, and nothing tells when that
+/// one changes.
+fn asked_each_time(root: &Path) {
+    let (kept, attempt) = searched(root, PATH, &[]);
+    assert_eq!(kept, "");
+    assert!(attempt.summary().contains("nvcc 13."), "{}", attempt.summary());
 }
 
 /// Written by another process: one that this process has open can't be started.
@@ -284,8 +296,7 @@ fn debians_wrapper_leads_to_the_profile_of_its_program() {
     // One that does more is asked itself.
     fs::remove_file(usr.join("bin/nvcc")).unwrap();
     script(&usr.join("bin/nvcc"), &format!("exec {} -Xptxas -v \"$@\"", program.display()), "sh");
-    let (kept, _) = searched(&usr, PATH, &[]);
-    assert!(by_dry_run(&kept), "{kept}");
+    asked_each_time(&usr);
 }
 
 /// Without a host compiler a dry run fails, so an nvcc that was asked that way told no directory.
