@@ -59,7 +59,9 @@ fn libraries_that_a_build_script_made_are_on_the_loader_path() {
     assert_eq!(first, "42 [\"a b\", \"--capabilities\"] true", "{run:?}");
     let directories: Vec<_> = std::env::split_paths(path.trim_end()).collect();
     assert!(directories[0].ends_with("out/made/lib"), "{run:?}");
-    assert!(directories.iter().all(|directory| !directory.ends_with("stubs")), "{run:?}");
+    // Before 1.91 Cargo itself puts whatever a script names below its target directory there.
+    let by_cargo = run.stderr.contains("what is built goes to");
+    assert!(by_cargo || directories.iter().all(|directory| !directory.ends_with("stubs")), "{run:?}");
     project.run(&["test", "--capabilities", "8.0"]).succeeded();
 
     // Who has a program between cargo and what it runs keeps it.
