@@ -80,13 +80,12 @@ pub(super) fn probe(prober: &Prober<'_>, candidate: &Candidate) -> Seen {
 /// CCCL has no major: a place that somebody named for it serves whatever else is named. Of all
 /// else in such a place nothing tells which CUDA it is for.
 fn own_ranges(prober: &Prober<'_>, pieces: &[Piece]) -> Vec<Set> {
-    let ranged = || Component::all().filter(|component| component.facts().class == Class::OwnRange);
     let majors = (OLDEST_MAJOR..=newest_known().major).rev();
     let found = |major| -> Vec<Found> {
-        let all = ranged().flat_map(|component| pieces.iter().map(move |piece| (component, piece)));
-        all.filter_map(|(component, piece)| piece.prefix.component(prober, component, major).ok())
-            .take(1)
-            .collect()
+        let ranged = Component::all().filter(|component| component.facts().class == Class::OwnRange);
+        let first =
+            |component| pieces.iter().find_map(|piece| piece.prefix.component(prober, component, major).ok());
+        ranged.filter_map(first).collect()
     };
     majors.map(|major| Set { major, found: found(major) }).filter(|set| !set.found.is_empty()).collect()
 }
