@@ -17,7 +17,7 @@ pub struct Configured {
     pub compilers: bool,
     /// `runner` of any target
     pub runner: bool,
-    /// The one `[build] target`, or what its variable says
+    /// The one `[build] target`, or what its variable says, as it is written there
     pub build_target: Option<String>,
     /// Files that are included and were not read: anything may be in them.
     pub unknown: bool,
@@ -60,8 +60,7 @@ impl Configured {
                 *flags = Some(Flags::Given);
             }
         }
-        let variable =
-            || env.peek("CARGO_BUILD_TARGET").map(|target| directory_name(&target.to_string_lossy()));
+        let variable = || env.peek("CARGO_BUILD_TARGET").map(|target| target.to_string_lossy().into_owned());
         configured.build_target = configured.build_target.or_else(variable);
         for place in above.chain(home) {
             for name in ["config.toml", "config"] {
@@ -98,9 +97,9 @@ impl Configured {
                 toml::Value::Array(all) => all.iter().map(|one| one.as_str().unwrap_or_default()).collect(),
                 one => vec![one.as_str().unwrap_or_default()],
             });
-        let other = named.iter().flatten().any(|one| *one != triple);
+        let other = named.iter().flatten().any(|one| directory_name(one) != triple);
         if let (None, Some([one])) = (&self.build_target, named.as_deref()) {
-            self.build_target = Some(directory_name(one));
+            self.build_target = Some((*one).to_owned());
         }
         let env = table.get("env").and_then(toml::Value::as_table);
         let about = |name: &String| {
@@ -127,14 +126,32 @@ impl Configured {
     }
 }
 
+/// What Cargo's configuration here says that is built for: one `[build] target`, as it is written.
+#[must_use]
+pub fn build_target(root: &Root, env: &Env, arguments: &[String]) -> Option<String> {
+    let here = std::env::current_dir().unwrap_or_default();
+    Configured::read(root, env, &here, &host(), arguments).build_target
+}
+
 /// The file that an entry of `include` names.
 fn included(value: &toml::Value) -> Option<String> {
     value.as_str().or_else(|| value.get("path")?.as_str()).map(str::to_owned)
 }
 
-/// What Cargo calls a target's directory: one that is described in a file, by the file's name.
+/// The triple of this machine, where Rust has glibc: CUDA knows no other.
+#[must_use]
+pub fn host() -> String {
+    format!("{}-unknown-{}-gnu", std::env::consts::ARCH, std::env::consts::OS)
+}
+
+/// What Cargo calls a target's directory: the triple, and for one that is described in a file the
+/// file's name.
 #[must_use]
 pub fn directory_name(target: &str) -> String {
+    // Cargo's own word for the machine that it runs on.
+    if target == "host-tuple" {
+        return host();
+    }
     let described = target.strip_suffix(".json").and_then(|path| path.rsplit('/').next());
     described.unwrap_or(target).to_owned()
 }
@@ -149,6 +166,7 @@ mod tests {
     fn what_says_something_about_compilers_is_seen() {
         for (text, compilers) in [
             ("[build]\ntarget = 'x86_64-unknown-linux-gnu'", false),
+            ("[build]\ntarget = 'host-tuple'", host() != TRIPLE),
             ("[env]\nCUDA_HOME = '/c'", false),
             ("[build]\ntarget = 'x86_64-unknown-linux-musl'", true),
             ("[build]\ntarget = ['x86_64-unknown-linux-gnu', 'aarch64-unknown-linux-gnu']", true),
@@ -176,6 +194,13 @@ mod tests {
     }
 
     #[test]
+    fn a_target_is_called_as_its_directory() {
+        assert_eq!(directory_name("x/own.json"), "own");
+        assert_eq!(directory_name("host-tuple"), host());
+        assert_eq!(directory_name(TRIPLE), TRIPLE);
+    }
+
+    #[test]
     fn arguments_and_included_files_are_seen() {
         let place = tempfile::tempdir().unwrap();
         let write = |name: &str, text: &str| {
@@ -194,7 +219,7 @@ mod tests {
         let files = read(&[]);
         assert_eq!(files.build, Some(Flags::Text("-Cb".to_owned())), "of two, the later one");
         assert!(files.runner && !files.unknown);
-        assert_eq!(files.build_target.as_deref(), Some("own"));
+        assert_eq!(files.build_target.as_deref(), Some("x/own.json"));
         let given = read(&["given.toml", "build.rustflags='-Cd'", "build.target=['t']"]);
         assert_eq!((given.target, given.build), (Some(Flags::List), Some(Flags::Given)));
         assert_eq!(given.build_target.as_deref(), Some("t"));

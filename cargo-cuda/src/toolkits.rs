@@ -7,6 +7,7 @@ use cuda_build::component::closure;
 use cuda_build::select::{Need, Part, Request, Strength};
 use cuda_build::{Component, Env, Error, Report, Root, Search, Target, Toolkit};
 
+use crate::cargo_config;
 use crate::failure::Failure;
 use crate::fetch::{self, Fetch};
 use crate::output;
@@ -106,7 +107,7 @@ impl Finder<'_> {
         let declared = self.workspace.map(Workspace::majors).unwrap_or_default();
         let admitted = declared.into_iter().find(|major| request.admits_major(*major));
         let major = match (found, admitted.or_else(|| request.newest_major())) {
-            (Err(Error::NotFound(_)), Some(major)) if wish.fetch && !self.is_explicit() => major,
+            (Err(Error::NotFound(_)), Some(major)) if wish.fetch && self.can_fetch() => major,
             (found, _) => return found.map_err(Failure::from),
         };
         let components: Vec<Component> = request
@@ -122,7 +123,12 @@ impl Finder<'_> {
         self.search().find(&request).map_err(Failure::from)
     }
 
-    /// Whether somebody named a place: then nothing that is fetched would be used.
+    /// Not where somebody named a place, nor for another machine: nothing that is fetched would be
+    /// used.
+    fn can_fetch(&self) -> bool {
+        self.target.is_native() && !self.is_explicit()
+    }
+
     fn is_explicit(&self) -> bool {
         let sources = cuda_build::sources::candidates(self.root, self.env, &self.target, &[]);
         sources.is_ok_and(|s| s.candidates.iter().any(|c| c.step.is_explicit()))
@@ -175,11 +181,15 @@ pub fn library_directories(toolkit: &Toolkit, workspace: Option<&Workspace>) -> 
     directories
 }
 
-/// The platform of this machine, or the one that `--target` names.
+/// The platform that `--target` names, else `named` by Cargo's configuration, else this machine's.
 ///
 /// # Errors
 /// A platform that CUDA has no toolkit for.
-pub fn target(triple: Option<&str>, jetson: bool) -> Result<Target, Failure> {
-    let host = format!("{}-unknown-{}-gnu", std::env::consts::ARCH, std::env::consts::OS);
-    Ok(Target::from_triple(triple.unwrap_or(&host), jetson)?)
+pub fn target(given: Option<&str>, named: Option<&str>, jetson: bool) -> Result<Target, Failure> {
+    let triple = given.or(named).map_or_else(cargo_config::host, cargo_config::directory_name);
+    Target::from_triple(&triple, jetson).map_err(|error| match (given, named) {
+        (None, Some(_)) => Failure::from(error)
+            .hint("Cargo's configuration names it (`[build] target`); `--target` comes before"),
+        _ => error.into(),
+    })
 }

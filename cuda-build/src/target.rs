@@ -54,6 +54,12 @@ impl Target {
         if self.directory == "x86_64-linux" { 62 } else { 183 }
     }
 
+    /// Whether what is built for it runs on the machine that builds.
+    #[must_use]
+    pub fn is_native(&self) -> bool {
+        self.triple.split('-').next() == Some(std::env::consts::ARCH)
+    }
+
     /// The multiarch name that Debian puts libraries under (`/usr/lib/<this>`).
     #[must_use]
     pub fn multiarch(&self) -> &'static str {

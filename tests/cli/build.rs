@@ -4,6 +4,8 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use cargo_cuda::exit_code;
+
 use crate::components::site_packages;
 use crate::project::{CountingToolkit, Project, place, target};
 use crate::support::Finished;
@@ -265,4 +267,37 @@ fn help_names_our_options_and_every_exit_code() {
             "{code}: {text}"
         );
     }
+}
+
+#[test]
+fn the_target_is_the_one_that_cargo_builds_for() {
+    let declared = "components = [\"cudart\"]\ncapabilities = [\"8.0\"]\ncudart = \"shared\"";
+    let script = "fn main() -> Result<(), cuda_build::Error> { cuda_build::Build::new()?.run()?; Ok(()) }\n";
+    let main = "unsafe extern \"C\" { fn cudaRuntimeGetVersion(v: *mut i32) -> i32; }\n\
+                fn main() { let mut v = 0; unsafe { cudaRuntimeGetVersion(&mut v) }; println!(\"runtime {v}\") }\n";
+    let Some(project) = Project::new("named-target", &[12], declared, script, main) else { return };
+    let host = "x86_64-unknown-linux-gnu";
+    // Cargo's word for this machine, as an argument and in its configuration.
+    for (arguments, configuration) in
+        [(&["run", "--target", "host-tuple"][..], ""), (&["run"], "[build]\ntarget = 'host-tuple'")]
+    {
+        project.write(".cargo/config.toml", configuration);
+        let run = project.run(arguments);
+        run.succeeded();
+        assert_eq!(run.stdout, "runtime 12090\n");
+        assert!(run.stderr.contains(&format!("{host}/debug/named-target")), "{run:?}");
+    }
+    // What is here is not for it, and fetching would not help.
+    project.write(".cargo/config.toml", "[build]\ntarget = 'aarch64-unknown-linux-gnu'");
+    for arguments in [&["build"][..], &["build", "--fetch"], &["exec", "--", "true"]] {
+        let run = project.run(arguments);
+        let words =
+            ["built for `aarch64-unknown-linux-gnu`", "hint: name a toolkit that has `targets/sbsa-linux`"];
+        run.failed(exit_code::NOT_FOUND, &words);
+        assert!(!run.stderr.contains("fetch them with"), "{run:?}");
+    }
+    project.write(".cargo/config.toml", "[build]\ntarget = 'wasm32-unknown-unknown'");
+    let words = ["target `wasm32-unknown-unknown` is not supported", "Cargo's configuration names it"];
+    project.run(&["build"]).failed(exit_code::USAGE, &words);
+    project.run(&["run", "--quiet", "--target", host]).succeeded();
 }

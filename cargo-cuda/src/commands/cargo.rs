@@ -9,7 +9,6 @@ use cuda_build::component::OLDEST_MAJOR;
 use cuda_build::{Env, Root};
 
 use crate::cargo_arguments::{self, profile, value_of, values_of, without_target_directory};
-use crate::cargo_config::directory_name;
 use crate::environment::joined;
 use crate::failure::Failure;
 use crate::graph::Graph;
@@ -34,8 +33,7 @@ pub fn run(subcommand: &str, arguments: &[OsString], env: &Env, root: &Root) -> 
     let graph = Graph::load(root, env, &workspace, session.target(), cargos)?;
     let runs = matches!(subcommand, "run" | "test" | "bench");
     let profile = profile(subcommand, cargos);
-    let built_for = triple.as_deref().map(directory_name).or_else(|| session.built_for());
-    let profile = |directory: &Path| profile_directory(directory, built_for.as_deref(), &profile);
+    let profile = |directory: &Path| profile_directory(directory, session.built_for(), &profile);
     let mut call = Invocation::new(env.peek("CARGO").unwrap_or("cargo".as_ref())).args([subcommand]);
     if session.is_shared(&graph) {
         session.remember(&workspace)?;

@@ -6,6 +6,7 @@ use cuda_build::driver::{self, Driver, NoDriver};
 use cuda_build::host_compiler;
 use cuda_build::{Component, Declared, Env, Plan, Report, Root, Toolkit};
 
+use crate::cargo_config;
 use crate::exit_code;
 use crate::failure::Failure;
 use crate::report::machine::Machine;
@@ -59,7 +60,9 @@ const PROGRAMS: &[(&str, &str)] = &[
 pub fn run(major: Option<u32>, json: bool, env: &Env, root: &Root) -> Result<(String, u8), Failure> {
     let workspace = Workspace::load_optional(root, env)?;
     let jetson = workspace.iter().flat_map(|w| &w.packages).any(|p| p.config.jetson);
-    let finder = Finder { env, root, target: toolkits::target(None, jetson)?, workspace: workspace.as_ref() };
+    let named = cargo_config::build_target(root, env, &[]);
+    let target = toolkits::target(None, named.as_deref(), jetson)?;
+    let finder = Finder { env, root, target, workspace: workspace.as_ref() };
     let report = finder.report(&Wish { major, ..Wish::default() });
     let driver = driver::driver();
     let code = match &report.toolkit {

@@ -6,6 +6,7 @@ use clap::Args;
 use cuda_build::{Component, Env, Root, Toolkit, View, ViewPlace};
 use serde_json::json;
 
+use crate::cargo_config;
 use crate::exit_code;
 use crate::failure::Failure;
 use crate::output;
@@ -61,7 +62,8 @@ pub fn run(arguments: &ViewArgs, env: &Env, root: &Root) -> Result<String, Failu
     }
     let workspace = Workspace::load_optional(root, env)?;
     let jetson = workspace.iter().flat_map(|w| &w.packages).any(|p| p.config.jetson);
-    let target = toolkits::target(arguments.target.as_deref(), jetson)?;
+    let named = cargo_config::build_target(root, env, &[]);
+    let target = toolkits::target(arguments.target.as_deref(), named.as_deref(), jetson)?;
     let mut place = match (&arguments.output, &workspace) {
         (Some(directory), _) => ViewPlace::at(directory, &target),
         (None, Some(workspace)) => ViewPlace::below(&toolkits::views(&workspace.build_directory), &target),

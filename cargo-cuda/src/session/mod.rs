@@ -23,7 +23,7 @@ use cuda_build::{Capability, Declared, Env, Plan, Root, Target, Toolkit, View, V
 use sha2::{Digest as _, Sha256};
 
 use self::capabilities::{Capabilities, Choice};
-use crate::cargo_config::Configured;
+use crate::cargo_config::{self, Configured, directory_name};
 use crate::environment::{self, Environment, Inputs, Setting};
 use crate::failure::Failure;
 use crate::graph::Graph;
@@ -56,6 +56,8 @@ pub struct Session<'a> {
     root: &'a Root,
     workspace: Option<&'a Workspace>,
     target: Target,
+    /// As cargo names the directory of what is built; `None` where it needs none.
+    built_for: Option<String>,
     asked: Asked,
     /// What the toolkit's own compiler lists, where the tables don't know it.
     observed: Option<Vec<Capability>>,
@@ -93,7 +95,9 @@ impl<'a> Session<'a> {
         asked: Asked,
     ) -> Result<Self, Failure> {
         let jetson = declaring(workspace, &asked).iter().any(|package| package.config.jetson);
-        let target = toolkits::target(triple, jetson)?;
+        let named = cargo_config::build_target(root, env, &asked.configs);
+        let target = toolkits::target(triple, named.as_deref(), jetson)?;
+        let built_for = triple.or(named.as_deref()).map(directory_name);
         let finder = Finder { env, root, target: target.clone(), workspace };
         let toolkit = finder.find(&Wish { major: asked.major, fetch: asked.fetch, ..Wish::default() })?;
         let observed = toolkit.observed_capabilities();
@@ -104,7 +108,7 @@ impl<'a> Session<'a> {
                 declared.plan(toolkit.version(), &[], observed.as_deref())?;
             }
         }
-        Ok(Self { env, root, workspace, target, asked, observed, toolkit })
+        Ok(Self { env, root, workspace, target, built_for, asked, observed, toolkit })
     }
 
     /// The platform.
@@ -157,7 +161,7 @@ impl<'a> Session<'a> {
         let meaning = "where views are kept: build scripts with cuda-build";
         let mut all = vec![Setting { name: "CUDA_BUILD_VIEWS".to_owned(), value: views, meaning }];
         // A cross linker does not look at it, and that of build scripts would find what is not its own.
-        if let Some(view) = view.filter(|_| self.is_native()) {
+        if let Some(view) = view.filter(|_| self.target.is_native()) {
             all.extend(environment::linker(view, self.driver_directory().as_deref(), self.env));
         }
         all
@@ -215,7 +219,7 @@ impl<'a> Session<'a> {
         }
         let directory = self.workspace.map(|workspace| self.directory(workspace, &environment, &view));
         let mut search = vec![view.lib()];
-        if !self.is_native() {
+        if !self.target.is_native() {
             // A cross linker does not look at LIBRARY_PATH.
             search.push(view.stubs());
         }
@@ -227,19 +231,16 @@ impl<'a> Session<'a> {
         let multiarch = format!("/usr/lib/{}", self.target.multiarch());
         let places =
             [multiarch.as_str(), "/usr/lib64", "/usr/lib", "/run/opengl-driver/lib", "/usr/lib/wsl/lib"];
-        let mut places = places.into_iter().filter(|_| self.is_native()).map(|place| self.root.locate(place));
+        let mut places =
+            places.into_iter().filter(|_| self.target.is_native()).map(|place| self.root.locate(place));
         places.find(|place| self.root.is_file(&place.join("libcuda.so")))
-    }
-
-    fn is_native(&self) -> bool {
-        self.target.triple().starts_with(std::env::consts::ARCH)
     }
 
     /// Whether CMake, left alone, chooses the compilers that the build's other C code gets.
     fn is_configured_native(&self) -> bool {
         let triple = self.target.triple();
         let own = self.env.peek("CARGO_BUILD_TARGET").is_none_or(|own| own == triple);
-        own && self.is_native() && triple.ends_with("-gnu") && !self.configured().compilers
+        own && self.target.is_native() && triple.ends_with("-gnu") && !self.configured().compilers
     }
 
     fn configured(&self) -> Configured {
@@ -247,10 +248,10 @@ impl<'a> Session<'a> {
         Configured::read(self.root, self.env, &here, self.target.triple(), &self.asked.configs)
     }
 
-    /// What the configuration says that is built for, as cargo names the directory.
+    /// The directory that cargo puts what it builds for a named target into.
     #[must_use]
-    pub fn built_for(&self) -> Option<String> {
-        self.configured().build_target
+    pub fn built_for(&self) -> Option<&str> {
+        self.built_for.as_deref()
     }
 
     /// Whether the user has no program of their own between cargo and what it runs.

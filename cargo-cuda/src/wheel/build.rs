@@ -212,9 +212,9 @@ impl<'a> Job<'a> {
         if code != 0 {
             let text = "its own messages are above";
             let message = format!("maturin ended with code {code}; {text}\n  command: {invocation}");
-            let kept = profile_directory(target, self.triple, self.profile);
-            let missing = Missing::read(self.root, &kept, since);
             let Prepared { session, apart, graph, .. } = prepared;
+            let kept = profile_directory(target, session.built_for(), self.profile);
+            let missing = Missing::read(self.root, &kept, since);
             let hints = missing.hints(&session.toolkit, &apart.view, graph, false);
             return Err(Failure { code: exit_code::WHEEL, message, hints });
         }

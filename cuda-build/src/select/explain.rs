@@ -5,6 +5,7 @@ use super::{Chosen, Need, Offer, Part, Request};
 use crate::component::Component;
 use crate::error::{Conflict, Error, NotFound};
 use crate::probe::{Attempt, Found, Unusable};
+use crate::target::Target;
 
 /// The CUDA major to speak of where nothing tells one.
 const NEWEST_MAJOR: u32 = 13;
@@ -133,7 +134,27 @@ fn fetch_hint(request: &Request, missing: &[Component], searched: &[&Attempt]) -
     let extra: Vec<&str> = missing.iter().filter(|c| !default.contains(c)).map(|c| c.id()).collect();
     let components =
         if extra.is_empty() { String::new() } else { format!(" --components {}", extra.join(",")) };
-    format!("fetch them with `cargo cuda toolkit add {major}{components}`")
+    format!("{FETCH_THEM} {major}{components}`")
+}
+
+const FETCH_THEM: &str = "fetch them with `cargo cuda toolkit add";
+
+/// The same error in the words for a machine that builds for another one, where what is found for
+/// this machine, or fetched, is of no use.
+pub(crate) fn built_for(target: &Target, mut error: Error) -> Error {
+    if let (Error::NotFound(not_found), false) = (&mut error, target.is_native()) {
+        let directory = target.directory();
+        not_found.causes.push(format!(
+            "it is built for `{target}`: that takes CUDA's libraries for it (`targets/{directory}` of a toolkit), \
+             and those of this machine don't do"
+        ));
+        not_found.hints.retain(|hint| !hint.starts_with(FETCH_THEM));
+        not_found.hints.push(format!(
+            "name a toolkit that has `targets/{directory}` with CUDA_PATH or CUDA_BUILD_ROOTS; `cargo cuda toolkit add` \
+             fetches what the machine needs that it runs on"
+        ));
+    }
+    error
 }
 
 /// What is missing, and in which set.

@@ -17,6 +17,7 @@ use crate::sources::Step;
 use crate::version::ToolkitVersion;
 
 pub use consistency::{capability_conflicts, conflicts};
+pub(crate) use explain::built_for;
 
 /// The part of a component that is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -43,7 +43,8 @@ impl Search<'_> {
     /// too.
     pub fn find(&self, request: &Request) -> Result<Toolkit, Error> {
         let searched_anyway = self.root.searched_anyway(self.target.multiarch());
-        self.choose(request).map(|toolkit| toolkit.on(searched_anyway))
+        let found = self.choose(request).map_err(|error| select::built_for(self.target, error));
+        found.map(|toolkit| toolkit.on(searched_anyway))
     }
 
     fn choose(&self, request: &Request) -> Result<Toolkit, Error> {
