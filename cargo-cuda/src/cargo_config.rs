@@ -19,6 +19,8 @@ pub struct Configured {
     pub runner: bool,
     /// The one `[build] target`, or what its variable says, as it is written there
     pub build_target: Option<String>,
+    /// `[build] rustc-wrapper`, where it is a path an absolute one; empty for none
+    pub wrapper: Option<PathBuf>,
     /// Files that are included and were not read: anything may be in them.
     pub unknown: bool,
 }
@@ -73,7 +75,15 @@ impl Configured {
     /// Adds what a file says, and below it what those say that it includes.
     fn lay_over_file(&mut self, root: &Root, file: &Path, triple: &str, depth: usize) {
         let Ok(text) = root.text(file) else { return };
+        let had_wrapper = self.wrapper.is_some();
         let included = self.lay_over(&text, triple);
+        // A bare name is looked for on `PATH`; a path is below the directory that holds `.cargo`.
+        if let (false, Some(wrapper)) = (had_wrapper, &mut self.wrapper)
+            && wrapper.components().count() > 1
+        {
+            let above = file.parent().and_then(Path::parent).unwrap_or(Path::new(""));
+            *wrapper = above.join(&*wrapper);
+        }
         if depth == DEEPEST {
             self.unknown |= !included.is_empty();
             return;
@@ -101,6 +111,8 @@ impl Configured {
         if let (None, Some([one])) = (&self.build_target, named.as_deref()) {
             self.build_target = Some((*one).to_owned());
         }
+        let wrapper = table.get("build").and_then(|build| build.get("rustc-wrapper")?.as_str());
+        self.wrapper = self.wrapper.take().or_else(|| wrapper.map(PathBuf::from));
         let env = table.get("env").and_then(toml::Value::as_table);
         let about = |name: &String| {
             ["CC", "CXX", "HOST_CC", "HOST_CXX"].contains(&name.as_str())
@@ -190,6 +202,27 @@ mod tests {
             let mut configured = Configured::default();
             configured.lay_over(text, TRIPLE);
             assert_eq!(configured.runner, runner, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_wrapper_is_found_from_the_file_that_names_it() {
+        let place = tempfile::tempdir().unwrap();
+        let env = Env::from_pairs([("CARGO_HOME", place.path().join("home"))]);
+        for (named, wrapper) in [
+            ("sccache", PathBuf::from("sccache")),
+            ("bin/own", place.path().join("bin/own")),
+            ("/bin/own", PathBuf::from("/bin/own")),
+        ] {
+            let text = format!("[build]\nrustc-wrapper = '{named}'");
+            crate::output::write_if_changed(&place.path().join(".cargo/config.toml"), text.as_bytes())
+                .unwrap();
+            let below = place.path().join("a/b");
+            let read = |arguments: &[String]| {
+                Configured::read(&Root::system(), &env, &below, TRIPLE, arguments).wrapper
+            };
+            assert_eq!(read(&[]), Some(wrapper));
+            assert_eq!(read(&["build.rustc-wrapper=''".to_owned()]), Some(PathBuf::new()));
         }
     }
 

@@ -263,6 +263,12 @@ impl<'a> Session<'a> {
         self.env.peek(&name).is_none() && !configured.runner && !configured.unknown
     }
 
+    /// The program that Cargo's configuration puts in front of rustc.
+    #[must_use]
+    pub fn rustc_wrapper(&self) -> Option<PathBuf> {
+        self.configured().wrapper
+    }
+
     /// Where the search directories of a build apart go, so that rustc gets them from cargo.
     #[must_use]
     pub fn rustflags(&self, apart: &Apart) -> Addition {

@@ -185,7 +185,8 @@ impl<'a> Job<'a> {
             variables.push(("CARGO_BUILD_BUILD_DIR".to_owned(), target.clone().into()));
         }
         let program = process::own_program()?;
-        variables.extend(reproducible::environment(&program, &apart.search, self.env));
+        let wrapper = session.rustc_wrapper();
+        variables.extend(reproducible::environment(&program, &apart.search, wrapper.as_deref(), self.env));
         Ok((target, variables))
     }
 

@@ -33,10 +33,14 @@ pub const INNER: &str = "CARGO_CUDA_INNER_WRAPPER";
 pub const SEARCH: &str = "CARGO_CUDA_SEARCH";
 
 /// Variables that make cargo call `program` in front of rustc, which looks for static libraries in
-/// `search` too. A wrapper in the environment (sccache) stays in use; one in `.cargo/config.toml`
-/// is not called.
+/// `search` too. The user's own wrapper (sccache), in the environment or `configured`, stays in use.
 #[must_use]
-pub fn environment(program: &Path, search: &[PathBuf], env: &Env) -> Vec<(String, OsString)> {
+pub fn environment(
+    program: &Path,
+    search: &[PathBuf],
+    configured: Option<&Path>,
+    env: &Env,
+) -> Vec<(String, OsString)> {
     let mut variables =
         vec![("RUSTC_WRAPPER".to_owned(), program.as_os_str().to_owned()), (FLAG.to_owned(), "1".into())];
     // A name with a colon fits into no list, LIBRARY_PATH neither.
@@ -45,8 +49,11 @@ pub fn environment(program: &Path, search: &[PathBuf], env: &Env) -> Vec<(String
         Ok(search) if !search.is_empty() => variables.push((SEARCH.to_owned(), search)),
         _ => {}
     }
-    let inner = env.get("RUSTC_WRAPPER").or_else(|| env.get("CARGO_BUILD_RUSTC_WRAPPER"));
-    if let Some(inner) = inner.filter(|inner| *inner != program.as_os_str()) {
+    // As Cargo chooses; an empty one is how it is told to use none.
+    let set = |wanted: &str| env.variables().find(|(name, _)| *name == wanted).map(|(_, value)| value);
+    let inner = set("RUSTC_WRAPPER").or_else(|| set("CARGO_BUILD_RUSTC_WRAPPER"));
+    let inner = inner.or(configured.map(Path::as_os_str));
+    if let Some(inner) = inner.filter(|inner| *inner != program.as_os_str() && !inner.is_empty()) {
         variables.push((INNER.to_owned(), inner.to_owned()));
     }
     variables
@@ -227,7 +234,7 @@ mod tests {
     #[test]
     fn directories_with_static_libraries_reach_every_package() {
         let search = ["/a b".into(), "/with:colon".into(), "/c".into()];
-        let variables = environment(Path::new("/bin/cargo-cuda"), &search, &Env::default());
+        let variables = environment(Path::new("/bin/cargo-cuda"), &search, None, &Env::default());
         let package = [("CARGO_PKG_NAME", "a"), ("CARGO_PKG_VERSION", "1.0.0"), ("CARGO_MANIFEST_DIR", "/m")];
         let package = package.map(|(name, value)| (name.to_owned(), value.into()));
         let env = Env::from_pairs(variables.iter().cloned().chain(package));
@@ -239,10 +246,17 @@ mod tests {
 
     #[test]
     fn the_users_wrapper_stays() {
-        let env = Env::from_pairs([("RUSTC_WRAPPER", "sccache")]);
-        let variables = environment(Path::new("/bin/cargo-cuda"), &[], &env);
-        assert!(variables.contains(&(INNER.to_owned(), "sccache".into())), "{variables:?}");
-        let again = Env::from_pairs([("RUSTC_WRAPPER", "/bin/cargo-cuda")]);
-        assert_eq!(environment(Path::new("/bin/cargo-cuda"), &[], &again).len(), 2);
+        let inner = |variables: &[(&str, &str)], configured: Option<&str>| {
+            let env = Env::from_pairs(variables.iter().copied());
+            let all = environment(Path::new("/bin/cargo-cuda"), &[], configured.map(Path::new), &env);
+            all.into_iter().find(|(name, _)| name == INNER).map(|(_, value)| value.into_string().unwrap())
+        };
+        let [by_cargo, by_build] = ["RUSTC_WRAPPER", "CARGO_BUILD_RUSTC_WRAPPER"];
+        assert_eq!(inner(&[(by_cargo, "sccache")], None).as_deref(), Some("sccache"));
+        assert_eq!(inner(&[(by_build, "sccache")], Some("other")).as_deref(), Some("sccache"));
+        assert_eq!(inner(&[], Some("/bin/own")).as_deref(), Some("/bin/own"));
+        assert_eq!(inner(&[(by_cargo, "")], Some("sccache")), None);
+        assert_eq!(inner(&[], Some("")), None);
+        assert_eq!(inner(&[(by_cargo, "/bin/cargo-cuda")], None), None, "itself");
     }
 }
