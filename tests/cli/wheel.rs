@@ -176,7 +176,7 @@ fn build(project: &Path, of: &Cudart, rustc_args: &[String]) -> (tempfile::TempD
         ("CARGO_TARGET_DIR".to_owned(), project.join(format!("target/cuda-{}", of.major)).into()),
     ];
     let program = Path::new(env!("CARGO_BIN_EXE_cargo-cuda"));
-    env.extend(reproducible::environment(program, &[], &Env::from_process()));
+    env.extend(reproducible::environment(program, &[], None, &Env::from_process()));
     let call = maturin.build(&Request {
         manifest: &project.join("Cargo.toml"),
         out: out.path(),
