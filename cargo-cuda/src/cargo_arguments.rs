@@ -2,11 +2,12 @@
 
 use std::ffi::{OsStr, OsString};
 
-/// Long options whose value is the argument after them.
-const WITH_VALUE: [&str; 20] = [
+/// Long options whose value is the argument after them: cargo's, and two of ours.
+const WITH_VALUE: [&str; 22] = [
     "--artifact-dir",
     "--bench",
     "--bin",
+    "--capabilities",
     "--color",
     "--config",
     "--example",
@@ -15,6 +16,7 @@ const WITH_VALUE: [&str; 20] = [
     "--jobs",
     "--lint",
     "--lockfile-path",
+    "--major",
     "--manifest-path",
     "--message-format",
     "--out-dir",
@@ -29,8 +31,8 @@ const WITH_VALUE: [&str; 20] = [
 /// Short ones. The value may also be the rest of the argument.
 const SHORT_WITH_VALUE: [char; 5] = ['C', 'F', 'Z', 'j', 'p'];
 
-/// How many of the arguments are cargo's own: those before `--`, and of `cargo run` those before
-/// the first that is no option. That one and all after it are the program's.
+/// How many of the arguments are cargo's and ours: those before `--`, and of `cargo run` those
+/// before the first that is no option. That one and all after it are the program's.
 #[must_use]
 pub fn own(subcommand: &str, arguments: &[OsString]) -> usize {
     let is_option = |argument: &OsString| {
@@ -136,6 +138,7 @@ mod tests {
             ("run", "-r", "x --release"),
             ("run", "-qp made --bin=made --features a", "x -r"),
             ("run", "-Fa -j4 --target", "-- x"),
+            ("run", "--major 12 --capabilities 8.0 --fetch", "x --major 13 --fetch"),
             ("run", "", "- -r"),
             ("test", "some_test -r", "-- --release"),
         ] {

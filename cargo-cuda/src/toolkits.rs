@@ -22,6 +22,9 @@ pub struct Wish {
     pub fetch: bool,
     /// Whether a toolkit without any compiler will do where there is none with one.
     pub partial: bool,
+    /// Whether a place with nvcc comes before one that is searched earlier and has none. Packages
+    /// of the workspace that compile libraries want that too.
+    pub compiler: bool,
 }
 
 /// Finds toolkits for one workspace.
@@ -67,7 +70,10 @@ impl Finder<'_> {
             Need::new(Component::Nvrtc, Part::Shared, format!("{why}; for modules `nvcc` would do as well"))
         };
         let both = nvcc().into_iter().chain([nvrtc()]).collect();
-        request.alternatives = vec![both, vec![nvrtc()], nvcc()];
+        request.alternatives = match wish.compiler {
+            true => vec![both, nvcc()],
+            false => vec![both, vec![nvrtc()], nvcc()],
+        };
         // What else the place has goes into the file too: a build script may want more than the
         // manifest says.
         for component in Component::all() {
@@ -81,7 +87,20 @@ impl Finder<'_> {
     /// The search, with everything it saw.
     #[must_use]
     pub fn report(&self, wish: &Wish) -> Report {
-        self.search().report(&self.request(wish))
+        let report = self.search().report(&self.request(wish));
+        Report { toolkit: self.search_for(wish), ..report }
+    }
+
+    fn search_for(&self, wish: &Wish) -> Result<Toolkit, Error> {
+        let packages = self.workspace.map(|w| w.packages.as_slice()).unwrap_or_default();
+        if wish.compiler || packages.iter().any(|package| package.wants_nvcc) {
+            let request = self.request(&Wish { compiler: true, ..wish.clone() });
+            // Where there is none that is whole, what needs none can still be built.
+            if let Ok(found) = self.search().find(&request) {
+                return Ok(found);
+            }
+        }
+        self.search().find(&self.request(&Wish { compiler: false, ..wish.clone() }))
     }
 
     fn search(&self) -> Search<'_> {
@@ -93,8 +112,8 @@ impl Finder<'_> {
     /// # Errors
     /// As [`Search::find`]; those of fetching.
     pub fn find(&self, wish: &Wish) -> Result<Toolkit, Failure> {
-        let request = self.request(wish);
-        let found = match self.search().find(&request) {
+        let request = self.request(&Wish { compiler: false, ..wish.clone() });
+        let found = match self.search_for(wish) {
             Err(Error::NotFound(not_found)) if wish.partial && !wish.fetch => {
                 let why = "needed for everything else";
                 let libraries = vec![Need::new(Component::Cudart, Part::Shared, why)];

@@ -37,6 +37,8 @@ pub struct Package {
     pub config: Config,
     /// Whether its build script uses cuda-build.
     pub uses_cuda_build: bool,
+    /// Whether its build script, which uses cuda-build, names what only nvcc can compile.
+    pub wants_nvcc: bool,
     /// Name of the library target that is a `cdylib`, if it has one.
     pub cdylib: Option<String>,
 }
@@ -67,12 +69,18 @@ impl Workspace {
                 .targets
                 .iter()
                 .find(|target| target.crate_types.contains(&cargo_metadata::CrateType::CDyLib));
+            let uses_cuda_build = package.dependencies.iter().any(|dependency| {
+                dependency.name == "cuda-build" && dependency.kind == DependencyKind::Build
+            });
+            let script = package.targets.iter().find(|target| target.is_custom_build());
+            let script = script.filter(|_| uses_cuda_build).map(|target| target.src_path.as_std_path());
             packages.push(Package {
                 name: package.name.to_string(),
                 version: package.version.to_string(),
-                uses_cuda_build: package.dependencies.iter().any(|dependency| {
-                    dependency.name == "cuda-build" && dependency.kind == DependencyKind::Build
-                }),
+                uses_cuda_build,
+                wants_nvcc: script
+                    .and_then(|path| root.text(path).ok())
+                    .is_some_and(|text| wants_nvcc(&text)),
                 config: Config::read(root, env, directory)?,
                 cdylib: cdylib.map(|target| target.name.clone()),
                 manifest,
@@ -138,6 +146,11 @@ impl Workspace {
         majors.dedup();
         majors
     }
+}
+
+/// Which engine a script uses is known when it runs; its words tell which toolkit to prefer.
+fn wants_nvcc(script: &str) -> bool {
+    ["Library::new", ".library(", "Engine::Nvcc"].iter().any(|word| script.contains(word))
 }
 
 /// Why cargo gave no answer.

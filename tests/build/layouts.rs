@@ -34,6 +34,7 @@ impl Layout {
         let driver = Err(NoDriver { reason: "no driver".to_owned(), is_installed: false });
         let machine = Machine::read(&root, self.target().multiarch());
         let diagnosis = Diagnosis {
+            compiler: None,
             host: None,
             variables: Vec::new(),
             report: &report,

@@ -7,8 +7,9 @@ use std::process::Command;
 use cargo_cuda::exit_code;
 
 use crate::components::site_packages;
-use crate::project::{CountingToolkit, Project, place, target};
+use crate::project::{CountingToolkit, Project, WITH_CUBLAS, place, target};
 use crate::support::Finished;
+use crate::wheels::wheels;
 
 /// What a build script made with NVRTC, and what it found up to date, as its own report has it.
 const REPORTING: &str = r#"
@@ -215,6 +216,9 @@ fn run_and_test_find_the_shared_runtime() {
     let run = project.run(&["run", "--", "a b", "--major", "3"]);
     run.succeeded();
     assert_eq!(run.stdout, "13040 debug a b|--major|3\n");
+    // As with cargo, all that comes after the program's first argument is the program's.
+    let run = project.run(&["run", "file", "--major", "12", "--fetch"]);
+    assert_eq!(run.stdout, "13040 debug file|--major|12|--fetch\n");
     let major_12 = project.run(&["run", "--major", "12", "--quiet"]);
     assert!(major_12.stdout.starts_with("12090 debug"), "{major_12:?}");
     let test = project.run(&["test"]);
@@ -300,4 +304,33 @@ fn the_target_is_the_one_that_cargo_builds_for() {
     let words = ["target `wasm32-unknown-unknown` is not supported", "Cargo's configuration names it"];
     project.run(&["build"]).failed(exit_code::USAGE, &words);
     project.run(&["run", "--quiet", "--target", host]).succeeded();
+}
+
+/// An active environment that has NVRTC and no nvcc does not come before a toolkit with nvcc where
+/// a library is compiled.
+#[test]
+fn a_library_is_compiled_where_there_is_an_nvcc() {
+    let declared = "capabilities = [\"8.0\"]";
+    let script = "fn main() -> Result<(), cuda_build::Error> {\n\
+                  let library = cuda_build::Library::new(\"answer\").file(\"answer.cu\");\n\
+                  cuda_build::Build::new()?.library(library).run()?;\nOk(())\n}\n";
+    let main = "mod cuda { include!(concat!(env!(\"OUT_DIR\"), \"/cuda_build.rs\")); }\n\
+                unsafe extern \"C\" { fn answer() -> i32; }\n\
+                fn main() { println!(\"{:?} {}\", cuda::CUDA_VERSION, unsafe { answer() }) }\n";
+    let Some(project) = Project::new("library-elsewhere", &[13], declared, script, main) else { return };
+    project.write("answer.cu", "__global__ void k() {}\nextern \"C\" int answer() { return 42; }\n");
+    let site = wheels(&WITH_CUBLAS).unwrap();
+    let venv = project.path.join("venv");
+    fs::create_dir_all(venv.join("lib/python3.11")).unwrap();
+    project.write("venv/pyvenv.cfg", "version = 3.11.7\n");
+    std::os::unix::fs::symlink(site, venv.join("lib/python3.11/site-packages")).unwrap();
+    for arguments in [&["run"][..], &["run", "--capabilities", "9.0"]] {
+        let mut run = project.command(arguments);
+        let run = Finished::of(run.env("VIRTUAL_ENV", &venv).output().unwrap());
+        run.succeeded();
+        assert_eq!(run.stdout, "(13, 4) 42\n");
+    }
+    // Whoever looks for CUDA by himself finds nvcc too.
+    let view = Finished::of(project.command(&["view"]).env("VIRTUAL_ENV", &venv).output().unwrap());
+    assert!(Path::new(view.stdout.trim_end()).join("bin/nvcc").exists(), "{view:?}");
 }

@@ -233,21 +233,70 @@ fn venv(name: &str, wheels: &[&str]) -> PathBuf {
     venv
 }
 
+/// nvcc 13.5 and no NVRTC.
+const WITHOUT_NVRTC: [&str; 5] = [
+    "nvidia-cuda-nvcc==13.5.37",
+    "nvidia-nvvm==13.5.37",
+    "nvidia-cuda-crt==13.5.37",
+    "nvidia-cuda-runtime==13.5.37",
+    "nvidia-nvtx==13.4.92",
+];
+
+#[test]
+fn nvcc_alone_and_nothing_that_compiles_host_code() {
+    if offline() {
+        return;
+    }
+    let machine = Machine::new("doctor-no-host");
+    let programs = machine.work.with_file_name("no-compiler");
+    fs::create_dir(&programs).unwrap();
+    let json = machine.with("VIRTUAL_ENV", venv("venv-nvtx", &WITHOUT_NVRTC)).with("PATH", programs).says(
+        exit_code::INCONSISTENT,
+        "A build will not work: nvcc has no host compiler that it accepts, and there is no NVRTC.",
+        &["Toolkit: CUDA 13.5", "Host compiler\n  "],
+    );
+    assert!(json["host_compiler"]["refused"].is_string(), "{json}");
+}
+
+#[test]
+fn an_environment_without_nvcc_before_a_toolkit_with_one() {
+    if offline() {
+        return;
+    }
+    let venv = venv("venv-nvrtc", &["nvidia-cuda-nvrtc-cu12==12.9.86", "nvidia-cuda-runtime-cu12==12.9.79"]);
+    let Some(machine) = Machine::new("doctor-nvrtc").holding(&[13]) else { return };
+    let machine = machine.with("VIRTUAL_ENV", venv);
+    // What a module gets, and what a library gets: `cli build::` and `build layouts` build them.
+    let text = machine.doctor(&[]);
+    let last = text.stdout.lines().last().unwrap();
+    let start = "A build will work with CUDA 12.9: modules with NVRTC; what needs nvcc (libraries, crates that call \
+                 it) is built with CUDA 13.4 of toolkit 13.4.3 from `cargo cuda toolkit add`";
+    assert!(last.starts_with(start), "{text:?}");
+    // A workspace whose script compiles a library: that is what counts.
+    let template = checkout().join("templates/native-app");
+    for file in ["Cargo.toml", "build.rs", "src/main.rs"] {
+        let target = machine.work.join(file);
+        fs::create_dir_all(target.parent().unwrap()).unwrap();
+        fs::copy(template.join(file), target).unwrap();
+    }
+    point_to_checkout(&machine.work.join("Cargo.toml"));
+    let manifest = machine.work.join("Cargo.toml");
+    let wider = fs::read_to_string(&manifest).unwrap().replace(">=13, <14", ">=12, <14");
+    fs::write(&manifest, wider).unwrap();
+    let json = machine.says(
+        exit_code::SUCCESS,
+        "A build will work with CUDA 13.4: modules with NVRTC or nvcc, libraries with nvcc.",
+        &["nvrtc 12.9.86"],
+    );
+    assert_eq!(json["toolkit"]["version"], "13.4");
+}
+
 #[test]
 fn wheels_of_two_minors_in_one_environment() {
     if offline() {
         return;
     }
-    let venv = venv(
-        "venv-nvtx",
-        &[
-            "nvidia-cuda-nvcc==13.5.37",
-            "nvidia-nvvm==13.5.37",
-            "nvidia-cuda-crt==13.5.37",
-            "nvidia-cuda-runtime==13.5.37",
-            "nvidia-nvtx==13.4.92",
-        ],
-    );
+    let venv = venv("venv-nvtx", &WITHOUT_NVRTC);
     let json = Machine::new("doctor-nvtx").with("VIRTUAL_ENV", venv).says(
         exit_code::SUCCESS,
         "A build will work with CUDA 13.5: modules and libraries with nvcc.",

@@ -23,16 +23,17 @@ use crate::{output, process, runner, toolkits};
 /// # Errors
 /// Where no toolkit is found, or cargo can't be started.
 pub fn run(subcommand: &str, arguments: &[OsString], env: &Env, root: &Root) -> Result<u8, Failure> {
-    let (mut asked, passed) = split(arguments)?;
-    let (cargos, programs) = passed.split_at(cargo_arguments::own(subcommand, &passed));
-    asked.configs = values_of(cargos, "--config").collect();
-    let workspace = Workspace::load(root, env, manifest_path(cargos).as_deref())?;
-    let workspace = workspace.at(value_of(cargos, "--target-dir").map(PathBuf::from));
-    let triple = value_of(cargos, "--target");
+    let (before, programs) = arguments.split_at(cargo_arguments::own(subcommand, arguments));
+    let (mut asked, cargos) = split(before)?;
+    asked.configs = values_of(&cargos, "--config").collect();
+    let workspace = Workspace::load(root, env, manifest_path(&cargos).as_deref())?;
+    let workspace = workspace.at(value_of(&cargos, "--target-dir").map(PathBuf::from));
+    let triple = value_of(&cargos, "--target");
     let session = Session::find(env, root, Some(&workspace), triple.as_deref(), asked)?;
-    let graph = Graph::load(root, env, &workspace, session.target(), cargos)?;
+    let graph = Graph::load(root, env, &workspace, session.target(), &cargos)?;
+    let session = session.fitting(&graph)?;
     let runs = matches!(subcommand, "run" | "test" | "bench");
-    let profile = profile(subcommand, cargos);
+    let profile = profile(subcommand, &cargos);
     let profile = |directory: &Path| profile_directory(directory, session.built_for(), &profile);
     let mut call = Invocation::new(env.peek("CARGO").unwrap_or("cargo".as_ref())).args([subcommand]);
     if session.is_shared(&graph) {
@@ -51,10 +52,14 @@ pub fn run(subcommand: &str, arguments: &[OsString], env: &Env, root: &Root) -> 
             call = call.variable(&setting.name, setting.value);
         }
         let kept = profile(&workspace.build_directory);
-        return run_cargo(&call.args(&passed), |since| match (&view, Missing::read(root, &kept, since)) {
-            (Ok(view), missing) => missing.hints(&session.toolkit, view, &graph, true),
-            (Err(_), missing) if missing == Missing::default() => Vec::new(),
-            (Err(reason), _) => vec![format!("the linker was not told where CUDA is: {}", reason.message)],
+        return run_cargo(&call.args(&cargos).args(programs), |since| {
+            match (&view, Missing::read(root, &kept, since)) {
+                (Ok(view), missing) => missing.hints(&session.toolkit, view, &graph, true),
+                (Err(_), missing) if missing == Missing::default() => Vec::new(),
+                (Err(reason), _) => {
+                    vec![format!("the linker was not told where CUDA is: {}", reason.message)]
+                }
+            }
         });
     }
     let apart = session.apart(&graph)?;
@@ -82,11 +87,11 @@ pub fn run(subcommand: &str, arguments: &[OsString], env: &Env, root: &Root) -> 
             call = call.args(["--config", &config]);
         }
         let text = toml::Value::String(directory.to_string_lossy().into_owned());
-        call.args(["--config", &format!("build.build-dir={text}")]).args(&passed)
+        call.args(["--config", &format!("build.build-dir={text}")]).args(&cargos).args(programs)
     } else {
         // The final files are in there too.
         output::say(&format!("note: what is built goes to {}", directory.display()));
-        let call = call.args(without_target_directory(cargos));
+        let call = call.args(without_target_directory(&cargos));
         call.args(["--target-dir".into(), directory.into_os_string()]).args(programs)
     };
     run_cargo(&call, |since| {
@@ -112,7 +117,7 @@ fn loader_path(apart: &Apart, profile: &Path) -> Option<OsString> {
     joined(own.chain([profile.to_owned(), profile.join("deps")]))
 }
 
-/// Separates our own options from cargo's. Everything after `--` is the program's.
+/// Separates our own options from cargo's.
 ///
 /// # Errors
 /// An option of ours without or with an unusable value.
@@ -132,11 +137,6 @@ pub fn split(arguments: &[OsString]) -> Result<(Asked, Vec<OsString>), Failure> 
                 .ok_or_else(|| Failure::new(crate::exit_code::USAGE, format!("`{name}` needs a value")))
         };
         match name {
-            "--" => {
-                passed.push(argument.clone());
-                passed.extend(rest.cloned());
-                break;
-            }
             "--fetch" => own.fetch = true,
             "--capabilities" => own.capabilities = Some(value()?),
             "--major" => {
@@ -165,11 +165,10 @@ mod tests {
     #[test]
     fn own_options_are_taken_out_wherever_they_stand() {
         let (own, passed) =
-            split(&arguments("--release --major 12 -p a --fetch --capabilities=8.0,9.0 -- --major 3"))
-                .unwrap();
+            split(&arguments("--release --major 12 -p a --fetch --capabilities=8.0,9.0")).unwrap();
         let capabilities = Some("8.0,9.0".to_owned());
         assert_eq!(own, Asked { major: Some(12), capabilities, fetch: true, ..Asked::default() });
-        assert_eq!(passed, arguments("--release -p a -- --major 3"));
+        assert_eq!(passed, arguments("--release -p a"));
     }
 
     #[test]

@@ -7,7 +7,6 @@ use cuda_build::host_compiler;
 use cuda_build::{Component, Declared, Env, Plan, Report, Root, Toolkit};
 
 use crate::cargo_config;
-use crate::exit_code;
 use crate::failure::Failure;
 use crate::report::machine::Machine;
 use crate::report::{self, Diagnosis, Plans, Program};
@@ -65,16 +64,8 @@ pub fn run(major: Option<u32>, json: bool, env: &Env, root: &Root) -> Result<(St
     let finder = Finder { env, root, target, workspace: workspace.as_ref() };
     let report = finder.report(&Wish { major, ..Wish::default() });
     let driver = driver::driver();
-    let code = match &report.toolkit {
-        Ok(_) => exit_code::SUCCESS,
-        Err(error) => report::code_of(error),
-    };
     let capabilities =
         report.toolkit.as_ref().ok().and_then(|t| capabilities(t, workspace.as_ref(), &driver));
-    let code = match &capabilities {
-        Some(Err(_)) if code == exit_code::SUCCESS => exit_code::CAPABILITY,
-        _ => code,
-    };
     let no_gpu = driver.as_ref().map_or(true, |driver| driver.gpus.is_empty());
     let undeclared = match &report.toolkit {
         Ok(toolkit) if no_gpu => undeclared(toolkit, workspace.as_ref()),
@@ -92,7 +83,11 @@ pub fn run(major: Option<u32>, json: bool, env: &Env, root: &Root) -> Result<(St
     let machine = Machine::read(root, finder.target.multiarch());
     let version = report.toolkit.as_ref().ok().map(Toolkit::version);
     let with_nvcc = report.toolkit.as_ref().ok().filter(|toolkit| toolkit.get(Component::Nvcc).is_some());
+    let lacks_nvcc = report.toolkit.as_ref().is_ok_and(|toolkit| toolkit.get(Component::Nvcc).is_none());
+    let wish = Wish { major, compiler: true, ..Wish::default() };
+    let compiler = lacks_nvcc.then(|| finder.report(&wish).toolkit.ok()).flatten();
     let diagnosis = Diagnosis {
+        compiler: compiler.as_ref(),
         host: with_nvcc.map(|toolkit| host_compiler::choose(env, root, toolkit)),
         variables: variables(env),
         machine_notes: machine.notes(&driver, version),
@@ -106,7 +101,7 @@ pub fn run(major: Option<u32>, json: bool, env: &Env, root: &Root) -> Result<(St
         capabilities,
     };
     let text = if json { report::json(&diagnosis) } else { report::text(&diagnosis) };
-    Ok((text, code))
+    Ok((text, report::verdict(&diagnosis).code))
 }
 
 /// Per package that declares any, the plan, or why the toolkit can't do it.

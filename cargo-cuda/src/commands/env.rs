@@ -122,6 +122,7 @@ fn variables(wish: &WishArgs, env: &Env, root: &Root) -> Result<(Vec<Setting>, V
         Some(workspace) => Graph::load(root, env, workspace, session.target(), &[])?,
         None => Graph::default(),
     };
+    let session = session.fitting(&graph)?;
     let apart = session.apart(&graph)?;
     let mut variables = session.variables(&apart)?;
     let rustflags = session.rustflags(&apart);

@@ -77,7 +77,12 @@ pub fn run(arguments: &ViewArgs, env: &Env, root: &Root) -> Result<String, Failu
         place = place.components(arguments.components.iter().copied());
     }
     let finder = Finder { env, root, target, workspace: workspace.as_ref() };
-    let toolkit = finder.find(&Wish { major: arguments.major, fetch: arguments.fetch, partial: true })?;
+    let toolkit = finder.find(&Wish {
+        major: arguments.major,
+        fetch: arguments.fetch,
+        partial: true,
+        compiler: true,
+    })?;
     if let Some(missing) = arguments.components.iter().find(|c| toolkit.get(**c).is_none()) {
         return Err(Failure::new(
             exit_code::NOT_FOUND,

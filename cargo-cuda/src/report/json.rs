@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Diagnosis, notes};
+use super::{Diagnosis, notes, verdict};
 
 /// Raised when a field changes its meaning or goes away; new fields don't raise it.
 const FORMAT_VERSION: u32 = 1;
@@ -83,7 +83,7 @@ pub fn json(diagnosis: &Diagnosis<'_>) -> String {
     };
     let programs: Vec<Value> =
         diagnosis.programs.iter().map(|p| json!({ "name": p.name, "path": p.path })).collect();
-    let works = toolkit.is_ok() && !matches!(diagnosis.capabilities, Some(Err(_)));
+    let verdict = verdict(diagnosis);
     let value = json!({
         "format_version": FORMAT_VERSION,
         "environment": diagnosis.variables.iter().cloned().collect::<std::collections::BTreeMap<_, _>>(),
@@ -96,7 +96,8 @@ pub fn json(diagnosis: &Diagnosis<'_>) -> String {
         "host_compiler": host,
         "driver": driver,
         "programs": programs,
-        "build_will_work": works,
+        "build_will_work": verdict.is_good(),
+        "verdict": verdict.line,
     });
     format!("{value:#}\n")
 }

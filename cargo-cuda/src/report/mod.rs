@@ -4,6 +4,7 @@ pub mod driver;
 mod json;
 pub mod machine;
 mod text;
+mod verdict;
 
 use std::path::PathBuf;
 
@@ -16,6 +17,7 @@ use crate::workspace::Workspace;
 
 pub use json::json;
 pub use text::text;
+pub use verdict::{Verdict, verdict};
 
 /// Package and plan for each that declares capabilities, or why the toolkit can't do them.
 pub type Plans = Result<Vec<(String, String)>, Vec<String>>;
@@ -27,6 +29,8 @@ pub struct Diagnosis<'a> {
     pub variables: Vec<(String, String)>,
     /// The search.
     pub report: &'a Report,
+    /// The toolkit with nvcc that what needs one gets, where the one that was chosen has none.
+    pub compiler: Option<&'a Toolkit>,
     /// What nvcc hands host code to, or why nothing will do; `None` where there is no nvcc.
     pub host: Option<Result<HostCompiler, Error>>,
     /// What the driver says, or why it says nothing.

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Diagnosis, notes};
+use super::{Diagnosis, notes, verdict};
 
 /// The report, a section each, with the verdict at its end.
 #[must_use]
@@ -103,39 +103,11 @@ fn write(diagnosis: &Diagnosis<'_>, out: &mut String) -> std::fmt::Result {
         let place = program.path.as_ref().map_or_else(|| "not found".to_owned(), |p| p.display().to_string());
         writeln!(out, "  {}: {place} ({})", program.name, program.purpose)?;
     }
-    verdict(diagnosis, out)
-}
-
-/// The last line tells whether a build will work.
-fn verdict(diagnosis: &Diagnosis<'_>, out: &mut String) -> std::fmt::Result {
-    match (&diagnosis.report.toolkit, &diagnosis.capabilities) {
-        (Err(error), _) => {
-            writeln!(out, "Problem\n  {}", error.to_string().replace('\n', "\n  "))?;
-            for hint in error.hints() {
-                writeln!(out, "  hint: {hint}")?;
-            }
-            writeln!(out, "A build will not work here as things are.")
-        }
-        (Ok(_), Some(Err(_))) => {
-            writeln!(out, "A build will not work: the toolkit can't do the declared capabilities.")
-        }
-        (Ok(toolkit), _) => {
-            let nvcc = toolkit.get(cuda_build::Component::Nvcc).is_some();
-            let nvrtc = toolkit.get(cuda_build::Component::Nvrtc).is_some();
-            let refused = matches!(diagnosis.host, Some(Err(_)));
-            let what = match (nvcc, nvrtc) {
-                (true, true) if refused => "modules with NVRTC; nvcc has no host compiler that it accepts",
-                (true, false) if refused => "nothing with nvcc, which has no host compiler that it accepts",
-                (true, true) => "modules with NVRTC or nvcc, libraries with nvcc",
-                (true, false) => "modules and libraries with nvcc",
-                (false, true) => "modules with NVRTC; libraries need nvcc, which is not there",
-                (false, false) => "no device code: neither nvcc nor NVRTC is there",
-            };
-            let once = match diagnosis.undeclared.is_empty() {
-                true => "",
-                false => " (`.cu` files need declared capabilities first)",
-            };
-            writeln!(out, "A build will work with CUDA {}{once}: {what}.", toolkit.version())
+    if let Err(error) = &diagnosis.report.toolkit {
+        writeln!(out, "Problem\n  {}", error.to_string().replace('\n', "\n  "))?;
+        for hint in error.hints() {
+            writeln!(out, "  hint: {hint}")?;
         }
     }
+    writeln!(out, "{}", verdict(diagnosis).line)
 }

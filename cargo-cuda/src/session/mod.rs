@@ -19,7 +19,9 @@ mod own;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use cuda_build::{Capability, Declared, Env, Plan, Root, Target, Toolkit, View, ViewPlace, driver};
+use cuda_build::{
+    Capability, Component, Declared, Env, Plan, Root, Target, Toolkit, View, ViewPlace, driver,
+};
 use sha2::{Digest as _, Sha256};
 
 use self::capabilities::{Capabilities, Choice};
@@ -99,7 +101,10 @@ impl<'a> Session<'a> {
         let target = toolkits::target(triple, named.as_deref(), jetson)?;
         let built_for = triple.or(named.as_deref()).map(directory_name);
         let finder = Finder { env, root, target: target.clone(), workspace };
-        let toolkit = finder.find(&Wish { major: asked.major, fetch: asked.fetch, ..Wish::default() })?;
+        // Outside a workspace anything may be built.
+        let compiler = workspace.is_none();
+        let wish = Wish { major: asked.major, fetch: asked.fetch, compiler, ..Wish::default() };
+        let toolkit = finder.find(&wish)?;
         let observed = toolkit.observed_capabilities();
         if let Some(list) = &asked.capabilities {
             // It is for every package alike: no reason to let the first build script find out.
@@ -109,6 +114,25 @@ impl<'a> Session<'a> {
             }
         }
         Ok(Self { env, root, workspace, target, built_for, asked, observed, toolkit })
+    }
+
+    /// The same for the packages that are built: what those that look for CUDA by themselves call
+    /// is not known, so that they get a toolkit with nvcc where there is one.
+    ///
+    /// # Errors
+    /// As [`Session::find`].
+    pub fn fitting(mut self, graph: &Graph) -> Result<Self, Failure> {
+        if !graph.others.is_empty() && self.toolkit.get(Component::Nvcc).is_none() {
+            let (major, fetch) = (self.asked.major, self.asked.fetch);
+            let wish = Wish { major, fetch, compiler: true, ..Wish::default() };
+            self.toolkit = self.finder().find(&wish)?;
+            self.observed = self.toolkit.observed_capabilities();
+        }
+        Ok(self)
+    }
+
+    fn finder(&self) -> Finder<'a> {
+        Finder { env: self.env, root: self.root, target: self.target.clone(), workspace: self.workspace }
     }
 
     /// The platform.
@@ -130,9 +154,7 @@ impl<'a> Session<'a> {
     /// # Errors
     /// Where the file can't be written.
     pub fn remember(&self, workspace: &Workspace) -> Result<(), Failure> {
-        let finder =
-            Finder { env: self.env, root: self.root, target: self.target.clone(), workspace: self.workspace };
-        toolkits::remember(&finder, &self.toolkit, workspace)
+        toolkits::remember(&self.finder(), &self.toolkit, workspace)
     }
 
     /// The toolkit as one root.

@@ -98,6 +98,7 @@ impl<'a> Job<'a> {
             &pyproject.unwrap_or_default(),
         );
         let graph = Graph::load(self.root, self.env, self.workspace, session.target(), &arguments)?;
+        let session = session.fitting(&graph)?;
         let apart = session.apart(&graph)?;
         let plan = apart.plan.clone().ok_or_else(undeclared)?;
         let used: Vec<Component> = declared.components.iter().map(|wanted| wanted.component).collect();

@@ -1,0 +1,73 @@
+//! The last line: whether a build will work.
+
+use cuda_build::{Component, Toolkit};
+
+use super::{Diagnosis, code_of};
+use crate::exit_code;
+
+/// What a build would come to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    /// The code that a build would end with.
+    pub code: u8,
+    /// In a sentence.
+    pub line: String,
+}
+
+impl Verdict {
+    /// Whether a build will work.
+    #[must_use]
+    pub fn is_good(&self) -> bool {
+        self.code == exit_code::SUCCESS
+    }
+}
+
+/// Judges what was found.
+#[must_use]
+pub fn verdict(diagnosis: &Diagnosis<'_>) -> Verdict {
+    let bad = |code: u8, line: &str| Verdict { code, line: line.to_owned() };
+    let toolkit = match &diagnosis.report.toolkit {
+        Ok(toolkit) => toolkit,
+        Err(error) => return bad(code_of(error), "A build will not work here as things are."),
+    };
+    if let Some(Err(_)) = diagnosis.capabilities {
+        let line = "A build will not work: the toolkit can't do the declared capabilities.";
+        return bad(exit_code::CAPABILITY, line);
+    }
+    let has = |component| toolkit.get(component).is_some();
+    let refused = diagnosis.host.as_ref().and_then(|host| host.as_ref().err());
+    let what = match (has(Component::Nvcc), has(Component::Nvrtc), refused) {
+        (true, false, Some(error)) => {
+            let line =
+                "A build will not work: nvcc has no host compiler that it accepts, and there is no NVRTC.";
+            return bad(code_of(error), line);
+        }
+        (true, true, Some(_)) => "modules with NVRTC; nvcc has no host compiler that it accepts".to_owned(),
+        (true, true, None) => "modules with NVRTC or nvcc, libraries with nvcc".to_owned(),
+        (true, false, None) => "modules and libraries with nvcc".to_owned(),
+        (false, true, _) => format!("modules with NVRTC; {}", other_nvcc(diagnosis.compiler)),
+        (false, false, _) => "no device code: neither nvcc nor NVRTC is there".to_owned(),
+    };
+    let once = match diagnosis.undeclared.is_empty() {
+        true => "",
+        false => " (`.cu` files need declared capabilities first)",
+    };
+    Verdict {
+        code: exit_code::SUCCESS,
+        line: format!("A build will work with CUDA {}{once}: {what}.", toolkit.version()),
+    }
+}
+
+/// What takes nvcc where the toolkit has none.
+fn other_nvcc(other: Option<&Toolkit>) -> String {
+    let is_nvcc = |chosen: &&cuda_build::select::Chosen| chosen.found.component == Component::Nvcc;
+    let found = other.and_then(|toolkit| Some((toolkit, toolkit.components().iter().find(is_nvcc)?)));
+    match found {
+        Some((toolkit, nvcc)) => format!(
+            "what needs nvcc (libraries, crates that call it) is built with CUDA {} of {}",
+            toolkit.version(),
+            nvcc.origin
+        ),
+        None => "libraries need nvcc, which is not there".to_owned(),
+    }
+}
