@@ -345,3 +345,24 @@ fn a_compiler_proper_of_another_release() {
     );
     assert_eq!(steps(&json), ["stored"]);
 }
+
+#[test]
+fn what_does_not_fit_and_nobody_asked_for_is_told() {
+    if offline() {
+        return;
+    }
+    let wheels = [
+        "nvidia-cuda-runtime==13.4.92",
+        "nvidia-cuda-nvrtc==13.4.92",
+        "nvidia-cusparse==12.8.6.72",
+        "nvidia-nvjitlink==13.0.88",
+    ];
+    let machine = Machine::new("doctor-left-out").with("VIRTUAL_ENV", venv("venv-cusparse", &wheels));
+    let json = machine.says(
+        exit_code::SUCCESS,
+        "A build will work with CUDA 13.4: modules with NVRTC; libraries need nvcc, which is not there.",
+        &["note: cusparse 12.8.6.72 is left out: ", "nvjitlink 13.0.88 is of CUDA 13.0: what uses it"],
+    );
+    let names = json["toolkit"]["components"].as_array().unwrap().iter().map(|c| c["component"].as_str());
+    assert!(names.flatten().all(|name| name != "cusparse"), "{json}");
+}

@@ -8,6 +8,7 @@ mod verdict;
 
 use std::path::PathBuf;
 
+use cuda_build::component::Class;
 use cuda_build::driver::{Driver, NoDriver};
 use cuda_build::host_compiler::HostCompiler;
 use cuda_build::{Component, Error, Report, Toolkit};
@@ -75,9 +76,12 @@ pub fn notes(toolkit: &Toolkit) -> Vec<String> {
     for found in toolkit.components().iter().map(|chosen| &chosen.found) {
         let other = found.toolkit.filter(|release| *release != toolkit.version());
         if let Some(release) = other.filter(|_| found.component.facts().follows_toolkit) {
-            notes.push(format!(
-                "{found} is of CUDA {release}, which fits: compiler and headers alone have to be of one release"
-            ));
+            notes.push(match found.component.facts().class {
+                Class::Provider => format!("{found} is of CUDA {release}: what uses it must not be newer"),
+                _ => format!(
+                    "{found} is of CUDA {release}, which fits: compiler and headers alone have to be of one release"
+                ),
+            });
         }
     }
     let compiles = [Component::Nvcc, Component::Nvrtc].iter().any(|c| toolkit.get(*c).is_some());

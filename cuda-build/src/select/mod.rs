@@ -353,6 +353,7 @@ fn meet(
     'variants: for (alternative, needs) in request.variants(major) {
         let mut chosen: Vec<Chosen> = Vec::new();
         let mut used: Vec<usize> = Vec::new();
+        let mut remarks: Vec<String> = Vec::new();
         for need in &needs {
             if chosen.iter().any(|c| need.is_met_by(&c.found)) {
                 continue;
@@ -361,8 +362,19 @@ fn meet(
                 let found = offer.set.found.iter().find(|found| need.is_met_by(found))?;
                 let mut trial = chosen.clone();
                 trial.push(Chosen { found: found.clone(), origin: offer.origin_of(found) });
-                let fits = need.strength != Strength::Extra || conflicts(&trial).is_empty();
-                (fits && may(need, index, &trial)).then_some((index, trial))
+                if !may(need, index, &trial) {
+                    return None;
+                }
+                // Nobody asked for it, so it is no error; but it is there, and will be missed.
+                let conflict = conflicts(&trial).into_iter().next();
+                if let Some(conflict) = conflict.filter(|_| need.strength == Strength::Extra) {
+                    let remark = format!("{found} is left out: {}; {}", conflict.reason, conflict.fix);
+                    if !remarks.contains(&remark) {
+                        remarks.push(remark);
+                    }
+                    return None;
+                }
+                Some((index, trial))
             });
             match found {
                 Some((index, trial)) => {
@@ -378,8 +390,7 @@ fn meet(
         used.dedup();
         let set = Set { major, found: chosen.iter().map(|c| c.found.clone()).collect() };
         let toolkit = set.toolkit().or_else(|| pool[0].set.toolkit());
-        let selection =
-            Selection { major, toolkit, chosen, alternative, combined: false, remarks: Vec::new() };
+        let selection = Selection { major, toolkit, chosen, alternative, combined: false, remarks };
         return Some((selection, used));
     }
     None
