@@ -3,7 +3,7 @@
 //! `nvidia-smi` would have to be found, started and parsed; `libcuda` answers in the process and
 //! is there wherever a GPU can be used.
 
-use std::ffi::c_int;
+use std::ffi::{CStr, c_char, c_int};
 
 use libloading::{Library, Symbol};
 
@@ -59,6 +59,12 @@ impl std::fmt::Display for NoDriver {
     }
 }
 
+/// `CUDA_ERROR_NO_DEVICE` in `cuda.h`: a driver, and no GPU that this process may use.
+const NO_DEVICE: c_int = 100;
+
+/// `CUDA_ERROR_STUB_LIBRARY`
+const STUB_LIBRARY: c_int = 34;
+
 /// `CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR` and `…_MINOR` in `cuda.h`.
 const MAJOR: c_int = 75;
 const MINOR: c_int = 76;
@@ -96,19 +102,30 @@ fn ask(library: &Library, place: &str) -> Result<Driver, String> {
             library.get(b"cuDeviceGetAttribute\0").map_err(|_| get("cuDeviceGetAttribute"))?;
         (init, version, count, attribute)
     };
-    let check = |name: &str, status: c_int| match status {
+    let check = |name: &str, status: c_int| {
+        match status {
         0 => Ok(()),
-        status => Err(format!("the driver's {name} failed with error {status}")),
+        STUB_LIBRARY => Err(
+            "a stub that is for linking alone is loaded in the driver's place: a directory `stubs` is on the loader path"
+                .to_owned(),
+        ),
+        status => Err(format!("the driver's {name} failed with error {status}{}", describe(library, status))),
+    }
     };
     let mut number: c_int = 0;
     // SAFETY: each call writes one int through a pointer that is valid for it; devices are
-    // numbered from zero and `cuInit` has succeeded.
+    // numbered from zero and `cuInit` has succeeded. The version is there before that.
     unsafe {
-        check("cuInit", init(0))?;
         check("cuDriverGetVersion", version(&raw mut number))?;
         let version = u32::try_from(number).ok().and_then(ToolkitVersion::from_cuda_version);
         let version = version.ok_or_else(|| format!("the driver calls itself version {number}"))?;
-        check("cuDeviceGetCount", count(&raw mut number))?;
+        let status = init(0);
+        if status == NO_DEVICE {
+            number = 0;
+        } else {
+            check("cuInit", status).map_err(|reason| format!("{reason} (a driver for CUDA {version})"))?;
+            check("cuDeviceGetCount", count(&raw mut number))?;
+        }
         let mut gpus = Vec::new();
         for device in 0..number {
             let mut values = [0; 2];
@@ -119,6 +136,25 @@ fn ask(library: &Library, place: &str) -> Result<Driver, String> {
         }
         let library = mapped(&Root::system()).unwrap_or_else(|| place.to_owned());
         Ok(Driver { version, gpus, library, opened_as: place.to_owned() })
+    }
+}
+
+/// What an error is called, and what it means, where the driver is able to tell.
+fn describe(library: &Library, status: c_int) -> String {
+    type Tell = unsafe extern "C" fn(c_int, *mut *const c_char) -> c_int;
+    let tell = |function: &[u8]| -> Option<String> {
+        let mut text = std::ptr::null();
+        // SAFETY: the signature is that of `cuda.h`, unchanged since CUDA 6.0; the text is static, or
+        // null for a number that the driver does not know.
+        unsafe {
+            let tell: Symbol<'_, Tell> = library.get(function).ok()?;
+            let known = tell(status, &raw mut text) == 0 && !text.is_null();
+            known.then(|| CStr::from_ptr(text).to_string_lossy().into_owned())
+        }
+    };
+    match (tell(b"cuGetErrorName\0"), tell(b"cuGetErrorString\0")) {
+        (Some(name), Some(meaning)) => format!(", {name}: {meaning}"),
+        _ => String::new(),
     }
 }
 

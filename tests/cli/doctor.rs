@@ -169,12 +169,11 @@ int cuDeviceGetCount(int *count) { *count = 1; return 0; }
 int cuDeviceGetAttribute(int *value, int attribute, int device) { *value = attribute == 75 ? 8 : 6; return 0; }
 ";
 
-#[test]
-fn a_driver_that_is_older_than_the_toolkit() {
-    let Some(machine) = Machine::new("doctor-driver").holding(&[12, 13]) else { return };
+/// A machine whose loader finds such a driver, and that driver's real path.
+fn with_driver(machine: Machine, source: &str) -> (Machine, String) {
     let place = machine.work.with_file_name("driver");
     fs::create_dir(&place).unwrap();
-    fs::write(place.join("driver.c"), DRIVER).unwrap();
+    fs::write(place.join("driver.c"), source).unwrap();
     let library = place.join("libcuda.so.535.1");
     let mut gcc = Command::new("gcc");
     gcc.args(["-shared", "-fPIC", "-Wl,-soname,libcuda.so.1", "-o"])
@@ -182,8 +181,14 @@ fn a_driver_that_is_older_than_the_toolkit() {
         .arg(place.join("driver.c"));
     Finished::of(gcc.output().unwrap()).succeeded();
     std::os::unix::fs::symlink("libcuda.so.535.1", place.join("libcuda.so.1")).unwrap();
-    let machine = machine.with("LD_LIBRARY_PATH", &place);
     let real = library.canonicalize().unwrap().display().to_string();
+    (machine.with("LD_LIBRARY_PATH", &place), real)
+}
+
+#[test]
+fn a_driver_that_is_older_than_the_toolkit() {
+    let Some(machine) = Machine::new("doctor-driver").holding(&[12, 13]) else { return };
+    let (machine, real) = with_driver(machine, DRIVER);
     let json = machine.says(
         exit_code::SUCCESS,
         "A build will work with CUDA 13.4: modules with NVRTC or nvcc, libraries with nvcc.",
@@ -197,6 +202,33 @@ fn a_driver_that_is_older_than_the_toolkit() {
     assert_eq!(json["driver"]["library"], real);
     let of_12 = machine.doctor(&["--major", "12"]);
     assert!(of_12.stdout.contains("it is older than CUDA 12.9: SASS runs, PTX of this toolkit"), "{of_12:?}");
+}
+
+#[test]
+fn a_driver_that_can_use_no_gpu() {
+    // Numbers and texts of cuda.h.
+    let errors = "
+int cuGetErrorName(int e, const char **t) { if (e != 803) return 1; *t = \"CUDA_ERROR_SYSTEM_DRIVER_MISMATCH\"; return 0; }
+int cuGetErrorString(int e, const char **t) { if (e != 803) return 1; *t = \"driver mismatch\"; return 0; }
+";
+    for (index, (from, to, said)) in [
+        ("flags) { return 0; }", "flags) { return 100; }", "driver for CUDA 12.2, compute capabilities: no GPU"),
+        (
+            "flags) { return 0; }",
+            "flags) { return 803; }",
+            "cuInit failed with error 803, CUDA_ERROR_SYSTEM_DRIVER_MISMATCH: driver mismatch (a driver for CUDA 12.2)",
+        ),
+        ("*version = 12020; return 0;", "return 34;", "a stub that is for linking alone is loaded"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let source = DRIVER.replace(from, to) + errors;
+        assert!(source.contains(to));
+        let (machine, _) = with_driver(Machine::new(&format!("doctor-no-gpu-{index}")), &source);
+        let text = machine.doctor(&[]);
+        assert!(text.stdout.contains(said), "{text:?}");
+    }
 }
 
 #[test]
