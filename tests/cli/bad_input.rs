@@ -142,6 +142,12 @@ fn a_variable_that_names_no_cuda_is_one_that_cannot_be_used() {
         project.write(&format!("partial/{file}"), "");
         fs::copy(real.join(file), partial.join(file)).unwrap();
     }
+    // As a `cargo cuda` of last week wrote it.
+    let gone = project.path.join("gone.toml");
+    let component = "name = \"nvrtc\"\nmajor = 13\nversion = \"13.4.92\"\ntoolkit = \"13.4\"\n\
+                     libraries = [\"/gone/lib/libnvrtc.so.13\"]\nevidence = \"\"\norigin = \"\"\n";
+    project
+        .write("gone.toml", &format!("format_version = 1\nversion = \"13.4\"\n\n[[component]]\n{component}"));
     let (unusable, missing) = (exit_code::CONFIGURATION, exit_code::NOT_FOUND);
     for (variable, path, code, words) in [
         ("CUDA_BUILD_ROOTS", &nowhere, unusable, "does not exist"),
@@ -150,6 +156,7 @@ fn a_variable_that_names_no_cuda_is_one_that_cannot_be_used() {
         ("CUDA_HOME", &nowhere, unusable, "does not exist"),
         ("CUDA_HOME", &partial, missing, "component `nvrtc` not found"),
         ("CUDA_BUILD_TOOLKIT", &nowhere, unusable, "does not exist"),
+        ("CUDA_BUILD_TOOLKIT", &gone, unusable, "its `nvrtc` is gone (/gone/lib/libnvrtc.so.13)"),
         ("CUDA_BUILD_TOOLKIT", &garbled, unusable, "environment variable `CUDA_BUILD_TOOLKIT`"),
     ] {
         for command in ["build", "view", "doctor"] {

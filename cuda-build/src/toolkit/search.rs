@@ -3,9 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use super::{Toolkit, file, nvcc_answers};
+use crate::component::Component;
 use crate::env::Env;
 use crate::error::Error;
-use crate::probe::{Attempt, Prober, Set};
+use crate::probe::{Attempt, Found, Prober, Set};
 use crate::root::Root;
 use crate::select::{self, Request};
 use crate::sources::{self, Candidate, Step};
@@ -96,6 +97,14 @@ impl Search<'_> {
         Prober { root: self.root, target: self.target, ask_nvcc: &ask_nvcc }.probe(candidate)
     }
 
+    /// A file of these components that is not there, and whose it is.
+    fn gone<'f>(&self, found: &'f [Found]) -> Option<(Component, &'f Path)> {
+        found.iter().find_map(|f| {
+            let paths = [&f.include, &f.libraries, &f.archives, &f.tools].into_iter().flatten();
+            paths.map(PathBuf::as_path).find(|path| !self.root.exists(path)).map(|path| (f.component, path))
+        })
+    }
+
     /// A search that `cargo cuda` has done already.
     fn toolkit_file(&self) -> Result<Option<Attempt>, Error> {
         let Some(path) = self.env.path("CUDA_BUILD_TOOLKIT").filter(|_| self.places.is_empty()) else {
@@ -114,6 +123,12 @@ impl Search<'_> {
             Err(error) => return Err(invalid(format!("can't be read: {error}"))),
         };
         let found = file::parse(&text).map_err(|error| invalid(error.to_string()))?;
+        if let Some((component, path)) = self.gone(&found) {
+            return Err(invalid(format!(
+                "its `{component}` is gone ({}): the toolkit was removed or changed since the file was written",
+                path.display()
+            )));
+        }
         let candidate = Candidate {
             step: Step::Argument,
             label,
