@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -59,6 +60,7 @@ fn link_loops() {
     assert_eq!(report.toolkit.unwrap().version().to_string(), "12.4");
 }
 
+/// For root nothing is closed: then this test runs itself as somebody else.
 #[test]
 fn directories_that_cannot_be_read() {
     let dir = tempfile::tempdir().unwrap();
@@ -67,9 +69,27 @@ fn directories_that_cannot_be_read() {
     let closed = root.join("opt/cuda");
     good_root(&closed);
     fs::set_permissions(&closed, fs::Permissions::from_mode(0o000)).unwrap();
-    let report = search(root, &[("VIRTUAL_ENV", "@ROOT@/opt/cuda"), ("HOME", "@ROOT@/opt/cuda")]);
+    if fs::read_dir(&closed).is_ok() {
+        let program = root.join("tests");
+        fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
+        for open in [root, program.as_path()] {
+            fs::set_permissions(open, fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        let name = "hostile::directories_that_cannot_be_read";
+        let nobody = 65534;
+        let mut again = Command::new(&program);
+        again.args([name, "--exact"]).uid(nobody).gid(nobody).current_dir("/");
+        let output = again.env("TMPDIR", "/tmp").output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && text.contains("1 passed"), "{text}");
+        return;
+    }
+    let home = search(root, &[("CUDA_HOME", "@ROOT@/opt/cuda")]);
+    let others = [("VIRTUAL_ENV", "@ROOT@/opt/cuda"), ("HOME", "@ROOT@/opt/cuda")];
+    let searched = search(root, &others);
     fs::set_permissions(&closed, fs::Permissions::from_mode(0o755)).unwrap();
-    assert!(report.toolkit.is_ok(), "{}", summaries(&report));
+    assert!(home.toolkit.is_err(), "what is named can't be read");
+    assert!(searched.toolkit.is_ok(), "{}", summaries(&searched));
 }
 
 #[test]
