@@ -206,6 +206,12 @@ impl Root {
         Some(names)
     }
 
+    /// Why a directory keeps this user out; `None` where it does not, or is none.
+    #[must_use]
+    pub fn closed(&self, directory: &Path) -> Option<io::Error> {
+        fs::read_dir(directory).err().filter(|error| error.kind() == io::ErrorKind::PermissionDenied)
+    }
+
     /// Names in a directory, sorted; empty where there is none or it can't be read.
     #[must_use]
     pub fn names(&self, directory: &Path) -> Vec<OsString> {

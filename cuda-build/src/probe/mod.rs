@@ -168,7 +168,9 @@ impl Prober<'_> {
         };
         sets.sort_by_key(|set| std::cmp::Reverse(set.major));
         if sets.is_empty() && unusable.is_empty() && remarks.is_empty() {
-            remarks.push(if self.root.is_dir(&candidate.path) {
+            remarks.push(if let Some(error) = self.root.closed(&candidate.path) {
+                format!("can't be read: {error}")
+            } else if self.root.is_dir(&candidate.path) {
                 "no CUDA component in it".to_owned()
             } else if self.root.exists(&candidate.path) {
                 "not a directory".to_owned()
