@@ -226,6 +226,7 @@ layouts! {
     pip_12_0: "pip-12.0"
     pip_12_9: "pip-12.9"
     pip_13_0: "pip-13.0"
+    pip_13_0_home: "pip-13.0-home"
     pip_13_4: "pip-13.4"
     pip_13_5: "pip-13.5"
     pip_and_nvcc_12_4: "pip-and-nvcc-12.4"

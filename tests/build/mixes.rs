@@ -33,6 +33,13 @@ fn shared(components: &[Component]) -> Request {
     Request { needs: components.iter().map(need).collect(), ..Request::default() }
 }
 
+/// What a crate with `.cu` files gets where `CUDA_HOME` names `place`.
+fn by_home(place: &Path) -> Result<cuda_build::Toolkit, Error> {
+    let target = Target::from_triple("x86_64-unknown-linux-gnu", false).unwrap();
+    let env = Env::from_pairs([("CUDA_HOME", place)]);
+    Search { root: &Root::system(), env: &env, target: &target, places: Vec::new() }.find(&library())
+}
+
 /// The error, with its hints, holds every text; `{place}` stands for the directory.
 fn refused(place: &Path, request: &Request, texts: &[&str]) {
     let error = search(&[place], request).unwrap_err();
@@ -63,6 +70,56 @@ fn nvcc_with_an_older_cicc() {
             "hint: install `nvidia-nvvm==13.5.*`",
         ],
     );
+}
+
+/// The directory of the packages is what people give to `CUDA_HOME`; whose files are in it stands
+/// two levels above.
+#[test]
+fn mixes_below_a_named_package_directory() {
+    let Some(older_cicc) = wheels(&[
+        "nvidia-cuda-nvcc==13.5.37",
+        "nvidia-nvvm==13.0.88",
+        "nvidia-cuda-crt==13.5.37",
+        "nvidia-cuda-runtime==13.5.37",
+    ]) else {
+        return;
+    };
+    let Some(newer_headers) = wheels(&[
+        "nvidia-cuda-nvcc==13.0.88",
+        "nvidia-nvvm==13.0.88",
+        "nvidia-cuda-crt==13.5.37",
+        "nvidia-cuda-runtime==13.0.96",
+    ]) else {
+        return;
+    };
+    let linked = tempfile::tempdir().unwrap();
+    let link = linked.path().join("cuda");
+    std::os::unix::fs::symlink(older_cicc.join("nvidia/cu13"), &link).unwrap();
+    for (home, texts) in [
+        (
+            older_cicc.join("nvidia/cu13"),
+            ["nvcc 13.5.37 is of CUDA 13.5", "cicc (nvvm) 13.0.88 is of CUDA 13.0"],
+        ),
+        (link, ["nvcc 13.5.37 is of CUDA 13.5", "cicc (nvvm) 13.0.88 is of CUDA 13.0"]),
+        (newer_headers.join("nvidia/cu13"), ["nvcc 13.0.88 is of CUDA 13.0", "crt 13.5.37 is of CUDA 13.5"]),
+    ] {
+        let error = by_home(&home).unwrap_err();
+        assert!(matches!(error, Error::Inconsistent { .. }), "{error:?}");
+        let place = format!("environment variable `CUDA_HOME` ({})", home.display());
+        for text in texts.into_iter().chain([place.as_str()]) {
+            assert!(format!("{error:?}").contains(text), "no {text:?} in\n{error:?}");
+        }
+    }
+    // Without the metadata nothing tells, and nothing is made up.
+    let copy = copied(&older_cicc.join("nvidia"));
+    let toolkit = by_home(&copy.path().join("cu13")).unwrap();
+    for (component, shown) in [
+        (Component::Nvcc, "nvcc 13.5.37"),
+        (Component::Nvvm, "nvvm for CUDA 13"),
+        (Component::Crt, "crt for CUDA 13"),
+    ] {
+        assert_eq!(toolkit.get(component).unwrap().to_string(), shown);
+    }
 }
 
 #[test]

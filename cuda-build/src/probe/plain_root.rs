@@ -4,12 +4,13 @@
 use std::path::{Path, PathBuf};
 
 use super::files::file_name_version;
+use super::package_directory::PackageDirectory;
 use super::prefix::{Prefix, tidy};
 use super::{Found, NvccAnswer, Prober, Seen, Set, Unusable};
 use crate::capability::newest_known;
 use crate::component::{Bundle, Class, Component, OLDEST_MAJOR};
 use crate::sources::{Candidate, companions};
-use crate::version::ToolkitVersion;
+use crate::version::{ToolkitVersion, Version};
 
 /// One root of a place, and which CUDA it is for.
 struct Piece {
@@ -20,6 +21,10 @@ struct Piece {
     release: Option<ToolkitVersion>,
     /// Majors that its files show; none where they are the same for every major (cuRAND).
     majors: Vec<u32>,
+    /// The version in the directory's name, where that is the name of a package.
+    named: Option<Version>,
+    /// What the metadata beside it says, where it is a directory of Python packages.
+    packages: Option<PackageDirectory>,
     /// Its directories.
     prefix: Prefix,
 }
@@ -123,14 +128,20 @@ fn push(prober: &Prober<'_>, pieces: &mut Vec<Piece>, path: PathBuf, answer: Opt
     let prefix = Prefix::new(prober, &[&path], answer.as_ref().as_slice());
     let compiler = answer.as_ref().and_then(compiler_release);
     let header = prefix.header_release(prober).map(|(release, _)| release);
-    let release =
-        compiler.or(header).or_else(|| version_json(prober, &path)).or_else(|| named_release(&path));
+    let named = named_version(&path);
+    let by_name = || named.as_ref().and_then(release_of_package);
+    let release = compiler.or(header).or_else(|| version_json(prober, &path)).or_else(by_name);
     let majors = release.map_or_else(|| prefix.majors(prober), |release| vec![release.major]);
-    pieces.push(Piece { path, answer, release, majors, prefix });
+    let packages = PackageDirectory::at(prober, &path);
+    pieces.push(Piece { path, answer, release, majors, named, packages, prefix });
 }
 
 fn compiler_release(answer: &NvccAnswer) -> Option<ToolkitVersion> {
-    answer.version.to_string().parse().ok()
+    release_of_package(&answer.version)
+}
+
+fn release_of_package(version: &Version) -> Option<ToolkitVersion> {
+    version.to_string().parse().ok()
 }
 
 /// The components for one CUDA major: of every root that is for it, and of those whose files don't
@@ -158,8 +169,12 @@ fn set(prober: &Prober<'_>, pieces: &[Piece], major: u32, seen: &mut Seen) -> Op
         }
         match prefix.component(prober, component, major) {
             Ok(mut component) => {
-                let here = mine.iter().find(|piece| holds(piece, &component)).and_then(|piece| piece.release);
-                settle_versions(prober, &mut component, here.or(compiler), header, release);
+                let here = mine.iter().find(|piece| holds(piece, &component));
+                let own = here.and_then(|piece| piece.release).or(compiler);
+                settle_versions(prober, &mut component, own, header, release);
+                if let Some(piece) = here {
+                    settle_by_package(piece, &mut component);
+                }
                 if component.component == Component::Nvcc {
                     component.version = answers.first().map(|answer| answer.version.clone());
                 }
@@ -178,6 +193,8 @@ fn set(prober: &Prober<'_>, pieces: &[Piece], major: u32, seen: &mut Seen) -> Op
         seen.remarks.push(format!("nvcc says {compiler}, cuda.h says {header}"));
     }
     seen.remarks.extend(prefix.misfit(prober));
+    let packages = mine.iter().filter_map(|piece| piece.packages.as_ref());
+    seen.remarks.extend(packages.filter_map(|packages| packages.wrong_profile(prober)));
     for remark in &prefix.remarks {
         if !seen.remarks.contains(remark) {
             seen.remarks.push(remark.clone());
@@ -192,9 +209,11 @@ fn holds(piece: &Piece, found: &Found) -> bool {
     paths.into_iter().flatten().next().is_some_and(|path| path.starts_with(&piece.path))
 }
 
-/// Of cicc and the compiler's headers no file tells a version; an archive's directory
-/// (`cuda_crt-linux-x86_64-13.0.88-archive`) and a store path (`…-cuda_crt-13.0.88`) do by name.
-fn named_release(path: &Path) -> Option<ToolkitVersion> {
+/// Of cicc and the compiler's headers no file that could be read in each search tells a version:
+/// the headers have none, and cicc has it among 60 MB of program, and prints none. An archive's
+/// directory (`cuda_crt-linux-x86_64-13.0.88-archive`) and a store path (`…-cuda_crt-13.0.88`) tell
+/// by name.
+fn named_version(path: &Path) -> Option<Version> {
     let mut parts = path.file_name()?.to_str()?.split('-');
     parts.find(|part| {
         part.starts_with("cuda_")
@@ -230,6 +249,16 @@ fn settle_versions(
     };
 }
 
+/// What a package's name or metadata says of a component, where it says more than the root does:
+/// a root's release is that of its nvcc, which another package may have brought.
+fn settle_by_package(piece: &Piece, found: &mut Found) {
+    if let Some(packages) = &piece.packages {
+        packages.settle(found);
+    } else if found.component.facts().follows_toolkit && found.component.facts().class != Class::OwnRange {
+        found.version = found.version.take().or_else(|| piece.named.clone());
+    }
+}
+
 /// `version.json` of NVIDIA's installers: `{"cuda": {"name": …, "version": "12.4.1"}, …}`. Read
 /// without a JSON library: the first `version` after `"cuda"` is all that is wanted.
 fn version_json(prober: &Prober<'_>, path: &Path) -> Option<ToolkitVersion> {
@@ -257,7 +286,8 @@ mod tests {
             ("cuda", None),
         ] {
             let expected = expected.map(|(major, minor)| ToolkitVersion::new(major, minor));
-            assert_eq!(named_release(Path::new(name)), expected, "{name}");
+            let named = named_version(Path::new(name));
+            assert_eq!(named.as_ref().and_then(release_of_package), expected, "{name}");
         }
     }
 }
