@@ -180,6 +180,31 @@ fn a_library_of_another_major() {
     );
 }
 
+/// Static libraries are archives of objects, and these are for the machine of the wheel.
+#[test]
+fn a_static_library_for_another_machine() {
+    let Some(place) = wheels(&["nvidia-cuda-runtime-cu12==12.9.79", "nvidia-cuda-nvrtc-cu12==12.9.86"])
+    else {
+        return;
+    };
+    let find = |triple: &str| {
+        let target = Target::from_triple(triple, false).unwrap();
+        let env = Env::from_pairs::<&str, &str>([]);
+        let need = Need::new(Component::Cudart, Part::Archive, "linked statically");
+        let request = Request { needs: vec![need], ..Request::default() };
+        Search { root: &Root::system(), env: &env, target: &target, places: vec![place.clone()] }
+            .find(&request)
+    };
+    let toolkit = find("x86_64-unknown-linux-gnu").unwrap();
+    let archives = &toolkit.get(Component::Cudart).unwrap().archives;
+    assert!(archives.iter().any(|path| path.ends_with("libcudart_static.a")), "{archives:?}");
+    let error = find("aarch64-unknown-linux-gnu").unwrap_err();
+    assert!(format!("{error:?}").contains("libcudart.so"), "{error:?}");
+    for archive in archives {
+        assert_eq!(Root::system().machine_of_archive(archive), Some(62), "{}", archive.display());
+    }
+}
+
 #[test]
 fn a_product_for_another_major() {
     let Some(place) = wheels(&["nvidia-cuda-runtime-cu12==12.9.79", "nvidia-cusparselt-cu13==0.10.0"]) else {

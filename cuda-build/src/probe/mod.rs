@@ -5,6 +5,7 @@
 //! from the most telling file: `CUDA_VERSION` in `cuda.h`, the name of NVRTC's builtins, nvcc's
 //! own answer; package metadata says the rest.
 
+mod archives;
 mod directories;
 mod files;
 mod nvcc_answer;

@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
+use super::archives;
 use super::files::file_name_version;
 use super::package_directory::PackageDirectory;
 use super::prefix::{Prefix, tidy};
@@ -36,7 +37,9 @@ impl Piece {
 }
 
 pub(super) fn probe(prober: &Prober<'_>, candidate: &Candidate) -> Seen {
-    let pieces = pieces(prober, candidate);
+    let paths = [&candidate.path].into_iter().chain(&candidate.also).cloned().collect();
+    let (roots, left_out) = archives::belonging(prober.target, paths);
+    let pieces = pieces(prober, candidate, &roots);
     let mut majors: Vec<u32> = pieces.iter().flat_map(|piece| piece.majors.iter().copied()).collect();
     majors.sort_unstable_by(|a, b| b.cmp(a));
     majors.dedup();
@@ -46,6 +49,7 @@ pub(super) fn probe(prober: &Prober<'_>, candidate: &Candidate) -> Seen {
     let all = all.filter(|_| !candidate.also.is_empty());
     let mut remarks: Vec<String> =
         all.filter(missing).map(|path| format!("{} does not exist", path.display())).collect();
+    remarks.extend(left_out);
     let mut seen = Seen::default();
     // cuRAND's archive looks the same for every CUDA. Where one CUDA is there it belongs to it;
     // between two it would be a guess.
@@ -71,7 +75,7 @@ pub(super) fn probe(prober: &Prober<'_>, candidate: &Candidate) -> Seen {
     }
     remarks.append(&mut seen.remarks);
     if seen.sets.is_empty() && seen.unusable.is_empty() && remarks.is_empty() {
-        let prefix = Prefix::new(prober, &paths(&pieces), &[]);
+        let prefix = Prefix::new(prober, &places(&pieces), &[]);
         remarks.extend(prefix.remarks);
     }
     if let [piece] = pieces.as_slice()
@@ -95,15 +99,15 @@ fn own_ranges(prober: &Prober<'_>, pieces: &[Piece]) -> Vec<Set> {
     majors.map(|major| Set { major, found: found(major) }).filter(|set| !set.found.is_empty()).collect()
 }
 
-fn paths(pieces: &[Piece]) -> Vec<&Path> {
+fn places(pieces: &[Piece]) -> Vec<&Path> {
     pieces.iter().map(|piece| piece.path.as_path()).collect()
 }
 
-/// The roots of the place, and those that an nvcc in it names.
-fn pieces(prober: &Prober<'_>, candidate: &Candidate) -> Vec<Piece> {
+/// The roots of the place that count, and those that an nvcc in it names.
+fn pieces(prober: &Prober<'_>, candidate: &Candidate, roots: &[PathBuf]) -> Vec<Piece> {
     let mut pieces: Vec<Piece> = Vec::new();
     let own_nvcc = candidate.nvcc.clone().filter(|nvcc| prober.root.is_file(nvcc));
-    for (index, path) in [&candidate.path].into_iter().chain(&candidate.also).enumerate() {
+    for (index, path) in roots.iter().enumerate() {
         let nvcc = match &own_nvcc {
             Some(nvcc) if index == 0 => Some(nvcc.clone()),
             _ => Some(path.join("bin/nvcc")).filter(|nvcc| prober.root.is_file(nvcc)),
