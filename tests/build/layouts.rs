@@ -211,6 +211,8 @@ layouts! {
     conda_base_and_venv: "conda-base-and-venv"
     conda_home: "conda-home"
     conda_sbsa_and_tegra: "conda-sbsa-and-tegra"
+    conda_top_level: "conda-top-level"
+    conda_top_level_nvcc: "conda-top-level-nvcc"
     debian_11_8: "debian-11.8"
     debian_12_4: "debian-12.4"
     debian_12_4_facade: "debian-12.4-facade"
