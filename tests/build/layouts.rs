@@ -239,6 +239,7 @@ layouts! {
     pip_products: "pip-products"
     pip_user_site: "pip-user-site"
     pip_uv_links: "pip-uv-links"
+    pip_without_metadata: "pip-without-metadata"
     redist_12_4: "redist-12.4"
     redist_13_0: "redist-13.0"
     redist_cross: "redist-cross"

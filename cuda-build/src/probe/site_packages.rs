@@ -25,7 +25,46 @@ pub(super) fn probe(prober: &Prober<'_>, path: &Path) -> Seen {
             seen.sets.push(Set { major, found });
         }
     }
+    seen.remarks.extend(unclaimed(prober, path, &installed, &mut prefixes, &seen));
     seen
+}
+
+/// What is whole and was passed over, because neither metadata nor its files tell its CUDA: `nvidia/`
+/// copied without what lies beside it.
+fn unclaimed(
+    prober: &Prober<'_>,
+    path: &Path,
+    installed: &Installed,
+    prefixes: &mut Prefixes,
+    seen: &Seen,
+) -> Option<String> {
+    let majors = OLDEST_MAJOR..=13;
+    let claimed: Vec<String> = Component::all()
+        .flat_map(|component| majors.clone().map(move |major| (component, major)))
+        .filter(|(component, major)| claim(installed, *component, *major).is_some())
+        .filter_map(|(component, major)| directory_of(component, major))
+        .collect();
+    let mut names: Vec<String> = Vec::new();
+    for component in Component::all() {
+        let known = seen.sets.iter().any(|set| set.get(component).is_some())
+            || seen.unusable.iter().any(|unusable| unusable.component == component);
+        let there = majors.clone().filter(|_| !known).find_map(|major| {
+            let directory = directory_of(component, major)?;
+            let prefix = prefixes.at(prober, path.join(&directory));
+            let passed_over = !claimed.contains(&directory)
+                && !tells_major(prefix, prober, component, major, &directory)
+                && prefix.component(prober, component, major).is_ok();
+            passed_over.then_some(directory)
+        });
+        names.extend(there.map(|directory| format!("{component} ({directory})")));
+    }
+    (!names.is_empty()).then(|| {
+        format!(
+            "no package metadata tells which CUDA these are for, so they are left out: {}; `*.dist-info` directories \
+             belong beside `nvidia`",
+            names.join(", ")
+        )
+    })
 }
 
 /// 13, or more where a directory like `nvidia/cu14` says so.
