@@ -254,4 +254,5 @@ layouts! {
     usr_local_partial: "usr-local-partial"
     wsl_12_4: "wsl-12.4"
     wrong_machine: "wrong-machine"
+    wrong_machine_compiler: "wrong-machine-compiler"
 }

@@ -70,6 +70,12 @@ impl Prefix {
         library.into_iter().chain(program).collect()
     }
 
+    /// The same, after looking for a compiler.
+    pub(super) fn misfit_nvcc(&self, prober: &Prober<'_>) -> Vec<String> {
+        let _ = self.tool(prober, "nvcc");
+        self.misfit(prober)
+    }
+
     /// The CUDA release that `cuda.h` names.
     pub(super) fn header_release(&self, prober: &Prober<'_>) -> Option<(ToolkitVersion, PathBuf)> {
         let read = || {

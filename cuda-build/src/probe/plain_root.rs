@@ -74,6 +74,10 @@ pub(super) fn probe(prober: &Prober<'_>, candidate: &Candidate) -> Seen {
         seen.sets.extend(own_ranges(prober, &pieces));
     }
     remarks.append(&mut seen.remarks);
+    if seen.sets.is_empty() {
+        // Nothing tells a major where all of it is for another machine.
+        remarks.extend(pieces.iter().flat_map(|piece| piece.prefix.misfit_nvcc(prober)));
+    }
     if seen.sets.is_empty() && seen.unusable.is_empty() && remarks.is_empty() {
         let prefix = Prefix::new(prober, &places(&pieces), &[]);
         remarks.extend(prefix.remarks);
