@@ -3,7 +3,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, Metadata};
-use std::io::{self, Read};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 /// Headers and metadata that are read for a version are small; a larger one is not what it
@@ -176,7 +176,34 @@ impl Root {
     pub fn machine_of_file(&self, path: &Path) -> Option<u16> {
         let mut head = [0; 20];
         fs::File::open(path).ok()?.read_exact(&mut head).ok()?;
-        (head.starts_with(b"\x7fELF") && head[5] == 1).then(|| u16::from_le_bytes([head[18], head[19]]))
+        machine(&head)
+    }
+
+    /// As [`Root::elf_machine`], of the objects in a static library; `None` where the first of its
+    /// members show none.
+    #[must_use]
+    pub fn machine_of_archive(&self, path: &Path) -> Option<u16> {
+        // The first members are an index and a table of long names.
+        const MEMBERS: usize = 8;
+        let mut file = fs::File::open(path).ok()?;
+        let mut magic = [0; 8];
+        file.read_exact(&mut magic).ok()?;
+        if magic != *b"!<arch>\n" {
+            return None;
+        }
+        let mut at = 8;
+        for _ in 0..MEMBERS {
+            // Name, dates and owners in 48 bytes, the size in 10, an end mark; then the member.
+            let mut head = [0; 80];
+            file.seek(SeekFrom::Start(at)).ok()?;
+            file.read_exact(&mut head).ok()?;
+            if let Some(machine) = machine(&head[60..]) {
+                return Some(machine);
+            }
+            let size: u64 = std::str::from_utf8(&head[48..58]).ok()?.trim_end().parse().ok()?;
+            at = at.checked_add(60)?.checked_add(size)?.checked_next_multiple_of(2)?;
+        }
+        None
     }
 
     /// The whole content of a file.
@@ -224,6 +251,13 @@ impl Root {
         names.sort();
         names
     }
+}
+
+/// `e_machine` in the first bytes of a little-endian ELF file.
+fn machine(head: &[u8]) -> Option<u16> {
+    let is_elf = head.starts_with(b"\x7fELF") && head.get(5) == Some(&1);
+    let bytes = head.get(18..20).filter(|_| is_elf)?;
+    Some(u16::from_le_bytes([bytes[0], bytes[1]]))
 }
 
 /// Device and inode, the same by whatever path a file was reached.

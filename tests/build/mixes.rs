@@ -33,6 +33,13 @@ fn shared(components: &[Component]) -> Request {
     Request { needs: components.iter().map(need).collect(), ..Request::default() }
 }
 
+/// What a crate with `.cu` files gets where `CUDA_HOME` names `place`.
+fn by_home(place: &Path) -> Result<cuda_build::Toolkit, Error> {
+    let target = Target::from_triple("x86_64-unknown-linux-gnu", false).unwrap();
+    let env = Env::from_pairs([("CUDA_HOME", place)]);
+    Search { root: &Root::system(), env: &env, target: &target, places: Vec::new() }.find(&library())
+}
+
 /// The error, with its hints, holds every text; `{place}` stands for the directory.
 fn refused(place: &Path, request: &Request, texts: &[&str]) {
     let error = search(&[place], request).unwrap_err();
@@ -63,6 +70,56 @@ fn nvcc_with_an_older_cicc() {
             "hint: install `nvidia-nvvm==13.5.*`",
         ],
     );
+}
+
+/// The directory of the packages is what people give to `CUDA_HOME`; whose files are in it stands
+/// two levels above.
+#[test]
+fn mixes_below_a_named_package_directory() {
+    let Some(older_cicc) = wheels(&[
+        "nvidia-cuda-nvcc==13.5.37",
+        "nvidia-nvvm==13.0.88",
+        "nvidia-cuda-crt==13.5.37",
+        "nvidia-cuda-runtime==13.5.37",
+    ]) else {
+        return;
+    };
+    let Some(newer_headers) = wheels(&[
+        "nvidia-cuda-nvcc==13.0.88",
+        "nvidia-nvvm==13.0.88",
+        "nvidia-cuda-crt==13.5.37",
+        "nvidia-cuda-runtime==13.0.96",
+    ]) else {
+        return;
+    };
+    let linked = tempfile::tempdir().unwrap();
+    let link = linked.path().join("cuda");
+    std::os::unix::fs::symlink(older_cicc.join("nvidia/cu13"), &link).unwrap();
+    for (home, texts) in [
+        (
+            older_cicc.join("nvidia/cu13"),
+            ["nvcc 13.5.37 is of CUDA 13.5", "cicc (nvvm) 13.0.88 is of CUDA 13.0"],
+        ),
+        (link, ["nvcc 13.5.37 is of CUDA 13.5", "cicc (nvvm) 13.0.88 is of CUDA 13.0"]),
+        (newer_headers.join("nvidia/cu13"), ["nvcc 13.0.88 is of CUDA 13.0", "crt 13.5.37 is of CUDA 13.5"]),
+    ] {
+        let error = by_home(&home).unwrap_err();
+        assert!(matches!(error, Error::Inconsistent { .. }), "{error:?}");
+        let place = format!("environment variable `CUDA_HOME` ({})", home.display());
+        for text in texts.into_iter().chain([place.as_str()]) {
+            assert!(format!("{error:?}").contains(text), "no {text:?} in\n{error:?}");
+        }
+    }
+    // Without the metadata nothing tells, and nothing is made up.
+    let copy = copied(&older_cicc.join("nvidia"));
+    let toolkit = by_home(&copy.path().join("cu13")).unwrap();
+    for (component, shown) in [
+        (Component::Nvcc, "nvcc 13.5.37"),
+        (Component::Nvvm, "nvvm for CUDA 13"),
+        (Component::Crt, "crt for CUDA 13"),
+    ] {
+        assert_eq!(toolkit.get(component).unwrap().to_string(), shown);
+    }
 }
 
 #[test]
@@ -121,6 +178,31 @@ fn a_library_of_another_major() {
             "hint: take all components from one CUDA major: `nvidia-nvjitlink-cu12` in Python packages",
         ],
     );
+}
+
+/// Static libraries are archives of objects, and these are for the machine of the wheel.
+#[test]
+fn a_static_library_for_another_machine() {
+    let Some(place) = wheels(&["nvidia-cuda-runtime-cu12==12.9.79", "nvidia-cuda-nvrtc-cu12==12.9.86"])
+    else {
+        return;
+    };
+    let find = |triple: &str| {
+        let target = Target::from_triple(triple, false).unwrap();
+        let env = Env::from_pairs::<&str, &str>([]);
+        let need = Need::new(Component::Cudart, Part::Archive, "linked statically");
+        let request = Request { needs: vec![need], ..Request::default() };
+        Search { root: &Root::system(), env: &env, target: &target, places: vec![place.clone()] }
+            .find(&request)
+    };
+    let toolkit = find("x86_64-unknown-linux-gnu").unwrap();
+    let archives = &toolkit.get(Component::Cudart).unwrap().archives;
+    assert!(archives.iter().any(|path| path.ends_with("libcudart_static.a")), "{archives:?}");
+    let error = find("aarch64-unknown-linux-gnu").unwrap_err();
+    assert!(format!("{error:?}").contains("libcudart.so"), "{error:?}");
+    for archive in archives {
+        assert_eq!(Root::system().machine_of_archive(archive), Some(62), "{}", archive.display());
+    }
 }
 
 #[test]

@@ -12,8 +12,10 @@ impl Prefix {
         self.first(prober, &self.include, name)
     }
 
-    pub(super) fn tool(&self, prober: &Prober<'_>, name: &str) -> Option<PathBuf> {
-        self.first(prober, &self.bin, name)
+    /// A program that runs on the machine that builds.
+    fn tool(&self, prober: &Prober<'_>, name: &str) -> Option<PathBuf> {
+        let mut found = self.bin.iter().filter_map(|dir| self.directories.file(prober.root, dir, name));
+        found.find(|path| self.runs(prober, path))
     }
 
     /// A program that nvcc starts: what nvcc says of itself counts also outside the place.
@@ -22,8 +24,18 @@ impl Prefix {
             let started = matches!(component, Component::Nvcc | Component::Nvvm) && name != "nvcc";
             // Those of `PATH` hold much else, and one or two names are looked for in them.
             let mut paths = self.nvcc_programs.iter().map(|directory| directory.join(name));
-            paths.find(|path| started && prober.root.is_file(path))
+            paths.find(|path| started && prober.root.is_file(path) && self.runs(prober, path))
         })
+    }
+
+    /// Whether a program, a regular file, runs on the machine that builds; what is no ELF file may
+    /// be a script.
+    fn runs(&self, prober: &Prober<'_>, path: &Path) -> bool {
+        let runs = prober.root.machine_of_file(path).is_none_or(|machine| Some(machine) == own_machine());
+        if !runs {
+            self.foreign_program.borrow_mut().get_or_insert_with(|| path.to_owned());
+        }
+        runs
     }
 
     /// The first library of this name that is for the platform.
@@ -36,21 +48,32 @@ impl Prefix {
         self.directories.file(prober.root, directory, name).filter(|path| self.fits(prober, path))
     }
 
-    /// Whether a library, a regular file, is for the platform; what is no ELF file at all is left to
-    /// the linker.
+    /// Whether a library, shared or static and a regular file, is for the platform; what is no ELF
+    /// file at all is left to the linker.
     fn fits(&self, prober: &Prober<'_>, path: &Path) -> bool {
-        let fits =
-            prober.root.machine_of_file(path).is_none_or(|machine| machine == prober.target.elf_machine());
+        let machine = prober.root.machine_of_file(path).or_else(|| prober.root.machine_of_archive(path));
+        let fits = machine.is_none_or(|machine| machine == prober.target.elf_machine());
         if !fits {
             self.misfit.borrow_mut().get_or_insert_with(|| path.to_owned());
         }
         fits
     }
 
-    /// Says that libraries were passed over because they are for another machine.
-    pub(super) fn misfit(&self, prober: &Prober<'_>) -> Option<String> {
-        let path = self.misfit.borrow_mut().take()?;
-        Some(format!("{} and the like are not for {}", path.display(), prober.target))
+    /// Says that files were passed over because they are for another machine.
+    pub(super) fn misfit(&self, prober: &Prober<'_>) -> Vec<String> {
+        let library = self.misfit.borrow_mut().take();
+        let library =
+            library.map(|path| format!("{} and the like are not for {}", path.display(), prober.target));
+        let program = self.foreign_program.borrow_mut().take();
+        let program =
+            program.map(|path| format!("{} and the like do not run on this machine", path.display()));
+        library.into_iter().chain(program).collect()
+    }
+
+    /// The same, after looking for a compiler.
+    pub(super) fn misfit_nvcc(&self, prober: &Prober<'_>) -> Vec<String> {
+        let _ = self.tool(prober, "nvcc");
+        self.misfit(prober)
     }
 
     /// The CUDA release that `cuda.h` names.
@@ -145,7 +168,7 @@ impl Prefix {
             found.tools.extend(self.tool_of(prober, component, tool));
         }
         for archive in facts.archives {
-            found.archives.extend(self.first(prober, &self.lib, archive));
+            found.archives.extend(self.first_library(prober, archive));
         }
         let libraries = (0..facts.libraries.len()).map(|index| self.library(prober, facts, index, major));
         let libraries: Vec<Option<PathBuf>> = libraries.collect();
@@ -228,6 +251,15 @@ impl Prefix {
             return Some(format!("`{}`", facts.archives[0]));
         }
         None
+    }
+}
+
+/// `e_machine` of programs of the machine that builds; `None` where CUDA has none for it.
+fn own_machine() -> Option<u16> {
+    match std::env::consts::ARCH {
+        "x86_64" => Some(62),
+        "aarch64" => Some(183),
+        _ => None,
     }
 }
 

@@ -5,11 +5,13 @@
 //! from the most telling file: `CUDA_VERSION` in `cuda.h`, the name of NVRTC's builtins, nvcc's
 //! own answer; package metadata says the rest.
 
+mod archives;
 mod directories;
 mod files;
 mod nvcc_answer;
 mod nvcc_profile;
 mod nvcc_wrapper;
+mod package_directory;
 mod plain_root;
 mod prefix;
 mod site_packages;
@@ -36,7 +38,8 @@ pub struct Found {
     pub major: u32,
     /// Its own version, where something tells it.
     pub version: Option<Version>,
-    /// The CUDA release it belongs to, where something tells it.
+    /// The CUDA release it belongs to, where something tells it: a file of its own, its package,
+    /// else the root that it is in.
     pub toolkit: Option<ToolkitVersion>,
     /// Directories to give to a compiler with `-I`.
     pub include: Vec<PathBuf>,
@@ -63,13 +66,16 @@ impl Found {
         self.archives.iter().find(|path| path.file_name().is_some_and(|file| file == name))
     }
 
-    /// The version to show: its own, else its CUDA release, else its major.
+    /// The version to show: its own, else the CUDA release that a file of its own tells, else its
+    /// major. The release of the root that it is in is not its own.
     #[must_use]
     pub fn shown_version(&self) -> String {
+        // By the name of its builtins, and by `cuda.h`.
+        let tells = matches!(self.component, Component::Nvrtc | Component::Cudart);
         match (&self.version, self.toolkit) {
             (Some(version), _) => version.to_string(),
-            (None, Some(toolkit)) => toolkit.to_string(),
-            (None, None) => format!("for CUDA {}", self.major),
+            (None, Some(toolkit)) if tells => toolkit.to_string(),
+            (None, _) => format!("for CUDA {}", self.major),
         }
     }
 }

@@ -3,13 +3,15 @@
 
 use std::path::{Path, PathBuf};
 
+use super::archives;
 use super::files::file_name_version;
+use super::package_directory::PackageDirectory;
 use super::prefix::{Prefix, tidy};
 use super::{Found, NvccAnswer, Prober, Seen, Set, Unusable};
 use crate::capability::newest_known;
 use crate::component::{Bundle, Class, Component, OLDEST_MAJOR};
 use crate::sources::{Candidate, companions};
-use crate::version::ToolkitVersion;
+use crate::version::{ToolkitVersion, Version};
 
 /// One root of a place, and which CUDA it is for.
 struct Piece {
@@ -20,6 +22,10 @@ struct Piece {
     release: Option<ToolkitVersion>,
     /// Majors that its files show; none where they are the same for every major (cuRAND).
     majors: Vec<u32>,
+    /// The version in the directory's name, where that is the name of a package.
+    named: Option<Version>,
+    /// What the metadata beside it says, where it is a directory of Python packages.
+    packages: Option<PackageDirectory>,
     /// Its directories.
     prefix: Prefix,
 }
@@ -31,7 +37,9 @@ impl Piece {
 }
 
 pub(super) fn probe(prober: &Prober<'_>, candidate: &Candidate) -> Seen {
-    let pieces = pieces(prober, candidate);
+    let paths = [&candidate.path].into_iter().chain(&candidate.also).cloned().collect();
+    let (roots, left_out) = archives::belonging(prober.target, paths);
+    let pieces = pieces(prober, candidate, &roots);
     let mut majors: Vec<u32> = pieces.iter().flat_map(|piece| piece.majors.iter().copied()).collect();
     majors.sort_unstable_by(|a, b| b.cmp(a));
     majors.dedup();
@@ -41,6 +49,7 @@ pub(super) fn probe(prober: &Prober<'_>, candidate: &Candidate) -> Seen {
     let all = all.filter(|_| !candidate.also.is_empty());
     let mut remarks: Vec<String> =
         all.filter(missing).map(|path| format!("{} does not exist", path.display())).collect();
+    remarks.extend(left_out);
     let mut seen = Seen::default();
     // cuRAND's archive looks the same for every CUDA. Where one CUDA is there it belongs to it;
     // between two it would be a guess.
@@ -65,8 +74,12 @@ pub(super) fn probe(prober: &Prober<'_>, candidate: &Candidate) -> Seen {
         seen.sets.extend(own_ranges(prober, &pieces));
     }
     remarks.append(&mut seen.remarks);
+    if seen.sets.is_empty() {
+        // Nothing tells a major where all of it is for another machine.
+        remarks.extend(pieces.iter().flat_map(|piece| piece.prefix.misfit_nvcc(prober)));
+    }
     if seen.sets.is_empty() && seen.unusable.is_empty() && remarks.is_empty() {
-        let prefix = Prefix::new(prober, &paths(&pieces), &[]);
+        let prefix = Prefix::new(prober, &places(&pieces), &[]);
         remarks.extend(prefix.remarks);
     }
     if let [piece] = pieces.as_slice()
@@ -90,15 +103,15 @@ fn own_ranges(prober: &Prober<'_>, pieces: &[Piece]) -> Vec<Set> {
     majors.map(|major| Set { major, found: found(major) }).filter(|set| !set.found.is_empty()).collect()
 }
 
-fn paths(pieces: &[Piece]) -> Vec<&Path> {
+fn places(pieces: &[Piece]) -> Vec<&Path> {
     pieces.iter().map(|piece| piece.path.as_path()).collect()
 }
 
-/// The roots of the place, and those that an nvcc in it names.
-fn pieces(prober: &Prober<'_>, candidate: &Candidate) -> Vec<Piece> {
+/// The roots of the place that count, and those that an nvcc in it names.
+fn pieces(prober: &Prober<'_>, candidate: &Candidate, roots: &[PathBuf]) -> Vec<Piece> {
     let mut pieces: Vec<Piece> = Vec::new();
     let own_nvcc = candidate.nvcc.clone().filter(|nvcc| prober.root.is_file(nvcc));
-    for (index, path) in [&candidate.path].into_iter().chain(&candidate.also).enumerate() {
+    for (index, path) in roots.iter().enumerate() {
         let nvcc = match &own_nvcc {
             Some(nvcc) if index == 0 => Some(nvcc.clone()),
             _ => Some(path.join("bin/nvcc")).filter(|nvcc| prober.root.is_file(nvcc)),
@@ -123,14 +136,20 @@ fn push(prober: &Prober<'_>, pieces: &mut Vec<Piece>, path: PathBuf, answer: Opt
     let prefix = Prefix::new(prober, &[&path], answer.as_ref().as_slice());
     let compiler = answer.as_ref().and_then(compiler_release);
     let header = prefix.header_release(prober).map(|(release, _)| release);
-    let release =
-        compiler.or(header).or_else(|| version_json(prober, &path)).or_else(|| named_release(&path));
+    let named = named_version(&path);
+    let by_name = || named.as_ref().and_then(release_of_package);
+    let release = compiler.or(header).or_else(|| version_json(prober, &path)).or_else(by_name);
     let majors = release.map_or_else(|| prefix.majors(prober), |release| vec![release.major]);
-    pieces.push(Piece { path, answer, release, majors, prefix });
+    let packages = PackageDirectory::at(prober, &path);
+    pieces.push(Piece { path, answer, release, majors, named, packages, prefix });
 }
 
 fn compiler_release(answer: &NvccAnswer) -> Option<ToolkitVersion> {
-    answer.version.to_string().parse().ok()
+    release_of_package(&answer.version)
+}
+
+fn release_of_package(version: &Version) -> Option<ToolkitVersion> {
+    version.to_string().parse().ok()
 }
 
 /// The components for one CUDA major: of every root that is for it, and of those whose files don't
@@ -158,8 +177,12 @@ fn set(prober: &Prober<'_>, pieces: &[Piece], major: u32, seen: &mut Seen) -> Op
         }
         match prefix.component(prober, component, major) {
             Ok(mut component) => {
-                let here = mine.iter().find(|piece| holds(piece, &component)).and_then(|piece| piece.release);
-                settle_versions(prober, &mut component, here.or(compiler), header, release);
+                let here = mine.iter().find(|piece| holds(piece, &component));
+                let own = here.and_then(|piece| piece.release).or(compiler);
+                settle_versions(prober, &mut component, own, header, release);
+                if let Some(piece) = here {
+                    settle_by_package(piece, &mut component);
+                }
                 if component.component == Component::Nvcc {
                     component.version = answers.first().map(|answer| answer.version.clone());
                 }
@@ -178,6 +201,8 @@ fn set(prober: &Prober<'_>, pieces: &[Piece], major: u32, seen: &mut Seen) -> Op
         seen.remarks.push(format!("nvcc says {compiler}, cuda.h says {header}"));
     }
     seen.remarks.extend(prefix.misfit(prober));
+    let packages = mine.iter().filter_map(|piece| piece.packages.as_ref());
+    seen.remarks.extend(packages.filter_map(|packages| packages.wrong_profile(prober)));
     for remark in &prefix.remarks {
         if !seen.remarks.contains(remark) {
             seen.remarks.push(remark.clone());
@@ -192,9 +217,11 @@ fn holds(piece: &Piece, found: &Found) -> bool {
     paths.into_iter().flatten().next().is_some_and(|path| path.starts_with(&piece.path))
 }
 
-/// Of cicc and the compiler's headers no file tells a version; an archive's directory
-/// (`cuda_crt-linux-x86_64-13.0.88-archive`) and a store path (`…-cuda_crt-13.0.88`) do by name.
-fn named_release(path: &Path) -> Option<ToolkitVersion> {
+/// Of cicc and the compiler's headers no file that could be read in each search tells a version:
+/// the headers have none, and cicc has it among 60 MB of program, and prints none. An archive's
+/// directory (`cuda_crt-linux-x86_64-13.0.88-archive`) and a store path (`…-cuda_crt-13.0.88`) tell
+/// by name.
+fn named_version(path: &Path) -> Option<Version> {
     let mut parts = path.file_name()?.to_str()?.split('-');
     parts.find(|part| {
         part.starts_with("cuda_")
@@ -230,6 +257,16 @@ fn settle_versions(
     };
 }
 
+/// What a package's name or metadata says of a component, where it says more than the root does:
+/// a root's release is that of its nvcc, which another package may have brought.
+fn settle_by_package(piece: &Piece, found: &mut Found) {
+    if let Some(packages) = &piece.packages {
+        packages.settle(found);
+    } else if found.component.facts().follows_toolkit && found.component.facts().class != Class::OwnRange {
+        found.version = found.version.take().or_else(|| piece.named.clone());
+    }
+}
+
 /// `version.json` of NVIDIA's installers: `{"cuda": {"name": …, "version": "12.4.1"}, …}`. Read
 /// without a JSON library: the first `version` after `"cuda"` is all that is wanted.
 fn version_json(prober: &Prober<'_>, path: &Path) -> Option<ToolkitVersion> {
@@ -257,7 +294,8 @@ mod tests {
             ("cuda", None),
         ] {
             let expected = expected.map(|(major, minor)| ToolkitVersion::new(major, minor));
-            assert_eq!(named_release(Path::new(name)), expected, "{name}");
+            let named = named_version(Path::new(name));
+            assert_eq!(named.as_ref().and_then(release_of_package), expected, "{name}");
         }
     }
 }

@@ -8,6 +8,9 @@ use super::{NvccAnswer, Prober};
 use crate::component::{Bundle, Component};
 use crate::version::ToolkitVersion;
 
+/// Why a conda prefix's own `include` and `lib` are left out.
+const SHARED: &str = "that directory holds every library of the environment";
+
 /// Directories of one place that hold something, in the order to search them.
 pub(super) struct Prefix {
     pub(super) include: Vec<PathBuf>,
@@ -22,6 +25,8 @@ pub(super) struct Prefix {
     pub(super) release: OnceCell<Option<(ToolkitVersion, PathBuf)>>,
     /// A library for another machine, if one was met.
     pub(super) misfit: RefCell<Option<PathBuf>>,
+    /// A program for another machine than the one that builds, if one was met.
+    pub(super) foreign_program: RefCell<Option<PathBuf>>,
 }
 
 /// The prefixes of one site-packages directory. Many components share one, and CUDA 11, 12 and 13
@@ -58,16 +63,22 @@ impl Prefix {
             directories: Directories::default(),
             release: OnceCell::new(),
             misfit: RefCell::default(),
+            foreign_program: RefCell::default(),
         };
         // A wheel has a directory of its own, so most that are looked for are absent.
         for root in roots.iter().filter(|root| prober.root.is_dir(root)) {
             prefix.add_root(prober, root);
         }
         for answer in answers {
-            let include = answer.includes.iter().map(|path| tidy(prober, path)).collect();
-            let lib = answer.libraries.iter().map(|path| tidy(prober, path)).collect();
+            let mut shared = Vec::new();
+            let include = prefix.without_shared(prober, &answer.includes, &mut shared);
+            let lib = prefix.without_shared(prober, &answer.libraries, &mut shared);
             prefix.add(prober, |p| &mut p.include, include);
             prefix.add(prober, |p| &mut p.lib, lib);
+            if !shared.is_empty() {
+                let shared = shared.join(" and ");
+                prefix.remarks.push(format!("nvcc names {shared}, and that is not used: {SHARED}"));
+            }
             prefix.nvcc_programs.extend(answer.programs.iter().map(|path| tidy(prober, path)));
         }
         prefix
@@ -77,7 +88,7 @@ impl Prefix {
         let target = root.join("targets").join(prober.target.directory());
         // conda's `include` and `lib` hold every library of the environment: giving them to a
         // compiler or linker replaces the system's. CUDA is in `targets` there.
-        let shared = prober.root.is_dir(&root.join("conda-meta"));
+        let shared = is_shared(prober, root);
         let own = |names: &[&str]| -> Vec<PathBuf> {
             names.iter().filter(|_| !shared).map(|name| root.join(name)).collect()
         };
@@ -148,6 +159,63 @@ impl Prefix {
         }
     }
 
+    /// What nvcc names, without a conda prefix's own `include` and `lib`.
+    fn without_shared(
+        &self,
+        prober: &Prober<'_>,
+        named: &[PathBuf],
+        shared: &mut Vec<String>,
+    ) -> Vec<PathBuf> {
+        let named = named.iter().map(|path| tidy(prober, path));
+        let (left_out, own): (Vec<PathBuf>, Vec<PathBuf>) = named.partition(|path| {
+            let real = self.directories.resolve(prober.root, path);
+            [path.parent(), real.parent()].into_iter().flatten().any(|above| is_shared(prober, above))
+        });
+        let there = left_out.iter().filter(|path| prober.root.is_dir(path));
+        shared.extend(there.map(|path| path.display().to_string()));
+        own
+    }
+
+    /// Older packages (`cudatoolkit` 11, those of NVIDIA's channel) put CUDA beside everything else.
+    fn remark_top_level(&mut self, prober: &Prober<'_>, root: &Path) {
+        let targets = self.directories.resolve(prober.root, &root.join("targets"));
+        let there = |component: Component| -> Option<PathBuf> {
+            let facts = component.facts();
+            let sonames = facts.sonames.iter().flat_map(|names| names.first());
+            let libraries = sonames.map(|name| (&self.lib, root.join("lib"), *name));
+            let headers = facts.header.map(|name| (&self.include, root.join("include"), name));
+            let main =
+                (component == Component::Cudart).then(|| (&self.include, root.join("include"), "cuda.h"));
+            let mut files = libraries.chain(main).chain(headers);
+            let (_, directory, name) = files.find(|(used, directory, name)| {
+                // conda-forge links `lib` into `targets`.
+                let own = |path: PathBuf| {
+                    prober.root.is_file(&path) && !prober.root.resolve(&path).starts_with(&targets)
+                };
+                self.first(prober, used, name).is_none() && own(directory.join(name))
+            })?;
+            Some(directory.join(name))
+        };
+        let toolkit = Component::all().filter(|c| c.facts().bundle == Bundle::Toolkit);
+        // The environment has an OpenCL loader that is nobody's in particular.
+        let found: Vec<(Component, PathBuf)> = toolkit
+            .filter(|component| *component != Component::Opencl)
+            .filter_map(|component| Some((component, there(component)?)))
+            .collect();
+        let telling = [Component::Cudart, Component::Nvrtc, Component::Cublas];
+        let Some((_, example)) = found.first().filter(|_| found.iter().any(|(c, _)| telling.contains(c)))
+        else {
+            return;
+        };
+        let names: Vec<&str> = found.iter().map(|(component, _)| component.id()).collect();
+        self.remarks.push(format!(
+            "at the top level of the conda prefix and not used: {} ({}): {SHARED}; install the `cuda-*` packages of \
+             conda-forge, or name another toolkit with `CUDA_HOME`",
+            names.join(", "),
+            example.display()
+        ));
+    }
+
     fn remark_shared(&mut self, prober: &Prober<'_>, root: &Path) {
         for component in Component::all().filter(|c| c.facts().bundle == Bundle::Product) {
             let facts = component.facts();
@@ -155,18 +223,21 @@ impl Prefix {
             if let Some(library) =
                 names.map(|name| root.join("lib").join(name)).find(|path| prober.root.is_file(path))
             {
-                self.remarks.push(format!(
-                    "{component} is there ({}) and not used: that directory holds every library of the \
-                     environment",
-                    library.display()
-                ));
+                self.remarks
+                    .push(format!("{component} is there ({}) and not used: {SHARED}", library.display()));
             }
         }
+        self.remark_top_level(prober, root);
     }
 
     pub(super) fn first(&self, prober: &Prober<'_>, directories: &[PathBuf], name: &str) -> Option<PathBuf> {
         directories.iter().find_map(|directory| self.directories.file(prober.root, directory, name))
     }
+}
+
+/// Whether a directory is a conda prefix, whose `include` and `lib` are everybody's.
+fn is_shared(prober: &Prober<'_>, directory: &Path) -> bool {
+    prober.root.is_dir(&directory.join("conda-meta"))
 }
 
 /// The path without `bin/..`, where that is the same directory.

@@ -10,7 +10,7 @@ use crate::component::{Class, Component, OLDEST_MAJOR};
 use crate::version::{ToolkitVersion, Version};
 
 /// Installed distributions: normalised name → version.
-type Installed = BTreeMap<String, Version>;
+pub(super) type Installed = BTreeMap<String, Version>;
 
 pub(super) fn probe(prober: &Prober<'_>, path: &Path) -> Seen {
     let installed = installed(prober, path);
@@ -25,7 +25,46 @@ pub(super) fn probe(prober: &Prober<'_>, path: &Path) -> Seen {
             seen.sets.push(Set { major, found });
         }
     }
+    seen.remarks.extend(unclaimed(prober, path, &installed, &mut prefixes, &seen));
     seen
+}
+
+/// What is whole and was passed over, because neither metadata nor its files tell its CUDA: `nvidia/`
+/// copied without what lies beside it.
+fn unclaimed(
+    prober: &Prober<'_>,
+    path: &Path,
+    installed: &Installed,
+    prefixes: &mut Prefixes,
+    seen: &Seen,
+) -> Option<String> {
+    let majors = OLDEST_MAJOR..=13;
+    let claimed: Vec<String> = Component::all()
+        .flat_map(|component| majors.clone().map(move |major| (component, major)))
+        .filter(|(component, major)| claim(installed, *component, *major).is_some())
+        .filter_map(|(component, major)| directory_of(component, major))
+        .collect();
+    let mut names: Vec<String> = Vec::new();
+    for component in Component::all() {
+        let known = seen.sets.iter().any(|set| set.get(component).is_some())
+            || seen.unusable.iter().any(|unusable| unusable.component == component);
+        let there = majors.clone().filter(|_| !known).find_map(|major| {
+            let directory = directory_of(component, major)?;
+            let prefix = prefixes.at(prober, path.join(&directory));
+            let passed_over = !claimed.contains(&directory)
+                && !tells_major(prefix, prober, component, major, &directory)
+                && prefix.component(prober, component, major).is_ok();
+            passed_over.then_some(directory)
+        });
+        names.extend(there.map(|directory| format!("{component} ({directory})")));
+    }
+    (!names.is_empty()).then(|| {
+        format!(
+            "no package metadata tells which CUDA these are for, so they are left out: {}; `*.dist-info` directories \
+             belong beside `nvidia`",
+            names.join(", ")
+        )
+    })
 }
 
 /// 13, or more where a directory like `nvidia/cu14` says so.
@@ -44,15 +83,8 @@ fn component_of(
     major: u32,
     seen: &mut Seen,
 ) -> Option<Found> {
-    let facts = component.facts();
-    // A future major is expected to keep the layout of 13.
-    let directory = match facts.package_dir(major) {
-        Some(directory) => directory.to_owned(),
-        None if major > 13 => facts.package_dir(13)?.replace("cu13", &format!("cu{major}")),
-        None => return None,
-    };
-    let package = facts.package(major).or_else(|| facts.package(13).filter(|_| major > 13));
-    let claim = package.and_then(|name| installed.get(name).map(|version| (name, version)));
+    let directory = directory_of(component, major)?;
+    let claim = claim(installed, component, major);
     let prefix = prefixes.at(prober, path.join(&directory));
     // CUDA 11 and 12 share directories: a file whose name does not tell the major counts for
     // the one whose package is installed.
@@ -79,16 +111,8 @@ fn component_of(
         seen.remarks.extend(wrong_profile(prober, path, &directory));
     }
     if let Some((name, version)) = claim {
-        let claimed = facts
-            .follows_toolkit
-            .then(|| version.to_string().parse::<ToolkitVersion>().ok())
-            .flatten()
-            .filter(|toolkit| toolkit.major == major);
-        if facts.class != Class::OwnRange {
-            found.version = Some(version.clone());
-        }
-        found.toolkit = found.toolkit.or(claimed);
-        found.evidence = format!("{name} {version}: {}", found.evidence);
+        found.toolkit = found.toolkit.or(claimed_release(&found, version));
+        settle_claim(&mut found, name, version);
     }
     if component == Component::Cudart {
         settle_by_header(prober, prefix, &mut found, &mut seen.remarks);
@@ -96,8 +120,43 @@ fn component_of(
     Some(found)
 }
 
+/// The directory of a component's package. A future major is expected to keep the layout of 13.
+pub(super) fn directory_of(component: Component, major: u32) -> Option<String> {
+    let facts = component.facts();
+    match facts.package_dir(major) {
+        Some(directory) => Some(directory.to_owned()),
+        None if major > 13 => Some(facts.package_dir(13)?.replace("cu13", &format!("cu{major}"))),
+        None => None,
+    }
+}
+
+/// A component's package, where that is installed.
+pub(super) fn claim(
+    installed: &Installed,
+    component: Component,
+    major: u32,
+) -> Option<(&'static str, &Version)> {
+    let facts = component.facts();
+    let name = facts.package(major).or_else(|| facts.package(13).filter(|_| major > 13))?;
+    Some((name, installed.get(name)?))
+}
+
+/// The CUDA release that a package's version names.
+pub(super) fn claimed_release(found: &Found, version: &Version) -> Option<ToolkitVersion> {
+    let release: Option<ToolkitVersion> = version.to_string().parse().ok();
+    release.filter(|release| found.component.facts().follows_toolkit && release.major == found.major)
+}
+
+/// Version and evidence, as a package's metadata says.
+pub(super) fn settle_claim(found: &mut Found, name: &str, version: &Version) {
+    if found.component.facts().class != Class::OwnRange {
+        found.version = Some(version.clone());
+    }
+    found.evidence = format!("{name} {version}: {}", found.evidence);
+}
+
 /// nvcc 13.0 to 13.2 look for libraries in `lib64`, and their wheels ship `lib`.
-fn wrong_profile(prober: &Prober<'_>, path: &Path, directory: &str) -> Option<String> {
+pub(super) fn wrong_profile(prober: &Prober<'_>, path: &Path, directory: &str) -> Option<String> {
     let root = path.join(directory);
     let profile = prober.root.text(&root.join("bin/nvcc.profile")).ok()?;
     let names_lib64 = profile
@@ -158,7 +217,7 @@ fn explain(component: Component, major: u32, name: &str, version: &Version, abse
     )
 }
 
-fn installed(prober: &Prober<'_>, path: &Path) -> Installed {
+pub(super) fn installed(prober: &Prober<'_>, path: &Path) -> Installed {
     let mut installed = Installed::new();
     for name in prober.root.names(path) {
         let Some(stem) = name.to_str().and_then(|name| name.strip_suffix(".dist-info")) else { continue };

@@ -1,5 +1,6 @@
 //! NVIDIA's redistributable archives, unpacked side by side: one directory a component, named
-//! `cuda_cudart-linux-x86_64-13.0.96-archive`, and no common root.
+//! `cuda_cudart-linux-x86_64-13.0.96-archive`, and no common root. Which of them belong together,
+//! the probe says (`probe::archives`).
 
 use std::path::{Path, PathBuf};
 
