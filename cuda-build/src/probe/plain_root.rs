@@ -32,6 +32,14 @@ impl Piece {
 
 pub(super) fn probe(prober: &Prober<'_>, candidate: &Candidate) -> Seen {
     let pieces = pieces(prober, candidate);
+    if let (Some(nvcc), true, None) = (
+        &candidate.nvcc,
+        candidate.step.is_explicit(),
+        pieces.first().and_then(|first| first.answer.as_ref()),
+    ) {
+        let reason = format!("{} does not answer as nvcc does", nvcc.display());
+        return Seen { remarks: vec![reason], ..Seen::default() };
+    }
     let mut majors: Vec<u32> = pieces.iter().flat_map(|piece| piece.majors.iter().copied()).collect();
     majors.sort_unstable_by(|a, b| b.cmp(a));
     majors.dedup();
@@ -104,6 +112,8 @@ fn pieces(prober: &Prober<'_>, candidate: &Candidate) -> Vec<Piece> {
             _ => Some(path.join("bin/nvcc")).filter(|nvcc| prober.root.is_file(nvcc)),
         };
         let answer = nvcc.and_then(|nvcc| (prober.ask_nvcc)(&nvcc)).and_then(|text| NvccAnswer::parse(&text));
+        let named = own_nvcc.clone().filter(|_| index == 0 && candidate.step.is_explicit());
+        let answer = answer.map(|answer| NvccAnswer { named, ..answer });
         let top = answer.as_ref().and_then(|answer| answer.top.as_ref()).map(|top| tidy(prober, top));
         push(prober, &mut pieces, path.clone(), answer);
         // A root elsewhere: the HPC SDK's nvcc is in `compilers/bin`.
