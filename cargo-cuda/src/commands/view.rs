@@ -78,6 +78,7 @@ pub fn run(arguments: &ViewArgs, env: &Env, root: &Root) -> Result<String, Failu
     }
     let finder = Finder { env, root, target, workspace: workspace.as_ref() };
     let toolkit = finder.find(&Wish { major: arguments.major, fetch: arguments.fetch, partial: true })?;
+    toolkit.warnings().iter().for_each(|warning| output::say(&format!("warning: {warning}")));
     if let Some(missing) = arguments.components.iter().find(|c| toolkit.get(**c).is_none()) {
         return Err(Failure::new(
             exit_code::NOT_FOUND,
