@@ -167,8 +167,10 @@ impl Error {
                 fixes.dedup();
                 fixes
             }
-            Self::InvalidSource { source_name, .. } => {
-                vec![format!("correct {source_name}, or unset it to search the usual places")]
+            Self::InvalidSource { source_name, path, .. } => {
+                let absolute = path.is_relative().then(|| "write an absolute path".to_owned());
+                let correct = format!("correct {source_name}, or unset it to search the usual places");
+                absolute.into_iter().chain([correct]).collect()
             }
             Self::HostCompiler { hints, .. } => hints.clone(),
             Self::Capability { hint, .. } => hint.iter().cloned().collect(),

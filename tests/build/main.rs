@@ -18,6 +18,7 @@ mod layout_files;
 mod layouts;
 mod mixes;
 mod mutate;
+mod named_places;
 mod nvcc_profile;
 mod nvrtc;
 mod support;

@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use cargo_cuda::exit_code;
 use cargo_cuda::store::exit_code as store_code;
@@ -165,6 +165,64 @@ fn a_variable_that_names_no_cuda_is_one_that_cannot_be_used() {
             let text = format!("{}{}", run.stdout, run.stderr);
             assert!(text.contains(words) && text.contains(variable), "{variable}={}: {text}", path.display());
         }
+    }
+}
+
+/// Two toolkits, each named by one variable: a build uses what is read first, and says that there is
+/// another, once, whoever starts it.
+#[test]
+fn variables_that_disagree_are_told_once() {
+    let (Some(home), Some(path)) = (site_packages(12), site_packages(13)) else { return };
+    let Some(project) = project("disagreeing", &[], CAPABILITIES) else { return };
+    let run = |mut command: Command| {
+        command.env("CUDA_HOME", &home).env("CUDA_PATH", &path);
+        Finished::of(command.output().unwrap())
+    };
+    let mut plain = Command::new(std::env::var_os("CARGO").unwrap());
+    project.prepare(plain.arg("build"));
+    for (what, command) in [
+        ("plain cargo", plain),
+        ("shared", project.command(&["build"])),
+        ("apart", project.command(&["build", "--major", "12"])),
+        ("exec", project.command(&["exec", "true"])),
+        ("view", project.command(&["view"])),
+        ("doctor", project.command(&["doctor"])),
+    ] {
+        let run = run(command);
+        assert_eq!(run.code, 0, "{what}: {run:?}");
+        let text = format!("{}{}", run.stdout, run.stderr);
+        let told: Vec<&str> = text.lines().filter(|line| line.contains("name different places")).collect();
+        assert_eq!(told.len(), 1, "{what}: {text}");
+        for (name, place) in [("CUDA_HOME", &home), ("CUDA_PATH", &path)] {
+            assert!(told[0].contains(&format!("`{name}` ({})", place.display())), "{what}: {told:?}");
+        }
+        assert!(told[0].contains("warning: "), "{what}: {told:?}");
+    }
+    let doctor = run(project.command(&["doctor"]));
+    assert!(doctor.stdout.contains("Toolkit: CUDA 12.9\n"), "{doctor:?}");
+    let source = fs::read_to_string(project.out("disagreeing").join("cuda_build.rs")).unwrap();
+    assert!(source.contains("(u32, u32) = (12, 9)"), "{source}");
+}
+
+/// Build scripts run in their package's directory, `cargo cuda` where it is started.
+#[test]
+fn a_relative_path_is_refused_by_doctor_and_build_alike() {
+    let Some(toolkit) = site_packages(13) else { return };
+    let Some(project) = project("relative", &[], CAPABILITIES) else { return };
+    let above = project.path.parent().unwrap();
+    std::os::unix::fs::symlink(toolkit, above.join("cuda")).unwrap();
+    let manifest = project.path.join("Cargo.toml");
+    let mut plain = Command::new(std::env::var_os("CARGO").unwrap());
+    project.prepare(plain.arg("build").arg("--manifest-path").arg(&manifest));
+    let mut build = project.command(&["build", "--manifest-path"]);
+    build.arg(&manifest);
+    let failed = i32::from(exit_code::CONFIGURATION);
+    for (mut command, code) in [(plain, 101), (build, failed), (project.command(&["doctor"]), failed)] {
+        let run = Finished::of(command.current_dir(above).env("CUDA_HOME", "cuda").output().unwrap());
+        assert_eq!(run.code, code, "{command:?}: {run:?}");
+        let text = format!("{}{}", run.stdout, run.stderr);
+        assert!(text.contains("`CUDA_HOME` (cuda): is a relative path"), "{command:?}: {text}");
+        assert!(text.contains("hint: write an absolute path"), "{command:?}: {text}");
     }
 }
 

@@ -38,6 +38,10 @@ pub fn run(subcommand: &str, arguments: &[OsString], env: &Env, root: &Root) -> 
     let mut call = Invocation::new(env.peek("CARGO").unwrap_or("cargo".as_ref())).args([subcommand]);
     if session.is_shared(&graph) {
         session.remember(&workspace)?;
+        if !workspace.packages.iter().any(|package| package.uses_cuda_build) {
+            // Else their build scripts say so, as under plain `cargo`.
+            session.warnings().for_each(|warning| output::say(&warning));
+        }
         if runs {
             // After what the user has set: that may be on purpose.
             let own = env.peek("LD_LIBRARY_PATH").map(std::env::split_paths).into_iter().flatten();

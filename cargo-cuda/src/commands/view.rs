@@ -83,6 +83,7 @@ pub fn run(arguments: &ViewArgs, env: &Env, root: &Root) -> Result<String, Failu
         partial: true,
         compiler: true,
     })?;
+    toolkit.warnings().iter().for_each(|warning| output::say(&format!("warning: {warning}")));
     if let Some(missing) = arguments.components.iter().find(|c| toolkit.get(**c).is_none()) {
         return Err(Failure::new(
             exit_code::NOT_FOUND,

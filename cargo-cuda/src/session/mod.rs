@@ -189,6 +189,11 @@ impl<'a> Session<'a> {
         all
     }
 
+    /// What a build has to say of the search.
+    pub fn warnings(&self) -> impl Iterator<Item = String> {
+        self.toolkit.warnings().iter().map(|warning| format!("warning: {warning}"))
+    }
+
     /// Variables and directory of a build apart.
     ///
     /// # Errors
@@ -229,6 +234,8 @@ impl<'a> Session<'a> {
         };
         let environment = Environment::new(&inputs, self.env);
         notes.extend(environment.conflicts());
+        // Build scripts are told what was found, and not where else it might have been.
+        notes.extend(self.warnings());
         // Only where the file would be set otherwise: not for another platform, nor where the user has one.
         let free = self.env.peek("CMAKE_TOOLCHAIN_FILE").is_none();
         let overridden = |triple| Environment::overridden_by_toolchain_file(self.env, triple);

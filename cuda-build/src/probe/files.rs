@@ -20,6 +20,9 @@ impl Prefix {
 
     /// A program that nvcc starts: what nvcc says of itself counts also outside the place.
     fn tool_of(&self, prober: &Prober<'_>, component: Component, name: &str) -> Option<PathBuf> {
+        if let (Component::Nvcc, "nvcc", Some(named)) = (component, name, &self.nvcc) {
+            return Some(named.clone());
+        }
         self.tool(prober, name).or_else(|| {
             let started = matches!(component, Component::Nvcc | Component::Nvvm) && name != "nvcc";
             // Those of `PATH` hold much else, and one or two names are looked for in them.

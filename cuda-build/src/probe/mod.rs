@@ -8,6 +8,7 @@
 mod archives;
 mod directories;
 mod files;
+mod named;
 mod nvcc_answer;
 mod nvcc_profile;
 mod nvcc_wrapper;
@@ -21,10 +22,11 @@ use std::path::{Path, PathBuf};
 
 use crate::component::Component;
 use crate::root::Root;
-use crate::sources::Candidate;
+use crate::sources::{Candidate, Step};
 use crate::target::Target;
 use crate::version::{ToolkitVersion, Version};
 
+pub(crate) use named::RELATIVE;
 pub use nvcc_answer::NvccAnswer;
 pub use nvcc_profile::NvccProfile;
 pub use nvcc_wrapper::{Wrapper, wrapper};
@@ -54,9 +56,15 @@ pub struct Found {
 }
 
 impl Found {
-    /// The program called `name`.
+    /// The program called `name`. The compiler comes first, and may have a name of its own where
+    /// somebody named it.
     #[must_use]
     pub fn tool(&self, name: &str) -> Option<&PathBuf> {
+        if self.component == Component::Nvcc && name == "nvcc" {
+            let others = &self.component.facts().tools[1..];
+            let is_other = |path: &PathBuf| others.iter().any(|other| path.ends_with(other));
+            return self.tools.first().filter(|path| !is_other(path));
+        }
         self.tools.iter().find(|path| path.file_name().is_some_and(|file| file == name))
     }
 
@@ -167,7 +175,9 @@ impl Prober<'_> {
     /// Looks into `candidate`. Never fails: what is wrong becomes a remark.
     #[must_use]
     pub fn probe(&self, candidate: &Candidate) -> Attempt {
-        let Seen { mut sets, unusable, mut remarks } = if candidate.site_packages {
+        let Seen { mut sets, unusable, mut remarks } = if let Some(reason) = self.refusal(candidate) {
+            Seen { remarks: vec![reason], ..Seen::default() }
+        } else if candidate.site_packages {
             site_packages::probe(self, &candidate.path)
         } else {
             plain_root::probe(self, candidate)
@@ -178,10 +188,12 @@ impl Prober<'_> {
                 format!("can't be read: {error}")
             } else if self.root.is_dir(&candidate.path) {
                 "no CUDA component in it".to_owned()
-            } else if self.root.exists(&candidate.path) {
-                "not a directory".to_owned()
+            } else if candidate.step == Step::Python {
+                "a script that starts some interpreter, so whose packages to look into is not known; those of a \
+                 virtual environment that is active are looked into"
+                    .to_owned()
             } else {
-                "does not exist".to_owned()
+                self.nothing_at(&candidate.path, "not a directory")
             });
         }
         Attempt { candidate: candidate.clone(), sets, unusable, remarks }

@@ -22,6 +22,8 @@ pub struct NvccAnswer {
     pub libraries: Vec<PathBuf>,
     /// Where nvcc looks for cicc, cudafe++ and ptxas: `CICC_PATH`, then `PATH`.
     pub programs: Vec<PathBuf>,
+    /// The program that was asked, where somebody named it: then it is the one to run.
+    pub named: Option<PathBuf>,
 }
 
 impl NvccAnswer {
@@ -36,8 +38,14 @@ impl NvccAnswer {
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let version = macro_version(text).or_else(|| printed_version(text))?;
-        let mut answer =
-            Self { version, top: None, includes: Vec::new(), libraries: Vec::new(), programs: Vec::new() };
+        let mut answer = Self {
+            version,
+            top: None,
+            includes: Vec::new(),
+            libraries: Vec::new(),
+            programs: Vec::new(),
+            named: None,
+        };
         let mut cicc = Vec::new();
         for line in text.lines() {
             // A command starts with `#$ ` too; it has a space before its first `=`.

@@ -40,6 +40,14 @@ pub(super) fn probe(prober: &Prober<'_>, candidate: &Candidate) -> Seen {
     let paths = [&candidate.path].into_iter().chain(&candidate.also).cloned().collect();
     let (roots, left_out) = archives::belonging(prober.target, paths);
     let pieces = pieces(prober, candidate, &roots);
+    if let (Some(nvcc), true, None) = (
+        &candidate.nvcc,
+        candidate.step.is_explicit(),
+        pieces.first().and_then(|first| first.answer.as_ref()),
+    ) {
+        let reason = format!("{} does not answer as nvcc does", nvcc.display());
+        return Seen { remarks: vec![reason], ..Seen::default() };
+    }
     let mut majors: Vec<u32> = pieces.iter().flat_map(|piece| piece.majors.iter().copied()).collect();
     majors.sort_unstable_by(|a, b| b.cmp(a));
     majors.dedup();
@@ -117,6 +125,8 @@ fn pieces(prober: &Prober<'_>, candidate: &Candidate, roots: &[PathBuf]) -> Vec<
             _ => Some(path.join("bin/nvcc")).filter(|nvcc| prober.root.is_file(nvcc)),
         };
         let answer = nvcc.and_then(|nvcc| (prober.ask_nvcc)(&nvcc)).and_then(|text| NvccAnswer::parse(&text));
+        let named = own_nvcc.clone().filter(|_| index == 0 && candidate.step.is_explicit());
+        let answer = answer.map(|answer| NvccAnswer { named, ..answer });
         let top = answer.as_ref().and_then(|answer| answer.top.as_ref()).map(|top| tidy(prober, top));
         push(prober, &mut pieces, path.clone(), answer);
         // A root elsewhere: the HPC SDK's nvcc is in `compilers/bin`.

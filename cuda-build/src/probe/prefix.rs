@@ -16,11 +16,15 @@ pub(super) struct Prefix {
     pub(super) include: Vec<PathBuf>,
     pub(super) lib: Vec<PathBuf>,
     pub(super) bin: Vec<PathBuf>,
+    /// The compiler, where somebody named it.
+    pub(super) nvcc: Option<PathBuf>,
     /// Where nvcc itself looks for the programs it starts.
     pub(super) nvcc_programs: Vec<PathBuf>,
     /// What was left out, and why.
     pub(super) remarks: Vec<String>,
     pub(super) directories: Directories,
+    /// The roots of the place, links resolved.
+    roots: Vec<PathBuf>,
     /// What `cuda.h` says, once it was asked: several components want to know.
     pub(super) release: OnceCell<Option<(ToolkitVersion, PathBuf)>>,
     /// A library for another machine, if one was met.
@@ -58,15 +62,18 @@ impl Prefix {
             include: Vec::new(),
             lib: Vec::new(),
             bin: Vec::new(),
+            nvcc: answers.iter().find_map(|answer| answer.named.clone()),
             nvcc_programs: Vec::new(),
             remarks: Vec::new(),
             directories: Directories::default(),
+            roots: Vec::new(),
             release: OnceCell::new(),
             misfit: RefCell::default(),
             foreign_program: RefCell::default(),
         };
         // A wheel has a directory of its own, so most that are looked for are absent.
         for root in roots.iter().filter(|root| prober.root.is_dir(root)) {
+            prefix.roots.push(prefix.directories.resolve(prober.root, root));
             prefix.add_root(prober, root);
         }
         for answer in answers {
@@ -138,7 +145,9 @@ impl Prefix {
             if known.iter().any(|known| self.directories.resolve(prober.root, known) == real) {
                 continue;
             }
-            match other_target(&real, prober.target.directory()) {
+            // What is above a root says nothing of what is in it.
+            let below = self.roots.iter().find_map(|root| real.strip_prefix(root).ok()).unwrap_or(&real);
+            match other_target(below, prober.target.directory()) {
                 Some(other) => self.remark_target(prober, &other),
                 None => to(self).push(candidate),
             }
@@ -255,10 +264,12 @@ pub(super) fn tidy(prober: &Prober<'_>, path: &Path) -> PathBuf {
     if same { tidied } else { path.to_owned() }
 }
 
-/// The platform of a path in `targets/<platform>`, where it is another one.
+/// The platform of a directory `targets/<platform>/include` or `lib`, where it is another one.
 fn other_target(path: &Path, wanted: &str) -> Option<String> {
-    let mut parts = path.components().filter_map(|part| part.as_os_str().to_str());
-    parts.find(|part| *part == "targets")?;
-    let platform = parts.next()?;
+    let parts: Vec<&str> = path.components().filter_map(|part| part.as_os_str().to_str()).collect();
+    let platform = parts.windows(3).find_map(|parts| match parts {
+        ["targets", platform, "include" | "lib"] => Some(*platform),
+        _ => None,
+    })?;
     (platform != wanted && platform.contains("-linux")).then(|| platform.to_owned())
 }

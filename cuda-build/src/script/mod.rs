@@ -326,9 +326,8 @@ impl Build {
             compiled.made.len(),
             compiled.fresh.len()
         )));
-        for warning in
-            compiled.warnings.iter().chain(toolkit.remarks().iter().filter(|_| toolkit.is_combined()))
-        {
+        let remarks = toolkit.remarks().iter().filter(|_| toolkit.is_combined());
+        for warning in compiled.warnings.iter().chain(toolkit.warnings()).chain(remarks) {
             directives.push(Directive::Warning(warning.clone()));
         }
         let mut watched = compiled.inputs.clone();

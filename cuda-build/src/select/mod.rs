@@ -1,7 +1,8 @@
 //! Chooses, among what was found, the components that the caller needs and that belong together.
 //! Pure: from attempts to a selection, or to the error that says why not.
 //!
-//! - Somebody named a place: only named places count; several of them are combined in order.
+//! - Somebody named a place: only named places count; several of them are combined in order, and
+//!   the first decides the CUDA major where it has what is needed.
 //! - Nobody did: the first step of the search that holds everything wins. Of several toolkits in
 //!   one step, the newest.
 //! - No step holds everything: the missing components are added from later steps, where they
@@ -319,11 +320,14 @@ fn majors(request: &Request, offers: &[Offer<'_>]) -> Vec<u32> {
     let telling = |offer: &&Offer<'_>| {
         offer.set.found.iter().any(|found| found.component.facts().class != Class::OwnRange)
     };
-    let mut majors: Vec<u32> = offers.iter().filter(telling).map(|offer| offer.set.major).collect();
-    majors.sort_unstable_by(|a, b| b.cmp(a));
-    majors.dedup();
-    // A place for one product must not drag the toolkit to its major.
-    majors.retain(|major| request.major.is_none_or(|wanted| wanted == *major));
+    // What is named first is meant first, whichever is newer. Places for products come last, and must
+    // not drag the toolkit to their major.
+    let mut majors: Vec<u32> = Vec::new();
+    for major in offers.iter().filter(telling).map(|offer| offer.set.major) {
+        if !majors.contains(&major) && request.major.is_none_or(|wanted| wanted == major) {
+            majors.push(major);
+        }
+    }
     majors
 }
 

@@ -204,6 +204,18 @@ fn cases() -> Vec<Case> {
             "12.4 /usr/local/cuda-12.4",
         ),
         case(
+            "two variables: what is named first, not what is newest",
+            module(),
+            vec![at(Variable, "/opt/cuda-12", PIP12), at(Variable, "/opt/cuda-13", PIP13)],
+            "12.9 /opt/cuda-12",
+        ),
+        case(
+            "two variables: the second where the first lacks what is needed",
+            library(),
+            vec![at(Variable, "/opt/cuda-12", PIP12), at(Variable, "/opt/cuda-13", PIP13)],
+            "13.4 /opt/cuda-13",
+        ),
+        case(
             "a set-but-wrong variable stops the search and names what else is there",
             library(),
             vec![at(Variable, "/nowhere", &[]), at(Environment, "/venv", PIP13)],

@@ -1,12 +1,16 @@
 //! Where NVIDIA's own installers put a toolkit.
 
+use std::path::Path;
+
 use super::{Candidate, Sources, Step};
 use crate::root::Root;
 use crate::version::Version;
 
 pub(super) fn propose(root: &Root, found: &mut Sources) {
     let link = root.locate("/usr/local/cuda");
-    if root.is_dir(&link) {
+    // A link that leads nowhere is what removing a toolkit leaves.
+    let is_place = |path: &Path| root.is_dir(path) || root.is_link(path);
+    if is_place(&link) {
         found.candidates.push(Candidate::root(Step::DefaultPlace, "default place", &link));
     }
     let parent = root.locate("/usr/local");
@@ -17,7 +21,7 @@ pub(super) fn propose(root: &Root, found: &mut Sources) {
         let Ok(version) = version.parse::<Version>() else { continue };
         let path = parent.join(&name);
         let is_known = versioned.iter().any(|(_, c)| root.place(&c.path) == root.place(&path));
-        if root.is_dir(&path) && root.place(&path) != root.place(&link) && !is_known {
+        if is_place(&path) && root.place(&path) != root.place(&link) && !is_known {
             versioned.push((version, Candidate::root(Step::VersionedPlace, "default place", path)));
         }
     }

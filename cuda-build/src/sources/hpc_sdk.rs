@@ -15,13 +15,19 @@ pub(super) fn propose_active(root: &Root, env: &Env, found: &mut Sources) {
         let label = "HPC SDK (`NVHPC_CUDA_HOME`)";
         found.candidates.extend(Candidate::scattered(root, Step::HpcSdk, label, vec![home]));
     } else if let Some(sdk) = env.path("NVHPC_ROOT") {
-        push(root, "HPC SDK (`NVHPC_ROOT`)", &sdk, found);
+        let label = "HPC SDK (`NVHPC_ROOT`)";
+        let before = found.candidates.len();
+        push(root, label, &sdk, found);
+        if found.candidates.len() == before {
+            found.candidates.push(Candidate::root(Step::HpcSdk, label, sdk));
+        }
     }
 }
 
 /// The newest SDK in its default place, unless a module has named one.
 pub(super) fn propose_default(root: &Root, target: &Target, found: &mut Sources) {
-    if found.candidates.iter().any(|candidate| candidate.step == Step::HpcSdk) {
+    let loaded = |candidate: &Candidate| candidate.step == Step::HpcSdk && root.is_dir(&candidate.path);
+    if found.candidates.iter().any(loaded) {
         return;
     }
     let machine = target.triple().split('-').next().unwrap_or_default();
@@ -52,8 +58,14 @@ fn versions(root: &Root, parent: &Path) -> Vec<PathBuf> {
     versions.into_iter().map(|(_, path)| path).collect()
 }
 
-/// The other halves of an SDK's `cuda/<version>`, or of its unversioned `cuda`.
+/// The other halves of an SDK's `cuda/<version>`, or of its unversioned `cuda`, by whatever path it
+/// is reached.
 pub(crate) fn companions(root: &Root, cuda: &Path) -> Vec<PathBuf> {
+    let beside = companions_of(root, cuda);
+    if beside.is_empty() { companions_of(root, &root.resolve(cuda)) } else { beside }
+}
+
+fn companions_of(root: &Root, cuda: &Path) -> Vec<PathBuf> {
     let Some(parent) = cuda.parent() else { return Vec::new() };
     let named = |path: &Path| path.file_name().is_some_and(|name| name == "cuda");
     let (sdk, version) = match cuda.file_name() {

@@ -152,9 +152,8 @@ impl Candidate {
     fn scattered(root: &Root, step: Step, label: &str, roots: Vec<PathBuf>) -> Option<Self> {
         let mut all: Vec<PathBuf> = Vec::new();
         for path in roots {
-            let belonging =
-                companions(root, &path).into_iter().chain(distribution::behind_facade(root, &path));
-            for path in [path].into_iter().chain(belonging).collect::<Vec<_>>() {
+            let belonging = belonging(root, &path);
+            for path in [path].into_iter().chain(belonging) {
                 if !all.contains(&path) {
                     all.push(path);
                 }
@@ -164,6 +163,18 @@ impl Candidate {
         let first = all.next()?;
         Some(Self { also: all.collect(), ..Self::root(step, label, first) })
     }
+}
+
+/// What belongs to a root by its packager's habit.
+pub(crate) fn belonging(root: &Root, path: &Path) -> Vec<PathBuf> {
+    companions(root, path).into_iter().chain(distribution::behind_facade(root, path)).collect()
+}
+
+/// Whether its name says that a root is one of NVIDIA's packages, of which some hold no component:
+/// one output of many, one archive of many.
+pub(crate) fn is_package(path: &Path) -> bool {
+    let in_store = path.parent().is_some_and(|parent| parent.ends_with("nix/store"));
+    (in_store && nix::is_cuda(path)) || redist::is_archive(path)
 }
 
 impl fmt::Display for Candidate {
@@ -183,8 +194,10 @@ impl fmt::Display for Candidate {
 pub struct Sources {
     /// In the order of the search.
     pub candidates: Vec<Candidate>,
-    /// Warnings, such as variables that disagree.
+    /// What is wrong with places that are therefore not among them.
     pub remarks: Vec<String>,
+    /// Variables that name different things, in a sentence that names both.
+    pub disagreements: Vec<String>,
 }
 
 /// Proposes every place, those given as `arguments` first.
@@ -238,6 +251,9 @@ fn limit(env: &Env, found: &mut Sources) -> Result<(), Error> {
             ),
         })?);
     }
+    if !wanted.contains(&Step::Variable) {
+        found.disagreements.clear();
+    }
     found.candidates.retain(|c| {
         matches!(c.step, Step::Argument | Step::Roots | Step::Product) || wanted.contains(&c.step)
     });
@@ -250,6 +266,11 @@ fn named(root: &Root, step: Step, label: &str, paths: &[PathBuf]) -> Vec<Candida
     let mut proposed = Vec::new();
     let mut roots = Vec::new();
     for path in paths {
+        // By itself, because among others it would go unnoticed.
+        if !root.is_dir(path) || (path.is_relative() && step != Step::Argument) {
+            proposed.push(Candidate::root(step, label, path));
+            continue;
+        }
         let packages: Vec<PathBuf> = [path.clone()]
             .into_iter()
             .chain(python::site_packages_of(root, path))

@@ -57,7 +57,7 @@ pub(super) fn propose(root: &Root, env: &Env, found: &mut Sources) {
 }
 
 /// Whether a store path is one of NVIDIA's components: a shell has many others.
-fn is_cuda(output: &Path) -> bool {
+pub(super) fn is_cuda(output: &Path) -> bool {
     let Some(name) = output.file_name().and_then(|name| name.to_str()) else { return false };
     let Some((_hash, name)) = name.split_once('-') else { return false };
     NAMES.iter().any(|known| name.starts_with(known))

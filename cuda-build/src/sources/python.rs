@@ -8,7 +8,12 @@ use crate::root::Root;
 
 pub(super) fn propose_active(root: &Root, env: &Env, found: &mut Sources) {
     let Some(prefix) = env.path("VIRTUAL_ENV") else { return };
-    for path in site_packages_of(root, &prefix) {
+    let mut packages = site_packages_of(root, &prefix);
+    if packages.is_empty() {
+        // There is something to say about it: it does not exist, or holds nothing.
+        packages.push(prefix);
+    }
+    for path in packages {
         found.candidates.push(Candidate::packages(
             Step::Environment,
             "virtual environment of `VIRTUAL_ENV`",
@@ -35,6 +40,10 @@ pub(super) fn propose_on_path(root: &Root, env: &Env, found: &mut Sources) {
             prefixes.extend(prefix.ends_with("usr").then(|| prefix.join("local")));
         }
     }
+    let label = "site-packages of the Python on `PATH`";
+    if prefixes.iter().all(|prefix| site_packages_of(root, prefix).is_empty()) && is_script(root, &python) {
+        found.candidates.push(Candidate::packages(Step::Python, label, python));
+    }
     if let Some(home) = env.path("HOME") {
         prefixes.push(home.join(".local"));
     }
@@ -53,12 +62,13 @@ pub(super) fn propose_on_path(root: &Root, env: &Env, found: &mut Sources) {
         }
     }
     for path in proposed {
-        found.candidates.push(Candidate::packages(
-            Step::Python,
-            "site-packages of the Python on `PATH`",
-            path,
-        ));
+        found.candidates.push(Candidate::packages(Step::Python, label, path));
     }
+}
+
+/// A script that starts some interpreter, as pyenv and asdf have them.
+fn is_script(root: &Root, program: &Path) -> bool {
+    root.head(program).is_ok_and(|head| head.starts_with("#!"))
 }
 
 /// Whether site-packages hold any CUDA wheel. cuTENSOR's are not in `nvidia/`.

@@ -20,7 +20,8 @@ pub(super) fn propose(root: &Root, env: &Env, found: &mut Sources) {
     {
         prefixes.extend(split_list(list).into_iter().filter(|path| is_cuda(path)));
     }
-    prefixes.retain(|path| root.is_dir(path));
+    // What is not there is told, behind what is.
+    prefixes.sort_by_key(|path| !root.is_dir(path));
     found.candidates.extend(Candidate::scattered(root, Step::Spack, "Spack", prefixes));
 }
 

@@ -1,8 +1,9 @@
 //! The variables that CUDA's users and packagers set.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use super::{Candidate, Sources, Step, named, split_list};
+use super::{Candidate, Sources, Step, belonging, named, search_path, split_list};
 use crate::env::Env;
 use crate::root::Root;
 
@@ -17,27 +18,33 @@ const ROOTS: [&str; 6] =
 const PRODUCTS: [&str; 5] = ["CUDNN_PATH", "NCCL_HOME", "CUTENSOR_PATH", "NVSHMEM_HOME", "CUSPARSELT_PATH"];
 
 pub(super) fn propose(root: &Root, env: &Env, found: &mut Sources) {
-    let mut roots: Vec<(&str, PathBuf)> = Vec::new();
+    let mut compilers: Vec<(&str, Vec<PathBuf>)> = Vec::new();
+    let mut roots: Vec<(&str, Vec<PathBuf>)> = Vec::new();
     for variable in COMPILERS {
         if let Some(value) = env.get(variable) {
             let nvcc = compiler(root, env, Path::new(value));
             let path = root_of(&nvcc);
             push(root, found, Step::Variable, variable, std::slice::from_ref(&path), Some(&nvcc));
-            roots.push((variable, path));
+            compilers.push((variable, vec![nvcc]));
+            roots.push((variable, vec![path]));
         }
     }
     for variable in ROOTS {
         let Some(value) = env.get(variable) else { continue };
         let paths = split_list(value);
         push(root, found, Step::Variable, variable, &paths, None);
-        roots.extend(paths.into_iter().map(|path| (variable, path)));
+        roots.push((variable, paths));
     }
     for variable in PRODUCTS {
         if let Some(path) = env.path(variable) {
             push(root, found, Step::Product, variable, &[path], None);
         }
     }
-    remark_disagreement(root, &roots, found);
+    // Of two programs in one place the places don't tell.
+    let apart = remark_disagreement(root, &roots, "places", found);
+    if !apart {
+        remark_disagreement(root, &compilers, "programs", found);
+    }
 }
 
 fn push(
@@ -49,12 +56,24 @@ fn push(
     nvcc: Option<&PathBuf>,
 ) {
     let label = format!("environment variable `{variable}`");
-    for mut candidate in named(root, step, &label, paths) {
+    let mut proposed = named(root, step, &label, paths);
+    if let (Some(_), [path]) = (nvcc, paths)
+        && proposed.iter().all(|candidate| candidate.site_packages)
+    {
+        proposed.insert(0, Candidate::root(step, &label, path));
+    }
+    for mut candidate in proposed {
         if !candidate.site_packages {
             candidate.nvcc = nvcc.cloned();
         }
+        let same = |one: &Path, other: &Path| root.place(one) == root.place(other);
+        // Two compilers in one place are both looked at: one of them may be none.
+        let says_no_more = |c: &Candidate| match (&c.nvcc, &candidate.nvcc) {
+            (Some(one), Some(other)) => same(one, other),
+            (_, other) => other.is_none(),
+        };
         let known = |c: &Candidate| {
-            c.step == step && c.also == candidate.also && root.place(&c.path) == root.place(&candidate.path)
+            c.step == step && c.also == candidate.also && same(&c.path, &candidate.path) && says_no_more(c)
         };
         if !found.candidates.iter().any(known) {
             found.candidates.push(candidate);
@@ -62,29 +81,48 @@ fn push(
     }
 }
 
-/// The directory that holds the `bin` that holds a program.
+/// The directory that holds the `bin` that holds a program; the program itself where that can't be
+/// told.
 fn root_of(program: &Path) -> PathBuf {
-    program.parent().and_then(Path::parent).unwrap_or(program).to_owned()
+    let above = program.parent().and_then(Path::parent).filter(|_| program.is_absolute());
+    above.unwrap_or(program).to_owned()
 }
 
-/// A bare name is looked up on `PATH`, as a shell and CMake do.
+/// A bare name is looked up on `PATH`, as a shell and CMake do. One that is not there stays.
 fn compiler(root: &Root, env: &Env, value: &Path) -> PathBuf {
-    if value.components().count() > 1 {
-        return value.to_owned();
+    let bare = value.components().count() == 1 && value.is_relative();
+    let on_path = || env.search_path().into_iter().map(|dir| dir.join(value)).find(|p| root.is_file(p));
+    let named = if bare { on_path() } else { Some(value.to_owned()) };
+    match named {
+        Some(nvcc) if nvcc.is_absolute() => search_path::program(root, nvcc),
+        named => named.unwrap_or_else(|| value.to_owned()),
     }
-    let on_path = env.search_path().into_iter().map(|dir| dir.join(value)).find(|p| root.is_file(p));
-    on_path.unwrap_or_else(|| value.to_owned())
 }
 
-fn remark_disagreement(root: &Root, roots: &[(&str, PathBuf)], found: &mut Sources) {
-    let Some((first, path)) = roots.first() else { return };
-    for (other, other_path) in &roots[1..] {
-        if other != first && root.place(path) != root.place(other_path) {
-            found.remarks.push(format!(
-                "`{first}` ({}) and `{other}` ({}) name different places; `{first}` is read first",
-                path.display(),
-                other_path.display()
+/// Whether any two have nothing in common: a list may name what another variable does, and more.
+fn remark_disagreement(root: &Root, named: &[(&str, Vec<PathBuf>)], what: &str, found: &mut Sources) -> bool {
+    let places = |paths: &[PathBuf]| -> Vec<OsString> {
+        let all = paths.iter().flat_map(|path| [path.clone()].into_iter().chain(belonging(root, path)));
+        all.map(|path| root.place(&path)).collect()
+    };
+    let shown = |paths: &[PathBuf]| match paths {
+        [] => String::new(),
+        [path] => path.display().to_string(),
+        [path, more @ ..] => format!("{} and {} more", path.display(), more.len()),
+    };
+    let mut all = named.iter().filter(|(_, paths)| !paths.is_empty());
+    let Some((first, paths)) = all.next() else { return false };
+    let before = found.disagreements.len();
+    for (other, other_paths) in all {
+        let theirs = places(other_paths);
+        if !places(paths).iter().any(|place| theirs.contains(place)) {
+            found.disagreements.push(format!(
+                "`{first}` ({}) and `{other}` ({}) name different {what}; `{first}` is read first, and the other \
+                 for what is not there",
+                shown(paths),
+                shown(other_paths)
             ));
         }
     }
+    found.disagreements.len() > before
 }

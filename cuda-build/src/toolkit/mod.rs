@@ -32,6 +32,7 @@ pub struct Toolkit {
     alternative: Option<usize>,
     combined: bool,
     remarks: Vec<String>,
+    warnings: Vec<String>,
     searched_anyway: Vec<PathBuf>,
 }
 
@@ -54,6 +55,7 @@ impl Toolkit {
             alternative: selection.alternative,
             combined: selection.combined,
             remarks: selection.remarks,
+            warnings: Vec::new(),
             searched_anyway: vec![PathBuf::from("/usr/include")],
         })
     }
@@ -61,6 +63,12 @@ impl Toolkit {
     /// The same, on a machine whose compilers search these directories by themselves.
     pub(crate) fn on(mut self, searched_anyway: Vec<PathBuf>) -> Self {
         self.searched_anyway = searched_anyway;
+        self
+    }
+
+    /// The same, found where variables disagree.
+    pub(crate) fn warned(mut self, warnings: Vec<String>) -> Self {
+        self.warnings = warnings;
         self
     }
 
@@ -97,6 +105,13 @@ impl Toolkit {
     #[must_use]
     pub fn remarks(&self) -> &[String] {
         &self.remarks
+    }
+
+    /// What whoever builds with it has to be told: variables that name different places, one sentence
+    /// each that names both.
+    #[must_use]
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
     }
 
     /// A component, where it was chosen.

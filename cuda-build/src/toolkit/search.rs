@@ -6,10 +6,10 @@ use super::{Toolkit, file, nvcc_answers};
 use crate::component::Component;
 use crate::env::Env;
 use crate::error::Error;
-use crate::probe::{Attempt, Found, Prober, Set};
+use crate::probe::{Attempt, Found, Prober, RELATIVE, Set};
 use crate::root::Root;
-use crate::select::{self, Request};
-use crate::sources::{self, Candidate, Step};
+use crate::select::{self, Request, Selection};
+use crate::sources::{self, Candidate, Sources, Step};
 use crate::target::Target;
 
 /// Where and how to search.
@@ -53,10 +53,15 @@ impl Search<'_> {
             return Toolkit::from_selection(select::select(request, &[attempt])?);
         }
         let sources = sources::candidates(self.root, self.env, self.target, &self.places)?;
+        let selection = self.select(request, &sources)?;
+        Ok(Toolkit::from_selection(selection)?.warned(sources.disagreements))
+    }
+
+    fn select(&self, request: &Request, sources: &Sources) -> Result<Selection, Error> {
         let mut attempts = Vec::new();
         let mut rest = sources.candidates.iter().peekable();
         while let Some(candidate) = rest.next() {
-            attempts.push(self.probe(candidate));
+            attempts.extend(self.probe(candidate));
             // A step is decided as a whole, and all named steps are one.
             let same_step = |next: &&Candidate| {
                 let named = |step: Step| step.is_explicit() || step == Step::Product;
@@ -66,12 +71,12 @@ impl Search<'_> {
                 continue;
             }
             match select::select(request, &attempts) {
-                Ok(selection) if !selection.combined => return Toolkit::from_selection(selection),
+                Ok(selection) if !selection.combined => return Ok(selection),
                 Err(error @ Error::Inconsistent { .. }) => return Err(error),
                 _ => {}
             }
         }
-        Toolkit::from_selection(select::select(request, &attempts)?)
+        select::select(request, &attempts)
     }
 
     /// The same search, but looks everywhere and keeps what it saw.
@@ -88,13 +93,13 @@ impl Search<'_> {
             return Ok((vec![attempt], Vec::new()));
         }
         let sources = sources::candidates(self.root, self.env, self.target, &self.places)?;
-        let attempts = sources.candidates.iter().map(|candidate| self.probe(candidate)).collect();
-        Ok((attempts, sources.remarks))
+        let attempts = sources.candidates.iter().flat_map(|candidate| self.probe(candidate)).collect();
+        Ok((attempts, [sources.disagreements, sources.remarks].concat()))
     }
 
-    fn probe(&self, candidate: &Candidate) -> Attempt {
+    fn probe(&self, candidate: &Candidate) -> Vec<Attempt> {
         let ask_nvcc = |nvcc: &Path| nvcc_answers::ask(self.root, self.env, nvcc);
-        Prober { root: self.root, target: self.target, ask_nvcc: &ask_nvcc }.probe(candidate)
+        Prober { root: self.root, target: self.target, ask_nvcc: &ask_nvcc }.probe_each(candidate)
     }
 
     /// A file of these components that is not there, and whose it is.
@@ -118,6 +123,7 @@ impl Search<'_> {
             unused: Vec::new(),
         };
         let text = match self.root.text(&path) {
+            _ if path.is_relative() => return Err(invalid(RELATIVE.to_owned())),
             Ok(text) => text,
             Err(_) if !self.root.exists(&path) => return Err(invalid("does not exist".to_owned())),
             Err(error) => return Err(invalid(format!("can't be read: {error}"))),

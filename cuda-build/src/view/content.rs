@@ -187,7 +187,9 @@ impl Planner<'_> {
     fn compiler(&mut self) -> Result<(), Error> {
         for found in self.found.clone() {
             for tool in found.tools.iter().filter(|tool| tool.file_name().is_some_and(|n| n != "cicc")) {
-                let name = tool.file_name().unwrap_or_default();
+                // Somebody may have named a compiler of another name.
+                let is_nvcc = found.component == Component::Nvcc && found.tool("nvcc") == Some(tool);
+                let name = if is_nvcc { "nvcc".as_ref() } else { tool.file_name().unwrap_or_default() };
                 let tool = if name == "nvcc" { real_nvcc(self.root, tool) } else { tool.clone() };
                 self.link(found.component, Path::new("bin").join(name), tool)?;
             }

@@ -1,0 +1,103 @@
+//! What is wrong with a place that somebody named, before or beside looking into it.
+
+use std::path::{Path, PathBuf};
+
+use super::prefix::Prefix;
+use super::{Attempt, Prober};
+use crate::capability::newest_known;
+use crate::component::{Bundle, Component, OLDEST_MAJOR};
+use crate::sources::{Candidate, Step, belonging, is_package};
+
+/// What is wrong with a path that means another place in each directory.
+pub(crate) const RELATIVE: &str =
+    "is a relative path: build scripts run in their packages' directories, and would look for it there";
+
+impl Prober<'_> {
+    /// Looks into `candidate`, and says of each root of a list that holds nothing that it does: as an
+    /// attempt of its own, because beside the others it would go unnoticed.
+    #[must_use]
+    pub fn probe_each(&self, candidate: &Candidate) -> Vec<Attempt> {
+        let attempt = self.probe(candidate);
+        let idle: Vec<Attempt> = self.idle(candidate, &attempt);
+        [attempt].into_iter().chain(idle).collect()
+    }
+
+    /// Why a place is not looked into.
+    pub(super) fn refusal(&self, candidate: &Candidate) -> Option<String> {
+        if candidate.step == Step::Argument {
+            return None;
+        }
+        let named = candidate.nvcc.as_ref().filter(|_| candidate.step.is_explicit());
+        if let Some(nvcc) = named.filter(|nvcc| nvcc.is_relative() && nvcc.components().count() == 1) {
+            return Some(format!("no program `{}` is on `PATH`", nvcc.display()));
+        }
+        let mut places = [&candidate.path].into_iter().chain(&candidate.also);
+        if places.any(|path| path.is_relative()) {
+            return Some(RELATIVE.to_owned());
+        }
+        let nvcc = named.filter(|nvcc| !self.root.is_file(nvcc))?;
+        Some(format!("{}: {}", nvcc.display(), self.nothing_at(nvcc, "not a file")))
+    }
+
+    /// What to say of a path that nothing came of.
+    pub(super) fn nothing_at(&self, path: &Path, otherwise: &str) -> String {
+        let exists = self.root.metadata(path).is_ok();
+        let reason = match () {
+            () if exists => otherwise,
+            () if self.root.is_link(path) => "a link to something that does not exist",
+            () if self.root.exists(path) => "can't be read",
+            () => "does not exist",
+        };
+        reason.to_owned()
+    }
+
+    fn idle(&self, candidate: &Candidate, attempt: &Attempt) -> Vec<Attempt> {
+        if !candidate.step.is_explicit() || candidate.nvcc.is_some() || candidate.also.is_empty() {
+            return Vec::new();
+        }
+        let all: Vec<&PathBuf> = [&candidate.path].into_iter().chain(&candidate.also).collect();
+        let belongs = |path: &PathBuf| {
+            let others = all.iter().filter(|other| **other != path);
+            others.into_iter().any(|other| belonging(self.root, other).contains(path))
+        };
+        let used = |path: &Path| {
+            let found = attempt.sets.iter().flat_map(|set| &set.found);
+            let files = |found: &super::Found| -> Vec<PathBuf> {
+                let files = [&found.tools, &found.libraries, &found.archives, &found.include];
+                files.into_iter().flatten().cloned().collect()
+            };
+            found.flat_map(files).any(|file| file.starts_with(path))
+        };
+        let mut idle = Vec::new();
+        for path in &all {
+            if used(path) || belongs(path) || (is_package(path) && !self.root.names(path).is_empty()) {
+                continue;
+            }
+            let roots: Vec<PathBuf> =
+                [(*path).clone()].into_iter().chain(belonging(self.root, path)).collect();
+            if let Some(reason) = self.nothing_in(&roots) {
+                let candidate = Candidate::root(candidate.step, candidate.label.clone(), *path);
+                let (sets, unusable) = (Vec::new(), Vec::new());
+                idle.push(Attempt { candidate, sets, unusable, remarks: vec![reason] });
+            }
+        }
+        idle
+    }
+
+    /// `None` where some component is in these roots, whatever it is for, or a part of one. What is in
+    /// two roots of a list is found in the first of them, and the second holds it all the same.
+    fn nothing_in(&self, roots: &[PathBuf]) -> Option<String> {
+        let roots: Vec<&Path> = roots.iter().map(PathBuf::as_path).collect();
+        let prefix = Prefix::new(self, &roots, &[]);
+        let holds = |component: Component, major: u32| match prefix.component(self, component, major) {
+            Ok(_) => true,
+            Err(absent) => absent.something,
+        };
+        let mut components = Component::all().filter(|c| c.facts().bundle != Bundle::Driver);
+        if components.any(|c| (OLDEST_MAJOR..=newest_known().major).any(|major| holds(c, major))) {
+            return None;
+        }
+        let remarks = prefix.remarks.clone();
+        Some(if remarks.is_empty() { "no CUDA component in it".to_owned() } else { remarks.join("; ") })
+    }
+}
