@@ -63,14 +63,14 @@ pub fn run(major: Option<u32>, json: bool, env: &Env, root: &Root) -> Result<(St
     let named = cargo_config::build_target(root, env, &[]);
     let target = toolkits::target(None, named.as_deref(), jetson)?;
     let finder = Finder { env, root, target, workspace: workspace.as_ref() };
-    let report = finder.report(&Wish { major, ..Wish::default() });
+    let report = finder.report(&Wish { major, ..Wish::default() })?;
     let driver = driver::driver();
     let code = match &report.toolkit {
         Ok(_) => exit_code::SUCCESS,
         Err(error) => report::code_of(error),
     };
     let capabilities =
-        report.toolkit.as_ref().ok().and_then(|t| capabilities(t, workspace.as_ref(), &driver));
+        report.toolkit.as_ref().ok().and_then(|t| capabilities(t, env, workspace.as_ref(), &driver));
     let code = match &capabilities {
         Some(Err(_)) if code == exit_code::SUCCESS => exit_code::CAPABILITY,
         _ => code,
@@ -109,9 +109,13 @@ pub fn run(major: Option<u32>, json: bool, env: &Env, root: &Root) -> Result<(St
     Ok((text, code))
 }
 
+/// Counts outside a workspace too; inside, each package has read it.
+const CAPABILITIES: &str = "CUDA_BUILD_CAPABILITIES";
+
 /// Per package that declares any, the plan, or why the toolkit can't do it.
 fn capabilities(
     toolkit: &Toolkit,
+    env: &Env,
     workspace: Option<&Workspace>,
     driver: &Result<Driver, NoDriver>,
 ) -> Option<Plans> {
@@ -119,17 +123,23 @@ fn capabilities(
     let mut refused = Vec::new();
     let gpus = driver.as_ref().map(|d| d.gpus.as_slice()).unwrap_or_default();
     let observed = toolkit.observed_capabilities();
-    for package in &workspace?.packages {
+    let mut add = |name: &str, items: &[String], used: &[Component]| {
+        let plan = Declared::parse(items)
+            .and_then(|declared| declared.plan(toolkit.version(), gpus, observed.as_deref()))
+            .and_then(|plan| toolkit.check_plan(&plan, used).map(|()| plan));
+        match plan {
+            Ok(plan) => plans.push((name.to_owned(), plan.to_string())),
+            Err(error) => refused.push(format!("{name}: {error:?}")),
+        }
+    };
+    if workspace.is_none() {
+        add(CAPABILITIES, &[env.text(CAPABILITIES)?], &[]);
+    }
+    for package in workspace.iter().flat_map(|workspace| &workspace.packages) {
         let Some(items) = package.config.for_major(toolkit.version().major).capabilities else { continue };
         let components = package.config.for_major(toolkit.version().major).components;
         let used: Vec<Component> = components.iter().map(|wanted| wanted.component).collect();
-        let plan = Declared::parse(items)
-            .and_then(|declared| declared.plan(toolkit.version(), gpus, observed.as_deref()))
-            .and_then(|plan| toolkit.check_plan(&plan, &used).map(|()| plan));
-        match plan {
-            Ok(plan) => plans.push((package.name.clone(), plan.to_string())),
-            Err(error) => refused.push(format!("{}: {error:?}", package.name)),
-        }
+        add(&package.name, items, &used);
     }
     Some(if refused.is_empty() { Ok(plans) } else { Err(refused) })
 }

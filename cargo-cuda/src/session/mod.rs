@@ -16,10 +16,9 @@
 mod capabilities;
 mod own;
 
-use std::ffi::OsString;
 use std::path::PathBuf;
 
-use cuda_build::{Capability, Declared, Env, Plan, Root, Target, Toolkit, View, ViewPlace, driver};
+use cuda_build::{Capability, Declared, Env, Plan, Root, Target, Toolkit, View, driver};
 use sha2::{Digest as _, Sha256};
 
 use self::capabilities::{Capabilities, Choice};
@@ -140,10 +139,7 @@ impl<'a> Session<'a> {
     /// # Errors
     /// Where it can't be made.
     pub fn view(&self) -> Result<View, Failure> {
-        let place = match self.workspace {
-            Some(workspace) => ViewPlace::below(&toolkits::views(&workspace.build_directory), &self.target),
-            None => ViewPlace::from_env(self.env, &self.target)?,
-        };
+        let place = toolkits::view_place(self.env, self.workspace, &self.target)?;
         // Crates that link static libraries find them where there are any; a link costs nothing.
         Ok(self.toolkit.view(&place.archives(true))?)
     }
@@ -157,14 +153,20 @@ impl<'a> Session<'a> {
     /// could find CUDA for it, and is not another crate for what the linker reads.
     #[must_use]
     pub fn shared(&self, view: Option<&View>, workspace: &Workspace) -> Vec<Setting> {
-        let views = toolkits::views(&workspace.build_directory).into();
-        let meaning = "where views are kept: build scripts with cuda-build";
-        let mut all = vec![Setting { name: "CUDA_BUILD_VIEWS".to_owned(), value: views, meaning }];
+        let mut all: Vec<Setting> = self.views(workspace).into_iter().collect();
         // A cross linker does not look at it, and that of build scripts would find what is not its own.
         if let Some(view) = view.filter(|_| self.target.is_native()) {
             all.extend(environment::linker(view, self.driver_directory().as_deref(), self.env));
         }
         all
+    }
+
+    /// Where views are kept, for build scripts; nothing where the user says.
+    fn views(&self, workspace: &Workspace) -> Option<Setting> {
+        let name = toolkits::VIEWS.to_owned();
+        let value = toolkits::views(&workspace.build_directory).into();
+        let meaning = "where views are kept: build scripts with cuda-build";
+        self.env.peek(&name).is_none().then_some(Setting { name, value, meaning })
     }
 
     /// Variables and directory of a build apart.
@@ -303,15 +305,15 @@ impl<'a> Session<'a> {
     /// Where the toolkit's file can't be written.
     pub fn variables(&self, apart: &Apart) -> Result<Vec<Setting>, Failure> {
         let mut all = apart.environment.settings.clone();
-        let mut tell = |name: &str, value: OsString, meaning| {
-            all.push(Setting { name: name.to_owned(), value, meaning });
-        };
         if let (Some(workspace), Some(directory)) = (self.workspace, &apart.directory) {
             let file = directory.join("cuda").join("toolkit.toml");
             output::write_if_changed(&file, self.toolkit.to_toml()?.as_bytes())?;
-            tell("CUDA_BUILD_TOOLKIT", file.into(), "the toolkit: build scripts with cuda-build");
-            let views = toolkits::views(&workspace.build_directory);
-            tell("CUDA_BUILD_VIEWS", views.into(), "where views are kept: build scripts with cuda-build");
+            all.push(Setting {
+                name: "CUDA_BUILD_TOOLKIT".to_owned(),
+                value: file.into(),
+                meaning: "the toolkit: build scripts with cuda-build",
+            });
+            all.extend(self.views(workspace));
         }
         if let Some(list) = &self.asked.capabilities {
             all.push(Setting {
