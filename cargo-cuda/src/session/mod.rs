@@ -27,11 +27,12 @@ use crate::environment::{self, Environment, Inputs, Setting};
 use crate::failure::Failure;
 use crate::graph::Graph;
 use crate::output;
+use crate::runner;
 use crate::rustflags::{self, Addition};
 use crate::toolkits::{self, Finder, Wish};
 use crate::workspace::{Package, Workspace};
 
-pub use own::{OWN, name_own, users_own};
+pub use own::{OWN, anew, is_set, name_own, restored, users_own};
 
 /// What the command line asks for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -204,6 +205,7 @@ impl<'a> Session<'a> {
             single: single.as_ref(),
             cudarc,
             native: self.is_configured_native().then(|| self.target.triple()),
+            cross: (!self.target.is_native()).then(|| self.target.triple()),
             driver: driver.as_deref(),
             libraries: &[view.lib()],
         };
@@ -259,8 +261,7 @@ impl<'a> Session<'a> {
     /// Whether the user has no program of their own between cargo and what it runs.
     #[must_use]
     pub fn runs_directly(&self) -> bool {
-        let name =
-            format!("CARGO_TARGET_{}_RUNNER", self.target.triple().to_uppercase().replace(['-', '.'], "_"));
+        let name = runner::variable_name(self.target.triple());
         let configured = self.configured();
         self.env.peek(&name).is_none() && !configured.runner && !configured.unknown
     }
