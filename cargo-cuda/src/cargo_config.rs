@@ -1,5 +1,6 @@
 //! What Cargo's configuration says, as far as it decides what `cargo cuda` may set.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use cuda_build::{Env, Root};
@@ -21,8 +22,21 @@ pub struct Configured {
     pub build_target: Option<String>,
     /// `[build] rustc-wrapper`, where it is a path an absolute one; empty for none
     pub wrapper: Option<PathBuf>,
+    /// `[env]`: what the scripts, rustc and programs that cargo starts get.
+    pub variables: BTreeMap<String, Variable>,
     /// Files that are included and were not read: anything may be in them.
     pub unknown: bool,
+}
+
+/// A variable of `[env]`. Each key may be said in another place.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Variable {
+    value: Option<String>,
+    /// Whether it replaces what cargo was started with.
+    force: Option<bool>,
+    /// Whether it is a path below the directory that `value` was said for.
+    relative: Option<bool>,
+    below: Option<PathBuf>,
 }
 
 /// How `rustflags` are written. Cargo joins lists, takes one string instead of another, and
@@ -55,6 +69,7 @@ impl Configured {
                 configured.lay_over_file(root, &file, triple, 0);
             } else {
                 configured.lay_over(argument, triple);
+                configured.resolve(directory);
             }
         }
         for flags in [&mut configured.build, &mut configured.target] {
@@ -77,11 +92,12 @@ impl Configured {
         let Ok(text) = root.text(file) else { return };
         let had_wrapper = self.wrapper.is_some();
         let included = self.lay_over(&text, triple);
+        let above = file.parent().and_then(Path::parent).unwrap_or(Path::new(""));
+        self.resolve(above);
         // A bare name is looked for on `PATH`; a path is below the directory that holds `.cargo`.
         if let (false, Some(wrapper)) = (had_wrapper, &mut self.wrapper)
             && wrapper.components().count() > 1
         {
-            let above = file.parent().and_then(Path::parent).unwrap_or(Path::new(""));
             *wrapper = above.join(&*wrapper);
         }
         if depth == DEEPEST {
@@ -91,6 +107,13 @@ impl Configured {
         for name in included.iter().rev() {
             let beside = file.parent().unwrap_or(Path::new(""));
             self.lay_over_file(root, &beside.join(name), triple, depth + 1);
+        }
+    }
+
+    /// What was read last of `[env]` was said for this directory.
+    fn resolve(&mut self, directory: &Path) {
+        for variable in self.variables.values_mut().filter(|variable| variable.value.is_some()) {
+            variable.below.get_or_insert_with(|| directory.to_owned());
         }
     }
 
@@ -119,6 +142,15 @@ impl Configured {
                 || ["CC_", "CXX_"].iter().any(|start| name.starts_with(start))
                 || name.contains("CMAKE_TOOLCHAIN_FILE")
         };
+        for (name, value) in env.into_iter().flatten() {
+            let plain = value.as_str();
+            let text = plain.or_else(|| value.get("value")?.as_str()).map(str::to_owned);
+            let flag = |key| value.get(key).and_then(toml::Value::as_bool).or(plain.map(|_| false));
+            let variable = self.variables.entry(name.clone()).or_default();
+            variable.value = variable.value.take().or(text);
+            variable.force = variable.force.or_else(|| flag("force"));
+            variable.relative = variable.relative.or_else(|| flag("relative"));
+        }
         self.compilers |= other || env.is_some_and(|env| env.keys().any(about));
         let targets = table.get("target").and_then(toml::Value::as_table);
         for (name, value) in targets.into_iter().flatten() {
@@ -143,6 +175,35 @@ impl Configured {
 pub fn build_target(root: &Root, env: &Env, arguments: &[String]) -> Option<String> {
     let here = std::env::current_dir().unwrap_or_default();
     Configured::read(root, env, &here, &host(), arguments).build_target
+}
+
+/// What build scripts will see of `env`: with `[env]` of Cargo's configuration below it, and above
+/// it what is forced. Both are the user's.
+#[must_use]
+pub fn with_variables(root: &Root, env: &Env, arguments: &[String]) -> Env {
+    let here = std::env::current_dir().unwrap_or_default();
+    Configured::read(root, env, &here, &host(), arguments).over(env)
+}
+
+impl Configured {
+    fn over(&self, env: &Env) -> Env {
+        // Cargo and rustup themselves look at what they were started with alone.
+        let read_before =
+            |name: &str| name == "HOME" || ["CARGO", "RUST"].iter().any(|start| name.starts_with(start));
+        let is_set = |name: &str| env.variables().any(|(own, _)| own == name);
+        let mut seen = env.clone();
+        for (name, variable) in &self.variables {
+            let Some(value) = &variable.value else { continue };
+            if read_before(name) || (is_set(name) && variable.force != Some(true)) {
+                continue;
+            }
+            seen = match (&variable.below, variable.relative) {
+                (Some(directory), Some(true)) => seen.with(name, directory.join(value)),
+                _ => seen.with(name, value),
+            };
+        }
+        seen
+    }
 }
 
 /// The file that an entry of `include` names.
@@ -223,6 +284,48 @@ mod tests {
             };
             assert_eq!(read(&[]), Some(wrapper));
             assert_eq!(read(&["build.rustc-wrapper=''".to_owned()]), Some(PathBuf::new()));
+        }
+    }
+
+    #[test]
+    fn variables_of_the_configuration_are_the_users() {
+        let place = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| {
+            crate::output::write_if_changed(&place.path().join(name), text.as_bytes()).unwrap();
+        };
+        write(".cargo/config.toml", "[env]\nA = 'far'\nB = { value = 'b', relative = true }\nHOME = '/x'");
+        write(
+            "w/.cargo/config.toml",
+            "[env]\nA = 'near'\nC = { value = 'c', force = true }\nD = 'd'\nE = 'e'\nRUSTFLAGS = '-Ca'",
+        );
+        let home = place.path().join("home").into_os_string();
+        let process = [
+            ("CARGO_HOME", home),
+            ("C", "own".into()),
+            ("D", "own".into()),
+            ("E", "".into()),
+            ("G", "own".into()),
+        ];
+        let env = Env::from_pairs(process);
+        let arguments =
+            ["env.F.value = 'f'", "env.F.relative = true", "env.G.force = true", "env.G.value = 'g'"];
+        let arguments = arguments.map(str::to_owned);
+        let here = place.path().join("w/below");
+        let seen = Configured::read(&Root::system(), &env, &here, TRIPLE, &arguments).over(&env);
+        let b = place.path().join("b");
+        let f = here.join("f");
+        for (name, expected) in [
+            ("A", Some("near")),
+            ("B", b.to_str()),
+            ("C", Some("c")),
+            ("D", Some("own")),
+            ("E", None),
+            ("F", f.to_str()),
+            ("G", Some("g")),
+            ("HOME", None),
+            ("RUSTFLAGS", None),
+        ] {
+            assert_eq!(seen.peek(name).and_then(std::ffi::OsStr::to_str), expected, "{name}");
         }
     }
 

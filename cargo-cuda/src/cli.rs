@@ -18,7 +18,7 @@ use crate::commands::wheel::{self, WheelArgs};
 use crate::exit_code;
 use crate::failure::Failure;
 use crate::store::{Context, LOCK_FILE, Messages};
-use crate::{runner, rustc_wrapper, session};
+use crate::{cargo_config, runner, rustc_wrapper, session};
 
 /// Fetch CUDA components, build crates with them, package wheels per CUDA major.
 #[derive(Debug, Parser)]
@@ -118,9 +118,11 @@ pub fn main(arguments: Vec<OsString>) -> ExitCode {
 
 /// `rest` is the command line after the subcommand's name.
 fn dispatch(command: &Command, rest: &[OsString]) -> Result<(String, u8), Failure> {
-    let env = session::users_own(&Env::from_process());
+    let process = Env::from_process();
+    let users = session::users_own(&process);
     let root = Root::system();
-    let cargo = |name: &str| cargo::run(name, rest, &env, &root).map(|code| (String::new(), code));
+    let cargo = |name: &str| cargo::run(name, rest, &users, &root).map(|code| (String::new(), code));
+    let env = cargo_config::with_variables(&root, &users, &[]);
     match command {
         Command::Build(_) => cargo("build"),
         Command::Check(_) => cargo("check"),
@@ -129,9 +131,11 @@ fn dispatch(command: &Command, rest: &[OsString]) -> Result<(String, u8), Failur
         Command::Bench(_) => cargo("bench"),
         Command::Clippy(_) => cargo("clippy"),
         Command::Doc(_) => cargo("doc"),
-        Command::Exec(arguments) => variables::exec(arguments, &env, &root).map(|code| (String::new(), code)),
+        Command::Exec(arguments) => {
+            variables::exec(arguments, &users, &root).map(|code| (String::new(), code))
+        }
         Command::Env(arguments) => {
-            variables::print(arguments, &env, &root).map(|text| (text, exit_code::SUCCESS))
+            variables::print(arguments, &process, &root).map(|text| (text, exit_code::SUCCESS))
         }
         Command::Wheel(arguments) => {
             wheel::run(arguments, &env, &root).map(|text| (text, exit_code::SUCCESS))
@@ -140,14 +144,12 @@ fn dispatch(command: &Command, rest: &[OsString]) -> Result<(String, u8), Failur
         Command::Doctor { major, json } => doctor::run(*major, *json, &env, &root),
         Command::Capabilities(arguments) => capabilities::run(arguments, &env, &root),
         // The program gets what a `cargo cuda` above it has set.
-        Command::RunProgram(_) => {
-            runner::run(rest, &Env::from_process(), &root).map(|code| (String::new(), code))
-        }
+        Command::RunProgram(_) => runner::run(rest, &process, &root).map(|code| (String::new(), code)),
         Command::Toolkit(arguments) => {
             // Outside a workspace there is no lock file to keep.
             let here = std::env::current_dir().unwrap_or_default();
             let workspace = config::workspace_root(&root, &here).map(|found| found.join(LOCK_FILE));
-            let context = Context { env: env.clone(), lock_file: workspace, messages: Messages::Auto };
+            let context = Context { env, lock_file: workspace, messages: Messages::Auto };
             Ok((toolkit::run(arguments, &context)?, exit_code::SUCCESS))
         }
     }

@@ -57,6 +57,8 @@ pub struct Inputs<'a> {
     /// The Rust triple that is built for, where it is this machine's own and nothing but
     /// variables says which compilers C code gets.
     pub native: Option<&'a str>,
+    /// The Rust triple that is built for, where it is another machine's.
+    pub cross: Option<&'a str>,
     /// Directory of the driver's own `libcuda.so`, where there is one to link with.
     pub driver: Option<&'a Path>,
     /// Directories of shared libraries, for programs that are run.
@@ -101,6 +103,7 @@ impl Environment {
             );
         }
         environment.settings.extend(linker(inputs.view, inputs.driver, env));
+        environment.settings.extend(pkg_config(root, inputs.cross, env));
         // rustup puts its toolchain there for what cargo starts; a shell has no use for that.
         let toolchain =
             env.peek("RUSTUP_TOOLCHAIN").map(|name| Path::new("toolchains").join(name).join("lib"));
@@ -193,7 +196,7 @@ impl Environment {
     pub fn decisive(&self) -> impl Iterator<Item = (&str, &OsStr)> {
         let settings = self.settings.iter().map(|s| (s.name.as_str(), s.value.as_os_str()));
         let kept = self.kept.iter().map(|k| (k.name.as_str(), k.value.as_os_str()));
-        settings.chain(kept).filter(|(name, _)| !["PATH", "LIBRARY_PATH", "LD_LIBRARY_PATH"].contains(name))
+        settings.chain(kept).filter(|(name, _)| !is_path_list(name))
     }
 
     /// A sentence for each variable that stays as the user has it.
@@ -209,6 +212,15 @@ impl Environment {
     }
 }
 
+/// pkg-config's list of directories.
+const PKG_CONFIG: &str = "PKG_CONFIG_PATH";
+
+/// Whether a variable is a list of directories that holds more than ours.
+#[must_use]
+pub fn is_path_list(name: &str) -> bool {
+    ["PATH", "LIBRARY_PATH", "LD_LIBRARY_PATH"].contains(&name) || name.starts_with(PKG_CONFIG)
+}
+
 /// The variable for the linker alone, which Cargo does not track.
 #[must_use]
 pub fn linker(view: &View, driver: Option<&Path>, env: &Env) -> Option<Setting> {
@@ -216,6 +228,23 @@ pub fn linker(view: &View, driver: Option<&Path>, env: &Env) -> Option<Setting> 
     // The stub stands in for the driver, so it comes after every place that may have the driver.
     let search = [view.lib()].into_iter().chain(own).chain(driver.map(Path::to_owned)).chain([view.stubs()]);
     list("LIBRARY_PATH", search, "where the linker looks: `-lcudart` without a search path")
+}
+
+/// Where pkg-config looks first. For another machine the `pkg-config` crate reads a variable of that
+/// machine's, and then none of the others.
+fn pkg_config(root: &Path, cross: Option<&str>, env: &Env) -> Option<Setting> {
+    let names = match cross {
+        None => vec![PKG_CONFIG.to_owned()],
+        Some(triple) => vec![
+            format!("{PKG_CONFIG}_{}", triple.replace('-', "_")),
+            format!("{PKG_CONFIG}_{triple}"),
+            format!("TARGET_{PKG_CONFIG}"),
+            PKG_CONFIG.to_owned(),
+        ],
+    };
+    let own = names.iter().find_map(|name| env.peek(name)).map(std::env::split_paths).into_iter().flatten();
+    let directories = [root.join("lib").join("pkgconfig")].into_iter().chain(own);
+    list(&names[0], directories, "where pkg-config finds CUDA's libraries")
 }
 
 fn list(name: &str, directories: impl Iterator<Item = PathBuf>, meaning: &'static str) -> Option<Setting> {
@@ -255,6 +284,24 @@ pub fn cudarc_version(known: &[u32], found: ToolkitVersion) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn pkg_config_reads_one_variable_and_looks_in_the_view_first() {
+        let variable = |cross, pairs: &[(&str, &str)]| {
+            let setting =
+                pkg_config(Path::new("/v"), cross, &Env::from_pairs(pairs.iter().copied())).unwrap();
+            (setting.name, setting.value.into_string().unwrap())
+        };
+        let own = ("PKG_CONFIG_PATH".to_owned(), "/v/lib/pkgconfig:/own".to_owned());
+        assert_eq!(variable(None, &[("PKG_CONFIG_PATH", "/own")]), own);
+        let arm = Some("aarch64-unknown-linux-gnu");
+        let name = "PKG_CONFIG_PATH_aarch64_unknown_linux_gnu";
+        let cross = |value: &str| (name.to_owned(), format!("/v/lib/pkgconfig{value}"));
+        assert_eq!(variable(arm, &[]), cross(""));
+        assert_eq!(variable(arm, &[("PKG_CONFIG_PATH", "/own")]), cross(":/own"));
+        assert_eq!(variable(arm, &[("PKG_CONFIG_PATH", "/own"), (name, "/arm")]), cross(":/arm"));
+        assert!(is_path_list(name));
+    }
 
     #[test]
     fn a_name_that_no_list_can_hold_takes_nothing_from_the_others() {

@@ -3,6 +3,7 @@
 
 use std::process::{Command, Stdio};
 
+use cuda_build::Env;
 use cuda_build::command::Invocation;
 
 use crate::exit_code;
@@ -58,10 +59,13 @@ pub fn own_program() -> Result<std::path::PathBuf, Failure> {
 fn command(call: &Invocation) -> Command {
     let mut command = Command::new(&call.program);
     // What a `cargo cuda` above this one has set is not the user's own.
-    let above = std::env::var(session::OWN).unwrap_or_default();
-    above.split(' ').filter(|name| !name.is_empty()).for_each(|name| {
-        command.env_remove(name);
-    });
+    let process = Env::from_process();
+    for (name, value) in session::restored(&process, &session::users_own(&process)) {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
     command.args(&call.arguments).envs(call.variables.iter().map(|(name, value)| (name, value)));
     if let Some(directory) = &call.directory {
         command.current_dir(directory);

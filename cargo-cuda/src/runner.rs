@@ -13,13 +13,17 @@ use std::time::SystemTime;
 use cuda_build::command::Invocation;
 use cuda_build::{Env, Root};
 
-use crate::environment::joined;
+use crate::environment::{Setting, joined};
 use crate::exit_code;
 use crate::failure::Failure;
 use crate::{output, process};
 
 /// The subcommand that cargo calls; not for people.
 pub const NAME: &str = "run-program";
+
+/// Names cargo's build directory in a shell that was given variables; in place of the directory
+/// it says that the variable tells.
+pub const BUILD_DIRECTORY: &str = "CARGO_BUILD_BUILD_DIR";
 
 /// For `cargo --config`: programs of this triple are started through this program, which is told
 /// cargo's build directory. `None` where a path is no text: a configuration holds nothing else.
@@ -36,6 +40,37 @@ fn config_of(own: &Path, triple: &str, build: &Path) -> Option<String> {
     Some(format!("target.{triple}.runner={}", toml::Value::Array(words.into())))
 }
 
+/// The same for the variable that stands for that configuration, which Cargo splits at blanks: so
+/// the build directory is left to its own variable, and this program in a place with blanks is
+/// called by its name where `PATH` has it first. `None` where it can't be called.
+///
+/// # Errors
+/// Where the system does not tell where this program lies.
+pub fn variable(triple: &str, env: &Env, root: &Root) -> Result<Option<Setting>, Failure> {
+    let own = process::own_program()?;
+    let name = variable_name(triple);
+    let meaning = "cargo's way to start programs: with the libraries that build scripts made";
+    let value = called(&own, env, root).map(|program| format!("{program} cuda {NAME} {BUILD_DIRECTORY}"));
+    Ok(value.map(|value| Setting { name, value: value.into(), meaning }))
+}
+
+/// The variable by which Cargo is told what starts programs of this triple.
+#[must_use]
+pub fn variable_name(triple: &str) -> String {
+    format!("CARGO_TARGET_{}_RUNNER", triple.to_uppercase().replace(['-', '.'], "_"))
+}
+
+/// How this program can be called in a text that is split at blanks.
+fn called(own: &Path, env: &Env, root: &Root) -> Option<String> {
+    let whole = |text: &str| !text.contains(char::is_whitespace);
+    if let Some(path) = own.to_str().filter(|path| whole(path)) {
+        return Some(path.to_owned());
+    }
+    let name = own.file_name()?.to_str().filter(|name| whole(name))?;
+    let first = env.search_path().into_iter().map(|d| d.join(name)).find(|path| root.is_file(path))?;
+    (root.resolve(&first) == root.resolve(own)).then(|| name.to_owned())
+}
+
 /// Runs a program with the libraries of this build on its loader path, in this process's place.
 ///
 /// # Errors
@@ -43,6 +78,10 @@ fn config_of(own: &Path, triple: &str, build: &Path) -> Option<String> {
 pub fn run(arguments: &[OsString], env: &Env, root: &Root) -> Result<u8, Failure> {
     let [build, program, rest @ ..] = arguments else {
         return Err(Failure::new(exit_code::USAGE, format!("`{NAME}` is for cargo to call")));
+    };
+    let build = match build == BUILD_DIRECTORY {
+        true => env.peek(BUILD_DIRECTORY).unwrap_or_default(),
+        false => build.as_os_str(),
     };
     let own = || env.peek("LD_LIBRARY_PATH").map(std::env::split_paths).into_iter().flatten();
     let mut call = Invocation::new(program).args(rest);
@@ -193,6 +232,23 @@ mod tests {
         assert_eq!(config_of(Path::new("/p"), "t", odd), None);
         let plain = config_of(Path::new("/p"), "t", Path::new("/b"));
         assert_eq!(plain.as_deref(), Some("target.t.runner=[\"/p\", \"cuda\", \"run-program\", \"/b\"]"));
+    }
+
+    #[test]
+    fn a_name_does_where_a_path_has_blanks_and_is_the_first() {
+        let place = tempfile::tempdir().unwrap();
+        let directories = ["a b", "c"].map(|name| place.path().join(name));
+        let own = directories[0].join("cargo-cuda");
+        output::write_if_changed(&own, b"").unwrap();
+        let find = |directories: &[&PathBuf]| {
+            let env = Env::from_pairs([("PATH", std::env::join_paths(directories).unwrap())]);
+            called(&own, &env, &Root::system())
+        };
+        assert_eq!(called(Path::new("/p"), &Env::default(), &Root::system()).as_deref(), Some("/p"));
+        assert_eq!(find(&[&directories[1], &directories[0]]).as_deref(), Some("cargo-cuda"));
+        assert_eq!(find(&[&directories[1]]), None);
+        output::write_if_changed(&directories[1].join("cargo-cuda"), b"").unwrap();
+        assert_eq!(find(&[&directories[1], &directories[0]]), None, "another one");
     }
 
     #[test]

@@ -4,7 +4,8 @@
 //! by rustc itself, which looks in directories that it was given and nowhere else. Cargo takes
 //! flags from one of four places and forgets the others, so ours go to the one that counts.
 
-use std::path::PathBuf;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
 
 use cuda_build::Env;
 
@@ -13,6 +14,12 @@ use crate::environment::Setting;
 
 /// What the variable is for.
 pub const MEANING: &str = "where rustc looks for static libraries";
+
+/// Beats every other place where flags can be.
+pub const ENCODED: &str = "CARGO_ENCODED_RUSTFLAGS";
+
+/// A search directory, as [`flags`] writes it.
+const SEARCH: &str = "-Lnative=";
 
 /// Where the flag goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,6 +39,8 @@ pub struct Added {
     flags: Vec<String>,
     /// The user's, where they are a string: Cargo would take ours instead.
     own: Option<String>,
+    /// Nobody has any here.
+    alone: bool,
 }
 
 impl Added {
@@ -52,22 +61,63 @@ impl Added {
         if !self.can_be_text() {
             return None;
         }
-        let name = format!("CARGO_{}", self.key.to_uppercase().replace(['-', '.'], "_"));
-        let own = env.peek(&name).map(|own| own.to_string_lossy().into_owned());
-        let value = own.into_iter().chain(self.flags.clone()).collect::<Vec<_>>().join(" ");
+        // A shell goes elsewhere: this key is the one that takes the effect from no other.
+        let key = if self.alone { "build.rustflags" } else { &self.key };
+        let name = format!("CARGO_{}", key.to_uppercase().replace(['-', '.'], "_"));
+        let own = env.peek(&name).map(|own| own.to_string_lossy().into_owned()).unwrap_or_default();
+        let own: Vec<&str> = own.split_whitespace().collect();
+        let value = joined(&own, &self.flags, " ");
         Some(Setting { name, value: value.into(), meaning: MEANING })
     }
 
     fn can_be_text(&self) -> bool {
-        !self.flags.iter().any(|flag| flag.contains(char::is_whitespace))
+        can_be_text(&self.flags)
     }
+}
+
+fn can_be_text(flags: &[String]) -> bool {
+    !flags.iter().any(|flag| flag.contains(char::is_whitespace))
+}
+
+/// The user's flags, and those of ours that are not among them.
+fn joined(own: &[&str], flags: &[String], separator: &str) -> String {
+    let ours = flags.iter().map(String::as_str).filter(|flag| !own.contains(flag));
+    own.iter().copied().chain(ours).collect::<Vec<_>>().join(separator)
+}
+
+/// Whether a variable holds flags for rustc.
+#[must_use]
+pub fn is_variable(name: &str) -> bool {
+    ["RUSTFLAGS", ENCODED, "CARGO_BUILD_RUSTFLAGS"].contains(&name)
+        || (name.starts_with("CARGO_TARGET_") && name.ends_with("_RUSTFLAGS"))
+}
+
+/// The value of a variable without the search directories that are `ours`; `None` where nothing is
+/// left of one that is our own doing (`named`).
+#[must_use]
+pub fn without(name: &str, value: &OsStr, named: bool, ours: impl Fn(&Path) -> bool) -> Option<OsString> {
+    // Set where only `RUSTFLAGS` was, which is still there.
+    if named && name == ENCODED {
+        return None;
+    }
+    let Some(text) = value.to_str() else { return (!named).then(|| value.to_owned()) };
+    let (separator, flags): (_, Vec<&str>) = match name {
+        ENCODED => ("\u{1f}", text.split('\u{1f}').collect()),
+        _ => (" ", text.split_whitespace().collect()),
+    };
+    let is_ours = |flag: &&str| flag.strip_prefix(SEARCH).is_some_and(|directory| ours(Path::new(directory)));
+    if !flags.iter().any(is_ours) {
+        return Some(value.to_owned());
+    }
+    let rest: Vec<&str> = flags.into_iter().filter(|flag| !is_ours(flag)).collect();
+    (!rest.is_empty() || !named).then(|| rest.join(separator).into())
 }
 
 /// `-L native=<directory>` for each directory, and for programs on NixOS the driver's directory as
 /// a search path of their own.
 #[must_use]
 pub fn flags(directories: &[PathBuf], nixos: Option<&str>) -> Vec<String> {
-    let search = directories.iter().map(|d| format!("-Lnative={}", d.display()));
+    let search = directories.iter().map(|d| format!("{SEARCH}{}", d.display()));
     search.chain(nixos.map(|directory| format!("-Clink-arg=-Wl,-rpath,{directory}"))).collect()
 }
 
@@ -76,18 +126,22 @@ pub fn flags(directories: &[PathBuf], nixos: Option<&str>) -> Vec<String> {
 pub fn add(flags: Vec<String>, triple: &str, configured: Configured, env: &Env) -> Addition {
     // Set and empty counts for Cargo, so the snapshot's own reading of that does not do.
     let variable = |name: &str| env.variables().find(|(own, _)| *own == name).map(|(_, value)| value);
-    let encoded = |own: Vec<String>| {
-        let all: Vec<String> = own.into_iter().chain(flags.clone()).collect();
-        let name = "CARGO_ENCODED_RUSTFLAGS".to_owned();
-        Addition::Variable(Setting { name, value: all.join("\u{1f}").into(), meaning: MEANING })
+    let set = |name: &str, own: &[&str], separator| {
+        let value = joined(own, &flags, separator).into();
+        Addition::Variable(Setting { name: name.to_owned(), value, meaning: MEANING })
     };
-    if let Some(own) = variable("CARGO_ENCODED_RUSTFLAGS") {
+    if let Some(own) = variable(ENCODED) {
         let own = own.to_string_lossy();
-        return encoded(own.split('\u{1f}').filter(|flag| !flag.is_empty()).map(str::to_owned).collect());
+        let own: Vec<&str> = own.split('\u{1f}').filter(|flag| !flag.is_empty()).collect();
+        return set(ENCODED, &own, "\u{1f}");
     }
     if let Some(own) = variable("RUSTFLAGS") {
         let own = own.to_string_lossy();
-        return encoded(own.split_whitespace().map(str::to_owned).collect());
+        let own: Vec<&str> = own.split_whitespace().collect();
+        return match can_be_text(&flags) {
+            true => set("RUSTFLAGS", &own, " "),
+            false => set(ENCODED, &own, "\u{1f}"),
+        };
     }
     let upper = triple.to_uppercase().replace(['-', '.'], "_");
     let nowhere = |reason: &str| {
@@ -119,7 +173,8 @@ pub fn add(flags: Vec<String>, triple: &str, configured: Configured, env: &Env) 
         Some(Flags::Text(own)) => Some(own),
         _ => None,
     };
-    let added = Added { key, flags, own };
+    let alone = !build && !target && !configured.cfg;
+    let added = Added { key, flags, own, alone };
     if added.own.is_some() && !added.can_be_text() {
         return nowhere(&format!(
             "{} is a string, in which no path with blanks can be; a list can hold it",
@@ -201,15 +256,30 @@ mod tests {
 
     #[test]
     fn flags_become_a_variable_where_they_can() {
-        let added = |flag: &str| Added {
+        let added = |flag: &str, alone| Added {
             key: "target.x86_64-unknown-linux-gnu.rustflags".to_owned(),
             flags: vec![flag.to_owned()],
             own: None,
+            alone,
         };
-        let variable = added("-Lnative=/a").variable(&Env::default()).unwrap();
+        let variable = added("-Lnative=/a", false).variable(&Env::default()).unwrap();
         assert_eq!(variable.name, "CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUSTFLAGS");
         assert_eq!(variable.value, "-Lnative=/a");
-        assert_eq!(added("-Lnative=/a b").variable(&Env::default()), None);
+        let alone = added("-Lnative=/a", true).variable(&Env::default()).unwrap();
+        assert_eq!(alone.name, "CARGO_BUILD_RUSTFLAGS", "which takes the effect from no other place");
+        assert_eq!(added("-Lnative=/a b", false).variable(&Env::default()), None);
+    }
+
+    #[test]
+    fn flags_that_can_be_text_stay_where_the_user_has_them() {
+        let env = Env::from_pairs([("RUSTFLAGS", "--cfg mine -La")]);
+        let flags = ["-La", "-Lb"].map(str::to_owned).to_vec();
+        let added = super::add(flags, TRIPLE, Configured::default(), &env);
+        let value = "--cfg mine -La -Lb".into();
+        assert_eq!(
+            added,
+            Addition::Variable(Setting { name: "RUSTFLAGS".to_owned(), value, meaning: MEANING })
+        );
     }
 
     #[test]

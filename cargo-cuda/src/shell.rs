@@ -59,6 +59,17 @@ impl Shell {
         }
     }
 
+    /// The line that takes a variable away; empty for JSON.
+    #[must_use]
+    pub fn unset(self, name: &str) -> String {
+        match self {
+            Self::Bash => format!("unset {name}"),
+            Self::Fish => format!("set -e {name}"),
+            Self::Powershell => format!("Remove-Item Env:{name} -ErrorAction SilentlyContinue"),
+            Self::Json => String::new(),
+        }
+    }
+
     /// A line that says something.
     #[must_use]
     pub fn comment(self, text: &str) -> String {
@@ -98,6 +109,14 @@ mod tests {
             assert_eq!(shell.can_write(value), can);
             assert!(shell.can_write(OsStr::new("ü")));
         }
+    }
+
+    /// `tests/cli/shells.rs` gives such lines to bash, sh and fish; no PowerShell was given one.
+    #[test]
+    fn a_variable_goes_away() {
+        assert_eq!(Shell::Bash.unset("X"), "unset X");
+        assert_eq!(Shell::Fish.unset("X"), "set -e X");
+        assert_eq!(Shell::Powershell.unset("X"), "Remove-Item Env:X -ErrorAction SilentlyContinue");
     }
 
     /// `tests/cli/environment.rs` gives such lines to bash and sh. fish 3.6 was given these by

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use cuda_build::component::closure;
 use cuda_build::select::{Need, Part, Request, Strength};
-use cuda_build::{Component, Env, Error, Report, Root, Search, Target, Toolkit};
+use cuda_build::{Component, Env, Error, Report, Root, Search, Target, Toolkit, ViewPlace};
 
 use crate::cargo_config;
 use crate::failure::Failure;
@@ -43,10 +43,16 @@ pub struct Finder<'a> {
 impl Finder<'_> {
     /// The request that fits every package of the workspace. Which engine a build script will
     /// use is not known here, so a toolkit with both is preferred, then NVRTC, then nvcc.
-    #[must_use]
-    pub fn request(&self, wish: &Wish) -> Request {
+    ///
+    /// # Errors
+    /// A variable that says nothing usable.
+    pub fn request(&self, wish: &Wish) -> Result<Request, Error> {
         let packages = self.workspace.map(|w| w.packages.as_slice()).unwrap_or_default();
-        let fixed = wish.major.or_else(|| packages.iter().find_map(|p| p.config.major));
+        let declared = || match packages {
+            [] => named_major(self.env),
+            packages => Ok(packages.iter().find_map(|p| p.config.major)),
+        };
+        let fixed = wish.major.map_or_else(declared, |major| Ok(Some(major)))?;
         let mut request = Request { major: fixed, ..Request::default() };
         for package in packages {
             let own = cuda_build::request(&package.config, &[], &[], fixed);
@@ -81,26 +87,28 @@ impl Finder<'_> {
                 request.needs.push(Need::new(component, part, "").with(Strength::Extra));
             }
         }
-        request
+        Ok(request)
     }
 
     /// The search, with everything it saw.
-    #[must_use]
-    pub fn report(&self, wish: &Wish) -> Report {
-        let report = self.search().report(&self.request(wish));
-        Report { toolkit: self.search_for(wish), ..report }
+    ///
+    /// # Errors
+    /// As [`Finder::request`].
+    pub fn report(&self, wish: &Wish) -> Result<Report, Error> {
+        let report = self.search().report(&self.request(wish)?);
+        Ok(Report { toolkit: self.search_for(wish), ..report })
     }
 
     fn search_for(&self, wish: &Wish) -> Result<Toolkit, Error> {
         let packages = self.workspace.map(|w| w.packages.as_slice()).unwrap_or_default();
         if wish.compiler || packages.iter().any(|package| package.wants_nvcc) {
-            let request = self.request(&Wish { compiler: true, ..wish.clone() });
+            let request = self.request(&Wish { compiler: true, ..wish.clone() })?;
             // Where there is none that is whole, what needs none can still be built.
             if let Ok(found) = self.search().find(&request) {
                 return Ok(found);
             }
         }
-        self.search().find(&self.request(&Wish { compiler: false, ..wish.clone() }))
+        self.search().find(&self.request(&Wish { compiler: false, ..wish.clone() })?)
     }
 
     fn search(&self) -> Search<'_> {
@@ -112,7 +120,7 @@ impl Finder<'_> {
     /// # Errors
     /// As [`Search::find`]; those of fetching.
     pub fn find(&self, wish: &Wish) -> Result<Toolkit, Failure> {
-        let request = self.request(&Wish { compiler: false, ..wish.clone() });
+        let request = self.request(&Wish { compiler: false, ..wish.clone() })?;
         let found = match self.search_for(wish) {
             Err(Error::NotFound(not_found)) if wish.partial && !wish.fetch => {
                 let why = "needed for everything else";
@@ -155,6 +163,20 @@ impl Finder<'_> {
     }
 }
 
+/// What `CUDA_BUILD_MAJOR` says where no package's [`cuda_build::Config`] has read it.
+fn named_major(env: &Env) -> Result<Option<u32>, Error> {
+    const VARIABLE: &str = "CUDA_BUILD_MAJOR";
+    let Some(text) = env.peek(VARIABLE).map(|text| text.to_string_lossy().into_owned()) else {
+        return Ok(None);
+    };
+    let major = text.parse().map_err(|_| Error::Manifest {
+        path: PathBuf::from("environment"),
+        key: VARIABLE.to_owned(),
+        reason: format!("`{text}` is no CUDA major such as `13`"),
+    })?;
+    Ok(Some(major))
+}
+
 /// Makes the workspace's own file remember the toolkit, which its build scripts declare and plain
 /// `cargo` reads as well.
 ///
@@ -174,6 +196,23 @@ pub fn remember(finder: &Finder<'_>, toolkit: &Toolkit, workspace: &Workspace) -
 pub fn views(target_directory: &Path) -> PathBuf {
     target_directory.join("cuda").join("views")
 }
+
+/// Where the view of a toolkit goes: where the user says, else with the workspace, else into the
+/// user's cache directory.
+///
+/// # Errors
+/// As [`ViewPlace::from_env`].
+pub fn view_place(env: &Env, workspace: Option<&Workspace>, target: &Target) -> Result<ViewPlace, Failure> {
+    Ok(match workspace {
+        Some(workspace) if env.peek(VIEWS).is_none() => {
+            ViewPlace::below(&views(&workspace.build_directory), target)
+        }
+        _ => ViewPlace::from_env(env, target)?,
+    })
+}
+
+/// Names the directory of views.
+pub const VIEWS: &str = "CUDA_BUILD_VIEWS";
 
 /// Directories of the toolkit's shared libraries, for the loader path of programs that are run:
 /// those of `linked` and of what they need first, then those of everything else that was found,

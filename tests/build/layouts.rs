@@ -30,7 +30,7 @@ impl Layout {
     fn doctor(&self, env: &Env) -> (String, Option<Reported>) {
         let root = Root::below(&self.root);
         let finder = Finder { env, root: &root, target: self.target(), workspace: None };
-        let report = finder.report(&Wish::default());
+        let report = finder.report(&Wish::default()).unwrap();
         let driver = Err(NoDriver { reason: "no driver".to_owned(), is_installed: false });
         let machine = Machine::read(&root, self.target().multiarch());
         let diagnosis = Diagnosis {

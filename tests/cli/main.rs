@@ -19,6 +19,7 @@ mod meson;
 mod missing;
 mod project;
 mod run;
+mod shells;
 mod splits;
 mod support;
 mod toolkit;

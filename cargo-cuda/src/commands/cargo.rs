@@ -9,6 +9,7 @@ use cuda_build::component::OLDEST_MAJOR;
 use cuda_build::{Env, Root};
 
 use crate::cargo_arguments::{self, profile, value_of, values_of, without_target_directory};
+use crate::cargo_config;
 use crate::environment::joined;
 use crate::failure::Failure;
 use crate::graph::Graph;
@@ -26,6 +27,7 @@ pub fn run(subcommand: &str, arguments: &[OsString], env: &Env, root: &Root) -> 
     let (before, programs) = arguments.split_at(cargo_arguments::own(subcommand, arguments));
     let (mut asked, cargos) = split(before)?;
     asked.configs = values_of(&cargos, "--config").collect();
+    let env = &cargo_config::with_variables(root, env, &asked.configs);
     let workspace = Workspace::load(root, env, manifest_path(&cargos).as_deref())?;
     let workspace = workspace.at(value_of(&cargos, "--target-dir").map(PathBuf::from));
     let triple = value_of(&cargos, "--target");
@@ -75,7 +77,7 @@ pub fn run(subcommand: &str, arguments: &[OsString], env: &Env, root: &Root) -> 
         Addition::Config(added) => call = call.args(["--config", &added.argument()]),
         Addition::Nowhere(reason) => output::say(&format!("note: {reason}")),
     }
-    session::name_own(&mut variables);
+    session::name_own(&mut variables, apart.view.root(), env);
     for setting in variables.iter().filter(|setting| setting.name != "LD_LIBRARY_PATH") {
         call = call.variable(&setting.name, &setting.value);
     }

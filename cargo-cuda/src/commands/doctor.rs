@@ -62,10 +62,10 @@ pub fn run(major: Option<u32>, json: bool, env: &Env, root: &Root) -> Result<(St
     let named = cargo_config::build_target(root, env, &[]);
     let target = toolkits::target(None, named.as_deref(), jetson)?;
     let finder = Finder { env, root, target, workspace: workspace.as_ref() };
-    let report = finder.report(&Wish { major, ..Wish::default() });
+    let report = finder.report(&Wish { major, ..Wish::default() })?;
     let driver = driver::driver();
     let capabilities =
-        report.toolkit.as_ref().ok().and_then(|t| capabilities(t, workspace.as_ref(), &driver));
+        report.toolkit.as_ref().ok().and_then(|t| capabilities(t, env, workspace.as_ref(), &driver));
     let no_gpu = driver.as_ref().map_or(true, |driver| driver.gpus.is_empty());
     let undeclared = match &report.toolkit {
         Ok(toolkit) if no_gpu => undeclared(toolkit, workspace.as_ref()),
@@ -85,7 +85,7 @@ pub fn run(major: Option<u32>, json: bool, env: &Env, root: &Root) -> Result<(St
     let with_nvcc = report.toolkit.as_ref().ok().filter(|toolkit| toolkit.get(Component::Nvcc).is_some());
     let lacks_nvcc = report.toolkit.as_ref().is_ok_and(|toolkit| toolkit.get(Component::Nvcc).is_none());
     let wish = Wish { major, compiler: true, ..Wish::default() };
-    let compiler = lacks_nvcc.then(|| finder.report(&wish).toolkit.ok()).flatten();
+    let compiler = lacks_nvcc.then(|| finder.report(&wish).ok()?.toolkit.ok()).flatten();
     let diagnosis = Diagnosis {
         compiler: compiler.as_ref(),
         host: with_nvcc.map(|toolkit| host_compiler::choose(env, root, toolkit)),
@@ -104,9 +104,13 @@ pub fn run(major: Option<u32>, json: bool, env: &Env, root: &Root) -> Result<(St
     Ok((text, report::verdict(&diagnosis).code))
 }
 
+/// Counts outside a workspace too; inside, each package has read it.
+const CAPABILITIES: &str = "CUDA_BUILD_CAPABILITIES";
+
 /// Per package that declares any, the plan, or why the toolkit can't do it.
 fn capabilities(
     toolkit: &Toolkit,
+    env: &Env,
     workspace: Option<&Workspace>,
     driver: &Result<Driver, NoDriver>,
 ) -> Option<Plans> {
@@ -114,17 +118,23 @@ fn capabilities(
     let mut refused = Vec::new();
     let gpus = driver.as_ref().map(|d| d.gpus.as_slice()).unwrap_or_default();
     let observed = toolkit.observed_capabilities();
-    for package in &workspace?.packages {
+    let mut add = |name: &str, items: &[String], used: &[Component]| {
+        let plan = Declared::parse(items)
+            .and_then(|declared| declared.plan(toolkit.version(), gpus, observed.as_deref()))
+            .and_then(|plan| toolkit.check_plan(&plan, used).map(|()| plan));
+        match plan {
+            Ok(plan) => plans.push((name.to_owned(), plan.to_string())),
+            Err(error) => refused.push(format!("{name}: {error:?}")),
+        }
+    };
+    if workspace.is_none() {
+        add(CAPABILITIES, &[env.text(CAPABILITIES)?], &[]);
+    }
+    for package in workspace.iter().flat_map(|workspace| &workspace.packages) {
         let Some(items) = package.config.for_major(toolkit.version().major).capabilities else { continue };
         let components = package.config.for_major(toolkit.version().major).components;
         let used: Vec<Component> = components.iter().map(|wanted| wanted.component).collect();
-        let plan = Declared::parse(items)
-            .and_then(|declared| declared.plan(toolkit.version(), gpus, observed.as_deref()))
-            .and_then(|plan| toolkit.check_plan(&plan, &used).map(|()| plan));
-        match plan {
-            Ok(plan) => plans.push((package.name.clone(), plan.to_string())),
-            Err(error) => refused.push(format!("{}: {error:?}", package.name)),
-        }
+        add(&package.name, items, &used);
     }
     Some(if refused.is_empty() { Ok(plans) } else { Err(refused) })
 }

@@ -10,11 +10,14 @@ use serde_json::json;
 use crate::environment::Setting;
 use crate::failure::Failure;
 use crate::graph::Graph;
-use crate::rustflags::Addition;
+use crate::rustflags::{Addition, ENCODED};
 use crate::session::{self, Asked, Session};
 use crate::shell::Shell;
 use crate::workspace::Workspace;
-use crate::{output, process};
+use crate::{cargo_config, output, process, runner};
+
+/// Why a variable goes away.
+const GONE: &str = "set by an earlier `cargo cuda env`, and not by this one";
 
 /// Of the JSON that `--shell json` writes.
 const FORMAT_VERSION: u32 = 1;
@@ -64,8 +67,23 @@ struct WishArgs {
 ///
 /// # Errors
 /// Where no toolkit is found.
-pub fn print(arguments: &EnvArgs, env: &Env, root: &Root) -> Result<String, Failure> {
-    let (variables, mut notes) = variables(&arguments.wish, env, root)?;
+pub fn print(arguments: &EnvArgs, process: &Env, root: &Root) -> Result<String, Failure> {
+    let users = session::anew(process);
+    let (mut variables, mut notes) = variables(&arguments.wish, &users, root, true)?;
+    let mut gone = Vec::new();
+    for (name, value) in session::restored(process, &users) {
+        let Some(name) = name.to_str().filter(|name| variables.iter().all(|new| new.name != *name)) else {
+            continue;
+        };
+        match value {
+            Some(value) => variables.push(Setting {
+                name: name.to_owned(),
+                value: value.to_owned(),
+                meaning: "as it was before an earlier `cargo cuda env`",
+            }),
+            None => gone.push(name),
+        }
+    }
     let (variables, left_out): (Vec<_>, Vec<_>) =
         variables.into_iter().partition(|variable| arguments.shell.can_write(&variable.value));
     notes.extend(left_out.iter().map(|variable| {
@@ -73,10 +91,11 @@ pub fn print(arguments: &EnvArgs, env: &Env, root: &Root) -> Result<String, Fail
     }));
     notes.iter().for_each(|note| output::say(note));
     if arguments.shell == Shell::Json {
-        let list: Vec<_> = variables
+        let set = variables
             .iter()
-            .map(|v| json!({ "name": v.name, "value": v.value.to_str(), "meaning": v.meaning }))
-            .collect();
+            .map(|v| json!({ "name": v.name, "value": v.value.to_str(), "meaning": v.meaning }));
+        let unset = gone.iter().map(|name| json!({ "name": name, "value": null, "meaning": GONE }));
+        let list: Vec<_> = set.chain(unset).collect();
         return Ok(format!(
             "{:#}\n",
             json!({ "format_version": FORMAT_VERSION, "variables": list, "notes": notes })
@@ -90,15 +109,27 @@ pub fn print(arguments: &EnvArgs, env: &Env, root: &Root) -> Result<String, Fail
             arguments.shell.set(&variable.name, &variable.value)
         ));
     }
+    if !gone.is_empty() {
+        text.push_str(&format!("{}\n", arguments.shell.comment(GONE)));
+    }
+    gone.iter().for_each(|name| text.push_str(&format!("{}\n", arguments.shell.unset(name))));
     Ok(text)
 }
+
+/// Where flags would have to be a text that is split at blanks.
+const BLANKS: &str = "note: a path with spaces can't be added to rustflags by a variable: static libraries of \
+                      CUDA are found by `cargo cuda build` alone";
+
+/// Where `runner` would have to be such a text.
+const NO_RUNNER: &str = "note: the path of `cargo cuda` has spaces, and it is not the first on PATH: libraries that \
+                         build scripts leave in OUT_DIR are found by `cargo cuda run` and `test` alone";
 
 /// Runs the command and returns its exit code.
 ///
 /// # Errors
 /// Where no toolkit is found, or the program can't be started.
 pub fn exec(arguments: &ExecArgs, env: &Env, root: &Root) -> Result<u8, Failure> {
-    let (variables, notes) = variables(&arguments.wish, env, root)?;
+    let (variables, notes) = variables(&arguments.wish, env, root, false)?;
     notes.iter().for_each(|note| output::say(note));
     let mut command = arguments.command.iter().cloned();
     let program = command.next().unwrap_or_default();
@@ -109,7 +140,15 @@ pub fn exec(arguments: &ExecArgs, env: &Env, root: &Root) -> Result<u8, Failure>
     process::run(&call)
 }
 
-fn variables(wish: &WishArgs, env: &Env, root: &Root) -> Result<(Vec<Setting>, Vec<String>), Failure> {
+/// `users` is the user's environment. For a `shell` nothing is set that would take the effect from
+/// what is set there later.
+fn variables(
+    wish: &WishArgs,
+    users: &Env,
+    root: &Root,
+    shell: bool,
+) -> Result<(Vec<Setting>, Vec<String>), Failure> {
+    let env = &cargo_config::with_variables(root, users, &[]);
     let workspace = Workspace::load_optional(root, env)?;
     let asked = Asked {
         major: wish.major,
@@ -125,19 +164,29 @@ fn variables(wish: &WishArgs, env: &Env, root: &Root) -> Result<(Vec<Setting>, V
     let session = session.fitting(&graph)?;
     let apart = session.apart(&graph)?;
     let mut variables = session.variables(&apart)?;
-    let rustflags = session.rustflags(&apart);
+    // Cargo alone reads its `[env]`, and other programs are meant here as well.
+    let kept = apart.environment.kept.iter().filter(|kept| !session::is_set(users, &kept.name));
+    variables.extend(kept.map(|kept| Setting {
+        name: kept.name.clone(),
+        value: kept.value.clone(),
+        meaning: "as `[env]` of Cargo's configuration has it",
+    }));
+    // Elsewhere nobody knows whose flags they would be added to.
+    let added = match workspace.as_ref().map(|_| session.rustflags(&apart)) {
+        Some(Addition::Variable(setting))
+            if shell && setting.name == ENCODED && !session::is_set(env, ENCODED) =>
+        {
+            Err(BLANKS.to_owned())
+        }
+        Some(Addition::Variable(setting)) => Ok(Some(setting)),
+        Some(Addition::Config(added)) => added.variable(env).map(Some).ok_or_else(|| BLANKS.to_owned()),
+        Some(Addition::Nowhere(reason)) => Err(format!("note: {reason}")),
+        None => Ok(None),
+    };
     let mut notes = apart.notes;
-    match rustflags {
-        Addition::Variable(setting) => variables.push(setting),
-        Addition::Config(added) => match added.variable(env) {
-            Some(setting) => variables.push(setting),
-            None => notes.push(
-                "note: a path with spaces can't be added to rustflags by a variable: static libraries of CUDA \
-                 are found by `cargo cuda build` alone"
-                    .to_owned(),
-            ),
-        },
-        Addition::Nowhere(reason) => notes.push(format!("note: {reason}")),
+    match added {
+        Ok(setting) => variables.extend(setting),
+        Err(note) => notes.push(note),
     }
     if let (Some(directory), Some(workspace)) = (apart.directory, &workspace)
         && env.peek("CARGO_BUILD_BUILD_DIR").is_none()
@@ -149,7 +198,13 @@ fn variables(wish: &WishArgs, env: &Env, root: &Root) -> Result<(Vec<Setting>, V
             value: directory.into(),
             meaning,
         });
+        if session.runs_directly() {
+            match runner::variable(session.target().triple(), env, root)? {
+                Some(setting) => variables.push(setting),
+                None => notes.push(NO_RUNNER.to_owned()),
+            }
+        }
     }
-    session::name_own(&mut variables);
+    session::name_own(&mut variables, apart.view.root(), users);
     Ok((variables, notes))
 }

@@ -64,10 +64,9 @@ pub fn run(arguments: &ViewArgs, env: &Env, root: &Root) -> Result<String, Failu
     let jetson = workspace.iter().flat_map(|w| &w.packages).any(|p| p.config.jetson);
     let named = cargo_config::build_target(root, env, &[]);
     let target = toolkits::target(arguments.target.as_deref(), named.as_deref(), jetson)?;
-    let mut place = match (&arguments.output, &workspace) {
-        (Some(directory), _) => ViewPlace::at(directory, &target),
-        (None, Some(workspace)) => ViewPlace::below(&toolkits::views(&workspace.build_directory), &target),
-        (None, None) => ViewPlace::from_env(env, &target)?,
+    let mut place = match &arguments.output {
+        Some(directory) => ViewPlace::at(directory, &target),
+        None => toolkits::view_place(env, workspace.as_ref(), &target)?,
     };
     if arguments.cmake_package.is_none() {
         in_json(arguments, place.directory(), exit_code::CONFIGURATION)?;

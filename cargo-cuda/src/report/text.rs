@@ -77,6 +77,10 @@ fn write(diagnosis: &Diagnosis<'_>, out: &mut String) -> std::fmt::Result {
     }
     if let Some(workspace) = diagnosis.workspace {
         writeln!(out, "Workspace {}", workspace.root.display())?;
+    } else if diagnosis.capabilities.is_some() {
+        writeln!(out, "Outside a workspace")?;
+    }
+    if diagnosis.workspace.is_some() || diagnosis.capabilities.is_some() {
         match &diagnosis.capabilities {
             Some(Ok(plans)) => {
                 for (package, plan) in plans {

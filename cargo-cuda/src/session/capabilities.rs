@@ -50,6 +50,11 @@ impl Choice<'_> {
             let lists = self.packages.iter().filter_map(|p| p.config.for_major(major).capabilities);
             items.extend(lists.flatten().cloned());
         }
+        if items.is_empty() && self.packages.is_empty() {
+            // Packages have read it themselves.
+            let named = self.env.peek("CUDA_BUILD_CAPABILITIES");
+            items.extend(named.map(|list| list.to_string_lossy().into_owned()));
+        }
         let declared = if !items.is_empty() {
             Declared::parse(&items)?
         } else if !self.gpus.is_empty() {

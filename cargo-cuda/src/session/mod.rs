@@ -16,12 +16,9 @@
 mod capabilities;
 mod own;
 
-use std::ffi::OsString;
 use std::path::PathBuf;
 
-use cuda_build::{
-    Capability, Component, Declared, Env, Plan, Root, Target, Toolkit, View, ViewPlace, driver,
-};
+use cuda_build::{Capability, Component, Declared, Env, Plan, Root, Target, Toolkit, View, driver};
 use sha2::{Digest as _, Sha256};
 
 use self::capabilities::{Capabilities, Choice};
@@ -30,11 +27,12 @@ use crate::environment::{self, Environment, Inputs, Setting};
 use crate::failure::Failure;
 use crate::graph::Graph;
 use crate::output;
+use crate::runner;
 use crate::rustflags::{self, Addition};
 use crate::toolkits::{self, Finder, Wish};
 use crate::workspace::{Package, Workspace};
 
-pub use own::{OWN, name_own, users_own};
+pub use own::{OWN, anew, is_set, name_own, restored, users_own};
 
 /// What the command line asks for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -162,10 +160,7 @@ impl<'a> Session<'a> {
     /// # Errors
     /// Where it can't be made.
     pub fn view(&self) -> Result<View, Failure> {
-        let place = match self.workspace {
-            Some(workspace) => ViewPlace::below(&toolkits::views(&workspace.build_directory), &self.target),
-            None => ViewPlace::from_env(self.env, &self.target)?,
-        };
+        let place = toolkits::view_place(self.env, self.workspace, &self.target)?;
         // Crates that link static libraries find them where there are any; a link costs nothing.
         Ok(self.toolkit.view(&place.archives(true))?)
     }
@@ -179,9 +174,7 @@ impl<'a> Session<'a> {
     /// could find CUDA for it, and is not another crate for what the linker reads.
     #[must_use]
     pub fn shared(&self, view: Option<&View>, workspace: &Workspace) -> Vec<Setting> {
-        let views = toolkits::views(&workspace.build_directory).into();
-        let meaning = "where views are kept: build scripts with cuda-build";
-        let mut all = vec![Setting { name: "CUDA_BUILD_VIEWS".to_owned(), value: views, meaning }];
+        let mut all: Vec<Setting> = self.views(workspace).into_iter().collect();
         // A cross linker does not look at it, and that of build scripts would find what is not its own.
         if let Some(view) = view.filter(|_| self.target.is_native()) {
             all.extend(environment::linker(view, self.driver_directory().as_deref(), self.env));
@@ -192,6 +185,14 @@ impl<'a> Session<'a> {
     /// What a build has to say of the search.
     pub fn warnings(&self) -> impl Iterator<Item = String> {
         self.toolkit.warnings().iter().map(|warning| format!("warning: {warning}"))
+    }
+
+    /// Where views are kept, for build scripts; nothing where the user says.
+    fn views(&self, workspace: &Workspace) -> Option<Setting> {
+        let name = toolkits::VIEWS.to_owned();
+        let value = toolkits::views(&workspace.build_directory).into();
+        let meaning = "where views are kept: build scripts with cuda-build";
+        self.env.peek(&name).is_none().then_some(Setting { name, value, meaning })
     }
 
     /// Variables and directory of a build apart.
@@ -229,6 +230,7 @@ impl<'a> Session<'a> {
             single: single.as_ref(),
             cudarc,
             native: self.is_configured_native().then(|| self.target.triple()),
+            cross: (!self.target.is_native()).then(|| self.target.triple()),
             driver: driver.as_deref(),
             libraries: &[view.lib()],
         };
@@ -286,8 +288,7 @@ impl<'a> Session<'a> {
     /// Whether the user has no program of their own between cargo and what it runs.
     #[must_use]
     pub fn runs_directly(&self) -> bool {
-        let name =
-            format!("CARGO_TARGET_{}_RUNNER", self.target.triple().to_uppercase().replace(['-', '.'], "_"));
+        let name = runner::variable_name(self.target.triple());
         let configured = self.configured();
         self.env.peek(&name).is_none() && !configured.runner && !configured.unknown
     }
@@ -332,15 +333,15 @@ impl<'a> Session<'a> {
     /// Where the toolkit's file can't be written.
     pub fn variables(&self, apart: &Apart) -> Result<Vec<Setting>, Failure> {
         let mut all = apart.environment.settings.clone();
-        let mut tell = |name: &str, value: OsString, meaning| {
-            all.push(Setting { name: name.to_owned(), value, meaning });
-        };
         if let (Some(workspace), Some(directory)) = (self.workspace, &apart.directory) {
             let file = directory.join("cuda").join("toolkit.toml");
             output::write_if_changed(&file, self.toolkit.to_toml()?.as_bytes())?;
-            tell("CUDA_BUILD_TOOLKIT", file.into(), "the toolkit: build scripts with cuda-build");
-            let views = toolkits::views(&workspace.build_directory);
-            tell("CUDA_BUILD_VIEWS", views.into(), "where views are kept: build scripts with cuda-build");
+            all.push(Setting {
+                name: "CUDA_BUILD_TOOLKIT".to_owned(),
+                value: file.into(),
+                meaning: "the toolkit: build scripts with cuda-build",
+            });
+            all.extend(self.views(workspace));
         }
         if let Some(list) = &self.asked.capabilities {
             all.push(Setting {

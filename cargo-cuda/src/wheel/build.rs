@@ -174,7 +174,7 @@ impl<'a> Job<'a> {
         let Prepared { major, session, apart, .. } = prepared;
         let target = apart.directory.clone().unwrap_or_default().join("wheel");
         let mut settings = session.variables(apart)?;
-        session::name_own(&mut settings);
+        session::name_own(&mut settings, apart.view.root(), self.env);
         // maturin starts nothing that needs CUDA's libraries to run.
         settings.retain(|setting| setting.name != "LD_LIBRARY_PATH");
         let mut variables: Vec<(String, OsString)> =
