@@ -18,11 +18,11 @@ use serde_json::Value;
 use crate::layout_files::{Layout, directory};
 
 impl Layout {
-    fn environment(&self) -> Env {
+    pub fn environment(&self) -> Env {
         Env::from_pairs(self.env.clone())
     }
 
-    fn target(&self) -> Target {
+    pub fn target(&self) -> Target {
         Target::from_triple(&self.triple, self.jetson).unwrap()
     }
 
@@ -211,6 +211,7 @@ layouts! {
     conda_base_and_venv: "conda-base-and-venv"
     conda_home: "conda-home"
     conda_sbsa_and_tegra: "conda-sbsa-and-tegra"
+    cudnn_path: "cudnn-path"
     debian_11_8: "debian-11.8"
     debian_12_4: "debian-12.4"
     debian_12_4_facade: "debian-12.4-facade"
@@ -244,6 +245,7 @@ layouts! {
     redist_two_majors: "redist-two-majors"
     spack_12_4: "spack-12.4"
     usr_local_12_4: "usr-local-12.4"
+    usr_local_and_cudnn_from_apt: "usr-local-and-cudnn-from-apt"
     usr_local_partial: "usr-local-partial"
     wsl_12_4: "wsl-12.4"
     wrong_machine: "wrong-machine"

@@ -20,6 +20,7 @@ mod mixes;
 mod mutate;
 mod nvcc_profile;
 mod nvrtc;
+mod products;
 mod support;
 mod tables;
 #[path = "../support/tools.rs"]

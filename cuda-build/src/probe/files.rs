@@ -3,8 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use super::prefix::Prefix;
+use super::products::header_version;
 use super::{Found, Prober};
-use crate::component::{Bundle, Component, Facts};
+use crate::capability::newest_known;
+use crate::component::{Bundle, Component, Facts, OLDEST_MAJOR};
 use crate::version::{ToolkitVersion, Version};
 
 impl Prefix {
@@ -75,6 +77,10 @@ impl Prefix {
                 // A newer SONAME of a library that changed it comes later in the table.
                 let found = known.iter().rev().find_map(|soname| self.first_library(prober, soname));
                 return found.or_else(|| self.older_product(prober, facts, index));
+            }
+            // A product's SONAME has a number of its own, whatever major it is for.
+            if facts.bundle == Bundle::Product && !(OLDEST_MAJOR..=newest_known().major).contains(&major) {
+                return self.older_product(prober, facts, index);
             }
         }
         let prefix = format!("lib{}.so.", facts.libraries[index]);
@@ -172,6 +178,9 @@ impl Prefix {
             // Its packages number something else: 13.3.4.3.1 holds CCCL 3.4.3, 12.9.27 holds 2.8.2.
             found.version = proof.and_then(|header| cccl_version(&prober.root.head(&header).ok()?));
         }
+        if facts.bundle == Bundle::Product {
+            found.version = found.include.first().and_then(|d| header_version(prober, component, d));
+        }
         if component == Component::Nvrtc {
             found.toolkit = found.libraries.get(1).and_then(|path| builtins_release(path));
         }
@@ -252,7 +261,7 @@ fn cccl_version(text: &str) -> Option<Version> {
 }
 
 /// The value of a macro that is a plain number.
-fn number_macro(text: &str, name: &str) -> Option<u32> {
+pub(super) fn number_macro(text: &str, name: &str) -> Option<u32> {
     text.lines().find_map(|line| {
         let mut words = line.trim_start().strip_prefix('#')?.split_whitespace();
         if words.next() != Some("define") || words.next() != Some(name) {

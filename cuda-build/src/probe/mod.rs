@@ -12,6 +12,7 @@ mod nvcc_profile;
 mod nvcc_wrapper;
 mod plain_root;
 mod prefix;
+mod products;
 mod site_packages;
 
 use std::fmt;
@@ -141,6 +142,8 @@ impl Attempt {
             .iter()
             .map(|set| set.found.iter().map(Found::to_string).collect::<Vec<_>>().join(", "))
             .collect();
+        // What is offered for every major is there once.
+        parts.dedup();
         parts.extend(self.unusable.iter().map(|unusable| unusable.reason.clone()));
         parts.extend(self.remarks.iter().cloned());
         parts.join("; ")

@@ -7,7 +7,7 @@ use crate::env::Env;
 use crate::error::Error;
 use crate::probe::{Attempt, Prober, Set};
 use crate::root::Root;
-use crate::select::{self, Request};
+use crate::select::{self, Request, Strength};
 use crate::sources::{self, Candidate, Step};
 use crate::target::Target;
 
@@ -65,7 +65,17 @@ impl Search<'_> {
                 continue;
             }
             match select::select(request, &attempts) {
-                Ok(selection) if !selection.combined => return Toolkit::from_selection(selection),
+                // An optional product has a place of its own, which may come later.
+                Ok(selection)
+                    if !selection.combined && !selection.lacks_product(request, Strength::Optional) =>
+                {
+                    let system: Vec<&Candidate> = rest.filter(|candidate| candidate.products_only).collect();
+                    if system.is_empty() || !selection.lacks_product(request, Strength::Extra) {
+                        return Toolkit::from_selection(selection);
+                    }
+                    attempts.extend(system.into_iter().map(|candidate| self.probe(candidate)));
+                    return Toolkit::from_selection(select::select(request, &attempts)?);
+                }
                 Err(error @ Error::Inconsistent { .. }) => return Err(error),
                 _ => {}
             }
@@ -121,6 +131,7 @@ impl Search<'_> {
             also: Vec::new(),
             nvcc: None,
             site_packages: false,
+            products_only: false,
         };
         let major = found.first().map_or(0, |found| found.major);
         Ok(Some(Attempt {
