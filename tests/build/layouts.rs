@@ -45,6 +45,7 @@ impl Layout {
             workspace: None,
             capabilities: None,
             undeclared: Vec::new(),
+            absent: Vec::new(),
         };
         let (text, json) = (report::text(&diagnosis), report::json(&diagnosis));
         (
