@@ -195,6 +195,37 @@ fn a_product_for_another_cuda_is_refused_whatever_tells_it() {
     assert!(machine.find(&variables, vec![need(Component::Cudart)]).is_ok());
 }
 
+/// cuTENSOR's archives before 2.3 and its packages for Debian have a directory a major.
+#[test]
+fn libraries_in_a_directory_of_their_major() {
+    let Some(machine) = Machine::new() else { return };
+    let root = "x/libcutensor-linux-x86_64-2.2.0.0-archive";
+    machine.write(&format!("{root}/include/cutensor.h"), "");
+    for major in [11, 12] {
+        machine.write(&format!("{root}/lib/{major}/libcutensor.so.2"), "");
+    }
+    let place = machine.path(root);
+    let variables = [("CUDA_HOME", machine.cuda.as_path()), ("CUTENSOR_PATH", &place)];
+    let error = machine.find(&variables, with(Component::Cutensor)).unwrap_err();
+    assert!(matches!(error, Error::Inconsistent { .. }), "{error:?}");
+    says(&error, &["cudart 13.4", "is for CUDA 13", "cutensor", "is for CUDA 12"]);
+    machine.write(&format!("{root}/lib/13/libcutensor.so.2"), "");
+    let toolkit = machine.find(&variables, with(Component::Cutensor)).unwrap();
+    assert_eq!(toolkit.get(Component::Cutensor).unwrap().libraries[0], place.join("lib/13/libcutensor.so.2"));
+
+    // The alternative that the administrator chose is for 12.
+    machine.write("usr/include/cutensor.h", "");
+    machine.write("usr/lib/x86_64-linux-gnu/libcutensor/12/libcutensor.so.2", "");
+    let link = machine.path("usr/lib/x86_64-linux-gnu/libcutensor.so.2");
+    std::os::unix::fs::symlink("libcutensor/12/libcutensor.so.2", link).unwrap();
+    let named = [("CUDA_HOME", machine.cuda.as_path())];
+    says(&machine.find(&named, with(Component::Cutensor)).unwrap_err(), &["cutensor", "is for CUDA 12"]);
+    machine.write("usr/lib/x86_64-linux-gnu/libcutensor/13/libcutensor.so.2", "");
+    let toolkit = machine.find(&named, with(Component::Cutensor)).unwrap();
+    let library = machine.path("usr/lib/x86_64-linux-gnu/libcutensor/13/libcutensor.so.2");
+    assert_eq!(toolkit.get(Component::Cutensor).unwrap().libraries, [library]);
+}
+
 #[test]
 fn a_product_alone_is_no_toolkit() {
     let Some(machine) = Machine::new() else { return };

@@ -75,8 +75,11 @@ impl Prefix {
             let known: Vec<&str> = facts.sonames_of(index, major).collect();
             if !known.is_empty() {
                 // A newer SONAME of a library that changed it comes later in the table.
-                let found = known.iter().rev().find_map(|soname| self.first_library(prober, soname));
-                return found.or_else(|| self.older_product(prober, facts, index));
+                let apart =
+                    known.iter().rev().find_map(|soname| self.kept_apart(prober, facts, major, soname));
+                let plain = || known.iter().rev().find_map(|soname| self.first_library(prober, soname));
+                let found = apart.or_else(plain).or_else(|| self.older_product(prober, facts, index));
+                return found.filter(|path| is_for(prober, facts, path, major));
             }
             // A product's SONAME has a number of its own, whatever major it is for.
             if facts.bundle == Bundle::Product && !(OLDEST_MAJOR..=newest_known().major).contains(&major) {
@@ -96,6 +99,16 @@ impl Prefix {
                 }
             })
         })
+    }
+
+    /// A product's library in a directory of its CUDA major: `lib/12` of cuTENSOR's archives before 2.3,
+    /// `libcutensor/12` of its packages for Debian.
+    fn kept_apart(&self, prober: &Prober<'_>, facts: &Facts, major: u32, soname: &str) -> Option<PathBuf> {
+        if facts.bundle != Bundle::Product {
+            return None;
+        }
+        let names = [format!("{major}/{soname}"), format!("lib{}/{major}/{soname}", facts.libraries[0])];
+        names.iter().find_map(|name| self.first_library(prober, name))
     }
 
     /// A product's library under the SONAME of another of its own majors: the table has the newest
@@ -238,6 +251,17 @@ impl Prefix {
         }
         None
     }
+}
+
+/// Whether a product's library may be for this major: one in a directory of another is not, also
+/// where a link leads there.
+fn is_for(prober: &Prober<'_>, facts: &Facts, path: &Path, major: u32) -> bool {
+    if facts.bundle != Bundle::Product {
+        return true;
+    }
+    let real = prober.root.resolve(path);
+    let apart = real.parent().and_then(|directory| directory.file_name()?.to_str()?.parse().ok());
+    apart.is_none_or(|apart: u32| apart == major || !(8..100).contains(&apart))
 }
 
 /// A component that is not there, or not whole.

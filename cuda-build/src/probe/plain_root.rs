@@ -79,18 +79,14 @@ pub(super) fn probe(prober: &Prober<'_>, candidate: &Candidate) -> Seen {
         seen.sets.extend(set);
     }
     seen.sets.extend(alone(prober, candidate, &pieces, &majors));
+    // One that is found for a single major is in a directory of that major.
+    let sets = |component| seen.sets.iter().filter(|set| set.get(component).is_some()).count();
     let silent = |found: &&Found| {
         let is_product = found.component.facts().bundle == Bundle::Product;
-        is_product && told(&pieces, found).is_none() && majors.is_empty()
+        is_product && majors.is_empty() && told(&pieces, found).is_none() && sets(found.component) > 1
     };
-    let silent: Vec<Component> = seen
-        .sets
-        .first()
-        .into_iter()
-        .flat_map(|set| &set.found)
-        .filter(silent)
-        .map(|f| f.component)
-        .collect();
+    let found = seen.sets.first().into_iter().flat_map(|set| &set.found);
+    let silent: Vec<Component> = found.filter(silent).map(|found| found.component).collect();
     for component in silent {
         remarks.push(format!("nothing tells which CUDA this {component} is for: taken to fit"));
     }
