@@ -217,7 +217,8 @@ pub const VIEWS: &str = "CUDA_BUILD_VIEWS";
 /// Directories of the toolkit's shared libraries, for the loader path of programs that are run:
 /// those of `linked` and of what they need first, then those of everything else that was found,
 /// because a program may open a library that its manifest does not name. What is linked are the
-/// components that packages of the workspace declare.
+/// components that packages of the workspace declare. Where every loader looks anyway is left out:
+/// named, it would come before what the user has named.
 #[must_use]
 pub fn library_directories(toolkit: &Toolkit, workspace: Option<&Workspace>) -> Vec<PathBuf> {
     let packages = workspace.into_iter().flat_map(|workspace| &workspace.packages);
@@ -231,6 +232,7 @@ pub fn library_directories(toolkit: &Toolkit, workspace: Option<&Workspace>) -> 
     let mut directories: Vec<PathBuf> = Vec::new();
     for library in first.into_iter().chain(rest).flat_map(|chosen| &chosen.found.libraries) {
         if let Some(directory) = library.parent()
+            && !toolkit.is_searched_anyway(directory)
             && !directories.iter().any(|d| d == directory)
         {
             directories.push(directory.to_owned());

@@ -9,7 +9,7 @@
 //! library                               the crate has host and device code, which needs nvcc
 //! components cudart cublas              what the crate declares
 //! orders CUDA_BUILD_ROOTS               every order of this list must give the same
-//! file include/cuda.h | #define …       a text file with this one line; empty without `|`
+//! file include/cuda.h | #define …       a text file with this line, or more with `\n` between; empty without `|`
 //! elf lib/libcudart.so.13 libcudart.so.13 [aarch64]     a small ELF library with this SONAME
 //! tool bin/ptxas                        an executable that does nothing
 //! nvcc bin/nvcc pip-13.4                an executable that answers as `answers/pip-13.4.txt`
@@ -96,7 +96,10 @@ impl Layout {
             "library" => self.library = true,
             "orders" => self.orders = Some(first.to_owned()),
             "dir" => fs::create_dir_all(place).unwrap(),
-            "file" => write(&place, content.map(|line| format!("{line}\n")).unwrap_or_default().as_bytes()),
+            "file" => {
+                let text = content.map(|line| format!("{}\n", line.replace("\\n", "\n")));
+                write(&place, text.unwrap_or_default().as_bytes());
+            }
             "elf" => write(&place, &elf(words.next().unwrap_or(first), words.next() == Some("aarch64"))),
             "tool" => scripts.add(place, "exit 0"),
             "script" => scripts.add(place, &content.unwrap()),

@@ -18,11 +18,11 @@ use serde_json::Value;
 use crate::layout_files::{Layout, directory};
 
 impl Layout {
-    fn environment(&self) -> Env {
+    pub fn environment(&self) -> Env {
         Env::from_pairs(self.env.clone())
     }
 
-    fn target(&self) -> Target {
+    pub fn target(&self) -> Target {
         Target::from_triple(&self.triple, self.jetson).unwrap()
     }
 
@@ -46,6 +46,7 @@ impl Layout {
             workspace: None,
             capabilities: None,
             undeclared: Vec::new(),
+            absent: Vec::new(),
         };
         let (text, json) = (report::text(&diagnosis), report::json(&diagnosis));
         (
@@ -223,6 +224,7 @@ layouts! {
     conda_sbsa_and_tegra: "conda-sbsa-and-tegra"
     conda_top_level: "conda-top-level"
     conda_top_level_nvcc: "conda-top-level-nvcc"
+    cudnn_path: "cudnn-path"
     debian_11_8: "debian-11.8"
     debian_12_4: "debian-12.4"
     debian_12_4_facade: "debian-12.4-facade"
@@ -261,6 +263,7 @@ layouts! {
     redist_two_releases: "redist-two-releases"
     spack_12_4: "spack-12.4"
     usr_local_12_4: "usr-local-12.4"
+    usr_local_and_cudnn_from_apt: "usr-local-and-cudnn-from-apt"
     usr_local_partial: "usr-local-partial"
     wsl_12_4: "wsl-12.4"
     wrong_machine: "wrong-machine"

@@ -21,6 +21,7 @@ mod mutate;
 mod named_places;
 mod nvcc_profile;
 mod nvrtc;
+mod products;
 mod support;
 mod tables;
 #[path = "../support/tools.rs"]

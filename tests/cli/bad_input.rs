@@ -174,6 +174,12 @@ fn a_variable_that_names_no_cuda_is_one_that_cannot_be_used() {
 fn variables_that_disagree_are_told_once() {
     let (Some(home), Some(path)) = (site_packages(12), site_packages(13)) else { return };
     let Some(project) = project("disagreeing", &[], CAPABILITIES) else { return };
+    // A script that can't want an nvcc, which the first toolkit does not have.
+    project.write(
+        "build.rs",
+        "fn main() -> Result<(), cuda_build::Error> {\n\
+         cuda_build::Build::new()?.module(\"kernels/scale.cu\").run()?;\nOk(())\n}\n",
+    );
     let run = |mut command: Command| {
         command.env("CUDA_HOME", &home).env("CUDA_PATH", &path);
         Finished::of(command.output().unwrap())

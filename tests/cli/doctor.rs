@@ -398,3 +398,39 @@ fn what_does_not_fit_and_nobody_asked_for_is_told() {
     let names = json["toolkit"]["components"].as_array().unwrap().iter().map(|c| c["component"].as_str());
     assert!(names.flatten().all(|name| name != "cusparse"), "{json}");
 }
+
+/// The crate builds without it, and a reader of the manifest would not know.
+#[test]
+fn an_optional_component_that_is_not_there() {
+    let Some(machine) = Machine::new("doctor-optional").holding(&[13]) else { return };
+    let manifest = "[package]\nname = \"optional\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\n[lib]\npath = \"lib.rs\"\n\n\
+                    [package.metadata.cuda]\ncapabilities = [\"8.0\"]\n\
+                    components = [\"cudart\", { name = \"cudnn\", version = \">=9\", optional = true }]\n\n[workspace]\n";
+    fs::write(machine.work.join("Cargo.toml"), manifest).unwrap();
+    fs::write(machine.work.join("lib.rs"), "").unwrap();
+    let works = "A build will work with CUDA 13.4: modules with NVRTC or nvcc, libraries with nvcc.";
+    let line =
+        "optional: optional cudnn >=9 is not there for CUDA 13, so `cfg(cuda_have_cudnn)` is off".to_owned();
+    let json = machine.says(exit_code::SUCCESS, works, &[&format!("  note: {line}\n")]);
+    assert_eq!(json["optional_absent"], serde_json::json!([line]));
+
+    // Another place has it, for another CUDA.
+    let packages = machine.work.with_file_name("venv/lib/python3.11/site-packages");
+    fs::create_dir_all(packages.join("nvidia/cudnn/lib")).unwrap();
+    fs::write(packages.join("nvidia/cudnn/lib/libcudnn.so.9"), "").unwrap();
+    let install = |major: u32, other: u32| {
+        let _ = fs::remove_dir(packages.join(format!("nvidia_cudnn_cu{other}-9.5.0.50.dist-info")));
+        fs::create_dir(packages.join(format!("nvidia_cudnn_cu{major}-9.5.0.50.dist-info"))).unwrap();
+    };
+    install(12, 13);
+    let machine = machine.with("VIRTUAL_ENV", packages.ancestors().nth(3).unwrap());
+    let elsewhere = format!(
+        "{line}; virtual environment of `VIRTUAL_ENV` ({}) has cudnn 9.5.0.50 for CUDA 12",
+        packages.display()
+    );
+    let json = machine.says(exit_code::SUCCESS, works, &[&elsewhere]);
+    assert_eq!(json["optional_absent"], serde_json::json!([elsewhere]));
+    install(13, 12);
+    let json = machine.says(exit_code::SUCCESS, works, &["cudnn 9.5.0.50: nvidia-cudnn-cu13"]);
+    assert_eq!(json["optional_absent"], serde_json::json!([]));
+}

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use cuda_build::driver::{self, Driver, NoDriver};
 use cuda_build::host_compiler;
+use cuda_build::select::{Need, Strength};
 use cuda_build::{Component, Declared, Env, Plan, Report, Root, Toolkit};
 
 use crate::cargo_config;
@@ -98,6 +99,7 @@ pub fn run(major: Option<u32>, json: bool, env: &Env, root: &Root) -> Result<(St
         programs: programs(env, root),
         workspace: workspace.as_ref(),
         undeclared,
+        absent: absent(&report, workspace.as_ref()),
         capabilities,
     };
     let text = if json { report::json(&diagnosis) } else { report::text(&diagnosis) };
@@ -173,6 +175,36 @@ fn undeclared(toolkit: &Toolkit, workspace: Option<&Workspace>) -> Vec<String> {
         .filter(|p| p.uses_cuda_build)
         .filter(|package| package.config.for_major(toolkit.version().major).capabilities.is_none());
     silent.map(|package| package.name.clone()).collect()
+}
+
+/// Optional components that packages are built without, and where they are for another CUDA.
+fn absent(report: &Report, workspace: Option<&Workspace>) -> Vec<String> {
+    let Ok(toolkit) = &report.toolkit else { return Vec::new() };
+    let major = toolkit.version().major;
+    let mut absent = Vec::new();
+    for package in workspace.iter().flat_map(|workspace| &workspace.packages) {
+        let needs = cuda_build::request(&package.config, &[], &[], Some(major)).needs;
+        let lacks = |need: &&Need| {
+            need.strength == Strength::Optional
+                && !toolkit.get(need.component).is_some_and(|found| need.is_met_by(found))
+        };
+        for Need { component, version, .. } in needs.iter().filter(lacks) {
+            let wanted = version.as_ref().map_or(String::new(), |version| format!(" {version}"));
+            let mut line = format!(
+                "{}: optional {component}{wanted} is not there for CUDA {major}, so `cfg(cuda_have_{})` is off",
+                package.name,
+                component.id().replace('-', "_")
+            );
+            for attempt in &report.attempts {
+                let others = attempt.sets.iter().filter_map(|set| set.get(*component));
+                for found in others {
+                    line.push_str(&format!("; {} has {found} for CUDA {}", attempt.candidate, found.major));
+                }
+            }
+            absent.push(line);
+        }
+    }
+    absent
 }
 
 fn programs(env: &Env, root: &Root) -> Vec<Program> {

@@ -93,6 +93,7 @@ pub fn json(diagnosis: &Diagnosis<'_>) -> String {
         "problem": problem,
         "capabilities": capabilities,
         "capabilities_undeclared": diagnosis.undeclared,
+        "optional_absent": diagnosis.absent,
         "host_compiler": host,
         "driver": driver,
         "programs": programs,

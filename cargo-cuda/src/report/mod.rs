@@ -48,6 +48,8 @@ pub struct Diagnosis<'a> {
     pub workspace: Option<&'a Workspace>,
     /// Packages that compile without saying what for, on a machine that has no GPU to ask.
     pub undeclared: Vec<String>,
+    /// Optional components that packages are built without, a sentence each.
+    pub absent: Vec<String>,
     /// Package and plan, or why the toolkit can't do what is declared.
     pub capabilities: Option<Plans>,
 }

@@ -101,6 +101,9 @@ fn write(diagnosis: &Diagnosis<'_>, out: &mut String) -> std::fmt::Result {
                  them below `[package.metadata.cuda]`, such as `capabilities = [\"8.0\", \"9.0+PTX\"]`"
             )?;
         }
+        for line in &diagnosis.absent {
+            writeln!(out, "  note: {line}")?;
+        }
     }
     writeln!(out, "Programs")?;
     for program in &diagnosis.programs {

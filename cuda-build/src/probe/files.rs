@@ -3,8 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use super::prefix::Prefix;
+use super::products::header_version;
 use super::{Found, Prober};
-use crate::component::{Bundle, Component, Facts};
+use crate::capability::newest_known;
+use crate::component::{Bundle, Component, Facts, OLDEST_MAJOR};
 use crate::version::{ToolkitVersion, Version};
 
 impl Prefix {
@@ -99,8 +101,15 @@ impl Prefix {
             let known: Vec<&str> = facts.sonames_of(index, major).collect();
             if !known.is_empty() {
                 // A newer SONAME of a library that changed it comes later in the table.
-                let found = known.iter().rev().find_map(|soname| self.first_library(prober, soname));
-                return found.or_else(|| self.older_product(prober, facts, index));
+                let apart =
+                    known.iter().rev().find_map(|soname| self.kept_apart(prober, facts, major, soname));
+                let plain = || known.iter().rev().find_map(|soname| self.first_library(prober, soname));
+                let found = apart.or_else(plain).or_else(|| self.older_product(prober, facts, index));
+                return found.filter(|path| is_for(prober, facts, path, major));
+            }
+            // A product's SONAME has a number of its own, whatever major it is for.
+            if facts.bundle == Bundle::Product && !(OLDEST_MAJOR..=newest_known().major).contains(&major) {
+                return self.older_product(prober, facts, index);
             }
         }
         let prefix = format!("lib{}.so.", facts.libraries[index]);
@@ -116,6 +125,16 @@ impl Prefix {
                 }
             })
         })
+    }
+
+    /// A product's library in a directory of its CUDA major: `lib/12` of cuTENSOR's archives before 2.3,
+    /// `libcutensor/12` of its packages for Debian.
+    fn kept_apart(&self, prober: &Prober<'_>, facts: &Facts, major: u32, soname: &str) -> Option<PathBuf> {
+        if facts.bundle != Bundle::Product {
+            return None;
+        }
+        let names = [format!("{major}/{soname}"), format!("lib{}/{major}/{soname}", facts.libraries[0])];
+        names.iter().find_map(|name| self.first_library(prober, name))
     }
 
     /// A product's library under the SONAME of another of its own majors: the table has the newest
@@ -198,6 +217,9 @@ impl Prefix {
             // Its packages number something else: 13.3.4.3.1 holds CCCL 3.4.3, 12.9.27 holds 2.8.2.
             found.version = proof.and_then(|header| cccl_version(&prober.root.head(&header).ok()?));
         }
+        if facts.bundle == Bundle::Product {
+            found.version = found.include.first().and_then(|d| header_version(prober, component, d));
+        }
         if component == Component::Nvrtc {
             found.toolkit = found.libraries.get(1).and_then(|path| builtins_release(path));
         }
@@ -266,6 +288,17 @@ fn own_machine() -> Option<u16> {
     }
 }
 
+/// Whether a product's library may be for this major: one in a directory of another is not, also
+/// where a link leads there.
+fn is_for(prober: &Prober<'_>, facts: &Facts, path: &Path, major: u32) -> bool {
+    if facts.bundle != Bundle::Product {
+        return true;
+    }
+    let real = prober.root.resolve(path);
+    let apart = real.parent().and_then(|directory| directory.file_name()?.to_str()?.parse().ok());
+    apart.is_none_or(|apart: u32| apart == major || !(8..100).contains(&apart))
+}
+
 /// A component that is not there, or not whole.
 pub(super) struct Absent {
     /// The file that is missing.
@@ -287,7 +320,7 @@ fn cccl_version(text: &str) -> Option<Version> {
 }
 
 /// The value of a macro that is a plain number.
-fn number_macro(text: &str, name: &str) -> Option<u32> {
+pub(super) fn number_macro(text: &str, name: &str) -> Option<u32> {
     text.lines().find_map(|line| {
         let mut words = line.trim_start().strip_prefix('#')?.split_whitespace();
         if words.next() != Some("define") || words.next() != Some(name) {

@@ -15,6 +15,7 @@ mod nvcc_wrapper;
 mod package_directory;
 mod plain_root;
 mod prefix;
+mod products;
 mod site_packages;
 
 use std::fmt;
@@ -155,6 +156,8 @@ impl Attempt {
             .iter()
             .map(|set| set.found.iter().map(Found::to_string).collect::<Vec<_>>().join(", "))
             .collect();
+        // What is offered for every major is there once.
+        parts.dedup();
         parts.extend(self.unusable.iter().map(|unusable| unusable.reason.clone()));
         parts.extend(self.remarks.iter().cloned());
         parts.join("; ")

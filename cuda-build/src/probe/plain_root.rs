@@ -7,10 +7,11 @@ use super::archives;
 use super::files::file_name_version;
 use super::package_directory::PackageDirectory;
 use super::prefix::{Prefix, tidy};
+use super::products::told_majors;
 use super::{Found, NvccAnswer, Prober, Seen, Set, Unusable};
 use crate::capability::newest_known;
 use crate::component::{Bundle, Class, Component, OLDEST_MAJOR};
-use crate::sources::{Candidate, companions};
+use crate::sources::{Candidate, Step, companions};
 use crate::version::{ToolkitVersion, Version};
 
 /// One root of a place, and which CUDA it is for.
@@ -26,13 +27,30 @@ struct Piece {
     named: Option<Version>,
     /// What the metadata beside it says, where it is a directory of Python packages.
     packages: Option<PackageDirectory>,
+    /// Products of which something else than their files tells the major.
+    told: Vec<(Component, u32)>,
     /// Its directories.
     prefix: Prefix,
 }
 
 impl Piece {
     fn serves(&self, major: u32) -> bool {
-        self.majors.is_empty() || self.majors.contains(&major)
+        if self.majors.is_empty() { self.may_be_for(major) } else { self.majors.contains(&major) }
+    }
+
+    /// Whether what is told lets any product of it be for this major.
+    fn may_be_for(&self, major: u32) -> bool {
+        let mut products = Component::all().filter(|c| c.facts().bundle == Bundle::Product);
+        products.any(|product| self.told(product).is_none_or(|told| told == major))
+    }
+
+    fn told(&self, component: Component) -> Option<u32> {
+        self.told.iter().find(|(known, _)| *known == component).map(|(_, major)| *major)
+    }
+
+    /// Nothing tells which CUDA it is for.
+    fn is_silent(&self) -> bool {
+        self.majors.is_empty() && self.told.is_empty()
     }
 }
 
@@ -62,7 +80,7 @@ pub(super) fn probe(prober: &Prober<'_>, candidate: &Candidate) -> Seen {
     // cuRAND's archive looks the same for every CUDA. Where one CUDA is there it belongs to it;
     // between two it would be a guess.
     let several = majors.len() > 1;
-    let unclear = |piece: &&Piece| several && piece.majors.is_empty() && prober.root.is_dir(&piece.path);
+    let unclear = |piece: &&Piece| several && piece.is_silent() && prober.root.is_dir(&piece.path);
     if pieces.iter().any(|piece| unclear(&piece)) {
         let names: Vec<String> =
             pieces.iter().filter(unclear).map(|piece| piece.path.display().to_string()).collect();
@@ -72,14 +90,22 @@ pub(super) fn probe(prober: &Prober<'_>, candidate: &Candidate) -> Seen {
             names.join(", ")
         ));
     }
-    let pieces: Vec<Piece> =
-        pieces.into_iter().filter(|piece| !(several && piece.majors.is_empty())).collect();
+    let pieces: Vec<Piece> = pieces.into_iter().filter(|piece| !(several && piece.is_silent())).collect();
     for major in &majors {
         let set = set(prober, &pieces, *major, &mut seen);
         seen.sets.extend(set);
     }
-    if majors.is_empty() && candidate.step.is_explicit() {
-        seen.sets.extend(own_ranges(prober, &pieces));
+    seen.sets.extend(alone(prober, candidate, &pieces, &majors));
+    // One that is found for a single major is in a directory of that major.
+    let sets = |component| seen.sets.iter().filter(|set| set.get(component).is_some()).count();
+    let silent = |found: &&Found| {
+        let is_product = found.component.facts().bundle == Bundle::Product;
+        is_product && majors.is_empty() && told(&pieces, found).is_none() && sets(found.component) > 1
+    };
+    let found = seen.sets.first().into_iter().flat_map(|set| &set.found);
+    let silent: Vec<Component> = found.filter(silent).map(|found| found.component).collect();
+    for component in silent {
+        remarks.push(format!("nothing tells which CUDA this {component} is for: taken to fit"));
     }
     remarks.append(&mut seen.remarks);
     if seen.sets.is_empty() {
@@ -98,17 +124,46 @@ pub(super) fn probe(prober: &Prober<'_>, candidate: &Candidate) -> Seen {
     Seen { remarks, ..seen }
 }
 
-/// CCCL has no major: a place that somebody named for it serves whatever else is named. Of all
-/// else in such a place nothing tells which CUDA it is for.
-fn own_ranges(prober: &Prober<'_>, pieces: &[Piece]) -> Vec<Set> {
-    let majors = (OLDEST_MAJOR..=newest_known().major).rev();
-    let found = |major| -> Vec<Found> {
-        let ranged = Component::all().filter(|component| component.facts().class == Class::OwnRange);
-        let first =
-            |component| pieces.iter().find_map(|piece| piece.prefix.component(prober, component, major).ok());
-        ranged.filter_map(first).collect()
+/// What is there for majors of which nothing else is: products that something tells the major of,
+/// and, of a place without any CUDA that was named, those that nothing tells anything of, and CCCL,
+/// which has no major. Of all else in such a place nothing tells which CUDA it is for.
+fn alone(prober: &Prober<'_>, candidate: &Candidate, pieces: &[Piece], known: &[u32]) -> Vec<Set> {
+    let named = candidate.step.is_explicit() || candidate.step == Step::Product;
+    let product = known.is_empty() && (named || candidate.products_only);
+    let ranged = known.is_empty() && candidate.step.is_explicit();
+    let mut majors: Vec<u32> = (OLDEST_MAJOR..=newest_known().major).collect();
+    majors.extend(pieces.iter().flat_map(|piece| &piece.told).map(|(_, major)| *major));
+    majors.sort_unstable_by(|a, b| b.cmp(a));
+    majors.dedup();
+    majors.retain(|major| !known.contains(major));
+    let of = |piece: &Piece, component: Component, major: u32| -> Option<Found> {
+        let facts = component.facts();
+        let wanted = match (facts.bundle, piece.told(component)) {
+            (Bundle::Product, Some(told)) => told == major,
+            (Bundle::Product, None) => product,
+            _ => ranged && facts.class == Class::OwnRange,
+        };
+        if !wanted {
+            return None;
+        }
+        let mut found = piece.prefix.component(prober, component, major).ok()?;
+        settle_versions(prober, &mut found, None, None, None);
+        Some(found)
     };
-    majors.map(|major| Set { major, found: found(major) }).filter(|set| !set.found.is_empty()).collect()
+    let found = |major| -> Vec<Found> {
+        let first = |component| pieces.iter().find_map(|piece| of(piece, component, major));
+        Component::all().filter_map(first).collect()
+    };
+    majors
+        .into_iter()
+        .map(|major| Set { major, found: found(major) })
+        .filter(|s| !s.found.is_empty())
+        .collect()
+}
+
+/// The major that something else than its files tells of a product, where it was found.
+fn told(pieces: &[Piece], found: &Found) -> Option<u32> {
+    pieces.iter().find(|piece| holds(piece, found))?.told(found.component)
 }
 
 fn places(pieces: &[Piece]) -> Vec<&Path> {
@@ -129,6 +184,9 @@ fn pieces(prober: &Prober<'_>, candidate: &Candidate, roots: &[PathBuf]) -> Vec<
         let answer = answer.map(|answer| NvccAnswer { named, ..answer });
         let top = answer.as_ref().and_then(|answer| answer.top.as_ref()).map(|top| tidy(prober, top));
         push(prober, &mut pieces, path.clone(), answer);
+        if candidate.products_only {
+            pieces.iter_mut().for_each(|piece| piece.majors.clear());
+        }
         // A root elsewhere: the HPC SDK's nvcc is in `compilers/bin`.
         let outside =
             |top: &PathBuf| top != path && !prober.root.resolve(top).starts_with(prober.root.resolve(path));
@@ -151,7 +209,8 @@ fn push(prober: &Prober<'_>, pieces: &mut Vec<Piece>, path: PathBuf, answer: Opt
     let release = compiler.or(header).or_else(|| version_json(prober, &path)).or_else(by_name);
     let majors = release.map_or_else(|| prefix.majors(prober), |release| vec![release.major]);
     let packages = PackageDirectory::at(prober, &path);
-    pieces.push(Piece { path, answer, release, majors, named, packages, prefix });
+    let told = told_majors(prober, &path, &prefix, !majors.is_empty());
+    pieces.push(Piece { path, answer, release, majors, named, packages, told, prefix });
 }
 
 fn compiler_release(answer: &NvccAnswer) -> Option<ToolkitVersion> {
@@ -186,6 +245,7 @@ fn set(prober: &Prober<'_>, pieces: &[Piece], major: u32, seen: &mut Seen) -> Op
             continue;
         }
         match prefix.component(prober, component, major) {
+            Ok(component) if told(pieces, &component).is_some_and(|told| told != major) => {}
             Ok(mut component) => {
                 let here = mine.iter().find(|piece| holds(piece, &component));
                 let own = here.and_then(|piece| piece.release).or(compiler);
@@ -252,7 +312,8 @@ fn settle_versions(
     if found.component.facts().class == Class::OwnRange {
         return;
     }
-    found.version = found.libraries.first().and_then(|library| file_name_version(prober, library));
+    let own = found.libraries.first().and_then(|library| file_name_version(prober, library));
+    found.version = own.or(found.version.take());
     if !found.component.facts().follows_toolkit {
         return;
     }

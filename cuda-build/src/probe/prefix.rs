@@ -101,6 +101,8 @@ impl Prefix {
         };
         let mut include = vec![target.join("include")];
         include.extend(own(&["include"]));
+        // NVIDIA's packages of products for Debian.
+        include.extend(own(&["include"]).into_iter().map(|dir| dir.join(prober.target.multiarch())));
         // Fedora: a directory of its own below `/usr/include`. CCCL has a directory of that name.
         include.extend(
             own(&["include/cuda"]).into_iter().filter(|dir| prober.root.is_file(&dir.join("cuda.h"))),

@@ -1,8 +1,8 @@
 //! Words for a search that found too little.
 
 use super::consistency::major_conflict;
-use super::{Chosen, Need, Offer, Part, Request};
-use crate::component::Component;
+use super::{Chosen, Need, Offer, Part, Request, Selection, Strength};
+use crate::component::{Bundle, Component};
 use crate::error::{Conflict, Error, NotFound};
 use crate::probe::{Attempt, Found, Unusable};
 use crate::target::Target;
@@ -14,8 +14,14 @@ const NEWEST_MAJOR: u32 = 13;
 ///
 /// Where somebody named the places and all that is missing is there for another CUDA major, the
 /// components are inconsistent rather than missing.
-pub(super) fn not_found(request: &Request, named: &[&Attempt], others: &[&Attempt]) -> Error {
-    let searched = if named.is_empty() { others } else { named };
+pub(super) fn not_found(
+    request: &Request,
+    named: &[&Attempt],
+    products: &[&Attempt],
+    others: &[&Attempt],
+) -> Error {
+    let searched = [if named.is_empty() { others } else { named }, products].concat();
+    let searched = searched.as_slice();
     let Lacking { missing, base } = missing(request, searched);
     let mixed: Vec<Option<Conflict>> =
         missing.iter().map(|need| of_another_major(request, need, base?, searched)).collect();
@@ -104,7 +110,8 @@ fn of_another_major(
 }
 
 fn fetch_hint(request: &Request, missing: &[Component], searched: &[&Attempt]) -> String {
-    let majors = searched.iter().flat_map(|attempt| &attempt.sets).map(|set| set.major);
+    let offers = searched.iter().flat_map(|attempt| attempt.sets.iter().map(|set| Offer { attempt, set }));
+    let majors = offers.filter(Offer::is_of_toolkit).map(|offer| offer.set.major);
     let found = majors.filter(|major| request.admits_major(*major)).max();
     let Some(major) = found.or_else(|| request.newest_major()) else {
         let toolkit = &request.toolkit;
@@ -165,11 +172,16 @@ struct Lacking<'a> {
 
 /// What the best place lacks, by the alternative that lacks least.
 fn missing<'a>(request: &Request, searched: &[&'a Attempt]) -> Lacking<'a> {
-    let offers = searched.iter().flat_map(|attempt| attempt.sets.iter().map(|set| Offer { attempt, set }));
-    let bases = offers.filter(|offer| request.admits(offer.set)).map(Some).chain([None]);
+    let offers = || searched.iter().flat_map(|attempt| attempt.sets.iter().map(|set| Offer { attempt, set }));
+    let admitted = offers().filter(|offer| request.admits(offer.set));
+    let bases = admitted.filter(Offer::is_of_toolkit).map(Some).chain([None]);
     let lacking = bases.flat_map(|base| {
-        let has =
-            move |need: &Need| base.is_some_and(|base| base.set.found.iter().any(|f| need.is_met_by(f)));
+        let has = move |need: &Need| {
+            let meets = |offer: &Offer<'_>| offer.set.found.iter().any(|found| need.is_met_by(found));
+            let beside = |offer: &Offer<'_>| base.is_none_or(|base| base.set.major == offer.set.major);
+            base.as_ref().is_some_and(meets)
+                || (need.is_product() && offers().any(|offer| beside(&offer) && meets(&offer)))
+        };
         let major = base.map(|base| base.set.major).or(request.major).unwrap_or(NEWEST_MAJOR);
         request.variants(major).into_iter().map(move |(_, mut needs)| {
             needs.retain(|need| need.is_required() && !has(need));
@@ -181,9 +193,37 @@ fn missing<'a>(request: &Request, searched: &[&'a Attempt]) -> Lacking<'a> {
     let core = |base: &Offer<'_>| {
         [Component::Nvcc, Component::Nvrtc, Component::Cudart].iter().any(|c| base.set.get(*c).is_some())
     };
-    lacking
-        .min_by_key(|l| (l.missing.len(), !l.base.as_ref().is_some_and(core)))
-        .unwrap_or(Lacking { missing: Vec::new(), base: None })
+    let least = lacking.min_by_key(|l| (l.missing.len(), !l.base.as_ref().is_some_and(core)));
+    let mut least = least.unwrap_or(Lacking { missing: Vec::new(), base: None });
+    if least.missing.is_empty() {
+        // Products and CCCL say of no release that it is there.
+        let why = "nothing else tells which CUDA release is there";
+        least.missing.push(Need::new(Component::Cudart, Part::Headers, why));
+    }
+    least
+}
+
+/// Products that the variable of their own names for another CUDA major than the chosen one: they
+/// were named, so leaving them out, or taking another place's, would be no answer.
+pub(super) fn wrong_products(
+    request: &Request,
+    selection: &Selection,
+    products: &[&Attempt],
+) -> Vec<Conflict> {
+    let toolkit = selection.chosen.iter().find(|c| c.found.component.facts().bundle == Bundle::Toolkit);
+    let Some(toolkit) = toolkit else { return Vec::new() };
+    let asked = request.needs.iter().filter(|need| need.is_product() && need.strength != Strength::Extra);
+    let conflicts = asked.filter_map(|need| {
+        let named = products.iter().flat_map(|attempt| {
+            attempt.sets.iter().filter_map(move |set| Some((*attempt, set.get(need.component)?)))
+        });
+        let named: Vec<(&Attempt, &Found)> = named.collect();
+        let fits = named.iter().any(|(_, found)| found.major == selection.major);
+        let (attempt, other) = named.first().filter(|_| !fits)?;
+        let other = Chosen { found: (*other).clone(), origin: attempt.candidate.to_string() };
+        Some(major_conflict(toolkit, &other))
+    });
+    conflicts.collect()
 }
 
 fn tried(request: &Request, missing: &[Component], attempt: &Attempt) -> String {
@@ -210,6 +250,8 @@ fn tried(request: &Request, missing: &[Component], attempt: &Attempt) -> String 
             parts.push(format!("holds CUDA {version}, but {asked}"));
         }
     }
+    // What is offered for every major is there once.
+    parts.dedup();
     // Those of missing components are told as causes.
     let unusable = attempt.unusable.iter().filter(|u| !missing.contains(&u.component));
     parts.extend(unusable.map(|u| u.reason.clone()));

@@ -197,6 +197,14 @@ pub struct Selection {
     pub remarks: Vec<String>,
 }
 
+impl Selection {
+    /// Whether a product is needed as much as `strength` says, and was not chosen.
+    pub(crate) fn lacks_product(&self, request: &Request, strength: Strength) -> bool {
+        let has = |need: &Need| self.chosen.iter().any(|chosen| need.is_met_by(&chosen.found));
+        request.needs.iter().any(|need| need.is_product() && need.strength == strength && !has(need))
+    }
+}
+
 /// A set and the attempt it comes from.
 #[derive(Clone, Copy)]
 struct Offer<'a> {
@@ -205,6 +213,16 @@ struct Offer<'a> {
 }
 
 impl Offer<'_> {
+    /// Whether it holds more than what is offered for every major, or has a life of its own: CCCL and
+    /// products say nothing of which toolkit is there.
+    fn is_of_toolkit(&self) -> bool {
+        let of_toolkit = |component: Component| {
+            let facts = component.facts();
+            facts.class != Class::OwnRange && facts.bundle != Bundle::Product
+        };
+        self.set.found.iter().any(|found| of_toolkit(found.component))
+    }
+
     /// Where one component is. A place of several roots says which of them.
     fn origin_of(&self, found: &Found) -> String {
         let candidate = &self.attempt.candidate;
@@ -241,17 +259,25 @@ pub fn select(request: &Request, attempts: &[Attempt]) -> Result<Selection, Erro
             unused: explain::unused(&others),
         });
     }
+    // What compilers search by themselves is there whatever was named: products alone count in it.
+    let (system, unnamed): (Vec<&Attempt>, Vec<&Attempt>) =
+        others.iter().copied().partition(|attempt| !named.is_empty() && attempt.candidate.products_only);
+    let beside = [products.as_slice(), &system].concat();
     let selection = if named.is_empty() {
         select_searched(request, &products, &others)?
     } else {
-        let offers = offers(request, &[named.as_slice(), &products].concat());
+        let offers = offers(request, &[named.as_slice(), &beside].concat());
         let chosen = majors(request, &offers).into_iter().find_map(|major| {
             let pool: Vec<Offer<'_>> = offers.iter().copied().filter(|o| o.set.major == major).collect();
             complete(request, &pool)
         });
         chosen.map(|(selection, _)| selection)
     };
-    let selection = selection.ok_or_else(|| explain::not_found(request, &named, &others))?;
+    let selection = selection.ok_or_else(|| explain::not_found(request, &named, &beside, &unnamed))?;
+    let wrong = explain::wrong_products(request, &selection, &products);
+    if !wrong.is_empty() {
+        return Err(Error::Inconsistent { conflicts: wrong });
+    }
     let conflicts = conflicts(&selection.chosen);
     if conflicts.is_empty() { Ok(selection) } else { Err(Error::Inconsistent { conflicts }) }
 }
@@ -262,13 +288,13 @@ fn select_searched(
     attempts: &[&Attempt],
 ) -> Result<Option<Selection>, Error> {
     let all = offers(request, &[products, attempts].concat());
-    let toolkits: Vec<Offer<'_>> =
-        all.iter().copied().filter(|offer| offer.attempt.candidate.step != Step::Product).collect();
+    let is_base = |offer: &Offer<'_>| offer.attempt.candidate.step != Step::Product && offer.is_of_toolkit();
+    let toolkits: Vec<Offer<'_>> = all.iter().copied().filter(is_base).collect();
     let mut steps: Vec<Step> = toolkits.iter().map(|offer| offer.attempt.candidate.step).collect();
     steps.dedup();
     for step in &steps {
         let mut here: Vec<Offer<'_>> =
-            all.iter().copied().filter(|offer| offer.attempt.candidate.step == *step).collect();
+            toolkits.iter().copied().filter(|offer| offer.attempt.candidate.step == *step).collect();
         here.sort_by_key(|offer| std::cmp::Reverse((offer.set.major, offer.set.toolkit())));
         for offer in &here {
             let Some((mut selection, _)) = complete(request, &with_products(*offer, &all)) else { continue };
@@ -316,14 +342,10 @@ fn offers<'a>(request: &Request, attempts: &[&'a Attempt]) -> Vec<Offer<'a>> {
 }
 
 fn majors(request: &Request, offers: &[Offer<'_>]) -> Vec<u32> {
-    // CCCL is offered for every major, and says nothing of which is there.
-    let telling = |offer: &&Offer<'_>| {
-        offer.set.found.iter().any(|found| found.component.facts().class != Class::OwnRange)
-    };
-    // What is named first is meant first, whichever is newer. Places for products come last, and must
-    // not drag the toolkit to their major.
+    // What is named first is meant first, whichever is newer. Places for products must not drag the
+    // toolkit to their major, and CCCL says nothing of one.
     let mut majors: Vec<u32> = Vec::new();
-    for major in offers.iter().filter(telling).map(|offer| offer.set.major) {
+    for major in offers.iter().filter(|offer| offer.is_of_toolkit()).map(|offer| offer.set.major) {
         if !majors.contains(&major) && request.major.is_none_or(|wanted| wanted == major) {
             majors.push(major);
         }

@@ -3,9 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use super::{Candidate, Sources, Step};
+use crate::capability::newest_known;
+use crate::component::{Bundle, Component};
 use crate::root::Root;
+use crate::target::Target;
 
-pub(super) fn propose(root: &Root, found: &mut Sources) {
+pub(super) fn propose(root: &Root, target: &Target, found: &mut Sources) {
     let opt = root.locate("/opt/cuda");
     if root.is_dir(&opt) {
         // Arch packages CCCL apart.
@@ -24,7 +27,23 @@ pub(super) fn propose(root: &Root, found: &mut Sources) {
     ];
     if telling.iter().any(|file| root.is_file(&root.locate(file))) {
         found.candidates.push(Candidate::root(Step::System, "distribution's CUDA", root.locate("/usr")));
+    } else if holds_product(root, target) {
+        let usr = Candidate::root(Step::System, "system directories", root.locate("/usr"));
+        found.candidates.push(Candidate { products_only: true, ..usr });
     }
+}
+
+/// NVIDIA's packages of cuDNN, NCCL and the like are in `/usr`, those of CUDA in `/usr/local`.
+fn holds_product(root: &Root, target: &Target) -> bool {
+    let (usr, multiarch) = (root.locate("/usr"), target.multiarch());
+    let headers = [usr.join("include"), usr.join("include").join(multiarch)];
+    let libraries = [usr.join("lib").join(multiarch), usr.join("lib64"), usr.join("lib")];
+    let holds = |places: &[PathBuf], name: &str| places.iter().any(|place| root.is_file(&place.join(name)));
+    let products = Component::all().map(Component::facts).filter(|facts| facts.bundle == Bundle::Product);
+    products.into_iter().any(|facts| {
+        facts.header.is_some_and(|header| holds(&headers, header))
+            || facts.soname(0, newest_known().major).is_some_and(|soname| holds(&libraries, soname))
+    })
 }
 
 /// Debian's `/usr/lib/cuda` and `/usr/lib/nvidia-cuda-toolkit` are made for consumers that want a

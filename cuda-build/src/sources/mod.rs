@@ -134,13 +134,16 @@ pub struct Candidate {
     pub nvcc: Option<PathBuf>,
     /// Whether `path` is a Python site-packages directory.
     pub site_packages: bool,
+    /// Whether products alone count in it: the system's directories, where whatever else of CUDA is
+    /// there belongs to no toolkit.
+    pub products_only: bool,
 }
 
 impl Candidate {
     /// A single root.
     pub(crate) fn root(step: Step, label: impl Into<String>, path: impl Into<PathBuf>) -> Self {
         let (label, path) = (label.into(), path.into());
-        Self { step, label, path, also: Vec::new(), nvcc: None, site_packages: false }
+        Self { step, label, path, also: Vec::new(), nvcc: None, site_packages: false, products_only: false }
     }
 
     fn packages(step: Step, label: impl Into<String>, path: impl Into<PathBuf>) -> Self {
@@ -216,7 +219,7 @@ pub fn candidates(root: &Root, env: &Env, target: &Target, arguments: &[PathBuf]
     stored::propose(root, env, target, &mut found);
     search_path::propose(root, env, &mut found);
     default_places::propose(root, &mut found);
-    distribution::propose(root, &mut found);
+    distribution::propose(root, target, &mut found);
     hpc_sdk::propose_default(root, target, &mut found);
     python::propose_on_path(root, env, &mut found);
     limit(env, &mut found)?;

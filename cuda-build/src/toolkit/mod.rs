@@ -73,7 +73,8 @@ impl Toolkit {
     }
 
     /// Whether compiler and linker search a directory without being told.
-    pub(crate) fn is_searched_anyway(&self, directory: &Path) -> bool {
+    #[must_use]
+    pub fn is_searched_anyway(&self, directory: &Path) -> bool {
         self.searched_anyway.iter().any(|known| known == directory)
     }
 

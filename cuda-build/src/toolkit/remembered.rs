@@ -19,7 +19,7 @@ use crate::error::Error;
 use crate::hash::Fnv;
 use crate::probe::{Attempt, Found, Set};
 use crate::root::Root;
-use crate::select::{self, Request};
+use crate::select::{self, Request, Strength};
 use crate::sources::{self, Candidate, Step};
 use crate::target::Target;
 
@@ -67,7 +67,11 @@ pub(crate) fn find(search: &Search<'_>, request: &Request, file: &Path) -> Resul
             let _ = search.env.get(name);
         }
         let attempt = attempt(found, file);
-        if let Ok(toolkit) = select::select(request, &[attempt]).and_then(Toolkit::from_selection) {
+        // An optional product that the first script had no use for may be there all the same.
+        if let Ok(selection) = select::select(request, &[attempt])
+            && !selection.lacks_product(request, Strength::Optional)
+            && let Ok(toolkit) = Toolkit::from_selection(selection)
+        {
             return Ok(toolkit.on(search.root.searched_anyway(search.target.multiarch())));
         }
     }
@@ -169,6 +173,7 @@ fn attempt(found: Vec<Found>, file: &Path) -> Attempt {
         also: Vec::new(),
         nvcc: None,
         site_packages: false,
+        products_only: false,
     };
     let major = found.first().map_or(0, |found| found.major);
     Attempt { candidate, sets: vec![Set { major, found }], unusable: Vec::new(), remarks: Vec::new() }

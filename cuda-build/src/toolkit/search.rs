@@ -8,7 +8,7 @@ use crate::env::Env;
 use crate::error::Error;
 use crate::probe::{Attempt, Found, Prober, RELATIVE, Set};
 use crate::root::Root;
-use crate::select::{self, Request, Selection};
+use crate::select::{self, Request, Selection, Strength};
 use crate::sources::{self, Candidate, Sources, Step};
 use crate::target::Target;
 
@@ -71,7 +71,17 @@ impl Search<'_> {
                 continue;
             }
             match select::select(request, &attempts) {
-                Ok(selection) if !selection.combined => return Ok(selection),
+                // An optional product has a place of its own, which may come later.
+                Ok(selection)
+                    if !selection.combined && !selection.lacks_product(request, Strength::Optional) =>
+                {
+                    let system: Vec<&Candidate> = rest.filter(|candidate| candidate.products_only).collect();
+                    if system.is_empty() || !selection.lacks_product(request, Strength::Extra) {
+                        return Ok(selection);
+                    }
+                    attempts.extend(system.into_iter().flat_map(|candidate| self.probe(candidate)));
+                    return select::select(request, &attempts);
+                }
                 Err(error @ Error::Inconsistent { .. }) => return Err(error),
                 _ => {}
             }
@@ -142,6 +152,7 @@ impl Search<'_> {
             also: Vec::new(),
             nvcc: None,
             site_packages: false,
+            products_only: false,
         };
         let major = found.first().map_or(0, |found| found.major);
         Ok(Some(Attempt {

@@ -11,8 +11,8 @@ use crate::root::Root;
 
 /// Whether other packages put their headers there too.
 pub(super) fn is_shared(root: &Root, include: &Path) -> bool {
-    // The C library's, or conda's.
-    root.is_file(&include.join("stdio.h"))
+    // The C library's, of which Debian has a part in a directory of the platform, or conda's.
+    ["stdio.h", "sys/cdefs.h"].iter().any(|header| root.is_file(&include.join(header)))
         || include.parent().is_some_and(|prefix| root.is_dir(&prefix.join("conda-meta")))
 }
 

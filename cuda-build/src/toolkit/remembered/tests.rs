@@ -3,7 +3,7 @@ use std::time::SystemTime;
 
 use super::*;
 use crate::component::Component;
-use crate::select::{Need, Part};
+use crate::select::{Need, Part, Strength};
 
 /// A directory with a CUDA runtime of this version, enough for the search.
 fn cudart(place: &Path, name: &str) -> PathBuf {
@@ -121,4 +121,18 @@ fn what_it_lacks_is_searched_for_and_what_it_is_not_is_passed_over() {
         assert!(!is_remembered(&machine.find(&env)), "{text}");
         assert_eq!(fs::read_to_string(machine.file()).unwrap(), text);
     }
+}
+
+/// The first script of a workspace may have had no use for it.
+#[test]
+fn an_optional_product_that_it_lacks_is_searched_for() {
+    let (mut machine, env) = (Machine::new(), Env::default());
+    let library = machine.place.path().join("usr/lib/x86_64-linux-gnu/libcudnn.so.9");
+    fs::create_dir_all(library.parent().unwrap()).unwrap();
+    fs::write(&library, "").unwrap();
+    machine.find(&env);
+    assert!(is_remembered(&machine.find(&env)));
+    let optional = Need::new(Component::Cudnn, Part::Shared, "a test").with(Strength::Optional);
+    machine.request.needs.push(optional);
+    assert_eq!(machine.find(&env).get(Component::Cudnn).unwrap().libraries, [library]);
 }

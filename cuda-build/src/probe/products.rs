@@ -1,0 +1,168 @@
+//! What tells a product's version, and which CUDA it is for: a cuDNN for CUDA 12 and one for 13 have
+//! files of the same names, and none that is quick to read says which of them it is.
+
+use std::path::Path;
+
+use super::Prober;
+use super::files::number_macro;
+use super::prefix::Prefix;
+use crate::capability::newest_known;
+use crate::component::{Bundle, Component, OLDEST_MAJOR};
+use crate::version::Version;
+
+/// The header with a product's version, relative to its include directory, and the macros.
+fn version_macros(component: Component) -> Option<(&'static str, [&'static str; 3])> {
+    Some(match component {
+        Component::Cudnn => ("cudnn_version.h", ["CUDNN_MAJOR", "CUDNN_MINOR", "CUDNN_PATCHLEVEL"]),
+        Component::Nccl => ("nccl.h", ["NCCL_MAJOR", "NCCL_MINOR", "NCCL_PATCH"]),
+        Component::Cutensor => ("cutensor.h", ["CUTENSOR_MAJOR", "CUTENSOR_MINOR", "CUTENSOR_PATCH"]),
+        Component::Cusparselt => {
+            ("cusparseLt.h", ["CUSPARSELT_VER_MAJOR", "CUSPARSELT_VER_MINOR", "CUSPARSELT_VER_PATCH"])
+        }
+        Component::Nvshmem => (
+            "non_abi/nvshmem_version.h",
+            ["NVSHMEM_VENDOR_MAJOR_VERSION", "NVSHMEM_VENDOR_MINOR_VERSION", "NVSHMEM_VENDOR_PATCH_VERSION"],
+        ),
+        Component::Cudss => {
+            ("cudss.h", ["CUDSS_VERSION_MAJOR", "CUDSS_VERSION_MINOR", "CUDSS_VERSION_PATCH"])
+        }
+        _ => return None,
+    })
+}
+
+/// The version that a product's headers name.
+pub(super) fn header_version(prober: &Prober<'_>, component: Component, include: &Path) -> Option<Version> {
+    let (header, macros) = version_macros(component)?;
+    let text = prober.root.head(&include.join(header)).ok()?;
+    let [major, minor, patch] = macros.map(|name| number_macro(&text, name));
+    format!("{}.{}.{}", major?, minor?, patch?).parse().ok()
+}
+
+/// The CUDA major of each product in a root of which something tells it: Python's or Debian's
+/// packages, or the root's own name, which says nothing where the files of a toolkit in it do.
+pub(super) fn told_majors(
+    prober: &Prober<'_>,
+    path: &Path,
+    prefix: &Prefix,
+    is_toolkit: bool,
+) -> Vec<(Component, u32)> {
+    let name = |path: &Path| named_major(path.file_name()?.to_str()?);
+    let by_name = || name(path).or_else(|| name(&prober.root.resolve(path)));
+    let by_name = if is_toolkit { None } else { by_name() };
+    let installed = if prober.root.place(path) == prober.root.place(&prober.root.locate("/usr")) {
+        debian_packages(prober, prefix)
+    } else {
+        Vec::new()
+    };
+    let told = |product: Component| {
+        let installed = installed.iter().find(|(known, _)| *known == product).map(|(_, major)| *major);
+        installed.or_else(|| python_package(prober, path, product)).or(by_name)
+    };
+    let products = Component::all().filter(|c| c.facts().bundle == Bundle::Product);
+    products.filter_map(|product| Some((product, told(product)?))).collect()
+}
+
+/// The CUDA major in a name or version of NVIDIA's packages: `…-9.5.0.50_cuda13-archive`,
+/// `libcudnn9-cuda-12`, `2.22.3-1+cuda12.6`, `…-cuda12.8-cudnn-9.8.0.87-lib` in a Nix store.
+fn named_major(name: &str) -> Option<u32> {
+    name.match_indices("cuda").find_map(|(at, word)| {
+        let apart = name[..at].ends_with(['_', '+', '~', '-']);
+        let rest = &name[at + word.len()..];
+        let rest = rest.strip_prefix('-').unwrap_or(rest);
+        let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+        rest[..digits].parse().ok().filter(|major| apart && (8..100).contains(major))
+    })
+}
+
+/// The major of the wheel that a directory such as `<site-packages>/nvidia/cudnn` is of; nothing
+/// where wheels for two of them claim it.
+fn python_package(prober: &Prober<'_>, path: &Path, product: Component) -> Option<u32> {
+    let facts = product.facts();
+    let installed = |major: &u32| -> Option<bool> {
+        let directory = Path::new(facts.package_dir(*major)?);
+        let site =
+            path.ancestors().nth(directory.components().count()).filter(|_| path.ends_with(directory))?;
+        let start = format!("{}-", facts.package(*major)?.replace('-', "_"));
+        let is_of = |name: &str| name.starts_with(&start) && name.ends_with(".dist-info");
+        Some(prober.root.names(site).iter().filter_map(|name| name.to_str()).any(is_of))
+    };
+    let mut majors = (OLDEST_MAJOR..=newest_known().major).filter(|major| installed(major) == Some(true));
+    let major = majors.next()?;
+    majors.next().is_none().then_some(major)
+}
+
+/// The majors of the products in `/usr`, where Debian's package manager knows them. Its list has
+/// megabytes, so it is read only where a product is there.
+fn debian_packages(prober: &Prober<'_>, prefix: &Prefix) -> Vec<(Component, u32)> {
+    let products = Component::all().filter(|c| c.facts().bundle == Bundle::Product);
+    let there: Vec<Component> = products
+        .filter(|product| {
+            let header = product.facts().header.and_then(|header| prefix.header(prober, header));
+            header.is_some()
+                || (OLDEST_MAJOR..=newest_known().major)
+                    .any(|major| prefix.component(prober, *product, major).is_ok())
+        })
+        .collect();
+    if there.is_empty() {
+        return Vec::new();
+    }
+    let status = prober.root.locate("/var/lib/dpkg/status");
+    let text = prober.root.text(&status).unwrap_or_default();
+    there.into_iter().filter_map(|product| Some((product, debian_major(&text, product)?))).collect()
+}
+
+/// What the list of installed packages says; nothing where two of them disagree.
+fn debian_major(status: &str, product: Component) -> Option<u32> {
+    let start = format!("lib{}", product.id());
+    let packages = status.split("\n\n").filter_map(|stanza| {
+        let field = |name: &str| stanza.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+        let package = field("Package:").filter(|name| name.starts_with(&start))?;
+        field("Status:").filter(|status| status.ends_with(" installed"))?;
+        named_major(package).or_else(|| named_major(field("Version:")?))
+    });
+    let majors: Vec<u32> = packages.collect();
+    majors.first().copied().filter(|first| majors.iter().all(|major| major == first))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_archives_packages_and_store_paths_tell_a_major() {
+        for (name, expected) in [
+            ("cudnn-linux-x86_64-9.5.0.50_cuda13-archive", Some(13)),
+            ("libcutensor-linux-x86_64-2.3.1.0_cuda12-archive", Some(12)),
+            ("libcudnn9-dev-cuda-12", Some(12)),
+            ("2.22.3-1+cuda12.6", Some(12)),
+            ("8.9.2.26~cuda12+1", Some(12)),
+            ("7a0l8c9k-cuda12.8-cudnn-9.8.0.87-lib", Some(12)),
+            ("libcudnn5-dev_5.1.10-1+cuda8.0", Some(8)),
+            ("nccl_2.22.3-1+cuda12.4_x86_64", Some(12)),
+            ("tools-cuda2", None),
+            ("cuda12", None),
+            ("cuda-12.4", None),
+            ("my-cuda-toolkit", None),
+            ("cudnn-linux-x86_64-cuda20240101", None),
+            ("libcutensor-linux-x86_64-2.0.2.5-archive", None),
+            ("cudnn", None),
+        ] {
+            assert_eq!(named_major(name), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn the_package_managers_list_tells_a_major() {
+        let status = "Package: libcudnn9-cuda-12\nStatus: install ok installed\nVersion: 9.7.0.66-1\n\n\
+                      Package: libcudnn9-dev-cuda-12\nStatus: install ok installed\nVersion: 9.7.0.66-1\n\n\
+                      Package: libcudnn8\nStatus: deinstall ok config-files\nVersion: 8.9.7.29-1+cuda11.8\n\n\
+                      Package: libnccl2\nStatus: hold ok installed\nVersion: 2.25.1-1+cuda12.8\n\n\
+                      Package: libcutensor2\nStatus: install ok installed\nVersion: 2.0.2.5-1\n";
+        assert_eq!(debian_major(status, Component::Cudnn), Some(12));
+        assert_eq!(debian_major(status, Component::Nccl), Some(12));
+        assert_eq!(debian_major(status, Component::Cutensor), None);
+        let two =
+            format!("{status}\nPackage: libnccl-dev\nStatus: install ok installed\nVersion: 2+cuda13.0\n");
+        assert_eq!(debian_major(&two, Component::Nccl), None);
+    }
+}
