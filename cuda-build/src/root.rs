@@ -206,6 +206,20 @@ impl Root {
         None
     }
 
+    /// Whether a file may be started by somebody.
+    #[must_use]
+    pub fn is_executable(&self, path: &Path) -> bool {
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt as _;
+            fs::metadata(path).is_ok_and(|metadata| metadata.permissions().mode() & 0o111 != 0)
+        }
+        #[cfg(not(unix))]
+        {
+            self.is_file(path)
+        }
+    }
+
     /// The whole content of a file.
     ///
     /// # Errors

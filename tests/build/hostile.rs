@@ -258,8 +258,13 @@ fn an_nvcc_that_answers_nonsense() {
     // No `#!` line and no program: starting it fails.
     write(&nvcc, b"\x7fELFgarbage");
     fs::set_permissions(&nvcc, fs::Permissions::from_mode(0o755)).unwrap();
-    let report = search(root, &[("CUDA_HOME", "@ROOT@/opt/odd")]);
-    assert_eq!(report.toolkit.unwrap().version().to_string(), "12.4");
-    fs::set_permissions(&nvcc, fs::Permissions::from_mode(0o644)).unwrap();
-    assert!(search(root, &[("CUDA_HOME", "@ROOT@/opt/odd")]).toolkit.is_ok());
+    let home = [("CUDA_HOME", "@ROOT@/opt/odd")];
+    for (mode, said) in [(0o755, "bin/nvcc does not answer as nvcc does"), (0o644, "no executable files")] {
+        fs::set_permissions(&nvcc, fs::Permissions::from_mode(mode)).unwrap();
+        let report = search(root, &home);
+        assert!(summaries(&report).contains(said), "{}", summaries(&report));
+        let toolkit = report.toolkit.unwrap();
+        assert_eq!(toolkit.version().to_string(), "12.4", "the rest is there");
+        assert!(toolkit.get(Component::Nvcc).is_none(), "it is no compiler");
+    }
 }

@@ -36,11 +36,16 @@ impl Prefix {
     /// Whether a program, a regular file, runs on the machine that builds; what is no ELF file may
     /// be a script.
     fn runs(&self, prober: &Prober<'_>, path: &Path) -> bool {
-        let runs = prober.root.machine_of_file(path).is_none_or(|machine| Some(machine) == own_machine());
-        if !runs {
-            self.foreign_program.borrow_mut().get_or_insert_with(|| path.to_owned());
-        }
-        runs
+        let own = prober.root.machine_of_file(path).is_none_or(|machine| Some(machine) == own_machine());
+        let reason = match own {
+            true if prober.root.is_executable(path) => return true,
+            // Archives unpacked by something that keeps no modes.
+            true => "are no executable files (`chmod +x`)",
+            false => "do not run on this machine",
+        };
+        let mut kept = self.idle_program.borrow_mut();
+        kept.get_or_insert_with(|| format!("{} and the like {reason}", path.display()));
+        false
     }
 
     /// The first library of this name that is for the platform.
@@ -64,15 +69,12 @@ impl Prefix {
         fits
     }
 
-    /// Says that files were passed over because they are for another machine.
+    /// Says that files were passed over because they are for another machine, or no programs.
     pub(super) fn misfit(&self, prober: &Prober<'_>) -> Vec<String> {
         let library = self.misfit.borrow_mut().take();
         let library =
             library.map(|path| format!("{} and the like are not for {}", path.display(), prober.target));
-        let program = self.foreign_program.borrow_mut().take();
-        let program =
-            program.map(|path| format!("{} and the like do not run on this machine", path.display()));
-        library.into_iter().chain(program).collect()
+        library.into_iter().chain(self.idle_program.borrow_mut().take()).collect()
     }
 
     /// The same, after looking for a compiler.

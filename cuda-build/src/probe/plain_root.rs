@@ -254,7 +254,13 @@ fn set(prober: &Prober<'_>, pieces: &[Piece], major: u32, seen: &mut Seen) -> Op
                     settle_by_package(piece, &mut component);
                 }
                 if component.component == Component::Nvcc {
-                    component.version = answers.first().map(|answer| answer.version.clone());
+                    let Some(answer) = answers.first() else {
+                        let nvcc = component.tools.first().map(PathBuf::as_path).unwrap_or(Path::new("nvcc"));
+                        let reason = format!("{} does not answer as nvcc does", nvcc.display());
+                        seen.unusable.push(Unusable { component: Component::Nvcc, major, reason });
+                        continue;
+                    };
+                    component.version = Some(answer.version.clone());
                 }
                 found.push(component);
             }

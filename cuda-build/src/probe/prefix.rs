@@ -29,8 +29,8 @@ pub(super) struct Prefix {
     pub(super) release: OnceCell<Option<(ToolkitVersion, PathBuf)>>,
     /// A library for another machine, if one was met.
     pub(super) misfit: RefCell<Option<PathBuf>>,
-    /// A program for another machine than the one that builds, if one was met.
-    pub(super) foreign_program: RefCell<Option<PathBuf>>,
+    /// A program that can't be started on the machine that builds, and why, if one was met.
+    pub(super) idle_program: RefCell<Option<String>>,
 }
 
 /// The prefixes of one site-packages directory. Many components share one, and CUDA 11, 12 and 13
@@ -69,7 +69,7 @@ impl Prefix {
             roots: Vec::new(),
             release: OnceCell::new(),
             misfit: RefCell::default(),
-            foreign_program: RefCell::default(),
+            idle_program: RefCell::default(),
         };
         // A wheel has a directory of its own, so most that are looked for are absent.
         for root in roots.iter().filter(|root| prober.root.is_dir(root)) {

@@ -23,7 +23,10 @@ impl Layout {
     fn put(&self, file: &str, text: &str) {
         let path = self.0.path().join(file);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text).unwrap();
+        fs::write(&path, text).unwrap();
+        if path.parent().is_some_and(|directory| directory.ends_with("bin")) {
+            fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+        }
     }
 
     fn cuda_h(self, file: &str, version: u32) -> Self {
@@ -218,8 +221,6 @@ fn of_a_system_directory_cuda_alone_is_taken() {
     ])
     .cuda_h("usr/include/cuda.h", 11080);
     layout.put("usr/bin/nvcc", "#!/bin/sh\necho release 11.8, V11.8.89\n");
-    let script = layout.0.path().join("usr/bin/nvcc");
-    fs::set_permissions(script, fs::Permissions::from_mode(0o755)).unwrap();
     let plan = layout.plan(&["usr"], &Options::default());
     layout.holds(
         &plan,
