@@ -397,6 +397,11 @@ fn what_does_not_fit_and_nobody_asked_for_is_told() {
     );
     let names = json["toolkit"]["components"].as_array().unwrap().iter().map(|c| c["component"].as_str());
     assert!(names.flatten().all(|name| name != "cusparse"), "{json}");
+    // A view is of everything that is there.
+    let mut view = Command::new(env!("CARGO_BIN_EXE_cargo-cuda"));
+    view.args(["cuda", "view"]).env_clear().envs(machine.variables.iter().map(|(n, v)| (n, v)));
+    let view = Finished::of(view.current_dir(&machine.work).output().unwrap());
+    assert!(view.code == 0 && view.stderr.contains("warning: cusparse 12.8.6.72 is left out: "), "{view:?}");
 }
 
 /// The crate builds without it, and a reader of the manifest would not know.

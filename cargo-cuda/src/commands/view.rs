@@ -82,7 +82,11 @@ pub fn run(arguments: &ViewArgs, env: &Env, root: &Root) -> Result<String, Failu
         partial: true,
         compiler: true,
     })?;
-    toolkit.warnings().iter().for_each(|warning| output::say(&format!("warning: {warning}")));
+    // A whole view is asked for everything; one of some components for these.
+    let left_out = toolkit.left_out().iter().filter(|_| arguments.components.is_empty());
+    for warning in toolkit.warnings().iter().chain(left_out) {
+        output::say(&format!("warning: {warning}"));
+    }
     if let Some(missing) = arguments.components.iter().find(|c| toolkit.get(**c).is_none()) {
         return Err(Failure::new(
             exit_code::NOT_FOUND,

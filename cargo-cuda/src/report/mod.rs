@@ -74,7 +74,7 @@ pub fn code_of(error: &Error) -> u8 {
 /// What a reader of the choice should know: of the search, and of the components themselves.
 #[must_use]
 pub fn notes(toolkit: &Toolkit) -> Vec<String> {
-    let mut notes = toolkit.remarks().to_vec();
+    let mut notes = [toolkit.remarks(), toolkit.left_out()].concat();
     for found in toolkit.components().iter().map(|chosen| &chosen.found) {
         let other = found.toolkit.filter(|release| *release != toolkit.version());
         if let Some(release) = other.filter(|_| found.component.facts().follows_toolkit) {

@@ -195,6 +195,9 @@ pub struct Selection {
     pub combined: bool,
     /// What a reader should know: other toolkits in the same place, what was combined.
     pub remarks: Vec<String>,
+    /// Components that are there, that nobody asked for and that fit nothing: one sentence each, with
+    /// the reason.
+    pub left_out: Vec<String>,
 }
 
 impl Selection {
@@ -379,7 +382,7 @@ fn meet(
     'variants: for (alternative, needs) in request.variants(major) {
         let mut chosen: Vec<Chosen> = Vec::new();
         let mut used: Vec<usize> = Vec::new();
-        let mut remarks: Vec<String> = Vec::new();
+        let mut left_out: Vec<String> = Vec::new();
         for need in &needs {
             if chosen.iter().any(|c| need.is_met_by(&c.found)) {
                 continue;
@@ -395,8 +398,8 @@ fn meet(
                 let conflict = conflicts(&trial).into_iter().next();
                 if let Some(conflict) = conflict.filter(|_| need.strength == Strength::Extra) {
                     let remark = format!("{found} is left out: {}; {}", conflict.reason, conflict.fix);
-                    if !remarks.contains(&remark) {
-                        remarks.push(remark);
+                    if !left_out.contains(&remark) {
+                        left_out.push(remark);
                     }
                     return None;
                 }
@@ -416,7 +419,8 @@ fn meet(
         used.dedup();
         let set = Set { major, found: chosen.iter().map(|c| c.found.clone()).collect() };
         let toolkit = set.toolkit().or_else(|| pool[0].set.toolkit());
-        let selection = Selection { major, toolkit, chosen, alternative, combined: false, remarks };
+        let remarks = Vec::new();
+        let selection = Selection { major, toolkit, chosen, alternative, combined: false, remarks, left_out };
         return Some((selection, used));
     }
     None

@@ -162,6 +162,7 @@ mod tests {
             alternative: None,
             combined: false,
             remarks: Vec::new(),
+            left_out: Vec::new(),
             warnings: Vec::new(),
             searched_anyway: Vec::new(),
         }

@@ -32,6 +32,7 @@ pub struct Toolkit {
     alternative: Option<usize>,
     combined: bool,
     remarks: Vec<String>,
+    left_out: Vec<String>,
     warnings: Vec<String>,
     searched_anyway: Vec<PathBuf>,
 }
@@ -55,6 +56,7 @@ impl Toolkit {
             alternative: selection.alternative,
             combined: selection.combined,
             remarks: selection.remarks,
+            left_out: selection.left_out,
             warnings: Vec::new(),
             searched_anyway: vec![PathBuf::from("/usr/include")],
         })
@@ -106,6 +108,13 @@ impl Toolkit {
     #[must_use]
     pub fn remarks(&self) -> &[String] {
         &self.remarks
+    }
+
+    /// Components that are there and fit nothing, where nobody asked for them: one sentence each,
+    /// with the reason.
+    #[must_use]
+    pub fn left_out(&self) -> &[String] {
+        &self.left_out
     }
 
     /// What whoever builds with it has to be told: variables that name different places, one sentence
