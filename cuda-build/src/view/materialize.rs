@@ -15,7 +15,7 @@ use crate::root::Root;
 
 /// Makes a directory a view, says which, and lists what is in it: paths that were made here with
 /// their size, all others with a dash. Written last.
-const MARKER: &str = ".cuda-build-view";
+pub(super) const MARKER: &str = ".cuda-build-view";
 const HEAD: &str = "cuda-build view 1";
 
 /// Other builders may win this often before something must be wrong.
