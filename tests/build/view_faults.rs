@@ -378,6 +378,12 @@ fn a_view_with_somebody_elses_files_in_it_stays() {
         fs::remove_file(output.join(format!("include/mine_{number}"))).unwrap();
     }
     fs::remove_file(&product).unwrap();
+    // Without a list nobody can tell what is whose.
+    let marker = fs::read_to_string(output.join(".cuda-build-view")).unwrap();
+    fs::write(output.join(".cuda-build-view"), marker.split("\n- ").next().unwrap()).unwrap();
+    let error = view().unwrap_err().to_string();
+    assert!(error.contains("does not list its own files"), "{error}");
+    fs::write(output.join(".cuda-build-view"), marker).unwrap();
     assert!(view().unwrap().was_made());
     assert_eq!(fs::read(output.join("lib/libcudart.so.13")).unwrap(), b"newer");
 }

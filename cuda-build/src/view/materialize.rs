@@ -118,7 +118,11 @@ fn state(path: &Path, destination: &Destination<'_>) -> State {
 }
 
 fn in_the_way(destination: &Destination<'_>, reason: impl Into<String>) -> Error {
-    let hint = if destination.replace { "name another directory" } else { "move away what is there" };
+    let hint = if destination.replace {
+        "name another directory, or move away what is there"
+    } else {
+        "move away what is there"
+    };
     Error::ViewPlace { path: destination.path.to_owned(), reason: reason.into(), hint: hint.to_owned() }
 }
 
