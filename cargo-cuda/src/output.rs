@@ -20,7 +20,11 @@ pub fn write_if_changed(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     };
     let directory = path.parent().unwrap_or(Path::new("."));
     fs::create_dir_all(directory).map_err(failed)?;
-    let mut part = tempfile::NamedTempFile::new_in(directory).map_err(failed)?;
+    let mut builder = tempfile::Builder::new();
+    // For everybody whom the umask lets: temporary files are for their owner alone.
+    #[cfg(unix)]
+    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+    let mut part = builder.tempfile_in(directory).map_err(failed)?;
     std::io::Write::write_all(&mut part, bytes).map_err(failed)?;
     part.persist(path).map_err(|error| failed(error.error))?;
     Ok(())
@@ -69,4 +73,20 @@ pub fn temporary_directory(directory: &Path) -> Result<tempfile::TempDir, Failur
 pub fn say(text: &str) {
     // Nobody is there to read it when standard error is closed.
     let _ = std::io::Write::write_all(&mut std::io::stderr().lock(), format!("{text}\n").as_bytes());
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn files_have_the_mode_of_any_others() {
+        let place = tempfile::tempdir().unwrap();
+        let mode = |name: &str| fs::metadata(place.path().join(name)).unwrap().permissions().mode();
+        fs::write(place.path().join("any"), "").unwrap();
+        write_if_changed(&place.path().join("ours"), b"text").unwrap();
+        assert_eq!(mode("ours"), mode("any"));
+    }
 }

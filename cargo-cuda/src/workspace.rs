@@ -44,11 +44,17 @@ pub struct Package {
 }
 
 impl Workspace {
-    /// Asks cargo, as the user's own command line would be understood.
+    /// Asks cargo, as the user's own command line would be understood: `configs` is what its
+    /// `--config` says.
     ///
     /// # Errors
     /// Where cargo can't be run, finds no manifest, or one can't be used.
-    pub fn load(root: &Root, env: &Env, manifest: Option<&Path>) -> Result<Self, Failure> {
+    pub fn load(
+        root: &Root,
+        env: &Env,
+        manifest: Option<&Path>,
+        configs: &[String],
+    ) -> Result<Self, Failure> {
         let mut command = MetadataCommand::new();
         if let Some(cargo) = env.peek("CARGO") {
             command.cargo_path(cargo);
@@ -60,6 +66,9 @@ impl Workspace {
         if let Some(manifest) = manifest {
             command.manifest_path(manifest);
         }
+        command.other_options(
+            configs.iter().flat_map(|config| ["--config".to_owned(), config.clone()]).collect::<Vec<_>>(),
+        );
         let metadata = command.no_deps().exec().map_err(not_answered)?;
         let mut packages = Vec::new();
         for package in metadata.workspace_packages() {
@@ -105,11 +114,10 @@ impl Workspace {
     /// As [`Workspace::load`], for a workspace that is there and can't be read.
     pub fn load_optional(root: &Root, env: &Env) -> Result<Option<Self>, Failure> {
         // Cargo would look in the same places, ten times as long as a whole view takes.
-        let here = std::env::current_dir().unwrap_or_default();
-        if !here.ancestors().any(|directory| root.is_file(&directory.join("Cargo.toml"))) {
+        if manifest_here(root).is_none() {
             return Ok(None);
         }
-        match Self::load(root, env, None) {
+        match Self::load(root, env, None, &[]) {
             Ok(workspace) => Ok(Some(workspace)),
             Err(failure) if failure.message.contains("could not find `Cargo.toml`") => Ok(None),
             Err(failure) if failure.code == exit_code::MISSING_PROGRAM => Ok(None),
@@ -211,6 +219,13 @@ pub fn manifest_path(arguments: &[OsString]) -> Option<PathBuf> {
         }
     }
     None
+}
+
+/// The manifest that cargo takes in the current directory.
+#[must_use]
+pub fn manifest_here(root: &Root) -> Option<PathBuf> {
+    let here = std::env::current_dir().ok()?;
+    here.ancestors().map(|directory| directory.join("Cargo.toml")).find(|manifest| root.is_file(manifest))
 }
 
 #[cfg(test)]

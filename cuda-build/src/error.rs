@@ -77,6 +77,8 @@ pub enum Error {
         path: PathBuf,
         /// Why it can't.
         reason: String,
+        /// What to do instead.
+        hint: String,
     },
     /// A source file to be compiled is not there.
     SourceMissing {
@@ -180,9 +182,7 @@ impl Error {
             Self::ViewConflict { components: [first, second], .. } => vec![format!(
                 "take {first} and {second} from one place, or leave one of them out of the view"
             )],
-            Self::ViewPlace { .. } => {
-                vec!["name another directory, or set `CUDA_BUILD_CACHE_DIR`".to_owned()]
-            }
+            Self::ViewPlace { hint, .. } => vec![hint.clone()],
             Self::NotABuildScript { .. } => {
                 vec!["call this from build.rs, or give the values yourself".to_owned()]
             }
@@ -228,7 +228,7 @@ impl fmt::Display for Error {
                 one.display(),
                 other.display()
             ),
-            Self::ViewPlace { path, reason } => {
+            Self::ViewPlace { path, reason, .. } => {
                 write!(f, "no view can be made at {}: {reason}", path.display())
             }
             Self::SourceMissing { path } => write!(f, "source file {} does not exist", path.display()),

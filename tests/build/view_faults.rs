@@ -107,6 +107,13 @@ fn other_process() {
     let toolkit = everything_in(&[&path.join("site-packages")]);
     let place = ViewPlace::below(&path.join("views"), &target());
     match mode.as_str() {
+        // Replaces a view of the other kind, again and again.
+        "copies" | "links" => {
+            let place = ViewPlace::at(&path.join("exact"), &target()).copy(mode == "copies");
+            for _ in 0..30 {
+                toolkit.view(&place).unwrap();
+            }
+        }
         "once" => match toolkit.view(&place) {
             Ok(view) => println!("made {}", view.root().display()),
             Err(error) => panic!("{error:?}"),
@@ -294,6 +301,91 @@ fn a_place_of_ones_own_gives_way_to_views_alone() {
     assert_eq!(fs::read_dir(&output).unwrap().count(), 1, "what was there is still there");
     let names = fs::read_dir(place.0.path()).unwrap();
     assert!(names.filter_map(Result::ok).all(|n| !n.file_name().to_string_lossy().ends_with(".part")));
+}
+
+#[test]
+fn a_view_behind_a_link_is_mended_where_it_is() {
+    let place = Place::new();
+    let (real, link) = (place.0.path().join("real"), place.0.path().join("link"));
+    place.toolkit().view(&ViewPlace::at(&real, &target())).unwrap();
+    let reference = contents(&real);
+    symlink("real", &link).unwrap();
+    let view = || place.toolkit().view(&ViewPlace::at(&link, &target()));
+    assert!(!view().unwrap().was_made());
+    fs::remove_file(real.join("version.json")).unwrap();
+    fs::remove_dir_all(real.join("lib")).unwrap();
+    assert!(view().unwrap().was_made());
+    assert_eq!(fs::read_link(&link).unwrap(), Path::new("real"));
+    assert_eq!(contents(&real), reference);
+    // Replaced behind the link too.
+    fs::write(place.source().join("nvidia/cu13/lib/libcudart.so.13"), "newer").unwrap();
+    assert!(view().unwrap().was_made());
+    assert_eq!(fs::read_link(&link).unwrap(), Path::new("real"));
+    assert_eq!(fs::read(real.join("lib/libcudart.so")).unwrap(), b"newer");
+    // Where it leads nowhere, nobody has said what is to be made.
+    fs::remove_dir_all(&real).unwrap();
+    assert!(matches!(view(), Err(Error::ViewPlace { .. })));
+    fs::create_dir(&real).unwrap();
+    assert!(view().unwrap().was_made());
+    assert!(real.join("version.json").is_file());
+}
+
+#[test]
+fn processes_that_replace_each_others_views_all_end_well() {
+    let place = Place::new();
+    let start = |number: usize| place.child(["copies", "links"][number % 2]).spawn().unwrap();
+    let children: Vec<Child> = (0..8).map(start).collect();
+    for child in children {
+        let output = child.wait_with_output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+    let output = place.0.path().join("exact");
+    place.toolkit().view(&ViewPlace::at(&output, &target())).unwrap();
+    let alone = place.view().unwrap();
+    let mut expected = contents(alone.root());
+    let mut replaced = contents(&output);
+    // The same view but for its digest.
+    for view in [&mut expected, &mut replaced] {
+        view.remove(Path::new(".cuda-build-view")).unwrap();
+    }
+    assert_eq!(replaced, expected);
+    let names = fs::read_dir(place.0.path()).unwrap();
+    assert!(names.filter_map(Result::ok).all(|n| !n.file_name().to_string_lossy().ends_with(".part")));
+}
+
+#[test]
+fn a_view_with_somebody_elses_files_in_it_stays() {
+    let place = Place::new();
+    let output = place.0.path().join("copy");
+    let view = || place.toolkit().view(&ViewPlace::at(&output, &target()).copy(true));
+    view().unwrap();
+    let product = output.join("lib/libcudnn.so.9");
+    fs::write(&product, "a user's").unwrap();
+    assert!(!view().unwrap().was_made(), "in nobody's way while the view is the same");
+    fs::write(place.source().join("nvidia/cu13/lib/libcudart.so.13"), "newer").unwrap();
+    let error = view().unwrap_err();
+    assert!(error.to_string().contains("also holds lib/libcudnn.so.9, "), "{error}");
+    assert!(!error.hints().concat().contains("CUDA_BUILD_CACHE_DIR"), "{:?}", error.hints());
+    assert_eq!(fs::read(&product).unwrap(), b"a user's");
+    assert_eq!(fs::read(output.join("lib/libcudart.so.13")).unwrap(), b"one", "left as it is");
+    // A link into a place of the user's own, and more than an error can name.
+    for number in 0..9 {
+        symlink("/elsewhere", output.join(format!("include/mine_{number}"))).unwrap();
+    }
+    let error = view().unwrap_err().to_string();
+    assert!(error.contains("include/mine_0, ") && error.contains(" and 5 more files, "), "{error}");
+    for number in 0..9 {
+        fs::remove_file(output.join(format!("include/mine_{number}"))).unwrap();
+    }
+    fs::remove_file(&product).unwrap();
+    // Without a list nobody can tell what is whose.
+    let marker = fs::read_to_string(output.join(".cuda-build-view")).unwrap();
+    fs::write(output.join(".cuda-build-view"), marker.split("\n- ").next().unwrap()).unwrap();
+    let error = view().unwrap_err().to_string();
+    assert!(error.contains("does not list its own files"), "{error}");
+    fs::write(output.join(".cuda-build-view"), marker).unwrap();
+    assert!(view().unwrap().was_made());
+    assert_eq!(fs::read(output.join("lib/libcudart.so.13")).unwrap(), b"newer");
 }
 
 #[test]

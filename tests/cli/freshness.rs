@@ -150,3 +150,52 @@ fn a_script_that_forgets_to_say_what_it_reads_is_never_stale() {
     assert_ne!(replaced, first);
     assert!(replaced.trim_end().ends_with(" 10"), "{replaced}");
 }
+
+const CALLS_THE_DRIVER: &str = r#"
+unsafe extern "C" {
+    fn cuInit(flags: u32) -> i32;
+}
+fn main() {
+    println!("{}", unsafe { cuInit(0) });
+}
+"#;
+
+const HANDS_A_ROOT_ON: &str = "fn main() -> Result<(), cuda_build::Error> {
+    let build = cuda_build::Build::new()?;
+    let view = build.view()?;
+    println!(\"cargo::rustc-env=VIEW_ROOT={}\", view.root().display());
+    build.run().map(drop)
+}
+";
+
+#[test]
+fn a_view_that_others_were_told_of_is_made_again() {
+    let run = "fn main() -> Result<(), cuda_build::Error> { cuda_build::Build::new()?.run().map(drop) }";
+    let (driver, cudart) = ("components = [\"cuda-driver\"]", "components = [\"cudart\"]");
+    let nothing = "fn main() {}\n";
+    let root = "fn main() { assert!(std::path::Path::new(env!(\"VIEW_ROOT\")).is_dir()); }\n";
+    for (name, cuda, script, main) in [
+        ("view-linked", driver, run, CALLS_THE_DRIVER),
+        ("view-links", cudart, run, nothing),
+        ("view-root", cudart, HANDS_A_ROOT_ON, root),
+    ] {
+        let Some(project) = Project::new(name, &[13], cuda, script, main) else { return };
+        if name == "view-links" {
+            let manifest = fs::read_to_string(project.path.join("Cargo.toml")).unwrap();
+            let links = manifest.replace("edition", "links = \"thing\"\nedition");
+            project.write("Cargo.toml", &links);
+        }
+        let views = || fs::read_dir(project.cache.join("views")).into_iter().flatten().count();
+        assert!(compiled(&plain(&project)).contains(&name.to_owned()));
+        assert_eq!(views(), 1, "{name}");
+        // The view is newer than the script's start, and is none the less no reason to run it.
+        for _ in 0..2 {
+            assert_eq!(compiled(&plain(&project)), [""; 0], "{name}");
+        }
+        fs::remove_dir_all(project.cache.join("views")).unwrap();
+        project.write("src/main.rs", &format!("{main}// changed\n"));
+        assert_eq!(compiled(&plain(&project)), [name]);
+        assert_eq!(views(), 1, "{name}");
+        assert_eq!(compiled(&plain(&project)), [""; 0], "{name}");
+    }
+}

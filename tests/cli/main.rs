@@ -15,6 +15,7 @@ mod components;
 mod doctor;
 mod environment;
 mod freshness;
+mod graph;
 mod meson;
 mod missing;
 mod project;

@@ -82,7 +82,7 @@ fn release(text: &str) -> Result<ToolkitVersion, Failure> {
 
 /// What the packages of the workspace declare, for each major that they are for.
 fn declared_here(toolkit: Option<ToolkitVersion>, env: &Env, root: &Root) -> Result<Vec<Rendering>, Failure> {
-    let workspace = match Workspace::load(root, env, None) {
+    let workspace = match Workspace::load(root, env, None, &[]) {
         Ok(workspace) => workspace,
         // The table is for every directory.
         Err(failure) if failure.message.contains("could not find `Cargo.toml`") => return Ok(Vec::new()),

@@ -28,7 +28,7 @@ pub fn run(subcommand: &str, arguments: &[OsString], env: &Env, root: &Root) -> 
     let (mut asked, cargos) = split(before)?;
     asked.configs = values_of(&cargos, "--config").collect();
     let env = &cargo_config::with_variables(root, env, &asked.configs);
-    let workspace = Workspace::load(root, env, manifest_path(&cargos).as_deref())?;
+    let workspace = Workspace::load(root, env, manifest_path(&cargos).as_deref(), &asked.configs)?;
     let workspace = workspace.at(value_of(&cargos, "--target-dir").map(PathBuf::from));
     let triple = value_of(&cargos, "--target");
     let session = Session::find(env, root, Some(&workspace), triple.as_deref(), asked)?;

@@ -7,7 +7,7 @@ use clap::Args;
 use cuda_build::command::Invocation;
 use cuda_build::{Env, Root};
 
-use crate::cargo_arguments::value_of;
+use crate::cargo_arguments::{value_of, values_of};
 use crate::exit_code;
 use crate::failure::Failure;
 use crate::process;
@@ -59,7 +59,8 @@ pub struct WheelArgs {
 /// # Errors
 /// Where anything is missing or refused; wheels of majors that were finished stay.
 pub fn run(arguments: &WheelArgs, env: &Env, root: &Root) -> Result<String, Failure> {
-    let workspace = Workspace::load(root, env, arguments.manifest_path.as_deref())?;
+    let configs: Vec<String> = values_of(&arguments.passthrough, "--config").collect();
+    let workspace = Workspace::load(root, env, arguments.manifest_path.as_deref(), &configs)?;
     let package = package(&workspace, arguments.manifest_path.as_deref())?;
     let majors = majors(arguments, package)?;
     let kind = kind(arguments, package)?;

@@ -3,6 +3,8 @@
 mod compiling;
 mod needs;
 
+use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use crate::cache;
@@ -45,6 +47,9 @@ pub struct Build {
     modules: Vec<Module>,
     libraries: Vec<Library>,
     root_variable: Option<String>,
+    /// Markers of the views that others are told of: without the view their builds fail, so the
+    /// script has to run where one is gone.
+    views: RefCell<BTreeSet<PathBuf>>,
 }
 
 /// What a build came to.
@@ -91,6 +96,7 @@ impl Build {
             modules: Vec::new(),
             libraries: Vec::new(),
             root_variable: None,
+            views: RefCell::default(),
         })
     }
 
@@ -129,7 +135,13 @@ impl Build {
     /// # Errors
     /// Those of [`Build::toolkit`] and [`Toolkit::view`].
     pub fn view(&self) -> Result<View, Error> {
-        self.toolkit()?.view(&ViewPlace::from_env(&self.env, &self.target)?)
+        self.view_of(&self.toolkit()?)
+    }
+
+    fn view_of(&self, toolkit: &Toolkit) -> Result<View, Error> {
+        let view = toolkit.view(&ViewPlace::from_env(&self.env, &self.target)?)?;
+        self.views.borrow_mut().insert(view.marker());
+        Ok(view)
     }
 
     /// The manifest's declarations, to change what they leave open.
@@ -237,8 +249,7 @@ impl Build {
         if !declared.iter().any(|wanted| wanted.component.facts().bundle == Bundle::Driver) {
             return Ok(None);
         }
-        let view = toolkit.view(&ViewPlace::from_env(&self.env, &self.target)?)?;
-        Ok(Some(view.stubs()))
+        Ok(Some(self.view_of(toolkit)?.stubs()))
     }
 
     /// What dependents and the crate itself are told of the view, where anybody listens.
@@ -252,7 +263,7 @@ impl Build {
         if !links && self.root_variable.is_none() {
             return Ok(());
         }
-        let view = toolkit.view(&ViewPlace::from_env(&self.env, &self.target)?)?;
+        let view = self.view_of(toolkit)?;
         let root = view.root().display().to_string();
         if let Some(name) = &self.root_variable {
             directives.push(Directive::RustcEnv { name: name.clone(), value: root.clone() });
@@ -336,6 +347,7 @@ impl Build {
         watched.extend(self.env.path("CUDA_BUILD_TOOLKIT"));
         // One that is not there would run the script each time.
         watched.extend(self.remembered().filter(|file| self.root.is_file(file)));
+        watched.extend(self.views.borrow().iter().cloned());
         watched.retain(|path| !path.starts_with(&self.out));
         directives.rerun_if_changed(watched);
         for name in self.env.asked() {

@@ -2,21 +2,27 @@
 //! not at all.
 #![allow(clippy::disallowed_methods, reason = "this is the file that writes views")]
 
+use std::collections::BTreeSet;
 use std::fs;
-use std::io;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use super::owner;
 use super::plan::{Entry, Plan};
 use crate::error::Error;
 use crate::root::Root;
 
-/// Makes a directory a view, and says which. Written last.
-const MARKER: &str = ".cuda-build-view";
+/// Makes a directory a view, says which, and lists what is in it: paths that were made here with
+/// their size, all others with a dash. Written last.
+pub(super) const MARKER: &str = ".cuda-build-view";
 const HEAD: &str = "cuda-build view 1";
 
 /// Other builders may win this often before something must be wrong.
-const ATTEMPTS: usize = 5;
+const ATTEMPTS: usize = 16;
+
+/// So many files are named that are in the way of a view.
+const NAMED: usize = 5;
 
 /// Where a view goes.
 pub(super) struct Destination<'a> {
@@ -40,32 +46,37 @@ fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error 
 /// # Errors
 /// [`Error::Io`]; [`Error::ViewPlace`] where something else is in the way.
 pub(super) fn materialize(plan: &Plan, root: &Root, destination: &Destination<'_>) -> Result<bool, Error> {
-    let path = destination.path;
+    // Behind a link is the view itself; the link is the user's.
+    let path = &root.resolve(destination.path);
+    let destination = &Destination { path, ..*destination };
     for attempt in 0..ATTEMPTS {
-        match state(path, destination) {
-            State::Whole(marker) => {
-                let wrong = wrong_entries(plan, destination, &marker);
-                if wrong.is_empty() {
-                    return Ok(attempt > 0);
-                }
-                mend(plan, root, destination, &wrong)?;
-                return Ok(true);
-            }
-            State::Damaged => {
-                let all: Vec<&Path> = plan.entries.keys().map(PathBuf::as_path).collect();
-                mend(plan, root, destination, &all)?;
-                return Ok(true);
-            }
+        // Another process may replace the view while it is looked at.
+        let looked_at = (root.fingerprint(path), root.place(path));
+        let is_still = || root.fingerprint(path) == looked_at.0;
+        let state = state(path, destination);
+        let (wrong, replace) = match &state {
+            State::Whole(marker) => (wrong_entries(plan, destination, marker), false),
+            State::Damaged => (plan.entries.keys().map(PathBuf::as_path).collect(), false),
+            State::Absent => (Vec::new(), false),
+            State::Other(marker) => match may_go(destination, marker) {
+                Err(_) if !is_still() => continue,
+                answer => answer.map(|()| (Vec::new(), true))?,
+            },
+            // One came between the two looks.
+            State::Foreign if fs::read_to_string(path.join(MARKER)).is_ok() => continue,
             State::Foreign => {
-                return Err(Error::ViewPlace {
-                    path: path.to_owned(),
-                    reason: "something that is no view of cuda-build is there".to_owned(),
-                });
+                return Err(in_the_way(destination, "something that is no view of cuda-build is there"));
             }
-            State::Absent | State::Other => {}
-        }
-        if build(plan, root, destination)? {
-            return Ok(true);
+        };
+        match &state {
+            State::Whole(_) if wrong.is_empty() => return Ok(attempt > 0),
+            State::Whole(_) if !is_still() => {}
+            State::Whole(_) | State::Damaged => match mend(plan, root, destination, &wrong) {
+                Err(_) if root.place(path) != looked_at.1 => {}
+                mended => return mended.map(|()| true),
+            },
+            _ if build(plan, root, destination, replace)? => return Ok(true),
+            _ => {}
         }
     }
     let source = io::Error::other("other processes keep changing it");
@@ -80,8 +91,8 @@ enum State {
     Whole(String),
     /// A directory that can only be this view, without a marker or with half of it.
     Damaged,
-    /// Another view, which may be replaced.
-    Other,
+    /// Another view, by its marker, which may be replaced.
+    Other(String),
     /// Anything else.
     Foreign,
 }
@@ -92,7 +103,7 @@ fn state(path: &Path, destination: &Destination<'_>) -> State {
         if lines.next() == Some(HEAD) && lines.next() == Some(destination.digest) {
             return State::Whole(marker);
         }
-        return if destination.replace { State::Other } else { State::Damaged };
+        return if destination.replace { State::Other(marker) } else { State::Damaged };
     }
     match fs::read_dir(path) {
         Err(_) if fs::symlink_metadata(path).is_err() => State::Absent,
@@ -106,15 +117,60 @@ fn state(path: &Path, destination: &Destination<'_>) -> State {
     }
 }
 
+fn in_the_way(destination: &Destination<'_>, reason: impl Into<String>) -> Error {
+    let hint = if destination.replace {
+        "name another directory, or move away what is there"
+    } else {
+        "move away what is there"
+    };
+    Error::ViewPlace { path: destination.path.to_owned(), reason: reason.into(), hint: hint.to_owned() }
+}
+
+/// Whether nothing is lost with another view but the view: somebody may have put files into it.
+fn may_go(destination: &Destination<'_>, marker: &str) -> Result<(), Error> {
+    let entries: BTreeSet<&str> =
+        marker.lines().skip(2).filter_map(|line| line.split_once(' ')).map(|(_, path)| path).collect();
+    let mut others = Vec::new();
+    let mut rest = vec![PathBuf::new()];
+    while let Some(directory) = rest.pop() {
+        let at = destination.path.join(&directory);
+        for entry in fs::read_dir(&at).map_err(failed("read", &at))? {
+            let entry = entry.map_err(failed("read", &at))?;
+            let path = directory.join(entry.file_name());
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                rest.push(path);
+            } else if !entries.contains(&*path.to_string_lossy())
+                && path != Path::new(MARKER)
+                && !owner::is_unfinished(&entry.file_name())
+            {
+                others.push(path.display().to_string());
+            }
+        }
+    }
+    others.sort();
+    let more = others.len().saturating_sub(NAMED);
+    let reason = match others.as_slice() {
+        [] => return Ok(()),
+        // An older cuda-build's.
+        _ if !marker.lines().any(|line| line.starts_with("- ")) => {
+            "a view is there that does not list its own files".to_owned()
+        }
+        _ if more > 0 => {
+            format!("the view there also holds {} and {more} more files", others[..NAMED].join(", "))
+        }
+        _ => format!("the view there also holds {}", others.join(", ")),
+    };
+    Err(in_the_way(destination, format!("{reason}, and would be removed")))
+}
+
 /// Builds beside and renames; `false` where another builder was first.
-fn build(plan: &Plan, root: &Root, destination: &Destination<'_>) -> Result<bool, Error> {
+fn build(plan: &Plan, root: &Root, destination: &Destination<'_>, replace: bool) -> Result<bool, Error> {
     let path = destination.path;
     let parent = path.parent().unwrap_or(Path::new("/"));
     fs::create_dir_all(parent).map_err(failed("create directory", parent))?;
     owner::clean(parent);
     let part = Part(owner::unfinished(path));
     fs::create_dir(&part.0).map_err(failed("create directory", &part.0))?;
-    let mut made = Vec::new();
     let mut last = PathBuf::new();
     for (relative, entry) in &plan.entries {
         let at = part.0.join(relative);
@@ -126,14 +182,16 @@ fn build(plan: &Plan, root: &Root, destination: &Destination<'_>) -> Result<bool
             directory.clone_into(&mut last);
         }
         write(entry, &at, root, destination.copy)?;
-        note_made(&mut made, relative, entry, &at);
     }
-    write_marker(&part.0, destination, &made)?;
-    if destination.replace && fs::symlink_metadata(path).is_ok() {
+    write_marker(plan, &part.0, destination)?;
+    if replace {
         let old = Part(owner::unfinished(path));
-        fs::rename(path, &old.0).map_err(failed("move away", path))?;
-        // `old` is removed when it goes out of scope.
-        return rename(&part, path);
+        return match fs::rename(path, &old.0) {
+            // `old` is removed when it goes out of scope.
+            Ok(()) => rename(&part, path),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(failed("move away", path)(error)),
+        };
     }
     rename(&part, path)
 }
@@ -182,19 +240,30 @@ fn symlink(_: &Path, _: &Path) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::Unsupported, "views are made on Linux alone"))
 }
 
-/// The marker records sizes of what was made here: the plan does not know them.
-fn note_made(made: &mut Vec<String>, relative: &Path, entry: &Entry, at: &Path) {
-    if matches!(entry, Entry::Stub { .. })
-        && let Ok(metadata) = fs::metadata(at)
-    {
-        made.push(format!("{} {}", metadata.len(), relative.display()));
+/// Records what is in the view; sizes of what was made here the plan does not know.
+fn write_marker(plan: &Plan, view: &Path, destination: &Destination<'_>) -> Result<(), Error> {
+    let mut text = format!("{HEAD}\n{}\n", destination.digest);
+    for (relative, entry) in &plan.entries {
+        let size = match entry {
+            Entry::Stub { .. } => fs::metadata(view.join(relative)).ok().map(|metadata| metadata.len()),
+            _ => None,
+        };
+        let size = size.map_or_else(|| "-".to_owned(), |size| size.to_string());
+        text.push_str(&format!("{size} {}\n", relative.display()));
     }
-}
-
-fn write_marker(view: &Path, destination: &Destination<'_>, made: &[String]) -> Result<(), Error> {
-    let text = format!("{HEAD}\n{}\n{}\n", destination.digest, made.join("\n"));
     let marker = view.join(MARKER);
-    fs::write(&marker, text).map_err(failed("write", &marker))
+    let beside = owner::unfinished(&marker);
+    // Build scripts declare the marker: with a date before any build it does not make Cargo run
+    // again the one that made the view.
+    let written = fs::File::create(&beside).and_then(|mut file| {
+        file.write_all(text.as_bytes())?;
+        fs::rename(&beside, &marker)?;
+        file.set_modified(SystemTime::UNIX_EPOCH)
+    });
+    written.map_err(|error| {
+        let _ = fs::remove_file(&beside);
+        failed("write", &marker)(error)
+    })
 }
 
 /// Entries that are not there or not what they have to be. Every one is looked at: half a
@@ -244,25 +313,16 @@ fn mend(plan: &Plan, root: &Root, destination: &Destination<'_>, wrong: &[&Path]
         })?;
     }
     owner::clean(view);
-    let mut made = Vec::new();
-    for (relative, entry) in &plan.entries {
-        note_made(&mut made, relative, entry, &view.join(relative));
-    }
-    let beside = owner::unfinished(&view.join(MARKER));
-    let text = format!("{HEAD}\n{}\n{}\n", destination.digest, made.join("\n"));
-    let written = fs::write(&beside, text).and_then(|()| fs::rename(&beside, view.join(MARKER)));
-    written.map_err(failed("write", &view.join(MARKER)))
+    write_marker(plan, view, destination)
 }
 
-/// Makes the parents of `relative` real directories. A link in their place would lead writes
-/// into the components themselves.
+/// Makes the parents of `relative` in the view real directories. A link in their place would lead
+/// writes into the components themselves.
 fn real_directories(view: &Path, relative: &Path) -> Result<(), Error> {
     let parents = relative.parent().unwrap_or(Path::new(""));
     let mut at = view.to_owned();
-    for name in std::iter::once(Path::new("")).chain(parents.iter().map(Path::new)) {
-        if !name.as_os_str().is_empty() {
-            at.push(name);
-        }
+    for name in parents {
+        at.push(name);
         match fs::symlink_metadata(&at) {
             Ok(metadata) if metadata.is_dir() => continue,
             Ok(_) => fs::remove_file(&at).map_err(failed("remove", &at))?,

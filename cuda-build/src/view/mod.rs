@@ -66,6 +66,15 @@ impl View {
         self.path.join("lib/stubs")
     }
 
+    /// A file that is there as long as the view is, and older than any build: for
+    /// `cargo::rerun-if-changed`, where a build script's output depends on the view.
+    /// [`Build::run`](crate::Build::run) prints that line for views that it or
+    /// [`Build::view`](crate::Build::view) gave.
+    #[must_use]
+    pub fn marker(&self) -> PathBuf {
+        self.path.join(materialize::MARKER)
+    }
+
     /// The compiler, where the toolkit has one.
     #[must_use]
     pub fn nvcc(&self) -> Option<PathBuf> {

@@ -1,6 +1,7 @@
 //! Whose an unfinished view is, and whether its owner still lives.
 #![allow(clippy::disallowed_methods, reason = "reads /proc and removes what a killed process left")]
 
+use std::ffi::OsStr;
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
@@ -47,6 +48,11 @@ pub(super) fn clean(directory: &Path) {
             };
         }
     }
+}
+
+/// Whether a name is one that [`unfinished`] gives.
+pub(super) fn is_unfinished(name: &OsStr) -> bool {
+    name.to_str().and_then(owner).is_some()
 }
 
 struct Owner<'a> {

@@ -53,6 +53,7 @@ impl ViewPlace {
                 path: PathBuf::from("views"),
                 reason: "no cache directory: neither `CUDA_BUILD_CACHE_DIR` nor `XDG_CACHE_HOME` nor `HOME` is set"
                     .to_owned(),
+                hint: "set `CUDA_BUILD_CACHE_DIR`".to_owned(),
             });
         };
         // <target>/<profile>/build/<package>-<hash>/out
@@ -66,6 +67,7 @@ impl ViewPlace {
                     "Cargo puts libraries below {} on the loader path, and a stub of the driver may not be there",
                     profile.display()
                 ),
+                hint: format!("name another directory with `{VARIABLE}` or `CUDA_BUILD_CACHE_DIR`"),
             });
         }
         Ok(Self::below(&directory, target))
@@ -84,7 +86,8 @@ impl ViewPlace {
         }
     }
 
-    /// Exactly at `directory`. A view that is there gives way; anything else does not.
+    /// Exactly at `directory`. A view that is there gives way, unless somebody put files into it;
+    /// anything else does not.
     #[must_use]
     pub fn at(directory: &Path, target: &Target) -> Self {
         Self { exact: true, ..Self::below(directory, target) }
@@ -138,7 +141,8 @@ impl Toolkit {
             place.directory.join(format!("{}-{digest}", self.version()))
         };
         if path.file_name().unwrap_or(OsStr::new("")).is_empty() {
-            return Err(Error::ViewPlace { path, reason: "not a directory of its own".to_owned() });
+            let (reason, hint) = ("not a directory of its own", "name another directory");
+            return Err(Error::ViewPlace { path, reason: reason.to_owned(), hint: hint.to_owned() });
         }
         let destination =
             Destination { path: &path, digest: &digest, replace: place.exact, copy: place.copy };

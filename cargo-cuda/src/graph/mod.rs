@@ -4,7 +4,9 @@
 //! not it does not tell Cargo which variables it read. Nothing here knows a package by its name
 //! but cudarc, which has a list of releases and stops at one that is newer than itself.
 
-use std::collections::BTreeMap;
+mod signs;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -13,6 +15,7 @@ use cuda_build::{Env, Root, Target};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
+use self::signs::{Files, Signs};
 use crate::failure::Failure;
 use crate::output;
 use crate::workspace::{self, Workspace};
@@ -40,8 +43,9 @@ pub struct Other {
 #[derive(Serialize, Deserialize)]
 struct Cached {
     key: String,
-    /// Files that may change without a change of version, with a digest.
-    local: Vec<(PathBuf, String)>,
+    /// Files and directories that may change without a change of version, with a digest of what
+    /// is in them.
+    local: BTreeMap<PathBuf, String>,
     graph: Graph,
 }
 
@@ -60,8 +64,10 @@ impl Graph {
         arguments: &[OsString],
     ) -> Result<Self, Failure> {
         let options = workspace::graph_options(arguments);
-        // Features are those of the package that is named.
-        let manifest = workspace::manifest_path(arguments).unwrap_or(workspace.root.join("Cargo.toml"));
+        // Features are those of the package that is named, or that the user is in.
+        let manifest = workspace::manifest_path(arguments).or_else(|| workspace::manifest_here(root));
+        let manifest = manifest.unwrap_or(workspace.root.join("Cargo.toml"));
+        let manifest = std::path::absolute(&manifest).unwrap_or(manifest);
         let what = format!("{}\n{}\n{options:?}", manifest.display(), target.triple());
         let file = workspace.build_directory.join("cuda").join(format!("packages-{}.json", short(&what)));
         let lock = || root.text(&workspace.root.join("Cargo.lock")).unwrap_or_default();
@@ -69,7 +75,7 @@ impl Graph {
         if let Ok(text) = root.text(&file)
             && let Ok(cached) = serde_json::from_str::<Cached>(&text)
             && cached.key == key
-            && workspace.packages.iter().all(|p| cached.local.iter().any(|(path, _)| *path == p.manifest))
+            && workspace.packages.iter().all(|p| cached.local.contains_key(&p.manifest))
             && cached.local.iter().all(|(path, known)| content(root, path) == *known)
         {
             return Ok(cached.graph);
@@ -83,7 +89,8 @@ impl Graph {
             [options, vec!["--filter-platform".to_owned(), target.triple().to_owned()]].concat(),
         );
         let metadata = command.exec().map_err(workspace::not_answered)?;
-        let (graph, local) = Reader { root, metadata: &metadata }.read();
+        let (graph, local) =
+            Reader { files: Files::new(root, &metadata.packages), metadata: &metadata }.read();
         let local = local.into_iter().map(|path| (content(root, &path), path)).map(|(c, p)| (p, c)).collect();
         // The lock file may have been made just now.
         let key = digest(&format!("{}\n{}", env!("CARGO_PKG_VERSION"), lock()));
@@ -105,30 +112,31 @@ fn short(text: &str) -> String {
 }
 
 fn content(root: &Root, path: &Path) -> String {
-    root.text(path).map(|text| digest(&text)).unwrap_or_default()
+    match root.text(path) {
+        Ok(text) => digest(&text),
+        Err(_) if root.is_dir(path) => digest(&format!("{:?}", signs::names(root, path))),
+        Err(_) => String::new(),
+    }
 }
 
 struct Reader<'a> {
-    root: &'a Root,
+    files: Files<'a>,
     metadata: &'a Metadata,
 }
 
 impl Reader<'_> {
-    fn read(&self) -> (Graph, Vec<PathBuf>) {
+    fn read(self) -> (Graph, BTreeSet<PathBuf>) {
         let packages: BTreeMap<&PackageId, &Package> =
             self.metadata.packages.iter().map(|package| (&package.id, package)).collect();
         let nodes =
             self.metadata.resolve.as_ref().map(|resolve| resolve.nodes.as_slice()).unwrap_or_default();
         let mut graph = Graph::default();
-        let mut local = Vec::new();
         for node in nodes {
             let Some(&package) = packages.get(&node.id) else { continue };
             let script = package.targets.iter().find(|target| target.kind.contains(&TargetKind::CustomBuild));
             let script = script.map(|target| target.src_path.as_std_path());
-            if package.source.is_none() {
-                local.push(package.manifest_path.clone().into_std_path_buf());
-                local.extend(script.map(Path::to_owned));
-            }
+            self.files.note(package, package.manifest_path.as_std_path());
+            script.into_iter().for_each(|script| self.files.note(package, script));
             if package.name == "cudarc" {
                 self.cudarc(package, node, &mut graph);
             }
@@ -137,7 +145,7 @@ impl Reader<'_> {
             }
         }
         graph.others.sort_by(|a, b| a.name.cmp(&b.name));
-        (graph, local)
+        (graph, self.files.into_read())
     }
 
     /// Which releases a cudarc knows is in its features; one of them switched on is the release
@@ -171,46 +179,26 @@ impl Reader<'_> {
         if member && builds.iter().any(|package| package.name == "cuda-build") {
             return None;
         }
-        let own = self.sources_of_script(script);
-        let speaks_of_cuda = |text: &str| {
-            let text = text.to_ascii_lowercase();
-            text.contains("cuda") || text.contains("nvcc")
-        };
-        let names = builds.iter().map(|package| package.name.as_str());
-        if !own.iter().map(String::as_str).chain(names).any(speaks_of_cuda) {
+        let own = self.files.script(package, script);
+        // A crate of the workspace that calls cuda-build does as if the script did.
+        let by_cuda_build = |helper: &Package| member && uses_cuda_build(helper);
+        let helpers: Vec<Signs> = builds
+            .iter()
+            .filter(|helper| !by_cuda_build(helper))
+            .map(|helper| self.files.helper(helper))
+            .collect();
+        let named = builds.iter().any(|helper| signs::speaks_of_cuda(&helper.name));
+        if !(own.looks || named || helpers.iter().any(|helper| helper.looks)) {
             return None;
         }
-        let reads = |text: &String| text.contains("CUDA_COMPUTE_CAP");
-        let takes_one = own.iter().any(reads)
-            || builds.iter().any(|package| {
-                let directory = package.manifest_path.as_std_path().with_file_name("src");
-                self.sources(&directory, 3).iter().any(reads)
-            });
+        let takes_one = own.takes_one || helpers.iter().any(|helper| helper.takes_one);
         Some(Other { name: format!("{} {}", package.name, package.version), takes_one })
     }
+}
 
-    /// The build script, with the modules beside it where it has a directory of its own.
-    fn sources_of_script(&self, script: &Path) -> Vec<String> {
-        let directory = script.parent().unwrap_or(Path::new("."));
-        let mut texts: Vec<String> = self.root.text(script).into_iter().collect();
-        if self.root.is_file(&directory.join("Cargo.toml")) {
-            texts.extend(self.sources(&directory.join("build"), 2));
-        } else {
-            texts.extend(self.sources(directory, 2));
-        }
-        texts
-    }
-
-    fn sources(&self, directory: &Path, depth: usize) -> Vec<String> {
-        let mut texts = Vec::new();
-        for name in self.root.names(directory) {
-            let path = directory.join(name);
-            if path.extension().is_some_and(|extension| extension == "rs") {
-                texts.extend(self.root.text(&path));
-            } else if depth > 0 && self.root.is_dir(&path) {
-                texts.extend(self.sources(&path, depth - 1));
-            }
-        }
-        texts
-    }
+fn uses_cuda_build(package: &Package) -> bool {
+    package
+        .dependencies
+        .iter()
+        .any(|dependency| dependency.name == "cuda-build" && dependency.kind == DependencyKind::Normal)
 }
