@@ -40,6 +40,7 @@ fn probe(path: &Path, site_packages: bool) -> Attempt {
         also: Vec::new(),
         nvcc: None,
         site_packages,
+        products_only: false,
     };
     let attempt = Prober { root: &Root::system(), target: &target(), ask_nvcc: &|_| None }.probe(&candidate);
     assert!(!attempt.sets.is_empty());
