@@ -14,18 +14,25 @@ impl Prefix {
         self.first(prober, &self.include, name)
     }
 
-    /// A program that runs on the machine that builds.
-    fn tool(&self, prober: &Prober<'_>, name: &str) -> Option<PathBuf> {
+    /// A program that runs on the machine that builds. What lies `beside` one of the same component is
+    /// like that one, and need not be opened.
+    fn tool(&self, prober: &Prober<'_>, name: &str, beside: Option<&Path>) -> Option<PathBuf> {
         let mut found = self.bin.iter().filter_map(|dir| self.directories.file(prober.root, dir, name));
-        found.find(|path| self.runs(prober, path))
+        found.find(|path| (beside.is_some() && path.parent() == beside) || self.runs(prober, path))
     }
 
     /// A program that nvcc starts: what nvcc says of itself counts also outside the place.
-    fn tool_of(&self, prober: &Prober<'_>, component: Component, name: &str) -> Option<PathBuf> {
+    fn tool_of(
+        &self,
+        prober: &Prober<'_>,
+        component: Component,
+        name: &str,
+        beside: Option<&Path>,
+    ) -> Option<PathBuf> {
         if let (Component::Nvcc, "nvcc", Some(named)) = (component, name, &self.nvcc) {
             return Some(named.clone());
         }
-        self.tool(prober, name).or_else(|| {
+        self.tool(prober, name, beside).or_else(|| {
             let started = matches!(component, Component::Nvcc | Component::Nvvm) && name != "nvcc";
             // Those of `PATH` hold much else, and one or two names are looked for in them.
             let mut paths = self.nvcc_programs.iter().map(|directory| directory.join(name));
@@ -55,16 +62,27 @@ impl Prefix {
 
     /// A library in a directory, where that is a regular file and for the platform.
     fn fitting(&self, prober: &Prober<'_>, directory: &Path, name: &str) -> Option<PathBuf> {
-        self.directories.file(prober.root, directory, name).filter(|path| self.fits(prober, path))
+        let path = self.directories.file(prober.root, directory, name)?;
+        // What lies beside a library of the same component is like that one, and need not be opened.
+        if self.fitting.borrow().as_deref() == path.parent() {
+            return Some(path);
+        }
+        self.fits(prober, &path).then_some(path)
     }
 
     /// Whether a library, shared or static and a regular file, is for the platform; what is no ELF
     /// file at all is left to the linker.
     fn fits(&self, prober: &Prober<'_>, path: &Path) -> bool {
-        let machine = prober.root.machine_of_file(path).or_else(|| prober.root.machine_of_archive(path));
+        let is_archive = path.extension().is_some_and(|extension| extension == "a");
+        let machine = match is_archive {
+            true => prober.root.machine_of_archive(path),
+            false => prober.root.machine_of_file(path),
+        };
         let fits = machine.is_none_or(|machine| machine == prober.target.elf_machine());
         if !fits {
             self.misfit.borrow_mut().get_or_insert_with(|| path.to_owned());
+        } else if machine.is_some() {
+            *self.fitting.borrow_mut() = path.parent().map(Path::to_owned);
         }
         fits
     }
@@ -79,7 +97,7 @@ impl Prefix {
 
     /// The same, after looking for a compiler.
     pub(super) fn misfit_nvcc(&self, prober: &Prober<'_>) -> Vec<String> {
-        let _ = self.tool(prober, "nvcc");
+        let _ = self.tool(prober, "nvcc", None);
         self.misfit(prober)
     }
 
@@ -161,6 +179,7 @@ impl Prefix {
         let mut majors = Vec::new();
         for major in (11..=13).rev() {
             let names = telling.iter().filter_map(|c| c.facts().soname(0, major));
+            self.fitting.take();
             if names.into_iter().any(|name| self.first_library(prober, name).is_some()) {
                 majors.push(major);
             }
@@ -189,8 +208,11 @@ impl Prefix {
         };
         let mut proof: Option<PathBuf> = None;
         for tool in facts.tools {
-            found.tools.extend(self.tool_of(prober, component, tool));
+            let beside = found.tools.first().and_then(|first| first.parent());
+            let path = self.tool_of(prober, component, tool, beside);
+            found.tools.extend(path);
         }
+        self.fitting.take();
         for archive in facts.archives {
             found.archives.extend(self.first_library(prober, archive));
         }

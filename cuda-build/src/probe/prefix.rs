@@ -29,6 +29,8 @@ pub(super) struct Prefix {
     pub(super) release: OnceCell<Option<(ToolkitVersion, PathBuf)>>,
     /// A library for another machine, if one was met.
     pub(super) misfit: RefCell<Option<PathBuf>>,
+    /// Where the last library was that is for the platform.
+    pub(super) fitting: RefCell<Option<PathBuf>>,
     /// A program that can't be started on the machine that builds, and why, if one was met.
     pub(super) idle_program: RefCell<Option<String>>,
 }
@@ -69,6 +71,7 @@ impl Prefix {
             roots: Vec::new(),
             release: OnceCell::new(),
             misfit: RefCell::default(),
+            fitting: RefCell::default(),
             idle_program: RefCell::default(),
         };
         // A wheel has a directory of its own, so most that are looked for are absent.

@@ -92,7 +92,7 @@ impl Need {
             .collect()
     }
 
-    fn is_product(&self) -> bool {
+    pub(crate) fn is_product(&self) -> bool {
         self.component.facts().bundle == Bundle::Product
     }
 

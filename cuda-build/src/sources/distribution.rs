@@ -8,7 +8,7 @@ use crate::component::{Bundle, Component};
 use crate::root::Root;
 use crate::target::Target;
 
-pub(super) fn propose(root: &Root, target: &Target, found: &mut Sources) {
+pub(super) fn propose(root: &Root, found: &mut Sources) {
     let opt = root.locate("/opt/cuda");
     if root.is_dir(&opt) {
         // Arch packages CCCL apart.
@@ -27,14 +27,16 @@ pub(super) fn propose(root: &Root, target: &Target, found: &mut Sources) {
     ];
     if telling.iter().any(|file| root.is_file(&root.locate(file))) {
         found.candidates.push(Candidate::root(Step::System, "distribution's CUDA", root.locate("/usr")));
-    } else if holds_product(root, target) {
+    } else {
+        // Whether any is there is asked when one is wanted: see [`holds_product`].
         let usr = Candidate::root(Step::System, "system directories", root.locate("/usr"));
         found.candidates.push(Candidate { products_only: true, ..usr });
     }
 }
 
-/// NVIDIA's packages of cuDNN, NCCL and the like are in `/usr`, those of CUDA in `/usr/local`.
-fn holds_product(root: &Root, target: &Target) -> bool {
+/// Whether there is a product in `/usr`: NVIDIA's packages of cuDNN, NCCL and the like are there,
+/// those of CUDA in `/usr/local`.
+pub(crate) fn holds_product(root: &Root, target: &Target) -> bool {
     let (usr, multiarch) = (root.locate("/usr"), target.multiarch());
     let headers = [usr.join("include"), usr.join("include").join(multiarch)];
     let libraries = [usr.join("lib").join(multiarch), usr.join("lib64"), usr.join("lib")];

@@ -25,6 +25,7 @@ mod spack;
 mod stored;
 mod variables;
 
+pub(crate) use distribution::holds_product;
 pub(crate) use hpc_sdk::companions;
 
 use std::ffi::OsString;
@@ -219,7 +220,7 @@ pub fn candidates(root: &Root, env: &Env, target: &Target, arguments: &[PathBuf]
     stored::propose(root, env, target, &mut found);
     search_path::propose(root, env, &mut found);
     default_places::propose(root, &mut found);
-    distribution::propose(root, target, &mut found);
+    distribution::propose(root, &mut found);
     hpc_sdk::propose_default(root, target, &mut found);
     python::propose_on_path(root, env, &mut found);
     limit(env, &mut found)?;

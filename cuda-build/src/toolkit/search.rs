@@ -8,7 +8,7 @@ use crate::env::Env;
 use crate::error::Error;
 use crate::probe::{Attempt, Found, Prober, RELATIVE, Set};
 use crate::root::Root;
-use crate::select::{self, Request, Selection, Strength};
+use crate::select::{self, Need, Request, Selection, Strength};
 use crate::sources::{self, Candidate, Sources, Step};
 use crate::target::Target;
 
@@ -59,7 +59,11 @@ impl Search<'_> {
 
     fn select(&self, request: &Request, sources: &Sources) -> Result<Selection, Error> {
         let mut attempts = Vec::new();
-        let mut rest = sources.candidates.iter().peekable();
+        let wants_product = request.needs.iter().any(Need::is_product);
+        let worth = |candidate: &&Candidate| {
+            !candidate.products_only || (wants_product && sources::holds_product(self.root, self.target))
+        };
+        let mut rest = sources.candidates.iter().filter(worth).peekable();
         while let Some(candidate) = rest.next() {
             attempts.extend(self.probe(candidate));
             // A step is decided as a whole, and all named steps are one.
@@ -103,7 +107,11 @@ impl Search<'_> {
             return Ok((vec![attempt], Vec::new()));
         }
         let sources = sources::candidates(self.root, self.env, self.target, &self.places)?;
-        let attempts = sources.candidates.iter().flat_map(|candidate| self.probe(candidate)).collect();
+        let worth = |candidate: &&Candidate| {
+            !candidate.products_only || sources::holds_product(self.root, self.target)
+        };
+        let attempts = sources.candidates.iter().filter(worth);
+        let attempts = attempts.flat_map(|candidate| self.probe(candidate)).collect();
         Ok((attempts, [sources.disagreements, sources.remarks].concat()))
     }
 
