@@ -58,8 +58,11 @@ enum Command {
     /// Say what is found here, what is chosen and why, and whether a build will work
     Doctor {
         /// As if this CUDA major were asked for
-        #[arg(long)]
+        #[arg(long, value_name = "N")]
         major: Option<u32>,
+        /// The Rust triple that is built for
+        #[arg(long, value_name = "TRIPLE")]
+        target: Option<String>,
         /// Write JSON
         #[arg(long)]
         json: bool,
@@ -141,7 +144,7 @@ fn dispatch(command: &Command, rest: &[OsString]) -> Result<(String, u8), Failur
             wheel::run(arguments, &env, &root).map(|text| (text, exit_code::SUCCESS))
         }
         Command::View(arguments) => view::run(arguments, &env, &root).map(|text| (text, exit_code::SUCCESS)),
-        Command::Doctor { major, json } => doctor::run(*major, *json, &env, &root),
+        Command::Doctor { major, target, json } => doctor::run(*major, target.as_deref(), *json, &env, &root),
         Command::Capabilities(arguments) => capabilities::run(arguments, &env, &root),
         // The program gets what a `cargo cuda` above it has set.
         Command::RunProgram(_) => runner::run(rest, &process, &root).map(|code| (String::new(), code)),

@@ -20,6 +20,7 @@ pub mod rustc_wrapper;
 pub mod rustflags;
 pub mod session;
 pub mod shell;
+mod signs;
 pub mod store;
 pub mod toolkits;
 pub mod wheel;

@@ -1,5 +1,6 @@
 //! What `cargo metadata` says of the workspace at hand.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -8,6 +9,7 @@ use cuda_build::{Config, Env, Root};
 
 use crate::exit_code;
 use crate::failure::Failure;
+use crate::signs::Files;
 
 /// A workspace and the packages in it that declare CUDA.
 #[derive(Debug)]
@@ -37,7 +39,8 @@ pub struct Package {
     pub config: Config,
     /// Whether its build script uses cuda-build.
     pub uses_cuda_build: bool,
-    /// Whether its build script, which uses cuda-build, names what only nvcc can compile.
+    /// Whether it calls cuda-build, from its build script or for those of others, and names what only
+    /// nvcc can compile.
     pub wants_nvcc: bool,
     /// Name of the library target that is a `cdylib`, if it has one.
     pub cdylib: Option<String>,
@@ -70,6 +73,13 @@ impl Workspace {
             configs.iter().flat_map(|config| ["--config".to_owned(), config.clone()]).collect::<Vec<_>>(),
         );
         let metadata = command.no_deps().exec().map_err(not_answered)?;
+        let files = Files::new(root, &metadata.packages);
+        let dependencies =
+            metadata.workspace_packages().into_iter().flat_map(|package| &package.dependencies);
+        let called_by_scripts: BTreeSet<&str> = dependencies
+            .filter(|dependency| dependency.kind == DependencyKind::Build)
+            .map(|dependency| dependency.name.as_str())
+            .collect();
         let mut packages = Vec::new();
         for package in metadata.workspace_packages() {
             let manifest = package.manifest_path.clone().into_std_path_buf();
@@ -82,14 +92,19 @@ impl Workspace {
                 dependency.name == "cuda-build" && dependency.kind == DependencyKind::Build
             });
             let script = package.targets.iter().find(|target| target.is_custom_build());
-            let script = script.filter(|_| uses_cuda_build).map(|target| target.src_path.as_std_path());
+            let script = script.map(|target| target.src_path.as_std_path());
+            // A crate that the workspace's build scripts call.
+            let called = called_by_scripts.contains(package.name.as_str())
+                && package.dependencies.iter().any(|dependency| {
+                    dependency.name == "cuda-build" && dependency.kind == DependencyKind::Normal
+                });
+            let wants_nvcc = (uses_cuda_build && files.wants_nvcc(package, script))
+                || (called && files.wants_nvcc(package, None));
             packages.push(Package {
                 name: package.name.to_string(),
                 version: package.version.to_string(),
                 uses_cuda_build,
-                wants_nvcc: script
-                    .and_then(|path| root.text(path).ok())
-                    .is_some_and(|text| wants_nvcc(&text)),
+                wants_nvcc,
                 config: Config::read(root, env, directory)?,
                 cdylib: cdylib.map(|target| target.name.clone()),
                 manifest,
@@ -154,11 +169,6 @@ impl Workspace {
         majors.dedup();
         majors
     }
-}
-
-/// Which engine a script uses is known when it runs; its words tell which toolkit to prefer.
-fn wants_nvcc(script: &str) -> bool {
-    ["Library::new", ".library(", "Engine::Nvcc"].iter().any(|word| script.contains(word))
 }
 
 /// Why cargo gave no answer.

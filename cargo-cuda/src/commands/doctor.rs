@@ -57,11 +57,17 @@ const PROGRAMS: &[(&str, &str)] = &[
 ///
 /// # Errors
 /// Where the workspace at hand can't be read.
-pub fn run(major: Option<u32>, json: bool, env: &Env, root: &Root) -> Result<(String, u8), Failure> {
+pub fn run(
+    major: Option<u32>,
+    triple: Option<&str>,
+    json: bool,
+    env: &Env,
+    root: &Root,
+) -> Result<(String, u8), Failure> {
     let workspace = Workspace::load_optional(root, env)?;
     let jetson = workspace.iter().flat_map(|w| &w.packages).any(|p| p.config.jetson);
     let named = cargo_config::build_target(root, env, &[]);
-    let target = toolkits::target(None, named.as_deref(), jetson)?;
+    let target = toolkits::target(triple, named.as_deref(), jetson)?;
     let finder = Finder { env, root, target, workspace: workspace.as_ref() };
     let report = finder.report(&Wish { major, ..Wish::default() })?;
     let driver = driver::driver();

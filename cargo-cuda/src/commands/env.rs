@@ -164,13 +164,20 @@ fn variables(
     let session = session.fitting(&graph)?;
     let apart = session.apart(&graph)?;
     let mut variables = session.variables(&apart)?;
-    // Cargo alone reads its `[env]`, and other programs are meant here as well.
-    let kept = apart.environment.kept.iter().filter(|kept| !session::is_set(users, &kept.name));
-    variables.extend(kept.map(|kept| Setting {
-        name: kept.name.clone(),
-        value: kept.value.clone(),
-        meaning: "as `[env]` of Cargo's configuration has it",
-    }));
+    // Cargo alone reads its `[env]`, and other programs are meant here as well: what is set there of
+    // variables that would be ours, and what steers nvcc.
+    let kept = |name: &str| apart.environment.kept.iter().any(|kept| kept.name == name);
+    for (name, value) in env.variables() {
+        let Some(name) = name.to_str().filter(|name| !session::is_set(users, name)) else { continue };
+        let about_cuda = name.starts_with("CUDA") || name.starts_with("NVCC");
+        if kept(name) || (about_cuda && variables.iter().all(|ours| ours.name != name)) {
+            variables.push(Setting {
+                name: name.to_owned(),
+                value: value.to_owned(),
+                meaning: "as `[env]` of Cargo's configuration has it",
+            });
+        }
+    }
     // Elsewhere nobody knows whose flags they would be added to.
     let added = match workspace.as_ref().map(|_| session.rustflags(&apart)) {
         Some(Addition::Variable(setting))

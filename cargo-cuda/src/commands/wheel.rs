@@ -8,6 +8,7 @@ use cuda_build::command::Invocation;
 use cuda_build::{Env, Root};
 
 use crate::cargo_arguments::{value_of, values_of};
+use crate::cargo_config;
 use crate::exit_code;
 use crate::failure::Failure;
 use crate::process;
@@ -60,6 +61,7 @@ pub struct WheelArgs {
 /// Where anything is missing or refused; wheels of majors that were finished stay.
 pub fn run(arguments: &WheelArgs, env: &Env, root: &Root) -> Result<String, Failure> {
     let configs: Vec<String> = values_of(&arguments.passthrough, "--config").collect();
+    let env = &cargo_config::with_variables(root, env, &configs);
     let workspace = Workspace::load(root, env, arguments.manifest_path.as_deref(), &configs)?;
     let package = package(&workspace, arguments.manifest_path.as_deref())?;
     let majors = majors(arguments, package)?;
@@ -75,6 +77,7 @@ pub fn run(arguments: &WheelArgs, env: &Env, root: &Root) -> Result<String, Fail
         capabilities: arguments.capabilities.as_deref(),
         fetch: arguments.fetch,
         triple: triple.as_deref(),
+        configs: &configs,
         profile: &arguments.profile,
         passthrough: &arguments.passthrough,
         out: &arguments.out,

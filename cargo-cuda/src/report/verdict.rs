@@ -34,14 +34,28 @@ pub fn verdict(diagnosis: &Diagnosis<'_>) -> Verdict {
         let line = "A build will not work: the toolkit can't do the declared capabilities.";
         return bad(exit_code::CAPABILITY, line);
     }
+    let packages = diagnosis.workspace.map(|workspace| workspace.packages.as_slice()).unwrap_or_default();
+    // Outside a workspace any crate is meant.
+    let wants_nvcc = packages.iter().any(|package| package.wants_nvcc);
+    let compiles = diagnosis.workspace.is_none() || packages.iter().any(|package| package.uses_cuda_build);
     let has = |component| toolkit.get(component).is_some();
     let refused = diagnosis.host.as_ref().and_then(|host| host.as_ref().err());
     let what = match (has(Component::Nvcc), has(Component::Nvrtc), refused) {
-        (true, false, Some(error)) => {
+        (true, false, Some(error)) if compiles => {
             let line =
                 "A build will not work: nvcc has no host compiler that it accepts, and there is no NVRTC.";
             return bad(code_of(error), line);
         }
+        (true, true, Some(error)) if wants_nvcc => {
+            let line = "A build will not work: a build script compiles with nvcc, which has no host compiler that it \
+                        accepts.";
+            return bad(code_of(error), line);
+        }
+        (false, _, _) if wants_nvcc => {
+            let line = "A build will not work: a build script compiles with nvcc, which is not there.";
+            return bad(exit_code::NOT_FOUND, line);
+        }
+        (true, false, Some(_)) => "no device code: nvcc has no host compiler that it accepts".to_owned(),
         (true, true, Some(_)) => "modules with NVRTC; nvcc has no host compiler that it accepts".to_owned(),
         (true, true, None) => "modules with NVRTC or nvcc, libraries with nvcc".to_owned(),
         (true, false, None) => "modules and libraries with nvcc".to_owned(),

@@ -270,7 +270,8 @@ impl<'a> Session<'a> {
     /// Whether CMake, left alone, chooses the compilers that the build's other C code gets.
     fn is_configured_native(&self) -> bool {
         let triple = self.target.triple();
-        let own = self.env.peek("CARGO_BUILD_TARGET").is_none_or(|own| own == triple);
+        let own = self.env.peek("CARGO_BUILD_TARGET");
+        let own = own.is_none_or(|own| directory_name(&own.to_string_lossy()) == triple);
         own && self.target.is_native() && triple.ends_with("-gnu") && !self.configured().compilers
     }
 
@@ -348,6 +349,13 @@ impl<'a> Session<'a> {
                 name: "CUDA_BUILD_CAPABILITIES".to_owned(),
                 value: list.into(),
                 meaning: "capabilities: build scripts with cuda-build",
+            });
+        }
+        if let Some(major) = self.asked.major {
+            all.push(Setting {
+                name: "CUDA_BUILD_MAJOR".to_owned(),
+                value: major.to_string().into(),
+                meaning: "the CUDA major: build scripts with cuda-build",
             });
         }
         Ok(all)

@@ -18,9 +18,9 @@ pub const OWN: &str = "CUDA_BUILD_ENVIRONMENT";
 /// script reads would do: the user may have set that one.
 const VIEW: &str = "CUDA_BUILD_ENVIRONMENT_VIEW";
 
-/// What `--capabilities` asked for: a wish of the user's for everything below, until `cargo cuda
-/// env` is asked again.
-const WISH: &str = "CUDA_BUILD_CAPABILITIES";
+/// What `--capabilities` and `--major` asked for: wishes of the user's for everything below, until
+/// `cargo cuda env` is asked again.
+const WISHES: [&str; 2] = ["CUDA_BUILD_CAPABILITIES", "CUDA_BUILD_MAJOR"];
 
 /// Adds the variables that tell which of the others are ours. `env` is the user's: flags that are
 /// there already stay the user's, with ours among them.
@@ -33,8 +33,10 @@ pub fn name_own(variables: &mut Vec<Setting>, view: &Path, env: &Env) {
     let users = |name: &str| rustflags::is_variable(name) && is_set(env, name);
     let ours = variables.iter().filter(|setting| !is_path_list(&setting.name) && !users(&setting.name));
     let mut own: Vec<String> = ours.map(|setting| entry(&setting.name, &setting.value)).collect();
-    if is_wished(env) && variables.iter().all(|setting| setting.name != WISH) {
-        own.extend(env.peek(WISH).map(|wish| entry(WISH, wish)));
+    for wish in WISHES.into_iter().filter(|wish| is_wished(env, wish)) {
+        if variables.iter().all(|setting| setting.name != wish) {
+            own.extend(env.peek(wish).map(|value| entry(wish, value)));
+        }
     }
     let value = own.join(" ").into();
     variables.push(Setting { name: OWN.to_owned(), value, meaning: "which of these are not the user's own" });
@@ -58,7 +60,7 @@ pub fn users_own(env: &Env) -> Env {
         } else if rustflags::is_variable(text) {
             rustflags::without(text, value, named, ours)
         } else {
-            (!named || text == WISH).then(|| value.to_owned())
+            (!named || WISHES.contains(&text)).then(|| value.to_owned())
         };
         Some((name.to_owned(), left?))
     }))
@@ -67,9 +69,9 @@ pub fn users_own(env: &Env) -> Env {
 /// The same for a `cargo cuda env`, which says everything anew.
 #[must_use]
 pub fn anew(env: &Env) -> Env {
-    let wished = is_wished(env);
+    let wished: Vec<&str> = WISHES.into_iter().filter(|wish| is_wished(env, wish)).collect();
     let users = users_own(env);
-    let kept = users.variables().filter(|(name, _)| !wished || *name != WISH);
+    let kept = users.variables().filter(|(name, _)| !wished.iter().any(|wish| *name == *wish));
     Env::from_pairs(kept.map(|(name, value)| (name.to_owned(), value.to_owned())))
 }
 
@@ -101,8 +103,8 @@ fn entry(name: &str, value: &OsStr) -> String {
     format!("{name}:{digest}")
 }
 
-fn is_wished(env: &Env) -> bool {
-    env.peek(WISH).is_some_and(|wish| entries(env).contains(&entry(WISH, wish).as_str()))
+fn is_wished(env: &Env, wish: &str) -> bool {
+    env.peek(wish).is_some_and(|value| entries(env).contains(&entry(wish, value).as_str()))
 }
 
 /// A list of directories without ours; `None` where nothing else is in it.
@@ -118,6 +120,8 @@ fn without(value: &OsStr, ours: impl Fn(&Path) -> bool) -> Option<OsString> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const WISH: &str = WISHES[0];
 
     fn all(env: &Env) -> Vec<(&str, &str)> {
         env.variables().map(|(n, v)| (n.to_str().unwrap(), v.to_str().unwrap())).collect()

@@ -47,6 +47,8 @@ pub struct Job<'a> {
     pub fetch: bool,
     /// The Rust triple, where it is not this machine's.
     pub triple: Option<&'a str>,
+    /// What cargo's own `--config` says.
+    pub configs: &'a [String],
     /// Cargo's profile.
     pub profile: &'a str,
     /// The user's own arguments for maturin.
@@ -84,7 +86,7 @@ impl<'a> Job<'a> {
             capabilities: self.capabilities.map(str::to_owned),
             fetch: self.fetch,
             package: Some(self.package.name.clone()),
-            ..Asked::default()
+            configs: self.configs.to_vec(),
         };
         let session = Session::find(self.env, self.root, Some(self.workspace), self.triple, asked)?;
         let declared = self.package.config.for_major(major);
@@ -171,7 +173,7 @@ impl<'a> Job<'a> {
 
     /// Where cargo builds, and the variables for maturin.
     fn variables(&self, prepared: &Prepared<'_>) -> Result<(PathBuf, Vec<(String, OsString)>), Failure> {
-        let Prepared { major, session, apart, .. } = prepared;
+        let Prepared { session, apart, .. } = prepared;
         let target = apart.directory.clone().unwrap_or_default().join("wheel");
         let mut settings = session.variables(apart)?;
         session::name_own(&mut settings, apart.view.root(), self.env);
@@ -179,7 +181,6 @@ impl<'a> Job<'a> {
         settings.retain(|setting| setting.name != "LD_LIBRARY_PATH");
         let mut variables: Vec<(String, OsString)> =
             settings.into_iter().map(|setting| (setting.name, setting.value)).collect();
-        variables.push(("CUDA_BUILD_MAJOR".to_owned(), major.to_string().into()));
         variables.push(("CARGO_TARGET_DIR".to_owned(), target.clone().into()));
         if self.workspace.moves_build_directory() {
             // The user's configuration may have one for everything.

@@ -4,8 +4,6 @@
 //! not it does not tell Cargo which variables it read. Nothing here knows a package by its name
 //! but cudarc, which has a list of releases and stops at one that is newer than itself.
 
-mod signs;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -15,9 +13,9 @@ use cuda_build::{Env, Root, Target};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use self::signs::{Files, Signs};
 use crate::failure::Failure;
 use crate::output;
+use crate::signs::{self, Files, Signs};
 use crate::workspace::{self, Workspace};
 
 /// What is known of the packages below a workspace.
@@ -187,8 +185,10 @@ impl Reader<'_> {
             .filter(|helper| !by_cuda_build(helper))
             .map(|helper| self.files.helper(helper))
             .collect();
+        let through_cuda_build = helpers.len() < builds.len();
         let named = builds.iter().any(|helper| signs::speaks_of_cuda(&helper.name));
-        if !(own.looks || named || helpers.iter().any(|helper| helper.looks)) {
+        let looks = !through_cuda_build && (own.looks || named);
+        if !(looks || helpers.iter().any(|helper| helper.looks)) {
             return None;
         }
         let takes_one = own.takes_one || helpers.iter().any(|helper| helper.takes_one);

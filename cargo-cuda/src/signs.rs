@@ -35,7 +35,7 @@ const NAMES: usize = 4000;
 const PLAIN: [&str; 16] =
     ["rs", "toml", "md", "txt", "c", "cc", "cpp", "h", "hpp", "S", "asm", "pl", "py", "json", "html", "lock"];
 
-pub(super) fn speaks_of_cuda(text: &str) -> bool {
+pub(crate) fn speaks_of_cuda(text: &str) -> bool {
     let text = text.to_ascii_lowercase();
     WORDS.iter().any(|word| text.contains(word))
 }
@@ -46,15 +46,15 @@ fn takes_one(text: &str) -> bool {
 
 /// What the sources of a crate say.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Signs {
+pub(crate) struct Signs {
     /// They look for CUDA.
-    pub(super) looks: bool,
+    pub(crate) looks: bool,
     /// They read `CUDA_COMPUTE_CAP`.
-    pub(super) takes_one: bool,
+    pub(crate) takes_one: bool,
 }
 
 /// Reads packages, each once, and keeps in mind what of local ones was read.
-pub(super) struct Files<'a> {
+pub(crate) struct Files<'a> {
     root: &'a Root,
     /// The directories of all packages.
     packages: BTreeSet<&'a Path>,
@@ -63,19 +63,19 @@ pub(super) struct Files<'a> {
 }
 
 impl<'a> Files<'a> {
-    pub(super) fn new(root: &'a Root, packages: &'a [Package]) -> Self {
+    pub(crate) fn new(root: &'a Root, packages: &'a [Package]) -> Self {
         let packages = packages.iter().filter_map(|package| package.manifest_path.as_std_path().parent());
         let (read, crates) = (RefCell::default(), RefCell::default());
         Self { root, packages: packages.collect(), read, crates }
     }
 
     /// Files and directories of local packages that were read: a directory's names count.
-    pub(super) fn into_read(self) -> BTreeSet<PathBuf> {
+    pub(crate) fn into_read(self) -> BTreeSet<PathBuf> {
         self.read.into_inner()
     }
 
     /// Keeps in mind that this counted.
-    pub(super) fn note(&self, package: &Package, path: &Path) {
+    pub(crate) fn note(&self, package: &Package, path: &Path) {
         if package.source.is_none() {
             self.read.borrow_mut().insert(path.to_owned());
         }
@@ -92,7 +92,7 @@ impl<'a> Files<'a> {
     }
 
     /// What a package's build script says, and what lies beside it for it to build.
-    pub(super) fn script(&self, package: &Package, script: &Path) -> Signs {
+    pub(crate) fn script(&self, package: &Package, script: &Path) -> Signs {
         let own = self.sources_of_script(package, script);
         Signs {
             looks: own.iter().any(|text| speaks_of_cuda(text))
@@ -104,7 +104,7 @@ impl<'a> Files<'a> {
 
     /// What a crate for build scripts says. A local one is somebody's own for this very build, and
     /// says something sooner.
-    pub(super) fn helper(&self, package: &Package) -> Signs {
+    pub(crate) fn helper(&self, package: &Package) -> Signs {
         let directory = package.manifest_path.as_std_path().with_file_name("src");
         if let Some(known) = self.crates.borrow().get(&directory) {
             return *known;
@@ -130,6 +130,19 @@ impl<'a> Files<'a> {
             texts.extend(self.sources(package, directory, 2));
         }
         texts
+    }
+
+    /// Whether a package's build script, or the package itself where it is a crate that build scripts
+    /// of the workspace call, names what only nvcc compiles. Which engine is used is known when the
+    /// script runs; its words tell which toolkit to prefer.
+    pub(crate) fn wants_nvcc(&self, package: &Package, script: Option<&Path>) -> bool {
+        let own = script.map(|script| self.sources_of_script(package, script)).unwrap_or_default();
+        let called = match script {
+            None => self.sources(package, &package.manifest_path.as_std_path().with_file_name("src"), 3),
+            Some(_) => Vec::new(),
+        };
+        let words = ["Library::new", ".library(", "Engine::Nvcc"];
+        own.iter().chain(&called).any(|text| words.iter().any(|word| text.contains(word)))
     }
 
     fn sources(&self, package: &Package, directory: &Path, depth: usize) -> Vec<String> {
@@ -188,7 +201,7 @@ impl<'a> Files<'a> {
 }
 
 /// The names in a directory that count here: neither hidden ones nor what Cargo builds.
-pub(super) fn names(root: &Root, directory: &Path) -> Vec<OsString> {
+pub(crate) fn names(root: &Root, directory: &Path) -> Vec<OsString> {
     let mut names = root.names(directory);
     names.retain(|name| name != "target" && !name.as_encoded_bytes().starts_with(b"."));
     names
