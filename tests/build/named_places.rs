@@ -362,3 +362,38 @@ fn relative_paths_are_refused_alike_wherever_they_lead() {
     let text = summaries(&search(root, &env, Component::Cudart));
     assert_eq!(text.matches("(src): is a relative path").count(), 2, "{text}");
 }
+
+/// A shell's hook lists whatever NVIDIA made, and a prefix holds Python packages of NVIDIA's that are
+/// no components: neither is a place that somebody named for CUDA and got wrong.
+#[test]
+fn what_nobody_meant_for_cuda_is_no_error() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path();
+    let store = root.join("nix/store");
+    runtime(&store.join("aaa-cuda_cudart-12.4.127"));
+    write(&store.join("bbb-tensorrt-8.6.1.6-lib/lib/libnvinfer.so.8"), "");
+    write(&store.join("ccc-nsight_compute-2024.1/bin/ncu"), "");
+    let list = "@ROOT@/nix/store/aaa-cuda_cudart-12.4.127;@ROOT@/nix/store/bbb-tensorrt-8.6.1.6-lib;\
+                @ROOT@/nix/store/ccc-nsight_compute-2024.1";
+    let found = search(root, &[("CUDAToolkit_ROOT", list)], Component::Cudart);
+    assert_eq!(found.toolkit.unwrap().version().to_string(), "12.4");
+
+    runtime(&root.join("opt/cuda-12.4"));
+    write(&root.join("opt/cuda-12.4/lib/python3.11/site-packages/nvidia/dali/__init__.py"), "");
+    let found = search(root, &[("CUDA_PATH", "@ROOT@/opt/cuda-12.4")], Component::Cudart);
+    assert_eq!(found.toolkit.unwrap().version().to_string(), "12.4");
+    // Named itself, it holds nothing.
+    let site = "@ROOT@/opt/cuda-12.4/lib/python3.11/site-packages";
+    refused(&search(root, &[("CUDA_BUILD_ROOTS", site)], Component::Cudart));
+}
+
+#[test]
+fn a_compiler_with_a_launcher_or_arguments_is_told_apart() {
+    let Some(site) = site_packages(13) else { return };
+    let nvcc = site.join("nvidia/cu13/bin/nvcc");
+    for value in [format!("ccache {}", nvcc.display()), format!("{} -O2", nvcc.display())] {
+        let env = [("CUDACXX".to_owned(), value)];
+        let error = refused(&report(&Root::system(), &env, Component::Nvcc));
+        assert!(error.contains("the path of nvcc alone is wanted"), "{error}");
+    }
+}

@@ -324,3 +324,55 @@ fn a_view_takes_nothing_else_from_the_systems_directories() {
     }
     assert!(!view.include().join("sys").exists() && !view.include().join("stdio.h").exists());
 }
+
+/// A product's variable may name the toolkit's own place, which is that of the toolkit all the same.
+#[test]
+fn a_products_variable_may_name_the_toolkits_place() {
+    let Some(machine) = Machine::new() else { return };
+    fs::create_dir_all(machine.path("usr/local")).unwrap();
+    let default = machine.path("usr/local/cuda");
+    std::os::unix::fs::symlink(&machine.cuda, &default).unwrap();
+    for variable in ["CUDNN_PATH", "NCCL_HOME"] {
+        for place in [&default, &machine.cuda] {
+            let toolkit = machine.find(&[(variable, place)], vec![need(Component::Cudart)]).unwrap();
+            assert_eq!(toolkit.version().to_string(), "13.4", "{variable}={}", place.display());
+        }
+    }
+}
+
+/// An archive beside a compiler, or in a toolkit, is not that compiler's root, nor the toolkit.
+#[test]
+fn archives_beside_a_root_take_nothing_from_it() {
+    let Some(machine) = Machine::new() else { return };
+    let top = machine.path("opt/cuda");
+    fs::create_dir_all(&top).unwrap();
+    for part in
+        ["include", "lib", "bin", "nvvm"].map(|part| machine.cuda.join(part)).iter().filter(|p| p.exists())
+    {
+        std::os::unix::fs::symlink(part, top.join(part.file_name().unwrap())).unwrap();
+    }
+    machine.cudnn("opt/cuda/cudnn-linux-x86_64-9.5.0.50_cuda13-archive");
+    machine.cudnn("opt/cuda/nccl-linux-sbsa-2.22.3_cuda13-archive");
+    let toolkit = machine.find(&[("CUDA_PATH", &top)], with(Component::Cudnn)).unwrap();
+    assert_eq!(toolkit.version().to_string(), "13.4");
+    assert_eq!(toolkit.get(Component::Cudnn).unwrap().to_string(), "cudnn 9.5.0");
+}
+
+/// A product that is named for another CUDA decides the major where nothing else does, be it needed
+/// or only wished for.
+#[test]
+fn a_named_product_decides_an_open_major() {
+    let Some(machine) = Machine::new() else { return };
+    let Some(of_12) = wheels(&["nvidia-cuda-runtime-cu12==12.9.79"]) else { return };
+    let cudnn = machine.cudnn("x/cudnn-linux-x86_64-9.5.0.50_cuda12-archive");
+    let both = std::env::join_paths([&machine.cuda, &of_12]).unwrap();
+    let variables = [("CUDA_BUILD_ROOTS", Path::new(&both)), ("CUDNN_PATH", cudnn.as_path())];
+    for needs in [with(Component::Cudnn), optional(Component::Cudnn)] {
+        let toolkit = machine.find(&variables, needs).unwrap();
+        assert_eq!(toolkit.version().to_string(), "12.9");
+        assert_eq!(toolkit.get(Component::Cudnn).unwrap().major, 12);
+    }
+    let toolkit = machine.find(&variables, vec![need(Component::Cudart)]).unwrap();
+    assert_eq!(toolkit.version().to_string(), "13.4", "nobody wants it");
+    assert!(toolkit.remarks().iter().any(|remark| remark.starts_with("CUDA 12.9 is also there, not used")));
+}

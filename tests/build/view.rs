@@ -328,3 +328,20 @@ fn host_code_compiles_with_wheels_of_cuda_12() {
     succeeds(compile.arg(view.root().join("lib64")).arg("-lcudart"));
     assert!(dynamic(&program, "NEEDED").iter().any(|name| name == "libcudart.so.12"));
 }
+
+/// Cargo compares dates: at a place that was named another view may come, and has to be newer.
+#[test]
+fn the_marker_of_a_view_at_a_named_place_has_its_date() {
+    let (Some(of_12), Some(of_13)) = (site_packages(12), site_packages(13)) else { return };
+    let place = TempDir::new().unwrap();
+    let date = |view: &View| fs::metadata(view.marker()).unwrap().modified().unwrap();
+    let named = place.path().join("named");
+    let first = date(&view_at(&[&of_12], &named));
+    assert_eq!(date(&view_at(&[&of_12], &named)), first, "an unchanged view is not touched");
+    // Cargo compares whole units of the file system.
+    std::thread::sleep(std::time::Duration::from_millis(20));
+    assert!(date(&view_at(&[&of_13], &named)) > first);
+    let kept = ViewPlace::below(place.path(), &target("x86_64-unknown-linux-gnu"));
+    let kept = everything_in(&[&of_13]).view(&kept).unwrap();
+    assert_eq!(date(&kept), std::time::SystemTime::UNIX_EPOCH);
+}

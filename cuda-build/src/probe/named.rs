@@ -31,6 +31,13 @@ impl Prober<'_> {
         if let Some(nvcc) = named.filter(|nvcc| nvcc.is_relative() && nvcc.components().count() == 1) {
             return Some(format!("no program `{}` is on `PATH`", nvcc.display()));
         }
+        let has_blank = |nvcc: &&PathBuf| nvcc.to_string_lossy().contains(char::is_whitespace);
+        if let Some(nvcc) = named.filter(has_blank).filter(|nvcc| !self.root.is_file(nvcc)) {
+            return Some(format!(
+                "`{}` is no file: the path of nvcc alone is wanted, without a launcher before it or arguments after it",
+                nvcc.display()
+            ));
+        }
         let mut places = [&candidate.path].into_iter().chain(&candidate.also);
         if places.any(|path| path.is_relative()) {
             return Some(RELATIVE.to_owned());

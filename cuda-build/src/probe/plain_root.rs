@@ -98,9 +98,14 @@ pub(super) fn probe(prober: &Prober<'_>, candidate: &Candidate) -> Seen {
     seen.sets.extend(alone(prober, candidate, &pieces, &majors));
     // One that is found for a single major is in a directory of that major.
     let sets = |component| seen.sets.iter().filter(|set| set.get(component).is_some()).count();
+    let by_directory = |path: &PathBuf| {
+        let name = path.parent().and_then(Path::file_name).and_then(|name| name.to_str());
+        name.is_some_and(|name| name.parse::<u32>().is_ok())
+    };
     let silent = |found: &&Found| {
         let is_product = found.component.facts().bundle == Bundle::Product;
-        is_product && majors.is_empty() && told(&pieces, found).is_none() && sets(found.component) > 1
+        let is_told = told(&pieces, found).is_some() || found.libraries.iter().any(by_directory);
+        is_product && majors.is_empty() && !is_told && sets(found.component) > 1
     };
     let found = seen.sets.first().into_iter().flat_map(|set| &set.found);
     let silent: Vec<Component> = found.filter(silent).map(|found| found.component).collect();

@@ -254,7 +254,18 @@ pub fn select(request: &Request, attempts: &[Attempt]) -> Result<Selection, Erro
     // A wrong variable of a product is nothing to a crate that uses none.
     let asked = request.needs.iter().any(|need| need.is_product() && need.strength != Strength::Extra);
     let telling = named.iter().chain(products.iter().filter(|_| asked));
-    if let Some(wrong) = telling.into_iter().find(|attempt| attempt.sets.is_empty()) {
+    // Of a prefix that is a root its site-packages say nothing, where they hold what is no component.
+    let below_another = |attempt: &Attempt| {
+        let above = |other: &&Attempt| {
+            let (own, other_place) = (&attempt.candidate, &other.candidate);
+            own.label == other_place.label
+                && own.path != other_place.path
+                && own.path.starts_with(&other_place.path)
+        };
+        attempt.candidate.site_packages && named.iter().any(|other| above(other) && !other.sets.is_empty())
+    };
+    let mut telling = telling.into_iter().filter(|attempt| !below_another(attempt));
+    if let Some(wrong) = telling.find(|attempt| attempt.sets.is_empty()) {
         return Err(Error::InvalidSource {
             source_name: wrong.candidate.label.clone(),
             path: wrong.candidate.path.clone(),
@@ -274,12 +285,25 @@ pub fn select(request: &Request, attempts: &[Attempt]) -> Result<Selection, Erro
             let pool: Vec<Offer<'_>> = offers.iter().copied().filter(|o| o.set.major == major).collect();
             complete(request, &pool)
         });
-        chosen.map(|(selection, _)| selection)
+        chosen.map(|(mut selection, _)| {
+            let toolkits = offers.iter().filter(|offer| offer.is_of_toolkit());
+            let major = selection.major;
+            for other in toolkits.filter(|offer| offer.set.major != major) {
+                remark_other(&mut selection, other);
+            }
+            selection
+        })
     };
     let selection = selection.ok_or_else(|| explain::not_found(request, &named, &beside, &unnamed))?;
     let wrong = explain::wrong_products(request, &selection, &products);
     if !wrong.is_empty() {
-        return Err(Error::Inconsistent { conflicts: wrong });
+        // One that is named is meant: where the major is open, it is that product's.
+        let mut majors: Vec<u32> = products.iter().flat_map(|a| &a.sets).map(|set| set.major).collect();
+        majors.sort_unstable_by(|a, b| b.cmp(a));
+        majors.retain(|major| request.major.is_none() && *major != selection.major);
+        let mut other = majors.into_iter().map(|major| Request { major: Some(major), ..request.clone() });
+        let fitting = other.find_map(|request| select(&request, attempts).ok());
+        return fitting.ok_or(Error::Inconsistent { conflicts: wrong });
     }
     let conflicts = conflicts(&selection.chosen);
     if conflicts.is_empty() { Ok(selection) } else { Err(Error::Inconsistent { conflicts }) }
@@ -345,8 +369,8 @@ fn offers<'a>(request: &Request, attempts: &[&'a Attempt]) -> Vec<Offer<'a>> {
 }
 
 fn majors(request: &Request, offers: &[Offer<'_>]) -> Vec<u32> {
-    // What is named first is meant first, whichever is newer. Places for products must not drag the
-    // toolkit to their major, and CCCL says nothing of one.
+    // What is named first is meant first, whichever is newer; of the roots in one list the newest comes
+    // first. Places for products must not drag the toolkit to their major, and CCCL says nothing of one.
     let mut majors: Vec<u32> = Vec::new();
     for major in offers.iter().filter(|offer| offer.is_of_toolkit()).map(|offer| offer.set.major) {
         if !majors.contains(&major) && request.major.is_none_or(|wanted| wanted == major) {
@@ -438,8 +462,15 @@ fn in_order<'a>(need: &'a Need, pool: &'a [Offer<'a>]) -> impl Iterator<Item = (
 /// Equal places are not guessed between in silence.
 fn remark_others(selection: &mut Selection, chosen: &Offer<'_>, here: &[Offer<'_>]) {
     for other in here.iter().filter(|other| !std::ptr::eq(other.set, chosen.set)) {
-        let version = other.set.toolkit().map_or_else(|| other.set.major.to_string(), |v| v.to_string());
-        selection.remarks.push(format!("CUDA {version} is also there, not used: {}", other.origin()));
+        remark_other(selection, other);
+    }
+}
+
+fn remark_other(selection: &mut Selection, other: &Offer<'_>) {
+    let version = other.set.toolkit().map_or_else(|| other.set.major.to_string(), |v| v.to_string());
+    let remark = format!("CUDA {version} is also there, not used: {}", other.origin());
+    if !selection.remarks.contains(&remark) {
+        selection.remarks.push(remark);
     }
 }
 

@@ -177,8 +177,8 @@ pub(crate) fn belonging(root: &Root, path: &Path) -> Vec<PathBuf> {
 /// Whether its name says that a root is one of NVIDIA's packages, of which some hold no component:
 /// one output of many, one archive of many.
 pub(crate) fn is_package(path: &Path) -> bool {
-    let in_store = path.parent().is_some_and(|parent| parent.ends_with("nix/store"));
-    (in_store && nix::is_cuda(path)) || redist::is_archive(path)
+    // Nobody writes store paths by hand, and a shell's hook lists whatever NVIDIA made.
+    path.parent().is_some_and(|parent| parent.ends_with("nix/store")) || redist::is_archive(path)
 }
 
 impl fmt::Display for Candidate {
@@ -230,9 +230,11 @@ pub fn candidates(root: &Root, env: &Env, target: &Target, arguments: &[PathBuf]
 
 /// The same place by a later step says nothing new: nvcc on `PATH` of an active environment.
 fn drop_repeated(root: &Root, candidates: &mut Vec<Candidate>) {
-    let mut kept: Vec<(OsString, Vec<PathBuf>, bool)> = Vec::new();
+    let mut kept: Vec<(OsString, Vec<PathBuf>, [bool; 2])> = Vec::new();
     candidates.retain(|candidate| {
-        let place = (root.place(&candidate.path), candidate.also.clone(), candidate.site_packages);
+        // A product's variable names a place for that product alone, be it the toolkit's too.
+        let kind = [candidate.site_packages, candidate.step == Step::Product];
+        let place = (root.place(&candidate.path), candidate.also.clone(), kind);
         let known = kept.contains(&place) && !candidate.step.is_explicit();
         kept.push(place);
         !known
@@ -281,11 +283,11 @@ fn named(root: &Root, step: Step, label: &str, paths: &[PathBuf]) -> Vec<Candida
             .filter(|path| python::holds_cuda(root, path))
             .collect();
         let archives = redist::archives(root, path);
-        if !archives.is_empty() {
-            roots.extend(archives);
-        } else if packages.is_empty() || looks_like_root(root, path) {
+        let is_root = looks_like_root(root, path);
+        if is_root || (packages.is_empty() && archives.is_empty()) {
             roots.push(path.clone());
         }
+        roots.extend(archives);
         proposed.extend(packages.into_iter().map(|path| Candidate::packages(step, label, path)));
     }
     // In the order of the list as far as one candidate can be: roots before what they lack.

@@ -57,9 +57,9 @@ fn push(
 ) {
     let label = format!("environment variable `{variable}`");
     let mut proposed = named(root, step, &label, paths);
-    if let (Some(_), [path]) = (nvcc, paths)
-        && proposed.iter().all(|candidate| candidate.site_packages)
-    {
+    if let (Some(_), [path]) = (nvcc, paths) {
+        // The compiler's own root, whatever has been unpacked beside it.
+        proposed.retain(|candidate| candidate.site_packages);
         proposed.insert(0, Candidate::root(step, &label, path));
     }
     for mut candidate in proposed {

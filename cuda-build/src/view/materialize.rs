@@ -254,11 +254,12 @@ fn write_marker(plan: &Plan, view: &Path, destination: &Destination<'_>) -> Resu
     let marker = view.join(MARKER);
     let beside = owner::unfinished(&marker);
     // Build scripts declare the marker: with a date before any build it does not make Cargo run
-    // again the one that made the view.
+    // again the one that made the view. Where another view may take this one's place, the date is how
+    // Cargo sees that.
     let written = fs::File::create(&beside).and_then(|mut file| {
         file.write_all(text.as_bytes())?;
         fs::rename(&beside, &marker)?;
-        file.set_modified(SystemTime::UNIX_EPOCH)
+        if destination.replace { Ok(()) } else { file.set_modified(SystemTime::UNIX_EPOCH) }
     });
     written.map_err(|error| {
         let _ = fs::remove_file(&beside);

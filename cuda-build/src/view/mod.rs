@@ -66,8 +66,10 @@ impl View {
         self.path.join("lib/stubs")
     }
 
-    /// A file that is there as long as the view is, and older than any build: for
-    /// `cargo::rerun-if-changed`, where a build script's output depends on the view.
+    /// A file that is there as long as the view is: for `cargo::rerun-if-changed`, where a build
+    /// script's output depends on the view. It is older than any build, but for a view at a place that
+    /// was named ([`ViewPlace::at`]): there it has the date when the view was made, because another
+    /// may take its place.
     /// [`Build::run`](crate::Build::run) prints that line for views that it or
     /// [`Build::view`](crate::Build::view) gave.
     #[must_use]
