@@ -311,13 +311,16 @@ fn the_target_is_the_one_that_cargo_builds_for() {
 #[test]
 fn a_library_is_compiled_where_there_is_an_nvcc() {
     let declared = "capabilities = [\"8.0\"]";
-    let script = "fn main() -> Result<(), cuda_build::Error> {\n\
+    // It is a module of the script that says so.
+    let script = "mod native;\nfn main() { native::compile().unwrap() }\n";
+    let module = "pub fn compile() -> Result<(), cuda_build::Error> {\n\
                   let library = cuda_build::Library::new(\"answer\").file(\"answer.cu\");\n\
                   cuda_build::Build::new()?.library(library).run()?;\nOk(())\n}\n";
     let main = "mod cuda { include!(concat!(env!(\"OUT_DIR\"), \"/cuda_build.rs\")); }\n\
                 unsafe extern \"C\" { fn answer() -> i32; }\n\
                 fn main() { println!(\"{:?} {}\", cuda::CUDA_VERSION, unsafe { answer() }) }\n";
     let Some(project) = Project::new("library-elsewhere", &[13], declared, script, main) else { return };
+    project.write("native.rs", module);
     project.write("answer.cu", "__global__ void k() {}\nextern \"C\" int answer() { return 42; }\n");
     let site = wheels(&WITH_CUBLAS).unwrap();
     let venv = project.path.join("venv");

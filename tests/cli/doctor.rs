@@ -439,3 +439,16 @@ fn an_optional_component_that_is_not_there() {
     let json = machine.says(exit_code::SUCCESS, works, &["cudnn 9.5.0.50: nvidia-cudnn-cu13"]);
     assert_eq!(json["optional_absent"], serde_json::json!([]));
 }
+
+#[test]
+fn a_target_that_the_configuration_names_and_cuda_has_not() {
+    let Some(machine) = Machine::new("doctor-target").holding(&[13]) else { return };
+    fs::create_dir(machine.work.join(".cargo")).unwrap();
+    fs::write(machine.work.join(".cargo/config.toml"), "[build]\ntarget = 'wasm32-unknown-unknown'\n")
+        .unwrap();
+    machine
+        .doctor(&[])
+        .failed(exit_code::USAGE, &["Cargo's configuration names it", "`--target` comes before"]);
+    let here = machine.doctor(&["--target", "host-tuple"]);
+    assert!(here.code == 0 && here.stdout.contains("A build will work with CUDA 13.4"), "{here:?}");
+}

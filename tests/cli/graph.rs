@@ -92,6 +92,8 @@ fn device_code_of_other_packages_and_helpers_with_cuda_build_count_for_nothing()
     project.write("finder/Cargo.toml", &(PACKAGE.replace("NAME", "finder") + &dependency));
     project.write("finder/src/lib.rs", "pub use cuda_build::Build;\n");
     fs::copy(checkout().join("templates/native-app/Cargo.lock"), project.path.join("Cargo.lock")).unwrap();
+    // Its own device code is compiled through that crate too.
+    project.write("kernels/own.cu", "");
     assert!(!is_given(&project));
     assert!(!project.target.join("cuda/build").exists());
 }

@@ -245,6 +245,12 @@ fn what_cargos_configuration_sets_is_the_users() {
     let exec = project.run(&["exec", "--capabilities", "8.0", "--", "printenv", "CUDA_COMPUTE_CAP"]);
     assert_eq!(exec.stdout, "86\n", "other programs too: {exec:?}");
 
+    // What steers nvcc and is none of ours is there as well.
+    project.write(".cargo/config.toml", "[env]\nNVCC_CCBIN = '/usr/bin/g++'\nOTHER = 'x'\n");
+    let exec = project.run(&["exec", "--", "printenv", "NVCC_CCBIN"]);
+    assert_eq!(exec.stdout, "/usr/bin/g++\n", "{exec:?}");
+    assert_eq!(project.run(&["exec", "--", "printenv", "OTHER"]).code, 1, "Cargo alone gives that");
+
     // The search reads it as well.
     std::os::unix::fs::symlink(site_packages(12).unwrap(), project.path.join("own")).unwrap();
     project.write(".cargo/config.toml", "[env]\nCUDA_HOME = { value = 'own', relative = true }\n");
@@ -255,6 +261,22 @@ fn what_cargos_configuration_sets_is_the_users() {
     assert!(env.stdout.contains(&format!("export CUDA_HOME='{}'", own.display())), "{env:?}");
     project.write(".cargo/config.toml", "[env]\nCUDA_HOME = { value = 'nothing', relative = true }\n");
     project.run(&["env"]).failed(13, &["`CUDA_HOME`", "plain/nothing"]);
+}
+
+/// What `--major` asked for stays a wish of whoever is in that shell.
+#[test]
+fn a_major_is_meant_for_what_is_run_below() {
+    let Some(project) = project("below", "fn main() {}\n") else { return };
+    let program = env!("CARGO_BIN_EXE_cargo-cuda");
+    let below = |arguments: &[&str]| {
+        project.run(&[&["exec", "--major", "12", "--", program, "cuda"], arguments].concat())
+    };
+    let view = below(&["view"]);
+    assert!(view.stdout.contains("/views/12.9-"), "{view:?}");
+    let exec = below(&["exec", "--", "printenv", "ORT_CUDA_VERSION"]);
+    assert_eq!(exec.stdout, "12\n", "{exec:?}");
+    let other = below(&["exec", "--major", "13", "--", "printenv", "ORT_CUDA_VERSION", "CUDA_BUILD_MAJOR"]);
+    assert_eq!(other.stdout, "13\n13\n", "{other:?}");
 }
 
 #[test]
