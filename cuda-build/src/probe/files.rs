@@ -118,12 +118,12 @@ impl Prefix {
     fn library(&self, prober: &Prober<'_>, facts: &Facts, index: usize, major: u32) -> Option<PathBuf> {
         // NVRTC's builtins carry the minor: the name in the table is that of one release.
         if facts.libraries[index] != "nvrtc-builtins" {
-            let known: Vec<&str> = facts.sonames_of(index, major).collect();
-            if !known.is_empty() {
-                // A newer SONAME of a library that changed it comes later in the table.
-                let apart =
-                    known.iter().rev().find_map(|soname| self.kept_apart(prober, facts, major, soname));
-                let plain = || known.iter().rev().find_map(|soname| self.first_library(prober, soname));
+            // A newer SONAME of a library that changed it comes later in the table.
+            let known = || facts.sonames_of(index, major).rev();
+            if known().next().is_some() {
+                let mut apart = known().filter(|_| facts.bundle == Bundle::Product);
+                let apart = apart.find_map(|soname| self.kept_apart(prober, facts, major, soname));
+                let plain = || known().find_map(|soname| self.first_library(prober, soname));
                 let found = apart.or_else(plain).or_else(|| self.older_product(prober, facts, index));
                 return found.filter(|path| is_for(prober, facts, path, major));
             }
@@ -150,9 +150,6 @@ impl Prefix {
     /// A product's library in a directory of its CUDA major: `lib/12` of cuTENSOR's archives before 2.3,
     /// `libcutensor/12` of its packages for Debian.
     fn kept_apart(&self, prober: &Prober<'_>, facts: &Facts, major: u32, soname: &str) -> Option<PathBuf> {
-        if facts.bundle != Bundle::Product {
-            return None;
-        }
         let names = [format!("{major}/{soname}"), format!("lib{}/{major}/{soname}", facts.libraries[0])];
         names.iter().find_map(|name| self.first_library(prober, name))
     }

@@ -182,8 +182,13 @@ impl Prefix {
     ) -> Vec<PathBuf> {
         let named = named.iter().map(|path| tidy(prober, path));
         let (left_out, own): (Vec<PathBuf>, Vec<PathBuf>) = named.partition(|path| {
+            // Most of it was added with the root, which has been asked.
+            if self.include.contains(path) || self.lib.contains(path) {
+                return false;
+            }
             let real = self.directories.resolve(prober.root, path);
-            [path.parent(), real.parent()].into_iter().flatten().any(|above| is_shared(prober, above))
+            let elsewhere = real.parent().filter(|above| Some(*above) != path.parent());
+            path.parent().into_iter().chain(elsewhere).any(|above| is_shared(prober, above))
         });
         let there = left_out.iter().filter(|path| prober.root.is_dir(path));
         shared.extend(there.map(|path| path.display().to_string()));
