@@ -79,7 +79,17 @@ fn directories_that_cannot_be_read() {
         let nobody = 65534;
         let mut again = Command::new(&program);
         again.args([name, "--exact"]).uid(nobody).gid(nobody).current_dir("/");
-        let output = again.env("TMPDIR", "/tmp").output().unwrap();
+        let output = match again.env("TMPDIR", "/tmp").output() {
+            // A root that may not become somebody else, or a place for temporary files that is its own.
+            Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
+                let text = format!(
+                    "left out: {name} (for root nothing is closed, and nobody else can be: {error})\n"
+                );
+                std::io::Write::write_all(&mut std::io::stderr(), text.as_bytes()).unwrap();
+                return;
+            }
+            output => output.unwrap(),
+        };
         let text = String::from_utf8_lossy(&output.stdout);
         assert!(output.status.success() && text.contains("1 passed"), "{text}");
         return;
