@@ -452,3 +452,23 @@ fn a_target_that_the_configuration_names_and_cuda_has_not() {
     let here = machine.doctor(&["--target", "host-tuple"]);
     assert!(here.code == 0 && here.stdout.contains("A build will work with CUDA 13.4"), "{here:?}");
 }
+
+#[test]
+fn a_script_that_compiles_with_nvcc_where_there_is_none() {
+    let Some(machine) = Machine::new("doctor-wants-nvcc").holding(&[12]) else { return };
+    let template = checkout().join("templates/native-app");
+    for file in ["Cargo.toml", "build.rs", "src/main.rs"] {
+        let target = machine.work.join(file);
+        fs::create_dir_all(target.parent().unwrap()).unwrap();
+        fs::copy(template.join(file), target).unwrap();
+    }
+    let manifest = machine.work.join("Cargo.toml");
+    point_to_checkout(&manifest);
+    let wider = fs::read_to_string(&manifest).unwrap().replace(">=13, <14", ">=12, <14");
+    fs::write(&manifest, wider).unwrap();
+    machine.says(
+        exit_code::NOT_FOUND,
+        "A build will not work: a build script compiles with nvcc, which is not there.",
+        &["Toolkit: CUDA 12.9"],
+    );
+}

@@ -218,6 +218,9 @@ fn variables_count_outside_a_workspace() {
     let view = run(&["view"], "CUDA_BUILD_MAJOR", "12");
     assert!(view.stdout.contains("/views/12.9-"), "{view:?}");
     assert!(run(&["doctor"], "CUDA_BUILD_MAJOR", "12").stdout.contains("A build will work with CUDA 12.9"));
+    // Cargo's word for this machine: CMake's search is closed as without it.
+    let closed = run(&["exec", "--", "printenv", "CMAKE_TOOLCHAIN_FILE"], "CARGO_BUILD_TARGET", "host-tuple");
+    assert!(closed.stdout.contains("/views/13.4-"), "{closed:?}");
     let exec = run(&["exec", "--", "printenv", "CUDAARCHS"], "CUDA_BUILD_CAPABILITIES", "8.0,9.0");
     assert_eq!(exec.stdout, "80-real;90-real\n", "{exec:?}");
     let doctor = run(&["doctor"], "CUDA_BUILD_CAPABILITIES", "8.0");
