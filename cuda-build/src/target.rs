@@ -51,7 +51,7 @@ impl Target {
     /// `e_machine` of its ELF files: `EM_X86_64` or `EM_AARCH64`.
     #[must_use]
     pub fn elf_machine(&self) -> u16 {
-        if self.directory == "x86_64-linux" { 62 } else { 183 }
+        machine(self.triple.split('-').next().unwrap_or_default()).unwrap_or(AARCH64)
     }
 
     /// Whether what is built for it runs on the machine that builds.
@@ -64,6 +64,19 @@ impl Target {
     #[must_use]
     pub fn multiarch(&self) -> &'static str {
         if self.directory == "x86_64-linux" { "x86_64-linux-gnu" } else { "aarch64-linux-gnu" }
+    }
+}
+
+/// `EM_X86_64` and `EM_AARCH64` of the ELF specification.
+const X86_64: u16 = 62;
+const AARCH64: u16 = 183;
+
+/// `e_machine` of an architecture as Rust names it; `None` where CUDA has nothing for it.
+pub(crate) fn machine(architecture: &str) -> Option<u16> {
+    match architecture {
+        "x86_64" => Some(X86_64),
+        "aarch64" => Some(AARCH64),
+        _ => None,
     }
 }
 

@@ -15,16 +15,22 @@ fn sums(name: &str) -> Ran {
 fn machine_code_from_its_own_major(name: &str, cuda: &str) {
     let ran = sums(name);
     assert!(ran.after("CUDA ").starts_with(cuda), "{ran:?}");
-    assert_eq!(ran.after("machine code ").chars().count(), 2, "{ran:?}");
     // Code of 8.0 runs on 8.6 as it is; none of another major does.
-    assert_eq!(ran.after("machine code ")[..1], ran.after("device ")[..1], "{ran:?}");
+    let [code, device]: [u32; 2] = ["machine code ", "device "].map(|line| ran.after(line).parse().unwrap());
+    assert!(code / 10 == device / 10 && code <= device, "{ran:?}");
     assert_eq!(ran.stderr, "", "nothing was compiled by the driver");
 }
 
 #[test]
 #[ignore = "needs a GPU"]
 fn nvrtc_11() {
-    machine_code_from_its_own_major("driver-api-11", "11.8");
+    if Gpu::of_this_machine().number() < 100 {
+        return machine_code_from_its_own_major("driver-api-11", "11.8");
+    }
+    // CUDA 11 knows no newer GPUs: its PTX of 9.0 is what they get.
+    let ran = sums("driver-api-11");
+    assert_eq!(ran.after("made from PTX "), "90");
+    assert!(ran.stderr.contains("the driver compiles the PTX on first use"), "{ran:?}");
 }
 
 #[test]

@@ -7,6 +7,7 @@ use super::products::header_version;
 use super::{Found, Prober};
 use crate::capability::newest_known;
 use crate::component::{Bundle, Component, Facts, OLDEST_MAJOR};
+use crate::target::machine;
 use crate::version::{ToolkitVersion, Version};
 
 impl Prefix {
@@ -43,7 +44,8 @@ impl Prefix {
     /// Whether a program, a regular file, runs on the machine that builds; what is no ELF file may
     /// be a script.
     fn runs(&self, prober: &Prober<'_>, path: &Path) -> bool {
-        let own = prober.root.machine_of_file(path).is_none_or(|machine| Some(machine) == own_machine());
+        let here = machine(std::env::consts::ARCH);
+        let own = prober.root.machine_of_file(path).is_none_or(|machine| Some(machine) == here);
         let reason = match own {
             true if prober.root.is_executable(path) => return true,
             // Archives unpacked by something that keeps no modes.
@@ -297,15 +299,6 @@ impl Prefix {
             return Some(format!("`{}`", facts.archives[0]));
         }
         None
-    }
-}
-
-/// `e_machine` of programs of the machine that builds; `None` where CUDA has none for it.
-fn own_machine() -> Option<u16> {
-    match std::env::consts::ARCH {
-        "x86_64" => Some(62),
-        "aarch64" => Some(183),
-        _ => None,
     }
 }
 
