@@ -55,13 +55,15 @@ pub fn own(subcommand: &str, arguments: &[OsString]) -> usize {
 
 fn takes_next(argument: &OsStr) -> bool {
     let text = argument.to_string_lossy();
-    let short = short(&text).is_some_and(|names| names.find(SHORT_WITH_VALUE) == Some(names.len() - 1));
+    let short =
+        short(&text).is_some_and(|names| names.find(SHORT_WITH_VALUE) == Some(names.len() - 1));
     short || WITH_VALUE.contains(&&*text)
 }
 
 /// The names of short options in one argument, as in `-vr`.
 fn short(text: &str) -> Option<&str> {
-    text.strip_prefix('-').filter(|names| !names.is_empty() && !names.starts_with('-'))
+    text.strip_prefix('-')
+        .filter(|names| !names.is_empty() && !names.starts_with('-'))
 }
 
 /// The profile that cargo's own arguments name.
@@ -94,7 +96,10 @@ pub fn values_of(arguments: &[OsString], name: &str) -> impl Iterator<Item = Str
             if text == name {
                 return arguments.next()?.to_str().map(str::to_owned);
             }
-            if let Some(value) = text.strip_prefix(name).and_then(|rest| rest.strip_prefix('=')) {
+            if let Some(value) = text
+                .strip_prefix(name)
+                .and_then(|rest| rest.strip_prefix('='))
+            {
                 return Some(value.to_owned());
             }
         }
@@ -127,8 +132,14 @@ mod tests {
 
     #[test]
     fn cargos_target_is_seen() {
-        assert_eq!(value_of(&arguments("-r --target a -- --target b"), "--target").as_deref(), Some("a"));
-        assert_eq!(value_of(&arguments("--target=c"), "--target").as_deref(), Some("c"));
+        assert_eq!(
+            value_of(&arguments("-r --target a -- --target b"), "--target").as_deref(),
+            Some("a")
+        );
+        assert_eq!(
+            value_of(&arguments("--target=c"), "--target").as_deref(),
+            Some("c")
+        );
         assert_eq!(value_of(&arguments("--target-dir x"), "--target"), None);
     }
 
@@ -138,12 +149,20 @@ mod tests {
             ("run", "-r", "x --release"),
             ("run", "-qp made --bin=made --features a", "x -r"),
             ("run", "-Fa -j4 --target", "-- x"),
-            ("run", "--major 12 --capabilities 8.0 --fetch", "x --major 13 --fetch"),
+            (
+                "run",
+                "--major 12 --capabilities 8.0 --fetch",
+                "x --major 13 --fetch",
+            ),
             ("run", "", "- -r"),
             ("test", "some_test -r", "-- --release"),
         ] {
             let all = arguments(&format!("{own} {programs}"));
-            assert_eq!(super::own(subcommand, &all), arguments(own).len(), "{own} {programs}");
+            assert_eq!(
+                super::own(subcommand, &all),
+                arguments(own).len(),
+                "{own} {programs}"
+            );
         }
     }
 
@@ -159,7 +178,11 @@ mod tests {
             ("build", "--release", "release"),
             ("build", "--profile=fast", "fast"),
         ] {
-            assert_eq!(profile(subcommand, &arguments(text)), expected, "{subcommand} {text}");
+            assert_eq!(
+                profile(subcommand, &arguments(text)),
+                expected,
+                "{subcommand} {text}"
+            );
         }
     }
 

@@ -58,10 +58,18 @@ impl Configured {
     /// Reads what applies in `directory`, as Cargo does: `--config`, files above it, and the
     /// user's own. What is read first counts.
     #[must_use]
-    pub fn read(root: &Root, env: &Env, directory: &Path, triple: &str, arguments: &[String]) -> Self {
+    pub fn read(
+        root: &Root,
+        env: &Env,
+        directory: &Path,
+        triple: &str,
+        arguments: &[String],
+    ) -> Self {
         let home = env.peek("CARGO_HOME").map(PathBuf::from);
         let home = home.or_else(|| env.peek("HOME").map(|home| Path::new(home).join(".cargo")));
-        let above = directory.ancestors().map(|ancestor| ancestor.join(".cargo"));
+        let above = directory
+            .ancestors()
+            .map(|ancestor| ancestor.join(".cargo"));
         let mut configured = Self::default();
         for argument in arguments.iter().rev() {
             let file = directory.join(argument);
@@ -77,7 +85,10 @@ impl Configured {
                 *flags = Some(Flags::Given);
             }
         }
-        let variable = || env.peek("CARGO_BUILD_TARGET").map(|target| target.to_string_lossy().into_owned());
+        let variable = || {
+            env.peek("CARGO_BUILD_TARGET")
+                .map(|target| target.to_string_lossy().into_owned())
+        };
         configured.build_target = configured.build_target.or_else(variable);
         for place in above.chain(home) {
             for name in ["config.toml", "config"] {
@@ -92,7 +103,10 @@ impl Configured {
         let Ok(text) = root.text(file) else { return };
         let had_wrapper = self.wrapper.is_some();
         let included = self.lay_over(&text, triple);
-        let above = file.parent().and_then(Path::parent).unwrap_or(Path::new(""));
+        let above = file
+            .parent()
+            .and_then(Path::parent)
+            .unwrap_or(Path::new(""));
         self.resolve(above);
         // A bare name is looked for on `PATH`; a path is below the directory that holds `.cargo`.
         if let (false, Some(wrapper)) = (had_wrapper, &mut self.wrapper)
@@ -112,7 +126,11 @@ impl Configured {
 
     /// What was read last of `[env]` was said for this directory.
     fn resolve(&mut self, directory: &Path) {
-        for variable in self.variables.values_mut().filter(|variable| variable.value.is_some()) {
+        for variable in self
+            .variables
+            .values_mut()
+            .filter(|variable| variable.value.is_some())
+        {
             variable.below.get_or_insert_with(|| directory.to_owned());
         }
     }
@@ -120,21 +138,40 @@ impl Configured {
     /// Adds what one text says that is not said yet, and returns the files that it includes.
     pub(crate) fn lay_over(&mut self, text: &str, triple: &str) -> Vec<String> {
         // Cargo itself says what is wrong with a file that can't be read.
-        let Ok(table) = text.parse::<toml::Table>() else { return Vec::new() };
-        let flags = |value: &toml::Value| {
-            value.get("rustflags").map(|flags| flags.as_str().map_or(Flags::List, |t| Flags::Text(t.into())))
+        let Ok(table) = text.parse::<toml::Table>() else {
+            return Vec::new();
         };
-        self.build = self.build.take().or_else(|| table.get("build").and_then(flags));
-        let named: Option<Vec<&str>> =
-            table.get("build").and_then(|build| build.get("target")).map(|named| match named {
-                toml::Value::Array(all) => all.iter().map(|one| one.as_str().unwrap_or_default()).collect(),
+        let flags = |value: &toml::Value| {
+            value.get("rustflags").map(|flags| {
+                flags
+                    .as_str()
+                    .map_or(Flags::List, |t| Flags::Text(t.into()))
+            })
+        };
+        self.build = self
+            .build
+            .take()
+            .or_else(|| table.get("build").and_then(flags));
+        let named: Option<Vec<&str>> = table
+            .get("build")
+            .and_then(|build| build.get("target"))
+            .map(|named| match named {
+                toml::Value::Array(all) => all
+                    .iter()
+                    .map(|one| one.as_str().unwrap_or_default())
+                    .collect(),
                 one => vec![one.as_str().unwrap_or_default()],
             });
-        let other = named.iter().flatten().any(|one| directory_name(one) != triple);
+        let other = named
+            .iter()
+            .flatten()
+            .any(|one| directory_name(one) != triple);
         if let (None, Some([one])) = (&self.build_target, named.as_deref()) {
             self.build_target = Some((*one).to_owned());
         }
-        let wrapper = table.get("build").and_then(|build| build.get("rustc-wrapper")?.as_str());
+        let wrapper = table
+            .get("build")
+            .and_then(|build| build.get("rustc-wrapper")?.as_str());
         self.wrapper = self.wrapper.take().or_else(|| wrapper.map(PathBuf::from));
         let env = table.get("env").and_then(toml::Value::as_table);
         let about = |name: &String| {
@@ -144,8 +181,15 @@ impl Configured {
         };
         for (name, value) in env.into_iter().flatten() {
             let plain = value.as_str();
-            let text = plain.or_else(|| value.get("value")?.as_str()).map(str::to_owned);
-            let flag = |key| value.get(key).and_then(toml::Value::as_bool).or(plain.map(|_| false));
+            let text = plain
+                .or_else(|| value.get("value")?.as_str())
+                .map(str::to_owned);
+            let flag = |key| {
+                value
+                    .get(key)
+                    .and_then(toml::Value::as_bool)
+                    .or(plain.map(|_| false))
+            };
             let variable = self.variables.entry(name.clone()).or_default();
             variable.value = variable.value.take().or(text);
             variable.force = variable.force.or_else(|| flag("force"));
@@ -188,12 +232,18 @@ pub fn with_variables(root: &Root, env: &Env, arguments: &[String]) -> Env {
 impl Configured {
     fn over(&self, env: &Env) -> Env {
         // Cargo and rustup themselves look at what they were started with alone.
-        let read_before =
-            |name: &str| name == "HOME" || ["CARGO", "RUST"].iter().any(|start| name.starts_with(start));
+        let read_before = |name: &str| {
+            name == "HOME"
+                || ["CARGO", "RUST"]
+                    .iter()
+                    .any(|start| name.starts_with(start))
+        };
         let is_set = |name: &str| env.variables().any(|(own, _)| own == name);
         let mut seen = env.clone();
         for (name, variable) in &self.variables {
-            let Some(value) = &variable.value else { continue };
+            let Some(value) = &variable.value else {
+                continue;
+            };
             if read_before(name) || (is_set(name) && variable.force != Some(true)) {
                 continue;
             }
@@ -208,13 +258,20 @@ impl Configured {
 
 /// The file that an entry of `include` names.
 fn included(value: &toml::Value) -> Option<String> {
-    value.as_str().or_else(|| value.get("path")?.as_str()).map(str::to_owned)
+    value
+        .as_str()
+        .or_else(|| value.get("path")?.as_str())
+        .map(str::to_owned)
 }
 
 /// The triple of this machine, where Rust has glibc: CUDA knows no other.
 #[must_use]
 pub fn host() -> String {
-    format!("{}-unknown-{}-gnu", std::env::consts::ARCH, std::env::consts::OS)
+    format!(
+        "{}-unknown-{}-gnu",
+        std::env::consts::ARCH,
+        std::env::consts::OS
+    )
 }
 
 /// What Cargo calls a target's directory: the triple, and for one that is described in a file the
@@ -225,7 +282,9 @@ pub fn directory_name(target: &str) -> String {
     if target == "host-tuple" {
         return host();
     }
-    let described = target.strip_suffix(".json").and_then(|path| path.rsplit('/').next());
+    let described = target
+        .strip_suffix(".json")
+        .and_then(|path| path.rsplit('/').next());
     described.unwrap_or(target).to_owned()
 }
 
@@ -242,9 +301,15 @@ mod tests {
             ("[build]\ntarget = 'host-tuple'", host() != TRIPLE),
             ("[env]\nCUDA_HOME = '/c'", false),
             ("[build]\ntarget = 'x86_64-unknown-linux-musl'", true),
-            ("[build]\ntarget = ['x86_64-unknown-linux-gnu', 'aarch64-unknown-linux-gnu']", true),
+            (
+                "[build]\ntarget = ['x86_64-unknown-linux-gnu', 'aarch64-unknown-linux-gnu']",
+                true,
+            ),
             ("[env]\nCC_x86_64_unknown_linux_gnu = 'clang'", true),
-            ("[env]\nCMAKE_TOOLCHAIN_FILE = { value = 't.cmake', relative = true }", true),
+            (
+                "[env]\nCMAKE_TOOLCHAIN_FILE = { value = 't.cmake', relative = true }",
+                true,
+            ),
         ] {
             let mut configured = Configured::default();
             configured.lay_over(text, TRIPLE);
@@ -276,14 +341,20 @@ mod tests {
             ("/bin/own", PathBuf::from("/bin/own")),
         ] {
             let text = format!("[build]\nrustc-wrapper = '{named}'");
-            crate::output::write_if_changed(&place.path().join(".cargo/config.toml"), text.as_bytes())
-                .unwrap();
+            crate::output::write_if_changed(
+                &place.path().join(".cargo/config.toml"),
+                text.as_bytes(),
+            )
+            .unwrap();
             let below = place.path().join("a/b");
             let read = |arguments: &[String]| {
                 Configured::read(&Root::system(), &env, &below, TRIPLE, arguments).wrapper
             };
             assert_eq!(read(&[]), Some(wrapper));
-            assert_eq!(read(&["build.rustc-wrapper=''".to_owned()]), Some(PathBuf::new()));
+            assert_eq!(
+                read(&["build.rustc-wrapper=''".to_owned()]),
+                Some(PathBuf::new())
+            );
         }
     }
 
@@ -293,7 +364,10 @@ mod tests {
         let write = |name: &str, text: &str| {
             crate::output::write_if_changed(&place.path().join(name), text.as_bytes()).unwrap();
         };
-        write(".cargo/config.toml", "[env]\nA = 'far'\nB = { value = 'b', relative = true }\nHOME = '/x'");
+        write(
+            ".cargo/config.toml",
+            "[env]\nA = 'far'\nB = { value = 'b', relative = true }\nHOME = '/x'",
+        );
         write(
             "w/.cargo/config.toml",
             "[env]\nA = 'near'\nC = { value = 'c', force = true }\nD = 'd'\nE = 'e'\nRUSTFLAGS = '-Ca'",
@@ -307,8 +381,12 @@ mod tests {
             ("G", "own".into()),
         ];
         let env = Env::from_pairs(process);
-        let arguments =
-            ["env.F.value = 'f'", "env.F.relative = true", "env.G.force = true", "env.G.value = 'g'"];
+        let arguments = [
+            "env.F.value = 'f'",
+            "env.F.relative = true",
+            "env.G.force = true",
+            "env.G.value = 'g'",
+        ];
         let arguments = arguments.map(str::to_owned);
         let here = place.path().join("w/below");
         let seen = Configured::read(&Root::system(), &env, &here, TRIPLE, &arguments).over(&env);
@@ -325,7 +403,11 @@ mod tests {
             ("HOME", None),
             ("RUSTFLAGS", None),
         ] {
-            assert_eq!(seen.peek(name).and_then(std::ffi::OsStr::to_str), expected, "{name}");
+            assert_eq!(
+                seen.peek(name).and_then(std::ffi::OsStr::to_str),
+                expected,
+                "{name}"
+            );
         }
     }
 
@@ -342,22 +424,44 @@ mod tests {
         let write = |name: &str, text: &str| {
             crate::output::write_if_changed(&place.path().join(name), text.as_bytes()).unwrap();
         };
-        write(".cargo/config.toml", "include = ['one.toml', { path = 'more/two.toml', optional = true }]");
-        write(".cargo/one.toml", "[build]\nrustflags = '-Ca'\ntarget = 'x/own.json'");
-        write(".cargo/more/two.toml", "include = ['three.toml']\n[build]\nrustflags = '-Cb'");
-        write(".cargo/more/three.toml", "[target.'cfg(unix)']\nrunner = 'a'");
-        write("given.toml", "[target.x86_64-unknown-linux-gnu]\nrustflags = ['-Cc']");
+        write(
+            ".cargo/config.toml",
+            "include = ['one.toml', { path = 'more/two.toml', optional = true }]",
+        );
+        write(
+            ".cargo/one.toml",
+            "[build]\nrustflags = '-Ca'\ntarget = 'x/own.json'",
+        );
+        write(
+            ".cargo/more/two.toml",
+            "include = ['three.toml']\n[build]\nrustflags = '-Cb'",
+        );
+        write(
+            ".cargo/more/three.toml",
+            "[target.'cfg(unix)']\nrunner = 'a'",
+        );
+        write(
+            "given.toml",
+            "[target.x86_64-unknown-linux-gnu]\nrustflags = ['-Cc']",
+        );
         let env = Env::from_pairs([("CARGO_HOME", place.path().join("home"))]);
         let read = |arguments: &[&str]| {
             let arguments: Vec<String> = arguments.iter().map(|&a| a.to_owned()).collect();
             Configured::read(&Root::system(), &env, place.path(), TRIPLE, &arguments)
         };
         let files = read(&[]);
-        assert_eq!(files.build, Some(Flags::Text("-Cb".to_owned())), "of two, the later one");
+        assert_eq!(
+            files.build,
+            Some(Flags::Text("-Cb".to_owned())),
+            "of two, the later one"
+        );
         assert!(files.runner && !files.unknown);
         assert_eq!(files.build_target.as_deref(), Some("x/own.json"));
         let given = read(&["given.toml", "build.rustflags='-Cd'", "build.target=['t']"]);
-        assert_eq!((given.target, given.build), (Some(Flags::List), Some(Flags::Given)));
+        assert_eq!(
+            (given.target, given.build),
+            (Some(Flags::List), Some(Flags::Given))
+        );
         assert_eq!(given.build_target.as_deref(), Some("t"));
         write(".cargo/more/three.toml", "include = 3");
         assert!(read(&[]).unknown);

@@ -1,5 +1,9 @@
 //! The command line.
-#![allow(clippy::print_stdout, clippy::print_stderr, reason = "here results and errors reach the terminal")]
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "here results and errors reach the terminal"
+)]
 
 use std::ffi::OsString;
 use std::io::Write as _;
@@ -85,7 +89,11 @@ Every option of cargo's passes through. Our own, taken out wherever they stand b
 #[derive(Debug, clap::Args)]
 struct CargoArgs {
     /// For cargo, with our own among them
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
+    #[arg(
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "ARGUMENTS"
+    )]
     arguments: Vec<OsString>,
 }
 
@@ -98,11 +106,17 @@ pub fn main(arguments: Vec<OsString>) -> ExitCode {
     // Cargo starts `cargo-cuda cuda …`; by hand it may be `cargo-cuda …`.
     let own = arguments.first().is_some_and(|first| first == "cuda");
     let raw: Vec<OsString> = arguments.into_iter().skip(own.into()).collect();
-    let cli = match Cli::try_parse_from(std::iter::once("cargo cuda".into()).chain(raw.iter().cloned())) {
+    let cli = match Cli::try_parse_from(
+        std::iter::once("cargo cuda".into()).chain(raw.iter().cloned()),
+    ) {
         Ok(cli) => cli,
         Err(error) => {
             let _ = error.print();
-            return ExitCode::from(if error.use_stderr() { exit_code::USAGE } else { exit_code::SUCCESS });
+            return ExitCode::from(if error.use_stderr() {
+                exit_code::USAGE
+            } else {
+                exit_code::SUCCESS
+            });
         }
     };
     // What is for cargo goes on as it is: the parser takes out a `--` that comes first.
@@ -124,7 +138,8 @@ fn dispatch(command: &Command, rest: &[OsString]) -> Result<(String, u8), Failur
     let process = Env::from_process();
     let users = session::users_own(&process);
     let root = Root::system();
-    let cargo = |name: &str| cargo::run(name, rest, &users, &root).map(|code| (String::new(), code));
+    let cargo =
+        |name: &str| cargo::run(name, rest, &users, &root).map(|code| (String::new(), code));
     let env = cargo_config::with_variables(&root, &users, &[]);
     match command {
         Command::Build(_) => cargo("build"),
@@ -143,16 +158,28 @@ fn dispatch(command: &Command, rest: &[OsString]) -> Result<(String, u8), Failur
         Command::Wheel(arguments) => {
             wheel::run(arguments, &env, &root).map(|text| (text, exit_code::SUCCESS))
         }
-        Command::View(arguments) => view::run(arguments, &env, &root).map(|text| (text, exit_code::SUCCESS)),
-        Command::Doctor { major, target, json } => doctor::run(*major, target.as_deref(), *json, &env, &root),
+        Command::View(arguments) => {
+            view::run(arguments, &env, &root).map(|text| (text, exit_code::SUCCESS))
+        }
+        Command::Doctor {
+            major,
+            target,
+            json,
+        } => doctor::run(*major, target.as_deref(), *json, &env, &root),
         Command::Capabilities(arguments) => capabilities::run(arguments, &env, &root),
         // The program gets what a `cargo cuda` above it has set.
-        Command::RunProgram(_) => runner::run(rest, &process, &root).map(|code| (String::new(), code)),
+        Command::RunProgram(_) => {
+            runner::run(rest, &process, &root).map(|code| (String::new(), code))
+        }
         Command::Toolkit(arguments) => {
             // Outside a workspace there is no lock file to keep.
             let here = std::env::current_dir().unwrap_or_default();
             let workspace = config::workspace_root(&root, &here).map(|found| found.join(LOCK_FILE));
-            let context = Context { env, lock_file: workspace, messages: Messages::Auto };
+            let context = Context {
+                env,
+                lock_file: workspace,
+                messages: Messages::Auto,
+            };
             Ok((toolkit::run(arguments, &context)?, exit_code::SUCCESS))
         }
     }

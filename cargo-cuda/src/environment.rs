@@ -67,12 +67,27 @@ pub struct Inputs<'a> {
 
 /// What names a root. Nobody reads all of them, and each is all that somebody reads.
 const ROOTS: [(&str, &str); 6] = [
-    ("CUDA_HOME", "root of the toolkit: Python's extensions, cudarc, many makefiles"),
-    ("CUDA_PATH", "root of the toolkit: NVIDIA's samples, bindgen_cuda, find_cuda_helper"),
+    (
+        "CUDA_HOME",
+        "root of the toolkit: Python's extensions, cudarc, many makefiles",
+    ),
+    (
+        "CUDA_PATH",
+        "root of the toolkit: NVIDIA's samples, bindgen_cuda, find_cuda_helper",
+    ),
     ("CUDA_ROOT", "root of the toolkit: cudarc, find_cuda_helper"),
-    ("CUDA_TOOLKIT_ROOT_DIR", "root of the toolkit: CMake's old FindCUDA, find_cuda_helper"),
-    ("CUDA_TOOLKIT_PATH", "root of the toolkit: cuda-bindings, Bazel"),
-    ("CUDAToolkit_ROOT", "root of the toolkit: CMake's FindCUDAToolkit"),
+    (
+        "CUDA_TOOLKIT_ROOT_DIR",
+        "root of the toolkit: CMake's old FindCUDA, find_cuda_helper",
+    ),
+    (
+        "CUDA_TOOLKIT_PATH",
+        "root of the toolkit: cuda-bindings, Bazel",
+    ),
+    (
+        "CUDAToolkit_ROOT",
+        "root of the toolkit: CMake's FindCUDAToolkit",
+    ),
 ];
 
 impl Environment {
@@ -82,10 +97,24 @@ impl Environment {
         let mut environment = Self::default();
         let root = inputs.view.root();
         let (lib, stubs) = (inputs.view.lib(), inputs.view.stubs());
-        let own = |name| env.peek(name).map(std::env::split_paths).into_iter().flatten();
-        environment.list("PATH", [root.join("bin")].into_iter().chain(own("PATH")), "nvcc and its tools");
+        let own = |name| {
+            env.peek(name)
+                .map(std::env::split_paths)
+                .into_iter()
+                .flatten()
+        };
+        environment.list(
+            "PATH",
+            [root.join("bin")].into_iter().chain(own("PATH")),
+            "nvcc and its tools",
+        );
         if let Some(nvcc) = inputs.view.nvcc() {
-            environment.set(env, "NVCC", &nvcc, "the compiler: the cc crate, cudaforge, makefiles");
+            environment.set(
+                env,
+                "NVCC",
+                &nvcc,
+                "the compiler: the cc crate, cudaforge, makefiles",
+            );
             environment.set(env, "CUDACXX", &nvcc, "the compiler: CMake");
         }
         for (name, meaning) in ROOTS {
@@ -102,15 +131,28 @@ impl Environment {
                 "roots and library directories: find_cuda_helper, cuda-sys",
             );
         }
-        environment.settings.extend(linker(inputs.view, inputs.driver, env));
-        environment.settings.extend(pkg_config(root, inputs.cross, env));
+        environment
+            .settings
+            .extend(linker(inputs.view, inputs.driver, env));
+        environment
+            .settings
+            .extend(pkg_config(root, inputs.cross, env));
         // rustup puts its toolchain there for what cargo starts; a shell has no use for that.
-        let toolchain =
-            env.peek("RUSTUP_TOOLCHAIN").map(|name| Path::new("toolchains").join(name).join("lib"));
-        let rustups = |d: &PathBuf| toolchain.as_ref().is_some_and(|toolchain| d.ends_with(toolchain));
+        let toolchain = env
+            .peek("RUSTUP_TOOLCHAIN")
+            .map(|name| Path::new("toolchains").join(name).join("lib"));
+        let rustups = |d: &PathBuf| {
+            toolchain
+                .as_ref()
+                .is_some_and(|toolchain| d.ends_with(toolchain))
+        };
         let loaded = own("LD_LIBRARY_PATH").chain(inputs.libraries.iter().cloned());
         let loaded = loaded.filter(|d| *d != stubs && !rustups(d));
-        environment.list("LD_LIBRARY_PATH", loaded, "where programs that are run find CUDA's libraries");
+        environment.list(
+            "LD_LIBRARY_PATH",
+            loaded,
+            "where programs that are run find CUDA's libraries",
+        );
         environment.capabilities(inputs, env);
         let major = inputs.version.major.to_string();
         environment.set(env, "ORT_CUDA_VERSION", &major, "the CUDA major: ort");
@@ -132,9 +174,17 @@ impl Environment {
             let meaning = "components where they are: CMake's find_package(CUDAComponents)";
             self.set(env, "CUDAComponents_DIR", package, meaning);
         }
-        if inputs.native.is_some_and(|triple| Self::overridden_by_toolchain_file(env, triple).is_none()) {
+        if inputs
+            .native
+            .is_some_and(|triple| Self::overridden_by_toolchain_file(env, triple).is_none())
+        {
             let meaning = "a search that ends in the view: CMake 3.21 and newer, the cmake crate";
-            self.set(env, "CMAKE_TOOLCHAIN_FILE", inputs.view.cmake_toolchain(), meaning);
+            self.set(
+                env,
+                "CMAKE_TOOLCHAIN_FILE",
+                inputs.view.cmake_toolchain(),
+                meaning,
+            );
         }
     }
 
@@ -146,14 +196,23 @@ impl Environment {
     pub fn overridden_by_toolchain_file(env: &Env, triple: &str) -> Option<String> {
         let underscored = triple.replace('-', "_");
         let compilers = ["CC", "CXX"].into_iter().flat_map(|kind| {
-            [format!("{kind}_{triple}"), format!("{kind}_{underscored}"), format!("HOST_{kind}")]
+            [
+                format!("{kind}_{triple}"),
+                format!("{kind}_{underscored}"),
+                format!("HOST_{kind}"),
+            ]
         });
         let mut names = compilers.chain(["VCPKG_ROOT".to_owned()]);
-        let wrapped =
-            |name: &&str| env.peek(name).is_some_and(|own| own.to_string_lossy().trim().contains(' '));
-        names
-            .find(|name| env.peek(name).is_some())
-            .or_else(|| ["CC", "CXX"].iter().find(|name| wrapped(name)).map(|name| (*name).to_owned()))
+        let wrapped = |name: &&str| {
+            env.peek(name)
+                .is_some_and(|own| own.to_string_lossy().trim().contains(' '))
+        };
+        names.find(|name| env.peek(name).is_some()).or_else(|| {
+            ["CC", "CXX"]
+                .iter()
+                .find(|name| wrapped(name))
+                .map(|name| (*name).to_owned())
+        })
     }
 
     fn capabilities(&mut self, inputs: &Inputs<'_>, env: &Env) {
@@ -165,7 +224,12 @@ impl Environment {
             self.set(env, "CUDAARCHS", plan.cmake(), "capabilities: CMake");
             let meaning = "capabilities: build scripts that hand CMAKE_* on to CMake";
             self.set(env, "CMAKE_CUDA_ARCHITECTURES", plan.cmake(), meaning);
-            self.set(env, "TORCH_CUDA_ARCH_LIST", plan.torch(), "capabilities: extensions of PyTorch");
+            self.set(
+                env,
+                "TORCH_CUDA_ARCH_LIST",
+                plan.torch(),
+                "capabilities: extensions of PyTorch",
+            );
         }
     }
 
@@ -174,28 +238,56 @@ impl Environment {
         let value = value.as_ref().to_owned();
         match env.peek(name) {
             Some(own) if own != value => {
-                self.kept.push(Kept { name: name.to_owned(), value: own.to_owned(), instead_of: value });
+                self.kept.push(Kept {
+                    name: name.to_owned(),
+                    value: own.to_owned(),
+                    instead_of: value,
+                });
             }
-            _ => self.settings.push(Setting { name: name.to_owned(), value, meaning }),
+            _ => self.settings.push(Setting {
+                name: name.to_owned(),
+                value,
+                meaning,
+            }),
         }
     }
 
-    fn list(&mut self, name: &str, directories: impl Iterator<Item = PathBuf>, meaning: &'static str) {
+    fn list(
+        &mut self,
+        name: &str,
+        directories: impl Iterator<Item = PathBuf>,
+        meaning: &'static str,
+    ) {
         self.settings.extend(list(name, directories, meaning));
     }
 
     /// The value of a variable, the user's where that stays.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&OsStr> {
-        let own = self.settings.iter().find(|setting| setting.name == name).map(|s| s.value.as_os_str());
-        own.or_else(|| self.kept.iter().find(|kept| kept.name == name).map(|k| k.value.as_os_str()))
+        let own = self
+            .settings
+            .iter()
+            .find(|setting| setting.name == name)
+            .map(|s| s.value.as_os_str());
+        own.or_else(|| {
+            self.kept
+                .iter()
+                .find(|kept| kept.name == name)
+                .map(|k| k.value.as_os_str())
+        })
     }
 
     /// Everything that a build can depend on, besides lists of directories that hold more than
     /// ours: what has to be another directory of Cargo's where it differs.
     pub fn decisive(&self) -> impl Iterator<Item = (&str, &OsStr)> {
-        let settings = self.settings.iter().map(|s| (s.name.as_str(), s.value.as_os_str()));
-        let kept = self.kept.iter().map(|k| (k.name.as_str(), k.value.as_os_str()));
+        let settings = self
+            .settings
+            .iter()
+            .map(|s| (s.name.as_str(), s.value.as_os_str()));
+        let kept = self
+            .kept
+            .iter()
+            .map(|k| (k.name.as_str(), k.value.as_os_str()));
         settings.chain(kept).filter(|(name, _)| !is_path_list(name))
     }
 
@@ -224,10 +316,22 @@ pub fn is_path_list(name: &str) -> bool {
 /// The variable for the linker alone, which Cargo does not track.
 #[must_use]
 pub fn linker(view: &View, driver: Option<&Path>, env: &Env) -> Option<Setting> {
-    let own = env.peek("LIBRARY_PATH").map(std::env::split_paths).into_iter().flatten();
+    let own = env
+        .peek("LIBRARY_PATH")
+        .map(std::env::split_paths)
+        .into_iter()
+        .flatten();
     // The stub stands in for the driver, so it comes after every place that may have the driver.
-    let search = [view.lib()].into_iter().chain(own).chain(driver.map(Path::to_owned)).chain([view.stubs()]);
-    list("LIBRARY_PATH", search, "where the linker looks: `-lcudart` without a search path")
+    let search = [view.lib()]
+        .into_iter()
+        .chain(own)
+        .chain(driver.map(Path::to_owned))
+        .chain([view.stubs()]);
+    list(
+        "LIBRARY_PATH",
+        search,
+        "where the linker looks: `-lcudart` without a search path",
+    )
 }
 
 /// Where pkg-config looks first. For another machine the `pkg-config` crate reads a variable of that
@@ -242,13 +346,30 @@ fn pkg_config(root: &Path, cross: Option<&str>, env: &Env) -> Option<Setting> {
             PKG_CONFIG.to_owned(),
         ],
     };
-    let own = names.iter().find_map(|name| env.peek(name)).map(std::env::split_paths).into_iter().flatten();
+    let own = names
+        .iter()
+        .find_map(|name| env.peek(name))
+        .map(std::env::split_paths)
+        .into_iter()
+        .flatten();
     let directories = [root.join("lib").join("pkgconfig")].into_iter().chain(own);
-    list(&names[0], directories, "where pkg-config finds CUDA's libraries")
+    list(
+        &names[0],
+        directories,
+        "where pkg-config finds CUDA's libraries",
+    )
 }
 
-fn list(name: &str, directories: impl Iterator<Item = PathBuf>, meaning: &'static str) -> Option<Setting> {
-    joined(directories).map(|value| Setting { name: name.to_owned(), value, meaning })
+fn list(
+    name: &str,
+    directories: impl Iterator<Item = PathBuf>,
+    meaning: &'static str,
+) -> Option<Setting> {
+    joined(directories).map(|value| Setting {
+        name: name.to_owned(),
+        value,
+        meaning,
+    })
 }
 
 /// The value of a list of directories, each once; `None` for none. A name that no list can hold is
@@ -256,8 +377,11 @@ fn list(name: &str, directories: impl Iterator<Item = PathBuf>, meaning: &'stati
 #[must_use]
 pub fn joined(directories: impl IntoIterator<Item = PathBuf>) -> Option<OsString> {
     let mut seen = BTreeSet::new();
-    let once = directories.into_iter().filter(|d| !d.as_os_str().is_empty() && seen.insert(d.clone()));
-    let value = std::env::join_paths(once.filter(|d| !d.to_string_lossy().contains(':'))).unwrap_or_default();
+    let once = directories
+        .into_iter()
+        .filter(|d| !d.as_os_str().is_empty() && seen.insert(d.clone()));
+    let value = std::env::join_paths(once.filter(|d| !d.to_string_lossy().contains(':')))
+        .unwrap_or_default();
     (!value.is_empty()).then_some(value)
 }
 
@@ -278,7 +402,11 @@ pub fn joined(directories: impl IntoIterator<Item = PathBuf>) -> Option<OsString
 #[must_use]
 pub fn cudarc_version(known: &[u32], found: ToolkitVersion) -> Option<u32> {
     let found = found.cuda_version();
-    known.iter().copied().filter(|known| *known <= found && known / 1000 == found / 1000).max()
+    known
+        .iter()
+        .copied()
+        .filter(|known| *known <= found && known / 1000 == found / 1000)
+        .max()
 }
 
 #[cfg(test)]
@@ -288,18 +416,31 @@ mod tests {
     #[test]
     fn pkg_config_reads_one_variable_and_looks_in_the_view_first() {
         let variable = |cross, pairs: &[(&str, &str)]| {
-            let setting =
-                pkg_config(Path::new("/v"), cross, &Env::from_pairs(pairs.iter().copied())).unwrap();
+            let setting = pkg_config(
+                Path::new("/v"),
+                cross,
+                &Env::from_pairs(pairs.iter().copied()),
+            )
+            .unwrap();
             (setting.name, setting.value.into_string().unwrap())
         };
-        let own = ("PKG_CONFIG_PATH".to_owned(), "/v/lib/pkgconfig:/own".to_owned());
+        let own = (
+            "PKG_CONFIG_PATH".to_owned(),
+            "/v/lib/pkgconfig:/own".to_owned(),
+        );
         assert_eq!(variable(None, &[("PKG_CONFIG_PATH", "/own")]), own);
         let arm = Some("aarch64-unknown-linux-gnu");
         let name = "PKG_CONFIG_PATH_aarch64_unknown_linux_gnu";
         let cross = |value: &str| (name.to_owned(), format!("/v/lib/pkgconfig{value}"));
         assert_eq!(variable(arm, &[]), cross(""));
-        assert_eq!(variable(arm, &[("PKG_CONFIG_PATH", "/own")]), cross(":/own"));
-        assert_eq!(variable(arm, &[("PKG_CONFIG_PATH", "/own"), (name, "/arm")]), cross(":/arm"));
+        assert_eq!(
+            variable(arm, &[("PKG_CONFIG_PATH", "/own")]),
+            cross(":/own")
+        );
+        assert_eq!(
+            variable(arm, &[("PKG_CONFIG_PATH", "/own"), (name, "/arm")]),
+            cross(":/arm")
+        );
         assert!(is_path_list(name));
     }
 

@@ -20,7 +20,11 @@ pub struct Failure {
 impl Failure {
     /// A failure without hints.
     pub fn new(code: u8, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), hints: Vec::new() }
+        Self {
+            code,
+            message: message.into(),
+            hints: Vec::new(),
+        }
     }
 
     /// The same with a hint more.
@@ -47,9 +51,9 @@ impl Failure {
     pub fn code_of(error: &Error) -> u8 {
         match error {
             Error::NotFound(_) => exit_code::NOT_FOUND,
-            Error::Inconsistent { .. } | Error::ViewConflict { .. } | Error::HostCompiler { .. } => {
-                exit_code::INCONSISTENT
-            }
+            Error::Inconsistent { .. }
+            | Error::ViewConflict { .. }
+            | Error::HostCompiler { .. } => exit_code::INCONSISTENT,
             Error::Capability { .. } => exit_code::CAPABILITY,
             Error::UnsupportedTarget { .. } => exit_code::USAGE,
             Error::InvalidSource { .. } | Error::Manifest { .. } | Error::UnknownComponent(_) => {
@@ -63,6 +67,10 @@ impl Failure {
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
-        Self { code: Self::code_of(&error), message: error.to_string(), hints: error.hints() }
+        Self {
+            code: Self::code_of(&error),
+            message: error.to_string(),
+            hints: error.hints(),
+        }
     }
 }

@@ -53,6 +53,10 @@ impl From<StoreError> for Failure {
             0 => exit_code::FAILURE,
             code => code,
         };
-        Self { code, message: error.to_string(), hints: error.hints() }
+        Self {
+            code,
+            message: error.to_string(),
+            hints: error.hints(),
+        }
     }
 }

@@ -8,7 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use cargo_metadata::{DependencyKind, Metadata, MetadataCommand, Node, Package, PackageId, TargetKind};
+use cargo_metadata::{
+    DependencyKind, Metadata, MetadataCommand, Node, Package, PackageId, TargetKind,
+};
 use cuda_build::{Env, Root, Target};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
@@ -63,18 +65,31 @@ impl Graph {
     ) -> Result<Self, Failure> {
         let options = workspace::graph_options(arguments);
         // Features are those of the package that is named, or that the user is in.
-        let manifest = workspace::manifest_path(arguments).or_else(|| workspace::manifest_here(root));
+        let manifest =
+            workspace::manifest_path(arguments).or_else(|| workspace::manifest_here(root));
         let manifest = manifest.unwrap_or(workspace.root.join("Cargo.toml"));
         let manifest = std::path::absolute(&manifest).unwrap_or(manifest);
         let what = format!("{}\n{}\n{options:?}", manifest.display(), target.triple());
-        let file = workspace.build_directory.join("cuda").join(format!("packages-{}.json", short(&what)));
-        let lock = || root.text(&workspace.root.join("Cargo.lock")).unwrap_or_default();
+        let file = workspace
+            .build_directory
+            .join("cuda")
+            .join(format!("packages-{}.json", short(&what)));
+        let lock = || {
+            root.text(&workspace.root.join("Cargo.lock"))
+                .unwrap_or_default()
+        };
         let key = digest(&format!("{}\n{}", env!("CARGO_PKG_VERSION"), lock()));
         if let Ok(text) = root.text(&file)
             && let Ok(cached) = serde_json::from_str::<Cached>(&text)
             && cached.key == key
-            && workspace.packages.iter().all(|p| cached.local.contains_key(&p.manifest))
-            && cached.local.iter().all(|(path, known)| content(root, path) == *known)
+            && workspace
+                .packages
+                .iter()
+                .all(|p| cached.local.contains_key(&p.manifest))
+            && cached
+                .local
+                .iter()
+                .all(|(path, known)| content(root, path) == *known)
         {
             return Ok(cached.graph);
         }
@@ -84,12 +99,23 @@ impl Graph {
         }
         command.manifest_path(manifest);
         command.other_options(
-            [options, vec!["--filter-platform".to_owned(), target.triple().to_owned()]].concat(),
+            [
+                options,
+                vec!["--filter-platform".to_owned(), target.triple().to_owned()],
+            ]
+            .concat(),
         );
         let metadata = command.exec().map_err(workspace::not_answered)?;
-        let (graph, local) =
-            Reader { files: Files::new(root, &metadata.packages), metadata: &metadata }.read();
-        let local = local.into_iter().map(|path| (content(root, &path), path)).map(|(c, p)| (p, c)).collect();
+        let (graph, local) = Reader {
+            files: Files::new(root, &metadata.packages),
+            metadata: &metadata,
+        }
+        .read();
+        let local = local
+            .into_iter()
+            .map(|path| (content(root, &path), path))
+            .map(|(c, p)| (p, c))
+            .collect();
         // The lock file may have been made just now.
         let key = digest(&format!("{}\n{}", env!("CARGO_PKG_VERSION"), lock()));
         let cached = Cached { key, local, graph };
@@ -101,7 +127,10 @@ impl Graph {
 }
 
 fn digest(text: &str) -> String {
-    Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect()
+    Sha256::digest(text)
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
 }
 
 /// Enough of a digest for a file's name.
@@ -124,22 +153,40 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     fn read(self) -> (Graph, BTreeSet<PathBuf>) {
-        let packages: BTreeMap<&PackageId, &Package> =
-            self.metadata.packages.iter().map(|package| (&package.id, package)).collect();
-        let nodes =
-            self.metadata.resolve.as_ref().map(|resolve| resolve.nodes.as_slice()).unwrap_or_default();
+        let packages: BTreeMap<&PackageId, &Package> = self
+            .metadata
+            .packages
+            .iter()
+            .map(|package| (&package.id, package))
+            .collect();
+        let nodes = self
+            .metadata
+            .resolve
+            .as_ref()
+            .map(|resolve| resolve.nodes.as_slice())
+            .unwrap_or_default();
         let mut graph = Graph::default();
         for node in nodes {
-            let Some(&package) = packages.get(&node.id) else { continue };
-            let script = package.targets.iter().find(|target| target.kind.contains(&TargetKind::CustomBuild));
+            let Some(&package) = packages.get(&node.id) else {
+                continue;
+            };
+            let script = package
+                .targets
+                .iter()
+                .find(|target| target.kind.contains(&TargetKind::CustomBuild));
             let script = script.map(|target| target.src_path.as_std_path());
-            self.files.note(package, package.manifest_path.as_std_path());
-            script.into_iter().for_each(|script| self.files.note(package, script));
+            self.files
+                .note(package, package.manifest_path.as_std_path());
+            script
+                .into_iter()
+                .for_each(|script| self.files.note(package, script));
             if package.name == "cudarc" {
                 self.cudarc(package, node, &mut graph);
             }
             if let Some(script) = script {
-                graph.others.extend(self.other(package, node, script, &packages));
+                graph
+                    .others
+                    .extend(self.other(package, node, script, &packages));
             }
         }
         graph.others.sort_by(|a, b| a.name.cmp(&b.name));
@@ -150,10 +197,18 @@ impl Reader<'_> {
     /// that it was told.
     fn cudarc(&self, package: &Package, node: &Node, graph: &mut Graph) {
         let number = |feature: &str| feature.strip_prefix("cuda-")?.parse::<u32>().ok();
-        if node.features.iter().any(|feature| number(feature).is_some()) {
+        if node
+            .features
+            .iter()
+            .any(|feature| number(feature).is_some())
+        {
             return;
         }
-        let knows: Vec<u32> = package.features.keys().filter_map(|feature| number(feature)).collect();
+        let knows: Vec<u32> = package
+            .features
+            .keys()
+            .filter_map(|feature| number(feature))
+            .collect();
         match &mut graph.cudarc {
             Some(known) => known.retain(|release| knows.contains(release)),
             none => *none = Some(knows),
@@ -170,7 +225,11 @@ impl Reader<'_> {
         let builds: Vec<&Package> = node
             .deps
             .iter()
-            .filter(|dep| dep.dep_kinds.iter().any(|kind| kind.kind == DependencyKind::Build))
+            .filter(|dep| {
+                dep.dep_kinds
+                    .iter()
+                    .any(|kind| kind.kind == DependencyKind::Build)
+            })
             .filter_map(|dep| packages.get(&dep.pkg).copied())
             .collect();
         let member = self.metadata.workspace_members.contains(&package.id);
@@ -186,19 +245,23 @@ impl Reader<'_> {
             .map(|helper| self.files.helper(helper))
             .collect();
         let through_cuda_build = helpers.len() < builds.len();
-        let named = builds.iter().any(|helper| signs::speaks_of_cuda(&helper.name));
+        let named = builds
+            .iter()
+            .any(|helper| signs::speaks_of_cuda(&helper.name));
         let looks = !through_cuda_build && (own.looks || named);
         if !(looks || helpers.iter().any(|helper| helper.looks)) {
             return None;
         }
         let takes_one = own.takes_one || helpers.iter().any(|helper| helper.takes_one);
-        Some(Other { name: format!("{} {}", package.name, package.version), takes_one })
+        Some(Other {
+            name: format!("{} {}", package.name, package.version),
+            takes_one,
+        })
     }
 }
 
 fn uses_cuda_build(package: &Package) -> bool {
-    package
-        .dependencies
-        .iter()
-        .any(|dependency| dependency.name == "cuda-build" && dependency.kind == DependencyKind::Normal)
+    package.dependencies.iter().any(|dependency| {
+        dependency.name == "cuda-build" && dependency.kind == DependencyKind::Normal
+    })
 }

@@ -31,16 +31,26 @@ impl Missing {
     #[must_use]
     pub fn read(root: &Root, profile: &Path, since: SystemTime) -> Self {
         // The clock that dates files lags a tick behind.
-        let since = since.checked_sub(Duration::from_millis(20)).unwrap_or(since);
-        let changed = |path: &Path| root.metadata(path).and_then(|metadata| metadata.modified()).ok();
+        let since = since
+            .checked_sub(Duration::from_millis(20))
+            .unwrap_or(since);
+        let changed = |path: &Path| {
+            root.metadata(path)
+                .and_then(|metadata| metadata.modified())
+                .ok()
+        };
         let is_new = |path: &Path| changed(path).is_some_and(|time| time >= since);
         let mut missing = Self::default();
         let (units, runs) = (profile.join(".fingerprint"), profile.join("build"));
         for unit in root.names(&units) {
             let directory = units.join(&unit);
-            let outputs = root.names(&directory).into_iter().map(|name| directory.join(name));
+            let outputs = root
+                .names(&directory)
+                .into_iter()
+                .map(|name| directory.join(name));
             let is_output = |path: &Path| {
-                path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("output-"))
+                path.file_name()
+                    .is_some_and(|name| name.to_string_lossy().starts_with("output-"))
             };
             for output in outputs.filter(|path| is_output(path) && is_new(path)) {
                 let text = root.text(&output).unwrap_or_default();
@@ -49,7 +59,10 @@ impl Missing {
         }
         for run in root.names(&runs) {
             let directory = runs.join(&run);
-            let (started, output) = (directory.join("invoked.timestamp"), directory.join("output"));
+            let (started, output) = (
+                directory.join("invoked.timestamp"),
+                directory.join("output"),
+            );
             let name = run.to_string_lossy();
             // A script that ends well leaves what it printed, dated with its start.
             if is_new(&started) && changed(&output) < changed(&started) {
@@ -64,10 +77,14 @@ impl Missing {
 
     /// Adds what errors among rustc's messages, one JSON object a line, name as not found.
     fn add_messages(&mut self, package: &str, text: &str) {
-        let messages = text.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
+        let messages = text
+            .lines()
+            .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
         for message in messages.filter(|message| message["level"] == "error") {
             let children = message["children"].as_array().into_iter().flatten();
-            let texts = std::iter::once(&message).chain(children).filter_map(|m| m["message"].as_str());
+            let texts = std::iter::once(&message)
+                .chain(children)
+                .filter_map(|m| m["message"].as_str());
             for text in texts {
                 // rustc, looking for what goes into an rlib.
                 for name in after(text, "could not find native static library `", &['`']) {
@@ -77,9 +94,14 @@ impl Missing {
                     }
                 }
                 // lld, GNU ld and gold, mold.
-                for mark in ["unable to find library -l", "cannot find -l", "library not found: "] {
+                for mark in [
+                    "unable to find library -l",
+                    "cannot find -l",
+                    "library not found: ",
+                ] {
                     let names = after(text, mark, &[' ', '\n', ',']);
-                    self.linked.extend(names.map(|name| library(name.trim_end_matches(':')).to_owned()));
+                    self.linked
+                        .extend(names.map(|name| library(name.trim_end_matches(':')).to_owned()));
                 }
             }
         }
@@ -88,8 +110,12 @@ impl Missing {
     /// Adds all static libraries that a build script named, where one of them was not found: rustc
     /// stops at the first.
     fn add_directives(&mut self, printed: &str) {
-        let values = printed.lines().filter_map(|line| line.split_once("rustc-link-lib=static"));
-        let names = values.filter_map(|(_, rest)| rest.split_once('=')).map(|(_, name)| library(name.trim()));
+        let values = printed
+            .lines()
+            .filter_map(|line| line.split_once("rustc-link-lib=static"));
+        let names = values
+            .filter_map(|(_, rest)| rest.split_once('='))
+            .map(|(_, name)| library(name.trim()));
         let names: Vec<&str> = names.collect();
         if names.iter().any(|name| self.archives.contains(*name)) {
             self.archives.extend(names.into_iter().map(str::to_owned));
@@ -99,21 +125,34 @@ impl Missing {
     /// What to do about it. Nothing about what is not CUDA's, and nothing where the failure has
     /// another reason. `shared` are builds that share a directory with plain cargo.
     #[must_use]
-    pub fn hints(&self, toolkit: &Toolkit, view: &View, graph: &Graph, shared: bool) -> Vec<String> {
+    pub fn hints(
+        &self,
+        toolkit: &Toolkit,
+        view: &View,
+        graph: &Graph,
+        shared: bool,
+    ) -> Vec<String> {
         let version = toolkit.version();
         let all = self.archives.iter().chain(&self.linked);
         let archives = all.filter_map(|name| Some((name.as_str(), archive(name)?)));
-        let (there, absent): (Vec<_>, Vec<_>) = archives.partition(|(name, _)| has_archive(view, name));
+        let (there, absent): (Vec<_>, Vec<_>) =
+            archives.partition(|(name, _)| has_archive(view, name));
         // A package of their own, as culibos has for CUDA 13.
-        let (packaged, nowhere): (Vec<_>, Vec<_>) = absent
-            .iter()
-            .partition(|(_, facts)| facts.libraries.is_empty() && facts.package(version.major).is_some());
+        let (packaged, nowhere): (Vec<_>, Vec<_>) = absent.iter().partition(|(_, facts)| {
+            facts.libraries.is_empty() && facts.package(version.major).is_some()
+        });
         let by: Vec<&str> = self.by.iter().map(String::as_str).collect();
-        let by = if by.is_empty() { String::new() } else { format!(", asked for by {}", by.join(", ")) };
+        let by = if by.is_empty() {
+            String::new()
+        } else {
+            format!(", asked for by {}", by.join(", "))
+        };
         let mut hints = Vec::new();
         if !nowhere.is_empty() {
             let names = listed(nowhere.iter().map(|(name, _)| *name));
-            hints.push(format!("this CUDA {version} has no static {names}{by}; {ARCHIVES}"));
+            hints.push(format!(
+                "this CUDA {version} has no static {names}{by}; {ARCHIVES}"
+            ));
         } else if !packaged.is_empty() {
             let names = listed(packaged.iter().map(|(name, _)| *name));
             let components = listed(packaged.iter().map(|(_, facts)| facts.id)).replace(' ', "");
@@ -130,7 +169,11 @@ impl Missing {
                 version.major
             ));
         }
-        let has = |component| toolkit.get(component).is_some_and(|found| !found.libraries.is_empty());
+        let has = |component| {
+            toolkit
+                .get(component)
+                .is_some_and(|found| !found.libraries.is_empty())
+        };
         let components = self.unlinked(version.major, has);
         if !components.is_empty() {
             hints.push(format!(
@@ -140,9 +183,17 @@ impl Missing {
                 components.join(",")
             ));
         }
-        let named = |other: &str| self.scripts.iter().any(|script| other.split(' ').next() == Some(script));
-        let scripts: Vec<&str> =
-            graph.others.iter().map(|other| other.name.as_str()).filter(|name| named(name)).collect();
+        let named = |other: &str| {
+            self.scripts
+                .iter()
+                .any(|script| other.split(' ').next() == Some(script))
+        };
+        let scripts: Vec<&str> = graph
+            .others
+            .iter()
+            .map(|other| other.name.as_str())
+            .filter(|name| named(name))
+            .collect();
         if hints.is_empty() && !scripts.is_empty() {
             hints.extend(lacks(toolkit, view, &scripts.join(", ")));
         }
@@ -153,10 +204,21 @@ impl Missing {
     /// `toolkit add` has for this major.
     fn unlinked(&self, major: u32, has: impl Fn(Component) -> bool) -> Vec<&'static str> {
         // Every vendor has an OpenCL: that one is missing does not say that CUDA's was meant.
-        let known = |facts: &&Facts| facts.component != Component::Opencl && facts.package(major).is_some();
-        let component = |name: &String| toolkits().find(|facts| facts.libraries.contains(&name.as_str()));
-        let absent = self.linked.iter().filter_map(component).filter(known).filter(|f| !has(f.component));
-        absent.map(|facts| facts.id).collect::<BTreeSet<_>>().into_iter().collect()
+        let known =
+            |facts: &&Facts| facts.component != Component::Opencl && facts.package(major).is_some();
+        let component =
+            |name: &String| toolkits().find(|facts| facts.libraries.contains(&name.as_str()));
+        let absent = self
+            .linked
+            .iter()
+            .filter_map(component)
+            .filter(known)
+            .filter(|f| !has(f.component));
+        absent
+            .map(|facts| facts.id)
+            .collect::<BTreeSet<_>>()
+            .into_iter()
+            .collect()
     }
 }
 
@@ -169,8 +231,13 @@ const ARCHIVES: &str = "Python's packages don't carry them. Switch on that crate
 /// What a script that failed may have looked for: it alone knows.
 fn lacks(toolkit: &Toolkit, view: &View, scripts: &str) -> Vec<String> {
     let version = toolkit.version();
-    let has = |facts: &&Facts| toolkit.get(facts.component).is_some_and(|found| !found.libraries.is_empty());
-    let known = toolkits().filter(|f| !f.libraries.is_empty() && f.package(version.major).is_some());
+    let has = |facts: &&Facts| {
+        toolkit
+            .get(facts.component)
+            .is_some_and(|found| !found.libraries.is_empty())
+    };
+    let known =
+        toolkits().filter(|f| !f.libraries.is_empty() && f.package(version.major).is_some());
     let (there, absent): (Vec<_>, Vec<_>) = known.partition(has);
     let mut hints = Vec::new();
     if let Some(first) = absent.first() {
@@ -182,7 +249,10 @@ fn lacks(toolkit: &Toolkit, view: &View, scripts: &str) -> Vec<String> {
             first.id,
         ));
     }
-    let archives = there.iter().flat_map(|facts| facts.archives).map(|name| library(name));
+    let archives = there
+        .iter()
+        .flat_map(|facts| facts.archives)
+        .map(|name| library(name));
     let archives: Vec<&str> = archives.filter(|name| !has_archive(view, name)).collect();
     if !archives.is_empty() {
         hints.push(format!(
@@ -194,12 +264,19 @@ fn lacks(toolkit: &Toolkit, view: &View, scripts: &str) -> Vec<String> {
 }
 
 fn toolkits() -> impl Iterator<Item = &'static Facts> {
-    Component::all().map(Component::facts).filter(|facts| facts.bundle == Bundle::Toolkit)
+    Component::all()
+        .map(Component::facts)
+        .filter(|facts| facts.bundle == Bundle::Toolkit)
 }
 
 /// The component whose archive `cublas_static` is.
 fn archive(name: &str) -> Option<&'static Facts> {
-    toolkits().find(|facts| facts.archives.iter().any(|archive| library(archive) == name))
+    toolkits().find(|facts| {
+        facts
+            .archives
+            .iter()
+            .any(|archive| library(archive) == name)
+    })
 }
 
 fn has_archive(view: &View, name: &str) -> bool {
@@ -212,7 +289,9 @@ fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
 
 /// `cublas-sys` of `cublas-sys-0123456789abcdef`.
 fn package(directory: &str) -> &str {
-    directory.rsplit_once('-').map_or(directory, |(package, _)| package)
+    directory
+        .rsplit_once('-')
+        .map_or(directory, |(package, _)| package)
 }
 
 /// `cublas` of `cublas`, `:libcublas.so.13` and `libcublas.a`.
@@ -225,7 +304,10 @@ fn library(name: &str) -> &str {
 
 /// What follows each `mark`, up to one of `ends`.
 fn after<'a>(text: &'a str, mark: &'a str, ends: &'a [char]) -> impl Iterator<Item = &'a str> {
-    text.split(mark).skip(1).filter_map(move |rest| rest.split(ends).next()).filter(|name| !name.is_empty())
+    text.split(mark)
+        .skip(1)
+        .filter_map(move |rest| rest.split(ends).next())
+        .filter(|name| !name.is_empty())
 }
 
 #[cfg(test)]
@@ -249,12 +331,20 @@ mod tests {
 
     #[test]
     fn what_rustc_and_each_linker_say() {
-        let archive = "could not find native static library `cublas_static`, perhaps an -L flag is missing?";
-        let mut missing = read(&[message("error", archive, ""), message("error", "aborting", "")]);
+        let archive =
+            "could not find native static library `cublas_static`, perhaps an -L flag is missing?";
+        let mut missing = read(&[
+            message("error", archive, ""),
+            message("error", "aborting", ""),
+        ]);
         assert_eq!(names(&missing.archives), ["cublas_static"]);
         assert_eq!(names(&missing.by), ["blas-sys"]);
         missing.add_directives("cargo:rustc-link-lib=static=other\n");
-        assert_eq!(names(&missing.archives), ["cublas_static"], "another run of the script");
+        assert_eq!(
+            names(&missing.archives),
+            ["cublas_static"],
+            "another run of the script"
+        );
         missing.add_directives(
             "cargo:rustc-link-lib=static=cublas_static\ncargo::rustc-link-lib=static:+whole-archive=culibos\n\
              cargo:rustc-link-lib=dylib=cudart\n",
@@ -262,9 +352,18 @@ mod tests {
         assert_eq!(names(&missing.archives), ["cublas_static", "culibos"]);
 
         for (text, expected) in [
-            ("rust-lld: error: unable to find library -lcufft\nrust-lld: error: x", "cufft"),
-            ("/usr/bin/ld: cannot find -lcufft: No such file or directory\ncollect2: error", "cufft"),
-            ("/usr/bin/ld: cannot find -l:libcufft.so.12: No such file or directory", "cufft"),
+            (
+                "rust-lld: error: unable to find library -lcufft\nrust-lld: error: x",
+                "cufft",
+            ),
+            (
+                "/usr/bin/ld: cannot find -lcufft: No such file or directory\ncollect2: error",
+                "cufft",
+            ),
+            (
+                "/usr/bin/ld: cannot find -l:libcufft.so.12: No such file or directory",
+                "cufft",
+            ),
             ("/usr/bin/ld.gold: error: cannot find -lcufft\n", "cufft"),
             ("mold: fatal: library not found: cufft\n", "cufft"),
         ] {
@@ -288,9 +387,16 @@ mod tests {
     #[test]
     fn warnings_and_other_errors_name_nothing() {
         let own = "could not find native static library `foo`, perhaps an -L flag is missing?";
-        assert_eq!(names(&read(&[message("error", own, "")]).by), [""; 0], "not CUDA's");
+        assert_eq!(
+            names(&read(&[message("error", own, "")]).by),
+            [""; 0],
+            "not CUDA's"
+        );
         let warning = message("warning", "unused: cannot find -lcufft", "");
         let error = message("error", "mismatched types", "expected `i32`, found `&str`");
-        assert_eq!(read(&[warning, error, "not JSON".to_owned()]), Missing::default());
+        assert_eq!(
+            read(&[warning, error, "not JSON".to_owned()]),
+            Missing::default()
+        );
     }
 }

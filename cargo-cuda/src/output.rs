@@ -1,5 +1,8 @@
 //! Files that commands write below the target directory.
-#![allow(clippy::disallowed_methods, reason = "commands write through this file")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "commands write through this file"
+)]
 
 use std::fs;
 use std::path::Path;
@@ -16,7 +19,10 @@ pub fn write_if_changed(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
         return Ok(());
     }
     let failed = |error: std::io::Error| {
-        Failure::new(exit_code::DISK, format!("could not write {}: {error}", path.display()))
+        Failure::new(
+            exit_code::DISK,
+            format!("could not write {}: {error}", path.display()),
+        )
     };
     let directory = path.parent().unwrap_or(Path::new("."));
     fs::create_dir_all(directory).map_err(failed)?;
@@ -36,7 +42,10 @@ pub fn write_if_changed(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
 /// What the disk says, with the path.
 pub fn make_directory(path: &Path) -> Result<(), Failure> {
     fs::create_dir_all(path).map_err(|error| {
-        Failure::new(exit_code::DISK, format!("could not create {}: {error}", path.display()))
+        Failure::new(
+            exit_code::DISK,
+            format!("could not create {}: {error}", path.display()),
+        )
     })
 }
 
@@ -46,7 +55,10 @@ pub fn make_directory(path: &Path) -> Result<(), Failure> {
 /// What the disk says, with the path.
 pub fn files(directory: &Path) -> Result<Vec<std::path::PathBuf>, Failure> {
     let failed = |error: std::io::Error| {
-        Failure::new(exit_code::DISK, format!("could not read {}: {error}", directory.display()))
+        Failure::new(
+            exit_code::DISK,
+            format!("could not read {}: {error}", directory.display()),
+        )
     };
     let mut files = Vec::new();
     for entry in fs::read_dir(directory).map_err(failed)? {
@@ -61,18 +73,27 @@ pub fn files(directory: &Path) -> Result<Vec<std::path::PathBuf>, Failure> {
 /// # Errors
 /// What the disk says, with the path.
 pub fn temporary_directory(directory: &Path) -> Result<tempfile::TempDir, Failure> {
-    tempfile::Builder::new().prefix("fresh-").tempdir_in(directory).map_err(|error| {
-        Failure::new(
-            exit_code::DISK,
-            format!("could not create a directory in {}: {error}", directory.display()),
-        )
-    })
+    tempfile::Builder::new()
+        .prefix("fresh-")
+        .tempdir_in(directory)
+        .map_err(|error| {
+            Failure::new(
+                exit_code::DISK,
+                format!(
+                    "could not create a directory in {}: {error}",
+                    directory.display()
+                ),
+            )
+        })
 }
 
 /// A line about what goes on, on standard error.
 pub fn say(text: &str) {
     // Nobody is there to read it when standard error is closed.
-    let _ = std::io::Write::write_all(&mut std::io::stderr().lock(), format!("{text}\n").as_bytes());
+    let _ = std::io::Write::write_all(
+        &mut std::io::stderr().lock(),
+        format!("{text}\n").as_bytes(),
+    );
 }
 
 #[cfg(all(test, unix))]
@@ -84,7 +105,12 @@ mod tests {
     #[test]
     fn files_have_the_mode_of_any_others() {
         let place = tempfile::tempdir().unwrap();
-        let mode = |name: &str| fs::metadata(place.path().join(name)).unwrap().permissions().mode();
+        let mode = |name: &str| {
+            fs::metadata(place.path().join(name))
+                .unwrap()
+                .permissions()
+                .mode()
+        };
         fs::write(place.path().join("any"), "").unwrap();
         write_if_changed(&place.path().join("ours"), b"text").unwrap();
         assert_eq!(mode("ours"), mode("any"));

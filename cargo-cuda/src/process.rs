@@ -1,5 +1,8 @@
 //! Runs other programs with this process's standard streams.
-#![allow(clippy::disallowed_methods, reason = "this is the file that starts programs")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "this is the file that starts programs"
+)]
 
 use std::process::{Command, Stdio};
 
@@ -16,7 +19,9 @@ use crate::session;
 /// # Errors
 /// Where it can't be started.
 pub fn run(call: &Invocation) -> Result<u8, Failure> {
-    let status = command(call).status().map_err(|error| cannot_start(call, &error))?;
+    let status = command(call)
+        .status()
+        .map_err(|error| cannot_start(call, &error))?;
     #[cfg(unix)]
     if let Some(signal) = std::os::unix::process::ExitStatusExt::signal(&status) {
         return Ok(u8::try_from(128 + signal).unwrap_or(exit_code::FAILURE));
@@ -31,7 +36,9 @@ pub fn run(call: &Invocation) -> Result<u8, Failure> {
 /// Where it can't be started.
 pub fn replace(call: &Invocation) -> Result<u8, Failure> {
     let mut command = Command::new(&call.program);
-    command.args(&call.arguments).envs(call.variables.iter().map(|(name, value)| (name, value)));
+    command
+        .args(&call.arguments)
+        .envs(call.variables.iter().map(|(name, value)| (name, value)));
     #[cfg(unix)]
     let error = std::os::unix::process::CommandExt::exec(&mut command);
     #[cfg(not(unix))]
@@ -42,8 +49,15 @@ pub fn replace(call: &Invocation) -> Result<u8, Failure> {
 /// What a program printed on standard output; `None` where it failed or can't be started.
 #[must_use]
 pub fn output(call: &Invocation) -> Option<String> {
-    let output = command(call).stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
-    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
+    let output = command(call)
+        .stdin(Stdio::null())
+        .stderr(Stdio::null())
+        .output()
+        .ok()?;
+    output
+        .status
+        .success()
+        .then(|| String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 /// This program, for cargo to call in front of rustc.
@@ -52,7 +66,10 @@ pub fn output(call: &Invocation) -> Option<String> {
 /// Where the system does not tell.
 pub fn own_program() -> Result<std::path::PathBuf, Failure> {
     std::env::current_exe().map_err(|error| {
-        Failure::new(exit_code::FAILURE, format!("where this program lies is not known: {error}"))
+        Failure::new(
+            exit_code::FAILURE,
+            format!("where this program lies is not known: {error}"),
+        )
     })
 }
 
@@ -66,7 +83,9 @@ fn command(call: &Invocation) -> Command {
             None => command.env_remove(name),
         };
     }
-    command.args(&call.arguments).envs(call.variables.iter().map(|(name, value)| (name, value)));
+    command
+        .args(&call.arguments)
+        .envs(call.variables.iter().map(|(name, value)| (name, value)));
     if let Some(directory) = &call.directory {
         command.current_dir(directory);
     }
@@ -75,5 +94,8 @@ fn command(call: &Invocation) -> Command {
 
 fn cannot_start(call: &Invocation, error: &std::io::Error) -> Failure {
     let program = call.program.display();
-    Failure::new(exit_code::MISSING_PROGRAM, format!("could not run `{program}`: {error}"))
+    Failure::new(
+        exit_code::MISSING_PROGRAM,
+        format!("could not run `{program}`: {error}"),
+    )
 }

@@ -37,7 +37,10 @@ pub fn config(triple: &str, build: &Path) -> Result<Option<String>, Failure> {
 fn config_of(own: &Path, triple: &str, build: &Path) -> Option<String> {
     let words = [own.to_str()?, "cuda", NAME, build.to_str()?];
     let words = words.map(|word| toml::Value::String(word.to_owned()));
-    Some(format!("target.{triple}.runner={}", toml::Value::Array(words.into())))
+    Some(format!(
+        "target.{triple}.runner={}",
+        toml::Value::Array(words.into())
+    ))
 }
 
 /// The same for the variable that stands for that configuration, which Cargo splits at blanks: so
@@ -50,14 +53,22 @@ pub fn variable(triple: &str, env: &Env, root: &Root) -> Result<Option<Setting>,
     let own = process::own_program()?;
     let name = variable_name(triple);
     let meaning = "cargo's way to start programs: with the libraries that build scripts made";
-    let value = called(&own, env, root).map(|program| format!("{program} cuda {NAME} {BUILD_DIRECTORY}"));
-    Ok(value.map(|value| Setting { name, value: value.into(), meaning }))
+    let value =
+        called(&own, env, root).map(|program| format!("{program} cuda {NAME} {BUILD_DIRECTORY}"));
+    Ok(value.map(|value| Setting {
+        name,
+        value: value.into(),
+        meaning,
+    }))
 }
 
 /// The variable by which Cargo is told what starts programs of this triple.
 #[must_use]
 pub fn variable_name(triple: &str) -> String {
-    format!("CARGO_TARGET_{}_RUNNER", triple.to_uppercase().replace(['-', '.'], "_"))
+    format!(
+        "CARGO_TARGET_{}_RUNNER",
+        triple.to_uppercase().replace(['-', '.'], "_")
+    )
 }
 
 /// How this program can be called in a text that is split at blanks.
@@ -67,7 +78,11 @@ fn called(own: &Path, env: &Env, root: &Root) -> Option<String> {
         return Some(path.to_owned());
     }
     let name = own.file_name()?.to_str().filter(|name| whole(name))?;
-    let first = env.search_path().into_iter().map(|d| d.join(name)).find(|path| root.is_file(path))?;
+    let first = env
+        .search_path()
+        .into_iter()
+        .map(|d| d.join(name))
+        .find(|path| root.is_file(path))?;
     (root.resolve(&first) == root.resolve(own)).then(|| name.to_owned())
 }
 
@@ -77,16 +92,27 @@ fn called(own: &Path, env: &Env, root: &Root) -> Option<String> {
 /// Where it can't be started.
 pub fn run(arguments: &[OsString], env: &Env, root: &Root) -> Result<u8, Failure> {
     let [build, program, rest @ ..] = arguments else {
-        return Err(Failure::new(exit_code::USAGE, format!("`{NAME}` is for cargo to call")));
+        return Err(Failure::new(
+            exit_code::USAGE,
+            format!("`{NAME}` is for cargo to call"),
+        ));
     };
     let build = match build == BUILD_DIRECTORY {
         true => env.peek(BUILD_DIRECTORY).unwrap_or_default(),
         false => build.as_os_str(),
     };
-    let own = || env.peek("LD_LIBRARY_PATH").map(std::env::split_paths).into_iter().flatten();
+    let own = || {
+        env.peek("LD_LIBRARY_PATH")
+            .map(std::env::split_paths)
+            .into_iter()
+            .flatten()
+    };
     let mut call = Invocation::new(program).args(rest);
     if let Some(profile) = profile(Path::new(build), own()) {
-        let linked = root.metadata(Path::new(program)).and_then(|metadata| metadata.modified()).ok();
+        let linked = root
+            .metadata(Path::new(program))
+            .and_then(|metadata| metadata.modified())
+            .ok();
         let Libraries { directories, notes } = Libraries::read(root, &profile, linked);
         notes.iter().for_each(|note| output::say(note));
         // Where some build scripts leave libraries by themselves, beside the program as they think.
@@ -101,10 +127,14 @@ pub fn run(arguments: &[OsString], env: &Env, root: &Root) -> Result<u8, Failure
 /// path, in front of all others of that kind. So profile and triple are the program's own, wherever
 /// cargo has them from.
 fn profile(build: &Path, path: impl Iterator<Item = PathBuf>) -> Option<PathBuf> {
-    let mut profiles = path.filter(|d| d.ends_with("deps")).filter_map(|d| d.parent().map(Path::to_owned));
+    let mut profiles = path
+        .filter(|d| d.ends_with("deps"))
+        .filter_map(|d| d.parent().map(Path::to_owned));
     // `debug`, or `<triple>/debug`.
     profiles.find(|profile| {
-        profile.strip_prefix(build).is_ok_and(|below| (1..=2).contains(&below.components().count()))
+        profile
+            .strip_prefix(build)
+            .is_ok_and(|below| (1..=2).contains(&below.components().count()))
     })
 }
 
@@ -129,11 +159,17 @@ impl Libraries {
         for name in root.names(&runs) {
             let directory = runs.join(&name);
             let output = root.metadata(&directory.join("output"));
-            let Some(time) = output.and_then(|metadata| metadata.modified()).ok() else { continue };
+            let Some(time) = output.and_then(|metadata| metadata.modified()).ok() else {
+                continue;
+            };
             let name = name.to_string_lossy();
             let package = name.rsplit_once('-').map_or(&*name, |(package, _)| package);
             let earlier = linked.is_none_or(|linked| time <= linked);
-            packages.entry(package.to_owned()).or_default().push(Run { earlier, time, directory });
+            packages.entry(package.to_owned()).or_default().push(Run {
+                earlier,
+                time,
+                directory,
+            });
         }
         let mut found = Self::default();
         let mut last = Vec::new();
@@ -173,16 +209,23 @@ struct Run {
 
 impl Run {
     fn named(&self, root: &Root, profile: &Path) -> Vec<PathBuf> {
-        let text = root.text(&self.directory.join("output")).unwrap_or_default();
+        let text = root
+            .text(&self.directory.join("output"))
+            .unwrap_or_default();
         let named = text.lines().filter_map(named);
-        named.filter(|d| d.starts_with(profile) && !d.ends_with("stubs")).collect()
+        named
+            .filter(|d| d.starts_with(profile) && !d.ends_with("stubs"))
+            .collect()
     }
 }
 
 /// The directory of a `rustc-link-search` that may hold shared libraries.
 fn named(line: &str) -> Option<PathBuf> {
     let rest = line.strip_prefix("cargo:")?;
-    let value = rest.strip_prefix(':').unwrap_or(rest).strip_prefix("rustc-link-search=")?;
+    let value = rest
+        .strip_prefix(':')
+        .unwrap_or(rest)
+        .strip_prefix("rustc-link-search=")?;
     match value.split_once('=') {
         Some(("native" | "all", path)) => Some(path.into()),
         Some(("dependency" | "crate" | "framework", _)) => None,
@@ -217,7 +260,10 @@ mod tests {
                 "/b/aarch64-unknown-linux-gnu/fast/deps:/b/debug/deps",
                 Some("/b/aarch64-unknown-linux-gnu/fast"),
             ),
-            ("/t/debug/deps:/b/deps:/b/debug:/b/debug/build/x-1/out/deps", None),
+            (
+                "/t/debug/deps:/b/deps:/b/debug:/b/debug/build/x-1/out/deps",
+                None,
+            ),
             ("", None),
         ] {
             assert_eq!(find(path), expected.map(PathBuf::from), "{path}");
@@ -231,7 +277,10 @@ mod tests {
         assert_eq!(config_of(odd, "t", Path::new("/b")), None);
         assert_eq!(config_of(Path::new("/p"), "t", odd), None);
         let plain = config_of(Path::new("/p"), "t", Path::new("/b"));
-        assert_eq!(plain.as_deref(), Some("target.t.runner=[\"/p\", \"cuda\", \"run-program\", \"/b\"]"));
+        assert_eq!(
+            plain.as_deref(),
+            Some("target.t.runner=[\"/p\", \"cuda\", \"run-program\", \"/b\"]")
+        );
     }
 
     #[test]
@@ -244,11 +293,21 @@ mod tests {
             let env = Env::from_pairs([("PATH", std::env::join_paths(directories).unwrap())]);
             called(&own, &env, &Root::system())
         };
-        assert_eq!(called(Path::new("/p"), &Env::default(), &Root::system()).as_deref(), Some("/p"));
-        assert_eq!(find(&[&directories[1], &directories[0]]).as_deref(), Some("cargo-cuda"));
+        assert_eq!(
+            called(Path::new("/p"), &Env::default(), &Root::system()).as_deref(),
+            Some("/p")
+        );
+        assert_eq!(
+            find(&[&directories[1], &directories[0]]).as_deref(),
+            Some("cargo-cuda")
+        );
         assert_eq!(find(&[&directories[1]]), None);
         output::write_if_changed(&directories[1].join("cargo-cuda"), b"").unwrap();
-        assert_eq!(find(&[&directories[1], &directories[0]]), None, "another one");
+        assert_eq!(
+            find(&[&directories[1], &directories[0]]),
+            None,
+            "another one"
+        );
     }
 
     #[test]
@@ -269,11 +328,17 @@ mod tests {
             write(&format!("build/{name}/output"), &text);
         };
         let read = || {
-            let linked = Root::system().metadata(&profile.join("program")).unwrap().modified().unwrap();
+            let linked = Root::system()
+                .metadata(&profile.join("program"))
+                .unwrap()
+                .modified()
+                .unwrap();
             let found = Libraries::read(&Root::system(), profile, Some(linked));
             let runs = profile.join("build");
-            let names =
-                found.directories.iter().map(|d| d.strip_prefix(&runs).unwrap().display().to_string());
+            let names = found
+                .directories
+                .iter()
+                .map(|d| d.strip_prefix(&runs).unwrap().display().to_string());
             (names.collect::<Vec<_>>(), found.notes.len())
         };
         run("a-sys-1");
@@ -281,9 +346,21 @@ mod tests {
         run("a-sys-2");
         // Of a later build, or its time is lost.
         run("b-1");
-        assert_eq!(read(), (vec!["a-sys-1/out/lib".to_owned(), "b-1/out/lib".to_owned()], 0));
+        assert_eq!(
+            read(),
+            (
+                vec!["a-sys-1/out/lib".to_owned(), "b-1/out/lib".to_owned()],
+                0
+            )
+        );
         write("program", "linked again");
-        assert_eq!(read(), (vec!["b-1/out/lib".to_owned(), "a-sys-2/out/lib".to_owned()], 1));
+        assert_eq!(
+            read(),
+            (
+                vec!["b-1/out/lib".to_owned(), "a-sys-2/out/lib".to_owned()],
+                1
+            )
+        );
         // Who names nothing needs no note.
         write("build/c-1/output", "");
         write("build/c-2/output", "");

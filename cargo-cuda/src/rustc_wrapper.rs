@@ -1,6 +1,12 @@
 //! This program in front of rustc: see [`crate::wheel::reproducible`].
-#![allow(clippy::disallowed_methods, reason = "this file runs rustc in this process's place")]
-#![allow(clippy::print_stderr, reason = "cargo shows what a compiler says there")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "this file runs rustc in this process's place"
+)]
+#![allow(
+    clippy::print_stderr,
+    reason = "cargo shows what a compiler says there"
+)]
 
 use std::ffi::OsString;
 use std::process::{Command, ExitCode};
@@ -20,11 +26,17 @@ pub fn run(arguments: &[OsString]) -> Option<ExitCode> {
     match Command::new(program).args(arguments).status() {
         Ok(status) => {
             // A compiler that a signal ended has no code.
-            let code = status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(101);
+            let code = status
+                .code()
+                .and_then(|code| u8::try_from(code).ok())
+                .unwrap_or(101);
             Some(ExitCode::from(code))
         }
         Err(error) => {
-            eprintln!("error: could not run `{}`: {error}", program.to_string_lossy());
+            eprintln!(
+                "error: could not run `{}`: {error}",
+                program.to_string_lossy()
+            );
             Some(ExitCode::from(101))
         }
     }

@@ -48,8 +48,16 @@ impl Added {
     #[must_use]
     pub fn argument(&self) -> String {
         let value = match &self.own {
-            Some(own) => toml::Value::String(format!("{own} {}", self.flags.join(" ")).trim().to_owned()),
-            None => self.flags.iter().cloned().map(toml::Value::String).collect::<Vec<_>>().into(),
+            Some(own) => {
+                toml::Value::String(format!("{own} {}", self.flags.join(" ")).trim().to_owned())
+            }
+            None => self
+                .flags
+                .iter()
+                .cloned()
+                .map(toml::Value::String)
+                .collect::<Vec<_>>()
+                .into(),
         };
         format!("{}={value}", self.key)
     }
@@ -62,12 +70,23 @@ impl Added {
             return None;
         }
         // A shell goes elsewhere: this key is the one that takes the effect from no other.
-        let key = if self.alone { "build.rustflags" } else { &self.key };
+        let key = if self.alone {
+            "build.rustflags"
+        } else {
+            &self.key
+        };
         let name = format!("CARGO_{}", key.to_uppercase().replace(['-', '.'], "_"));
-        let own = env.peek(&name).map(|own| own.to_string_lossy().into_owned()).unwrap_or_default();
+        let own = env
+            .peek(&name)
+            .map(|own| own.to_string_lossy().into_owned())
+            .unwrap_or_default();
         let own: Vec<&str> = own.split_whitespace().collect();
         let value = joined(&own, &self.flags, " ");
-        Some(Setting { name, value: value.into(), meaning: MEANING })
+        Some(Setting {
+            name,
+            value: value.into(),
+            meaning: MEANING,
+        })
     }
 
     fn can_be_text(&self) -> bool {
@@ -81,8 +100,15 @@ fn can_be_text(flags: &[String]) -> bool {
 
 /// The user's flags, and those of ours that are not among them.
 fn joined(own: &[&str], flags: &[String], separator: &str) -> String {
-    let ours = flags.iter().map(String::as_str).filter(|flag| !own.contains(flag));
-    own.iter().copied().chain(ours).collect::<Vec<_>>().join(separator)
+    let ours = flags
+        .iter()
+        .map(String::as_str)
+        .filter(|flag| !own.contains(flag));
+    own.iter()
+        .copied()
+        .chain(ours)
+        .collect::<Vec<_>>()
+        .join(separator)
 }
 
 /// Whether a variable holds flags for rustc.
@@ -95,17 +121,27 @@ pub fn is_variable(name: &str) -> bool {
 /// The value of a variable without the search directories that are `ours`; `None` where nothing is
 /// left of one that is our own doing (`named`).
 #[must_use]
-pub fn without(name: &str, value: &OsStr, named: bool, ours: impl Fn(&Path) -> bool) -> Option<OsString> {
+pub fn without(
+    name: &str,
+    value: &OsStr,
+    named: bool,
+    ours: impl Fn(&Path) -> bool,
+) -> Option<OsString> {
     // Set where only `RUSTFLAGS` was, which is still there.
     if named && name == ENCODED {
         return None;
     }
-    let Some(text) = value.to_str() else { return (!named).then(|| value.to_owned()) };
+    let Some(text) = value.to_str() else {
+        return (!named).then(|| value.to_owned());
+    };
     let (separator, flags): (_, Vec<&str>) = match name {
         ENCODED => ("\u{1f}", text.split('\u{1f}').collect()),
         _ => (" ", text.split_whitespace().collect()),
     };
-    let is_ours = |flag: &&str| flag.strip_prefix(SEARCH).is_some_and(|directory| ours(Path::new(directory)));
+    let is_ours = |flag: &&str| {
+        flag.strip_prefix(SEARCH)
+            .is_some_and(|directory| ours(Path::new(directory)))
+    };
     if !flags.iter().any(is_ours) {
         return Some(value.to_owned());
     }
@@ -117,22 +153,37 @@ pub fn without(name: &str, value: &OsStr, named: bool, ours: impl Fn(&Path) -> b
 /// a search path of their own.
 #[must_use]
 pub fn flags(directories: &[PathBuf], nixos: Option<&str>) -> Vec<String> {
-    let search = directories.iter().map(|d| format!("{SEARCH}{}", d.display()));
-    search.chain(nixos.map(|directory| format!("-Clink-arg=-Wl,-rpath,{directory}"))).collect()
+    let search = directories
+        .iter()
+        .map(|d| format!("{SEARCH}{}", d.display()));
+    search
+        .chain(nixos.map(|directory| format!("-Clink-arg=-Wl,-rpath,{directory}")))
+        .collect()
 }
 
 /// Adds flags to what the user has.
 #[must_use]
 pub fn add(flags: Vec<String>, triple: &str, configured: Configured, env: &Env) -> Addition {
     // Set and empty counts for Cargo, so the snapshot's own reading of that does not do.
-    let variable = |name: &str| env.variables().find(|(own, _)| *own == name).map(|(_, value)| value);
+    let variable = |name: &str| {
+        env.variables()
+            .find(|(own, _)| *own == name)
+            .map(|(_, value)| value)
+    };
     let set = |name: &str, own: &[&str], separator| {
         let value = joined(own, &flags, separator).into();
-        Addition::Variable(Setting { name: name.to_owned(), value, meaning: MEANING })
+        Addition::Variable(Setting {
+            name: name.to_owned(),
+            value,
+            meaning: MEANING,
+        })
     };
     if let Some(own) = variable(ENCODED) {
         let own = own.to_string_lossy();
-        let own: Vec<&str> = own.split('\u{1f}').filter(|flag| !flag.is_empty()).collect();
+        let own: Vec<&str> = own
+            .split('\u{1f}')
+            .filter(|flag| !flag.is_empty())
+            .collect();
         return set(ENCODED, &own, "\u{1f}");
     }
     if let Some(own) = variable("RUSTFLAGS") {
@@ -152,8 +203,8 @@ pub fn add(flags: Vec<String>, triple: &str, configured: Configured, env: &Env) 
     if configured.unknown {
         return nowhere("Cargo's configuration includes files in a way that is not known here");
     }
-    let target =
-        configured.target.is_some() || variable(&format!("CARGO_TARGET_{upper}_RUSTFLAGS")).is_some();
+    let target = configured.target.is_some()
+        || variable(&format!("CARGO_TARGET_{upper}_RUSTFLAGS")).is_some();
     let build = configured.build.is_some() || variable("CARGO_BUILD_RUSTFLAGS").is_some();
     if build && configured.cfg && !target {
         return nowhere(
@@ -167,14 +218,21 @@ pub fn add(flags: Vec<String>, triple: &str, configured: Configured, env: &Env) 
         (format!("target.{triple}.rustflags"), configured.target)
     };
     if own == Some(Flags::Given) {
-        return nowhere(&format!("`--config` has {key} as a string, to which nothing can be added"));
+        return nowhere(&format!(
+            "`--config` has {key} as a string, to which nothing can be added"
+        ));
     }
     let own = match own {
         Some(Flags::Text(own)) => Some(own),
         _ => None,
     };
     let alone = !build && !target && !configured.cfg;
-    let added = Added { key, flags, own, alone };
+    let added = Added {
+        key,
+        flags,
+        own,
+        alone,
+    };
     if added.own.is_some() && !added.can_be_text() {
         return nowhere(&format!(
             "{} is a string, in which no path with blanks can be; a list can hold it",
@@ -196,17 +254,30 @@ mod tests {
             configured.lay_over(text, TRIPLE);
         }
         let flags = flags(&[PathBuf::from("/a b")], None);
-        super::add(flags, TRIPLE, configured, &Env::from_pairs(pairs.iter().copied()))
+        super::add(
+            flags,
+            TRIPLE,
+            configured,
+            &Env::from_pairs(pairs.iter().copied()),
+        )
     }
 
     #[test]
     fn programs_on_nixos_get_a_search_path() {
         let flags = flags(&[PathBuf::from("/v/lib")], Some("/run/opengl-driver/lib"));
-        assert_eq!(flags, ["-Lnative=/v/lib", "-Clink-arg=-Wl,-rpath,/run/opengl-driver/lib"]);
+        assert_eq!(
+            flags,
+            [
+                "-Lnative=/v/lib",
+                "-Clink-arg=-Wl,-rpath,/run/opengl-driver/lib"
+            ]
+        );
     }
 
     fn argument(addition: &Addition) -> String {
-        let Addition::Config(added) = addition else { panic!("{addition:?}") };
+        let Addition::Config(added) = addition else {
+            panic!("{addition:?}")
+        };
         added.argument()
     }
 
@@ -223,7 +294,13 @@ mod tests {
             (&[with_build, with_target], target),
             (&["[build]\nrustflags = '-Cx'", with_target], target),
             (&["[target.'cfg(unix)']\nrustflags = '-Cx'"], target),
-            (&["[target.aarch64-unknown-linux-gnu]\nrustflags = '-Cx'", with_build], build),
+            (
+                &[
+                    "[target.aarch64-unknown-linux-gnu]\nrustflags = '-Cx'",
+                    with_build,
+                ],
+                build,
+            ),
         ] {
             assert_eq!(argument(&add(files, &[])), expected, "{files:?}");
         }
@@ -239,13 +316,18 @@ mod tests {
     #[test]
     fn a_string_stays_one() {
         let mut configured = Configured::default();
-        for text in ["[build]\nrustflags = '-Cx -Cy'", "[build]\nrustflags = '-Cfarther'"] {
+        for text in [
+            "[build]\nrustflags = '-Cx -Cy'",
+            "[build]\nrustflags = '-Cfarther'",
+        ] {
             configured.lay_over(text, TRIPLE);
         }
         let env = Env::from_pairs([("CARGO_BUILD_RUSTFLAGS", "-Cz")]);
         let addition = super::add(vec!["-La".to_owned()], TRIPLE, configured.clone(), &env);
         assert_eq!(argument(&addition), "build.rustflags=\"-Cx -Cy -La\"");
-        let Addition::Config(added) = addition else { panic!() };
+        let Addition::Config(added) = addition else {
+            panic!()
+        };
         let variable = added.variable(&env).unwrap();
         assert_eq!(variable.name, "CARGO_BUILD_RUSTFLAGS");
         assert_eq!(variable.value, "-Cz -La");
@@ -262,12 +344,25 @@ mod tests {
             own: None,
             alone,
         };
-        let variable = added("-Lnative=/a", false).variable(&Env::default()).unwrap();
-        assert_eq!(variable.name, "CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUSTFLAGS");
+        let variable = added("-Lnative=/a", false)
+            .variable(&Env::default())
+            .unwrap();
+        assert_eq!(
+            variable.name,
+            "CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUSTFLAGS"
+        );
         assert_eq!(variable.value, "-Lnative=/a");
-        let alone = added("-Lnative=/a", true).variable(&Env::default()).unwrap();
-        assert_eq!(alone.name, "CARGO_BUILD_RUSTFLAGS", "which takes the effect from no other place");
-        assert_eq!(added("-Lnative=/a b", false).variable(&Env::default()), None);
+        let alone = added("-Lnative=/a", true)
+            .variable(&Env::default())
+            .unwrap();
+        assert_eq!(
+            alone.name, "CARGO_BUILD_RUSTFLAGS",
+            "which takes the effect from no other place"
+        );
+        assert_eq!(
+            added("-Lnative=/a b", false).variable(&Env::default()),
+            None
+        );
     }
 
     #[test]
@@ -278,7 +373,11 @@ mod tests {
         let value = "--cfg mine -La -Lb".into();
         assert_eq!(
             added,
-            Addition::Variable(Setting { name: "RUSTFLAGS".to_owned(), value, meaning: MEANING })
+            Addition::Variable(Setting {
+                name: "RUSTFLAGS".to_owned(),
+                value,
+                meaning: MEANING
+            })
         );
     }
 
@@ -286,13 +385,23 @@ mod tests {
     fn variables_win_and_keep_what_they_hold() {
         let name = "CARGO_ENCODED_RUSTFLAGS".to_owned();
         let encoded = |value: &str| {
-            Addition::Variable(Setting { name: name.clone(), value: value.into(), meaning: MEANING })
+            Addition::Variable(Setting {
+                name: name.clone(),
+                value: value.into(),
+                meaning: MEANING,
+            })
         };
         let files = ["[build]\nrustflags = ['-Cx']"];
         // Empty, it switches the files off: so it does with Cargo.
         assert_eq!(add(&files, &[("RUSTFLAGS", "")]), encoded("-Lnative=/a b"));
-        assert_eq!(add(&files, &[("RUSTFLAGS", "-Ca -Cb")]), encoded("-Ca\u{1f}-Cb\u{1f}-Lnative=/a b"));
-        let both = [("RUSTFLAGS", "-Ca"), ("CARGO_ENCODED_RUSTFLAGS", "-C\u{1f}c d")];
+        assert_eq!(
+            add(&files, &[("RUSTFLAGS", "-Ca -Cb")]),
+            encoded("-Ca\u{1f}-Cb\u{1f}-Lnative=/a b")
+        );
+        let both = [
+            ("RUSTFLAGS", "-Ca"),
+            ("CARGO_ENCODED_RUSTFLAGS", "-C\u{1f}c d"),
+        ];
         assert_eq!(add(&[], &both), encoded("-C\u{1f}c d\u{1f}-Lnative=/a b"));
         assert!(argument(&add(&[], &[("CARGO_BUILD_RUSTFLAGS", "-Ca")])).starts_with("build."));
     }

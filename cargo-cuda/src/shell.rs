@@ -44,7 +44,10 @@ impl Shell {
             // Here a backslash has one too.
             Self::Fish => {
                 let text = |text: &str| text.replace('\\', r"\\").replace('\'', r"\'");
-                format!("set -gx {name} '{}'", pieces(value, text, |byte| format!(r"'\X{byte:02x}'")))
+                format!(
+                    "set -gx {name} '{}'",
+                    pieces(value, text, |byte| format!(r"'\X{byte:02x}'"))
+                )
             }
             // Typographic quotes end a string here as the plain one does.
             Self::Powershell => {
@@ -52,8 +55,12 @@ impl Shell {
                     return self.comment(&format!("{name} is left out: its value is not UTF-8"));
                 };
                 let quotes = ['\'', '\u{2018}', '\u{2019}', '\u{201a}', '\u{201b}'];
-                let double = |c: char| std::iter::repeat_n(c, if quotes.contains(&c) { 2 } else { 1 });
-                format!("${{env:{name}}} = '{}'", value.chars().flat_map(double).collect::<String>())
+                let double =
+                    |c: char| std::iter::repeat_n(c, if quotes.contains(&c) { 2 } else { 1 });
+                format!(
+                    "${{env:{name}}} = '{}'",
+                    value.chars().flat_map(double).collect::<String>()
+                )
             }
             Self::Json => String::new(),
         }
@@ -101,11 +108,20 @@ mod tests {
         let value = OsStr::from_bytes(b"/it's:/x\xe9\xff/bin");
         let bash = r#"export X='/it'\''s:/x'"$(printf '\351')"''"$(printf '\377')"'/bin'"#;
         assert_eq!(Shell::Bash.set("X", value), bash);
-        assert_eq!(Shell::Fish.set("X", value), r"set -gx X '/it\'s:/x'\Xe9''\Xff'/bin'");
-        assert_eq!(Shell::Powershell.set("X", value), "# X is left out: its value is not UTF-8");
-        for (shell, can) in
-            [(Shell::Bash, true), (Shell::Fish, true), (Shell::Powershell, false), (Shell::Json, false)]
-        {
+        assert_eq!(
+            Shell::Fish.set("X", value),
+            r"set -gx X '/it\'s:/x'\Xe9''\Xff'/bin'"
+        );
+        assert_eq!(
+            Shell::Powershell.set("X", value),
+            "# X is left out: its value is not UTF-8"
+        );
+        for (shell, can) in [
+            (Shell::Bash, true),
+            (Shell::Fish, true),
+            (Shell::Powershell, false),
+            (Shell::Json, false),
+        ] {
             assert_eq!(shell.can_write(value), can);
             assert!(shell.can_write(OsStr::new("ü")));
         }
@@ -116,7 +132,10 @@ mod tests {
     fn a_variable_goes_away() {
         assert_eq!(Shell::Bash.unset("X"), "unset X");
         assert_eq!(Shell::Fish.unset("X"), "set -e X");
-        assert_eq!(Shell::Powershell.unset("X"), "Remove-Item Env:X -ErrorAction SilentlyContinue");
+        assert_eq!(
+            Shell::Powershell.unset("X"),
+            "Remove-Item Env:X -ErrorAction SilentlyContinue"
+        );
     }
 
     /// `tests/cli/environment.rs` gives such lines to bash and sh. fish 3.6 was given these by
@@ -128,11 +147,31 @@ mod tests {
             ("/a b", "'/a b'", "'/a b'", "'/a b'"),
             ("it's", r"'it'\''s'", r"'it\'s'", "'it''s'"),
             (r#"say "x""#, r#"'say "x"'"#, r#"'say "x"'"#, r#"'say "x"'"#),
-            ("$HOME `id` $(id)", "'$HOME `id` $(id)'", "'$HOME `id` $(id)'", "'$HOME `id` $(id)'"),
-            (r"back\slash\", r"'back\slash\'", r"'back\\slash\\'", r"'back\slash\'"),
+            (
+                "$HOME `id` $(id)",
+                "'$HOME `id` $(id)'",
+                "'$HOME `id` $(id)'",
+                "'$HOME `id` $(id)'",
+            ),
+            (
+                r"back\slash\",
+                r"'back\slash\'",
+                r"'back\\slash\\'",
+                r"'back\slash\'",
+            ),
             (r"\'", r"'\'\'''", r"'\\\''", r"'\'''"),
-            ("line\nbreak\n", "'line\nbreak\n'", "'line\nbreak\n'", "'line\nbreak\n'"),
-            ("*?[a] {b,c} ~ # ;", "'*?[a] {b,c} ~ # ;'", "'*?[a] {b,c} ~ # ;'", "'*?[a] {b,c} ~ # ;'"),
+            (
+                "line\nbreak\n",
+                "'line\nbreak\n'",
+                "'line\nbreak\n'",
+                "'line\nbreak\n'",
+            ),
+            (
+                "*?[a] {b,c} ~ # ;",
+                "'*?[a] {b,c} ~ # ;'",
+                "'*?[a] {b,c} ~ # ;'",
+                "'*?[a] {b,c} ~ # ;'",
+            ),
             ("& | < > !", "'& | < > !'", "'& | < > !'", "'& | < > !'"),
             (
                 "\u{2018}ü\u{2019}",
@@ -145,7 +184,10 @@ mod tests {
             let value = OsStr::new(value);
             assert_eq!(Shell::Bash.set("X", value), format!("export X={bash}"));
             assert_eq!(Shell::Fish.set("X", value), format!("set -gx X {fish}"));
-            assert_eq!(Shell::Powershell.set("X", value), format!("${{env:X}} = {powershell}"));
+            assert_eq!(
+                Shell::Powershell.set("X", value),
+                format!("${{env:X}} = {powershell}")
+            );
         }
     }
 }

@@ -9,7 +9,9 @@ use cargo_metadata::Package;
 use cuda_build::Root;
 
 /// In a build script, a build system's file, or a package's name.
-const WORDS: [&str; 8] = ["cuda", "nvcc", "cublas", "cudnn", "cufft", "cusolver", "cusparse", "nvrtc"];
+const WORDS: [&str; 8] = [
+    "cuda", "nvcc", "cublas", "cudnn", "cufft", "cusolver", "cusparse", "nvrtc",
+];
 
 /// In the sources of somebody's crate for build scripts. `cc` compiles CUDA for who asks it to, and
 /// `target-lexicon` knows its triple: only who asks for a root looks for one.
@@ -32,8 +34,10 @@ const DEPTH: usize = 4;
 const NAMES: usize = 4000;
 
 /// What most files end with that are of no interest here: no need to ask whether they are directories.
-const PLAIN: [&str; 16] =
-    ["rs", "toml", "md", "txt", "c", "cc", "cpp", "h", "hpp", "S", "asm", "pl", "py", "json", "html", "lock"];
+const PLAIN: [&str; 16] = [
+    "rs", "toml", "md", "txt", "c", "cc", "cpp", "h", "hpp", "S", "asm", "pl", "py", "json",
+    "html", "lock",
+];
 
 pub(crate) fn speaks_of_cuda(text: &str) -> bool {
     let text = text.to_ascii_lowercase();
@@ -64,9 +68,16 @@ pub(crate) struct Files<'a> {
 
 impl<'a> Files<'a> {
     pub(crate) fn new(root: &'a Root, packages: &'a [Package]) -> Self {
-        let packages = packages.iter().filter_map(|package| package.manifest_path.as_std_path().parent());
+        let packages = packages
+            .iter()
+            .filter_map(|package| package.manifest_path.as_std_path().parent());
         let (read, crates) = (RefCell::default(), RefCell::default());
-        Self { root, packages: packages.collect(), read, crates }
+        Self {
+            root,
+            packages: packages.collect(),
+            read,
+            crates,
+        }
     }
 
     /// Files and directories of local packages that were read: a directory's names count.
@@ -112,7 +123,8 @@ impl<'a> Files<'a> {
         let local = package.source.is_none();
         let mut signs = Signs::default();
         for text in self.sources(package, &directory, 3) {
-            signs.looks |= ROOTS.iter().any(|word| text.contains(word)) || (local && speaks_of_cuda(&text));
+            signs.looks |=
+                ROOTS.iter().any(|word| text.contains(word)) || (local && speaks_of_cuda(&text));
             signs.takes_one |= takes_one(&text);
         }
         self.crates.borrow_mut().insert(directory, signs);
@@ -136,13 +148,21 @@ impl<'a> Files<'a> {
     /// of the workspace call, names what only nvcc compiles. Which engine is used is known when the
     /// script runs; its words tell which toolkit to prefer.
     pub(crate) fn wants_nvcc(&self, package: &Package, script: Option<&Path>) -> bool {
-        let own = script.map(|script| self.sources_of_script(package, script)).unwrap_or_default();
+        let own = script
+            .map(|script| self.sources_of_script(package, script))
+            .unwrap_or_default();
         let called = match script {
-            None => self.sources(package, &package.manifest_path.as_std_path().with_file_name("src"), 3),
+            None => self.sources(
+                package,
+                &package.manifest_path.as_std_path().with_file_name("src"),
+                3,
+            ),
             Some(_) => Vec::new(),
         };
         let words = ["Library::new", ".library(", "Engine::Nvcc"];
-        own.iter().chain(&called).any(|text| words.iter().any(|word| text.contains(word)))
+        own.iter()
+            .chain(&called)
+            .any(|text| words.iter().any(|word| text.contains(word)))
     }
 
     fn sources(&self, package: &Package, directory: &Path, depth: usize) -> Vec<String> {
@@ -161,7 +181,9 @@ impl<'a> Files<'a> {
     /// Whether there is device code in the package, or a build system's file that speaks of CUDA:
     /// then the script need not.
     fn has_native_code(&self, package: &Package) -> bool {
-        let Some(top) = package.manifest_path.as_std_path().parent() else { return false };
+        let Some(top) = package.manifest_path.as_std_path().parent() else {
+            return false;
+        };
         let mut directories = vec![top.to_owned()];
         let mut left = NAMES;
         for depth in 0..=DEPTH {
@@ -183,7 +205,10 @@ impl<'a> Files<'a> {
                     }
                     if is_of_a_build_system(&name, extension) {
                         let text = self.text(package, &path).unwrap_or_default();
-                        if text.lines().any(|line| speaks_of_cuda(line.split('#').next().unwrap_or(line))) {
+                        if text
+                            .lines()
+                            .any(|line| speaks_of_cuda(line.split('#').next().unwrap_or(line)))
+                        {
                             return true;
                         }
                     } else if depth < DEPTH
@@ -210,11 +235,15 @@ pub(crate) fn names(root: &Root, directory: &Path) -> Vec<OsString> {
 /// CMake's, make's, and Meson's.
 fn is_of_a_build_system(name: &OsStr, extension: &str) -> bool {
     let name = name.to_str().unwrap_or_default();
-    matches!(name, "CMakeLists.txt" | "Makefile" | "makefile" | "GNUmakefile" | "meson.build")
-        || name.starts_with("Makefile.")
+    matches!(
+        name,
+        "CMakeLists.txt" | "Makefile" | "makefile" | "GNUmakefile" | "meson.build"
+    ) || name.starts_with("Makefile.")
         || matches!(extension, "cmake" | "mk")
 }
 
 fn names_libraries(package: &Package) -> bool {
-    LIBRARIES.iter().any(|table| speaks_of_cuda(&package.metadata[*table].to_string()))
+    LIBRARIES
+        .iter()
+        .any(|table| speaks_of_cuda(&package.metadata[*table].to_string()))
 }

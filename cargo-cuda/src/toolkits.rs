@@ -47,13 +47,19 @@ impl Finder<'_> {
     /// # Errors
     /// A variable that says nothing usable.
     pub fn request(&self, wish: &Wish) -> Result<Request, Error> {
-        let packages = self.workspace.map(|w| w.packages.as_slice()).unwrap_or_default();
+        let packages = self
+            .workspace
+            .map(|w| w.packages.as_slice())
+            .unwrap_or_default();
         let declared = || match packages {
             [] => named_major(self.env),
             packages => Ok(packages.iter().find_map(|p| p.config.major)),
         };
         let fixed = wish.major.map_or_else(declared, |major| Ok(Some(major)))?;
-        let mut request = Request { major: fixed, ..Request::default() };
+        let mut request = Request {
+            major: fixed,
+            ..Request::default()
+        };
         for package in packages {
             let own = cuda_build::request(&package.config, &[], &[], fixed);
             for need in own.needs {
@@ -73,7 +79,11 @@ impl Finder<'_> {
             ]
         };
         let nvrtc = || {
-            Need::new(Component::Nvrtc, Part::Shared, format!("{why}; for modules `nvcc` would do as well"))
+            Need::new(
+                Component::Nvrtc,
+                Part::Shared,
+                format!("{why}; for modules `nvcc` would do as well"),
+            )
         };
         let both = nvcc().into_iter().chain([nvrtc()]).collect();
         request.alternatives = match wish.compiler {
@@ -84,7 +94,9 @@ impl Finder<'_> {
         // manifest says.
         for component in Component::all() {
             for part in [Part::Headers, Part::Shared, Part::Archive, Part::Tools] {
-                request.needs.push(Need::new(component, part, "").with(Strength::Extra));
+                request
+                    .needs
+                    .push(Need::new(component, part, "").with(Strength::Extra));
             }
         }
         Ok(request)
@@ -96,23 +108,40 @@ impl Finder<'_> {
     /// As [`Finder::request`].
     pub fn report(&self, wish: &Wish) -> Result<Report, Error> {
         let report = self.search().report(&self.request(wish)?);
-        Ok(Report { toolkit: self.search_for(wish), ..report })
+        Ok(Report {
+            toolkit: self.search_for(wish),
+            ..report
+        })
     }
 
     fn search_for(&self, wish: &Wish) -> Result<Toolkit, Error> {
-        let packages = self.workspace.map(|w| w.packages.as_slice()).unwrap_or_default();
+        let packages = self
+            .workspace
+            .map(|w| w.packages.as_slice())
+            .unwrap_or_default();
         if wish.compiler || packages.iter().any(|package| package.wants_nvcc) {
-            let request = self.request(&Wish { compiler: true, ..wish.clone() })?;
+            let request = self.request(&Wish {
+                compiler: true,
+                ..wish.clone()
+            })?;
             // Where there is none that is whole, what needs none can still be built.
             if let Ok(found) = self.search().find(&request) {
                 return Ok(found);
             }
         }
-        self.search().find(&self.request(&Wish { compiler: false, ..wish.clone() })?)
+        self.search().find(&self.request(&Wish {
+            compiler: false,
+            ..wish.clone()
+        })?)
     }
 
     fn search(&self) -> Search<'_> {
-        Search { root: self.root, env: self.env, target: &self.target, places: Vec::new() }
+        Search {
+            root: self.root,
+            env: self.env,
+            target: &self.target,
+            places: Vec::new(),
+        }
     }
 
     /// Finds the toolkit, fetching what is missing where `wish` allows it.
@@ -120,19 +149,29 @@ impl Finder<'_> {
     /// # Errors
     /// As [`Search::find`]; those of fetching.
     pub fn find(&self, wish: &Wish) -> Result<Toolkit, Failure> {
-        let request = self.request(&Wish { compiler: false, ..wish.clone() })?;
+        let request = self.request(&Wish {
+            compiler: false,
+            ..wish.clone()
+        })?;
         let found = match self.search_for(wish) {
             Err(Error::NotFound(not_found)) if wish.partial && !wish.fetch => {
                 let why = "needed for everything else";
                 let libraries = vec![Need::new(Component::Cudart, Part::Shared, why)];
-                let request = Request { alternatives: vec![libraries], ..request.clone() };
+                let request = Request {
+                    alternatives: vec![libraries],
+                    ..request.clone()
+                };
                 // What is missing for the whole is what a reader wants to know.
-                self.search().find(&request).map_err(|_| Error::NotFound(not_found))
+                self.search()
+                    .find(&request)
+                    .map_err(|_| Error::NotFound(not_found))
             }
             found => found,
         };
         let declared = self.workspace.map(Workspace::majors).unwrap_or_default();
-        let admitted = declared.into_iter().find(|major| request.admits_major(*major));
+        let admitted = declared
+            .into_iter()
+            .find(|major| request.admits_major(*major));
         let major = match (found, admitted.or_else(|| request.newest_major())) {
             (Err(Error::NotFound(_)), Some(major)) if wish.fetch && self.can_fetch() => major,
             (found, _) => return found.map_err(Failure::from),
@@ -144,7 +183,14 @@ impl Finder<'_> {
             .map(|need| need.component)
             .collect();
         let lock_file = self.workspace.map(|w| w.root.as_path());
-        fetch::toolkit(self.env, &Fetch { major, components: &components, workspace: lock_file })?;
+        fetch::toolkit(
+            self.env,
+            &Fetch {
+                major,
+                components: &components,
+                workspace: lock_file,
+            },
+        )?;
         let mut request = request;
         request.major = Some(major);
         self.search().find(&request).map_err(Failure::from)
@@ -166,7 +212,10 @@ impl Finder<'_> {
 /// What `CUDA_BUILD_MAJOR` says where no package's [`cuda_build::Config`] has read it.
 fn named_major(env: &Env) -> Result<Option<u32>, Error> {
     const VARIABLE: &str = "CUDA_BUILD_MAJOR";
-    let Some(text) = env.peek(VARIABLE).map(|text| text.to_string_lossy().into_owned()) else {
+    let Some(text) = env
+        .peek(VARIABLE)
+        .map(|text| text.to_string_lossy().into_owned())
+    else {
         return Ok(None);
     };
     let major = text.parse().map_err(|_| Error::Manifest {
@@ -182,8 +231,13 @@ fn named_major(env: &Env) -> Result<Option<u32>, Error> {
 ///
 /// # Errors
 /// Where the target directory can't be written.
-pub fn remember(finder: &Finder<'_>, toolkit: &Toolkit, workspace: &Workspace) -> Result<(), Failure> {
-    let file = cuda_build::toolkit_file(&workspace.build_directory, &workspace.root, &finder.target);
+pub fn remember(
+    finder: &Finder<'_>,
+    toolkit: &Toolkit,
+    workspace: &Workspace,
+) -> Result<(), Failure> {
+    let file =
+        cuda_build::toolkit_file(&workspace.build_directory, &workspace.root, &finder.target);
     match cuda_build::remember(&file, toolkit, &finder.search())? {
         Some(text) => output::write_if_changed(&file, text.as_bytes()),
         None => Ok(()),
@@ -202,7 +256,11 @@ pub fn views(target_directory: &Path) -> PathBuf {
 ///
 /// # Errors
 /// As [`ViewPlace::from_env`].
-pub fn view_place(env: &Env, workspace: Option<&Workspace>, target: &Target) -> Result<ViewPlace, Failure> {
+pub fn view_place(
+    env: &Env,
+    workspace: Option<&Workspace>,
+    target: &Target,
+) -> Result<ViewPlace, Failure> {
     Ok(match workspace {
         Some(workspace) if env.peek(VIEWS).is_none() => {
             ViewPlace::below(&views(&workspace.build_directory), target)
@@ -221,16 +279,26 @@ pub const VIEWS: &str = "CUDA_BUILD_VIEWS";
 /// named, it would come before what the user has named.
 #[must_use]
 pub fn library_directories(toolkit: &Toolkit, workspace: Option<&Workspace>) -> Vec<PathBuf> {
-    let packages = workspace.into_iter().flat_map(|workspace| &workspace.packages);
+    let packages = workspace
+        .into_iter()
+        .flat_map(|workspace| &workspace.packages);
     let declared = packages.flat_map(|p| p.config.for_major(toolkit.version().major).components);
     let linked: Vec<Component> = declared.map(|wanted| wanted.component).collect();
     let linked = linked.as_slice();
-    let needed = closure(linked, toolkit.version().major).into_iter().map(|(component, _)| component);
+    let needed = closure(linked, toolkit.version().major)
+        .into_iter()
+        .map(|(component, _)| component);
     let first: Vec<Component> = linked.iter().copied().chain(needed).collect();
-    let (first, rest): (Vec<_>, Vec<_>) =
-        toolkit.components().iter().partition(|chosen| first.contains(&chosen.found.component));
+    let (first, rest): (Vec<_>, Vec<_>) = toolkit
+        .components()
+        .iter()
+        .partition(|chosen| first.contains(&chosen.found.component));
     let mut directories: Vec<PathBuf> = Vec::new();
-    for library in first.into_iter().chain(rest).flat_map(|chosen| &chosen.found.libraries) {
+    for library in first
+        .into_iter()
+        .chain(rest)
+        .flat_map(|chosen| &chosen.found.libraries)
+    {
         if let Some(directory) = library.parent()
             && !toolkit.is_searched_anyway(directory)
             && !directories.iter().any(|d| d == directory)
@@ -246,7 +314,9 @@ pub fn library_directories(toolkit: &Toolkit, workspace: Option<&Workspace>) -> 
 /// # Errors
 /// A platform that CUDA has no toolkit for.
 pub fn target(given: Option<&str>, named: Option<&str>, jetson: bool) -> Result<Target, Failure> {
-    let triple = given.or(named).map_or_else(cargo_config::host, cargo_config::directory_name);
+    let triple = given
+        .or(named)
+        .map_or_else(cargo_config::host, cargo_config::directory_name);
     Target::from_triple(&triple, jetson).map_err(|error| match (given, named) {
         (None, Some(_)) => Failure::from(error)
             .hint("Cargo's configuration names it (`[build] target`); `--target` comes before"),

@@ -70,12 +70,17 @@ impl Workspace {
             command.manifest_path(manifest);
         }
         command.other_options(
-            configs.iter().flat_map(|config| ["--config".to_owned(), config.clone()]).collect::<Vec<_>>(),
+            configs
+                .iter()
+                .flat_map(|config| ["--config".to_owned(), config.clone()])
+                .collect::<Vec<_>>(),
         );
         let metadata = command.no_deps().exec().map_err(not_answered)?;
         let files = Files::new(root, &metadata.packages);
-        let dependencies =
-            metadata.workspace_packages().into_iter().flat_map(|package| &package.dependencies);
+        let dependencies = metadata
+            .workspace_packages()
+            .into_iter()
+            .flat_map(|package| &package.dependencies);
         let called_by_scripts: BTreeSet<&str> = dependencies
             .filter(|dependency| dependency.kind == DependencyKind::Build)
             .map(|dependency| dependency.name.as_str())
@@ -84,14 +89,18 @@ impl Workspace {
         for package in metadata.workspace_packages() {
             let manifest = package.manifest_path.clone().into_std_path_buf();
             let directory = manifest.parent().unwrap_or(Path::new("."));
-            let cdylib = package
-                .targets
-                .iter()
-                .find(|target| target.crate_types.contains(&cargo_metadata::CrateType::CDyLib));
+            let cdylib = package.targets.iter().find(|target| {
+                target
+                    .crate_types
+                    .contains(&cargo_metadata::CrateType::CDyLib)
+            });
             let uses_cuda_build = package.dependencies.iter().any(|dependency| {
                 dependency.name == "cuda-build" && dependency.kind == DependencyKind::Build
             });
-            let script = package.targets.iter().find(|target| target.is_custom_build());
+            let script = package
+                .targets
+                .iter()
+                .find(|target| target.is_custom_build());
             let script = script.map(|target| target.src_path.as_std_path());
             // A crate that the workspace's build scripts call.
             let called = called_by_scripts.contains(package.name.as_str())
@@ -163,8 +172,11 @@ impl Workspace {
     /// The majors that packages declare, newest first.
     #[must_use]
     pub fn majors(&self) -> Vec<u32> {
-        let mut majors: Vec<u32> =
-            self.packages.iter().flat_map(|p| p.config.majors.iter().copied()).collect();
+        let mut majors: Vec<u32> = self
+            .packages
+            .iter()
+            .flat_map(|p| p.config.majors.iter().copied())
+            .collect();
         majors.sort_unstable_by(|a, b| b.cmp(a));
         majors.dedup();
         majors
@@ -174,10 +186,14 @@ impl Workspace {
 /// Why cargo gave no answer.
 pub fn not_answered(error: cargo_metadata::Error) -> Failure {
     match error {
-        cargo_metadata::Error::CargoMetadata { stderr } => {
-            Failure::new(exit_code::FAILURE, stderr.trim().trim_start_matches("error: "))
-        }
-        other => Failure::new(exit_code::MISSING_PROGRAM, format!("could not ask cargo: {other}")),
+        cargo_metadata::Error::CargoMetadata { stderr } => Failure::new(
+            exit_code::FAILURE,
+            stderr.trim().trim_start_matches("error: "),
+        ),
+        other => Failure::new(
+            exit_code::MISSING_PROGRAM,
+            format!("could not ask cargo: {other}"),
+        ),
     }
 }
 
@@ -185,7 +201,10 @@ pub fn not_answered(error: cargo_metadata::Error) -> Failure {
 /// lock file and the network may be touched.
 #[must_use]
 pub fn graph_options(arguments: &[OsString]) -> Vec<String> {
-    let mut arguments = arguments.iter().take_while(|a| *a != "--").filter_map(|a| a.to_str());
+    let mut arguments = arguments
+        .iter()
+        .take_while(|a| *a != "--")
+        .filter_map(|a| a.to_str());
     let mut options = Vec::new();
     while let Some(argument) = arguments.next() {
         match argument {
@@ -196,7 +215,10 @@ pub fn graph_options(arguments: &[OsString]) -> Vec<String> {
                 options.push(argument.to_owned());
                 options.extend(arguments.next().map(str::to_owned));
             }
-            _ if ["--features=", "-F", "--config="].iter().any(|start| argument.starts_with(start)) => {
+            _ if ["--features=", "-F", "--config="]
+                .iter()
+                .any(|start| argument.starts_with(start)) =>
+            {
                 options.push(argument.to_owned());
             }
             _ => {}
@@ -213,7 +235,9 @@ pub fn profile_directory(directory: &Path, triple: Option<&str>, profile: &str) 
         "bench" => "release",
         named => named,
     };
-    triple.map_or_else(|| directory.to_owned(), |triple| directory.join(triple)).join(name)
+    triple
+        .map_or_else(|| directory.to_owned(), |triple| directory.join(triple))
+        .join(name)
 }
 
 /// The value of `--manifest-path` among arguments for cargo.
@@ -224,7 +248,10 @@ pub fn manifest_path(arguments: &[OsString]) -> Option<PathBuf> {
         if argument == "--manifest-path" {
             return arguments.next().map(PathBuf::from);
         }
-        if let Some(path) = argument.to_str().and_then(|text| text.strip_prefix("--manifest-path=")) {
+        if let Some(path) = argument
+            .to_str()
+            .and_then(|text| text.strip_prefix("--manifest-path="))
+        {
             return Some(PathBuf::from(path));
         }
     }
@@ -235,7 +262,9 @@ pub fn manifest_path(arguments: &[OsString]) -> Option<PathBuf> {
 #[must_use]
 pub fn manifest_here(root: &Root) -> Option<PathBuf> {
     let here = std::env::current_dir().ok()?;
-    here.ancestors().map(|directory| directory.join("Cargo.toml")).find(|manifest| root.is_file(manifest))
+    here.ancestors()
+        .map(|directory| directory.join("Cargo.toml"))
+        .find(|manifest| root.is_file(manifest))
 }
 
 #[cfg(test)]
@@ -244,8 +273,9 @@ mod tests {
 
     #[test]
     fn manifest_path_is_read_up_to_the_separator() {
-        let find =
-            |arguments: &[&str]| manifest_path(&arguments.iter().map(OsString::from).collect::<Vec<_>>());
+        let find = |arguments: &[&str]| {
+            manifest_path(&arguments.iter().map(OsString::from).collect::<Vec<_>>())
+        };
         assert_eq!(
             find(&["--release", "--manifest-path", "a/Cargo.toml"]),
             Some(PathBuf::from("a/Cargo.toml"))

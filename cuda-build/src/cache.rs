@@ -3,7 +3,10 @@
 //!
 //! Cargo runs a build script again for one changed header; the stamps keep it from compiling
 //! what that header does not concern.
-#![allow(clippy::disallowed_methods, reason = "this is the file that writes outputs")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "this is the file that writes outputs"
+)]
 
 use std::fmt::Write as _;
 use std::fs;
@@ -19,7 +22,11 @@ const HEAD: &str = "cuda-build stamp 1";
 
 fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
     let path = path.to_owned();
-    move |source| Error::Io { action, path, source }
+    move |source| Error::Io {
+        action,
+        path,
+        source,
+    }
 }
 
 /// Writes a file as a whole or not at all: beside it first, then renamed.
@@ -48,7 +55,11 @@ pub fn write_shared(path: &Path, bytes: &[u8]) -> Result<(), Error> {
         fs::create_dir_all(directory).map_err(failed("create", directory))?;
     }
     let mut part = path.as_os_str().to_owned();
-    part.push(format!(".{}-{}.part", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed)));
+    part.push(format!(
+        ".{}-{}.part",
+        std::process::id(),
+        COUNT.fetch_add(1, Ordering::Relaxed)
+    ));
     let written = fs::write(&part, bytes).and_then(|()| fs::rename(&part, path));
     written.map_err(|error| {
         let _ = fs::remove_file(&part);
@@ -62,7 +73,11 @@ pub fn write_shared(path: &Path, bytes: &[u8]) -> Result<(), Error> {
 /// # Errors
 /// [`Error::Io`].
 pub fn write_if_changed(path: &Path, bytes: &[u8]) -> Result<(), Error> {
-    if fs::read(path).is_ok_and(|old| old == bytes) { Ok(()) } else { write(path, bytes) }
+    if fs::read(path).is_ok_and(|old| old == bytes) {
+        Ok(())
+    } else {
+        write(path, bytes)
+    }
 }
 
 /// Writes a file, whole, where there is none yet, with a date before any build: it does not make
@@ -78,7 +93,12 @@ pub fn write_first(path: &Path, bytes: &[u8]) -> Result<(), Error> {
         fs::create_dir_all(directory).map_err(failed("create", directory))?;
     }
     let written = fs::write(&part, bytes)
-        .and_then(|()| fs::File::options().append(true).open(&part)?.set_modified(SystemTime::UNIX_EPOCH))
+        .and_then(|()| {
+            fs::File::options()
+                .append(true)
+                .open(&part)?
+                .set_modified(SystemTime::UNIX_EPOCH)
+        })
         .and_then(|()| match fs::hard_link(&part, path) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
             _ => Ok(()),
@@ -111,8 +131,14 @@ impl Stamp {
     pub fn new(output: &Path, key: &[String]) -> Self {
         let mut path = output.as_os_str().to_owned();
         path.push(".stamp");
-        let key = key.iter().map(|line| format!("key {}\n", line.replace('\n', "\\n"))).collect();
-        Self { path: PathBuf::from(path), key }
+        let key = key
+            .iter()
+            .map(|line| format!("key {}\n", line.replace('\n', "\\n")))
+            .collect();
+        Self {
+            path: PathBuf::from(path),
+            key,
+        }
     }
 
     /// The inputs recorded when the output was made, if it is still what the same tool would
@@ -123,7 +149,10 @@ impl Stamp {
             return None;
         }
         let text = fs::read_to_string(&self.path).ok()?;
-        let inputs = text.strip_prefix(HEAD)?.strip_prefix('\n')?.strip_prefix(self.key.as_str())?;
+        let inputs = text
+            .strip_prefix(HEAD)?
+            .strip_prefix('\n')?
+            .strip_prefix(self.key.as_str())?;
         let mut paths = Vec::new();
         for line in inputs.lines() {
             let (hash, path) = line.strip_prefix("input ")?.split_once(' ')?;
@@ -169,9 +198,19 @@ fn content_hash(path: &Path) -> io::Result<String> {
 /// What tells one build of a tool from another: path, size and time of change.
 #[must_use]
 pub fn identity(path: &Path) -> String {
-    let Ok(metadata) = fs::metadata(path) else { return path.display().to_string() };
-    let changed = metadata.modified().ok().and_then(|t| t.duration_since(std::time::UNIX_EPOCH).ok());
-    format!("{} {} {}", path.display(), metadata.len(), changed.map_or(0, |t| t.as_nanos()))
+    let Ok(metadata) = fs::metadata(path) else {
+        return path.display().to_string();
+    };
+    let changed = metadata
+        .modified()
+        .ok()
+        .and_then(|t| t.duration_since(std::time::UNIX_EPOCH).ok());
+    format!(
+        "{} {} {}",
+        path.display(),
+        metadata.len(),
+        changed.map_or(0, |t| t.as_nanos())
+    )
 }
 
 #[cfg(test)]
@@ -181,7 +220,10 @@ mod tests {
     #[test]
     fn an_output_is_fresh_until_key_input_or_itself_changes() {
         let directory = tempfile::tempdir().unwrap();
-        let (output, input) = (directory.path().join("a.fatbin"), directory.path().join("größe a.cuh"));
+        let (output, input) = (
+            directory.path().join("a.fatbin"),
+            directory.path().join("größe a.cuh"),
+        );
         let key = vec!["nvcc 13.4".to_owned(), "-O3\n-x".to_owned()];
         let stamp = Stamp::new(&output, &key);
         write(&input, b"1").unwrap();
@@ -207,7 +249,12 @@ mod tests {
         write_if_changed(&path, b"1").unwrap();
         assert_eq!(fs::metadata(&path).unwrap().modified().unwrap(), before);
         let absent = directory.path().join("absent/x");
-        assert!(write(&absent, b"1").unwrap_err().to_string().contains("absent/x"));
+        assert!(
+            write(&absent, b"1")
+                .unwrap_err()
+                .to_string()
+                .contains("absent/x")
+        );
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
     }
 }

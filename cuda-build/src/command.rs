@@ -1,5 +1,8 @@
 //! Programs as values: shown and run from the same fields.
-#![allow(clippy::disallowed_methods, reason = "this is the one file that starts programs")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "this is the one file that starts programs"
+)]
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -34,7 +37,12 @@ pub struct Finished {
 impl Invocation {
     /// A program without arguments.
     pub fn new(program: impl Into<PathBuf>) -> Self {
-        Self { program: program.into(), arguments: Vec::new(), variables: Vec::new(), directory: None }
+        Self {
+            program: program.into(),
+            arguments: Vec::new(),
+            variables: Vec::new(),
+            directory: None,
+        }
     }
 
     /// Adds arguments.
@@ -70,16 +78,23 @@ impl Invocation {
     }
 
     fn finish(&self, mut command: Command) -> Result<Finished, Error> {
-        command.args(&self.arguments).envs(self.variables.iter().map(|(n, v)| (n, v))).stdin(Stdio::null());
+        command
+            .args(&self.arguments)
+            .envs(self.variables.iter().map(|(n, v)| (n, v)))
+            .stdin(Stdio::null());
         if let Some(directory) = &self.directory {
             command.current_dir(directory);
         }
-        let output = command
-            .output()
-            .map_err(|error| Error::Program { command: self.to_string(), reason: error.to_string() })?;
+        let output = command.output().map_err(|error| Error::Program {
+            command: self.to_string(),
+            reason: error.to_string(),
+        })?;
         let mut text = String::from_utf8_lossy(&output.stdout).into_owned();
         text.push_str(&String::from_utf8_lossy(&output.stderr));
-        Ok(Finished { success: output.status.success(), output: text })
+        Ok(Finished {
+            success: output.status.success(),
+            output: text,
+        })
     }
 }
 
@@ -89,7 +104,9 @@ impl fmt::Display for Invocation {
             write!(f, "{name}={} ", quoted(value))?;
         }
         f.write_str(&quoted(self.program.as_os_str()))?;
-        self.arguments.iter().try_for_each(|argument| write!(f, " {}", quoted(argument)))
+        self.arguments
+            .iter()
+            .try_for_each(|argument| write!(f, " {}", quoted(argument)))
     }
 }
 
@@ -130,11 +147,17 @@ impl Answer {
 /// properties first; where there is none, `--version` still answers.
 #[must_use]
 pub fn ask_nvcc(nvcc: &Path, env: &Env) -> Option<Answer> {
-    let dry = Invocation::new(nvcc).args(["--dryrun", "-E", "-x", "cu", "/dev/null"]).run_with(env).ok()?;
+    let dry = Invocation::new(nvcc)
+        .args(["--dryrun", "-E", "-x", "cu", "/dev/null"])
+        .run_with(env)
+        .ok()?;
     if dry.success {
         return Some(Answer::Whole(dry.output));
     }
-    let version = Invocation::new(nvcc).args(["--version"]).run_with(env).ok()?;
+    let version = Invocation::new(nvcc)
+        .args(["--version"])
+        .run_with(env)
+        .ok()?;
     Some(Answer::VersionAlone(version.output))
 }
 
@@ -144,14 +167,21 @@ mod tests {
 
     #[test]
     fn display_can_be_pasted() {
-        let invocation =
-            Invocation::new("/opt/my cuda/nvcc").args(["-DX='1'", "a.cu", ""]).variable("A", "b c");
-        assert_eq!(invocation.to_string(), r"A='b c' '/opt/my cuda/nvcc' '-DX='\''1'\''' a.cu ''");
+        let invocation = Invocation::new("/opt/my cuda/nvcc")
+            .args(["-DX='1'", "a.cu", ""])
+            .variable("A", "b c");
+        assert_eq!(
+            invocation.to_string(),
+            r"A='b c' '/opt/my cuda/nvcc' '-DX='\''1'\''' a.cu ''"
+        );
     }
 
     #[test]
     fn a_program_that_is_not_there_is_named() {
-        let error = Invocation::new("/nonexistent/nvcc").run().unwrap_err().to_string();
+        let error = Invocation::new("/nonexistent/nvcc")
+            .run()
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("/nonexistent/nvcc"), "{error}");
     }
 }

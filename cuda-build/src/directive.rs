@@ -1,5 +1,8 @@
 //! What a build script tells Cargo, as values that are written once, last.
-#![allow(clippy::print_stdout, reason = "this is the one file that speaks to Cargo")]
+#![allow(
+    clippy::print_stdout,
+    reason = "this is the one file that speaks to Cargo"
+)]
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -56,7 +59,9 @@ impl fmt::Display for Directive {
             Self::RerunIfEnvChanged(name) => write!(f, "cargo::rerun-if-env-changed={name}"),
             Self::CheckCfg(cfg) => write!(f, "cargo::rustc-check-cfg=cfg({cfg})"),
             Self::Cfg(cfg) => write!(f, "cargo::rustc-cfg={cfg}"),
-            Self::LinkSearch(path) => write!(f, "cargo::rustc-link-search=native={}", path.display()),
+            Self::LinkSearch(path) => {
+                write!(f, "cargo::rustc-link-search=native={}", path.display())
+            }
             Self::LinkLib { kind, name } => write!(f, "cargo::rustc-link-lib={kind}={name}"),
             Self::LinkArg(argument) => write!(f, "cargo::rustc-link-arg={argument}"),
             Self::Metadata { key, value } => write!(f, "cargo::metadata={key}={value}"),
@@ -86,7 +91,9 @@ impl Directives {
     pub fn rerun_if_changed(&mut self, paths: impl IntoIterator<Item = PathBuf>) {
         // Sorted, so that two runs print the same whatever order a compiler reported.
         let paths: BTreeSet<PathBuf> = paths.into_iter().collect();
-        paths.into_iter().for_each(|path| self.push(Directive::RerunIfChanged(path)));
+        paths
+            .into_iter()
+            .for_each(|path| self.push(Directive::RerunIfChanged(path)));
     }
 
     /// The lines.
@@ -117,13 +124,18 @@ mod tests {
         let mut directives = Directives::default();
         for _ in 0..2 {
             directives.push(Directive::Warning("two\nlines".to_owned()));
-            directives
-                .push(Directive::LinkLib { kind: "dylib:+verbatim", name: "libcudart.so.13".to_owned() });
+            directives.push(Directive::LinkLib {
+                kind: "dylib:+verbatim",
+                name: "libcudart.so.13".to_owned(),
+            });
         }
         let text: Vec<String> = directives.lines().iter().map(ToString::to_string).collect();
         assert_eq!(
             text,
-            ["cargo::warning=two lines", "cargo::rustc-link-lib=dylib:+verbatim=libcudart.so.13"]
+            [
+                "cargo::warning=two lines",
+                "cargo::rustc-link-lib=dylib:+verbatim=libcudart.so.13"
+            ]
         );
     }
 }

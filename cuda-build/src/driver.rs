@@ -26,7 +26,8 @@ const PLACES: [&str; 4] = [
 /// Form: an absolute path. Source: nixpkgs' `addDriverRunpath`, which puts it into what it builds.
 #[must_use]
 pub fn nixos_directory(root: &Root) -> Option<&'static str> {
-    root.is_file(&root.locate("/etc/NIXOS")).then_some("/run/opengl-driver/lib")
+    root.is_file(&root.locate("/etc/NIXOS"))
+        .then_some("/run/opengl-driver/lib")
 }
 
 /// What the driver says.
@@ -85,7 +86,10 @@ pub fn driver() -> Result<Driver, NoDriver> {
             .to_owned(),
         is_installed: false,
     })?;
-    ask(&library, place).map_err(|reason| NoDriver { reason, is_installed: true })
+    ask(&library, place).map_err(|reason| NoDriver {
+        reason,
+        is_installed: true,
+    })
 }
 
 fn ask(library: &Library, place: &str) -> Result<Driver, String> {
@@ -94,12 +98,16 @@ fn ask(library: &Library, place: &str) -> Result<Driver, String> {
     let (init, version, count, attribute) = unsafe {
         let init: Symbol<'_, unsafe extern "C" fn(u32) -> c_int> =
             library.get(b"cuInit\0").map_err(|_| get("cuInit"))?;
-        let version: Symbol<'_, unsafe extern "C" fn(*mut c_int) -> c_int> =
-            library.get(b"cuDriverGetVersion\0").map_err(|_| get("cuDriverGetVersion"))?;
-        let count: Symbol<'_, unsafe extern "C" fn(*mut c_int) -> c_int> =
-            library.get(b"cuDeviceGetCount\0").map_err(|_| get("cuDeviceGetCount"))?;
+        let version: Symbol<'_, unsafe extern "C" fn(*mut c_int) -> c_int> = library
+            .get(b"cuDriverGetVersion\0")
+            .map_err(|_| get("cuDriverGetVersion"))?;
+        let count: Symbol<'_, unsafe extern "C" fn(*mut c_int) -> c_int> = library
+            .get(b"cuDeviceGetCount\0")
+            .map_err(|_| get("cuDeviceGetCount"))?;
         let attribute: Symbol<'_, unsafe extern "C" fn(*mut c_int, c_int, c_int) -> c_int> =
-            library.get(b"cuDeviceGetAttribute\0").map_err(|_| get("cuDeviceGetAttribute"))?;
+            library
+                .get(b"cuDeviceGetAttribute\0")
+                .map_err(|_| get("cuDeviceGetAttribute"))?;
         (init, version, count, attribute)
     };
     let check = |name: &str, status: c_int| {
@@ -117,25 +125,39 @@ fn ask(library: &Library, place: &str) -> Result<Driver, String> {
     // numbered from zero and `cuInit` has succeeded. The version is there before that.
     unsafe {
         check("cuDriverGetVersion", version(&raw mut number))?;
-        let version = u32::try_from(number).ok().and_then(ToolkitVersion::from_cuda_version);
+        let version = u32::try_from(number)
+            .ok()
+            .and_then(ToolkitVersion::from_cuda_version);
         let version = version.ok_or_else(|| format!("the driver calls itself version {number}"))?;
         let status = init(0);
         if status == NO_DEVICE {
             number = 0;
         } else {
-            check("cuInit", status).map_err(|reason| format!("{reason} (a driver for CUDA {version})"))?;
+            check("cuInit", status)
+                .map_err(|reason| format!("{reason} (a driver for CUDA {version})"))?;
             check("cuDeviceGetCount", count(&raw mut number))?;
         }
         let mut gpus = Vec::new();
         for device in 0..number {
             let mut values = [0; 2];
-            check("cuDeviceGetAttribute", attribute(&raw mut values[0], MAJOR, device))?;
-            check("cuDeviceGetAttribute", attribute(&raw mut values[1], MINOR, device))?;
+            check(
+                "cuDeviceGetAttribute",
+                attribute(&raw mut values[0], MAJOR, device),
+            )?;
+            check(
+                "cuDeviceGetAttribute",
+                attribute(&raw mut values[1], MINOR, device),
+            )?;
             let [major, minor] = values.map(|value| u32::try_from(value).unwrap_or(0));
             gpus.push(Capability::new(major, minor));
         }
         let library = mapped(&Root::system()).unwrap_or_else(|| place.to_owned());
-        Ok(Driver { version, gpus, library, opened_as: place.to_owned() })
+        Ok(Driver {
+            version,
+            gpus,
+            library,
+            opened_as: place.to_owned(),
+        })
     }
 }
 
@@ -161,7 +183,13 @@ fn describe(library: &Library, status: c_int) -> String {
 /// The file that the loader took: Linux lists what a process has mapped.
 fn mapped(root: &Root) -> Option<String> {
     let maps = root.text(&root.locate("/proc/self/maps")).ok()?;
-    let paths = maps.lines().filter_map(|line| Some(&line[line.find('/')?..]));
-    let named = |path: &&str| path.rsplit('/').next().is_some_and(|name| name.starts_with("libcuda.so"));
+    let paths = maps
+        .lines()
+        .filter_map(|line| Some(&line[line.find('/')?..]));
+    let named = |path: &&str| {
+        path.rsplit('/')
+            .next()
+            .is_some_and(|name| name.starts_with("libcuda.so"))
+    };
     paths.into_iter().find(named).map(str::to_owned)
 }

@@ -1,5 +1,8 @@
 //! A snapshot of the environment that remembers what it was asked.
-#![allow(clippy::disallowed_methods, reason = "this is the one file that reads the environment")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "this is the one file that reads the environment"
+)]
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,7 +29,10 @@ impl Env {
     /// The variables of this process.
     #[must_use]
     pub fn from_process() -> Self {
-        Self { variables: std::env::vars_os().collect(), asked: RefCell::default() }
+        Self {
+            variables: std::env::vars_os().collect(),
+            asked: RefCell::default(),
+        }
     }
 
     /// An environment for tests and for callers that decide it themselves.
@@ -35,8 +41,14 @@ impl Env {
         K: Into<OsString>,
         V: Into<OsString>,
     {
-        let variables = pairs.into_iter().map(|(k, v)| (k.into(), v.into())).collect();
-        Self { variables, asked: RefCell::default() }
+        let variables = pairs
+            .into_iter()
+            .map(|(k, v)| (k.into(), v.into()))
+            .collect();
+        Self {
+            variables,
+            asked: RefCell::default(),
+        }
     }
 
     /// The same environment with one variable set, and nothing asked yet.
@@ -55,7 +67,10 @@ impl Env {
     /// [`Env::get`] without a record, for what Cargo tracks itself (`OUT_DIR`, `TARGET` …)
     /// and for `PATH`, which changes all the time without changing what is found.
     pub fn peek(&self, name: &str) -> Option<&OsStr> {
-        self.variables.get(OsStr::new(name)).map(OsString::as_os_str).filter(|v| !v.is_empty())
+        self.variables
+            .get(OsStr::new(name))
+            .map(OsString::as_os_str)
+            .filter(|v| !v.is_empty())
     }
 
     /// [`Env::get`] as text; what is not Unicode is unset.
@@ -70,12 +85,16 @@ impl Env {
 
     /// Every variable, without a record: what a child process is started with.
     pub fn variables(&self) -> impl Iterator<Item = (&OsStr, &OsStr)> {
-        self.variables.iter().map(|(name, value)| (name.as_os_str(), value.as_os_str()))
+        self.variables
+            .iter()
+            .map(|(name, value)| (name.as_os_str(), value.as_os_str()))
     }
 
     /// The directories of `PATH`, in order.
     pub fn search_path(&self) -> Vec<PathBuf> {
-        self.peek("PATH").map(|path| std::env::split_paths(path).collect()).unwrap_or_default()
+        self.peek("PATH")
+            .map(|path| std::env::split_paths(path).collect())
+            .unwrap_or_default()
     }
 
     /// Names asked for so far, sorted.
@@ -98,7 +117,10 @@ mod tests {
     #[test]
     fn path_is_never_recorded() {
         let env = Env::from_pairs([("PATH", "/a:/b")]);
-        assert_eq!(env.search_path(), [PathBuf::from("/a"), PathBuf::from("/b")]);
+        assert_eq!(
+            env.search_path(),
+            [PathBuf::from("/a"), PathBuf::from("/b")]
+        );
         assert!(env.asked().is_empty());
     }
 }

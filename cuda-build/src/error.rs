@@ -169,9 +169,14 @@ impl Error {
                 fixes.dedup();
                 fixes
             }
-            Self::InvalidSource { source_name, path, .. } => {
-                let absolute = path.is_relative().then(|| "write an absolute path".to_owned());
-                let correct = format!("correct {source_name}, or unset it to search the usual places");
+            Self::InvalidSource {
+                source_name, path, ..
+            } => {
+                let absolute = path
+                    .is_relative()
+                    .then(|| "write an absolute path".to_owned());
+                let correct =
+                    format!("correct {source_name}, or unset it to search the usual places");
                 absolute.into_iter().chain([correct]).collect()
             }
             Self::HostCompiler { hints, .. } => hints.clone(),
@@ -179,7 +184,10 @@ impl Error {
             Self::UnsupportedTarget { .. } => {
                 vec!["build for x86_64 or aarch64 Linux".to_owned()]
             }
-            Self::ViewConflict { components: [first, second], .. } => vec![format!(
+            Self::ViewConflict {
+                components: [first, second],
+                ..
+            } => vec![format!(
                 "take {first} and {second} from one place, or leave one of them out of the view"
             )],
             Self::ViewPlace { hint, .. } => vec![hint.clone()],
@@ -202,10 +210,18 @@ impl fmt::Display for Error {
                 }
                 Ok(())
             }
-            Self::InvalidSource { source_name, path, reason, unused } => {
+            Self::InvalidSource {
+                source_name,
+                path,
+                reason,
+                unused,
+            } => {
                 write!(f, "{source_name} ({}): {reason}", path.display())?;
                 for line in unused {
-                    write!(f, "\n  available, not used because {source_name} is set: {line}")?;
+                    write!(
+                        f,
+                        "\n  available, not used because {source_name} is set: {line}"
+                    )?;
                 }
                 Ok(())
             }
@@ -214,14 +230,23 @@ impl fmt::Display for Error {
             }
             Self::HostCompiler { reason, tried, .. } => {
                 f.write_str(reason)?;
-                tried.iter().try_for_each(|line| write!(f, "\n  also installed: {line}"))
+                tried
+                    .iter()
+                    .try_for_each(|line| write!(f, "\n  also installed: {line}"))
             }
             Self::Capability { reason, .. } => f.write_str(reason),
             Self::UnknownComponent(unknown) => unknown.fmt(f),
             Self::UnsupportedTarget { triple } => {
-                write!(f, "target `{triple}` is not supported: no CUDA toolkit layout is known for it here")
+                write!(
+                    f,
+                    "target `{triple}` is not supported: no CUDA toolkit layout is known for it here"
+                )
             }
-            Self::ViewConflict { path, components: [first, second], files: [one, other] } => write!(
+            Self::ViewConflict {
+                path,
+                components: [first, second],
+                files: [one, other],
+            } => write!(
                 f,
                 "{first} and {second} have different files for `{}` of one view:\n  {first}: {}\n  {second}: {}",
                 path.display(),
@@ -231,8 +256,15 @@ impl fmt::Display for Error {
             Self::ViewPlace { path, reason, .. } => {
                 write!(f, "no view can be made at {}: {reason}", path.display())
             }
-            Self::SourceMissing { path } => write!(f, "source file {} does not exist", path.display()),
-            Self::Compile { tool, source_file, command, output } => {
+            Self::SourceMissing { path } => {
+                write!(f, "source file {} does not exist", path.display())
+            }
+            Self::Compile {
+                tool,
+                source_file,
+                command,
+                output,
+            } => {
                 write!(
                     f,
                     "{tool} could not compile {}\n{}\n  command: {command}",
@@ -243,11 +275,18 @@ impl fmt::Display for Error {
             Self::Program { command, reason } => write!(f, "could not run `{command}`: {reason}"),
             Self::Library { path, reason } => write!(f, "{}: {reason}", path.display()),
             Self::Format { what, reason } => write!(f, "not a valid {what}: {reason}"),
-            Self::Io { action, path, source } => {
+            Self::Io {
+                action,
+                path,
+                source,
+            } => {
                 write!(f, "could not {action} {}: {source}", path.display())
             }
             Self::NotABuildScript { variable } => {
-                write!(f, "`{variable}` is not set: this is not running as a build script")
+                write!(
+                    f,
+                    "`{variable}` is not set: this is not running as a build script"
+                )
             }
         }
     }

@@ -48,25 +48,39 @@ fn driver(component: Component, stubs: Option<&Path>, into: &mut Directives) {
         into.push(Directive::LinkSearch(stubs.to_owned()));
     }
     if let Some(name) = component.facts().libraries.first() {
-        into.push(Directive::LinkLib { kind: "dylib", name: (*name).to_owned() });
+        into.push(Directive::LinkLib {
+            kind: "dylib",
+            name: (*name).to_owned(),
+        });
     }
 }
 
 fn shared(toolkit: &Toolkit, component: Component, into: &mut Directives) {
-    let Some(library) = toolkit.get(component).and_then(|found| found.libraries.first()) else { return };
+    let Some(library) = toolkit
+        .get(component)
+        .and_then(|found| found.libraries.first())
+    else {
+        return;
+    };
     if let (Some(directory), Some(name)) = (library.parent(), library.file_name()) {
         if !toolkit.is_searched_anyway(directory) {
             into.push(Directive::LinkSearch(directory.to_owned()));
         }
-        into.push(Directive::LinkLib { kind: "dylib:+verbatim", name: name.to_string_lossy().into_owned() });
+        into.push(Directive::LinkLib {
+            kind: "dylib:+verbatim",
+            name: name.to_string_lossy().into_owned(),
+        });
     }
 }
 
 /// `libcudart_static.a` calls the loader, threads and timers of the C library.
 fn static_cudart(toolkit: &Toolkit, into: &mut Directives) {
-    let archive =
-        toolkit.get(Component::Cudart).and_then(|found: &Found| found.archive("libcudart_static.a"));
-    let Some(directory) = archive.and_then(|path| path.parent()) else { return };
+    let archive = toolkit
+        .get(Component::Cudart)
+        .and_then(|found: &Found| found.archive("libcudart_static.a"));
+    let Some(directory) = archive.and_then(|path| path.parent()) else {
+        return;
+    };
     // rustc copies a static library into the crate and looks for it in named directories alone;
     // one that is not bundled is the linker's to find, in the places that it knows.
     let kind = if toolkit.is_searched_anyway(directory) {
@@ -75,9 +89,15 @@ fn static_cudart(toolkit: &Toolkit, into: &mut Directives) {
         into.push(Directive::LinkSearch(directory.to_owned()));
         "static"
     };
-    into.push(Directive::LinkLib { kind, name: "cudart_static".to_owned() });
+    into.push(Directive::LinkLib {
+        kind,
+        name: "cudart_static".to_owned(),
+    });
     for name in ["dl", "rt", "pthread"] {
-        into.push(Directive::LinkLib { kind: "dylib", name: name.to_owned() });
+        into.push(Directive::LinkLib {
+            kind: "dylib",
+            name: name.to_owned(),
+        });
     }
 }
 
@@ -85,7 +105,10 @@ fn static_cudart(toolkit: &Toolkit, into: &mut Directives) {
 mod tests {
     use super::*;
 
-    #[expect(clippy::disallowed_methods, reason = "tests write the file that is then looked for")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "tests write the file that is then looked for"
+    )]
     #[test]
     fn programs_find_the_driver_of_nixos_and_wheels_carry_no_such_path() {
         let top = tempfile::tempdir().unwrap();
@@ -98,7 +121,12 @@ mod tests {
         assert!(printed(false).is_empty(), "no other system has that place");
         std::fs::create_dir(top.path().join("etc")).unwrap();
         std::fs::write(top.path().join("etc/NIXOS"), "").unwrap();
-        assert_eq!(printed(false), [Directive::LinkArg("-Wl,-rpath,/run/opengl-driver/lib".to_owned())]);
+        assert_eq!(
+            printed(false),
+            [Directive::LinkArg(
+                "-Wl,-rpath,/run/opengl-driver/lib".to_owned()
+            )]
+        );
         assert!(printed(true).is_empty());
     }
 }

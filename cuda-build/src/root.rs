@@ -1,5 +1,8 @@
 //! The read-only hand on the disk.
-#![allow(clippy::disallowed_methods, reason = "this is the one file that reads the disk while searching")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "this is the one file that reads the disk while searching"
+)]
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, Metadata};
@@ -24,13 +27,17 @@ impl Root {
     /// The machine's own disk.
     #[must_use]
     pub fn system() -> Self {
-        Self { prefix: PathBuf::from("/") }
+        Self {
+            prefix: PathBuf::from("/"),
+        }
     }
 
     /// A disk whose built-in places lie below `prefix`.
     #[must_use]
     pub fn below(prefix: impl Into<PathBuf>) -> Self {
-        Self { prefix: prefix.into() }
+        Self {
+            prefix: prefix.into(),
+        }
     }
 
     /// Where a built-in absolute place lies.
@@ -44,8 +51,13 @@ impl Root {
     #[must_use]
     pub fn searched_anyway(&self, multiarch: &str) -> Vec<PathBuf> {
         let places = ["/usr/include", "/usr/lib64", "/usr/lib", "/lib64", "/lib"];
-        let deeper = ["/usr/include", "/usr/lib", "/lib"].map(|place| self.locate(place).join(multiarch));
-        places.iter().map(|place| self.locate(place)).chain(deeper).collect()
+        let deeper =
+            ["/usr/include", "/usr/lib", "/lib"].map(|place| self.locate(place).join(multiarch));
+        places
+            .iter()
+            .map(|place| self.locate(place))
+            .chain(deeper)
+            .collect()
     }
 
     /// Whether `path` is a regular file, links followed.
@@ -78,8 +90,13 @@ impl Root {
     /// a directory the time alone, which moves when a name in it comes or goes.
     #[must_use]
     pub fn identity(&self, path: &Path) -> String {
-        let Ok(metadata) = fs::metadata(path) else { return "absent".to_owned() };
-        let changed = metadata.modified().ok().and_then(|t| t.duration_since(std::time::UNIX_EPOCH).ok());
+        let Ok(metadata) = fs::metadata(path) else {
+            return "absent".to_owned();
+        };
+        let changed = metadata
+            .modified()
+            .ok()
+            .and_then(|t| t.duration_since(std::time::UNIX_EPOCH).ok());
         let changed = changed.map_or(0, |t| t.as_nanos());
         if metadata.is_dir() {
             format!("directory {changed}")
@@ -93,7 +110,10 @@ impl Root {
     #[must_use]
     pub fn fingerprint(&self, path: &Path) -> Option<String> {
         let metadata = fs::metadata(path).ok()?;
-        let changed = metadata.modified().ok().and_then(|t| t.duration_since(std::time::UNIX_EPOCH).ok());
+        let changed = metadata
+            .modified()
+            .ok()
+            .and_then(|t| t.duration_since(std::time::UNIX_EPOCH).ok());
         let changed = changed.map_or(0, |t| t.as_nanos());
         let (device, inode) = place_on_disk(&metadata);
         Some(format!("{device} {inode} {} {changed}", metadata.len()))
@@ -122,7 +142,9 @@ impl Root {
         let mut path = path.to_owned();
         // As many as Linux follows.
         for _ in 0..40 {
-            let Ok(target) = fs::read_link(&path) else { break };
+            let Ok(target) = fs::read_link(&path) else {
+                break;
+            };
             path = path.parent()?.join(target);
         }
         path.file_name().map(OsStr::to_owned)
@@ -141,10 +163,16 @@ impl Root {
     pub fn text(&self, path: &Path) -> io::Result<String> {
         let metadata = fs::metadata(path)?;
         if !metadata.is_file() {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "not a regular file",
+            ));
         }
         if metadata.len() > TEXT_LIMIT {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "larger than 16 MiB"));
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                "larger than 16 MiB",
+            ));
         }
         read(path, TEXT_LIMIT, metadata.len())
     }
@@ -155,7 +183,10 @@ impl Root {
     /// As [`Root::text`].
     pub fn head(&self, path: &Path) -> io::Result<String> {
         if !fs::metadata(path)?.is_file() {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "not a regular file",
+            ));
         }
         let mut text = read(path, HEAD, HEAD)?;
         if text.len() as u64 >= HEAD {
@@ -168,7 +199,9 @@ impl Root {
     /// is no such file.
     #[must_use]
     pub fn elf_machine(&self, path: &Path) -> Option<u16> {
-        self.is_file(path).then(|| self.machine_of_file(path)).flatten()
+        self.is_file(path)
+            .then(|| self.machine_of_file(path))
+            .flatten()
     }
 
     /// As [`Root::elf_machine`], of what is known to be a regular file.
@@ -200,8 +233,15 @@ impl Root {
             if let Some(machine) = machine(&head[60..]) {
                 return Some(machine);
             }
-            let size: u64 = std::str::from_utf8(&head[48..58]).ok()?.trim_end().parse().ok()?;
-            at = at.checked_add(60)?.checked_add(size)?.checked_next_multiple_of(2)?;
+            let size: u64 = std::str::from_utf8(&head[48..58])
+                .ok()?
+                .trim_end()
+                .parse()
+                .ok()?;
+            at = at
+                .checked_add(60)?
+                .checked_add(size)?
+                .checked_next_multiple_of(2)?;
         }
         None
     }
@@ -250,7 +290,9 @@ impl Root {
     /// Why a directory keeps this user out; `None` where it does not, or is none.
     #[must_use]
     pub fn closed(&self, directory: &Path) -> Option<io::Error> {
-        fs::read_dir(directory).err().filter(|error| error.kind() == io::ErrorKind::PermissionDenied)
+        fs::read_dir(directory)
+            .err()
+            .filter(|error| error.kind() == io::ErrorKind::PermissionDenied)
     }
 
     /// Names in a directory, sorted; empty where there is none or it can't be read.
@@ -302,15 +344,24 @@ mod tests {
 
     #[test]
     fn built_in_places_lie_below_the_prefix() {
-        assert_eq!(Root::below("/tmp/x").locate("/usr/local/cuda"), Path::new("/tmp/x/usr/local/cuda"));
-        assert_eq!(Root::system().locate("/usr/local/cuda"), Path::new("/usr/local/cuda"));
+        assert_eq!(
+            Root::below("/tmp/x").locate("/usr/local/cuda"),
+            Path::new("/tmp/x/usr/local/cuda")
+        );
+        assert_eq!(
+            Root::system().locate("/usr/local/cuda"),
+            Path::new("/usr/local/cuda")
+        );
     }
 
     #[test]
     fn a_head_ends_with_a_whole_line() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("cuda.h");
-        let (first, rest) = ("a\n".repeat(HEAD as usize / 2 - 1), "#define CUDA_VERSION 13040\n");
+        let (first, rest) = (
+            "a\n".repeat(HEAD as usize / 2 - 1),
+            "#define CUDA_VERSION 13040\n",
+        );
         fs::write(&path, format!("{first}{rest}")).unwrap();
         assert_eq!(Root::system().head(&path).unwrap(), first.trim_end());
         fs::write(&path, rest).unwrap();
@@ -325,25 +376,45 @@ mod tests {
         let (root, path) = (Root::system(), directory.path());
         fs::create_dir_all(path.join("cuda-13.4/targets/lib")).unwrap();
         fs::write(path.join("cuda-13.4/targets/lib/libcudart.so.13.0.96"), "").unwrap();
-        let link = |target: &str, name: &str| std::os::unix::fs::symlink(target, path.join(name)).unwrap();
+        let link =
+            |target: &str, name: &str| std::os::unix::fs::symlink(target, path.join(name)).unwrap();
         link("cuda-13.4", "cuda");
         link("targets/lib", "cuda-13.4/lib64");
-        link("../lib/libcudart.so.13.0.96", "cuda-13.4/targets/lib/libcudart.so.13");
+        link(
+            "../lib/libcudart.so.13.0.96",
+            "cuda-13.4/targets/lib/libcudart.so.13",
+        );
         link("libcudart.so.13", "cuda-13.4/targets/lib/libcudart.so");
         link("loop", "loop");
-        assert_eq!(root.place(&path.join("cuda/lib64")), root.place(&path.join("cuda-13.4/targets/lib")));
-        assert_ne!(root.place(&path.join("cuda/lib64")), root.place(&path.join("cuda")));
+        assert_eq!(
+            root.place(&path.join("cuda/lib64")),
+            root.place(&path.join("cuda-13.4/targets/lib"))
+        );
+        assert_ne!(
+            root.place(&path.join("cuda/lib64")),
+            root.place(&path.join("cuda"))
+        );
         assert_eq!(root.place(&path.join("absent")), path.join("absent"));
         let name = |of: &str| root.final_name(&path.join(of)).unwrap();
         assert_eq!(name("cuda/lib64/libcudart.so"), "libcudart.so.13.0.96");
-        assert_eq!(name("cuda/lib64/libcudart.so.13.0.96"), "libcudart.so.13.0.96");
-        assert_eq!((name("loop"), name("absent")), ("loop".into(), "absent".into()));
+        assert_eq!(
+            name("cuda/lib64/libcudart.so.13.0.96"),
+            "libcudart.so.13.0.96"
+        );
+        assert_eq!(
+            (name("loop"), name("absent")),
+            ("loop".into(), "absent".into())
+        );
     }
 
     #[test]
     fn a_directory_is_no_text() {
         let directory = tempfile::tempdir().unwrap();
         assert!(Root::system().text(directory.path()).is_err());
-        assert!(Root::system().names(&directory.path().join("absent")).is_empty());
+        assert!(
+            Root::system()
+                .names(&directory.path().join("absent"))
+                .is_empty()
+        );
     }
 }

@@ -44,7 +44,8 @@ pub fn cache_dir(env: &Env) -> Option<PathBuf> {
     if let Some(xdg) = env.path("XDG_CACHE_HOME").filter(|path| path.is_absolute()) {
         return Some(xdg.join("cuda-build"));
     }
-    env.path("HOME").map(|home| home.join(".cache").join("cuda-build"))
+    env.path("HOME")
+        .map(|home| home.join(".cache").join("cuda-build"))
 }
 
 /// The directory below [`cache_dir`] that holds one directory a toolkit.
@@ -76,8 +77,11 @@ impl StoredToolkit {
     /// a manifest of a known format.
     pub fn read(root: &Root, path: &Path) -> Result<Self, Error> {
         let file = path.join(MANIFEST);
-        let text =
-            root.text(&file).map_err(|source| Error::Io { action: "read", path: file.clone(), source })?;
+        let text = root.text(&file).map_err(|source| Error::Io {
+            action: "read",
+            path: file.clone(),
+            source,
+        })?;
         Self::parse(path, &text).map_err(|reason| Error::Format {
             what: "toolkit manifest",
             reason: format!("{}: {reason}", file.display()),
@@ -85,25 +89,39 @@ impl StoredToolkit {
     }
 
     fn parse(path: &Path, text: &str) -> Result<Self, String> {
-        let table = DeTable::parse(text).map_err(|error| error.message().to_owned())?.into_inner();
+        let table = DeTable::parse(text)
+            .map_err(|error| error.message().to_owned())?
+            .into_inner();
         let value = |key: &str| table.get(key).map(|value| value.get_ref());
-        let string =
-            |key: &str| value(key).and_then(DeValue::as_str).ok_or_else(|| format!("no string `{key}`"));
+        let string = |key: &str| {
+            value(key)
+                .and_then(DeValue::as_str)
+                .ok_or_else(|| format!("no string `{key}`"))
+        };
         let format: i64 = value("format_version")
             .and_then(DeValue::as_integer)
             .and_then(|number| number.as_str().parse().ok())
             .ok_or("no number `format_version`")?;
         if !(1..=FORMAT_VERSION).contains(&format) {
-            return Err(format!("format_version {format}, this cuda-build reads up to {FORMAT_VERSION}"));
+            return Err(format!(
+                "format_version {format}, this cuda-build reads up to {FORMAT_VERSION}"
+            ));
         }
-        let version = string("version")?.parse().map_err(|e| format!("`version`: {e}"))?;
+        let version = string("version")?
+            .parse()
+            .map_err(|e| format!("`version`: {e}"))?;
         let components = value("components")
             .and_then(DeValue::as_array)
             .ok_or("no array `components`")?
             .iter()
             .filter_map(|component| component.get_ref().as_str()?.parse().ok())
             .collect();
-        Ok(Self { path: path.to_owned(), version, platform: string("platform")?.to_owned(), components })
+        Ok(Self {
+            path: path.to_owned(),
+            version,
+            platform: string("platform")?.to_owned(),
+            components,
+        })
     }
 }
 
@@ -158,7 +176,9 @@ mod tests {
         let parse = |text: &str| StoredToolkit::parse(Path::new("/s"), text).unwrap_err();
         assert!(parse(&GOOD.replace("= 1", "= 2")).contains("format_version 2"));
         assert!(parse(&GOOD.replace("format_version", "x")).contains("no number `format_version`"));
-        assert!(parse(&GOOD.replace("version = \"13.4.3\"", "version = \"new\"")).contains("`version`"));
+        assert!(
+            parse(&GOOD.replace("version = \"13.4.3\"", "version = \"new\"")).contains("`version`")
+        );
         assert!(!parse("=").is_empty());
     }
 

@@ -31,9 +31,16 @@ impl Target {
             ("x86_64", true) => "x86_64-linux",
             ("aarch64", true) if jetson => "aarch64-linux",
             ("aarch64", true) => "sbsa-linux",
-            _ => return Err(Error::UnsupportedTarget { triple: triple.to_owned() }),
+            _ => {
+                return Err(Error::UnsupportedTarget {
+                    triple: triple.to_owned(),
+                });
+            }
         };
-        Ok(Self { triple: triple.to_owned(), directory })
+        Ok(Self {
+            triple: triple.to_owned(),
+            directory,
+        })
     }
 
     /// The Rust triple.
@@ -63,7 +70,11 @@ impl Target {
     /// The multiarch name that Debian puts libraries under (`/usr/lib/<this>`).
     #[must_use]
     pub fn multiarch(&self) -> &'static str {
-        if self.directory == "x86_64-linux" { "x86_64-linux-gnu" } else { "aarch64-linux-gnu" }
+        if self.directory == "x86_64-linux" {
+            "x86_64-linux-gnu"
+        } else {
+            "aarch64-linux-gnu"
+        }
     }
 }
 
@@ -93,14 +104,27 @@ mod tests {
     #[test]
     fn one_triple_two_directories_on_arm() {
         let directory = |triple, jetson| Target::from_triple(triple, jetson).map(|t| t.directory());
-        assert_eq!(directory("x86_64-unknown-linux-gnu", false).unwrap(), "x86_64-linux");
-        assert_eq!(directory("aarch64-unknown-linux-gnu", false).unwrap(), "sbsa-linux");
-        assert_eq!(directory("aarch64-unknown-linux-gnu", true).unwrap(), "aarch64-linux");
+        assert_eq!(
+            directory("x86_64-unknown-linux-gnu", false).unwrap(),
+            "x86_64-linux"
+        );
+        assert_eq!(
+            directory("aarch64-unknown-linux-gnu", false).unwrap(),
+            "sbsa-linux"
+        );
+        assert_eq!(
+            directory("aarch64-unknown-linux-gnu", true).unwrap(),
+            "aarch64-linux"
+        );
     }
 
     #[test]
     fn other_platforms_are_an_error_not_a_guess() {
-        for triple in ["x86_64-pc-windows-msvc", "aarch64-apple-darwin", "wasm32-unknown-unknown"] {
+        for triple in [
+            "x86_64-pc-windows-msvc",
+            "aarch64-apple-darwin",
+            "wasm32-unknown-unknown",
+        ] {
             let error = Target::from_triple(triple, false).unwrap_err().to_string();
             assert!(error.contains(triple), "{error}");
         }

@@ -37,7 +37,11 @@ impl Version {
     }
 
     fn trimmed(&self) -> &[u64] {
-        let end = self.parts.iter().rposition(|&p| p != 0).map_or(0, |i| i + 1);
+        let end = self
+            .parts
+            .iter()
+            .rposition(|&p| p != 0)
+            .map_or(0, |i| i + 1);
         &self.parts[..end]
     }
 }
@@ -47,14 +51,21 @@ impl FromStr for Version {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let text = text.trim();
-        let numeric_end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+        let numeric_end = text
+            .find(|c: char| !c.is_ascii_digit() && c != '.')
+            .unwrap_or(text.len());
         let numeric = text[..numeric_end].trim_end_matches('.');
         let parts = numeric
             .split('.')
             .map(str::parse)
             .collect::<Result<Vec<u64>, _>>()
-            .map_err(|_| InvalidVersion { text: text.to_owned() })?;
-        Ok(Self { parts, text: text.to_owned() })
+            .map_err(|_| InvalidVersion {
+                text: text.to_owned(),
+            })?;
+        Ok(Self {
+            parts,
+            text: text.to_owned(),
+        })
     }
 }
 
@@ -99,7 +110,11 @@ pub struct InvalidVersion {
 
 impl fmt::Display for InvalidVersion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}` is not a version: expected dotted numbers such as `12.9` or `13.4.92`", self.text)
+        write!(
+            f,
+            "`{}` is not a version: expected dotted numbers such as `12.9` or `13.4.92`",
+            self.text
+        )
     }
 }
 
@@ -136,7 +151,10 @@ impl ToolkitVersion {
         if value < 1000 || value > 999_990 {
             return None;
         }
-        Some(Self { major: value / 1000, minor: value % 1000 / 10 })
+        Some(Self {
+            major: value / 1000,
+            minor: value % 1000 / 10,
+        })
     }
 
     /// The value that `CUDA_VERSION` has in this toolkit's `cuda.h`.
@@ -148,7 +166,11 @@ impl ToolkitVersion {
     /// Whether a Cargo-style requirement admits this toolkit.
     #[must_use]
     pub fn matches(self, requirement: &semver::VersionReq) -> bool {
-        requirement.matches(&semver::Version::new(self.major.into(), self.minor.into(), 0))
+        requirement.matches(&semver::Version::new(
+            self.major.into(),
+            self.minor.into(),
+            0,
+        ))
     }
 }
 
@@ -157,13 +179,18 @@ impl FromStr for ToolkitVersion {
 
     /// Reads `13.4`, and takes the first two parts of `13.4.92`.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let invalid = || InvalidVersion { text: text.to_owned() };
+        let invalid = || InvalidVersion {
+            text: text.to_owned(),
+        };
         let version: Version = text.parse()?;
         if version.parts().len() < 2 {
             return Err(invalid());
         }
         let part = |i| u32::try_from(version.part(i)).map_err(|_| invalid());
-        Ok(Self { major: part(0)?, minor: part(1)? })
+        Ok(Self {
+            major: part(0)?,
+            minor: part(1)?,
+        })
     }
 }
 
@@ -201,7 +228,12 @@ mod tests {
     #[test]
     fn cuda_version_goes_both_ways() {
         for value in [11_080, 12_000, 12_090, 13_040] {
-            assert_eq!(ToolkitVersion::from_cuda_version(value).unwrap().cuda_version(), value);
+            assert_eq!(
+                ToolkitVersion::from_cuda_version(value)
+                    .unwrap()
+                    .cuda_version(),
+                value
+            );
         }
         assert_eq!(ToolkitVersion::from_cuda_version(0), None);
     }

@@ -26,13 +26,21 @@ const DECLARATIONS: &[&str] = &[
 ];
 
 fn version(toolkit: &Path) -> ToolkitVersion {
-    let text = text(&output(Command::new(toolkit.join("bin/nvcc")).arg("--version")));
-    let number = text.split("release ").nth(1).and_then(|rest| rest.split(',').next());
+    let text = text(&output(
+        Command::new(toolkit.join("bin/nvcc")).arg("--version"),
+    ));
+    let number = text
+        .split("release ")
+        .nth(1)
+        .and_then(|rest| rest.split(',').next());
     number.unwrap_or_default().parse().unwrap()
 }
 
 fn plan(declared: &str, toolkit: ToolkitVersion) -> Plan {
-    Declared::parse([declared]).unwrap().plan(toolkit, &[], None).unwrap()
+    Declared::parse([declared])
+        .unwrap()
+        .plan(toolkit, &[], None)
+        .unwrap()
 }
 
 struct DryRun {
@@ -47,7 +55,10 @@ fn dry_run(toolkit: &Path, options: &[String]) -> Result<DryRun, String> {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("k.cu"), "__global__ void k() {}\n").unwrap();
     let mut command = Command::new(toolkit.join("bin/nvcc"));
-    command.current_dir(dir.path()).args(["--dryrun", "-c", "k.cu", "-o", "k.o"]).args(options);
+    command
+        .current_dir(dir.path())
+        .args(["--dryrun", "-c", "k.cu", "-o", "k.o"])
+        .args(options);
     let output = output(&mut command);
     let text = text(&output);
     if !output.status.success() {
@@ -57,11 +68,18 @@ fn dry_run(toolkit: &Path, options: &[String]) -> Result<DryRun, String> {
     let images = text.split("--image3=kind=").skip(1).map(|rest| {
         let mut parts = rest.split(',');
         let kind = parts.next().unwrap_or_default();
-        let sm = parts.next().and_then(|part| part.strip_prefix("sm=")).unwrap_or_default();
+        let sm = parts
+            .next()
+            .and_then(|part| part.strip_prefix("sm="))
+            .unwrap_or_default();
         format!("{kind} {sm}")
     });
     Ok(DryRun {
-        arch_lists: text.split("-D__CUDA_ARCH_LIST__=").skip(1).map(word).collect(),
+        arch_lists: text
+            .split("-D__CUDA_ARCH_LIST__=")
+            .skip(1)
+            .map(word)
+            .collect(),
         images: images.collect(),
     })
 }
@@ -75,14 +93,21 @@ fn images(plan: &Plan) -> BTreeSet<String> {
 #[test]
 fn ptxas_lists_what_the_table_holds() {
     let Some(toolkit) = toolkit13() else { return };
-    let help = text(&output(Command::new(toolkit.join("bin/ptxas")).arg("--help")));
-    assert_eq!(observed_from_ptxas_help(&help), supported(version(&toolkit)));
+    let help = text(&output(
+        Command::new(toolkit.join("bin/ptxas")).arg("--help"),
+    ));
+    assert_eq!(
+        observed_from_ptxas_help(&help),
+        supported(version(&toolkit))
+    );
 }
 
 #[test]
 fn nvcc_lists_the_tables_numbers() {
     let Some(toolkit) = toolkit13() else { return };
-    let codes = text(&output(Command::new(toolkit.join("bin/nvcc")).arg("--list-gpu-code")));
+    let codes = text(&output(
+        Command::new(toolkit.join("bin/nvcc")).arg("--list-gpu-code"),
+    ));
     let mut numbers = supported(version(&toolkit));
     numbers.retain(|capability| capability.suffix.is_none());
     assert_eq!(observed_from_ptxas_help(&codes), numbers);
@@ -95,7 +120,11 @@ fn nvcc_builds_exactly_the_plan_and_defines_the_same_arch_list() {
         let plan = plan(declared, version(&toolkit));
         let dry_run = dry_run(&toolkit, &plan.nvcc_gencode()).unwrap();
         assert_eq!(dry_run.images, images(&plan), "{declared}");
-        assert_eq!(dry_run.arch_lists, BTreeSet::from([plan.arch_list_define()]), "{declared}");
+        assert_eq!(
+            dry_run.arch_lists,
+            BTreeSet::from([plan.arch_list_define()]),
+            "{declared}"
+        );
     }
 }
 
@@ -104,7 +133,11 @@ fn all_is_what_nvcc_builds_for_all() {
     let Some(toolkit) = toolkit13() else { return };
     for declared in ["all", "all-major"] {
         let dry_run = dry_run(&toolkit, &[format!("-arch={declared}")]).unwrap();
-        assert_eq!(dry_run.images, images(&plan(declared, version(&toolkit))), "{declared}");
+        assert_eq!(
+            dry_run.images,
+            images(&plan(declared, version(&toolkit))),
+            "{declared}"
+        );
     }
 }
 
@@ -116,13 +149,24 @@ fn the_plan_refuses_the_pairs_that_nvcc_refuses() {
     let targets = supported(version);
     let (mut refused, mut accepted) = (0, 0);
     for (index, &first) in targets.iter().enumerate() {
-        for &second in targets[index + 1..].iter().filter(|second| second.base() == first.base()) {
+        for &second in targets[index + 1..]
+            .iter()
+            .filter(|second| second.base() == first.base())
+        {
             for ptx in [false, true] {
-                let mut built = Plan { real: vec![first, second], ptx: Vec::new() };
+                let mut built = Plan {
+                    real: vec![first, second],
+                    ptx: Vec::new(),
+                };
                 if ptx {
-                    built = Plan { real: vec![second], ptx: vec![first] };
+                    built = Plan {
+                        real: vec![second],
+                        ptx: vec![first],
+                    };
                 }
-                let ours = Declared::parse([built.to_string()]).unwrap().plan(version, &[], None);
+                let ours = Declared::parse([built.to_string()])
+                    .unwrap()
+                    .plan(version, &[], None);
                 match dry_run(&toolkit, &built.nvcc_gencode()) {
                     Ok(_) => {
                         assert_eq!(ours.unwrap(), built);
@@ -130,7 +174,11 @@ fn the_plan_refuses_the_pairs_that_nvcc_refuses() {
                     }
                     Err(text) => {
                         assert!(text.contains("The same GPU code"), "{text}");
-                        assert!(ours.unwrap_err().to_string().contains("can't both be compiled to SASS"));
+                        assert!(
+                            ours.unwrap_err()
+                                .to_string()
+                                .contains("can't both be compiled to SASS")
+                        );
                         refused += 1;
                     }
                 }
@@ -146,7 +194,10 @@ fn the_plan_refuses_the_pairs_that_nvcc_refuses() {
 fn cmake_passes_the_plan_on_to_nvcc() {
     let Some(toolkit) = toolkit13() else { return };
     let declarations: Vec<&str> = DECLARATIONS[1..].to_vec();
-    let plans: Vec<Plan> = declarations.iter().map(|d| plan(d, version(&toolkit))).collect();
+    let plans: Vec<Plan> = declarations
+        .iter()
+        .map(|d| plan(d, version(&toolkit)))
+        .collect();
     let mut project = String::from(
         "cmake_minimum_required(VERSION 3.28)\nproject(k LANGUAGES CUDA)\nadd_library(default OBJECT k.cu)\n",
     );
@@ -169,9 +220,14 @@ fn cmake_passes_the_plan_on_to_nvcc() {
             "build",
             "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON",
         ]);
-        command.arg(format!("-DCMAKE_CUDA_COMPILER={}", toolkit.join("bin/nvcc").display()));
+        command.arg(format!(
+            "-DCMAKE_CUDA_COMPILER={}",
+            toolkit.join("bin/nvcc").display()
+        ));
         // CMake links a program to try the compiler; the nvcc wheel alone has no runtime to link.
-        command.arg("-DCMAKE_CUDA_FLAGS=-cudart none").env_remove("CUDAARCHS");
+        command
+            .arg("-DCMAKE_CUDA_FLAGS=-cudart none")
+            .env_remove("CUDAARCHS");
         if by_variable {
             command.env("CUDAARCHS", plans[0].cmake());
         } else {
@@ -179,12 +235,16 @@ fn cmake_passes_the_plan_on_to_nvcc() {
         }
         let output = output(&mut command);
         assert!(output.status.success(), "{}", text(&output));
-        let commands = std::fs::read_to_string(dir.path().join("build/compile_commands.json")).unwrap();
-        for (target, plan) in
-            [("default".to_owned(), &plans[0])].into_iter().chain((0..).map(|i| format!("k{i}")).zip(&plans))
+        let commands =
+            std::fs::read_to_string(dir.path().join("build/compile_commands.json")).unwrap();
+        for (target, plan) in [("default".to_owned(), &plans[0])]
+            .into_iter()
+            .chain((0..).map(|i| format!("k{i}")).zip(&plans))
         {
             let object = format!("CMakeFiles/{target}.dir/");
-            let line = commands.lines().find(|line| line.contains("\"command\"") && line.contains(&object));
+            let line = commands
+                .lines()
+                .find(|line| line.contains("\"command\"") && line.contains(&object));
             assert_eq!(images_of_command(line.unwrap()), images(plan), "{line:?}");
         }
     }
@@ -195,11 +255,13 @@ fn images_of_command(line: &str) -> BTreeSet<String> {
     line.split("code=[")
         .skip(1)
         .flat_map(|rest| rest.split(']').next().unwrap_or_default().split(','))
-        .map(|code| match (code.strip_prefix("sm_"), code.strip_prefix("compute_")) {
-            (Some(digits), _) => format!("elf {digits}"),
-            (_, Some(digits)) => format!("ptx {digits}"),
-            _ => code.to_owned(),
-        })
+        .map(
+            |code| match (code.strip_prefix("sm_"), code.strip_prefix("compute_")) {
+                (Some(digits), _) => format!("elf {digits}"),
+                (_, Some(digits)) => format!("ptx {digits}"),
+                _ => code.to_owned(),
+            },
+        )
         .collect()
 }
 
@@ -207,18 +269,28 @@ fn images_of_command(line: &str) -> BTreeSet<String> {
 fn nvrtc_compiles_for_every_option() {
     let Some(toolkit) = toolkit13() else { return };
     let nvrtc = Nvrtc::load(&toolkit.join("lib/libnvrtc.so.13")).unwrap();
-    for declared in ["all", "9.0a 10.0a 10.0f 12.1f compute_90a compute_100f compute_120"] {
+    for declared in [
+        "all",
+        "9.0a 10.0a 10.0f 12.1f compute_90a compute_100f compute_120",
+    ] {
         for option in plan(declared, version(&toolkit)).nvrtc_options() {
             let source = "__global__ void k() {}\n";
-            let program =
-                Program { source, name: "k.cu", options: vec![option.clone()], headers: Vec::new() };
+            let program = Program {
+                source,
+                name: "k.cu",
+                options: vec![option.clone()],
+                headers: Vec::new(),
+            };
             let image = nvrtc.compile(&program).unwrap().image;
             if option.contains("=sm_") {
                 assert!(image.starts_with(b"\x7fELF"), "{option}");
             } else {
                 let target = option.split('_').next_back().unwrap_or_default();
                 let ptx = String::from_utf8(image).unwrap();
-                assert!(ptx.contains(&format!(".target sm_{target}\n")), "{option}:\n{ptx}");
+                assert!(
+                    ptx.contains(&format!(".target sm_{target}\n")),
+                    "{option}:\n{ptx}"
+                );
             }
         }
     }

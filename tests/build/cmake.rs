@@ -59,9 +59,19 @@ impl Place {
         let mut cmake = Command::new(tool("cmake"));
         cmake.args(["-G", "Ninja"]).args(arguments);
         cmake.arg(format!("-DCMAKE_MAKE_PROGRAM={}", tool("ninja").display()));
-        cmake.arg("-S").arg(self.path("project")).arg("-B").arg(self.path(build));
+        cmake
+            .arg("-S")
+            .arg(self.path("project"))
+            .arg("-B")
+            .arg(self.path(build));
         cmake.env("CMAKE_LIBRARY_PATH", self.path("foreign"));
-        for name in ["CUDA_PATH", "CUDACXX", "CUDAToolkit_ROOT", "CUDA_LIB_PATH", "CMAKE_PREFIX_PATH"] {
+        for name in [
+            "CUDA_PATH",
+            "CUDACXX",
+            "CUDAToolkit_ROOT",
+            "CUDA_LIB_PATH",
+            "CMAKE_PREFIX_PATH",
+        ] {
             cmake.env_remove(name);
         }
         succeeds(&mut cmake);
@@ -69,14 +79,19 @@ impl Place {
         let entry = |line: &str| {
             let (name, value) = line.split_once('=')?;
             let name = name.split(':').next()?;
-            let about = name.starts_with("CUDA_") && (name.ends_with("_LIBRARY") || name == "CUDA_CUDART");
+            let about =
+                name.starts_with("CUDA_") && (name.ends_with("_LIBRARY") || name == "CUDA_CUDART");
             about.then(|| (name.to_owned(), value.to_owned()))
         };
         cache.lines().filter_map(entry).collect()
     }
 
     fn build(&self, build: &str) -> PathBuf {
-        succeeds(Command::new(tool("cmake")).arg("--build").arg(self.path(build)));
+        succeeds(
+            Command::new(tool("cmake"))
+                .arg("--build")
+                .arg(self.path(build)),
+        );
         let program = self.path(build).join("program");
         let printed = succeeds(&mut Command::new(&program));
         assert!(printed.contains("launched: "), "{printed}");
@@ -89,12 +104,17 @@ fn script(view: &View) -> Vec<String> {
 }
 
 fn defines(view: &View) -> Vec<String> {
-    view.cmake_defines(None).into_iter().map(|(name, value)| format!("-D{name}={value}")).collect()
+    view.cmake_defines(None)
+        .into_iter()
+        .map(|(name, value)| format!("-D{name}={value}"))
+        .collect()
 }
 
 /// What was found and is in this directory.
 fn below<'a>(entries: &'a [(String, String)], directory: &Path) -> BTreeSet<&'a str> {
-    let inside = entries.iter().filter(|(_, value)| Path::new(value).starts_with(directory));
+    let inside = entries
+        .iter()
+        .filter(|(_, value)| Path::new(value).starts_with(directory));
     inside.map(|(name, _)| name.as_str()).collect()
 }
 
@@ -103,65 +123,123 @@ fn outside<'a>(entries: &'a [(String, String)], view: &View) -> Vec<&'a (String,
     let found = entries.iter().filter(|(name, value)| {
         !value.is_empty() && !value.ends_with("-NOTFOUND") && name != "CUDA_rt_LIBRARY"
     });
-    found.filter(|(_, value)| !Path::new(value).starts_with(view.root())).collect()
+    found
+        .filter(|(_, value)| !Path::new(value).starts_with(view.root()))
+        .collect()
 }
 
 #[test]
 fn the_old_find_cuda_builds_with_a_view() {
-    let Some(components) = site_packages(13) else { return };
+    let Some(components) = site_packages(13) else {
+        return;
+    };
     let place = Place::new(OLD);
     let view = view_at(&[&components], &place.path("a view"));
     place.plant("libcufft.so");
     place.plant("libcufft.so.11");
-    let open = place.configure("open", &[format!("-DCUDA_TOOLKIT_ROOT_DIR={}", view.root().display())]);
-    assert_eq!(below(&open, &place.path("foreign")), BTreeSet::from(["CUDA_cufft_LIBRARY"]));
+    let open = place.configure(
+        "open",
+        &[format!("-DCUDA_TOOLKIT_ROOT_DIR={}", view.root().display())],
+    );
+    assert_eq!(
+        below(&open, &place.path("foreign")),
+        BTreeSet::from(["CUDA_cufft_LIBRARY"])
+    );
     for (build, arguments) in [("script", script(&view)), ("defines", defines(&view))] {
         let closed = place.configure(build, &arguments);
-        assert_eq!(outside(&closed, &view), [] as [&(String, String); 0], "{build}");
-        assert!(below(&closed, view.root()).is_superset(&below(&open, view.root())), "{build}: {closed:?}");
+        assert_eq!(
+            outside(&closed, &view),
+            [] as [&(String, String); 0],
+            "{build}"
+        );
+        assert!(
+            below(&closed, view.root()).is_superset(&below(&open, view.root())),
+            "{build}: {closed:?}"
+        );
         // A second run finds the entries that the first one left.
         assert_eq!(place.configure(build, &[]), closed);
         let program = place.build(build);
-        assert!(dynamic(&program, "NEEDED").iter().all(|name| !name.contains("cufft")));
+        assert!(
+            dynamic(&program, "NEEDED")
+                .iter()
+                .all(|name| !name.contains("cufft"))
+        );
     }
 }
 
 /// Files that answer to a name in other ways than `lib<name>.so` and `lib<name>.a`.
-const OTHER_NAMES: [&str; 7] =
-    ["cuda", "cufile", "cufile_rdma", "nvrtc-builtins", "nvidia-ml", "sanitizer-public", "metis_static"];
+const OTHER_NAMES: [&str; 7] = [
+    "cuda",
+    "cufile",
+    "cufile_rdma",
+    "nvrtc-builtins",
+    "nvidia-ml",
+    "sanitizer-public",
+    "metis_static",
+];
 
 /// Its root may be spelled in more than one way, and its nvcc be named without a directory.
 #[test]
 fn the_toolchain_file_knows_its_own_view() {
-    let Some(wheels) = site_packages(13) else { return };
+    let Some(wheels) = site_packages(13) else {
+        return;
+    };
     let place = Place::new(NEW);
     place.plant("libcufft.so");
     let view = view_at(&[&wheels], &place.path("view"));
-    let toolchain = format!("-DCMAKE_TOOLCHAIN_FILE={}", view.cmake_toolchain().display());
+    let toolchain = format!(
+        "-DCMAKE_TOOLCHAIN_FILE={}",
+        view.cmake_toolchain().display()
+    );
     symlink(view.root(), place.path("link")).unwrap();
-    let roots = [format!("{}/", view.root().display()), place.path("link").display().to_string()];
+    let roots = [
+        format!("{}/", view.root().display()),
+        place.path("link").display().to_string(),
+    ];
     let compilers = [view.root().join("bin/nvcc"), place.path("link/bin/nvcc")];
     for (index, (root, nvcc)) in roots.iter().zip(compilers).enumerate() {
-        let more =
-            [format!("-DCUDAToolkit_ROOT={root}"), format!("-DCMAKE_CUDA_COMPILER={}", nvcc.display())];
-        let entries = place.configure(&format!("build{index}"), &[&[toolchain.clone()][..], &more].concat());
-        assert_eq!(below(&entries, &place.path("foreign")), BTreeSet::new(), "{root}");
-        assert!(below(&entries, view.root()).contains("CUDA_cudart_LIBRARY"), "{entries:?}");
+        let more = [
+            format!("-DCUDAToolkit_ROOT={root}"),
+            format!("-DCMAKE_CUDA_COMPILER={}", nvcc.display()),
+        ];
+        let entries = place.configure(
+            &format!("build{index}"),
+            &[&[toolchain.clone()][..], &more].concat(),
+        );
+        assert_eq!(
+            below(&entries, &place.path("foreign")),
+            BTreeSet::new(),
+            "{root}"
+        );
+        assert!(
+            below(&entries, view.root()).contains("CUDA_cudart_LIBRARY"),
+            "{entries:?}"
+        );
     }
 }
 
 #[test]
 fn every_library_that_cmake_looks_for_has_an_entry() {
-    let Some(components) = site_packages(13) else { return };
+    let Some(components) = site_packages(13) else {
+        return;
+    };
     // The old module looks for the newer one's libraries too, and for fewer.
     for lists in [NEW, OLD] {
         let place = Place::new(lists);
         let view = view_at(&[&components], &place.path("view"));
         let root = view.root().display();
-        let named = [format!("-DCUDAToolkit_ROOT={root}"), format!("-DCUDA_TOOLKIT_ROOT_DIR={root}")];
+        let named = [
+            format!("-DCUDAToolkit_ROOT={root}"),
+            format!("-DCUDA_TOOLKIT_ROOT_DIR={root}"),
+        ];
         let names = place.configure("names", &named);
-        let names = names.iter().filter_map(|(name, _)| name.strip_prefix("CUDA_")?.strip_suffix("_LIBRARY"));
-        let names: Vec<&str> = names.filter(|name| *name != "rt").chain(OTHER_NAMES).collect();
+        let names = names
+            .iter()
+            .filter_map(|(name, _)| name.strip_prefix("CUDA_")?.strip_suffix("_LIBRARY"));
+        let names: Vec<&str> = names
+            .filter(|name| *name != "rt")
+            .chain(OTHER_NAMES)
+            .collect();
         assert!(names.len() > 25, "{names:?}");
         for name in names {
             place.plant(&format!("lib{name}.so"));
@@ -171,7 +249,11 @@ fn every_library_that_cmake_looks_for_has_an_entry() {
         assert!(below(&open, &place.path("foreign")).len() > 15, "{open:?}");
         for (build, arguments) in [("script", script(&view)), ("defines", defines(&view))] {
             let closed = place.configure(build, &arguments);
-            assert_eq!(outside(&closed, &view), [] as [&(String, String); 0], "{build}");
+            assert_eq!(
+                outside(&closed, &view),
+                [] as [&(String, String); 0],
+                "{build}"
+            );
         }
     }
 }
@@ -212,11 +294,19 @@ file(WRITE ${CMAKE_BINARY_DIR}/found "${CMAKE_CUDA_COMPILER}\n${CMAKE_CUDA_TOOLK
 fn debian(wheels: &Path, usr: &Path) {
     let own = usr.join("lib/nvidia-cuda-toolkit");
     let libraries = usr.join("lib/x86_64-linux-gnu");
-    for directory in [usr.join("include"), usr.join("bin"), libraries.clone(), own.join("bin")] {
+    for directory in [
+        usr.join("include"),
+        usr.join("bin"),
+        libraries.clone(),
+        own.join("bin"),
+    ] {
         fs::create_dir_all(directory).unwrap();
     }
     let names = |from: &Path| -> Vec<PathBuf> {
-        fs::read_dir(from).unwrap().map(|entry| entry.unwrap().path()).collect()
+        fs::read_dir(from)
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .collect()
     };
     // A compiler that is called by a link finds its profile beside the link; a link's target is
     // nowhere asked for what lies beside it.
@@ -229,7 +319,10 @@ fn debian(wheels: &Path, usr: &Path) {
             fs::copy(from, &to).unwrap();
         }
     };
-    for header in names(&wheels.join("include")).iter().filter(|path| !path.ends_with("cccl")) {
+    for header in names(&wheels.join("include"))
+        .iter()
+        .filter(|path| !path.ends_with("cccl"))
+    {
         place(header, &usr.join("include"));
     }
     for directory in names(&wheels.join("include/cccl")) {
@@ -238,15 +331,25 @@ fn debian(wheels: &Path, usr: &Path) {
             place(&directory, &usr.join("include"));
         }
     }
-    fs::write(usr.join("include/stdio.h"), "#error the system's own header\n").unwrap();
-    for library in names(&wheels.join("lib")).iter().filter(|path| path.is_file()) {
+    fs::write(
+        usr.join("include/stdio.h"),
+        "#error the system's own header\n",
+    )
+    .unwrap();
+    for library in names(&wheels.join("lib"))
+        .iter()
+        .filter(|path| path.is_file())
+    {
         place(library, &libraries);
         let name = library.file_name().unwrap().to_str().unwrap();
         if let Some((stem, _)) = name.split_once(".so.") {
             symlink(name, libraries.join(format!("{stem}.so"))).unwrap();
         }
     }
-    for program in names(&wheels.join("bin")).iter().filter(|path| !path.ends_with("nvcc.profile")) {
+    for program in names(&wheels.join("bin"))
+        .iter()
+        .filter(|path| !path.ends_with("nvcc.profile"))
+    {
         place(program, &own.join("bin"));
     }
     place(&wheels.join("nvvm/bin/cicc"), &own.join("bin"));
@@ -258,13 +361,22 @@ fn debian(wheels: &Path, usr: &Path) {
     );
     fs::write(own.join("bin/nvcc.profile"), profile).unwrap();
     let script = usr.join("bin/nvcc");
-    fs::write(&script, format!("#!/bin/sh\nexec {} \"$@\"\n", own.join("bin/nvcc").display())).unwrap();
+    fs::write(
+        &script,
+        format!(
+            "#!/bin/sh\nexec {} \"$@\"\n",
+            own.join("bin/nvcc").display()
+        ),
+    )
+    .unwrap();
     fs::set_permissions(script, fs::Permissions::from_mode(0o755)).unwrap();
 }
 
 #[test]
 fn saxpy_builds_with_a_view_of_what_debian_installs() {
-    let Some(components) = site_packages(13) else { return };
+    let Some(components) = site_packages(13) else {
+        return;
+    };
     // On the disk that the tests' components are most likely on: files are linked, not copied.
     let usr = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let usr = usr.path().join("usr");
@@ -282,17 +394,34 @@ fn saxpy_builds_with_a_view_of_what_debian_installs() {
         architecture.clone(),
     ];
     let open = place.configure("open", &open);
-    assert_eq!(below(&open, &place.path("foreign")), BTreeSet::from(["CUDA_cufft_LIBRARY"]));
+    assert_eq!(
+        below(&open, &place.path("foreign")),
+        BTreeSet::from(["CUDA_cufft_LIBRARY"])
+    );
     for (build, mut arguments) in [("script", script(&view)), ("defines", defines(&view))] {
         arguments.push(architecture.clone());
         let closed = place.configure(build, &arguments);
-        assert_eq!(outside(&closed, &view), [] as [&(String, String); 0], "{build}");
-        assert!(below(&closed, view.root()).is_superset(&below(&open, view.root())), "{build}: {closed:?}");
+        assert_eq!(
+            outside(&closed, &view),
+            [] as [&(String, String); 0],
+            "{build}"
+        );
+        assert!(
+            below(&closed, view.root()).is_superset(&below(&open, view.root())),
+            "{build}: {closed:?}"
+        );
         let found = fs::read_to_string(place.path(build).join("found")).unwrap();
         for path in found.lines().flat_map(|line| line.split(';')) {
-            assert!(Path::new(path).starts_with(view.root()), "outside the view: {path}\n{found}");
+            assert!(
+                Path::new(path).starts_with(view.root()),
+                "outside the view: {path}\n{found}"
+            );
         }
-        succeeds(Command::new(tool("cmake")).arg("--build").arg(place.path(build)));
+        succeeds(
+            Command::new(tool("cmake"))
+                .arg("--build")
+                .arg(place.path(build)),
+        );
         let program = place.path(build).join("program");
         let needed = dynamic(&program, "NEEDED");
         for library in ["libcudart.so.13", "libnvrtc.so.13"] {

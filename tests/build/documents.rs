@@ -16,7 +16,12 @@ fn sources(directory: &Path, found: &mut Vec<(String, String)>) {
         } else if path.extension().is_some_and(|extension| extension == "rs") {
             let stem = path.file_stem().unwrap().to_str().unwrap();
             let module = if ["tests", "mod"].contains(&stem) {
-                path.parent().unwrap().file_name().unwrap().to_str().unwrap()
+                path.parent()
+                    .unwrap()
+                    .file_name()
+                    .unwrap()
+                    .to_str()
+                    .unwrap()
             } else {
                 stem
             };
@@ -29,14 +34,23 @@ fn sources(directory: &Path, found: &mut Vec<(String, String)>) {
 fn named(text: &str) -> Vec<(&str, &str)> {
     let quoted = text.split('`').skip(1).step_by(2);
     let path = quoted.filter_map(|word| word.split_once("::"));
-    let lower = |word: &str| word.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
-    path.filter(|(module, test)| lower(module) && lower(test)).collect()
+    let lower = |word: &str| {
+        word.chars()
+            .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
+    };
+    path.filter(|(module, test)| lower(module) && lower(test))
+        .collect()
 }
 
 #[test]
 fn every_test_that_is_named_exists() {
     let mut files = Vec::new();
-    for directory in ["tests/build", "tests/cli", "cuda-build/src", "cargo-cuda/src"] {
+    for directory in [
+        "tests/build",
+        "tests/cli",
+        "cuda-build/src",
+        "cargo-cuda/src",
+    ] {
         sources(&repository().join(directory), &mut files);
     }
     let text = fs::read_to_string(repository().join("docs/layouts.md")).unwrap();
@@ -47,9 +61,13 @@ fn every_test_that_is_named_exists() {
         let is_there = |(name, source): &(String, String)| {
             let function = source.contains(&format!("#[test]\n    fn {test}()"))
                 || source.contains(&format!("#[test]\nfn {test}()"));
-            name == module && (function || (name == "layouts" && source.contains(&format!("    {test}: \""))))
+            name == module
+                && (function || (name == "layouts" && source.contains(&format!("    {test}: \""))))
         };
-        assert!(files.iter().any(is_there), "docs/layouts.md names `{module}::{test}`, which is no test");
+        assert!(
+            files.iter().any(is_there),
+            "docs/layouts.md names `{module}::{test}`, which is no test"
+        );
     }
 }
 
@@ -58,10 +76,16 @@ fn every_listing_is_in_the_table() {
     let text = fs::read_to_string(repository().join("docs/layouts.md")).unwrap();
     for entry in fs::read_dir(repository().join("tests/layouts")).unwrap() {
         let name = entry.unwrap().file_name().into_string().unwrap();
-        let Some(name) = name.strip_suffix(".txt").filter(|name| !name.ends_with(".expected")) else {
+        let Some(name) = name
+            .strip_suffix(".txt")
+            .filter(|name| !name.ends_with(".expected"))
+        else {
             continue;
         };
         let test = format!("| `layouts::{}` |", name.replace(['-', '.'], "_"));
-        assert!(text.contains(&test), "docs/layouts.md has no row for {name}");
+        assert!(
+            text.contains(&test),
+            "docs/layouts.md has no row for {name}"
+        );
     }
 }

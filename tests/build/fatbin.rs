@@ -1,5 +1,8 @@
 //! Fat binaries, beside those that NVIDIA's `fatbinary` writes.
-#![allow(clippy::disallowed_methods, reason = "tests write files for NVIDIA's tools")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "tests write files for NVIDIA's tools"
+)]
 
 use std::fs;
 use std::path::Path;
@@ -16,20 +19,38 @@ const SAXPY: &str = "extern \"C\" __global__ void saxpy(float a, const float* x,
 fn compile(major: u32, real: bool, sm: u32, suffix: Option<char>) -> Option<Image> {
     let letter = suffix.map(String::from).unwrap_or_default();
     let kind = if real { "sm" } else { "compute" };
-    let options = vec![format!("-arch={kind}_{sm}{letter}"), "-std=c++17".to_owned()];
-    let program = Program { source: SAXPY, name: "saxpy.cu", options, headers: Vec::new() };
-    let bytes = nvrtc(major)?.compile(&program).unwrap_or_else(|failure| panic!("{failure}")).image;
+    let options = vec![
+        format!("-arch={kind}_{sm}{letter}"),
+        "-std=c++17".to_owned(),
+    ];
+    let program = Program {
+        source: SAXPY,
+        name: "saxpy.cu",
+        options,
+        headers: Vec::new(),
+    };
+    let bytes = nvrtc(major)?
+        .compile(&program)
+        .unwrap_or_else(|failure| panic!("{failure}"))
+        .image;
     Some(if real {
         Image::Cubin { sm, suffix, bytes }
     } else {
-        Image::Ptx { sm, suffix, text: String::from_utf8(bytes).unwrap() }
+        Image::Ptx {
+            sm,
+            suffix,
+            text: String::from_utf8(bytes).unwrap(),
+        }
     })
 }
 
 /// What `fatbinary` makes of the images, in this order.
 fn fatbinary(bin: &Path, directory: &Path, mode: &str, images: &[Image]) -> Vec<u8> {
-    let mut arguments =
-        vec!["-64".to_owned(), "--create=theirs.fatbin".to_owned(), format!("--compress-mode={mode}")];
+    let mut arguments = vec![
+        "-64".to_owned(),
+        "--create=theirs.fatbin".to_owned(),
+        format!("--compress-mode={mode}"),
+    ];
     for (index, image) in images.iter().enumerate() {
         let (kind, sm, suffix, bytes) = match image {
             Image::Cubin { sm, suffix, bytes } => ("elf", sm, suffix, bytes.as_slice()),
@@ -47,10 +68,16 @@ fn fatbinary(bin: &Path, directory: &Path, mode: &str, images: &[Image]) -> Vec<
 
 /// PTX as `fatbinary` leaves it, without comments and indentation.
 fn as_fatbinary_leaves_it(bin: &Path, directory: &Path, image: Image) -> Image {
-    let Image::Ptx { sm, suffix, .. } = image else { return image };
+    let Image::Ptx { sm, suffix, .. } = image else {
+        return image;
+    };
     let theirs = Fatbin::parse(&fatbinary(bin, directory, "none", &[image])).unwrap();
     let text = theirs.entries().next().unwrap().image().unwrap().to_vec();
-    Image::Ptx { sm, suffix, text: String::from_utf8(text).unwrap() }
+    Image::Ptx {
+        sm,
+        suffix,
+        text: String::from_utf8(text).unwrap(),
+    }
 }
 
 /// Byte for byte what `fatbinary` writes, for cubins of this major.
@@ -60,7 +87,9 @@ fn check_same_as_fatbinary(major: u32, real: &[(u32, Option<char>)], ptx: &[(u32
     let mut images = Vec::new();
     for (capabilities, is_real) in [(real, true), (ptx, false)] {
         for &(sm, suffix) in capabilities {
-            let Some(image) = compile(major, is_real, sm, suffix) else { return };
+            let Some(image) = compile(major, is_real, sm, suffix) else {
+                return;
+            };
             images.push(as_fatbinary_leaves_it(&tools.bin, directory.path(), image));
         }
     }
@@ -68,7 +97,11 @@ fn check_same_as_fatbinary(major: u32, real: &[(u32, Option<char>)], ptx: &[(u32
     images.reverse();
     let ours = Fatbin::from_images(images).unwrap().write();
     let first = ours.iter().zip(&theirs).position(|(a, b)| a != b);
-    assert_eq!((first, ours.len()), (None, theirs.len()), "first difference, length");
+    assert_eq!(
+        (first, ours.len()),
+        (None, theirs.len()),
+        "first difference, length"
+    );
     let read = Fatbin::parse(&theirs).unwrap();
     assert_eq!(read.entries().count(), real.len() + ptx.len());
     assert_eq!(read.write(), theirs);
@@ -81,7 +114,14 @@ fn same_as_fatbinary_for_cuda_11() {
 
 #[test]
 fn same_as_fatbinary_for_cuda_12() {
-    let real = [(75, None), (80, None), (90, None), (90, Some('a')), (100, Some('f')), (120, None)];
+    let real = [
+        (75, None),
+        (80, None),
+        (90, None),
+        (90, Some('a')),
+        (100, Some('f')),
+        (120, None),
+    ];
     check_same_as_fatbinary(12, &real, &[(90, Some('a')), (120, None)]);
 }
 
@@ -104,25 +144,48 @@ fn same_as_fatbinary_for_cuda_13() {
 fn check_saxpy(major: u32) {
     let Some(tools) = components(13) else { return };
     let wanted = [(true, 80), (true, 90), (true, 120), (false, 120)];
-    let Some(images) =
-        wanted.iter().map(|&(real, sm)| compile(major, real, sm, None)).collect::<Option<Vec<_>>>()
+    let Some(images) = wanted
+        .iter()
+        .map(|&(real, sm)| compile(major, real, sm, None))
+        .collect::<Option<Vec<_>>>()
     else {
         return;
     };
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("saxpy.fatbin");
     fs::write(&path, Fatbin::from_images(images.clone()).unwrap().write()).unwrap();
-    assert_eq!(listed(&tools.bin, &path), ["sm_80.cubin", "sm_90.cubin", "sm_120.cubin", "sm_120.ptx"]);
+    assert_eq!(
+        listed(&tools.bin, &path),
+        ["sm_80.cubin", "sm_90.cubin", "sm_120.cubin", "sm_120.ptx"]
+    );
 
-    tool(&tools.bin, "cuobjdump", directory.path(), &["-xelf", "all", "saxpy.fatbin"]);
-    tool(&tools.bin, "cuobjdump", directory.path(), &["-xptx", "all", "saxpy.fatbin"]);
-    let names = ["saxpy.1.sm_80.cubin", "saxpy.2.sm_90.cubin", "saxpy.3.sm_120.cubin", "saxpy.1.sm_120.ptx"];
+    tool(
+        &tools.bin,
+        "cuobjdump",
+        directory.path(),
+        &["-xelf", "all", "saxpy.fatbin"],
+    );
+    tool(
+        &tools.bin,
+        "cuobjdump",
+        directory.path(),
+        &["-xptx", "all", "saxpy.fatbin"],
+    );
+    let names = [
+        "saxpy.1.sm_80.cubin",
+        "saxpy.2.sm_90.cubin",
+        "saxpy.3.sm_120.cubin",
+        "saxpy.1.sm_120.ptx",
+    ];
     for (image, name) in images.iter().zip(names) {
         let expected = match image {
             Image::Cubin { bytes, .. } => bytes.as_slice(),
             Image::Ptx { text, .. } => text.as_bytes(),
         };
-        assert!(fs::read(directory.path().join(name)).unwrap() == expected, "{name} came out changed");
+        assert!(
+            fs::read(directory.path().join(name)).unwrap() == expected,
+            "{name} came out changed"
+        );
     }
 }
 
@@ -139,13 +202,23 @@ fn saxpy_with_nvrtc_13() {
 #[test]
 fn compressed_entries_stay_as_they_are() {
     let Some(tools) = components(13) else { return };
-    let Some(image) = compile(13, false, 80, None) else { return };
+    let Some(image) = compile(13, false, 80, None) else {
+        return;
+    };
     for (mode, expected) in [("speed", Compression::Lz4), ("size", Compression::Zstd)] {
         let directory = tempfile::tempdir().unwrap();
-        let theirs = fatbinary(&tools.bin, directory.path(), mode, std::slice::from_ref(&image));
+        let theirs = fatbinary(
+            &tools.bin,
+            directory.path(),
+            mode,
+            std::slice::from_ref(&image),
+        );
         let read = Fatbin::parse(&theirs).unwrap();
         let entry = read.entries().next().unwrap();
-        assert_eq!((entry.kind(), entry.compression(), entry.image()), (Kind::Ptx, expected, None));
+        assert_eq!(
+            (entry.kind(), entry.compression(), entry.image()),
+            (Kind::Ptx, expected, None)
+        );
         assert!(entry.uncompressed_len() > entry.payload().len() as u64);
         assert_eq!(read.write(), theirs);
     }
@@ -153,10 +226,16 @@ fn compressed_entries_stay_as_they_are() {
 
 #[test]
 fn every_truncation_of_a_real_one_is_refused() {
-    let Some(image) = compile(13, true, 120, None) else { return };
+    let Some(image) = compile(13, true, 120, None) else {
+        return;
+    };
     let whole = Fatbin::from_images(vec![image]).unwrap().write();
     for len in 0..whole.len() {
-        assert!(Fatbin::parse(&whole[..len]).is_err(), "{len} of {} bytes", whole.len());
+        assert!(
+            Fatbin::parse(&whole[..len]).is_err(),
+            "{len} of {} bytes",
+            whole.len()
+        );
     }
 }
 
@@ -164,14 +243,25 @@ fn every_truncation_of_a_real_one_is_refused() {
 #[test]
 fn identifier_is_read() {
     let Some(tools) = components(13) else { return };
-    let Some(Image::Cubin { bytes, .. }) = compile(13, true, 120, None) else { return };
+    let Some(Image::Cubin { bytes, .. }) = compile(13, true, 120, None) else {
+        return;
+    };
     let directory = tempfile::tempdir().unwrap();
     fs::write(directory.path().join("a.cubin"), bytes).unwrap();
     let image = "--image3=kind=elf,sm=120,file=a.cubin";
-    let arguments = ["-64", "--create=t.fatbin", "--compress-mode=none", "--ident=kernels.cu", image];
+    let arguments = [
+        "-64",
+        "--create=t.fatbin",
+        "--compress-mode=none",
+        "--ident=kernels.cu",
+        image,
+    ];
     tool(&tools.bin, "fatbinary", directory.path(), &arguments);
     let theirs = fs::read(directory.path().join("t.fatbin")).unwrap();
     let read = Fatbin::parse(&theirs).unwrap();
-    assert_eq!(read.entries().next().unwrap().identifier().as_deref(), Some("kernels.cu"));
+    assert_eq!(
+        read.entries().next().unwrap().identifier().as_deref(),
+        Some("kernels.cu")
+    );
     assert_eq!(read.write(), theirs);
 }

@@ -28,7 +28,9 @@ use cuda_build::host_compiler::{Macros, bounds, refusal};
 use cuda_build::probe::{NvccAnswer, NvccProfile, wrapper};
 use cuda_build::select::{Need, Part, Request};
 use cuda_build::store::StoredToolkit;
-use cuda_build::{Capability, Component, Config, Env, Report, Root, Search, Target, ToolkitVersion, Version};
+use cuda_build::{
+    Capability, Component, Config, Env, Report, Root, Search, Target, ToolkitVersion, Version,
+};
 
 use crate::mutate::{Random, mutated};
 
@@ -49,7 +51,9 @@ fn number(variable: &str, otherwise: u64) -> u64 {
 }
 
 fn corpus(name: &str) -> Vec<Vec<u8>> {
-    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/fuzz-corpus").join(name);
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../tests/fuzz-corpus")
+        .join(name);
     let mut paths: Vec<PathBuf> = fs::read_dir(&directory)
         .unwrap_or_else(|error| panic!("{}: {error}", directory.display()))
         .map(|entry| entry.unwrap().path())
@@ -74,7 +78,10 @@ impl Fuzz {
             let directory = tempfile::tempdir().unwrap();
             let mut random = Random::new(seed);
             for case in 0..seeds.len() + cases {
-                let input = seeds.get(case).cloned().unwrap_or_else(|| mutated(&mut random, &seeds, tokens));
+                let input = seeds
+                    .get(case)
+                    .cloned()
+                    .unwrap_or_else(|| mutated(&mut random, &seeds, tokens));
                 current.lock().unwrap().clone_from(&input);
                 let outcome = catch_unwind(AssertUnwindSafe(|| parser(&input, directory.path())));
                 if sender.send(outcome.map_err(|_| ())).is_err() {
@@ -94,7 +101,10 @@ impl Fuzz {
         if let Some(what) = failure {
             let path = std::env::temp_dir().join(format!("fuzz-{name}-{seed}-{tried}"));
             fs::write(&path, shown.lock().unwrap().as_slice()).unwrap();
-            panic!("{name} {what} input {tried} of seed {seed}, kept in {}", path.display());
+            panic!(
+                "{name} {what} input {tried} of seed {seed}, kept in {}",
+                path.display()
+            );
         }
         eprintln!("{name}: {tried} inputs, seed {seed}");
         assert!(tried > cases, "{name}: the thread ended early");
@@ -107,9 +117,18 @@ fn target() -> Target {
 
 fn search(root: &Path, env: &Env) -> Report {
     let need = Need::new(Component::Cudart, Part::Headers, "to try");
-    let request = Request { needs: vec![need], ..Request::default() };
+    let request = Request {
+        needs: vec![need],
+        ..Request::default()
+    };
     let root = Root::below(root);
-    Search { root: &root, env, target: &target(), places: Vec::new() }.report(&request)
+    Search {
+        root: &root,
+        env,
+        target: &target(),
+        places: Vec::new(),
+    }
+    .report(&request)
 }
 
 fn write(path: &Path, bytes: &[u8]) {
@@ -119,14 +138,35 @@ fn write(path: &Path, bytes: &[u8]) {
 
 #[test]
 fn answers_of_nvcc() {
-    let tokens: &[&[u8]] =
-        &[b"#$ TOP=", b"#$ INCLUDES=", b"-L", b"-isystem", b"release 12.4, V", b"VER_MAJOR__="];
-    Fuzz { name: "nvcc-answer", cases: 4000, tokens }.run(|input, _| {
+    let tokens: &[&[u8]] = &[
+        b"#$ TOP=",
+        b"#$ INCLUDES=",
+        b"-L",
+        b"-isystem",
+        b"release 12.4, V",
+        b"VER_MAJOR__=",
+    ];
+    Fuzz {
+        name: "nvcc-answer",
+        cases: 4000,
+        tokens,
+    }
+    .run(|input, _| {
         if let Some(answer) = NvccAnswer::parse(&String::from_utf8_lossy(input)) {
-            let paths =
-                answer.includes.iter().chain(&answer.libraries).chain(&answer.programs).chain(&answer.top);
-            assert!(paths.into_iter().all(|path| path.is_absolute()), "{answer:?}");
-            assert_eq!(answer.version.to_string().parse().ok(), Some(answer.version));
+            let paths = answer
+                .includes
+                .iter()
+                .chain(&answer.libraries)
+                .chain(&answer.programs)
+                .chain(&answer.top);
+            assert!(
+                paths.into_iter().all(|path| path.is_absolute()),
+                "{answer:?}"
+            );
+            assert_eq!(
+                answer.version.to_string().parse().ok(),
+                Some(answer.version)
+            );
         }
     });
 }
@@ -134,21 +174,56 @@ fn answers_of_nvcc() {
 /// Profiles and scripts in place of nvcc: whatever is read, it comes out as a dry run prints it.
 #[test]
 fn profiles_of_nvcc() {
-    let tokens: &[&[u8]] =
-        &[b"$(_HERE_)", b"$(TOP)", b" += ", b" =+ ", b" ?= ", b"$(", b"\nPATH", b"%", b"exec /", b"\"$@\""];
-    let env = Env::from_pairs([("PATH", "/usr/bin"), ("HOME", "/home"), ("LD_LIBRARY_PATH", "")]);
-    Fuzz { name: "nvcc-profile", cases: 4000, tokens }.run(move |input, _| {
+    let tokens: &[&[u8]] = &[
+        b"$(_HERE_)",
+        b"$(TOP)",
+        b" += ",
+        b" =+ ",
+        b" ?= ",
+        b"$(",
+        b"\nPATH",
+        b"%",
+        b"exec /",
+        b"\"$@\"",
+    ];
+    let env = Env::from_pairs([
+        ("PATH", "/usr/bin"),
+        ("HOME", "/home"),
+        ("LD_LIBRARY_PATH", ""),
+    ]);
+    Fuzz {
+        name: "nvcc-profile",
+        cases: 4000,
+        tokens,
+    }
+    .run(move |input, _| {
         let text = String::from_utf8_lossy(input);
         let program = wrapper(&text).map(|wrapper| wrapper.program);
         assert!(program.is_none_or(|program| program.is_absolute() && program.ends_with("nvcc")));
-        let Some(profile) = NvccProfile::parse(&text) else { return };
-        assert!(profile.asks().iter().all(|name| !name.is_empty() && *name != "PATH"));
-        let (with, without) =
-            (profile.evaluate("/a/bin", true, &env), profile.evaluate("/a/bin", false, &env));
+        let Some(profile) = NvccProfile::parse(&text) else {
+            return;
+        };
+        assert!(
+            profile
+                .asks()
+                .iter()
+                .all(|name| !name.is_empty() && *name != "PATH")
+        );
+        let (with, without) = (
+            profile.evaluate("/a/bin", true, &env),
+            profile.evaluate("/a/bin", false, &env),
+        );
         assert_eq!(with.is_some(), without.is_some());
         for line in with.iter().flat_map(|lines| lines.lines()) {
-            let (name, _) = line.strip_prefix("#$ ").and_then(|line| line.split_once('=')).unwrap();
-            assert!(name.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_'), "{line}");
+            let (name, _) = line
+                .strip_prefix("#$ ")
+                .and_then(|line| line.split_once('='))
+                .unwrap();
+            assert!(
+                name.chars()
+                    .all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_'),
+                "{line}"
+            );
         }
         let answer = format!("{}release 13.4, V13.4.92\n", with.unwrap_or_default());
         assert!(NvccAnswer::parse(&answer).is_some());
@@ -158,9 +233,20 @@ fn profiles_of_nvcc() {
 /// `version.json`, `cuda.h` and other headers, in a root: each input is all of them.
 #[test]
 fn files_of_a_root() {
-    let tokens: &[&[u8]] =
-        &[b"#define CUDA_VERSION ", b"\"cuda\"", b"\"version\"", b"12040", b"# define", b"13.4"];
-    Fuzz { name: "root-files", cases: 400, tokens }.run(|input, directory| {
+    let tokens: &[&[u8]] = &[
+        b"#define CUDA_VERSION ",
+        b"\"cuda\"",
+        b"\"version\"",
+        b"12040",
+        b"# define",
+        b"13.4",
+    ];
+    Fuzz {
+        name: "root-files",
+        cases: 400,
+        tokens,
+    }
+    .run(|input, directory| {
         let place = directory.join("opt/cuda");
         for file in [
             "version.json",
@@ -180,27 +266,61 @@ fn files_of_a_root() {
 #[test]
 fn names_in_site_packages() {
     let tokens: &[&[u8]] = &[b".dist-info\n", b"nvidia_", b"-cu12-", b"12.9.79", b"-"];
-    Fuzz { name: "dist-info", cases: 300, tokens }.run(|input, directory| {
+    Fuzz {
+        name: "dist-info",
+        cases: 300,
+        tokens,
+    }
+    .run(|input, directory| {
         let packages = directory.join("venv/lib/python3.12/site-packages");
         let _ = fs::remove_dir_all(&packages);
-        write(&packages.join("nvidia/cuda_runtime/lib/libcudart.so.12"), b"");
-        write(&packages.join("nvidia/cuda_runtime/include/cuda_runtime.h"), b"");
-        write(&packages.join("nvidia/cuda_runtime/include/cuda.h"), b"#define CUDA_VERSION 12090\n");
-        for name in input.split(|byte| matches!(byte, b'\n' | b'/' | 0)).take(40) {
+        write(
+            &packages.join("nvidia/cuda_runtime/lib/libcudart.so.12"),
+            b"",
+        );
+        write(
+            &packages.join("nvidia/cuda_runtime/include/cuda_runtime.h"),
+            b"",
+        );
+        write(
+            &packages.join("nvidia/cuda_runtime/include/cuda.h"),
+            b"#define CUDA_VERSION 12090\n",
+        );
+        for name in input
+            .split(|byte| matches!(byte, b'\n' | b'/' | 0))
+            .take(40)
+        {
             if !name.is_empty() && name.len() < 250 && !matches!(name, b"." | b"..") {
                 let _ = fs::create_dir(packages.join(OsStr::from_bytes(name)));
             }
         }
-        let report = search(directory, &Env::from_pairs([("VIRTUAL_ENV", directory.join("venv"))]));
-        assert!(report.attempts[0].summary().contains("cudart"), "{}", report.attempts[0].summary());
+        let report = search(
+            directory,
+            &Env::from_pairs([("VIRTUAL_ENV", directory.join("venv"))]),
+        );
+        assert!(
+            report.attempts[0].summary().contains("cudart"),
+            "{}",
+            report.attempts[0].summary()
+        );
     });
 }
 
 #[test]
 fn toolkit_files() {
-    let tokens: &[&[u8]] =
-        &[b"[[component]]\n", b"format_version = ", b"name = ", b"major = 4294967296", b"= []"];
-    Fuzz { name: "toolkit-file", cases: 1500, tokens }.run(|input, directory| {
+    let tokens: &[&[u8]] = &[
+        b"[[component]]\n",
+        b"format_version = ",
+        b"name = ",
+        b"major = 4294967296",
+        b"= []",
+    ];
+    Fuzz {
+        name: "toolkit-file",
+        cases: 1500,
+        tokens,
+    }
+    .run(|input, directory| {
         let file = directory.join("toolkit.toml");
         write(&file, input);
         let report = search(directory, &Env::from_pairs([("CUDA_BUILD_TOOLKIT", &file)]));
@@ -227,9 +347,17 @@ fn manifests() {
         b"toolkit = \"",
         b"[workspace]\n",
     ];
-    Fuzz { name: "manifest", cases: 1500, tokens }.run(|input, directory| {
+    Fuzz {
+        name: "manifest",
+        cases: 1500,
+        tokens,
+    }
+    .run(|input, directory| {
         write(&directory.join("Cargo.toml"), input);
-        let env = Env::from_pairs([("CUDA_BUILD_CAPABILITIES", String::from_utf8_lossy(input).as_ref())]);
+        let env = Env::from_pairs([(
+            "CUDA_BUILD_CAPABILITIES",
+            String::from_utf8_lossy(input).as_ref(),
+        )]);
         for env in [Env::default(), env] {
             if let Err(error) = Config::read(&Root::system(), &env, directory) {
                 assert!(!format!("{error:?}").is_empty());
@@ -240,9 +368,24 @@ fn manifests() {
 
 #[test]
 fn capabilities() {
-    let tokens: &[&[u8]] =
-        &[b"sm_", b"compute_", b"+PTX", b"-real", b"-virtual", b"a", b"f", b"native", b"all-major", b"12.0"];
-    Fuzz { name: "capability", cases: 8000, tokens }.run(|input, _| {
+    let tokens: &[&[u8]] = &[
+        b"sm_",
+        b"compute_",
+        b"+PTX",
+        b"-real",
+        b"-virtual",
+        b"a",
+        b"f",
+        b"native",
+        b"all-major",
+        b"12.0",
+    ];
+    Fuzz {
+        name: "capability",
+        cases: 8000,
+        tokens,
+    }
+    .run(|input, _| {
         let text = String::from_utf8_lossy(input);
         let items: Vec<&str> = text.split(['\n', ',']).collect();
         let _ = Declared::parse(&items);
@@ -263,9 +406,23 @@ fn capabilities() {
 /// The conditions of a toolkit's header, and what a compiler says that it defines: the same input.
 #[test]
 fn conditions_of_headers() {
-    let tokens: &[&[u8]] =
-        &[b"#if ", b"#elif", b"#endif\n", b"#error ", b"defined(", b"__GNUC__", b"<<", b"-", b"&&"];
-    Fuzz { name: "host-config", cases: 300, tokens }.run(|input, _| {
+    let tokens: &[&[u8]] = &[
+        b"#if ",
+        b"#elif",
+        b"#endif\n",
+        b"#error ",
+        b"defined(",
+        b"__GNUC__",
+        b"<<",
+        b"-",
+        b"&&",
+    ];
+    Fuzz {
+        name: "host-config",
+        cases: 300,
+        tokens,
+    }
+    .run(|input, _| {
         let text = String::from_utf8_lossy(input);
         // Every compiler there may be, one after the other.
         if text.len() < 2000 {
@@ -277,15 +434,31 @@ fn conditions_of_headers() {
 
 #[test]
 fn metadata_of_wheels() {
-    let tokens: &[&[u8]] =
-        &[b"Requires-Dist: ", b"Name:", b"\n ", b"\n\n", b"[cudart]", b">=13,<14", b"; extra == 'x'"];
-    Fuzz { name: "metadata", cases: 4000, tokens }.run(|input, _| {
+    let tokens: &[&[u8]] = &[
+        b"Requires-Dist: ",
+        b"Name:",
+        b"\n ",
+        b"\n\n",
+        b"[cudart]",
+        b">=13,<14",
+        b"; extra == 'x'",
+    ];
+    Fuzz {
+        name: "metadata",
+        cases: 4000,
+        tokens,
+    }
+    .run(|input, _| {
         let text = String::from_utf8_lossy(input);
         let metadata = Metadata::parse(&text);
         // A name survives being written; without a header there is nothing to read.
         if let Some(name) = metadata.get("Name") {
             let again = Metadata::parse(&metadata.to_string());
-            assert_eq!(again.get("Name").map(str::trim_end), Some(name.trim_end()), "{text:?}");
+            assert_eq!(
+                again.get("Name").map(str::trim_end),
+                Some(name.trim_end()),
+                "{text:?}"
+            );
         }
         for line in text.lines() {
             let requirement = Requirement::parse(line);
@@ -300,30 +473,58 @@ fn metadata_of_wheels() {
 
 #[test]
 fn fat_binaries() {
-    assert!(corpus("fatbin").iter().any(|bytes| Fatbin::parse(bytes).is_ok()), "nothing good to start from");
-    Fuzz { name: "fatbin", cases: 8000, tokens: &[b"\x50\xed\x55\xba", b"\x7fELF", b".version 8.7"] }.run(
-        |input, _| {
-            let Ok(fatbin) = Fatbin::parse(input) else { return };
-            for entry in fatbin.entries() {
-                let _ = (entry.kind(), entry.sm(), entry.suffix(), entry.version(), entry.compression());
-                let _ = (entry.image().map(<[u8]>::len), entry.identifier(), entry.uncompressed_len());
-            }
-            let written = fatbin.write();
-            assert_eq!(Fatbin::parse(&written).unwrap().write(), written);
-        },
+    assert!(
+        corpus("fatbin")
+            .iter()
+            .any(|bytes| Fatbin::parse(bytes).is_ok()),
+        "nothing good to start from"
     );
+    Fuzz {
+        name: "fatbin",
+        cases: 8000,
+        tokens: &[b"\x50\xed\x55\xba", b"\x7fELF", b".version 8.7"],
+    }
+    .run(|input, _| {
+        let Ok(fatbin) = Fatbin::parse(input) else {
+            return;
+        };
+        for entry in fatbin.entries() {
+            let _ = (
+                entry.kind(),
+                entry.sm(),
+                entry.suffix(),
+                entry.version(),
+                entry.compression(),
+            );
+            let _ = (
+                entry.image().map(<[u8]>::len),
+                entry.identifier(),
+                entry.uncompressed_len(),
+            );
+        }
+        let written = fatbin.write();
+        assert_eq!(Fatbin::parse(&written).unwrap().write(), written);
+    });
 }
 
 #[test]
 fn elf_files() {
-    assert!(corpus("elf").iter().any(|bytes| ElfFacts::parse(bytes).is_ok()), "nothing good to start from");
-    Fuzz { name: "elf", cases: 8000, tokens: &[b"\x7fELF", b"libcudart.so.13", b"$ORIGIN"] }.run(
-        |input, directory| {
-            let _ = ElfFacts::parse(input);
-            if input.len() < 64 {
-                write(&directory.join("lib.so"), input);
-                let _ = Root::system().elf_machine(&directory.join("lib.so"));
-            }
-        },
+    assert!(
+        corpus("elf")
+            .iter()
+            .any(|bytes| ElfFacts::parse(bytes).is_ok()),
+        "nothing good to start from"
     );
+    Fuzz {
+        name: "elf",
+        cases: 8000,
+        tokens: &[b"\x7fELF", b"libcudart.so.13", b"$ORIGIN"],
+    }
+    .run(|input, directory| {
+        let _ = ElfFacts::parse(input);
+        if input.len() < 64 {
+            write(&directory.join("lib.so"), input);
+            let _ = Root::system().elf_machine(&directory.join("lib.so"));
+        }
+    });
 }

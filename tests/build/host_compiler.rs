@@ -27,8 +27,20 @@ fn toolkit() -> Option<Toolkit> {
     ];
     let (root, env) = (Root::system(), Env::from_pairs::<&str, &str>([]));
     let target = Target::from_triple("x86_64-unknown-linux-gnu", false).unwrap();
-    let search = Search { root: &root, env: &env, target: &target, places: vec![place] };
-    Some(search.find(&Request { needs, ..Request::default() }).unwrap())
+    let search = Search {
+        root: &root,
+        env: &env,
+        target: &target,
+        places: vec![place],
+    };
+    Some(
+        search
+            .find(&Request {
+                needs,
+                ..Request::default()
+            })
+            .unwrap(),
+    )
 }
 
 /// A directory with a `gcc` and a `g++` that are the machine's own and say that they are 99.
@@ -36,8 +48,7 @@ fn impostors() -> tempfile::TempDir {
     let directory = tempfile::tempdir().unwrap();
     for name in ["gcc", "g++"] {
         let path = directory.path().join(name);
-        let script =
-            "#!/bin/sh\n/usr/bin/g++ \"$@\" | /bin/sed 's/^#define __GNUC__ .*/#define __GNUC__ 99/'\n";
+        let script = "#!/bin/sh\n/usr/bin/g++ \"$@\" | /bin/sed 's/^#define __GNUC__ .*/#define __GNUC__ 99/'\n";
         std::fs::write(&path, script).unwrap();
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
     }
@@ -61,7 +72,9 @@ fn nvccs_own_choice_is_kept_where_the_toolkit_accepts_it() {
     assert_eq!(host.option, None);
     assert_eq!(host.warnings, [""; 0]);
     assert_eq!(host.compiler.family, Family::Gcc);
-    let version = text(&output(Command::new(&host.compiler.path).arg("-dumpfullversion")));
+    let version = text(&output(
+        Command::new(&host.compiler.path).arg("-dumpfullversion"),
+    ));
     assert_eq!(host.compiler.version, version.trim());
 }
 
@@ -75,14 +88,29 @@ fn one_that_is_too_new_is_passed_over_and_nvcc_compiles_with_the_other() {
     assert!(host.compiler.major < 99);
     let directory = tempfile::tempdir().unwrap();
     let source = directory.path().join("k.cu");
-    std::fs::write(&source, "#include <vector>\nint f() { return int(std::vector<int>(3).size()); }\n")
-        .unwrap();
+    std::fs::write(
+        &source,
+        "#include <vector>\nint f() { return int(std::vector<int>(3).size()); }\n",
+    )
+    .unwrap();
     let nvcc = toolkit.tool(Component::Nvcc, "nvcc").unwrap();
     let mut command = Command::new(nvcc);
-    command.current_dir(directory.path()).args(["-c", "--dryrun", "k.cu", "-ccbin"]).arg(&option);
-    command.env("PATH", std::env::join_paths([new.path(), Path::new(SYSTEM)]).unwrap());
+    command
+        .current_dir(directory.path())
+        .args(["-c", "--dryrun", "k.cu", "-ccbin"])
+        .arg(&option);
+    command.env(
+        "PATH",
+        std::env::join_paths([new.path(), Path::new(SYSTEM)]).unwrap(),
+    );
     let dry_run = text(&output(&mut command));
-    assert!(dry_run.contains(&format!("/{} ", option.file_name().unwrap().to_str().unwrap())), "{dry_run}");
+    assert!(
+        dry_run.contains(&format!(
+            "/{} ",
+            option.file_name().unwrap().to_str().unwrap()
+        )),
+        "{dry_run}"
+    );
 }
 
 #[test]
@@ -108,14 +136,34 @@ fn a_named_one_is_used_or_refused() {
     ] {
         assert!(shown.contains(wanted), "no {wanted:?} in\n{shown}");
     }
-    let flags = [("NVCC_CCBIN", too_new), ("NVCC_APPEND_FLAGS", "-allow-unsupported-compiler")];
-    assert_eq!(chosen(&toolkit, &system, &flags).unwrap().compiler.major, 99);
+    let flags = [
+        ("NVCC_CCBIN", too_new),
+        ("NVCC_APPEND_FLAGS", "-allow-unsupported-compiler"),
+    ];
+    assert_eq!(
+        chosen(&toolkit, &system, &flags).unwrap().compiler.major,
+        99
+    );
 
-    let error =
-        chosen(&toolkit, &system, &[("NVCC_APPEND_FLAGS", &format!("-ccbin {too_new}"))]).unwrap_err();
-    assert!(error.to_string().contains("which `NVCC_APPEND_FLAGS` names"), "{error}");
+    let error = chosen(
+        &toolkit,
+        &system,
+        &[("NVCC_APPEND_FLAGS", &format!("-ccbin {too_new}"))],
+    )
+    .unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .contains("which `NVCC_APPEND_FLAGS` names"),
+        "{error}"
+    );
     let error = chosen(&toolkit, &system, &[("NVCC_CCBIN", "/nonexistent/g++")]).unwrap_err();
-    assert!(error.to_string().contains("`NVCC_CCBIN` names /nonexistent/g++"), "{error}");
+    assert!(
+        error
+            .to_string()
+            .contains("`NVCC_CCBIN` names /nonexistent/g++"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -127,5 +175,8 @@ fn without_any_that_fits_there_is_an_error() {
     assert!(error.hints()[0].contains("install g++-16"), "{error:?}");
     let empty = tempfile::tempdir().unwrap();
     let error = chosen(&toolkit, &[empty.path()], &[]).unwrap_err();
-    assert!(error.to_string().contains("there is none on `PATH`"), "{error}");
+    assert!(
+        error.to_string().contains("there is none on `PATH`"),
+        "{error}"
+    );
 }

@@ -13,21 +13,41 @@ use cuda_build::{Component, Env, Report, Root, Search, Target};
 
 /// The search of everything, which must not take longer than a person would wait.
 fn search(root: &Path, env: &[(&str, &str)]) -> Report {
-    let pairs =
-        env.iter().map(|(name, value)| ((*name).to_owned(), value.replace("@ROOT@", root.to_str().unwrap())));
+    let pairs = env.iter().map(|(name, value)| {
+        (
+            (*name).to_owned(),
+            value.replace("@ROOT@", root.to_str().unwrap()),
+        )
+    });
     let env = Env::from_pairs(pairs);
     let root = Root::below(root);
     let target = Target::from_triple("x86_64-unknown-linux-gnu", false).unwrap();
     let started = Instant::now();
-    let search = Search { root: &root, env: &env, target: &target, places: Vec::new() };
+    let search = Search {
+        root: &root,
+        env: &env,
+        target: &target,
+        places: Vec::new(),
+    };
     let need = Need::new(Component::Cudart, Part::Shared, "for this test");
-    let report = search.report(&Request { needs: vec![need], ..Request::default() });
-    assert!(started.elapsed() < Duration::from_secs(20), "{:?}", started.elapsed());
+    let report = search.report(&Request {
+        needs: vec![need],
+        ..Request::default()
+    });
+    assert!(
+        started.elapsed() < Duration::from_secs(20),
+        "{:?}",
+        started.elapsed()
+    );
     report
 }
 
 fn summaries(report: &Report) -> String {
-    report.attempts.iter().map(|attempt| format!("{}: {}\n", attempt.candidate, attempt.summary())).collect()
+    report
+        .attempts
+        .iter()
+        .map(|attempt| format!("{}: {}\n", attempt.candidate, attempt.summary()))
+        .collect()
 }
 
 fn write(path: &Path, content: &[u8]) {
@@ -37,7 +57,10 @@ fn write(path: &Path, content: &[u8]) {
 
 /// A whole root whose `cuda.h` says 12.4 and whose library is there.
 fn good_root(root: &Path) {
-    write(&root.join("include/cuda.h"), b"#define CUDA_VERSION 12040\n");
+    write(
+        &root.join("include/cuda.h"),
+        b"#define CUDA_VERSION 12040\n",
+    );
     write(&root.join("include/cuda_runtime.h"), b"");
     write(&root.join("lib64/libcudart.so.12"), b"");
 }
@@ -52,10 +75,18 @@ fn link_loops() {
     symlink("cuda-12", local.join("cuda-12")).unwrap();
     symlink(".", local.join("cuda-12.4/targets")).unwrap();
     symlink("../lib64", local.join("cuda-12.4/lib64/lib64")).unwrap();
-    symlink("libnvrtc.so.12", local.join("cuda-12.4/lib64/libnvrtc.so.12")).unwrap();
+    symlink(
+        "libnvrtc.so.12",
+        local.join("cuda-12.4/lib64/libnvrtc.so.12"),
+    )
+    .unwrap();
     let report = search(root, &[("CUDA_PATH", "@ROOT@/usr/local/cuda")]);
     assert!(report.toolkit.is_err());
-    assert!(summaries(&report).contains("cudart"), "{}", summaries(&report));
+    assert!(
+        summaries(&report).contains("cudart"),
+        "{}",
+        summaries(&report)
+    );
     let report = search(root, &[]);
     assert_eq!(report.toolkit.unwrap().version().to_string(), "12.4");
 }
@@ -78,7 +109,11 @@ fn directories_that_cannot_be_read() {
         let name = "hostile::directories_that_cannot_be_read";
         let nobody = 65534;
         let mut again = Command::new(&program);
-        again.args([name, "--exact"]).uid(nobody).gid(nobody).current_dir("/");
+        again
+            .args([name, "--exact"])
+            .uid(nobody)
+            .gid(nobody)
+            .current_dir("/");
         let output = match again.env("TMPDIR", "/tmp").output() {
             // A root that may not become somebody else, or a place for temporary files that is its own.
             Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
@@ -91,14 +126,25 @@ fn directories_that_cannot_be_read() {
             output => output.unwrap(),
         };
         let text = String::from_utf8_lossy(&output.stdout);
-        assert!(output.status.success() && text.contains("1 passed"), "{text}");
+        assert!(
+            output.status.success() && text.contains("1 passed"),
+            "{text}"
+        );
         return;
     }
     let home = search(root, &[("CUDA_HOME", "@ROOT@/opt/cuda")]);
-    let others = [("VIRTUAL_ENV", "@ROOT@/opt/cuda"), ("HOME", "@ROOT@/opt/cuda")];
+    let others = [
+        ("VIRTUAL_ENV", "@ROOT@/opt/cuda"),
+        ("HOME", "@ROOT@/opt/cuda"),
+    ];
     let searched = search(root, &others);
     fs::set_permissions(&closed, fs::Permissions::from_mode(0o755)).unwrap();
-    assert!(home.toolkit.unwrap_err().to_string().contains("can't be read: Permission denied"));
+    assert!(
+        home.toolkit
+            .unwrap_err()
+            .to_string()
+            .contains("can't be read: Permission denied")
+    );
     assert!(searched.toolkit.is_ok(), "{}", summaries(&searched));
 }
 
@@ -108,7 +154,10 @@ fn a_header_of_fifty_megabytes_and_one_of_nul_bytes() {
     let root = dir.path();
     good_root(&root.join("big"));
     // Sparse: what counts is its length.
-    fs::File::create(root.join("big/include/cuda.h")).unwrap().set_len(50 << 20).unwrap();
+    fs::File::create(root.join("big/include/cuda.h"))
+        .unwrap()
+        .set_len(50 << 20)
+        .unwrap();
     good_root(&root.join("nul"));
     write(
         &root.join("nul/include/cuda.h"),
@@ -129,14 +178,27 @@ fn a_fifo_where_files_are_expected() {
     let root = dir.path();
     good_root(&root.join("usr/local/cuda"));
     fs::remove_file(root.join("usr/local/cuda/include/cuda.h")).unwrap();
-    let fifos = ["version.json", "include/cuda.h", "bin/nvcc", "lib64/libnvrtc.so.12", "bin/nvcc.profile"];
+    let fifos = [
+        "version.json",
+        "include/cuda.h",
+        "bin/nvcc",
+        "lib64/libnvrtc.so.12",
+        "bin/nvcc.profile",
+    ];
     fs::create_dir_all(root.join("usr/local/cuda/bin")).unwrap();
     for name in fifos {
-        let made = Command::new("mkfifo").arg(root.join("usr/local/cuda").join(name)).status().unwrap();
+        let made = Command::new("mkfifo")
+            .arg(root.join("usr/local/cuda").join(name))
+            .status()
+            .unwrap();
         assert!(made.success());
     }
     let report = search(root, &[("PATH", "@ROOT@/usr/local/cuda/bin")]);
-    assert!(summaries(&report).contains("cudart for CUDA 12"), "{}", summaries(&report));
+    assert!(
+        summaries(&report).contains("cudart for CUDA 12"),
+        "{}",
+        summaries(&report)
+    );
 }
 
 /// A package that was removed leaves links behind: their names alone count for nothing.
@@ -150,7 +212,10 @@ fn libraries_that_are_none() {
     write(&libraries.join("libnvrtc.so.12"), b"");
     fs::create_dir(libraries.join("libnvrtc-builtins.so.12.4")).unwrap();
     let text = summaries(&search(root, &[]));
-    assert!(text.contains("nvrtc is not whole: no `libnvrtc-builtins.so`"), "{text}");
+    assert!(
+        text.contains("nvrtc is not whole: no `libnvrtc-builtins.so`"),
+        "{text}"
+    );
     assert!(!text.contains("cudnn"), "{text}");
     // Whole, they count.
     fs::remove_dir(libraries.join("libnvrtc-builtins.so.12.4")).unwrap();
@@ -158,7 +223,10 @@ fn libraries_that_are_none() {
         write(&libraries.join(name), b"");
     }
     let text = summaries(&search(root, &[]));
-    assert!(text.contains("nvrtc 12.4") && text.contains("cudnn"), "{text}");
+    assert!(
+        text.contains("nvrtc 12.4") && text.contains("cudnn"),
+        "{text}"
+    );
 }
 
 /// libnvblas belongs to cuBLAS, and is nothing to link with in its place.
@@ -170,10 +238,16 @@ fn a_companion_does_not_stand_for_its_library() {
     write(&libraries.join("libnvblas.so.12.4.5.8"), b"");
     symlink("libnvblas.so.12.4.5.8", libraries.join("libnvblas.so.12")).unwrap();
     let text = summaries(&search(dir.path(), &[]));
-    assert!(text.contains("cublas is not whole: no `libcublas.so` for CUDA 12"), "{text}");
+    assert!(
+        text.contains("cublas is not whole: no `libcublas.so` for CUDA 12"),
+        "{text}"
+    );
     write(&libraries.join("libcublas.so.12"), b"");
     let text = summaries(&search(dir.path(), &[]));
-    assert!(text.contains("cublas for CUDA 12") && !text.contains("cublas is not"), "{text}");
+    assert!(
+        text.contains("cublas for CUDA 12") && !text.contains("cublas is not"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -185,15 +259,22 @@ fn ten_thousand_entries_in_site_packages() {
     for index in 0..10_000 {
         fs::create_dir(packages.join(format!("p{index}-1.{index}.dist-info"))).unwrap();
     }
-    for name in
-        ["-.dist-info", ".dist-info", "nvidia_cuda_runtime_cu12-.dist-info", "x-1.2.3.4.5.6.7.8.9.dist-info"]
-    {
+    for name in [
+        "-.dist-info",
+        ".dist-info",
+        "nvidia_cuda_runtime_cu12-.dist-info",
+        "x-1.2.3.4.5.6.7.8.9.dist-info",
+    ] {
         fs::create_dir(packages.join(name)).unwrap();
     }
     let started = Instant::now();
     let report = search(root, &[("VIRTUAL_ENV", "@ROOT@/venv")]);
     assert!(report.toolkit.is_err());
-    assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
+    assert!(
+        started.elapsed() < Duration::from_secs(5),
+        "{:?}",
+        started.elapsed()
+    );
 }
 
 #[test]
@@ -238,9 +319,17 @@ fn variables_that_name_nonsense() {
     let dir = tempfile::tempdir().unwrap();
     write(&dir.path().join("a file"), b"not a directory");
     let long = "x/".repeat(4000);
-    for value in
-        ["", ";;;", ":", "@ROOT@/a file", "relative/path", "/dev/null", "/proc/self/fd", &long, "\u{1f980}"]
-    {
+    for value in [
+        "",
+        ";;;",
+        ":",
+        "@ROOT@/a file",
+        "relative/path",
+        "/dev/null",
+        "/proc/self/fd",
+        &long,
+        "\u{1f980}",
+    ] {
         for name in [
             "CUDA_HOME",
             "NVCC",
@@ -269,7 +358,10 @@ fn an_nvcc_that_answers_nonsense() {
     write(&nvcc, b"\x7fELFgarbage");
     fs::set_permissions(&nvcc, fs::Permissions::from_mode(0o755)).unwrap();
     let home = [("CUDA_HOME", "@ROOT@/opt/odd")];
-    for (mode, said) in [(0o755, "bin/nvcc does not answer as nvcc does"), (0o644, "no executable files")] {
+    for (mode, said) in [
+        (0o755, "bin/nvcc does not answer as nvcc does"),
+        (0o644, "no executable files"),
+    ] {
         fs::set_permissions(&nvcc, fs::Permissions::from_mode(mode)).unwrap();
         let report = search(root, &home);
         assert!(summaries(&report).contains(said), "{}", summaries(&report));

@@ -46,7 +46,8 @@ pub fn directory() -> PathBuf {
 impl Layout {
     pub fn load(name: &str) -> Self {
         let path = directory().join(format!("{name}.txt"));
-        let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        let text =
+            fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         Self::parse(&text)
     }
 
@@ -66,7 +67,10 @@ impl Layout {
         };
         let mut scripts = Scripts::default();
         let mut base = PathBuf::new();
-        for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
+        for line in text
+            .lines()
+            .filter(|line| !line.is_empty() && !line.starts_with('#'))
+        {
             let (kind, rest) = line.split_once(' ').unwrap_or((line, ""));
             layout.line(kind, rest, &mut base, &mut scripts);
         }
@@ -76,7 +80,10 @@ impl Layout {
 
     fn line(&mut self, kind: &str, rest: &str, base: &mut PathBuf, scripts: &mut Scripts) {
         let (rest, content) = match rest.split_once(" | ") {
-            Some((rest, content)) => (rest, Some(content.replace("@ROOT@", self.root.to_str().unwrap()))),
+            Some((rest, content)) => (
+                rest,
+                Some(content.replace("@ROOT@", self.root.to_str().unwrap())),
+            ),
             None => (rest, None),
         };
         let mut words = rest.split(' ');
@@ -86,7 +93,10 @@ impl Layout {
             "in" => *base = PathBuf::from(first),
             "env" => {
                 let (name, value) = rest.split_once('=').unwrap();
-                self.env.push((name.to_owned(), value.replace("@ROOT@", self.root.to_str().unwrap())));
+                self.env.push((
+                    name.to_owned(),
+                    value.replace("@ROOT@", self.root.to_str().unwrap()),
+                ));
             }
             "target" => {
                 self.triple = first.to_owned();
@@ -100,14 +110,23 @@ impl Layout {
                 let text = content.map(|line| format!("{}\n", line.replace("\\n", "\n")));
                 write(&place, text.unwrap_or_default().as_bytes());
             }
-            "elf" => write(&place, &elf(words.next().unwrap_or(first), words.next() == Some("aarch64"))),
+            "elf" => write(
+                &place,
+                &elf(
+                    words.next().unwrap_or(first),
+                    words.next() == Some("aarch64"),
+                ),
+            ),
             "tool" => scripts.add(place, "exit 0"),
             "script" => scripts.add(place, &content.unwrap()),
             "nvcc" => scripts.nvcc(&self.root, place, words.next().unwrap()),
             "link" => {
                 assert_eq!(words.next(), Some("->"), "{rest}");
                 fs::create_dir_all(place.parent().unwrap()).unwrap();
-                let target = words.next().unwrap().replace("@ROOT@", self.root.to_str().unwrap());
+                let target = words
+                    .next()
+                    .unwrap()
+                    .replace("@ROOT@", self.root.to_str().unwrap());
                 symlink(target, place).unwrap();
             }
             _ => panic!("a listing has no `{kind}`: {kind} {rest}"),
@@ -146,7 +165,9 @@ impl Scripts {
         let answers = root.join(".answers");
         if self.answers.insert(name.to_owned()) {
             let recorded = directory().join("answers").join(format!("{name}.txt"));
-            let text = fs::read_to_string(&recorded).unwrap().replace("@ROOT@", root.to_str().unwrap());
+            let text = fs::read_to_string(&recorded)
+                .unwrap()
+                .replace("@ROOT@", root.to_str().unwrap());
             let (version, dry_run) = text
                 .split_once("--- version\n")
                 .and_then(|(_, rest)| rest.split_once("--- dryrun\n"))
@@ -196,15 +217,26 @@ fn elf(soname: &str, aarch64: bool) -> Vec<u8> {
     file.extend(1u32.to_le_bytes());
     file.extend([0u64, 64, 0].iter().flat_map(|v| v.to_le_bytes()));
     file.extend(0u32.to_le_bytes());
-    file.extend([64u16, 56, 2, 64, 0, 0].iter().flat_map(|v| v.to_le_bytes()));
+    file.extend(
+        [64u16, 56, 2, 64, 0, 0]
+            .iter()
+            .flat_map(|v| v.to_le_bytes()),
+    );
     for (kind, offset, length, align) in [(1u32, 0, size, 4096), (2, dynamic_at, 64, 8)] {
         file.extend([kind, 4].iter().flat_map(|v: &u32| v.to_le_bytes()));
         file.extend(
-            [offset, offset, offset, length, length, align].iter().flat_map(|v: &u64| v.to_le_bytes()),
+            [offset, offset, offset, length, length, align]
+                .iter()
+                .flat_map(|v: &u64| v.to_le_bytes()),
         );
     }
     file.extend(strings);
     file.resize(usize::try_from(dynamic_at).unwrap(), 0);
-    file.extend(entries.iter().flat_map(|(tag, value)| [tag.to_le_bytes(), value.to_le_bytes()]).flatten());
+    file.extend(
+        entries
+            .iter()
+            .flat_map(|(tag, value)| [tag.to_le_bytes(), value.to_le_bytes()])
+            .flatten(),
+    );
     file
 }

@@ -29,9 +29,17 @@ impl Layout {
     /// What `cargo cuda doctor` prints, driver and programs aside: those are the machine's.
     fn doctor(&self, env: &Env) -> (String, Option<Reported>) {
         let root = Root::below(&self.root);
-        let finder = Finder { env, root: &root, target: self.target(), workspace: None };
+        let finder = Finder {
+            env,
+            root: &root,
+            target: self.target(),
+            workspace: None,
+        };
         let report = finder.report(&Wish::default()).unwrap();
-        let driver = Err(NoDriver { reason: "no driver".to_owned(), is_installed: false });
+        let driver = Err(NoDriver {
+            reason: "no driver".to_owned(),
+            is_installed: false,
+        });
         let machine = Machine::read(&root, self.target().multiarch());
         let diagnosis = Diagnosis {
             compiler: None,
@@ -51,10 +59,10 @@ impl Layout {
         let (text, json) = (report::text(&diagnosis), report::json(&diagnosis));
         (
             text,
-            report
-                .toolkit
-                .ok()
-                .map(|toolkit| Reported { toolkit, json: serde_json::from_str(&json).unwrap() }),
+            report.toolkit.ok().map(|toolkit| Reported {
+                toolkit,
+                json: serde_json::from_str(&json).unwrap(),
+            }),
         )
     }
 
@@ -64,7 +72,11 @@ impl Layout {
         let out = self.root.join("out");
         fs::create_dir_all(&package).unwrap();
         fs::create_dir_all(&out).unwrap();
-        let components: Vec<String> = self.components.iter().map(|name| format!("{name:?}")).collect();
+        let components: Vec<String> = self
+            .components
+            .iter()
+            .map(|name| format!("{name:?}"))
+            .collect();
         let jetson = if self.jetson { "jetson = true\n" } else { "" };
         let manifest = format!(
             "[package]\nname = \"p\"\nversion = \"0.1.0\"\n[package.metadata.cuda]\ncapabilities = [\"8.0\"]\n\
@@ -77,7 +89,11 @@ impl Layout {
             .with("OUT_DIR", &out)
             .with("TARGET", self.triple.as_str());
         let build = Build::from_env(env, Root::below(&self.root)).unwrap();
-        if self.library { build.library(Library::new("k").file("k.cu")) } else { build.module("k.cu") }
+        if self.library {
+            build.library(Library::new("k").file("k.cu"))
+        } else {
+            build.module("k.cu")
+        }
     }
 
     /// Everything that is compared.
@@ -109,7 +125,10 @@ impl Layout {
                         let _ = writeln!(text, "{line}");
                     }
                 }
-                agree(&reported.expect("what a build script finds, doctor finds"), &toolkit);
+                agree(
+                    &reported.expect("what a build script finds, doctor finds"),
+                    &toolkit,
+                );
             }
             Err(error) => {
                 let _ = writeln!(text, "error: {error:?}");
@@ -130,18 +149,32 @@ struct Reported {
 /// `cargo cuda` hands over and in what `doctor --json` prints.
 fn agree(doctor: &Reported, build: &Toolkit) {
     let Reported { toolkit, json } = doctor;
-    assert_eq!(toolkit.version(), build.version(), "doctor and build script choose different toolkits");
+    assert_eq!(
+        toolkit.version(),
+        build.version(),
+        "doctor and build script choose different toolkits"
+    );
     assert_eq!(json["toolkit"]["version"], build.version().to_string());
     let file = toolkit.to_toml().unwrap();
     for block in build.to_toml().unwrap().split("\n\n").skip(1) {
-        assert!(file.contains(block.trim_end()), "doctor does not say:\n{block}\nit says:\n{file}");
-        let component: Value = serde_json::to_value(toml::from_str::<toml::Table>(block).unwrap()).unwrap();
+        assert!(
+            file.contains(block.trim_end()),
+            "doctor does not say:\n{block}\nit says:\n{file}"
+        );
+        let component: Value =
+            serde_json::to_value(toml::from_str::<toml::Table>(block).unwrap()).unwrap();
         let mut component = component["component"][0].as_object().unwrap().clone();
         let name = component.remove("name").unwrap();
         let printed = json["toolkit"]["components"].as_array().unwrap();
-        let printed = printed.iter().find(|printed| printed["component"] == name).unwrap();
+        let printed = printed
+            .iter()
+            .find(|printed| printed["component"] == name)
+            .unwrap();
         for (key, value) in component {
-            assert_eq!(printed[&key], value, "{name}: `{key}` of doctor --json and of the build script");
+            assert_eq!(
+                printed[&key], value,
+                "{name}: `{key}` of doctor --json and of the build script"
+            );
         }
     }
 }
@@ -165,15 +198,27 @@ fn check(name: &str) {
 
 /// Components don't depend on the order of a list, whose parts don't overlap.
 fn every_order(layout: &Layout, variable: &str) {
-    let (_, value) = layout.env.iter().find(|(name, _)| name == variable).unwrap();
+    let (_, value) = layout
+        .env
+        .iter()
+        .find(|(name, _)| name == variable)
+        .unwrap();
     let separator = if value.contains(';') { ";" } else { ":" };
     let places: Vec<&str> = value.split(separator).collect();
     let components = |value: String| -> Vec<String> {
-        let toolkit = layout.build(layout.environment().with(variable, value)).toolkit().unwrap();
+        let toolkit = layout
+            .build(layout.environment().with(variable, value))
+            .toolkit()
+            .unwrap();
         toolkit
             .components()
             .iter()
-            .map(|c| format!("{} {:?} {:?} {:?}", c.found, c.found.libraries, c.found.tools, c.found.include))
+            .map(|c| {
+                format!(
+                    "{} {:?} {:?} {:?}",
+                    c.found, c.found.libraries, c.found.tools, c.found.include
+                )
+            })
             .collect()
     };
     let first = components(places.join(separator));
@@ -182,7 +227,9 @@ fn every_order(layout: &Layout, variable: &str) {
     for number in 0..720 {
         let (mut rest, mut order, mut digits) = (places.clone(), Vec::new(), number);
         if places.len() > 6 {
-            chance = chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            chance = chance
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
             digits = usize::try_from(chance >> 33).unwrap();
         }
         while !rest.is_empty() {

@@ -2,8 +2,16 @@
 //!
 //! They are fetched once into the user's cache, through the package index that uv and pip are
 //! configured with. `CUDA_BUILD_TEST_OFFLINE=1` leaves these tests out, and says so.
-#![allow(clippy::disallowed_methods, reason = "tests prepare real directories and run real programs")]
-#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "all of this is test code")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "tests prepare real directories and run real programs"
+)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stderr,
+    reason = "all of this is test code"
+)]
 
 mod capability;
 mod cmake;

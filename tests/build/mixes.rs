@@ -13,7 +13,13 @@ fn search(places: &[&Path], request: &Request) -> Result<cuda_build::Toolkit, Er
     let (root, env) = (Root::system(), Env::from_pairs::<&str, &str>([]));
     let target = Target::from_triple("x86_64-unknown-linux-gnu", false).unwrap();
     let places: Vec<PathBuf> = places.iter().map(|place| place.to_path_buf()).collect();
-    Search { root: &root, env: &env, target: &target, places }.find(request)
+    Search {
+        root: &root,
+        env: &env,
+        target: &target,
+        places,
+    }
+    .find(request)
 }
 
 /// What a static library of `.cu` files needs.
@@ -25,19 +31,31 @@ fn library() -> Request {
         need(Component::Crt, Part::Headers),
         need(Component::Cudart, Part::Headers),
     ];
-    Request { needs, ..Request::default() }
+    Request {
+        needs,
+        ..Request::default()
+    }
 }
 
 fn shared(components: &[Component]) -> Request {
     let need = |c: &Component| Need::new(*c, Part::Shared, "declared in `[package.metadata.cuda]`");
-    Request { needs: components.iter().map(need).collect(), ..Request::default() }
+    Request {
+        needs: components.iter().map(need).collect(),
+        ..Request::default()
+    }
 }
 
 /// What a crate with `.cu` files gets where `CUDA_HOME` names `place`.
 fn by_home(place: &Path) -> Result<cuda_build::Toolkit, Error> {
     let target = Target::from_triple("x86_64-unknown-linux-gnu", false).unwrap();
     let env = Env::from_pairs([("CUDA_HOME", place)]);
-    Search { root: &Root::system(), env: &env, target: &target, places: Vec::new() }.find(&library())
+    Search {
+        root: &Root::system(),
+        env: &env,
+        target: &target,
+        places: Vec::new(),
+    }
+    .find(&library())
 }
 
 /// The error, with its hints, holds every text; `{place}` stands for the directory.
@@ -98,16 +116,34 @@ fn mixes_below_a_named_package_directory() {
     for (home, texts) in [
         (
             older_cicc.join("nvidia/cu13"),
-            ["nvcc 13.5.37 is of CUDA 13.5", "cicc (nvvm) 13.0.88 is of CUDA 13.0"],
+            [
+                "nvcc 13.5.37 is of CUDA 13.5",
+                "cicc (nvvm) 13.0.88 is of CUDA 13.0",
+            ],
         ),
-        (link, ["nvcc 13.5.37 is of CUDA 13.5", "cicc (nvvm) 13.0.88 is of CUDA 13.0"]),
-        (newer_headers.join("nvidia/cu13"), ["nvcc 13.0.88 is of CUDA 13.0", "crt 13.5.37 is of CUDA 13.5"]),
+        (
+            link,
+            [
+                "nvcc 13.5.37 is of CUDA 13.5",
+                "cicc (nvvm) 13.0.88 is of CUDA 13.0",
+            ],
+        ),
+        (
+            newer_headers.join("nvidia/cu13"),
+            [
+                "nvcc 13.0.88 is of CUDA 13.0",
+                "crt 13.5.37 is of CUDA 13.5",
+            ],
+        ),
     ] {
         let error = by_home(&home).unwrap_err();
         assert!(matches!(error, Error::Inconsistent { .. }), "{error:?}");
         let place = format!("environment variable `CUDA_HOME` ({})", home.display());
         for text in texts.into_iter().chain([place.as_str()]) {
-            assert!(format!("{error:?}").contains(text), "no {text:?} in\n{error:?}");
+            assert!(
+                format!("{error:?}").contains(text),
+                "no {text:?} in\n{error:?}"
+            );
         }
     }
     // Without the metadata nothing tells, and nothing is made up.
@@ -145,18 +181,28 @@ fn nvcc_with_newer_headers_of_its_own() {
 
 #[test]
 fn nvcc_with_older_headers_of_the_runtime() {
-    let Some(compiler) =
-        wheels(&["nvidia-cuda-nvcc==13.4.92", "nvidia-nvvm==13.4.92", "nvidia-cuda-crt==13.4.92"])
-    else {
+    let Some(compiler) = wheels(&[
+        "nvidia-cuda-nvcc==13.4.92",
+        "nvidia-nvvm==13.4.92",
+        "nvidia-cuda-crt==13.4.92",
+    ]) else {
         return;
     };
-    let Some(runtime) = wheels(&["nvidia-cuda-runtime==13.0.96"]) else { return };
+    let Some(runtime) = wheels(&["nvidia-cuda-runtime==13.0.96"]) else {
+        return;
+    };
     let error = search(&[&compiler, &runtime], &library()).unwrap_err();
     assert!(matches!(error, Error::Inconsistent { .. }), "{error:?}");
     let shown = format!("{error:?}");
     for text in [
-        format!("nvcc 13.4.92 (argument ({})) is of CUDA 13.4", compiler.display()),
-        format!("headers of cudart 13.0.96 (argument ({})) is of CUDA 13.0", runtime.display()),
+        format!(
+            "nvcc 13.4.92 (argument ({})) is of CUDA 13.4",
+            compiler.display()
+        ),
+        format!(
+            "headers of cudart 13.0.96 (argument ({})) is of CUDA 13.0",
+            runtime.display()
+        ),
         "hint: install `nvidia-cuda-runtime==13.4.*`".to_owned(),
     ] {
         assert!(shown.contains(&text), "no {text:?} in\n{shown}");
@@ -165,7 +211,10 @@ fn nvcc_with_older_headers_of_the_runtime() {
 
 #[test]
 fn a_library_of_another_major() {
-    let Some(place) = wheels(&["nvidia-cuda-runtime-cu12==12.9.79", "nvidia-nvjitlink==13.4.92"]) else {
+    let Some(place) = wheels(&[
+        "nvidia-cuda-runtime-cu12==12.9.79",
+        "nvidia-nvjitlink==13.4.92",
+    ]) else {
         return;
     };
     refused(
@@ -183,31 +232,54 @@ fn a_library_of_another_major() {
 /// Static libraries are archives of objects, and these are for the machine of the wheel.
 #[test]
 fn a_static_library_for_another_machine() {
-    let Some(place) = wheels(&["nvidia-cuda-runtime-cu12==12.9.79", "nvidia-cuda-nvrtc-cu12==12.9.86"])
-    else {
+    let Some(place) = wheels(&[
+        "nvidia-cuda-runtime-cu12==12.9.79",
+        "nvidia-cuda-nvrtc-cu12==12.9.86",
+    ]) else {
         return;
     };
     let find = |triple: &str| {
         let target = Target::from_triple(triple, false).unwrap();
         let env = Env::from_pairs::<&str, &str>([]);
         let need = Need::new(Component::Cudart, Part::Archive, "linked statically");
-        let request = Request { needs: vec![need], ..Request::default() };
-        Search { root: &Root::system(), env: &env, target: &target, places: vec![place.clone()] }
-            .find(&request)
+        let request = Request {
+            needs: vec![need],
+            ..Request::default()
+        };
+        Search {
+            root: &Root::system(),
+            env: &env,
+            target: &target,
+            places: vec![place.clone()],
+        }
+        .find(&request)
     };
     let toolkit = find("x86_64-unknown-linux-gnu").unwrap();
     let archives = &toolkit.get(Component::Cudart).unwrap().archives;
-    assert!(archives.iter().any(|path| path.ends_with("libcudart_static.a")), "{archives:?}");
+    assert!(
+        archives
+            .iter()
+            .any(|path| path.ends_with("libcudart_static.a")),
+        "{archives:?}"
+    );
     let error = find("aarch64-unknown-linux-gnu").unwrap_err();
     assert!(format!("{error:?}").contains("libcudart.so"), "{error:?}");
     for archive in archives {
-        assert_eq!(Root::system().machine_of_archive(archive), Some(62), "{}", archive.display());
+        assert_eq!(
+            Root::system().machine_of_archive(archive),
+            Some(62),
+            "{}",
+            archive.display()
+        );
     }
 }
 
 #[test]
 fn a_product_for_another_major() {
-    let Some(place) = wheels(&["nvidia-cuda-runtime-cu12==12.9.79", "nvidia-cusparselt-cu13==0.10.0"]) else {
+    let Some(place) = wheels(&[
+        "nvidia-cuda-runtime-cu12==12.9.79",
+        "nvidia-cusparselt-cu13==0.10.0",
+    ]) else {
         return;
     };
     refused(
@@ -223,9 +295,11 @@ fn a_product_for_another_major() {
 
 #[test]
 fn cusparse_newer_than_nvjitlink() {
-    let Some(place) =
-        wheels(&["nvidia-cuda-runtime==13.4.92", "nvidia-cusparse==12.8.6.72", "nvidia-nvjitlink==13.0.88"])
-    else {
+    let Some(place) = wheels(&[
+        "nvidia-cuda-runtime==13.4.92",
+        "nvidia-cusparse==12.8.6.72",
+        "nvidia-nvjitlink==13.0.88",
+    ]) else {
         return;
     };
     refused(
@@ -238,12 +312,18 @@ fn cusparse_newer_than_nvjitlink() {
         ],
     );
     // The other way round is what a resolver gives, and works.
-    let Some(newer) =
-        wheels(&["nvidia-cuda-runtime==13.0.96", "nvidia-cusparse==12.6.3.3", "nvidia-nvjitlink==13.4.92"])
-    else {
+    let Some(newer) = wheels(&[
+        "nvidia-cuda-runtime==13.0.96",
+        "nvidia-cusparse==12.6.3.3",
+        "nvidia-nvjitlink==13.4.92",
+    ]) else {
         return;
     };
-    let toolkit = search(&[&newer], &shared(&[Component::Cudart, Component::Cusparse])).unwrap();
+    let toolkit = search(
+        &[&newer],
+        &shared(&[Component::Cudart, Component::Cusparse]),
+    )
+    .unwrap();
     assert_eq!(toolkit.version().to_string(), "13.0");
     assert!(
         toolkit.get(Component::Nvjitlink).is_some(),
@@ -253,13 +333,17 @@ fn cusparse_newer_than_nvjitlink() {
 
 #[test]
 fn nvrtc_without_its_builtins() {
-    let Some(whole) = wheels(&["nvidia-cuda-runtime-cu12==12.9.79", "nvidia-cuda-nvrtc-cu12==12.9.86"])
-    else {
+    let Some(whole) = wheels(&[
+        "nvidia-cuda-runtime-cu12==12.9.79",
+        "nvidia-cuda-nvrtc-cu12==12.9.86",
+    ]) else {
         return;
     };
     assert!(search(&[&whole], &shared(&[Component::Nvrtc])).is_ok());
     let place = copied(&whole);
-    let builtins = place.path().join("nvidia/cuda_nvrtc/lib/libnvrtc-builtins.so.12.9");
+    let builtins = place
+        .path()
+        .join("nvidia/cuda_nvrtc/lib/libnvrtc-builtins.so.12.9");
     std::fs::remove_file(&builtins).unwrap();
     refused(
         place.path(),
@@ -286,7 +370,10 @@ fn nvrtc_without_its_builtins() {
 
 #[test]
 fn a_placeholder() {
-    let Some(place) = wheels(&["nvidia-cuda-runtime==13.4.92", "nvidia-cuda-cupti==0.0.0a0"]) else { return };
+    let Some(place) = wheels(&["nvidia-cuda-runtime==13.4.92", "nvidia-cuda-cupti==0.0.0a0"])
+    else {
+        return;
+    };
     refused(
         &place,
         &shared(&[Component::Cudart, Component::Cupti]),
@@ -301,7 +388,10 @@ fn a_placeholder() {
 
 #[test]
 fn the_nvcc_package_of_cuda_12_has_no_nvcc() {
-    let Some(place) = wheels(&["nvidia-cuda-runtime-cu12==12.9.79", "nvidia-cuda-nvcc-cu12==12.9.86"]) else {
+    let Some(place) = wheels(&[
+        "nvidia-cuda-runtime-cu12==12.9.79",
+        "nvidia-cuda-nvcc-cu12==12.9.86",
+    ]) else {
         return;
     };
     refused(
@@ -319,18 +409,39 @@ fn the_nvcc_package_of_cuda_12_has_no_nvcc() {
 /// The headers decide: NVRTC 11.8 is asked about each CCCL, and the search must say the same.
 #[test]
 fn cccl_that_refuses_the_compiler() {
-    let old = wheels(&["nvidia-cuda-nvrtc-cu11==11.8.89", "nvidia-cuda-runtime-cu11==11.8.89"]);
+    let old = wheels(&[
+        "nvidia-cuda-nvrtc-cu11==11.8.89",
+        "nvidia-cuda-runtime-cu11==11.8.89",
+    ]);
     let versions = [
-        ("nvidia-cuda-cccl-cu11==11.8.89.post1", "nvidia/cuda_cccl/include", "1.15.1"),
-        ("nvidia-cuda-cccl-cu12==12.9.27", "nvidia/cuda_cccl/include", "2.8.2"),
-        ("nvidia-cuda-cccl==13.0.85", "nvidia/cu13/include/cccl", "3.0.1"),
-        ("nvidia-cuda-cccl==13.3.5.0.6", "nvidia/cu13/include/cccl", "3.5.0"),
+        (
+            "nvidia-cuda-cccl-cu11==11.8.89.post1",
+            "nvidia/cuda_cccl/include",
+            "1.15.1",
+        ),
+        (
+            "nvidia-cuda-cccl-cu12==12.9.27",
+            "nvidia/cuda_cccl/include",
+            "2.8.2",
+        ),
+        (
+            "nvidia-cuda-cccl==13.0.85",
+            "nvidia/cu13/include/cccl",
+            "3.0.1",
+        ),
+        (
+            "nvidia-cuda-cccl==13.3.5.0.6",
+            "nvidia/cu13/include/cccl",
+            "3.5.0",
+        ),
     ];
     let Some(old) = old else { return };
     let nvrtc = Nvrtc::load(&old.join("nvidia/cuda_nvrtc/lib/libnvrtc.so.11.2")).unwrap();
     let mut refusals = 0;
     for (package, include, version) in versions {
-        let Some(cccl) = wheels(&[package]) else { return };
+        let Some(cccl) = wheels(&[package]) else {
+            return;
+        };
         let include = cccl.join(include);
         let program = Program {
             source: "#include <cuda/std/type_traits>\n__global__ void k() {}",
@@ -348,7 +459,9 @@ fn cccl_that_refuses_the_compiler() {
         let place = tempfile::tempdir().unwrap();
         std::os::unix::fs::symlink(&include, place.path().join("include")).unwrap();
         let mut request = shared(&[Component::Nvrtc]);
-        request.needs.push(Need::new(Component::Cccl, Part::Headers, "headers of CUB"));
+        request
+            .needs
+            .push(Need::new(Component::Cccl, Part::Headers, "headers of CUB"));
         let found = search(&[&old, place.path()], &request);
         match &compiled {
             Ok(_) => {
@@ -357,7 +470,9 @@ fn cccl_that_refuses_the_compiler() {
                 assert_eq!(shown, format!("cccl {version}"));
             }
             Err(failure) => {
-                assert!(format!("{failure:?}").contains("CUDA versions below 12 are not supported"));
+                assert!(
+                    format!("{failure:?}").contains("CUDA versions below 12 are not supported")
+                );
                 let shown = format!("{:?}", found.unwrap_err());
                 let there = format!("cccl {version} (argument ({}))", place.path().display());
                 for wanted in [
@@ -380,10 +495,15 @@ fn cccl_that_refuses_the_compiler() {
 /// cuRAND beside it is for is as unknown as without it.
 #[test]
 fn cccl_says_nothing_of_what_lies_beside_it() {
-    let Some(cccl) = wheels(&["nvidia-cuda-cccl==13.0.85"]) else { return };
+    let Some(cccl) = wheels(&["nvidia-cuda-cccl==13.0.85"]) else {
+        return;
+    };
     let (headers, library) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    std::os::unix::fs::symlink(cccl.join("nvidia/cu13/include/cccl"), headers.path().join("include"))
-        .unwrap();
+    std::os::unix::fs::symlink(
+        cccl.join("nvidia/cu13/include/cccl"),
+        headers.path().join("include"),
+    )
+    .unwrap();
     for file in ["lib/libcurand.so.10", "include/curand.h"] {
         let path = library.path().join(file);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -393,21 +513,36 @@ fn cccl_says_nothing_of_what_lies_beside_it() {
     let find = |request: &Request| {
         let target = Target::from_triple("x86_64-unknown-linux-gnu", false).unwrap();
         let env = Env::from_pairs([("CUDA_BUILD_ROOTS", roots.clone())]);
-        Search { root: &Root::system(), env: &env, target: &target, places: Vec::new() }.find(request)
+        Search {
+            root: &Root::system(),
+            env: &env,
+            target: &target,
+            places: Vec::new(),
+        }
+        .find(request)
     };
     let error = find(&shared(&[Component::Curand])).unwrap_err();
     assert!(matches!(error, Error::NotFound { .. }), "{error:?}");
     let headers = Need::new(Component::Cccl, Part::Headers, "headers of CUB");
-    let error = find(&Request { needs: vec![headers], ..Request::default() }).unwrap_err();
-    assert!(matches!(error, Error::NotFound { .. }), "CCCL alone is no toolkit: {error:?}");
+    let error = find(&Request {
+        needs: vec![headers],
+        ..Request::default()
+    })
+    .unwrap_err();
+    assert!(
+        matches!(error, Error::NotFound { .. }),
+        "CCCL alone is no toolkit: {error:?}"
+    );
 }
 
 /// The one mix that the plan decides. cuDNN's own package has 700 MB: its files are stand-ins here,
 /// everything else is real.
 #[test]
 fn cudnn_without_code_for_a_declared_capability() {
-    let Some(whole) = wheels(&["nvidia-cuda-runtime-cu12==12.9.79", "nvidia-cuda-nvrtc-cu12==12.9.86"])
-    else {
+    let Some(whole) = wheels(&[
+        "nvidia-cuda-runtime-cu12==12.9.79",
+        "nvidia-cuda-nvrtc-cu12==12.9.86",
+    ]) else {
         return;
     };
     let place = copied(&whole);
@@ -421,7 +556,11 @@ fn cudnn_without_code_for_a_declared_capability() {
         std::fs::write(path, "").unwrap();
     }
     let package = tempfile::tempdir().unwrap();
-    std::fs::write(package.path().join("k.cu"), "extern \"C\" __global__ void k() {}\n").unwrap();
+    std::fs::write(
+        package.path().join("k.cu"),
+        "extern \"C\" __global__ void k() {}\n",
+    )
+    .unwrap();
     let built = |capabilities: &str| {
         let manifest = format!(
             "[package]\nname = \"k\"\n[package.metadata.cuda]\ncomponents = [\"cudnn\"]\ncapabilities = [{capabilities}]\n"
@@ -434,16 +573,30 @@ fn cudnn_without_code_for_a_declared_capability() {
             ("TARGET", "x86_64-unknown-linux-gnu".to_owned()),
             ("CUDA_BUILD_ROOTS", text(place.path())),
         ]);
-        Build::from_env(env, Root::system()).unwrap().module("k.cu").run()
+        Build::from_env(env, Root::system())
+            .unwrap()
+            .module("k.cu")
+            .run()
     };
     let error = built("\"7.0\", \"8.0\"").unwrap_err();
     assert!(matches!(error, Error::Inconsistent { .. }), "{error:?}");
     let shown = format!("{error:?}");
-    for wanted in ["cudnn 9.27.0.42", "no code below capability 7.5", "builds for 7.0", "hint: remove 7.0"] {
+    for wanted in [
+        "cudnn 9.27.0.42",
+        "no code below capability 7.5",
+        "builds for 7.0",
+        "hint: remove 7.0",
+    ] {
         assert!(shown.contains(wanted), "no {wanted:?} in\n{shown}");
     }
-    assert!(shown.contains(&place.path().display().to_string()), "{shown}");
-    assert!(!package.path().join("k.fatbin").exists(), "refused before anything was compiled");
+    assert!(
+        shown.contains(&place.path().display().to_string()),
+        "{shown}"
+    );
+    assert!(
+        !package.path().join("k.fatbin").exists(),
+        "refused before anything was compiled"
+    );
     assert!(built("\"7.5\", \"8.0\"").is_ok());
 }
 

@@ -78,7 +78,8 @@ pub fn mutated(random: &mut Random, seeds: &[Vec<u8>], tokens: &[&[u8]]) -> Vec<
             7 => bytes.truncate(at),
             // Deep nesting, where something descends into it.
             8 if random.below(8) == 0 => {
-                let deep: &[u8] = [b"[".as_slice(), b"(", b"{", b"a.", b"!", b"a={"][random.below(6)];
+                let deep: &[u8] =
+                    [b"[".as_slice(), b"(", b"{", b"a.", b"!", b"a={"][random.below(6)];
                 insert(&mut bytes, at, &deep.repeat(1 + random.below(10_000)));
             }
             _ if at + 8 <= bytes.len() => {

@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 
 use cuda_build::compile::{Compiled, Engine, Runner};
 use cuda_build::select::{Need, Part, Request};
-use cuda_build::{Build, Component, Env, Error, Module, Report, Root, Search, Target, Toolkit, ViewPlace};
+use cuda_build::{
+    Build, Component, Env, Error, Module, Report, Root, Search, Target, Toolkit, ViewPlace,
+};
 
 use crate::components::site_packages;
 use crate::layout_files::Layout;
@@ -15,26 +17,44 @@ use crate::support::toolkit13;
 fn report(root: &Root, env: &[(String, String)], component: Component) -> Report {
     let env = Env::from_pairs(env.to_vec());
     let target = Target::from_triple("x86_64-unknown-linux-gnu", false).unwrap();
-    let search = Search { root, env: &env, target: &target, places: Vec::new() };
+    let search = Search {
+        root,
+        env: &env,
+        target: &target,
+        places: Vec::new(),
+    };
     let parts = [Part::Headers, Part::Shared, Part::Tools];
     let has = |part: &Part| match part {
         Part::Tools => component == Component::Nvcc,
         Part::Headers => component == Component::Cudart,
         _ => ![Component::Nvcc, Component::Cudart].contains(&component),
     };
-    let needs = parts.into_iter().filter(has).map(|part| Need::new(component, part, "for this test"));
-    search.report(&Request { needs: needs.collect(), ..Request::default() })
+    let needs = parts
+        .into_iter()
+        .filter(has)
+        .map(|part| Need::new(component, part, "for this test"));
+    search.report(&Request {
+        needs: needs.collect(),
+        ..Request::default()
+    })
 }
 
 /// Variables on a disk that has nothing in its usual places.
 fn search(root: &Path, env: &[(&str, &str)], component: Component) -> Report {
     let with = |value: &str| value.replace("@ROOT@", root.to_str().unwrap());
-    let env: Vec<_> = env.iter().map(|(name, value)| ((*name).to_owned(), with(value))).collect();
+    let env: Vec<_> = env
+        .iter()
+        .map(|(name, value)| ((*name).to_owned(), with(value)))
+        .collect();
     report(&Root::below(root), &env, component)
 }
 
 fn summaries(report: &Report) -> String {
-    report.attempts.iter().map(|attempt| format!("{}: {}\n", attempt.candidate, attempt.summary())).collect()
+    report
+        .attempts
+        .iter()
+        .map(|attempt| format!("{}: {}\n", attempt.candidate, attempt.summary()))
+        .collect()
 }
 
 /// The error of a search, with its hints.
@@ -69,7 +89,10 @@ fn package(directory: &Path, env: &[(&str, &Path)]) -> Build {
         &package.join("Cargo.toml"),
         "[package]\nname = \"p\"\nversion = \"0.1.0\"\n[package.metadata.cuda]\ncapabilities = [\"8.0\"]\n",
     );
-    write(&package.join("k.cu"), "extern \"C\" __global__ void k(float *x) { x[0] = 1; }\n");
+    write(
+        &package.join("k.cu"),
+        "extern \"C\" __global__ void k(float *x) { x[0] = 1; }\n",
+    );
     let out = directory.join("out");
     fs::create_dir_all(&out).unwrap();
     let mut all = Env::from_pairs([("TARGET", "x86_64-unknown-linux-gnu")])
@@ -84,7 +107,10 @@ fn package(directory: &Path, env: &[(&str, &Path)]) -> Build {
 }
 
 fn compile(build: &Build, toolkit: &Toolkit) -> Compiled {
-    let plan = cuda_build::Declared::parse(["8.0"]).unwrap().plan(toolkit.version(), &[], None).unwrap();
+    let plan = cuda_build::Declared::parse(["8.0"])
+        .unwrap()
+        .plan(toolkit.version(), &[], None)
+        .unwrap();
     let root = Root::system();
     let mut runner = Runner::new(&root, toolkit.include_dirs());
     for step in build.steps(toolkit, &plan).unwrap() {
@@ -95,41 +121,88 @@ fn compile(build: &Build, toolkit: &Toolkit) -> Compiled {
 
 #[test]
 fn the_variable_that_is_read_first_decides_and_a_build_says_that_they_disagree() {
-    let (Some(cuda12), Some(cuda13)) = (site_packages(12), site_packages(13)) else { return };
+    let (Some(cuda12), Some(cuda13)) = (site_packages(12), site_packages(13)) else {
+        return;
+    };
     for (home, path, expected) in [(&cuda12, &cuda13, "12.9"), (&cuda13, &cuda12, "13.4")] {
         let directory = tempfile::tempdir().unwrap();
-        let build = package(directory.path(), &[("CUDA_HOME", home), ("CUDA_PATH", path)]).module("k.cu");
+        let build = package(
+            directory.path(),
+            &[("CUDA_HOME", home), ("CUDA_PATH", path)],
+        )
+        .module("k.cu");
         let toolkit = build.toolkit().unwrap();
         assert_eq!(toolkit.version().to_string(), expected);
-        let lines: Vec<String> =
-            build.directives(&toolkit).lines().iter().map(|line| line.to_string()).collect();
-        let warnings: Vec<&String> =
-            lines.iter().filter(|line| line.starts_with("cargo::warning=")).collect();
+        let lines: Vec<String> = build
+            .directives(&toolkit)
+            .lines()
+            .iter()
+            .map(|line| line.to_string())
+            .collect();
+        let warnings: Vec<&String> = lines
+            .iter()
+            .filter(|line| line.starts_with("cargo::warning="))
+            .collect();
         assert_eq!(warnings.len(), 1, "{lines:?}");
         let (home, path) = (home.display(), path.display());
-        for named in [format!("`CUDA_HOME` ({home})"), format!("`CUDA_PATH` ({path})")] {
+        for named in [
+            format!("`CUDA_HOME` ({home})"),
+            format!("`CUDA_PATH` ({path})"),
+        ] {
             assert!(warnings[0].contains(&named), "{warnings:?}");
         }
     }
     // The wheels of CUDA 12 have no nvcc: what the first variable lacks comes from the second.
     let directory = tempfile::tempdir().unwrap();
-    let build = package(directory.path(), &[("CUDA_HOME", &cuda12), ("CUDA_PATH", &cuda13)]);
-    let toolkit = build.module(Module::new("k.cu").engine(Engine::Nvcc)).toolkit().unwrap();
-    assert_eq!((toolkit.version().to_string().as_str(), toolkit.warnings().len()), ("13.4", 1));
+    let build = package(
+        directory.path(),
+        &[("CUDA_HOME", &cuda12), ("CUDA_PATH", &cuda13)],
+    );
+    let toolkit = build
+        .module(Module::new("k.cu").engine(Engine::Nvcc))
+        .toolkit()
+        .unwrap();
+    assert_eq!(
+        (
+            toolkit.version().to_string().as_str(),
+            toolkit.warnings().len()
+        ),
+        ("13.4", 1)
+    );
     // One place by two names is no disagreement.
     let link = directory.path().join("link");
     symlink(&cuda13, &link).unwrap();
-    let build = package(directory.path(), &[("CUDA_HOME", &cuda13), ("CUDA_PATH", &link)]).module("k.cu");
+    let build = package(
+        directory.path(),
+        &[("CUDA_HOME", &cuda13), ("CUDA_PATH", &link)],
+    )
+    .module("k.cu");
     assert!(build.toolkit().unwrap().warnings().is_empty());
     // Doctor says it, unless the variables are not read.
-    let both = [("CUDA_HOME", cuda12.to_str().unwrap()), ("CUDA_PATH", cuda13.to_str().unwrap())];
-    assert_eq!(search(directory.path(), &both, Component::Nvrtc).remarks.len(), 1);
+    let both = [
+        ("CUDA_HOME", cuda12.to_str().unwrap()),
+        ("CUDA_PATH", cuda13.to_str().unwrap()),
+    ];
+    assert_eq!(
+        search(directory.path(), &both, Component::Nvrtc)
+            .remarks
+            .len(),
+        1
+    );
     // A list that names it, and more.
     let list = format!("{};{}", cuda13.display(), cuda12.display());
     let listed = [both[0], ("CUDAToolkit_ROOT", list.as_str())];
-    assert!(search(directory.path(), &listed, Component::Nvrtc).remarks.is_empty());
+    assert!(
+        search(directory.path(), &listed, Component::Nvrtc)
+            .remarks
+            .is_empty()
+    );
     let stored = [both[0], both[1], ("CUDA_BUILD_SOURCES", "stored")];
-    assert!(search(directory.path(), &stored, Component::Nvrtc).remarks.is_empty());
+    assert!(
+        search(directory.path(), &stored, Component::Nvrtc)
+            .remarks
+            .is_empty()
+    );
 }
 
 #[test]
@@ -146,12 +219,24 @@ fn a_compiler_that_is_named_is_the_one_that_runs() {
     symlink(&nvcc, &lone).unwrap();
     // What a site puts before its compiler, beside another one.
     let (wrapper, log) = (root.join("tools/bin/my-nvcc"), root.join("log"));
-    let text = format!("#!/bin/sh\necho \"$@\" >> {}\nexec {} \"$@\"\n", log.display(), nvcc.display());
+    let text = format!(
+        "#!/bin/sh\necho \"$@\" >> {}\nexec {} \"$@\"\n",
+        log.display(),
+        nvcc.display()
+    );
     script(&wrapper, &text);
     script(&root.join("tools/bin/nvcc"), "#!/bin/sh\nexit 1\n");
     let bare = PathBuf::from("my-nvcc");
-    let path = PathBuf::from(format!("{}:/usr/bin:/bin", root.join("tools/bin").display()));
-    for (named, expected) in [(&nvcc, &nvcc), (&lone, &nvcc), (&wrapper, &wrapper), (&bare, &wrapper)] {
+    let path = PathBuf::from(format!(
+        "{}:/usr/bin:/bin",
+        root.join("tools/bin").display()
+    ));
+    for (named, expected) in [
+        (&nvcc, &nvcc),
+        (&lone, &nvcc),
+        (&wrapper, &wrapper),
+        (&bare, &wrapper),
+    ] {
         for variable in ["NVCC", "CUDACXX"] {
             let _ = fs::remove_dir_all(root.join("out"));
             let _ = fs::remove_file(&log);
@@ -159,18 +244,37 @@ fn a_compiler_that_is_named_is_the_one_that_runs() {
                 .module(Module::new("k.cu").engine(Engine::Nvcc));
             let toolkit = build.toolkit().unwrap();
             assert_eq!(toolkit.version().to_string(), "13.4");
-            assert_eq!(toolkit.tool(Component::Nvcc, "nvcc"), Some(expected.as_path()), "{variable}");
-            assert!(toolkit.get(Component::Cudart).is_some(), "{}", named.display());
+            assert_eq!(
+                toolkit.tool(Component::Nvcc, "nvcc"),
+                Some(expected.as_path()),
+                "{variable}"
+            );
+            assert!(
+                toolkit.get(Component::Cudart).is_some(),
+                "{}",
+                named.display()
+            );
             assert_eq!(compile(&build, &toolkit).made.len(), 1);
             let logged = fs::read_to_string(&log).unwrap_or_default();
-            assert_eq!(logged.contains("k.cu"), expected == &wrapper, "{}: {logged}", named.display());
+            assert_eq!(
+                logged.contains("k.cu"),
+                expected == &wrapper,
+                "{}: {logged}",
+                named.display()
+            );
         }
     }
     // For what insists on one root it has the usual name there.
-    let build = package(root, &[("NVCC", &wrapper)]).module(Module::new("k.cu").engine(Engine::Nvcc));
+    let build =
+        package(root, &[("NVCC", &wrapper)]).module(Module::new("k.cu").engine(Engine::Nvcc));
     let target = Target::from_triple("x86_64-unknown-linux-gnu", false).unwrap();
-    let view = build.toolkit().unwrap().view(&ViewPlace::at(&root.join("view"), &target)).unwrap();
-    let answer = crate::support::succeeds(std::process::Command::new(view.nvcc().unwrap()).arg("--version"));
+    let view = build
+        .toolkit()
+        .unwrap()
+        .view(&ViewPlace::at(&root.join("view"), &target))
+        .unwrap();
+    let answer =
+        crate::support::succeeds(std::process::Command::new(view.nvcc().unwrap()).arg("--version"));
     assert!(answer.contains("release 13.4"), "{answer}");
 }
 
@@ -179,28 +283,56 @@ fn a_compiler_that_is_none_is_an_error() {
     let layout = Layout::load("usr-local-12.4");
     let nvcc = layout.root.join("usr/local/cuda/bin/nvcc");
     assert!(nvcc.is_file());
-    script(&layout.root.join("tools/bin/cc"), "#!/bin/sh\necho cc: no input files >&2\nexit 1\n");
+    script(
+        &layout.root.join("tools/bin/cc"),
+        "#!/bin/sh\necho cc: no input files >&2\nexit 1\n",
+    );
     for variable in ["NVCC", "CUDACXX"] {
-        let report = search(&layout.root, &[(variable, "@ROOT@/usr/local/cuda/bin/nvcc")], Component::Nvcc);
+        let report = search(
+            &layout.root,
+            &[(variable, "@ROOT@/usr/local/cuda/bin/nvcc")],
+            Component::Nvcc,
+        );
         assert!(report.toolkit.is_ok(), "{}", summaries(&report));
         for (value, reason) in [
-            ("@ROOT@/usr/local/cuda/bin/nvcc-13.9", "bin/nvcc-13.9: does not exist"),
+            (
+                "@ROOT@/usr/local/cuda/bin/nvcc-13.9",
+                "bin/nvcc-13.9: does not exist",
+            ),
             ("@ROOT@/usr/local/cuda/bin", "cuda/bin: not a file"),
             ("nvcc-13.9", "no program `nvcc-13.9` is on `PATH`"),
             ("cuda/bin/nvcc", "is a relative path"),
-            ("@ROOT@/tools/bin/cc", "tools/bin/cc does not answer as nvcc does"),
+            (
+                "@ROOT@/tools/bin/cc",
+                "tools/bin/cc does not answer as nvcc does",
+            ),
         ] {
             let path = ("PATH", "@ROOT@/usr/local/cuda/bin");
-            let text = refused(&search(&layout.root, &[(variable, value), path], Component::Nvcc));
-            assert!(text.contains(reason) && text.contains(variable), "{value}: {text}");
-            assert!(text.contains(&format!("hint: correct environment variable `{variable}`")), "{text}");
+            let text = refused(&search(
+                &layout.root,
+                &[(variable, value), path],
+                Component::Nvcc,
+            ));
+            assert!(
+                text.contains(reason) && text.contains(variable),
+                "{value}: {text}"
+            );
+            assert!(
+                text.contains(&format!("hint: correct environment variable `{variable}`")),
+                "{text}"
+            );
         }
     }
     // A good one in the same place does not make up for it.
-    let both =
-        [("NVCC", "@ROOT@/usr/local/cuda/bin/nvcc"), ("CUDACXX", "@ROOT@/usr/local/cuda/bin/nvcc-13.9")];
+    let both = [
+        ("NVCC", "@ROOT@/usr/local/cuda/bin/nvcc"),
+        ("CUDACXX", "@ROOT@/usr/local/cuda/bin/nvcc-13.9"),
+    ];
     let text = refused(&search(&layout.root, &both, Component::Nvcc));
-    assert!(text.contains("`CUDACXX`") && text.contains("bin/nvcc-13.9: does not exist"), "{text}");
+    assert!(
+        text.contains("`CUDACXX`") && text.contains("bin/nvcc-13.9: does not exist"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -212,8 +344,14 @@ fn every_place_of_a_list_holds_something() {
     }
     write(&root.join("products/lib/libcudnn.so.9"), "");
     write(&root.join("curand/lib/libcurand.so.10"), "");
-    write(&root.join("archives/cuda_cudart-linux-x86_64-12.4.127-archive/lib/libcudart.so.12"), "");
-    write(&root.join("archives/cuda_gdb-linux-x86_64-12.4.127-archive/bin/cuda-gdb"), "");
+    write(
+        &root.join("archives/cuda_cudart-linux-x86_64-12.4.127-archive/lib/libcudart.so.12"),
+        "",
+    );
+    write(
+        &root.join("archives/cuda_gdb-linux-x86_64-12.4.127-archive/bin/cuda-gdb"),
+        "",
+    );
     write(&root.join("home/bin/other"), "");
     fs::create_dir(root.join("empty")).unwrap();
     for variable in ["CUDA_BUILD_ROOTS", "CUDAToolkit_ROOT"] {
@@ -229,13 +367,22 @@ fn every_place_of_a_list_holds_something() {
             ("home", "/home): no CUDA component in it"),
             ("home/bin/other", "/home/bin/other): not a directory"),
         ] {
-            for list in [format!("@ROOT@/good:@ROOT@/{wrong}"), format!("@ROOT@/{wrong};@ROOT@/good")] {
+            for list in [
+                format!("@ROOT@/good:@ROOT@/{wrong}"),
+                format!("@ROOT@/{wrong};@ROOT@/good"),
+            ] {
                 let report = search(root, &[(variable, &list)], Component::Cudart);
                 let text = refused(&report);
-                assert!(text.contains(reason) && text.contains(variable), "{list}: {text}");
+                assert!(
+                    text.contains(reason) && text.contains(variable),
+                    "{list}: {text}"
+                );
                 // doctor shows what the others hold.
                 let shown = summaries(&report);
-                assert!(shown.contains(reason) && shown.contains("cudart"), "{list}: {shown}");
+                assert!(
+                    shown.contains(reason) && shown.contains("cudart"),
+                    "{list}: {shown}"
+                );
             }
         }
     }
@@ -276,7 +423,11 @@ fn environments_and_links_that_lead_nowhere_are_told() {
 fn the_halves_of_an_hpc_sdk_belong_together_by_whatever_path() {
     let layout = Layout::load("hpc-sdk-24.5-home");
     let cuda = "@ROOT@/opt/nvidia/hpc_sdk/Linux_x86_64/24.5/cuda/12.4";
-    symlink("opt/nvidia/hpc_sdk/Linux_x86_64/24.5/cuda/12.4", layout.root.join("cudalink")).unwrap();
+    symlink(
+        "opt/nvidia/hpc_sdk/Linux_x86_64/24.5/cuda/12.4",
+        layout.root.join("cudalink"),
+    )
+    .unwrap();
     let dots = format!("{cuda}/bin/..");
     for home in [cuda, "@ROOT@/cudalink", "@ROOT@/cudalink/", &dots] {
         let report = search(&layout.root, &[("CUDA_HOME", home)], Component::Cublas);
@@ -297,15 +448,30 @@ fn what_is_above_a_root_says_nothing_of_its_platform() {
         ] {
             write(&root.join("targets/x86_64-linux").join(file), content);
         }
-        let report = search(directory.path(), &[("CUDA_HOME", root.to_str().unwrap())], Component::Cudart);
+        let report = search(
+            directory.path(),
+            &[("CUDA_HOME", root.to_str().unwrap())],
+            Component::Cudart,
+        );
         assert!(report.toolkit.is_ok(), "{}", summaries(&report));
-        assert!(!summaries(&report).contains("are not for"), "{}", summaries(&report));
+        assert!(
+            !summaries(&report).contains("are not for"),
+            "{}",
+            summaries(&report)
+        );
     }
     // Below it, it does.
     let other = directory.path().join("other");
-    write(&other.join("targets/sbsa-linux/include/cuda.h"), "#define CUDA_VERSION 12040\n");
+    write(
+        &other.join("targets/sbsa-linux/include/cuda.h"),
+        "#define CUDA_VERSION 12040\n",
+    );
     symlink("targets/sbsa-linux/include", other.join("include")).unwrap();
-    let report = search(directory.path(), &[("CUDA_HOME", other.to_str().unwrap())], Component::Cudart);
+    let report = search(
+        directory.path(),
+        &[("CUDA_HOME", other.to_str().unwrap())],
+        Component::Cudart,
+    );
     assert!(
         summaries(&report).contains("files of `targets/sbsa-linux` are not for"),
         "{}",
@@ -324,19 +490,32 @@ fn a_python_that_is_a_script_is_told() {
         let directory = tempfile::tempdir().unwrap();
         let root = directory.path();
         script(&root.join("home/.pyenv/shims/python3"), shim);
-        let env = [("PATH", "@ROOT@/home/.pyenv/shims"), ("HOME", "@ROOT@/home")];
+        let env = [
+            ("PATH", "@ROOT@/home/.pyenv/shims"),
+            ("HOME", "@ROOT@/home"),
+        ];
         let report = search(root, &env, Component::Cudart);
         let text = format!("{:?}", report.toolkit.as_ref().unwrap_err());
         let place = "home/.pyenv/shims/python3): a script that starts some interpreter";
-        assert!(summaries(&report).contains(place) && text.contains(place), "{text}");
+        assert!(
+            summaries(&report).contains(place) && text.contains(place),
+            "{text}"
+        );
         // The packages of the prefix that it lies in count as ever: a wrapper of Nix's.
         fs::create_dir_all(root.join("home/.pyenv/lib/python3.12/site-packages/nvidia")).unwrap();
         let text = summaries(&search(root, &env, Component::Cudart));
-        assert!(text.contains("python3.12/site-packages") && !text.contains("a script"), "{text}");
+        assert!(
+            text.contains("python3.12/site-packages") && !text.contains("a script"),
+            "{text}"
+        );
     }
     let directory = tempfile::tempdir().unwrap();
     write(&directory.path().join("bin/python3"), "\u{7f}ELF");
-    let report = search(directory.path(), &[("PATH", "@ROOT@/bin")], Component::Cudart);
+    let report = search(
+        directory.path(),
+        &[("PATH", "@ROOT@/bin")],
+        Component::Cudart,
+    );
     assert!(report.attempts.is_empty(), "{}", summaries(&report));
 }
 
@@ -350,19 +529,42 @@ fn relative_paths_are_refused_alike_wherever_they_lead() {
     assert!(Path::new("src").is_dir());
     for (variable, value, named) in [
         ("CUDA_HOME", "src", "(src): is a relative path"),
-        ("CUDA_PATH", "absent/cuda", "(absent/cuda): is a relative path"),
-        ("CUDA_BUILD_ROOTS", "@ROOT@/good:src", "(src): is a relative path"),
-        ("CUDAToolkit_ROOT", "./src;@ROOT@/good", "(./src): is a relative path"),
-        ("CUDA_BUILD_TOOLKIT", "Cargo.toml", "(Cargo.toml): is a relative path"),
+        (
+            "CUDA_PATH",
+            "absent/cuda",
+            "(absent/cuda): is a relative path",
+        ),
+        (
+            "CUDA_BUILD_ROOTS",
+            "@ROOT@/good:src",
+            "(src): is a relative path",
+        ),
+        (
+            "CUDAToolkit_ROOT",
+            "./src;@ROOT@/good",
+            "(./src): is a relative path",
+        ),
+        (
+            "CUDA_BUILD_TOOLKIT",
+            "Cargo.toml",
+            "(Cargo.toml): is a relative path",
+        ),
     ] {
         let text = refused(&search(root, &[(variable, value)], Component::Cudart));
-        assert!(text.contains(named) && text.contains(variable), "{variable}={value}: {text}");
+        assert!(
+            text.contains(named) && text.contains(variable),
+            "{variable}={value}: {text}"
+        );
         assert!(text.contains("hint: write an absolute path"), "{text}");
     }
     // What names no toolkit is not looked into.
     let env = [("VIRTUAL_ENV", "src"), ("CONDA_PREFIX", "src")];
     let text = summaries(&search(root, &env, Component::Cudart));
-    assert_eq!(text.matches("(src): is a relative path").count(), 2, "{text}");
+    assert_eq!(
+        text.matches("(src): is a relative path").count(),
+        2,
+        "{text}"
+    );
 }
 
 /// A shell's hook lists whatever NVIDIA made, and a prefix holds Python packages of NVIDIA's that are
@@ -373,7 +575,10 @@ fn what_nobody_meant_for_cuda_is_no_error() {
     let root = dir.path();
     let store = root.join("nix/store");
     runtime(&store.join("aaa-cuda_cudart-12.4.127"));
-    write(&store.join("bbb-tensorrt-8.6.1.6-lib/lib/libnvinfer.so.8"), "");
+    write(
+        &store.join("bbb-tensorrt-8.6.1.6-lib/lib/libnvinfer.so.8"),
+        "",
+    );
     write(&store.join("ccc-nsight_compute-2024.1/bin/ncu"), "");
     let list = "@ROOT@/nix/store/aaa-cuda_cudart-12.4.127;@ROOT@/nix/store/bbb-tensorrt-8.6.1.6-lib;\
                 @ROOT@/nix/store/ccc-nsight_compute-2024.1";
@@ -381,21 +586,40 @@ fn what_nobody_meant_for_cuda_is_no_error() {
     assert_eq!(found.toolkit.unwrap().version().to_string(), "12.4");
 
     runtime(&root.join("opt/cuda-12.4"));
-    write(&root.join("opt/cuda-12.4/lib/python3.11/site-packages/nvidia/dali/__init__.py"), "");
-    let found = search(root, &[("CUDA_PATH", "@ROOT@/opt/cuda-12.4")], Component::Cudart);
+    write(
+        &root.join("opt/cuda-12.4/lib/python3.11/site-packages/nvidia/dali/__init__.py"),
+        "",
+    );
+    let found = search(
+        root,
+        &[("CUDA_PATH", "@ROOT@/opt/cuda-12.4")],
+        Component::Cudart,
+    );
     assert_eq!(found.toolkit.unwrap().version().to_string(), "12.4");
     // Named itself, it holds nothing.
     let site = "@ROOT@/opt/cuda-12.4/lib/python3.11/site-packages";
-    refused(&search(root, &[("CUDA_BUILD_ROOTS", site)], Component::Cudart));
+    refused(&search(
+        root,
+        &[("CUDA_BUILD_ROOTS", site)],
+        Component::Cudart,
+    ));
 }
 
 #[test]
 fn a_compiler_with_a_launcher_or_arguments_is_told_apart() {
-    let Some(site) = site_packages(13) else { return };
+    let Some(site) = site_packages(13) else {
+        return;
+    };
     let nvcc = site.join("nvidia/cu13/bin/nvcc");
-    for value in [format!("ccache {}", nvcc.display()), format!("{} -O2", nvcc.display())] {
+    for value in [
+        format!("ccache {}", nvcc.display()),
+        format!("{} -O2", nvcc.display()),
+    ] {
         let env = [("CUDACXX".to_owned(), value)];
         let error = refused(&report(&Root::system(), &env, Component::Nvcc));
-        assert!(error.contains("the path of nvcc alone is wanted"), "{error}");
+        assert!(
+            error.contains("the path of nvcc alone is wanted"),
+            "{error}"
+        );
     }
 }

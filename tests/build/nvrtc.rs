@@ -1,5 +1,8 @@
 //! NVRTC 11, 12 and 13 as the pip wheels have it.
-#![allow(clippy::disallowed_methods, reason = "tests write source files and copy libraries")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "tests write source files and copy libraries"
+)]
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,12 +18,26 @@ const MAJORS: [u32; 3] = [11, 12, 13];
 fn build(nvrtc: &Nvrtc, components: &Components, source: &str) -> Result<Output, NvrtcFailure> {
     let name = "src/kernel.cu";
     let mut read = |path: &Path| {
-        if path == Path::new(name) { Some(source.to_owned()) } else { fs::read_to_string(path).ok() }
+        if path == Path::new(name) {
+            Some(source.to_owned())
+        } else {
+            fs::read_to_string(path).ok()
+        }
     };
     let found = scan(Path::new(name), &[], &components.include, &mut read);
     let mut options = vec!["-arch=sm_80".to_owned(), "-std=c++17".to_owned()];
-    options.extend(components.include.iter().map(|dir| format!("-I{}", dir.display())));
-    nvrtc.compile(&Program { source, name, options, headers: shims::for_scan(&found) })
+    options.extend(
+        components
+            .include
+            .iter()
+            .map(|dir| format!("-I{}", dir.display())),
+    );
+    nvrtc.compile(&Program {
+        source,
+        name,
+        options,
+        headers: shims::for_scan(&found),
+    })
 }
 
 /// Runs a test once for each major that is there.
@@ -37,7 +54,10 @@ fn versions_and_capabilities() {
     each(|major, _, nvrtc| {
         assert_eq!(nvrtc.version().0, major);
         let supported = nvrtc.supported();
-        assert!(supported.contains(&80) && supported.is_sorted(), "{supported:?}");
+        assert!(
+            supported.contains(&80) && supported.is_sorted(),
+            "{supported:?}"
+        );
         assert_eq!(supported.contains(&52), major < 13, "{supported:?}");
         assert_eq!(supported.contains(&120), major > 11, "{supported:?}");
     });
@@ -50,16 +70,29 @@ fn architecture_decides_what_comes_out() {
         let compile = |option: &str| {
             let before = compilations();
             let options = vec![option.to_owned()];
-            let output =
-                nvrtc.compile(&Program { source, name: "k.cu", options, ..Program::default() }).unwrap();
+            let output = nvrtc
+                .compile(&Program {
+                    source,
+                    name: "k.cu",
+                    options,
+                    ..Program::default()
+                })
+                .unwrap();
             assert!(compilations() > before);
             assert_eq!(output.log, "");
             output.image
         };
         assert!(compile("-arch=sm_80").starts_with(b"\x7fELF"));
         let ptx = String::from_utf8(compile("-arch=compute_80")).unwrap();
-        assert!(ptx.contains(".target sm_80") && ptx.trim_end().ends_with('}'), "{ptx}");
-        assert_eq!(compile("-arch=sm_80"), compile("-arch=sm_80"), "two runs differ");
+        assert!(
+            ptx.contains(".target sm_80") && ptx.trim_end().ends_with('}'),
+            "{ptx}"
+        );
+        assert_eq!(
+            compile("-arch=sm_80"),
+            compile("-arch=sm_80"),
+            "two runs differ"
+        );
     });
 }
 
@@ -68,18 +101,37 @@ fn messages_name_file_and_line() {
     each(|_, _, nvrtc| {
         let source = "extern \"C\" __global__ void k() {\n    nonsense;\n}\n";
         let options = vec!["-arch=sm_80".to_owned()];
-        let program = Program { source, name: "kernels/é x.cu", options, headers: Vec::new() };
+        let program = Program {
+            source,
+            name: "kernels/é x.cu",
+            options,
+            headers: Vec::new(),
+        };
         let failure = nvrtc.compile(&program).unwrap_err();
         assert_eq!(failure.error, "NVRTC_ERROR_COMPILATION");
         let expected = "kernels/é x.cu(2): error: identifier \"nonsense\" is undefined";
         assert!(failure.log.starts_with(expected), "{}", failure.log);
 
         let options = vec!["-arch=sm_7".to_owned()];
-        let failure = nvrtc.compile(&Program { options, ..program.clone() }).unwrap_err();
+        let failure = nvrtc
+            .compile(&Program {
+                options,
+                ..program.clone()
+            })
+            .unwrap_err();
         assert_eq!(failure.error, "NVRTC_ERROR_INVALID_OPTION");
-        assert!(failure.log.contains("--gpu-architecture"), "{}", failure.log);
+        assert!(
+            failure.log.contains("--gpu-architecture"),
+            "{}",
+            failure.log
+        );
 
-        let failure = nvrtc.compile(&Program { source: "a\0b", ..program }).unwrap_err();
+        let failure = nvrtc
+            .compile(&Program {
+                source: "a\0b",
+                ..program
+            })
+            .unwrap_err();
         assert_eq!(failure.to_string(), "the source holds a NUL at byte 1");
     });
 }
@@ -90,13 +142,25 @@ fn threads_compile_at_the_same_time() {
         let source = "extern \"C\" __global__ void k(double* x) { x[0] = sin(x[1]) * cos(x[2]); }";
         let compile = |arch: &str| {
             let options = vec![format!("-arch={arch}")];
-            nvrtc.compile(&Program { source, name: "k.cu", options, ..Program::default() }).unwrap().image
+            nvrtc
+                .compile(&Program {
+                    source,
+                    name: "k.cu",
+                    options,
+                    ..Program::default()
+                })
+                .unwrap()
+                .image
         };
         let alone = [compile("sm_80"), compile("sm_90")];
         let together: Vec<Vec<u8>> = std::thread::scope(|scope| {
-            let threads: Vec<_> =
-                (0..6).map(|i| scope.spawn(move || compile(["sm_80", "sm_90"][i % 2]))).collect();
-            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+            let threads: Vec<_> = (0..6)
+                .map(|i| scope.spawn(move || compile(["sm_80", "sm_90"][i % 2])))
+                .collect();
+            threads
+                .into_iter()
+                .map(|thread| thread.join().unwrap())
+                .collect()
         });
         for (index, image) in together.iter().enumerate() {
             assert!(*image == alone[index % 2], "thread {index}");
@@ -106,12 +170,25 @@ fn threads_compile_at_the_same_time() {
 
 #[test]
 fn include_directories_with_spaces_and_letters() {
-    let directory = tempfile::Builder::new().prefix("inc é ß ").tempdir().unwrap();
+    let directory = tempfile::Builder::new()
+        .prefix("inc é ß ")
+        .tempdir()
+        .unwrap();
     fs::write(directory.path().join("own.h"), "#define OWN 7\n").unwrap();
     each(|_, _, nvrtc| {
-        let options = vec!["-arch=sm_80".to_owned(), format!("-I{}", directory.path().display())];
+        let options = vec![
+            "-arch=sm_80".to_owned(),
+            format!("-I{}", directory.path().display()),
+        ];
         let source = "#include <own.h>\nextern \"C\" __global__ void k(int* x) { *x = OWN; }";
-        nvrtc.compile(&Program { source, name: "k.cu", options, ..Program::default() }).unwrap();
+        nvrtc
+            .compile(&Program {
+                source,
+                name: "k.cu",
+                options,
+                ..Program::default()
+            })
+            .unwrap();
     });
 }
 
@@ -149,10 +226,12 @@ extern "C" __global__ void k(uint8_t* bytes, double* x, float* f, int* out, size
 
 #[test]
 fn shims_do_what_kernels_want() {
-    let includes: String = shims::names().map(|name| format!("#include <{name}>\n")).collect();
+    let includes: String = shims::names()
+        .map(|name| format!("#include <{name}>\n"))
+        .collect();
     each(|_, components, nvrtc| {
-        let output =
-            build(nvrtc, components, &(includes.clone() + USES_SHIMS)).unwrap_or_else(|e| panic!("{e}"));
+        let output = build(nvrtc, components, &(includes.clone() + USES_SHIMS))
+            .unwrap_or_else(|e| panic!("{e}"));
         assert_eq!(output.log, "");
     });
 }
@@ -161,15 +240,31 @@ fn shims_do_what_kernels_want() {
 fn without_shims_there_is_no_stdint() {
     each(|_, _, nvrtc| {
         let options = vec!["-arch=sm_80".to_owned()];
-        let program = Program { source: "#include <stdint.h>\n", name: "k.cu", options, headers: Vec::new() };
-        assert!(nvrtc.compile(&program).unwrap_err().log.contains("stdint.h"));
+        let program = Program {
+            source: "#include <stdint.h>\n",
+            name: "k.cu",
+            options,
+            headers: Vec::new(),
+        };
+        assert!(
+            nvrtc
+                .compile(&program)
+                .unwrap_err()
+                .log
+                .contains("stdint.h")
+        );
     });
 }
 
 /// Compiles, and says nothing of macros.
 fn check_beside(components: &Components, nvrtc: &Nvrtc, source: &str) {
-    let output = build(nvrtc, components, source).unwrap_or_else(|e| panic!("{nvrtc:?}: {e}\n{source}"));
-    assert!(!output.log.contains("redefinition"), "{nvrtc:?}: {}\n{source}", output.log);
+    let output =
+        build(nvrtc, components, source).unwrap_or_else(|e| panic!("{nvrtc:?}: {e}\n{source}"));
+    assert!(
+        !output.log.contains("redefinition"),
+        "{nvrtc:?}: {}\n{source}",
+        output.log
+    );
 }
 
 #[test]
@@ -186,7 +281,9 @@ fn shims_beside_toolkit_headers() {
         "cuda/atomic",
     ];
     each(|major, components, nvrtc| {
-        let shims: String = shims::names().map(|name| format!("#include <{name}>\n")).collect();
+        let shims: String = shims::names()
+            .map(|name| format!("#include <{name}>\n"))
+            .collect();
         let mut all = String::new();
         // The CUB of CUDA 11 includes `<utility>`: it can't be compiled by NVRTC.
         let cub = (major > 11).then_some("cub/block/block_reduce.cuh");
@@ -210,7 +307,9 @@ fn cub_kernel_with_stdint() {
                   uint32_t sum = Reduce(storage).Sum(x[threadIdx.x]);\n    \
                   if (threadIdx.x == 0) { *y = sum; *h = __float2half(1.0f); }\n}\n";
     for major in [12, 13] {
-        let Some(components) = components(major) else { continue };
+        let Some(components) = components(major) else {
+            continue;
+        };
         let nvrtc = Nvrtc::load(&components.nvrtc).unwrap();
         let output = build(&nvrtc, &components, source).unwrap_or_else(|e| panic!("{e}"));
         assert!(output.image.starts_with(b"\x7fELF"));
@@ -224,8 +323,13 @@ fn a_file_that_is_no_nvrtc() {
     let text = directory.path().join("libnvrtc.so.12");
     fs::write(&text, "no library").unwrap();
     let said = Nvrtc::load(&text).unwrap_err().to_string();
-    assert!(said.contains("libnvrtc.so.12: ") && said.contains("file too short"), "{said}");
-    let missing = Nvrtc::load(&directory.path().join("libnvrtc.so.13")).unwrap_err().to_string();
+    assert!(
+        said.contains("libnvrtc.so.12: ") && said.contains("file too short"),
+        "{said}"
+    );
+    let missing = Nvrtc::load(&directory.path().join("libnvrtc.so.13"))
+        .unwrap_err()
+        .to_string();
     assert!(missing.contains("No such file"), "{missing}");
 }
 
@@ -240,27 +344,54 @@ fn builtins_beside_an_nvrtc_without_runpath() {
     let mut builtins = fs::read(lib.join(format!("libnvrtc-builtins.so.{major}.{minor}"))).unwrap();
     let mut library = fs::read(&found.nvrtc).unwrap();
     replace(&mut library, b"$ORIGIN:\0", b"/nowhere\0");
-    let (old, new) = (format!("builtins.so.{major}.{minor}"), format!("builtinz.so.{major}.{minor}"));
+    let (old, new) = (
+        format!("builtins.so.{major}.{minor}"),
+        format!("builtinz.so.{major}.{minor}"),
+    );
     let replaced = replace(&mut library, old.as_bytes(), new.as_bytes());
     assert!(replaced + replace(&mut builtins, old.as_bytes(), new.as_bytes()) > 1);
     let path: PathBuf = directory.path().join("libnvrtc.so.12");
     fs::write(&path, library).unwrap();
-    fs::write(directory.path().join(format!("libnvrtc-builtins.so.{major}.{minor}")), builtins).unwrap();
+    fs::write(
+        directory
+            .path()
+            .join(format!("libnvrtc-builtins.so.{major}.{minor}")),
+        builtins,
+    )
+    .unwrap();
     let nvrtc = Nvrtc::load(&path).unwrap();
     let source = "extern \"C\" __global__ void k(float* x) { *x = sinf(*x); }";
     let options = vec!["-arch=sm_80".to_owned()];
-    let output = nvrtc.compile(&Program { source, name: "k.cu", options, ..Program::default() });
-    assert!(output.unwrap_or_else(|e| panic!("{e}")).image.starts_with(b"\x7fELF"));
+    let output = nvrtc.compile(&Program {
+        source,
+        name: "k.cu",
+        options,
+        ..Program::default()
+    });
+    assert!(
+        output
+            .unwrap_or_else(|e| panic!("{e}"))
+            .image
+            .starts_with(b"\x7fELF")
+    );
 }
 
 /// Replaces each occurrence, and says how many there were; at least one.
 fn replace(bytes: &mut [u8], old: &[u8], new: &[u8]) -> usize {
     assert_eq!(old.len(), new.len());
-    let places: Vec<usize> =
-        bytes.windows(old.len()).enumerate().filter(|(_, window)| *window == old).map(|(at, _)| at).collect();
+    let places: Vec<usize> = bytes
+        .windows(old.len())
+        .enumerate()
+        .filter(|(_, window)| *window == old)
+        .map(|(at, _)| at)
+        .collect();
     for &at in &places {
         bytes[at..at + new.len()].copy_from_slice(new);
     }
-    assert!(!places.is_empty(), "{} is not in the file", String::from_utf8_lossy(old));
+    assert!(
+        !places.is_empty(),
+        "{} is not in the file",
+        String::from_utf8_lossy(old)
+    );
     places.len()
 }

@@ -21,7 +21,10 @@ struct Machine {
 impl Machine {
     fn new() -> Option<Self> {
         let wheels = wheels(&["nvidia-cuda-runtime==13.4.92"])?;
-        Some(Self { top: tempfile::tempdir().unwrap(), cuda: wheels.join("nvidia/cu13") })
+        Some(Self {
+            top: tempfile::tempdir().unwrap(),
+            cuda: wheels.join("nvidia/cu13"),
+        })
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -46,19 +49,33 @@ impl Machine {
         let text = |path: &Path| path.to_str().unwrap().to_owned();
         let env = Env::from_pairs(variables.iter().map(|(name, path)| (*name, text(path))));
         let root = Root::below(self.top.path());
-        let request = Request { needs, ..Request::default() };
-        Search { root: &root, env: &env, target: &target(), places: Vec::new() }.find(&request)
+        let request = Request {
+            needs,
+            ..Request::default()
+        };
+        Search {
+            root: &root,
+            env: &env,
+            target: &target(),
+            places: Vec::new(),
+        }
+        .find(&request)
     }
 }
 
-const CUDNN_VERSION: &str = "#define CUDNN_MAJOR 9\n#define CUDNN_MINOR 5\n#define CUDNN_PATCHLEVEL 0\n";
+const CUDNN_VERSION: &str =
+    "#define CUDNN_MAJOR 9\n#define CUDNN_MINOR 5\n#define CUDNN_PATCHLEVEL 0\n";
 
 fn target() -> Target {
     Target::from_triple("x86_64-unknown-linux-gnu", false).unwrap()
 }
 
 fn need(component: Component) -> Need {
-    let part = if component == Component::Cutensor { Part::Headers } else { Part::Shared };
+    let part = if component == Component::Cutensor {
+        Part::Headers
+    } else {
+        Part::Shared
+    };
     Need::new(component, part, "declared in `[package.metadata.cuda]`")
 }
 
@@ -68,7 +85,10 @@ fn with(product: Component) -> Vec<Need> {
 }
 
 fn optional(product: Component) -> Vec<Need> {
-    vec![need(Component::Cudart), need(product).with(Strength::Optional)]
+    vec![
+        need(Component::Cudart),
+        need(product).with(Strength::Optional),
+    ]
 }
 
 #[track_caller]
@@ -81,22 +101,37 @@ fn says(error: &Error, texts: &[&str]) {
 
 #[test]
 fn a_variable_names_a_directory_of_one_product_alone() {
-    let Some(machine) = Machine::new() else { return };
+    let Some(machine) = Machine::new() else {
+        return;
+    };
     let plain = machine.cudnn("x/cudnn");
     let archive = machine.cudnn("x/cudnn-linux-x86_64-9.5.0.50_cuda13-archive");
     let wheel = machine.cudnn("venv/lib/python3.11/site-packages/nvidia/cudnn");
-    machine.write("venv/lib/python3.11/site-packages/nvidia_cudnn_cu13-9.5.0.50.dist-info/METADATA", "");
+    machine.write(
+        "venv/lib/python3.11/site-packages/nvidia_cudnn_cu13-9.5.0.50.dist-info/METADATA",
+        "",
+    );
     for place in [&plain, &archive, &wheel] {
         for toolkit in ["CUDA_HOME", "CUDA_BUILD_ROOTS"] {
             let variables = [(toolkit, machine.cuda.as_path()), ("CUDNN_PATH", place)];
             let toolkit = machine.find(&variables, with(Component::Cudnn)).unwrap();
             let cudnn = toolkit.get(Component::Cudnn).unwrap();
             assert_eq!(cudnn.to_string(), "cudnn 9.5.0");
-            assert_eq!((cudnn.major, &cudnn.libraries[0]), (13, &place.join("lib/libcudnn.so.9")));
-            assert_eq!(toolkit.version().to_string(), "13.4", "a product is no toolkit");
+            assert_eq!(
+                (cudnn.major, &cudnn.libraries[0]),
+                (13, &place.join("lib/libcudnn.so.9"))
+            );
+            assert_eq!(
+                toolkit.version().to_string(),
+                "13.4",
+                "a product is no toolkit"
+            );
         }
     }
-    let roots = [("CUDA_HOME", machine.cuda.as_path()), ("CUDA_BUILD_ROOTS", &plain)];
+    let roots = [
+        ("CUDA_HOME", machine.cuda.as_path()),
+        ("CUDA_BUILD_ROOTS", &plain),
+    ];
     assert!(machine.find(&roots, with(Component::Cudnn)).is_ok());
     // Nobody names the toolkit.
     fs::create_dir_all(machine.path("usr/local")).unwrap();
@@ -109,13 +144,18 @@ fn a_variable_names_a_directory_of_one_product_alone() {
 
 #[test]
 fn every_products_variable_does() {
-    let Some(machine) = Machine::new() else { return };
+    let Some(machine) = Machine::new() else {
+        return;
+    };
     for (variable, component, files, version) in [
         (
             "NCCL_HOME",
             Component::Nccl,
             [
-                ("include/nccl.h", "#define NCCL_MAJOR 2\n#define NCCL_MINOR 22\n#define NCCL_PATCH 3\n"),
+                (
+                    "include/nccl.h",
+                    "#define NCCL_MAJOR 2\n#define NCCL_MINOR 22\n#define NCCL_PATCH 3\n",
+                ),
                 ("lib/libnccl.so.2", ""),
             ]
             .as_slice(),
@@ -154,16 +194,24 @@ fn every_products_variable_does() {
         let place = machine.path(&format!("x/{component}"));
         let variables = [("CUDA_HOME", machine.cuda.as_path()), (variable, &place)];
         let toolkit = machine.find(&variables, with(component)).unwrap();
-        assert_eq!(toolkit.get(component).unwrap().to_string(), format!("{component} {version}"));
+        assert_eq!(
+            toolkit.get(component).unwrap().to_string(),
+            format!("{component} {version}")
+        );
     }
 }
 
 #[test]
 fn a_product_for_another_cuda_is_refused_whatever_tells_it() {
-    let Some(machine) = Machine::new() else { return };
+    let Some(machine) = Machine::new() else {
+        return;
+    };
     let archive = machine.cudnn("x/cudnn-linux-x86_64-9.5.0.50_cuda12-archive");
     let wheel = machine.cudnn("venv/lib/python3.11/site-packages/nvidia/cudnn");
-    machine.write("venv/lib/python3.11/site-packages/nvidia_cudnn_cu12-9.5.0.50.dist-info/METADATA", "");
+    machine.write(
+        "venv/lib/python3.11/site-packages/nvidia_cudnn_cu12-9.5.0.50.dist-info/METADATA",
+        "",
+    );
     let link = machine.path("x/cudnn");
     std::os::unix::fs::symlink(&archive, &link).unwrap();
     let words = [
@@ -182,58 +230,116 @@ fn a_product_for_another_cuda_is_refused_whatever_tells_it() {
             says(&error, &words);
         }
         let list = PathBuf::from(format!("{}:{}", machine.cuda.display(), place.display()));
-        let error = machine.find(&[("CUDA_BUILD_ROOTS", &list)], with(Component::Cudnn)).unwrap_err();
+        let error = machine
+            .find(&[("CUDA_BUILD_ROOTS", &list)], with(Component::Cudnn))
+            .unwrap_err();
         says(&error, &words);
     }
     // Nor is another place's taken instead.
     let fitting = machine.cudnn("y/cudnn-linux-x86_64-9.5.0.50_cuda13-archive");
     let list = PathBuf::from(format!("{}:{}", machine.cuda.display(), fitting.display()));
-    assert!(machine.find(&[("CUDA_BUILD_ROOTS", &list)], with(Component::Cudnn)).is_ok());
-    let variables = [("CUDA_BUILD_ROOTS", list.as_path()), ("CUDNN_PATH", &archive)];
-    says(&machine.find(&variables, with(Component::Cudnn)).unwrap_err(), &words);
+    assert!(
+        machine
+            .find(&[("CUDA_BUILD_ROOTS", &list)], with(Component::Cudnn))
+            .is_ok()
+    );
+    let variables = [
+        ("CUDA_BUILD_ROOTS", list.as_path()),
+        ("CUDNN_PATH", &archive),
+    ];
+    says(
+        &machine
+            .find(&variables, with(Component::Cudnn))
+            .unwrap_err(),
+        &words,
+    );
     // Who uses none is not concerned.
-    assert!(machine.find(&variables, vec![need(Component::Cudart)]).is_ok());
+    assert!(
+        machine
+            .find(&variables, vec![need(Component::Cudart)])
+            .is_ok()
+    );
 }
 
 /// cuTENSOR's archives before 2.3 and its packages for Debian have a directory a major.
 #[test]
 fn libraries_in_a_directory_of_their_major() {
-    let Some(machine) = Machine::new() else { return };
+    let Some(machine) = Machine::new() else {
+        return;
+    };
     let root = "x/libcutensor-linux-x86_64-2.2.0.0-archive";
     machine.write(&format!("{root}/include/cutensor.h"), "");
     for major in [11, 12] {
         machine.write(&format!("{root}/lib/{major}/libcutensor.so.2"), "");
     }
     let place = machine.path(root);
-    let variables = [("CUDA_HOME", machine.cuda.as_path()), ("CUTENSOR_PATH", &place)];
-    let error = machine.find(&variables, with(Component::Cutensor)).unwrap_err();
+    let variables = [
+        ("CUDA_HOME", machine.cuda.as_path()),
+        ("CUTENSOR_PATH", &place),
+    ];
+    let error = machine
+        .find(&variables, with(Component::Cutensor))
+        .unwrap_err();
     assert!(matches!(error, Error::Inconsistent { .. }), "{error:?}");
-    says(&error, &["cudart 13.4", "is for CUDA 13", "cutensor", "is for CUDA 12"]);
+    says(
+        &error,
+        &[
+            "cudart 13.4",
+            "is for CUDA 13",
+            "cutensor",
+            "is for CUDA 12",
+        ],
+    );
     machine.write(&format!("{root}/lib/13/libcutensor.so.2"), "");
     let toolkit = machine.find(&variables, with(Component::Cutensor)).unwrap();
-    assert_eq!(toolkit.get(Component::Cutensor).unwrap().libraries[0], place.join("lib/13/libcutensor.so.2"));
+    assert_eq!(
+        toolkit.get(Component::Cutensor).unwrap().libraries[0],
+        place.join("lib/13/libcutensor.so.2")
+    );
 
     // The alternative that the administrator chose is for 12.
     machine.write("usr/include/cutensor.h", "");
-    machine.write("usr/lib/x86_64-linux-gnu/libcutensor/12/libcutensor.so.2", "");
+    machine.write(
+        "usr/lib/x86_64-linux-gnu/libcutensor/12/libcutensor.so.2",
+        "",
+    );
     let link = machine.path("usr/lib/x86_64-linux-gnu/libcutensor.so.2");
     std::os::unix::fs::symlink("libcutensor/12/libcutensor.so.2", link).unwrap();
     let named = [("CUDA_HOME", machine.cuda.as_path())];
-    says(&machine.find(&named, with(Component::Cutensor)).unwrap_err(), &["cutensor", "is for CUDA 12"]);
-    machine.write("usr/lib/x86_64-linux-gnu/libcutensor/13/libcutensor.so.2", "");
+    says(
+        &machine.find(&named, with(Component::Cutensor)).unwrap_err(),
+        &["cutensor", "is for CUDA 12"],
+    );
+    machine.write(
+        "usr/lib/x86_64-linux-gnu/libcutensor/13/libcutensor.so.2",
+        "",
+    );
     let toolkit = machine.find(&named, with(Component::Cutensor)).unwrap();
     let library = machine.path("usr/lib/x86_64-linux-gnu/libcutensor/13/libcutensor.so.2");
-    assert_eq!(toolkit.get(Component::Cutensor).unwrap().libraries, [library]);
+    assert_eq!(
+        toolkit.get(Component::Cutensor).unwrap().libraries,
+        [library]
+    );
 }
 
 #[test]
 fn a_product_alone_is_no_toolkit() {
-    let Some(machine) = Machine::new() else { return };
+    let Some(machine) = Machine::new() else {
+        return;
+    };
     let place = machine.cudnn("x/cudnn");
     for variable in ["CUDA_BUILD_ROOTS", "CUDNN_PATH"] {
-        let error = machine.find(&[(variable, &place)], vec![need(Component::Cudnn)]).unwrap_err();
+        let error = machine
+            .find(&[(variable, &place)], vec![need(Component::Cudnn)])
+            .unwrap_err();
         assert!(matches!(error, Error::NotFound { .. }), "{error:?}");
-        says(&error, &["`cudart` not found (nothing else tells which CUDA release is there)", "cudnn 9.5.0"]);
+        says(
+            &error,
+            &[
+                "`cudart` not found (nothing else tells which CUDA release is there)",
+                "cudnn 9.5.0",
+            ],
+        );
     }
 }
 
@@ -245,8 +351,17 @@ fn image(change: impl Fn(String) -> String) -> Layout {
 
 fn found_in(layout: &Layout, needs: Vec<Need>) -> Result<Toolkit, Error> {
     let (root, env) = (Root::below(&layout.root), layout.environment());
-    let request = Request { needs, ..Request::default() };
-    Search { root: &root, env: &env, target: &layout.target(), places: Vec::new() }.find(&request)
+    let request = Request {
+        needs,
+        ..Request::default()
+    };
+    Search {
+        root: &root,
+        env: &env,
+        target: &layout.target(),
+        places: Vec::new(),
+    }
+    .find(&request)
 }
 
 #[test]
@@ -255,10 +370,18 @@ fn the_systems_products_are_there_whatever_names_the_toolkit() {
         let layout = image(|text| format!("{variable}{text}"));
         for needs in [with(Component::Cudnn), optional(Component::Cudnn)] {
             let toolkit = found_in(&layout, needs).unwrap();
-            assert_eq!(toolkit.get(Component::Cudnn).unwrap().to_string(), "cudnn 9.1.0");
+            assert_eq!(
+                toolkit.get(Component::Cudnn).unwrap().to_string(),
+                "cudnn 9.1.0"
+            );
             let directories = toolkits::library_directories(&toolkit, None);
             let above = layout.root.join("usr/local");
-            assert!(directories.iter().all(|directory| directory.starts_with(&above)), "{directories:?}");
+            assert!(
+                directories
+                    .iter()
+                    .all(|directory| directory.starts_with(&above)),
+                "{directories:?}"
+            );
         }
     }
 }
@@ -266,12 +389,18 @@ fn the_systems_products_are_there_whatever_names_the_toolkit() {
 #[test]
 fn the_package_manager_tells_which_cuda_the_systems_products_are_for() {
     let layout = image(|text| {
-        text.replace("libcudnn9-cuda-12", "libcudnn9-cuda-13").replace("dev-cuda-12", "dev-cuda-13")
+        text.replace("libcudnn9-cuda-12", "libcudnn9-cuda-13")
+            .replace("dev-cuda-12", "dev-cuda-13")
     });
     let error = found_in(&layout, with(Component::Cudnn)).unwrap_err();
     says(
         &error,
-        &["cudnn` not found", "is for CUDA 12", "cudnn 9.1.0 (system directories", "is for CUDA 13"],
+        &[
+            "cudnn` not found",
+            "is for CUDA 12",
+            "cudnn 9.1.0 (system directories",
+            "is for CUDA 13",
+        ],
     );
     let named = image(|text| {
         let text = text.replace("-cuda-12", "-cuda-13");
@@ -283,7 +412,8 @@ fn the_package_manager_tells_which_cuda_the_systems_products_are_for() {
     let toolkit = found_in(&layout, optional(Component::Cudnn)).unwrap();
     assert!(toolkit.get(Component::Cudnn).is_none());
     // Where nothing tells, it is for what is there.
-    let silent = image(|text| text.replace("file var/lib/dpkg/status", "file var/lib/dpkg/status-old"));
+    let silent =
+        image(|text| text.replace("file var/lib/dpkg/status", "file var/lib/dpkg/status-old"));
     assert!(found_in(&silent, with(Component::Cudnn)).is_ok());
 }
 
@@ -295,30 +425,55 @@ fn products_alone_count_in_the_systems_directories() {
                    elf usr/lib/x86_64-linux-gnu/libcufft.so.11 libcufft.so.11\n";
     let layout = image(|text| format!("{text}{library}").replace("dpkg/status", "dpkg/status-old"));
     assert!(found_in(&layout, with(Component::Cudnn)).is_ok());
-    assert!(matches!(found_in(&layout, with(Component::Cufft)).unwrap_err(), Error::NotFound { .. }));
+    assert!(matches!(
+        found_in(&layout, with(Component::Cufft)).unwrap_err(),
+        Error::NotFound { .. }
+    ));
 }
 
 #[test]
 fn products_in_lib64_as_on_fedora() {
     let layout = image(|text| text.replace("usr/lib/x86_64-linux-gnu/", "usr/lib64/"));
     let toolkit = found_in(&layout, with(Component::Nccl)).unwrap();
-    assert_eq!(toolkit.get(Component::Nccl).unwrap().libraries, [layout.root.join("usr/lib64/libnccl.so.2")]);
+    assert_eq!(
+        toolkit.get(Component::Nccl).unwrap().libraries,
+        [layout.root.join("usr/lib64/libnccl.so.2")]
+    );
 }
 
 /// Also where `cudnn.h` is beside the C library's headers for the platform.
 #[test]
 fn a_view_takes_nothing_else_from_the_systems_directories() {
     let layout = image(|text| {
-        text.replace("link usr/include/cudnn", "link usr/include/x86_64-linux-gnu/cudnn")
-            .replace("file usr/include/nccl.h", "file usr/include/x86_64-linux-gnu/nccl.h")
+        text.replace(
+            "link usr/include/cudnn",
+            "link usr/include/x86_64-linux-gnu/cudnn",
+        )
+        .replace(
+            "file usr/include/nccl.h",
+            "file usr/include/x86_64-linux-gnu/nccl.h",
+        )
     });
-    let toolkit =
-        found_in(&layout, vec![need(Component::Cudart), need(Component::Cudnn), need(Component::Nccl)]);
+    let toolkit = found_in(
+        &layout,
+        vec![
+            need(Component::Cudart),
+            need(Component::Cudnn),
+            need(Component::Nccl),
+        ],
+    );
     let toolkit = toolkit.unwrap();
-    assert_eq!(toolkit.include_dirs().len(), 1, "{:?}", toolkit.include_dirs());
+    assert_eq!(
+        toolkit.include_dirs().len(),
+        1,
+        "{:?}",
+        toolkit.include_dirs()
+    );
     let views = layout.root.join("views");
     let env = Env::from_pairs([("CUDA_BUILD_VIEWS", views.to_str().unwrap())]);
-    let view = toolkit.view(&ViewPlace::from_env(&env, &layout.target()).unwrap()).unwrap();
+    let view = toolkit
+        .view(&ViewPlace::from_env(&env, &layout.target()).unwrap())
+        .unwrap();
     for header in ["cudnn.h", "cudnn_version.h", "nccl.h", "cuda.h"] {
         assert!(view.include().join(header).is_file(), "{header}");
     }
@@ -328,14 +483,23 @@ fn a_view_takes_nothing_else_from_the_systems_directories() {
 /// A product's variable may name the toolkit's own place, which is that of the toolkit all the same.
 #[test]
 fn a_products_variable_may_name_the_toolkits_place() {
-    let Some(machine) = Machine::new() else { return };
+    let Some(machine) = Machine::new() else {
+        return;
+    };
     fs::create_dir_all(machine.path("usr/local")).unwrap();
     let default = machine.path("usr/local/cuda");
     std::os::unix::fs::symlink(&machine.cuda, &default).unwrap();
     for variable in ["CUDNN_PATH", "NCCL_HOME"] {
         for place in [&default, &machine.cuda] {
-            let toolkit = machine.find(&[(variable, place)], vec![need(Component::Cudart)]).unwrap();
-            assert_eq!(toolkit.version().to_string(), "13.4", "{variable}={}", place.display());
+            let toolkit = machine
+                .find(&[(variable, place)], vec![need(Component::Cudart)])
+                .unwrap();
+            assert_eq!(
+                toolkit.version().to_string(),
+                "13.4",
+                "{variable}={}",
+                place.display()
+            );
         }
     }
 }
@@ -343,36 +507,59 @@ fn a_products_variable_may_name_the_toolkits_place() {
 /// An archive beside a compiler, or in a toolkit, is not that compiler's root, nor the toolkit.
 #[test]
 fn archives_beside_a_root_take_nothing_from_it() {
-    let Some(machine) = Machine::new() else { return };
+    let Some(machine) = Machine::new() else {
+        return;
+    };
     let top = machine.path("opt/cuda");
     fs::create_dir_all(&top).unwrap();
-    for part in
-        ["include", "lib", "bin", "nvvm"].map(|part| machine.cuda.join(part)).iter().filter(|p| p.exists())
+    for part in ["include", "lib", "bin", "nvvm"]
+        .map(|part| machine.cuda.join(part))
+        .iter()
+        .filter(|p| p.exists())
     {
         std::os::unix::fs::symlink(part, top.join(part.file_name().unwrap())).unwrap();
     }
     machine.cudnn("opt/cuda/cudnn-linux-x86_64-9.5.0.50_cuda13-archive");
     machine.cudnn("opt/cuda/nccl-linux-sbsa-2.22.3_cuda13-archive");
-    let toolkit = machine.find(&[("CUDA_PATH", &top)], with(Component::Cudnn)).unwrap();
+    let toolkit = machine
+        .find(&[("CUDA_PATH", &top)], with(Component::Cudnn))
+        .unwrap();
     assert_eq!(toolkit.version().to_string(), "13.4");
-    assert_eq!(toolkit.get(Component::Cudnn).unwrap().to_string(), "cudnn 9.5.0");
+    assert_eq!(
+        toolkit.get(Component::Cudnn).unwrap().to_string(),
+        "cudnn 9.5.0"
+    );
 }
 
 /// A product that is named for another CUDA decides the major where nothing else does, be it needed
 /// or only wished for.
 #[test]
 fn a_named_product_decides_an_open_major() {
-    let Some(machine) = Machine::new() else { return };
-    let Some(of_12) = wheels(&["nvidia-cuda-runtime-cu12==12.9.79"]) else { return };
+    let Some(machine) = Machine::new() else {
+        return;
+    };
+    let Some(of_12) = wheels(&["nvidia-cuda-runtime-cu12==12.9.79"]) else {
+        return;
+    };
     let cudnn = machine.cudnn("x/cudnn-linux-x86_64-9.5.0.50_cuda12-archive");
     let both = std::env::join_paths([&machine.cuda, &of_12]).unwrap();
-    let variables = [("CUDA_BUILD_ROOTS", Path::new(&both)), ("CUDNN_PATH", cudnn.as_path())];
+    let variables = [
+        ("CUDA_BUILD_ROOTS", Path::new(&both)),
+        ("CUDNN_PATH", cudnn.as_path()),
+    ];
     for needs in [with(Component::Cudnn), optional(Component::Cudnn)] {
         let toolkit = machine.find(&variables, needs).unwrap();
         assert_eq!(toolkit.version().to_string(), "12.9");
         assert_eq!(toolkit.get(Component::Cudnn).unwrap().major, 12);
     }
-    let toolkit = machine.find(&variables, vec![need(Component::Cudart)]).unwrap();
+    let toolkit = machine
+        .find(&variables, vec![need(Component::Cudart)])
+        .unwrap();
     assert_eq!(toolkit.version().to_string(), "13.4", "nobody wants it");
-    assert!(toolkit.remarks().iter().any(|remark| remark.starts_with("CUDA 12.9 is also there, not used")));
+    assert!(
+        toolkit
+            .remarks()
+            .iter()
+            .any(|remark| remark.starts_with("CUDA 12.9 is also there, not used"))
+    );
 }

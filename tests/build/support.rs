@@ -13,7 +13,11 @@ use crate::components::site_packages;
 /// real components are left out.
 pub fn toolkit13() -> Option<PathBuf> {
     let toolkit = site_packages(13)?.join("nvidia/cu13");
-    assert!(toolkit.join("bin/nvcc").is_file(), "{} holds no bin/nvcc", toolkit.display());
+    assert!(
+        toolkit.join("bin/nvcc").is_file(),
+        "{} holds no bin/nvcc",
+        toolkit.display()
+    );
     Some(toolkit)
 }
 
@@ -27,7 +31,11 @@ pub fn output(command: &mut Command) -> Output {
 
 /// What a program wrote, both streams.
 pub fn text(output: &Output) -> String {
-    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+    format!(
+        "{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    )
 }
 
 /// Runs it; it must succeed. Returns what it printed.
@@ -41,8 +49,12 @@ pub fn succeeds(command: &mut Command) -> String {
 /// The names under `NEEDED`, and every path to look in at run time.
 pub fn dynamic(program: &Path, tag: &str) -> Vec<String> {
     let printed = succeeds(Command::new("readelf").arg("-dW").arg(program));
-    let lines = printed.lines().filter(|line| line.contains(&format!("({tag})")));
-    lines.filter_map(|line| Some(line.split_once('[')?.1.trim_end_matches(']').to_owned())).collect()
+    let lines = printed
+        .lines()
+        .filter(|line| line.contains(&format!("({tag})")));
+    lines
+        .filter_map(|line| Some(line.split_once('[')?.1.trim_end_matches(']').to_owned()))
+        .collect()
 }
 
 /// The pip components of one CUDA major.
@@ -65,14 +77,25 @@ pub fn components(major: u32) -> Option<Components> {
             bin: root.join("bin"),
         }
     } else {
-        let soname = if major == 11 { "libnvrtc.so.11.2" } else { "libnvrtc.so.12" };
+        let soname = if major == 11 {
+            "libnvrtc.so.11.2"
+        } else {
+            "libnvrtc.so.12"
+        };
         Components {
             nvrtc: nvidia.join("cuda_nvrtc/lib").join(soname),
-            include: vec![nvidia.join("cuda_runtime/include"), nvidia.join("cuda_cccl/include")],
+            include: vec![
+                nvidia.join("cuda_runtime/include"),
+                nvidia.join("cuda_cccl/include"),
+            ],
             bin: nvidia.join("cuda_nvcc/bin"),
         }
     };
-    assert!(components.nvrtc.is_file(), "no {}", components.nvrtc.display());
+    assert!(
+        components.nvrtc.is_file(),
+        "no {}",
+        components.nvrtc.display()
+    );
     Some(components)
 }
 
@@ -88,8 +111,8 @@ pub fn tool(bin: &Path, name: &str, directory: &Path, arguments: &[&str]) -> Str
         .current_dir(directory)
         .output()
         .unwrap_or_else(|error| panic!("{}: {error}", bin.join(name).display()));
-    let text =
-        String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned()
+        + &String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{name} {arguments:?}: {text}");
     text
 }
@@ -97,7 +120,12 @@ pub fn tool(bin: &Path, name: &str, directory: &Path, arguments: &[&str]) -> Str
 /// `cuobjdump --list-elf --list-ptx`, only the names: `sm_80.cubin`, `sm_120.ptx`.
 pub fn listed(bin: &Path, fatbin: &Path) -> Vec<String> {
     let directory = fatbin.parent().unwrap();
-    let text = tool(bin, "cuobjdump", directory, &["--list-elf", "--list-ptx", fatbin.to_str().unwrap()]);
+    let text = tool(
+        bin,
+        "cuobjdump",
+        directory,
+        &["--list-elf", "--list-ptx", fatbin.to_str().unwrap()],
+    );
     let names = text.lines().filter(|line| line.contains(" file "));
     names
         .map(|line| line.rsplit('.').take(2).collect::<Vec<_>>())
@@ -113,11 +141,18 @@ pub fn everything_in(places: &[&Path]) -> Toolkit {
     };
     for component in Component::all() {
         for part in [Part::Headers, Part::Shared, Part::Archive, Part::Tools] {
-            request.needs.push(Need::new(component, part, "").with(Strength::Extra));
+            request
+                .needs
+                .push(Need::new(component, part, "").with(Strength::Extra));
         }
     }
     let target = Target::from_triple("x86_64-unknown-linux-gnu", false).unwrap();
     let places = places.iter().map(|place| place.to_path_buf()).collect();
-    let search = Search { root: &Root::system(), env: &Env::default(), target: &target, places };
+    let search = Search {
+        root: &Root::system(),
+        env: &Env::default(),
+        target: &target,
+        places,
+    };
     search.find(&request).unwrap()
 }

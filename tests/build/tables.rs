@@ -29,11 +29,13 @@ fn nvcc_package(version: &str) -> Option<(PathBuf, &'static str)> {
 #[test]
 fn ptxas_of_every_generation_lists_what_the_table_holds() {
     let versions = [
-        "11.7.99", "11.8.89", "12.0.76", "12.4.131", "12.6.85", "12.8.61", "12.9.86", "13.0.88", "13.4.92",
-        "13.5.37",
+        "11.7.99", "11.8.89", "12.0.76", "12.4.131", "12.6.85", "12.8.61", "12.9.86", "13.0.88",
+        "13.4.92", "13.5.37",
     ];
     for version in versions {
-        let Some((place, directory)) = nvcc_package(version) else { return };
+        let Some((place, directory)) = nvcc_package(version) else {
+            return;
+        };
         let ptxas = place.join(directory).join("bin/ptxas");
         let observed = observed_from_ptxas_help(&text(&output(Command::new(ptxas).arg("--help"))));
         assert_eq!(observed, supported(toolkit(version)), "ptxas {version}");
@@ -42,7 +44,10 @@ fn ptxas_of_every_generation_lists_what_the_table_holds() {
 
 fn host_config(version: &str) -> Option<String> {
     let (place, directory) = match toolkit(version).major {
-        13 => (wheels(&[&format!("nvidia-cuda-crt=={version}")])?, "nvidia/cu13"),
+        13 => (
+            wheels(&[&format!("nvidia-cuda-crt=={version}")])?,
+            "nvidia/cu13",
+        ),
         _ => nvcc_package(version)?,
     };
     Some(std::fs::read_to_string(place.join(directory).join("include/crt/host_config.h")).unwrap())
@@ -51,13 +56,18 @@ fn host_config(version: &str) -> Option<String> {
 #[test]
 fn host_config_accepts_the_compilers_that_the_table_says() {
     let versions = [
-        "11.7.99", "11.8.89", "12.0.76", "12.2.91", "12.2.140", "12.4.131", "12.6.85", "12.8.61", "12.9.86",
-        "13.0.88", "13.1.115", "13.2.78", "13.3.73", "13.4.92", "13.5.37",
+        "11.7.99", "11.8.89", "12.0.76", "12.2.91", "12.2.140", "12.4.131", "12.6.85", "12.8.61",
+        "12.9.86", "13.0.88", "13.1.115", "13.2.78", "13.3.73", "13.4.92", "13.5.37",
     ];
     for version in versions {
-        let Some(header) = host_config(version) else { return };
+        let Some(header) = host_config(version) else {
+            return;
+        };
         let facts = toolkit_facts(toolkit(version)).unwrap();
-        let mut expected = Bounds { gcc_max: facts.gcc_max, clang_max: facts.clang_max };
+        let mut expected = Bounds {
+            gcc_max: facts.gcc_max,
+            clang_max: facts.clang_max,
+        };
         // The one bound that moved within a minor; the table has the later one.
         if version == "12.2.91" {
             expected.clang_max = 15;
@@ -68,20 +78,34 @@ fn host_config_accepts_the_compilers_that_the_table_says() {
 
 #[test]
 fn a_condition_counts_where_its_message_says_another_number() {
-    let Some(header) = host_config("12.2.140") else { return };
+    let Some(header) = host_config("12.2.140") else {
+        return;
+    };
     let clang = |major: u32| {
-        let defines = format!("#define __GNUC__ 4\n#define __clang__ 1\n#define __clang_major__ {major}\n");
+        let defines =
+            format!("#define __GNUC__ 4\n#define __clang__ 1\n#define __clang_major__ {major}\n");
         refusal(&header, &Macros::parse(&defines)).unwrap()
     };
     assert_eq!(clang(16), None);
     let message = clang(17).unwrap();
-    assert!(message.contains("clang version must be less than 16"), "{message}");
+    assert!(
+        message.contains("clang version must be less than 16"),
+        "{message}"
+    );
 }
 
 #[test]
 fn the_machines_own_compiler_is_judged_by_its_own_macros() {
-    let Some(header) = host_config("13.5.37") else { return };
-    let defines = text(&output(Command::new("g++").args(["-dM", "-E", "-x", "c++", "/dev/null"])));
+    let Some(header) = host_config("13.5.37") else {
+        return;
+    };
+    let defines = text(&output(Command::new("g++").args([
+        "-dM",
+        "-E",
+        "-x",
+        "c++",
+        "/dev/null",
+    ])));
     let macros = Macros::parse(&defines);
     let expected = macros.number("__GNUC__").unwrap() > 16;
     assert_eq!(refusal(&header, &macros).unwrap().is_some(), expected);
@@ -91,17 +115,27 @@ fn the_machines_own_compiler_is_judged_by_its_own_macros() {
 #[test]
 fn component_versions_belong_to_the_release_that_pins_them() {
     let mut checked = 0;
-    for version in
-        ["11.8.0", "12.0.1", "12.1.1", "12.2.0", "12.5.1", "12.6.3", "12.9.1", "13.0.2", "13.2.1", "13.4.3"]
-    {
-        let Some(place) = wheels(&[&format!("cuda-toolkit=={version}")]) else { return };
+    for version in [
+        "11.8.0", "12.0.1", "12.1.1", "12.2.0", "12.5.1", "12.6.3", "12.9.1", "13.0.2", "13.2.1",
+        "13.4.3",
+    ] {
+        let Some(place) = wheels(&[&format!("cuda-toolkit=={version}")]) else {
+            return;
+        };
         let info = place.join(format!("cuda_toolkit-{version}.dist-info"));
         let metadata = std::fs::read_to_string(info.join("METADATA")).unwrap();
-        for line in metadata.lines().filter_map(|line| line.strip_prefix("Requires-Dist: ")) {
-            let Some((package, rest)) = line.split_once("==") else { continue };
+        for line in metadata
+            .lines()
+            .filter_map(|line| line.strip_prefix("Requires-Dist: "))
+        {
+            let Some((package, rest)) = line.split_once("==") else {
+                continue;
+            };
             let pin = rest.split(".*").next().unwrap();
             let major = toolkit(version).major;
-            let Some(component) = Component::all().find(|c| c.facts().package(major) == Some(package)) else {
+            let Some(component) =
+                Component::all().find(|c| c.facts().package(major) == Some(package))
+            else {
                 continue;
             };
             // CCCL has a line of its own from 13.3 on, and its packages say what they fit.
@@ -122,17 +156,28 @@ fn component_versions_belong_to_the_release_that_pins_them() {
 /// cuSPARSE names nvJitLink among what it needs in CUDA 12, and opens it by name in 13.
 #[test]
 fn edges_are_what_the_libraries_hold() {
-    let Some(place) =
-        wheels(&["nvidia-cuda-runtime==13.4.92", "nvidia-cusparse==12.8.6.72", "nvidia-nvjitlink==13.0.88"])
-    else {
+    let Some(place) = wheels(&[
+        "nvidia-cuda-runtime==13.4.92",
+        "nvidia-cusparse==12.8.6.72",
+        "nvidia-nvjitlink==13.0.88",
+    ]) else {
         return;
     };
     let bytes = std::fs::read(place.join("nvidia/cu13/lib/libcusparse.so.12")).unwrap();
     let needed = ElfFacts::parse(&bytes).unwrap().needed;
     for (component, kind) in edges(Component::Cusparse, 13) {
         let soname = component.facts().soname(0, 13).unwrap();
-        assert_eq!(needed.iter().any(|name| name == soname), kind == EdgeKind::Link, "{needed:?}");
-        assert!(bytes.windows(soname.len()).any(|window| window == soname.as_bytes()), "{soname}");
+        assert_eq!(
+            needed.iter().any(|name| name == soname),
+            kind == EdgeKind::Link,
+            "{needed:?}"
+        );
+        assert!(
+            bytes
+                .windows(soname.len())
+                .any(|window| window == soname.as_bytes()),
+            "{soname}"
+        );
     }
     assert!(holds_only(&place, "libnvJitLink.so.13"));
 }
@@ -141,5 +186,7 @@ fn edges_are_what_the_libraries_hold() {
 fn holds_only(place: &Path, library: &str) -> bool {
     let bytes = std::fs::read(place.join("nvidia/cu13/lib").join(library)).unwrap();
     let needed = ElfFacts::parse(&bytes).unwrap().needed;
-    !needed.iter().any(|name| name.starts_with("libcu") || name.starts_with("libnv"))
+    !needed
+        .iter()
+        .any(|name| name.starts_with("libcu") || name.starts_with("libnv"))
 }

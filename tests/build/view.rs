@@ -37,8 +37,13 @@ fn with_nvml(major: u32) -> Option<[PathBuf; 2]> {
     let toolkit = site_packages(major)?;
     let mut request = AddRequest::new(major.to_string().parse().unwrap());
     request.only = Some([Component::Nvml].into());
-    let context = Context { env: Env::from_process(), lock_file: None, messages: Messages::Quiet };
-    let nvml = store::add(&request, &context).unwrap_or_else(|error| panic!("nvml {major}: {error:?}"));
+    let context = Context {
+        env: Env::from_process(),
+        lock_file: None,
+        messages: Messages::Quiet,
+    };
+    let nvml =
+        store::add(&request, &context).unwrap_or_else(|error| panic!("nvml {major}: {error:?}"));
     Some([toolkit, nvml.path])
 }
 
@@ -48,16 +53,24 @@ fn target(triple: &str) -> Target {
 
 pub fn view_at(places: &[&Path], directory: &Path) -> View {
     let place = ViewPlace::at(directory, &target("x86_64-unknown-linux-gnu"));
-    everything_in(places).view(&place).unwrap_or_else(|error| panic!("{error:?}"))
+    everything_in(places)
+        .view(&place)
+        .unwrap_or_else(|error| panic!("{error:?}"))
 }
 
 #[test]
 fn nvcc_of_a_view_compiles_and_links_however_it_is_called() {
-    let Some(components) = site_packages(13) else { return };
+    let Some(components) = site_packages(13) else {
+        return;
+    };
     let place = TempDir::new().unwrap();
     let source = place.path().join("program.cu");
     fs::write(&source, PROGRAM).unwrap();
-    let ways: [(&str, bool); 3] = [("plain", false), ("by path", true), ("größe and blank", false)];
+    let ways: [(&str, bool); 3] = [
+        ("plain", false),
+        ("by path", true),
+        ("größe and blank", false),
+    ];
     for (name, by_path) in ways {
         let view = view_at(&[&components], &place.path().join(name));
         let nvcc = view.nvcc().unwrap();
@@ -66,36 +79,61 @@ fn nvcc_of_a_view_compiles_and_links_however_it_is_called() {
             let path = std::env::var("PATH").unwrap();
             let mut command = Command::new("sh");
             command.args(["-c", "exec nvcc \"$@\"", "sh"]);
-            command.env("PATH", format!("{}:{path}", view.root().join("bin").display()));
+            command.env(
+                "PATH",
+                format!("{}:{path}", view.root().join("bin").display()),
+            );
             command
         } else {
             Command::new(&nvcc)
         };
         // Without these the machine's own CUDA, where there is one, could help out.
-        command.env_remove("LIBRARY_PATH").env_remove("CPATH").env_remove("NVCC_APPEND_FLAGS");
-        succeeds(command.args(["-arch=sm_80", "-o"]).arg(&program).arg(&source));
+        command
+            .env_remove("LIBRARY_PATH")
+            .env_remove("CPATH")
+            .env_remove("NVCC_APPEND_FLAGS");
+        succeeds(
+            command
+                .args(["-arch=sm_80", "-o"])
+                .arg(&program)
+                .arg(&source),
+        );
         // No driver: 35. What counts is that it starts.
         let printed = succeeds(&mut Command::new(&program));
         assert!(printed.contains("launched: "), "{printed}");
         assert!(dynamic(&program, "RUNPATH").is_empty());
         let dry = succeeds(Command::new(&nvcc).arg("--dryrun").arg(&source));
-        for line in dry.lines().filter(|line| line.starts_with("#$ TOP=") || line.contains("LIBRARIES=")) {
+        for line in dry
+            .lines()
+            .filter(|line| line.starts_with("#$ TOP=") || line.contains("LIBRARIES="))
+        {
             assert!(line.contains(&*view.root().to_string_lossy()), "{line}");
         }
-        assert!(!dry.contains(&*components.to_string_lossy()), "nvcc looks past the view:\n{dry}");
+        assert!(
+            !dry.contains(&*components.to_string_lossy()),
+            "nvcc looks past the view:\n{dry}"
+        );
     }
 }
 
 #[test]
 fn device_code_is_linked_with_the_view_alone() {
-    let Some(components) = site_packages(13) else { return };
+    let Some(components) = site_packages(13) else {
+        return;
+    };
     let place = TempDir::new().unwrap();
     let view = view_at(&[&components], &place.path().join("view"));
     let source = place.path().join("program.cu");
     fs::write(&source, PROGRAM).unwrap();
     let program = place.path().join("program");
     let mut nvcc = Command::new(view.nvcc().unwrap());
-    nvcc.args(["-rdc=true", "-cudart=shared", "-arch=sm_80", "-Xlinker=--no-as-needed", "-o"]);
+    nvcc.args([
+        "-rdc=true",
+        "-cudart=shared",
+        "-arch=sm_80",
+        "-Xlinker=--no-as-needed",
+        "-o",
+    ]);
     succeeds(nvcc.arg(&program).arg(&source).arg("-lcuda"));
     let needed = dynamic(&program, "NEEDED");
     for library in ["libcudart.so.13", "libcuda.so.1"] {
@@ -103,7 +141,10 @@ fn device_code_is_linked_with_the_view_alone() {
     }
     let mut run = Command::new(&program);
     let refused = text(&output(run.env("LD_LIBRARY_PATH", view.lib())));
-    assert!(refused.contains("libcuda.so.1"), "a stub was loaded from `lib`: {refused}");
+    assert!(
+        refused.contains("libcuda.so.1"),
+        "a stub was loaded from `lib`: {refused}"
+    );
 }
 
 const CMAKE: &str = r#"
@@ -130,9 +171,14 @@ target_link_libraries(program PRIVATE CUDA::cudart CUDA::cuda_driver CCCL::CCCL)
 
 #[test]
 fn cmake_finds_a_view_of_wheels() {
-    let Some(components) = with_nvml(13) else { return };
+    let Some(components) = with_nvml(13) else {
+        return;
+    };
     let place = TempDir::new().unwrap();
-    let view = view_at(&[&components[0], &components[1]], &place.path().join("a view"));
+    let view = view_at(
+        &[&components[0], &components[1]],
+        &place.path().join("a view"),
+    );
     let project = place.path().join("project");
     fs::create_dir(&project).unwrap();
     fs::write(project.join("CMakeLists.txt"), CMAKE).unwrap();
@@ -141,17 +187,29 @@ fn cmake_finds_a_view_of_wheels() {
     let mut configure = Command::new(tool("cmake"));
     configure.args(["-G", "Ninja", "-DCMAKE_CUDA_ARCHITECTURES=80"]);
     configure.arg(format!("-DCMAKE_MAKE_PROGRAM={}", tool("ninja").display()));
-    configure.arg(format!("-DCMAKE_CUDA_COMPILER={}", view.nvcc().unwrap().display()));
+    configure.arg(format!(
+        "-DCMAKE_CUDA_COMPILER={}",
+        view.nvcc().unwrap().display()
+    ));
     configure.arg(format!("-DCMAKE_PREFIX_PATH={}", view.root().display()));
-    configure.env_remove("CMAKE_LIBRARY_PATH").env_remove("CUDA_PATH").env_remove("CUDAToolkit_ROOT");
+    configure
+        .env_remove("CMAKE_LIBRARY_PATH")
+        .env_remove("CUDA_PATH")
+        .env_remove("CUDAToolkit_ROOT");
     succeeds(configure.arg("-S").arg(&project).arg("-B").arg(&build));
     let found = fs::read_to_string(build.join("found")).unwrap();
     for line in found.lines().filter_map(|line| line.strip_prefix("path ")) {
-        assert!(Path::new(line).starts_with(view.root()), "outside the view: {line}\n{found}");
+        assert!(
+            Path::new(line).starts_with(view.root()),
+            "outside the view: {line}\n{found}"
+        );
         assert!(Path::new(line).exists(), "{line}");
     }
     for target in ["cudart", "cudart_static", "nvrtc", "cuda_driver", "nvml"] {
-        assert!(found.contains(&format!("target CUDA::{target}\n")), "CUDA::{target} is missing:\n{found}");
+        assert!(
+            found.contains(&format!("target CUDA::{target}\n")),
+            "CUDA::{target} is missing:\n{found}"
+        );
     }
     assert!(!found.contains("CUDA::cufft"), "{found}");
     succeeds(Command::new(tool("cmake")).arg("--build").arg(&build));
@@ -164,12 +222,21 @@ fn cmake_finds_a_view_of_wheels() {
 
 /// What `cuda.h` and `nvml.h` declare, by the preprocessor: the versions of names that programs
 /// get with and without per-thread streams, and the old names.
-fn declared(include: &[&Path], header: &str, prefix: &str, definitions: &[&str]) -> BTreeSet<String> {
+fn declared(
+    include: &[&Path],
+    header: &str,
+    prefix: &str,
+    definitions: &[&str],
+) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     for definition in definitions {
         let place = TempDir::new().unwrap();
         let source = place.path().join("a.c");
-        fs::write(&source, format!("#include <stddef.h>\n#include <{header}>\n")).unwrap();
+        fs::write(
+            &source,
+            format!("#include <stddef.h>\n#include <{header}>\n"),
+        )
+        .unwrap();
         let mut gcc = Command::new("gcc");
         gcc.args(["-E", "-P"]).arg(definition).arg(&source);
         include.iter().for_each(|directory| {
@@ -177,7 +244,11 @@ fn declared(include: &[&Path], header: &str, prefix: &str, definitions: &[&str])
         });
         let text = succeeds(&mut gcc);
         for before in text.split('(') {
-            let word = before.trim_end().rsplit(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap();
+            let word = before
+                .trim_end()
+                .rsplit(|c: char| !c.is_alphanumeric() && c != '_')
+                .next()
+                .unwrap();
             let rest = word.strip_prefix(prefix).unwrap_or_default();
             if rest.starts_with(|c: char| c.is_ascii_uppercase()) {
                 names.insert(word.to_owned());
@@ -190,20 +261,36 @@ fn declared(include: &[&Path], header: &str, prefix: &str, definitions: &[&str])
 #[test]
 fn every_linker_takes_the_stubs_for_every_function() {
     for (major, at_least) in [(11, 500), (12, 600), (13, 700)] {
-        let Some(components) = with_nvml(major) else { return };
+        let Some(components) = with_nvml(major) else {
+            return;
+        };
         let place = TempDir::new().unwrap();
-        let view = view_at(&[&components[0], &components[1]], &place.path().join("view"));
+        let view = view_at(
+            &[&components[0], &components[1]],
+            &place.path().join("view"),
+        );
         let include = view.include();
-        let versions = ["-DX", "-D__CUDA_API_VERSION_INTERNAL", "-DCUDA_API_PER_THREAD_DEFAULT_STREAM"];
+        let versions = [
+            "-DX",
+            "-D__CUDA_API_VERSION_INTERNAL",
+            "-DCUDA_API_PER_THREAD_DEFAULT_STREAM",
+        ];
         let cuda = declared(&[&include], "cuda.h", "cu", &versions);
-        let nvml = declared(&[&include], "nvml.h", "nvml", &["-DX", "-DNVML_NO_UNVERSIONED_FUNC_DEFS"]);
+        let nvml = declared(
+            &[&include],
+            "nvml.h",
+            "nvml",
+            &["-DX", "-DNVML_NO_UNVERSIONED_FUNC_DEFS"],
+        );
         assert!(nvml.len() > 200, "{}", nvml.len());
         let mut c = String::new();
         for name in cuda.iter().chain(&nvml) {
             c.push_str(&format!("extern int {name}();\n"));
         }
         c.push_str("void *table[] = {");
-        cuda.iter().chain(&nvml).for_each(|name| c.push_str(&format!("{name},")));
+        cuda.iter()
+            .chain(&nvml)
+            .for_each(|name| c.push_str(&format!("{name},")));
         c.push_str(
             "};\n#include <stdio.h>\nconst char *text(int) __asm__(\"nvmlErrorString\");\n\
              int main(void) { printf(\"%d %d %s\\n\", cuInit(0), nvmlInit_v2(), text(12)); }\n",
@@ -216,31 +303,56 @@ fn every_linker_takes_the_stubs_for_every_function() {
             let stub = view.stubs().join(name);
             fs::copy(&stub, loaded.join(format!("{name}.1"))).unwrap();
             let printed = succeeds(Command::new("readelf").arg("-aW").arg(&stub));
-            let warnings = printed.lines().filter(|l| l.contains("Warning:") || l.contains("Error:"));
-            assert_eq!(warnings.collect::<Vec<_>>(), Vec::<&str>::new(), "{name} {major}");
+            let warnings = printed
+                .lines()
+                .filter(|l| l.contains("Warning:") || l.contains("Error:"));
+            assert_eq!(
+                warnings.collect::<Vec<_>>(),
+                Vec::<&str>::new(),
+                "{name} {major}"
+            );
         }
-        let symbols =
-            succeeds(Command::new("readelf").args(["--dyn-syms", "-W"]).arg(view.stubs().join("libcuda.so")));
-        let count = symbols.lines().filter(|line| line.contains(" FUNC ")).count();
+        let symbols = succeeds(
+            Command::new("readelf")
+                .args(["--dyn-syms", "-W"])
+                .arg(view.stubs().join("libcuda.so")),
+        );
+        let count = symbols
+            .lines()
+            .filter(|line| line.contains(" FUNC "))
+            .count();
         assert!(count >= at_least, "CUDA {major}: {count} names");
         let mut tried = 0;
         for linker in ["bfd", "gold", "lld", "mold"] {
             let program = place.path().join(linker);
             let flag = format!("-fuse-ld={linker}");
-            let there = output(Command::new("gcc").args([&flag, "-Wl,--version"])).status.success();
+            let there = output(Command::new("gcc").args([&flag, "-Wl,--version"]))
+                .status
+                .success();
             if !there {
                 assert_ne!(linker, "bfd", "the usual linker is not there");
                 continue;
             }
             tried += 1;
             let mut gcc = Command::new("gcc");
-            gcc.arg(&flag).arg("-w").arg(&source).arg("-o").arg(&program).arg("-L").arg(view.stubs());
+            gcc.arg(&flag)
+                .arg("-w")
+                .arg(&source)
+                .arg("-o")
+                .arg(&program)
+                .arg("-L")
+                .arg(view.stubs());
             succeeds(gcc.args(["-lcuda", "-lnvidia-ml"]));
             let needed = dynamic(&program, "NEEDED");
             for library in ["libcuda.so.1", "libnvidia-ml.so.1"] {
-                assert!(needed.iter().any(|name| name == library), "{linker}: {needed:?}");
+                assert!(
+                    needed.iter().any(|name| name == library),
+                    "{linker}: {needed:?}"
+                );
             }
-            assert!(dynamic(&program, "RUNPATH").is_empty() && dynamic(&program, "RPATH").is_empty());
+            assert!(
+                dynamic(&program, "RUNPATH").is_empty() && dynamic(&program, "RPATH").is_empty()
+            );
             let printed = succeeds(Command::new(&program).env("LD_LIBRARY_PATH", &loaded));
             assert_eq!(printed, "34 12 stub library\n", "{linker}, CUDA {major}");
         }
@@ -250,59 +362,110 @@ fn every_linker_takes_the_stubs_for_every_function() {
 
 #[test]
 fn a_stub_for_another_machine() {
-    let Some(components) = site_packages(13) else { return };
+    let Some(components) = site_packages(13) else {
+        return;
+    };
     let place = TempDir::new().unwrap();
-    let at = ViewPlace::at(&place.path().join("view"), &target("aarch64-unknown-linux-gnu"));
-    let view = everything_in(&[&components]).view(&at.components([Component::Cudart])).unwrap();
+    let at = ViewPlace::at(
+        &place.path().join("view"),
+        &target("aarch64-unknown-linux-gnu"),
+    );
+    let view = everything_in(&[&components])
+        .view(&at.components([Component::Cudart]))
+        .unwrap();
     assert!(view.contains("targets/sbsa-linux/lib"));
     let stub = view.stubs().join("libcuda.so");
     let printed = succeeds(Command::new("readelf").arg("-aW").arg(&stub));
-    assert!(printed.contains("AArch64") && printed.contains("libcuda.so.1"), "{printed}");
+    assert!(
+        printed.contains("AArch64") && printed.contains("libcuda.so.1"),
+        "{printed}"
+    );
     assert!(!printed.contains("Warning:"), "{printed}");
 }
 
 #[test]
 fn pkg_config_finds_libraries_and_stubs_in_a_moved_view() {
-    let Some(components) = site_packages(13) else { return };
+    let Some(components) = site_packages(13) else {
+        return;
+    };
     let place = TempDir::new().unwrap();
     let view = view_at(&[&components], &place.path().join("first"));
     let moved = place.path().join("second");
     fs::rename(view.root(), &moved).unwrap();
     let mut command = Command::new("pkg-config");
     command.env("PKG_CONFIG_PATH", moved.join("lib64/pkgconfig"));
-    let printed = succeeds(command.args(["--cflags", "--libs", "cudart", "cuda-13.4", "cudart-13.4"]));
+    let printed =
+        succeeds(command.args(["--cflags", "--libs", "cudart", "cuda-13.4", "cudart-13.4"]));
     let flags: Vec<&str> = printed.split_whitespace().collect();
     let source = place.path().join("a.c");
-    fs::write(&source, "#include <cuda.h>\nint main(void) { return cuInit(0); }\n").unwrap();
+    fs::write(
+        &source,
+        "#include <cuda.h>\nint main(void) { return cuInit(0); }\n",
+    )
+    .unwrap();
     let program = place.path().join("program");
     let mut gcc = Command::new("gcc");
-    succeeds(gcc.arg(&source).arg("-o").arg(&program).arg("-Wl,--no-as-needed").args(flags));
+    succeeds(
+        gcc.arg(&source)
+            .arg("-o")
+            .arg(&program)
+            .arg("-Wl,--no-as-needed")
+            .args(flags),
+    );
     let needed = dynamic(&program, "NEEDED");
-    assert!(needed.iter().any(|n| n == "libcuda.so.1") && needed.iter().any(|n| n == "libcudart.so.13"));
+    assert!(
+        needed.iter().any(|n| n == "libcuda.so.1") && needed.iter().any(|n| n == "libcudart.so.13")
+    );
 }
 
 #[test]
 fn the_command_prints_where_the_view_is() {
-    let Some(components) = site_packages(13) else { return };
+    let Some(components) = site_packages(13) else {
+        return;
+    };
     let place = TempDir::new().unwrap();
     let run = |arguments: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_cargo-cuda"));
-        command.args(["cuda", "view"]).args(arguments).current_dir(place.path());
-        command.env("CUDA_BUILD_ROOTS", &components).env("CUDA_BUILD_CACHE_DIR", place.path().join("cache"));
-        output(command.env_remove("CUDA_BUILD_TOOLKIT").env_remove("CUDA_BUILD_VIEWS"))
+        command
+            .args(["cuda", "view"])
+            .args(arguments)
+            .current_dir(place.path());
+        command
+            .env("CUDA_BUILD_ROOTS", &components)
+            .env("CUDA_BUILD_CACHE_DIR", place.path().join("cache"));
+        output(
+            command
+                .env_remove("CUDA_BUILD_TOOLKIT")
+                .env_remove("CUDA_BUILD_VIEWS"),
+        )
     };
     let printed = run(&[]);
     assert!(printed.status.success(), "{}", text(&printed));
     let root = PathBuf::from(String::from_utf8(printed.stdout).unwrap().trim_end());
-    assert!(root.starts_with(place.path().join("cache/views")), "{}", root.display());
+    assert!(
+        root.starts_with(place.path().join("cache/views")),
+        "{}",
+        root.display()
+    );
     assert!(root.join("bin/nvcc").is_file() && root.join("lib64/libcudart.so").is_file());
-    let report = run(&["--json", "--components", "cudart", "--copy", "--output", "mine"]);
+    let report = run(&[
+        "--json",
+        "--components",
+        "cudart",
+        "--copy",
+        "--output",
+        "mine",
+    ]);
     let report: serde_json::Value = serde_json::from_slice(&report.stdout).unwrap();
     assert_eq!(report["format_version"], 1);
     assert_eq!(report["root"], place.path().join("mine").to_str().unwrap());
     assert_eq!(report["made"], true);
     assert!(report["nvcc"].is_null());
-    assert!(!fs::symlink_metadata(place.path().join("mine/include/cuda.h")).unwrap().is_symlink());
+    assert!(
+        !fs::symlink_metadata(place.path().join("mine/include/cuda.h"))
+            .unwrap()
+            .is_symlink()
+    );
     let absent = run(&["--components", "cufft"]);
     assert_eq!(absent.status.code(), Some(10), "{}", text(&absent));
     assert!(text(&absent).contains("cufft"));
@@ -315,29 +478,52 @@ fn host_code_compiles_with_wheels_of_cuda_12() {
     }
     let mut request = AddRequest::new("12".parse().unwrap());
     request.only = Some([Component::Cudart, Component::Crt].into());
-    let context = Context { env: Env::from_process(), lock_file: None, messages: Messages::Quiet };
+    let context = Context {
+        env: Env::from_process(),
+        lock_file: None,
+        messages: Messages::Quiet,
+    };
     let added = store::add(&request, &context).unwrap_or_else(|error| panic!("{error:?}"));
     let place = TempDir::new().unwrap();
     let view = view_at(&[&added.path], &place.path().join("view"));
     let source = place.path().join("a.cpp");
-    fs::write(&source, "#include <cuda_runtime.h>\nint main() { int n; return cudaGetDeviceCount(&n); }\n")
-        .unwrap();
+    fs::write(
+        &source,
+        "#include <cuda_runtime.h>\nint main() { int n; return cudaGetDeviceCount(&n); }\n",
+    )
+    .unwrap();
     let program = place.path().join("program");
     let mut compile = Command::new("g++");
-    compile.arg(&source).arg("-o").arg(&program).arg("-I").arg(view.include()).arg("-L");
+    compile
+        .arg(&source)
+        .arg("-o")
+        .arg(&program)
+        .arg("-I")
+        .arg(view.include())
+        .arg("-L");
     succeeds(compile.arg(view.root().join("lib64")).arg("-lcudart"));
-    assert!(dynamic(&program, "NEEDED").iter().any(|name| name == "libcudart.so.12"));
+    assert!(
+        dynamic(&program, "NEEDED")
+            .iter()
+            .any(|name| name == "libcudart.so.12")
+    );
 }
 
 /// Cargo compares dates: at a place that was named another view may come, and has to be newer.
 #[test]
 fn the_marker_of_a_view_at_a_named_place_has_its_date() {
-    let (Some(of_12), Some(of_13)) = (site_packages(12), site_packages(13)) else { return };
+    let (Some(of_12), Some(of_13)) = (site_packages(12), site_packages(13)) else {
+        return;
+    };
     let place = TempDir::new().unwrap();
     let date = |view: &View| fs::metadata(view.marker()).unwrap().modified().unwrap();
     let named = place.path().join("named");
     let first = date(&view_at(&[&of_12], &named));
-    assert_eq!(date(&view_at(&[&of_12], &named)), first, "an unchanged view is not touched");
+    assert_eq!(
+        date(&view_at(&[&of_12], &named)),
+        first,
+        "an unchanged view is not touched"
+    );
     // Cargo compares whole units of the file system.
     std::thread::sleep(std::time::Duration::from_millis(20));
     assert!(date(&view_at(&[&of_13], &named)) > first);

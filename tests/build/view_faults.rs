@@ -27,8 +27,13 @@ impl Place {
         put("nvidia/cu13/include/cuda_runtime.h".to_owned(), "");
         put("nvidia/cu13/lib/libcudart.so.13".to_owned(), "one");
         put("nvidia/cu13/include/crt/host_config.h".to_owned(), "");
-        let functions: String = (0..600).map(|n| format!("CUresult CUDAAPI cuFunction{n}(int);\n")).collect();
-        put("nvidia/cu13/include/cuda.h".to_owned(), &format!("#define CUDA_VERSION 13040\n{functions}"));
+        let functions: String = (0..600)
+            .map(|n| format!("CUresult CUDAAPI cuFunction{n}(int);\n"))
+            .collect();
+        put(
+            "nvidia/cu13/include/cuda.h".to_owned(),
+            &format!("#define CUDA_VERSION 13040\n{functions}"),
+        );
         for number in 0..150 {
             put(format!("nvidia/cu13/include/header_{number}.h"), "");
         }
@@ -48,14 +53,21 @@ impl Place {
     }
 
     fn view(&self) -> Result<View, Error> {
-        self.toolkit().view(&ViewPlace::below(&self.views(), &target()))
+        self.toolkit()
+            .view(&ViewPlace::below(&self.views(), &target()))
     }
 
     /// The test program itself, as another process that makes this view.
     fn child(&self, mode: &str) -> Command {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command
-            .args(["--exact", "view_faults::other_process", "--ignored", "--nocapture", "--test-threads=1"])
+            .args([
+                "--exact",
+                "view_faults::other_process",
+                "--ignored",
+                "--nocapture",
+                "--test-threads=1",
+            ])
             .env(MODE, mode)
             .env("VIEW_TEST_PLACE", self.0.path())
             .stdout(Stdio::piped())
@@ -66,7 +78,9 @@ impl Place {
     /// Names in the directory of views.
     fn names(&self) -> Vec<String> {
         let entries = fs::read_dir(self.views()).unwrap();
-        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+        entries
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect()
     }
 }
 
@@ -102,7 +116,9 @@ const MODE: &str = "VIEW_TEST_MODE";
 #[test]
 #[ignore = "started by other tests"]
 fn other_process() {
-    let Ok(mode) = std::env::var(MODE) else { panic!("started by other tests") };
+    let Ok(mode) = std::env::var(MODE) else {
+        panic!("started by other tests")
+    };
     let path = PathBuf::from(std::env::var("VIEW_TEST_PLACE").unwrap());
     let toolkit = everything_in(&[&path.join("site-packages")]);
     let place = ViewPlace::below(&path.join("views"), &target());
@@ -129,11 +145,17 @@ fn other_process() {
 #[test]
 fn thirty_two_processes_make_one_view() {
     let place = Place::new();
-    let children: Vec<Child> = (0..32).map(|_| place.child("once").spawn().unwrap()).collect();
+    let children: Vec<Child> = (0..32)
+        .map(|_| place.child("once").spawn().unwrap())
+        .collect();
     for child in children {
         let output = child.wait_with_output().unwrap();
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+        assert!(
+            output.status.success(),
+            "{text}{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
         assert!(text.contains("made "), "{text}");
     }
     let names = place.names();
@@ -141,7 +163,10 @@ fn thirty_two_processes_make_one_view() {
     let view = place.view().unwrap();
     assert!(!view.was_made());
     let other = place.0.path().join("other");
-    let alone = place.toolkit().view(&ViewPlace::below(&other, &target())).unwrap();
+    let alone = place
+        .toolkit()
+        .view(&ViewPlace::below(&other, &target()))
+        .unwrap();
     assert_eq!(contents(view.root()), contents(alone.root()));
 }
 
@@ -155,32 +180,45 @@ fn a_killed_builder_leaves_nothing_that_matters() {
         contents
     };
     let source = contents(&place.source());
-    let seed = std::env::var("VIEW_TEST_SEED").ok().and_then(|seed| seed.parse().ok());
-    let clock = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64;
+    let seed = std::env::var("VIEW_TEST_SEED")
+        .ok()
+        .and_then(|seed| seed.parse().ok());
+    let clock = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap()
+        .as_nanos() as u64;
     let mut state: u64 = seed.unwrap_or(clock);
     eprintln!("VIEW_TEST_SEED={state}");
-    let rounds: usize = std::env::var("VIEW_TEST_KILLS").ok().and_then(|n| n.parse().ok()).unwrap_or(20);
+    let rounds: usize = std::env::var("VIEW_TEST_KILLS")
+        .ok()
+        .and_then(|n| n.parse().ok())
+        .unwrap_or(20);
     let (mut inside, mut damaged) = (0, 0);
     for round in 0..rounds {
         let mut child = place.child("again and again").spawn().unwrap();
         // Until it has begun, then for a moment.
         let begun = Instant::now();
         while !place.views().exists() || place.names().is_empty() {
-            assert!(begun.elapsed() < Duration::from_secs(60), "the other process does nothing");
+            assert!(
+                begun.elapsed() < Duration::from_secs(60),
+                "the other process does nothing"
+            );
             std::thread::sleep(Duration::from_micros(200));
         }
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         std::thread::sleep(Duration::from_micros((state >> 33) % 20_000));
         child.kill().unwrap();
         child.wait().unwrap();
         let names = place.names();
         inside += usize::from(names.iter().any(|name| name.ends_with(".part")));
-        damaged += usize::from(
-            names
-                .iter()
-                .any(|name| !name.ends_with(".part") && contents(&place.views().join(name)) != reference),
-        );
-        let view = place.view().unwrap_or_else(|error| panic!("round {round}: {error:?}"));
+        damaged += usize::from(names.iter().any(|name| {
+            !name.ends_with(".part") && contents(&place.views().join(name)) != reference
+        }));
+        let view = place
+            .view()
+            .unwrap_or_else(|error| panic!("round {round}: {error:?}"));
         assert_eq!(contents(view.root()), reference, "round {round}");
         // What was left is cleaned up where a view is made.
         fs::remove_dir_all(view.root()).unwrap();
@@ -190,7 +228,10 @@ fn a_killed_builder_leaves_nothing_that_matters() {
         fs::remove_dir_all(place.views()).unwrap();
     }
     eprintln!("{rounds} kills: {inside} while a view was written, {damaged} left a damaged one");
-    assert!(inside * 10 >= rounds, "too few kills while a view was written: {inside}");
+    assert!(
+        inside * 10 >= rounds,
+        "too few kills while a view was written: {inside}"
+    );
 }
 
 #[test]
@@ -202,7 +243,12 @@ fn a_view_that_is_whole_is_not_touched() {
         let mut all: Vec<PathBuf> = contents(view.root()).into_keys().collect();
         all.push(PathBuf::new());
         all.push(PathBuf::from(".."));
-        let time = |path: &PathBuf| fs::symlink_metadata(view.root().join(path)).unwrap().modified().unwrap();
+        let time = |path: &PathBuf| {
+            fs::symlink_metadata(view.root().join(path))
+                .unwrap()
+                .modified()
+                .unwrap()
+        };
         all.iter().map(|path| (path.clone(), time(path))).collect()
     };
     let before = times(&view);
@@ -245,10 +291,16 @@ fn a_damaged_view_is_mended() {
     ];
     for (number, damage) in damages.iter().enumerate() {
         damage();
-        let mended = place.view().unwrap_or_else(|error| panic!("damage {number}: {error:?}"));
+        let mended = place
+            .view()
+            .unwrap_or_else(|error| panic!("damage {number}: {error:?}"));
         assert!(mended.was_made(), "damage {number} was not seen");
         assert_eq!(contents(mended.root()), reference, "damage {number}");
-        assert_eq!(contents(&place.source()), source, "damage {number} reached the components");
+        assert_eq!(
+            contents(&place.source()),
+            source,
+            "damage {number} reached the components"
+        );
         assert!(!place.view().unwrap().was_made(), "damage {number}");
     }
     // Moved away: made anew, and the old one still leads where it led.
@@ -266,10 +318,14 @@ fn replaced_components_give_another_view() {
     fs::write(&library, "another").unwrap();
     let second = place.view().unwrap();
     assert_ne!(first.root(), second.root());
-    assert_eq!(fs::read(second.root().join("lib/libcudart.so")).unwrap(), b"another");
+    assert_eq!(
+        fs::read(second.root().join("lib/libcudart.so")).unwrap(),
+        b"another"
+    );
     // Same size, other time.
     let file = fs::File::options().write(true).open(&library).unwrap();
-    file.set_modified(SystemTime::now() + Duration::from_secs(5)).unwrap();
+    file.set_modified(SystemTime::now() + Duration::from_secs(5))
+        .unwrap();
     assert_ne!(place.view().unwrap().root(), second.root());
     // A header more: `crt` is one link, so its own directory has to tell.
     let third = place.view().unwrap();
@@ -285,29 +341,47 @@ fn a_place_of_ones_own_gives_way_to_views_alone() {
     let view = || place.toolkit().view(&ViewPlace::at(&output, &target()));
     assert!(view().unwrap().was_made());
     assert!(!view().unwrap().was_made());
-    fs::write(place.source().join("nvidia/cu13/lib/libcudart.so.13"), "newer").unwrap();
+    fs::write(
+        place.source().join("nvidia/cu13/lib/libcudart.so.13"),
+        "newer",
+    )
+    .unwrap();
     let other = view().unwrap();
     assert!(other.was_made());
     assert_eq!(other.root(), output);
     assert_eq!(fs::read(output.join("lib/libcudart.so")).unwrap(), b"newer");
     fs::remove_dir_all(&output).unwrap();
     fs::create_dir(&output).unwrap();
-    assert!(view().unwrap().was_made(), "an empty directory is in nobody's way");
+    assert!(
+        view().unwrap().was_made(),
+        "an empty directory is in nobody's way"
+    );
     fs::remove_dir_all(&output).unwrap();
     fs::create_dir(&output).unwrap();
     fs::write(output.join("thesis.tex"), "…").unwrap();
     let error = view().unwrap_err();
     assert!(matches!(error, Error::ViewPlace { .. }), "{error}");
-    assert_eq!(fs::read_dir(&output).unwrap().count(), 1, "what was there is still there");
+    assert_eq!(
+        fs::read_dir(&output).unwrap().count(),
+        1,
+        "what was there is still there"
+    );
     let names = fs::read_dir(place.0.path()).unwrap();
-    assert!(names.filter_map(Result::ok).all(|n| !n.file_name().to_string_lossy().ends_with(".part")));
+    assert!(
+        names
+            .filter_map(Result::ok)
+            .all(|n| !n.file_name().to_string_lossy().ends_with(".part"))
+    );
 }
 
 #[test]
 fn a_view_behind_a_link_is_mended_where_it_is() {
     let place = Place::new();
     let (real, link) = (place.0.path().join("real"), place.0.path().join("link"));
-    place.toolkit().view(&ViewPlace::at(&real, &target())).unwrap();
+    place
+        .toolkit()
+        .view(&ViewPlace::at(&real, &target()))
+        .unwrap();
     let reference = contents(&real);
     symlink("real", &link).unwrap();
     let view = || place.toolkit().view(&ViewPlace::at(&link, &target()));
@@ -318,7 +392,11 @@ fn a_view_behind_a_link_is_mended_where_it_is() {
     assert_eq!(fs::read_link(&link).unwrap(), Path::new("real"));
     assert_eq!(contents(&real), reference);
     // Replaced behind the link too.
-    fs::write(place.source().join("nvidia/cu13/lib/libcudart.so.13"), "newer").unwrap();
+    fs::write(
+        place.source().join("nvidia/cu13/lib/libcudart.so.13"),
+        "newer",
+    )
+    .unwrap();
     assert!(view().unwrap().was_made());
     assert_eq!(fs::read_link(&link).unwrap(), Path::new("real"));
     assert_eq!(fs::read(real.join("lib/libcudart.so")).unwrap(), b"newer");
@@ -333,14 +411,26 @@ fn a_view_behind_a_link_is_mended_where_it_is() {
 #[test]
 fn processes_that_replace_each_others_views_all_end_well() {
     let place = Place::new();
-    let start = |number: usize| place.child(["copies", "links"][number % 2]).spawn().unwrap();
+    let start = |number: usize| {
+        place
+            .child(["copies", "links"][number % 2])
+            .spawn()
+            .unwrap()
+    };
     let children: Vec<Child> = (0..8).map(start).collect();
     for child in children {
         let output = child.wait_with_output().unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        assert!(
+            output.status.success(),
+            "{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
     }
     let output = place.0.path().join("exact");
-    place.toolkit().view(&ViewPlace::at(&output, &target())).unwrap();
+    place
+        .toolkit()
+        .view(&ViewPlace::at(&output, &target()))
+        .unwrap();
     let alone = place.view().unwrap();
     let mut expected = contents(alone.root());
     let mut replaced = contents(&output);
@@ -350,49 +440,88 @@ fn processes_that_replace_each_others_views_all_end_well() {
     }
     assert_eq!(replaced, expected);
     let names = fs::read_dir(place.0.path()).unwrap();
-    assert!(names.filter_map(Result::ok).all(|n| !n.file_name().to_string_lossy().ends_with(".part")));
+    assert!(
+        names
+            .filter_map(Result::ok)
+            .all(|n| !n.file_name().to_string_lossy().ends_with(".part"))
+    );
 }
 
 #[test]
 fn a_view_with_somebody_elses_files_in_it_stays() {
     let place = Place::new();
     let output = place.0.path().join("copy");
-    let view = || place.toolkit().view(&ViewPlace::at(&output, &target()).copy(true));
+    let view = || {
+        place
+            .toolkit()
+            .view(&ViewPlace::at(&output, &target()).copy(true))
+    };
     view().unwrap();
     let product = output.join("lib/libcudnn.so.9");
     fs::write(&product, "a user's").unwrap();
-    assert!(!view().unwrap().was_made(), "in nobody's way while the view is the same");
-    fs::write(place.source().join("nvidia/cu13/lib/libcudart.so.13"), "newer").unwrap();
+    assert!(
+        !view().unwrap().was_made(),
+        "in nobody's way while the view is the same"
+    );
+    fs::write(
+        place.source().join("nvidia/cu13/lib/libcudart.so.13"),
+        "newer",
+    )
+    .unwrap();
     let error = view().unwrap_err();
-    assert!(error.to_string().contains("also holds lib/libcudnn.so.9, "), "{error}");
-    assert!(!error.hints().concat().contains("CUDA_BUILD_CACHE_DIR"), "{:?}", error.hints());
+    assert!(
+        error.to_string().contains("also holds lib/libcudnn.so.9, "),
+        "{error}"
+    );
+    assert!(
+        !error.hints().concat().contains("CUDA_BUILD_CACHE_DIR"),
+        "{:?}",
+        error.hints()
+    );
     assert_eq!(fs::read(&product).unwrap(), b"a user's");
-    assert_eq!(fs::read(output.join("lib/libcudart.so.13")).unwrap(), b"one", "left as it is");
+    assert_eq!(
+        fs::read(output.join("lib/libcudart.so.13")).unwrap(),
+        b"one",
+        "left as it is"
+    );
     // A link into a place of the user's own, and more than an error can name.
     for number in 0..9 {
         symlink("/elsewhere", output.join(format!("include/mine_{number}"))).unwrap();
     }
     let error = view().unwrap_err().to_string();
-    assert!(error.contains("include/mine_0, ") && error.contains(" and 5 more files, "), "{error}");
+    assert!(
+        error.contains("include/mine_0, ") && error.contains(" and 5 more files, "),
+        "{error}"
+    );
     for number in 0..9 {
         fs::remove_file(output.join(format!("include/mine_{number}"))).unwrap();
     }
     fs::remove_file(&product).unwrap();
     // Without a list nobody can tell what is whose.
     let marker = fs::read_to_string(output.join(".cuda-build-view")).unwrap();
-    fs::write(output.join(".cuda-build-view"), marker.split("\n- ").next().unwrap()).unwrap();
+    fs::write(
+        output.join(".cuda-build-view"),
+        marker.split("\n- ").next().unwrap(),
+    )
+    .unwrap();
     let error = view().unwrap_err().to_string();
     assert!(error.contains("does not list its own files"), "{error}");
     fs::write(output.join(".cuda-build-view"), marker).unwrap();
     assert!(view().unwrap().was_made());
-    assert_eq!(fs::read(output.join("lib/libcudart.so.13")).unwrap(), b"newer");
+    assert_eq!(
+        fs::read(output.join("lib/libcudart.so.13")).unwrap(),
+        b"newer"
+    );
 }
 
 #[test]
 fn copies_lead_nowhere_else() {
     let place = Place::new();
     let output = place.0.path().join("copy");
-    place.toolkit().view(&ViewPlace::at(&output, &target()).copy(true)).unwrap();
+    place
+        .toolkit()
+        .view(&ViewPlace::at(&output, &target()).copy(true))
+        .unwrap();
     fs::remove_dir_all(place.source()).unwrap();
     let moved = place.0.path().join("moved");
     fs::rename(&output, &moved).unwrap();
@@ -409,10 +538,19 @@ fn where_nothing_can_be_written_the_error_says_where() {
     let place = Place::new();
     let file = place.0.path().join("file");
     fs::write(&file, "").unwrap();
-    for directory in [file.join("views"), PathBuf::from("/sys/cuda-build-test/views")] {
-        let error = place.toolkit().view(&ViewPlace::below(&directory, &target())).unwrap_err();
+    for directory in [
+        file.join("views"),
+        PathBuf::from("/sys/cuda-build-test/views"),
+    ] {
+        let error = place
+            .toolkit()
+            .view(&ViewPlace::below(&directory, &target()))
+            .unwrap_err();
         assert!(matches!(error, Error::Io { .. }), "{error}");
-        assert!(error.to_string().contains(&*directory.to_string_lossy()), "{error}");
+        assert!(
+            error.to_string().contains(&*directory.to_string_lossy()),
+            "{error}"
+        );
     }
 }
 
@@ -422,13 +560,27 @@ fn a_full_disk_leaves_nothing_behind() {
     // No file may grow: what a full disk does to a writer, without one.
     let mut shell = Command::new("sh");
     let child = place.child("once");
-    shell.args(["-c", "trap '' XFSZ; ulimit -f 0; exec \"$@\"", "sh"]).arg(child.get_program());
-    shell.args(child.get_args()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    shell.envs(child.get_envs().filter_map(|(name, value)| Some((name, value?)))).arg0("sh");
+    shell
+        .args(["-c", "trap '' XFSZ; ulimit -f 0; exec \"$@\"", "sh"])
+        .arg(child.get_program());
+    shell
+        .args(child.get_args())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    shell
+        .envs(
+            child
+                .get_envs()
+                .filter_map(|(name, value)| Some((name, value?))),
+        )
+        .arg0("sh");
     let output = shell.output().unwrap();
     let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
     assert!(!output.status.success(), "{text}");
-    assert!(text.contains("could not write") && text.contains("views"), "{text}");
+    assert!(
+        text.contains("could not write") && text.contains("views"),
+        "{text}"
+    );
     assert_eq!(place.names(), Vec::<String>::new());
     assert!(place.view().unwrap().was_made());
 }

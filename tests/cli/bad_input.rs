@@ -49,7 +49,8 @@ fn filled(project: Project) -> Option<Project> {
 fn path_with(project: &Project, installers: &[(&str, &Path)]) -> std::path::PathBuf {
     let bin = project.path.join("bin");
     fs::create_dir_all(&bin).unwrap();
-    let link = |name: &str, program: &Path| std::os::unix::fs::symlink(program, bin.join(name)).unwrap();
+    let link =
+        |name: &str, program: &Path| std::os::unix::fs::symlink(program, bin.join(name)).unwrap();
     link("cargo", Path::new(&std::env::var_os("CARGO").unwrap()));
     for (name, program) in installers {
         link(name, program);
@@ -60,85 +61,174 @@ fn path_with(project: &Project, installers: &[(&str, &Path)]) -> std::path::Path
 #[test]
 fn fetching_without_an_installer_or_an_index() {
     // No components are needed, but where they may not be fetched uv may not either.
-    let Some(project) = project("no-installer", &[], CAPABILITIES) else { return };
+    let Some(project) = project("no-installer", &[], CAPABILITIES) else {
+        return;
+    };
     if offline() || Path::new("/usr/local/cuda").exists() {
         return;
     }
     let bin = path_with(&project, &[]);
     let mut build = project.command(&["build", "--fetch"]);
     let run = Finished::of(build.env("PATH", &bin).output().unwrap());
-    run.failed(store_code::NO_INSTALLER, &["`uv`", "`python3 -m pip`", "hint: install uv"]);
+    run.failed(
+        store_code::NO_INSTALLER,
+        &["`uv`", "`python3 -m pip`", "hint: install uv"],
+    );
 
     fs::remove_dir_all(&bin).unwrap();
     let bin = path_with(&project, &[("uv", uv()), ("python3", python())]);
     let mut build = project.command(&["build", "--fetch"]);
-    build.env("PATH", &bin).env("UV_INDEX_URL", "http://127.0.0.1:9/simple").env("UV_HTTP_RETRIES", "0");
-    let run = Finished::of(build.env("UV_CACHE_DIR", project.path.join("uv")).output().unwrap());
-    run.failed(store_code::INDEX, &["could not be reached", "127.0.0.1:9", "hint: check the network"]);
+    build
+        .env("PATH", &bin)
+        .env("UV_INDEX_URL", "http://127.0.0.1:9/simple")
+        .env("UV_HTTP_RETRIES", "0");
+    let run = Finished::of(
+        build
+            .env("UV_CACHE_DIR", project.path.join("uv"))
+            .output()
+            .unwrap(),
+    );
+    run.failed(
+        store_code::INDEX,
+        &[
+            "could not be reached",
+            "127.0.0.1:9",
+            "hint: check the network",
+        ],
+    );
 
-    let stored: Vec<_> =
-        fs::read_dir(project.cache.join("toolkits")).unwrap().map(|e| e.unwrap().file_name()).collect();
-    assert!(stored.iter().all(|name| name.to_str().unwrap().starts_with('.')), "{stored:?}");
+    let stored: Vec<_> = fs::read_dir(project.cache.join("toolkits"))
+        .unwrap()
+        .map(|e| e.unwrap().file_name())
+        .collect();
+    assert!(
+        stored
+            .iter()
+            .all(|name| name.to_str().unwrap().starts_with('.')),
+        "{stored:?}"
+    );
     assert!(!project.path.join("cuda-toolkits.lock").exists());
 }
 
 #[test]
 fn capabilities_that_the_toolkit_cannot_do() {
-    let Some(project) = project("cannot-do", &[13], CAPABILITIES) else { return };
+    let Some(project) = project("cannot-do", &[13], CAPABILITIES) else {
+        return;
+    };
     for (list, words) in [
-        ("7.0", ["capability 7.0 was removed in CUDA 13.0", "hint: remove 7.0 for CUDA 13"]),
-        ("8.0,10.1", ["capability 10.1 is called 11.0 from CUDA 13.0 on", "hint: write 11.0 for CUDA 13"]),
-        ("8.0x", ["`8.0x` is not a compute capability", "hint: write a capability as `8.0`"]),
+        (
+            "7.0",
+            [
+                "capability 7.0 was removed in CUDA 13.0",
+                "hint: remove 7.0 for CUDA 13",
+            ],
+        ),
+        (
+            "8.0,10.1",
+            [
+                "capability 10.1 is called 11.0 from CUDA 13.0 on",
+                "hint: write 11.0 for CUDA 13",
+            ],
+        ),
+        (
+            "8.0x",
+            [
+                "`8.0x` is not a compute capability",
+                "hint: write a capability as `8.0`",
+            ],
+        ),
     ] {
-        project.run(&["build", "--capabilities", list]).failed(exit_code::CAPABILITY, &words);
+        project
+            .run(&["build", "--capabilities", list])
+            .failed(exit_code::CAPABILITY, &words);
     }
     project
         .run(&["build", "--capabilities", ""])
         .failed(exit_code::USAGE, &["`--capabilities` needs a value"]);
-    project.run(&["build", "--major", "3"]).failed(exit_code::USAGE, &["`--major 3`: not a CUDA major"]);
+    project
+        .run(&["build", "--major", "3"])
+        .failed(exit_code::USAGE, &["`--major 3`: not a CUDA major"]);
     assert!(!project.target.join("debug/cannot-do").exists());
 
     // What the manifest declares is known to be wrong when its build script runs.
     let manifest = fs::read_to_string(project.path.join("Cargo.toml")).unwrap();
     project.write("Cargo.toml", &manifest.replace("\"8.0\"", "\"7.0\""));
-    project.run(&["build"]).failed(101, &["capability 7.0 was removed in CUDA 13.0", "hint: remove 7.0"]);
+    project.run(&["build"]).failed(
+        101,
+        &[
+            "capability 7.0 was removed in CUDA 13.0",
+            "hint: remove 7.0",
+        ],
+    );
     // `doctor` says so without a build.
     let doctor = project.run(&["doctor"]);
     doctor.ended_with(exit_code::CAPABILITY, &[]);
-    assert!(doctor.stdout.contains("cannot-do: capability 7.0 was removed"), "{doctor:?}");
+    assert!(
+        doctor
+            .stdout
+            .contains("cannot-do: capability 7.0 was removed"),
+        "{doctor:?}"
+    );
 
     project.write("Cargo.toml", &manifest.replace(CAPABILITIES, ""));
     let has_gpu = Path::new("/dev/nvidiactl").exists();
     if !has_gpu {
-        let undeclared =
-            ["no compute capability is declared, and this machine has no GPU to ask", "capabilities = ["];
+        let undeclared = [
+            "no compute capability is declared, and this machine has no GPU to ask",
+            "capabilities = [",
+        ];
         project.run(&["build"]).failed(101, &undeclared);
         let doctor = project.run(&["doctor"]);
-        assert!(doctor.stdout.contains("cannot-do: no capabilities declared, and no GPU here"), "{doctor:?}");
+        assert!(
+            doctor
+                .stdout
+                .contains("cannot-do: no capabilities declared, and no GPU here"),
+            "{doctor:?}"
+        );
     }
 
     project.write(
         "Cargo.toml",
-        &manifest.replace(CAPABILITIES, "toolkit = \">=12, <13\"\ncapabilities = [\"8.0\"]"),
+        &manifest.replace(
+            CAPABILITIES,
+            "toolkit = \">=12, <13\"\ncapabilities = [\"8.0\"]",
+        ),
     );
     let contradiction = project.run(&["build", "--major", "13"]);
-    contradiction
-        .failed(exit_code::NOT_FOUND, &["`toolkit = \">=12, <13\"`", "rules it out: change one of the two"]);
+    contradiction.failed(
+        exit_code::NOT_FOUND,
+        &[
+            "`toolkit = \">=12, <13\"`",
+            "rules it out: change one of the two",
+        ],
+    );
     let other = project.run(&["build"]);
     other.failed(
         exit_code::NOT_FOUND,
-        &["holds CUDA 13.4", "hint: fetch them with `cargo cuda toolkit add 12`"],
+        &[
+            "holds CUDA 13.4",
+            "hint: fetch them with `cargo cuda toolkit add 12`",
+        ],
     );
 }
 
 #[test]
 fn a_variable_that_names_no_cuda_is_one_that_cannot_be_used() {
-    let Some(project) = project("named-nowhere", &[13], CAPABILITIES) else { return };
+    let Some(project) = project("named-nowhere", &[13], CAPABILITIES) else {
+        return;
+    };
     let (nowhere, empty) = (project.path.join("nowhere"), project.path.join("empty"));
-    let (partial, garbled) = (project.path.join("partial"), project.path.join("kernels/scale.cu"));
+    let (partial, garbled) = (
+        project.path.join("partial"),
+        project.path.join("kernels/scale.cu"),
+    );
     fs::create_dir(&empty).unwrap();
     let real = site_packages(13).unwrap().join("nvidia/cu13");
-    for file in ["include/cuda_runtime_api.h", "include/cuda_runtime.h", "lib/libcudart.so.13"] {
+    for file in [
+        "include/cuda_runtime_api.h",
+        "include/cuda_runtime.h",
+        "lib/libcudart.so.13",
+    ] {
         project.write(&format!("partial/{file}"), "");
         fs::copy(real.join(file), partial.join(file)).unwrap();
     }
@@ -146,24 +236,66 @@ fn a_variable_that_names_no_cuda_is_one_that_cannot_be_used() {
     let gone = project.path.join("gone.toml");
     let component = "name = \"nvrtc\"\nmajor = 13\nversion = \"13.4.92\"\ntoolkit = \"13.4\"\n\
                      libraries = [\"/gone/lib/libnvrtc.so.13\"]\nevidence = \"\"\norigin = \"\"\n";
-    project
-        .write("gone.toml", &format!("format_version = 1\nversion = \"13.4\"\n\n[[component]]\n{component}"));
+    project.write(
+        "gone.toml",
+        &format!("format_version = 1\nversion = \"13.4\"\n\n[[component]]\n{component}"),
+    );
     let (unusable, missing) = (exit_code::CONFIGURATION, exit_code::NOT_FOUND);
     for (variable, path, code, words) in [
         ("CUDA_BUILD_ROOTS", &nowhere, unusable, "does not exist"),
-        ("CUDA_BUILD_ROOTS", &empty, unusable, "no CUDA component in it"),
-        ("CUDA_BUILD_ROOTS", &partial, missing, "component `nvrtc` not found"),
+        (
+            "CUDA_BUILD_ROOTS",
+            &empty,
+            unusable,
+            "no CUDA component in it",
+        ),
+        (
+            "CUDA_BUILD_ROOTS",
+            &partial,
+            missing,
+            "component `nvrtc` not found",
+        ),
         ("CUDA_HOME", &nowhere, unusable, "does not exist"),
-        ("CUDA_HOME", &partial, missing, "component `nvrtc` not found"),
+        (
+            "CUDA_HOME",
+            &partial,
+            missing,
+            "component `nvrtc` not found",
+        ),
         ("CUDA_BUILD_TOOLKIT", &nowhere, unusable, "does not exist"),
-        ("CUDA_BUILD_TOOLKIT", &gone, unusable, "its `nvrtc` is gone (/gone/lib/libnvrtc.so.13)"),
-        ("CUDA_BUILD_TOOLKIT", &garbled, unusable, "environment variable `CUDA_BUILD_TOOLKIT`"),
+        (
+            "CUDA_BUILD_TOOLKIT",
+            &gone,
+            unusable,
+            "its `nvrtc` is gone (/gone/lib/libnvrtc.so.13)",
+        ),
+        (
+            "CUDA_BUILD_TOOLKIT",
+            &garbled,
+            unusable,
+            "environment variable `CUDA_BUILD_TOOLKIT`",
+        ),
     ] {
         for command in ["build", "view", "doctor"] {
-            let run = Finished::of(project.command(&[command]).env(variable, path).output().unwrap());
-            assert_eq!(run.code, i32::from(code), "{variable}={} {command}: {run:?}", path.display());
+            let run = Finished::of(
+                project
+                    .command(&[command])
+                    .env(variable, path)
+                    .output()
+                    .unwrap(),
+            );
+            assert_eq!(
+                run.code,
+                i32::from(code),
+                "{variable}={} {command}: {run:?}",
+                path.display()
+            );
             let text = format!("{}{}", run.stdout, run.stderr);
-            assert!(text.contains(words) && text.contains(variable), "{variable}={}: {text}", path.display());
+            assert!(
+                text.contains(words) && text.contains(variable),
+                "{variable}={}: {text}",
+                path.display()
+            );
         }
     }
 }
@@ -172,8 +304,12 @@ fn a_variable_that_names_no_cuda_is_one_that_cannot_be_used() {
 /// another, once, whoever starts it.
 #[test]
 fn variables_that_disagree_are_told_once() {
-    let (Some(home), Some(path)) = (site_packages(12), site_packages(13)) else { return };
-    let Some(project) = project("disagreeing", &[], CAPABILITIES) else { return };
+    let (Some(home), Some(path)) = (site_packages(12), site_packages(13)) else {
+        return;
+    };
+    let Some(project) = project("disagreeing", &[], CAPABILITIES) else {
+        return;
+    };
     // A script that can't want an nvcc, which the first toolkit does not have.
     project.write(
         "build.rs",
@@ -197,10 +333,16 @@ fn variables_that_disagree_are_told_once() {
         let run = run(command);
         assert_eq!(run.code, 0, "{what}: {run:?}");
         let text = format!("{}{}", run.stdout, run.stderr);
-        let told: Vec<&str> = text.lines().filter(|line| line.contains("name different places")).collect();
+        let told: Vec<&str> = text
+            .lines()
+            .filter(|line| line.contains("name different places"))
+            .collect();
         assert_eq!(told.len(), 1, "{what}: {text}");
         for (name, place) in [("CUDA_HOME", &home), ("CUDA_PATH", &path)] {
-            assert!(told[0].contains(&format!("`{name}` ({})", place.display())), "{what}: {told:?}");
+            assert!(
+                told[0].contains(&format!("`{name}` ({})", place.display())),
+                "{what}: {told:?}"
+            );
         }
         assert!(told[0].contains("warning: "), "{what}: {told:?}");
     }
@@ -213,8 +355,12 @@ fn variables_that_disagree_are_told_once() {
 /// Build scripts run in their package's directory, `cargo cuda` where it is started.
 #[test]
 fn a_relative_path_is_refused_by_doctor_and_build_alike() {
-    let Some(toolkit) = site_packages(13) else { return };
-    let Some(project) = project("relative", &[], CAPABILITIES) else { return };
+    let Some(toolkit) = site_packages(13) else {
+        return;
+    };
+    let Some(project) = project("relative", &[], CAPABILITIES) else {
+        return;
+    };
     let above = project.path.parent().unwrap();
     std::os::unix::fs::symlink(toolkit, above.join("cuda")).unwrap();
     let manifest = project.path.join("Cargo.toml");
@@ -223,29 +369,56 @@ fn a_relative_path_is_refused_by_doctor_and_build_alike() {
     let mut build = project.command(&["build", "--manifest-path"]);
     build.arg(&manifest);
     let failed = i32::from(exit_code::CONFIGURATION);
-    for (mut command, code) in [(plain, 101), (build, failed), (project.command(&["doctor"]), failed)] {
-        let run = Finished::of(command.current_dir(above).env("CUDA_HOME", "cuda").output().unwrap());
+    for (mut command, code) in [
+        (plain, 101),
+        (build, failed),
+        (project.command(&["doctor"]), failed),
+    ] {
+        let run = Finished::of(
+            command
+                .current_dir(above)
+                .env("CUDA_HOME", "cuda")
+                .output()
+                .unwrap(),
+        );
         assert_eq!(run.code, code, "{command:?}: {run:?}");
         let text = format!("{}{}", run.stdout, run.stderr);
-        assert!(text.contains("`CUDA_HOME` (cuda): is a relative path"), "{command:?}: {text}");
-        assert!(text.contains("hint: write an absolute path"), "{command:?}: {text}");
+        assert!(
+            text.contains("`CUDA_HOME` (cuda): is a relative path"),
+            "{command:?}: {text}"
+        );
+        assert!(
+            text.contains("hint: write an absolute path"),
+            "{command:?}: {text}"
+        );
     }
 }
 
 #[test]
 fn a_path_that_json_cannot_hold_is_refused_before_anything_is_written() {
-    let Some(project) = project("path-of-bytes", &[13], CAPABILITIES) else { return };
+    let Some(project) = project("path-of-bytes", &[13], CAPABILITIES) else {
+        return;
+    };
     let path = project.path.join(OsStr::from_bytes(b"bytes\xff"));
     for (option, name) in [("--output", &path), ("--cmake-package", &path)] {
         let mut view = project.command(&["view", "--components", "cudart", "--json", option]);
         let run = Finished::of(view.arg(name).output().unwrap());
-        run.failed(exit_code::USAGE, &["error: the path ", "is not UTF-8, and --json can't write it"]);
+        run.failed(
+            exit_code::USAGE,
+            &[
+                "error: the path ",
+                "is not UTF-8, and --json can't write it",
+            ],
+        );
         assert!(run.stdout.is_empty() && !path.exists(), "{run:?}");
     }
     let mut view = project.command(&["view", "--components", "cudart", "--json"]);
     view.current_dir("/").env("CUDA_BUILD_VIEWS", &path);
     let run = Finished::of(view.output().unwrap());
-    run.failed(exit_code::CONFIGURATION, &["is not UTF-8, and --json can't write it"]);
+    run.failed(
+        exit_code::CONFIGURATION,
+        &["is not UTF-8, and --json can't write it"],
+    );
     assert!(!path.exists(), "{run:?}");
     // Without JSON it is a path as any other.
     let mut view = project.command(&["view", "--components", "cudart", "--output"]);
@@ -258,18 +431,30 @@ fn cuda_12_0_does_not_know_blackwell() {
     if offline() {
         return;
     }
-    let Some(project) = project("cuda-12-0", &[], CAPABILITIES) else { return };
+    let Some(project) = project("cuda-12-0", &[], CAPABILITIES) else {
+        return;
+    };
     let stored = fetch("12.0");
-    let link = project.cache.join("toolkits").join(stored.file_name().unwrap());
+    let link = project
+        .cache
+        .join("toolkits")
+        .join(stored.file_name().unwrap());
     std::os::unix::fs::symlink(&stored, link).unwrap();
-    let words = ["capability 12.0 needs CUDA 12.8 or newer, this toolkit is 12.0", "hint: use CUDA 12.8"];
-    project.run(&["build", "--capabilities", "8.0,12.0"]).failed(exit_code::CAPABILITY, &words);
+    let words = [
+        "capability 12.0 needs CUDA 12.8 or newer, this toolkit is 12.0",
+        "hint: use CUDA 12.8",
+    ];
+    project
+        .run(&["build", "--capabilities", "8.0,12.0"])
+        .failed(exit_code::CAPABILITY, &words);
     project.run(&["build"]).succeeded();
 }
 
 #[test]
 fn an_error_in_the_code_is_told_with_file_and_line() {
-    let Some(project) = project("syntax-error", &[13], CAPABILITIES) else { return };
+    let Some(project) = project("syntax-error", &[13], CAPABILITIES) else {
+        return;
+    };
     project.run(&["build"]).succeeded();
     let out = project.out("syntax-error");
     project.write(
@@ -277,8 +462,20 @@ fn an_error_in_the_code_is_told_with_file_and_line() {
         "#include \"factor.cuh\"\n\n__global__ void scale(float *p) { *p = FACTR; }\n",
     );
     for (engine, words) in [
-        ("NVRTC", ["NVRTC 13.4.92 could not compile kernels/scale.cu", "kernels/scale.cu(3): error"]),
-        ("nvcc", ["nvcc 13.4.92 could not compile kernels/scale.cu", "kernels/scale.cu(3): error"]),
+        (
+            "NVRTC",
+            [
+                "NVRTC 13.4.92 could not compile kernels/scale.cu",
+                "kernels/scale.cu(3): error",
+            ],
+        ),
+        (
+            "nvcc",
+            [
+                "nvcc 13.4.92 could not compile kernels/scale.cu",
+                "kernels/scale.cu(3): error",
+            ],
+        ),
     ] {
         if engine == "nvcc" {
             project.write("by-nvcc", "");
@@ -293,13 +490,20 @@ fn an_error_in_the_code_is_told_with_file_and_line() {
     }
     // In a header, the header is named.
     project.write("kernels/scale.cu", KERNEL);
-    project.write("kernels/factor.cuh", "#define FACTOR 2.0f\n__device__ int broken( { return 1; }\n");
-    project.run(&["build"]).failed(101, &["kernels/factor.cuh(2): error"]);
+    project.write(
+        "kernels/factor.cuh",
+        "#define FACTOR 2.0f\n__device__ int broken( { return 1; }\n",
+    );
+    project
+        .run(&["build"])
+        .failed(101, &["kernels/factor.cuh(2): error"]);
 
     fs::remove_file(project.path.join("kernels/factor.cuh")).unwrap();
     project.run(&["build"]).failed(101, &["factor.cuh"]);
     fs::remove_file(project.path.join("kernels/scale.cu")).unwrap();
-    project.run(&["build"]).failed(101, &["source file", "kernels/scale.cu does not exist"]);
+    project
+        .run(&["build"])
+        .failed(101, &["source file", "kernels/scale.cu does not exist"]);
     project.write("kernels/scale.cu", KERNEL);
     project.write("kernels/factor.cuh", "#define FACTOR 2.0f\n");
     project.run(&["build"]).succeeded();
@@ -307,12 +511,23 @@ fn an_error_in_the_code_is_told_with_file_and_line() {
 
 #[test]
 fn spaces_and_other_letters_in_every_path() {
-    let main =
-        "unsafe extern \"C\" { fn three() -> i32; }\nfn main() { println!(\"{}\", unsafe { three() }) }\n";
+    let main = "unsafe extern \"C\" { fn three() -> i32; }\nfn main() { println!(\"{}\", unsafe { three() }) }\n";
     let declared = "components = [\"cudart\"]\ncapabilities = [\"8.0\", \"9.0+PTX\"]";
-    let made = Project::at("other-letters", "größe и 测 a", &[13], declared, BUILD, main);
-    let Some(project) = made.and_then(filled) else { return };
-    project.write("kernels/größe.cu", &KERNEL.replace("factor", "größen faktor"));
+    let made = Project::at(
+        "other-letters",
+        "größe и 测 a",
+        &[13],
+        declared,
+        BUILD,
+        main,
+    );
+    let Some(project) = made.and_then(filled) else {
+        return;
+    };
+    project.write(
+        "kernels/größe.cu",
+        &KERNEL.replace("factor", "größen faktor"),
+    );
     project.write("kernels/größen faktor.cuh", "#define FACTOR 3.0f\n");
     let host = "#include \"größen faktor.cuh\"\n__global__ void k(float *p) { *p = FACTOR; }\n\
                 extern \"C\" int three() { return int(FACTOR); }\n";
@@ -322,7 +537,11 @@ fn spaces_and_other_letters_in_every_path() {
     assert_eq!(run.stdout, "3\n");
     let (library, module) = ("libhost.a", "größe.fatbin");
     let out = project.out("other-letters");
-    assert!(out.join(library).is_file() && out.join(module).is_file() && out.join("scale.fatbin").is_file());
+    assert!(
+        out.join(library).is_file()
+            && out.join(module).is_file()
+            && out.join("scale.fatbin").is_file()
+    );
 
     // Its headers are watched under their true names.
     project.write("kernels/größen faktor.cuh", "#define FACTOR 4.0f\n");
@@ -334,10 +553,16 @@ fn spaces_and_other_letters_in_every_path() {
 
 #[test]
 fn two_builds_at_once() {
-    let Some(project) = project("at-once", &[12, 13], CAPABILITIES) else { return };
+    let Some(project) = project("at-once", &[12, 13], CAPABILITIES) else {
+        return;
+    };
     let start = |major: &str| {
         let mut command = project.command(&["build", "--major", major]);
-        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+        command
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap()
     };
     let runs = [start("13"), start("12"), start("13")];
     for run in runs {
@@ -356,7 +581,9 @@ fn two_builds_at_once() {
 
 #[test]
 fn no_maturin() {
-    let Some(project) = Project::template("python-module", &[12, 13]) else { return };
+    let Some(project) = Project::template("python-module", &[12, 13]) else {
+        return;
+    };
     let bin = path_with(&project, &[("python3", python())]);
     let mut wheel = project.command(&["wheel", "--cuda", "12,13"]);
     // A Python without the module, whatever is installed for this one.
@@ -364,7 +591,13 @@ fn no_maturin() {
     let run = Finished::of(wheel.output().unwrap());
     run.failed(
         exit_code::MISSING_PROGRAM,
-        &["`maturin` on `PATH`", "`uvx` on `PATH`", "-m maturin --version`: failed", "hint: ", "`--fetch`"],
+        &[
+            "`maturin` on `PATH`",
+            "`uvx` on `PATH`",
+            "-m maturin --version`: failed",
+            "hint: ",
+            "`--fetch`",
+        ],
     );
     assert!(!project.path.join("dist").exists());
 
@@ -372,9 +605,19 @@ fn no_maturin() {
     let fetched = project.cache.join("tools/maturin-1.16.0/bin");
     fs::create_dir_all(&fetched).unwrap();
     std::os::unix::fs::symlink(tool("maturin"), fetched.join("maturin")).unwrap();
-    let mut wheel = project.command(&["wheel", "--cuda", "13", "--", "--target", "x86_64-pc-windows-msvc"]);
+    let mut wheel = project.command(&[
+        "wheel",
+        "--cuda",
+        "13",
+        "--",
+        "--target",
+        "x86_64-pc-windows-msvc",
+    ]);
     wheel.env("PATH", &bin).env("PYTHONHOME", "/nonexistent");
     let run = Finished::of(wheel.output().unwrap());
-    run.failed(exit_code::USAGE, &["target `x86_64-pc-windows-msvc` is not supported", "hint: "]);
+    run.failed(
+        exit_code::USAGE,
+        &["target `x86_64-pc-windows-msvc` is not supported", "hint: "],
+    );
     assert!(!project.path.join("dist").exists());
 }

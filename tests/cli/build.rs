@@ -46,7 +46,10 @@ fn reporting(name: &str) -> Option<Project> {
     project.write("src/second.cu", &kernel("second", header, "SHARED"));
     let host = "extern \"C\" int third() { return 3; }\n";
     project.write("src/third.cu", &(kernel("third", "", "3") + host));
-    project.write("src/with_header.cu", &kernel("with_header", header, "SHARED"));
+    project.write(
+        "src/with_header.cu",
+        &kernel("with_header", header, "SHARED"),
+    );
     project.write("src/alone.cu", &kernel("alone", "", "5"));
     project.write("src/by_nvcc.cu", &kernel("by_nvcc", header, "SHARED"));
     Some(project)
@@ -55,8 +58,18 @@ fn reporting(name: &str) -> Option<Project> {
 /// The report of the build script's last run: NVRTC's compilations, what was made.
 fn report(project: &Project) -> (u64, Vec<String>) {
     let text = fs::read_to_string(project.path.join("report")).unwrap();
-    let count = text.lines().next().unwrap().strip_prefix("nvrtc ").unwrap().parse().unwrap();
-    let made = text.lines().filter_map(|line| line.strip_prefix("made ").map(str::to_owned)).collect();
+    let count = text
+        .lines()
+        .next()
+        .unwrap()
+        .strip_prefix("nvrtc ")
+        .unwrap()
+        .parse()
+        .unwrap();
+    let made = text
+        .lines()
+        .filter_map(|line| line.strip_prefix("made ").map(str::to_owned))
+        .collect();
     (count, made)
 }
 
@@ -70,7 +83,11 @@ fn touch(path: &Path, text: &str) {
 /// What code a file holds, each kind once: `sm_80.cubin`, `sm_120.ptx`.
 fn cuobjdump(file: &Path) -> Vec<String> {
     let program = site_packages(13).unwrap().join("nvidia/cu13/bin/cuobjdump");
-    let output = Command::new(program).args(["--list-elf", "--list-ptx"]).arg(file).output().unwrap();
+    let output = Command::new(program)
+        .args(["--list-elf", "--list-ptx"])
+        .arg(file)
+        .output()
+        .unwrap();
     let text = Finished::of(output);
     text.succeeded();
     let files = text.stdout.lines().filter(|line| line.contains(" file "));
@@ -85,9 +102,15 @@ fn cuobjdump(file: &Path) -> Vec<String> {
 
 #[test]
 fn the_native_app_runs_and_holds_what_is_declared() {
-    let Some(project) = Project::template("native-app", &[12, 13]) else { return };
+    let Some(project) = Project::template("native-app", &[12, 13]) else {
+        return;
+    };
     let run = project.run(&["run"]);
-    assert!(run.stdout.contains("built with CUDA 13.4 for 8.0, 9.0, 12.0+PTX"), "{run:?}");
+    assert!(
+        run.stdout
+            .contains("built with CUDA 13.4 for 8.0, 9.0, 12.0+PTX"),
+        "{run:?}"
+    );
     if run.code == 0 {
         assert!(run.stdout.contains("2 * 999 + 1 = 1999"), "{run:?}");
     } else {
@@ -105,14 +128,18 @@ fn the_native_app_runs_and_holds_what_is_declared() {
     let mut cargo = Command::new("cargo");
     cargo.args(["build", "--quiet"]);
     project.prepare(&mut cargo);
-    cargo.env("CUDA_HOME", &home).env("CUDA_BUILD_CACHE_DIR", "/nonexistent");
+    cargo
+        .env("CUDA_HOME", &home)
+        .env("CUDA_BUILD_CACHE_DIR", "/nonexistent");
     Finished::of(cargo.output().unwrap()).succeeded();
     assert_eq!(cuobjdump(&program), expected);
 }
 
 #[test]
 fn nothing_is_compiled_without_need() {
-    let Some(project) = reporting("reporting") else { return };
+    let Some(project) = reporting("reporting") else {
+        return;
+    };
     let counting = CountingToolkit::new(project.path.parent().unwrap()).unwrap();
     let build = |arguments: &[&str]| {
         let mut command = project.command(&[&["build"], arguments].concat());
@@ -136,7 +163,10 @@ fn nothing_is_compiled_without_need() {
     assert!(!project.path.join("report").exists());
 
     // It runs, and compiles nothing.
-    touch(&project.path.join("build.rs"), &format!("{REPORTING}// again\n"));
+    touch(
+        &project.path.join("build.rs"),
+        &format!("{REPORTING}// again\n"),
+    );
     build(&[]).succeeded();
     assert_eq!(counting.compiled(), [""; 0]);
     assert_eq!(report(&project), (0, Vec::new()));
@@ -166,20 +196,35 @@ fn nothing_is_compiled_without_need() {
 
 #[test]
 fn a_failing_build_tells_cargo_nothing() {
-    let Some(project) = reporting("failing") else { return };
+    let Some(project) = reporting("failing") else {
+        return;
+    };
     let broken = "__global__ void third_kernel(int *p) {\n    *p = undeclared;\n}\n";
     project.write("src/third.cu", broken);
     let build = project.run(&["build"]);
-    build.failed(101, &["src/third.cu(2): error", "\"undeclared\" is undefined", "command:"]);
+    build.failed(
+        101,
+        &[
+            "src/third.cu(2): error",
+            "\"undeclared\" is undefined",
+            "command:",
+        ],
+    );
     let out = project.out("failing");
     assert!(!out.join("libkernels.a").exists());
     for entry in fs::read_dir(&out).unwrap() {
         let name = entry.unwrap().file_name().into_string().unwrap();
-        assert!(!name.contains("third") || name.ends_with(".d"), "half an output: {name}");
+        assert!(
+            !name.contains("third") || name.ends_with(".d"),
+            "half an output: {name}"
+        );
         assert!(!name.ends_with(".part") && !name.ends_with(".rs"), "{name}");
     }
     // Cargo shows what a failed build script printed, under this heading.
-    assert!(!build.stderr.contains("--- stdout") && !build.stderr.contains("cargo::"), "{build:?}");
+    assert!(
+        !build.stderr.contains("--- stdout") && !build.stderr.contains("cargo::"),
+        "{build:?}"
+    );
 
     project.write("src/third.cu", "extern \"C\" int third() { return 3; }\n");
     project.run(&["build"]).succeeded();
@@ -188,8 +233,7 @@ fn a_failing_build_tells_cargo_nothing() {
 /// A crate that calls the shared runtime, which no loader finds by itself.
 fn shared_runtime(name: &str) -> Option<Project> {
     let declared = "components = [\"cudart\"]\ncudart = \"shared\"";
-    let build =
-        "fn main() -> Result<(), cuda_build::Error> { cuda_build::Build::new()?.run().map(|_| ()) }\n";
+    let build = "fn main() -> Result<(), cuda_build::Error> { cuda_build::Build::new()?.run().map(|_| ()) }\n";
     let main = r#"
 unsafe extern "C" { fn cudaRuntimeGetVersion(version: *mut i32) -> i32; }
 fn version() -> i32 {
@@ -212,7 +256,9 @@ fn it_answers() {
 
 #[test]
 fn run_and_test_find_the_shared_runtime() {
-    let Some(project) = shared_runtime("shared-runtime") else { return };
+    let Some(project) = shared_runtime("shared-runtime") else {
+        return;
+    };
     let run = project.run(&["run", "--", "a b", "--major", "3"]);
     run.succeeded();
     assert_eq!(run.stdout, "13040 debug a b|--major|3\n");
@@ -230,24 +276,45 @@ fn run_and_test_find_the_shared_runtime() {
 
 #[test]
 fn cargos_own_options_pass_through() {
-    let Some(project) = shared_runtime("passing") else { return };
+    let Some(project) = shared_runtime("passing") else {
+        return;
+    };
     let check = project.run(&["check", "--message-format", "json", "-p", "passing"]);
     check.succeeded();
-    let messages: Vec<serde_json::Value> =
-        check.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert!(messages.iter().any(|m| m["reason"] == "build-script-executed"), "{check:?}");
+    let messages: Vec<serde_json::Value> = check
+        .stdout
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert!(
+        messages
+            .iter()
+            .any(|m| m["reason"] == "build-script-executed"),
+        "{check:?}"
+    );
     assert_eq!(messages.last().unwrap()["reason"], "build-finished");
-    assert!(!target().join("debug/passing").exists(), "`check` links nothing");
+    assert!(
+        !target().join("debug/passing").exists(),
+        "`check` links nothing"
+    );
 
     let elsewhere = place("passing-target");
     let manifest = project.path.join("Cargo.toml");
     let mut build = project.command(&["build", "--profile", "dev", "--target-dir"]);
-    build.arg(&elsewhere).arg("--manifest-path").arg(&manifest).current_dir("/");
+    build
+        .arg(&elsewhere)
+        .arg("--manifest-path")
+        .arg(&manifest)
+        .current_dir("/");
     Finished::of(build.output().unwrap()).succeeded();
     assert!(elsewhere.join("debug/passing").is_file());
 
-    project.run(&["build", "--no-such-option"]).failed(1, &["--no-such-option"]);
-    project.run(&["build", "-p", "nobody"]).failed(101, &["nobody"]);
+    project
+        .run(&["build", "--no-such-option"])
+        .failed(1, &["--no-such-option"]);
+    project
+        .run(&["build", "-p", "nobody"])
+        .failed(101, &["nobody"]);
 }
 
 #[test]
@@ -267,7 +334,8 @@ fn help_names_our_options_and_every_exit_code() {
     let text = help(&["--help"]);
     for code in (0..=2).chain(10..=16).chain(20..=28) {
         assert!(
-            text.lines().any(|line| line.trim_start().starts_with(&format!("{code}  "))),
+            text.lines()
+                .any(|line| line.trim_start().starts_with(&format!("{code}  "))),
             "{code}: {text}"
         );
     }
@@ -276,34 +344,58 @@ fn help_names_our_options_and_every_exit_code() {
 #[test]
 fn the_target_is_the_one_that_cargo_builds_for() {
     let declared = "components = [\"cudart\"]\ncapabilities = [\"8.0\"]\ncudart = \"shared\"";
-    let script = "fn main() -> Result<(), cuda_build::Error> { cuda_build::Build::new()?.run()?; Ok(()) }\n";
+    let script =
+        "fn main() -> Result<(), cuda_build::Error> { cuda_build::Build::new()?.run()?; Ok(()) }\n";
     let main = "unsafe extern \"C\" { fn cudaRuntimeGetVersion(v: *mut i32) -> i32; }\n\
                 fn main() { let mut v = 0; unsafe { cudaRuntimeGetVersion(&mut v) }; println!(\"runtime {v}\") }\n";
-    let Some(project) = Project::new("named-target", &[12], declared, script, main) else { return };
+    let Some(project) = Project::new("named-target", &[12], declared, script, main) else {
+        return;
+    };
     let host = "x86_64-unknown-linux-gnu";
     // Cargo's word for this machine, as an argument and in its configuration.
-    for (arguments, configuration) in
-        [(&["run", "--target", "host-tuple"][..], ""), (&["run"], "[build]\ntarget = 'host-tuple'")]
-    {
+    for (arguments, configuration) in [
+        (&["run", "--target", "host-tuple"][..], ""),
+        (&["run"], "[build]\ntarget = 'host-tuple'"),
+    ] {
         project.write(".cargo/config.toml", configuration);
         let run = project.run(arguments);
         run.succeeded();
         assert_eq!(run.stdout, "runtime 12090\n");
-        assert!(run.stderr.contains(&format!("{host}/debug/named-target")), "{run:?}");
+        assert!(
+            run.stderr.contains(&format!("{host}/debug/named-target")),
+            "{run:?}"
+        );
     }
     // What is here is not for it, and fetching would not help.
-    project.write(".cargo/config.toml", "[build]\ntarget = 'aarch64-unknown-linux-gnu'");
-    for arguments in [&["build"][..], &["build", "--fetch"], &["exec", "--", "true"]] {
+    project.write(
+        ".cargo/config.toml",
+        "[build]\ntarget = 'aarch64-unknown-linux-gnu'",
+    );
+    for arguments in [
+        &["build"][..],
+        &["build", "--fetch"],
+        &["exec", "--", "true"],
+    ] {
         let run = project.run(arguments);
-        let words =
-            ["built for `aarch64-unknown-linux-gnu`", "hint: name a toolkit that has `targets/sbsa-linux`"];
+        let words = [
+            "built for `aarch64-unknown-linux-gnu`",
+            "hint: name a toolkit that has `targets/sbsa-linux`",
+        ];
         run.failed(exit_code::NOT_FOUND, &words);
         assert!(!run.stderr.contains("fetch them with"), "{run:?}");
     }
-    project.write(".cargo/config.toml", "[build]\ntarget = 'wasm32-unknown-unknown'");
-    let words = ["target `wasm32-unknown-unknown` is not supported", "Cargo's configuration names it"];
+    project.write(
+        ".cargo/config.toml",
+        "[build]\ntarget = 'wasm32-unknown-unknown'",
+    );
+    let words = [
+        "target `wasm32-unknown-unknown` is not supported",
+        "Cargo's configuration names it",
+    ];
     project.run(&["build"]).failed(exit_code::USAGE, &words);
-    project.run(&["run", "--quiet", "--target", host]).succeeded();
+    project
+        .run(&["run", "--quiet", "--target", host])
+        .succeeded();
 }
 
 /// An active environment that has NVRTC and no nvcc does not come before a toolkit with nvcc where
@@ -319,9 +411,14 @@ fn a_library_is_compiled_where_there_is_an_nvcc() {
     let main = "mod cuda { include!(concat!(env!(\"OUT_DIR\"), \"/cuda_build.rs\")); }\n\
                 unsafe extern \"C\" { fn answer() -> i32; }\n\
                 fn main() { println!(\"{:?} {}\", cuda::CUDA_VERSION, unsafe { answer() }) }\n";
-    let Some(project) = Project::new("library-elsewhere", &[13], declared, script, main) else { return };
+    let Some(project) = Project::new("library-elsewhere", &[13], declared, script, main) else {
+        return;
+    };
     project.write("native.rs", module);
-    project.write("answer.cu", "__global__ void k() {}\nextern \"C\" int answer() { return 42; }\n");
+    project.write(
+        "answer.cu",
+        "__global__ void k() {}\nextern \"C\" int answer() { return 42; }\n",
+    );
     let site = wheels(&WITH_CUBLAS).unwrap();
     let venv = project.path.join("venv");
     fs::create_dir_all(venv.join("lib/python3.11")).unwrap();
@@ -334,6 +431,15 @@ fn a_library_is_compiled_where_there_is_an_nvcc() {
         assert_eq!(run.stdout, "(13, 4) 42\n");
     }
     // Whoever looks for CUDA by himself finds nvcc too.
-    let view = Finished::of(project.command(&["view"]).env("VIRTUAL_ENV", &venv).output().unwrap());
-    assert!(Path::new(view.stdout.trim_end()).join("bin/nvcc").exists(), "{view:?}");
+    let view = Finished::of(
+        project
+            .command(&["view"])
+            .env("VIRTUAL_ENV", &venv)
+            .output()
+            .unwrap(),
+    );
+    assert!(
+        Path::new(view.stdout.trim_end()).join("bin/nvcc").exists(),
+        "{view:?}"
+    );
 }

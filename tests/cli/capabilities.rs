@@ -7,12 +7,21 @@ use serde_json::Value;
 fn run(arguments: &[&str]) -> Output {
     let directory = tempfile::tempdir().unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_cargo-cuda"));
-    command.current_dir(directory.path()).args(["cuda", "capabilities"]).args(arguments).output().unwrap()
+    command
+        .current_dir(directory.path())
+        .args(["cuda", "capabilities"])
+        .args(arguments)
+        .output()
+        .unwrap()
 }
 
 fn stdout(arguments: &[&str]) -> String {
     let output = run(arguments);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     String::from_utf8(output.stdout).unwrap()
 }
 
@@ -20,15 +29,28 @@ fn stdout(arguments: &[&str]) -> String {
 fn the_table_names_first_and_last_release() {
     let table = stdout(&[]);
     let line = |capability: &str| {
-        let row = table.lines().find(|line| line.split_whitespace().next() == Some(capability));
+        let row = table
+            .lines()
+            .find(|line| line.split_whitespace().next() == Some(capability));
         row.unwrap_or_else(|| panic!("no {capability} in\n{table}"))
             .split_whitespace()
             .collect::<Vec<_>>()
             .join(" ")
     };
-    assert!(line("7.0").starts_with("7.0 Volta 9.0 13.0 - -"), "{}", line("7.0"));
-    assert!(line("10.0").starts_with("10.0 Blackwell 12.8 - 12.8 12.9"), "{}", line("10.0"));
-    assert!(!table.contains("\n3.0 "), "no release from 11.0 on builds for it");
+    assert!(
+        line("7.0").starts_with("7.0 Volta 9.0 13.0 - -"),
+        "{}",
+        line("7.0")
+    );
+    assert!(
+        line("10.0").starts_with("10.0 Blackwell 12.8 - 12.8 12.9"),
+        "{}",
+        line("10.0")
+    );
+    assert!(
+        !table.contains("\n3.0 "),
+        "no release from 11.0 on builds for it"
+    );
 }
 
 #[test]
@@ -44,17 +66,24 @@ fn one_release_and_a_list_for_every_consumer() {
     ] {
         assert!(text.contains(wanted), "no {wanted:?} in\n{text}");
     }
-    assert!(!text.contains("\n10.3 "), "12.9 is the first for it:\n{text}");
+    assert!(
+        !text.contains("\n10.3 "),
+        "12.9 is the first for it:\n{text}"
+    );
 }
 
 #[test]
 fn json_holds_the_same() {
-    let value: Value = serde_json::from_str(&stdout(&["--json", "--toolkit", "13.4", "10.7f"])).unwrap();
+    let value: Value =
+        serde_json::from_str(&stdout(&["--json", "--toolkit", "13.4", "10.7f"])).unwrap();
     assert_eq!(value["format_version"], 1);
     assert_eq!(value["toolkit"]["gcc_max"], 16);
     let rows = value["capabilities"].as_array().unwrap();
     let rubin = rows.iter().find(|row| row["capability"] == "10.7").unwrap();
-    assert_eq!((&rubin["min_cuda"], &rubin["removed_in"]), (&Value::from("13.4"), &Value::Null));
+    assert_eq!(
+        (&rubin["min_cuda"], &rubin["removed_in"]),
+        (&Value::from("13.4"), &Value::Null)
+    );
     assert_eq!(value["lists"][0]["renderings"]["cmake"], "107f-real");
 }
 
@@ -63,10 +92,15 @@ fn what_can_not_be_built_has_its_exit_code_and_reason() {
     let output = run(&["--toolkit", "13.0", "7.0"]);
     assert_eq!(output.status.code(), Some(12));
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(text.contains("capability 7.0 was removed in CUDA 13.0"), "{text}");
-    for (release, reason) in
-        [("12.7", "there never was a CUDA 12.7"), ("10.2", "older than 11.0"), ("x", "not a version")]
-    {
+    assert!(
+        text.contains("capability 7.0 was removed in CUDA 13.0"),
+        "{text}"
+    );
+    for (release, reason) in [
+        ("12.7", "there never was a CUDA 12.7"),
+        ("10.2", "older than 11.0"),
+        ("x", "not a version"),
+    ] {
         let output = run(&["--toolkit", release]);
         assert_eq!(output.status.code(), Some(2), "{release}");
         let text = String::from_utf8_lossy(&output.stderr).into_owned();

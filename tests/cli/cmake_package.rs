@@ -47,12 +47,19 @@ impl Place {
         let wheels = wheels(&WITH_CUBLAS)?;
         let project = Project::bare(name, &[])?;
         let package = project.path.join("a package");
-        Some(Self { project, wheels, package })
+        Some(Self {
+            project,
+            wheels,
+            package,
+        })
     }
 
     fn make(&self, arguments: &[&str]) -> Finished {
         let mut command = self.project.command(&["view", "--cmake-package"]);
-        command.arg(&self.package).args(arguments).env("CUDA_BUILD_ROOTS", &self.wheels);
+        command
+            .arg(&self.package)
+            .args(arguments)
+            .env("CUDA_BUILD_ROOTS", &self.wheels);
         Finished::of(command.output().unwrap())
     }
 
@@ -70,29 +77,55 @@ impl Place {
 
     fn build(&self, name: &str) -> PathBuf {
         let build = self.project.path.join(name).join("build");
-        Finished::of(Command::new(tool("cmake")).arg("--build").arg(&build).output().unwrap()).succeeded();
+        Finished::of(
+            Command::new(tool("cmake"))
+                .arg("--build")
+                .arg(&build)
+                .output()
+                .unwrap(),
+        )
+        .succeeded();
         build
     }
 }
 
 fn dynamic(program: &Path, tag: &str) -> Vec<String> {
-    let output = Finished::of(Command::new("readelf").arg("-dW").arg(program).output().unwrap());
+    let output = Finished::of(
+        Command::new("readelf")
+            .arg("-dW")
+            .arg(program)
+            .output()
+            .unwrap(),
+    );
     output.succeeded();
-    let lines = output.stdout.lines().filter(|line| line.contains(&format!("({tag})")));
-    lines.map(|line| line.split(['[', ']']).nth(1).unwrap_or_default().to_owned()).collect()
+    let lines = output
+        .stdout
+        .lines()
+        .filter(|line| line.contains(&format!("({tag})")));
+    lines
+        .map(|line| line.split(['[', ']']).nth(1).unwrap_or_default().to_owned())
+        .collect()
 }
 
 #[test]
 fn a_program_links_components_where_they_are() {
-    let Some(place) = Place::new("scattered") else { return };
+    let Some(place) = Place::new("scattered") else {
+        return;
+    };
     let made = place.make(&[]);
     made.succeeded();
     assert_eq!(made.stdout.trim_end(), place.package.to_str().unwrap());
-    assert!(!place.project.target.join("cuda/views").exists(), "no view is needed");
+    assert!(
+        !place.project.target.join("cuda/views").exists(),
+        "no view is needed"
+    );
     for namespace in ["CUDA", "CUDAComponents"] {
         let configured = place.configure(namespace, &LISTS.replace("@NAMES@", namespace));
         configured.succeeded();
-        assert!(configured.stdout.contains("version 12.9, cufft FALSE"), "{configured:?}");
+        assert!(
+            configured.stdout.contains("version 12.9, cufft FALSE"),
+            "{configured:?}"
+        );
         let build = place.build(namespace);
         let program = build.join("shared");
         let needed = dynamic(&program, "NEEDED");
@@ -106,39 +139,70 @@ fn a_program_links_components_where_they_are() {
         runpath.sort();
         assert_eq!(runpath, [directories[1].clone(), directories[0].clone()]);
         for directory in &directories {
-            assert!(configured.stdout.contains(directory.to_str().unwrap()), "{configured:?}");
+            assert!(
+                configured.stdout.contains(directory.to_str().unwrap()),
+                "{configured:?}"
+            );
         }
         // Without a driver 35; what counts is that both libraries answer.
         let run = Finished::of(Command::new(&program).output().unwrap());
         run.succeeded();
-        assert!(run.stdout.starts_with("runtime 12090: ") && run.stdout.contains("cuBLAS "), "{run:?}");
+        assert!(
+            run.stdout.starts_with("runtime 12090: ") && run.stdout.contains("cuBLAS "),
+            "{run:?}"
+        );
         let needed = dynamic(&build.join("mixed"), "NEEDED");
-        assert!(!needed.iter().any(|name| name.starts_with("libcudart")), "{needed:?}");
+        assert!(
+            !needed.iter().any(|name| name.starts_with("libcudart")),
+            "{needed:?}"
+        );
         Finished::of(Command::new(build.join("mixed")).output().unwrap()).succeeded();
     }
 }
 
 #[test]
 fn a_view_has_the_package_and_the_environment_names_it() {
-    let Some(place) = Place::new("in-view") else { return };
-    place.project.write("CMakeLists.txt", &LISTS.replace("@NAMES@", "CUDA"));
+    let Some(place) = Place::new("in-view") else {
+        return;
+    };
+    place
+        .project
+        .write("CMakeLists.txt", &LISTS.replace("@NAMES@", "CUDA"));
     place.project.write("program.c", PROGRAM);
     let mut exec = place.project.command(&["exec", "--"]);
-    exec.arg(tool("cmake")).args(["-G", "Ninja", "-S", ".", "-B", "build"]);
+    exec.arg(tool("cmake"))
+        .args(["-G", "Ninja", "-S", ".", "-B", "build"]);
     exec.arg(format!("-DCMAKE_MAKE_PROGRAM={}", tool("ninja").display()));
-    let run = Finished::of(exec.env("CUDA_BUILD_ROOTS", &place.wheels).output().unwrap());
+    let run = Finished::of(
+        exec.env("CUDA_BUILD_ROOTS", &place.wheels)
+            .output()
+            .unwrap(),
+    );
     run.succeeded();
     let directory = place.wheels.join("nvidia/cublas/lib");
     assert!(run.stdout.contains(directory.to_str().unwrap()), "{run:?}");
     let copy = place.project.path.join("copy");
-    let mut view = place.project.command(&["view", "--copy", "--components", "cudart", "--output"]);
-    Finished::of(view.arg(&copy).env("CUDA_BUILD_ROOTS", &place.wheels).output().unwrap()).succeeded();
-    assert!(!copy.join("lib/cmake/CUDAComponents").exists(), "its paths are this machine's");
+    let mut view = place
+        .project
+        .command(&["view", "--copy", "--components", "cudart", "--output"]);
+    Finished::of(
+        view.arg(&copy)
+            .env("CUDA_BUILD_ROOTS", &place.wheels)
+            .output()
+            .unwrap(),
+    )
+    .succeeded();
+    assert!(
+        !copy.join("lib/cmake/CUDAComponents").exists(),
+        "its paths are this machine's"
+    );
 }
 
 #[test]
 fn what_is_absent_is_told() {
-    let Some(place) = Place::new("absent") else { return };
+    let Some(place) = Place::new("absent") else {
+        return;
+    };
     place.make(&[]).succeeded();
     let project = |find: &str| {
         format!(
@@ -150,9 +214,11 @@ fn what_is_absent_is_told() {
     let told = |run: &Finished| run.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
     let absent = place.configure("cufft", &project("CONFIG REQUIRED COMPONENTS cudart cufft"));
     assert_ne!(absent.code, 0, "{absent:?}");
-    for words in
-        ["CUDA 12.9 that was found has no component `cufft`", "it has cudart,", "--components cufft`"]
-    {
+    for words in [
+        "CUDA 12.9 that was found has no component `cufft`",
+        "it has cudart,",
+        "--components cufft`",
+    ] {
         assert!(told(&absent).contains(words), "{words}: {absent:?}");
     }
     for (name, find, there) in [
@@ -177,36 +243,62 @@ fn what_is_absent_is_told() {
     let text = fs::read_to_string(&config).unwrap();
     fs::write(&config, text.replace("libcublas.so.12", "libgone.so.12")).unwrap();
     let gone = place.configure("gone", &project("CONFIG REQUIRED COMPONENTS cublas"));
-    assert!(gone.code != 0 && told(&gone).contains("libgone.so.12 is not there any more"), "{gone:?}");
-    place.configure("other", &project("CONFIG REQUIRED COMPONENTS cudart")).succeeded();
+    assert!(
+        gone.code != 0 && told(&gone).contains("libgone.so.12 is not there any more"),
+        "{gone:?}"
+    );
+    place
+        .configure("other", &project("CONFIG REQUIRED COMPONENTS cudart"))
+        .succeeded();
 }
 
 /// CMake's own module in one project with the package, before it and after it.
 #[test]
 fn the_names_of_cmakes_module_are_left_alone_where_it_was_first() {
-    let Some(place) = Place::new("beside") else { return };
-    place.make(&["--components", "cudart", "--json"]).succeeded();
-    let Some(toolkit) = crate::components::site_packages(13) else { return };
+    let Some(place) = Place::new("beside") else {
+        return;
+    };
+    place
+        .make(&["--components", "cudart", "--json"])
+        .succeeded();
+    let Some(toolkit) = crate::components::site_packages(13) else {
+        return;
+    };
     let mut view = place.project.command(&["view"]);
     let view = Finished::of(view.env("CUDA_BUILD_ROOTS", &toolkit).output().unwrap());
     view.succeeded();
-    let module =
-        format!("set(CUDAToolkit_ROOT \"{}\")\nfind_package(CUDAToolkit REQUIRED)\n", view.stdout.trim_end());
+    let module = format!(
+        "set(CUDAToolkit_ROOT \"{}\")\nfind_package(CUDAToolkit REQUIRED)\n",
+        view.stdout.trim_end()
+    );
     let package = "find_package(CUDAComponents REQUIRED COMPONENTS cudart)\n";
     let head = "cmake_minimum_required(VERSION 3.24)\nproject(beside LANGUAGES C)\n";
     let tail = "foreach(target CUDA::cudart CUDAComponents::cudart)\n  get_target_property(file ${target} IMPORTED_LOCATION)\n  \
                 message(STATUS \"${target} ${file}\")\nendforeach()\n";
     for (name, order, cudart) in [
         ("module first", format!("{module}{package}"), "libcudart.so"),
-        ("package first", format!("{package}{module}"), "libcudart.so.12"),
+        (
+            "package first",
+            format!("{package}{module}"),
+            "libcudart.so.12",
+        ),
     ] {
         let run = place.configure(name, &format!("{head}{order}{tail}"));
         run.succeeded();
         let line = |target: &str| {
-            let line = run.stdout.lines().find(|line| line.contains(&format!(" {target} ")));
+            let line = run
+                .stdout
+                .lines()
+                .find(|line| line.contains(&format!(" {target} ")));
             line.unwrap_or_else(|| panic!("{run:?}")).to_owned()
         };
-        assert!(line("CUDA::cudart").ends_with(&format!("/{cudart}")), "{run:?}");
-        assert!(line("CUDAComponents::cudart").ends_with("/cuda_runtime/lib/libcudart.so.12"), "{run:?}");
+        assert!(
+            line("CUDA::cudart").ends_with(&format!("/{cudart}")),
+            "{run:?}"
+        );
+        assert!(
+            line("CUDAComponents::cudart").ends_with("/cuda_runtime/lib/libcudart.so.12"),
+            "{run:?}"
+        );
     }
 }

@@ -21,7 +21,10 @@ struct Machine {
 impl Machine {
     fn new(name: &str) -> Self {
         let place = place(name);
-        let machine = Self { work: place.join("work"), variables: vec![("HOME", place.join("home"))] };
+        let machine = Self {
+            work: place.join("work"),
+            variables: vec![("HOME", place.join("home"))],
+        };
         for directory in ["work", "home", "bin"] {
             fs::create_dir(place.join(directory)).unwrap();
         }
@@ -48,7 +51,9 @@ impl Machine {
     fn doctor(&self, arguments: &[&str]) -> Finished {
         let mut command = Command::new(env!("CARGO_BIN_EXE_cargo-cuda"));
         command.args(["cuda", "doctor"]).args(arguments);
-        command.env_clear().envs(self.variables.iter().map(|(name, value)| (name, value)));
+        command
+            .env_clear()
+            .envs(self.variables.iter().map(|(name, value)| (name, value)));
         Finished::of(command.current_dir(&self.work).output().unwrap())
     }
 
@@ -59,7 +64,11 @@ impl Machine {
         assert_eq!(text.code, i32::from(code), "{text:?}");
         assert_eq!(text.stderr, "", "a report is data");
         for word in words {
-            assert!(text.stdout.contains(word), "`{word}` is missing: {}", text.stdout);
+            assert!(
+                text.stdout.contains(word),
+                "`{word}` is missing: {}",
+                text.stdout
+            );
         }
         assert_eq!(text.stdout.lines().last().unwrap(), last, "{}", text.stdout);
         let json = self.doctor(&["--json"]);
@@ -67,7 +76,11 @@ impl Machine {
         let json: Value = serde_json::from_str(&json.stdout).unwrap();
         assert_eq!(json["format_version"], 1);
         assert_eq!(json["build_will_work"], code == 0);
-        assert_eq!(json["toolkit"].is_null(), !json["problem"].is_null(), "{json}");
+        assert_eq!(
+            json["toolkit"].is_null(),
+            !json["problem"].is_null(),
+            "{json}"
+        );
         json
     }
 }
@@ -75,7 +88,10 @@ impl Machine {
 /// A program of this machine.
 fn on_path(name: &str) -> PathBuf {
     let search = std::env::var_os("PATH").unwrap();
-    std::env::split_paths(&search).map(|d| d.join(name)).find(|path| path.is_file()).unwrap()
+    std::env::split_paths(&search)
+        .map(|d| d.join(name))
+        .find(|path| path.is_file())
+        .unwrap()
 }
 
 /// The real cargo, past rustup's.
@@ -87,7 +103,12 @@ const NOT_WORKING: &str = "A build will not work here as things are.";
 
 /// Steps and paths of what was looked at.
 fn steps(json: &Value) -> Vec<&str> {
-    json["attempts"].as_array().unwrap().iter().map(|attempt| attempt["step"].as_str().unwrap()).collect()
+    json["attempts"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|attempt| attempt["step"].as_str().unwrap())
+        .collect()
 }
 
 #[test]
@@ -113,7 +134,9 @@ fn a_bare_machine() {
 
 #[test]
 fn cuda_12_alone_has_no_compiler_for_libraries() {
-    let Some(machine) = Machine::new("doctor-12").holding(&[12]) else { return };
+    let Some(machine) = Machine::new("doctor-12").holding(&[12]) else {
+        return;
+    };
     let json = machine.says(
         exit_code::SUCCESS,
         "A build will work with CUDA 12.9: modules with NVRTC; libraries need nvcc, which is not there.",
@@ -133,32 +156,53 @@ fn cuda_12_alone_has_no_compiler_for_libraries() {
     machine.says(
         exit_code::NOT_FOUND,
         NOT_WORKING,
-        &["holds CUDA 12.9, but `toolkit = \">=13, <14\"` is asked for", "cargo cuda toolkit add 13`"],
+        &[
+            "holds CUDA 12.9, but `toolkit = \">=13, <14\"` is asked for",
+            "cargo cuda toolkit add 13`",
+        ],
     );
     // What `build` says is what `doctor` has said.
     let mut build = Command::new(env!("CARGO_BIN_EXE_cargo-cuda"));
-    build.args(["cuda", "build"]).env_clear().envs(machine.variables.iter().map(|(n, v)| (n, v)));
+    build
+        .args(["cuda", "build"])
+        .env_clear()
+        .envs(machine.variables.iter().map(|(n, v)| (n, v)));
     let build = Finished::of(build.current_dir(&machine.work).output().unwrap());
     build.failed(
         exit_code::NOT_FOUND,
-        &["holds CUDA 12.9", "hint: fetch them with `cargo cuda toolkit add 13`"],
+        &[
+            "holds CUDA 12.9",
+            "hint: fetch them with `cargo cuda toolkit add 13`",
+        ],
     );
 }
 
 #[test]
 fn of_12_and_13_the_newest() {
-    let Some(machine) = Machine::new("doctor-12-13").holding(&[12, 13]) else { return };
+    let Some(machine) = Machine::new("doctor-12-13").holding(&[12, 13]) else {
+        return;
+    };
     let json = machine.says(
         exit_code::SUCCESS,
         "A build will work with CUDA 13.4: modules with NVRTC or nvcc, libraries with nvcc.",
-        &["note: CUDA 12.9 is also there, not used", "nvcc 13.4.92", "nvrtc 12.9.86", "Host compiler: "],
+        &[
+            "note: CUDA 12.9 is also there, not used",
+            "nvcc 13.4.92",
+            "nvrtc 12.9.86",
+            "Host compiler: ",
+        ],
     );
     assert_eq!(steps(&json), ["stored", "stored"]);
     assert!(json["host_compiler"]["version"].is_string(), "{json}");
     let of_12 = machine.doctor(&["--major", "12"]);
     assert!(of_12.stdout.contains("Toolkit: CUDA 12.9"), "{of_12:?}");
     let refused = machine.with("NVCC_CCBIN", "/nonexistent/g++").doctor(&[]);
-    assert!(refused.stdout.contains("nvcc has no host compiler that it accepts"), "{refused:?}");
+    assert!(
+        refused
+            .stdout
+            .contains("nvcc has no host compiler that it accepts"),
+        "{refused:?}"
+    );
 }
 
 /// A driver of 12.2 with one GPU of capability 8.6, as far as anybody asks.
@@ -187,7 +231,9 @@ fn with_driver(machine: Machine, source: &str) -> (Machine, String) {
 
 #[test]
 fn a_driver_that_is_older_than_the_toolkit() {
-    let Some(machine) = Machine::new("doctor-driver").holding(&[12, 13]) else { return };
+    let Some(machine) = Machine::new("doctor-driver").holding(&[12, 13]) else {
+        return;
+    };
     let (machine, real) = with_driver(machine, DRIVER);
     let json = machine.says(
         exit_code::SUCCESS,
@@ -201,7 +247,12 @@ fn a_driver_that_is_older_than_the_toolkit() {
     );
     assert_eq!(json["driver"]["library"], real);
     let of_12 = machine.doctor(&["--major", "12"]);
-    assert!(of_12.stdout.contains("it is older than CUDA 12.9: SASS runs, PTX of this toolkit"), "{of_12:?}");
+    assert!(
+        of_12
+            .stdout
+            .contains("it is older than CUDA 12.9: SASS runs, PTX of this toolkit"),
+        "{of_12:?}"
+    );
 }
 
 #[test]
@@ -233,7 +284,9 @@ int cuGetErrorString(int e, const char **t) { if (e != 803) return 1; *t = \"dri
 
 #[test]
 fn a_variable_that_points_nowhere() {
-    let Some(machine) = Machine::new("doctor-nowhere").holding(&[13]) else { return };
+    let Some(machine) = Machine::new("doctor-nowhere").holding(&[13]) else {
+        return;
+    };
     let machine = machine.with("CUDA_HOME", "/opt/cuda-12.6");
     let json = machine.says(
         exit_code::CONFIGURATION,
@@ -246,20 +299,30 @@ fn a_variable_that_points_nowhere() {
         ],
     );
     assert_eq!(steps(&json), ["variable", "stored"]);
-    assert_eq!(json["attempts"][0]["remarks"], serde_json::json!(["does not exist"]));
+    assert_eq!(
+        json["attempts"][0]["remarks"],
+        serde_json::json!(["does not exist"])
+    );
 }
 
 /// A virtual environment with these wheels, made once.
 fn venv(name: &str, wheels: &[&str]) -> PathBuf {
-    let venv = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cli").join(name);
+    let venv = Path::new(env!("CARGO_TARGET_TMPDIR"))
+        .join("cli")
+        .join(name);
     let done = venv.join("done");
     let wanted = wheels.join(" ");
     if !fs::read_to_string(&done).is_ok_and(|made| made == wanted) {
         let _ = fs::remove_dir_all(&venv);
         let run = |command: &mut Command| Finished::of(command.output().unwrap()).succeeded();
-        run(Command::new(tool("uv")).args(["venv", "--quiet"]).arg(&venv));
+        run(Command::new(tool("uv"))
+            .args(["venv", "--quiet"])
+            .arg(&venv));
         let install = ["pip", "install", "--quiet", "--no-deps", "--python"];
-        run(Command::new(tool("uv")).args(install).arg(&venv).args(wheels));
+        run(Command::new(tool("uv"))
+            .args(install)
+            .arg(&venv)
+            .args(wheels));
         fs::write(done, wanted).unwrap();
     }
     venv
@@ -295,8 +358,16 @@ fn an_environment_without_nvcc_before_a_toolkit_with_one() {
     if offline() {
         return;
     }
-    let venv = venv("venv-nvrtc", &["nvidia-cuda-nvrtc-cu12==12.9.86", "nvidia-cuda-runtime-cu12==12.9.79"]);
-    let Some(machine) = Machine::new("doctor-nvrtc").holding(&[13]) else { return };
+    let venv = venv(
+        "venv-nvrtc",
+        &[
+            "nvidia-cuda-nvrtc-cu12==12.9.86",
+            "nvidia-cuda-runtime-cu12==12.9.79",
+        ],
+    );
+    let Some(machine) = Machine::new("doctor-nvrtc").holding(&[13]) else {
+        return;
+    };
     let machine = machine.with("VIRTUAL_ENV", venv);
     // What a module gets, and what a library gets: `cli build::` and `build layouts` build them.
     let text = machine.doctor(&[]);
@@ -313,7 +384,9 @@ fn an_environment_without_nvcc_before_a_toolkit_with_one() {
     }
     point_to_checkout(&machine.work.join("Cargo.toml"));
     let manifest = machine.work.join("Cargo.toml");
-    let wider = fs::read_to_string(&manifest).unwrap().replace(">=13, <14", ">=12, <14");
+    let wider = fs::read_to_string(&manifest)
+        .unwrap()
+        .replace(">=13, <14", ">=12, <14");
     fs::write(&manifest, wider).unwrap();
     let json = machine.says(
         exit_code::SUCCESS,
@@ -340,7 +413,11 @@ fn wheels_of_two_minors_in_one_environment() {
         ],
     );
     assert_eq!(json["toolkit"]["version"], "13.5");
-    assert_eq!(json["toolkit"]["remarks"].as_array().unwrap().len(), 2, "{json}");
+    assert_eq!(
+        json["toolkit"]["remarks"].as_array().unwrap().len(),
+        2,
+        "{json}"
+    );
 }
 
 #[test]
@@ -357,7 +434,9 @@ fn a_compiler_proper_of_another_release() {
             "nvidia-cuda-runtime==13.5.37",
         ],
     );
-    let Some(machine) = Machine::new("doctor-cicc").holding(&[13]) else { return };
+    let Some(machine) = Machine::new("doctor-cicc").holding(&[13]) else {
+        return;
+    };
     let machine = machine.with("VIRTUAL_ENV", venv);
     let json = machine.says(
         exit_code::INCONSISTENT,
@@ -389,43 +468,63 @@ fn what_does_not_fit_and_nobody_asked_for_is_told() {
         "nvidia-cusparse==12.8.6.72",
         "nvidia-nvjitlink==13.0.88",
     ];
-    let machine = Machine::new("doctor-left-out").with("VIRTUAL_ENV", venv("venv-cusparse", &wheels));
+    let machine =
+        Machine::new("doctor-left-out").with("VIRTUAL_ENV", venv("venv-cusparse", &wheels));
     let json = machine.says(
         exit_code::SUCCESS,
         "A build will work with CUDA 13.4: modules with NVRTC; libraries need nvcc, which is not there.",
         &["note: cusparse 12.8.6.72 is left out: ", "nvjitlink 13.0.88 is of CUDA 13.0: what uses it"],
     );
-    let names = json["toolkit"]["components"].as_array().unwrap().iter().map(|c| c["component"].as_str());
+    let names = json["toolkit"]["components"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|c| c["component"].as_str());
     assert!(names.flatten().all(|name| name != "cusparse"), "{json}");
     // A view is of everything that is there.
     let mut view = Command::new(env!("CARGO_BIN_EXE_cargo-cuda"));
-    view.args(["cuda", "view"]).env_clear().envs(machine.variables.iter().map(|(n, v)| (n, v)));
+    view.args(["cuda", "view"])
+        .env_clear()
+        .envs(machine.variables.iter().map(|(n, v)| (n, v)));
     let view = Finished::of(view.current_dir(&machine.work).output().unwrap());
-    assert!(view.code == 0 && view.stderr.contains("warning: cusparse 12.8.6.72 is left out: "), "{view:?}");
+    assert!(
+        view.code == 0
+            && view
+                .stderr
+                .contains("warning: cusparse 12.8.6.72 is left out: "),
+        "{view:?}"
+    );
 }
 
 /// The crate builds without it, and a reader of the manifest would not know.
 #[test]
 fn an_optional_component_that_is_not_there() {
-    let Some(machine) = Machine::new("doctor-optional").holding(&[13]) else { return };
+    let Some(machine) = Machine::new("doctor-optional").holding(&[13]) else {
+        return;
+    };
     let manifest = "[package]\nname = \"optional\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\n[lib]\npath = \"lib.rs\"\n\n\
                     [package.metadata.cuda]\ncapabilities = [\"8.0\"]\n\
                     components = [\"cudart\", { name = \"cudnn\", version = \">=9\", optional = true }]\n\n[workspace]\n";
     fs::write(machine.work.join("Cargo.toml"), manifest).unwrap();
     fs::write(machine.work.join("lib.rs"), "").unwrap();
-    let works = "A build will work with CUDA 13.4: modules with NVRTC or nvcc, libraries with nvcc.";
+    let works =
+        "A build will work with CUDA 13.4: modules with NVRTC or nvcc, libraries with nvcc.";
     let line =
-        "optional: optional cudnn >=9 is not there for CUDA 13, so `cfg(cuda_have_cudnn)` is off".to_owned();
+        "optional: optional cudnn >=9 is not there for CUDA 13, so `cfg(cuda_have_cudnn)` is off"
+            .to_owned();
     let json = machine.says(exit_code::SUCCESS, works, &[&format!("  note: {line}\n")]);
     assert_eq!(json["optional_absent"], serde_json::json!([line]));
 
     // Another place has it, for another CUDA.
-    let packages = machine.work.with_file_name("venv/lib/python3.11/site-packages");
+    let packages = machine
+        .work
+        .with_file_name("venv/lib/python3.11/site-packages");
     fs::create_dir_all(packages.join("nvidia/cudnn/lib")).unwrap();
     fs::write(packages.join("nvidia/cudnn/lib/libcudnn.so.9"), "").unwrap();
     let install = |major: u32, other: u32| {
         let _ = fs::remove_dir(packages.join(format!("nvidia_cudnn_cu{other}-9.5.0.50.dist-info")));
-        fs::create_dir(packages.join(format!("nvidia_cudnn_cu{major}-9.5.0.50.dist-info"))).unwrap();
+        fs::create_dir(packages.join(format!("nvidia_cudnn_cu{major}-9.5.0.50.dist-info")))
+            .unwrap();
     };
     install(12, 13);
     let machine = machine.with("VIRTUAL_ENV", packages.ancestors().nth(3).unwrap());
@@ -436,26 +535,41 @@ fn an_optional_component_that_is_not_there() {
     let json = machine.says(exit_code::SUCCESS, works, &[&elsewhere]);
     assert_eq!(json["optional_absent"], serde_json::json!([elsewhere]));
     install(13, 12);
-    let json = machine.says(exit_code::SUCCESS, works, &["cudnn 9.5.0.50: nvidia-cudnn-cu13"]);
+    let json = machine.says(
+        exit_code::SUCCESS,
+        works,
+        &["cudnn 9.5.0.50: nvidia-cudnn-cu13"],
+    );
     assert_eq!(json["optional_absent"], serde_json::json!([]));
 }
 
 #[test]
 fn a_target_that_the_configuration_names_and_cuda_has_not() {
-    let Some(machine) = Machine::new("doctor-target").holding(&[13]) else { return };
+    let Some(machine) = Machine::new("doctor-target").holding(&[13]) else {
+        return;
+    };
     fs::create_dir(machine.work.join(".cargo")).unwrap();
-    fs::write(machine.work.join(".cargo/config.toml"), "[build]\ntarget = 'wasm32-unknown-unknown'\n")
-        .unwrap();
-    machine
-        .doctor(&[])
-        .failed(exit_code::USAGE, &["Cargo's configuration names it", "`--target` comes before"]);
+    fs::write(
+        machine.work.join(".cargo/config.toml"),
+        "[build]\ntarget = 'wasm32-unknown-unknown'\n",
+    )
+    .unwrap();
+    machine.doctor(&[]).failed(
+        exit_code::USAGE,
+        &["Cargo's configuration names it", "`--target` comes before"],
+    );
     let here = machine.doctor(&["--target", "host-tuple"]);
-    assert!(here.code == 0 && here.stdout.contains("A build will work with CUDA 13.4"), "{here:?}");
+    assert!(
+        here.code == 0 && here.stdout.contains("A build will work with CUDA 13.4"),
+        "{here:?}"
+    );
 }
 
 #[test]
 fn a_script_that_compiles_with_nvcc_where_there_is_none() {
-    let Some(machine) = Machine::new("doctor-wants-nvcc").holding(&[12]) else { return };
+    let Some(machine) = Machine::new("doctor-wants-nvcc").holding(&[12]) else {
+        return;
+    };
     let template = checkout().join("templates/native-app");
     for file in ["Cargo.toml", "build.rs", "src/main.rs"] {
         let target = machine.work.join(file);
@@ -464,7 +578,9 @@ fn a_script_that_compiles_with_nvcc_where_there_is_none() {
     }
     let manifest = machine.work.join("Cargo.toml");
     point_to_checkout(&manifest);
-    let wider = fs::read_to_string(&manifest).unwrap().replace(">=13, <14", ">=12, <14");
+    let wider = fs::read_to_string(&manifest)
+        .unwrap()
+        .replace(">=13, <14", ">=12, <14");
     fs::write(&manifest, wider).unwrap();
     machine.says(
         exit_code::NOT_FOUND,

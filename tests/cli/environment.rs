@@ -56,37 +56,64 @@ fn unchanged(name: &str) -> Option<Project> {
 
 /// `NEEDED` without the C library's, and whether there is a search path.
 fn dynamic(program: &Path) -> (Vec<String>, bool) {
-    let output = Finished::of(Command::new("readelf").arg("-d").arg(program).output().unwrap());
+    let output = Finished::of(
+        Command::new("readelf")
+            .arg("-d")
+            .arg(program)
+            .output()
+            .unwrap(),
+    );
     output.succeeded();
     let name = |line: &str| line.split(['[', ']']).nth(1).unwrap_or_default().to_owned();
-    let needed = output.stdout.lines().filter(|line| line.contains("(NEEDED)")).map(name);
-    let mut needed: Vec<String> = needed.filter(|n| n.contains("cu") || n.contains("nv")).collect();
+    let needed = output
+        .stdout
+        .lines()
+        .filter(|line| line.contains("(NEEDED)"))
+        .map(name);
+    let mut needed: Vec<String> = needed
+        .filter(|n| n.contains("cu") || n.contains("nv"))
+        .collect();
     needed.sort();
-    (needed, output.stdout.contains("RPATH") || output.stdout.contains("RUNPATH"))
+    (
+        needed,
+        output.stdout.contains("RPATH") || output.stdout.contains("RUNPATH"),
+    )
 }
 
 /// How many packages Cargo compiled or found out of date.
 fn compiled(build: &Finished) -> usize {
     build.succeeded();
     let marks = ["Compiling ", "Dirty "];
-    build.stderr.lines().filter(|line| marks.iter().any(|mark| line.trim_start().starts_with(mark))).count()
+    build
+        .stderr
+        .lines()
+        .filter(|line| marks.iter().any(|mark| line.trim_start().starts_with(mark)))
+        .count()
 }
 
 #[test]
 fn published_crates_build_with_each_major_and_no_stub_is_ever_loaded() {
-    let Some(project) = unchanged("unchanged") else { return };
+    let Some(project) = unchanged("unchanged") else {
+        return;
+    };
     let program = |major: &str| {
         // Cargo before 1.91 leaves the final files in the build's own directory.
         let usual = project.target.join("debug/unchanged");
         if usual.is_file() {
             return usual;
         }
-        let mut apart = fs::read_dir(project.target.join("cuda/build")).unwrap().map(Result::unwrap);
+        let mut apart = fs::read_dir(project.target.join("cuda/build"))
+            .unwrap()
+            .map(Result::unwrap);
         let of_major = apart.find(|entry| entry.file_name().to_str().unwrap().starts_with(major));
         of_major.unwrap().path().join("debug/unchanged")
     };
-    let thirteen = ["libcuda.so.1", "libcudart.so.13", "libnvrtc.so.13"].map(str::to_owned).to_vec();
-    let twelve = ["libcuda.so.1", "libcudart.so.12", "libnvrtc.so.12"].map(str::to_owned).to_vec();
+    let thirteen = ["libcuda.so.1", "libcudart.so.13", "libnvrtc.so.13"]
+        .map(str::to_owned)
+        .to_vec();
+    let twelve = ["libcuda.so.1", "libcudart.so.12", "libnvrtc.so.12"]
+        .map(str::to_owned)
+        .to_vec();
     project.run(&["build"]).succeeded();
     assert_eq!(dynamic(&program("13")), (thirteen.clone(), false));
     // Python's packages of CUDA 12 hold no nvcc that could tell cudarc the version.
@@ -95,14 +122,27 @@ fn published_crates_build_with_each_major_and_no_stub_is_ever_loaded() {
     for (major, needed) in [("13", thirteen.clone()), ("12", twelve), ("13", thirteen)] {
         let again = project.run(&["build", "-v", "--major", major]);
         assert_eq!(compiled(&again), 0, "{major}: {again:?}");
-        assert_eq!(dynamic(&program(major)), (needed, false), "the final file is the major's");
+        assert_eq!(
+            dynamic(&program(major)),
+            (needed, false),
+            "the final file is the major's"
+        );
     }
-    assert_eq!(compiled(&project.run(&["build", "-v"])), 0, "named or found, the same major");
+    assert_eq!(
+        compiled(&project.run(&["build", "-v"])),
+        0,
+        "named or found, the same major"
+    );
 
     let run = project.run(&["run", "--bin", "loader"]);
     run.succeeded();
     let directories: Vec<_> = std::env::split_paths(run.stdout.trim_end()).collect();
-    assert!(directories.iter().any(|d| d.join("libcudart.so.13").exists()), "{run:?}");
+    assert!(
+        directories
+            .iter()
+            .any(|d| d.join("libcudart.so.13").exists()),
+        "{run:?}"
+    );
     for directory in directories {
         assert!(
             !directory.join("libcuda.so.1").exists() && !directory.join("libcuda.so").exists(),
@@ -113,13 +153,20 @@ fn published_crates_build_with_each_major_and_no_stub_is_ever_loaded() {
 
 #[test]
 fn a_shell_and_plain_cargo_find_the_same() {
-    let Some(project) = unchanged("shell") else { return };
+    let Some(project) = unchanged("shell") else {
+        return;
+    };
     // The path has a space, a quote and a dollar sign in it; where a path with spaces can't be
     // given to rustc by a variable, that is said.
     let printed = project.run(&["env"]);
     printed.succeeded();
     assert!(printed.stderr.contains("a path with spaces"), "{printed:?}");
-    let root = fs::read_dir(project.target.join("cuda/views")).unwrap().next().unwrap().unwrap().path();
+    let root = fs::read_dir(project.target.join("cuda/views"))
+        .unwrap()
+        .next()
+        .unwrap()
+        .unwrap()
+        .path();
     let script = format!(
         "set -eu; eval \"$('{}' cuda env)\"; printf '%s\\n' \"$CUDA_HOME\" \"$(command -v nvcc)\"; cargo build -q",
         env!("CARGO_BIN_EXE_cargo-cuda")
@@ -130,14 +177,30 @@ fn a_shell_and_plain_cargo_find_the_same() {
     let output = Finished::of(bash.output().unwrap());
     output.succeeded();
     let lines: Vec<&str> = output.stdout.lines().collect();
-    assert_eq!(lines, [root.to_str().unwrap(), root.join("bin/nvcc").to_str().unwrap()]);
+    assert_eq!(
+        lines,
+        [
+            root.to_str().unwrap(),
+            root.join("bin/nvcc").to_str().unwrap()
+        ]
+    );
     assert!(project.target.join("debug/unchanged").is_file());
 
     // Another `cargo cuda` under that one takes nothing of it for the user's own.
-    let nested =
-        project.run(&["exec", "--", env!("CARGO_BIN_EXE_cargo-cuda"), "cuda", "env", "--major", "12"]);
+    let nested = project.run(&[
+        "exec",
+        "--",
+        env!("CARGO_BIN_EXE_cargo-cuda"),
+        "cuda",
+        "env",
+        "--major",
+        "12",
+    ]);
     nested.succeeded();
-    assert!(nested.stdout.contains("export ORT_CUDA_VERSION='12'"), "{nested:?}");
+    assert!(
+        nested.stdout.contains("export ORT_CUDA_VERSION='12'"),
+        "{nested:?}"
+    );
     assert!(
         !nested.stdout.contains("/13.4-") && !nested.stderr.contains("stays as you set it"),
         "{nested:?}"
@@ -146,14 +209,20 @@ fn a_shell_and_plain_cargo_find_the_same() {
     let json = project.run(&["env", "--shell", "json"]).json();
     let value = |name: &str| {
         let variables = json["variables"].as_array().unwrap();
-        variables.iter().find(|v| v["name"] == name).map(|v| v["value"].as_str().unwrap().to_owned())
+        variables
+            .iter()
+            .find(|v| v["name"] == name)
+            .map(|v| v["value"].as_str().unwrap().to_owned())
     };
     assert_eq!(value("CUDA_PATH").as_deref(), root.to_str());
     assert_eq!(value("CUDARC_CUDA_VERSION").as_deref(), Some("13040"));
     assert_eq!(value("NVCC_APPEND_FLAGS"), None);
     assert!(value("LIBRARY_PATH").unwrap().ends_with("/lib/stubs"));
     assert!(!value("LD_LIBRARY_PATH").unwrap().contains("stubs"));
-    for (shell, line) in [("fish", "set -gx CUDA_HOME '"), ("powershell", "${env:CUDA_HOME} = '")] {
+    for (shell, line) in [
+        ("fish", "set -gx CUDA_HOME '"),
+        ("powershell", "${env:CUDA_HOME} = '"),
+    ] {
         let text = project.run(&["env", "--shell", shell]).stdout;
         assert!(text.lines().any(|l| l.starts_with(line)), "{text}");
     }
@@ -174,12 +243,18 @@ fn values_survive_a_shell() {
         "*?[a] {b,c} ~ # ; & | < > !",
         "\u{2018}ü\u{2019}\t",
     ];
-    for (value, program) in values.into_iter().flat_map(|value| [(value, "bash"), (value, "sh")]) {
+    for (value, program) in values
+        .into_iter()
+        .flat_map(|value| [(value, "bash"), (value, "sh")])
+    {
         let line = Shell::Bash.set("X", value.as_ref());
         // As `eval "$(cargo cuda env)"` has it.
         let script = r#"eval "$(printf '%s\n' "$LINES_OF_ENV")"; printenv X"#;
         let mut shell = Command::new(program);
-        shell.args(["-c", script]).env("LINES_OF_ENV", format!("{}\n{line}", Shell::Bash.comment("it's $X")));
+        shell.args(["-c", script]).env(
+            "LINES_OF_ENV",
+            format!("{}\n{line}", Shell::Bash.comment("it's $X")),
+        );
         let output = Finished::of(shell.env_remove("X").output().unwrap());
         output.succeeded();
         assert_eq!(output.stdout, format!("{value}\n"), "{program}: {line}");
@@ -192,15 +267,27 @@ fn bytes_that_are_no_text_survive_a_shell() {
     let line = Shell::Bash.set("X", value);
     for (program, locale) in [("bash", "C"), ("bash", "C.UTF-8"), ("sh", "C.UTF-8")] {
         let mut shell = Command::new(program);
-        shell.args(["-c", r#"eval "$LINE"; printenv X"#]).env("LINE", &line).env("LC_ALL", locale);
+        shell
+            .args(["-c", r#"eval "$LINE"; printenv X"#])
+            .env("LINE", &line)
+            .env("LC_ALL", locale);
         let output = shell.env_remove("X").output().unwrap();
-        assert_eq!(output.stdout, [value.as_bytes(), b"\n"].concat(), "{program}, {locale}: {line}");
+        assert_eq!(
+            output.stdout,
+            [value.as_bytes(), b"\n"].concat(),
+            "{program}, {locale}: {line}"
+        );
     }
 
     // The whole way, by a list of directories that a user may have.
-    let Some(project) = unchanged("bytes") else { return };
+    let Some(project) = unchanged("bytes") else {
+        return;
+    };
     let mut bash = Command::new("bash");
-    let script = format!("eval \"$('{}' cuda env)\"; printenv PATH", env!("CARGO_BIN_EXE_cargo-cuda"));
+    let script = format!(
+        "eval \"$('{}' cuda env)\"; printenv PATH",
+        env!("CARGO_BIN_EXE_cargo-cuda")
+    );
     bash.args(["-c", &script]);
     project.prepare(&mut bash);
     let mut path = std::env::var_os("PATH").unwrap();
@@ -211,7 +298,10 @@ fn bytes_that_are_no_text_survive_a_shell() {
         let mut printed = project.command(&["env", "--shell", shell]);
         let printed = Finished::of(printed.env("PATH", &path).output().unwrap());
         printed.succeeded();
-        assert!(printed.stderr.contains("note: PATH is left out: "), "{printed:?}");
+        assert!(
+            printed.stderr.contains("note: PATH is left out: "),
+            "{printed:?}"
+        );
         assert!(
             printed.stdout.contains("CUDA_HOME") && !printed.stdout.contains("/x\u{fffd}"),
             "{printed:?}"
@@ -221,36 +311,80 @@ fn bytes_that_are_no_text_survive_a_shell() {
 
 #[test]
 fn what_the_user_has_set_stays_and_is_named() {
-    let Some(project) = unchanged("kept") else { return };
+    let Some(project) = unchanged("kept") else {
+        return;
+    };
     let real = site_packages(13).unwrap().join("nvidia/cu13");
     let mut command = project.command(&["env", "--capabilities", "8.0,9.0"]);
-    command.env("CUDA_HOME", &real).env("CUDA_COMPUTE_CAP", "75").env("LIBRARY_PATH", "/own");
+    command
+        .env("CUDA_HOME", &real)
+        .env("CUDA_COMPUTE_CAP", "75")
+        .env("LIBRARY_PATH", "/own");
     let printed = Finished::of(command.output().unwrap());
     printed.succeeded();
     for name in ["CUDA_HOME", "CUDA_COMPUTE_CAP"] {
-        assert!(!printed.stdout.contains(&format!("export {name}=")), "{printed:?}");
-        assert!(printed.stderr.contains(&format!("note: {name} stays as you set it, ")), "{printed:?}");
+        assert!(
+            !printed.stdout.contains(&format!("export {name}=")),
+            "{printed:?}"
+        );
+        assert!(
+            printed
+                .stderr
+                .contains(&format!("note: {name} stays as you set it, ")),
+            "{printed:?}"
+        );
     }
     assert!(printed.stdout.contains("export CUDA_PATH='"), "{printed:?}");
-    assert!(printed.stdout.contains("export CUDAARCHS='80-real;90-real'"), "{printed:?}");
-    assert!(printed.stdout.contains("export TORCH_CUDA_ARCH_LIST='8.0;9.0'"), "{printed:?}");
-    let library_path = printed.stdout.lines().find(|line| line.starts_with("export LIBRARY_PATH=")).unwrap();
+    assert!(
+        printed
+            .stdout
+            .contains("export CUDAARCHS='80-real;90-real'"),
+        "{printed:?}"
+    );
+    assert!(
+        printed
+            .stdout
+            .contains("export TORCH_CUDA_ARCH_LIST='8.0;9.0'"),
+        "{printed:?}"
+    );
+    let library_path = printed
+        .stdout
+        .lines()
+        .find(|line| line.starts_with("export LIBRARY_PATH="))
+        .unwrap();
     let order: Vec<&str> = library_path.trim_end_matches('\'').rsplit(':').collect();
-    assert!(order[0].ends_with("/lib/stubs") && order.contains(&"/own"), "{library_path}");
+    assert!(
+        order[0].ends_with("/lib/stubs") && order.contains(&"/own"),
+        "{library_path}"
+    );
 }
 
 #[test]
 fn outside_of_a_workspace_no_cargo_is_started() {
-    let Some(packages) = site_packages(13) else { return };
+    let Some(packages) = site_packages(13) else {
+        return;
+    };
     let sandbox = Sandbox::new(Tool::Nothing);
     sandbox.shim("cargo", "", Path::new("/bin/false"));
     let mut command = Command::new(env!("CARGO_BIN_EXE_cargo-cuda"));
-    command.args(["cuda", "view", "--components", "cudart"]).current_dir(sandbox.path("work"));
-    command.env("PATH", sandbox.path("bin")).env("CUDA_BUILD_CACHE_DIR", sandbox.path("cache"));
-    command.env("CUDA_BUILD_ROOTS", packages).env_remove("CUDA_BUILD_VIEWS").env_remove("CARGO");
+    command
+        .args(["cuda", "view", "--components", "cudart"])
+        .current_dir(sandbox.path("work"));
+    command
+        .env("PATH", sandbox.path("bin"))
+        .env("CUDA_BUILD_CACHE_DIR", sandbox.path("cache"));
+    command
+        .env("CUDA_BUILD_ROOTS", packages)
+        .env_remove("CUDA_BUILD_VIEWS")
+        .env_remove("CARGO");
     let run = Finished::of(command.output().unwrap());
     run.succeeded();
-    assert!(Path::new(run.stdout.trim_end()).join("lib/libcudart.so").exists(), "{run:?}");
+    assert!(
+        Path::new(run.stdout.trim_end())
+            .join("lib/libcudart.so")
+            .exists(),
+        "{run:?}"
+    );
     assert_eq!(sandbox.calls(), 0);
 }
 
@@ -271,19 +405,26 @@ endforeach()
 
 #[test]
 fn cmake_finds_the_view_and_nothing_beside_it() {
-    let Some(project) = Project::bare("cmake", &[13]) else { return };
+    let Some(project) = Project::bare("cmake", &[13]) else {
+        return;
+    };
     let foreign = project.path.join("foreign");
     project.write("foreign/libcufft.so", "");
     project.write("foreign/libcufft.so.11", "");
     project.write("CMakeLists.txt", TARGETS);
-    project.write("Cargo.toml", "[package]\nname = \"c\"\nversion = \"0.1.0\"\n[workspace]\n");
+    project.write(
+        "Cargo.toml",
+        "[package]\nname = \"c\"\nversion = \"0.1.0\"\n[workspace]\n",
+    );
     project.write("src/lib.rs", "");
     let view = project.run(&["view"]);
     view.succeeded();
     let view = view.stdout.trim_end().to_owned();
     let configure = |name: &str, arguments: &[&str]| {
         let mut cmake = Command::new(tool("cmake"));
-        cmake.args(["-S", ".", "-B", name, "-G", "Ninja"]).args(arguments);
+        cmake
+            .args(["-S", ".", "-B", name, "-G", "Ninja"])
+            .args(arguments);
         cmake.arg(format!("-DCMAKE_MAKE_PROGRAM={}", tool("ninja").display()));
         project.prepare(&mut cmake);
         cmake.env("CMAKE_LIBRARY_PATH", &foreign);
@@ -294,18 +435,36 @@ fn cmake_finds_the_view_and_nothing_beside_it() {
             .lines()
             .filter_map(|line| line.split("found CUDA::").nth(1).map(str::to_owned))
             .collect();
-        assert!(found.iter().any(|line| line.starts_with("cudart ")), "{output:?}");
+        assert!(
+            found.iter().any(|line| line.starts_with("cudart ")),
+            "{output:?}"
+        );
         found
     };
-    let outside =
-        |found: &[String]| found.iter().filter(|line| !line.contains(&view)).cloned().collect::<Vec<_>>();
+    let outside = |found: &[String]| {
+        found
+            .iter()
+            .filter(|line| !line.contains(&view))
+            .cloned()
+            .collect::<Vec<_>>()
+    };
     // This is what the entries are for.
     let open = configure("open", &[&format!("-DCUDAToolkit_ROOT={view}")]);
-    assert_eq!(outside(&open), [format!("cufft {}/libcufft.so", foreign.display())]);
+    assert_eq!(
+        outside(&open),
+        [format!("cufft {}/libcufft.so", foreign.display())]
+    );
 
-    let closed = configure("closed", &["-C", &format!("{view}/cmake/initial-cache.cmake")]);
+    let closed = configure(
+        "closed",
+        &["-C", &format!("{view}/cmake/initial-cache.cmake")],
+    );
     assert_eq!(outside(&closed), [""; 0]);
-    assert_eq!(closed.len() + 1, open.len(), "nothing of the view's is lost: {open:?} {closed:?}");
+    assert_eq!(
+        closed.len() + 1,
+        open.len(),
+        "nothing of the view's is lost: {open:?} {closed:?}"
+    );
 }
 
 /// A `-sys` crate: what it tells, what it bakes in.
@@ -345,7 +504,10 @@ fn a_sys_crate_tells_its_dependents_what_it_was_built_with() {
         return;
     };
     let manifest = fs::read_to_string(project.path.join("Cargo.toml")).unwrap();
-    let dependency = manifest.lines().find(|line| line.starts_with("cuda-build")).unwrap();
+    let dependency = manifest
+        .lines()
+        .find(|line| line.starts_with("cuda-build"))
+        .unwrap();
     project.write(
         "thing-sys/Cargo.toml",
         &format!(
@@ -355,11 +517,18 @@ fn a_sys_crate_tells_its_dependents_what_it_was_built_with() {
         ),
     );
     project.write("thing-sys/build.rs", SYS);
-    project.write("thing-sys/src/lib.rs", "pub fn root() -> &'static str { env!(\"BAKED_ROOT\") }\n");
-    let dependent = manifest
-        .replace(dependency, "")
-        .replace("[build-dependencies]", "[dependencies]\nthing-sys = { path = \"thing-sys\" }\n");
-    project.write("Cargo.toml", &dependent.replace("[workspace]", "[workspace]\nmembers = [\"thing-sys\"]"));
+    project.write(
+        "thing-sys/src/lib.rs",
+        "pub fn root() -> &'static str { env!(\"BAKED_ROOT\") }\n",
+    );
+    let dependent = manifest.replace(dependency, "").replace(
+        "[build-dependencies]",
+        "[dependencies]\nthing-sys = { path = \"thing-sys\" }\n",
+    );
+    project.write(
+        "Cargo.toml",
+        &dependent.replace("[workspace]", "[workspace]\nmembers = [\"thing-sys\"]"),
+    );
     let run = project.run(&["run"]);
     run.succeeded();
     assert_eq!(run.stdout, "13.4|8.0, 12.0+PTX|true\ntrue true\n");
@@ -380,12 +549,19 @@ fn main() {
 #[test]
 fn a_declared_driver_is_linked_with_a_stub_and_loaded_from_its_own_place() {
     let declared = "components = [\"cuda-driver\"]";
-    let script = "fn main() -> Result<(), cuda_build::Error> { cuda_build::Build::new()?.run().map(drop) }";
-    let Some(project) = Project::new("driver", &[13], declared, script, CALLS_THE_DRIVER) else { return };
+    let script =
+        "fn main() -> Result<(), cuda_build::Error> { cuda_build::Build::new()?.run().map(drop) }";
+    let Some(project) = Project::new("driver", &[13], declared, script, CALLS_THE_DRIVER) else {
+        return;
+    };
     let fake = project.path.join("fake");
     fs::create_dir(&fake).unwrap();
     let source = project.path.join("fake.c");
-    fs::write(&source, "int cuDriverGetVersion(int *version) { *version = 777; return 0; }\n").unwrap();
+    fs::write(
+        &source,
+        "int cuDriverGetVersion(int *version) { *version = 777; return 0; }\n",
+    )
+    .unwrap();
     let mut gcc = Command::new("gcc");
     gcc.args(["-shared", "-fPIC", "-Wl,-soname,libcuda.so.1", "-o"]);
     gcc.arg(fake.join("libcuda.so.1")).arg(&source);
@@ -394,7 +570,12 @@ fn a_declared_driver_is_linked_with_a_stub_and_loaded_from_its_own_place() {
     let check = || {
         let program = project.target.join("debug/driver");
         assert_eq!(dynamic(&program), (vec!["libcuda.so.1".to_owned()], false));
-        let run = Finished::of(Command::new(&program).env("LD_LIBRARY_PATH", &fake).output().unwrap());
+        let run = Finished::of(
+            Command::new(&program)
+                .env("LD_LIBRARY_PATH", &fake)
+                .output()
+                .unwrap(),
+        );
         run.succeeded();
         assert_eq!(run.stdout, "status 0, version 777\n");
         fs::remove_file(program).unwrap();
@@ -403,8 +584,17 @@ fn a_declared_driver_is_linked_with_a_stub_and_loaded_from_its_own_place() {
     check();
     // A machine without a driver has none to load, and never the stub in its stead.
     let run = project.run(&["run"]);
-    assert!(run.code == 0 || run.stderr.contains("libcuda.so.1: cannot open shared object"), "{run:?}");
-    assert!(!run.stdout.contains("status 34"), "the stub was loaded: {run:?}");
+    assert!(
+        run.code == 0
+            || run
+                .stderr
+                .contains("libcuda.so.1: cannot open shared object"),
+        "{run:?}"
+    );
+    assert!(
+        !run.stdout.contains("status 34"),
+        "the stub was loaded: {run:?}"
+    );
     let mut cargo = Command::new("cargo");
     cargo.args(["build", "--quiet"]);
     project.prepare(&mut cargo);

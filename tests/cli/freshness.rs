@@ -15,7 +15,9 @@ fn compiled(build: &Finished) -> Vec<String> {
         .lines()
         .filter_map(|line| {
             let line = line.trim_start();
-            let rest = line.strip_prefix("Compiling ").or(line.strip_prefix("Dirty "))?;
+            let rest = line
+                .strip_prefix("Compiling ")
+                .or(line.strip_prefix("Dirty "))?;
             rest.split(' ').next().map(str::to_owned)
         })
         .collect();
@@ -33,7 +35,9 @@ fn plain(project: &Project) -> Finished {
 
 #[test]
 fn cargo_and_cargo_cuda_leave_each_others_work_alone() {
-    let Some(mut project) = Project::template("native-app", &[12, 13]) else { return };
+    let Some(mut project) = Project::template("native-app", &[12, 13]) else {
+        return;
+    };
     project.target = project.path.join("target");
     assert!(compiled(&plain(&project)).contains(&"native-app".to_owned()));
     assert_eq!(compiled(&project.run(&["build", "-v"])), [""; 0]);
@@ -47,10 +51,14 @@ fn cargo_and_cargo_cuda_leave_each_others_work_alone() {
 
     // Other capabilities for once: both stay.
     assert!(
-        compiled(&project.run(&["build", "-v", "--capabilities", "8.6"])).contains(&"native-app".to_owned())
+        compiled(&project.run(&["build", "-v", "--capabilities", "8.6"]))
+            .contains(&"native-app".to_owned())
     );
     assert_eq!(compiled(&plain(&project)), [""; 0]);
-    assert_eq!(compiled(&project.run(&["build", "-v", "--capabilities", "8.6"])), [""; 0]);
+    assert_eq!(
+        compiled(&project.run(&["build", "-v", "--capabilities", "8.6"])),
+        [""; 0]
+    );
 }
 
 /// Links CUDA with nobody to look for it.
@@ -75,17 +83,25 @@ pub fn versions() -> (i32, i32) {
 
 #[test]
 fn crates_without_build_scripts_link_and_nothing_is_built_again() {
-    let Some(project) = Project::bare("direct", &[12, 13]) else { return };
+    let Some(project) = Project::bare("direct", &[12, 13]) else {
+        return;
+    };
     let package = "[package]\nname = \"NAME\"\nversion = \"0.1.0\"\nedition = \"2024\"\n";
     let members = "[dependencies]\ndirect-sys = { path = \"sys\" }\n[workspace]\n";
     project.write("Cargo.toml", &(package.replace("NAME", "direct") + members));
-    project.write("src/main.rs", "fn main() { println!(\"{:?}\", direct_sys::versions()); }\n");
+    project.write(
+        "src/main.rs",
+        "fn main() { println!(\"{:?}\", direct_sys::versions()); }\n",
+    );
     project.write("sys/Cargo.toml", &package.replace("NAME", "direct-sys"));
     project.write("sys/src/lib.rs", DIRECT);
     let run = project.run(&["run", "-v"]);
     assert_eq!(compiled(&run), ["direct", "direct-sys"]);
     assert_eq!(run.stdout, "(13040, 13040)\n");
-    assert!(!project.target.join("cuda/build").exists(), "shared with plain cargo");
+    assert!(
+        !project.target.join("cuda/build").exists(),
+        "shared with plain cargo"
+    );
     // The linker's variable is none that Cargo asks for.
     assert_eq!(compiled(&plain(&project)), [""; 0]);
     assert_eq!(compiled(&project.run(&["build", "-v"])), [""; 0]);
@@ -108,12 +124,17 @@ fn main() {
 
 #[test]
 fn a_script_that_forgets_to_say_what_it_reads_is_never_stale() {
-    let Some(project) = Project::bare("forgetful", &[12, 13]) else { return };
+    let Some(project) = Project::bare("forgetful", &[12, 13]) else {
+        return;
+    };
     let package = "[package]\nname = \"NAME\"\nversion = \"0.1.0\"\nedition = \"2024\"\n";
     let members = "[dependencies]\nforgetful-sys = { path = \"sys\" }\nother = { path = \"other\" }\n\
                    [workspace]\nmembers = [\"sys\", \"other\"]\n";
     project.write("Cargo.toml", &(package.replace("NAME", "app") + members));
-    project.write("src/main.rs", "fn main() { println!(\"{}\", forgetful_sys::SEEN); }\n");
+    project.write(
+        "src/main.rs",
+        "fn main() { println!(\"{}\", forgetful_sys::SEEN); }\n",
+    );
     project.write("sys/Cargo.toml", &package.replace("NAME", "forgetful-sys"));
     project.write("sys/build.rs", FORGETS);
     project.write("sys/src/lib.rs", "pub const SEEN: &str = env!(\"SEEN\");\n");
@@ -132,11 +153,17 @@ fn a_script_that_forgets_to_say_what_it_reads_is_never_stale() {
     assert!(first.starts_with("13.4."), "{first}");
     let (_, twelve) = run(&["--major", "12"], false);
     assert!(twelve.starts_with("12.9."), "{twelve}");
-    for (thirteen, arguments, expected) in [(true, &[][..], &first), (false, &["--major", "12"], &twelve)] {
+    for (thirteen, arguments, expected) in [
+        (true, &[][..], &first),
+        (false, &["--major", "12"], &twelve),
+    ] {
         assert_eq!(run(arguments, thirteen), (Vec::new(), expected.clone()));
     }
     let (_, capabilities) = run(&["--capabilities", "8.0"], true);
-    assert!(capabilities.trim_end().ends_with("80-real"), "{capabilities}");
+    assert!(
+        capabilities.trim_end().ends_with("80-real"),
+        "{capabilities}"
+    );
     assert_eq!(run(&[], true), (Vec::new(), first.clone()));
 
     // A program of the toolkit replaced in its place, with an old date.
@@ -170,8 +197,12 @@ const HANDS_A_ROOT_ON: &str = "fn main() -> Result<(), cuda_build::Error> {
 
 #[test]
 fn a_view_that_others_were_told_of_is_made_again() {
-    let run = "fn main() -> Result<(), cuda_build::Error> { cuda_build::Build::new()?.run().map(drop) }";
-    let (driver, cudart) = ("components = [\"cuda-driver\"]", "components = [\"cudart\"]");
+    let run =
+        "fn main() -> Result<(), cuda_build::Error> { cuda_build::Build::new()?.run().map(drop) }";
+    let (driver, cudart) = (
+        "components = [\"cuda-driver\"]",
+        "components = [\"cudart\"]",
+    );
     let nothing = "fn main() {}\n";
     let root = "fn main() { assert!(std::path::Path::new(env!(\"VIEW_ROOT\")).is_dir()); }\n";
     for (name, cuda, script, main) in [
@@ -179,13 +210,20 @@ fn a_view_that_others_were_told_of_is_made_again() {
         ("view-links", cudart, run, nothing),
         ("view-root", cudart, HANDS_A_ROOT_ON, root),
     ] {
-        let Some(project) = Project::new(name, &[13], cuda, script, main) else { return };
+        let Some(project) = Project::new(name, &[13], cuda, script, main) else {
+            return;
+        };
         if name == "view-links" {
             let manifest = fs::read_to_string(project.path.join("Cargo.toml")).unwrap();
             let links = manifest.replace("edition", "links = \"thing\"\nedition");
             project.write("Cargo.toml", &links);
         }
-        let views = || fs::read_dir(project.cache.join("views")).into_iter().flatten().count();
+        let views = || {
+            fs::read_dir(project.cache.join("views"))
+                .into_iter()
+                .flatten()
+                .count()
+        };
         assert!(compiled(&plain(&project)).contains(&name.to_owned()));
         assert_eq!(views(), 1, "{name}");
         // The view is newer than the script's start, and is none the less no reason to run it.

@@ -16,9 +16,15 @@ fn main() {
 
 fn project(name: &str) -> Option<Project> {
     let project = Project::bare(name, &[13])?;
-    project.write("Cargo.toml", &(PACKAGE.replace("NAME", name) + "[workspace]\n"));
+    project.write(
+        "Cargo.toml",
+        &(PACKAGE.replace("NAME", name) + "[workspace]\n"),
+    );
     project.write("build.rs", SCRIPT);
-    project.write("src/main.rs", "fn main() { println!(\"{}\", env!(\"GIVEN\")); }\n");
+    project.write(
+        "src/main.rs",
+        "fn main() { println!(\"{}\", env!(\"GIVEN\")); }\n",
+    );
     Some(project)
 }
 
@@ -31,9 +37,14 @@ fn is_given(project: &Project) -> bool {
 
 #[test]
 fn what_a_build_script_leaves_to_others_is_seen_when_it_comes_and_goes() {
-    let Some(project) = project("left-to-others") else { return };
+    let Some(project) = project("left-to-others") else {
+        return;
+    };
     project.write("README.md", "This works without CUDA.\n");
-    project.write("native/CMakeLists.txt", "# Not CUDA: too many machines have none\nproject(native C)\n");
+    project.write(
+        "native/CMakeLists.txt",
+        "# Not CUDA: too many machines have none\nproject(native C)\n",
+    );
     project.write("native/other.c", "/* what CUDA calls a kernel */\n");
     assert!(!is_given(&project), "prose");
     for (file, text) in [
@@ -62,11 +73,17 @@ fn what_a_build_script_leaves_to_others_is_seen_when_it_comes_and_goes() {
     project.write("script/main.rs", &format!("mod gpu;\n{SCRIPT}"));
     project.write("Cargo.toml", &moved);
     assert!(!is_given(&project));
-    project.write("script/gpu.rs", "#![allow(dead_code)]\nconst NAME: &str = \"CUDA_HOME\";\n");
+    project.write(
+        "script/gpu.rs",
+        "#![allow(dead_code)]\nconst NAME: &str = \"CUDA_HOME\";\n",
+    );
     assert!(is_given(&project), "a module");
     project.write("script/gpu.rs", "\n");
 
-    project.write("Cargo.toml", &format!("{moved}[package.metadata.system-deps]\ncublas = \"12\"\n"));
+    project.write(
+        "Cargo.toml",
+        &format!("{moved}[package.metadata.system-deps]\ncublas = \"12\"\n"),
+    );
     assert!(is_given(&project), "libraries for `system-deps`");
     let with_helper = format!("{moved}[build-dependencies]\nfinder = {{ path = \"finder\" }}\n");
     project.write("Cargo.toml", &with_helper);
@@ -74,13 +91,18 @@ fn what_a_build_script_leaves_to_others_is_seen_when_it_comes_and_goes() {
     project.write("finder/src/lib.rs", "pub fn find() {}\n");
     assert!(!is_given(&project));
     project.write("finder/src/lib.rs", "mod place;\n");
-    project.write("finder/src/place.rs", "pub fn find() -> bool { std::env::var(\"CUDA_PATH\").is_ok() }\n");
+    project.write(
+        "finder/src/place.rs",
+        "pub fn find() -> bool { std::env::var(\"CUDA_PATH\").is_ok() }\n",
+    );
     assert!(is_given(&project), "a crate for build scripts");
 }
 
 #[test]
 fn device_code_of_other_packages_and_helpers_with_cuda_build_count_for_nothing() {
-    let Some(project) = project("neighbours") else { return };
+    let Some(project) = project("neighbours") else {
+        return;
+    };
     let manifest = fs::read_to_string(project.path.join("Cargo.toml")).unwrap();
     let members = "members = [\"gpu\"]\n[build-dependencies]\nfinder = { path = \"finder\" }\n";
     project.write("Cargo.toml", &(manifest + members));
@@ -89,9 +111,16 @@ fn device_code_of_other_packages_and_helpers_with_cuda_build_count_for_nothing()
     project.write("gpu/kernels/scale.cu", "");
     let cuda_build = checkout().join("cuda-build");
     let dependency = format!("[dependencies]\ncuda-build = {{ path = {cuda_build:?} }}\n");
-    project.write("finder/Cargo.toml", &(PACKAGE.replace("NAME", "finder") + &dependency));
+    project.write(
+        "finder/Cargo.toml",
+        &(PACKAGE.replace("NAME", "finder") + &dependency),
+    );
     project.write("finder/src/lib.rs", "pub use cuda_build::Build;\n");
-    fs::copy(checkout().join("templates/native-app/Cargo.lock"), project.path.join("Cargo.lock")).unwrap();
+    fs::copy(
+        checkout().join("templates/native-app/Cargo.lock"),
+        project.path.join("Cargo.lock"),
+    )
+    .unwrap();
     // Its own device code is compiled through that crate too.
     project.write("kernels/own.cu", "");
     assert!(!is_given(&project));
@@ -100,13 +129,20 @@ fn device_code_of_other_packages_and_helpers_with_cuda_build_count_for_nothing()
 
 #[test]
 fn features_are_those_of_the_package_that_one_is_in() {
-    let Some(project) = project("outer") else { return };
+    let Some(project) = project("outer") else {
+        return;
+    };
     // An older edition's resolver gives features to the package in the current directory alone.
-    let manifest = fs::read_to_string(project.path.join("Cargo.toml")).unwrap().replace("2024", "2018");
+    let manifest = fs::read_to_string(project.path.join("Cargo.toml"))
+        .unwrap()
+        .replace("2024", "2018");
     project.write("Cargo.toml", &(manifest + "members = [\"inner\"]\n"));
     let inner = PACKAGE.replace("NAME", "inner") + "[features]\ngpu = []\n";
     project.write("inner/Cargo.toml", &inner);
-    project.write("inner/src/lib.rs", "#[cfg(not(feature = \"gpu\"))]\ncompile_error!(\"no feature\");\n");
+    project.write(
+        "inner/src/lib.rs",
+        "#[cfg(not(feature = \"gpu\"))]\ncompile_error!(\"no feature\");\n",
+    );
     let inside = |arguments: &[&str], directory: &str| {
         let mut command = project.command(arguments);
         command.current_dir(project.path.join(directory));
@@ -114,20 +150,34 @@ fn features_are_those_of_the_package_that_one_is_in() {
     };
     inside(&["build", "--features", "gpu"], "inner").succeeded();
     inside(&["build", "--features", "gpu"], "inner/src").succeeded();
-    inside(&["build", "--features", "gpu", "--manifest-path", "inner/Cargo.toml"], "").succeeded();
+    inside(
+        &[
+            "build",
+            "--features",
+            "gpu",
+            "--manifest-path",
+            "inner/Cargo.toml",
+        ],
+        "",
+    )
+    .succeeded();
     // The same words elsewhere are another question.
     inside(&["build", "--features", "gpu"], "").failed(1, &["gpu"]);
 }
 
 #[test]
 fn a_target_directory_of_cargos_own_config_is_the_only_one() {
-    let Some(project) = project("configured-target") else { return };
+    let Some(project) = project("configured-target") else {
+        return;
+    };
     let elsewhere = project.path.parent().unwrap().join("elsewhere");
     let config = format!("build.target-dir={elsewhere:?}");
     for arguments in [&["build"][..], &["build", "--major", "13"]] {
         let mut command = project.command(arguments);
         // Cargo takes the variable first.
-        command.args(["--config", &config]).env_remove("CARGO_TARGET_DIR");
+        command
+            .args(["--config", &config])
+            .env_remove("CARGO_TARGET_DIR");
         crate::support::Finished::of(command.output().unwrap()).succeeded();
         let made = |directory: &Path| directory.join("cuda").is_dir();
         assert!(made(&elsewhere) && !project.path.join("target").exists());

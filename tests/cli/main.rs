@@ -2,8 +2,16 @@
 //!
 //! These tests use the package index that uv and pip are configured with.
 //! `CUDA_BUILD_TEST_OFFLINE=1` leaves out those that do, and says so.
-#![allow(clippy::disallowed_methods, reason = "tests prepare real directories and run real programs")]
-#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "all of this is test code")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "tests prepare real directories and run real programs"
+)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stderr,
+    reason = "all of this is test code"
+)]
 
 mod bad_input;
 mod build;

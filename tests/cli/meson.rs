@@ -77,12 +77,26 @@ int main() {
 
 /// The names under `NEEDED` that are CUDA's.
 fn needed(program: &Path) -> Vec<String> {
-    let output = Finished::of(Command::new("readelf").arg("-d").arg(program).output().unwrap());
+    let output = Finished::of(
+        Command::new("readelf")
+            .arg("-d")
+            .arg(program)
+            .output()
+            .unwrap(),
+    );
     output.succeeded();
-    assert!(!output.stdout.contains("RUNPATH") && !output.stdout.contains("RPATH"), "{output:?}");
-    let lines = output.stdout.lines().filter(|line| line.contains("(NEEDED)"));
+    assert!(
+        !output.stdout.contains("RUNPATH") && !output.stdout.contains("RPATH"),
+        "{output:?}"
+    );
+    let lines = output
+        .stdout
+        .lines()
+        .filter(|line| line.contains("(NEEDED)"));
     let names = lines.map(|line| line.split(['[', ']']).nth(1).unwrap_or_default().to_owned());
-    let mut names: Vec<String> = names.filter(|n| n.contains("cu") || n.contains("nv")).collect();
+    let mut names: Vec<String> = names
+        .filter(|n| n.contains("cu") || n.contains("nv"))
+        .collect();
     names.sort();
     names
 }
@@ -95,9 +109,16 @@ fn exec(project: &Project, roots: Option<&Path>, program: &Path, arguments: &[&s
     command.arg(program).args(arguments);
     let foreign = project.path.join("foreign");
     let path = std::env::var_os("PATH").unwrap();
-    let path = [directory().to_owned()].into_iter().chain(std::env::split_paths(&path));
+    let path = [directory().to_owned()]
+        .into_iter()
+        .chain(std::env::split_paths(&path));
     command.env("PATH", std::env::join_paths(path).unwrap());
-    for name in ["LIBRARY_PATH", "CMAKE_LIBRARY_PATH", "CMAKE_PREFIX_PATH", "PKG_CONFIG_PATH"] {
+    for name in [
+        "LIBRARY_PATH",
+        "CMAKE_LIBRARY_PATH",
+        "CMAKE_PREFIX_PATH",
+        "PKG_CONFIG_PATH",
+    ] {
         command.env(name, &foreign);
     }
     if let Some(roots) = roots {
@@ -111,17 +132,34 @@ fn exec(project: &Project, roots: Option<&Path>, program: &Path, arguments: &[&s
 #[test]
 fn meson_finds_the_view_and_nothing_beside_it() {
     // nvcc takes no dollar sign in its own path, and what Meson hands it for the linker no blank.
-    let Some(project) = Project::bare_at("meson", "project", &[13]) else { return };
-    project.write("Cargo.toml", "[package]\nname = \"m\"\nversion = \"0.1.0\"\n[workspace]\n");
+    let Some(project) = Project::bare_at("meson", "project", &[13]) else {
+        return;
+    };
+    project.write(
+        "Cargo.toml",
+        "[package]\nname = \"m\"\nversion = \"0.1.0\"\n[workspace]\n",
+    );
     project.write("src/lib.rs", "");
-    for name in ["libcufft.so", "libcufft.so.11", "libcufft.a", "libcufft_static.a", "libnvrtc.so"] {
+    for name in [
+        "libcufft.so",
+        "libcufft.so.11",
+        "libcufft.a",
+        "libcufft_static.a",
+        "libnvrtc.so",
+    ] {
         project.write(&format!("foreign/{name}"), "");
     }
-    project.write("foreign/cuda.pc", "Name: cuda\nDescription: another\nVersion: 99.0\nLibs: -lcufft\n");
+    project.write(
+        "foreign/cuda.pc",
+        "Name: cuda\nDescription: another\nVersion: 99.0\nLibs: -lcufft\n",
+    );
     let view = project.run(&["view", "--archives"]);
     view.succeeded();
     let view = view.stdout.trim_end().to_owned();
-    for (name, lists, runtime) in [("mixed", MIXED, None), ("device", DEVICE, Some("libcudart.so.13"))] {
+    for (name, lists, runtime) in [
+        ("mixed", MIXED, None),
+        ("device", DEVICE, Some("libcudart.so.13")),
+    ] {
         project.write(&format!("{name}/meson.build"), lists);
         project.write(&format!("{name}/saxpy.cu"), SAXPY);
         project.write(&format!("{name}/query.cpp"), QUERY);
@@ -129,15 +167,26 @@ fn meson_finds_the_view_and_nothing_beside_it() {
         let setup = exec(&project, None, &tool("meson"), &["setup", name, &build]);
         assert!(setup.stdout.contains("Message: version 13.4"), "{setup:?}");
         assert!(setup.stdout.contains("Message: foreign false"), "{setup:?}");
-        let log = fs::read_to_string(project.path.join(&build).join("meson-logs/meson-log.txt")).unwrap();
-        let chosen: Vec<&str> =
-            log.lines().filter(|line| line.starts_with("Link args for CUDA module")).collect();
+        let log =
+            fs::read_to_string(project.path.join(&build).join("meson-logs/meson-log.txt")).unwrap();
+        let chosen: Vec<&str> = log
+            .lines()
+            .filter(|line| line.starts_with("Link args for CUDA module"))
+            .collect();
         assert!(chosen.len() >= 2, "{log}");
         for line in chosen {
-            assert!(line.contains(&format!("['{view}/")), "outside the view: {line}");
+            assert!(
+                line.contains(&format!("['{view}/")),
+                "outside the view: {line}"
+            );
         }
         // nvcc is written down by its name alone: it has to be on `PATH` here too.
-        let compile = exec(&project, None, &tool("meson"), &["compile", "-v", "-C", &build]);
+        let compile = exec(
+            &project,
+            None,
+            &tool("meson"),
+            &["compile", "-v", "-C", &build],
+        );
         assert!(!compile.stdout.contains("foreign"), "{compile:?}");
         let program = project.path.join(&build).join("saxpy");
         let expected: Vec<&str> = runtime.into_iter().collect();
@@ -147,24 +196,40 @@ fn meson_finds_the_view_and_nothing_beside_it() {
     }
     let query = project.path.join("build-mixed/query");
     assert_eq!(needed(&query), ["libcudart.so.13", "libnvrtc.so.13"]);
-    assert!(exec(&project, None, &query, &[]).stdout.contains("NVRTC 13.4"));
+    assert!(
+        exec(&project, None, &query, &[])
+            .stdout
+            .contains("NVRTC 13.4")
+    );
 }
 
 #[test]
 fn meson_finds_cublas_in_a_view_of_scattered_wheels() {
-    let Some(packages) = wheels(&WITH_CUBLAS) else { return };
-    let Some(project) = Project::bare_at("meson-wheels", "project", &[]) else { return };
+    let Some(packages) = wheels(&WITH_CUBLAS) else {
+        return;
+    };
+    let Some(project) = Project::bare_at("meson-wheels", "project", &[]) else {
+        return;
+    };
     project.write("foreign/libcufft.so", "");
     project.write("foreign/libcublas.so", "");
     project.write("host/meson.build", HOST);
     project.write("host/host.cpp", BLAS);
     let roots = Some(packages.as_path());
     let setup = exec(&project, roots, &tool("meson"), &["setup", "host", "build"]);
-    assert!(setup.stdout.contains("cudart, cublas) for cpp found: YES 12.9"), "{setup:?}");
+    assert!(
+        setup
+            .stdout
+            .contains("cudart, cublas) for cpp found: YES 12.9"),
+        "{setup:?}"
+    );
     assert!(setup.stdout.contains("Message: foreign false"), "{setup:?}");
     exec(&project, roots, &tool("meson"), &["compile", "-C", "build"]);
     let program = project.path.join("build/host");
     assert_eq!(needed(&program), ["libcublas.so.12", "libcudart.so.12"]);
     let run = exec(&project, roots, &program, &[]);
-    assert!(run.stdout.starts_with("runtime ") && run.stdout.contains("cuBLAS "), "{run:?}");
+    assert!(
+        run.stdout.starts_with("runtime ") && run.stdout.contains("cuBLAS "),
+        "{run:?}"
+    );
 }

@@ -47,7 +47,9 @@ pub fn place(name: &str) -> PathBuf {
 }
 
 fn below_target(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_TARGET_TMPDIR")).join("cli").join(name)
+    Path::new(env!("CARGO_TARGET_TMPDIR"))
+        .join("cli")
+        .join(name)
 }
 
 /// The checkout.
@@ -89,7 +91,13 @@ impl Project {
         copy(&checkout().join("templates").join(name), &project.path);
         project.point_to_checkout();
         let manifest = fs::read_to_string(project.path.join("Cargo.toml")).unwrap();
-        let package = manifest.split("name = \"").nth(1).unwrap().split('"').next().unwrap();
+        let package = manifest
+            .split("name = \"")
+            .nth(1)
+            .unwrap()
+            .split('"')
+            .next()
+            .unwrap();
         project.forget(package);
         Some(project)
     }
@@ -121,8 +129,11 @@ impl Project {
             ),
         );
         // The same versions as the template's, so that they are compiled once for all.
-        fs::copy(checkout().join("templates/native-app/Cargo.lock"), project.path.join("Cargo.lock"))
-            .unwrap();
+        fs::copy(
+            checkout().join("templates/native-app/Cargo.lock"),
+            project.path.join("Cargo.lock"),
+        )
+        .unwrap();
         project.point_to_checkout();
         project.write("build.rs", build);
         project.write("src/main.rs", main);
@@ -138,12 +149,19 @@ impl Project {
     /// The same in a directory called like that.
     pub fn bare_at(name: &str, directory: &str, majors: &[u32]) -> Option<Self> {
         let project = Self::empty(name, directory, majors)?;
-        Some(Self { target: project.path.join("target"), ..project })
+        Some(Self {
+            target: project.path.join("target"),
+            ..project
+        })
     }
 
     fn empty(name: &str, directory: &str, majors: &[u32]) -> Option<Self> {
         let place = place(name);
-        let project = Self { path: place.join(directory), cache: place.join("cache"), target: target() };
+        let project = Self {
+            path: place.join(directory),
+            cache: place.join("cache"),
+            target: target(),
+        };
         store(&project.cache, majors)?;
         fs::create_dir_all(&project.path).unwrap();
         Some(project)
@@ -176,8 +194,9 @@ impl Project {
             .env("CUDA_BUILD_CACHE_DIR", &self.cache);
         // Cargo sets these for the tests themselves.
         for (name, _) in std::env::vars_os() {
-            let cargos =
-                name.to_str().is_some_and(|n| n.starts_with("CARGO_PKG") || n.starts_with("CARGO_MANIFEST"));
+            let cargos = name
+                .to_str()
+                .is_some_and(|n| n.starts_with("CARGO_PKG") || n.starts_with("CARGO_MANIFEST"));
             if cargos {
                 command.env_remove(name);
             }
@@ -194,7 +213,9 @@ impl Project {
 
     /// Everything that cargo built of a package goes away.
     fn forget(&self, package: &str) {
-        let apart = fs::read_dir(self.target.join("cuda/build")).into_iter().flatten();
+        let apart = fs::read_dir(self.target.join("cuda/build"))
+            .into_iter()
+            .flatten();
         for build in apart.map(|build| build.unwrap().path()) {
             Self::forget_in(&build.join("debug"), package);
         }
@@ -207,8 +228,11 @@ impl Project {
             for entry in entries.map(Result::unwrap) {
                 if belongs_to(&entry.file_name(), package) {
                     let path = entry.path();
-                    let removed =
-                        if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
+                    let removed = if path.is_dir() {
+                        fs::remove_dir_all(&path)
+                    } else {
+                        fs::remove_file(&path)
+                    };
                     removed.unwrap();
                 }
             }
@@ -229,15 +253,25 @@ impl Project {
         let builds = fs::read_dir(self.target.join("cuda/build")).unwrap();
         let found = builds.flat_map(|build| outs(&build.unwrap().path(), package));
         found
-            .max_by_key(|out| fs::metadata(out.with_file_name("output")).unwrap().modified().unwrap())
+            .max_by_key(|out| {
+                fs::metadata(out.with_file_name("output"))
+                    .unwrap()
+                    .modified()
+                    .unwrap()
+            })
             .unwrap()
     }
 }
 
 fn outs(target: &Path, package: &str) -> Vec<PathBuf> {
-    let entries = fs::read_dir(target.join("debug/build")).into_iter().flatten().map(Result::unwrap);
+    let entries = fs::read_dir(target.join("debug/build"))
+        .into_iter()
+        .flatten()
+        .map(Result::unwrap);
     let own = entries.filter(|entry| belongs_to(&entry.file_name(), package));
-    own.map(|entry| entry.path().join("out")).filter(|out| out.is_dir()).collect()
+    own.map(|entry| entry.path().join("out"))
+        .filter(|out| out.is_dir())
+        .collect()
 }
 
 /// The target directory of all projects.
@@ -248,7 +282,10 @@ pub fn target() -> PathBuf {
 /// Makes the path of the dependency on cuda-build that of the checkout.
 pub fn point_to_checkout(manifest: &Path) {
     let text = fs::read_to_string(manifest).unwrap();
-    let pointed = text.replace("../../cuda-build", checkout().join("cuda-build").to_str().unwrap());
+    let pointed = text.replace(
+        "../../cuda-build",
+        checkout().join("cuda-build").to_str().unwrap(),
+    );
     assert_ne!(text, pointed, "no path dependency on cuda-build");
     fs::write(manifest, pointed).unwrap();
 }
@@ -317,8 +354,10 @@ impl CountingToolkit {
     pub fn compiled(&self) -> Vec<String> {
         let text = fs::read_to_string(&self.log).unwrap_or_default();
         let _ = fs::remove_file(&self.log);
-        let mut sources: Vec<String> =
-            text.lines().map(|line| line.rsplit([' ', '/']).next().unwrap().to_owned()).collect();
+        let mut sources: Vec<String> = text
+            .lines()
+            .map(|line| line.rsplit([' ', '/']).next().unwrap().to_owned())
+            .collect();
         // A question to nvcc, which compiles nothing of the package's.
         sources.retain(|source| source != "host-compiler.cu");
         sources.sort();

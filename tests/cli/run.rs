@@ -52,8 +52,17 @@ fn from_a_test() {
 
 #[test]
 fn libraries_that_a_build_script_made_are_on_the_loader_path() {
-    let Some(project) = Project::new("made-library", &[13], "", SCRIPT, MAIN) else { return };
-    let run = project.run(&["run", "--capabilities", "8.0", "--", "a b", "--capabilities"]);
+    let Some(project) = Project::new("made-library", &[13], "", SCRIPT, MAIN) else {
+        return;
+    };
+    let run = project.run(&[
+        "run",
+        "--capabilities",
+        "8.0",
+        "--",
+        "a b",
+        "--capabilities",
+    ]);
     assert_eq!(run.code, 7, "the program's own exit code: {run:?}");
     let (first, path) = run.stdout.split_once('\n').unwrap();
     assert_eq!(first, "42 [\"a b\", \"--capabilities\"] true", "{run:?}");
@@ -61,11 +70,20 @@ fn libraries_that_a_build_script_made_are_on_the_loader_path() {
     assert!(directories[0].ends_with("out/made/lib"), "{run:?}");
     // Before 1.91 Cargo itself puts whatever a script names below its target directory there.
     let by_cargo = run.stderr.contains("what is built goes to");
-    assert!(by_cargo || directories.iter().all(|directory| !directory.ends_with("stubs")), "{run:?}");
+    assert!(
+        by_cargo
+            || directories
+                .iter()
+                .all(|directory| !directory.ends_with("stubs")),
+        "{run:?}"
+    );
     project.run(&["test", "--capabilities", "8.0"]).succeeded();
 
     // Who has a program between cargo and what it runs keeps it.
-    let key = format!("CARGO_TARGET_{}_UNKNOWN_LINUX_GNU_RUNNER", std::env::consts::ARCH.to_uppercase());
+    let key = format!(
+        "CARGO_TARGET_{}_UNKNOWN_LINUX_GNU_RUNNER",
+        std::env::consts::ARCH.to_uppercase()
+    );
     let mut own = project.command(&["run", "--capabilities", "8.0"]);
     let own = Finished::of(own.env(key, "echo").output().unwrap());
     own.succeeded();
@@ -101,14 +119,22 @@ fn answer(run: &Finished) -> &str {
 
 #[test]
 fn a_program_gets_the_libraries_that_it_was_linked_with() {
-    let Some(project) = with_feature("features") else { return };
-    for (arguments, expected) in [(&["run"][..], "42"), (&["run", "--features", "a"], "43"), (&["run"], "42")]
-    {
+    let Some(project) = with_feature("features") else {
+        return;
+    };
+    for (arguments, expected) in [
+        (&["run"][..], "42"),
+        (&["run", "--features", "a"], "43"),
+        (&["run"], "42"),
+    ] {
         let run = project.run(arguments);
         assert_eq!(answer(&run), expected, "{run:?}");
     }
     let again = project.run(&["run"]);
-    assert!(!again.stderr.contains("note: the build script"), "one run before the program: {again:?}");
+    assert!(
+        !again.stderr.contains("note: the build script"),
+        "one run before the program: {again:?}"
+    );
 
     // Linked again after both: which of them is its own is not to be seen any more.
     project.write("src/main.rs", &MAIN.replace("exit(7)", "exit(8)"));
@@ -117,36 +143,57 @@ fn a_program_gets_the_libraries_that_it_was_linked_with() {
     // A cargo that can't be told another build directory knows.
     let knows = unclear.stderr.contains("note: what is built goes to");
     assert!(
-        knows || unclear.stderr.contains("the build script of made has run for 2 variants"),
+        knows
+            || unclear
+                .stderr
+                .contains("the build script of made has run for 2 variants"),
         "{unclear:?}"
     );
 }
 
 #[test]
 fn profile_and_triple_are_those_that_cargo_has() {
-    let Some(project) = with_feature("profiles") else { return };
+    let Some(project) = with_feature("profiles") else {
+        return;
+    };
     // Cargo's short options in one, and the program's own that looks like one of cargo's.
     let release = project.run(&["run", "-qr", "x", "--profile=dev"]);
     assert_eq!(answer(&release), "42", "{release:?}");
-    assert!(release.stdout.contains("/release/build/made-"), "{release:?}");
+    assert!(
+        release.stdout.contains("/release/build/made-"),
+        "{release:?}"
+    );
     let debug = project.run(&["run", "x", "--release"]);
     assert!(debug.stdout.contains("/debug/build/made-"), "{debug:?}");
     let triple = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
     let configured = project.run(&["run", "--config", &format!("build.target='{triple}'")]);
     assert_eq!(answer(&configured), "42", "{configured:?}");
-    assert!(configured.stdout.contains(&format!("/{triple}/debug/build/made-")), "{configured:?}");
+    assert!(
+        configured
+            .stdout
+            .contains(&format!("/{triple}/debug/build/made-")),
+        "{configured:?}"
+    );
     let mut named = project.command(&["test", "-q"]);
     Finished::of(named.env("CARGO_BUILD_TARGET", &triple).output().unwrap()).succeeded();
 }
 
 #[test]
 fn a_runner_of_the_users_stays() {
-    let Some(project) = with_feature("configured") else { return };
+    let Some(project) = with_feature("configured") else {
+        return;
+    };
     let triple = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
     // A runner of the command line's.
     let runner = format!("target.{triple}.runner='echo'");
-    for arguments in [["run", "--config", &runner], ["run", "--config", "own.toml"]] {
-        project.write("own.toml", &format!("[target.{triple}]\nrunner = ['echo']\n"));
+    for arguments in [
+        ["run", "--config", &runner],
+        ["run", "--config", "own.toml"],
+    ] {
+        project.write(
+            "own.toml",
+            &format!("[target.{triple}]\nrunner = ['echo']\n"),
+        );
         let run = project.run(&arguments);
         run.succeeded();
         assert!(run.stdout.contains("debug/made"), "{run:?}");
@@ -156,14 +203,31 @@ fn a_runner_of_the_users_stays() {
 /// Cargo takes them for a template, and refuses.
 #[test]
 fn a_directory_may_have_braces_in_its_name() {
-    let Some(project) = Project::bare_at("braces", "a {project}", &[13]) else { return };
+    let Some(project) = Project::bare_at("braces", "a {project}", &[13]) else {
+        return;
+    };
     project.write("Cargo.toml", MANIFEST);
     project.write("build.rs", SCRIPT);
     project.write("src/main.rs", MAIN);
-    let run = project.run(&["run", "-q", "--target-dir", "elsewhere", "x", "--target-dir", "y"]);
+    let run = project.run(&[
+        "run",
+        "-q",
+        "--target-dir",
+        "elsewhere",
+        "x",
+        "--target-dir",
+        "y",
+    ]);
     assert_eq!(answer(&run), "42", "{run:?}");
-    assert!(run.stdout.starts_with("42 [\"x\", \"--target-dir\", \"y\"]"), "{run:?}");
-    assert!(run.stderr.contains("note: what is built goes to "), "{run:?}");
+    assert!(
+        run.stdout
+            .starts_with("42 [\"x\", \"--target-dir\", \"y\"]"),
+        "{run:?}"
+    );
+    assert!(
+        run.stderr.contains("note: what is built goes to "),
+        "{run:?}"
+    );
     // A shell's cargo is not told what it would refuse.
     let env = project.run(&["env"]);
     env.succeeded();
@@ -174,35 +238,53 @@ fn a_directory_may_have_braces_in_its_name() {
 #[test]
 fn flags_that_are_a_string_stay_and_get_ours() {
     let with_blank = Project::bare("flags", &[13]);
-    let (Some(with_blank), Some(plain)) = (with_blank, Project::bare_at("flags-plain", "plain", &[13]))
+    let (Some(with_blank), Some(plain)) =
+        (with_blank, Project::bare_at("flags-plain", "plain", &[13]))
     else {
         return;
     };
     let triple = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
     for (place, includes) in [(&with_blank, false), (&plain, false), (&plain, true)] {
         place.write("Cargo.toml", &MANIFEST.replace("a = []", ""));
-        place.write("build.rs", "fn main() { println!(\"cargo::rerun-if-env-changed=CUDA_HOME\"); }");
+        place.write(
+            "build.rs",
+            "fn main() { println!(\"cargo::rerun-if-env-changed=CUDA_HOME\"); }",
+        );
         place.write("src/main.rs", "fn main() { assert!(cfg!(own)); }");
-        for (name, table) in [("target", format!("target.{triple}")), ("build", "build".to_owned())] {
+        for (name, table) in [
+            ("target", format!("target.{triple}")),
+            ("build", "build".to_owned()),
+        ] {
             let text = format!("[{table}]\nrustflags = '--cfg=own --cfg=in_{name}_{includes}'\n");
             place.write(".cargo/included.toml", &text);
-            let includes = if includes { "include = ['included.toml']\n" } else { &text };
+            let includes = if includes {
+                "include = ['included.toml']\n"
+            } else {
+                &text
+            };
             place.write(".cargo/config.toml", includes);
             let run = place.run(&["run", "-v"]);
             run.succeeded();
             let is_plain = std::ptr::eq(place, &plain);
             assert_eq!(run.stderr.contains(" -Lnative="), is_plain, "{run:?}");
             assert_eq!(
-                run.stderr.contains("is a string, in which no path with blanks"),
+                run.stderr
+                    .contains("is a string, in which no path with blanks"),
                 !is_plain,
                 "{run:?}"
             );
         }
     }
     // In a shell as well.
-    let key = format!("CARGO_TARGET_{}_RUSTFLAGS", triple.to_uppercase().replace('-', "_"));
+    let key = format!(
+        "CARGO_TARGET_{}_RUSTFLAGS",
+        triple.to_uppercase().replace('-', "_")
+    );
     let mut env = plain.command(&["env"]);
     let env = Finished::of(env.env(&key, "--cfg=mine").output().unwrap());
     env.succeeded();
-    assert!(env.stdout.contains(&format!("{key}='--cfg=mine -Lnative=")), "{env:?}");
+    assert!(
+        env.stdout.contains(&format!("{key}='--cfg=mine -Lnative=")),
+        "{env:?}"
+    );
 }

@@ -39,7 +39,9 @@ pub struct Sandbox {
 
 impl Sandbox {
     pub fn new(tool: Tool) -> Self {
-        let sandbox = Self { directory: tempfile::tempdir().unwrap() };
+        let sandbox = Self {
+            directory: tempfile::tempdir().unwrap(),
+        };
         for directory in ["bin", "work"] {
             fs::create_dir(sandbox.path(directory)).unwrap();
         }
@@ -74,12 +76,18 @@ impl Sandbox {
     /// The installer's calls that fetched packages.
     pub fn fetches(&self) -> usize {
         let calls = fs::read_to_string(self.path("calls")).unwrap_or_default();
-        calls.lines().filter(|call| call.contains("--require-hashes")).count()
+        calls
+            .lines()
+            .filter(|call| call.contains("--require-hashes"))
+            .count()
     }
 
     /// All calls of programs on `PATH`.
     pub fn calls(&self) -> usize {
-        fs::read_to_string(self.path("calls")).unwrap_or_default().lines().count()
+        fs::read_to_string(self.path("calls"))
+            .unwrap_or_default()
+            .lines()
+            .count()
     }
 
     /// `cargo cuda toolkit …`, as cargo would start it.
@@ -102,9 +110,12 @@ impl Sandbox {
 
     /// Names in the store that are neither its locks nor its index.
     pub fn stored(&self) -> Vec<String> {
-        let entries = fs::read_dir(self.path("cache/toolkits")).into_iter().flatten();
-        let mut names: Vec<String> =
-            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        let entries = fs::read_dir(self.path("cache/toolkits"))
+            .into_iter()
+            .flatten();
+        let mut names: Vec<String> = entries
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
         names.retain(|name| name != ".locks" && name != "index.toml");
         names.sort();
         names
@@ -153,7 +164,11 @@ impl Finished {
     pub fn ended_with(&self, code: u8, words: &[&str]) {
         assert_eq!(self.code, i32::from(code), "{self:?}");
         for word in words {
-            assert!(self.stderr.contains(word), "`{word}` is missing: {}", self.stderr);
+            assert!(
+                self.stderr.contains(word),
+                "`{word}` is missing: {}",
+                self.stderr
+            );
         }
     }
 }
@@ -163,8 +178,14 @@ pub fn python() -> &'static Path {
     static PYTHON: OnceLock<PathBuf> = OnceLock::new();
     PYTHON.get_or_init(|| {
         let script = "import sys, pip; print(sys.executable)";
-        let output = Command::new("python3").args(["-c", script]).output().unwrap();
-        assert!(output.status.success(), "these tests need Python with pip: {output:?}");
+        let output = Command::new("python3")
+            .args(["-c", script])
+            .output()
+            .unwrap();
+        assert!(
+            output.status.success(),
+            "these tests need Python with pip: {output:?}"
+        );
         PathBuf::from(String::from_utf8(output.stdout).unwrap().trim())
     })
 }

@@ -25,21 +25,33 @@ fn what_was_added_is_found_by_the_search() {
     let mut names = Vec::new();
     for tool in BOTH {
         let sandbox = Sandbox::new(tool);
-        let added = sandbox.run(&["add", "13.4.3", "--only", "cudart", "--json"]).json();
+        let added = sandbox
+            .run(&["add", "13.4.3", "--only", "cudart", "--json"])
+            .json();
         assert_eq!(added["version"], "13.4.3");
         assert_eq!(added["fetched"], serde_json::json!(["nvidia-cuda-runtime"]));
-        assert!(added["bytes_added"].as_u64().unwrap() > 5_000_000, "{added}");
+        assert!(
+            added["bytes_added"].as_u64().unwrap() > 5_000_000,
+            "{added}"
+        );
 
         let found = store::stored_toolkits(&Root::system(), &sandbox.path("cache/toolkits"));
         let toolkit = found.into_iter().map(Result::unwrap).next().unwrap();
         assert_eq!(toolkit.components, [Component::Cudart]);
         assert_eq!(toolkit.path.to_str(), added["path"].as_str());
         let runtime = toolkit.path.join("nvidia/cu13/lib/libcudart.so.13");
-        assert!(fs::metadata(&runtime).unwrap().len() > 100_000, "{}", runtime.display());
+        assert!(
+            fs::metadata(&runtime).unwrap().len() > 100_000,
+            "{}",
+            runtime.display()
+        );
         assert_eq!(sandbox.stored(), [added["name"].as_str().unwrap()]);
         names.push(added["name"].clone());
     }
-    assert_eq!(names[0], names[1], "uv and pip put the same set in the same place");
+    assert_eq!(
+        names[0], names[1],
+        "uv and pip put the same set in the same place"
+    );
 }
 
 #[test]
@@ -52,11 +64,16 @@ fn what_is_there_needs_no_program_and_no_network() {
     let before = (sandbox.calls(), sandbox.stored());
     assert!(before.0 >= 2);
     let mut again = sandbox.toolkit(&["add", "12", "--only", "cudart", "--json"]);
-    again.env("PATH", "/nonexistent").env("UV_INDEX_URL", NOBODY);
+    again
+        .env("PATH", "/nonexistent")
+        .env("UV_INDEX_URL", NOBODY);
     let started = Instant::now();
     let report = Finished::of(again.output().unwrap()).json();
     let took = started.elapsed();
-    assert_eq!((&report["new"], &report["bytes_added"]), (&false.into(), &0.into()));
+    assert_eq!(
+        (&report["new"], &report["bytes_added"]),
+        (&false.into(), &0.into())
+    );
     assert_eq!((sandbox.calls(), sandbox.stored()), before);
     assert!(took < Duration::from_millis(500), "{took:?}");
 }
@@ -67,16 +84,31 @@ fn components_are_added_at_the_same_versions() {
         return;
     }
     let sandbox = Sandbox::new(Tool::Uv);
-    let first = sandbox.run(&["add", "13", "--only", "cudart", "--json"]).json();
-    let both = sandbox.run(&["add", "13", "--only", "profiler-api", "--json"]).json();
+    let first = sandbox
+        .run(&["add", "13", "--only", "cudart", "--json"])
+        .json();
+    let both = sandbox
+        .run(&["add", "13", "--only", "profiler-api", "--json"])
+        .json();
     assert_eq!(both["version"], first["version"]);
-    assert_eq!(both["components"], serde_json::json!(["cudart", "profiler-api"]));
-    assert_eq!(both["fetched"], serde_json::json!(["nvidia-cuda-profiler-api"]));
+    assert_eq!(
+        both["components"],
+        serde_json::json!(["cudart", "profiler-api"])
+    );
+    assert_eq!(
+        both["fetched"],
+        serde_json::json!(["nvidia-cuda-profiler-api"])
+    );
     let inode = |report: &serde_json::Value| {
-        let path = Path::new(report["path"].as_str().unwrap()).join("nvidia/cu13/lib/libcudart.so.13");
+        let path =
+            Path::new(report["path"].as_str().unwrap()).join("nvidia/cu13/lib/libcudart.so.13");
         fs::metadata(path).unwrap().ino()
     };
-    assert_eq!(inode(&first), inode(&both), "what is there is linked, not fetched again");
+    assert_eq!(
+        inode(&first),
+        inode(&both),
+        "what is there is linked, not fetched again"
+    );
     assert_eq!(sandbox.stored().len(), 2);
 }
 
@@ -86,10 +118,16 @@ fn a_minor_without_a_metapackage_is_put_together() {
         return;
     }
     let sandbox = Sandbox::new(Tool::Uv);
-    let report = sandbox.run(&["add", "13.5", "--only", "cudart,crt,cccl", "--json"]).json();
+    let report = sandbox
+        .run(&["add", "13.5", "--only", "cudart,crt,cccl", "--json"])
+        .json();
     assert_eq!(report["version"], "13.5");
     let header = Path::new(report["path"].as_str().unwrap()).join("nvidia/cu13/include/cuda.h");
-    assert!(fs::read_to_string(header).unwrap().contains("#define CUDA_VERSION 13050"));
+    assert!(
+        fs::read_to_string(header)
+            .unwrap()
+            .contains("#define CUDA_VERSION 13050")
+    );
 }
 
 #[test]
@@ -105,7 +143,9 @@ fn the_lock_file_decides() {
         .failed(exit_code::LOCK, &["does not pin CUDA 13"]);
     assert!(!lock.exists());
     // An older release, locked as what `13` means here.
-    sandbox.run(&["add", "13.4.2", "--only", "cudart"]).succeeded();
+    sandbox
+        .run(&["add", "13.4.2", "--only", "cudart"])
+        .succeeded();
     let text = fs::read_to_string(&lock).unwrap();
     assert!(text.contains("sha256-") && !text.contains("://"), "{text}");
     let text = text.replace("request = \"13.4.2\"", "request = \"13\"");
@@ -115,14 +155,21 @@ fn the_lock_file_decides() {
         let other = Sandbox::new(tool);
         fs::copy(&lock, other.path("work/cuda-toolkits.lock")).unwrap();
         fs::write(other.path("work/Cargo.toml"), "[workspace]\n").unwrap();
-        let report = other.run(&["add", "13", "--only", "cudart", "--locked", "--json"]).json();
+        let report = other
+            .run(&["add", "13", "--only", "cudart", "--locked", "--json"])
+            .json();
         assert_eq!(report["version"], "13.4.2");
         let more = other.run(&["add", "13", "--only", "cudart,profiler-api", "--locked"]);
         more.failed(exit_code::LOCK, &["does not pin `profiler-api`"]);
-        assert_eq!(fs::read_to_string(other.path("work/cuda-toolkits.lock")).unwrap(), text);
+        assert_eq!(
+            fs::read_to_string(other.path("work/cuda-toolkits.lock")).unwrap(),
+            text
+        );
     }
     // `--upgrade` is what lifts it.
-    let report = sandbox.run(&["add", "13", "--only", "cudart", "--upgrade", "--json"]).json();
+    let report = sandbox
+        .run(&["add", "13", "--only", "cudart", "--upgrade", "--json"])
+        .json();
     assert_ne!(report["version"], "13.4.2");
     assert_ne!(fs::read_to_string(&lock).unwrap(), text);
 }
@@ -142,9 +189,19 @@ fn a_file_that_is_not_the_pinned_one_is_refused() {
         );
         fs::write(sandbox.path("work/cuda-toolkits.lock"), &lock).unwrap();
         let run = sandbox.run(&["add", "13", "--only", "cudart"]);
-        run.failed(exit_code::LOCK, &["not the one that was pinned", "nvidia-cuda-runtime", "hint:"]);
+        run.failed(
+            exit_code::LOCK,
+            &[
+                "not the one that was pinned",
+                "nvidia-cuda-runtime",
+                "hint:",
+            ],
+        );
         assert!(sandbox.stored().is_empty(), "{:?}", sandbox.stored());
-        assert_eq!(fs::read_to_string(sandbox.path("work/cuda-toolkits.lock")).unwrap(), lock);
+        assert_eq!(
+            fs::read_to_string(sandbox.path("work/cuda-toolkits.lock")).unwrap(),
+            lock
+        );
     }
 }
 
@@ -152,7 +209,10 @@ fn a_file_that_is_not_the_pinned_one_is_refused() {
 fn without_an_installer() {
     let sandbox = Sandbox::new(Tool::Nothing);
     let run = sandbox.run(&["add", "13"]);
-    run.failed(exit_code::NO_INSTALLER, &["`uv`", "`python3 -m pip`", "hint: install uv"]);
+    run.failed(
+        exit_code::NO_INSTALLER,
+        &["`uv`", "`python3 -m pip`", "hint: install uv"],
+    );
     assert!(sandbox.stored().is_empty());
 }
 
@@ -165,10 +225,21 @@ fn an_index_that_is_not_reached() {
     for tool in BOTH {
         let sandbox = Sandbox::new(tool);
         let mut add = sandbox.toolkit(&["add", "13"]);
-        add.env("UV_INDEX_URL", NOBODY).env("UV_HTTP_RETRIES", "0").env("UV_CACHE_DIR", sandbox.path("uv"));
-        add.env("PIP_INDEX_URL", NOBODY).env("PIP_RETRIES", "0").env("PIP_FIND_LINKS", "");
+        add.env("UV_INDEX_URL", NOBODY)
+            .env("UV_HTTP_RETRIES", "0")
+            .env("UV_CACHE_DIR", sandbox.path("uv"));
+        add.env("PIP_INDEX_URL", NOBODY)
+            .env("PIP_RETRIES", "0")
+            .env("PIP_FIND_LINKS", "");
         let run = Finished::of(add.output().unwrap());
-        run.failed(exit_code::INDEX, &["could not be reached", "127.0.0.1:9", "hint: check the network"]);
+        run.failed(
+            exit_code::INDEX,
+            &[
+                "could not be reached",
+                "127.0.0.1:9",
+                "hint: check the network",
+            ],
+        );
         assert!(sandbox.stored().is_empty());
     }
 }
@@ -182,7 +253,10 @@ fn versions_that_never_were() {
         let sandbox = Sandbox::new(tool);
         for version in ["14", "12.7", "13.4.99"] {
             let run = sandbox.run(&["add", version]);
-            run.failed(exit_code::NOT_RELEASED, &[&format!("CUDA {version} was never released"), "hint:"]);
+            run.failed(
+                exit_code::NOT_RELEASED,
+                &[&format!("CUDA {version} was never released"), "hint:"],
+            );
         }
         assert!(sandbox.stored().is_empty());
     }
@@ -197,7 +271,11 @@ fn a_package_without_its_content_is_named() {
     let run = sandbox.run(&["add", "12", "--only", "nvcc"]);
     run.failed(
         exit_code::NOT_IN_PACKAGE,
-        &["nvidia-cuda-nvcc-cu12 12.9", "does not hold `nvcc`", "bin/nvcc"],
+        &[
+            "nvidia-cuda-nvcc-cu12 12.9",
+            "does not hold `nvcc`",
+            "bin/nvcc",
+        ],
     );
     assert!(sandbox.stored().is_empty());
 }
@@ -210,8 +288,10 @@ fn a_store_that_cannot_be_written() {
     let sandbox = Sandbox::new(Tool::Uv);
     let mut add = sandbox.toolkit(&["add", "13", "--only", "cudart"]);
     add.env("CUDA_BUILD_CACHE_DIR", "/dev/null/cache");
-    Finished::of(add.output().unwrap())
-        .failed(exit_code::NO_STORE, &["can't write /dev/null/cache", "hint:"]);
+    Finished::of(add.output().unwrap()).failed(
+        exit_code::NO_STORE,
+        &["can't write /dev/null/cache", "hint:"],
+    );
 }
 
 /// On a disk of its own, 3 MB small, in a mount namespace that ends with the process.
@@ -235,16 +315,29 @@ fn no_space_in_the_store() {
         let mut outer = Command::new("unshare");
         outer.args(["--mount", "--map-root-user", "sh", "-c", script, "sh"]);
         outer.arg(inner.get_program()).args(inner.get_args());
-        outer.env("CUDA_BUILD_CACHE_DIR", sandbox.path("cache")).env("INNER_PATH", sandbox.path("bin"));
-        outer.env_remove("VIRTUAL_ENV").current_dir(sandbox.path("work"));
+        outer
+            .env("CUDA_BUILD_CACHE_DIR", sandbox.path("cache"))
+            .env("INNER_PATH", sandbox.path("bin"));
+        outer
+            .env_remove("VIRTUAL_ENV")
+            .current_dir(sandbox.path("work"));
         let run = Finished::of(outer.output().unwrap());
-        assert_ne!(run.code, 99, "can't mount here; CUDA_BUILD_TEST_NO_MOUNT=1 leaves this out: {run:?}");
+        assert_ne!(
+            run.code, 99,
+            "can't mount here; CUDA_BUILD_TEST_NO_MOUNT=1 leaves this out: {run:?}"
+        );
         run.failed(
             exit_code::DISK_FULL,
-            &["no space left for", "No space left on device", "hint: free some"],
+            &[
+                "no space left for",
+                "No space left on device",
+                "hint: free some",
+            ],
         );
         assert!(
-            !run.stderr.lines().any(|line| line.starts_with("13.") || line.ends_with(".part")),
+            !run.stderr
+                .lines()
+                .any(|line| line.starts_with("13.") || line.ends_with(".part")),
             "{run:?}"
         );
     }
@@ -268,10 +361,22 @@ fn a_killed_run_leaves_nothing_in_the_way() {
         .unwrap();
     let deadline = Instant::now() + Duration::from_secs(60);
     let part = loop {
-        assert!(Instant::now() < deadline, "it never began: {:?}", sandbox.stored());
-        let part = sandbox.stored().into_iter().find(|name| name.ends_with(".part"));
-        let begun =
-            |name: &String| sandbox.path("cache/toolkits").join(name).join("site/nvidia/half").exists();
+        assert!(
+            Instant::now() < deadline,
+            "it never began: {:?}",
+            sandbox.stored()
+        );
+        let part = sandbox
+            .stored()
+            .into_iter()
+            .find(|name| name.ends_with(".part"));
+        let begun = |name: &String| {
+            sandbox
+                .path("cache/toolkits")
+                .join(name)
+                .join("site/nvidia/half")
+                .exists()
+        };
         match part.filter(begun) {
             Some(part) => break part,
             None => sleep(Duration::from_millis(20)),
@@ -279,12 +384,22 @@ fn a_killed_run_leaves_nothing_in_the_way() {
     };
     child.kill().unwrap();
     child.wait().unwrap();
-    assert_eq!(sandbox.stored(), [part], "SIGKILL leaves no time to clean up");
+    assert_eq!(
+        sandbox.stored(),
+        [part],
+        "SIGKILL leaves no time to clean up"
+    );
 
     sandbox.shim("uv", "", uv());
-    let report = sandbox.run(&["add", "13", "--only", "cudart", "--json"]).json();
+    let report = sandbox
+        .run(&["add", "13", "--only", "cudart", "--json"])
+        .json();
     assert_eq!(sandbox.stored(), [report["name"].as_str().unwrap()]);
-    assert!(!Path::new(report["path"].as_str().unwrap()).join("nvidia/half").exists());
+    assert!(
+        !Path::new(report["path"].as_str().unwrap())
+            .join("nvidia/half")
+            .exists()
+    );
 }
 
 #[test]
@@ -293,9 +408,16 @@ fn an_installer_that_dies_is_told_and_cleaned_up() {
         return;
     }
     let sandbox = Sandbox::new(Tool::Uv);
-    sandbox.shim("uv", "case \"$*\" in *--require-hashes*) kill -9 $$;; esac", uv());
+    sandbox.shim(
+        "uv",
+        "case \"$*\" in *--require-hashes*) kill -9 $$;; esac",
+        uv(),
+    );
     let run = sandbox.run(&["add", "13", "--only", "cudart"]);
-    run.failed(exit_code::INSTALLER, &["ended by signal 9", "--require-hashes"]);
+    run.failed(
+        exit_code::INSTALLER,
+        &["ended by signal 9", "--require-hashes"],
+    );
     assert!(sandbox.stored().is_empty());
 }
 
@@ -306,15 +428,26 @@ fn two_at_once_download_once() {
     }
     let sandbox = Sandbox::new(Tool::Uv);
     // Long enough that both have resolved before one is done.
-    sandbox.shim("uv", "case \"$*\" in *--require-hashes*) /bin/sleep 3;; esac", uv());
+    sandbox.shim(
+        "uv",
+        "case \"$*\" in *--require-hashes*) /bin/sleep 3;; esac",
+        uv(),
+    );
     let start = || {
         let mut add = sandbox.toolkit(&["add", "13", "--only", "cudart", "--json"]);
-        add.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+        add.stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap()
     };
     let runs = [start(), start()].map(|child| Finished::of(child.wait_with_output().unwrap()));
     assert_eq!(sandbox.fetches(), 1, "{runs:?}");
     assert_eq!(runs[0].json()["path"], runs[1].json()["path"]);
-    assert!(runs.iter().any(|run| run.stderr.contains("waiting for another")), "{runs:?}");
+    assert!(
+        runs.iter()
+            .any(|run| run.stderr.contains("waiting for another")),
+        "{runs:?}"
+    );
     assert_eq!(sandbox.stored().len(), 1);
 }
 
@@ -324,22 +457,38 @@ fn list_and_remove() {
         return;
     }
     let sandbox = Sandbox::new(Tool::Pip);
-    assert_eq!(sandbox.run(&["list", "--json"]).json()["toolkits"], serde_json::json!([]));
-    let old = sandbox.run(&["add", "13.3.1", "--only", "cudart", "--json"]).json();
-    let new = sandbox.run(&["add", "13.4.3", "--only", "cudart", "--json"]).json();
+    assert_eq!(
+        sandbox.run(&["list", "--json"]).json()["toolkits"],
+        serde_json::json!([])
+    );
+    let old = sandbox
+        .run(&["add", "13.3.1", "--only", "cudart", "--json"])
+        .json();
+    let new = sandbox
+        .run(&["add", "13.4.3", "--only", "cudart", "--json"])
+        .json();
     let listed = sandbox.run(&["list", "--json"]).json();
     assert_eq!(listed["format_version"], 1);
     assert_eq!(listed["toolkits"][1]["name"], new["name"]);
-    assert_eq!(listed["toolkits"][1]["requests"], serde_json::json!(["13.4.3"]));
+    assert_eq!(
+        listed["toolkits"][1]["requests"],
+        serde_json::json!(["13.4.3"])
+    );
     assert!(sandbox.run(&["list"]).stdout.contains("CUDA 13.3.1"));
 
     let both = [old["name"].as_str().unwrap(), new["name"].as_str().unwrap()];
-    sandbox.run(&["remove", "13"]).failed(exit_code::USAGE, &[both[0], both[1], "whole name"]);
-    sandbox.run(&["remove", "12"]).failed(exit_code::USAGE, &["no toolkit `12`"]);
+    sandbox
+        .run(&["remove", "13"])
+        .failed(exit_code::USAGE, &[both[0], both[1], "whole name"]);
+    sandbox
+        .run(&["remove", "12"])
+        .failed(exit_code::USAGE, &["no toolkit `12`"]);
     assert_eq!(sandbox.stored(), both);
     sandbox.run(&["remove", "13.3"]).succeeded();
     assert_eq!(sandbox.stored(), [both[1]]);
     // Forgotten as well, so that it is fetched again.
-    let again = sandbox.run(&["add", "13.3.1", "--only", "cudart", "--json"]).json();
+    let again = sandbox
+        .run(&["add", "13.3.1", "--only", "cudart", "--json"])
+        .json();
     assert!(again["bytes_added"].as_u64().unwrap() > 0);
 }

@@ -1,5 +1,8 @@
 //! One crate, two wheels: built by maturin, rewritten, installed, imported.
-#![allow(clippy::disallowed_methods, reason = "tests run tools and look at files")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "tests run tools and look at files"
+)]
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -34,7 +37,12 @@ const MAJORS: [Cudart; 2] = [
         version: "12.9.79",
         directory: "nvidia/cuda_runtime/lib",
     },
-    Cudart { major: 13, package: "nvidia-cuda-runtime", version: "13.4.92", directory: "nvidia/cu13/lib" },
+    Cudart {
+        major: 13,
+        package: "nvidia-cuda-runtime",
+        version: "13.4.92",
+        directory: "nvidia/cu13/lib",
+    },
 ];
 
 fn offline(test: &str) -> bool {
@@ -47,13 +55,17 @@ fn offline(test: &str) -> bool {
 
 /// A directory of this test alone, kept between runs so that dependencies compile once.
 fn place(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_TARGET_TMPDIR")).join("wheel").join(name)
+    Path::new(env!("CARGO_TARGET_TMPDIR"))
+        .join("wheel")
+        .join(name)
 }
 
 fn run(command: &mut Command) -> Output {
     // The loader's own answers are what is tested.
     command.env_remove("LD_LIBRARY_PATH");
-    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let output = command
+        .output()
+        .unwrap_or_else(|error| panic!("{command:?}: {error}"));
     assert!(
         output.status.success(),
         "{command:?}\n{}\n{}",
@@ -74,7 +86,9 @@ fn cudart(cudart: &Cudart) -> PathBuf {
     let target = place(&format!("cudart-{}", cudart.major));
     if !target.join(cudart.directory).is_dir() {
         let requirement = format!("{}=={}", cudart.package, cudart.version);
-        run(uv(&["pip", "install", "--quiet", "--no-deps", "--target"]).arg(&target).arg(requirement));
+        run(uv(&["pip", "install", "--quiet", "--no-deps", "--target"])
+            .arg(&target)
+            .arg(requirement));
     }
     target.join(cudart.directory)
 }
@@ -129,7 +143,10 @@ linking = { path = "../linking" }
          [project]\nname = \"saxpy\"\nversion = \"0.1.0\"\nrequires-python = \">=3.9\"\nreadme = \"README.md\"\n\
          license = \"MIT\"\nlicense-files = [\"LICENSE\"]\n",
     );
-    write(&project.join("README.md"), "# saxpy\n\nA description: with a colon.\n");
+    write(
+        &project.join("README.md"),
+        "# saxpy\n\nA description: with a colon.\n",
+    );
     write(&project.join("LICENSE"), "MIT\n");
     write(&project.join("build.rs"), "fn main() { linking::link() }\n");
     write(
@@ -172,11 +189,22 @@ fn build(project: &Path, of: &Cudart, rustc_args: &[String]) -> (tempfile::TempD
     let out = tempfile::tempdir().unwrap();
     let mut env: Vec<(String, OsString)> = vec![
         ("TEST_CUDART_DIR".to_owned(), cudart(of).into()),
-        ("TEST_CUDART_SONAME".to_owned(), format!("libcudart.so.{}", of.major).into()),
-        ("CARGO_TARGET_DIR".to_owned(), project.join(format!("target/cuda-{}", of.major)).into()),
+        (
+            "TEST_CUDART_SONAME".to_owned(),
+            format!("libcudart.so.{}", of.major).into(),
+        ),
+        (
+            "CARGO_TARGET_DIR".to_owned(),
+            project.join(format!("target/cuda-{}", of.major)).into(),
+        ),
     ];
     let program = Path::new(env!("CARGO_BIN_EXE_cargo-cuda"));
-    env.extend(reproducible::environment(program, &[], None, &Env::from_process()));
+    env.extend(reproducible::environment(
+        program,
+        &[],
+        None,
+        &Env::from_process(),
+    ));
     let call = maturin.build(&Request {
         manifest: &project.join("Cargo.toml"),
         out: out.path(),
@@ -185,9 +213,13 @@ fn build(project: &Path, of: &Cudart, rustc_args: &[String]) -> (tempfile::TempD
         rustc_args,
         env: &env,
     });
-    run(Command::new(&call.program).args(&call.arguments).envs(call.variables));
-    let mut wheels: Vec<PathBuf> =
-        fs::read_dir(out.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
+    run(Command::new(&call.program)
+        .args(&call.arguments)
+        .envs(call.variables));
+    let mut wheels: Vec<PathBuf> = fs::read_dir(out.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
     assert_eq!(wheels.len(), 1, "{wheels:?}");
     (out, wheels.remove(0))
 }
@@ -222,20 +254,31 @@ fn venv(parent: &Path, name: &str) -> PathBuf {
 }
 
 fn install(venv: &Path, wheel: &BuiltWheel) {
-    run(uv(&["pip", "install", "--quiet", "--python"]).arg(venv).arg(&wheel.path));
+    run(uv(&["pip", "install", "--quiet", "--python"])
+        .arg(venv)
+        .arg(&wheel.path));
 }
 
 /// Imports the package in the venv and tells CUDA's version and the path of the libcudart that
 /// the loader took.
 fn import(venv: &Path, package: &str) -> (u32, String) {
     let code = format!("import {package} as m; print(m.runtime_version(), m.__doc__)");
-    let output = run(Command::new(venv.join("bin/python")).args(["-c", &code]).env("LD_DEBUG", "libs"));
+    let output = run(Command::new(venv.join("bin/python"))
+        .args(["-c", &code])
+        .env("LD_DEBUG", "libs"));
     let printed = String::from_utf8(output.stdout).unwrap();
     let (version, doc) = printed.trim().split_once(' ').unwrap();
     assert_eq!(doc, "Tells the version of the CUDA runtime.");
     let trace = String::from_utf8_lossy(&output.stderr).into_owned();
-    let loaded = trace.lines().find(|l| l.contains("calling init") && l.contains("/libcudart.so"));
-    let path = loaded.unwrap_or_else(|| panic!("{trace}")).rsplit(' ').next().unwrap().to_owned();
+    let loaded = trace
+        .lines()
+        .find(|l| l.contains("calling init") && l.contains("/libcudart.so"));
+    let path = loaded
+        .unwrap_or_else(|| panic!("{trace}"))
+        .rsplit(' ')
+        .next()
+        .unwrap()
+        .to_owned();
     (version.parse().unwrap(), path)
 }
 
@@ -249,10 +292,21 @@ fn one_crate_becomes_two_wheels_that_leave_each_other_alone() {
     let [cu12, cu13] = MAJORS.map(|of| {
         let wheel = wheel(&project, &of, &work.path().join("dist"));
         let major = of.major;
-        assert_eq!((&wheel.name, &wheel.package), (&format!("saxpy-cu{major}"), &format!("saxpy_cu{major}")));
+        assert_eq!(
+            (&wheel.name, &wheel.package),
+            (&format!("saxpy-cu{major}"), &format!("saxpy_cu{major}"))
+        );
         assert_eq!(wheel.size, fs::metadata(&wheel.path).unwrap().len());
-        assert!(wheel.expected_on_system.is_empty(), "{:?}", wheel.expected_on_system);
-        assert!(wheel.tags[0].starts_with("cp39-abi3-manylinux_"), "{:?}", wheel.tags);
+        assert!(
+            wheel.expected_on_system.is_empty(),
+            "{:?}",
+            wheel.expected_on_system
+        );
+        assert!(
+            wheel.tags[0].starts_with("cp39-abi3-manylinux_"),
+            "{:?}",
+            wheel.tags
+        );
 
         let content = archive::read(&wheel.path).unwrap();
         let module = &content.entries[&format!("saxpy_cu{major}/saxpy.abi3.so")];
@@ -261,10 +315,18 @@ fn one_crate_becomes_two_wheels_that_leave_each_other_alone() {
         assert!(facts.needed.contains(&soname), "{:?}", facts.needed);
         assert_eq!(facts.runpath, [format!("$ORIGIN/../{}", of.directory)]);
         assert!(facts.rpath.is_empty());
-        let symbol = facts.imports.iter().find(|import| import.name == "cudaRuntimeGetVersion").unwrap();
+        let symbol = facts
+            .imports
+            .iter()
+            .find(|import| import.name == "cudaRuntimeGetVersion")
+            .unwrap();
         assert_eq!((symbol.file.as_ref(), symbol.weak), (Some(&soname), false));
         let kept = |suffix: &str| content.entries.keys().any(|path| path.ends_with(suffix));
-        assert!(kept("licenses/LICENSE") && kept(".cyclonedx.json"), "{:?}", content.entries.keys());
+        assert!(
+            kept("licenses/LICENSE") && kept(".cyclonedx.json"),
+            "{:?}",
+            content.entries.keys()
+        );
 
         let venv = venv(work.path(), &format!("only-{major}"));
         install(&venv, &wheel);
@@ -272,7 +334,10 @@ fn one_crate_becomes_two_wheels_that_leave_each_other_alone() {
         assert_eq!(version / 1000, major);
         let venv = fs::canonicalize(venv).unwrap();
         let path = fs::canonicalize(path).unwrap();
-        assert!(path.starts_with(&venv) && path.ends_with(format!("{}/{soname}", of.directory)), "{path:?}");
+        assert!(
+            path.starts_with(&venv) && path.ends_with(format!("{}/{soname}", of.directory)),
+            "{path:?}"
+        );
         wheel
     });
     assert_eq!(cu12.requires, ["nvidia-cuda-runtime-cu12>=12.9,<13"]);
@@ -283,9 +348,14 @@ fn one_crate_becomes_two_wheels_that_leave_each_other_alone() {
     install(&both, &cu13);
     assert_eq!(import(&both, "saxpy_cu12").0 / 1000, 12);
     assert_eq!(import(&both, "saxpy_cu13").0 / 1000, 13);
-    run(uv(&["pip", "uninstall", "--quiet", "--python"]).arg(&both).arg("saxpy-cu12"));
+    run(uv(&["pip", "uninstall", "--quiet", "--python"])
+        .arg(&both)
+        .arg("saxpy-cu12"));
     assert_eq!(import(&both, "saxpy_cu13").0 / 1000, 13);
-    let gone = Command::new(both.join("bin/python")).args(["-c", "import saxpy_cu12"]).output().unwrap();
+    let gone = Command::new(both.join("bin/python"))
+        .args(["-c", "import saxpy_cu12"])
+        .output()
+        .unwrap();
     assert!(!gone.status.success());
 }
 
@@ -304,7 +374,10 @@ fn two_checkouts_give_the_same_bytes() {
         let root = root.to_str().unwrap().as_bytes();
         for (path, entry) in &content.entries {
             assert!(
-                !entry.content.windows(root.len()).any(|window| window == root),
+                !entry
+                    .content
+                    .windows(root.len())
+                    .any(|window| window == root),
                 "{path} names the checkout"
             );
         }
@@ -330,18 +403,32 @@ fn a_module_that_is_not_as_planned_is_refused() {
         "{error}"
     );
     let error = rewriting(cu13).apply(&no_runpath, &out).unwrap_err();
-    assert!(matches!(&error, WheelError::OtherMajor { major: 13, .. }), "{error}");
+    assert!(
+        matches!(&error, WheelError::OtherMajor { major: 13, .. }),
+        "{error}"
+    );
 
-    let absolute = ["-C".to_owned(), "link-arg=-Wl,-rpath,/usr/local/cuda/lib64".to_owned()];
-    let arguments = [rewriting(cu12).runpath.rustc_arguments(1), absolute.to_vec()].concat();
+    let absolute = [
+        "-C".to_owned(),
+        "link-arg=-Wl,-rpath,/usr/local/cuda/lib64".to_owned(),
+    ];
+    let arguments = [
+        rewriting(cu12).runpath.rustc_arguments(1),
+        absolute.to_vec(),
+    ]
+    .concat();
     let (_fresh, build_path) = build(&project, cu12, &arguments);
-    let error = rewriting(cu12).apply(&build_path, &out).unwrap_err().to_string();
+    let error = rewriting(cu12)
+        .apply(&build_path, &out)
+        .unwrap_err()
+        .to_string();
     assert!(error.contains("/usr/local/cuda/lib64"), "{error}");
     assert!(!out.exists());
 
     // `--rpath rpath`, the other kind, is there on request.
     let mut rpath = rewriting(cu12);
-    rpath.runpath = RunpathPlan::new(&BTreeSet::from([Component::Cudart]), 12, Kind::Rpath).unwrap();
+    rpath.runpath =
+        RunpathPlan::new(&BTreeSet::from([Component::Cudart]), 12, Kind::Rpath).unwrap();
     let (_fresh, input) = build(&project, cu12, &rpath.runpath.rustc_arguments(1));
     rpath.apply(&input, &out).unwrap();
     assert!(rewriting(cu12).apply(&input, &out).is_err());

@@ -17,7 +17,9 @@ use crate::tools::{self, tool};
 /// A clone of the repository: the template and the library, where they lie in it. Kept between
 /// runs with what was compiled, so that dependencies compile once.
 fn clone(name: &str) -> PathBuf {
-    let clone = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cli").join(name);
+    let clone = Path::new(env!("CARGO_TARGET_TMPDIR"))
+        .join("cli")
+        .join(name);
     for part in ["cuda-build", "templates/python-module"] {
         copy(&checkout().join(part), &clone.join(part));
     }
@@ -32,12 +34,22 @@ fn clone(name: &str) -> PathBuf {
 /// `cargo cuda wheel` with maturin on `PATH` and a store that holds 12 and 13.
 pub fn wheel(project: &Path, cache: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_cargo-cuda"));
-    command.args(["cuda", "wheel"]).args(arguments).current_dir(project);
+    command
+        .args(["cuda", "wheel"])
+        .args(arguments)
+        .current_dir(project);
     let path = std::env::var_os("PATH").unwrap_or_default();
     let paths = std::iter::once(tools::directory().to_owned()).chain(std::env::split_paths(&path));
     command.env("PATH", std::env::join_paths(paths).unwrap());
     command.env("CUDA_BUILD_CACHE_DIR", cache);
-    for name in ["CARGO_TARGET_DIR", "CUDA_HOME", "CUDA_PATH", "NVCC", "VIRTUAL_ENV", "LD_LIBRARY_PATH"] {
+    for name in [
+        "CARGO_TARGET_DIR",
+        "CUDA_HOME",
+        "CUDA_PATH",
+        "NVCC",
+        "VIRTUAL_ENV",
+        "LD_LIBRARY_PATH",
+    ] {
         command.env_remove(name);
     }
     command
@@ -50,7 +62,10 @@ fn alone() -> MutexGuard<'static, ()> {
 }
 
 pub fn files(directory: &Path) -> Vec<PathBuf> {
-    let mut files: Vec<PathBuf> = fs::read_dir(directory).unwrap().map(|e| e.unwrap().path()).collect();
+    let mut files: Vec<PathBuf> = fs::read_dir(directory)
+        .unwrap()
+        .map(|e| e.unwrap().path())
+        .collect();
     files.sort();
     files
 }
@@ -58,14 +73,23 @@ pub fn files(directory: &Path) -> Vec<PathBuf> {
 pub fn venv(parent: &Path, name: &str, wheels: &[&PathBuf]) -> PathBuf {
     let venv = parent.join(name);
     let run = |command: &mut Command| Finished::of(command.output().unwrap()).succeeded();
-    run(Command::new(tool("uv")).args(["venv", "--quiet"]).arg(&venv));
-    run(Command::new(tool("uv")).args(["pip", "install", "--quiet", "--python"]).arg(&venv).args(wheels));
+    run(Command::new(tool("uv"))
+        .args(["venv", "--quiet"])
+        .arg(&venv));
+    run(Command::new(tool("uv"))
+        .args(["pip", "install", "--quiet", "--python"])
+        .arg(&venv)
+        .args(wheels));
     venv
 }
 
 pub fn python(venv: &Path, code: &str) -> Finished {
     let mut command = Command::new(venv.join("bin/python"));
-    command.args(["-c", code]).env("LD_DEBUG", "libs").env_remove("LD_LIBRARY_PATH").current_dir(venv);
+    command
+        .args(["-c", code])
+        .env("LD_DEBUG", "libs")
+        .env_remove("LD_LIBRARY_PATH")
+        .current_dir(venv);
     Finished::of(command.output().unwrap())
 }
 
@@ -86,29 +110,56 @@ fn check(venv: &Path, major: u32, version: &str) {
     assert_eq!(lines[0], format!("{version} 8.0, 9.0, 12.0+PTX"));
     let with_gpu = lines[1] == "[5.0, 8.0]";
     let without = lines[1].starts_with("RuntimeError: ") && lines[1].contains("no GPU can be used");
-    let other = lines[1].starts_with("RuntimeError: ") && lines[1].contains("this build has no code");
+    let other =
+        lines[1].starts_with("RuntimeError: ") && lines[1].contains("this build has no code");
     assert!(with_gpu || without || other, "{}", lines[1]);
     if !Path::new("/dev/nvidiactl").exists() {
-        let expected = "RuntimeError: no GPU can be used: no CUDA driver is installed on this machine";
+        let expected =
+            "RuntimeError: no GPU can be used: no CUDA driver is installed on this machine";
         assert_eq!(lines[1], expected);
     }
     assert_eq!(lines[2], "ValueError: x has 1 elements, y has 0");
 
     let soname = format!("libcudart.so.{major}");
-    let loaded = run.stderr.lines().find(|l| l.contains("calling init") && l.contains(&soname)).unwrap();
+    let loaded = run
+        .stderr
+        .lines()
+        .find(|l| l.contains("calling init") && l.contains(&soname))
+        .unwrap();
     let loaded = fs::canonicalize(loaded.rsplit(' ').next().unwrap()).unwrap();
-    let directory = if major == 12 { "nvidia/cuda_runtime/lib" } else { "nvidia/cu13/lib" };
-    assert!(loaded.starts_with(fs::canonicalize(venv).unwrap()), "{}", loaded.display());
-    assert!(loaded.ends_with(Path::new(directory).join(soname)), "{}", loaded.display());
+    let directory = if major == 12 {
+        "nvidia/cuda_runtime/lib"
+    } else {
+        "nvidia/cu13/lib"
+    };
+    assert!(
+        loaded.starts_with(fs::canonicalize(venv).unwrap()),
+        "{}",
+        loaded.display()
+    );
+    assert!(
+        loaded.ends_with(Path::new(directory).join(soname)),
+        "{}",
+        loaded.display()
+    );
 
     let cuobjdump = site_packages(13).unwrap().join("nvidia/cu13/bin/cuobjdump");
-    let list =
-        Command::new(cuobjdump).args(["--list-elf", "--list-ptx"]).arg(venv.join("device_code")).output();
+    let list = Command::new(cuobjdump)
+        .args(["--list-elf", "--list-ptx"])
+        .arg(venv.join("device_code"))
+        .output();
     let list = Finished::of(list.unwrap());
-    let files: Vec<&str> = list.stdout.lines().filter(|line| line.contains(" file ")).collect();
+    let files: Vec<&str> = list
+        .stdout
+        .lines()
+        .filter(|line| line.contains(" file "))
+        .collect();
     assert_eq!(files.len(), 4, "{list:?}");
     for expected in ["sm_80.cubin", "sm_90.cubin", "sm_120.cubin", "sm_120.ptx"] {
-        assert!(files.iter().any(|line| line.ends_with(expected)), "{files:?}");
+        assert!(
+            files.iter().any(|line| line.ends_with(expected)),
+            "{files:?}"
+        );
     }
 }
 
@@ -124,25 +175,48 @@ fn one_command_makes_two_wheels_of_the_template() {
     let clones = [clone("wheel-clone"), clone("wheel-clone-2/another place")];
     let built = clones.each_ref().map(|project| {
         let _ = fs::remove_dir_all(project.join("dist"));
-        let run = Finished::of(wheel(project, &cache, &["--cuda", "12,13"]).output().unwrap());
+        let run = Finished::of(
+            wheel(project, &cache, &["--cuda", "12,13"])
+                .output()
+                .unwrap(),
+        );
         assert_eq!(run.code, 0, "{run:?}");
-        assert!(run.stdout.contains("requires nvidia-cuda-runtime-cu12>=12.9,<13"), "{run:?}");
-        assert!(run.stdout.contains("requires cuda-toolkit[cudart]>=13.4,<14"), "{run:?}");
+        assert!(
+            run.stdout
+                .contains("requires nvidia-cuda-runtime-cu12>=12.9,<13"),
+            "{run:?}"
+        );
+        assert!(
+            run.stdout
+                .contains("requires cuda-toolkit[cudart]>=13.4,<14"),
+            "{run:?}"
+        );
         assert!(run.stdout.contains("runs on glibc 2."), "{run:?}");
-        assert!(run.stderr.contains("maturin's warning about external libraries is expected"), "{run:?}");
+        assert!(
+            run.stderr
+                .contains("maturin's warning about external libraries is expected"),
+            "{run:?}"
+        );
         let wheels = files(&project.join("dist"));
         assert_eq!(wheels.len(), 2, "{wheels:?}");
         wheels
     });
     for (first, second) in built[0].iter().zip(&built[1]) {
         assert_eq!(first.file_name(), second.file_name());
-        assert!(fs::read(first).unwrap() == fs::read(second).unwrap(), "{} differs", first.display());
+        assert!(
+            fs::read(first).unwrap() == fs::read(second).unwrap(),
+            "{} differs",
+            first.display()
+        );
     }
 
-    let [cu12, cu13] = &built[0][..] else { unreachable!() };
-    for (major, wheel, runpath) in
-        [(12, cu12, "$ORIGIN/../nvidia/cuda_runtime/lib"), (13, cu13, "$ORIGIN/../nvidia/cu13/lib")]
-    {
+    let [cu12, cu13] = &built[0][..] else {
+        unreachable!()
+    };
+    for (major, wheel, runpath) in [
+        (12, cu12, "$ORIGIN/../nvidia/cuda_runtime/lib"),
+        (13, cu13, "$ORIGIN/../nvidia/cu13/lib"),
+    ] {
         let content = archive::read(wheel).unwrap();
         let package = format!("saxpy_cu{major}");
         let info = format!("{package}-0.1.0.dist-info");
@@ -157,19 +231,32 @@ fn one_command_makes_two_wheels_of_the_template() {
         expected.sort();
         let mut names: Vec<&String> = content.entries.keys().collect();
         names.sort();
-        assert_eq!(names, expected.iter().collect::<Vec<_>>(), "nothing of NVIDIA's is in it");
-        let facts = ElfFacts::parse(&content.entries[&format!("{package}/saxpy.abi3.so")].content).unwrap();
+        assert_eq!(
+            names,
+            expected.iter().collect::<Vec<_>>(),
+            "nothing of NVIDIA's is in it"
+        );
+        let facts =
+            ElfFacts::parse(&content.entries[&format!("{package}/saxpy.abi3.so")].content).unwrap();
         assert_eq!(facts.runpath, [runpath]);
-        let needed: Vec<&String> = facts.needed.iter().filter(|n| n.starts_with("libcu")).collect();
+        let needed: Vec<&String> = facts
+            .needed
+            .iter()
+            .filter(|n| n.starts_with("libcu"))
+            .collect();
         assert_eq!(needed, [&format!("libcudart.so.{major}")]);
         let metadata =
-            String::from_utf8(content.entries[&format!("{info}/METADATA")].content.clone()).unwrap();
+            String::from_utf8(content.entries[&format!("{info}/METADATA")].content.clone())
+                .unwrap();
         for line in [
             format!("Name: saxpy-cu{major}"),
             "Requires-Python: >=3.9".to_owned(),
             format!("Classifier: Environment :: GPU :: NVIDIA CUDA :: {major}"),
         ] {
-            assert!(metadata.lines().any(|l| l == line), "`{line}` is missing: {metadata}");
+            assert!(
+                metadata.lines().any(|l| l == line),
+                "`{line}` is missing: {metadata}"
+            );
         }
         assert_eq!(metadata.matches("Requires-Dist: ").count(), 1, "{metadata}");
     }
@@ -180,7 +267,12 @@ fn one_command_makes_two_wheels_of_the_template() {
     check(&both, 12, "12090");
     check(&both, 13, "13040");
     let uninstall = ["pip", "uninstall", "--quiet", "--python"];
-    let output = Command::new(tool("uv")).args(uninstall).arg(&both).arg("saxpy-cu12").output().unwrap();
+    let output = Command::new(tool("uv"))
+        .args(uninstall)
+        .arg(&both)
+        .arg("saxpy-cu12")
+        .output()
+        .unwrap();
     Finished::of(output).succeeded();
     check(&both, 13, "13040");
     assert_ne!(python(&both, "import saxpy_cu12").code, 0);
@@ -197,7 +289,9 @@ fn a_wheel_that_does_not_compile_leaves_nothing() {
     store(&cache, &[12]).unwrap();
     let project = clone("wheel-broken-clone");
     let kernel = project.join("kernels/saxpy.cu");
-    let text = fs::read_to_string(&kernel).unwrap().replace("a * x[i]", "a * z[i]");
+    let text = fs::read_to_string(&kernel)
+        .unwrap()
+        .replace("a * x[i]", "a * z[i]");
     fs::write(&kernel, text).unwrap();
     let dist = project.join("dist");
     let _ = fs::remove_dir_all(&dist);
@@ -207,11 +301,27 @@ fn a_wheel_that_does_not_compile_leaves_nothing() {
     let run = Finished::of(command.env("CARGO_TARGET_DIR", &target).output().unwrap());
     run.failed(
         cargo_cuda::exit_code::WHEEL,
-        &["kernels/saxpy.cu(8): error", "\"z\" is undefined", "maturin ended with code", "command:"],
+        &[
+            "kernels/saxpy.cu(8): error",
+            "\"z\" is undefined",
+            "maturin ended with code",
+            "command:",
+        ],
     );
     assert!(!dist.exists(), "{:?}", files(&dist));
     let builds = files(&target.join("cuda/build"));
-    let left: Vec<PathBuf> = builds.iter().flat_map(|build| files(&build.join("wheel"))).collect();
+    let left: Vec<PathBuf> = builds
+        .iter()
+        .flat_map(|build| files(&build.join("wheel")))
+        .collect();
     assert!(!left.is_empty(), "{builds:?}");
-    assert!(!left.iter().any(|p| p.file_name().unwrap().to_str().unwrap().starts_with("fresh-")), "{left:?}");
+    assert!(
+        !left.iter().any(|p| p
+            .file_name()
+            .unwrap()
+            .to_str()
+            .unwrap()
+            .starts_with("fresh-")),
+        "{left:?}"
+    );
 }

@@ -74,7 +74,11 @@ mod rtc {
 
 fn project(root: &Path) -> PathBuf {
     fs::create_dir_all(root.join("src")).unwrap();
-    for (file, text) in [("Cargo.toml", MANIFEST), ("pyproject.toml", PYPROJECT), ("src/lib.rs", LIB)] {
+    for (file, text) in [
+        ("Cargo.toml", MANIFEST),
+        ("pyproject.toml", PYPROJECT),
+        ("src/lib.rs", LIB),
+    ] {
         fs::write(root.join(file), text).unwrap();
     }
     root.to_owned()
@@ -82,15 +86,30 @@ fn project(root: &Path) -> PathBuf {
 
 fn module(wheel: &Path) -> (String, ElfFacts, String) {
     let content = archive::read(wheel).unwrap();
-    let (path, module) = content.entries.iter().find(|(path, _)| path.ends_with(".so")).unwrap();
-    let metadata = content.entries.iter().find(|(path, _)| path.ends_with("/METADATA")).unwrap().1;
+    let (path, module) = content
+        .entries
+        .iter()
+        .find(|(path, _)| path.ends_with(".so"))
+        .unwrap();
+    let metadata = content
+        .entries
+        .iter()
+        .find(|(path, _)| path.ends_with("/METADATA"))
+        .unwrap()
+        .1;
     let metadata = String::from_utf8(metadata.content.clone()).unwrap();
-    (path.clone(), ElfFacts::parse(&module.content).unwrap(), metadata)
+    (
+        path.clone(),
+        ElfFacts::parse(&module.content).unwrap(),
+        metadata,
+    )
 }
 
 fn cudas(facts: &ElfFacts) -> Vec<&str> {
     let names = facts.needed.iter().map(String::as_str);
-    names.filter(|name| name.starts_with("libcu") || name.starts_with("libnv")).collect()
+    names
+        .filter(|name| name.starts_with("libcu") || name.starts_with("libnv"))
+        .collect()
 }
 
 #[test]
@@ -108,31 +127,68 @@ fn a_module_above_published_crates_requires_what_it_needs() {
         command.env("CUDAARCHS", project.file_name().unwrap());
         let run = Finished::of(command.output().unwrap());
         assert_eq!(run.code, 0, "{run:?}");
-        assert!(run.stderr.contains("note: CUDAARCHS stays as you set it"), "{run:?}");
+        assert!(
+            run.stderr.contains("note: CUDAARCHS stays as you set it"),
+            "{run:?}"
+        );
         run
     };
     let first = project(&work.join("first"));
     let run = build(&first, &["--cuda", "12,13"]);
-    assert!(run.stderr.contains("note: the module needs nvrtc, which `components` does not name"), "{run:?}");
+    assert!(
+        run.stderr
+            .contains("note: the module needs nvrtc, which `components` does not name"),
+        "{run:?}"
+    );
     let wheels = files(&first.join("dist"));
     for (index, major, runpath, requirement) in [
-        (0, 12, "$ORIGIN/../nvidia/cuda_nvrtc/lib", "nvidia-cuda-nvrtc-cu12>=12.9,<13"),
-        (1, 13, "$ORIGIN/../nvidia/cu13/lib", "cuda-toolkit[nvrtc]>=13.4,<14"),
+        (
+            0,
+            12,
+            "$ORIGIN/../nvidia/cuda_nvrtc/lib",
+            "nvidia-cuda-nvrtc-cu12>=12.9,<13",
+        ),
+        (
+            1,
+            13,
+            "$ORIGIN/../nvidia/cu13/lib",
+            "cuda-toolkit[nvrtc]>=13.4,<14",
+        ),
     ] {
         let (path, facts, metadata) = module(&wheels[index]);
         assert_eq!(path, format!("rtc_cu{major}/rtc.abi3.so"));
         assert_eq!(cudas(&facts), [format!("libnvrtc.so.{major}")]);
-        assert_eq!((facts.runpath.as_slice(), facts.rpath.len()), (&[runpath.to_owned()][..], 0));
-        let requires: Vec<&str> =
-            metadata.lines().filter_map(|line| line.strip_prefix("Requires-Dist: ")).collect();
+        assert_eq!(
+            (facts.runpath.as_slice(), facts.rpath.len()),
+            (&[runpath.to_owned()][..], 0)
+        );
+        let requires: Vec<&str> = metadata
+            .lines()
+            .filter_map(|line| line.strip_prefix("Requires-Dist: "))
+            .collect();
         assert_eq!(requires, [requirement]);
 
         let venv = venv(&work, &format!("venv-{major}"), &[&wheels[index]]);
-        let run = python(&venv, &format!("import rtc_cu{major} as m; print(*m.version())"));
-        assert_eq!(run.stdout, if major == 12 { "12 9\n" } else { "13 4\n" }, "{}", run.code);
-        let loaded = run.stderr.lines().find(|l| l.contains("calling init") && l.contains("/libnvrtc.so"));
+        let run = python(
+            &venv,
+            &format!("import rtc_cu{major} as m; print(*m.version())"),
+        );
+        assert_eq!(
+            run.stdout,
+            if major == 12 { "12 9\n" } else { "13 4\n" },
+            "{}",
+            run.code
+        );
+        let loaded = run
+            .stderr
+            .lines()
+            .find(|l| l.contains("calling init") && l.contains("/libnvrtc.so"));
         let loaded = fs::canonicalize(loaded.unwrap().rsplit(' ').next().unwrap()).unwrap();
-        assert!(loaded.starts_with(fs::canonicalize(&venv).unwrap()), "{}", loaded.display());
+        assert!(
+            loaded.starts_with(fs::canonicalize(&venv).unwrap()),
+            "{}",
+            loaded.display()
+        );
     }
 
     let second = project(&work.join("second place/here"));
@@ -144,7 +200,16 @@ fn a_module_above_published_crates_requires_what_it_needs() {
     // stands in for it, and no package is required for it.
     let declared = MANIFEST.replace("capabilities", "components = [\"nvrtc\"]\ncapabilities");
     fs::write(first.join("Cargo.toml"), declared).unwrap();
-    let run = build(&first, &["--cuda", "13", "--", "--features", "pyo3/extension-module,rtc,driver"]);
+    let run = build(
+        &first,
+        &[
+            "--cuda",
+            "13",
+            "--",
+            "--features",
+            "pyo3/extension-module,rtc,driver",
+        ],
+    );
     assert!(!run.stderr.contains("linked again"), "{run:?}");
     let (_, facts, metadata) = module(&wheels[1]);
     let mut needed = cudas(&facts);
@@ -153,9 +218,15 @@ fn a_module_above_published_crates_requires_what_it_needs() {
     assert_eq!(facts.runpath, ["$ORIGIN/../nvidia/cu13/lib"]);
     assert_eq!(metadata.matches("Requires-Dist: ").count(), 1, "{metadata}");
     let venv = venv(&work, "venv-driver", &[&wheels[1]]);
-    let run = python(&venv, "import rtc_cu13 as m; print(m.version(), m.driver_version())");
+    let run = python(
+        &venv,
+        "import rtc_cu13 as m; print(m.version(), m.driver_version())",
+    );
     if run.code == 0 {
-        let stub = run.stderr.lines().find(|l| l.contains("calling init") && l.contains("/stubs/"));
+        let stub = run
+            .stderr
+            .lines()
+            .find(|l| l.contains("calling init") && l.contains("/stubs/"));
         assert_eq!(stub, None);
     } else {
         let missing = "ImportError: libcuda.so.1: cannot open shared object file";

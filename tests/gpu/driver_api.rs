@@ -8,7 +8,10 @@ const SUM: &str = "1299965";
 fn sums(name: &str) -> Ran {
     let ran = run(program(name).env("CUDA_CACHE_DISABLE", "1")).ok();
     assert_eq!(ran.after("sum "), format!("{SUM}, on the processor {SUM}"));
-    assert_eq!(ran.after("device "), Gpu::of_this_machine().number().to_string());
+    assert_eq!(
+        ran.after("device "),
+        Gpu::of_this_machine().number().to_string()
+    );
     ran
 }
 
@@ -16,7 +19,8 @@ fn machine_code_from_its_own_major(name: &str, cuda: &str) {
     let ran = sums(name);
     assert!(ran.after("CUDA ").starts_with(cuda), "{ran:?}");
     // Code of 8.0 runs on 8.6 as it is; none of another major does.
-    let [code, device]: [u32; 2] = ["machine code ", "device "].map(|line| ran.after(line).parse().unwrap());
+    let [code, device]: [u32; 2] =
+        ["machine code ", "device "].map(|line| ran.after(line).parse().unwrap());
     assert!(code / 10 == device / 10 && code <= device, "{ran:?}");
     assert_eq!(ran.stderr, "", "nothing was compiled by the driver");
 }
@@ -30,7 +34,11 @@ fn nvrtc_11() {
     // CUDA 11 knows no newer GPUs: its PTX of 9.0 is what they get.
     let ran = sums("driver-api-11");
     assert_eq!(ran.after("made from PTX "), "90");
-    assert!(ran.stderr.contains("the driver compiles the PTX on first use"), "{ran:?}");
+    assert!(
+        ran.stderr
+            .contains("the driver compiles the PTX on first use"),
+        "{ran:?}"
+    );
 }
 
 #[test]
@@ -59,5 +67,9 @@ fn ptx_of_12_is_compiled_by_the_driver() {
     assert!(gpu.number() > 80, "8.0 has machine code in this program");
     assert_eq!(ran.after("made from PTX "), "80");
     assert_eq!(ran.after("machine code "), gpu.number().to_string());
-    assert!(ran.stderr.contains("the driver compiles the PTX on first use"), "{ran:?}");
+    assert!(
+        ran.stderr
+            .contains("the driver compiles the PTX on first use"),
+        "{ran:?}"
+    );
 }

@@ -24,12 +24,19 @@ fn runs_its_machine_code() {
 #[ignore = "needs a GPU"]
 fn without_code_for_this_gpu_it_says_what_it_has() {
     let gpu = Gpu::of_this_machine();
-    let other = if gpu.capability.starts_with("10.") { "12.0" } else { "10.0" };
+    let other = if gpu.capability.starts_with("10.") {
+        "12.0"
+    } else {
+        "10.0"
+    };
     let ran = run(&mut program(&format!("native-app-{other}")));
     assert!(!ran.succeeded, "{ran:?}");
     assert_eq!(
         ran.stderr,
-        format!("error: this build has no code for your {} GPU; it has {other}\n", gpu.capability)
+        format!(
+            "error: this build has no code for your {} GPU; it has {other}\n",
+            gpu.capability
+        )
     );
 }
 
@@ -41,13 +48,26 @@ fn ptx_alone_runs_where_the_driver_is_as_new_as_the_toolkit() {
     // What the driver compiled once it would keep.
     let ran = run(command.env("CUDA_CACHE_DISABLE", "1"));
     let (major, minor) = built_with(&ran);
-    let has = format!("this build has no code for your {} GPU; it has 8.0+PTX", gpu.capability);
-    assert!(ran.stderr.starts_with(&format!("warning: {has}")), "{ran:?}");
-    assert!(ran.stderr.contains(&format!("a driver for CUDA {major}.{minor} or newer")), "{ran:?}");
+    let has = format!(
+        "this build has no code for your {} GPU; it has 8.0+PTX",
+        gpu.capability
+    );
+    assert!(
+        ran.stderr.starts_with(&format!("warning: {has}")),
+        "{ran:?}"
+    );
+    assert!(
+        ran.stderr
+            .contains(&format!("a driver for CUDA {major}.{minor} or newer")),
+        "{ran:?}"
+    );
     if gpu.cuda >= (major, minor) {
         assert!(ran.ok().stdout.contains(RESULT));
     } else {
         // cudaErrorUnsupportedPtxVersion
-        assert!(!ran.succeeded && ran.stderr.contains("(CUDA error 222)"), "{ran:?}");
+        assert!(
+            !ran.succeeded && ran.stderr.contains("(CUDA error 222)"),
+            "{ran:?}"
+        );
     }
 }

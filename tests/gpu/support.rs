@@ -22,7 +22,11 @@ pub fn program(name: &str) -> Command {
     let path = pack().join(name);
     assert!(path.is_file(), "{} was not packed", path.display());
     let mut command = Command::new(path);
-    for variable in ["CUDA_FORCE_PTX_JIT", "CUDA_DISABLE_PTX_JIT", "CUDA_VISIBLE_DEVICES"] {
+    for variable in [
+        "CUDA_FORCE_PTX_JIT",
+        "CUDA_DISABLE_PTX_JIT",
+        "CUDA_VISIBLE_DEVICES",
+    ] {
         command.env_remove(variable);
     }
     command
@@ -31,7 +35,10 @@ pub fn program(name: &str) -> Command {
 /// `cargo cuda …` in an empty directory, with a cache of its own.
 pub fn cargo_cuda(place: &tempfile::TempDir, arguments: &[&str]) -> Command {
     let mut command = program("cargo-cuda");
-    command.arg("cuda").args(arguments).current_dir(place.path());
+    command
+        .arg("cuda")
+        .args(arguments)
+        .current_dir(place.path());
     command.env("CUDA_BUILD_CACHE_DIR", place.path().join("cache"));
     command
 }
@@ -45,8 +52,13 @@ pub struct Ran {
 }
 
 pub fn run(command: &mut Command) -> Ran {
-    let Output { status, stdout, stderr } =
-        command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let Output {
+        status,
+        stdout,
+        stderr,
+    } = command
+        .output()
+        .unwrap_or_else(|error| panic!("{command:?}: {error}"));
     let ran = Ran {
         succeeded: status.success(),
         stdout: String::from_utf8_lossy(&stdout).into_owned(),
@@ -67,7 +79,10 @@ impl Ran {
     /// The rest of the line that begins so.
     #[track_caller]
     pub fn after(&self, start: &str) -> &str {
-        let rest = self.stdout.lines().find_map(|line| line.strip_prefix(start));
+        let rest = self
+            .stdout
+            .lines()
+            .find_map(|line| line.strip_prefix(start));
         rest.unwrap_or_else(|| panic!("no line begins with {start:?}: {self:?}"))
     }
 }
@@ -89,14 +104,30 @@ impl Gpu {
     /// `nvidia-smi`'s answer.
     pub fn of_this_machine() -> Self {
         let mut query = Command::new("nvidia-smi");
-        let lines = run(query.args(["--query-gpu=compute_cap,driver_version", "--format=csv,noheader"])).ok();
-        let gpus: Vec<(&str, &str)> = lines.stdout.lines().filter_map(|line| line.split_once(", ")).collect();
+        let lines = run(query.args([
+            "--query-gpu=compute_cap,driver_version",
+            "--format=csv,noheader",
+        ]))
+        .ok();
+        let gpus: Vec<(&str, &str)> = lines
+            .stdout
+            .lines()
+            .filter_map(|line| line.split_once(", "))
+            .collect();
         let (capability, driver) = *gpus.first().unwrap();
         let shown = run(&mut Command::new("nvidia-smi")).ok().stdout;
         // `| NVIDIA-SMI 580.65.06   Driver Version: 580.65.06   CUDA Version: 13.0 |`
-        let version = shown.split("CUDA Version:").nth(1).and_then(|rest| rest.split_whitespace().next());
+        let version = shown
+            .split("CUDA Version:")
+            .nth(1)
+            .and_then(|rest| rest.split_whitespace().next());
         let cuda = version.and_then(pair).unwrap();
-        Self { capability: capability.to_owned(), count: gpus.len(), cuda, driver: driver.to_owned() }
+        Self {
+            capability: capability.to_owned(),
+            count: gpus.len(),
+            cuda,
+            driver: driver.to_owned(),
+        }
     }
 
     /// `9.0` as 90.

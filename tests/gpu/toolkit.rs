@@ -21,15 +21,30 @@ int main(void) {
 
 /// The architectures that `cuobjdump` finds machine code for, and PTX.
 fn code_in(file: &Path) -> (Vec<String>, usize) {
-    let list = |option: &str| run(Command::new("cuobjdump").arg(option).arg(file)).ok().stdout;
+    let list = |option: &str| {
+        run(Command::new("cuobjdump").arg(option).arg(file))
+            .ok()
+            .stdout
+    };
     let elf = list("--list-elf");
     let mut architectures: Vec<String> = elf
         .lines()
-        .filter_map(|line| line.strip_suffix(".cubin")?.rsplit('.').next().map(str::to_owned))
+        .filter_map(|line| {
+            line.strip_suffix(".cubin")?
+                .rsplit('.')
+                .next()
+                .map(str::to_owned)
+        })
         .collect();
     architectures.sort();
     architectures.dedup();
-    (architectures, list("--list-ptx").lines().filter(|line| line.starts_with("PTX file")).count())
+    (
+        architectures,
+        list("--list-ptx")
+            .lines()
+            .filter(|line| line.starts_with("PTX file"))
+            .count(),
+    )
 }
 
 #[test]
@@ -39,7 +54,10 @@ fn a_build_script_compiles_for_the_gpu_that_is_there() {
     let place = tempfile::tempdir().unwrap();
     let source = pack().join("source");
     let mut script = program("source/build-script");
-    script.current_dir(&source).env("CARGO_MANIFEST_DIR", &source).env("OUT_DIR", place.path());
+    script
+        .current_dir(&source)
+        .env("CARGO_MANIFEST_DIR", &source)
+        .env("OUT_DIR", place.path());
     for (name, value) in [
         ("TARGET", "x86_64-unknown-linux-gnu"),
         ("HOST", "x86_64-unknown-linux-gnu"),
@@ -58,7 +76,8 @@ fn a_build_script_compiles_for_the_gpu_that_is_there() {
     // What the script asks rustc for is what a C program needs.
     fs::write(place.path().join("main.c"), HOST).unwrap();
     let mut link = Command::new("cc");
-    link.current_dir(place.path()).args(["main.c", "-o", "program"]);
+    link.current_dir(place.path())
+        .args(["main.c", "-o", "program"]);
     for line in ran.stdout.lines() {
         if let Some(directory) = line.strip_prefix("cargo::rustc-link-search=native=") {
             link.arg(format!("-L{directory}"));
@@ -78,15 +97,28 @@ fn cmake_compiles_for_the_gpu_that_is_there() {
     let place = tempfile::tempdir().unwrap();
     let build = place.path().join("build");
     let exec = ["exec", "--capabilities", "native", "--", "cmake"];
-    let configured =
-        run(cargo_cuda(&place, &exec).arg("-S").arg(pack().join("cmake")).arg("-B").arg(&build)).ok();
-    assert_eq!(configured.after("-- architectures "), format!("{}-real", gpu.number()));
+    let configured = run(cargo_cuda(&place, &exec)
+        .arg("-S")
+        .arg(pack().join("cmake"))
+        .arg("-B")
+        .arg(&build))
+    .ok();
+    assert_eq!(
+        configured.after("-- architectures "),
+        format!("{}-real", gpu.number())
+    );
     // The view's, not what CMake would have found by itself.
-    assert!(configured.after("-- cudart ").contains("/cache/views/"), "{configured:?}");
+    assert!(
+        configured.after("-- cudart ").contains("/cache/views/"),
+        "{configured:?}"
+    );
     run(cargo_cuda(&place, &exec).arg("--build").arg(&build)).ok();
     let saxpy = build.join("saxpy");
     assert_eq!(code_in(&saxpy).0, [format!("sm_{}", gpu.number())]);
-    assert_eq!(run(&mut Command::new(saxpy)).ok().stdout, "no error: 1999\n");
+    assert_eq!(
+        run(&mut Command::new(saxpy)).ok().stdout,
+        "no error: 1999\n"
+    );
 }
 
 #[test]
@@ -96,5 +128,8 @@ fn an_unchanged_crate_multiplies_matrices() {
     // The loader's path is that of what is found here.
     let mut exec = cargo_cuda(&place, &["exec", "--major", "13", "--"]);
     let ran = run(exec.arg(pack().join("candle-matmul"))).ok();
-    assert_eq!(ran.after("largest difference between GPU and processor: "), "0");
+    assert_eq!(
+        ran.after("largest difference between GPU and processor: "),
+        "0"
+    );
 }

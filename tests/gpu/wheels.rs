@@ -17,17 +17,37 @@ fn computes(major: u32) {
     let site = place.path().join("site");
     let wheels = pack().join("wheels");
     let mut pip = Command::new("python3");
-    pip.args(["-m", "pip", "install", "--quiet", "--no-index", "--no-compile", "--no-cache-dir"]);
-    pip.arg("--find-links").arg(wheels).arg("--target").arg(&site).arg(format!("saxpy_cu{major}"));
+    pip.args([
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--no-index",
+        "--no-compile",
+        "--no-cache-dir",
+    ]);
+    pip.arg("--find-links")
+        .arg(wheels)
+        .arg("--target")
+        .arg(&site)
+        .arg(format!("saxpy_cu{major}"));
     run(&mut pip).ok();
     let mut python = Command::new("python3");
-    python.arg("-c").arg(SCRIPT.replace("@MAJOR@", &major.to_string()));
+    python
+        .arg("-c")
+        .arg(SCRIPT.replace("@MAJOR@", &major.to_string()));
     // The library is found from the module, not from here.
-    let ran = run(python.env("PYTHONPATH", &site).env_remove("LD_LIBRARY_PATH")).ok();
+    let ran = run(python
+        .env("PYTHONPATH", &site)
+        .env_remove("LD_LIBRARY_PATH"))
+    .ok();
     assert_eq!(ran.after("result "), "[12.0, 24.0, 36.0]");
     assert_eq!(ran.after("runtime ")[..2], major.to_string());
     let loaded = ran.after("loaded ");
-    assert!(loaded.starts_with(site.to_str().unwrap()) && !loaded.contains(' '), "{loaded}");
+    assert!(
+        loaded.starts_with(site.to_str().unwrap()) && !loaded.contains(' '),
+        "{loaded}"
+    );
 }
 
 #[test]

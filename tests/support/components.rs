@@ -7,6 +7,15 @@ use std::sync::OnceLock;
 use cargo_cuda::store::{self, AddRequest, Context, Messages};
 use cuda_build::{Component, Env};
 
+/// The directory below the user's cache directory in which tests keep their downloads, so that
+/// several checkouts share them and none is in the repository.
+pub fn test_cache() -> PathBuf {
+    let cache = cuda_build::store::cache_dir(&Env::from_process());
+    cache
+        .expect("tests need a cache directory: set HOME or CUDA_BUILD_CACHE_DIR")
+        .join("tests")
+}
+
 /// Whether tests of real components are left out, which is said past the test harness.
 pub fn offline() -> bool {
     let offline = std::env::var_os("CUDA_BUILD_TEST_OFFLINE").is_some_and(|value| value != "0");
@@ -36,7 +45,11 @@ pub fn fetch(version: &str) -> PathBuf {
     if version == "13" {
         request.components.insert(Component::Cuobjdump);
     }
-    let context = Context { env: Env::from_process(), lock_file: None, messages: Messages::Quiet };
+    let context = Context {
+        env: Env::from_process(),
+        lock_file: None,
+        messages: Messages::Quiet,
+    };
     match store::add(&request, &context) {
         Ok(added) => added.path,
         Err(error) => panic!("tests need real components of CUDA {version}: {error:?}"),

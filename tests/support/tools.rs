@@ -5,15 +5,22 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// Versions that the tests were written with.
-const PACKAGES: [&str; 5] =
-    ["uv==0.13.8", "maturin==1.16.0", "cmake==4.4.4", "ninja==1.13.2", "meson==1.12.1"];
+use crate::components::test_cache;
 
-/// A directory with the programs, made once below the target directory.
+/// Versions that the tests were written with.
+const PACKAGES: [&str; 5] = [
+    "uv==0.13.8",
+    "maturin==1.16.0",
+    "cmake==4.4.4",
+    "ninja==1.13.2",
+    "meson==1.12.1",
+];
+
+/// A directory with the programs, made once below the user's cache directory.
 pub fn directory() -> &'static Path {
     static DIRECTORY: OnceLock<PathBuf> = OnceLock::new();
     DIRECTORY.get_or_init(|| {
-        let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join("tools");
+        let place = test_cache().join("tools");
         let bin = place.join("bin");
         fs::create_dir_all(&place).unwrap();
         // Another test program may be making it.
@@ -25,7 +32,15 @@ pub fn directory() -> &'static Path {
             return bin;
         }
         run(Command::new("python3").args(["-m", "venv"]).arg(&place));
-        let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--retries", "5"];
+        let pip = [
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--disable-pip-version-check",
+            "--retries",
+            "5",
+        ];
         run(Command::new(bin.join("python")).args(pip).args(PACKAGES));
         fs::write(done, wanted).unwrap();
         bin
@@ -40,6 +55,12 @@ pub fn tool(name: &str) -> PathBuf {
 }
 
 fn run(command: &mut Command) {
-    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
-    assert!(output.status.success(), "{command:?}\n{}", String::from_utf8_lossy(&output.stderr));
+    let output = command
+        .output()
+        .unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    assert!(
+        output.status.success(),
+        "{command:?}\n{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
 }

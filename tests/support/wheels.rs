@@ -2,21 +2,25 @@
 //! leaves them: also such that do not belong together.
 
 use std::fs::{self, File};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
-use crate::components::offline;
+use crate::components::{offline, test_cache};
 use crate::tools::tool;
 
 /// A site-packages directory with these packages (`nvidia-nvvm==13.0.88`) and nothing they
-/// depend on, made once below the target directory; `None` where tests of real components are
+/// depend on, made once below the user's cache directory; `None` where tests of real components are
 /// left out.
 pub fn wheels(requirements: &[&str]) -> Option<PathBuf> {
     if offline() {
         return None;
     }
-    let name: String = requirements.join("+").chars().map(|c| if c == '=' { '-' } else { c }).collect();
-    let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join("wheels");
+    let name: String = requirements
+        .join("+")
+        .chars()
+        .map(|c| if c == '=' { '-' } else { c })
+        .collect();
+    let place = test_cache().join("wheels");
     fs::create_dir_all(&place).unwrap();
     // Tests of one program run side by side, and so may test programs.
     let lock = File::create(place.join(format!("{name}.lock"))).unwrap();
@@ -26,10 +30,21 @@ pub fn wheels(requirements: &[&str]) -> Option<PathBuf> {
         return Some(finished);
     }
     let mut command = Command::new(tool("uv"));
-    command.args(["pip", "install", "--quiet", "--no-deps", "--target"]).arg(&part);
-    command.args(["--python-platform", "x86_64-manylinux_2_28", "--python-version", "3.11"]);
+    command
+        .args(["pip", "install", "--quiet", "--no-deps", "--target"])
+        .arg(&part);
+    command.args([
+        "--python-platform",
+        "x86_64-manylinux_2_28",
+        "--python-version",
+        "3.11",
+    ]);
     let output = command.args(requirements).output().unwrap();
-    assert!(output.status.success(), "{requirements:?}: {}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{requirements:?}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     fs::rename(&part, &finished).unwrap();
     Some(finished)
 }

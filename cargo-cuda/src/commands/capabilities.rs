@@ -3,7 +3,9 @@
 use std::fmt::Write as _;
 
 use clap::Args;
-use cuda_build::capability::{self, Facts, Suffix, driver_floor, newest_known, supported, toolkit_facts};
+use cuda_build::capability::{
+    self, Facts, Suffix, driver_floor, newest_known, supported, toolkit_facts,
+};
 use cuda_build::{Declared, Env, Error, Plan, Root, ToolkitVersion};
 use serde_json::{Value, json};
 
@@ -48,10 +50,18 @@ pub fn run(arguments: &CapabilitiesArgs, env: &Env, root: &Root) -> Result<(Stri
     let renderings = if arguments.list.is_empty() {
         declared_here(toolkit, env, root)?
     } else {
-        vec![rendering("command line".to_owned(), &arguments.list, toolkit.unwrap_or(newest_known()))?]
+        vec![rendering(
+            "command line".to_owned(),
+            &arguments.list,
+            toolkit.unwrap_or(newest_known()),
+        )?]
     };
     let refused = renderings.iter().any(|rendering| rendering.plan.is_err());
-    let code = if refused { exit_code::CAPABILITY } else { exit_code::SUCCESS };
+    let code = if refused {
+        exit_code::CAPABILITY
+    } else {
+        exit_code::SUCCESS
+    };
     if arguments.json {
         return Ok((format!("{:#}\n", to_json(toolkit, &renderings)), code));
     }
@@ -69,10 +79,13 @@ fn release(text: &str) -> Result<ToolkitVersion, Failure> {
         let example = format!("give a release such as `{}`", newest_known());
         Failure::new(exit_code::USAGE, reason).hint(example)
     };
-    let release: ToolkitVersion =
-        text.parse().map_err(|error| wrong(format!("`--toolkit {text}`: {error}")))?;
+    let release: ToolkitVersion = text
+        .parse()
+        .map_err(|error| wrong(format!("`--toolkit {text}`: {error}")))?;
     if release.major < 11 {
-        return Err(wrong(format!("CUDA {release} is older than 11.0, the oldest that is known here")));
+        return Err(wrong(format!(
+            "CUDA {release} is older than 11.0, the oldest that is known here"
+        )));
     }
     if !capability::was_released(release) {
         return Err(wrong(format!("there never was a CUDA {release}")));
@@ -81,11 +94,17 @@ fn release(text: &str) -> Result<ToolkitVersion, Failure> {
 }
 
 /// What the packages of the workspace declare, for each major that they are for.
-fn declared_here(toolkit: Option<ToolkitVersion>, env: &Env, root: &Root) -> Result<Vec<Rendering>, Failure> {
+fn declared_here(
+    toolkit: Option<ToolkitVersion>,
+    env: &Env,
+    root: &Root,
+) -> Result<Vec<Rendering>, Failure> {
     let workspace = match Workspace::load(root, env, None, &[]) {
         Ok(workspace) => workspace,
         // The table is for every directory.
-        Err(failure) if failure.message.contains("could not find `Cargo.toml`") => return Ok(Vec::new()),
+        Err(failure) if failure.message.contains("could not find `Cargo.toml`") => {
+            return Ok(Vec::new());
+        }
         Err(failure) if failure.code == exit_code::MISSING_PROGRAM => return Ok(Vec::new()),
         Err(failure) => return Err(failure),
     };
@@ -94,10 +113,17 @@ fn declared_here(toolkit: Option<ToolkitVersion>, env: &Env, root: &Root) -> Res
         let toolkits = match toolkit {
             Some(toolkit) => vec![toolkit],
             None if package.config.majors.is_empty() => vec![newest_known()],
-            None => package.config.majors.iter().map(|major| newest_of(*major)).collect(),
+            None => package
+                .config
+                .majors
+                .iter()
+                .map(|major| newest_of(*major))
+                .collect(),
         };
         for toolkit in toolkits {
-            let Some(items) = package.config.for_major(toolkit.major).capabilities else { continue };
+            let Some(items) = package.config.for_major(toolkit.major).capabilities else {
+                continue;
+            };
             renderings.push(rendering(package.name.clone(), items, toolkit)?);
         }
     }
@@ -106,18 +132,29 @@ fn declared_here(toolkit: Option<ToolkitVersion>, env: &Env, root: &Root) -> Res
 
 /// The newest known release of a major.
 fn newest_of(major: u32) -> ToolkitVersion {
-    let known = (0..100).rev().map(|minor| ToolkitVersion::new(major, minor));
+    let known = (0..100)
+        .rev()
+        .map(|minor| ToolkitVersion::new(major, minor));
     known
         .into_iter()
         .find(|toolkit| toolkit_facts(*toolkit).is_some())
         .unwrap_or(ToolkitVersion::new(major, 0))
 }
 
-fn rendering(source: String, items: &[String], toolkit: ToolkitVersion) -> Result<Rendering, Failure> {
+fn rendering(
+    source: String,
+    items: &[String],
+    toolkit: ToolkitVersion,
+) -> Result<Rendering, Failure> {
     let declared = Declared::parse(items)?;
     // What is shown must not depend on the machine.
     let plan = declared.plan(toolkit, &[], None);
-    Ok(Rendering { source, declared, toolkit, plan })
+    Ok(Rendering {
+        source,
+        declared,
+        toolkit,
+        plan,
+    })
 }
 
 /// Name and value for each consumer, in the order of the report.
@@ -146,8 +183,9 @@ fn write_table(toolkit: Option<ToolkitVersion>, out: &mut String) -> std::fmt::R
         "capability", "generation", "from", "gone in", "a", "f"
     )?;
     for row in rows(toolkit) {
-        let shown =
-            |release: Option<ToolkitVersion>| release.map_or("-".to_owned(), |release| release.to_string());
+        let shown = |release: Option<ToolkitVersion>| {
+            release.map_or("-".to_owned(), |release| release.to_string())
+        };
         writeln!(
             out,
             "{:<11} {:<10} {:>5} {:>7} {:>5} {:>5}  {}{}",
@@ -158,7 +196,11 @@ fn write_table(toolkit: Option<ToolkitVersion>, out: &mut String) -> std::fmt::R
             shown(row.arch_specific_since),
             shown(row.family_since),
             row.example,
-            if row.jetson == Some(true) && !row.example.contains("Jetson") { " (Jetson)" } else { "" },
+            if row.jetson == Some(true) && !row.example.contains("Jetson") {
+                " (Jetson)"
+            } else {
+                ""
+            },
         )?;
     }
     Ok(())
@@ -178,13 +220,25 @@ fn write_toolkit(toolkit: ToolkitVersion, out: &mut String) -> std::fmt::Result 
     };
     writeln!(out, "  builds for {}", targets.join(" "))?;
     let (major, minor) = facts.ptx_isa;
-    writeln!(out, "  PTX {major}.{minor}; where nothing is said, code for {}", facts.default_capability)?;
-    writeln!(out, "  host compilers: gcc up to {}, clang up to {}", facts.gcc_max, facts.clang_max)?;
+    writeln!(
+        out,
+        "  PTX {major}.{minor}; where nothing is said, code for {}",
+        facts.default_capability
+    )?;
+    writeln!(
+        out,
+        "  host compilers: gcc up to {}, clang up to {}",
+        facts.gcc_max, facts.clang_max
+    )?;
     if let Some(floor) = driver_floor(toolkit.major) {
         writeln!(out, "  drivers: {} or newer for SASS", floor.linux)?;
     }
     if let Some(driver) = facts.drivers.first() {
-        writeln!(out, "           {} or newer for its newest PTX (CUDA {})", driver.linux, driver.toolkit)?;
+        writeln!(
+            out,
+            "           {} or newer for its newest PTX (CUDA {})",
+            driver.linux, driver.toolkit
+        )?;
     }
     writeln!(out)
 }
@@ -199,17 +253,30 @@ fn rows(toolkit: Option<ToolkitVersion>) -> impl Iterator<Item = &'static Facts>
 }
 
 fn write_rendering(rendering: &Rendering, out: &mut String) -> std::fmt::Result {
-    let Rendering { source, declared, toolkit, plan } = rendering;
+    let Rendering {
+        source,
+        declared,
+        toolkit,
+        plan,
+    } = rendering;
     writeln!(out, "\n{source}: {declared}, with CUDA {toolkit}")?;
     match plan {
         Ok(plan) => {
             for (consumer, value) in words(plan) {
                 writeln!(out, "  {consumer}: {value}")?;
             }
-            let warning = plan.single_for(None).and_then(|single| single.warning("CUDA_COMPUTE_CAP"));
-            warning.iter().try_for_each(|warning| writeln!(out, "  note: {warning}"))
+            let warning = plan
+                .single_for(None)
+                .and_then(|single| single.warning("CUDA_COMPUTE_CAP"));
+            warning
+                .iter()
+                .try_for_each(|warning| writeln!(out, "  note: {warning}"))
         }
-        Err(error) => writeln!(out, "  error: {}", format!("{error:?}").replace('\n', "\n  ")),
+        Err(error) => writeln!(
+            out,
+            "  error: {}",
+            format!("{error:?}").replace('\n', "\n  ")
+        ),
     }
 }
 

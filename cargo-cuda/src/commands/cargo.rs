@@ -23,7 +23,12 @@ use crate::{output, process, runner, toolkits};
 ///
 /// # Errors
 /// Where no toolkit is found, or cargo can't be started.
-pub fn run(subcommand: &str, arguments: &[OsString], env: &Env, root: &Root) -> Result<u8, Failure> {
+pub fn run(
+    subcommand: &str,
+    arguments: &[OsString],
+    env: &Env,
+    root: &Root,
+) -> Result<u8, Failure> {
     let (before, programs) = arguments.split_at(cargo_arguments::own(subcommand, arguments));
     let (mut asked, cargos) = split(before)?;
     asked.configs = values_of(&cargos, "--config").collect();
@@ -37,16 +42,25 @@ pub fn run(subcommand: &str, arguments: &[OsString], env: &Env, root: &Root) -> 
     let runs = matches!(subcommand, "run" | "test" | "bench");
     let profile = profile(subcommand, &cargos);
     let profile = |directory: &Path| profile_directory(directory, session.built_for(), &profile);
-    let mut call = Invocation::new(env.peek("CARGO").unwrap_or("cargo".as_ref())).args([subcommand]);
+    let mut call =
+        Invocation::new(env.peek("CARGO").unwrap_or("cargo".as_ref())).args([subcommand]);
     if session.is_shared(&graph) {
         session.remember(&workspace)?;
-        if !workspace.packages.iter().any(|package| package.uses_cuda_build) {
+        if !workspace
+            .packages
+            .iter()
+            .any(|package| package.uses_cuda_build)
+        {
             // Else their build scripts say so, as under plain `cargo`.
             session.warnings().for_each(|warning| output::say(&warning));
         }
         if runs {
             // After what the user has set: that may be on purpose.
-            let own = env.peek("LD_LIBRARY_PATH").map(std::env::split_paths).into_iter().flatten();
+            let own = env
+                .peek("LD_LIBRARY_PATH")
+                .map(std::env::split_paths)
+                .into_iter()
+                .flatten();
             let libraries = toolkits::library_directories(&session.toolkit, Some(&workspace));
             if let Some(path) = joined(own.chain(libraries)) {
                 call = call.variable("LD_LIBRARY_PATH", path);
@@ -63,7 +77,10 @@ pub fn run(subcommand: &str, arguments: &[OsString], env: &Env, root: &Root) -> 
                 (Ok(view), missing) => missing.hints(&session.toolkit, view, &graph, true),
                 (Err(_), missing) if missing == Missing::default() => Vec::new(),
                 (Err(reason), _) => {
-                    vec![format!("the linker was not told where CUDA is: {}", reason.message)]
+                    vec![format!(
+                        "the linker was not told where CUDA is: {}",
+                        reason.message
+                    )]
                 }
             }
         });
@@ -78,7 +95,10 @@ pub fn run(subcommand: &str, arguments: &[OsString], env: &Env, root: &Root) -> 
         Addition::Nowhere(reason) => output::say(&format!("note: {reason}")),
     }
     session::name_own(&mut variables, apart.view.root(), env);
-    for setting in variables.iter().filter(|setting| setting.name != "LD_LIBRARY_PATH") {
+    for setting in variables
+        .iter()
+        .filter(|setting| setting.name != "LD_LIBRARY_PATH")
+    {
         call = call.variable(&setting.name, &setting.value);
     }
     // Where build scripts leave libraries that belong beside the program: Cargo puts it on the
@@ -89,16 +109,25 @@ pub fn run(subcommand: &str, arguments: &[OsString], env: &Env, root: &Root) -> 
     }
     call = if workspace.moves_build_directory() {
         let direct = runs && session.runs_directly();
-        if let (true, Some(config)) = (direct, runner::config(session.target().triple(), &directory)?) {
+        if let (true, Some(config)) = (
+            direct,
+            runner::config(session.target().triple(), &directory)?,
+        ) {
             call = call.args(["--config", &config]);
         }
         let text = toml::Value::String(directory.to_string_lossy().into_owned());
-        call.args(["--config", &format!("build.build-dir={text}")]).args(&cargos).args(programs)
+        call.args(["--config", &format!("build.build-dir={text}")])
+            .args(&cargos)
+            .args(programs)
     } else {
         // The final files are in there too.
-        output::say(&format!("note: what is built goes to {}", directory.display()));
+        output::say(&format!(
+            "note: what is built goes to {}",
+            directory.display()
+        ));
         let call = call.args(without_target_directory(&cargos));
-        call.args(["--target-dir".into(), directory.into_os_string()]).args(programs)
+        call.args(["--target-dir".into(), directory.into_os_string()])
+            .args(programs)
     };
     run_cargo(&call, |since| {
         Missing::read(root, &kept, since).hints(&session.toolkit, &apart.view, &graph, false)
@@ -110,7 +139,9 @@ fn run_cargo(call: &Invocation, hints: impl Fn(SystemTime) -> Vec<String>) -> Re
     let since = SystemTime::now();
     let code = process::run(call)?;
     if code == CARGO_FAILED {
-        hints(since).iter().for_each(|hint| output::say(&format!("hint: {hint}")));
+        hints(since)
+            .iter()
+            .for_each(|hint| output::say(&format!("hint: {hint}")));
     }
     Ok(code)
 }
@@ -119,7 +150,12 @@ fn run_cargo(call: &Invocation, hints: impl Fn(SystemTime) -> Vec<String>) -> Re
 const CARGO_FAILED: u8 = 101;
 
 fn loader_path(apart: &Apart, profile: &Path) -> Option<OsString> {
-    let own = apart.environment.get("LD_LIBRARY_PATH").map(std::env::split_paths).into_iter().flatten();
+    let own = apart
+        .environment
+        .get("LD_LIBRARY_PATH")
+        .map(std::env::split_paths)
+        .into_iter()
+        .flatten();
     joined(own.chain([profile.to_owned(), profile.join("deps")]))
 }
 
@@ -138,9 +174,12 @@ pub fn split(arguments: &[OsString]) -> Result<(Asked, Vec<OsString>), Failure> 
             None => (text, None),
         };
         let mut value = || {
-            let next = attached.clone().or_else(|| rest.next()?.to_str().map(str::to_owned));
-            next.filter(|text| !text.is_empty())
-                .ok_or_else(|| Failure::new(crate::exit_code::USAGE, format!("`{name}` needs a value")))
+            let next = attached
+                .clone()
+                .or_else(|| rest.next()?.to_str().map(str::to_owned));
+            next.filter(|text| !text.is_empty()).ok_or_else(|| {
+                Failure::new(crate::exit_code::USAGE, format!("`{name}` needs a value"))
+            })
         };
         match name {
             "--fetch" => own.fetch = true,
@@ -149,8 +188,9 @@ pub fn split(arguments: &[OsString]) -> Result<(Asked, Vec<OsString>), Failure> 
                 let value = value()?;
                 let major = value.parse().ok().filter(|major| *major >= OLDEST_MAJOR);
                 own.major = Some(major.ok_or_else(|| {
-                    let text =
-                        format!("`--major {value}`: not a CUDA major, which is {OLDEST_MAJOR} or newer");
+                    let text = format!(
+                        "`--major {value}`: not a CUDA major, which is {OLDEST_MAJOR} or newer"
+                    );
                     Failure::new(crate::exit_code::USAGE, text)
                 })?);
             }
@@ -170,17 +210,37 @@ mod tests {
 
     #[test]
     fn own_options_are_taken_out_wherever_they_stand() {
-        let (own, passed) =
-            split(&arguments("--release --major 12 -p a --fetch --capabilities=8.0,9.0")).unwrap();
+        let (own, passed) = split(&arguments(
+            "--release --major 12 -p a --fetch --capabilities=8.0,9.0",
+        ))
+        .unwrap();
         let capabilities = Some("8.0,9.0".to_owned());
-        assert_eq!(own, Asked { major: Some(12), capabilities, fetch: true, ..Asked::default() });
+        assert_eq!(
+            own,
+            Asked {
+                major: Some(12),
+                capabilities,
+                fetch: true,
+                ..Asked::default()
+            }
+        );
         assert_eq!(passed, arguments("--release -p a"));
     }
 
     #[test]
     fn bad_values_are_usage_errors() {
-        for text in ["--major", "--major x", "--major 3", "--capabilities", "--capabilities="] {
-            assert_eq!(split(&arguments(text)).unwrap_err().code, crate::exit_code::USAGE, "{text}");
+        for text in [
+            "--major",
+            "--major x",
+            "--major 3",
+            "--capabilities",
+            "--capabilities=",
+        ] {
+            assert_eq!(
+                split(&arguments(text)).unwrap_err().code,
+                crate::exit_code::USAGE,
+                "{text}"
+            );
         }
     }
 }

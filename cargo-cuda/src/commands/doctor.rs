@@ -49,7 +49,10 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("pip", "fetches toolkits where there is no uv"),
     ("maturin", "builds wheels"),
     ("g++", "compiles host code for nvcc"),
-    ("sccache", "shares compiler results, where something is set to use it"),
+    (
+        "sccache",
+        "shares compiler results, where something is set to use it",
+    ),
 ];
 
 /// Looks at everything and prints it; the exit code tells whether a build would find what it
@@ -65,15 +68,31 @@ pub fn run(
     root: &Root,
 ) -> Result<(String, u8), Failure> {
     let workspace = Workspace::load_optional(root, env)?;
-    let jetson = workspace.iter().flat_map(|w| &w.packages).any(|p| p.config.jetson);
+    let jetson = workspace
+        .iter()
+        .flat_map(|w| &w.packages)
+        .any(|p| p.config.jetson);
     let named = cargo_config::build_target(root, env, &[]);
     let target = toolkits::target(triple, named.as_deref(), jetson)?;
-    let finder = Finder { env, root, target, workspace: workspace.as_ref() };
-    let report = finder.report(&Wish { major, ..Wish::default() })?;
+    let finder = Finder {
+        env,
+        root,
+        target,
+        workspace: workspace.as_ref(),
+    };
+    let report = finder.report(&Wish {
+        major,
+        ..Wish::default()
+    })?;
     let driver = driver::driver();
-    let capabilities =
-        report.toolkit.as_ref().ok().and_then(|t| capabilities(t, env, workspace.as_ref(), &driver));
-    let no_gpu = driver.as_ref().map_or(true, |driver| driver.gpus.is_empty());
+    let capabilities = report
+        .toolkit
+        .as_ref()
+        .ok()
+        .and_then(|t| capabilities(t, env, workspace.as_ref(), &driver));
+    let no_gpu = driver
+        .as_ref()
+        .map_or(true, |driver| driver.gpus.is_empty());
     let undeclared = match &report.toolkit {
         Ok(toolkit) if no_gpu => undeclared(toolkit, workspace.as_ref()),
         _ => Vec::new(),
@@ -83,16 +102,31 @@ pub fn run(
         (Ok(driver), Ok(toolkit)) => {
             let version = toolkit.version();
             let about = report::driver::notes(driver, version).into_iter();
-            about.chain(report::driver::gpu_notes(driver, version, &plans)).collect()
+            about
+                .chain(report::driver::gpu_notes(driver, version, &plans))
+                .collect()
         }
         _ => Vec::new(),
     };
     let machine = Machine::read(root, finder.target.multiarch());
     let version = report.toolkit.as_ref().ok().map(Toolkit::version);
-    let with_nvcc = report.toolkit.as_ref().ok().filter(|toolkit| toolkit.get(Component::Nvcc).is_some());
-    let lacks_nvcc = report.toolkit.as_ref().is_ok_and(|toolkit| toolkit.get(Component::Nvcc).is_none());
-    let wish = Wish { major, compiler: true, ..Wish::default() };
-    let compiler = lacks_nvcc.then(|| finder.report(&wish).ok()?.toolkit.ok()).flatten();
+    let with_nvcc = report
+        .toolkit
+        .as_ref()
+        .ok()
+        .filter(|toolkit| toolkit.get(Component::Nvcc).is_some());
+    let lacks_nvcc = report
+        .toolkit
+        .as_ref()
+        .is_ok_and(|toolkit| toolkit.get(Component::Nvcc).is_none());
+    let wish = Wish {
+        major,
+        compiler: true,
+        ..Wish::default()
+    };
+    let compiler = lacks_nvcc
+        .then(|| finder.report(&wish).ok()?.toolkit.ok())
+        .flatten();
     let diagnosis = Diagnosis {
         compiler: compiler.as_ref(),
         host: with_nvcc.map(|toolkit| host_compiler::choose(env, root, toolkit)),
@@ -108,7 +142,11 @@ pub fn run(
         absent: absent(&report, workspace.as_ref()),
         capabilities,
     };
-    let text = if json { report::json(&diagnosis) } else { report::text(&diagnosis) };
+    let text = if json {
+        report::json(&diagnosis)
+    } else {
+        report::text(&diagnosis)
+    };
     Ok((text, report::verdict(&diagnosis).code))
 }
 
@@ -124,7 +162,10 @@ fn capabilities(
 ) -> Option<Plans> {
     let mut plans = Vec::new();
     let mut refused = Vec::new();
-    let gpus = driver.as_ref().map(|d| d.gpus.as_slice()).unwrap_or_default();
+    let gpus = driver
+        .as_ref()
+        .map(|d| d.gpus.as_slice())
+        .unwrap_or_default();
     let observed = toolkit.observed_capabilities();
     let mut add = |name: &str, items: &[String], used: &[Component]| {
         let plan = Declared::parse(items)
@@ -139,12 +180,22 @@ fn capabilities(
         add(CAPABILITIES, &[env.text(CAPABILITIES)?], &[]);
     }
     for package in workspace.iter().flat_map(|workspace| &workspace.packages) {
-        let Some(items) = package.config.for_major(toolkit.version().major).capabilities else { continue };
+        let Some(items) = package
+            .config
+            .for_major(toolkit.version().major)
+            .capabilities
+        else {
+            continue;
+        };
         let components = package.config.for_major(toolkit.version().major).components;
         let used: Vec<Component> = components.iter().map(|wanted| wanted.component).collect();
         add(&package.name, items, &used);
     }
-    Some(if refused.is_empty() { Ok(plans) } else { Err(refused) })
+    Some(if refused.is_empty() {
+        Ok(plans)
+    } else {
+        Err(refused)
+    })
 }
 
 /// The plan of each package that declares capabilities this toolkit can do.
@@ -153,13 +204,26 @@ fn plans(
     workspace: Option<&Workspace>,
     driver: &Result<Driver, NoDriver>,
 ) -> Vec<(String, Plan)> {
-    let Ok(toolkit) = &report.toolkit else { return Vec::new() };
-    let gpus = driver.as_ref().map(|d| d.gpus.as_slice()).unwrap_or_default();
+    let Ok(toolkit) = &report.toolkit else {
+        return Vec::new();
+    };
+    let gpus = driver
+        .as_ref()
+        .map(|d| d.gpus.as_slice())
+        .unwrap_or_default();
     let observed = toolkit.observed_capabilities();
-    let packages = workspace.into_iter().flat_map(|workspace| &workspace.packages);
+    let packages = workspace
+        .into_iter()
+        .flat_map(|workspace| &workspace.packages);
     let planned = packages.filter_map(|package| {
-        let items = package.config.for_major(toolkit.version().major).capabilities?;
-        let plan = Declared::parse(items).ok()?.plan(toolkit.version(), gpus, observed.as_deref()).ok()?;
+        let items = package
+            .config
+            .for_major(toolkit.version().major)
+            .capabilities?;
+        let plan = Declared::parse(items)
+            .ok()?
+            .plan(toolkit.version(), gpus, observed.as_deref())
+            .ok()?;
         Some((package.name.clone(), plan))
     });
     planned.collect()
@@ -171,31 +235,46 @@ fn variables(env: &Env) -> Vec<(String, String)> {
     let more = asked.iter().map(String::as_str);
     let more = more.filter(|name| !SHOWN.contains(name) && !UNREMARKABLE.contains(name));
     let names = SHOWN.iter().copied().chain(more);
-    names.filter_map(|name| Some((name.to_owned(), env.text(name)?))).collect()
+    names
+        .filter_map(|name| Some((name.to_owned(), env.text(name)?)))
+        .collect()
 }
 
 /// Packages with a build script of ours that declare no capabilities.
 fn undeclared(toolkit: &Toolkit, workspace: Option<&Workspace>) -> Vec<String> {
     let packages = workspace.iter().flat_map(|workspace| &workspace.packages);
-    let silent = packages
-        .filter(|p| p.uses_cuda_build)
-        .filter(|package| package.config.for_major(toolkit.version().major).capabilities.is_none());
+    let silent = packages.filter(|p| p.uses_cuda_build).filter(|package| {
+        package
+            .config
+            .for_major(toolkit.version().major)
+            .capabilities
+            .is_none()
+    });
     silent.map(|package| package.name.clone()).collect()
 }
 
 /// Optional components that packages are built without, and where they are for another CUDA.
 fn absent(report: &Report, workspace: Option<&Workspace>) -> Vec<String> {
-    let Ok(toolkit) = &report.toolkit else { return Vec::new() };
+    let Ok(toolkit) = &report.toolkit else {
+        return Vec::new();
+    };
     let major = toolkit.version().major;
     let mut absent = Vec::new();
     for package in workspace.iter().flat_map(|workspace| &workspace.packages) {
         let needs = cuda_build::request(&package.config, &[], &[], Some(major)).needs;
         let lacks = |need: &&Need| {
             need.strength == Strength::Optional
-                && !toolkit.get(need.component).is_some_and(|found| need.is_met_by(found))
+                && !toolkit
+                    .get(need.component)
+                    .is_some_and(|found| need.is_met_by(found))
         };
-        for Need { component, version, .. } in needs.iter().filter(lacks) {
-            let wanted = version.as_ref().map_or(String::new(), |version| format!(" {version}"));
+        for Need {
+            component, version, ..
+        } in needs.iter().filter(lacks)
+        {
+            let wanted = version
+                .as_ref()
+                .map_or(String::new(), |version| format!(" {version}"));
             let mut line = format!(
                 "{}: optional {component}{wanted} is not there for CUDA {major}, so `cfg(cuda_have_{})` is off",
                 package.name,
@@ -204,7 +283,10 @@ fn absent(report: &Report, workspace: Option<&Workspace>) -> Vec<String> {
             for attempt in &report.attempts {
                 let others = attempt.sets.iter().filter_map(|set| set.get(*component));
                 for found in others {
-                    line.push_str(&format!("; {} has {found} for CUDA {}", attempt.candidate, found.major));
+                    line.push_str(&format!(
+                        "; {} has {found} for CUDA {}",
+                        attempt.candidate, found.major
+                    ));
                 }
             }
             absent.push(line);
@@ -216,7 +298,10 @@ fn absent(report: &Report, workspace: Option<&Workspace>) -> Vec<String> {
 fn programs(env: &Env, root: &Root) -> Vec<Program> {
     let directories = env.search_path();
     let find = |name: &str| -> Option<PathBuf> {
-        directories.iter().map(|directory| directory.join(name)).find(|path| root.is_file(path))
+        directories
+            .iter()
+            .map(|directory| directory.join(name))
+            .find(|path| root.is_file(path))
     };
     let program = |(name, purpose): &(&str, &str)| Program {
         name: (*name).to_owned(),

@@ -42,7 +42,12 @@ pub struct ExecArgs {
     #[command(flatten)]
     wish: WishArgs,
     /// The program and its arguments
-    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
+    #[arg(
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "COMMAND"
+    )]
     command: Vec<OsString>,
 }
 
@@ -72,7 +77,10 @@ pub fn print(arguments: &EnvArgs, process: &Env, root: &Root) -> Result<String, 
     let (mut variables, mut notes) = variables(&arguments.wish, &users, root, true)?;
     let mut gone = Vec::new();
     for (name, value) in session::restored(process, &users) {
-        let Some(name) = name.to_str().filter(|name| variables.iter().all(|new| new.name != *name)) else {
+        let Some(name) = name
+            .to_str()
+            .filter(|name| variables.iter().all(|new| new.name != *name))
+        else {
             continue;
         };
         match value {
@@ -84,17 +92,23 @@ pub fn print(arguments: &EnvArgs, process: &Env, root: &Root) -> Result<String, 
             None => gone.push(name),
         }
     }
-    let (variables, left_out): (Vec<_>, Vec<_>) =
-        variables.into_iter().partition(|variable| arguments.shell.can_write(&variable.value));
+    let (variables, left_out): (Vec<_>, Vec<_>) = variables
+        .into_iter()
+        .partition(|variable| arguments.shell.can_write(&variable.value));
     notes.extend(left_out.iter().map(|variable| {
-        format!("note: {} is left out: its value is not UTF-8, and such text can't hold it", variable.name)
+        format!(
+            "note: {} is left out: its value is not UTF-8, and such text can't hold it",
+            variable.name
+        )
     }));
     notes.iter().for_each(|note| output::say(note));
     if arguments.shell == Shell::Json {
         let set = variables
             .iter()
             .map(|v| json!({ "name": v.name, "value": v.value.to_str(), "meaning": v.meaning }));
-        let unset = gone.iter().map(|name| json!({ "name": name, "value": null, "meaning": GONE }));
+        let unset = gone
+            .iter()
+            .map(|name| json!({ "name": name, "value": null, "meaning": GONE }));
         let list: Vec<_> = set.chain(unset).collect();
         return Ok(format!(
             "{:#}\n",
@@ -112,7 +126,8 @@ pub fn print(arguments: &EnvArgs, process: &Env, root: &Root) -> Result<String, 
     if !gone.is_empty() {
         text.push_str(&format!("{}\n", arguments.shell.comment(GONE)));
     }
-    gone.iter().for_each(|name| text.push_str(&format!("{}\n", arguments.shell.unset(name))));
+    gone.iter()
+        .for_each(|name| text.push_str(&format!("{}\n", arguments.shell.unset(name))));
     Ok(text)
 }
 
@@ -168,7 +183,9 @@ fn variables(
     // variables that would be ours, and what steers nvcc.
     let kept = |name: &str| apart.environment.kept.iter().any(|kept| kept.name == name);
     for (name, value) in env.variables() {
-        let Some(name) = name.to_str().filter(|name| !session::is_set(users, name)) else { continue };
+        let Some(name) = name.to_str().filter(|name| !session::is_set(users, name)) else {
+            continue;
+        };
         let about_cuda = name.starts_with("CUDA") || name.starts_with("NVCC");
         if kept(name) || (about_cuda && variables.iter().all(|ours| ours.name != name)) {
             variables.push(Setting {
@@ -186,7 +203,10 @@ fn variables(
             Err(BLANKS.to_owned())
         }
         Some(Addition::Variable(setting)) => Ok(Some(setting)),
-        Some(Addition::Config(added)) => added.variable(env).map(Some).ok_or_else(|| BLANKS.to_owned()),
+        Some(Addition::Config(added)) => added
+            .variable(env)
+            .map(Some)
+            .ok_or_else(|| BLANKS.to_owned()),
         Some(Addition::Nowhere(reason)) => Err(format!("note: {reason}")),
         None => Ok(None),
     };
@@ -199,7 +219,8 @@ fn variables(
         && env.peek("CARGO_BUILD_BUILD_DIR").is_none()
         && workspace.moves_build_directory()
     {
-        let meaning = "cargo's directory for this environment: many build scripts don't say what they read";
+        let meaning =
+            "cargo's directory for this environment: many build scripts don't say what they read";
         variables.push(Setting {
             name: "CARGO_BUILD_BUILD_DIR".to_owned(),
             value: directory.into(),

@@ -7,7 +7,9 @@ use clap::{Args, Subcommand};
 use cuda_build::Component;
 use serde_json::{Value, json};
 
-use crate::store::{self, AddRequest, Added, Context, Listed, Removed, Request, StoreError, human_size};
+use crate::store::{
+    self, AddRequest, Added, Context, Listed, Removed, Request, StoreError, human_size,
+};
 
 /// Of every `--json` report of this command.
 const FORMAT_VERSION: u32 = 1;
@@ -47,7 +49,12 @@ struct Add {
     #[arg(long, value_delimiter = ',', value_name = "COMPONENT")]
     components: Vec<Component>,
     /// Exactly these components, without a default set and without what they need
-    #[arg(long, value_delimiter = ',', value_name = "COMPONENT", conflicts_with = "components")]
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_name = "COMPONENT",
+        conflicts_with = "components"
+    )]
     only: Vec<Component>,
     /// Take newer versions than the lock file or the store hold
     #[arg(long)]
@@ -69,15 +76,27 @@ pub fn run(arguments: &ToolkitArgs, context: &Context) -> Result<String, StoreEr
     match &arguments.action {
         Action::Add(add) => {
             let added = store::add(&add.request(), context)?;
-            Ok(if add.json { lines(&added_json(&added)) } else { added_text(&added) })
+            Ok(if add.json {
+                lines(&added_json(&added))
+            } else {
+                added_text(&added)
+            })
         }
         Action::List { json } => {
             let listed = store::list(context)?;
-            Ok(if *json { lines(&list_json(&listed)) } else { list_text(&listed) })
+            Ok(if *json {
+                lines(&list_json(&listed))
+            } else {
+                list_text(&listed)
+            })
         }
         Action::Remove { toolkit, json } => {
             let removed = store::remove(toolkit, context)?;
-            Ok(if *json { lines(&removed_json(&removed)) } else { removed_text(&removed) })
+            Ok(if *json {
+                lines(&removed_json(&removed))
+            } else {
+                removed_text(&removed)
+            })
         }
     }
 }
@@ -104,7 +123,11 @@ fn lines(value: &Value) -> String {
 }
 
 fn added_text(added: &Added) -> String {
-    let what = format!("CUDA {} ({})", added.version, ids(&added.components).join(", "));
+    let what = format!(
+        "CUDA {} ({})",
+        added.version,
+        ids(&added.components).join(", ")
+    );
     let path = added.path.display();
     if !added.new {
         return format!("{what} is there, {}\n  {path}\n", human_size(added.bytes));
@@ -199,8 +222,8 @@ mod tests {
     }
 
     fn request(arguments: &[&str]) -> Result<AddRequest, String> {
-        let cli =
-            Cli::try_parse_from([&["toolkit", "add"], arguments].concat()).map_err(|e| e.to_string())?;
+        let cli = Cli::try_parse_from([&["toolkit", "add"], arguments].concat())
+            .map_err(|e| e.to_string())?;
         match cli.toolkit.action {
             Action::Add(add) => Ok(add.request()),
             other => Err(format!("{other:?}")),
@@ -210,8 +233,14 @@ mod tests {
     #[test]
     fn arguments_become_a_request() {
         let both = request(&["13.4", "--components", "cublas,cufft"]).unwrap();
-        assert_eq!(both.components, BTreeSet::from([Component::Cublas, Component::Cufft]));
-        assert_eq!((both.version.to_string(), both.only), ("13.4".to_owned(), None));
+        assert_eq!(
+            both.components,
+            BTreeSet::from([Component::Cublas, Component::Cufft])
+        );
+        assert_eq!(
+            (both.version.to_string(), both.only),
+            ("13.4".to_owned(), None)
+        );
         let only = request(&["12", "--only", "cudart", "--locked"]).unwrap();
         assert_eq!(only.only, Some(BTreeSet::from([Component::Cudart])));
         assert!(only.locked && !only.upgrade);
@@ -222,9 +251,15 @@ mod tests {
         for (arguments, word) in [
             (&["new"][..], "expected a CUDA version"),
             (&["10.2"], "not supported"),
-            (&["13", "--components", "cublass"], "no CUDA component is called `cublass`"),
+            (
+                &["13", "--components", "cublass"],
+                "no CUDA component is called `cublass`",
+            ),
             (&["13", "--locked", "--upgrade"], "cannot be used with"),
-            (&["13", "--only", "cudart", "--components", "cublas"], "cannot be used with"),
+            (
+                &["13", "--only", "cudart", "--components", "cublas"],
+                "cannot be used with",
+            ),
         ] {
             let error = request(arguments).unwrap_err();
             assert!(error.contains(word), "{arguments:?}: {error}");

@@ -57,11 +57,17 @@ pub struct ViewArgs {
 /// # Errors
 /// Where no toolkit is found or the view can't be made.
 pub fn run(arguments: &ViewArgs, env: &Env, root: &Root) -> Result<String, Failure> {
-    for directory in [&arguments.output, &arguments.cmake_package].into_iter().flatten() {
+    for directory in [&arguments.output, &arguments.cmake_package]
+        .into_iter()
+        .flatten()
+    {
         in_json(arguments, &absolute(directory), exit_code::USAGE)?;
     }
     let workspace = Workspace::load_optional(root, env)?;
-    let jetson = workspace.iter().flat_map(|w| &w.packages).any(|p| p.config.jetson);
+    let jetson = workspace
+        .iter()
+        .flat_map(|w| &w.packages)
+        .any(|p| p.config.jetson);
     let named = cargo_config::build_target(root, env, &[]);
     let target = toolkits::target(arguments.target.as_deref(), named.as_deref(), jetson)?;
     let mut place = match &arguments.output {
@@ -75,7 +81,12 @@ pub fn run(arguments: &ViewArgs, env: &Env, root: &Root) -> Result<String, Failu
     if !arguments.components.is_empty() {
         place = place.components(arguments.components.iter().copied());
     }
-    let finder = Finder { env, root, target, workspace: workspace.as_ref() };
+    let finder = Finder {
+        env,
+        root,
+        target,
+        workspace: workspace.as_ref(),
+    };
     let toolkit = finder.find(&Wish {
         major: arguments.major,
         fetch: arguments.fetch,
@@ -83,14 +94,24 @@ pub fn run(arguments: &ViewArgs, env: &Env, root: &Root) -> Result<String, Failu
         compiler: true,
     })?;
     // A whole view is asked for everything; one of some components for these.
-    let left_out = toolkit.left_out().iter().filter(|_| arguments.components.is_empty());
+    let left_out = toolkit
+        .left_out()
+        .iter()
+        .filter(|_| arguments.components.is_empty());
     for warning in toolkit.warnings().iter().chain(left_out) {
         output::say(&format!("warning: {warning}"));
     }
-    if let Some(missing) = arguments.components.iter().find(|c| toolkit.get(**c).is_none()) {
+    if let Some(missing) = arguments
+        .components
+        .iter()
+        .find(|c| toolkit.get(**c).is_none())
+    {
         return Err(Failure::new(
             exit_code::NOT_FOUND,
-            format!("CUDA {} that was found has no component `{missing}`", toolkit.version()),
+            format!(
+                "CUDA {} that was found has no component `{missing}`",
+                toolkit.version()
+            ),
         )
         .hint("`cargo cuda doctor` shows what was found where"));
     }
@@ -98,7 +119,11 @@ pub fn run(arguments: &ViewArgs, env: &Env, root: &Root) -> Result<String, Failu
         return package(&toolkit, directory, arguments);
     }
     let view = toolkit.view(&place)?;
-    Ok(if arguments.json { report(&toolkit, &view) } else { format!("{}\n", view.root().display()) })
+    Ok(if arguments.json {
+        report(&toolkit, &view)
+    } else {
+        format!("{}\n", view.root().display())
+    })
 }
 
 /// Refuses a path that JSON can't hold: asked before anything is written.
@@ -106,8 +131,14 @@ fn in_json(arguments: &ViewArgs, path: &Path, code: u8) -> Result<(), Failure> {
     if !arguments.json || path.to_str().is_some() {
         return Ok(());
     }
-    Err(Failure::new(code, format!("the path {} is not UTF-8, and --json can't write it", path.display()))
-        .hint("choose a directory whose path is UTF-8, or leave out --json"))
+    Err(Failure::new(
+        code,
+        format!(
+            "the path {} is not UTF-8, and --json can't write it",
+            path.display()
+        ),
+    )
+    .hint("choose a directory whose path is UTF-8, or leave out --json"))
 }
 
 fn absolute(directory: &Path) -> PathBuf {
@@ -124,7 +155,11 @@ fn package(toolkit: &Toolkit, directory: &Path, arguments: &ViewArgs) -> Result<
     if !arguments.json {
         return Ok(format!("{}\n", directory.display()));
     }
-    let components: Vec<&str> = package.components().iter().map(|component| component.id()).collect();
+    let components: Vec<&str> = package
+        .components()
+        .iter()
+        .map(|component| component.id())
+        .collect();
     let value = json!({
         "format_version": FORMAT_VERSION,
         "name": package.name(),

@@ -114,17 +114,26 @@ fn maturin(arguments: &WheelArgs, env: &Env, root: &Root) -> Result<Maturin, Fai
         found => match (store::fetched_maturin(env), found) {
             (Some(program), _) => Ok(Maturin::Program(program)),
             (None, Ok(uvx)) => Ok(uvx),
-            (None, Err(error)) => Err(Failure::from(error).hint("or let this command fetch it: `--fetch`")),
+            (None, Err(error)) => {
+                Err(Failure::from(error).hint("or let this command fetch it: `--fetch`"))
+            }
         },
     }
 }
 
 /// The package at `--manifest-path`, else the only one that makes a Python module.
 fn package<'a>(workspace: &'a Workspace, manifest: Option<&Path>) -> Result<&'a Package, Failure> {
-    let modules: Vec<&Package> = workspace.packages.iter().filter(|p| p.cdylib.is_some()).collect();
+    let modules: Vec<&Package> = workspace
+        .packages
+        .iter()
+        .filter(|p| p.cdylib.is_some())
+        .collect();
     let named = manifest.and_then(|path| {
         let resolve = |path: &Path| Root::system().resolve(path);
-        modules.iter().find(|p| resolve(&p.manifest) == resolve(path)).copied()
+        modules
+            .iter()
+            .find(|p| resolve(&p.manifest) == resolve(path))
+            .copied()
     });
     match (named, modules.as_slice()) {
         (Some(package), _) => Ok(package),
@@ -146,13 +155,19 @@ fn package<'a>(workspace: &'a Workspace, manifest: Option<&Path>) -> Result<&'a 
 }
 
 fn majors(arguments: &WheelArgs, package: &Package) -> Result<Vec<u32>, Failure> {
-    let majors = if arguments.cuda.is_empty() { &package.config.majors } else { &arguments.cuda };
+    let majors = if arguments.cuda.is_empty() {
+        &package.config.majors
+    } else {
+        &arguments.cuda
+    };
     if majors.is_empty() {
         return Err(Failure::new(
             exit_code::CONFIGURATION,
             "which CUDA majors to make wheels for is not declared",
         )
-        .hint("write `majors = [12, 13]` below `[package.metadata.cuda]`, or give `--cuda 12,13`"));
+        .hint(
+            "write `majors = [12, 13]` below `[package.metadata.cuda]`, or give `--cuda 12,13`",
+        ));
     }
     for major in majors {
         wheel::dependencies::check_major(*major)?;
@@ -161,7 +176,11 @@ fn majors(arguments: &WheelArgs, package: &Package) -> Result<Vec<u32>, Failure>
 }
 
 fn kind(arguments: &WheelArgs, package: &Package) -> Result<Kind, Failure> {
-    match arguments.rpath.as_deref().or(package.config.wheel.rpath.as_deref()) {
+    match arguments
+        .rpath
+        .as_deref()
+        .or(package.config.wheel.rpath.as_deref())
+    {
         None | Some("runpath") => Ok(Kind::Runpath),
         Some("rpath") => Ok(Kind::Rpath),
         Some(other) => Err(Failure::new(
@@ -181,7 +200,11 @@ fn glibc(tag: &str) -> Option<String> {
 fn summary(built: &[BuiltWheel]) -> String {
     let mut text = String::new();
     for wheel in built {
-        text.push_str(&format!("{} ({})\n", wheel.path.display(), human_size(wheel.size)));
+        text.push_str(&format!(
+            "{} ({})\n",
+            wheel.path.display(),
+            human_size(wheel.size)
+        ));
         for requirement in &wheel.requires {
             text.push_str(&format!("  requires {requirement}\n"));
         }
@@ -194,7 +217,10 @@ fn summary(built: &[BuiltWheel]) -> String {
             text.push_str(&format!("  expects {library} on the system\n"));
         }
     }
-    let paths: Vec<String> = built.iter().map(|wheel| wheel.path.display().to_string()).collect();
+    let paths: Vec<String> = built
+        .iter()
+        .map(|wheel| wheel.path.display().to_string())
+        .collect();
     text.push_str(&format!("to publish: uv publish {}\n", paths.join(" ")));
     text
 }
@@ -202,10 +228,16 @@ fn summary(built: &[BuiltWheel]) -> String {
 impl From<WheelError> for Failure {
     fn from(error: WheelError) -> Self {
         let code = match &error {
-            WheelError::NoMaturin { .. } | WheelError::OldMaturin { .. } => exit_code::MISSING_PROGRAM,
+            WheelError::NoMaturin { .. } | WheelError::OldMaturin { .. } => {
+                exit_code::MISSING_PROGRAM
+            }
             WheelError::Io { .. } => exit_code::DISK,
             _ => exit_code::WHEEL,
         };
-        Self { code, message: error.to_string(), hints: error.hints() }
+        Self {
+            code,
+            message: error.to_string(),
+            hints: error.hints(),
+        }
     }
 }

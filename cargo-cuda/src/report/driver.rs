@@ -8,11 +8,15 @@ use cuda_build::{Plan, ToolkitVersion, Version};
 /// Jetson boards have no such file.
 #[must_use]
 pub fn module_version(text: &str) -> Option<Version> {
-    let line = text.lines().find(|line| line.starts_with("NVRM version:"))?;
+    let line = text
+        .lines()
+        .find(|line| line.starts_with("NVRM version:"))?;
     // `… NVIDIA UNIX x86_64 Kernel Module  580.65.06  Sun Jul …`; for the open one the word
     // before it is an architecture.
     let numbers = line.split_whitespace().filter(|word| word.contains('.'));
-    numbers.filter_map(|word| word.parse::<Version>().ok()).next()
+    numbers
+        .filter_map(|word| word.parse::<Version>().ok())
+        .next()
 }
 
 /// Whether programs of this toolkit run with this driver.
@@ -21,7 +25,8 @@ pub fn notes(driver: &Driver, toolkit: ToolkitVersion) -> Vec<String> {
     if driver.version >= toolkit {
         return Vec::new();
     }
-    let needed = |floor: Option<&str>| floor.map_or(String::new(), |floor| format!(" (on Linux {floor})"));
+    let needed =
+        |floor: Option<&str>| floor.map_or(String::new(), |floor| format!(" (on Linux {floor})"));
     if driver.version.major < toolkit.major {
         let floor = driver_floor(toolkit.major).map(|floor| floor.linux);
         return vec![format!(
@@ -34,7 +39,9 @@ pub fn notes(driver: &Driver, toolkit: ToolkitVersion) -> Vec<String> {
             driver.version.major
         )];
     }
-    let floor = toolkit_facts(toolkit).and_then(|facts| facts.drivers.first()).map(|floor| floor.linux);
+    let floor = toolkit_facts(toolkit)
+        .and_then(|facts| facts.drivers.first())
+        .map(|floor| floor.linux);
     vec![format!(
         "it is older than CUDA {toolkit}: SASS runs, PTX of this toolkit can't be compiled by it; declare the GPUs' own \
          capabilities, or take a driver for CUDA {toolkit}{}",
@@ -44,7 +51,11 @@ pub fn notes(driver: &Driver, toolkit: ToolkitVersion) -> Vec<String> {
 
 /// What each package has for each GPU of this machine, where that is not SASS.
 #[must_use]
-pub fn gpu_notes(driver: &Driver, toolkit: ToolkitVersion, plans: &[(String, Plan)]) -> Vec<String> {
+pub fn gpu_notes(
+    driver: &Driver,
+    toolkit: ToolkitVersion,
+    plans: &[(String, Plan)],
+) -> Vec<String> {
     let mut notes = Vec::new();
     let mut gpus = driver.gpus.clone();
     gpus.sort();
@@ -78,7 +89,10 @@ mod tests {
     fn driver(version: (u32, u32), gpus: &[&str]) -> Driver {
         Driver {
             version: ToolkitVersion::new(version.0, version.1),
-            gpus: gpus.iter().map(|gpu| gpu.parse::<Capability>().unwrap()).collect(),
+            gpus: gpus
+                .iter()
+                .map(|gpu| gpu.parse::<Capability>().unwrap())
+                .collect(),
             library: "/usr/lib64/libcuda.so.580.65.06".to_owned(),
             opened_as: "libcuda.so.1".to_owned(),
         }
@@ -99,26 +113,45 @@ mod tests {
             ),
         ] {
             let notes = notes(&driver(version, &[]), toolkit);
-            assert_eq!(notes.is_empty(), expected.is_none(), "{version:?}: {notes:?}");
-            assert!(expected.is_none_or(|text| notes[0].contains(text)), "{notes:?}");
+            assert_eq!(
+                notes.is_empty(),
+                expected.is_none(),
+                "{version:?}: {notes:?}"
+            );
+            assert!(
+                expected.is_none_or(|text| notes[0].contains(text)),
+                "{notes:?}"
+            );
         }
         let older = notes(&driver((12, 2), &[]), ToolkitVersion::new(12, 9));
-        assert!(older[0].contains("SASS runs") && older[0].contains("(on Linux 575.51.03)"), "{older:?}");
+        assert!(
+            older[0].contains("SASS runs") && older[0].contains("(on Linux 575.51.03)"),
+            "{older:?}"
+        );
         // No table names the driver of this one: no number is better than a guessed one.
         let unknown = notes(&driver((13, 0), &[]), ToolkitVersion::new(13, 5));
-        assert!(unknown[0].ends_with("a driver for CUDA 13.5"), "{unknown:?}");
+        assert!(
+            unknown[0].ends_with("a driver for CUDA 13.5"),
+            "{unknown:?}"
+        );
     }
 
     #[test]
     fn gpus_against_what_is_declared() {
         let toolkit = ToolkitVersion::new(13, 0);
-        let plan = Declared::parse(["8.0", "9.0+PTX"]).unwrap().plan(toolkit, &[], None).unwrap();
+        let plan = Declared::parse(["8.0", "9.0+PTX"])
+            .unwrap()
+            .plan(toolkit, &[], None)
+            .unwrap();
         let plans = [("p".to_owned(), plan)];
         let notes = |version, gpus: &[&str]| gpu_notes(&driver(version, gpus), toolkit, &plans);
         assert!(notes((13, 0), &["8.0", "8.6", "9.0"]).is_empty());
         let newer = notes((13, 0), &["12.0", "12.0"]);
         assert_eq!(newer.len(), 1);
-        assert!(newer[0].contains("PTX alone for this machine's 12.0 GPU"), "{newer:?}");
+        assert!(
+            newer[0].contains("PTX alone for this machine's 12.0 GPU"),
+            "{newer:?}"
+        );
         assert!(notes((12, 9), &["12.0"])[0].contains("the driver is older than CUDA 13.0"));
         assert!(notes((13, 0), &["7.5"])[0].contains("no code for this machine's 7.5 GPU"));
     }
@@ -138,7 +171,9 @@ mod tests {
             ("", None),
         ] {
             assert_eq!(
-                module_version(text).map(|version| version.to_string()).as_deref(),
+                module_version(text)
+                    .map(|version| version.to_string())
+                    .as_deref(),
                 expected,
                 "{text}"
             );

@@ -49,7 +49,9 @@ pub fn json(diagnosis: &Diagnosis<'_>) -> String {
             "remarks": notes(toolkit),
         })
     });
-    let problem = toolkit.err().map(|error| json!({ "message": error.to_string(), "hints": error.hints() }));
+    let problem = toolkit
+        .err()
+        .map(|error| json!({ "message": error.to_string(), "hints": error.hints() }));
     let capabilities = match &diagnosis.capabilities {
         Some(Ok(plans)) => {
             json!({ "plans": plans.iter().cloned().collect::<std::collections::BTreeMap<_, _>>() })
@@ -81,8 +83,11 @@ pub fn json(diagnosis: &Diagnosis<'_>) -> String {
         Some(Err(error)) => json!({ "refused": error.to_string(), "hints": error.hints() }),
         None => Value::Null,
     };
-    let programs: Vec<Value> =
-        diagnosis.programs.iter().map(|p| json!({ "name": p.name, "path": p.path })).collect();
+    let programs: Vec<Value> = diagnosis
+        .programs
+        .iter()
+        .map(|p| json!({ "name": p.name, "path": p.path }))
+        .collect();
     let verdict = verdict(diagnosis);
     let value = json!({
         "format_version": FORMAT_VERSION,

@@ -37,10 +37,15 @@ impl Machine {
             .map(|d| root.locate(&d).join("libcuda.so.1"));
         let local = root.locate("/usr/local");
         let toolkits = root.names(&local).into_iter().filter_map(|name| {
-            let release: Option<Version> =
-                name.to_str()?.strip_prefix("cuda")?.trim_start_matches('-').parse().ok();
+            let release: Option<Version> = name
+                .to_str()?
+                .strip_prefix("cuda")?
+                .trim_start_matches('-')
+                .parse()
+                .ok();
             let compat = local.join(&name).join("compat");
-            root.is_file(&compat.join("libcuda.so.1")).then(|| (release, root.resolve(&compat)))
+            root.is_file(&compat.join("libcuda.so.1"))
+                .then(|| (release, root.resolve(&compat)))
         });
         let mut compat: Vec<(Option<Version>, PathBuf)> = toolkits.collect();
         // `/usr/local/cuda` is a link to one that has its release in its name.
@@ -48,8 +53,9 @@ impl Machine {
         let mut compat: Vec<PathBuf> = compat.into_iter().map(|(_, directory)| directory).collect();
         compat.dedup();
         let windows = root.resolve(&root.locate("/usr/lib/wsl"));
-        let packaged =
-            packaged.into_iter().find(|path| root.is_file(path) && !root.resolve(path).starts_with(&windows));
+        let packaged = packaged
+            .into_iter()
+            .find(|path| root.is_file(path) && !root.resolve(path).starts_with(&windows));
         Self {
             wsl: text("/proc/sys/kernel/osrelease")
                 .is_some_and(|name| name.to_lowercase().contains("microsoft")),
@@ -65,15 +71,22 @@ impl Machine {
 
     /// What follows for programs that use the GPU. Nothing of it matters to a build.
     #[must_use]
-    pub fn notes(&self, driver: &Result<Driver, NoDriver>, toolkit: Option<ToolkitVersion>) -> Vec<String> {
+    pub fn notes(
+        &self,
+        driver: &Result<Driver, NoDriver>,
+        toolkit: Option<ToolkitVersion>,
+    ) -> Vec<String> {
         let mut notes = Vec::new();
         match driver {
             // One that is there and does not start says itself why.
             Err(none) => notes.extend(self.how_to_get_one().filter(|_| !none.is_installed)),
             Ok(driver) => {
                 notes.extend(self.out_of_the_loaders_sight(Path::new(&driver.opened_as)));
-                notes
-                    .extend(toolkit.filter(|toolkit| driver.version < *toolkit).and_then(|t| self.compat(t)));
+                notes.extend(
+                    toolkit
+                        .filter(|toolkit| driver.version < *toolkit)
+                        .and_then(|t| self.compat(t)),
+                );
             }
         }
         // Also where it answers: it talks to a kernel module that WSL has not.
@@ -135,7 +148,8 @@ impl Machine {
                  LD_LIBRARY_PATH={place}"
             ));
         }
-        self.jetson.then(|| format!("programs find it only where {place} is on the loader's path"))
+        self.jetson
+            .then(|| format!("programs find it only where {place} is on the loader's path"))
     }
 
     fn compat(&self, toolkit: ToolkitVersion) -> Option<String> {
@@ -159,7 +173,10 @@ impl Machine {
 mod tests {
     use super::*;
 
-    #[expect(clippy::disallowed_methods, reason = "tests write the files that are then looked for")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "tests write the files that are then looked for"
+    )]
     fn machine(files: &[(&str, &str)]) -> (tempfile::TempDir, Machine) {
         let top = tempfile::tempdir().unwrap();
         for (place, text) in files {
@@ -183,10 +200,16 @@ mod tests {
     }
 
     fn none() -> Result<Driver, NoDriver> {
-        Err(NoDriver { reason: "no driver".to_owned(), is_installed: false })
+        Err(NoDriver {
+            reason: "no driver".to_owned(),
+            is_installed: false,
+        })
     }
 
-    const WSL: (&str, &str) = ("proc/sys/kernel/osrelease", "5.15.153.1-microsoft-standard-WSL2\n");
+    const WSL: (&str, &str) = (
+        "proc/sys/kernel/osrelease",
+        "5.15.153.1-microsoft-standard-WSL2\n",
+    );
     const MODULE: (&str, &str) = (
         "proc/driver/nvidia/version",
         "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.65.06  Sun Jul\n",
@@ -195,33 +218,57 @@ mod tests {
     #[test]
     fn without_a_driver_each_kind_has_its_own_way_to_one() {
         for (files, expected) in [
-            (&[WSL][..], "install NVIDIA's driver in Windows and none in here"),
+            (
+                &[WSL][..],
+                "install NVIDIA's driver in Windows and none in here",
+            ),
             (&[("etc/NIXOS", "")], "hardware.graphics.enable = true"),
             (&[("etc/nv_tegra_release", "# R36")], "nvidia-l4t-cuda"),
-            (&[WSL, (".dockerenv", "")], "this is a container below WSL: start it with `--gpus all`"),
-            (&[MODULE, (".dockerenv", "")], "driver 580.65.06 is loaded, and this container was given none"),
-            (&[MODULE, ("run/.containerenv", "")], "--device nvidia.com/gpu=all"),
-            (&[MODULE], "driver 580.65.06 is loaded, its CUDA library is not installed: libcuda1 (Debian)"),
+            (
+                &[WSL, (".dockerenv", "")],
+                "this is a container below WSL: start it with `--gpus all`",
+            ),
+            (
+                &[MODULE, (".dockerenv", "")],
+                "driver 580.65.06 is loaded, and this container was given none",
+            ),
+            (
+                &[MODULE, ("run/.containerenv", "")],
+                "--device nvidia.com/gpu=all",
+            ),
+            (
+                &[MODULE],
+                "driver 580.65.06 is loaded, its CUDA library is not installed: libcuda1 (Debian)",
+            ),
         ] {
             let (_top, machine) = machine(files);
             let notes = machine.notes(&none(), None);
             assert_eq!(notes.len(), 1, "{notes:?}");
             assert!(notes[0].contains(expected), "{notes:?}");
         }
-        let (_top, plain) = machine(&[("proc/sys/kernel/osrelease", "6.1.0-42-amd64\n"), (".dockerenv", "")]);
+        let (_top, plain) = machine(&[
+            ("proc/sys/kernel/osrelease", "6.1.0-42-amd64\n"),
+            (".dockerenv", ""),
+        ]);
         assert!(plain.notes(&none(), None).is_empty(), "no GPU is no fault");
     }
 
     #[test]
     fn a_driver_that_programs_do_not_find() {
         let (_top, wsl) = machine(&[WSL]);
-        assert!(wsl.notes(&driver("/usr/lib/wsl/lib/libcuda.so.1"), None)[0].contains("sudo ldconfig"));
         assert!(
-            wsl.notes(&driver("/usr/lib/wsl/drivers/nv_x/libcuda.so.1.1"), None)[0].contains("sudo ldconfig")
+            wsl.notes(&driver("/usr/lib/wsl/lib/libcuda.so.1"), None)[0].contains("sudo ldconfig")
+        );
+        assert!(
+            wsl.notes(&driver("/usr/lib/wsl/drivers/nv_x/libcuda.so.1.1"), None)[0]
+                .contains("sudo ldconfig")
         );
         let (_top, nixos) = machine(&[("etc/NIXOS", "")]);
         let notes = nixos.notes(&driver("/run/opengl-driver/lib/libcuda.so.1"), None);
-        assert!(notes[0].contains("LD_LIBRARY_PATH=/run/opengl-driver/lib"), "{notes:?}");
+        assert!(
+            notes[0].contains("LD_LIBRARY_PATH=/run/opengl-driver/lib"),
+            "{notes:?}"
+        );
         let (_top, plain) = machine(&[MODULE]);
         assert!(plain.notes(&driver("libcuda.so.1"), None).is_empty());
         let broken = Err(NoDriver {
@@ -234,13 +281,23 @@ mod tests {
     #[test]
     fn a_driver_of_linux_below_windows() {
         let (top, machine) = machine(&[WSL, ("usr/lib/x86_64-linux-gnu/libcuda.so.1", "")]);
-        let path = top.path().join("usr/lib/x86_64-linux-gnu/libcuda.so.1").display().to_string();
-        for driver in
-            [Err(NoDriver { reason: "cuInit failed".to_owned(), is_installed: true }), driver("libcuda.so.1")]
-        {
+        let path = top
+            .path()
+            .join("usr/lib/x86_64-linux-gnu/libcuda.so.1")
+            .display()
+            .to_string();
+        for driver in [
+            Err(NoDriver {
+                reason: "cuInit failed".to_owned(),
+                is_installed: true,
+            }),
+            driver("libcuda.so.1"),
+        ] {
             let notes = machine.notes(&driver, None);
             assert!(
-                notes.iter().any(|n| n.starts_with(&path) && n.contains("hides the one of Windows")),
+                notes
+                    .iter()
+                    .any(|n| n.starts_with(&path) && n.contains("hides the one of Windows")),
                 "{notes:?}"
             );
         }
@@ -255,8 +312,15 @@ mod tests {
             ("usr/local/cuda-12.9/compat/libcuda.so.1", ""),
         ]);
         let notes = installed.notes(&driver("libcuda.so.1"), toolkit(9));
-        assert!(notes[0].contains("usr/local/cuda-12.9/compat holds libraries for forward"), "{notes:?}");
-        assert!(installed.notes(&driver("libcuda.so.1"), toolkit(2)).is_empty());
+        assert!(
+            notes[0].contains("usr/local/cuda-12.9/compat holds libraries for forward"),
+            "{notes:?}"
+        );
+        assert!(
+            installed
+                .notes(&driver("libcuda.so.1"), toolkit(2))
+                .is_empty()
+        );
         let (_top, jetson) = machine(&[("etc/nv_tegra_release", "")]);
         let notes = jetson.notes(&driver("libcuda.so.1"), toolkit(6));
         assert!(notes[0].contains("cuda-compat-12-6"), "{notes:?}");

@@ -76,7 +76,9 @@ pub fn code_of(error: &Error) -> u8 {
 pub fn notes(toolkit: &Toolkit) -> Vec<String> {
     let mut notes = [toolkit.remarks(), toolkit.left_out()].concat();
     for found in toolkit.components().iter().map(|chosen| &chosen.found) {
-        let other = found.toolkit.filter(|release| *release != toolkit.version());
+        let other = found
+            .toolkit
+            .filter(|release| *release != toolkit.version());
         if let Some(release) = other.filter(|_| found.component.facts().follows_toolkit) {
             notes.push(match found.component.facts().class {
                 Class::Provider => format!("{found} is of CUDA {release}: what uses it must not be newer"),
@@ -86,11 +88,20 @@ pub fn notes(toolkit: &Toolkit) -> Vec<String> {
             });
         }
     }
-    let compiles = [Component::Nvcc, Component::Nvrtc].iter().any(|c| toolkit.get(*c).is_some());
+    let compiles = [Component::Nvcc, Component::Nvrtc]
+        .iter()
+        .any(|c| toolkit.get(*c).is_some());
     if compiles && toolkit.get(Component::Cccl).is_none() {
         let major = toolkit.version().major;
-        let package = Component::Cccl.facts().package(major).unwrap_or("nvidia-cuda-cccl");
-        let half = if major >= 13 { ", and `cuda_fp16.h`," } else { "" };
+        let package = Component::Cccl
+            .facts()
+            .package(major)
+            .unwrap_or("nvidia-cuda-cccl");
+        let half = if major >= 13 {
+            ", and `cuda_fp16.h`,"
+        } else {
+            ""
+        };
         notes.push(format!(
             "no cccl: kernels that include CUB, Thrust or libcu++{half} will not compile; `{package}` has it"
         ));

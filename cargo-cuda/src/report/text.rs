@@ -35,7 +35,11 @@ fn write(diagnosis: &Diagnosis<'_>, out: &mut String) -> std::fmt::Result {
         writeln!(out, "  warning: {remark}")?;
     }
     if let Ok(toolkit) = &diagnosis.report.toolkit {
-        let combined = if toolkit.is_combined() { ", combined from several places" } else { "" };
+        let combined = if toolkit.is_combined() {
+            ", combined from several places"
+        } else {
+            ""
+        };
         writeln!(out, "Toolkit: CUDA {}{combined}", toolkit.version())?;
         for chosen in toolkit.components() {
             writeln!(out, "  {}: {}", chosen.found, chosen.found.evidence)?;
@@ -46,15 +50,22 @@ fn write(diagnosis: &Diagnosis<'_>, out: &mut String) -> std::fmt::Result {
     }
     match &diagnosis.host {
         Some(Ok(host)) => {
-            let told =
-                if host.option.is_some() { ", named to nvcc, whose own choice would not do" } else { "" };
+            let told = if host.option.is_some() {
+                ", named to nvcc, whose own choice would not do"
+            } else {
+                ""
+            };
             writeln!(out, "Host compiler: {}{told}", host.compiler)?;
             for warning in &host.warnings {
                 writeln!(out, "  warning: {warning}")?;
             }
         }
         Some(Err(error)) => {
-            writeln!(out, "Host compiler\n  {}", format!("{error:?}").replace('\n', "\n  "))?;
+            writeln!(
+                out,
+                "Host compiler\n  {}",
+                format!("{error:?}").replace('\n', "\n  ")
+            )?;
         }
         None => {}
     }
@@ -62,9 +73,20 @@ fn write(diagnosis: &Diagnosis<'_>, out: &mut String) -> std::fmt::Result {
     match diagnosis.driver {
         Ok(driver) => {
             let gpus: Vec<String> = driver.gpus.iter().map(ToString::to_string).collect();
-            let gpus = if gpus.is_empty() { "no GPU".to_owned() } else { gpus.join(", ") };
-            let module = diagnosis.module.as_ref().map_or(String::new(), |version| format!(" {version}"));
-            writeln!(out, "  driver{module} for CUDA {}, compute capabilities: {gpus}", driver.version)?;
+            let gpus = if gpus.is_empty() {
+                "no GPU".to_owned()
+            } else {
+                gpus.join(", ")
+            };
+            let module = diagnosis
+                .module
+                .as_ref()
+                .map_or(String::new(), |version| format!(" {version}"));
+            writeln!(
+                out,
+                "  driver{module} for CUDA {}, compute capabilities: {gpus}",
+                driver.version
+            )?;
             writeln!(out, "  {}", driver.library)?;
         }
         Err(reason) => writeln!(out, "  {reason} (not needed to build)")?,
@@ -107,11 +129,18 @@ fn write(diagnosis: &Diagnosis<'_>, out: &mut String) -> std::fmt::Result {
     }
     writeln!(out, "Programs")?;
     for program in &diagnosis.programs {
-        let place = program.path.as_ref().map_or_else(|| "not found".to_owned(), |p| p.display().to_string());
+        let place = program
+            .path
+            .as_ref()
+            .map_or_else(|| "not found".to_owned(), |p| p.display().to_string());
         writeln!(out, "  {}: {place} ({})", program.name, program.purpose)?;
     }
     if let Err(error) = &diagnosis.report.toolkit {
-        writeln!(out, "Problem\n  {}", error.to_string().replace('\n', "\n  "))?;
+        writeln!(
+            out,
+            "Problem\n  {}",
+            error.to_string().replace('\n', "\n  ")
+        )?;
         for hint in error.hints() {
             writeln!(out, "  hint: {hint}")?;
         }

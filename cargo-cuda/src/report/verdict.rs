@@ -25,7 +25,10 @@ impl Verdict {
 /// Judges what was found.
 #[must_use]
 pub fn verdict(diagnosis: &Diagnosis<'_>) -> Verdict {
-    let bad = |code: u8, line: &str| Verdict { code, line: line.to_owned() };
+    let bad = |code: u8, line: &str| Verdict {
+        code,
+        line: line.to_owned(),
+    };
     let toolkit = match &diagnosis.report.toolkit {
         Ok(toolkit) => toolkit,
         Err(error) => return bad(code_of(error), "A build will not work here as things are."),
@@ -34,16 +37,19 @@ pub fn verdict(diagnosis: &Diagnosis<'_>) -> Verdict {
         let line = "A build will not work: the toolkit can't do the declared capabilities.";
         return bad(exit_code::CAPABILITY, line);
     }
-    let packages = diagnosis.workspace.map(|workspace| workspace.packages.as_slice()).unwrap_or_default();
+    let packages = diagnosis
+        .workspace
+        .map(|workspace| workspace.packages.as_slice())
+        .unwrap_or_default();
     // Outside a workspace any crate is meant.
     let wants_nvcc = packages.iter().any(|package| package.wants_nvcc);
-    let compiles = diagnosis.workspace.is_none() || packages.iter().any(|package| package.uses_cuda_build);
+    let compiles =
+        diagnosis.workspace.is_none() || packages.iter().any(|package| package.uses_cuda_build);
     let has = |component| toolkit.get(component).is_some();
     let refused = diagnosis.host.as_ref().and_then(|host| host.as_ref().err());
     let what = match (has(Component::Nvcc), has(Component::Nvrtc), refused) {
         (true, false, Some(error)) if compiles => {
-            let line =
-                "A build will not work: nvcc has no host compiler that it accepts, and there is no NVRTC.";
+            let line = "A build will not work: nvcc has no host compiler that it accepts, and there is no NVRTC.";
             return bad(code_of(error), line);
         }
         (true, true, Some(error)) if wants_nvcc => {
@@ -52,11 +58,16 @@ pub fn verdict(diagnosis: &Diagnosis<'_>) -> Verdict {
             return bad(code_of(error), line);
         }
         (false, _, _) if wants_nvcc => {
-            let line = "A build will not work: a build script compiles with nvcc, which is not there.";
+            let line =
+                "A build will not work: a build script compiles with nvcc, which is not there.";
             return bad(exit_code::NOT_FOUND, line);
         }
-        (true, false, Some(_)) => "no device code: nvcc has no host compiler that it accepts".to_owned(),
-        (true, true, Some(_)) => "modules with NVRTC; nvcc has no host compiler that it accepts".to_owned(),
+        (true, false, Some(_)) => {
+            "no device code: nvcc has no host compiler that it accepts".to_owned()
+        }
+        (true, true, Some(_)) => {
+            "modules with NVRTC; nvcc has no host compiler that it accepts".to_owned()
+        }
         (true, true, None) => "modules with NVRTC or nvcc, libraries with nvcc".to_owned(),
         (true, false, None) => "modules and libraries with nvcc".to_owned(),
         (false, true, _) => format!("modules with NVRTC; {}", other_nvcc(diagnosis.compiler)),
@@ -68,14 +79,18 @@ pub fn verdict(diagnosis: &Diagnosis<'_>) -> Verdict {
     };
     Verdict {
         code: exit_code::SUCCESS,
-        line: format!("A build will work with CUDA {}{once}: {what}.", toolkit.version()),
+        line: format!(
+            "A build will work with CUDA {}{once}: {what}.",
+            toolkit.version()
+        ),
     }
 }
 
 /// What takes nvcc where the toolkit has none.
 fn other_nvcc(other: Option<&Toolkit>) -> String {
     let is_nvcc = |chosen: &&cuda_build::select::Chosen| chosen.found.component == Component::Nvcc;
-    let found = other.and_then(|toolkit| Some((toolkit, toolkit.components().iter().find(is_nvcc)?)));
+    let found =
+        other.and_then(|toolkit| Some((toolkit, toolkit.components().iter().find(is_nvcc)?)));
     match found {
         Some((toolkit, nvcc)) => format!(
             "what needs nvcc (libraries, crates that call it) is built with CUDA {} of {}",

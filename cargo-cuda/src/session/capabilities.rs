@@ -40,14 +40,21 @@ impl Choice<'_> {
             Some(plan) => self.single(plan, &mut notes)?,
             None => None,
         };
-        Ok(Capabilities { plan, single, notes })
+        Ok(Capabilities {
+            plan,
+            single,
+            notes,
+        })
     }
 
     fn plan(&self, notes: &mut Vec<String>) -> Result<Option<Plan>, Failure> {
         let major = self.version.major;
         let mut items: Vec<String> = self.asked.map(str::to_owned).into_iter().collect();
         if items.is_empty() {
-            let lists = self.packages.iter().filter_map(|p| p.config.for_major(major).capabilities);
+            let lists = self
+                .packages
+                .iter()
+                .filter_map(|p| p.config.for_major(major).capabilities);
             items.extend(lists.flatten().cloned());
         }
         if items.is_empty() && self.packages.is_empty() {
@@ -59,7 +66,8 @@ impl Choice<'_> {
             Declared::parse(&items)?
         } else if !self.gpus.is_empty() {
             notes.push(
-                "note: no capabilities are declared; built for the GPU of this machine alone".to_owned(),
+                "note: no capabilities are declared; built for the GPU of this machine alone"
+                    .to_owned(),
             );
             Declared::native()
         } else {
@@ -72,18 +80,28 @@ impl Choice<'_> {
             }
             return Ok(None);
         };
-        Ok(Some(declared.plan(self.version, self.gpus, self.observed)?))
+        Ok(Some(declared.plan(
+            self.version,
+            self.gpus,
+            self.observed,
+        )?))
     }
 
     fn single(&self, all: &Plan, notes: &mut Vec<String>) -> Result<Option<Single>, Failure> {
-        if let Some(text) = self.packages.iter().find_map(|p| p.config.single_capability.as_ref()) {
+        if let Some(text) = self
+            .packages
+            .iter()
+            .find_map(|p| p.config.single_capability.as_ref())
+        {
             let only = Declared::parse([text])?.plan(self.version, self.gpus, self.observed)?;
             return Ok(only.single_for(None));
         }
         let single = all.single_for(self.gpus.first().copied());
         if self.graph.others.iter().any(|other| other.takes_one)
             && self.env.peek("CUDA_COMPUTE_CAP").is_none()
-            && let Some(warning) = single.as_ref().and_then(|single| single.warning(&self.takers()))
+            && let Some(warning) = single
+                .as_ref()
+                .and_then(|single| single.warning(&self.takers()))
         {
             notes.push(format!("warning: {warning}"));
         }

@@ -94,14 +94,26 @@ impl<'a> Session<'a> {
         triple: Option<&str>,
         asked: Asked,
     ) -> Result<Self, Failure> {
-        let jetson = declaring(workspace, &asked).iter().any(|package| package.config.jetson);
+        let jetson = declaring(workspace, &asked)
+            .iter()
+            .any(|package| package.config.jetson);
         let named = cargo_config::build_target(root, env, &asked.configs);
         let target = toolkits::target(triple, named.as_deref(), jetson)?;
         let built_for = triple.or(named.as_deref()).map(directory_name);
-        let finder = Finder { env, root, target: target.clone(), workspace };
+        let finder = Finder {
+            env,
+            root,
+            target: target.clone(),
+            workspace,
+        };
         // Outside a workspace anything may be built.
         let compiler = workspace.is_none();
-        let wish = Wish { major: asked.major, fetch: asked.fetch, compiler, ..Wish::default() };
+        let wish = Wish {
+            major: asked.major,
+            fetch: asked.fetch,
+            compiler,
+            ..Wish::default()
+        };
         let toolkit = finder.find(&wish)?;
         let observed = toolkit.observed_capabilities();
         if let Some(list) = &asked.capabilities {
@@ -111,7 +123,16 @@ impl<'a> Session<'a> {
                 declared.plan(toolkit.version(), &[], observed.as_deref())?;
             }
         }
-        Ok(Self { env, root, workspace, target, built_for, asked, observed, toolkit })
+        Ok(Self {
+            env,
+            root,
+            workspace,
+            target,
+            built_for,
+            asked,
+            observed,
+            toolkit,
+        })
     }
 
     /// The same for the packages that are built: what those that look for CUDA by themselves call
@@ -122,7 +143,12 @@ impl<'a> Session<'a> {
     pub fn fitting(mut self, graph: &Graph) -> Result<Self, Failure> {
         if !graph.others.is_empty() && self.toolkit.get(Component::Nvcc).is_none() {
             let (major, fetch) = (self.asked.major, self.asked.fetch);
-            let wish = Wish { major, fetch, compiler: true, ..Wish::default() };
+            let wish = Wish {
+                major,
+                fetch,
+                compiler: true,
+                ..Wish::default()
+            };
             self.toolkit = self.finder().find(&wish)?;
             self.observed = self.toolkit.observed_capabilities();
         }
@@ -130,7 +156,12 @@ impl<'a> Session<'a> {
     }
 
     fn finder(&self) -> Finder<'a> {
-        Finder { env: self.env, root: self.root, target: self.target.clone(), workspace: self.workspace }
+        Finder {
+            env: self.env,
+            root: self.root,
+            target: self.target.clone(),
+            workspace: self.workspace,
+        }
     }
 
     /// The platform.
@@ -144,7 +175,10 @@ impl<'a> Session<'a> {
     pub fn is_shared(&self, graph: &Graph) -> bool {
         // In a shell that was given variables, they are there for every script to see.
         let plain = self.env.peek(OWN).is_none();
-        plain && graph.others.is_empty() && self.asked.major.is_none() && self.asked.capabilities.is_none()
+        plain
+            && graph.others.is_empty()
+            && self.asked.major.is_none()
+            && self.asked.capabilities.is_none()
     }
 
     /// Makes the workspace's file remember the toolkit.
@@ -177,14 +211,21 @@ impl<'a> Session<'a> {
         let mut all: Vec<Setting> = self.views(workspace).into_iter().collect();
         // A cross linker does not look at it, and that of build scripts would find what is not its own.
         if let Some(view) = view.filter(|_| self.target.is_native()) {
-            all.extend(environment::linker(view, self.driver_directory().as_deref(), self.env));
+            all.extend(environment::linker(
+                view,
+                self.driver_directory().as_deref(),
+                self.env,
+            ));
         }
         all
     }
 
     /// What a build has to say of the search.
     pub fn warnings(&self) -> impl Iterator<Item = String> {
-        self.toolkit.warnings().iter().map(|warning| format!("warning: {warning}"))
+        self.toolkit
+            .warnings()
+            .iter()
+            .map(|warning| format!("warning: {warning}"))
     }
 
     /// Where views are kept, for build scripts; nothing where the user says.
@@ -192,7 +233,11 @@ impl<'a> Session<'a> {
         let name = toolkits::VIEWS.to_owned();
         let value = toolkits::views(&workspace.build_directory).into();
         let meaning = "where views are kept: build scripts with cuda-build";
-        self.env.peek(&name).is_none().then_some(Setting { name, value, meaning })
+        self.env.peek(&name).is_none().then_some(Setting {
+            name,
+            value,
+            meaning,
+        })
     }
 
     /// Variables and directory of a build apart.
@@ -201,9 +246,15 @@ impl<'a> Session<'a> {
     /// Capabilities that the toolkit can't build; a view that can't be made.
     pub fn apart(&self, graph: &Graph) -> Result<Apart, Failure> {
         let view = self.view()?;
-        let gpus = driver::driver().map(|driver| driver.gpus).unwrap_or_default();
+        let gpus = driver::driver()
+            .map(|driver| driver.gpus)
+            .unwrap_or_default();
         let version = self.toolkit.version();
-        let Capabilities { plan, single, mut notes } = Choice {
+        let Capabilities {
+            plan,
+            single,
+            mut notes,
+        } = Choice {
             env: self.env,
             version,
             observed: self.observed.as_deref(),
@@ -213,7 +264,10 @@ impl<'a> Session<'a> {
             graph,
         }
         .make()?;
-        let cudarc = graph.cudarc.as_ref().and_then(|known| environment::cudarc_version(known, version));
+        let cudarc = graph
+            .cudarc
+            .as_ref()
+            .and_then(|known| environment::cudarc_version(known, version));
         if let (Some(told), None) = (cudarc, self.env.peek("CUDARC_CUDA_VERSION"))
             && told != version.cuda_version()
         {
@@ -248,22 +302,38 @@ impl<'a> Session<'a> {
                 view.cmake_cache().display()
             ));
         }
-        let directory = self.workspace.map(|workspace| self.directory(workspace, &environment, &view));
+        let directory = self
+            .workspace
+            .map(|workspace| self.directory(workspace, &environment, &view));
         let mut search = vec![view.lib()];
         if !self.target.is_native() {
             // A cross linker does not look at LIBRARY_PATH.
             search.push(view.stubs());
         }
-        Ok(Apart { environment, view, directory, plan, search, notes })
+        Ok(Apart {
+            environment,
+            view,
+            directory,
+            plan,
+            search,
+            notes,
+        })
     }
 
     /// Where the driver's own library can be linked with.
     fn driver_directory(&self) -> Option<PathBuf> {
         let multiarch = format!("/usr/lib/{}", self.target.multiarch());
-        let places =
-            [multiarch.as_str(), "/usr/lib64", "/usr/lib", "/run/opengl-driver/lib", "/usr/lib/wsl/lib"];
-        let mut places =
-            places.into_iter().filter(|_| self.target.is_native()).map(|place| self.root.locate(place));
+        let places = [
+            multiarch.as_str(),
+            "/usr/lib64",
+            "/usr/lib",
+            "/run/opengl-driver/lib",
+            "/usr/lib/wsl/lib",
+        ];
+        let mut places = places
+            .into_iter()
+            .filter(|_| self.target.is_native())
+            .map(|place| self.root.locate(place));
         places.find(|place| self.root.is_file(&place.join("libcuda.so")))
     }
 
@@ -277,7 +347,13 @@ impl<'a> Session<'a> {
 
     fn configured(&self) -> Configured {
         let here = std::env::current_dir().unwrap_or_default();
-        Configured::read(self.root, self.env, &here, self.target.triple(), &self.asked.configs)
+        Configured::read(
+            self.root,
+            self.env,
+            &here,
+            self.target.triple(),
+            &self.asked.configs,
+        )
     }
 
     /// The directory that cargo puts what it builds for a named target into.
@@ -319,13 +395,34 @@ impl<'a> Session<'a> {
             field(name.as_bytes());
             field(value.as_encoded_bytes());
         }
-        for name in ["NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS", "NVCC_CCBIN", "CUDAHOSTCXX", "CUDAFLAGS"] {
+        for name in [
+            "NVCC_PREPEND_FLAGS",
+            "NVCC_APPEND_FLAGS",
+            "NVCC_CCBIN",
+            "CUDAHOSTCXX",
+            "CUDAFLAGS",
+        ] {
             field(self.env.peek(name).unwrap_or_default().as_encoded_bytes());
         }
-        field(self.asked.capabilities.as_deref().unwrap_or_default().as_bytes());
-        let hash: String = hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+        field(
+            self.asked
+                .capabilities
+                .as_deref()
+                .unwrap_or_default()
+                .as_bytes(),
+        );
+        let hash: String = hash
+            .finalize()
+            .iter()
+            .take(8)
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
         let name = format!("{}-{hash}", self.toolkit.version());
-        workspace.build_directory.join("cuda").join("build").join(name)
+        workspace
+            .build_directory
+            .join("cuda")
+            .join("build")
+            .join(name)
     }
 
     /// All variables of a build apart, with what build scripts with cuda-build and Cargo are told.
@@ -364,6 +461,15 @@ impl<'a> Session<'a> {
 
 /// The packages whose declarations count.
 fn declaring<'a>(workspace: Option<&'a Workspace>, asked: &Asked) -> Vec<&'a Package> {
-    let packages = workspace.into_iter().flat_map(|workspace| &workspace.packages);
-    packages.filter(|package| asked.package.as_ref().is_none_or(|name| package.name == *name)).collect()
+    let packages = workspace
+        .into_iter()
+        .flat_map(|workspace| &workspace.packages);
+    packages
+        .filter(|package| {
+            asked
+                .package
+                .as_ref()
+                .is_none_or(|name| package.name == *name)
+        })
+        .collect()
 }

@@ -31,15 +31,23 @@ pub fn name_own(variables: &mut Vec<Setting>, view: &Path, env: &Env) {
         meaning: "which entries of lists are not the user's own",
     });
     let users = |name: &str| rustflags::is_variable(name) && is_set(env, name);
-    let ours = variables.iter().filter(|setting| !is_path_list(&setting.name) && !users(&setting.name));
-    let mut own: Vec<String> = ours.map(|setting| entry(&setting.name, &setting.value)).collect();
+    let ours = variables
+        .iter()
+        .filter(|setting| !is_path_list(&setting.name) && !users(&setting.name));
+    let mut own: Vec<String> = ours
+        .map(|setting| entry(&setting.name, &setting.value))
+        .collect();
     for wish in WISHES.into_iter().filter(|wish| is_wished(env, wish)) {
         if variables.iter().all(|setting| setting.name != wish) {
             own.extend(env.peek(wish).map(|value| entry(wish, value)));
         }
     }
     let value = own.join(" ").into();
-    variables.push(Setting { name: OWN.to_owned(), value, meaning: "which of these are not the user's own" });
+    variables.push(Setting {
+        name: OWN.to_owned(),
+        value,
+        meaning: "which of these are not the user's own",
+    });
 }
 
 /// The user's own environment: without what an earlier `cargo cuda env` or `exec` put there, which
@@ -69,9 +77,14 @@ pub fn users_own(env: &Env) -> Env {
 /// The same for a `cargo cuda env`, which says everything anew.
 #[must_use]
 pub fn anew(env: &Env) -> Env {
-    let wished: Vec<&str> = WISHES.into_iter().filter(|wish| is_wished(env, wish)).collect();
+    let wished: Vec<&str> = WISHES
+        .into_iter()
+        .filter(|wish| is_wished(env, wish))
+        .collect();
     let users = users_own(env);
-    let kept = users.variables().filter(|(name, _)| !wished.iter().any(|wish| *name == *wish));
+    let kept = users
+        .variables()
+        .filter(|(name, _)| !wished.iter().any(|wish| *name == *wish));
     Env::from_pairs(kept.map(|(name, value)| (name.to_owned(), value.to_owned())))
 }
 
@@ -82,7 +95,10 @@ pub fn restored<'a>(
     users: &'a Env,
 ) -> impl Iterator<Item = (&'a OsStr, Option<&'a OsStr>)> {
     process.variables().filter_map(|(name, value)| {
-        let left = users.variables().find(|(own, _)| *own == name).map(|(_, value)| value);
+        let left = users
+            .variables()
+            .find(|(own, _)| *own == name)
+            .map(|(_, value)| value);
         (left != Some(value)).then_some((name, left))
     })
 }
@@ -94,17 +110,26 @@ pub fn is_set(env: &Env, name: &str) -> bool {
 }
 
 fn entries(env: &Env) -> Vec<&str> {
-    env.peek(OWN).and_then(OsStr::to_str).unwrap_or_default().split(' ').collect()
+    env.peek(OWN)
+        .and_then(OsStr::to_str)
+        .unwrap_or_default()
+        .split(' ')
+        .collect()
 }
 
 fn entry(name: &str, value: &OsStr) -> String {
     let digest = Sha256::digest(value.as_encoded_bytes());
-    let digest: String = digest.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
+    let digest: String = digest
+        .iter()
+        .take(4)
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
     format!("{name}:{digest}")
 }
 
 fn is_wished(env: &Env, wish: &str) -> bool {
-    env.peek(wish).is_some_and(|value| entries(env).contains(&entry(wish, value).as_str()))
+    env.peek(wish)
+        .is_some_and(|value| entries(env).contains(&entry(wish, value).as_str()))
 }
 
 /// A list of directories without ours; `None` where nothing else is in it.
@@ -114,7 +139,9 @@ fn without(value: &OsStr, ours: impl Fn(&Path) -> bool) -> Option<OsString> {
     if rest.len() == all.len() {
         return Some(value.to_owned());
     }
-    std::env::join_paths(rest).ok().filter(|rest| !rest.is_empty())
+    std::env::join_paths(rest)
+        .ok()
+        .filter(|rest| !rest.is_empty())
 }
 
 #[cfg(test)]
@@ -124,7 +151,9 @@ mod tests {
     const WISH: &str = WISHES[0];
 
     fn all(env: &Env) -> Vec<(&str, &str)> {
-        env.variables().map(|(n, v)| (n.to_str().unwrap(), v.to_str().unwrap())).collect()
+        env.variables()
+            .map(|(n, v)| (n.to_str().unwrap(), v.to_str().unwrap()))
+            .collect()
     }
 
     #[test]
@@ -136,11 +165,16 @@ mod tests {
             (WISH, "8.0"),
             (VIEW, "/v"),
         ];
-        let own = own.map(|(name, value)| entry(name, value.as_ref())).join(" ");
+        let own = own
+            .map(|(name, value)| entry(name, value.as_ref()))
+            .join(" ");
         let own = own.as_str();
         let env = Env::from_pairs([
             ("CARGO_BUILD_RUSTFLAGS", "--cfg mine -Lnative=/v/lib"),
-            ("CARGO_ENCODED_RUSTFLAGS", "--cfg\u{1f}mine\u{1f}-Lnative=/v/lib\u{1f}-Lnative=/w"),
+            (
+                "CARGO_ENCODED_RUSTFLAGS",
+                "--cfg\u{1f}mine\u{1f}-Lnative=/v/lib\u{1f}-Lnative=/w",
+            ),
             ("CARGO_TARGET_T_RUSTFLAGS", "-Lnative=/v/lib"),
             ("CUDA_BUILD_CAPABILITIES", "8.0"),
             ("CUDA_BUILD_ENVIRONMENT", own),
@@ -157,7 +191,10 @@ mod tests {
         let users = users_own(&env);
         let left = [
             ("CARGO_BUILD_RUSTFLAGS", "--cfg mine"),
-            ("CARGO_ENCODED_RUSTFLAGS", "--cfg\u{1f}mine\u{1f}-Lnative=/w"),
+            (
+                "CARGO_ENCODED_RUSTFLAGS",
+                "--cfg\u{1f}mine\u{1f}-Lnative=/w",
+            ),
             ("CUDACXX", "/set/since/nvcc"),
             ("CUDA_BUILD_CAPABILITIES", "8.0"),
             ("CUDA_BUILD_ENVIRONMENT", own),
@@ -168,26 +205,56 @@ mod tests {
             ("RUSTFLAGS", ""),
         ];
         assert_eq!(all(&users), left);
-        assert_eq!(all(&anew(&env)), left.into_iter().filter(|(n, _)| *n != WISH).collect::<Vec<_>>());
-        let changes: Vec<_> = restored(&env, &users).map(|(n, v)| (n.to_str().unwrap(), v)).collect();
+        assert_eq!(
+            all(&anew(&env)),
+            left.into_iter()
+                .filter(|(n, _)| *n != WISH)
+                .collect::<Vec<_>>()
+        );
+        let changes: Vec<_> = restored(&env, &users)
+            .map(|(n, v)| (n.to_str().unwrap(), v))
+            .collect();
         assert_eq!(changes.len(), 8, "{changes:?}");
-        assert!(changes.contains(&("PATH", Some("/bin".as_ref()))) && changes.contains(&("NVCC", None)));
+        assert!(
+            changes.contains(&("PATH", Some("/bin".as_ref()))) && changes.contains(&("NVCC", None))
+        );
     }
 
     #[test]
     fn flags_that_the_user_has_are_not_ours_and_a_wish_stays_named() {
-        let setting = |name: &str| Setting { name: name.to_owned(), value: "x".into(), meaning: "" };
+        let setting = |name: &str| Setting {
+            name: name.to_owned(),
+            value: "x".into(),
+            meaning: "",
+        };
         let named = |env: &[(&str, &str)], names: &[&str]| {
             let mut variables: Vec<_> = names.iter().map(|name| setting(name)).collect();
-            name_own(&mut variables, Path::new("/v"), &Env::from_pairs(env.iter().copied()));
+            name_own(
+                &mut variables,
+                Path::new("/v"),
+                &Env::from_pairs(env.iter().copied()),
+            );
             let value = variables.pop().unwrap().value.into_string().unwrap();
-            value.split(' ').map(|entry| entry.split(':').next().unwrap().to_owned()).collect::<Vec<_>>()
+            value
+                .split(' ')
+                .map(|entry| entry.split(':').next().unwrap().to_owned())
+                .collect::<Vec<_>>()
         };
         let names = ["PATH", "NVCC", "RUSTFLAGS", "CARGO_BUILD_RUSTFLAGS"];
-        assert_eq!(named(&[("RUSTFLAGS", "")], &names), ["NVCC", "CARGO_BUILD_RUSTFLAGS", VIEW]);
+        assert_eq!(
+            named(&[("RUSTFLAGS", "")], &names),
+            ["NVCC", "CARGO_BUILD_RUSTFLAGS", VIEW]
+        );
         let above = entry(WISH, "8.0".as_ref());
-        assert_eq!(named(&[(OWN, &above), (WISH, "8.0")], &["NVCC"]), ["NVCC", VIEW, WISH]);
-        assert_eq!(named(&[(OWN, &above), (WISH, "9.0")], &["NVCC"]), ["NVCC", VIEW], "set since");
+        assert_eq!(
+            named(&[(OWN, &above), (WISH, "8.0")], &["NVCC"]),
+            ["NVCC", VIEW, WISH]
+        );
+        assert_eq!(
+            named(&[(OWN, &above), (WISH, "9.0")], &["NVCC"]),
+            ["NVCC", VIEW],
+            "set since"
+        );
         assert_eq!(named(&[(WISH, "8.0")], &["NVCC"]), ["NVCC", VIEW]);
     }
 }

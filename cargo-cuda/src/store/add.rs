@@ -30,7 +30,13 @@ pub fn add(request: &AddRequest, context: &Context) -> Result<Added, StoreError>
     let started = Instant::now();
     let store = Store::locate(&context.env)?;
     let progress = Progress::new(context.messages);
-    let mut run = Run { request, context, store, progress, installer: None };
+    let mut run = Run {
+        request,
+        context,
+        store,
+        progress,
+        installer: None,
+    };
     let wanted = wanted(request)?;
     let set = run.decide(&wanted)?;
     let fetched = run.ensure(&set, &wanted)?;
@@ -41,7 +47,10 @@ pub fn add(request: &AddRequest, context: &Context) -> Result<Added, StoreError>
         path: run.store.path(&name),
         name,
         version,
-        components: manifest.as_ref().map(Manifest::components).unwrap_or_default(),
+        components: manifest
+            .as_ref()
+            .map(Manifest::components)
+            .unwrap_or_default(),
         bytes: manifest.map_or(0, |manifest| manifest.bytes),
         new: fetched.is_some(),
         bytes_added: fetched.as_ref().map_or(0, |fetched| fetched.bytes),
@@ -70,7 +79,9 @@ impl Run<'_> {
         if self.installer.is_none() {
             self.installer = Some(Installer::find(&self.context.env)?);
         }
-        self.installer.clone().ok_or(StoreError::NoInstaller { tried: Vec::new() })
+        self.installer
+            .clone()
+            .ok_or(StoreError::NoInstaller { tried: Vec::new() })
     }
 
     /// The exact set: the lock file's, else the store's answer to the same request, else what
@@ -85,11 +96,17 @@ impl Run<'_> {
             let missing = |set: &PackageSet| lacking(set, wanted);
             let reason = match locked.as_ref().map(missing) {
                 Some(None) => None,
-                Some(Some(component)) => Some(format!("for CUDA {request} it does not pin `{component}`")),
+                Some(Some(component)) => {
+                    Some(format!("for CUDA {request} it does not pin `{component}`"))
+                }
                 None => Some(format!("it does not pin CUDA {request}")),
             };
             if let Some(reason) = reason {
-                let path = self.context.lock_file.clone().unwrap_or_else(|| super::LOCK_FILE.into());
+                let path = self
+                    .context
+                    .lock_file
+                    .clone()
+                    .unwrap_or_else(|| super::LOCK_FILE.into());
                 return Err(StoreError::LockOutdated { path, reason });
             }
         }
@@ -98,7 +115,9 @@ impl Run<'_> {
             Some(self.store.manifest(&name)?.set())
         });
         let base = match known {
-            Some(set) if !self.request.upgrade && lacking(&set, wanted).is_none() => return Ok(set),
+            Some(set) if !self.request.upgrade && lacking(&set, wanted).is_none() => {
+                return Ok(set);
+            }
             base => base,
         };
         self.ask(wanted, base.as_ref())
@@ -119,8 +138,13 @@ impl Run<'_> {
             exact: self.request.only.is_some(),
             base: base.filter(|_| !self.request.upgrade).cloned(),
         };
-        self.progress.step(&format!("resolving CUDA {request} with {}", installer.name()));
-        resolve(&wish, &mut |lines| installer.resolve(lines, &self.context.env, self.store.directory()))
+        self.progress.step(&format!(
+            "resolving CUDA {request} with {}",
+            installer.name()
+        ));
+        resolve(&wish, &mut |lines| {
+            installer.resolve(lines, &self.context.env, self.store.directory())
+        })
     }
 
     /// Makes sure that the store holds the set; `None` where it did.
@@ -161,7 +185,10 @@ impl Run<'_> {
             .collect();
         let manifest = Manifest::new(set, &proved, size(&part.site()));
         self.store.commit(&part, &name, &manifest)?;
-        Ok(Some(Fetched { packages: fetched, bytes }))
+        Ok(Some(Fetched {
+            packages: fetched,
+            bytes,
+        }))
     }
 
     fn fetch(&mut self, missing: &[&Package], part: &super::place::Part) -> Result<(), StoreError> {
@@ -170,7 +197,11 @@ impl Run<'_> {
         }
         let installer = self.installer()?;
         let plural = if missing.len() == 1 { "" } else { "s" };
-        self.progress.step(&format!("fetching {} package{plural} with {}", missing.len(), installer.name()));
+        self.progress.step(&format!(
+            "fetching {} package{plural} with {}",
+            missing.len(),
+            installer.name()
+        ));
         let requirements = part.requirements(&requirements_file(missing))?;
         installer.install(
             &requirements,
@@ -180,7 +211,8 @@ impl Run<'_> {
             &self.progress,
         )?;
         part.tidy();
-        self.progress.detail(&format!("{} unpacked", human_size(size(&part.site()))));
+        self.progress
+            .detail(&format!("{} unpacked", human_size(size(&part.site()))));
         Ok(())
     }
 
@@ -192,7 +224,9 @@ impl Run<'_> {
                 requests.insert(request.to_string(), name.to_owned());
             })?;
         }
-        let Some(path) = &self.context.lock_file else { return Ok(()) };
+        let Some(path) = &self.context.lock_file else {
+            return Ok(());
+        };
         if Lock::read(path)?.find(request).as_ref() == Some(set) {
             return Ok(());
         }

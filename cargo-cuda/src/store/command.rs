@@ -1,5 +1,8 @@
 //! Calls of other programs as values, and the one place of the store that runs them.
-#![allow(clippy::disallowed_methods, reason = "this is the one file of the store that starts programs")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "this is the one file of the store that starts programs"
+)]
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -47,12 +50,21 @@ pub(super) struct Finished {
 /// # Errors
 /// The program could not be started or its output not be read.
 pub(super) fn run(call: &Call, env: &Env, mut on_line: impl FnMut(&str)) -> io::Result<Finished> {
-    let stdin = if call.input.is_empty() { Stdio::null() } else { Stdio::piped() };
+    let stdin = if call.input.is_empty() {
+        Stdio::null()
+    } else {
+        Stdio::piped()
+    };
     let mut child = Command::new(&call.invocation.program)
         .args(&call.invocation.arguments)
         .env_clear()
         .envs(env.variables())
-        .envs(call.invocation.variables.iter().map(|(name, value)| (name, value)))
+        .envs(
+            call.invocation
+                .variables
+                .iter()
+                .map(|(name, value)| (name, value)),
+        )
         .stdin(stdin)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -63,8 +75,14 @@ pub(super) fn run(call: &Call, env: &Env, mut on_line: impl FnMut(&str)) -> io::
     }
     let (sender, lines) = mpsc::channel();
     let readers = [
-        child.stdout.take().map(|stream| forward(stream, true, sender.clone())),
-        child.stderr.take().map(|stream| forward(stream, false, sender)),
+        child
+            .stdout
+            .take()
+            .map(|stream| forward(stream, true, sender.clone())),
+        child
+            .stderr
+            .take()
+            .map(|stream| forward(stream, false, sender)),
     ];
     let (mut stdout, mut transcript) = (String::new(), String::new());
     for (from_stdout, line) in lines {
@@ -81,7 +99,11 @@ pub(super) fn run(call: &Call, env: &Env, mut on_line: impl FnMut(&str)) -> io::
     if let Some(signal) = ended_by(status) {
         transcript.push_str(&format!("\nended by signal {signal}\n"));
     }
-    Ok(Finished { success: status.success(), stdout, transcript })
+    Ok(Finished {
+        success: status.success(),
+        stdout,
+        transcript,
+    })
 }
 
 fn forward(
@@ -92,8 +114,14 @@ fn forward(
     thread::spawn(move || {
         let mut stream = BufReader::new(stream);
         let mut line = Vec::new();
-        while stream.read_until(b'\n', &mut line).is_ok_and(|count| count > 0) {
-            if to.send((from_stdout, String::from_utf8_lossy(&line).into_owned())).is_err() {
+        while stream
+            .read_until(b'\n', &mut line)
+            .is_ok_and(|count| count > 0)
+        {
+            if to
+                .send((from_stdout, String::from_utf8_lossy(&line).into_owned()))
+                .is_err()
+            {
                 return;
             }
             line.clear();
@@ -117,7 +145,9 @@ mod tests {
 
     fn shell(script: &str, input: &[&str]) -> Call {
         Call {
-            invocation: Invocation::new("/bin/sh").args(["-c", script]).variable("OWN", "b c"),
+            invocation: Invocation::new("/bin/sh")
+                .args(["-c", script])
+                .variable("OWN", "b c"),
             input: input.iter().map(|&line| line.to_owned()).collect(),
         }
     }
@@ -125,14 +155,21 @@ mod tests {
     #[test]
     fn can_be_pasted_into_a_shell() {
         let call = shell("read x; printf '%s' \"$x $OWN it's\"", &["a'1", "2"]);
-        let pasted = Command::new("/bin/sh").arg("-c").arg(call.to_string()).output().unwrap();
+        let pasted = Command::new("/bin/sh")
+            .arg("-c")
+            .arg(call.to_string())
+            .output()
+            .unwrap();
         assert_eq!(String::from_utf8(pasted.stdout).unwrap(), "a'1 b c it's");
     }
 
     #[test]
     fn sees_the_given_environment_and_nothing_else() {
         let env = Env::from_pairs([("GIVEN", "1"), ("OWN", "overridden")]);
-        let call = shell("echo \"$GIVEN $OWN ${HOME-unset}\"; echo problem >&2; exit 3", &[]);
+        let call = shell(
+            "echo \"$GIVEN $OWN ${HOME-unset}\"; echo problem >&2; exit 3",
+            &[],
+        );
         let mut lines = Vec::new();
         let finished = run(&call, &env, |line| lines.push(line.to_owned())).unwrap();
         assert!(!finished.success);
@@ -144,6 +181,10 @@ mod tests {
     #[test]
     fn a_signal_is_told() {
         let finished = run(&shell("kill -9 $$", &[]), &Env::default(), |_| {}).unwrap();
-        assert!(finished.transcript.contains("signal 9"), "{}", finished.transcript);
+        assert!(
+            finished.transcript.contains("signal 9"),
+            "{}",
+            finished.transcript
+        );
     }
 }

@@ -175,13 +175,18 @@ impl StoreError {
     pub(super) fn io(action: &'static str, path: &Path, source: io::Error) -> Self {
         let path = path.to_owned();
         match source.kind() {
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-                Self::DiskFull { path, message: source.to_string() }
-            }
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::DiskFull {
+                path,
+                message: source.to_string(),
+            },
             io::ErrorKind::PermissionDenied
             | io::ErrorKind::ReadOnlyFilesystem
             | io::ErrorKind::NotADirectory => Self::NotWritable { path, source },
-            _ => Self::Io { action, path, source },
+            _ => Self::Io {
+                action,
+                path,
+                source,
+            },
         }
     }
 
@@ -189,7 +194,9 @@ impl StoreError {
     #[must_use]
     pub fn exit_code(&self) -> u8 {
         match self {
-            Self::InvalidRequest { .. } | Self::NotStored { .. } | Self::Ambiguous { .. } => exit_code::USAGE,
+            Self::InvalidRequest { .. } | Self::NotStored { .. } | Self::Ambiguous { .. } => {
+                exit_code::USAGE
+            }
             Self::NoInstaller { .. } => exit_code::NO_INSTALLER,
             Self::Index { .. } => exit_code::INDEX,
             Self::NeverReleased { .. }
@@ -202,9 +209,9 @@ impl StoreError {
                 exit_code::LOCK
             }
             Self::DiskFull { .. } => exit_code::DISK_FULL,
-            Self::NotWritable { .. } | Self::NoCacheDirectory | Self::RelativeCacheDirectory { .. } => {
-                exit_code::NO_STORE
-            }
+            Self::NotWritable { .. }
+            | Self::NoCacheDirectory
+            | Self::RelativeCacheDirectory { .. } => exit_code::NO_STORE,
             Self::Installer { .. } => exit_code::INSTALLER,
             Self::Io { .. } => exit_code::DISK,
         }
@@ -230,9 +237,10 @@ impl StoreError {
                 "the configured index may be a partial mirror; ask for a minor, as in `13.4`, to have its \
                  components resolved one by one"
             }
-            Self::NoPackage { component: Component::Driver, .. } => {
-                "libcuda comes with the GPU driver; linking needs none of it to be installed"
-            }
+            Self::NoPackage {
+                component: Component::Driver,
+                ..
+            } => "libcuda comes with the GPU driver; linking needs none of it to be installed",
             Self::NoPackage { .. } | Self::NotInPackage { .. } => {
                 "install NVIDIA's own packages or archive and set `CUDA_HOME`, or ask for a newer CUDA"
             }
@@ -246,7 +254,9 @@ impl StoreError {
                 "free some space, remove toolkits (`cargo cuda toolkit list`), or set \
                  `CUDA_BUILD_CACHE_DIR` to a larger disk; nothing was half-written"
             }
-            Self::NotWritable { .. } | Self::NoCacheDirectory | Self::RelativeCacheDirectory { .. } => {
+            Self::NotWritable { .. }
+            | Self::NoCacheDirectory
+            | Self::RelativeCacheDirectory { .. } => {
                 "set `CUDA_BUILD_CACHE_DIR` to the absolute path of a directory that you may write"
             }
             Self::Ambiguous { .. } => "give the whole name",
@@ -326,13 +336,18 @@ impl fmt::Display for StoreError {
 }
 
 fn indent(text: &str) -> String {
-    text.lines().map(|line| format!("  {line}")).collect::<Vec<_>>().join("\n")
+    text.lines()
+        .map(|line| format!("  {line}"))
+        .collect::<Vec<_>>()
+        .join("\n")
 }
 
 impl fmt::Debug for StoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{self}")?;
-        self.hints().iter().try_for_each(|hint| write!(f, "\nhint: {hint}"))
+        self.hints()
+            .iter()
+            .try_for_each(|hint| write!(f, "\nhint: {hint}"))
     }
 }
 

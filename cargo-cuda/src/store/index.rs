@@ -25,7 +25,10 @@ impl Index {
         let text = read(&path(store)).ok().flatten();
         text.and_then(|text| toml::from_str(&text).ok())
             .filter(|index: &Self| index.format_version == FORMAT_VERSION)
-            .unwrap_or(Self { format_version: FORMAT_VERSION, requests: BTreeMap::new() })
+            .unwrap_or(Self {
+                format_version: FORMAT_VERSION,
+                requests: BTreeMap::new(),
+            })
     }
 
     /// The toolkit that answered `request`.
@@ -35,7 +38,11 @@ impl Index {
 
     /// The requests that a toolkit answers.
     pub fn requests(&self, name: &str) -> Vec<String> {
-        self.requests.iter().filter(|(_, found)| *found == name).map(|(request, _)| request.clone()).collect()
+        self.requests
+            .iter()
+            .filter(|(_, found)| *found == name)
+            .map(|(request, _)| request.clone())
+            .collect()
     }
 
     /// Changes the index while no other process does.

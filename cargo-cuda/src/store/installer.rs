@@ -44,20 +44,38 @@ impl Installer {
         let locate = |name: &str| which::which_in_global(name, Some(&path)).ok()?.next();
         let mut tried = Vec::new();
         match locate("uv") {
-            Some(program) => return Ok(Self { kind: Kind::Uv, program, prefix: &[] }),
+            Some(program) => {
+                return Ok(Self {
+                    kind: Kind::Uv,
+                    program,
+                    prefix: &[],
+                });
+            }
             None => tried.push("`uv`: not on `PATH`".to_owned()),
         }
-        let candidates: [(&str, &'static [&'static str]); 4] =
-            [("python3", &["-m", "pip"]), ("python", &["-m", "pip"]), ("pip3", &[]), ("pip", &[])];
+        let candidates: [(&str, &'static [&'static str]); 4] = [
+            ("python3", &["-m", "pip"]),
+            ("python", &["-m", "pip"]),
+            ("pip3", &[]),
+            ("pip", &[]),
+        ];
         for (name, prefix) in candidates {
             let shown = [&[name], prefix].concat().join(" ");
             let Some(program) = locate(name) else {
                 tried.push(format!("`{shown}`: not on `PATH`"));
                 continue;
             };
-            let pip = Self { kind: Kind::Pip, program, prefix };
+            let pip = Self {
+                kind: Kind::Pip,
+                program,
+                prefix,
+            };
             match pip.version(env) {
-                Ok(version) if OLDEST_PIP.parse().is_ok_and(|oldest: Version| version >= oldest) => {
+                Ok(version)
+                    if OLDEST_PIP
+                        .parse()
+                        .is_ok_and(|oldest: Version| version >= oldest) =>
+                {
                     return Ok(pip);
                 }
                 Ok(version) => {
@@ -66,20 +84,25 @@ impl Installer {
                         pip.program.display()
                     ));
                 }
-                Err(reason) => tried.push(format!("`{shown}` ({}): {reason}", pip.program.display())),
+                Err(reason) => {
+                    tried.push(format!("`{shown}` ({}): {reason}", pip.program.display()))
+                }
             }
         }
         Err(StoreError::NoInstaller { tried })
     }
 
     fn version(&self, env: &Env) -> Result<Version, String> {
-        let finished = run(&self.call(&["--version"]), env, |_| {}).map_err(|error| error.to_string())?;
+        let finished =
+            run(&self.call(&["--version"]), env, |_| {}).map_err(|error| error.to_string())?;
         let first = finished.transcript.lines().next().unwrap_or_default();
         if !finished.success {
             return Err(first.rsplit(": ").next().unwrap_or_default().to_owned());
         }
         let version = first.split_whitespace().nth(1).unwrap_or_default();
-        version.parse().map_err(|_| format!("says `{first}` instead of its version"))
+        version
+            .parse()
+            .map_err(|_| format!("says `{first}` instead of its version"))
     }
 
     /// As a message names it.
@@ -103,11 +126,15 @@ impl Installer {
                 ("PIP_USER", "0"),
             ],
         };
-        let mut invocation = Invocation::new(&self.program).args(self.prefix.iter().chain(arguments));
+        let mut invocation =
+            Invocation::new(&self.program).args(self.prefix.iter().chain(arguments));
         for (name, value) in variables {
             invocation = invocation.variable(name, value);
         }
-        Call { invocation, input: Vec::new() }
+        Call {
+            invocation,
+            input: Vec::new(),
+        }
     }
 
     /// The call that turns requirements into exact versions with hashes, downloading no package.
@@ -140,8 +167,12 @@ impl Installer {
                     ":all:",
                 ]);
                 // Nothing is written, but without it Debian's pip 23.0 refuses to work.
-                call.invocation.arguments.extend(["--target".into(), place.join(".dry-run").into()]);
-                call.invocation.arguments.extend(requirements.iter().map(OsString::from));
+                call.invocation
+                    .arguments
+                    .extend(["--target".into(), place.join(".dry-run").into()]);
+                call.invocation
+                    .arguments
+                    .extend(requirements.iter().map(OsString::from));
                 call
             }
         }
@@ -151,17 +182,28 @@ impl Installer {
     ///
     /// # Errors
     /// [`Refused::NoMatch`] where the index has nothing that fits.
-    pub fn resolve(&self, requirements: &[String], env: &Env, place: &Path) -> Result<Vec<Package>, Refused> {
+    pub fn resolve(
+        &self,
+        requirements: &[String],
+        env: &Env,
+        place: &Path,
+    ) -> Result<Vec<Package>, Refused> {
         let call = self.resolve_call(requirements, place, "--quiet");
         let finished = run(&call, env, |_| {}).map_err(|error| could_not_run(&call, &error))?;
         if !finished.success {
             let refused = refusal(&call, &finished.transcript, place);
             return Err(match (self.kind, refused) {
-                (Kind::Pip, Refused::NoMatch { unknown_name: true, .. }) => {
+                (
+                    Kind::Pip,
+                    Refused::NoMatch {
+                        unknown_name: true, ..
+                    },
+                ) => {
                     // pip says the same for a name that is not there and for an index that it
                     // did not reach, unless it is told to say more.
                     let call = self.resolve_call(requirements, place, "-vv");
-                    let finished = run(&call, env, |_| {}).map_err(|error| could_not_run(&call, &error))?;
+                    let finished =
+                        run(&call, env, |_| {}).map_err(|error| could_not_run(&call, &error))?;
                     refusal(&call, &finished.transcript, place)
                 }
                 (_, refused) => refused,
@@ -192,11 +234,20 @@ impl Installer {
             target.into(),
         ]);
         call.invocation.arguments.extend(
-            ["--no-deps", "--require-hashes", "--no-compile", "--only-binary", ":all:"].map(OsString::from),
+            [
+                "--no-deps",
+                "--require-hashes",
+                "--no-compile",
+                "--only-binary",
+                ":all:",
+            ]
+            .map(OsString::from),
         );
         // pip unpacks here first: on the store's own disk that is a rename away, and `/tmp` is
         // often too small for a toolkit.
-        call.invocation.variables.push(("TMPDIR".to_owned(), temporary.into()));
+        call.invocation
+            .variables
+            .push(("TMPDIR".to_owned(), temporary.into()));
         call
     }
 
@@ -233,7 +284,10 @@ impl Installer {
 }
 
 fn could_not_run(call: &Call, error: &std::io::Error) -> StoreError {
-    StoreError::Installer { call: call.to_string(), message: format!("could not be started: {error}") }
+    StoreError::Installer {
+        call: call.to_string(),
+        message: format!("could not be started: {error}"),
+    }
 }
 
 /// The lines of a requirements file that admits exactly these packages.
@@ -257,8 +311,14 @@ fn read_compiled(text: &str) -> Result<Vec<Package>, String> {
         let line = line.trim().trim_end_matches('\\').trim_end();
         if let Some(hash) = line.strip_prefix("--hash=sha256:") {
             let hash = Sha256::from_hex(hash).ok_or_else(|| format!("hash `{hash}`"))?;
-            packages.last_mut().ok_or("a hash before any package")?.hashes.push(hash);
-        } else if let Some((name, version)) = line.split_once("==").filter(|_| !line.starts_with(['-', '#']))
+            packages
+                .last_mut()
+                .ok_or("a hash before any package")?
+                .hashes
+                .push(hash);
+        } else if let Some((name, version)) = line
+            .split_once("==")
+            .filter(|_| !line.starts_with(['-', '#']))
         {
             let version = version.split(';').next().unwrap_or_default().trim();
             packages.push(Package {
@@ -274,7 +334,10 @@ fn read_compiled(text: &str) -> Result<Vec<Package>, String> {
 /// `pip install --dry-run --report -`: the installation report, version 1.
 fn read_report(text: &str) -> Result<Vec<Package>, String> {
     let report: Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
-    let list = report.get("install").and_then(Value::as_array).ok_or("no `install`")?;
+    let list = report
+        .get("install")
+        .and_then(Value::as_array)
+        .ok_or("no `install`")?;
     let mut packages = Vec::new();
     for item in list {
         let field = |path: &str| item.pointer(path).and_then(Value::as_str);
@@ -295,13 +358,20 @@ fn read_report(text: &str) -> Result<Vec<Package>, String> {
 fn finish(mut packages: Vec<Package>) -> Result<Vec<Package>, String> {
     for package in &mut packages {
         if package.hashes.is_empty() {
-            return Err(format!("no SHA-256 for {} {}", package.name, package.version));
+            return Err(format!(
+                "no SHA-256 for {} {}",
+                package.name, package.version
+            ));
         }
         package.hashes.sort();
         package.hashes.dedup();
     }
     packages.sort();
-    if packages.is_empty() { Err("no packages".to_owned()) } else { Ok(packages) }
+    if packages.is_empty() {
+        Err("no packages".to_owned())
+    } else {
+        Ok(packages)
+    }
 }
 
 #[cfg(test)]
@@ -339,24 +409,40 @@ nvidia-cuda-runtime==13.4.92 \\
     fn nothing_of_an_index_is_kept() {
         let packages = read_compiled(COMPILED).unwrap();
         let file = requirements_file(&packages.iter().collect::<Vec<_>>());
-        assert!(!file.contains("index") && !file.contains("secret"), "{file}");
-        assert!(file.starts_with("cuda-toolkit==13.4.3 --hash=sha256:c56be2a9"), "{file}");
+        assert!(
+            !file.contains("index") && !file.contains("secret"),
+            "{file}"
+        );
+        assert!(
+            file.starts_with("cuda-toolkit==13.4.3 --hash=sha256:c56be2a9"),
+            "{file}"
+        );
     }
 
     #[test]
     fn an_answer_without_hashes_is_refused() {
         assert!(read_compiled("cuda-toolkit==13.4.3\n").is_err());
         assert!(read_compiled("").is_err());
-        assert!(read_report(r#"{"install": [{"metadata": {"name": "a", "version": "1"}}]}"#).is_err());
+        assert!(
+            read_report(r#"{"install": [{"metadata": {"name": "a", "version": "1"}}]}"#).is_err()
+        );
         assert!(read_report("pip says no").is_err());
     }
 
     #[test]
     fn no_call_names_an_index() {
         for kind in [Kind::Uv, Kind::Pip] {
-            let installer = Installer { kind, program: "x".into(), prefix: &[] };
+            let installer = Installer {
+                kind,
+                program: "x".into(),
+                prefix: &[],
+            };
             let calls = [
-                installer.resolve_call(&["cuda-toolkit==13.*".to_owned()], Path::new("s"), "--quiet"),
+                installer.resolve_call(
+                    &["cuda-toolkit==13.*".to_owned()],
+                    Path::new("s"),
+                    "--quiet",
+                ),
                 installer.install_call(Path::new("r"), Path::new("t"), Path::new("tmp")),
             ];
             for call in calls {

@@ -39,13 +39,20 @@ impl Lock {
     /// [`StoreError::InvalidLock`]: a lock that can't be understood is never overwritten.
     pub fn read(path: &Path) -> Result<Self, StoreError> {
         let Some(text) = read(path)? else {
-            return Ok(Self { format_version: FORMAT_VERSION, toolkits: Vec::new() });
+            return Ok(Self {
+                format_version: FORMAT_VERSION,
+                toolkits: Vec::new(),
+            });
         };
-        Self::parse(&text).map_err(|reason| StoreError::InvalidLock { path: path.to_owned(), reason })
+        Self::parse(&text).map_err(|reason| StoreError::InvalidLock {
+            path: path.to_owned(),
+            reason,
+        })
     }
 
     fn parse(text: &str) -> Result<Self, String> {
-        let lock: Self = toml::from_str(text).map_err(|error| error.to_string().trim_end().to_owned())?;
+        let lock: Self =
+            toml::from_str(text).map_err(|error| error.to_string().trim_end().to_owned())?;
         if lock.format_version != FORMAT_VERSION {
             return Err(format!(
                 "format_version {}, this cargo-cuda reads {FORMAT_VERSION}",
@@ -54,10 +61,16 @@ impl Lock {
         }
         for package in lock.toolkits.iter().flat_map(|toolkit| &toolkit.packages) {
             let plain = |text: &str| {
-                !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.+!".contains(&b))
+                !text.is_empty()
+                    && text
+                        .bytes()
+                        .all(|b| b.is_ascii_alphanumeric() || b"-_.+!".contains(&b))
             };
             if !plain(&package.name) || !plain(&package.version) || package.hashes.is_empty() {
-                return Err(format!("package `{}` is not pinned by version and hash", package.name));
+                return Err(format!(
+                    "package `{}` is not pinned by version and hash",
+                    package.name
+                ));
             }
         }
         Ok(lock)
@@ -66,27 +79,43 @@ impl Lock {
     /// What a request was resolved to.
     pub fn find(&self, request: &Request) -> Option<PackageSet> {
         let request = request.to_string();
-        let locked = self.toolkits.iter().find(|locked| locked.request == request)?;
+        let locked = self
+            .toolkits
+            .iter()
+            .find(|locked| locked.request == request)?;
         let mut packages = locked.packages.clone();
         packages.sort();
-        Some(PackageSet { version: locked.version.clone(), packages })
+        Some(PackageSet {
+            version: locked.version.clone(),
+            packages,
+        })
     }
 
     /// Records what a request was resolved to, and writes the file if that is new.
     ///
     /// # Errors
     /// The file can't be written.
-    pub fn record(mut self, request: &Request, set: &PackageSet, path: &Path) -> Result<(), StoreError> {
+    pub fn record(
+        mut self,
+        request: &Request,
+        set: &PackageSet,
+        path: &Path,
+    ) -> Result<(), StoreError> {
         let before = self.clone();
         let request = request.to_string();
         self.toolkits.retain(|locked| locked.request != request);
-        self.toolkits.push(Locked { request, version: set.version.clone(), packages: set.packages.clone() });
+        self.toolkits.push(Locked {
+            request,
+            version: set.version.clone(),
+            packages: set.packages.clone(),
+        });
         self.toolkits.sort_by(|a, b| a.request.cmp(&b.request));
         if self == before {
             return Ok(());
         }
-        let text =
-            self.text().map_err(|reason| StoreError::io("write", path, std::io::Error::other(reason)))?;
+        let text = self
+            .text()
+            .map_err(|reason| StoreError::io("write", path, std::io::Error::other(reason)))?;
         write_atomically(path, &text)
     }
 
@@ -112,15 +141,27 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join(LOCK_FILE);
         let (thirteen, twelve): (Request, Request) = ("13".parse().unwrap(), "12".parse().unwrap());
-        Lock::read(&path).unwrap().record(&thirteen, &set("13.4.2", '1'), &path).unwrap();
-        Lock::read(&path).unwrap().record(&twelve, &set("12.9.1", '2'), &path).unwrap();
-        Lock::read(&path).unwrap().record(&thirteen, &set("13.4.3", '3'), &path).unwrap();
+        Lock::read(&path)
+            .unwrap()
+            .record(&thirteen, &set("13.4.2", '1'), &path)
+            .unwrap();
+        Lock::read(&path)
+            .unwrap()
+            .record(&twelve, &set("12.9.1", '2'), &path)
+            .unwrap();
+        Lock::read(&path)
+            .unwrap()
+            .record(&thirteen, &set("13.4.3", '3'), &path)
+            .unwrap();
         let lock = Lock::read(&path).unwrap();
         assert_eq!(lock.find(&thirteen), Some(set("13.4.3", '3')));
         assert_eq!(lock.find(&twelve), Some(set("12.9.1", '2')));
         assert_eq!(lock.find(&"13.4".parse().unwrap()), None);
         let text = lock.text().unwrap();
-        assert!(text.starts_with(HEAD) && text.contains("sha256-MzMz"), "{text}");
+        assert!(
+            text.starts_with(HEAD) && text.contains("sha256-MzMz"),
+            "{text}"
+        );
     }
 
     #[test]

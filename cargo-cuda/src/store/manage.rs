@@ -71,9 +71,15 @@ pub fn remove(asked: &str, context: &Context) -> Result<Removed, StoreError> {
     let all = list(context)?;
     let chosen = choose(asked, &all)?;
     let _guard = store.lock(&chosen.name, &progress)?;
-    Index::change(&store, &progress, |requests| requests.retain(|_, name| *name != chosen.name))?;
+    Index::change(&store, &progress, |requests| {
+        requests.retain(|_, name| *name != chosen.name)
+    })?;
     store.discard(&chosen.name)?;
-    Ok(Removed { name: chosen.name.clone(), path: chosen.path.clone(), bytes: chosen.bytes })
+    Ok(Removed {
+        name: chosen.name.clone(),
+        path: chosen.path.clone(),
+        bytes: chosen.bytes,
+    })
 }
 
 fn choose<'a>(asked: &str, all: &'a [Listed]) -> Result<&'a Listed, StoreError> {
@@ -85,11 +91,18 @@ fn choose<'a>(asked: &str, all: &'a [Listed]) -> Result<&'a Listed, StoreError> 
         .iter()
         .filter(|toolkit| toolkit.version == asked || toolkit.version.starts_with(&below))
         .collect();
-    let names = |toolkits: &mut dyn Iterator<Item = &Listed>| toolkits.map(|t| t.name.clone()).collect();
+    let names =
+        |toolkits: &mut dyn Iterator<Item = &Listed>| toolkits.map(|t| t.name.clone()).collect();
     match meant[..] {
         [one] => Ok(one),
-        [] => Err(StoreError::NotStored { asked: asked.to_owned(), stored: names(&mut all.iter()) }),
-        _ => Err(StoreError::Ambiguous { asked: asked.to_owned(), names: names(&mut meant.into_iter()) }),
+        [] => Err(StoreError::NotStored {
+            asked: asked.to_owned(),
+            stored: names(&mut all.iter()),
+        }),
+        _ => Err(StoreError::Ambiguous {
+            asked: asked.to_owned(),
+            names: names(&mut meant.into_iter()),
+        }),
     }
 }
 
@@ -117,10 +130,15 @@ mod tests {
         assert_eq!(name("12").unwrap(), "12.9.2.0-1");
         assert_eq!(name("13.5").unwrap(), "13.5-4");
         assert_eq!(name("13.4.3-3").unwrap(), "13.4.3-3");
-        assert!(matches!(name("13.4.3"), Err(StoreError::Ambiguous { names, .. }) if names.len() == 2));
+        assert!(
+            matches!(name("13.4.3"), Err(StoreError::Ambiguous { names, .. }) if names.len() == 2)
+        );
         assert!(matches!(name("13"), Err(StoreError::Ambiguous { names, .. }) if names.len() == 3));
         for none in ["1", "", "14", "../13.5-4", "13.4.3-"] {
-            assert!(matches!(name(none), Err(StoreError::NotStored { .. })), "{none}");
+            assert!(
+                matches!(name(none), Err(StoreError::NotStored { .. })),
+                "{none}"
+            );
         }
     }
 }

@@ -24,18 +24,27 @@ impl Manifest {
             version: set.version.clone(),
             platform: platform(),
             bytes,
-            components: components.iter().map(|component| component.id().to_owned()).collect(),
+            components: components
+                .iter()
+                .map(|component| component.id().to_owned())
+                .collect(),
             packages: set.packages.clone(),
         }
     }
 
     /// What was proved to be there when it was added.
     pub fn components(&self) -> Vec<Component> {
-        self.components.iter().filter_map(|id| id.parse().ok()).collect()
+        self.components
+            .iter()
+            .filter_map(|id| id.parse().ok())
+            .collect()
     }
 
     pub fn set(&self) -> PackageSet {
-        PackageSet { version: self.version.clone(), packages: self.packages.clone() }
+        PackageSet {
+            version: self.version.clone(),
+            packages: self.packages.clone(),
+        }
     }
 }
 
@@ -65,6 +74,9 @@ mod tests {
         let read = |path: &Path| store::StoredToolkit::read(&Root::system(), path).unwrap();
         let found = read(directory.path());
         assert_eq!(found.components, [Component::Cudart]);
-        assert_eq!((found.version.to_string(), found.platform), ("13.4.3".to_owned(), platform()));
+        assert_eq!(
+            (found.version.to_string(), found.platform),
+            ("13.4.3".to_owned(), platform())
+        );
     }
 }

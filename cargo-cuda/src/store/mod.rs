@@ -62,7 +62,13 @@ impl AddRequest {
     /// The default set of a version.
     #[must_use]
     pub fn new(version: Request) -> Self {
-        Self { version, components: BTreeSet::new(), only: None, upgrade: false, locked: false }
+        Self {
+            version,
+            components: BTreeSet::new(),
+            only: None,
+            upgrade: false,
+            locked: false,
+        }
     }
 }
 

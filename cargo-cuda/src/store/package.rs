@@ -56,7 +56,12 @@ impl PackageSet {
         for package in &self.packages {
             digest.update(format!("\n{}=={}", package.name, package.version));
         }
-        let hash: String = digest.finalize().iter().take(4).map(|byte| format!("{byte:02x}")).collect();
+        let hash: String = digest
+            .finalize()
+            .iter()
+            .take(4)
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
         format!("{}-{hash}", self.version)
     }
 
@@ -78,7 +83,11 @@ impl PackageSet {
 
     /// The CUDA major.
     pub(super) fn major(&self) -> u32 {
-        self.version.split('.').next().and_then(|major| major.parse().ok()).unwrap_or_default()
+        self.version
+            .split('.')
+            .next()
+            .and_then(|major| major.parse().ok())
+            .unwrap_or_default()
     }
 }
 
@@ -115,7 +124,11 @@ pub(super) mod tests {
 
     pub(in crate::store) fn package(name: &str, version: &str, digit: char) -> Package {
         let hash = Sha256::from_hex(&digit.to_string().repeat(64)).unwrap();
-        Package { name: name.to_owned(), version: version.to_owned(), hashes: vec![hash] }
+        Package {
+            name: name.to_owned(),
+            version: version.to_owned(),
+            hashes: vec![hash],
+        }
     }
 
     #[test]
@@ -136,7 +149,10 @@ pub(super) mod tests {
             version: "12.9.2.0".to_owned(),
             packages: vec![package("nvidia-cuda-runtime-cu12", "12.9.79", '0')],
         };
-        assert_eq!(set.carrier(Component::Cudart).unwrap().minor(), Some((12, 9)));
+        assert_eq!(
+            set.carrier(Component::Cudart).unwrap().minor(),
+            Some((12, 9))
+        );
         assert_eq!(set.components().collect::<Vec<_>>(), [Component::Cudart]);
         assert_eq!(package_of(Component::Nvvm, 12), None);
         assert_eq!(package_of(Component::Nvvm, 14), Some("nvidia-nvvm"));
@@ -144,7 +160,10 @@ pub(super) mod tests {
 
     #[test]
     fn names_have_one_form() {
-        assert_eq!(normal_name("nvidia_cuda_runtime.cu12"), "nvidia-cuda-runtime-cu12");
+        assert_eq!(
+            normal_name("nvidia_cuda_runtime.cu12"),
+            "nvidia-cuda-runtime-cu12"
+        );
         assert_eq!(normal_name("A--_b"), "a-b");
     }
 }

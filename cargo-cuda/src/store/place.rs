@@ -12,7 +12,10 @@
 //! A toolkit is never changed once it is there: more components make a new directory. The lock
 //! is the system's and ends with its process, so a `.part` whose lock is free has no owner and
 //! is cleaned up, whatever killed it.
-#![allow(clippy::disallowed_methods, reason = "the store writes here, and nowhere else in its code")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "the store writes here, and nowhere else in its code"
+)]
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -60,7 +63,9 @@ impl Store {
     /// As [`Store::locate`].
     pub fn tools(env: &Env) -> Result<Self, StoreError> {
         let toolkits = Self::locate(env)?;
-        Ok(Self { directory: toolkits.directory.with_file_name("tools") })
+        Ok(Self {
+            directory: toolkits.directory.with_file_name("tools"),
+        })
     }
 
     pub fn directory(&self) -> &Path {
@@ -96,7 +101,9 @@ impl Store {
         match FileExt::try_lock(&file) {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
-                progress.step(&format!("waiting for another `cargo cuda` that is busy with {name}"));
+                progress.step(&format!(
+                    "waiting for another `cargo cuda` that is busy with {name}"
+                ));
                 FileExt::lock(&file).map_err(failed)?;
             }
             Err(TryLockError::Error(error)) => return Err(failed(error)),
@@ -119,7 +126,9 @@ impl Store {
     /// A fresh directory to write `name` in. The caller holds the lock of `name`.
     pub fn part(&self, name: &str) -> Result<Part, StoreError> {
         self.clean(name);
-        let part = Part { directory: self.part_path(name) };
+        let part = Part {
+            directory: self.part_path(name),
+        };
         for directory in [part.site(), part.temporary()] {
             create_directory(&directory)?;
         }
@@ -127,17 +136,27 @@ impl Store {
     }
 
     fn part_path(&self, name: &str) -> PathBuf {
-        self.directory.join(format!(".{name}.{}{PART}", std::process::id()))
+        self.directory
+            .join(format!(".{name}.{}{PART}", std::process::id()))
     }
 
     /// Deletes what killed runs left: of `held`, whose lock the caller has, and of every other
     /// name whose lock is free. What can't be deleted is tried again next time.
     fn clean(&self, held: &str) {
         for leftover in names(&self.directory) {
-            let Some(name) = owner(&leftover) else { continue };
-            let other = if name == held { None } else { self.lock_file(name).ok() };
+            let Some(name) = owner(&leftover) else {
+                continue;
+            };
+            let other = if name == held {
+                None
+            } else {
+                self.lock_file(name).ok()
+            };
             // Held by `other` until the directory is gone.
-            let free = name == held || other.as_ref().is_some_and(|file| FileExt::try_lock(file).is_ok());
+            let free = name == held
+                || other
+                    .as_ref()
+                    .is_some_and(|file| FileExt::try_lock(file).is_ok());
             if free {
                 let _ = fs::remove_dir_all(self.directory.join(&leftover));
             }
@@ -147,7 +166,11 @@ impl Store {
     /// Puts a part in its place. The caller holds the lock of `name`.
     pub fn commit(&self, part: &Part, name: &str, manifest: &Manifest) -> Result<(), StoreError> {
         let text = toml::to_string(manifest).map_err(|error| {
-            StoreError::io("write", &part.site().join(store::MANIFEST), io::Error::other(error))
+            StoreError::io(
+                "write",
+                &part.site().join(store::MANIFEST),
+                io::Error::other(error),
+            )
         })?;
         write_atomically(&part.site().join(store::MANIFEST), &text)?;
         self.put(part, name)
@@ -180,8 +203,14 @@ impl Store {
 
 /// `13.4.3-1f0c9a2e` of `.13.4.3-1f0c9a2e.4711.part`.
 fn owner(name: &str) -> Option<&str> {
-    let (name, process) = name.strip_prefix('.')?.strip_suffix(PART)?.rsplit_once('.')?;
-    process.bytes().all(|byte| byte.is_ascii_digit()).then_some(name)
+    let (name, process) = name
+        .strip_prefix('.')?
+        .strip_suffix(PART)?
+        .rsplit_once('.')?;
+    process
+        .bytes()
+        .all(|byte| byte.is_ascii_digit())
+        .then_some(name)
 }
 
 /// A directory that becomes a toolkit, or disappears.
@@ -222,7 +251,10 @@ impl Drop for Part {
 
 /// Bytes of all files below `directory`.
 pub(super) fn size(directory: &Path) -> u64 {
-    let entries = fs::read_dir(directory).into_iter().flatten().filter_map(Result::ok);
+    let entries = fs::read_dir(directory)
+        .into_iter()
+        .flatten()
+        .filter_map(Result::ok);
     entries
         .map(|entry| match entry.metadata() {
             Ok(metadata) if metadata.is_dir() => size(&entry.path()),
@@ -233,8 +265,13 @@ pub(super) fn size(directory: &Path) -> u64 {
 }
 
 fn names(directory: &Path) -> Vec<String> {
-    let entries = fs::read_dir(directory).into_iter().flatten().filter_map(Result::ok);
-    entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
+    let entries = fs::read_dir(directory)
+        .into_iter()
+        .flatten()
+        .filter_map(Result::ok);
+    entries
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .collect()
 }
 
 pub(super) fn create_directory(path: &Path) -> Result<(), StoreError> {
@@ -262,7 +299,9 @@ pub(super) fn write_atomically(path: &Path, text: &str) -> Result<(), StoreError
         builder.permissions(fs::Permissions::from_mode(0o644));
     }
     let mut file = builder.tempfile_in(directory).map_err(failed)?;
-    file.write_all(text.as_bytes()).and_then(|()| file.as_file().sync_all()).map_err(failed)?;
+    file.write_all(text.as_bytes())
+        .and_then(|()| file.as_file().sync_all())
+        .map_err(failed)?;
     file.persist(path).map_err(|error| failed(error.error))?;
     Ok(())
 }
@@ -277,7 +316,14 @@ mod tests {
     }
 
     fn manifest() -> Manifest {
-        Manifest::new(&PackageSet { version: "13.4.3".to_owned(), packages: Vec::new() }, &[], 0)
+        Manifest::new(
+            &PackageSet {
+                version: "13.4.3".to_owned(),
+                packages: Vec::new(),
+            },
+            &[],
+            0,
+        )
     }
 
     fn entries(store: &Store) -> Vec<String> {
@@ -304,7 +350,10 @@ mod tests {
         drop(part);
         assert_eq!(entries(&store), ["13.4.3-a"]);
         assert_eq!(store.all().len(), 1);
-        assert!(store.path("13.4.3-a").join("file").exists() && !store.path("13.4.3-a").join("old").exists());
+        assert!(
+            store.path("13.4.3-a").join("file").exists()
+                && !store.path("13.4.3-a").join("old").exists()
+        );
 
         store.discard("13.4.3-a").unwrap();
         assert!(entries(&store).is_empty());
@@ -315,31 +364,58 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let store = store(directory.path());
         let progress = Progress::new(Messages::Quiet);
-        for name in [".13.4.3-a.1.part", ".13.4.3-b.2.part", ".13.4.3-c.3.part", ".part", ".x.part"] {
+        for name in [
+            ".13.4.3-a.1.part",
+            ".13.4.3-b.2.part",
+            ".13.4.3-c.3.part",
+            ".part",
+            ".x.part",
+        ] {
             fs::create_dir_all(store.directory().join(name)).unwrap();
         }
         // flock belongs to the open file: a second handle stands for another process.
         let _busy = store.lock("13.4.3-b", &progress).unwrap();
         let _own = store.lock("13.4.3-a", &progress).unwrap();
         let part = store.part("13.4.3-a").unwrap();
-        let own = part.directory.file_name().unwrap().to_str().unwrap().to_owned();
-        let mut left = vec![own, ".13.4.3-b.2.part".to_owned(), ".part".to_owned(), ".x.part".to_owned()];
+        let own = part
+            .directory
+            .file_name()
+            .unwrap()
+            .to_str()
+            .unwrap()
+            .to_owned();
+        let mut left = vec![
+            own,
+            ".13.4.3-b.2.part".to_owned(),
+            ".part".to_owned(),
+            ".x.part".to_owned(),
+        ];
         left.sort();
         assert_eq!(entries(&store), left);
     }
 
     #[test]
     fn the_store_has_one_place() {
-        let error = Store::locate(&Env::from_pairs([("CUDA_BUILD_CACHE_DIR", "here")])).unwrap_err();
+        let error =
+            Store::locate(&Env::from_pairs([("CUDA_BUILD_CACHE_DIR", "here")])).unwrap_err();
         assert!(error.to_string().contains("(here)"), "{error}");
-        assert!(matches!(Store::locate(&Env::default()), Err(StoreError::NoCacheDirectory)));
+        assert!(matches!(
+            Store::locate(&Env::default()),
+            Err(StoreError::NoCacheDirectory)
+        ));
     }
 
     #[test]
     fn a_place_that_cannot_be_written_is_told() {
         let store = store(Path::new("/dev/null/cache"));
-        let error = store.lock("13.4.3-a", &Progress::new(Messages::Quiet)).unwrap_err();
-        assert_eq!(error.exit_code(), crate::store::exit_code::NO_STORE, "{error}");
+        let error = store
+            .lock("13.4.3-a", &Progress::new(Messages::Quiet))
+            .unwrap_err();
+        assert_eq!(
+            error.exit_code(),
+            crate::store::exit_code::NO_STORE,
+            "{error}"
+        );
     }
 
     #[cfg(unix)]
@@ -351,6 +427,9 @@ mod tests {
         write_atomically(&path, "1").unwrap();
         write_atomically(&path, "2").unwrap();
         assert_eq!(read(&path).unwrap().as_deref(), Some("2"));
-        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o044, 0o044);
+        assert_eq!(
+            fs::metadata(&path).unwrap().permissions().mode() & 0o044,
+            0o044
+        );
     }
 }

@@ -13,25 +13,45 @@ use super::{StoreError, package::NEWEST_KNOWN_MAJOR};
 
 /// Paths below site-packages that an installed package says are its own; none that leave it.
 pub(super) fn files_of(site: &Path, package: &Package, root: &Root) -> Vec<String> {
-    let Some(directory) = dist_info(site, package, root) else { return Vec::new() };
-    let record = root.text(&site.join(directory).join("RECORD")).unwrap_or_default();
-    let inside = |path: &String| !Path::new(path).is_absolute() && !path.split('/').any(|part| part == "..");
-    record.lines().filter_map(first_field).filter(inside).collect()
+    let Some(directory) = dist_info(site, package, root) else {
+        return Vec::new();
+    };
+    let record = root
+        .text(&site.join(directory).join("RECORD"))
+        .unwrap_or_default();
+    let inside =
+        |path: &String| !Path::new(path).is_absolute() && !path.split('/').any(|part| part == "..");
+    record
+        .lines()
+        .filter_map(first_field)
+        .filter(inside)
+        .collect()
 }
 
 /// `nvidia_cuda_runtime-13.4.92.dist-info`, whatever the spelling of the name.
 fn dist_info(site: &Path, package: &Package, root: &Root) -> Option<String> {
-    let names = root.names(site).into_iter().filter_map(|name| name.into_string().ok());
+    let names = root
+        .names(site)
+        .into_iter()
+        .filter_map(|name| name.into_string().ok());
     names.into_iter().find(|name| {
-        let split = name.strip_suffix(".dist-info").and_then(|stem| stem.rsplit_once('-'));
-        split.is_some_and(|(name, version)| normal_name(name) == package.name && version == package.version)
+        let split = name
+            .strip_suffix(".dist-info")
+            .and_then(|stem| stem.rsplit_once('-'));
+        split.is_some_and(|(name, version)| {
+            normal_name(name) == package.name && version == package.version
+        })
     })
 }
 
 /// `RECORD` is CSV: a path that holds a comma or a quote is quoted.
 fn first_field(line: &str) -> Option<String> {
     let Some(quoted) = line.strip_prefix('"') else {
-        return line.split(',').next().filter(|path| !path.is_empty()).map(str::to_owned);
+        return line
+            .split(',')
+            .next()
+            .filter(|path| !path.is_empty())
+            .map(str::to_owned);
     };
     let end = quoted.replace("\"\"", "\0\0").find('"')?;
     Some(quoted[..end].replace("\"\"", "\""))
@@ -48,11 +68,16 @@ pub(super) fn probe(
     root: &Root,
 ) -> Result<(), StoreError> {
     let Some(package) = set.carrier(component) else {
-        return Err(StoreError::NoPackage { component, major: set.major() });
+        return Err(StoreError::NoPackage {
+            component,
+            major: set.major(),
+        });
     };
     let files = files_of(site, package, root);
     for proof in proofs(component, set.major()) {
-        let found = files.iter().any(|path| proof.fits(path) && root.is_file(&site.join(path)));
+        let found = files
+            .iter()
+            .any(|path| proof.fits(path) && root.is_file(&site.join(path)));
         if !found {
             return Err(StoreError::NotInPackage {
                 component,
@@ -80,10 +105,15 @@ impl Proof {
         match self {
             Self::Header(header) => {
                 // A header's name may begin with directories of its own (`crt/host_config.h`).
-                let directory = path.strip_suffix(header).and_then(|rest| rest.strip_suffix('/'));
-                directory.is_some_and(|directory| directory.split('/').any(|part| part == "include"))
+                let directory = path
+                    .strip_suffix(header)
+                    .and_then(|rest| rest.strip_suffix('/'));
+                directory
+                    .is_some_and(|directory| directory.split('/').any(|part| part == "include"))
             }
-            Self::Tool(tool) => name == *tool && (directory == "bin" || directory.ends_with("/bin")),
+            Self::Tool(tool) => {
+                name == *tool && (directory == "bin" || directory.ends_with("/bin"))
+            }
             Self::Library(sonames) => sonames.contains(&name),
             Self::Archive(archive) => name == *archive,
         }
@@ -115,13 +145,20 @@ fn proofs(component: Component, major: u32) -> Vec<Proof> {
         let sonames: Vec<&str> = (0..)
             .map_while(|index| facts.soname(index, major))
             .filter(|soname| {
-                soname.strip_prefix(&stem).is_some_and(|end| end.is_empty() || end.starts_with('.'))
+                soname
+                    .strip_prefix(&stem)
+                    .is_some_and(|end| end.is_empty() || end.starts_with('.'))
             })
             .collect();
         proofs.extend((!sonames.is_empty()).then_some(Proof::Library(sonames)));
     }
     if proofs.is_empty() && major <= NEWEST_KNOWN_MAJOR {
-        proofs.extend(facts.archives.first().map(|archive| Proof::Archive(archive)));
+        proofs.extend(
+            facts
+                .archives
+                .first()
+                .map(|archive| Proof::Archive(archive)),
+        );
     }
     proofs
 }
@@ -158,13 +195,22 @@ mod tests {
         assert_eq!(cudss[1], Proof::Library(vec!["libcudss.so.1"]));
         assert!(cudss[1].fits("nvidia/cu13/lib/libcudss.so.1"));
         let nvrtc = proofs(Component::Nvrtc, 12);
-        assert_eq!(nvrtc, [Proof::Header("nvrtc.h"), Proof::Library(vec!["libnvrtc.so.12"])]);
+        assert_eq!(
+            nvrtc,
+            [
+                Proof::Header("nvrtc.h"),
+                Proof::Library(vec!["libnvrtc.so.12"])
+            ]
+        );
     }
 
     #[test]
     fn records_are_csv() {
         assert_eq!(first_field("a/b.h,sha256=x,12").as_deref(), Some("a/b.h"));
-        assert_eq!(first_field("\"a,\"\"b\"\".h\",sha256=x,12").as_deref(), Some("a,\"b\".h"));
+        assert_eq!(
+            first_field("\"a,\"\"b\"\".h\",sha256=x,12").as_deref(),
+            Some("a,\"b\".h")
+        );
         assert_eq!(first_field(""), None);
     }
 
@@ -184,14 +230,16 @@ mod tests {
 
     #[test]
     fn a_record_alone_proves_nothing() {
-        let record =
-            "nvidia/npp/include/npp.h,,\nnvidia/npp/lib/libnppc.so.13,,\n../../etc/passwd,,\n/etc/hosts,,\n";
+        let record = "nvidia/npp/include/npp.h,,\nnvidia/npp/lib/libnppc.so.13,,\n../../etc/passwd,,\n/etc/hosts,,\n";
         let npp = package("nvidia-npp-cu13", "0.0.1", '0');
         let listed = |files: &[&str]| {
             let site = site(record, files);
             let there = files_of(site.path(), &npp, &Root::system());
             assert_eq!(there.len(), 2, "{there:?}");
-            there.iter().filter(|path| Root::system().is_file(&site.path().join(path))).count()
+            there
+                .iter()
+                .filter(|path| Root::system().is_file(&site.path().join(path)))
+                .count()
         };
         assert_eq!(listed(&[]), 0);
         assert_eq!(listed(&["nvidia/npp/include/npp.h"]), 1);
@@ -200,13 +248,33 @@ mod tests {
     #[test]
     fn a_placeholder_is_named() {
         let mut npp = package("nvidia-npp-cu12", "0.0.1", '0');
-        let set = |npp: &Package| PackageSet { version: "12.9.2".to_owned(), packages: vec![npp.clone()] };
+        let set = |npp: &Package| PackageSet {
+            version: "12.9.2".to_owned(),
+            packages: vec![npp.clone()],
+        };
         let record = "nvidia_npp_cu13-0.0.1.dist-info/RECORD,,\n";
-        let error = probe(site(record, &[]).path(), &set(&npp), Component::Npp, &Root::system()).unwrap_err();
+        let error = probe(
+            site(record, &[]).path(),
+            &set(&npp),
+            Component::Npp,
+            &Root::system(),
+        )
+        .unwrap_err();
         let text = error.to_string();
-        assert!(text.contains("nvidia-npp-cu12 0.0.1") && text.contains("header `npp.h`"), "{text}");
+        assert!(
+            text.contains("nvidia-npp-cu12 0.0.1") && text.contains("header `npp.h`"),
+            "{text}"
+        );
         // A set without the package at all.
         npp.name = "other".to_owned();
-        assert!(probe(Path::new("/nonexistent"), &set(&npp), Component::Npp, &Root::system()).is_err());
+        assert!(
+            probe(
+                Path::new("/nonexistent"),
+                &set(&npp),
+                Component::Npp,
+                &Root::system()
+            )
+            .is_err()
+        );
     }
 }

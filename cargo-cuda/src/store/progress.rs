@@ -27,13 +27,17 @@ impl Progress {
         let terminal = messages == Messages::Auto && io::stderr().is_terminal();
         let bar = terminal.then(|| {
             let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-            if let Ok(style) = ProgressStyle::with_template("{spinner} {prefix} {msg} [{elapsed}]") {
+            if let Ok(style) = ProgressStyle::with_template("{spinner} {prefix} {msg} [{elapsed}]")
+            {
                 bar.set_style(style);
             }
             bar.enable_steady_tick(Duration::from_millis(120));
             bar
         });
-        Self { bar, lines: messages == Messages::Auto && !terminal }
+        Self {
+            bar,
+            lines: messages == Messages::Auto && !terminal,
+        }
     }
 
     /// A step begins.

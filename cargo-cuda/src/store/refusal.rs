@@ -26,10 +26,19 @@ impl From<StoreError> for Refused {
 }
 
 /// uv's and pip's words for "no space"; the system's for both.
-const FULL: &[&str] = &["No space left on device", "os error 28)", "Disk quota exceeded", "os error 122)"];
+const FULL: &[&str] = &[
+    "No space left on device",
+    "os error 28)",
+    "Disk quota exceeded",
+    "os error 122)",
+];
 
-const NOT_WRITABLE: &[&str] =
-    &["Permission denied (os error 13)", "[Errno 13]", "os error 30)", "[Errno 30]"];
+const NOT_WRITABLE: &[&str] = &[
+    "Permission denied (os error 13)",
+    "[Errno 13]",
+    "os error 30)",
+    "[Errno 30]",
+];
 
 const MISMATCH: &[&str] = &["Hash mismatch for", "DO NOT MATCH THE HASHES"];
 
@@ -63,7 +72,10 @@ const UNREACHABLE: &[&str] = &[
 
 const NO_MATCH: &[&str] = &["No solution found", "No matching distribution found"];
 
-const UNKNOWN_NAME: &[&str] = &["was not found in the package registry", "(from versions: none)"];
+const UNKNOWN_NAME: &[&str] = &[
+    "was not found in the package registry",
+    "(from versions: none)",
+];
 
 /// Sorts an installer's failure by what the user can do about it. `place` is where it was
 /// writing.
@@ -71,26 +83,49 @@ pub(super) fn refusal(call: &Call, transcript: &str, place: &Path) -> Refused {
     let says = |words: &[&str]| words.iter().any(|word| transcript.contains(word));
     let message = last_words(transcript);
     if says(FULL) {
-        return Refused::Failed(StoreError::DiskFull { path: place.to_owned(), message });
+        return Refused::Failed(StoreError::DiskFull {
+            path: place.to_owned(),
+            message,
+        });
     }
     if says(MISMATCH) {
         return Refused::Failed(StoreError::HashMismatch { message });
     }
-    let cut_off = |line: &str| UNREACHABLE.iter().any(|word| line.to_lowercase().contains(word));
+    let cut_off = |line: &str| {
+        UNREACHABLE
+            .iter()
+            .any(|word| line.to_lowercase().contains(word))
+    };
     if let Some(line) = transcript.lines().rfind(|line| cut_off(line)) {
         // pip tells the cause in a warning, before the error that follows from it.
         let known = message.lines().any(cut_off);
-        let message = if known { message } else { format!("{}\n{message}", line.trim()) };
-        return Refused::Failed(StoreError::Index { call: call.to_string(), message });
+        let message = if known {
+            message
+        } else {
+            format!("{}\n{message}", line.trim())
+        };
+        return Refused::Failed(StoreError::Index {
+            call: call.to_string(),
+            message,
+        });
     }
     if says(NO_MATCH) {
-        return Refused::NoMatch { message, unknown_name: says(UNKNOWN_NAME) };
+        return Refused::NoMatch {
+            message,
+            unknown_name: says(UNKNOWN_NAME),
+        };
     }
     if says(NOT_WRITABLE) {
         let source = std::io::Error::new(std::io::ErrorKind::PermissionDenied, message);
-        return Refused::Failed(StoreError::NotWritable { path: place.to_owned(), source });
+        return Refused::Failed(StoreError::NotWritable {
+            path: place.to_owned(),
+            source,
+        });
     }
-    Refused::Failed(StoreError::Installer { call: call.to_string(), message })
+    Refused::Failed(StoreError::Installer {
+        call: call.to_string(),
+        message,
+    })
 }
 
 /// From the first line that is an error on; the last lines where none says so.
@@ -108,12 +143,17 @@ fn last_words(transcript: &str) -> String {
         .position(|line| line.starts_with("error") || line.starts_with("ERROR"))
         .unwrap_or(lines.len().saturating_sub(MOST));
     let words: Vec<&str> = lines[start..].iter().take(MOST).copied().collect();
-    if words.is_empty() { "it said nothing".to_owned() } else { words.join("\n") }
+    if words.is_empty() {
+        "it said nothing".to_owned()
+    } else {
+        words.join("\n")
+    }
 }
 
 /// pip's drawn progress.
 fn is_bar(line: &str) -> bool {
-    line.trim_start().starts_with(['\u{2501}', '\u{2578}', '\u{257a}', '\r'])
+    line.trim_start()
+        .starts_with(['\u{2501}', '\u{2578}', '\u{257a}', '\r'])
 }
 
 #[cfg(test)]
@@ -123,7 +163,10 @@ mod tests {
     use super::*;
 
     fn sorted(transcript: &str) -> Refused {
-        let call = Call { invocation: Invocation::new("uv"), input: Vec::new() };
+        let call = Call {
+            invocation: Invocation::new("uv"),
+            input: Vec::new(),
+        };
         refusal(&call, transcript, Path::new("/store/.13.part"))
     }
 
@@ -142,7 +185,9 @@ mod tests {
         let pip = "WARNING: Retrying (Retry(total=0, connect=None, read=None, redirect=None, status=None)) after connection broken by 'NewConnectionError('<pip._vendor.urllib3.connection.HTTPConnection object at 0x7f84ce3f3c10>: Failed to establish a new connection: [Errno 111] Connection refused')': /simple/cuda-toolkit/\nERROR: Could not find a version that satisfies the requirement cuda-toolkit (from versions: none)\nERROR: No matching distribution found for cuda-toolkit\n";
         assert_eq!(code(uv), crate::store::exit_code::INDEX);
         assert_eq!(code(pip), crate::store::exit_code::INDEX);
-        let Refused::Failed(error) = sorted(pip) else { panic!() };
+        let Refused::Failed(error) = sorted(pip) else {
+            panic!()
+        };
         assert!(error.to_string().contains("Connection refused"), "{error}");
     }
 
@@ -152,7 +197,9 @@ mod tests {
         let pip = "  Downloading nvidia_cuda_runtime.whl (2.5 MB)\nERROR: Could not install packages due to an OSError: [Errno 28] No space left on device\n\n     ━━━━━━━━━━━━━━━━╸                        1.0/2.5 MB 276.9 MB/s eta 0:00:01\n";
         assert_eq!(code(uv), crate::store::exit_code::DISK_FULL);
         assert_eq!(code(pip), crate::store::exit_code::DISK_FULL);
-        let Refused::Failed(error) = sorted(pip) else { panic!() };
+        let Refused::Failed(error) = sorted(pip) else {
+            panic!()
+        };
         assert!(!error.to_string().contains('━'), "{error}");
     }
 
@@ -171,7 +218,9 @@ mod tests {
         let pip = "ERROR: Could not find a version that satisfies the requirement cuda-toolkit[cudart]==12.7.* (from versions: 11.8.0, 12.0.0, 13.4.3)\nERROR: No matching distribution found for cuda-toolkit[cudart]==12.7.*\n";
         for (text, unknown) in [(absent, true), (uv, false), (pip, false)] {
             match sorted(text) {
-                Refused::NoMatch { unknown_name, .. } => assert_eq!(unknown_name, unknown, "{text}"),
+                Refused::NoMatch { unknown_name, .. } => {
+                    assert_eq!(unknown_name, unknown, "{text}")
+                }
                 Refused::Failed(error) => panic!("{error}"),
             }
         }
@@ -179,10 +228,13 @@ mod tests {
 
     #[test]
     fn anything_else_keeps_its_words() {
-        let Refused::Failed(error) = sorted("error: No interpreter found\n\nended by signal 9\n") else {
+        let Refused::Failed(error) = sorted("error: No interpreter found\n\nended by signal 9\n")
+        else {
             panic!()
         };
         assert_eq!(error.exit_code(), crate::store::exit_code::INSTALLER);
-        assert!(error.to_string().contains("No interpreter") && error.to_string().contains("signal 9"));
+        assert!(
+            error.to_string().contains("No interpreter") && error.to_string().contains("signal 9")
+        );
     }
 }

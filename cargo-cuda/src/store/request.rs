@@ -25,7 +25,10 @@ impl Request {
     #[must_use]
     pub fn major(&self) -> u32 {
         // Checked while parsing.
-        self.parts.first().and_then(|&part| u32::try_from(part).ok()).unwrap_or_default()
+        self.parts
+            .first()
+            .and_then(|&part| u32::try_from(part).ok())
+            .unwrap_or_default()
     }
 
     /// `major.minor`, where the request goes that far.
@@ -42,7 +45,11 @@ impl Request {
 
     /// As a clause behind a Python package's name.
     pub(super) fn clause(&self) -> String {
-        if self.parts.len() > 2 { format!("=={self}") } else { format!("=={self}.*") }
+        if self.parts.len() > 2 {
+            format!("=={self}")
+        } else {
+            format!("=={self}.*")
+        }
     }
 }
 
@@ -50,17 +57,25 @@ impl FromStr for Request {
     type Err = StoreError;
 
     fn from_str(text: &str) -> Result<Self, StoreError> {
-        let invalid = |reason: String| StoreError::InvalidRequest { text: text.to_owned(), reason };
-        let version: Version = text
-            .parse()
-            .map_err(|_| invalid("expected a CUDA version such as `13`, `13.4` or `13.4.3`".to_owned()))?;
+        let invalid = |reason: String| StoreError::InvalidRequest {
+            text: text.to_owned(),
+            reason,
+        };
+        let version: Version = text.parse().map_err(|_| {
+            invalid("expected a CUDA version such as `13`, `13.4` or `13.4.3`".to_owned())
+        })?;
         let plain = text.bytes().all(|b| b.is_ascii_digit() || b == b'.') && !text.ends_with('.');
         let parts = version.parts().to_vec();
         if !plain || parts.len() > 4 || parts.iter().any(|&part| part > 9999) {
-            return Err(invalid("expected a CUDA version such as `13`, `13.4` or `13.4.3`".to_owned()));
+            return Err(invalid(
+                "expected a CUDA version such as `13`, `13.4` or `13.4.3`".to_owned(),
+            ));
         }
         if parts[0] < u64::from(component::OLDEST_MAJOR) {
-            return Err(invalid(format!("CUDA before {} is not supported", component::OLDEST_MAJOR)));
+            return Err(invalid(format!(
+                "CUDA before {} is not supported",
+                component::OLDEST_MAJOR
+            )));
         }
         Ok(Self { parts })
     }
@@ -91,7 +106,17 @@ mod tests {
 
     #[test]
     fn refuses_what_is_no_version() {
-        for text in ["", "new", "13.x", "13.4-rc1", "13.", "10.2", "1.2.3.4.5", "13;evil", "99999"] {
+        for text in [
+            "",
+            "new",
+            "13.x",
+            "13.4-rc1",
+            "13.",
+            "10.2",
+            "1.2.3.4.5",
+            "13;evil",
+            "99999",
+        ] {
             assert!(text.parse::<Request>().is_err(), "{text}");
         }
     }

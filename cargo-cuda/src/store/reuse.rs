@@ -1,5 +1,8 @@
 //! Packages that another toolkit of the store holds already are linked, not fetched again.
-#![allow(clippy::disallowed_methods, reason = "the store writes here, and nowhere else in its code")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "the store writes here, and nowhere else in its code"
+)]
 
 use std::fs;
 use std::io;
@@ -23,7 +26,12 @@ pub(super) fn plan<'a>(store: &Store, set: &'a PackageSet, root: &Root) -> Plan<
         let holder = stored
             .iter()
             .filter(|(_, manifest)| manifest.platform == platform())
-            .filter(|(_, manifest)| manifest.packages.iter().any(|other| other.shares_a_file_with(package)))
+            .filter(|(_, manifest)| {
+                manifest
+                    .packages
+                    .iter()
+                    .any(|other| other.shares_a_file_with(package))
+            })
             .map(|(name, _)| store.path(name))
             .find(|path| is_whole(package, path, root));
         match holder {
@@ -44,7 +52,12 @@ fn is_whole(package: &Package, site: &Path, root: &Root) -> bool {
 ///
 /// # Errors
 /// The disk said no.
-pub(super) fn link(package: &Package, from: &Path, to: &Path, root: &Root) -> Result<(), StoreError> {
+pub(super) fn link(
+    package: &Package,
+    from: &Path,
+    to: &Path,
+    root: &Root,
+) -> Result<(), StoreError> {
     for file in files_of(from, package, root) {
         let (source, target) = (from.join(&file), to.join(&file));
         if let Some(directory) = target.parent() {
@@ -54,7 +67,8 @@ pub(super) fn link(package: &Package, from: &Path, to: &Path, root: &Root) -> Re
             // Two packages may hold one file (`nvidia/__init__.py`).
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(_) => {
-                fs::copy(&source, &target).map_err(|error| StoreError::io("copy to", &target, error))?;
+                fs::copy(&source, &target)
+                    .map_err(|error| StoreError::io("copy to", &target, error))?;
             }
             Ok(()) => {}
         }

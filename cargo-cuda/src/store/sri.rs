@@ -46,7 +46,15 @@ impl fmt::Display for Sha256 {
             for place in 0..4 {
                 let index = (bits >> (18 - 6 * place)) & 63;
                 let padding = place > chunk.len();
-                write!(f, "{}", if padding { '=' } else { char::from(ALPHABET[index as usize]) })?;
+                write!(
+                    f,
+                    "{}",
+                    if padding {
+                        '='
+                    } else {
+                        char::from(ALPHABET[index as usize])
+                    }
+                )?;
             }
         }
         Ok(())
@@ -64,13 +72,19 @@ impl FromStr for Sha256 {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let invalid = || format!("`{text}` is not of the form `sha256-<base64>`");
-        let digits = text.strip_prefix(PREFIX).and_then(|t| t.strip_suffix('=')).ok_or_else(invalid)?;
+        let digits = text
+            .strip_prefix(PREFIX)
+            .and_then(|t| t.strip_suffix('='))
+            .ok_or_else(invalid)?;
         if digits.len() != 43 {
             return Err(invalid());
         }
         let (mut bits, mut held, mut bytes) = (0_u32, 0, Vec::with_capacity(32));
         for digit in digits.bytes() {
-            let value = ALPHABET.iter().position(|&a| a == digit).ok_or_else(invalid)?;
+            let value = ALPHABET
+                .iter()
+                .position(|&a| a == digit)
+                .ok_or_else(invalid)?;
             bits = bits << 6 | u32::try_from(value).map_err(|_| invalid())?;
             held += 6;
             if held >= 8 {
@@ -80,7 +94,11 @@ impl FromStr for Sha256 {
         }
         let hash = Self(bytes.try_into().map_err(|_| invalid())?);
         // The last digit carries two bits that must be zero; one digest has one spelling.
-        if hash.to_string() == text { Ok(hash) } else { Err(invalid()) }
+        if hash.to_string() == text {
+            Ok(hash)
+        } else {
+            Err(invalid())
+        }
     }
 }
 
@@ -106,8 +124,12 @@ mod tests {
     fn goes_both_ways() {
         // `printf '' | openssl dgst -sha256 -binary | base64`
         let empty =
-            Sha256::from_hex("e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855").unwrap();
-        assert_eq!(empty.to_string(), "sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=");
+            Sha256::from_hex("e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855")
+                .unwrap();
+        assert_eq!(
+            empty.to_string(),
+            "sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU="
+        );
         assert_eq!(empty.to_string().parse::<Sha256>().unwrap(), empty);
         assert_eq!(Sha256::from_hex(&empty.hex()), Some(empty));
     }

@@ -16,7 +16,11 @@ const MATURIN: &str = "1.16.0";
 /// The maturin that [`maturin`] fetched earlier.
 #[must_use]
 pub fn fetched_maturin(env: &Env) -> Option<PathBuf> {
-    let program = Store::tools(env).ok()?.path(&format!("maturin-{MATURIN}")).join("bin").join("maturin");
+    let program = Store::tools(env)
+        .ok()?
+        .path(&format!("maturin-{MATURIN}"))
+        .join("bin")
+        .join("maturin");
     Root::system().is_file(&program).then_some(program)
 }
 
@@ -39,20 +43,32 @@ pub fn maturin(context: &Context) -> Result<PathBuf, StoreError> {
         return Ok(program);
     }
     let installer = Installer::find(&context.env)?;
-    progress.step(&format!("fetching maturin {MATURIN} with {}", installer.name()));
+    progress.step(&format!(
+        "fetching maturin {MATURIN} with {}",
+        installer.name()
+    ));
     let requirement = format!("maturin=={MATURIN}");
-    let mut packages = installer.resolve(&[requirement], &context.env, store.directory()).map_err(
-        |refused| match refused {
+    let mut packages = installer
+        .resolve(&[requirement], &context.env, store.directory())
+        .map_err(|refused| match refused {
             Refused::Failed(error) => error,
-            Refused::NoMatch { message, .. } => StoreError::Index { call: "maturin".to_owned(), message },
-        },
-    )?;
+            Refused::NoMatch { message, .. } => StoreError::Index {
+                call: "maturin".to_owned(),
+                message,
+            },
+        })?;
     // Its own requirement is a TOML reader for old Pythons that its program does not use.
     packages.retain(|package| package.name == "maturin");
     let part = store.part(&name)?;
     let wanted: Vec<_> = packages.iter().collect();
     let requirements = part.requirements(&requirements_file(&wanted))?;
-    installer.install(&requirements, &part.site(), &part.temporary(), &context.env, &progress)?;
+    installer.install(
+        &requirements,
+        &part.site(),
+        &part.temporary(),
+        &context.env,
+        &progress,
+    )?;
     part.tidy();
     if !root.is_file(&part.site().join("bin").join("maturin")) {
         return Err(StoreError::Installer {
@@ -60,7 +76,10 @@ pub fn maturin(context: &Context) -> Result<PathBuf, StoreError> {
             message: "the package holds no bin/maturin".to_owned(),
         });
     }
-    progress.detail(&format!("{} unpacked", human_size(super::place::size(&part.site()))));
+    progress.detail(&format!(
+        "{} unpacked",
+        human_size(super::place::size(&part.site()))
+    ));
     store.put(&part, &name)?;
     Ok(program)
 }

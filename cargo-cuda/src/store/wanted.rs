@@ -13,7 +13,11 @@ use super::{AddRequest, StoreError};
 /// NVRTC is the compiler. CCCL is named because no package pulls it in.
 fn default_set(major: u32) -> &'static [Component] {
     use Component::{Cccl, Crt, Cudart, Nvcc, Nvrtc, Nvvm};
-    if major >= 13 { &[Nvcc, Nvvm, Crt, Cudart, Nvrtc, Cccl] } else { &[Cudart, Nvrtc, Cccl] }
+    if major >= 13 {
+        &[Nvcc, Nvvm, Crt, Cudart, Nvrtc, Cccl]
+    } else {
+        &[Cudart, Nvrtc, Cccl]
+    }
 }
 
 /// The components asked for: the default set, those named, and what they need; or `only`.
@@ -23,7 +27,10 @@ fn default_set(major: u32) -> &'static [Component] {
 pub(super) fn wanted(request: &AddRequest) -> Result<BTreeSet<Component>, StoreError> {
     let major = request.version.major();
     let named = request.only.as_ref().unwrap_or(&request.components);
-    if let Some(&component) = named.iter().find(|&&component| package_of(component, major).is_none()) {
+    if let Some(&component) = named
+        .iter()
+        .find(|&&component| package_of(component, major).is_none())
+    {
         return Err(StoreError::NoPackage { component, major });
     }
     if let Some(only) = &request.only {
@@ -47,12 +54,19 @@ mod tests {
     fn ids(version: &str, components: &[Component]) -> Vec<&'static str> {
         let mut request = AddRequest::new(version.parse().unwrap());
         request.components = components.iter().copied().collect();
-        wanted(&request).unwrap().into_iter().map(Component::id).collect()
+        wanted(&request)
+            .unwrap()
+            .into_iter()
+            .map(Component::id)
+            .collect()
     }
 
     #[test]
     fn the_default_set_can_compile() {
-        assert_eq!(ids("13", &[]), ["cudart", "nvcc", "nvvm", "crt", "cccl", "nvrtc"]);
+        assert_eq!(
+            ids("13", &[]),
+            ["cudart", "nvcc", "nvvm", "crt", "cccl", "nvrtc"]
+        );
         assert_eq!(ids("12", &[]), ["cudart", "cccl", "nvrtc"]);
         assert_eq!(ids("11.8", &[]), ["cudart", "cccl", "nvrtc"]);
     }
@@ -61,17 +75,31 @@ mod tests {
     fn named_ones_bring_what_they_need() {
         assert_eq!(
             ids("12", &[Component::Cusolver]),
-            ["cudart", "cccl", "nvrtc", "nvjitlink", "cublas", "cusolver", "cusparse"]
+            [
+                "cudart",
+                "cccl",
+                "nvrtc",
+                "nvjitlink",
+                "cublas",
+                "cusolver",
+                "cusparse"
+            ]
         );
         // CUDA 11 has no nvJitLink, and needs none.
-        assert_eq!(ids("11", &[Component::Cufft]), ["cudart", "cccl", "nvrtc", "cufft"]);
+        assert_eq!(
+            ids("11", &[Component::Cufft]),
+            ["cudart", "cccl", "nvrtc", "cufft"]
+        );
     }
 
     #[test]
     fn only_means_only() {
         let mut request = AddRequest::new("13".parse().unwrap());
         request.only = Some(BTreeSet::from([Component::Cufft]));
-        assert_eq!(wanted(&request).unwrap(), BTreeSet::from([Component::Cufft]));
+        assert_eq!(
+            wanted(&request).unwrap(),
+            BTreeSet::from([Component::Cufft])
+        );
     }
 
     #[test]
@@ -79,6 +107,9 @@ mod tests {
         let mut request = AddRequest::new("12".parse().unwrap());
         request.components = BTreeSet::from([Component::Nvvm]);
         let error = wanted(&request).unwrap_err().to_string();
-        assert!(error.contains("`nvvm`") && error.contains("CUDA 12"), "{error}");
+        assert!(
+            error.contains("`nvvm`") && error.contains("CUDA 12"),
+            "{error}"
+        );
     }
 }

@@ -1,5 +1,8 @@
 //! Reading a wheel, and writing one so that the same content always gives the same bytes.
-#![allow(clippy::disallowed_methods, reason = "this is the one file of `wheel` that touches the disk")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "this is the one file of `wheel` that touches the disk"
+)]
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -48,7 +51,9 @@ impl ArchiveDate {
     /// # Errors
     /// [`WheelError::InvalidDate`] where the variable is no number or lies outside 1980 to 2107.
     pub fn from_env(env: &Env) -> Result<Self, WheelError> {
-        let Some(value) = env.text("SOURCE_DATE_EPOCH") else { return Ok(Self::default()) };
+        let Some(value) = env.text("SOURCE_DATE_EPOCH") else {
+            return Ok(Self::default());
+        };
         let given = value.trim().parse().ok().and_then(date_of);
         if given.is_none() {
             return Err(WheelError::InvalidDate { value });
@@ -61,7 +66,12 @@ impl ArchiveDate {
     pub fn rfc3339(self) -> Option<String> {
         let d = self.given?;
         let (year, month, day) = (d.year(), d.month(), d.day());
-        Some(format!("{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}Z", d.hour(), d.minute(), d.second()))
+        Some(format!(
+            "{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}Z",
+            d.hour(),
+            d.minute(),
+            d.second()
+        ))
     }
 }
 
@@ -72,11 +82,16 @@ fn date_of(seconds: u64) -> Option<DateTime> {
     // "chrono-Compatible Low-Level Date Algorithms", civil_from_days.
     let days = days.checked_add(719_468)?;
     let (era, day_of_era) = (days / 146_097, days % 146_097);
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let year_of_era =
+        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
     let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     let shifted_month = (5 * day_of_year + 2) / 153;
     let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
-    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
+    let month = if shifted_month < 10 {
+        shifted_month + 3
+    } else {
+        shifted_month - 9
+    };
     let year = year_of_era + era * 400 + u64::from(month <= 2);
 
     let small = |value: u64| u8::try_from(value).ok();
@@ -98,9 +113,16 @@ fn date_of(seconds: u64) -> Option<DateTime> {
 /// [`WheelError::Io`]; [`WheelError::InvalidWheel`] where the file is no zip file, is damaged,
 /// has no metadata directory or several, or holds paths that lead out of it.
 pub fn read(path: &Path) -> Result<Wheel, WheelError> {
-    let invalid = |reason: String| WheelError::InvalidWheel { path: path.to_owned(), reason };
+    let invalid = |reason: String| WheelError::InvalidWheel {
+        path: path.to_owned(),
+        reason,
+    };
     let of_zip = |error: ZipError| match error {
-        ZipError::Io(source) => WheelError::Io { action: "read", path: path.to_owned(), source },
+        ZipError::Io(source) => WheelError::Io {
+            action: "read",
+            path: path.to_owned(),
+            source,
+        },
         other => invalid(format!("not a readable zip file: {other}")),
     };
     let file = File::open(path).map_err(|source| WheelError::Io {
@@ -113,20 +135,34 @@ pub fn read(path: &Path) -> Result<Wheel, WheelError> {
     for index in 0..archive.len() {
         let mut file = archive.by_index(index).map_err(of_zip)?;
         let name = file.name().map_err(of_zip)?.into_owned();
-        let plain = Path::new(&name).components().all(|part| matches!(part, PathPart::Normal(_)));
+        let plain = Path::new(&name)
+            .components()
+            .all(|part| matches!(part, PathPart::Normal(_)));
         if !plain || name.contains('\\') {
             return Err(invalid(format!("`{name}` leads out of the wheel")));
         }
         if file.is_symlink() {
-            return Err(invalid(format!("`{name}` is a symbolic link, which wheels can't hold")));
+            return Err(invalid(format!(
+                "`{name}` is a symbolic link, which wheels can't hold"
+            )));
         }
         if file.is_dir() {
             continue;
         }
         let executable = file.unix_mode().is_some_and(|mode| mode & 0o111 != 0);
         let mut content = Vec::new();
-        file.read_to_end(&mut content).map_err(|error| invalid(format!("`{name}` is damaged: {error}")))?;
-        if entries.insert(name.clone(), Entry { content, executable }).is_some() {
+        file.read_to_end(&mut content)
+            .map_err(|error| invalid(format!("`{name}` is damaged: {error}")))?;
+        if entries
+            .insert(
+                name.clone(),
+                Entry {
+                    content,
+                    executable,
+                },
+            )
+            .is_some()
+        {
             return Err(invalid(format!("holds `{name}` twice")));
         }
     }
@@ -140,8 +176,17 @@ pub fn read(path: &Path) -> Result<Wheel, WheelError> {
     dist_infos.dedup();
     let dist_info = match dist_infos.as_slice() {
         [one] => one.clone(),
-        [] => return Err(invalid("no wheel: there is no `.dist-info` directory in it".to_owned())),
-        many => return Err(invalid(format!("has several metadata directories: {}", many.join(", ")))),
+        [] => {
+            return Err(invalid(
+                "no wheel: there is no `.dist-info` directory in it".to_owned(),
+            ));
+        }
+        many => {
+            return Err(invalid(format!(
+                "has several metadata directories: {}",
+                many.join(", ")
+            )));
+        }
     };
     for signature in ["RECORD.jws", "RECORD.p7s"] {
         if entries.contains_key(&format!("{dist_info}/{signature}")) {
@@ -161,18 +206,37 @@ pub fn read(path: &Path) -> Result<Wheel, WheelError> {
 /// # Errors
 /// [`WheelError::Io`], a full disk among them.
 pub fn write(wheel: &Wheel, date: ArchiveDate, target: &Path) -> Result<u64, WheelError> {
-    let failed = |action| move |source| WheelError::Io { action, path: target.to_owned(), source };
-    let directory = target.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let failed = |action| {
+        move |source| WheelError::Io {
+            action,
+            path: target.to_owned(),
+            source,
+        }
+    };
+    let directory = target
+        .parent()
+        .filter(|p| !p.as_os_str().is_empty())
+        .unwrap_or(Path::new("."));
     std::fs::create_dir_all(directory).map_err(failed("create the directory of"))?;
     let name = target.file_name().unwrap_or_default().to_string_lossy();
-    let mut temporary = temporary_file(&format!(".{name}."), directory).map_err(failed("write beside"))?;
+    let mut temporary =
+        temporary_file(&format!(".{name}."), directory).map_err(failed("write beside"))?;
     // In memory first: a `ZipWriter` that is dropped after a failed write prints to stderr.
     let bytes = zip_bytes(wheel, date).map_err(failed("compress"))?;
-    temporary.as_file_mut().write_all(&bytes).map_err(failed("write"))?;
+    temporary
+        .as_file_mut()
+        .write_all(&bytes)
+        .map_err(failed("write"))?;
     // Without this a crash of the machine could leave the final name on an empty file.
     temporary.as_file().sync_all().map_err(failed("write"))?;
-    let size = temporary.as_file().metadata().map_err(failed("write"))?.len();
-    temporary.persist(target).map_err(|error| failed("rename to")(error.error))?;
+    let size = temporary
+        .as_file()
+        .metadata()
+        .map_err(failed("write"))?
+        .len();
+    temporary
+        .persist(target)
+        .map_err(|error| failed("rename to")(error.error))?;
     Ok(size)
 }
 
@@ -218,15 +282,30 @@ mod tests {
     use super::*;
 
     fn wheel() -> Wheel {
-        let file = |text: &str| Entry { content: text.as_bytes().to_owned(), executable: false };
+        let file = |text: &str| Entry {
+            content: text.as_bytes().to_owned(),
+            executable: false,
+        };
         let entries = [
             ("saxpy/__init__.py", file("x = 1\n")),
             ("zzz.py", file("")),
             ("saxpy-0.1.0.dist-info/METADATA", file("Name: saxpy\n")),
-            ("saxpy-0.1.0.data/scripts/run", Entry { content: b"#!x".to_vec(), executable: true }),
+            (
+                "saxpy-0.1.0.data/scripts/run",
+                Entry {
+                    content: b"#!x".to_vec(),
+                    executable: true,
+                },
+            ),
         ];
-        let entries = entries.into_iter().map(|(path, entry)| (path.to_owned(), entry)).collect();
-        Wheel { dist_info: "saxpy-0.1.0.dist-info".to_owned(), entries }
+        let entries = entries
+            .into_iter()
+            .map(|(path, entry)| (path.to_owned(), entry))
+            .collect();
+        Wheel {
+            dist_info: "saxpy-0.1.0.dist-info".to_owned(),
+            entries,
+        }
     }
 
     fn bytes(wheel: &Wheel, date: ArchiveDate) -> Vec<u8> {
@@ -240,19 +319,28 @@ mod tests {
         let size = write(&wheel(), ArchiveDate::default(), &target).unwrap();
         assert_eq!(size, std::fs::metadata(&target).unwrap().len());
         assert_eq!(read(&target).unwrap(), wheel());
-        let names: Vec<_> = std::fs::read_dir(target.parent().unwrap()).unwrap().collect();
+        let names: Vec<_> = std::fs::read_dir(target.parent().unwrap())
+            .unwrap()
+            .collect();
         assert_eq!(names.len(), 1, "{names:?}");
     }
 
     #[test]
     fn order_date_and_modes_are_fixed() {
-        let mut archive = ZipArchive::new(Cursor::new(bytes(&wheel(), ArchiveDate::default()))).unwrap();
+        let mut archive =
+            ZipArchive::new(Cursor::new(bytes(&wheel(), ArchiveDate::default()))).unwrap();
         let mut seen = Vec::new();
         for index in 0..archive.len() {
             let file = archive.by_index(index).unwrap();
             assert_eq!(file.extra_data().unwrap_or_default(), b"");
-            assert_eq!(file.last_modified().unwrap().to_string(), "1980-01-01 00:00:00");
-            seen.push((file.name().unwrap().into_owned(), file.unix_mode().unwrap() & 0o7777));
+            assert_eq!(
+                file.last_modified().unwrap().to_string(),
+                "1980-01-01 00:00:00"
+            );
+            seen.push((
+                file.name().unwrap().into_owned(),
+                file.unix_mode().unwrap() & 0o7777,
+            ));
         }
         let expected = [
             ("saxpy-0.1.0.data/scripts/run", 0o755),
@@ -262,12 +350,16 @@ mod tests {
             ("saxpy-0.1.0.dist-info/RECORD", 0o644),
         ];
         assert_eq!(seen, expected.map(|(name, mode)| (name.to_owned(), mode)));
-        assert_eq!(bytes(&wheel(), ArchiveDate::default()), bytes(&wheel(), ArchiveDate::default()));
+        assert_eq!(
+            bytes(&wheel(), ArchiveDate::default()),
+            bytes(&wheel(), ArchiveDate::default())
+        );
     }
 
     #[test]
     fn source_date_epoch_sets_the_date() {
-        let date = |value: &str| ArchiveDate::from_env(&Env::from_pairs([("SOURCE_DATE_EPOCH", value)]));
+        let date =
+            |value: &str| ArchiveDate::from_env(&Env::from_pairs([("SOURCE_DATE_EPOCH", value)]));
         for (value, text) in [
             ("315532800", "1980-01-01T00:00:00Z"),
             ("951868800", "2000-03-01T00:00:00Z"),
@@ -277,10 +369,19 @@ mod tests {
             assert_eq!(date(value).unwrap().rfc3339().as_deref(), Some(text));
         }
         for value in ["0", "yesterday", "-1", "4354819200", "18446744073709551615"] {
-            assert!(matches!(date(value), Err(WheelError::InvalidDate { .. })), "{value}");
+            assert!(
+                matches!(date(value), Err(WheelError::InvalidDate { .. })),
+                "{value}"
+            );
         }
-        assert_eq!(ArchiveDate::from_env(&Env::default()).unwrap(), ArchiveDate::default());
-        assert_ne!(bytes(&wheel(), date("1700000000").unwrap()), bytes(&wheel(), ArchiveDate::default()));
+        assert_eq!(
+            ArchiveDate::from_env(&Env::default()).unwrap(),
+            ArchiveDate::default()
+        );
+        assert_ne!(
+            bytes(&wheel(), date("1700000000").unwrap()),
+            bytes(&wheel(), ArchiveDate::default())
+        );
     }
 
     #[test]
@@ -289,7 +390,9 @@ mod tests {
         // A directory in the target's place makes the last step, the rename, fail.
         let target = directory.path().join("saxpy.whl");
         std::fs::create_dir_all(target.join("inside")).unwrap();
-        let error = write(&wheel(), ArchiveDate::default(), &target).unwrap_err().to_string();
+        let error = write(&wheel(), ArchiveDate::default(), &target)
+            .unwrap_err()
+            .to_string();
         assert!(error.starts_with("could not rename to "), "{error}");
         assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1);
         assert!(target.join("inside").is_dir());
@@ -309,13 +412,24 @@ mod tests {
 
         let with = |path: &str| {
             let mut changed = wheel();
-            changed.entries.insert(path.to_owned(), Entry { content: Vec::new(), executable: false });
+            changed.entries.insert(
+                path.to_owned(),
+                Entry {
+                    content: Vec::new(),
+                    executable: false,
+                },
+            );
             bytes(&changed, ArchiveDate::default())
         };
         assert!(reason(&with("../evil")).contains("`../evil` leads out"));
         assert!(reason(&with("/etc/passwd")).contains("leads out"));
-        assert!(reason(&with("other-1.dist-info/METADATA")).contains("several metadata directories"));
+        assert!(
+            reason(&with("other-1.dist-info/METADATA")).contains("several metadata directories")
+        );
         assert!(reason(&with("saxpy-0.1.0.dist-info/RECORD.jws")).contains("is signed"));
-        assert!(matches!(read(Path::new("/nowhere/x.whl")), Err(WheelError::Io { .. })));
+        assert!(matches!(
+            read(Path::new("/nowhere/x.whl")),
+            Err(WheelError::Io { .. })
+        ));
     }
 }

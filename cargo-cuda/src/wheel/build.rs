@@ -88,30 +88,57 @@ impl<'a> Job<'a> {
             package: Some(self.package.name.clone()),
             configs: self.configs.to_vec(),
         };
-        let session = Session::find(self.env, self.root, Some(self.workspace), self.triple, asked)?;
+        let session = Session::find(
+            self.env,
+            self.root,
+            Some(self.workspace),
+            self.triple,
+            asked,
+        )?;
         let declared = self.package.config.for_major(major);
         if self.capabilities.is_none() && declared.capabilities.is_none() {
             return Err(undeclared());
         }
-        let pyproject = self.root.text(&self.package.manifest.with_file_name("pyproject.toml"));
+        let pyproject = self
+            .root
+            .text(&self.package.manifest.with_file_name("pyproject.toml"));
         let arguments = Maturin::graph_arguments(
             &self.package.manifest,
             self.passthrough,
             &pyproject.unwrap_or_default(),
         );
-        let graph = Graph::load(self.root, self.env, self.workspace, session.target(), &arguments)?;
+        let graph = Graph::load(
+            self.root,
+            self.env,
+            self.workspace,
+            session.target(),
+            &arguments,
+        )?;
         let session = session.fitting(&graph)?;
         let apart = session.apart(&graph)?;
         let plan = apart.plan.clone().ok_or_else(undeclared)?;
-        let used: Vec<Component> = declared.components.iter().map(|wanted| wanted.component).collect();
+        let used: Vec<Component> = declared
+            .components
+            .iter()
+            .map(|wanted| wanted.component)
+            .collect();
         session.toolkit.check_plan(&plan, &used)?;
         let linked = used.into_iter();
-        let linked =
-            linked.filter(|c| *c != Component::Cudart || self.package.config.cudart == Cudart::Shared);
-        let linked: BTreeSet<Component> = linked.filter(|c| session.toolkit.get(*c).is_some()).collect();
+        let linked = linked
+            .filter(|c| *c != Component::Cudart || self.package.config.cudart == Cudart::Shared);
+        let linked: BTreeSet<Component> = linked
+            .filter(|c| session.toolkit.get(*c).is_some())
+            .collect();
         // What has no search path is an error before anything is compiled.
         RunpathPlan::new(&linked, major, self.kind)?;
-        Ok(Prepared { major, session, apart, graph, plan, linked })
+        Ok(Prepared {
+            major,
+            session,
+            apart,
+            graph,
+            plan,
+            linked,
+        })
     }
 
     /// Builds the wheel.
@@ -119,8 +146,16 @@ impl<'a> Job<'a> {
     /// # Errors
     /// Where maturin fails, or what it made is no wheel of this major.
     pub fn build(&self, prepared: &Prepared<'_>) -> Result<BuiltWheel, Failure> {
-        let Prepared { major, session, apart, .. } = prepared;
-        output::say(&format!("building {} {} for CUDA {major}", self.package.name, self.package.version));
+        let Prepared {
+            major,
+            session,
+            apart,
+            ..
+        } = prepared;
+        output::say(&format!(
+            "building {} {} for CUDA {major}",
+            self.package.name, self.package.version
+        ));
         apart.notes.iter().for_each(|note| output::say(note));
         let (target, variables) = self.variables(prepared)?;
         output::make_directory(&target)?;
@@ -172,15 +207,20 @@ impl<'a> Job<'a> {
     }
 
     /// Where cargo builds, and the variables for maturin.
-    fn variables(&self, prepared: &Prepared<'_>) -> Result<(PathBuf, Vec<(String, OsString)>), Failure> {
+    fn variables(
+        &self,
+        prepared: &Prepared<'_>,
+    ) -> Result<(PathBuf, Vec<(String, OsString)>), Failure> {
         let Prepared { session, apart, .. } = prepared;
         let target = apart.directory.clone().unwrap_or_default().join("wheel");
         let mut settings = session.variables(apart)?;
         session::name_own(&mut settings, apart.view.root(), self.env);
         // maturin starts nothing that needs CUDA's libraries to run.
         settings.retain(|setting| setting.name != "LD_LIBRARY_PATH");
-        let mut variables: Vec<(String, OsString)> =
-            settings.into_iter().map(|setting| (setting.name, setting.value)).collect();
+        let mut variables: Vec<(String, OsString)> = settings
+            .into_iter()
+            .map(|setting| (setting.name, setting.value))
+            .collect();
         variables.push(("CARGO_TARGET_DIR".to_owned(), target.clone().into()));
         if self.workspace.moves_build_directory() {
             // The user's configuration may have one for everything.
@@ -188,7 +228,12 @@ impl<'a> Job<'a> {
         }
         let program = process::own_program()?;
         let wrapper = session.rustc_wrapper();
-        variables.extend(reproducible::environment(&program, &apart.search, wrapper.as_deref(), self.env));
+        variables.extend(reproducible::environment(
+            &program,
+            &apart.search,
+            wrapper.as_deref(),
+            self.env,
+        ));
         Ok((target, variables))
     }
 
@@ -214,12 +259,22 @@ impl<'a> Job<'a> {
         let code = process::run(&invocation)?;
         if code != 0 {
             let text = "its own messages are above";
-            let message = format!("maturin ended with code {code}; {text}\n  command: {invocation}");
-            let Prepared { session, apart, graph, .. } = prepared;
+            let message =
+                format!("maturin ended with code {code}; {text}\n  command: {invocation}");
+            let Prepared {
+                session,
+                apart,
+                graph,
+                ..
+            } = prepared;
             let kept = profile_directory(target, session.built_for(), self.profile);
             let missing = Missing::read(self.root, &kept, since);
             let hints = missing.hints(&session.toolkit, &apart.view, graph, false);
-            return Err(Failure { code: exit_code::WHEEL, message, hints });
+            return Err(Failure {
+                code: exit_code::WHEEL,
+                message,
+                hints,
+            });
         }
         let wheel = one_wheel(&output::files(fresh.path())?, &invocation)?;
         Ok((fresh, wheel))
@@ -235,12 +290,20 @@ fn undeclared_components(
     toolkit: &Toolkit,
 ) -> Result<BTreeSet<Component>, WheelError> {
     let mut found = BTreeSet::new();
-    for entry in archive::read(wheel)?.entries.values().filter(|entry| elf::is_elf(&entry.content)) {
-        let needed = ElfFacts::parse(&entry.content).map(|facts| facts.needed).unwrap_or_default();
+    for entry in archive::read(wheel)?
+        .entries
+        .values()
+        .filter(|entry| elf::is_elf(&entry.content))
+    {
+        let needed = ElfFacts::parse(&entry.content)
+            .map(|facts| facts.needed)
+            .unwrap_or_default();
         for soname in needed {
             if let Ok(Origin::Component(component)) = dependencies::origin(&soname, major)
                 && !known.contains(&component)
-                && toolkit.get(component).is_some_and(|found| !found.libraries.is_empty())
+                && toolkit
+                    .get(component)
+                    .is_some_and(|found| !found.libraries.is_empty())
             {
                 found.insert(component);
             }
@@ -254,8 +317,8 @@ fn undeclared_components(
 fn loaded(linked: &BTreeSet<Component>, toolkit: &Toolkit) -> BTreeSet<Component> {
     let linked: Vec<Component> = linked.iter().copied().collect();
     let needed = closure(&linked, toolkit.version().major).into_iter();
-    let loaded =
-        needed.filter(|(component, kind)| *kind == EdgeKind::Load && toolkit.get(*component).is_some());
+    let loaded = needed
+        .filter(|(component, kind)| *kind == EdgeKind::Load && toolkit.get(*component).is_some());
     loaded.map(|(component, _)| component).collect()
 }
 

@@ -68,14 +68,21 @@ pub fn check_major(major: u32) -> Result<(), WheelError> {
 /// ```
 pub fn origin(soname: &str, major: u32) -> Result<Origin, WheelError> {
     check_major(major)?;
-    let Some(stem) = stem(soname) else { return Ok(Origin::Foreign) };
+    let Some(stem) = stem(soname) else {
+        return Ok(Origin::Foreign);
+    };
     let driver = DRIVER_STEMS.contains(&stem) || stem.starts_with("nvidia-");
     if driver {
         return Ok(Origin::Driver);
     }
-    let Some(facts) = Component::all().map(Component::facts).find(|f| f.libraries.contains(&stem)) else {
+    let Some(facts) = Component::all()
+        .map(Component::facts)
+        .find(|f| f.libraries.contains(&stem))
+    else {
         return if looks_like_nvidia(stem) {
-            Err(WheelError::UnknownLibrary { soname: soname.to_owned() })
+            Err(WheelError::UnknownLibrary {
+                soname: soname.to_owned(),
+            })
         } else {
             Ok(Origin::Foreign)
         };
@@ -87,14 +94,21 @@ pub fn origin(soname: &str, major: u32) -> Result<Origin, WheelError> {
     if facts.bundle == Bundle::Product {
         return Ok(Origin::Component(facts.component));
     }
-    let belongs_to: Vec<u32> =
-        (OLDEST_MAJOR..=NEWEST_MAJOR).filter(|&m| carries(facts, stem, soname, m)).collect();
+    let belongs_to: Vec<u32> = (OLDEST_MAJOR..=NEWEST_MAJOR)
+        .filter(|&m| carries(facts, stem, soname, m))
+        .collect();
     if belongs_to.contains(&major) {
         Ok(Origin::Component(facts.component))
     } else if belongs_to.is_empty() {
-        Err(WheelError::UnknownLibrary { soname: soname.to_owned() })
+        Err(WheelError::UnknownLibrary {
+            soname: soname.to_owned(),
+        })
     } else {
-        Err(WheelError::OtherMajor { soname: soname.to_owned(), belongs_to, major })
+        Err(WheelError::OtherMajor {
+            soname: soname.to_owned(),
+            belongs_to,
+            major,
+        })
     }
 }
 
@@ -114,7 +128,9 @@ fn stem(soname: &str) -> Option<&str> {
 /// ```
 #[must_use]
 pub fn is_nvidia_library(file_name: &str) -> bool {
-    let Some(stem) = stem(file_name).filter(|_| file_name.contains(".so")) else { return false };
+    let Some(stem) = stem(file_name).filter(|_| file_name.contains(".so")) else {
+        return false;
+    };
     let hash = |text: &str| text.len() == 8 && text.chars().all(|c| c.is_ascii_hexdigit());
     let stem = match stem.rsplit_once('-') {
         Some((before, after)) if hash(after) => before,
@@ -126,7 +142,10 @@ pub fn is_nvidia_library(file_name: &str) -> bool {
 }
 
 fn looks_like_nvidia(stem: &str) -> bool {
-    !NOT_NVIDIA.contains(&stem) && ["cu", "nv", "npp"].iter().any(|prefix| stem.starts_with(prefix))
+    !NOT_NVIDIA.contains(&stem)
+        && ["cu", "nv", "npp"]
+            .iter()
+            .any(|prefix| stem.starts_with(prefix))
 }
 
 fn carries(facts: &Facts, stem: &str, soname: &str, major: u32) -> bool {
@@ -173,9 +192,13 @@ pub fn requirements(
     // own: what they were built with bounds it from below.
     let linked_at_run_time = |c: &Component| {
         c.facts().bundle == Bundle::Toolkit
-            && edges(*c, major).iter().any(|(to, _)| *to == Component::Nvjitlink)
+            && edges(*c, major)
+                .iter()
+                .any(|(to, _)| *to == Component::Nvjitlink)
     };
-    if components.iter().any(linked_at_run_time) && Component::Nvjitlink.facts().package(major).is_some() {
+    if components.iter().any(linked_at_run_time)
+        && Component::Nvjitlink.facts().package(major).is_some()
+    {
         wanted.insert(Component::Nvjitlink);
     }
 
@@ -194,7 +217,14 @@ pub fn requirements(
     }
     if !extras.is_empty() {
         let ToolkitVersion { major, minor } = built_with.toolkit;
-        lines.insert(0, format!("cuda-toolkit[{}]>={major}.{minor},<{}", extras.join(","), major + 1));
+        lines.insert(
+            0,
+            format!(
+                "cuda-toolkit[{}]>={major}.{minor},<{}",
+                extras.join(","),
+                major + 1
+            ),
+        );
     }
     Ok(lines)
 }
@@ -205,7 +235,10 @@ fn bounds(component: Component, built_with: &BuiltWith) -> Result<(String, u64),
         let ToolkitVersion { major, minor } = built_with.toolkit;
         return Ok((format!("{major}.{minor}"), u64::from(major) + 1));
     }
-    let version = built_with.components.get(&component).ok_or(WheelError::NoVersion { component })?;
+    let version = built_with
+        .components
+        .get(&component)
+        .ok_or(WheelError::NoVersion { component })?;
     // These count on their own: two releases of CUDA can share `10.3` and differ in the third
     // number (cuRAND 10.3.5 is CUDA 12.4's, 10.3.10 is 12.9's).
     let floor: Vec<String> = version.parts().iter().take(3).map(u64::to_string).collect();
@@ -219,7 +252,10 @@ mod tests {
     fn built_with(toolkit: (u32, u32), versions: &[(Component, &str)]) -> BuiltWith {
         BuiltWith {
             toolkit: ToolkitVersion::new(toolkit.0, toolkit.1),
-            components: versions.iter().map(|(c, v)| (*c, v.parse().unwrap())).collect(),
+            components: versions
+                .iter()
+                .map(|(c, v)| (*c, v.parse().unwrap()))
+                .collect(),
         }
     }
 
@@ -261,10 +297,18 @@ mod tests {
     #[test]
     fn cuda_13_has_the_metapackage_and_products() {
         let built = built_with((13, 4), &[(Component::Nccl, "2.29.3")]);
-        let needed = ["libcudart.so.13", "libcublas.so.13", "libnccl.so.2", "libcuda.so.1"];
+        let needed = [
+            "libcudart.so.13",
+            "libcublas.so.13",
+            "libnccl.so.2",
+            "libcuda.so.1",
+        ];
         assert_eq!(
             lines(&needed, 13, &built),
-            ["cuda-toolkit[cudart,cublas]>=13.4,<14", "nvidia-nccl-cu13>=2.29.3,<3"]
+            [
+                "cuda-toolkit[cudart,cublas]>=13.4,<14",
+                "nvidia-nccl-cu13>=2.29.3,<3"
+            ]
         );
     }
 
@@ -273,24 +317,42 @@ mod tests {
         let built = built_with((12, 9), &[(Component::Cusparse, "12.5.10.65")]);
         assert_eq!(
             lines(&["libcusparse.so.12"], 12, &built),
-            ["nvidia-nvjitlink-cu12>=12.9,<13", "nvidia-cusparse-cu12>=12.5.10,<13"]
+            [
+                "nvidia-nvjitlink-cu12>=12.9,<13",
+                "nvidia-cusparse-cu12>=12.5.10,<13"
+            ]
         );
         assert_eq!(
             lines(&["libcusparse.so.12"], 13, &built_with((13, 4), &[])),
             ["cuda-toolkit[nvjitlink,cusparse]>=13.4,<14"]
         );
         let built = built_with((11, 8), &[(Component::Cusparse, "11.7.5.86")]);
-        assert_eq!(lines(&["libcusparse.so.11"], 11, &built), ["nvidia-cusparse-cu11>=11.7.5,<12"]);
+        assert_eq!(
+            lines(&["libcusparse.so.11"], 11, &built),
+            ["nvidia-cusparse-cu11>=11.7.5,<12"]
+        );
     }
 
     #[test]
     fn nothing_needed_asks_for_nothing() {
-        assert!(lines(&["libc.so.6", "libgcc_s.so.1"], 13, &built_with((13, 4), &[])).is_empty());
+        assert!(
+            lines(
+                &["libc.so.6", "libgcc_s.so.1"],
+                13,
+                &built_with((13, 4), &[])
+            )
+            .is_empty()
+        );
     }
 
     #[test]
     fn driver_libraries_are_never_a_dependency() {
-        for soname in ["libcuda.so.1", "libnvidia-ml.so.1", "libnvcuvid.so.1", "libnvidia-encode.so.1"] {
+        for soname in [
+            "libcuda.so.1",
+            "libnvidia-ml.so.1",
+            "libnvcuvid.so.1",
+            "libnvidia-encode.so.1",
+        ] {
             assert_eq!(origin(soname, 13).unwrap(), Origin::Driver, "{soname}");
         }
     }
@@ -298,24 +360,48 @@ mod tests {
     #[test]
     fn other_majors_and_unknown_names_are_errors() {
         let error = origin("libcudart.so.12", 13).unwrap_err().to_string();
-        assert_eq!(error, "the native module needs `libcudart.so.12` of CUDA 12, the wheel is for CUDA 13");
+        assert_eq!(
+            error,
+            "the native module needs `libcudart.so.12` of CUDA 12, the wheel is for CUDA 13"
+        );
         let error = origin("libcusolver.so.11", 13).unwrap_err().to_string();
-        assert!(error.contains("of CUDA 11 or CUDA 12, the wheel"), "{error}");
-        for soname in ["libcudart.so.99", "libcudart-a1b2c3d4.so.12", "libnvfuture.so.1", "libcuquantum.so.3"]
-        {
+        assert!(
+            error.contains("of CUDA 11 or CUDA 12, the wheel"),
+            "{error}"
+        );
+        for soname in [
+            "libcudart.so.99",
+            "libcudart-a1b2c3d4.so.12",
+            "libnvfuture.so.1",
+            "libcuquantum.so.3",
+        ] {
             let error = origin(soname, 12).unwrap_err();
-            assert!(matches!(&error, WheelError::UnknownLibrary { .. }), "{soname}: {error}");
+            assert!(
+                matches!(&error, WheelError::UnknownLibrary { .. }),
+                "{soname}: {error}"
+            );
             assert!(error.to_string().contains(soname));
         }
-        for soname in ["libcurl.so.4", "libcups.so.2", "ld-linux-x86-64.so.2", "libgcc_s.so.1"] {
+        for soname in [
+            "libcurl.so.4",
+            "libcups.so.2",
+            "ld-linux-x86-64.so.2",
+            "libgcc_s.so.1",
+        ] {
             assert_eq!(origin(soname, 12).unwrap(), Origin::Foreign, "{soname}");
         }
-        assert!(matches!(origin("libc.so.6", 14), Err(WheelError::UnknownMajor { major: 14 })));
+        assert!(matches!(
+            origin("libc.so.6", 14),
+            Err(WheelError::UnknownMajor { major: 14 })
+        ));
     }
 
     #[test]
     fn builtins_of_any_minor_belong_to_nvrtc() {
-        assert_eq!(origin("libnvrtc-builtins.so.12.0", 12).unwrap(), Origin::Component(Component::Nvrtc));
+        assert_eq!(
+            origin("libnvrtc-builtins.so.12.0", 12).unwrap(),
+            Origin::Component(Component::Nvrtc)
+        );
         assert!(origin("libnvrtc-builtins.so.12.0", 13).is_err());
     }
 

@@ -46,7 +46,9 @@ impl ElfFacts {
     /// # Errors
     /// [`WheelError::InvalidElf`] where it is none or its tables are broken.
     pub fn parse(bytes: &[u8]) -> Result<Self, WheelError> {
-        read(bytes).map_err(|error| WheelError::InvalidElf { reason: error.to_string() })
+        read(bytes).map_err(|error| WheelError::InvalidElf {
+            reason: error.to_string(),
+        })
     }
 }
 
@@ -113,18 +115,34 @@ mod tests {
         let bytes = cuda_build::Root::system().bytes(path).unwrap();
         assert!(is_elf(&bytes));
         let facts = ElfFacts::parse(&bytes).unwrap();
-        assert!(facts.needed.iter().any(|n| n == "libc.so.6"), "{:?}", facts.needed);
-        let import = facts.imports.iter().find(|i| i.name == "__libc_start_main").unwrap();
+        assert!(
+            facts.needed.iter().any(|n| n == "libc.so.6"),
+            "{:?}",
+            facts.needed
+        );
+        let import = facts
+            .imports
+            .iter()
+            .find(|i| i.name == "__libc_start_main")
+            .unwrap();
         assert_eq!(import.file.as_deref(), Some("libc.so.6"));
-        assert!(import.version.as_deref().is_some_and(|v| v.starts_with("GLIBC_")), "{import:?}");
+        assert!(
+            import
+                .version
+                .as_deref()
+                .is_some_and(|v| v.starts_with("GLIBC_")),
+            "{import:?}"
+        );
     }
 
     #[test]
     fn what_is_no_elf_is_an_error() {
         assert!(!is_elf(b"MZ"));
-        for bytes in
-            [&b""[..], b"\x7fELF", b"\x7fELF\x02\x01\x01 and then text that is no header at all ......."]
-        {
+        for bytes in [
+            &b""[..],
+            b"\x7fELF",
+            b"\x7fELF\x02\x01\x01 and then text that is no header at all .......",
+        ] {
             let error = ElfFacts::parse(bytes).unwrap_err();
             assert!(matches!(error, WheelError::InvalidElf { .. }), "{error}");
         }

@@ -137,30 +137,34 @@ impl WheelError {
                 "build with a toolkit of CUDA {major}; a build script that caches its answer needs \
                  a target directory for each major"
             )],
-            Self::UnknownLibrary { .. } => {
-                hint("if it belongs to a CUDA component that is not known here, please report its name")
-            }
+            Self::UnknownLibrary { .. } => hint(
+                "if it belongs to a CUDA component that is not known here, please report its name",
+            ),
             Self::RunpathMismatch { .. } => hint(
                 "a build script or `.cargo/config.toml` may add search paths (`-rpath`); remove them, \
                  `cargo cuda wheel` gives the linker the right ones",
             ),
             Self::NotCovered { component, .. } => {
-                vec![format!("add \"{component}\" to `components` in `[package.metadata.cuda]`")]
+                vec![format!(
+                    "add \"{component}\" to `components` in `[package.metadata.cuda]`"
+                )]
             }
-            Self::ForeignRequirement { .. } => {
-                hint("remove it from `[project].dependencies`: each wheel gets those of its own major")
-            }
+            Self::ForeignRequirement { .. } => hint(
+                "remove it from `[project].dependencies`: each wheel gets those of its own major",
+            ),
             Self::AbsoluteSelfImport { .. } => {
                 hint("use relative imports (`from . import x`), which work under any package name")
             }
-            Self::InvalidDate { .. } => {
-                hint("give seconds since 1970-01-01 (as `git log -1 --format=%ct` prints), or unset it")
-            }
-            Self::NoMaturin { .. } => {
-                hint("install it with `uv tool install maturin` or `python3 -m pip install maturin`")
-            }
+            Self::InvalidDate { .. } => hint(
+                "give seconds since 1970-01-01 (as `git log -1 --format=%ct` prints), or unset it",
+            ),
+            Self::NoMaturin { .. } => hint(
+                "install it with `uv tool install maturin` or `python3 -m pip install maturin`",
+            ),
             Self::OldMaturin { minimum, .. } => {
-                vec![format!("upgrade it with `python3 -m pip install --upgrade 'maturin>={minimum}'`")]
+                vec![format!(
+                    "upgrade it with `python3 -m pip install --upgrade 'maturin>={minimum}'`"
+                )]
             }
             _ => Vec::new(),
         }
@@ -170,46 +174,86 @@ impl WheelError {
 impl fmt::Display for WheelError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Io { action, path, source } => write!(f, "could not {action} {}: {source}", path.display()),
+            Self::Io {
+                action,
+                path,
+                source,
+            } => write!(f, "could not {action} {}: {source}", path.display()),
             Self::InvalidWheel { path, reason } => write!(f, "{}: {reason}", path.display()),
             Self::InvalidElf { reason } => write!(f, "not a readable ELF library: {reason}"),
             Self::Grafted { files } => {
                 f.write_str("the wheel carries copies of NVIDIA's libraries:")?;
                 files.iter().try_for_each(|file| write!(f, "\n  {file}"))
             }
-            Self::OtherMajor { soname, belongs_to, major } => {
+            Self::OtherMajor {
+                soname,
+                belongs_to,
+                major,
+            } => {
                 write!(f, "the native module needs `{soname}`")?;
                 for (index, other) in belongs_to.iter().enumerate() {
-                    write!(f, "{}CUDA {other}", if index == 0 { " of " } else { " or " })?;
+                    write!(
+                        f,
+                        "{}CUDA {other}",
+                        if index == 0 { " of " } else { " or " }
+                    )?;
                 }
                 write!(f, ", the wheel is for CUDA {major}")
             }
             Self::UnknownLibrary { soname } => {
-                write!(f, "the native module needs `{soname}`, which no known CUDA component has")
+                write!(
+                    f,
+                    "the native module needs `{soname}`, which no known CUDA component has"
+                )
             }
             Self::NoPackage { component, major } => {
-                write!(f, "no Python package is known that delivers `{component}` for CUDA {major}")
+                write!(
+                    f,
+                    "no Python package is known that delivers `{component}` for CUDA {major}"
+                )
             }
             Self::NoVersion { component } => {
-                write!(f, "the version of `{component}` is not known, so its lower bound can't be written")
+                write!(
+                    f,
+                    "the version of `{component}` is not known, so its lower bound can't be written"
+                )
             }
             Self::UnknownMajor { major } => {
-                write!(f, "CUDA {major} is not known here: wheels are made for 11, 12 and 13")
+                write!(
+                    f,
+                    "CUDA {major} is not known here: wheels are made for 11, 12 and 13"
+                )
             }
-            Self::RunpathMismatch { module, kind, expected, runpath, rpath } => {
-                write!(f, "{module} does not look for CUDA where its dependencies put it")?;
+            Self::RunpathMismatch {
+                module,
+                kind,
+                expected,
+                runpath,
+                rpath,
+            } => {
+                write!(
+                    f,
+                    "{module} does not look for CUDA where its dependencies put it"
+                )?;
                 write!(f, "\n  wanted {kind}: {}", shown(expected))?;
                 write!(f, "\n  has DT_RUNPATH: {}", shown(runpath))?;
                 write!(f, "\n  has DT_RPATH: {}", shown(rpath))
             }
-            Self::NotCovered { module, soname, component } => {
+            Self::NotCovered {
+                module,
+                soname,
+                component,
+            } => {
                 write!(
                     f,
                     "{module} needs `{soname}` of `{component}`, which the planned search path does not cover"
                 )
             }
             Self::ForeignRequirement { requirement, major } => {
-                write!(f, "the project requires `{requirement}`, the wheel is for CUDA {major}")
+                write!(
+                    f,
+                    "the project requires `{requirement}`, the wheel is for CUDA {major}"
+                )
             }
             Self::AbsoluteSelfImport { package, places } => {
                 write!(
@@ -226,23 +270,34 @@ impl fmt::Display for WheelError {
             }
             Self::NoMaturin { tried } => {
                 f.write_str("maturin not found (needed to build the wheel)")?;
-                tried.iter().try_for_each(|line| write!(f, "\n  tried {line}"))
+                tried
+                    .iter()
+                    .try_for_each(|line| write!(f, "\n  tried {line}"))
             }
             Self::OldMaturin { found, minimum } => {
-                write!(f, "{found} is too old: {minimum} is the first with `--auditwheel warn`")
+                write!(
+                    f,
+                    "{found} is too old: {minimum} is the first with `--auditwheel warn`"
+                )
             }
         }
     }
 }
 
 fn shown(entries: &[String]) -> String {
-    if entries.is_empty() { "nothing".to_owned() } else { entries.join(":") }
+    if entries.is_empty() {
+        "nothing".to_owned()
+    } else {
+        entries.join(":")
+    }
 }
 
 impl fmt::Debug for WheelError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{self}")?;
-        self.hints().iter().try_for_each(|hint| write!(f, "\nhint: {hint}"))
+        self.hints()
+            .iter()
+            .try_for_each(|hint| write!(f, "\nhint: {hint}"))
     }
 }
 

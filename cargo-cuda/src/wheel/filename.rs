@@ -32,7 +32,9 @@ impl FileName {
         }
         let (distribution, version, build, tags) = match parts[..] {
             [d, v, p, a, l] => (d, v, None, [p, a, l]),
-            [d, v, b, p, a, l] if b.starts_with(|c: char| c.is_ascii_digit()) => (d, v, Some(b), [p, a, l]),
+            [d, v, b, p, a, l] if b.starts_with(|c: char| c.is_ascii_digit()) => {
+                (d, v, Some(b), [p, a, l])
+            }
             _ => return None,
         };
         Some(Self {
@@ -50,7 +52,11 @@ impl FileName {
         let mut tags = Vec::new();
         for python in pythons.split('.') {
             for abi in abis.split('.') {
-                tags.extend(platforms.split('.').map(|platform| format!("{python}-{abi}-{platform}")));
+                tags.extend(
+                    platforms
+                        .split('.')
+                        .map(|platform| format!("{python}-{abi}-{platform}")),
+                );
             }
         }
         tags
@@ -73,11 +79,16 @@ mod tests {
 
     #[test]
     fn names_go_both_ways() {
-        for name in ["saxpy-0.1.0-cp39-abi3-linux_x86_64.whl", "a_b-1-2x-py2.py3-none-any.whl"] {
+        for name in [
+            "saxpy-0.1.0-cp39-abi3-linux_x86_64.whl",
+            "a_b-1-2x-py2.py3-none-any.whl",
+        ] {
             assert_eq!(FileName::parse(name).unwrap().to_string(), name);
         }
         assert_eq!(
-            FileName::parse("a_b-1-2x-py2.py3-none-any.whl").unwrap().tags(),
+            FileName::parse("a_b-1-2x-py2.py3-none-any.whl")
+                .unwrap()
+                .tags(),
             ["py2-none-any", "py3-none-any"]
         );
     }

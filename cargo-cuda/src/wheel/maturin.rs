@@ -52,17 +52,27 @@ impl Maturin {
     ///
     /// # Errors
     /// [`WheelError::NoMaturin`] with what was tried.
-    pub fn find(env: &Env, root: &Root, answers: impl Fn(&Invocation) -> bool) -> Result<Self, WheelError> {
+    pub fn find(
+        env: &Env,
+        root: &Root,
+        answers: impl Fn(&Invocation) -> bool,
+    ) -> Result<Self, WheelError> {
         let directories = env.search_path();
         let on_path = |name: &str| {
             let name = format!("{name}{}", std::env::consts::EXE_SUFFIX);
-            directories.iter().map(|d| d.join(&name)).find(|path| root.is_file(path))
+            directories
+                .iter()
+                .map(|d| d.join(&name))
+                .find(|path| root.is_file(path))
         };
         let mut tried = Vec::new();
         if let Some(path) = on_path("maturin") {
             return Ok(Self::Program(path));
         }
-        tried.push(format!("`maturin` on `PATH` ({} directories)", directories.len()));
+        tried.push(format!(
+            "`maturin` on `PATH` ({} directories)",
+            directories.len()
+        ));
         if let Some(path) = on_path("uvx") {
             return Ok(Self::Uvx(path));
         }
@@ -90,19 +100,40 @@ impl Maturin {
     /// # Errors
     /// [`WheelError::OldMaturin`] where it is older than [`MINIMUM`], or no version at all.
     pub fn check_version(printed: &str) -> Result<Version, WheelError> {
-        let old = || WheelError::OldMaturin { found: printed.trim().to_owned(), minimum: MINIMUM };
-        let found: Version =
-            printed.split_whitespace().nth(1).and_then(|v| v.parse().ok()).ok_or_else(old)?;
+        let old = || WheelError::OldMaturin {
+            found: printed.trim().to_owned(),
+            minimum: MINIMUM,
+        };
+        let found: Version = printed
+            .split_whitespace()
+            .nth(1)
+            .and_then(|v| v.parse().ok())
+            .ok_or_else(old)?;
         let minimum: Version = MINIMUM.parse().map_err(|_| old())?;
-        if found < minimum { Err(old()) } else { Ok(found) }
+        if found < minimum {
+            Err(old())
+        } else {
+            Ok(found)
+        }
     }
 
     /// The call that builds one wheel.
     #[must_use]
     pub fn build(&self, request: &Request<'_>) -> Invocation {
-        let mut invocation = self.call(&["build", "--auditwheel", "warn", "--profile", request.profile]);
+        let mut invocation = self.call(&[
+            "build",
+            "--auditwheel",
+            "warn",
+            "--profile",
+            request.profile,
+        ]);
         let args = &mut invocation.arguments;
-        args.extend(["--out".into(), request.out.into(), "--manifest-path".into(), request.manifest.into()]);
+        args.extend([
+            "--out".into(),
+            request.out.into(),
+            "--manifest-path".into(),
+            request.manifest.into(),
+        ]);
         args.extend(request.passthrough.iter().cloned());
         if !request.rustc_args.is_empty() {
             args.push("--".into());
@@ -115,23 +146,36 @@ impl Maturin {
     /// Arguments that decide which packages are built, as cargo has them: the user's own, and where
     /// those name no features, what `pyproject.toml` says below `[tool.maturin]`.
     #[must_use]
-    pub fn graph_arguments(manifest: &Path, passthrough: &[OsString], pyproject: &str) -> Vec<OsString> {
+    pub fn graph_arguments(
+        manifest: &Path,
+        passthrough: &[OsString],
+        pyproject: &str,
+    ) -> Vec<OsString> {
         let mut arguments: Vec<OsString> = vec!["--manifest-path".into(), manifest.into()];
         arguments.extend(passthrough.iter().cloned());
         // maturin itself says what is wrong with a file that can't be read.
         let table: toml::Table = pyproject.parse().unwrap_or_default();
-        let Some(own) = table.get("tool").and_then(|tool| tool.get("maturin")) else { return arguments };
-        let features = own.get("features").and_then(toml::Value::as_array).into_iter().flatten();
+        let Some(own) = table.get("tool").and_then(|tool| tool.get("maturin")) else {
+            return arguments;
+        };
+        let features = own
+            .get("features")
+            .and_then(toml::Value::as_array)
+            .into_iter()
+            .flatten();
         let features: Vec<&str> = features.filter_map(toml::Value::as_str).collect();
         let is_features = |argument: &OsString| {
-            argument.to_str().is_some_and(|a| a.starts_with("-F") || a.starts_with("--features"))
+            argument
+                .to_str()
+                .is_some_and(|a| a.starts_with("-F") || a.starts_with("--features"))
         };
         if !features.is_empty() && !passthrough.iter().any(is_features) {
             arguments.extend(["--features".into(), features.join(",").into()]);
         }
-        for (key, option) in
-            [("all-features", "--all-features"), ("no-default-features", "--no-default-features")]
-        {
+        for (key, option) in [
+            ("all-features", "--all-features"),
+            ("no-default-features", "--no-default-features"),
+        ] {
             let set = own.get(key).and_then(toml::Value::as_bool) == Some(true);
             if set && !passthrough.iter().any(|argument| argument == option) {
                 arguments.push(option.into());
@@ -141,11 +185,15 @@ impl Maturin {
     }
 
     fn call(&self, args: &[&str]) -> Invocation {
-        let with =
-            |program: &PathBuf, before: &[&str]| Invocation::new(program).args([before, args].concat());
+        let with = |program: &PathBuf, before: &[&str]| {
+            Invocation::new(program).args([before, args].concat())
+        };
         match self {
             Self::Program(path) => with(path, &[]),
-            Self::Uvx(path) => with(path, &["--from", &format!("maturin>={MINIMUM},<2"), "maturin"]),
+            Self::Uvx(path) => with(
+                path,
+                &["--from", &format!("maturin>={MINIMUM},<2"), "maturin"],
+            ),
             Self::Module(python) => with(python, &["-m", "maturin"]),
         }
     }
@@ -158,7 +206,9 @@ mod tests {
     fn machine(programs: &[&str]) -> (tempfile::TempDir, Env) {
         let directory = tempfile::tempdir().unwrap();
         for program in programs {
-            let path = directory.path().join(format!("{program}{}", std::env::consts::EXE_SUFFIX));
+            let path = directory
+                .path()
+                .join(format!("{program}{}", std::env::consts::EXE_SUFFIX));
             std::io::copy(
                 &mut std::io::empty(),
                 &mut tempfile::NamedTempFile::new_in(directory.path())
@@ -190,8 +240,14 @@ mod tests {
         assert_eq!(found(&["python3"], true), Ok("module"));
         assert_eq!(found(&["python"], true), Ok("module"));
         let error = found(&["python3"], false).unwrap_err();
-        assert!(error.contains("python3 -m maturin --version`: failed"), "{error}");
-        assert!(error.contains("hint: install it with `uv tool install maturin`"), "{error}");
+        assert!(
+            error.contains("python3 -m maturin --version`: failed"),
+            "{error}"
+        );
+        assert!(
+            error.contains("hint: install it with `uv tool install maturin`"),
+            "{error}"
+        );
     }
 
     #[test]
@@ -202,7 +258,10 @@ mod tests {
             out: Path::new("/tmp/o"),
             profile: "release",
             passthrough: &["--features".into(), "a b".into()],
-            rustc_args: &["-C".to_owned(), "link-arg=-Wl,-rpath,$ORIGIN/../nvidia/cu13/lib".to_owned()],
+            rustc_args: &[
+                "-C".to_owned(),
+                "link-arg=-Wl,-rpath,$ORIGIN/../nvidia/cu13/lib".to_owned(),
+            ],
             env: &[("X".to_owned(), "it's".into())],
         });
         assert_eq!(
@@ -220,12 +279,24 @@ mod tests {
             let passed: Vec<OsString> = passed.split_whitespace().map(OsString::from).collect();
             let all = Maturin::graph_arguments(Path::new("/p/Cargo.toml"), &passed, text);
             let all: Vec<String> = all.into_iter().map(|a| a.into_string().unwrap()).collect();
-            all.join(" ").replace("--manifest-path /p/Cargo.toml", "").trim().to_owned()
+            all.join(" ")
+                .replace("--manifest-path /p/Cargo.toml", "")
+                .trim()
+                .to_owned()
         };
         let project = "[tool.maturin]\nfeatures = ['pyo3/abi3', 'x']\nno-default-features = true\n";
-        assert_eq!(arguments("", project), "--features pyo3/abi3,x --no-default-features");
-        assert_eq!(arguments("--locked -Fy", project), "--locked -Fy --no-default-features");
-        assert_eq!(arguments("--features y", "[tool.maturin]\nall-features = false"), "--features y");
+        assert_eq!(
+            arguments("", project),
+            "--features pyo3/abi3,x --no-default-features"
+        );
+        assert_eq!(
+            arguments("--locked -Fy", project),
+            "--locked -Fy --no-default-features"
+        );
+        assert_eq!(
+            arguments("--features y", "[tool.maturin]\nall-features = false"),
+            "--features y"
+        );
         assert_eq!(arguments("--offline", "[tool"), "--offline");
     }
 

@@ -28,9 +28,13 @@ impl Metadata {
         };
         let mut headers: Vec<(String, String)> = Vec::new();
         for line in head.lines() {
-            let header = line.split_once(':').filter(|_| !line.starts_with([' ', '\t', '|']));
+            let header = line
+                .split_once(':')
+                .filter(|_| !line.starts_with([' ', '\t', '|']));
             match (header, headers.last_mut()) {
-                (Some((name, value)), _) => headers.push((name.to_owned(), value.trim().to_owned())),
+                (Some((name, value)), _) => {
+                    headers.push((name.to_owned(), value.trim().to_owned()))
+                }
                 (None, Some((_, value))) => {
                     value.push('\n');
                     value.push_str(line);
@@ -44,22 +48,35 @@ impl Metadata {
     /// The first value of a header; names match without case, as in mail.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&str> {
-        self.headers.iter().find(|(n, _)| n.eq_ignore_ascii_case(name)).map(|(_, v)| v.as_str())
+        self.headers
+            .iter()
+            .find(|(n, _)| n.eq_ignore_ascii_case(name))
+            .map(|(_, v)| v.as_str())
     }
 
     /// All values of a header that may be repeated.
     pub fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
-        self.headers.iter().filter(move |(n, _)| n.eq_ignore_ascii_case(name)).map(|(_, v)| v.as_str())
+        self.headers
+            .iter()
+            .filter(move |(n, _)| n.eq_ignore_ascii_case(name))
+            .map(|(_, v)| v.as_str())
     }
 
     /// The values of a header that may be repeated, to be changed in place.
     pub fn all_mut<'a>(&'a mut self, name: &'a str) -> impl Iterator<Item = &'a mut String> {
-        self.headers.iter_mut().filter(move |(n, _)| n.eq_ignore_ascii_case(name)).map(|(_, v)| v)
+        self.headers
+            .iter_mut()
+            .filter(move |(n, _)| n.eq_ignore_ascii_case(name))
+            .map(|(_, v)| v)
     }
 
     /// Replaces the first value of a header, or adds the header.
     pub fn set(&mut self, name: &str, value: &str) {
-        match self.headers.iter_mut().find(|(n, _)| n.eq_ignore_ascii_case(name)) {
+        match self
+            .headers
+            .iter_mut()
+            .find(|(n, _)| n.eq_ignore_ascii_case(name))
+        {
             Some((_, old)) => *old = value.to_owned(),
             None => self.headers.push((name.to_owned(), value.to_owned())),
         }
@@ -71,9 +88,13 @@ impl Metadata {
         if self.all(name).any(|old| old == value) {
             return;
         }
-        let after = self.headers.iter().rposition(|(n, _)| n.eq_ignore_ascii_case(name));
+        let after = self
+            .headers
+            .iter()
+            .rposition(|(n, _)| n.eq_ignore_ascii_case(name));
         let index = after.map_or(self.headers.len(), |i| i + 1);
-        self.headers.insert(index, (name.to_owned(), value.to_owned()));
+        self.headers
+            .insert(index, (name.to_owned(), value.to_owned()));
     }
 }
 
@@ -139,8 +160,9 @@ impl Requirement {
     /// ```
     #[must_use]
     pub fn parse(text: &str) -> Self {
-        let name_end =
-            text.find(|c: char| !(c.is_ascii_alphanumeric() || "-_.".contains(c))).unwrap_or(text.len());
+        let name_end = text
+            .find(|c: char| !(c.is_ascii_alphanumeric() || "-_.".contains(c)))
+            .unwrap_or(text.len());
         let mut extras: Vec<String> = text[name_end..]
             .trim_start()
             .strip_prefix('[')
@@ -148,14 +170,20 @@ impl Requirement {
             .map(|(inner, _)| inner.split(',').map(normalized_name).collect())
             .unwrap_or_default();
         extras.sort();
-        Self { name: normalized_name(&text[..name_end]), extras, conditional: text.contains(';') }
+        Self {
+            name: normalized_name(&text[..name_end]),
+            extras,
+            conditional: text.contains(';'),
+        }
     }
 
     /// Whether whoever satisfies `self` has also the package and the extras of `other`. The
     /// author's version bounds are theirs to choose.
     #[must_use]
     pub fn covers(&self, other: &Self) -> bool {
-        self.name == other.name && !self.conditional && other.extras.iter().all(|e| self.extras.contains(e))
+        self.name == other.name
+            && !self.conditional
+            && other.extras.iter().all(|e| self.extras.contains(e))
     }
 }
 
@@ -171,7 +199,10 @@ mod tests {
         assert_eq!(Metadata::parse(TEXT).to_string(), TEXT);
         let short = "Name: saxpy\nVersion: 0.1.0\n";
         assert_eq!(Metadata::parse(short).to_string(), short);
-        assert_eq!(Metadata::parse(&TEXT.replace('\n', "\r\n")).to_string(), TEXT);
+        assert_eq!(
+            Metadata::parse(&TEXT.replace('\n', "\r\n")).to_string(),
+            TEXT
+        );
     }
 
     #[test]
@@ -199,10 +230,22 @@ mod tests {
     #[test]
     fn requirements_cover_each_other_by_name_and_extras() {
         let covers = |a: &str, b: &str| Requirement::parse(a).covers(&Requirement::parse(b));
-        assert!(covers("nvidia_cuda.runtime-cu12==12.9.79", "nvidia-cuda-runtime-cu12>=12.9,<13"));
-        assert!(covers("cuda-toolkit [cudart,cublas] >=13", "cuda-toolkit[cudart]>=13.4,<14"));
-        assert!(!covers("cuda-toolkit[cudart]", "cuda-toolkit[cublas,cudart]>=13.4,<14"));
-        assert!(!covers("nvidia-cublas-cu12; extra == 'fast'", "nvidia-cublas-cu12>=12.9,<13"));
+        assert!(covers(
+            "nvidia_cuda.runtime-cu12==12.9.79",
+            "nvidia-cuda-runtime-cu12>=12.9,<13"
+        ));
+        assert!(covers(
+            "cuda-toolkit [cudart,cublas] >=13",
+            "cuda-toolkit[cudart]>=13.4,<14"
+        ));
+        assert!(!covers(
+            "cuda-toolkit[cudart]",
+            "cuda-toolkit[cublas,cudart]>=13.4,<14"
+        ));
+        assert!(!covers(
+            "nvidia-cublas-cu12; extra == 'fast'",
+            "nvidia-cublas-cu12>=12.9,<13"
+        ));
         assert!(!covers("nvidia-cublas", "nvidia-cublas-cu12"));
     }
 }

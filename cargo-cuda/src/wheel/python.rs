@@ -12,7 +12,11 @@ pub fn absolute_imports(source: &str, package: &str) -> Vec<String> {
         if let Some(rest) = line.strip_prefix("from ") {
             names_package(rest)
         } else if let Some(rest) = line.strip_prefix("import ") {
-            rest.split('#').next().unwrap_or_default().split(',').any(names_package)
+            rest.split('#')
+                .next()
+                .unwrap_or_default()
+                .split(',')
+                .any(names_package)
         } else {
             false
         }
@@ -44,7 +48,13 @@ pub fn rename_entry_points(text: &str, package: &str, renamed: &str) -> String {
 /// `top_level.txt`, one import package a line.
 #[must_use]
 pub fn rename_top_level(text: &str, package: &str, renamed: &str) -> String {
-    lines(text, |line| if line.trim() == package { renamed.to_owned() } else { line.to_owned() })
+    lines(text, |line| {
+        if line.trim() == package {
+            renamed.to_owned()
+        } else {
+            line.to_owned()
+        }
+    })
 }
 
 /// A dotted module, perhaps with `:object` after it, in the renamed package; nothing where it is
@@ -74,7 +84,11 @@ mod tests {
                       from . import saxpy\nimport saxpyx\n# import saxpy\nimport os  # , saxpy\nfrom saxpy_cu12 import y\n";
         assert_eq!(
             absolute_imports(source, "saxpy"),
-            ["1: import os, saxpy._native as n", "2: from saxpy.sub import x", "3: import saxpy"]
+            [
+                "1: import os, saxpy._native as n",
+                "2: from saxpy.sub import x",
+                "3: import saxpy"
+            ]
         );
     }
 
@@ -85,6 +99,9 @@ mod tests {
             rename_entry_points(text, "saxpy", "saxpy_cu12"),
             "[console_scripts]\nsaxpy = saxpy_cu12.cli:main\nother=saxpyx:main\n\n[saxpy.plugins]\np = saxpy_cu12:plug [fast]"
         );
-        assert_eq!(rename_top_level("saxpy\nother\n", "saxpy", "saxpy_cu13"), "saxpy_cu13\nother\n");
+        assert_eq!(
+            rename_top_level("saxpy\nother\n", "saxpy", "saxpy_cu13"),
+            "saxpy_cu13\nother\n"
+        );
     }
 }

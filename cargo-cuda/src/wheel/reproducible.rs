@@ -41,16 +41,24 @@ pub fn environment(
     configured: Option<&Path>,
     env: &Env,
 ) -> Vec<(String, OsString)> {
-    let mut variables =
-        vec![("RUSTC_WRAPPER".to_owned(), program.as_os_str().to_owned()), (FLAG.to_owned(), "1".into())];
+    let mut variables = vec![
+        ("RUSTC_WRAPPER".to_owned(), program.as_os_str().to_owned()),
+        (FLAG.to_owned(), "1".into()),
+    ];
     // A name with a colon fits into no list, LIBRARY_PATH neither.
-    let search = search.iter().filter(|directory| !directory.to_string_lossy().contains(':'));
+    let search = search
+        .iter()
+        .filter(|directory| !directory.to_string_lossy().contains(':'));
     match std::env::join_paths(search) {
         Ok(search) if !search.is_empty() => variables.push((SEARCH.to_owned(), search)),
         _ => {}
     }
     // As Cargo chooses; an empty one is how it is told to use none.
-    let set = |wanted: &str| env.variables().find(|(name, _)| *name == wanted).map(|(_, value)| value);
+    let set = |wanted: &str| {
+        env.variables()
+            .find(|(name, _)| *name == wanted)
+            .map(|(_, value)| value)
+    };
     let inner = set("RUSTC_WRAPPER").or_else(|| set("CARGO_BUILD_RUSTC_WRAPPER"));
     let inner = inner.or(configured.map(Path::as_os_str));
     if let Some(inner) = inner.filter(|inner| *inner != program.as_os_str() && !inner.is_empty()) {
@@ -64,7 +72,9 @@ pub fn environment(
 #[must_use]
 pub fn wrapped(arguments: &[OsString], env: &Env, current: &Path) -> Option<Vec<OsString>> {
     env.peek(FLAG)?;
-    let (compiler, arguments) = arguments.split_first().filter(|(first, _)| *first != "cuda")?;
+    let (compiler, arguments) = arguments
+        .split_first()
+        .filter(|(first, _)| *first != "cuda")?;
     let mut command: Vec<OsString> = env.peek(INNER).map(OsStr::to_owned).into_iter().collect();
     command.push(compiler.clone());
     command.extend(changed(arguments, env, current));
@@ -75,19 +85,27 @@ pub fn wrapped(arguments: &[OsString], env: &Env, current: &Path) -> Option<Vec<
 fn changed(arguments: &[OsString], env: &Env, current: &Path) -> Vec<OsString> {
     let mut arguments = arguments.to_owned();
     // Cargo asks rustc about itself too; those calls build no package.
-    let (Some(name), Some(version), Some(manifest)) =
-        (env.peek("CARGO_PKG_NAME"), env.peek("CARGO_PKG_VERSION"), env.peek("CARGO_MANIFEST_DIR"))
-    else {
+    let (Some(name), Some(version), Some(manifest)) = (
+        env.peek("CARGO_PKG_NAME"),
+        env.peek("CARGO_PKG_VERSION"),
+        env.peek("CARGO_MANIFEST_DIR"),
+    ) else {
         return arguments;
     };
     let cargo_home = env
         .peek("CARGO_HOME")
         .map(PathBuf::from)
         .or_else(|| env.peek("HOME").map(|home| Path::new(home).join(".cargo")));
-    let fetched = cargo_home.as_ref().is_some_and(|home| Path::new(manifest).starts_with(home));
+    let fetched = cargo_home
+        .as_ref()
+        .is_some_and(|home| Path::new(manifest).starts_with(home));
 
     // After those of build scripts, which know better.
-    let search = env.peek(SEARCH).map(std::env::split_paths).into_iter().flatten();
+    let search = env
+        .peek(SEARCH)
+        .map(std::env::split_paths)
+        .into_iter()
+        .flatten();
     for directory in search.filter(|directory| !directory.as_os_str().is_empty()) {
         let mut argument = OsString::from("-Lnative=");
         argument.push(directory);
@@ -124,14 +142,23 @@ fn changed(arguments: &[OsString], env: &Env, current: &Path) -> Vec<OsString> {
 }
 
 fn metadata_prefix(argument: &str) -> Option<&'static str> {
-    ["metadata=", "-Cmetadata="].into_iter().find(|prefix| argument.starts_with(prefix))
+    ["metadata=", "-Cmetadata="]
+        .into_iter()
+        .find(|prefix| argument.starts_with(prefix))
 }
 
 /// Tells a package's crates apart as cargo's hash does, by everything but the place: what the
 /// package is, which of its targets, with which features and profile. Two that come out equal in
 /// one program would be an error of rustc's, not a wrong program.
 fn identity(name: &OsStr, version: &OsStr, arguments: &[OsString]) -> String {
-    const VALUES: [&str; 6] = ["--crate-name", "--crate-type", "--cfg", "--edition", "--target", "--test"];
+    const VALUES: [&str; 6] = [
+        "--crate-name",
+        "--crate-type",
+        "--cfg",
+        "--edition",
+        "--target",
+        "--test",
+    ];
     const CODEGEN: [&str; 7] = [
         "opt-level",
         "panic",
@@ -150,7 +177,9 @@ fn identity(name: &OsStr, version: &OsStr, arguments: &[OsString]) -> String {
     feed(version);
     for (index, argument) in arguments.iter().enumerate() {
         let text = argument.to_string_lossy();
-        let (option, joined) = text.split_once('=').map_or((&*text, false), |(option, _)| (option, true));
+        let (option, joined) = text
+            .split_once('=')
+            .map_or((&*text, false), |(option, _)| (option, true));
         if VALUES.contains(&option) {
             feed(argument);
             if !joined && let Some(value) = arguments.get(index + 1) {
@@ -160,7 +189,11 @@ fn identity(name: &OsStr, version: &OsStr, arguments: &[OsString]) -> String {
             feed(argument);
         }
     }
-    hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+    hash.finalize()
+        .iter()
+        .take(8)
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
 }
 
 #[cfg(test)]
@@ -178,19 +211,38 @@ mod tests {
             ("CARGO_PKG_VERSION", "0.1.0".to_owned()),
             ("CARGO_MANIFEST_DIR", manifest.to_owned()),
             ("CARGO_HOME", "/home/me/.cargo".to_owned()),
-            ("OUT_DIR", format!("{root}/target/release/build/saxpy-{hash}/out")),
+            (
+                "OUT_DIR",
+                format!("{root}/target/release/build/saxpy-{hash}/out"),
+            ),
         ]);
         let metadata = format!("metadata={hash}");
-        let mut arguments =
-            vec!["/bin/rustc", "--crate-name", "saxpy", "src/lib.rs", "-C", "opt-level=3", "-C", &metadata];
-        features.iter().for_each(|feature| arguments.extend(["--cfg", feature]));
+        let mut arguments = vec![
+            "/bin/rustc",
+            "--crate-name",
+            "saxpy",
+            "src/lib.rs",
+            "-C",
+            "opt-level=3",
+            "-C",
+            &metadata,
+        ];
+        features
+            .iter()
+            .for_each(|feature| arguments.extend(["--cfg", feature]));
         let arguments: Vec<OsString> = arguments.into_iter().map(OsString::from).collect();
         let command = wrapped(&arguments, &env, Path::new(root)).unwrap();
-        command.into_iter().map(|word| word.into_string().unwrap()).collect()
+        command
+            .into_iter()
+            .map(|word| word.into_string().unwrap())
+            .collect()
     }
 
     fn metadata(command: &[String]) -> &str {
-        command.iter().find(|word| word.starts_with("metadata=")).unwrap()
+        command
+            .iter()
+            .find(|word| word.starts_with("metadata="))
+            .unwrap()
     }
 
     #[test]
@@ -208,7 +260,10 @@ mod tests {
                 "--remap-path-prefix=/a/target/release/build/saxpy-1111111111111111/out=/saxpy-0.1.0/out",
             ]
         );
-        assert_ne!(metadata(&first), metadata(&call("/a", "/a", "1111111111111111", &["feature=\"fast\""])));
+        assert_ne!(
+            metadata(&first),
+            metadata(&call("/a", "/a", "1111111111111111", &["feature=\"fast\""]))
+        );
     }
 
     #[test]
@@ -228,35 +283,67 @@ mod tests {
             Some(words(&["sccache", "rustc", "-vV"]))
         );
         assert_eq!(wrapped(&words(&["cuda", "wheel"]), &env, current), None);
-        assert_eq!(wrapped(&words(&["rustc", "-vV"]), &Env::default(), current), None);
+        assert_eq!(
+            wrapped(&words(&["rustc", "-vV"]), &Env::default(), current),
+            None
+        );
     }
 
     #[test]
     fn directories_with_static_libraries_reach_every_package() {
         let search = ["/a b".into(), "/with:colon".into(), "/c".into()];
         let variables = environment(Path::new("/bin/cargo-cuda"), &search, None, &Env::default());
-        let package = [("CARGO_PKG_NAME", "a"), ("CARGO_PKG_VERSION", "1.0.0"), ("CARGO_MANIFEST_DIR", "/m")];
+        let package = [
+            ("CARGO_PKG_NAME", "a"),
+            ("CARGO_PKG_VERSION", "1.0.0"),
+            ("CARGO_MANIFEST_DIR", "/m"),
+        ];
         let package = package.map(|(name, value)| (name.to_owned(), value.into()));
         let env = Env::from_pairs(variables.iter().cloned().chain(package));
         let command = wrapped(&words(&["rustc", "-Lnative=/out"]), &env, Path::new("/")).unwrap();
-        assert_eq!(command[..4], words(&["rustc", "-Lnative=/out", "-Lnative=/a b", "-Lnative=/c"]));
+        assert_eq!(
+            command[..4],
+            words(&["rustc", "-Lnative=/out", "-Lnative=/a b", "-Lnative=/c"])
+        );
         let question = Env::from_pairs(variables);
-        assert_eq!(wrapped(&words(&["rustc", "-vV"]), &question, Path::new("/")).unwrap().len(), 2);
+        assert_eq!(
+            wrapped(&words(&["rustc", "-vV"]), &question, Path::new("/"))
+                .unwrap()
+                .len(),
+            2
+        );
     }
 
     #[test]
     fn the_users_wrapper_stays() {
         let inner = |variables: &[(&str, &str)], configured: Option<&str>| {
             let env = Env::from_pairs(variables.iter().copied());
-            let all = environment(Path::new("/bin/cargo-cuda"), &[], configured.map(Path::new), &env);
-            all.into_iter().find(|(name, _)| name == INNER).map(|(_, value)| value.into_string().unwrap())
+            let all = environment(
+                Path::new("/bin/cargo-cuda"),
+                &[],
+                configured.map(Path::new),
+                &env,
+            );
+            all.into_iter()
+                .find(|(name, _)| name == INNER)
+                .map(|(_, value)| value.into_string().unwrap())
         };
         let [by_cargo, by_build] = ["RUSTC_WRAPPER", "CARGO_BUILD_RUSTC_WRAPPER"];
-        assert_eq!(inner(&[(by_cargo, "sccache")], None).as_deref(), Some("sccache"));
-        assert_eq!(inner(&[(by_build, "sccache")], Some("other")).as_deref(), Some("sccache"));
+        assert_eq!(
+            inner(&[(by_cargo, "sccache")], None).as_deref(),
+            Some("sccache")
+        );
+        assert_eq!(
+            inner(&[(by_build, "sccache")], Some("other")).as_deref(),
+            Some("sccache")
+        );
         assert_eq!(inner(&[], Some("/bin/own")).as_deref(), Some("/bin/own"));
         assert_eq!(inner(&[(by_cargo, "")], Some("sccache")), None);
         assert_eq!(inner(&[], Some("")), None);
-        assert_eq!(inner(&[(by_cargo, "/bin/cargo-cuda")], None), None, "itself");
+        assert_eq!(
+            inner(&[(by_cargo, "/bin/cargo-cuda")], None),
+            None,
+            "itself"
+        );
     }
 }

@@ -88,17 +88,25 @@ impl Rewrite {
     /// # Errors
     /// Any [`WheelError`]; then nothing is written.
     pub fn apply(&self, input: &Path, out_dir: &Path) -> Result<BuiltWheel, WheelError> {
-        let invalid =
-            |reason: &str| WheelError::InvalidWheel { path: input.to_owned(), reason: reason.to_owned() };
+        let invalid = |reason: &str| WheelError::InvalidWheel {
+            path: input.to_owned(),
+            reason: reason.to_owned(),
+        };
         let mut file_name = input
             .file_name()
             .and_then(|name| FileName::parse(name.to_str()?))
-            .ok_or_else(|| invalid("not named as a wheel (`name-version-python-abi-platform.whl`)"))?;
-        let rewritten = self.rewrite(archive::read(input)?, &file_name).map_err(|error| match error {
-            // The pure part does not know where the wheel is.
-            WheelError::InvalidWheel { path, reason } if path.as_os_str().is_empty() => invalid(&reason),
-            other => other,
-        })?;
+            .ok_or_else(|| {
+                invalid("not named as a wheel (`name-version-python-abi-platform.whl`)")
+            })?;
+        let rewritten =
+            self.rewrite(archive::read(input)?, &file_name)
+                .map_err(|error| match error {
+                    // The pure part does not know where the wheel is.
+                    WheelError::InvalidWheel { path, reason } if path.as_os_str().is_empty() => {
+                        invalid(&reason)
+                    }
+                    other => other,
+                })?;
         file_name.distribution = file_name_component(&rewritten.name);
         let path = out_dir.join(file_name.to_string());
         let size = archive::write(&rewritten.wheel, self.date, &path)?;
@@ -115,19 +123,27 @@ impl Rewrite {
     }
 
     fn rewrite(&self, wheel: Wheel, file_name: &FileName) -> Result<Rewritten, WheelError> {
-        let Wheel { dist_info, mut entries } = wheel;
+        let Wheel {
+            dist_info,
+            mut entries,
+        } = wheel;
         refuse_grafted(&entries, &dist_info)?;
-        let mut metadata = Metadata::parse(&take_text(&mut entries, &format!("{dist_info}/METADATA"))?);
-        let old_name =
-            metadata.get("Name").map(str::to_owned).ok_or_else(|| invalid("METADATA has no Name"))?;
+        let mut metadata =
+            Metadata::parse(&take_text(&mut entries, &format!("{dist_info}/METADATA"))?);
+        let old_name = metadata
+            .get("Name")
+            .map(str::to_owned)
+            .ok_or_else(|| invalid("METADATA has no Name"))?;
         let name = suffixed(self.name.as_deref().unwrap_or(&old_name), self.major)?;
         let package = import_package(&entries, &dist_info)?;
         let renamed = format!("{package}_cu{}", self.major);
         refuse_absolute_imports(&entries, &package)?;
 
         let modules = self.native_modules(&entries, &dist_info)?;
-        let needed: BTreeSet<&str> =
-            modules.values().flat_map(|m| m.needed.iter().map(String::as_str)).collect();
+        let needed: BTreeSet<&str> = modules
+            .values()
+            .flat_map(|m| m.needed.iter().map(String::as_str))
+            .collect();
         let mut components = dependencies::components(needed.iter().copied(), self.major)?;
         components.extend(&self.loaded_at_run_time);
         let requires = dependencies::requirements(&components, self.major, &self.built_with)?;
@@ -143,7 +159,10 @@ impl Rewrite {
         let stem = format!("{}-{}", file_name_component(&name), file_name.version);
         let places = Places {
             dist_info: (dist_info.clone(), format!("{stem}.dist-info")),
-            data: (dist_info.replace(".dist-info", ".data"), format!("{stem}.data")),
+            data: (
+                dist_info.replace(".dist-info", ".data"),
+                format!("{stem}.data"),
+            ),
             package: (package, renamed.clone()),
         };
         let mut moved: BTreeMap<String, Entry> = entries
@@ -153,10 +172,25 @@ impl Rewrite {
                 (places.moved(&path), entry)
             })
             .collect();
-        moved.insert(format!("{}/METADATA", places.dist_info.1), text_entry(metadata.to_string()));
-        moved.insert(format!("{renamed}/_build.json"), text_entry(self.build_info(&components, &requires)));
-        let wheel = Wheel { dist_info: places.dist_info.1, entries: moved };
-        Ok(Rewritten { wheel, name, package: renamed, requires, expected_on_system })
+        moved.insert(
+            format!("{}/METADATA", places.dist_info.1),
+            text_entry(metadata.to_string()),
+        );
+        moved.insert(
+            format!("{renamed}/_build.json"),
+            text_entry(self.build_info(&components, &requires)),
+        );
+        let wheel = Wheel {
+            dist_info: places.dist_info.1,
+            entries: moved,
+        };
+        Ok(Rewritten {
+            wheel,
+            name,
+            package: renamed,
+            requires,
+            expected_on_system,
+        })
     }
 
     /// The ELF files of the wheel, each held to the plan of search paths.
@@ -171,9 +205,9 @@ impl Rewrite {
                 continue;
             }
             let facts = ElfFacts::parse(&entry.content).map_err(|error| match error {
-                WheelError::InvalidElf { reason } => {
-                    WheelError::InvalidElf { reason: format!("{path}: {reason}") }
-                }
+                WheelError::InvalidElf { reason } => WheelError::InvalidElf {
+                    reason: format!("{path}: {reason}"),
+                },
                 other => other,
             })?;
             // What is needed is judged first: a library of another major is the better message.
@@ -194,7 +228,11 @@ impl Rewrite {
         needed: &BTreeSet<&str>,
         entries: &BTreeMap<String, Entry>,
     ) -> Result<Vec<String>, WheelError> {
-        let inside = |soname: &str| entries.keys().any(|path| path.rsplit('/').next() == Some(soname));
+        let inside = |soname: &str| {
+            entries
+                .keys()
+                .any(|path| path.rsplit('/').next() == Some(soname))
+        };
         let mut expected = Vec::new();
         for &soname in needed {
             let foreign = dependencies::origin(soname, self.major)? == Origin::Foreign;
@@ -218,7 +256,8 @@ impl Rewrite {
             let parsed = Requirement::parse(requirement);
             // `saxpy[plot]` inside saxpy's own `all` extra.
             if parsed.name == old {
-                let end = requirement.find(|c: char| !(c.is_ascii_alphanumeric() || "-_.".contains(c)));
+                let end =
+                    requirement.find(|c: char| !(c.is_ascii_alphanumeric() || "-_.".contains(c)));
                 let rest = end.map_or("", |end| &requirement[end..]);
                 *requirement = format!("{name}{rest}");
             }
@@ -226,10 +265,16 @@ impl Rewrite {
                 .is_some_and(|other| parsed.name.starts_with("nvidia-") && other != self.major)
             {
                 let requirement = requirement.clone();
-                return Err(WheelError::ForeignRequirement { requirement, major: self.major });
+                return Err(WheelError::ForeignRequirement {
+                    requirement,
+                    major: self.major,
+                });
             }
         }
-        let present: Vec<Requirement> = metadata.all("Requires-Dist").map(Requirement::parse).collect();
+        let present: Vec<Requirement> = metadata
+            .all("Requires-Dist")
+            .map(Requirement::parse)
+            .collect();
         for line in requires {
             let wanted = Requirement::parse(line);
             if !present.iter().any(|have| have.covers(&wanted)) {
@@ -237,12 +282,18 @@ impl Rewrite {
             }
         }
         // The list of classifiers has this form for every major since 10.
-        metadata.add("Classifier", &format!("Environment :: GPU :: NVIDIA CUDA :: {}", self.major));
+        metadata.add(
+            "Classifier",
+            &format!("Environment :: GPU :: NVIDIA CUDA :: {}", self.major),
+        );
         Ok(())
     }
 
     fn rewrite_text(&self, path: &str, entry: &mut Entry, places: &Places) {
-        let Some(inside) = path.strip_prefix(&places.dist_info.0).and_then(|p| p.strip_prefix('/')) else {
+        let Some(inside) = path
+            .strip_prefix(&places.dist_info.0)
+            .and_then(|p| p.strip_prefix('/'))
+        else {
             return;
         };
         let (old, new) = &places.package;
@@ -251,7 +302,9 @@ impl Rewrite {
             "entry_points.txt" => {
                 entry.content = python::rename_entry_points(&text(entry), old, new).into_bytes();
             }
-            "top_level.txt" => entry.content = python::rename_top_level(&text(entry), old, new).into_bytes(),
+            "top_level.txt" => {
+                entry.content = python::rename_top_level(&text(entry), old, new).into_bytes()
+            }
             _ if inside.starts_with("sboms/") => {
                 entry.content = sbom::reproducible(&entry.content, self.date);
             }
@@ -296,7 +349,9 @@ struct Places {
 impl Places {
     fn moved(&self, path: &str) -> String {
         let (top, rest) = path.split_once('/').unwrap_or((path, ""));
-        let renamed = [&self.dist_info, &self.data, &self.package].into_iter().find(|(old, _)| old == top);
+        let renamed = [&self.dist_info, &self.data, &self.package]
+            .into_iter()
+            .find(|(old, _)| old == top);
         match renamed {
             Some((_, new)) => format!("{new}/{rest}"),
             None => path.to_owned(),
@@ -306,15 +361,23 @@ impl Places {
 
 /// An error about the wheel as a whole; its path is filled in by [`Rewrite::apply`].
 fn invalid(reason: &str) -> WheelError {
-    WheelError::InvalidWheel { path: PathBuf::new(), reason: reason.to_owned() }
+    WheelError::InvalidWheel {
+        path: PathBuf::new(),
+        reason: reason.to_owned(),
+    }
 }
 
 fn text_entry(text: String) -> Entry {
-    Entry { content: text.into_bytes(), executable: false }
+    Entry {
+        content: text.into_bytes(),
+        executable: false,
+    }
 }
 
 fn take_text(entries: &mut BTreeMap<String, Entry>, path: &str) -> Result<String, WheelError> {
-    let entry = entries.remove(path).ok_or_else(|| invalid(&format!("`{path}` is missing")))?;
+    let entry = entries
+        .remove(path)
+        .ok_or_else(|| invalid(&format!("`{path}` is missing")))?;
     String::from_utf8(entry.content).map_err(|_| invalid(&format!("`{path}` is not UTF-8")))
 }
 
@@ -322,7 +385,9 @@ fn take_text(entries: &mut BTreeMap<String, Entry>, path: &str) -> Result<String
 fn suffixed(name: &str, major: u32) -> Result<String, WheelError> {
     let normalized = normalized_name(name);
     match cuda_suffix(&normalized) {
-        Some(other) => Err(invalid(&format!("`{name}` is a wheel of one CUDA major ({other}) already"))),
+        Some(other) => Err(invalid(&format!(
+            "`{name}` is a wheel of one CUDA major ({other}) already"
+        ))),
         None => Ok(format!("{normalized}-cu{major}")),
     }
 }
@@ -333,7 +398,10 @@ fn cuda_suffix(normalized: &str) -> Option<u32> {
 }
 
 /// The one directory that is imported.
-fn import_package(entries: &BTreeMap<String, Entry>, dist_info: &str) -> Result<String, WheelError> {
+fn import_package(
+    entries: &BTreeMap<String, Entry>,
+    dist_info: &str,
+) -> Result<String, WheelError> {
     let mut tops = BTreeSet::new();
     for path in entries.keys() {
         match path.split_once('/') {
@@ -360,18 +428,29 @@ fn import_package(entries: &BTreeMap<String, Entry>, dist_info: &str) -> Result<
     }
 }
 
-fn refuse_absolute_imports(entries: &BTreeMap<String, Entry>, package: &str) -> Result<(), WheelError> {
+fn refuse_absolute_imports(
+    entries: &BTreeMap<String, Entry>,
+    package: &str,
+) -> Result<(), WheelError> {
     let mut places = Vec::new();
-    for (path, entry) in entries.iter().filter(|(path, _)| path.ends_with(".py") || path.ends_with(".pyi")) {
+    for (path, entry) in entries
+        .iter()
+        .filter(|(path, _)| path.ends_with(".py") || path.ends_with(".pyi"))
+    {
         let source = String::from_utf8_lossy(&entry.content);
         places.extend(
-            python::absolute_imports(&source, package).into_iter().map(|place| format!("{path}:{place}")),
+            python::absolute_imports(&source, package)
+                .into_iter()
+                .map(|place| format!("{path}:{place}")),
         );
     }
     if places.is_empty() {
         return Ok(());
     }
-    Err(WheelError::AbsoluteSelfImport { package: package.to_owned(), places })
+    Err(WheelError::AbsoluteSelfImport {
+        package: package.to_owned(),
+        places,
+    })
 }
 
 /// NVIDIA's licence forbids changed copies, and a driver library that travels is the wrong one
@@ -379,14 +458,26 @@ fn refuse_absolute_imports(entries: &BTreeMap<String, Entry>, package: &str) -> 
 fn refuse_grafted(entries: &BTreeMap<String, Entry>, dist_info: &str) -> Result<(), WheelError> {
     let is_copy = |(path, entry): &(&String, &Entry)| {
         let file_name = path.rsplit('/').next().unwrap_or_default();
-        let soname = || ElfFacts::parse(&entry.content).ok().and_then(|facts| facts.soname);
+        let soname = || {
+            ElfFacts::parse(&entry.content)
+                .ok()
+                .and_then(|facts| facts.soname)
+        };
         !path.starts_with(dist_info)
             && (dependencies::is_nvidia_library(file_name)
                 || (elf::is_elf(&entry.content)
                     && soname().is_some_and(|soname| dependencies::is_nvidia_library(&soname))))
     };
-    let files: Vec<String> = entries.iter().filter(is_copy).map(|(path, _)| path.clone()).collect();
-    if files.is_empty() { Ok(()) } else { Err(WheelError::Grafted { files }) }
+    let files: Vec<String> = entries
+        .iter()
+        .filter(is_copy)
+        .map(|(path, _)| path.clone())
+        .collect();
+    if files.is_empty() {
+        Ok(())
+    } else {
+        Err(WheelError::Grafted { files })
+    }
 }
 
 #[cfg(test)]

@@ -50,7 +50,11 @@ impl RunpathPlan {
     ///
     /// # Errors
     /// [`WheelError::NoPackage`] where no package's directory is known.
-    pub fn new(components: &BTreeSet<Component>, major: u32, kind: Kind) -> Result<Self, WheelError> {
+    pub fn new(
+        components: &BTreeSet<Component>,
+        major: u32,
+        kind: Kind,
+    ) -> Result<Self, WheelError> {
         dependencies::check_major(major)?;
         let mut directories = Vec::new();
         for &component in components {
@@ -59,13 +63,17 @@ impl RunpathPlan {
             if facts.libraries.is_empty() || facts.bundle == Bundle::Driver {
                 continue;
             }
-            let directory =
-                library_directory(component, major).ok_or(WheelError::NoPackage { component, major })?;
+            let directory = library_directory(component, major)
+                .ok_or(WheelError::NoPackage { component, major })?;
             if !directories.contains(&directory) {
                 directories.push(directory);
             }
         }
-        Ok(Self { major, kind, directories })
+        Ok(Self {
+            major,
+            kind,
+            directories,
+        })
     }
 
     /// The entries for a module `depth` directories below site-packages
@@ -73,7 +81,10 @@ impl RunpathPlan {
     #[must_use]
     pub fn entries(&self, depth: usize) -> Vec<String> {
         let up = "/..".repeat(depth);
-        self.directories.iter().map(|directory| format!("$ORIGIN{up}/{directory}")).collect()
+        self.directories
+            .iter()
+            .map(|directory| format!("$ORIGIN{up}/{directory}"))
+            .collect()
     }
 
     /// What to give rustc for the crate that becomes the module. `$ORIGIN` is for the loader: no
@@ -90,7 +101,11 @@ impl RunpathPlan {
         };
         ["-C".to_owned(), format!("link-arg=-Wl,{tags}")]
             .into_iter()
-            .chain(entries.iter().flat_map(|e| ["-C".to_owned(), format!("link-arg=-Wl,-rpath,{e}")]))
+            .chain(
+                entries
+                    .iter()
+                    .flat_map(|e| ["-C".to_owned(), format!("link-arg=-Wl,-rpath,{e}")]),
+            )
             .collect()
     }
 
@@ -104,13 +119,19 @@ impl RunpathPlan {
     pub fn check(&self, module: &str, facts: &ElfFacts) -> Result<(), WheelError> {
         let mut needs_component = false;
         for soname in &facts.needed {
-            let Origin::Component(component) = dependencies::origin(soname, self.major)? else { continue };
+            let Origin::Component(component) = dependencies::origin(soname, self.major)? else {
+                continue;
+            };
             needs_component = true;
-            let covered =
-                library_directory(component, self.major).is_some_and(|d| self.directories.contains(&d));
+            let covered = library_directory(component, self.major)
+                .is_some_and(|d| self.directories.contains(&d));
             if !covered {
                 let module = module.to_owned();
-                return Err(WheelError::NotCovered { module, soname: soname.clone(), component });
+                return Err(WheelError::NotCovered {
+                    module,
+                    soname: soname.clone(),
+                    component,
+                });
             }
         }
         let nowhere = facts.runpath.is_empty() && facts.rpath.is_empty();
@@ -147,7 +168,8 @@ fn library_directory(component: Component, major: u32) -> Option<String> {
             .then(|| directories.copied().find(|d| !d.starts_with("nvidia/cu1")))
             .flatten()
     };
-    own.or_else(shared).map(|directory| format!("{directory}/lib"))
+    own.or_else(shared)
+        .map(|directory| format!("{directory}/lib"))
 }
 
 #[cfg(test)]
@@ -173,17 +195,37 @@ mod tests {
         let both = [Component::Cublas, Component::Cudart];
         assert_eq!(
             plan(&both, 12, Kind::Runpath).entries(1),
-            ["$ORIGIN/../nvidia/cuda_runtime/lib", "$ORIGIN/../nvidia/cublas/lib"]
+            [
+                "$ORIGIN/../nvidia/cuda_runtime/lib",
+                "$ORIGIN/../nvidia/cublas/lib"
+            ]
         );
-        assert_eq!(plan(&both, 13, Kind::Runpath).entries(1), ["$ORIGIN/../nvidia/cu13/lib"]);
-        assert_eq!(plan(&both, 13, Kind::Runpath).entries(3), ["$ORIGIN/../../../nvidia/cu13/lib"]);
-        assert_eq!(plan(&both, 13, Kind::Runpath).entries(0), ["$ORIGIN/nvidia/cu13/lib"]);
-        assert_eq!(plan(&[Component::Cudnn], 12, Kind::Runpath).entries(1), ["$ORIGIN/../nvidia/cudnn/lib"],);
+        assert_eq!(
+            plan(&both, 13, Kind::Runpath).entries(1),
+            ["$ORIGIN/../nvidia/cu13/lib"]
+        );
+        assert_eq!(
+            plan(&both, 13, Kind::Runpath).entries(3),
+            ["$ORIGIN/../../../nvidia/cu13/lib"]
+        );
+        assert_eq!(
+            plan(&both, 13, Kind::Runpath).entries(0),
+            ["$ORIGIN/nvidia/cu13/lib"]
+        );
+        assert_eq!(
+            plan(&[Component::Cudnn], 12, Kind::Runpath).entries(1),
+            ["$ORIGIN/../nvidia/cudnn/lib"],
+        );
     }
 
     #[test]
     fn compilers_headers_and_the_driver_add_no_directory() {
-        let unlinked = [Component::Nvcc, Component::Cccl, Component::Driver, Component::Nvml];
+        let unlinked = [
+            Component::Nvcc,
+            Component::Cccl,
+            Component::Driver,
+            Component::Nvml,
+        ];
         let plan = plan(&unlinked, 13, Kind::Runpath);
         assert!(plan.entries(1).is_empty());
         assert!(plan.rustc_arguments(1).is_empty());
@@ -194,9 +236,17 @@ mod tests {
         let arguments = |kind| plan(&[Component::Cudart], 13, kind).rustc_arguments(1);
         assert_eq!(
             arguments(Kind::Runpath),
-            ["-C", "link-arg=-Wl,--enable-new-dtags", "-C", "link-arg=-Wl,-rpath,$ORIGIN/../nvidia/cu13/lib"]
+            [
+                "-C",
+                "link-arg=-Wl,--enable-new-dtags",
+                "-C",
+                "link-arg=-Wl,-rpath,$ORIGIN/../nvidia/cu13/lib"
+            ]
         );
-        assert_eq!(arguments(Kind::Rpath)[1], "link-arg=-Wl,--disable-new-dtags");
+        assert_eq!(
+            arguments(Kind::Rpath)[1],
+            "link-arg=-Wl,--disable-new-dtags"
+        );
     }
 
     #[test]
@@ -216,7 +266,10 @@ mod tests {
             (vec![good, "$ORIGIN/../nvidia/cuda_runtime/lib"], vec![]),
         ] {
             let error = check(&module(&["libcudart.so.13"], &runpath, &rpath)).unwrap_err();
-            assert!(matches!(error, WheelError::RunpathMismatch { .. }), "{error}");
+            assert!(
+                matches!(error, WheelError::RunpathMismatch { .. }),
+                "{error}"
+            );
         }
         let error = check(&module(&["libc.so.6"], &["/build"], &[])).unwrap_err();
         assert!(error.to_string().contains("/build"), "{error}");
@@ -226,16 +279,35 @@ mod tests {
     fn rpath_on_request_must_be_rpath() {
         let plan = plan(&[Component::Cudart], 13, Kind::Rpath);
         let good = "$ORIGIN/../nvidia/cu13/lib";
-        assert!(plan.check("a/b.so", &module(&["libcudart.so.13"], &[], &[good])).is_ok());
-        assert!(plan.check("a/b.so", &module(&["libcudart.so.13"], &[good], &[])).is_err());
+        assert!(
+            plan.check("a/b.so", &module(&["libcudart.so.13"], &[], &[good]))
+                .is_ok()
+        );
+        assert!(
+            plan.check("a/b.so", &module(&["libcudart.so.13"], &[good], &[]))
+                .is_err()
+        );
     }
 
     #[test]
     fn what_is_needed_must_be_covered() {
         let plan = plan(&[Component::Cudart], 12, Kind::Runpath);
-        let facts = module(&["libcublas.so.12"], &["$ORIGIN/../nvidia/cuda_runtime/lib"], &[]);
+        let facts = module(
+            &["libcublas.so.12"],
+            &["$ORIGIN/../nvidia/cuda_runtime/lib"],
+            &[],
+        );
         let error = plan.check("a/b.so", &facts).unwrap_err();
-        assert!(matches!(&error, WheelError::NotCovered { component: Component::Cublas, .. }), "{error}");
+        assert!(
+            matches!(
+                &error,
+                WheelError::NotCovered {
+                    component: Component::Cublas,
+                    ..
+                }
+            ),
+            "{error}"
+        );
         assert!(error.hints()[0].contains("\"cublas\""));
     }
 }

@@ -10,7 +10,9 @@ use super::archive::ArchiveDate;
 /// What is no CycloneDX document comes back unchanged.
 #[must_use]
 pub fn reproducible(text: &[u8], date: ArchiveDate) -> Vec<u8> {
-    let Ok(mut document) = serde_json::from_slice::<Value>(text) else { return text.to_owned() };
+    let Ok(mut document) = serde_json::from_slice::<Value>(text) else {
+        return text.to_owned();
+    };
     if document.get("bomFormat").and_then(Value::as_str) != Some("CycloneDX") {
         return text.to_owned();
     }
@@ -53,7 +55,8 @@ fn tidy(value: &mut Value) {
 }
 
 fn sort_key(item: &Value) -> Option<&str> {
-    item.as_str().or_else(|| item.get("bom-ref").or_else(|| item.get("ref"))?.as_str())
+    item.as_str()
+        .or_else(|| item.get("bom-ref").or_else(|| item.get("ref"))?.as_str())
 }
 
 /// A package id or package URL of a local package, without the directory it was in. Name and
@@ -67,11 +70,20 @@ fn without_place(text: &str) -> Option<String> {
             Some((package, _)) => package,
             None => fragment,
         };
-        let named = if package.contains('@') { fragment.to_owned() } else { format!("{name}@{fragment}") };
+        let named = if package.contains('@') {
+            fragment.to_owned()
+        } else {
+            format!("{name}@{fragment}")
+        };
         return Some(format!("path+file:///#{named}"));
     }
-    let (package, qualifiers) = text.strip_prefix("pkg:")?.split_once("?download_url=file:///")?;
-    let fragment = qualifiers.split_once('#').map(|(_, path)| format!("#{path}")).unwrap_or_default();
+    let (package, qualifiers) = text
+        .strip_prefix("pkg:")?
+        .split_once("?download_url=file:///")?;
+    let fragment = qualifiers
+        .split_once('#')
+        .map(|(_, path)| format!("#{path}"))
+        .unwrap_or_default();
     Some(format!("pkg:{package}{fragment}"))
 }
 
@@ -105,29 +117,47 @@ mod tests {
 
     #[test]
     fn two_checkouts_have_one_bill() {
-        let first = reproducible(bill("/home/a", "saxpy", "1").as_bytes(), ArchiveDate::default());
-        let second = reproducible(bill("/tmp/zz/b", "checkout-2", "22").as_bytes(), ArchiveDate::default());
+        let first = reproducible(
+            bill("/home/a", "saxpy", "1").as_bytes(),
+            ArchiveDate::default(),
+        );
+        let second = reproducible(
+            bill("/tmp/zz/b", "checkout-2", "22").as_bytes(),
+            ArchiveDate::default(),
+        );
         let text = String::from_utf8(first).unwrap();
         assert_eq!(text, String::from_utf8(second).unwrap());
         for gone in ["/home", "serialNumber", "timestamp", "download_url"] {
             assert!(!text.contains(gone), "{gone} in {text}");
         }
-        for kept in ["path+file:///#saxpy@0.1.0\"", "path+file:///#saxpy@0.1.0 bin-target-0", "libc@0.2.1"] {
+        for kept in [
+            "path+file:///#saxpy@0.1.0\"",
+            "path+file:///#saxpy@0.1.0 bin-target-0",
+            "libc@0.2.1",
+        ] {
             assert!(text.contains(kept), "{kept} not in {text}");
         }
     }
 
     #[test]
     fn a_given_date_is_written() {
-        let date = ArchiveDate::from_env(&Env::from_pairs([("SOURCE_DATE_EPOCH", "1700000000")])).unwrap();
-        let text = String::from_utf8(reproducible(bill("/a", "saxpy", "1").as_bytes(), date)).unwrap();
-        assert!(text.contains("\"timestamp\": \"2023-11-14T22:13:20Z\""), "{text}");
+        let date =
+            ArchiveDate::from_env(&Env::from_pairs([("SOURCE_DATE_EPOCH", "1700000000")])).unwrap();
+        let text =
+            String::from_utf8(reproducible(bill("/a", "saxpy", "1").as_bytes(), date)).unwrap();
+        assert!(
+            text.contains("\"timestamp\": \"2023-11-14T22:13:20Z\""),
+            "{text}"
+        );
     }
 
     #[test]
     fn other_documents_stay() {
         for text in ["no json", "{\"spdxVersion\": \"SPDX-2.3\"}"] {
-            assert_eq!(reproducible(text.as_bytes(), ArchiveDate::default()), text.as_bytes());
+            assert_eq!(
+                reproducible(text.as_bytes(), ArchiveDate::default()),
+                text.as_bytes()
+            );
         }
     }
 }

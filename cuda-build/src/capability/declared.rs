@@ -74,7 +74,9 @@ impl Declared {
     /// The GPUs in this machine: what is built where nothing was declared.
     #[must_use]
     pub fn native() -> Self {
-        Self { entries: vec![Entry::Native] }
+        Self {
+            entries: vec![Entry::Native],
+        }
     }
 
     /// The entries, sorted, each once.
@@ -93,7 +95,11 @@ impl Declared {
         let mut entries = Vec::new();
         for item in items {
             let separator = |c: char| c == ';' || c == ',' || c.is_whitespace();
-            for text in item.as_ref().split(separator).filter(|text| !text.is_empty()) {
+            for text in item
+                .as_ref()
+                .split(separator)
+                .filter(|text| !text.is_empty())
+            {
                 read_entry(text, plain, &mut entries)?;
             }
         }
@@ -133,11 +139,18 @@ fn read_entry(text: &str, plain: Plain, entries: &mut Vec<Entry>) -> Result<(), 
             let real = real || number.starts_with("sm_");
             let virtual_ = virtual_ || number.starts_with("compute_");
             if real && virtual_ {
-                let clear = format!("`{}` for SASS or `{}` for PTX", capability.sm(), capability.compute());
+                let clear = format!(
+                    "`{}` for SASS or `{}` for PTX",
+                    capability.sm(),
+                    capability.compute()
+                );
                 return Err(contradiction(text, format!("write {clear}")));
             }
             if ptx && virtual_ {
-                let clear = format!("`{capability}+PTX` for both or `{}` for PTX", capability.compute());
+                let clear = format!(
+                    "`{capability}+PTX` for both or `{}` for PTX",
+                    capability.compute()
+                );
                 return Err(contradiction(text, format!("write {clear}")));
             }
             let unmarked = !real && !virtual_ && !ptx;
@@ -153,11 +166,15 @@ fn read_entry(text: &str, plain: Plain, entries: &mut Vec<Entry>) -> Result<(), 
 }
 
 fn strip_suffix<'a>(text: &'a str, suffix: &str) -> (&'a str, bool) {
-    text.strip_suffix(suffix).map_or((text, false), |rest| (rest, true))
+    text.strip_suffix(suffix)
+        .map_or((text, false), |rest| (rest, true))
 }
 
 fn contradiction(text: &str, hint: String) -> Error {
-    Error::Capability { reason: format!("`{text}` contradicts itself"), hint: Some(hint) }
+    Error::Capability {
+        reason: format!("`{text}` contradicts itself"),
+        hint: Some(hint),
+    }
 }
 
 /// A list that every toolkit from 11.8 on can build.
@@ -201,7 +218,11 @@ mod tests {
     fn check(items: &[&str], expected: &str) {
         let declared = Declared::parse(items).unwrap();
         assert_eq!(declared.to_string(), expected, "{items:?}");
-        assert_eq!(Declared::parse([expected]).unwrap(), declared, "{expected} does not read back");
+        assert_eq!(
+            Declared::parse([expected]).unwrap(),
+            declared,
+            "{expected} does not read back"
+        );
     }
 
     #[test]
@@ -230,27 +251,65 @@ mod tests {
         check(&["8.0;8.6;9.0+PTX"], "8.0, 8.6, 9.0, compute_90");
         check(&["8.0 8.6", " 12.0 , 9.0;; "], "8.0, 8.6, 9.0, 12.0");
         check(&["80-real;90a-real;120"], "8.0, 9.0a, 12.0");
-        check(&["8.0", "80", "sm_80", "8.0+PTX", "compute_80"], "8.0, compute_80");
+        check(
+            &["8.0", "80", "sm_80", "8.0+PTX", "compute_80"],
+            "8.0, compute_80",
+        );
     }
 
     #[test]
     fn a_plain_number_means_both_to_cmake() {
         let declared = Declared::from_cmake(["75-real;80;90-virtual;all"]).unwrap();
-        assert_eq!(declared.to_string(), "7.5, 8.0, compute_80, compute_90, all");
+        assert_eq!(
+            declared.to_string(),
+            "7.5, 8.0, compute_80, compute_90, all"
+        );
     }
 
     #[test]
     fn refusals_name_the_entry_and_what_to_write() {
         for (items, reason, hint) in [
-            (&["8.0;bogus"][..], "`bogus` is not a compute capability", "`native`, `all`, `all-major`"),
-            (&["8+PTX"], "`8+PTX` is not a compute capability", "write both parts: `8.0`"),
-            (&["8.0-fast"], "`8.0-fast` is not a compute capability", "write a capability as"),
-            (&["compute_80-real"], "`compute_80-real` contradicts itself", "`sm_80` for SASS"),
-            (&["sm_80-virtual"], "`sm_80-virtual` contradicts itself", "`compute_80` for PTX"),
-            (&["compute_80+PTX"], "`compute_80+PTX` contradicts itself", "`8.0+PTX` for both"),
-            (&["native+PTX"], "`native+PTX` contradicts itself", "`native` takes no addition"),
+            (
+                &["8.0;bogus"][..],
+                "`bogus` is not a compute capability",
+                "`native`, `all`, `all-major`",
+            ),
+            (
+                &["8+PTX"],
+                "`8+PTX` is not a compute capability",
+                "write both parts: `8.0`",
+            ),
+            (
+                &["8.0-fast"],
+                "`8.0-fast` is not a compute capability",
+                "write a capability as",
+            ),
+            (
+                &["compute_80-real"],
+                "`compute_80-real` contradicts itself",
+                "`sm_80` for SASS",
+            ),
+            (
+                &["sm_80-virtual"],
+                "`sm_80-virtual` contradicts itself",
+                "`compute_80` for PTX",
+            ),
+            (
+                &["compute_80+PTX"],
+                "`compute_80+PTX` contradicts itself",
+                "`8.0+PTX` for both",
+            ),
+            (
+                &["native+PTX"],
+                "`native+PTX` contradicts itself",
+                "`native` takes no addition",
+            ),
             (&[], "the list of capabilities is empty", "capabilities = ["),
-            (&[" ; "], "the list of capabilities is empty", "capabilities = ["),
+            (
+                &[" ; "],
+                "the list of capabilities is empty",
+                "capabilities = [",
+            ),
         ] {
             let error = Declared::parse(items).unwrap_err();
             assert_eq!(error.to_string(), reason);
@@ -262,6 +321,9 @@ mod tests {
     fn undeclared_shows_the_manifest_to_write() {
         let text = format!("{:?}", undeclared());
         assert!(text.contains("no compute capability is declared"), "{text}");
-        assert!(text.ends_with("[package.metadata.cuda]\ncapabilities = [\"8.0\", \"9.0+PTX\"]"), "{text}");
+        assert!(
+            text.ends_with("[package.metadata.cuda]\ncapabilities = [\"8.0\", \"9.0+PTX\"]"),
+            "{text}"
+        );
     }
 }

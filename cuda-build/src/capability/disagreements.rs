@@ -20,8 +20,14 @@ fn begins(capability: &str, at: &str) {
 
 /// The last toolkit that builds for it, and the next.
 fn ends(capability: &str, last: &str, first_without: &str) {
-    assert!(supported(v(last)).contains(&c(capability)), "{capability} with {last}");
-    assert!(!supported(v(first_without)).contains(&c(capability)), "{capability} with {first_without}");
+    assert!(
+        supported(v(last)).contains(&c(capability)),
+        "{capability} with {last}"
+    );
+    assert!(
+        !supported(v(first_without)).contains(&c(capability)),
+        "{capability} with {first_without}"
+    );
 }
 
 #[test]
@@ -38,8 +44,16 @@ fn nixpkgs() {
     // It stops at 12.2, by policy.
     ends("7.2", "12.9", "13.0");
     // It has none of these.
-    for (capability, toolkit) in [("5.3", "12.9"), ("6.2", "12.9"), ("8.8", "13.0"), ("10.7", "13.4")] {
-        assert!(supported(v(toolkit)).contains(&c(capability)), "{capability}");
+    for (capability, toolkit) in [
+        ("5.3", "12.9"),
+        ("6.2", "12.9"),
+        ("8.8", "13.0"),
+        ("10.7", "13.4"),
+    ] {
+        assert!(
+            supported(v(toolkit)).contains(&c(capability)),
+            "{capability}"
+        );
     }
 }
 
@@ -79,7 +93,10 @@ fn cmake() {
     // Its list for 13.x has no 107.
     assert!(supported(v("13.4")).contains(&c("10.7")));
     // Its `all` keeps PTX of the last in the list, 12.1; nvcc of the first of the newest major.
-    let plan = Declared::parse(["all"]).unwrap().plan(v("13.5"), &[], None).unwrap();
+    let plan = Declared::parse(["all"])
+        .unwrap()
+        .plan(v("13.5"), &[], None)
+        .unwrap();
     assert_eq!(plan.ptx, [c("12.0")]);
 }
 

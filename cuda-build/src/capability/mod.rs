@@ -87,7 +87,11 @@ impl Capability {
     /// A capability without suffix.
     #[must_use]
     pub const fn new(major: u32, minor: u32) -> Self {
-        Self { major, minor, suffix: None }
+        Self {
+            major,
+            minor,
+            suffix: None,
+        }
     }
 
     /// The same number with this suffix.
@@ -132,6 +136,7 @@ impl Capability {
 impl fmt::Display for Capability {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}", self.major, self.minor)?;
-        self.suffix.map_or(Ok(()), |suffix| write!(f, "{}", suffix.letter()))
+        self.suffix
+            .map_or(Ok(()), |suffix| write!(f, "{}", suffix.letter()))
     }
 }

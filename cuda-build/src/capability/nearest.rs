@@ -46,17 +46,21 @@ impl Capability {
     /// ```
     #[must_use]
     pub fn nearest(self, supported: &[Capability]) -> Option<Capability> {
-        supported.iter().copied().filter(|&other| self.may_use(other)).max_by_key(|&other| {
-            (
-                other == self,
-                other.base() == self.base(),
-                other.major == self.major,
-                other.base(),
-                // Of one number: what asks least of the device.
-                other.suffix.is_none(),
-                other.suffix == Some(Suffix::Family),
-            )
-        })
+        supported
+            .iter()
+            .copied()
+            .filter(|&other| self.may_use(other))
+            .max_by_key(|&other| {
+                (
+                    other == self,
+                    other.base() == self.base(),
+                    other.major == self.major,
+                    other.base(),
+                    // Of one number: what asks least of the device.
+                    other.suffix.is_none(),
+                    other.suffix == Some(Suffix::Family),
+                )
+            })
     }
 
     /// Whether a device of this capability may run code built for `other`, in SASS or from PTX.
@@ -83,20 +87,36 @@ impl Plan {
     /// [`Single::warning`] says what to tell the user about the choice.
     #[must_use]
     pub fn single_for(&self, gpu: Option<Capability>) -> Option<Single> {
-        let list = if self.real.is_empty() { &self.ptx } else { &self.real };
+        let list = if self.real.is_empty() {
+            &self.ptx
+        } else {
+            &self.real
+        };
         let for_gpu = gpu.and_then(|gpu| {
-            gpu.base().nearest(list).filter(|c| c.major == gpu.major).map(|c| (c, Chosen::Gpu { gpu }))
+            gpu.base()
+                .nearest(list)
+                .filter(|c| c.major == gpu.major)
+                .map(|c| (c, Chosen::Gpu { gpu }))
         });
         let (capability, chosen) = match (list.as_slice(), for_gpu) {
             (&[only], _) => (only, Chosen::Only),
             (_, Some(found)) => found,
             (_, None) => (*list.first()?, Chosen::Lowest { gpu }),
         };
-        let mut left_out: Vec<Capability> =
-            self.real.iter().chain(&self.ptx).copied().filter(|&c| c != capability).collect();
+        let mut left_out: Vec<Capability> = self
+            .real
+            .iter()
+            .chain(&self.ptx)
+            .copied()
+            .filter(|&c| c != capability)
+            .collect();
         left_out.sort_unstable();
         left_out.dedup();
-        Some(Single { capability, chosen, left_out })
+        Some(Single {
+            capability,
+            chosen,
+            left_out,
+        })
     }
 }
 
@@ -115,7 +135,9 @@ impl Single {
             return None;
         };
         let others: Vec<String> = self.left_out.iter().map(ToString::to_string).collect();
-        let gpu = gpu.map_or(String::new(), |gpu| format!(", and none runs on the {gpu} GPU here"));
+        let gpu = gpu.map_or(String::new(), |gpu| {
+            format!(", and none runs on the {gpu} GPU here")
+        });
         Some(format!(
             "{consumer} takes one capability: it gets the lowest declared, {}, and not {}{gpu}; \
              set `single-capability` in [package.metadata.cuda] to choose",
@@ -132,11 +154,16 @@ mod tests {
     use crate::version::ToolkitVersion;
 
     fn list(text: &str) -> Vec<Capability> {
-        text.split_whitespace().map(|digits| digits.parse().unwrap()).collect()
+        text.split_whitespace()
+            .map(|digits| digits.parse().unwrap())
+            .collect()
     }
 
     fn plan(real: &str, ptx: &str) -> Plan {
-        Plan { real: list(real), ptx: list(ptx) }
+        Plan {
+            real: list(real),
+            ptx: list(ptx),
+        }
     }
 
     #[test]
@@ -151,7 +178,11 @@ mod tests {
             ("10.3", "90 100a", "9.0"),
             ("12.1", "50 61 80", "8.0"),
         ] {
-            let nearest = from.parse::<Capability>().unwrap().nearest(&list(supported)).unwrap();
+            let nearest = from
+                .parse::<Capability>()
+                .unwrap()
+                .nearest(&list(supported))
+                .unwrap();
             assert_eq!(nearest.to_string(), expected, "{from} of {supported}");
         }
         assert_eq!(Capability::new(5, 0).nearest(&list("75 80")), None);
@@ -176,7 +207,10 @@ mod tests {
     fn one_for_those_who_take_one() {
         let declared = plan("80 90a 120", "120");
         let single = declared.single_for(Some(Capability::new(9, 0))).unwrap();
-        assert_eq!((single.compute_cap().as_str(), single.warning("x")), ("90", None));
+        assert_eq!(
+            (single.compute_cap().as_str(), single.warning("x")),
+            ("90", None)
+        );
         let single = declared.single_for(Some(Capability::new(8, 6))).unwrap();
         assert_eq!(single.compute_cap(), "80");
         let single = declared.single_for(None).unwrap();
@@ -186,16 +220,31 @@ mod tests {
              set `single-capability` in [package.metadata.cuda] to choose"
         );
         let single = declared.single_for(Some(Capability::new(7, 5))).unwrap();
-        assert_eq!(single.chosen, Chosen::Lowest { gpu: Some(Capability::new(7, 5)) });
-        assert!(single.warning("x").unwrap().contains("none runs on the 7.5 GPU here"));
+        assert_eq!(
+            single.chosen,
+            Chosen::Lowest {
+                gpu: Some(Capability::new(7, 5))
+            }
+        );
+        assert!(
+            single
+                .warning("x")
+                .unwrap()
+                .contains("none runs on the 7.5 GPU here")
+        );
     }
 
     #[test]
     fn nothing_to_choose() {
-        let single = plan("80", "80").single_for(Some(Capability::new(9, 0))).unwrap();
+        let single = plan("80", "80")
+            .single_for(Some(Capability::new(9, 0)))
+            .unwrap();
         assert_eq!((single.chosen, single.warning("x")), (Chosen::Only, None));
         assert_eq!(plan("", "90").single_for(None).unwrap().compute_cap(), "90");
         assert_eq!(plan("", "").single_for(None), None);
-        assert_eq!(plan("80 90", "120").nearest(&list("70 75 86")), Some(Capability::new(7, 5)));
+        assert_eq!(
+            plan("80 90", "120").nearest(&list("70 75 86")),
+            Some(Capability::new(7, 5))
+        );
     }
 }

@@ -32,7 +32,11 @@ mod tests {
     use super::*;
 
     fn digits(text: &str) -> String {
-        observed_from_ptxas_help(text).iter().map(|c| c.digits()).collect::<Vec<_>>().join(" ")
+        observed_from_ptxas_help(text)
+            .iter()
+            .map(|c| c.digits())
+            .collect::<Vec<_>>()
+            .join(" ")
     }
 
     #[test]
@@ -54,7 +58,10 @@ mod tests {
     #[test]
     fn list_of_codes() {
         assert_eq!(digits("sm_75\nsm_80\nsm_110\nsm_103\n"), "75 80 103 110");
-        assert_eq!(digits("nvcc fatal   : Unknown option '--list-gpu-code'\n"), "");
+        assert_eq!(
+            digits("nvcc fatal   : Unknown option '--list-gpu-code'\n"),
+            ""
+        );
         assert_eq!(digits(""), "");
     }
 }

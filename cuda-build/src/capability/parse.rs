@@ -11,19 +11,27 @@ impl FromStr for Capability {
     /// Reads `9.0`, `90`, `sm_90`, `compute_90`, each with or without `a` or `f`.
     fn from_str(text: &str) -> Result<Self, Error> {
         let text = text.trim();
-        let bare = strip_prefix(text, "sm_").or_else(|| strip_prefix(text, "compute_")).unwrap_or(text);
+        let bare = strip_prefix(text, "sm_")
+            .or_else(|| strip_prefix(text, "compute_"))
+            .unwrap_or(text);
         let (number, suffix) = match bare.as_bytes().last() {
             Some(b'a') => (&bare[..bare.len() - 1], Some(Suffix::ArchSpecific)),
             Some(b'f') => (&bare[..bare.len() - 1], Some(Suffix::Family)),
             _ => (bare, None),
         };
         let (major, minor) = split_number(number).ok_or_else(|| invalid(text, number))?;
-        Ok(Self { major, minor, suffix })
+        Ok(Self {
+            major,
+            minor,
+            suffix,
+        })
     }
 }
 
 fn strip_prefix<'a>(text: &'a str, prefix: &str) -> Option<&'a str> {
-    text.get(..prefix.len()).filter(|head| head.eq_ignore_ascii_case(prefix)).map(|_| &text[prefix.len()..])
+    text.get(..prefix.len())
+        .filter(|head| head.eq_ignore_ascii_case(prefix))
+        .map(|_| &text[prefix.len()..])
 }
 
 /// Major and minor of `9.0`, `90` or `120`. The minor is always one digit.
@@ -35,7 +43,12 @@ fn split_number(number: &str) -> Option<(u32, u32)> {
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     // Two digits keep `__CUDA_ARCH__` values (`8600`) and toolkit versions out. `800` would
     // read as 80.0, which nothing that exists could mean.
-    if !digits(major) || !digits(minor) || major.len() > 2 || minor.len() != 1 || major.starts_with('0') {
+    if !digits(major)
+        || !digits(minor)
+        || major.len() > 2
+        || minor.len() != 1
+        || major.starts_with('0')
+    {
         return None;
     }
     let major = major.parse().ok().filter(|&major| major < 30)?;
@@ -53,7 +66,10 @@ fn invalid(text: &str, number: &str) -> Error {
         },
         _ => general_hint(),
     };
-    Error::Capability { reason: format!("`{text}` is not a compute capability"), hint: Some(hint) }
+    Error::Capability {
+        reason: format!("`{text}` is not a compute capability"),
+        hint: Some(hint),
+    }
 }
 
 fn general_hint() -> String {
@@ -67,7 +83,18 @@ mod tests {
     #[test]
     fn every_spelling_is_read() {
         for (expected, spellings) in [
-            ("8.0", &["8.0", "80", "sm_80", "compute_80", " 8.0 ", "SM_80", "sm_8.0"][..]),
+            (
+                "8.0",
+                &[
+                    "8.0",
+                    "80",
+                    "sm_80",
+                    "compute_80",
+                    " 8.0 ",
+                    "SM_80",
+                    "sm_8.0",
+                ][..],
+            ),
             ("9.0a", &["9.0a", "90a", "sm_90a", "compute_90a"]),
             ("10.0f", &["10.0f", "100f", "sm_100f", "compute_100f"]),
             ("12.1", &["12.1", "121", "sm_121"]),
@@ -90,8 +117,9 @@ mod tests {
 
     #[test]
     fn ordered_by_number_not_by_text() {
-        let mut list: Vec<Capability> =
-            ["12.0", "9.0a", "10.0f", "8.6", "9.0", "10.0"].map(|t| t.parse().unwrap()).to_vec();
+        let mut list: Vec<Capability> = ["12.0", "9.0a", "10.0f", "8.6", "9.0", "10.0"]
+            .map(|t| t.parse().unwrap())
+            .to_vec();
         list.sort();
         let text: Vec<String> = list.iter().map(ToString::to_string).collect();
         assert_eq!(text, ["8.6", "9.0", "9.0a", "10.0", "10.0f", "12.0"]);
@@ -120,7 +148,10 @@ mod tests {
             ("8٠", "write a capability as"),
         ] {
             let error = text.parse::<Capability>().unwrap_err();
-            assert_eq!(error.to_string(), format!("`{text}` is not a compute capability"));
+            assert_eq!(
+                error.to_string(),
+                format!("`{text}` is not a compute capability")
+            );
             assert!(error.hints()[0].contains(hint), "{text:?}: {error:?}");
         }
     }

@@ -40,8 +40,12 @@ impl Declared {
         let mut refused = Vec::new();
         for &entry in self.entries() {
             match entry {
-                Entry::Real(capability) if available.contains(&capability) => plan.real.push(capability),
-                Entry::Virtual(capability) if available.contains(&capability) => plan.ptx.push(capability),
+                Entry::Real(capability) if available.contains(&capability) => {
+                    plan.real.push(capability)
+                }
+                Entry::Virtual(capability) if available.contains(&capability) => {
+                    plan.ptx.push(capability)
+                }
                 Entry::Real(capability) | Entry::Virtual(capability) => {
                     refused.push(explain(capability, toolkit, &available));
                 }
@@ -56,7 +60,13 @@ impl Declared {
                     }
                 }
                 Entry::All => {
-                    plan.add_all(available.iter().copied().filter(|c| c.suffix.is_none()).collect());
+                    plan.add_all(
+                        available
+                            .iter()
+                            .copied()
+                            .filter(|c| c.suffix.is_none())
+                            .collect(),
+                    );
                 }
                 Entry::AllMajor => plan.add_all(first_of_each_major(&available)),
             }
@@ -66,7 +76,11 @@ impl Declared {
             list.dedup();
         }
         refused.extend(plan.slot_conflicts());
-        if refused.is_empty() { Ok(plan) } else { Err(error(refused)) }
+        if refused.is_empty() {
+            Ok(plan)
+        } else {
+            Err(error(refused))
+        }
     }
 }
 
@@ -75,7 +89,12 @@ impl Plan {
     /// (CMake puts the PTX on the last of its list instead.)
     fn add_all(&mut self, list: Vec<Capability>) {
         let newest = list.iter().map(|c| c.major).max();
-        self.ptx.extend(list.iter().copied().filter(|c| Some(c.major) == newest).min());
+        self.ptx.extend(
+            list.iter()
+                .copied()
+                .filter(|c| Some(c.major) == newest)
+                .min(),
+        );
         self.real.extend(list);
     }
 
@@ -83,8 +102,10 @@ impl Plan {
     /// for non family-specific and family-specific GPU arch"). 10.0 beside 10.0a they take, and PTX
     /// never conflicts.
     fn slot_conflicts(&self) -> impl Iterator<Item = Refusal> {
-        self.real.iter().filter(|c| c.suffix == Some(Suffix::Family) && self.real.contains(&c.base())).map(
-            |family| Refusal {
+        self.real
+            .iter()
+            .filter(|c| c.suffix == Some(Suffix::Family) && self.real.contains(&c.base()))
+            .map(|family| Refusal {
                 reason: format!(
                     "capabilities {} and {family} can't both be compiled to SASS: nvcc refuses",
                     family.base()
@@ -94,13 +115,16 @@ impl Plan {
                     family.base(),
                     family.base().compute()
                 )),
-            },
-        )
+            })
     }
 }
 
 fn first_of_each_major(available: &[Capability]) -> Vec<Capability> {
-    let mut list: Vec<Capability> = available.iter().copied().filter(|c| c.suffix.is_none()).collect();
+    let mut list: Vec<Capability> = available
+        .iter()
+        .copied()
+        .filter(|c| c.suffix.is_none())
+        .collect();
     list.sort_unstable();
     list.dedup_by_key(|capability| capability.major);
     list
@@ -119,7 +143,9 @@ fn native_refusal(gpu: Capability, toolkit: ToolkitVersion, available: &[Capabil
     let substitute = available.iter().rfind(runs);
     Refusal {
         reason: format!("`native`: this machine has a {gpu} GPU: {}", refusal.reason),
-        hint: substitute.map_or(refusal.hint, |c| Some(format!("write {c}, which runs on it"))),
+        hint: substitute.map_or(refusal.hint, |c| {
+            Some(format!("write {c}, which runs on it"))
+        }),
     }
 }
 
@@ -132,7 +158,10 @@ fn error(refused: Vec<Refusal>) -> Error {
             hints.extend(hint.filter(|hint| !hints.contains(hint)));
         }
     }
-    Error::Capability { reason: reasons.join("\n"), hint: (!hints.is_empty()).then(|| hints.join("\n")) }
+    Error::Capability {
+        reason: reasons.join("\n"),
+        hint: (!hints.is_empty()).then(|| hints.join("\n")),
+    }
 }
 
 impl fmt::Display for Plan {
@@ -142,7 +171,10 @@ impl fmt::Display for Plan {
         all.dedup();
         for (index, capability) in all.iter().enumerate() {
             f.write_str(if index == 0 { "" } else { ", " })?;
-            match (self.real.contains(capability), self.ptx.contains(capability)) {
+            match (
+                self.real.contains(capability),
+                self.ptx.contains(capability),
+            ) {
                 (true, true) => write!(f, "{capability}+PTX")?,
                 (true, false) => write!(f, "{capability}")?,
                 (false, _) => f.write_str(&capability.compute())?,

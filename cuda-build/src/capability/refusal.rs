@@ -12,7 +12,11 @@ pub(super) struct Refusal {
 }
 
 /// Explains a capability that is not among `available`.
-pub(super) fn explain(capability: Capability, toolkit: ToolkitVersion, available: &[Capability]) -> Refusal {
+pub(super) fn explain(
+    capability: Capability,
+    toolkit: ToolkitVersion,
+    available: &[Capability],
+) -> Refusal {
     let Some(facts) = facts(capability) else {
         return unknown(capability, toolkit, available);
     };
@@ -27,7 +31,10 @@ pub(super) fn explain(capability: Capability, toolkit: ToolkitVersion, available
                 facts.capability
             ),
             hint: Some(if max.major > OLDEST_MAJOR {
-                format!("remove {capability} for CUDA {}, or build with CUDA {last}", toolkit.major)
+                format!(
+                    "remove {capability} for CUDA {}, or build with CUDA {last}",
+                    toolkit.major
+                )
             } else {
                 format!("remove {capability}: CUDA before {OLDEST_MAJOR} is not supported")
             }),
@@ -36,11 +43,15 @@ pub(super) fn explain(capability: Capability, toolkit: ToolkitVersion, available
     match facts.since(capability.suffix) {
         None => no_such_variant(capability, toolkit, available),
         Some(since) if toolkit < since => Refusal {
-            reason: format!("capability {capability} needs CUDA {since} or newer, this toolkit is {toolkit}"),
+            reason: format!(
+                "capability {capability} needs CUDA {since} or newer, this toolkit is {toolkit}"
+            ),
             hint: Some(format!("use CUDA {since} or newer, or remove {capability}")),
         },
         Some(_) => Refusal {
-            reason: format!("the compiler of this CUDA {toolkit} does not list capability {capability}"),
+            reason: format!(
+                "the compiler of this CUDA {toolkit} does not list capability {capability}"
+            ),
             hint: Some(format!("it lists {}", join(available))),
         },
     }
@@ -58,14 +69,24 @@ fn explain_rename(
         (format!("before CUDA {at}"), toolkit < at)
     };
     (in_force && available.contains(&other)).then(|| Refusal {
-        reason: format!("capability {capability} is called {other} {when}, this toolkit is {toolkit}"),
+        reason: format!(
+            "capability {capability} is called {other} {when}, this toolkit is {toolkit}"
+        ),
         hint: Some(format!("write {other} for CUDA {}", toolkit.major)),
     })
 }
 
-fn no_such_variant(capability: Capability, toolkit: ToolkitVersion, available: &[Capability]) -> Refusal {
+fn no_such_variant(
+    capability: Capability,
+    toolkit: ToolkitVersion,
+    available: &[Capability],
+) -> Refusal {
     let base = capability.base();
-    let variants: Vec<Capability> = available.iter().copied().filter(|c| c.base() == base).collect();
+    let variants: Vec<Capability> = available
+        .iter()
+        .copied()
+        .filter(|c| c.base() == base)
+        .collect();
     let letter = capability.suffix.map_or(' ', Suffix::letter);
     Refusal {
         reason: format!("capability {base} has no `{letter}` variant"),
@@ -93,5 +114,8 @@ fn unknown(capability: Capability, toolkit: ToolkitVersion, available: &[Capabil
 }
 
 fn join(list: &[Capability]) -> String {
-    list.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+    list.iter()
+        .map(ToString::to_string)
+        .collect::<Vec<_>>()
+        .join(", ")
 }

@@ -7,7 +7,8 @@ impl Plan {
     /// `-gencode=arch=compute_80,code=sm_80`, and `code=compute_80` for PTX.
     #[must_use]
     pub fn nvcc_gencode(&self) -> Vec<String> {
-        let option = |c: &Capability, code: String| format!("-gencode=arch={},code={code}", c.compute());
+        let option =
+            |c: &Capability, code: String| format!("-gencode=arch={},code={code}", c.compute());
         let real = self.real.iter().map(|c| option(c, c.sm()));
         let ptx = self.ptx.iter().map(|c| option(c, c.compute()));
         real.chain(ptx).collect()
@@ -18,7 +19,9 @@ impl Plan {
     pub fn nvrtc_options(&self) -> Vec<String> {
         let real = self.real.iter().map(|c| c.sm());
         let ptx = self.ptx.iter().map(|c| c.compute());
-        real.chain(ptx).map(|name| format!("--gpu-architecture={name}")).collect()
+        real.chain(ptx)
+            .map(|name| format!("--gpu-architecture={name}"))
+            .collect()
     }
 
     /// `CMAKE_CUDA_ARCHITECTURES`, and `CUDAARCHS`: `80-real;90a-real;120-real;120-virtual`.
@@ -38,7 +41,8 @@ impl Plan {
         let mut all: Vec<Capability> = self.real.iter().chain(&self.ptx).copied().collect();
         all.sort_unstable();
         all.dedup();
-        let entry = |c: &Capability| format!("{c}{}", if self.ptx.contains(c) { "+PTX" } else { "" });
+        let entry =
+            |c: &Capability| format!("{c}{}", if self.ptx.contains(c) { "+PTX" } else { "" });
         all.iter().map(entry).collect::<Vec<_>>().join(";")
     }
 
@@ -49,10 +53,19 @@ impl Plan {
     /// needs the value of the whole plan.
     #[must_use]
     pub fn arch_list_define(&self) -> String {
-        let mut numbers: Vec<u32> = self.real.iter().chain(&self.ptx).map(|c| c.number() * 10).collect();
+        let mut numbers: Vec<u32> = self
+            .real
+            .iter()
+            .chain(&self.ptx)
+            .map(|c| c.number() * 10)
+            .collect();
         numbers.sort_unstable();
         numbers.dedup();
-        numbers.iter().map(u32::to_string).collect::<Vec<_>>().join(",")
+        numbers
+            .iter()
+            .map(u32::to_string)
+            .collect::<Vec<_>>()
+            .join(",")
     }
 }
 
@@ -62,7 +75,10 @@ mod tests {
     use crate::version::ToolkitVersion;
 
     fn plan(declared: &str) -> Plan {
-        Declared::parse([declared]).unwrap().plan(ToolkitVersion::new(13, 4), &[], None).unwrap()
+        Declared::parse([declared])
+            .unwrap()
+            .plan(ToolkitVersion::new(13, 4), &[], None)
+            .unwrap()
     }
 
     #[test]
@@ -101,15 +117,26 @@ mod tests {
 
     #[test]
     fn cmake_and_torch_lists_read_back() {
-        for declared in ["8.0 9.0a 12.0+PTX", "all", "all-major", "10.0f compute_100 7.5"] {
+        for declared in [
+            "8.0 9.0a 12.0+PTX",
+            "all",
+            "all-major",
+            "10.0f compute_100 7.5",
+        ] {
             let plan = plan(declared);
             let toolkit = ToolkitVersion::new(13, 4);
-            let again = Declared::from_cmake([plan.cmake()]).unwrap().plan(toolkit, &[], None).unwrap();
+            let again = Declared::from_cmake([plan.cmake()])
+                .unwrap()
+                .plan(toolkit, &[], None)
+                .unwrap();
             assert_eq!(again, plan, "{declared}");
         }
         let plan = plan("8.0 9.0a 12.0+PTX");
         assert_eq!(
-            Declared::parse([plan.torch()]).unwrap().plan(ToolkitVersion::new(13, 4), &[], None).unwrap(),
+            Declared::parse([plan.torch()])
+                .unwrap()
+                .plan(ToolkitVersion::new(13, 4), &[], None)
+                .unwrap(),
             plan
         );
     }

@@ -30,7 +30,8 @@ pub fn sass_runs_on(code: Capability, device: Capability, toolkit: ToolkitVersio
         Some(Suffix::ArchSpecific) => code.base() == device.base(),
         Some(Suffix::Family) => {
             let known_stranger = facts(device).is_some()
-                && facts(code).is_some_and(|f| f.family.iter().all(|&(minor, _)| minor != device.minor));
+                && facts(code)
+                    .is_some_and(|f| f.family.iter().all(|&(minor, _)| minor != device.minor));
             same_major && code.minor <= device.minor && !known_stranger
         }
     }
@@ -81,7 +82,10 @@ mod tests {
                 .collect();
             assert_eq!(runs, devices, "{code}");
         }
-        assert!(sass_runs_on(c("12.0f"), c("12.6"), CUDA_13), "a device not known yet joins");
+        assert!(
+            sass_runs_on(c("12.0f"), c("12.6"), CUDA_13),
+            "a device not known yet joins"
+        );
     }
 
     #[test]
@@ -96,13 +100,24 @@ mod tests {
     fn over_all_rows() {
         for toolkit in [CUDA_12, CUDA_13] {
             for code in supported(toolkit) {
-                assert!(sass_runs_on(code, code.base(), toolkit), "{code} on its own device");
+                assert!(
+                    sass_runs_on(code, code.base(), toolkit),
+                    "{code} on its own device"
+                );
                 for device in all().map(|row| row.capability) {
-                    let (sass, ptx) =
-                        (sass_runs_on(code, device, toolkit), ptx_runs_on(code, device, toolkit));
+                    let (sass, ptx) = (
+                        sass_runs_on(code, device, toolkit),
+                        ptx_runs_on(code, device, toolkit),
+                    );
                     assert!(!sass || ptx, "{code} on {device}: SASS runs, so would PTX");
-                    assert!(!sass || code.major == device.major, "{code} on {device}: across majors");
-                    assert!(!ptx || code.base() <= device, "{code} on {device}: on an older device");
+                    assert!(
+                        !sass || code.major == device.major,
+                        "{code} on {device}: across majors"
+                    );
+                    assert!(
+                        !ptx || code.base() <= device,
+                        "{code} on {device}: on an older device"
+                    );
                 }
             }
         }

@@ -58,8 +58,18 @@ pub fn generated_source(plan: &Plan, toolkit: ToolkitVersion, cudart: &str) -> S
         CODES,
         &codes(&plan.real),
     );
-    constant("What there is PTX for: major, minor, suffix.", "PTX", CODES, &codes(&plan.ptx));
-    constant("All of it, as text.", "CAPABILITY_LIST", "&str", &quoted(&plan.to_string()));
+    constant(
+        "What there is PTX for: major, minor, suffix.",
+        "PTX",
+        CODES,
+        &codes(&plan.ptx),
+    );
+    constant(
+        "All of it, as text.",
+        "CAPABILITY_LIST",
+        "&str",
+        &quoted(&plan.to_string()),
+    );
     constant(
         "Code and device of one major that do not go together although the device is newer.",
         "NOT_NATIVE",
@@ -96,11 +106,19 @@ fn exceptions(plan: &Plan, toolkit: ToolkitVersion) -> String {
     targets.sort_unstable();
     targets.dedup();
     let mut items = Vec::new();
-    for target in targets.into_iter().filter(|c| c.suffix != Some(Suffix::ArchSpecific)) {
+    for target in targets
+        .into_iter()
+        .filter(|c| c.suffix != Some(Suffix::ArchSpecific))
+    {
         for device in all().map(|facts| facts.capability) {
             let admitted = target.major == device.major && target.minor <= device.minor;
             if admitted && !sass_runs_on(target, device, toolkit) {
-                items.push(format!("({}, ({}, {}))", code(target), device.major, device.minor));
+                items.push(format!(
+                    "({}, ({}, {}))",
+                    code(target),
+                    device.major,
+                    device.minor
+                ));
             }
         }
     }
@@ -112,9 +130,17 @@ impl Plan {
     /// answers at run time.
     #[must_use]
     pub fn runs_on(&self, device: Capability, toolkit: ToolkitVersion) -> Support {
-        if self.real.iter().any(|&code| sass_runs_on(code, device, toolkit)) {
+        if self
+            .real
+            .iter()
+            .any(|&code| sass_runs_on(code, device, toolkit))
+        {
             Support::Native
-        } else if self.ptx.iter().any(|&code| ptx_runs_on(code, device, toolkit)) {
+        } else if self
+            .ptx
+            .iter()
+            .any(|&code| ptx_runs_on(code, device, toolkit))
+        {
             Support::Jit
         } else {
             Support::None

@@ -58,19 +58,32 @@ impl Facts {
     }
 
     const fn until(self, max_cuda: ToolkitVersion) -> Self {
-        Self { max_cuda: Some(max_cuda), ..self }
+        Self {
+            max_cuda: Some(max_cuda),
+            ..self
+        }
     }
 
     const fn jetson(self) -> Self {
-        Self { jetson: Some(true), ..self }
+        Self {
+            jetson: Some(true),
+            ..self
+        }
     }
 
     const fn arch_specific(self, since: ToolkitVersion) -> Self {
-        Self { arch_specific_since: Some(since), ..self }
+        Self {
+            arch_specific_since: Some(since),
+            ..self
+        }
     }
 
     const fn family(self, since: ToolkitVersion, family: &'static [(u32, ToolkitVersion)]) -> Self {
-        Self { family_since: Some(since), family, ..self }
+        Self {
+            family_since: Some(since),
+            family,
+            ..self
+        }
     }
 
     /// The first toolkit that has this variant; `None` where there is no such variant.
@@ -93,22 +106,33 @@ impl Facts {
 
 static TABLE: &[Facts] = &[
     Facts::new((3, 0), "Kepler", v(5, 0), "GK10x").until(v(11, 0)),
-    Facts::new((3, 2), "Kepler", v(6, 0), "Tegra K1").until(v(11, 0)).jetson(),
+    Facts::new((3, 2), "Kepler", v(6, 0), "Tegra K1")
+        .until(v(11, 0))
+        .jetson(),
     Facts::new((3, 5), "Kepler", v(5, 0), "GK110").until(v(12, 0)),
     Facts::new((3, 7), "Kepler", v(6, 5), "Tesla K80").until(v(12, 0)),
     Facts::new((5, 0), "Maxwell", v(6, 5), "GM107").until(v(13, 0)),
     Facts::new((5, 2), "Maxwell", v(6, 5), "GM20x").until(v(13, 0)),
-    Facts::new((5, 3), "Maxwell", v(6, 5), "Jetson TX1, Nano").until(v(13, 0)).jetson(),
+    Facts::new((5, 3), "Maxwell", v(6, 5), "Jetson TX1, Nano")
+        .until(v(13, 0))
+        .jetson(),
     Facts::new((6, 0), "Pascal", v(8, 0), "P100").until(v(13, 0)),
     Facts::new((6, 1), "Pascal", v(8, 0), "GTX 10xx, P40").until(v(13, 0)),
-    Facts::new((6, 2), "Pascal", v(8, 0), "Jetson TX2").until(v(13, 0)).jetson(),
+    Facts::new((6, 2), "Pascal", v(8, 0), "Jetson TX2")
+        .until(v(13, 0))
+        .jetson(),
     Facts::new((7, 0), "Volta", v(9, 0), "V100").until(v(13, 0)),
-    Facts::new((7, 2), "Volta", v(9, 0), "Jetson Xavier").until(v(13, 0)).jetson(),
+    Facts::new((7, 2), "Volta", v(9, 0), "Jetson Xavier")
+        .until(v(13, 0))
+        .jetson(),
     Facts::new((7, 5), "Turing", v(10, 0), "RTX 20xx, T4"),
     Facts::new((8, 0), "Ampere", v(11, 0), "A100"),
     Facts::new((8, 6), "Ampere", v(11, 1), "RTX 30xx, A10"),
     Facts::new((8, 7), "Ampere", v(11, 4), "Jetson Orin").jetson(),
-    Facts { jetson: None, ..Facts::new((8, 8), "Ampere", v(13, 0), "not documented") },
+    Facts {
+        jetson: None,
+        ..Facts::new((8, 8), "Ampere", v(13, 0), "not documented")
+    },
     Facts::new((8, 9), "Ada", v(11, 8), "RTX 40xx, L4, L40"),
     Facts::new((9, 0), "Hopper", v(11, 8), "H100, H200, GH200").arch_specific(v(12, 0)),
     Facts::new((10, 0), "Blackwell", v(12, 8), "B200, GB200")
@@ -132,9 +156,14 @@ static TABLE: &[Facts] = &[
         .arch_specific(v(13, 0))
         .family(v(13, 0), &[(0, v(13, 0))]),
     // Meson gives 12.9 for 12.0a; ptxas 12.8.61 lists it.
-    Facts::new((12, 0), "Blackwell", v(12, 8), "RTX 50xx, RTX PRO Blackwell")
-        .arch_specific(v(12, 8))
-        .family(v(12, 9), &[(0, v(12, 9)), (1, v(12, 9))]),
+    Facts::new(
+        (12, 0),
+        "Blackwell",
+        v(12, 8),
+        "RTX 50xx, RTX PRO Blackwell",
+    )
+    .arch_specific(v(12, 8))
+    .family(v(12, 9), &[(0, v(12, 9)), (1, v(12, 9))]),
     Facts::new((12, 1), "Blackwell", v(12, 9), "GB10 (DGX Spark)")
         .arch_specific(v(12, 9))
         .family(v(12, 9), &[(1, v(12, 9))]),
@@ -148,7 +177,9 @@ pub fn all() -> impl Iterator<Item = &'static Facts> {
 /// What is known about a capability's number; its suffix plays no part.
 #[must_use]
 pub fn facts(capability: Capability) -> Option<&'static Facts> {
-    TABLE.iter().find(|facts| facts.capability == capability.base())
+    TABLE
+        .iter()
+        .find(|facts| facts.capability == capability.base())
 }
 
 /// Every target this toolkit is known to build for, suffix variants included, ascending.
@@ -184,8 +215,15 @@ pub fn available(toolkit: ToolkitVersion, observed: Option<&[Capability]>) -> Ve
         return known;
     };
     let mut list = observed.to_vec();
-    if observed.iter().all(|capability| capability.suffix.is_none()) {
-        list.extend(known.into_iter().filter(|known| observed.contains(&known.base())));
+    if observed
+        .iter()
+        .all(|capability| capability.suffix.is_none())
+    {
+        list.extend(
+            known
+                .into_iter()
+                .filter(|known| observed.contains(&known.base())),
+        );
     }
     list.sort_unstable();
     list.dedup();
@@ -228,7 +266,10 @@ mod tests {
         ("11.8", "35 37 50 52 53 60 61 62 70 72 75 80 86 87 89 90"),
         ("12.0", "50 52 53 60 61 62 70 72 75 80 86 87 89 90 90a"),
         ("12.6", "50 52 53 60 61 62 70 72 75 80 86 87 89 90 90a"),
-        ("12.8", "50 52 53 60 61 62 70 72 75 80 86 87 89 90 90a 100 100a 101 101a 120 120a"),
+        (
+            "12.8",
+            "50 52 53 60 61 62 70 72 75 80 86 87 89 90 90a 100 100a 101 101a 120 120a",
+        ),
         (
             "12.9",
             "50 52 53 60 61 62 70 72 75 80 86 87 89 90 90a 100 100a 100f 101 101a 101f 103 103a 103f \
@@ -254,30 +295,46 @@ mod tests {
     #[test]
     fn supported_is_what_ptxas_lists() {
         for (toolkit, expected) in PTXAS {
-            let digits: Vec<String> =
-                supported(toolkit.parse().unwrap()).iter().map(|c| c.digits()).collect();
+            let digits: Vec<String> = supported(toolkit.parse().unwrap())
+                .iter()
+                .map(|c| c.digits())
+                .collect();
             assert_eq!(digits.join(" "), *expected, "CUDA {toolkit}");
         }
     }
 
     #[test]
     fn rows_are_ordered_and_sane() {
-        assert!(TABLE.windows(2).all(|pair| pair[0].capability < pair[1].capability));
+        assert!(
+            TABLE
+                .windows(2)
+                .all(|pair| pair[0].capability < pair[1].capability)
+        );
         for row in all() {
             let name = row.capability;
             assert_eq!(name.suffix, None, "{name}");
             assert!(row.max_cuda.is_none_or(|max| row.min_cuda < max), "{name}");
-            for since in [row.arch_specific_since, row.family_since].into_iter().flatten() {
+            for since in [row.arch_specific_since, row.family_since]
+                .into_iter()
+                .flatten()
+            {
                 assert!(row.min_cuda <= since, "{name}");
                 assert!(row.max_cuda.is_none_or(|max| since < max), "{name}");
             }
             assert_eq!(row.family.is_empty(), row.family_since.is_none(), "{name}");
             for &(minor, since) in row.family {
                 let member = facts(Capability::new(name.major, minor)).unwrap();
-                assert!(minor >= name.minor && since >= member.min_cuda, "{name}f on {}", member.capability);
+                assert!(
+                    minor >= name.minor && since >= member.min_cuda,
+                    "{name}f on {}",
+                    member.capability
+                );
             }
             for bound in [Some(row.min_cuda), row.max_cuda].into_iter().flatten() {
-                assert!(bound < v(11, 0) || toolkit_facts(bound).is_some(), "{name}: no CUDA {bound} exists");
+                assert!(
+                    bound < v(11, 0) || toolkit_facts(bound).is_some(),
+                    "{name}: no CUDA {bound} exists"
+                );
             }
         }
     }
@@ -291,12 +348,20 @@ mod tests {
     #[test]
     fn what_the_compiler_lists_wins_over_the_table() {
         let list = |text: &str| -> Vec<Capability> {
-            text.split(' ').map(|digits| digits.parse().unwrap()).collect()
+            text.split(' ')
+                .map(|digits| digits.parse().unwrap())
+                .collect()
         };
         // With suffixes the list is complete, so a missing 75 is really gone.
-        assert_eq!(available(v(14, 0), Some(&list("130f 80 130"))), list("80 130 130f"));
+        assert_eq!(
+            available(v(14, 0), Some(&list("130f 80 130"))),
+            list("80 130 130f")
+        );
         // Without, it is `nvcc --list-gpu-code`'s, which leaves suffixes out.
-        assert_eq!(available(v(14, 0), Some(&list("90 120 130"))), list("90 90a 120 120a 120f 130"));
+        assert_eq!(
+            available(v(14, 0), Some(&list("90 120 130"))),
+            list("90 90a 120 120a 120f 130")
+        );
         assert_eq!(available(v(13, 0), Some(&[])), supported(v(13, 0)));
         assert_eq!(available(v(13, 0), None), supported(v(13, 0)));
     }

@@ -54,8 +54,16 @@ pub struct MajorFloor {
     pub windows: Option<&'static str>,
 }
 
-const fn driver(toolkit: &'static str, linux: &'static str, windows: Option<&'static str>) -> DriverFloor {
-    DriverFloor { toolkit, linux, windows }
+const fn driver(
+    toolkit: &'static str,
+    linux: &'static str,
+    windows: Option<&'static str>,
+) -> DriverFloor {
+    DriverFloor {
+        toolkit,
+        linux,
+        windows,
+    }
 }
 
 const fn row(
@@ -100,7 +108,10 @@ static TABLE: &[ToolkitFacts] = &[
         (5, 2),
         [10, 10],
         None,
-        &[driver("11.1.0", "455.23", Some("456.38")), driver("11.1.1", "455.32", Some("456.81"))],
+        &[
+            driver("11.1.0", "455.23", Some("456.38")),
+            driver("11.1.1", "455.32", Some("456.81")),
+        ],
     ),
     row(
         (11, 2),
@@ -114,7 +125,14 @@ static TABLE: &[ToolkitFacts] = &[
             driver("11.2.2", "460.32.03", Some("461.33")),
         ],
     ),
-    row((11, 3), (7, 3), (5, 2), [10, 11], None, &[driver("11.3.0", "465.19.01", Some("465.89"))]),
+    row(
+        (11, 3),
+        (7, 3),
+        (5, 2),
+        [10, 11],
+        None,
+        &[driver("11.3.0", "465.19.01", Some("465.89"))],
+    ),
     row(
         (11, 4),
         (7, 4),
@@ -133,7 +151,10 @@ static TABLE: &[ToolkitFacts] = &[
         (5, 2),
         [11, 12],
         None,
-        &[driver("11.5.0", "495.29.05", Some("496.04")), driver("11.5.1", "495.29.05", Some("496.13"))],
+        &[
+            driver("11.5.0", "495.29.05", Some("496.04")),
+            driver("11.5.1", "495.29.05", Some("496.13")),
+        ],
     ),
     row(
         (11, 6),
@@ -141,7 +162,10 @@ static TABLE: &[ToolkitFacts] = &[
         (5, 2),
         [11, 13],
         None,
-        &[driver("11.6.0", "510.39.01", Some("511.23")), driver("11.6.1", "510.47.03", Some("511.65"))],
+        &[
+            driver("11.6.0", "510.39.01", Some("511.23")),
+            driver("11.6.1", "510.47.03", Some("511.65")),
+        ],
     ),
     row(
         (11, 7),
@@ -149,7 +173,10 @@ static TABLE: &[ToolkitFacts] = &[
         (5, 2),
         [11, 13],
         Some((1910, 1940)),
-        &[driver("11.7.0", "515.43.04", Some("516.01")), driver("11.7.1", "515.48.07", Some("516.31"))],
+        &[
+            driver("11.7.0", "515.43.04", Some("516.01")),
+            driver("11.7.1", "515.48.07", Some("516.31")),
+        ],
     ),
     row(
         (11, 8),
@@ -165,7 +192,10 @@ static TABLE: &[ToolkitFacts] = &[
         (5, 2),
         [12, 14],
         Some((1910, 1940)),
-        &[driver("12.0.0", "525.60.13", Some("527.41")), driver("12.0.1", "525.85.11", Some("528.33"))],
+        &[
+            driver("12.0.0", "525.60.13", Some("527.41")),
+            driver("12.0.1", "525.85.11", Some("528.33")),
+        ],
     ),
     row(
         (12, 1),
@@ -173,7 +203,10 @@ static TABLE: &[ToolkitFacts] = &[
         (5, 2),
         [12, 15],
         Some((1910, 1940)),
-        &[driver("12.1.0", "530.30.02", Some("531.14")), driver("12.1.1", "530.30.02", Some("531.14"))],
+        &[
+            driver("12.1.0", "530.30.02", Some("531.14")),
+            driver("12.1.1", "530.30.02", Some("531.14")),
+        ],
     ),
     row(
         (12, 2),
@@ -193,7 +226,10 @@ static TABLE: &[ToolkitFacts] = &[
         (5, 2),
         [12, 16],
         Some((1910, 1940)),
-        &[driver("12.3.0", "545.23.06", Some("545.84")), driver("12.3.1", "545.23.08", Some("546.12"))],
+        &[
+            driver("12.3.0", "545.23.06", Some("545.84")),
+            driver("12.3.1", "545.23.08", Some("546.12")),
+        ],
     ),
     row(
         (12, 4),
@@ -201,7 +237,10 @@ static TABLE: &[ToolkitFacts] = &[
         (5, 2),
         [13, 17],
         Some((1910, 1950)),
-        &[driver("12.4.0", "550.54.14", Some("551.61")), driver("12.4.1", "550.54.15", Some("551.78"))],
+        &[
+            driver("12.4.0", "550.54.14", Some("551.61")),
+            driver("12.4.1", "550.54.15", Some("551.78")),
+        ],
     ),
     row(
         (12, 5),
@@ -209,7 +248,10 @@ static TABLE: &[ToolkitFacts] = &[
         (5, 2),
         [13, 17],
         Some((1910, 1950)),
-        &[driver("12.5.0", "555.42.02", Some("555.85")), driver("12.5.1", "555.42.06", Some("555.85"))],
+        &[
+            driver("12.5.0", "555.42.02", Some("555.85")),
+            driver("12.5.1", "555.42.06", Some("555.85")),
+        ],
     ),
     row(
         (12, 6),
@@ -230,7 +272,10 @@ static TABLE: &[ToolkitFacts] = &[
         (5, 2),
         [14, 19],
         Some((1910, 1950)),
-        &[driver("12.8.0", "570.26", Some("570.65")), driver("12.8.1", "570.124.06", Some("572.61"))],
+        &[
+            driver("12.8.0", "570.26", Some("570.65")),
+            driver("12.8.1", "570.124.06", Some("572.61")),
+        ],
     ),
     row(
         (12, 9),
@@ -238,7 +283,10 @@ static TABLE: &[ToolkitFacts] = &[
         (5, 2),
         [14, 19],
         Some((1910, 1950)),
-        &[driver("12.9.0", "575.51.03", Some("576.02")), driver("12.9.1", "575.57.08", Some("576.57"))],
+        &[
+            driver("12.9.0", "575.51.03", Some("576.02")),
+            driver("12.9.1", "575.57.08", Some("576.57")),
+        ],
     ),
     row(
         (13, 0),
@@ -258,7 +306,10 @@ static TABLE: &[ToolkitFacts] = &[
         (7, 5),
         [15, 21],
         Some((1920, 1950)),
-        &[driver("13.1.0", "590.44.01", None), driver("13.1.1", "590.48.01", None)],
+        &[
+            driver("13.1.0", "590.44.01", None),
+            driver("13.1.1", "590.48.01", None),
+        ],
     ),
     row(
         (13, 2),
@@ -266,7 +317,10 @@ static TABLE: &[ToolkitFacts] = &[
         (7, 5),
         [15, 21],
         Some((1920, 1960)),
-        &[driver("13.2.0", "595.45.04", None), driver("13.2.1", "595.58.03", None)],
+        &[
+            driver("13.2.0", "595.45.04", None),
+            driver("13.2.1", "595.58.03", None),
+        ],
     ),
     row(
         (13, 3),
@@ -274,22 +328,39 @@ static TABLE: &[ToolkitFacts] = &[
         (7, 5),
         [15, 21],
         Some((1920, 1960)),
-        &[driver("13.3.0", "610.43.02", None), driver("13.3.1", "610.43.02", None)],
+        &[
+            driver("13.3.0", "610.43.02", None),
+            driver("13.3.1", "610.43.02", None),
+        ],
     ),
     row((13, 4), (9, 4), (7, 5), [16, 22], Some((1920, 1960)), &[]),
     row((13, 5), (9, 5), (7, 5), [16, 22], Some((1920, 1960)), &[]),
 ];
 
 static MAJOR_FLOORS: &[MajorFloor] = &[
-    MajorFloor { major: 11, linux: "450.80.02", windows: Some("452.39") },
-    MajorFloor { major: 12, linux: "525.60.13", windows: Some("528.33") },
-    MajorFloor { major: 13, linux: "580.65.06", windows: None },
+    MajorFloor {
+        major: 11,
+        linux: "450.80.02",
+        windows: Some("452.39"),
+    },
+    MajorFloor {
+        major: 12,
+        linux: "525.60.13",
+        windows: Some("528.33"),
+    },
+    MajorFloor {
+        major: 13,
+        linux: "580.65.06",
+        windows: None,
+    },
 ];
 
 /// The newest toolkit this crate knows. A newer one is judged by what its compiler lists.
 #[must_use]
 pub fn newest_known() -> ToolkitVersion {
-    TABLE.last().map_or(ToolkitVersion::new(0, 0), |row| row.version)
+    TABLE
+        .last()
+        .map_or(ToolkitVersion::new(0, 0), |row| row.version)
 }
 
 /// What is known about a toolkit; `None` for one that is older than 11.0, newer than
@@ -328,8 +399,18 @@ mod tests {
     fn rows_ascend_and_values_never_fall() {
         for pair in TABLE.windows(2) {
             let (a, b) = (&pair[0], &pair[1]);
-            assert!(a.version < b.version && a.ptx_isa <= b.ptx_isa, "{} {}", a.version, b.version);
-            assert!(a.gcc_max <= b.gcc_max && a.clang_max <= b.clang_max, "{} {}", a.version, b.version);
+            assert!(
+                a.version < b.version && a.ptx_isa <= b.ptx_isa,
+                "{} {}",
+                a.version,
+                b.version
+            );
+            assert!(
+                a.gcc_max <= b.gcc_max && a.clang_max <= b.clang_max,
+                "{} {}",
+                a.version,
+                b.version
+            );
         }
         assert_eq!(newest_known(), ToolkitVersion::new(13, 5));
     }
@@ -337,8 +418,16 @@ mod tests {
     #[test]
     fn every_default_is_supported_and_every_driver_fits() {
         for row in TABLE {
-            assert!(supported(row.version).contains(&row.default_capability), "{}", row.version);
-            let floor: Version = driver_floor(row.version.major).unwrap().linux.parse().unwrap();
+            assert!(
+                supported(row.version).contains(&row.default_capability),
+                "{}",
+                row.version
+            );
+            let floor: Version = driver_floor(row.version.major)
+                .unwrap()
+                .linux
+                .parse()
+                .unwrap();
             for driver in row.drivers {
                 let patch: Version = driver.toolkit.parse().unwrap();
                 assert_eq!(
@@ -347,7 +436,11 @@ mod tests {
                 );
                 // 11.0 came before the compatibility that begins with 450.80.02.
                 if row.version > ToolkitVersion::new(11, 0) {
-                    assert!(driver.linux.parse::<Version>().unwrap() >= floor, "{}", driver.toolkit);
+                    assert!(
+                        driver.linux.parse::<Version>().unwrap() >= floor,
+                        "{}",
+                        driver.toolkit
+                    );
                 }
             }
         }

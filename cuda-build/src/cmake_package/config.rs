@@ -28,7 +28,11 @@ pub(super) fn config(version: ToolkitVersion, parts: &[Part]) -> String {
     );
     for part in parts {
         let id = part.component.id();
-        let files = part.libraries.iter().map(|library| &library.file).chain(&part.include);
+        let files = part
+            .libraries
+            .iter()
+            .map(|library| &library.file)
+            .chain(&part.include);
         let files: Vec<String> = files.map(|path| format!("\n  {}", quoted(path))).collect();
         let _ = writeln!(text, "set(_cuda_{id}_files{})", files.concat());
         for (what, list) in [("links", &part.links), ("loads", &part.loads)] {
@@ -37,13 +41,18 @@ pub(super) fn config(version: ToolkitVersion, parts: &[Part]) -> String {
         }
     }
     // Every target has the directories of these, whatever is asked for.
-    let base: Vec<String> =
-        parts.iter().filter(|part| BASE.contains(&part.component)).flat_map(|p| p.include.clone()).collect();
+    let base: Vec<String> = parts
+        .iter()
+        .filter(|part| BASE.contains(&part.component))
+        .flat_map(|p| p.include.clone())
+        .collect();
     let _ = writeln!(text, "set(_cuda_base {})", quoted(&base.join(";")));
     let _ = write!(
         text,
         "\n{}\n",
-        CHOICE.replace("@VERSION@", &version.to_string()).replace("@MAJOR@", &version.major.to_string())
+        CHOICE
+            .replace("@VERSION@", &version.to_string())
+            .replace("@MAJOR@", &version.major.to_string())
     );
     interface(&mut text, "toolkit", &base, &[], true);
     for part in parts {
@@ -137,7 +146,10 @@ fn targets(text: &mut String, part: &Part, parts: &[Part]) {
     // What a component links is a component; what CMake links is its libraries, the main one first.
     let main = |component: &Component| -> Option<String> {
         let part = parts.iter().find(|part| part.component == *component)?;
-        part.libraries.iter().find(|library| library.shared).map(|library| library.target.clone())
+        part.libraries
+            .iter()
+            .find(|library| library.shared)
+            .map(|library| library.target.clone())
     };
     let links: Vec<String> = part.links.iter().filter_map(main).collect();
     let known = part.component.facts().bundle == Bundle::Toolkit;
@@ -152,8 +164,18 @@ fn targets(text: &mut String, part: &Part, parts: &[Part]) {
     text.push_str("endif()\n");
 }
 
-fn imported(text: &mut String, library: &Library, include: &[String], links: &[String], known: bool) {
-    let Library { target, file, shared } = library;
+fn imported(
+    text: &mut String,
+    library: &Library,
+    include: &[String],
+    links: &[String],
+    known: bool,
+) {
+    let Library {
+        target,
+        file,
+        shared,
+    } = library;
     let kind = if *shared { "SHARED" } else { "STATIC" };
     let mut all = vec![format!("{NAME}::toolkit")];
     if *shared {
@@ -215,7 +237,9 @@ fn alias(text: &mut String, target: &str) {
 
 /// `CUDAComponentsConfigVersion.cmake`: releases of one major stand in for older ones of it.
 pub(super) fn version(version: ToolkitVersion) -> String {
-    VERSION.replace("@VERSION@", &version.to_string()).replace("@MAJOR@", &version.major.to_string())
+    VERSION
+        .replace("@VERSION@", &version.to_string())
+        .replace("@MAJOR@", &version.major.to_string())
 }
 
 const VERSION: &str = r#"set(PACKAGE_VERSION "@VERSION@")

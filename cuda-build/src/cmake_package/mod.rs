@@ -122,19 +122,26 @@ impl Toolkit {
     /// As for [`Toolkit::cmake_package`].
     pub fn cmake_package_of(&self, components: &[Component]) -> Result<CmakePackage, Error> {
         let mut wanted = components.to_vec();
-        wanted.extend(closure(components, self.version().major).into_iter().map(|(component, _)| component));
+        wanted.extend(
+            closure(components, self.version().major)
+                .into_iter()
+                .map(|(component, _)| component),
+        );
         if !wanted.is_empty() {
             wanted.extend(BASE);
         }
         let all = self.components().iter().map(|chosen| &chosen.found);
-        let found: Vec<&Found> =
-            all.filter(|found| wanted.is_empty() || wanted.contains(&found.component)).collect();
+        let found: Vec<&Found> = all
+            .filter(|found| wanted.is_empty() || wanted.contains(&found.component))
+            .collect();
         self.cmake_package_with(&found)
     }
 
     /// The same for what a view takes.
     pub(crate) fn cmake_package_with(&self, found: &[&Found]) -> Result<CmakePackage, Error> {
-        package(self.version(), found, &|directory| self.is_searched_anyway(directory))
+        package(self.version(), found, &|directory| {
+            self.is_searched_anyway(directory)
+        })
     }
 }
 
@@ -154,10 +161,19 @@ fn package(
         }
     }
     let files = vec![
-        (format!("{NAME}Config.cmake"), config::config(version, &parts)),
-        (format!("{NAME}ConfigVersion.cmake"), config::version(version)),
+        (
+            format!("{NAME}Config.cmake"),
+            config::config(version, &parts),
+        ),
+        (
+            format!("{NAME}ConfigVersion.cmake"),
+            config::version(version),
+        ),
     ];
-    Ok(CmakePackage { files, components: parts.iter().map(|part| part.component).collect() })
+    Ok(CmakePackage {
+        files,
+        components: parts.iter().map(|part| part.component).collect(),
+    })
 }
 
 fn part(
@@ -173,11 +189,19 @@ fn part(
     for file in &found.libraries {
         libraries.extend(library(file, true)?);
     }
-    for file in found.archives.iter().filter(|file| ARCHIVES.iter().any(|name| file.ends_with(name))) {
+    for file in found
+        .archives
+        .iter()
+        .filter(|file| ARCHIVES.iter().any(|name| file.ends_with(name)))
+    {
         libraries.extend(library(file, false)?);
     }
     let mut include = Vec::new();
-    for directory in found.include.iter().filter(|directory| !is_searched_anyway(directory)) {
+    for directory in found
+        .include
+        .iter()
+        .filter(|directory| !is_searched_anyway(directory))
+    {
         include.push(shown(directory)?);
     }
     if libraries.is_empty() && (found.include.is_empty() || !facts.tools.is_empty()) {
@@ -185,7 +209,11 @@ fn part(
     }
     let needed = closure(&[found.component], version.major);
     let of = |wanted: &dyn Fn(EdgeKind) -> bool| -> Vec<Component> {
-        needed.iter().filter(|(_, kind)| wanted(*kind)).map(|(component, _)| *component).collect()
+        needed
+            .iter()
+            .filter(|(_, kind)| wanted(*kind))
+            .map(|(component, _)| *component)
+            .collect()
     };
     Ok(Some(Part {
         component: found.component,
@@ -198,9 +226,16 @@ fn part(
 
 /// `libcublasLt.so.12` → `cublasLt`, `libcudart_static.a` → `cudart_static`.
 fn library(file: &Path, shared: bool) -> Result<Option<Library>, Error> {
-    let name = file.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    let stem = name.strip_prefix("lib").and_then(|name| name.split_once(if shared { ".so" } else { ".a" }));
-    let Some((stem, _)) = stem else { return Ok(None) };
+    let name = file
+        .file_name()
+        .and_then(|name| name.to_str())
+        .unwrap_or_default();
+    let stem = name
+        .strip_prefix("lib")
+        .and_then(|name| name.split_once(if shared { ".so" } else { ".a" }));
+    let Some((stem, _)) = stem else {
+        return Ok(None);
+    };
     let target = match stem {
         "cufile" => "cuFile".to_owned(),
         "cufile_rdma" => "cuFile_rdma".to_owned(),
@@ -208,7 +243,11 @@ fn library(file: &Path, shared: bool) -> Result<Option<Library>, Error> {
         "sanitizer-public" => "sanitizer".to_owned(),
         other => other.replace('-', "_"),
     };
-    Ok(Some(Library { target, file: shown(file)?, shared }))
+    Ok(Some(Library {
+        target,
+        file: shown(file)?,
+        shared,
+    }))
 }
 
 fn shown(path: &Path) -> Result<String, Error> {

@@ -8,7 +8,9 @@ use std::path::PathBuf;
 pub(super) fn inputs(text: &str) -> Vec<PathBuf> {
     let mut inputs = Vec::new();
     for rule in text.replace("\\\r\n", " ").replace("\\\n", " ").lines() {
-        let Some(colon) = end_of_target(rule) else { continue };
+        let Some(colon) = end_of_target(rule) else {
+            continue;
+        };
         inputs.extend(words(&rule[colon + 1..]));
     }
     inputs
@@ -18,7 +20,8 @@ pub(super) fn inputs(text: &str) -> Vec<PathBuf> {
 /// path is taken for it.
 fn end_of_target(rule: &str) -> Option<usize> {
     let bytes = rule.as_bytes();
-    (0..bytes.len()).find(|&i| bytes[i] == b':' && bytes.get(i + 1).is_none_or(|b| b.is_ascii_whitespace()))
+    (0..bytes.len())
+        .find(|&i| bytes[i] == b':' && bytes.get(i + 1).is_none_or(|b| b.is_ascii_whitespace()))
 }
 
 fn words(text: &str) -> Vec<PathBuf> {
@@ -27,7 +30,10 @@ fn words(text: &str) -> Vec<PathBuf> {
     let mut chars = text.chars().peekable();
     while let Some(c) = chars.next() {
         match c {
-            '\\' if chars.peek().is_some_and(|next| matches!(next, ' ' | '#' | ':' | '\\')) => {
+            '\\' if chars
+                .peek()
+                .is_some_and(|next| matches!(next, ' ' | '#' | ':' | '\\')) =>
+            {
                 word.extend(chars.next());
             }
             '$' if chars.peek() == Some(&'$') => word.extend(chars.next()),
@@ -52,10 +58,15 @@ mod tests {
     #[test]
     fn reads_continued_lines_and_escapes() {
         let text = "/out/a.o : src/a.cu \\\n    /usr/include/stdc-predef.h \\\n  my\\ dir/gr\u{f6}\u{df}e.cuh a$$b.h c\\#d.h\n";
-        let expected: Vec<PathBuf> =
-            ["src/a.cu", "/usr/include/stdc-predef.h", "my dir/gr\u{f6}\u{df}e.cuh", "a$b.h", "c#d.h"]
-                .map(PathBuf::from)
-                .to_vec();
+        let expected: Vec<PathBuf> = [
+            "src/a.cu",
+            "/usr/include/stdc-predef.h",
+            "my dir/gr\u{f6}\u{df}e.cuh",
+            "a$b.h",
+            "c#d.h",
+        ]
+        .map(PathBuf::from)
+        .to_vec();
         assert_eq!(inputs(text), expected);
     }
 

@@ -26,13 +26,17 @@ impl Library {
         let mut steps = Vec::new();
         let mut objects = Vec::new();
         for source in &self.sources {
-            let object = places.out.join(format!("{}-{}.o", self.name, file_name_of(source)));
+            let object = places
+                .out
+                .join(format!("{}-{}.o", self.name, file_name_of(source)));
             let depfile = object.with_extension("o.d");
             let mut call = nvcc_call(toolkit, &self.name, nvcc)?;
             // Without `-objtemp` the object names a temporary file, and with it this process.
-            call.options.extend(["-c", "-objtemp", "--compiler-options=-fPIC"].map(str::to_owned));
+            call.options
+                .extend(["-c", "-objtemp", "--compiler-options=-fPIC"].map(str::to_owned));
             call.options.extend(plan.nvcc_gencode());
-            call.options.extend(common_options(&self.common, places.package));
+            call.options
+                .extend(common_options(&self.common, places.package));
             let key = call.key(&object);
             steps.push(Step {
                 tool: call.tool.clone(),
@@ -58,11 +62,16 @@ impl Library {
         settings: NvccSettings<'_>,
     ) -> Result<Step, Error> {
         let call = nvcc_call(toolkit, &self.name, settings)?;
-        let nvcc = toolkit.tool(Component::Nvcc, "nvcc").unwrap_or(Path::new("nvcc")).to_owned();
+        let nvcc = toolkit
+            .tool(Component::Nvcc, "nvcc")
+            .unwrap_or(Path::new("nvcc"))
+            .to_owned();
         let output = places.out.join(format!("lib{}.a", self.name));
         let mut invocation = Invocation::new(&nvcc).args(["-lib", "-o"]);
         invocation.arguments.push(output.clone().into());
-        invocation.arguments.extend(objects.iter().map(|object| object.clone().into()));
+        invocation
+            .arguments
+            .extend(objects.iter().map(|object| object.clone().into()));
         let arguments = objects.iter().map(|object| object.display().to_string());
         Ok(Step {
             key: key(&call.tool, &[&nvcc], arguments),
@@ -79,5 +88,7 @@ impl Library {
 /// `src/a/b.cu` → `src-a-b`: files of one name in two directories must not share an object.
 fn file_name_of(source: &Path) -> String {
     let text = source.with_extension("").to_string_lossy().into_owned();
-    text.replace(['/', '\\'], "-").trim_start_matches(['.', '-']).to_owned()
+    text.replace(['/', '\\'], "-")
+        .trim_start_matches(['.', '-'])
+        .to_owned()
 }

@@ -105,8 +105,18 @@ impl Module {
     /// A module named after its file.
     pub fn new(source: impl Into<PathBuf>) -> Self {
         let source = source.into();
-        let name = source.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        Self { name, source, engine: Engine::default(), format: Format::default(), common: Common::default() }
+        let name = source
+            .file_stem()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
+        Self {
+            name,
+            source,
+            engine: Engine::default(),
+            format: Format::default(),
+            common: Common::default(),
+        }
     }
 
     /// Names it otherwise: the output is `<name>.fatbin`, the constant `<NAME>`.
@@ -168,7 +178,11 @@ pub struct Library {
 impl Library {
     /// A library without a file yet; it becomes `lib<name>.a`.
     pub fn new(name: impl Into<String>) -> Self {
-        Self { name: name.into(), sources: Vec::new(), common: Common::default() }
+        Self {
+            name: name.into(),
+            sources: Vec::new(),
+            common: Common::default(),
+        }
     }
 
     /// Adds a `.cu` file, relative to the package.

@@ -88,9 +88,20 @@ impl Module {
         }
     }
 
-    fn nvrtc_step(&self, toolkit: &Toolkit, images: Vec<Image>, places: Places<'_>) -> Result<Step, Error> {
-        let nvrtc = toolkit.get(Component::Nvrtc).ok_or_else(|| missing("nvrtc", &self.name))?;
-        let library = nvrtc.libraries.first().cloned().ok_or_else(|| missing("nvrtc", &self.name))?;
+    fn nvrtc_step(
+        &self,
+        toolkit: &Toolkit,
+        images: Vec<Image>,
+        places: Places<'_>,
+    ) -> Result<Step, Error> {
+        let nvrtc = toolkit
+            .get(Component::Nvrtc)
+            .ok_or_else(|| missing("nvrtc", &self.name))?;
+        let library = nvrtc
+            .libraries
+            .first()
+            .cloned()
+            .ok_or_else(|| missing("nvrtc", &self.name))?;
         let tool = format!("NVRTC {}", nvrtc.shown_version());
         let mut options = vec!["--std=c++17".to_owned()];
         options.extend(common_options(&self.common, places.package));
@@ -106,7 +117,12 @@ impl Module {
             library,
             name: self.source.display().to_string(),
             options,
-            includes: self.common.includes.iter().map(|dir| places.package.join(dir)).collect(),
+            includes: self
+                .common
+                .includes
+                .iter()
+                .map(|dir| places.package.join(dir))
+                .collect(),
             toolkit_includes,
             images,
             format: self.format,
@@ -133,16 +149,27 @@ impl Module {
         match (self.format, images) {
             (Format::Fatbin, _) => call.options.extend(plan.nvcc_gencode()),
             (_, [Image::Real(capability) | Image::Ptx(capability), ..]) => {
-                let code = if self.format == Format::Ptx { capability.compute() } else { capability.sm() };
+                let code = if self.format == Format::Ptx {
+                    capability.compute()
+                } else {
+                    capability.sm()
+                };
                 call.options.push(format!("-arch={code}"));
             }
             (_, []) => {}
         }
-        call.options.extend(common_options(&self.common, places.package));
+        call.options
+            .extend(common_options(&self.common, places.package));
         let key = call.key(&output);
         let tool = call.tool.clone();
         let invocation = call.invocation(&self.source, &output, &depfile, places);
-        self.finish(tool, Action::Program(invocation), key, Some(depfile), places)
+        self.finish(
+            tool,
+            Action::Program(invocation),
+            key,
+            Some(depfile),
+            places,
+        )
     }
 
     fn finish(
@@ -180,8 +207,14 @@ pub(super) fn nvcc_call(
     for_what: &str,
     settings: NvccSettings<'_>,
 ) -> Result<NvccCall, Error> {
-    let nvcc = toolkit.tool(Component::Nvcc, "nvcc").ok_or_else(|| missing("nvcc", for_what))?.to_owned();
-    let version = toolkit.get(Component::Nvcc).map(crate::probe::Found::shown_version).unwrap_or_default();
+    let nvcc = toolkit
+        .tool(Component::Nvcc, "nvcc")
+        .ok_or_else(|| missing("nvcc", for_what))?
+        .to_owned();
+    let version = toolkit
+        .get(Component::Nvcc)
+        .map(crate::probe::Found::shown_version)
+        .unwrap_or_default();
     let own_root = nvcc.parent().and_then(Path::parent).map(Path::to_owned);
     let in_view = settings.view.and_then(View::nvcc);
     let mut options = vec!["-std=c++17".to_owned()];
@@ -190,7 +223,10 @@ pub(super) fn nvcc_call(
     }
     for directory in toolkit.include_dirs() {
         // nvcc's own profile names what lies beside it, in the order it wants.
-        let known = in_view.is_some() || own_root.as_ref().is_some_and(|root| directory.starts_with(root));
+        let known = in_view.is_some()
+            || own_root
+                .as_ref()
+                .is_some_and(|root| directory.starts_with(root));
         if !known {
             options.extend(["-isystem".to_owned(), directory.display().to_string()]);
         }
@@ -202,14 +238,36 @@ pub(super) fn nvcc_call(
     let mut key = settings.variables.to_vec();
     key.extend(settings.host.map(HostCompiler::identity));
     let nvcc = in_view.unwrap_or(nvcc);
-    Ok(NvccCall { tool: format!("nvcc {version}"), nvcc, identities, options, key })
+    Ok(NvccCall {
+        tool: format!("nvcc {version}"),
+        nvcc,
+        identities,
+        options,
+        key,
+    })
 }
 
 impl NvccCall {
     pub(super) fn key(&self, output: &Path) -> Vec<String> {
-        let files: Vec<&Path> = self.identities.iter().map(std::path::PathBuf::as_path).collect();
-        let name = output.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        key(&self.tool, &files, self.options.iter().cloned().chain(self.key.iter().cloned()).chain([name]))
+        let files: Vec<&Path> = self
+            .identities
+            .iter()
+            .map(std::path::PathBuf::as_path)
+            .collect();
+        let name = output
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
+        key(
+            &self.tool,
+            &files,
+            self.options
+                .iter()
+                .cloned()
+                .chain(self.key.iter().cloned())
+                .chain([name]),
+        )
     }
 
     /// The call; it runs in the package, on a relative path, so that what it writes into its
@@ -221,7 +279,9 @@ impl NvccCall {
         depfile: &Path,
         places: Places<'_>,
     ) -> Invocation {
-        let mut invocation = Invocation::new(self.nvcc).args(self.options).args(["-MD", "-MF"]);
+        let mut invocation = Invocation::new(self.nvcc)
+            .args(self.options)
+            .args(["-MD", "-MF"]);
         invocation.arguments.push(depfile.into());
         invocation = invocation.args(["-o"]);
         invocation.arguments.extend([output.into(), source.into()]);
@@ -232,7 +292,10 @@ impl NvccCall {
 
 fn missing(component: &str, for_what: &str) -> Error {
     Error::NotFound(Box::new(crate::error::NotFound {
-        missing: vec![(component.to_owned(), format!("needed to compile `{for_what}`"))],
+        missing: vec![(
+            component.to_owned(),
+            format!("needed to compile `{for_what}`"),
+        )],
         ..Default::default()
     }))
 }

@@ -36,7 +36,12 @@ impl<'a> Runner<'a> {
     /// Files below `toolkit_dirs` are not watched: the toolkit's identity stands for them.
     #[must_use]
     pub fn new(root: &'a Root, toolkit_dirs: Vec<PathBuf>) -> Self {
-        Self { root, toolkit_dirs, nvrtc: None, compiled: Compiled::default() }
+        Self {
+            root,
+            toolkit_dirs,
+            nvrtc: None,
+            compiled: Compiled::default(),
+        }
     }
 
     /// Runs one step, unless its output is up to date.
@@ -46,7 +51,9 @@ impl<'a> Runner<'a> {
     /// [`Error::Io`]. No partial output is left.
     pub fn run(&mut self, step: &Step) -> Result<(), Error> {
         if let Some(missing) = step.inputs.iter().find(|input| !self.root.is_file(input)) {
-            return Err(Error::SourceMissing { path: missing.clone() });
+            return Err(Error::SourceMissing {
+                path: missing.clone(),
+            });
         }
         let stamp = Stamp::new(&step.output, &step.key);
         if let Some(inputs) = stamp.fresh_inputs(&step.output) {
@@ -65,7 +72,9 @@ impl<'a> Runner<'a> {
         inputs.sort();
         inputs.dedup();
         stamp.record(&inputs)?;
-        self.compiled.made.push((step.output.clone(), step.tool.clone()));
+        self.compiled
+            .made
+            .push((step.output.clone(), step.tool.clone()));
         self.compiled.inputs.extend(inputs);
         Ok(())
     }
@@ -89,7 +98,10 @@ impl<'a> Runner<'a> {
                 output: finished.output,
             });
         }
-        let warnings = finished.output.lines().filter(|line| line.contains("warning"));
+        let warnings = finished
+            .output
+            .lines()
+            .filter(|line| line.contains("warning"));
         self.compiled.warnings.extend(warnings.map(str::to_owned));
         let mut inputs = step.inputs.clone();
         if let Some(path) = &step.depfile {
@@ -99,7 +111,11 @@ impl<'a> Runner<'a> {
                 source,
             })?;
             let directory = invocation.directory.as_deref().unwrap_or(Path::new("."));
-            inputs.extend(depfile::inputs(&text).iter().map(|input| without_parents(&directory.join(input))));
+            inputs.extend(
+                depfile::inputs(&text)
+                    .iter()
+                    .map(|input| without_parents(&directory.join(input))),
+            );
             // System headers change with the compiler; what a user edits is watched.
             inputs.retain(|input| !input.starts_with("/usr/"));
         }
@@ -114,31 +130,60 @@ impl<'a> Runner<'a> {
             source,
         })?;
         let root = self.root;
-        let scan = includes::scan(source_path, &job.includes, &job.toolkit_includes, &mut |path| {
-            if root.is_file(path) { root.text(path).ok() } else { None }
-        });
+        let scan = includes::scan(
+            source_path,
+            &job.includes,
+            &job.toolkit_includes,
+            &mut |path| {
+                if root.is_file(path) {
+                    root.text(path).ok()
+                } else {
+                    None
+                }
+            },
+        );
         let mut options = job.options.clone();
         // NVRTC looks beside the name it is given, from the process's own directory.
-        options.extend(source_path.parent().map(|beside| format!("-I{}", beside.display())));
-        options.extend(job.toolkit_includes.iter().map(|dir| format!("-I{}", dir.display())));
+        options.extend(
+            source_path
+                .parent()
+                .map(|beside| format!("-I{}", beside.display())),
+        );
+        options.extend(
+            job.toolkit_includes
+                .iter()
+                .map(|dir| format!("-I{}", dir.display())),
+        );
         let headers = shims::for_scan(&scan);
         let mut images = Vec::new();
         for image in &job.images {
             let mut options = options.clone();
             options.push(image.option());
-            let program = Program { source: &source, name: &job.name, options, headers: headers.clone() };
-            let output = self.nvrtc(&job.library)?.compile(&program).map_err(|failure| Error::Compile {
-                tool: step.tool.clone(),
-                source_file: step.source.clone(),
-                command: format!("nvrtcCompileProgram {}", program.options.join(" ")),
-                output: failure.to_string(),
-            })?;
+            let program = Program {
+                source: &source,
+                name: &job.name,
+                options,
+                headers: headers.clone(),
+            };
+            let output = self
+                .nvrtc(&job.library)?
+                .compile(&program)
+                .map_err(|failure| Error::Compile {
+                    tool: step.tool.clone(),
+                    source_file: step.source.clone(),
+                    command: format!("nvrtcCompileProgram {}", program.options.join(" ")),
+                    output: failure.to_string(),
+                })?;
             let warnings = output.log.lines().filter(|line| line.contains("warning"));
             self.compiled.warnings.extend(warnings.map(str::to_owned));
             images.push((*image, output.image));
         }
         cache::write(&step.output, &assemble(job.format, images)?)?;
-        Ok(scan.files.into_iter().chain(step.inputs.iter().cloned()).collect())
+        Ok(scan
+            .files
+            .into_iter()
+            .chain(step.inputs.iter().cloned())
+            .collect())
     }
 
     fn nvrtc(&mut self, library: &Path) -> Result<&Nvrtc, Error> {
@@ -149,7 +194,10 @@ impl<'a> Runner<'a> {
         self.nvrtc
             .as_ref()
             .map(|(_, nvrtc)| nvrtc)
-            .ok_or_else(|| Error::Library { path: library.to_owned(), reason: "not loaded".to_owned() })
+            .ok_or_else(|| Error::Library {
+                path: library.to_owned(),
+                reason: "not loaded".to_owned(),
+            })
     }
 }
 
@@ -169,12 +217,18 @@ fn without_parents(path: &Path) -> PathBuf {
 
 fn assemble(format: Format, images: Vec<(Image, Vec<u8>)>) -> Result<Vec<u8>, Error> {
     if format != Format::Fatbin {
-        return Ok(images.into_iter().next().map(|(_, bytes)| bytes).unwrap_or_default());
+        return Ok(images
+            .into_iter()
+            .next()
+            .map(|(_, bytes)| bytes)
+            .unwrap_or_default());
     }
     let images = images.into_iter().map(|(image, bytes)| match image {
-        Image::Real(capability) => {
-            fatbin::Image::Cubin { sm: capability.number(), suffix: letter(capability), bytes }
-        }
+        Image::Real(capability) => fatbin::Image::Cubin {
+            sm: capability.number(),
+            suffix: letter(capability),
+            bytes,
+        },
         Image::Ptx(capability) => fatbin::Image::Ptx {
             sm: capability.number(),
             suffix: letter(capability),
@@ -206,7 +260,11 @@ mod tests {
     }
 
     fn made(compiled: &Compiled) -> Vec<PathBuf> {
-        compiled.made.iter().map(|(output, _)| output.clone()).collect()
+        compiled
+            .made
+            .iter()
+            .map(|(output, _)| output.clone())
+            .collect()
     }
 
     #[test]

@@ -92,7 +92,11 @@ pub(super) fn common_options(common: &Common, directory: &Path) -> Vec<String> {
 }
 
 /// The key of a step: identities of the files that act, then every argument.
-pub(super) fn key(tool: &str, files: &[&Path], arguments: impl IntoIterator<Item = String>) -> Vec<String> {
+pub(super) fn key(
+    tool: &str,
+    files: &[&Path],
+    arguments: impl IntoIterator<Item = String>,
+) -> Vec<String> {
     let mut key = vec![tool.to_owned()];
     key.extend(files.iter().map(|file| cache::identity(file)));
     key.extend(arguments);

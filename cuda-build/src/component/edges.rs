@@ -41,7 +41,12 @@ struct Edge {
 }
 
 const fn edge(from: Component, kind: EdgeKind, to: Component, majors: (u32, u32)) -> Edge {
-    Edge { from, to, kind, majors }
+    Edge {
+        from,
+        to,
+        kind,
+        majors,
+    }
 }
 
 /// Every major there is or will be, until somebody looks.
@@ -88,8 +93,13 @@ static EDGES: &[Edge] = {
 /// ```
 #[must_use]
 pub fn edges(component: Component, major: u32) -> Vec<(Component, EdgeKind)> {
-    let holds = |edge: &&Edge| edge.from == component && (edge.majors.0..=edge.majors.1).contains(&major);
-    let mut list: Vec<_> = EDGES.iter().filter(holds).map(|edge| (edge.to, edge.kind)).collect();
+    let holds =
+        |edge: &&Edge| edge.from == component && (edge.majors.0..=edge.majors.1).contains(&major);
+    let mut list: Vec<_> = EDGES
+        .iter()
+        .filter(holds)
+        .map(|edge| (edge.to, edge.kind))
+        .collect();
     list.sort_unstable();
     list
 }
@@ -114,7 +124,8 @@ pub fn edges(component: Component, major: u32) -> Vec<(Component, EdgeKind)> {
 #[must_use]
 pub fn closure(components: &[Component], major: u32) -> Vec<(Component, EdgeKind)> {
     let mut reached: Vec<(Component, EdgeKind)> = Vec::new();
-    let mut open: Vec<(Component, EdgeKind)> = components.iter().map(|c| (*c, EdgeKind::Link)).collect();
+    let mut open: Vec<(Component, EdgeKind)> =
+        components.iter().map(|c| (*c, EdgeKind::Link)).collect();
     while let Some((from, way)) = open.pop() {
         for (to, kind) in edges(from, major) {
             let kind = kind.max(way);
@@ -136,8 +147,10 @@ mod tests {
     use super::*;
 
     fn names(components: &[Component], major: u32) -> String {
-        let shown: Vec<String> =
-            closure(components, major).iter().map(|(c, kind)| format!("{c} {kind:?}")).collect();
+        let shown: Vec<String> = closure(components, major)
+            .iter()
+            .map(|(c, kind)| format!("{c} {kind:?}"))
+            .collect();
         shown.join(", ")
     }
 
@@ -150,11 +163,23 @@ mod tests {
             (&[Cufft], 11, ""),
             (&[Cufft], 12, "nvrtc LoadIfThere, nvjitlink Load"),
             (&[Cusolver], 11, "nvrtc LoadIfThere, cublas Link"),
-            (&[Cusolver], 12, "nvrtc LoadIfThere, nvjitlink Link, cublas Link, cusparse Link"),
+            (
+                &[Cusolver],
+                12,
+                "nvrtc LoadIfThere, nvjitlink Link, cublas Link, cusparse Link",
+            ),
             // The link edge of cuSOLVER is closer than the load edge through cuSPARSE.
-            (&[Cusolver, Cusparse], 13, "nvrtc Load, nvjitlink Link, cublas Link"),
+            (
+                &[Cusolver, Cusparse],
+                13,
+                "nvrtc Load, nvjitlink Link, cublas Link",
+            ),
             (&[Cudnn], 12, "nvrtc Load, cublas Load"),
-            (&[Nvcc], 13, "cudart Build, nvvm Build, crt Build, cccl Build"),
+            (
+                &[Nvcc],
+                13,
+                "cudart Build, nvvm Build, crt Build, cccl Build",
+            ),
         ] {
             assert_eq!(names(components, major), expected, "{components:?} {major}");
         }
@@ -164,7 +189,8 @@ mod tests {
     fn one_edge_at_most_from_one_to_another() {
         for major in 11..=14 {
             for component in Component::all() {
-                let mut targets: Vec<Component> = edges(component, major).iter().map(|(to, _)| *to).collect();
+                let mut targets: Vec<Component> =
+                    edges(component, major).iter().map(|(to, _)| *to).collect();
                 let all = targets.len();
                 targets.dedup();
                 assert_eq!(targets.len(), all, "{component} {major}");
@@ -181,7 +207,9 @@ mod tests {
                 // Nothing below needs it back: the closure of what it needs leaves it out.
                 for (other, _) in needed {
                     assert!(
-                        closure(&[other], major).iter().all(|(c, _)| *c != component),
+                        closure(&[other], major)
+                            .iter()
+                            .all(|(c, _)| *c != component),
                         "{component} {other}"
                     );
                 }

@@ -192,12 +192,19 @@ impl Facts {
     }
 
     /// Every SONAME that the library at `index` is known under for a CUDA major.
-    pub fn sonames_of(&self, index: usize, major: u32) -> impl DoubleEndedIterator<Item = &'static str> {
+    pub fn sonames_of(
+        &self,
+        index: usize,
+        major: u32,
+    ) -> impl DoubleEndedIterator<Item = &'static str> {
         let names = column(major).map_or(&[][..], |column| self.sonames[column]);
         let library = self.libraries.get(index).copied();
         // Asked for a hundred times in a search: no search for a text in a text.
         let rest = move |name: &'static str| name.strip_prefix("lib")?.strip_prefix(library?);
-        names.iter().copied().filter(move |name| rest(name).is_some_and(|rest| rest.starts_with(".so")))
+        names
+            .iter()
+            .copied()
+            .filter(move |name| rest(name).is_some_and(|rest| rest.starts_with(".so")))
     }
 
     /// The Python package for a CUDA major.
@@ -245,7 +252,9 @@ impl FromStr for Component {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         Self::all()
             .find(|c| c.id().eq_ignore_ascii_case(text))
-            .ok_or_else(|| UnknownComponent { name: text.to_owned() })
+            .ok_or_else(|| UnknownComponent {
+                name: text.to_owned(),
+            })
     }
 }
 
@@ -259,7 +268,12 @@ pub struct UnknownComponent {
 impl fmt::Display for UnknownComponent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let known: Vec<&str> = Component::all().map(Component::id).collect();
-        write!(f, "no CUDA component is called `{}`; known: {}", self.name, known.join(", "))
+        write!(
+            f,
+            "no CUDA component is called `{}`; known: {}",
+            self.name,
+            known.join(", ")
+        )
     }
 }
 
@@ -281,11 +295,22 @@ mod tests {
     fn sonames_fit_their_libraries() {
         for facts in table::TABLE {
             for names in facts.sonames {
-                let stem =
-                    |soname: &&'static str| soname.strip_prefix("lib").unwrap().split(".so").next().unwrap();
+                let stem = |soname: &&'static str| {
+                    soname
+                        .strip_prefix("lib")
+                        .unwrap()
+                        .split(".so")
+                        .next()
+                        .unwrap()
+                };
                 let mut stems: Vec<&str> = names.iter().map(stem).collect();
                 stems.dedup();
-                assert_eq!(stems, facts.libraries[..stems.len()], "{}: {names:?}", facts.id);
+                assert_eq!(
+                    stems,
+                    facts.libraries[..stems.len()],
+                    "{}: {names:?}",
+                    facts.id
+                );
             }
         }
     }
@@ -294,8 +319,14 @@ mod tests {
     fn soname_alone_does_not_tell_the_major() {
         let soname = |c: Component, major| c.facts().soname(0, major);
         assert_eq!(soname(Component::Curand, 11), soname(Component::Curand, 13));
-        assert_eq!(soname(Component::Cusparse, 12), soname(Component::Cusparse, 13));
-        assert_eq!(soname(Component::Cusolver, 11), soname(Component::Cusolver, 12));
+        assert_eq!(
+            soname(Component::Cusparse, 12),
+            soname(Component::Cusparse, 13)
+        );
+        assert_eq!(
+            soname(Component::Cusolver, 11),
+            soname(Component::Cusolver, 12)
+        );
         assert_ne!(soname(Component::Cudart, 12), soname(Component::Cudart, 13));
     }
 

@@ -47,7 +47,10 @@ pub fn release_of(component: Component, version: &Version) -> Option<ToolkitVers
         return None;
     }
     let reached = |start: &&(&str, u32, u32)| parse(start.0).is_some_and(|first| first <= *version);
-    line.starts.iter().rfind(reached).map(|(_, major, minor)| ToolkitVersion::new(*major, *minor))
+    line.starts
+        .iter()
+        .rfind(reached)
+        .map(|(_, major, minor)| ToolkitVersion::new(*major, *minor))
 }
 
 // nvJPEG went back once: 12.1.1 came with a higher version than 12.2.0.
@@ -229,10 +232,26 @@ mod tests {
     #[test]
     fn rows_ascend_and_name_releases_that_were() {
         for line in LINES {
-            let versions: Vec<Version> = line.starts.iter().map(|start| start.0.parse().unwrap()).collect();
-            assert!(versions.windows(2).all(|pair| pair[0] < pair[1]), "{}", line.component);
-            assert!(*versions.last().unwrap() <= line.newest.parse().unwrap(), "{}", line.component);
-            assert!(!line.component.facts().follows_toolkit, "{}", line.component);
+            let versions: Vec<Version> = line
+                .starts
+                .iter()
+                .map(|start| start.0.parse().unwrap())
+                .collect();
+            assert!(
+                versions.windows(2).all(|pair| pair[0] < pair[1]),
+                "{}",
+                line.component
+            );
+            assert!(
+                *versions.last().unwrap() <= line.newest.parse().unwrap(),
+                "{}",
+                line.component
+            );
+            assert!(
+                !line.component.facts().follows_toolkit,
+                "{}",
+                line.component
+            );
             for (_, major, minor) in line.starts {
                 assert!(
                     was_released(ToolkitVersion::new(*major, *minor)),
@@ -257,13 +276,21 @@ mod tests {
             (Component::Nvjpeg, "12.1.1.14", "12.2"),
             (Component::Nvjpeg, "12.2.0.2", "12.1"),
         ] {
-            assert_eq!(release(component, version).as_deref(), Some(expected), "{component} {version}");
+            assert_eq!(
+                release(component, version).as_deref(),
+                Some(expected),
+                "{component} {version}"
+            );
         }
     }
 
     #[test]
     fn beyond_the_table_nothing_is_claimed() {
-        assert_eq!(release(Component::Cusparse, "12.9.4.2"), None, "CUDA 13.5 has no metapackage yet");
+        assert_eq!(
+            release(Component::Cusparse, "12.9.4.2"),
+            None,
+            "CUDA 13.5 has no metapackage yet"
+        );
         assert_eq!(release(Component::Cublas, "11.5.1"), None);
         assert_eq!(release(Component::Cudnn, "9.27.0"), None);
     }

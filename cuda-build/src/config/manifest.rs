@@ -17,9 +17,15 @@ pub(super) struct Document {
 
 impl Document {
     pub(super) fn read(root: &Root, path: &Path) -> Result<Self, Error> {
-        let text =
-            root.text(path).map_err(|source| Error::Io { action: "read", path: path.to_owned(), source })?;
-        Ok(Self { path: path.to_owned(), text })
+        let text = root.text(path).map_err(|source| Error::Io {
+            action: "read",
+            path: path.to_owned(),
+            source,
+        })?;
+        Ok(Self {
+            path: path.to_owned(),
+            text,
+        })
     }
 
     fn parse(&self) -> Result<DeTable<'_>, Error> {
@@ -40,7 +46,11 @@ impl Document {
                 _ => DeTable::new(),
             };
         }
-        Ok(Table { path: self.path.clone(), prefix: keys.join("."), table })
+        Ok(Table {
+            path: self.path.clone(),
+            prefix: keys.join("."),
+            table,
+        })
     }
 }
 
@@ -62,7 +72,12 @@ impl<'a> Table<'a> {
 
     /// A misspelt key would be ignored in silence, so it is an error.
     pub(super) fn check_keys(&self, known: &[&str]) -> Result<(), Error> {
-        match self.table.keys().map(|key| key.get_ref()).find(|key| !known.contains(&key.as_ref())) {
+        match self
+            .table
+            .keys()
+            .map(|key| key.get_ref())
+            .find(|key| !known.contains(&key.as_ref()))
+        {
             Some(key) => Err(self.wrong(key, format!("unknown key; known: {}", known.join(", ")))),
             None => Ok(()),
         }
@@ -91,28 +106,46 @@ impl<'a> Table<'a> {
     fn array(&self, key: &str) -> Result<Option<Vec<&DeValue<'a>>>, Error> {
         match self.value(key) {
             None => Ok(None),
-            Some(DeValue::Array(items)) => Ok(Some(items.iter().map(|item| item.get_ref()).collect())),
+            Some(DeValue::Array(items)) => {
+                Ok(Some(items.iter().map(|item| item.get_ref()).collect()))
+            }
             Some(other) => Err(self.kind(key, "a list", other)),
         }
     }
 
     pub(super) fn texts(&self, key: &str) -> Result<Option<Vec<String>>, Error> {
-        let Some(items) = self.array(key)? else { return Ok(None) };
+        let Some(items) = self.array(key)? else {
+            return Ok(None);
+        };
         let text = |item: &DeValue<'a>| match item {
             DeValue::String(text) => Ok(text.to_string()),
-            other => Err(self.kind(key, "a list of strings such as [\"8.0\", \"12.0+PTX\"]", other)),
+            other => Err(self.kind(
+                key,
+                "a list of strings such as [\"8.0\", \"12.0+PTX\"]",
+                other,
+            )),
         };
-        items.into_iter().map(text).collect::<Result<_, _>>().map(Some)
+        items
+            .into_iter()
+            .map(text)
+            .collect::<Result<_, _>>()
+            .map(Some)
     }
 
     pub(super) fn numbers(&self, key: &str) -> Result<Option<Vec<u32>>, Error> {
-        let Some(items) = self.array(key)? else { return Ok(None) };
+        let Some(items) = self.array(key)? else {
+            return Ok(None);
+        };
         let number = |item: &DeValue<'a>| {
             item.as_integer()
                 .and_then(|n| n.as_str().parse().ok())
                 .ok_or_else(|| self.kind(key, "a list of CUDA majors such as [12, 13]", item))
         };
-        items.into_iter().map(number).collect::<Result<_, _>>().map(Some)
+        items
+            .into_iter()
+            .map(number)
+            .collect::<Result<_, _>>()
+            .map(Some)
     }
 
     pub(super) fn table(&self, key: &str) -> Result<Option<Self>, Error> {
@@ -125,7 +158,9 @@ impl<'a> Table<'a> {
 
     /// The tables below `key`, by name.
     pub(super) fn tables(&self, key: &str) -> Result<Vec<(String, Self)>, Error> {
-        let Some(outer) = self.table(key)? else { return Ok(Vec::new()) };
+        let Some(outer) = self.table(key)? else {
+            return Ok(Vec::new());
+        };
         let names = outer.table.keys().map(|name| name.get_ref().to_string());
         let inner = |name: String| match outer.value(&name) {
             Some(DeValue::Table(table)) => Ok((name.clone(), outer.below(&name, table))),
@@ -136,37 +171,69 @@ impl<'a> Table<'a> {
     }
 
     fn below(&self, key: &str, table: &DeTable<'a>) -> Self {
-        Self { path: self.path.clone(), prefix: format!("{}.{key}", self.prefix), table: table.clone() }
+        Self {
+            path: self.path.clone(),
+            prefix: format!("{}.{key}", self.prefix),
+            table: table.clone(),
+        }
     }
 
     pub(super) fn components(&self, key: &str) -> Result<Option<Vec<Wanted>>, Error> {
-        let Some(items) = self.array(key)? else { return Ok(None) };
-        items.into_iter().map(|item| self.component(key, item)).collect::<Result<_, _>>().map(Some)
+        let Some(items) = self.array(key)? else {
+            return Ok(None);
+        };
+        items
+            .into_iter()
+            .map(|item| self.component(key, item))
+            .collect::<Result<_, _>>()
+            .map(Some)
     }
 
     fn component(&self, key: &str, item: &DeValue<'a>) -> Result<Wanted, Error> {
-        let parse = |name: &str| name.parse().map_err(|e: UnknownComponent| self.wrong(key, e.to_string()));
+        let parse = |name: &str| {
+            name.parse()
+                .map_err(|e: UnknownComponent| self.wrong(key, e.to_string()))
+        };
         match item {
-            DeValue::String(name) => Ok(Wanted { component: parse(name)?, version: None, optional: false }),
+            DeValue::String(name) => Ok(Wanted {
+                component: parse(name)?,
+                version: None,
+                optional: false,
+            }),
             DeValue::Table(table) => {
                 let table = self.below(key, table);
                 table.check_keys(&["name", "version", "optional"])?;
-                let name = table.text("name")?.ok_or_else(|| table.wrong("name", "missing"))?;
+                let name = table
+                    .text("name")?
+                    .ok_or_else(|| table.wrong("name", "missing"))?;
                 let version = match table.text("version")? {
                     None => None,
                     Some(text) => Some(semver::VersionReq::parse(&text).map_err(|e| {
-                        table.wrong("version", format!("`{text}` is no version requirement: {e}"))
+                        table.wrong(
+                            "version",
+                            format!("`{text}` is no version requirement: {e}"),
+                        )
                     })?),
                 };
                 let optional = table.flag("optional")?.unwrap_or(false);
-                Ok(Wanted { component: parse(&name)?, version, optional })
+                Ok(Wanted {
+                    component: parse(&name)?,
+                    version,
+                    optional,
+                })
             }
             other => Err(self.kind(key, "a list of component names or tables", other)),
         }
     }
 
     fn kind(&self, key: &str, expected: &str, found: &DeValue<'a>) -> Error {
-        self.wrong(key, format!("expected {expected}, found a value of type {}", found.type_str()))
+        self.wrong(
+            key,
+            format!(
+                "expected {expected}, found a value of type {}",
+                found.type_str()
+            ),
+        )
     }
 }
 
@@ -188,8 +255,13 @@ pub(super) fn workspace_manifest(root: &Root, directory: &Path) -> Result<Option
         if !document.parse()?.contains_key("workspace") {
             continue;
         }
-        let excluded = document.table(&["workspace"])?.texts("exclude")?.unwrap_or_default();
-        let excluded = excluded.iter().any(|e| directory.starts_with(ancestor.join(e)));
+        let excluded = document
+            .table(&["workspace"])?
+            .texts("exclude")?
+            .unwrap_or_default();
+        let excluded = excluded
+            .iter()
+            .any(|e| directory.starts_with(ancestor.join(e)));
         return Ok((!excluded).then_some(path));
     }
     Ok(None)

@@ -132,7 +132,10 @@ impl Config {
         let library = package.table(&["lib"])?;
         // What is wrong with this table Cargo says itself.
         let types = |key| library.texts(key).ok().flatten().unwrap_or_default();
-        config.cdylib = ["crate-type", "crate_type"].into_iter().flat_map(types).any(|t| t == "cdylib");
+        config.cdylib = ["crate-type", "crate_type"]
+            .into_iter()
+            .flat_map(types)
+            .any(|t| t == "cdylib");
         Ok(config)
     }
 
@@ -160,10 +163,16 @@ impl Config {
     #[must_use]
     pub fn for_major(&self, major: u32) -> ForMajor<'_> {
         let special = self.per_major.iter().rev().find(|p| p.major == major);
-        let capabilities = special.and_then(|p| p.capabilities.as_ref()).filter(|_| !self.capabilities_fixed);
+        let capabilities = special
+            .and_then(|p| p.capabilities.as_ref())
+            .filter(|_| !self.capabilities_fixed);
         ForMajor {
-            components: special.and_then(|p| p.components.as_deref()).unwrap_or(&self.components),
-            capabilities: capabilities.or(self.capabilities.as_ref()).map(Vec::as_slice),
+            components: special
+                .and_then(|p| p.components.as_deref())
+                .unwrap_or(&self.components),
+            capabilities: capabilities
+                .or(self.capabilities.as_ref())
+                .map(Vec::as_slice),
         }
     }
 
@@ -182,8 +191,12 @@ impl Config {
     fn lay_over(&mut self, table: &Table<'_>) -> Result<(), Error> {
         table.check_keys(KEYS)?;
         if let Some(text) = table.text("toolkit")? {
-            self.toolkit = semver::VersionReq::parse(&text)
-                .map_err(|e| table.wrong("toolkit", format!("`{text}` is no version requirement: {e}")))?;
+            self.toolkit = semver::VersionReq::parse(&text).map_err(|e| {
+                table.wrong(
+                    "toolkit",
+                    format!("`{text}` is no version requirement: {e}"),
+                )
+            })?;
         }
         if let Some(majors) = table.numbers("majors")? {
             self.majors = majors;
@@ -204,9 +217,9 @@ impl Config {
             self.capabilities = Some(capabilities);
         }
         for (name, special) in table.tables("major")? {
-            let major = name
-                .parse()
-                .map_err(|_| table.wrong("major", format!("`{name}` is no CUDA major such as `13`")))?;
+            let major = name.parse().map_err(|_| {
+                table.wrong("major", format!("`{name}` is no CUDA major such as `13`"))
+            })?;
             special.check_keys(&["components", "capabilities"])?;
             self.per_major.push(PerMajor {
                 major,
@@ -231,13 +244,17 @@ impl Config {
             reason,
         };
         if let Some(text) = env.text("CUDA_BUILD_MAJOR") {
-            let major = text
-                .parse()
-                .map_err(|_| wrong("CUDA_BUILD_MAJOR", format!("`{text}` is no CUDA major such as `13`")))?;
+            let major = text.parse().map_err(|_| {
+                wrong(
+                    "CUDA_BUILD_MAJOR",
+                    format!("`{text}` is no CUDA major such as `13`"),
+                )
+            })?;
             self.major = Some(major);
         }
         if let Some(text) = env.text("CUDA_BUILD_CUDART") {
-            self.cudart = parse_cudart(&text).map_err(|reason| wrong("CUDA_BUILD_CUDART", reason))?;
+            self.cudart =
+                parse_cudart(&text).map_err(|reason| wrong("CUDA_BUILD_CUDART", reason))?;
         }
         if let Some(text) = env.text("CUDA_BUILD_CAPABILITIES") {
             self.fix_capabilities(vec![text]);
@@ -251,7 +268,9 @@ impl Config {
 /// a manifest can't be read.
 #[must_use]
 pub fn workspace_root(root: &Root, directory: &Path) -> Option<PathBuf> {
-    let package = directory.ancestors().find(|d| root.is_file(&d.join("Cargo.toml")))?;
+    let package = directory
+        .ancestors()
+        .find(|d| root.is_file(&d.join("Cargo.toml")))?;
     match manifest::workspace_manifest(root, package).ok()? {
         Some(workspace) => workspace.parent().map(Path::to_owned),
         None => Some(package.to_owned()),

@@ -2,7 +2,10 @@ use std::fs;
 
 use super::*;
 
-#[expect(clippy::disallowed_methods, reason = "tests write the manifests that are then read")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "tests write the manifests that are then read"
+)]
 fn write(directory: &Path, text: &str) {
     fs::create_dir_all(directory).unwrap();
     fs::write(directory.join("Cargo.toml"), text).unwrap();
@@ -60,12 +63,18 @@ fn package_beats_workspace_and_variables_beat_both() {
         "[workspace]\nmembers = ['a']\n[workspace.metadata.cuda]\ncudart = 'shared'\ncapabilities = ['8.0']\n",
     );
     let package = directory.path().join("a");
-    write(&package, "[package]\nname = 'a'\n[package.metadata.cuda]\ncapabilities = ['9.0']\n");
+    write(
+        &package,
+        "[package]\nname = 'a'\n[package.metadata.cuda]\ncapabilities = ['9.0']\n",
+    );
     let read = |env: Env| Config::read(&Root::system(), &env, &package).unwrap();
     let config = read(Env::default());
     assert_eq!(config.cudart, Cudart::Shared);
     assert_eq!(config.for_major(13).capabilities.unwrap(), ["9.0"]);
-    let env = Env::from_pairs([("CUDA_BUILD_CAPABILITIES", "7.5+PTX"), ("CUDA_BUILD_CUDART", "static")]);
+    let env = Env::from_pairs([
+        ("CUDA_BUILD_CAPABILITIES", "7.5+PTX"),
+        ("CUDA_BUILD_CUDART", "static"),
+    ]);
     let config = read(env);
     assert_eq!(config.cudart, Cudart::Static);
     assert_eq!(config.for_major(13).capabilities.unwrap(), ["7.5+PTX"]);
@@ -87,17 +96,26 @@ fn an_excluded_package_does_not_inherit() {
 #[test]
 fn bad_values_name_file_and_key() {
     for (line, expected) in [
-        ("capabilites = ['8.0']", "package.metadata.cuda.capabilites`: unknown key"),
+        (
+            "capabilites = ['8.0']",
+            "package.metadata.cuda.capabilites`: unknown key",
+        ),
         ("capabilities = [80]", "expected a list of strings"),
         ("toolkit = 'new'", "no version requirement"),
-        ("components = ['cublass']", "no CUDA component is called `cublass`"),
+        (
+            "components = ['cublass']",
+            "no CUDA component is called `cublass`",
+        ),
         ("cudart = 'dynamic'", "neither `static` nor `shared`"),
         ("majors = ['13']", "list of CUDA majors"),
         ("wheel = { nam = 'x' }", "package.metadata.cuda.wheel.nam"),
     ] {
         let text = format!("[package]\nname = 'a'\n[package.metadata.cuda]\n{line}\n");
         let error = read(&text, &Env::default()).unwrap_err().to_string();
-        assert!(error.contains(expected) && error.contains("Cargo.toml"), "{error}");
+        assert!(
+            error.contains(expected) && error.contains("Cargo.toml"),
+            "{error}"
+        );
     }
 }
 
@@ -106,24 +124,46 @@ fn the_workspace_is_found_from_below() {
     let directory = tempfile::tempdir().unwrap();
     let root = Root::system();
     assert_eq!(workspace_root(&root, directory.path()), None);
-    write(directory.path(), "[workspace]\nmembers = ['a']\nexclude = ['b']\n");
+    write(
+        directory.path(),
+        "[workspace]\nmembers = ['a']\nexclude = ['b']\n",
+    );
     let (member, excluded) = (directory.path().join("a"), directory.path().join("b"));
     for package in [&member, &excluded] {
         write(package, "[package]\nname = 'p'\n");
     }
-    assert_eq!(workspace_root(&root, &member.join("src")).as_deref(), Some(directory.path()));
-    assert_eq!(workspace_root(&root, &excluded).as_deref(), Some(excluded.as_path()));
+    assert_eq!(
+        workspace_root(&root, &member.join("src")).as_deref(),
+        Some(directory.path())
+    );
+    assert_eq!(
+        workspace_root(&root, &excluded).as_deref(),
+        Some(excluded.as_path())
+    );
 }
 
 #[test]
 fn a_python_module_is_a_cdylib() {
     for (text, expected) in [
-        ("[package]\nname = \"x\"\n[lib]\ncrate-type = [\"cdylib\", \"rlib\"]", true),
-        ("[package]\nname = \"x\"\n[lib]\ncrate_type = [\"cdylib\"]", true),
-        ("[package]\nname = \"x\"\n[lib]\ncrate-type = [\"rlib\"]", false),
+        (
+            "[package]\nname = \"x\"\n[lib]\ncrate-type = [\"cdylib\", \"rlib\"]",
+            true,
+        ),
+        (
+            "[package]\nname = \"x\"\n[lib]\ncrate_type = [\"cdylib\"]",
+            true,
+        ),
+        (
+            "[package]\nname = \"x\"\n[lib]\ncrate-type = [\"rlib\"]",
+            false,
+        ),
         ("[package]\nname = \"x\"\n[lib]\ncrate-type = 3", false),
         ("[package]\nname = \"x\"", false),
     ] {
-        assert_eq!(read(text, &Env::default()).unwrap().cdylib, expected, "{text}");
+        assert_eq!(
+            read(text, &Env::default()).unwrap().cdylib,
+            expected,
+            "{text}"
+        );
     }
 }

@@ -45,7 +45,9 @@ impl Fatbin {
     pub fn parse(bytes: &[u8]) -> Result<Self, Error> {
         let mut containers = Vec::new();
         let mut offset = 0;
-        while let Some(skipped) = bytes.get(offset..).and_then(|rest| rest.iter().position(|&byte| byte != 0))
+        while let Some(skipped) = bytes
+            .get(offset..)
+            .and_then(|rest| rest.iter().position(|&byte| byte != 0))
         {
             let start = offset + skipped;
             // No container starts with a zero, so where padding ends one has to begin.
@@ -70,18 +72,39 @@ impl Fatbin {
             return Err(invalid("no images to put in"));
         }
         images.sort_by_key(Image::order);
-        if let Some(pair) = images.windows(2).find(|pair| pair[0].order() == pair[1].order()) {
-            return Err(invalid(format!("two images of the same kind for {}", pair[0])));
+        if let Some(pair) = images
+            .windows(2)
+            .find(|pair| pair[0].order() == pair[1].order())
+        {
+            return Err(invalid(format!(
+                "two images of the same kind for {}",
+                pair[0]
+            )));
         }
-        let entries = images.into_iter().map(Image::into_entry).collect::<Result<_, _>>()?;
-        Ok(Self { containers: vec![Container { entries }] })
+        let entries = images
+            .into_iter()
+            .map(Image::into_entry)
+            .collect::<Result<_, _>>()?;
+        Ok(Self {
+            containers: vec![Container { entries }],
+        })
     }
 
     /// The bytes of the file. What was read comes out the same, padding between containers aside.
     #[must_use]
     pub fn write(&self) -> Vec<u8> {
-        let lengths = |container: &Container| container.entries.iter().map(Entry::written_len).sum::<usize>();
-        let total = self.containers.iter().map(|container| CONTAINER_HEADER + lengths(container)).sum();
+        let lengths = |container: &Container| {
+            container
+                .entries
+                .iter()
+                .map(Entry::written_len)
+                .sum::<usize>()
+        };
+        let total = self
+            .containers
+            .iter()
+            .map(|container| CONTAINER_HEADER + lengths(container))
+            .sum();
         let mut out = Vec::with_capacity(total);
         for container in &self.containers {
             out.extend_from_slice(&MAGIC.to_le_bytes());
@@ -110,7 +133,12 @@ impl Fatbin {
 impl Container {
     /// Reads the container at the first of `bytes`, which is `at` in the file.
     fn parse(bytes: &[u8], at: usize) -> Result<(Self, usize), Error> {
-        let cut = || invalid(format!("the container at byte {at} is cut off ({} bytes)", bytes.len()));
+        let cut = || {
+            invalid(format!(
+                "the container at byte {at} is cut off ({} bytes)",
+                bytes.len()
+            ))
+        };
         let magic = u32_at(bytes, 0).ok_or_else(cut)?;
         if magic != MAGIC {
             return Err(invalid(format!(
@@ -146,7 +174,11 @@ mod tests {
     fn sample() -> Vec<u8> {
         let ptx = |sm: u32| {
             let text = format!(".version 8.0\n.target sm_{sm}\n.address_size 64\n");
-            Image::Ptx { sm, suffix: None, text }
+            Image::Ptx {
+                sm,
+                suffix: None,
+                text,
+            }
         };
         Fatbin::from_images(vec![ptx(80), ptx(90)]).unwrap().write()
     }
@@ -166,7 +198,11 @@ mod tests {
         let whole = sample();
         assert!(Fatbin::parse(&whole).is_ok());
         for len in 0..whole.len() {
-            assert!(Fatbin::parse(&whole[..len]).is_err(), "{len} of {} bytes", whole.len());
+            assert!(
+                Fatbin::parse(&whole[..len]).is_err(),
+                "{len} of {} bytes",
+                whole.len()
+            );
         }
     }
 
@@ -187,15 +223,31 @@ mod tests {
             let mut bytes = whole.clone();
             for _ in 0..=random() % 4 {
                 // Mostly in the headers, where it matters.
-                let place = if random() % 4 == 0 { random() % bytes.len() } else { random() % 100 };
+                let place = if random() % 4 == 0 {
+                    random() % bytes.len()
+                } else {
+                    random() % 100
+                };
                 bytes[place] = [0, 1, 0xff, 0x80, random() as u8][random() % 5];
             }
-            bytes.truncate(bytes.len() - if random() % 3 == 0 { random() % bytes.len() } else { 0 });
+            bytes.truncate(
+                bytes.len()
+                    - if random() % 3 == 0 {
+                        random() % bytes.len()
+                    } else {
+                        0
+                    },
+            );
             match Fatbin::parse(&bytes) {
                 Ok(fatbin) => {
                     accepted += 1;
                     for entry in fatbin.entries() {
-                        let _ = (entry.image(), entry.identifier(), entry.uncompressed_len(), entry.suffix());
+                        let _ = (
+                            entry.image(),
+                            entry.identifier(),
+                            entry.uncompressed_len(),
+                            entry.suffix(),
+                        );
                     }
                     assert!(fatbin.write().len() <= bytes.len());
                     assert_eq!(Fatbin::parse(&fatbin.write()).unwrap(), fatbin);
@@ -203,14 +255,30 @@ mod tests {
                 Err(_) => refused += 1,
             }
         }
-        assert!(accepted > 1000 && refused > 1000, "{accepted} accepted, {refused} refused");
+        assert!(
+            accepted > 1000 && refused > 1000,
+            "{accepted} accepted, {refused} refused"
+        );
     }
 
     #[test]
     fn refusals_say_where() {
         let said = Fatbin::parse(b"\x7fELF and more").unwrap_err().to_string();
-        assert_eq!(said, "not a valid fat binary: 0x464c457f at byte 0, where 0xba55ed50 starts a container");
-        assert!(Fatbin::parse(&[]).unwrap_err().to_string().contains("no container in 0 bytes"));
-        assert!(Fatbin::parse(&[0; 64]).unwrap_err().to_string().contains("no container in 64 bytes"));
+        assert_eq!(
+            said,
+            "not a valid fat binary: 0x464c457f at byte 0, where 0xba55ed50 starts a container"
+        );
+        assert!(
+            Fatbin::parse(&[])
+                .unwrap_err()
+                .to_string()
+                .contains("no container in 0 bytes")
+        );
+        assert!(
+            Fatbin::parse(&[0; 64])
+                .unwrap_err()
+                .to_string()
+                .contains("no container in 64 bytes")
+        );
     }
 }

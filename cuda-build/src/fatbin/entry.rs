@@ -59,7 +59,12 @@ pub struct Entry {
 impl Entry {
     /// Reads the entry that starts at the first of `bytes`; returns it with its whole length.
     pub(super) fn parse(bytes: &[u8]) -> Result<(Self, usize), Error> {
-        let cut = || invalid(format!("an entry is cut off: {} bytes are left", bytes.len()));
+        let cut = || {
+            invalid(format!(
+                "an entry is cut off: {} bytes are left",
+                bytes.len()
+            ))
+        };
         let header_len = offset_at(bytes, 4).ok_or_else(cut)?;
         let payload_len = size_at(bytes, 8).ok_or_else(cut)?;
         if header_len < ENTRY_HEADER {
@@ -125,7 +130,10 @@ impl Entry {
     /// capabilities below 10.0, `(1, 8)` after.
     #[must_use]
     pub fn version(&self) -> (u16, u16) {
-        (u16_at(&self.header, 26).unwrap_or(0), u16_at(&self.header, 24).unwrap_or(0))
+        (
+            u16_at(&self.header, 26).unwrap_or(0),
+            u16_at(&self.header, 24).unwrap_or(0),
+        )
     }
 
     /// The header's flags: 0x1 64-bit, 0x2 debug, 0x10 Linux, 0x2000 LZ4, 0x8000 Zstandard,
@@ -170,7 +178,11 @@ impl Entry {
             return None;
         }
         let end = match self.kind() {
-            Kind::Ptx => self.payload.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1),
+            Kind::Ptx => self
+                .payload
+                .iter()
+                .rposition(|&byte| byte != 0)
+                .map_or(0, |last| last + 1),
             _ => self.payload.len(),
         };
         self.payload.get(..end)

@@ -55,7 +55,11 @@ impl Image {
             None => 0,
             Some('a') => flag::ARCHITECTURE_SPECIFIC,
             Some('f') => flag::FAMILY_SPECIFIC,
-            Some(other) => return Err(invalid(format!("{named}: no suffix `{other}`, only `a` and `f`"))),
+            Some(other) => {
+                return Err(invalid(format!(
+                    "{named}: no suffix `{other}`, only `a` and `f`"
+                )));
+            }
         };
         let kind = self.kind();
         let (facts, payload) = match self {
@@ -76,7 +80,11 @@ impl fmt::Display for Image {
     /// `cubin sm_90a`, `PTX compute_120`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (sm, suffix) = self.capability();
-        let name = if self.kind() == Kind::Ptx { "PTX compute_" } else { "cubin sm_" };
+        let name = if self.kind() == Kind::Ptx {
+            "PTX compute_"
+        } else {
+            "cubin sm_"
+        };
         write!(f, "{name}{sm}")?;
         suffix.map_or(Ok(()), |letter| write!(f, "{letter}"))
     }
@@ -106,7 +114,11 @@ impl Facts {
             tail.extend_from_slice(&notes.text);
             tail.resize(tail.len().next_multiple_of(8), 0);
         }
-        let notes_offset = if self.notes.is_some() { ENTRY_HEADER as u32 } else { 0 };
+        let notes_offset = if self.notes.is_some() {
+            ENTRY_HEADER as u32
+        } else {
+            0
+        };
         let mut header = Vec::with_capacity(ENTRY_HEADER + tail.len());
         header.extend_from_slice(&kind.number().to_le_bytes());
         header.extend_from_slice(&0x0101_u16.to_le_bytes());
@@ -132,22 +144,40 @@ fn ptx_facts(text: &str, named: &str, sm: u32, suffix: Option<char>) -> Result<F
         return Err(invalid(format!("{named}: a NUL inside the text")));
     }
     let directive = |name: &str| {
-        let mut words =
-            text.lines().map(str::split_whitespace).filter(|words| words.clone().next() == Some(name));
-        words.next().and_then(|mut words| words.nth(1)).map(|word| word.trim_end_matches(','))
+        let mut words = text
+            .lines()
+            .map(str::split_whitespace)
+            .filter(|words| words.clone().next() == Some(name));
+        words
+            .next()
+            .and_then(|mut words| words.nth(1))
+            .map(|word| word.trim_end_matches(','))
     };
     let version = directive(".version").and_then(|word| word.split_once('.'));
-    let version = version.and_then(|(major, minor)| Some((major.parse().ok()?, minor.parse().ok()?)));
+    let version =
+        version.and_then(|(major, minor)| Some((major.parse().ok()?, minor.parse().ok()?)));
     let Some((major, minor)) = version else {
-        return Err(invalid(format!("{named}: no `.version` with two numbers in the text")));
+        return Err(invalid(format!(
+            "{named}: no `.version` with two numbers in the text"
+        )));
     };
     let target = directive(".target").unwrap_or("none");
     let wanted = format!("sm_{sm}{}", suffix.map(String::from).unwrap_or_default());
     if target != wanted {
-        return Err(invalid(format!("{named}: the text is for `.target {target}`")));
+        return Err(invalid(format!(
+            "{named}: the text is for `.target {target}`"
+        )));
     }
     // Without options the text of the notes is the NUL that ends it.
-    Ok(Facts { major, minor, flags: 0, notes: Some(Notes { length: 0, text: vec![0] }) })
+    Ok(Facts {
+        major,
+        minor,
+        flags: 0,
+        notes: Some(Notes {
+            length: 0,
+            text: vec![0],
+        }),
+    })
 }
 
 /// Reads the ELF header: ABI, capability, and what later GPUs may do with the code.
@@ -158,12 +188,15 @@ fn cubin_facts(bytes: &[u8], named: &str, sm: u32) -> Result<Facts, Error> {
     /// The same of the ABI that capability 10.0 and later have, and in CUDA 13 all.
     const OSABI_SECOND: u8 = 0x41;
     let identity: Option<[u8; 16]> = bytes_at(bytes, 0);
-    let (Some(identity), Some(EM_CUDA), Some(flags)) = (identity, u16_at(bytes, 18), u32_at(bytes, 48))
+    let (Some(identity), Some(EM_CUDA), Some(flags)) =
+        (identity, u16_at(bytes, 18), u32_at(bytes, 48))
     else {
         return Err(invalid(format!("{named}: not a cubin")));
     };
     if &identity[..6] != b"\x7fELF\x02\x01" {
-        return Err(invalid(format!("{named}: not a 64-bit little-endian ELF file")));
+        return Err(invalid(format!(
+            "{named}: not a 64-bit little-endian ELF file"
+        )));
     }
     let second = identity[7] == OSABI_SECOND;
     let built_for = match identity[7] {
@@ -174,14 +207,30 @@ fn cubin_facts(bytes: &[u8], named: &str, sm: u32) -> Result<Facts, Error> {
     if let Some(other) = built_for.filter(|&other| other != sm) {
         return Err(invalid(format!("{named}: the file is for sm_{other}")));
     }
-    let notes = if second && flags & 3 != 0 { section(bytes, b".nv.compat") } else { None };
+    let notes = if second && flags & 3 != 0 {
+        section(bytes, b".nv.compat")
+    } else {
+        None
+    };
     let notes = notes.and_then(|compat| {
         let mut text = vec![0];
         text.extend_from_slice(compat);
-        Some(Notes { length: u32::try_from(compat.len()).ok()?, text })
+        Some(Notes {
+            length: u32::try_from(compat.len()).ok()?,
+            text,
+        })
     });
-    let flags = if second && flags & 2 != 0 { flag::FINALIZABLE } else { 0 };
-    Ok(Facts { major: identity[6].into(), minor: identity[8].into(), flags, notes })
+    let flags = if second && flags & 2 != 0 {
+        flag::FINALIZABLE
+    } else {
+        0
+    };
+    Ok(Facts {
+        major: identity[6].into(),
+        minor: identity[8].into(),
+        flags,
+        notes,
+    })
 }
 
 /// The bytes of the section with this name in a 64-bit little-endian ELF file.
@@ -199,7 +248,11 @@ fn section<'a>(bytes: &'a [u8], wanted: &[u8]) -> Option<&'a [u8]> {
     (0..count).filter_map(header).find_map(|header| {
         let name = names.get(offset_at(header, 0)?..)?;
         let name = name.split(|&byte| byte == 0).next()?;
-        if name == wanted { content(header) } else { None }
+        if name == wanted {
+            content(header)
+        } else {
+            None
+        }
     })
 }
 
@@ -218,7 +271,11 @@ mod tests {
     }
 
     fn ptx(sm: u32, suffix: Option<char>, text: &str) -> Image {
-        Image::Ptx { sm, suffix, text: text.to_owned() }
+        Image::Ptx {
+            sm,
+            suffix,
+            text: text.to_owned(),
+        }
     }
 
     fn refusal(image: Image) -> String {
@@ -230,13 +287,28 @@ mod tests {
         let text = |target: &str| format!(".version 8.7\n.target {target}\n");
         let images = vec![
             ptx(90, None, &text("sm_90")),
-            Image::Cubin { sm: 90, suffix: Some('a'), bytes: cubin(0x33, 0x5a) },
+            Image::Cubin {
+                sm: 90,
+                suffix: Some('a'),
+                bytes: cubin(0x33, 0x5a),
+            },
             ptx(80, None, &text("sm_80, texmode_independent")),
-            Image::Cubin { sm: 90, suffix: None, bytes: cubin(0x33, 0x5a) },
-            Image::Cubin { sm: 75, suffix: None, bytes: cubin(0x41, 0x4b04) },
+            Image::Cubin {
+                sm: 90,
+                suffix: None,
+                bytes: cubin(0x33, 0x5a),
+            },
+            Image::Cubin {
+                sm: 75,
+                suffix: None,
+                bytes: cubin(0x41, 0x4b04),
+            },
         ];
         let fatbin = Fatbin::from_images(images).unwrap();
-        let listed: Vec<_> = fatbin.entries().map(|e| (e.kind(), e.sm(), e.suffix())).collect();
+        let listed: Vec<_> = fatbin
+            .entries()
+            .map(|e| (e.kind(), e.sm(), e.suffix()))
+            .collect();
         let expected = [
             (Kind::Elf, 75, None),
             (Kind::Elf, 90, None),
@@ -249,28 +321,60 @@ mod tests {
 
     #[test]
     fn an_image_must_be_what_it_is_said_to_be() {
-        let said = refusal(Image::Cubin { sm: 80, suffix: None, bytes: cubin(0x33, 0x5a) });
-        assert_eq!(said, "not a valid fat binary: cubin sm_80: the file is for sm_90");
-        let said = refusal(Image::Cubin { sm: 80, suffix: None, bytes: b"\x7fELF".to_vec() });
+        let said = refusal(Image::Cubin {
+            sm: 80,
+            suffix: None,
+            bytes: cubin(0x33, 0x5a),
+        });
+        assert_eq!(
+            said,
+            "not a valid fat binary: cubin sm_80: the file is for sm_90"
+        );
+        let said = refusal(Image::Cubin {
+            sm: 80,
+            suffix: None,
+            bytes: b"\x7fELF".to_vec(),
+        });
         assert_eq!(said, "not a valid fat binary: cubin sm_80: not a cubin");
         let said = refusal(ptx(80, None, ".version 8.0\n.target sm_90\n"));
-        assert_eq!(said, "not a valid fat binary: PTX compute_80: the text is for `.target sm_90`");
+        assert_eq!(
+            said,
+            "not a valid fat binary: PTX compute_80: the text is for `.target sm_90`"
+        );
         let said = refusal(ptx(90, Some('b'), ".version 8.0\n.target sm_90b\n"));
         assert!(said.contains("no suffix `b`"), "{said}");
         assert!(refusal(ptx(80, None, "")).contains("no `.version`"));
         assert!(refusal(ptx(80, None, ".version 8.0\n\0.target sm_80\n")).contains("a NUL inside"));
-        let twice = vec![Image::Cubin { sm: 80, suffix: None, bytes: cubin(0x33, 0x50) }; 2];
-        assert!(Fatbin::from_images(twice).unwrap_err().to_string().contains("two images"));
+        let twice = vec![
+            Image::Cubin {
+                sm: 80,
+                suffix: None,
+                bytes: cubin(0x33, 0x50)
+            };
+            2
+        ];
+        assert!(
+            Fatbin::from_images(twice)
+                .unwrap_err()
+                .to_string()
+                .contains("two images")
+        );
         assert!(Fatbin::from_images(Vec::new()).is_err());
     }
 
     #[test]
     fn ptx_comes_out_as_it_went_in() {
         for extra in 0..9 {
-            let text = format!("// kept\n.version 9.4\n.target sm_120\n{}", "\n".repeat(extra));
+            let text = format!(
+                "// kept\n.version 9.4\n.target sm_120\n{}",
+                "\n".repeat(extra)
+            );
             let with_nul = format!("{text}\0");
             let plain = Fatbin::from_images(vec![ptx(120, None, &text)]).unwrap();
-            assert_eq!(Fatbin::from_images(vec![ptx(120, None, &with_nul)]).unwrap(), plain);
+            assert_eq!(
+                Fatbin::from_images(vec![ptx(120, None, &with_nul)]).unwrap(),
+                plain
+            );
             let entry = plain.entries().next().unwrap();
             assert_eq!(entry.image(), Some(text.as_bytes()));
             assert_eq!(entry.payload().len() % 8, 0);

@@ -61,5 +61,8 @@ mod flag {
 
 /// The error for bytes that are no fat binary, or can't become one.
 fn invalid(reason: impl Into<String>) -> crate::Error {
-    crate::Error::Format { what: "fat binary", reason: reason.into() }
+    crate::Error::Format {
+        what: "fat binary",
+        reason: reason.into(),
+    }
 }

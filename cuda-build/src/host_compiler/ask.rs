@@ -25,46 +25,74 @@ const FLAGS: [&str; 2] = ["NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS"];
 /// or `NVCC_APPEND_FLAGS` only where there is none at all.
 pub fn choose(env: &Env, root: &Root, toolkit: &Toolkit) -> Result<HostCompiler, Error> {
     let header = toolkit.get(Component::Crt).and_then(|crt| {
-        let headers = crt.include.iter().map(|directory| directory.join("crt/host_config.h"));
-        headers.into_iter().find_map(|header| root.text(&header).ok())
+        let headers = crt
+            .include
+            .iter()
+            .map(|directory| directory.join("crt/host_config.h"));
+        headers
+            .into_iter()
+            .find_map(|header| root.text(&header).ok())
     });
-    let table = capability::toolkit_facts(toolkit.version())
-        .map(|facts| Bounds { gcc_max: facts.gcc_max, clang_max: facts.clang_max });
+    let table = capability::toolkit_facts(toolkit.version()).map(|facts| Bounds {
+        gcc_max: facts.gcc_max,
+        clang_max: facts.clang_max,
+    });
     let accepts = Accepts {
         toolkit: toolkit.version(),
         header: header.as_deref(),
         bounds: header.as_deref().and_then(bounds).or(table),
     };
     let flags = |names: &[&str]| {
-        let set = FLAGS.into_iter().filter_map(|variable| Some((variable, env.text(variable)?)));
-        set.into_iter().find(|(_, value)| has_option(value, names)).map(|(variable, _)| variable)
+        let set = FLAGS
+            .into_iter()
+            .filter_map(|variable| Some((variable, env.text(variable)?)));
+        set.into_iter()
+            .find(|(_, value)| has_option(value, names))
+            .map(|(variable, _)| variable)
     };
-    let unchecked = flags(&["-allow-unsupported-compiler", "--allow-unsupported-compiler"]).is_some();
+    let unchecked = flags(&[
+        "-allow-unsupported-compiler",
+        "--allow-unsupported-compiler",
+    ])
+    .is_some();
     let by_flag = flags(&["-ccbin", "--compiler-bindir"]);
     let wished = env.path("NVCC_CCBIN");
 
     let own = own_choice(env, toolkit);
     let (program, named) = match (&by_flag, &wished) {
         // Nothing but nvcc reads its flags, and what stands there beats the variable.
-        (Some(variable), _) => (own.clone().unwrap_or_else(|| PathBuf::from("g++")), Some(*variable)),
+        (Some(variable), _) => (
+            own.clone().unwrap_or_else(|| PathBuf::from("g++")),
+            Some(*variable),
+        ),
         (None, Some(path)) => (path.clone(), Some("NVCC_CCBIN")),
         (None, None) => (own.clone().unwrap_or_else(|| PathBuf::from("gcc")), None),
     };
     let asked = locate(env, root, &program).and_then(|path| ask(&path));
     let finish = |compiler: Compiler, option: Option<PathBuf>| {
         let warnings = warnings(env, root, &compiler);
-        HostCompiler { compiler, option, warnings }
+        HostCompiler {
+            compiler,
+            option,
+            warnings,
+        }
     };
     match asked {
         Some(compiler) if unchecked || accepts.takes(&compiler) => {
             // An nvcc that is older than the variable does not read it.
             let own = own.and_then(|own| locate(env, root, &own));
-            let taken = by_flag.is_some() || own.as_ref() == Some(&compiler.path) || named.is_none();
+            let taken =
+                by_flag.is_some() || own.as_ref() == Some(&compiler.path) || named.is_none();
             let option = (!taken).then(|| compiler.path.clone());
             Ok(finish(compiler, option))
         }
-        Some(compiler) if named.is_some() => Err(refused(&compiler, named, &installed(env, root), accepts)),
-        None if named.is_some() => Err(absent(named.map(|variable| (variable, program.as_path())), accepts)),
+        Some(compiler) if named.is_some() => {
+            Err(refused(&compiler, named, &installed(env, root), accepts))
+        }
+        None if named.is_some() => Err(absent(
+            named.map(|variable| (variable, program.as_path())),
+            accepts,
+        )),
         asked => {
             let installed = installed(env, root);
             match (preferred(installed.clone(), accepts), asked) {
@@ -83,7 +111,8 @@ pub fn choose(env: &Env, root: &Root, toolkit: &Toolkit) -> Result<HostCompiler,
 fn own_choice(env: &Env, toolkit: &Toolkit) -> Option<PathBuf> {
     let nvcc = toolkit.tool(Component::Nvcc, "nvcc")?;
     // The file need not exist: a dry run opens nothing.
-    let mut dry_run = Invocation::new(nvcc).args(["--dryrun", "-c", "-x", "cu", "host-compiler.cu"]);
+    let mut dry_run =
+        Invocation::new(nvcc).args(["--dryrun", "-c", "-x", "cu", "host-compiler.cu"]);
     for name in ["PATH", "NVCC_CCBIN"].into_iter().chain(FLAGS) {
         if let Some(value) = env.peek(name) {
             dry_run = dry_run.variable(name, value);
@@ -101,11 +130,17 @@ fn locate(env: &Env, root: &Root, program: &Path) -> Option<PathBuf> {
     if program.components().count() > 1 {
         return root.is_file(program).then(|| program.to_owned());
     }
-    env.search_path().into_iter().map(|directory| directory.join(program)).find(|path| root.is_file(path))
+    env.search_path()
+        .into_iter()
+        .map(|directory| directory.join(program))
+        .find(|path| root.is_file(path))
 }
 
 fn ask(path: &Path) -> Option<Compiler> {
-    let answer = Invocation::new(path).args(["-dM", "-E", "-x", "c++", "/dev/null"]).run().ok()?;
+    let answer = Invocation::new(path)
+        .args(["-dM", "-E", "-x", "c++", "/dev/null"])
+        .run()
+        .ok()?;
     if !answer.success {
         return None;
     }
@@ -120,7 +155,10 @@ fn installed(env: &Env, root: &Root) -> Vec<Compiler> {
         for name in root.names(&directory) {
             let path = directory.join(&name);
             let real = root.resolve(&path);
-            if name.to_str().is_some_and(is_compiler_name) && root.is_file(&path) && !seen.contains(&real) {
+            if name.to_str().is_some_and(is_compiler_name)
+                && root.is_file(&path)
+                && !seen.contains(&real)
+            {
                 seen.push(real);
                 compilers.extend(ask(&path));
             }
@@ -131,7 +169,10 @@ fn installed(env: &Env, root: &Root) -> Vec<Compiler> {
 
 fn warnings(env: &Env, root: &Root, compiler: &Compiler) -> Vec<String> {
     let tools = ["as", "ld"].into_iter().filter_map(|tool| {
-        let answer = Invocation::new(&compiler.path).args([format!("-print-prog-name={tool}")]).run().ok()?;
+        let answer = Invocation::new(&compiler.path)
+            .args([format!("-print-prog-name={tool}")])
+            .run()
+            .ok()?;
         let path = locate(env, root, Path::new(answer.output.trim()))?;
         origin_warning(&root.resolve(&compiler.path), tool, &root.resolve(&path))
     });

@@ -31,13 +31,18 @@ impl Accepts<'_> {
 
     fn bound(&self) -> String {
         match self.bounds {
-            Some(Bounds { gcc_max, clang_max }) => format!("gcc up to {gcc_max} and clang up to {clang_max}"),
+            Some(Bounds { gcc_max, clang_max }) => {
+                format!("gcc up to {gcc_max} and clang up to {clang_max}")
+            }
             None => "no compiler of this version".to_owned(),
         }
     }
 
     fn example(&self) -> String {
-        self.bounds.map_or_else(|| "g++".to_owned(), |bounds| format!("g++-{}", bounds.gcc_max))
+        self.bounds.map_or_else(
+            || "g++".to_owned(),
+            |bounds| format!("g++-{}", bounds.gcc_max),
+        )
     }
 }
 
@@ -45,7 +50,9 @@ impl Accepts<'_> {
 /// library is the one that nvcc's headers are tried with, then the newest.
 pub(super) fn preferred(mut installed: Vec<Compiler>, accepts: Accepts<'_>) -> Option<Compiler> {
     installed.sort_by_key(|compiler| (compiler.family, std::cmp::Reverse(compiler.major)));
-    installed.into_iter().find(|compiler| accepts.takes(compiler))
+    installed
+        .into_iter()
+        .find(|compiler| accepts.takes(compiler))
 }
 
 /// The error for a compiler that the toolkit does not accept.
@@ -55,18 +62,28 @@ pub(super) fn refused(
     installed: &[Compiler],
     accepts: Accepts<'_>,
 ) -> Error {
-    let named = named_by.map(|variable| format!(", which `{variable}` names,")).unwrap_or_default();
-    let fitting: Vec<&Compiler> = installed.iter().filter(|compiler| accepts.takes(compiler)).collect();
+    let named = named_by
+        .map(|variable| format!(", which `{variable}` names,"))
+        .unwrap_or_default();
+    let fitting: Vec<&Compiler> = installed
+        .iter()
+        .filter(|compiler| accepts.takes(compiler))
+        .collect();
     let mut hints = Vec::new();
     if let Some(other) = fitting.first() {
-        hints.push(format!("set `NVCC_CCBIN={}`, or unset it to have one chosen", other.path.display()));
+        hints.push(format!(
+            "set `NVCC_CCBIN={}`, or unset it to have one chosen",
+            other.path.display()
+        ));
     } else {
         hints.push(format!(
             "install {} and, where it is not on `PATH`, set `NVCC_CCBIN` to it",
             accepts.example()
         ));
     }
-    hints.push("to try it all the same, set `NVCC_APPEND_FLAGS=-allow-unsupported-compiler`".to_owned());
+    hints.push(
+        "to try it all the same, set `NVCC_APPEND_FLAGS=-allow-unsupported-compiler`".to_owned(),
+    );
     Error::HostCompiler {
         reason: format!(
             "host compiler {compiler}{named} is not accepted by CUDA {}, whose headers take {}",
@@ -86,7 +103,10 @@ pub(super) fn refused(
 pub(super) fn absent(named: Option<(&str, &Path)>, accepts: Accepts<'_>) -> Error {
     let reason = match named {
         Some((variable, path)) => {
-            format!("`{variable}` names {}, which is no C++ compiler that can be run", path.display())
+            format!(
+                "`{variable}` names {}, which is no C++ compiler that can be run",
+                path.display()
+            )
         }
         None => format!(
             "nvcc needs a host compiler, and there is none on `PATH`; CUDA {} takes {}",
@@ -97,7 +117,10 @@ pub(super) fn absent(named: Option<(&str, &Path)>, accepts: Accepts<'_>) -> Erro
     Error::HostCompiler {
         reason,
         tried: Vec::new(),
-        hints: vec![format!("install {} or set `NVCC_CCBIN` to a compiler", accepts.example())],
+        hints: vec![format!(
+            "install {} or set `NVCC_CCBIN` to a compiler",
+            accepts.example()
+        )],
     }
 }
 
@@ -105,7 +128,8 @@ pub(super) fn absent(named: Option<(&str, &Path)>, accepts: Accepts<'_>) -> Erro
 /// `"/usr/bin"/g++-12`.
 pub(super) fn from_dry_run(text: &str) -> Option<PathBuf> {
     let lines = text.lines().filter_map(|line| line.strip_prefix("#$ "));
-    let mut steps = lines.filter(|line| line.contains(" -E -x c++ ") || line.contains(" -c -x c++ "));
+    let mut steps =
+        lines.filter(|line| line.contains(" -E -x c++ ") || line.contains(" -c -x c++ "));
     let mut quoted = false;
     let mut program = String::new();
     for c in steps.next()?.trim_start().chars() {
@@ -120,7 +144,9 @@ pub(super) fn from_dry_run(text: &str) -> Option<PathBuf> {
 
 /// Whether flags for nvcc hold an option, in either of nvcc's spellings.
 pub(super) fn has_option(flags: &str, names: &[&str]) -> bool {
-    let words = flags.split_whitespace().map(|word| word.split('=').next().unwrap_or_default());
+    let words = flags
+        .split_whitespace()
+        .map(|word| word.split('=').next().unwrap_or_default());
     words.into_iter().any(|word| names.contains(&word))
 }
 
@@ -128,7 +154,10 @@ pub(super) fn has_option(flags: &str, names: &[&str]) -> bool {
 pub(super) fn is_compiler_name(name: &str) -> bool {
     ["g++", "clang++"].iter().any(|family| {
         name.strip_prefix(family).is_some_and(|rest| {
-            rest.is_empty() || rest.strip_prefix('-').is_some_and(|version| version.parse::<u32>().is_ok())
+            rest.is_empty()
+                || rest
+                    .strip_prefix('-')
+                    .is_some_and(|version| version.parse::<u32>().is_ok())
         })
     })
 }

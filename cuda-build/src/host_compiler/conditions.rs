@@ -42,8 +42,9 @@ impl Macros {
     }
 
     fn define(&mut self, definition: &str) {
-        let end =
-            definition.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(definition.len());
+        let end = definition
+            .find(|c: char| !(c.is_ascii_alphanumeric() || c == '_'))
+            .unwrap_or(definition.len());
         let (name, value) = definition.split_at(end);
         if !name.is_empty() && !value.starts_with('(') {
             self.values.insert(name.to_owned(), value.trim().to_owned());
@@ -57,13 +58,20 @@ impl Macros {
 
     /// What gcc of a major defines, as far as such headers ask.
     fn gcc(major: u32) -> Self {
-        Self::default().with("__GNUC__", major).with("__GNUC_MINOR__", 1)
+        Self::default()
+            .with("__GNUC__", major)
+            .with("__GNUC_MINOR__", 1)
     }
 
     /// The same for clang, which says that it is gcc 4.2.
     fn clang(major: u32) -> Self {
-        let macros = Self::default().with("__GNUC__", 4).with("__GNUC_MINOR__", 2);
-        macros.with("__clang__", 1).with("__clang_major__", major).with("__clang_minor__", 1)
+        let macros = Self::default()
+            .with("__GNUC__", 4)
+            .with("__GNUC_MINOR__", 2);
+        macros
+            .with("__clang__", 1)
+            .with("__clang_major__", major)
+            .with("__clang_minor__", 1)
     }
 }
 
@@ -88,7 +96,10 @@ pub fn bounds(header: &str) -> Option<Bounds> {
         let newest = (3..=NO_SUCH_MAJOR).rev().find(accepted)?;
         (newest < NO_SUCH_MAJOR).then_some(newest)
     };
-    Some(Bounds { gcc_max: newest(Macros::gcc)?, clang_max: newest(Macros::clang)? })
+    Some(Bounds {
+        gcc_max: newest(Macros::gcc)?,
+        clang_max: newest(Macros::clang)?,
+    })
 }
 
 /// The `#error` that a compiler with these macros runs into, if any.
@@ -98,18 +109,26 @@ pub fn bounds(header: &str) -> Option<Bounds> {
 pub fn refusal(header: &str, macros: &Macros) -> Result<Option<String>, String> {
     let mut macros = macros.clone();
     // What nvcc and every 64-bit Linux define besides.
-    for name in
-        ["__CUDACC__", "__NVCC__", "__linux__", "__LP64__", "__CUDA_INCLUDE_COMPILER_INTERNAL_HEADERS__"]
-    {
+    for name in [
+        "__CUDACC__",
+        "__NVCC__",
+        "__linux__",
+        "__LP64__",
+        "__CUDA_INCLUDE_COMPILER_INTERNAL_HEADERS__",
+    ] {
         macros = macros.with(name, 1);
     }
     // A branch of each `#if` that is open: whether it is taken, and whether an earlier one was.
     let mut open: Vec<(bool, bool)> = Vec::new();
     for line in logical_lines(header) {
-        let Some((name, rest)) = directive(&line) else { continue };
+        let Some((name, rest)) = directive(&line) else {
+            continue;
+        };
         let active = open.iter().all(|(taken, _)| *taken);
         let holds = |condition: &str| {
-            evaluate(condition, &macros).map(|value| value != 0).ok_or_else(|| condition.trim().to_owned())
+            evaluate(condition, &macros)
+                .map(|value| value != 0)
+                .ok_or_else(|| condition.trim().to_owned())
         };
         match name {
             "if" if active => {
@@ -123,14 +142,18 @@ pub fn refusal(header: &str, macros: &Macros) -> Result<Option<String>, String> 
             // Below a branch that is not taken nothing counts.
             "if" | "ifdef" | "ifndef" => open.push((false, true)),
             "elif" | "else" => {
-                let Some((_, done)) = open.pop() else { return Err(format!("#{name} without #if")) };
+                let Some((_, done)) = open.pop() else {
+                    return Err(format!("#{name} without #if"));
+                };
                 let taken = !done && (name == "else" || holds(rest)?);
                 open.push((taken, done || taken));
             }
             "endif" => {
                 open.pop();
             }
-            "error" if active => return Ok(Some(rest.trim().trim_start_matches('-').trim().to_owned())),
+            "error" if active => {
+                return Ok(Some(rest.trim().trim_start_matches('-').trim().to_owned()));
+            }
             "define" if active => macros.define(rest),
             "undef" if active => {
                 macros.values.remove(rest.trim());
@@ -144,7 +167,9 @@ pub fn refusal(header: &str, macros: &Macros) -> Result<Option<String>, String> 
 /// The name of a preprocessor directive and what follows it.
 fn directive(line: &str) -> Option<(&str, &str)> {
     let text = line.trim_start().strip_prefix('#')?.trim_start();
-    let end = text.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(text.len());
+    let end = text
+        .find(|c: char| !c.is_ascii_alphabetic())
+        .unwrap_or(text.len());
     Some((&text[..end], text[end..].trim_start()))
 }
 
@@ -156,7 +181,11 @@ fn logical_lines(text: &str) -> Vec<String> {
     while let Some(start) = rest.find("/*").into_iter().chain(rest.find("//")).min() {
         plain.push_str(&rest[..start]);
         plain.push(' ');
-        let (skip, keep) = if rest[start..].starts_with("/*") { ("*/", 2) } else { ("\n", 0) };
+        let (skip, keep) = if rest[start..].starts_with("/*") {
+            ("*/", 2)
+        } else {
+            ("\n", 0)
+        };
         let after = &rest[start + 2..];
         rest = after.find(skip).map_or("", |end| &after[end + keep..]);
     }
@@ -196,7 +225,13 @@ mod tests {
 
     #[test]
     fn conditions_count_and_messages_do_not() {
-        assert_eq!(bounds(HEADER), Some(Bounds { gcc_max: 12, clang_max: 16 }));
+        assert_eq!(
+            bounds(HEADER),
+            Some(Bounds {
+                gcc_max: 12,
+                clang_max: 16
+            })
+        );
         let refused = refusal(HEADER, &Macros::gcc(13)).unwrap().unwrap();
         assert!(refused.starts_with("unsupported GNU version!"), "{refused}");
         assert_eq!(refusal(HEADER, &Macros::clang(16)), Ok(None));
@@ -213,8 +248,17 @@ mod tests {
         assert_eq!(bounds(""), None);
         assert_eq!(bounds("#if __GNUC__ > 12 ? 1 : 0\n#error\n#endif"), None);
         assert_eq!(bounds("#else\n#endif\n"), None);
-        assert_eq!(refusal("#if 1 +\n", &Macros::default()), Err("1 +".to_owned()));
-        assert_eq!(refusal("#if 0\n#if 1 +\n#endif\n#endif\n/* never closed", &Macros::default()), Ok(None));
+        assert_eq!(
+            refusal("#if 1 +\n", &Macros::default()),
+            Err("1 +".to_owned())
+        );
+        assert_eq!(
+            refusal(
+                "#if 0\n#if 1 +\n#endif\n#endif\n/* never closed",
+                &Macros::default()
+            ),
+            Ok(None)
+        );
     }
 
     #[test]

@@ -21,13 +21,21 @@ struct Budget {
 
 /// The value of a condition; `None` where it holds what is not understood.
 pub(super) fn evaluate(text: &str, macros: &Macros) -> Option<i128> {
-    let budget = Budget { nesting: Cell::new(NESTING), operands: Cell::new(OPERANDS) };
+    let budget = Budget {
+        nesting: Cell::new(NESTING),
+        operands: Cell::new(OPERANDS),
+    };
     evaluate_at(text, macros, DEPTH, &budget)
 }
 
 fn evaluate_at(text: &str, macros: &Macros, depth: u32, budget: &Budget) -> Option<i128> {
-    let mut parser =
-        Parser { tokens: tokens(text)?, position: 0, macros, depth: depth.checked_sub(1)?, budget };
+    let mut parser = Parser {
+        tokens: tokens(text)?,
+        position: 0,
+        macros,
+        depth: depth.checked_sub(1)?,
+        budget,
+    };
     let value = parser.binary(0)?;
     (parser.position == parser.tokens.len()).then_some(value)
 }
@@ -41,8 +49,8 @@ enum Token {
 
 /// Longer ones first: `<=` is not `<` and `=`.
 const OPERATORS: &[&str] = &[
-    "&&", "||", "==", "!=", "<=", ">=", "<<", ">>", "<", ">", "!", "+", "-", "*", "/", "%", "&", "|", "^",
-    "~", "(", ")",
+    "&&", "||", "==", "!=", "<=", ">=", "<<", ">>", "<", ">", "!", "+", "-", "*", "/", "%", "&",
+    "|", "^", "~", "(", ")",
 ];
 
 fn tokens(text: &str) -> Option<Vec<Token>> {
@@ -60,7 +68,9 @@ fn tokens(text: &str) -> Option<Vec<Token>> {
             tokens.push(Token::Name(rest[..length].to_owned()));
             length
         } else {
-            let operator = OPERATORS.iter().find(|operator| rest.starts_with(**operator))?;
+            let operator = OPERATORS
+                .iter()
+                .find(|operator| rest.starts_with(**operator))?;
             tokens.push(Token::Operator(operator));
             operator.len()
         };
@@ -74,7 +84,9 @@ fn number(text: &str) -> Option<i128> {
     let plain = text.trim_end_matches(['u', 'U', 'l', 'L']);
     match plain.strip_prefix("0x").or(plain.strip_prefix("0X")) {
         Some(digits) => i128::from_str_radix(digits, 16).ok(),
-        None if plain.len() > 1 && plain.starts_with('0') => i128::from_str_radix(&plain[1..], 8).ok(),
+        None if plain.len() > 1 && plain.starts_with('0') => {
+            i128::from_str_radix(&plain[1..], 8).ok()
+        }
         None => plain.parse().ok(),
     }
 }
@@ -103,14 +115,18 @@ struct Parser<'a> {
 
 impl Parser<'_> {
     fn take(&mut self, operators: &[&'static str]) -> Option<&'static str> {
-        let Some(Token::Operator(next)) = self.tokens.get(self.position) else { return None };
+        let Some(Token::Operator(next)) = self.tokens.get(self.position) else {
+            return None;
+        };
         let taken = operators.iter().find(|operator| *operator == next)?;
         self.position += 1;
         Some(taken)
     }
 
     fn binary(&mut self, level: usize) -> Option<i128> {
-        let Some(operators) = LEVELS.get(level) else { return self.unary() };
+        let Some(operators) = LEVELS.get(level) else {
+            return self.unary();
+        };
         let mut left = self.binary(level + 1)?;
         while let Some(operator) = self.take(operators) {
             let right = self.binary(level + 1)?;
@@ -152,7 +168,9 @@ impl Parser<'_> {
 
     fn defined(&mut self) -> Option<i128> {
         let parenthesis = self.take(&["("]).is_some();
-        let Some(Token::Name(name)) = self.tokens.get(self.position) else { return None };
+        let Some(Token::Name(name)) = self.tokens.get(self.position) else {
+            return None;
+        };
         let defined = self.macros.value(name).is_some();
         self.position += 1;
         if parenthesis {
@@ -213,8 +231,9 @@ mod tests {
     use super::*;
 
     fn value(text: &str) -> Option<i128> {
-        let macros =
-            Macros::parse("#define __GNUC__ 13\n#define __LP64__ 1\n#define A B\n#define B A\n#define E\n");
+        let macros = Macros::parse(
+            "#define __GNUC__ 13\n#define __LP64__ 1\n#define A B\n#define B A\n#define E\n",
+        );
         evaluate(text, &macros)
     }
 
@@ -229,8 +248,14 @@ mod tests {
                 1,
             ),
             ("defined(__GNUC__) && !defined __clang__", 1),
-            ("(__ICC != 1500 && !(__ICC >= 1900 && __ICC <= 2021)) || !defined(__LP64__)", 1),
-            ("defined(__ibmxl_vrm__) && !(__ibmxl_vrm__ >= 0x0d010000)", 0),
+            (
+                "(__ICC != 1500 && !(__ICC >= 1900 && __ICC <= 2021)) || !defined(__LP64__)",
+                1,
+            ),
+            (
+                "defined(__ibmxl_vrm__) && !(__ibmxl_vrm__ >= 0x0d010000)",
+                0,
+            ),
             ("__cplusplus >= 201703L", 0),
             ("1 + 2 * 3 == 7 && 010 == 8 && 7 / 2 == 3", 1),
             ("defined(__has_include) || __has_include(<x.h>)", 0),
@@ -266,7 +291,10 @@ mod tests {
         for deep in ["(", "!", "-", "~", "(-"] {
             assert_eq!(value(&deep.repeat(200_000)), None);
         }
-        assert_eq!(value(&format!("{}1{}", "(".repeat(40), ")".repeat(40))), Some(1));
+        assert_eq!(
+            value(&format!("{}1{}", "(".repeat(40), ")".repeat(40))),
+            Some(1)
+        );
         assert_eq!(value("-(-1 << 127)"), None);
         let mut text = "#define A15 1\n".to_owned();
         for level in 0..15 {

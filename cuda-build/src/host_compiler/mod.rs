@@ -55,20 +55,43 @@ impl Compiler {
     #[must_use]
     pub fn from_macros(path: PathBuf, macros: Macros) -> Option<Self> {
         let (family, numbers) = if macros.value("__clang__").is_some() {
-            (Family::Clang, ["__clang_major__", "__clang_minor__", "__clang_patchlevel__"])
+            (
+                Family::Clang,
+                ["__clang_major__", "__clang_minor__", "__clang_patchlevel__"],
+            )
         } else {
-            (Family::Gcc, ["__GNUC__", "__GNUC_MINOR__", "__GNUC_PATCHLEVEL__"])
+            (
+                Family::Gcc,
+                ["__GNUC__", "__GNUC_MINOR__", "__GNUC_PATCHLEVEL__"],
+            )
         };
         let major = macros.number(numbers[0])?;
-        let rest = numbers[1..].iter().map(|name| macros.number(name).unwrap_or(0).to_string());
-        let version = std::iter::once(major.to_string()).chain(rest).collect::<Vec<_>>().join(".");
-        Some(Self { path, family, version, major, macros })
+        let rest = numbers[1..]
+            .iter()
+            .map(|name| macros.number(name).unwrap_or(0).to_string());
+        let version = std::iter::once(major.to_string())
+            .chain(rest)
+            .collect::<Vec<_>>()
+            .join(".");
+        Some(Self {
+            path,
+            family,
+            version,
+            major,
+            macros,
+        })
     }
 }
 
 impl fmt::Display for Compiler {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {} ({})", self.family, self.version, self.path.display())
+        write!(
+            f,
+            "{} {} ({})",
+            self.family,
+            self.version,
+            self.path.display()
+        )
     }
 }
 

@@ -66,16 +66,28 @@ impl Api {
                     size: *library.get(c"nvrtcGetProgramLogSize")?,
                     bytes: *library.get(c"nvrtcGetProgramLog")?,
                 },
-                ptx: Getter { size: *library.get(c"nvrtcGetPTXSize")?, bytes: *library.get(c"nvrtcGetPTX")? },
-                cubin: match (library.get(c"nvrtcGetCUBINSize"), library.get(c"nvrtcGetCUBIN")) {
-                    (Ok(size), Ok(bytes)) => Some(Getter { size: *size, bytes: *bytes }),
+                ptx: Getter {
+                    size: *library.get(c"nvrtcGetPTXSize")?,
+                    bytes: *library.get(c"nvrtcGetPTX")?,
+                },
+                cubin: match (
+                    library.get(c"nvrtcGetCUBINSize"),
+                    library.get(c"nvrtcGetCUBIN"),
+                ) {
+                    (Ok(size), Ok(bytes)) => Some(Getter {
+                        size: *size,
+                        bytes: *bytes,
+                    }),
                     _ => None,
                 },
                 archs: match (
                     library.get(c"nvrtcGetNumSupportedArchs"),
                     library.get(c"nvrtcGetSupportedArchs"),
                 ) {
-                    (Ok(count), Ok(list)) => Some(Archs { count: *count, list: *list }),
+                    (Ok(count), Ok(list)) => Some(Archs {
+                        count: *count,
+                        list: *list,
+                    }),
                     _ => None,
                 },
             })

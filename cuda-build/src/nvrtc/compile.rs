@@ -56,7 +56,11 @@ pub struct NvrtcFailure {
 impl fmt::Display for NvrtcFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.error)?;
-        if self.log.is_empty() { Ok(()) } else { write!(f, "\n{}", self.log) }
+        if self.log.is_empty() {
+            Ok(())
+        } else {
+            write!(f, "\n{}", self.log)
+        }
     }
 }
 
@@ -64,7 +68,10 @@ impl std::error::Error for NvrtcFailure {}
 
 impl NvrtcFailure {
     fn new(error: impl Into<String>) -> Self {
-        Self { error: error.into(), log: String::new() }
+        Self {
+            error: error.into(),
+            log: String::new(),
+        }
     }
 }
 
@@ -88,25 +95,48 @@ impl Nvrtc {
         let source = text("the source", program.source)?;
         let name = text("the source's name", program.name)?;
         let options = texts("an option", program.options.iter().map(String::as_str))?;
-        let names = texts("a header's name", program.headers.iter().map(|(name, _)| name.as_str()))?;
-        let texts = texts("a header", program.headers.iter().map(|(_, text)| text.as_str()))?;
+        let names = texts(
+            "a header's name",
+            program.headers.iter().map(|(name, _)| name.as_str()),
+        )?;
+        let texts = texts(
+            "a header",
+            program.headers.iter().map(|(_, text)| text.as_str()),
+        )?;
 
         COMPILATIONS.fetch_add(1, Ordering::Relaxed);
-        let handle = Handle::create(self.api, &source, &name, &pointers(&names), &pointers(&texts))?;
+        let handle = Handle::create(
+            self.api,
+            &source,
+            &name,
+            &pointers(&names),
+            &pointers(&texts),
+        )?;
         let options = pointers(&options);
         let count = length(options.len())?;
         // SAFETY: the handle is alive, and `options` holds `count` pointers to NUL-ended texts
         // that outlive the call.
         let status = unsafe { (self.api.compile)(handle.raw, count, options.as_ptr()) };
         // NVRTC has a log also where compiling failed, and none worth an error where it succeeded.
-        let log = handle.get(self.api.log).map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
-        let log = log.unwrap_or_default().trim_end_matches(['\0', '\n']).to_owned();
+        let log = handle
+            .get(self.api.log)
+            .map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+        let log = log
+            .unwrap_or_default()
+            .trim_end_matches(['\0', '\n'])
+            .to_owned();
         if status != 0 {
-            return Err(NvrtcFailure { error: error_string(self.api, status), log });
+            return Err(NvrtcFailure {
+                error: error_string(self.api, status),
+                log,
+            });
         }
         let mut image = handle.get(getter)?;
         if !wants_cubin(&program.options) {
-            let end = image.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
+            let end = image
+                .iter()
+                .rposition(|&byte| byte != 0)
+                .map_or(0, |last| last + 1);
             image.truncate(end);
         }
         Ok(Output { image, log })
@@ -119,7 +149,10 @@ fn wants_cubin(options: &[String]) -> bool {
     options.iter().enumerate().any(|(index, option)| {
         let (name, value) = match option.split_once('=') {
             Some((name, value)) => (name, value),
-            None => (option.as_str(), options.get(index + 1).map_or("", String::as_str)),
+            None => (
+                option.as_str(),
+                options.get(index + 1).map_or("", String::as_str),
+            ),
         };
         NAMES.contains(&name) && value.trim_start().starts_with("sm_")
     })
@@ -170,7 +203,11 @@ impl Handle {
         let mut bytes = vec![0_u8; size];
         // SAFETY: the function writes as many bytes as it has just said, and `bytes` has room.
         let status = unsafe { (getter.bytes)(self.raw, bytes.as_mut_ptr().cast()) };
-        if status != 0 { Err(failed(status)) } else { Ok(bytes) }
+        if status != 0 {
+            Err(failed(status))
+        } else {
+            Ok(bytes)
+        }
     }
 }
 
@@ -188,15 +225,24 @@ fn error_string(api: Api, status: Status) -> String {
         return format!("NVRTC error {status}");
     }
     // SAFETY: it is not null, ends in NUL and is never freed.
-    unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
+    unsafe { CStr::from_ptr(text) }
+        .to_string_lossy()
+        .into_owned()
 }
 
 fn text(what: &str, value: &str) -> Result<CString, NvrtcFailure> {
-    CString::new(value)
-        .map_err(|error| NvrtcFailure::new(format!("{what} holds a NUL at byte {}", error.nul_position())))
+    CString::new(value).map_err(|error| {
+        NvrtcFailure::new(format!(
+            "{what} holds a NUL at byte {}",
+            error.nul_position()
+        ))
+    })
 }
 
-fn texts<'a>(what: &str, values: impl Iterator<Item = &'a str>) -> Result<Vec<CString>, NvrtcFailure> {
+fn texts<'a>(
+    what: &str,
+    values: impl Iterator<Item = &'a str>,
+) -> Result<Vec<CString>, NvrtcFailure> {
     values.map(|value| text(what, value)).collect()
 }
 
@@ -205,7 +251,8 @@ fn pointers(texts: &[CString]) -> Vec<*const c_char> {
 }
 
 fn length(count: usize) -> Result<c_int, NvrtcFailure> {
-    c_int::try_from(count).map_err(|_| NvrtcFailure::new(format!("{count} are too many options or headers")))
+    c_int::try_from(count)
+        .map_err(|_| NvrtcFailure::new(format!("{count} are too many options or headers")))
 }
 
 #[cfg(test)]

@@ -34,7 +34,9 @@ impl Scan {
     #[must_use]
     pub fn cccl(&self) -> bool {
         const STARTS: [&str; 4] = ["cuda/", "cub/", "thrust/", "cooperative_groups"];
-        self.toolkit.iter().any(|name| STARTS.iter().any(|start| name.starts_with(start)))
+        self.toolkit
+            .iter()
+            .any(|name| STARTS.iter().any(|start| name.starts_with(start)))
     }
 }
 
@@ -94,7 +96,12 @@ pub fn scan(
                 })
             };
             let places = quoted.then_some(beside).into_iter();
-            let places = places.chain(include_dirs.iter().chain(toolkit_dirs).map(PathBuf::as_path));
+            let places = places.chain(
+                include_dirs
+                    .iter()
+                    .chain(toolkit_dirs)
+                    .map(PathBuf::as_path),
+            );
             match places.map(|dir| dir.join(&name)).find(|path| exists(path)) {
                 Some(path) if toolkit_dirs.iter().any(|dir| path.starts_with(dir)) => {
                     found.toolkit.insert(name)
@@ -114,7 +121,9 @@ fn without_parents(path: &Path) -> PathBuf {
     for component in path.components() {
         match component {
             Component::CurDir => {}
-            Component::ParentDir if matches!(out.components().next_back(), Some(Component::Normal(_))) => {
+            Component::ParentDir
+                if matches!(out.components().next_back(), Some(Component::Normal(_))) =>
+            {
                 out.pop();
             }
             other => out.push(other),
@@ -129,14 +138,23 @@ mod tests {
 
     /// Scans `k.cu` among these files, with `inc` as include and `cuda` as toolkit directory.
     fn scan_files(files: &[(&str, &str)]) -> (Scan, Vec<PathBuf>) {
-        let files: BTreeMap<&Path, &str> =
-            files.iter().map(|(path, text)| (Path::new(*path), *text)).collect();
+        let files: BTreeMap<&Path, &str> = files
+            .iter()
+            .map(|(path, text)| (Path::new(*path), *text))
+            .collect();
         let mut asked = Vec::new();
         let mut read = |path: &Path| {
             asked.push(path.to_owned());
-            files.get(without_parents(path).as_path()).map(|&text| text.to_owned())
+            files
+                .get(without_parents(path).as_path())
+                .map(|&text| text.to_owned())
         };
-        let found = scan(Path::new("src/k.cu"), &["inc".into()], &["cuda".into()], &mut read);
+        let found = scan(
+            Path::new("src/k.cu"),
+            &["inc".into()],
+            &["cuda".into()],
+            &mut read,
+        );
         (found, asked)
     }
 
@@ -147,18 +165,33 @@ mod tests {
     #[test]
     fn follows_quotes_beside_the_file_then_the_directories() {
         let (found, _) = scan_files(&[
-            ("src/k.cu", "#include \"a.h\"\n#include <a.h>\n#include \"sub/b.h\"\n"),
+            (
+                "src/k.cu",
+                "#include \"a.h\"\n#include <a.h>\n#include \"sub/b.h\"\n",
+            ),
             ("src/a.h", "#include \"only_inc.h\""),
             ("inc/a.h", ""),
             ("inc/only_inc.h", ""),
-            ("src/sub/b.h", "#include \"c.h\"\n#include \"../top.h\"\n#include \"k_only.h\""),
+            (
+                "src/sub/b.h",
+                "#include \"c.h\"\n#include \"../top.h\"\n#include \"k_only.h\"",
+            ),
             ("src/sub/c.h", ""),
-            ("src/c.h", "must not be taken: only the includer's own directory counts"),
+            (
+                "src/c.h",
+                "must not be taken: only the includer's own directory counts",
+            ),
             ("src/k_only.h", "neither"),
             ("src/top.h", ""),
         ]);
-        let expected =
-            ["inc/a.h", "inc/only_inc.h", "src/a.h", "src/sub/../top.h", "src/sub/b.h", "src/sub/c.h"];
+        let expected = [
+            "inc/a.h",
+            "inc/only_inc.h",
+            "src/a.h",
+            "src/sub/../top.h",
+            "src/sub/b.h",
+            "src/sub/c.h",
+        ];
         assert_eq!(names(&found.files), expected);
         assert_eq!(found.missing, ["k_only.h".to_owned()].into());
         assert!(!found.computed);
@@ -168,7 +201,10 @@ mod tests {
     fn cycles_end_even_through_parents() {
         let (found, asked) = scan_files(&[
             ("src/k.cu", "#include \"k.cu\"\n#include \"x/a.h\""),
-            ("src/x/a.h", "#include \"../x/a.h\"\n#include \"../x/../x/b.h\""),
+            (
+                "src/x/a.h",
+                "#include \"../x/a.h\"\n#include \"../x/../x/b.h\"",
+            ),
             ("src/x/b.h", "#include \"../x/a.h\""),
         ]);
         assert_eq!(names(&found.files), ["src/x/../x/../x/b.h", "src/x/a.h"]);
@@ -178,17 +214,33 @@ mod tests {
     #[test]
     fn toolkit_headers_are_named_and_not_read_further() {
         let (found, asked) = scan_files(&[
-            ("src/k.cu", "#include <cub/cub.cuh>\n#include <cuda_fp16.h>\n#include <stdint.h>"),
+            (
+                "src/k.cu",
+                "#include <cub/cub.cuh>\n#include <cuda_fp16.h>\n#include <stdint.h>",
+            ),
             ("cuda/cub/cub.cuh", "#include <cub/deep.cuh>"),
             ("cuda/cub/deep.cuh", ""),
             ("cuda/cuda_fp16.h", ""),
         ]);
         assert!(found.files.is_empty() && found.own.is_empty());
-        assert_eq!(found.toolkit, ["cub/cub.cuh".to_owned(), "cuda_fp16.h".to_owned()].into());
+        assert_eq!(
+            found.toolkit,
+            ["cub/cub.cuh".to_owned(), "cuda_fp16.h".to_owned()].into()
+        );
         assert_eq!(found.missing, ["stdint.h".to_owned()].into());
         assert!(found.cccl());
-        assert!(!asked.iter().any(|path| path.ends_with("deep.cuh")), "{asked:?}");
-        assert!(!scan_files(&[("src/k.cu", "#include <cuda_fp16.h>"), ("cuda/cuda_fp16.h", "")]).0.cccl());
+        assert!(
+            !asked.iter().any(|path| path.ends_with("deep.cuh")),
+            "{asked:?}"
+        );
+        assert!(
+            !scan_files(&[
+                ("src/k.cu", "#include <cuda_fp16.h>"),
+                ("cuda/cuda_fp16.h", "")
+            ])
+            .0
+            .cccl()
+        );
     }
 
     #[test]

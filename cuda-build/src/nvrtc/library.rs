@@ -27,11 +27,15 @@ impl Nvrtc {
     /// # Errors
     /// [`Error::Library`] where the file can't be loaded, is no NVRTC, or its builtins can't be loaded.
     pub fn load(path: &Path) -> Result<Self, Error> {
-        let failed = |reason: String| Error::Library { path: path.to_owned(), reason };
+        let failed = |reason: String| Error::Library {
+            path: path.to_owned(),
+            reason,
+        };
         // SAFETY: NVRTC's initialisers only set up its own state. A file that is not NVRTC runs
         // its initialisers too; the caller names a file that was found as this component.
         let library = unsafe { Library::new(path) }.map_err(|error| failed(reason(&error)))?;
-        let api = Api::load(&library).map_err(|error| failed(format!("not NVRTC: {}", reason(&error))))?;
+        let api = Api::load(&library)
+            .map_err(|error| failed(format!("not NVRTC: {}", reason(&error))))?;
         // NVRTC leaves thread-local data behind, whose destructors are inside the library.
         // Never unloading it keeps them, and every function pointer, in place.
         std::mem::forget(library);
@@ -41,10 +45,18 @@ impl Nvrtc {
         let status = unsafe { (api.version)(&raw mut major, &raw mut minor) };
         let version = match (status, u32::try_from(major), u32::try_from(minor)) {
             (0, Ok(major), Ok(minor)) => (major, minor),
-            _ => return Err(failed(format!("`nvrtcVersion` answered {status}, version {major}.{minor}"))),
+            _ => {
+                return Err(failed(format!(
+                    "`nvrtcVersion` answered {status}, version {major}.{minor}"
+                )));
+            }
         };
         load_builtins(path, version)?;
-        Ok(Self { api, path: path.to_owned(), version })
+        Ok(Self {
+            api,
+            path: path.to_owned(),
+            version,
+        })
     }
 
     /// `(major, minor)`: `(12, 9)`.
@@ -63,7 +75,9 @@ impl Nvrtc {
     /// it can't tell (before CUDA 11.2).
     #[must_use]
     pub fn supported(&self) -> Vec<u32> {
-        let Some(archs) = self.api.archs else { return Vec::new() };
+        let Some(archs) = self.api.archs else {
+            return Vec::new();
+        };
         let mut count: c_int = 0;
         // SAFETY: the function writes one integer.
         if unsafe { (archs.count)(&raw mut count) } != 0 {
@@ -75,7 +89,10 @@ impl Nvrtc {
         if unsafe { (archs.list)(list.as_mut_ptr()) } != 0 {
             return Vec::new();
         }
-        let mut supported: Vec<u32> = list.into_iter().filter_map(|arch| u32::try_from(arch).ok()).collect();
+        let mut supported: Vec<u32> = list
+            .into_iter()
+            .filter_map(|arch| u32::try_from(arch).ok())
+            .collect();
         supported.sort_unstable();
         supported
     }
@@ -106,7 +123,10 @@ fn load_builtins(nvrtc: &Path, (major, minor): (u32, u32)) -> Result<(), Error> 
             std::mem::forget(library);
             Ok(())
         }
-        Err(error) => Err(Error::Library { path, reason: reason(&error) }),
+        Err(error) => Err(Error::Library {
+            path,
+            reason: reason(&error),
+        }),
     }
 }
 
@@ -117,7 +137,9 @@ unsafe fn open_globally(path: &Path) -> Result<Library, libloading::Error> {
     {
         use libloading::os::unix;
         // SAFETY: what `Library::new` asks of its caller, this function's caller has promised.
-        unsafe { unix::Library::open(Some(path), unix::RTLD_NOW | unix::RTLD_LOCAL).map(Library::from) }
+        unsafe {
+            unix::Library::open(Some(path), unix::RTLD_NOW | unix::RTLD_LOCAL).map(Library::from)
+        }
     }
     #[cfg(not(unix))]
     {

@@ -14,7 +14,13 @@ use crate::version::{ToolkitVersion, Version};
 const WHOLE: [&str; 4] = ["cuda_crt", "cuda_cudart", "cuda_nvcc", "libnvvm"];
 
 /// What has to be of one release to work together.
-const TIED: [&str; 5] = ["cuda_crt", "cuda_cudart", "cuda_nvcc", "cuda_nvrtc", "libnvvm"];
+const TIED: [&str; 5] = [
+    "cuda_crt",
+    "cuda_cudart",
+    "cuda_nvcc",
+    "cuda_nvrtc",
+    "libnvvm",
+];
 
 /// Names of left-out archives that a remark lists.
 const LISTED: usize = 4;
@@ -51,7 +57,13 @@ impl Archive {
             machine => Some(format!("{machine}-{system}")),
         };
         let release = release(name, &version);
-        Some(Self { name: name.to_owned(), platform, version, built_for, release })
+        Some(Self {
+            name: name.to_owned(),
+            platform,
+            version,
+            built_for,
+            release,
+        })
     }
 
     /// Whether `other` is the same thing in another version: what is for another major is not.
@@ -76,7 +88,11 @@ impl Archive {
 
 /// `libcublas` → cuBLAS.
 fn component(name: &str) -> Option<Component> {
-    name.strip_prefix("lib").or_else(|| name.strip_prefix("cuda_")).unwrap_or(name).parse().ok()
+    name.strip_prefix("lib")
+        .or_else(|| name.strip_prefix("cuda_"))
+        .unwrap_or(name)
+        .parse()
+        .ok()
 }
 
 fn release(name: &str, version: &Version) -> Option<ToolkitVersion> {
@@ -97,7 +113,9 @@ pub(super) fn belonging(target: &Target, paths: Vec<PathBuf>) -> (Vec<PathBuf>, 
     let mut kept: Vec<(bool, PathBuf, Option<Archive>)> = Vec::new();
     for path in paths {
         let archive = Archive::parse(&path);
-        let platform = archive.as_ref().and_then(|archive| archive.platform.as_deref());
+        let platform = archive
+            .as_ref()
+            .and_then(|archive| archive.platform.as_deref());
         let for_target = platform.is_none_or(|platform| platform == target.directory());
         if for_target || platform.is_some_and(|platform| runs_here(target, platform)) {
             kept.push((!for_target, path, archive));
@@ -107,11 +125,21 @@ pub(super) fn belonging(target: &Target, paths: Vec<PathBuf>) -> (Vec<PathBuf>, 
     }
     remarks.extend(remark_foreign(target, &foreign));
     kept.sort_by_key(|(last, ..)| *last);
-    let archives: Vec<&Archive> = kept.iter().filter_map(|(.., archive)| archive.as_ref()).collect();
+    let archives: Vec<&Archive> = kept
+        .iter()
+        .filter_map(|(.., archive)| archive.as_ref())
+        .collect();
     let left_out = left_out(&archives, &mut remarks);
-    let stays =
-        |archive: &Option<Archive>| archive.as_ref().is_none_or(|archive| !left_out.contains(archive));
-    let roots = kept.iter().filter(|(.., archive)| stays(archive)).map(|(_, path, _)| path.clone()).collect();
+    let stays = |archive: &Option<Archive>| {
+        archive
+            .as_ref()
+            .is_none_or(|archive| !left_out.contains(archive))
+    };
+    let roots = kept
+        .iter()
+        .filter(|(.., archive)| stays(archive))
+        .map(|(_, path, _)| path.clone())
+        .collect();
     (roots, remarks)
 }
 
@@ -132,32 +160,54 @@ fn remark_foreign(target: &Target, foreign: &[PathBuf]) -> Option<String> {
         [_, rest @ ..] => format!(" and {} more are", rest.len()),
     };
     let first = foreign.first()?;
-    let arm = foreign.iter().filter_map(|path| Archive::parse(path)?.platform);
-    let arm =
-        target.elf_machine() == 183 && arm.into_iter().any(|p| p == "sbsa-linux" || p == "aarch64-linux");
+    let arm = foreign
+        .iter()
+        .filter_map(|path| Archive::parse(path)?.platform);
+    let arm = target.elf_machine() == 183
+        && arm
+            .into_iter()
+            .any(|p| p == "sbsa-linux" || p == "aarch64-linux");
     let hint = if arm {
         "; SBSA servers and Jetson boards differ: `jetson = true` in `[package.metadata.cuda]` says which"
     } else {
         ""
     };
-    Some(format!("{}{more} not for {target} and left out{hint}", first.display()))
+    Some(format!(
+        "{}{more} not for {target} and left out{hint}",
+        first.display()
+    ))
 }
 
 /// Archives that stand back: those of another release than the chosen one where two toolkits of one
 /// major lie side by side, and older ones of the same name.
 fn left_out(archives: &[&Archive], remarks: &mut Vec<String>) -> Vec<Archive> {
-    let majors: BTreeSet<u32> = archives.iter().filter_map(|a| a.release).map(|r| r.major).collect();
+    let majors: BTreeSet<u32> = archives
+        .iter()
+        .filter_map(|a| a.release)
+        .map(|r| r.major)
+        .collect();
     let mut left_out: Vec<Archive> = Vec::new();
     for major in majors {
-        let of_major = |archive: &&&Archive| archive.release.is_some_and(|release| release.major == major);
+        let of_major = |archive: &&&Archive| {
+            archive
+                .release
+                .is_some_and(|release| release.major == major)
+        };
         let here: Vec<&Archive> = archives.iter().filter(of_major).copied().collect();
         let chosen = chosen(&here);
         let stands_back = |archive: &Archive| {
             let other = chosen.is_some() && archive.is_tied() && archive.release != chosen;
             let rank = |archive: &Archive| (archive.release == chosen, archive.version.clone());
-            other || here.iter().any(|rival| archive.rivals(rival) && rank(rival) > rank(archive))
+            other
+                || here
+                    .iter()
+                    .any(|rival| archive.rivals(rival) && rank(rival) > rank(archive))
         };
-        let back: Vec<Archive> = here.iter().filter(|a| stands_back(a)).map(|a| (*a).clone()).collect();
+        let back: Vec<Archive> = here
+            .iter()
+            .filter(|a| stands_back(a))
+            .map(|a| (*a).clone())
+            .collect();
         if !back.is_empty() {
             remarks.push(match chosen {
                 Some(chosen) => format!(
@@ -172,8 +222,15 @@ fn left_out(archives: &[&Archive], remarks: &mut Vec<String>) -> Vec<Archive> {
         left_out.extend(back);
     }
     let others = archives.iter().filter(|archive| archive.release.is_none());
-    let newer = |archive: &Archive| archives.iter().any(|a| archive.rivals(a) && a.version > archive.version);
-    let back: Vec<Archive> = others.filter(|archive| newer(archive)).map(|a| (*a).clone()).collect();
+    let newer = |archive: &Archive| {
+        archives
+            .iter()
+            .any(|a| archive.rivals(a) && a.version > archive.version)
+    };
+    let back: Vec<Archive> = others
+        .filter(|archive| newer(archive))
+        .map(|a| (*a).clone())
+        .collect();
     if !back.is_empty() {
         remarks.push(format!(
             "of several versions of one archive the newest is used, left out: {}",
@@ -187,28 +244,47 @@ fn left_out(archives: &[&Archive], remarks: &mut Vec<String>) -> Vec<Archive> {
 /// The release to use where several toolkits of one major are there: the newest whole one. `None`
 /// where there are not several, or none is whole.
 fn chosen(archives: &[&Archive]) -> Option<ToolkitVersion> {
-    let tied: Vec<&&Archive> = archives.iter().filter(|archive| archive.is_tied()).collect();
+    let tied: Vec<&&Archive> = archives
+        .iter()
+        .filter(|archive| archive.is_tied())
+        .collect();
     let twice = |archive: &&&&Archive| {
-        tied.iter().any(|other| archive.rivals(other) && archive.release != other.release)
+        tied.iter()
+            .any(|other| archive.rivals(other) && archive.release != other.release)
     };
     tied.iter().find(twice)?;
-    let releases: BTreeSet<ToolkitVersion> = tied.iter().filter_map(|archive| archive.release).collect();
-    releases.into_iter().rev().find(|release| lacks(archives, *release).is_empty())
+    let releases: BTreeSet<ToolkitVersion> =
+        tied.iter().filter_map(|archive| archive.release).collect();
+    releases
+        .into_iter()
+        .rev()
+        .find(|release| lacks(archives, *release).is_empty())
 }
 
 /// Parts of a compiler that other releases have and this one has not.
 fn lacks<'a>(archives: &[&'a Archive], release: ToolkitVersion) -> BTreeSet<&'a str> {
-    let parts = archives.iter().filter(|archive| WHOLE.contains(&archive.name.as_str()));
+    let parts = archives
+        .iter()
+        .filter(|archive| WHOLE.contains(&archive.name.as_str()));
     let has = |part: &Archive| {
         let same = |a: &&Archive| a.name == part.name && a.platform == part.platform;
-        archives.iter().any(|archive| same(archive) && archive.release == Some(release))
+        archives
+            .iter()
+            .any(|archive| same(archive) && archive.release == Some(release))
     };
-    parts.filter(|part| !has(part)).map(|part| part.name.as_str()).collect()
+    parts
+        .filter(|part| !has(part))
+        .map(|part| part.name.as_str())
+        .collect()
 }
 
 fn why_not_newest(archives: &[&Archive], chosen: ToolkitVersion) -> String {
     let tied = archives.iter().filter(|archive| archive.is_tied());
-    match tied.filter_map(|archive| archive.release).max().filter(|newest| *newest > chosen) {
+    match tied
+        .filter_map(|archive| archive.release)
+        .max()
+        .filter(|newest| *newest > chosen)
+    {
         Some(newest) => {
             let lacks: Vec<&str> = lacks(archives, newest).into_iter().collect();
             format!(", because {newest} has no {}", lacks.join(", "))
@@ -234,23 +310,40 @@ mod tests {
         let target = Target::from_triple("x86_64-unknown-linux-gnu", false).unwrap();
         let path = |name: &&str| PathBuf::from(format!("/r/{name}-archive"));
         let (roots, remarks) = belonging(&target, names.iter().map(path).collect());
-        let name = |path: &PathBuf| path.display().to_string().replace("/r/", "").replace("-archive", "");
+        let name = |path: &PathBuf| {
+            path.display()
+                .to_string()
+                .replace("/r/", "")
+                .replace("-archive", "")
+        };
         (roots.iter().map(name).collect(), remarks.join("\n"))
     }
 
     #[test]
     fn the_newest_whole_release_stays() {
         let set = |minor: &str| -> Vec<String> {
-            TIED.iter().map(|name| format!("{name}-linux-x86_64-13.{minor}-archive")).collect()
+            TIED.iter()
+                .map(|name| format!("{name}-linux-x86_64-13.{minor}-archive"))
+                .collect()
         };
-        let all: Vec<PathBuf> = [set("4.92"), set("5.37")].concat().into_iter().map(PathBuf::from).collect();
+        let all: Vec<PathBuf> = [set("4.92"), set("5.37")]
+            .concat()
+            .into_iter()
+            .map(PathBuf::from)
+            .collect();
         let target = Target::from_triple("x86_64-unknown-linux-gnu", false).unwrap();
         for order in [all.clone(), all.into_iter().rev().collect()] {
             let (roots, remarks) = belonging(&target, order);
             assert_eq!(roots.len(), 5);
-            assert!(roots.iter().all(|root| root.display().to_string().contains("13.5.37")), "{roots:?}");
             assert!(
-                remarks[0].contains("13.5 is used, left out: ") && remarks[0].contains("13.4.92 and 1 more")
+                roots
+                    .iter()
+                    .all(|root| root.display().to_string().contains("13.5.37")),
+                "{roots:?}"
+            );
+            assert!(
+                remarks[0].contains("13.5 is used, left out: ")
+                    && remarks[0].contains("13.4.92 and 1 more")
             );
         }
     }
@@ -259,7 +352,14 @@ mod tests {
     fn what_stays_and_what_is_said() {
         for (names, stay, said) in [
             // One of each: nothing to choose, whatever the releases are.
-            (&["cuda_nvcc-linux-x86_64-13.5.37", "libnvvm-linux-x86_64-13.0.88"][..], &[0, 1][..], ""),
+            (
+                &[
+                    "cuda_nvcc-linux-x86_64-13.5.37",
+                    "libnvvm-linux-x86_64-13.0.88",
+                ][..],
+                &[0, 1][..],
+                "",
+            ),
             // A newer runtime beside a whole toolkit.
             (
                 &[
@@ -308,12 +408,18 @@ mod tests {
             ),
             // An update within one release; versions are numbers.
             (
-                &["cuda_nvcc-linux-x86_64-12.6.100", "cuda_nvcc-linux-x86_64-12.6.85"],
+                &[
+                    "cuda_nvcc-linux-x86_64-12.6.100",
+                    "cuda_nvcc-linux-x86_64-12.6.85",
+                ],
                 &[0],
                 "newest is used, left out: cuda_nvcc 12.6.85",
             ),
             (
-                &["libcudss-linux-x86_64-0.7.1.4_cuda13", "libcudss-linux-x86_64-0.10.0.1_cuda13"],
+                &[
+                    "libcudss-linux-x86_64-0.7.1.4_cuda13",
+                    "libcudss-linux-x86_64-0.10.0.1_cuda13",
+                ],
                 &[1],
                 "left out: libcudss 0.7.1.4",
             ),
@@ -323,16 +429,31 @@ mod tests {
             let (kept, remarks) = kept(names);
             let stay: Vec<&str> = stay.iter().map(|index| names[*index]).collect();
             assert_eq!(kept, stay, "{remarks}");
-            assert!(if said.is_empty() { remarks.is_empty() } else { remarks.contains(said) }, "{remarks}");
+            assert!(
+                if said.is_empty() {
+                    remarks.is_empty()
+                } else {
+                    remarks.contains(said)
+                },
+                "{remarks}"
+            );
         }
     }
 
     #[test]
     fn machines() {
-        let names =
-            ["linux-sbsa", "linux-x86_64", "linux-aarch64", "windows-x86_64", "linux-ppc64le", "linux-all"];
-        let paths: Vec<PathBuf> =
-            names.iter().map(|name| PathBuf::from(format!("/r/cuda_nvcc-{name}-13.5.37-archive"))).collect();
+        let names = [
+            "linux-sbsa",
+            "linux-x86_64",
+            "linux-aarch64",
+            "windows-x86_64",
+            "linux-ppc64le",
+            "linux-all",
+        ];
+        let paths: Vec<PathBuf> = names
+            .iter()
+            .map(|name| PathBuf::from(format!("/r/cuda_nvcc-{name}-13.5.37-archive")))
+            .collect();
         let here = std::env::consts::ARCH;
         for (triple, jetson, machine) in [
             ("x86_64-unknown-linux-gnu", false, "linux-x86_64"),
@@ -341,7 +462,10 @@ mod tests {
         ] {
             let target = Target::from_triple(triple, jetson).unwrap();
             let (roots, remarks) = belonging(&target, paths.clone());
-            let shown: Vec<String> = roots.iter().map(|root| root.display().to_string()).collect();
+            let shown: Vec<String> = roots
+                .iter()
+                .map(|root| root.display().to_string())
+                .collect();
             let mut expected = vec![machine, "linux-all"];
             expected.sort_by_key(|name| names.iter().position(|known| known == name));
             // Programs of the machine that builds stay, behind what is for the target.
@@ -350,11 +474,20 @@ mod tests {
                 (false, "aarch64") => expected.extend(["linux-sbsa", "linux-aarch64"]),
                 _ => {}
             }
-            let expected: Vec<String> =
-                expected.iter().map(|name| format!("/r/cuda_nvcc-{name}-13.5.37-archive")).collect();
+            let expected: Vec<String> = expected
+                .iter()
+                .map(|name| format!("/r/cuda_nvcc-{name}-13.5.37-archive"))
+                .collect();
             assert_eq!(shown, expected);
-            assert!(remarks[0].contains(&format!("are not for {triple} and left out")), "{remarks:?}");
-            assert_eq!(remarks[0].contains("jetson"), triple.starts_with("aarch64"), "{remarks:?}");
+            assert!(
+                remarks[0].contains(&format!("are not for {triple} and left out")),
+                "{remarks:?}"
+            );
+            assert_eq!(
+                remarks[0].contains("jetson"),
+                triple.starts_with("aarch64"),
+                "{remarks:?}"
+            );
         }
     }
 }

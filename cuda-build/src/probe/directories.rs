@@ -42,7 +42,9 @@ impl Directories {
         }
         let names = few.get(directory.as_os_str()).and_then(Option::as_ref);
         names.is_some_and(|names| {
-            names.binary_search_by(|known| known.as_os_str().cmp(OsStr::new(name))).is_err()
+            names
+                .binary_search_by(|known| known.as_os_str().cmp(OsStr::new(name)))
+                .is_err()
         })
     }
 
@@ -52,8 +54,9 @@ impl Directories {
             return Rc::clone(names);
         }
         let mut all = self.all.borrow_mut();
-        let names =
-            all.entry(directory.as_os_str().to_owned()).or_insert_with(|| root.names(directory).into());
+        let names = all
+            .entry(directory.as_os_str().to_owned())
+            .or_insert_with(|| root.names(directory).into());
         Rc::clone(names)
     }
 
@@ -66,11 +69,17 @@ impl Directories {
             // Without a name it is `/`, or ends in `..`.
             (Some(above), Some(name)) if path.is_absolute() => {
                 let path = self.resolve(root, above).join(name);
-                if root.is_link(&path) { root.resolve(&path) } else { path }
+                if root.is_link(&path) {
+                    root.resolve(&path)
+                } else {
+                    path
+                }
             }
             _ => root.resolve(path),
         };
-        self.resolved.borrow_mut().insert(path.as_os_str().to_owned(), resolved.clone());
+        self.resolved
+            .borrow_mut()
+            .insert(path.as_os_str().to_owned(), resolved.clone());
         resolved
     }
 }
@@ -126,16 +135,31 @@ mod tests {
         symlink("loop", path.join("loop")).unwrap();
         let directories = Directories::default();
         fs::create_dir(path.join("cuda-13.4/bin")).unwrap();
-        for name in
-            ["cuda", "cuda/lib64", "cuda/targets/x/lib", "cuda/lib64/..", "cuda/./lib64", "cuda/bin/.."]
-        {
+        for name in [
+            "cuda",
+            "cuda/lib64",
+            "cuda/targets/x/lib",
+            "cuda/lib64/..",
+            "cuda/./lib64",
+            "cuda/bin/..",
+        ] {
             let path = path.join(name);
             assert!(path.exists(), "{name}");
-            assert_eq!(directories.resolve(&root, &path), root.resolve(&path), "{name}");
+            assert_eq!(
+                directories.resolve(&root, &path),
+                root.resolve(&path),
+                "{name}"
+            );
         }
         // No end: the path stays as it is.
-        assert_eq!(directories.resolve(&root, &path.join("loop")), path.join("loop"));
+        assert_eq!(
+            directories.resolve(&root, &path.join("loop")),
+            path.join("loop")
+        );
         assert_eq!(directories.resolve(&root, Path::new("/")), Path::new("/"));
-        assert_eq!(directories.resolve(&root, Path::new("relative")), Path::new("relative"));
+        assert_eq!(
+            directories.resolve(&root, Path::new("relative")),
+            Path::new("relative")
+        );
     }
 }

@@ -18,7 +18,10 @@ impl Prefix {
     /// A program that runs on the machine that builds. What lies `beside` one of the same component is
     /// like that one, and need not be opened.
     fn tool(&self, prober: &Prober<'_>, name: &str, beside: Option<&Path>) -> Option<PathBuf> {
-        let mut found = self.bin.iter().filter_map(|dir| self.directories.file(prober.root, dir, name));
+        let mut found = self
+            .bin
+            .iter()
+            .filter_map(|dir| self.directories.file(prober.root, dir, name));
         found.find(|path| (beside.is_some() && path.parent() == beside) || self.runs(prober, path))
     }
 
@@ -36,7 +39,10 @@ impl Prefix {
         self.tool(prober, name, beside).or_else(|| {
             let started = matches!(component, Component::Nvcc | Component::Nvvm) && name != "nvcc";
             // Those of `PATH` hold much else, and one or two names are looked for in them.
-            let mut paths = self.nvcc_programs.iter().map(|directory| directory.join(name));
+            let mut paths = self
+                .nvcc_programs
+                .iter()
+                .map(|directory| directory.join(name));
             paths.find(|path| started && prober.root.is_file(path) && self.runs(prober, path))
         })
     }
@@ -45,7 +51,10 @@ impl Prefix {
     /// be a script.
     fn runs(&self, prober: &Prober<'_>, path: &Path) -> bool {
         let here = machine(std::env::consts::ARCH);
-        let own = prober.root.machine_of_file(path).is_none_or(|machine| Some(machine) == here);
+        let own = prober
+            .root
+            .machine_of_file(path)
+            .is_none_or(|machine| Some(machine) == here);
         let reason = match own {
             true if prober.root.is_executable(path) => return true,
             // Archives unpacked by something that keeps no modes.
@@ -59,7 +68,9 @@ impl Prefix {
 
     /// The first library of this name that is for the platform.
     fn first_library(&self, prober: &Prober<'_>, name: &str) -> Option<PathBuf> {
-        self.lib.iter().find_map(|directory| self.fitting(prober, directory, name))
+        self.lib
+            .iter()
+            .find_map(|directory| self.fitting(prober, directory, name))
     }
 
     /// A library in a directory, where that is a regular file and for the platform.
@@ -82,7 +93,9 @@ impl Prefix {
         };
         let fits = machine.is_none_or(|machine| machine == prober.target.elf_machine());
         if !fits {
-            self.misfit.borrow_mut().get_or_insert_with(|| path.to_owned());
+            self.misfit
+                .borrow_mut()
+                .get_or_insert_with(|| path.to_owned());
         } else if machine.is_some() {
             *self.fitting.borrow_mut() = path.parent().map(Path::to_owned);
         }
@@ -92,9 +105,17 @@ impl Prefix {
     /// Says that files were passed over because they are for another machine, or no programs.
     pub(super) fn misfit(&self, prober: &Prober<'_>) -> Vec<String> {
         let library = self.misfit.borrow_mut().take();
-        let library =
-            library.map(|path| format!("{} and the like are not for {}", path.display(), prober.target));
-        library.into_iter().chain(self.idle_program.borrow_mut().take()).collect()
+        let library = library.map(|path| {
+            format!(
+                "{} and the like are not for {}",
+                path.display(),
+                prober.target
+            )
+        });
+        library
+            .into_iter()
+            .chain(self.idle_program.borrow_mut().take())
+            .collect()
     }
 
     /// The same, after looking for a compiler.
@@ -109,15 +130,21 @@ impl Prefix {
             let path = self.header(prober, "cuda.h")?;
             // More than a megabyte of text; the macro stands before the first declaration.
             let head = prober.root.head(&path).ok()?;
-            let release =
-                cuda_version_macro(&head).or_else(|| cuda_version_macro(&prober.root.text(&path).ok()?));
+            let release = cuda_version_macro(&head)
+                .or_else(|| cuda_version_macro(&prober.root.text(&path).ok()?));
             Some((release?, path))
         };
         self.release.get_or_init(read).clone()
     }
 
     /// The library under its SONAME; for a major newer than the table, under any.
-    fn library(&self, prober: &Prober<'_>, facts: &Facts, index: usize, major: u32) -> Option<PathBuf> {
+    fn library(
+        &self,
+        prober: &Prober<'_>,
+        facts: &Facts,
+        index: usize,
+        major: u32,
+    ) -> Option<PathBuf> {
         // NVRTC's builtins carry the minor: the name in the table is that of one release.
         if facts.libraries[index] != "nvrtc-builtins" {
             // A newer SONAME of a library that changed it comes later in the table.
@@ -126,11 +153,15 @@ impl Prefix {
                 let mut apart = known().filter(|_| facts.bundle == Bundle::Product);
                 let apart = apart.find_map(|soname| self.kept_apart(prober, facts, major, soname));
                 let plain = || known().find_map(|soname| self.first_library(prober, soname));
-                let found = apart.or_else(plain).or_else(|| self.older_product(prober, facts, index));
+                let found = apart
+                    .or_else(plain)
+                    .or_else(|| self.older_product(prober, facts, index));
                 return found.filter(|path| is_for(prober, facts, path, major));
             }
             // A product's SONAME has a number of its own, whatever major it is for.
-            if facts.bundle == Bundle::Product && !(OLDEST_MAJOR..=newest_known().major).contains(&major) {
+            if facts.bundle == Bundle::Product
+                && !(OLDEST_MAJOR..=newest_known().major).contains(&major)
+            {
                 return self.older_product(prober, facts, index);
             }
         }
@@ -138,22 +169,36 @@ impl Prefix {
         let wanted = format!("{prefix}{major}");
         self.lib.iter().find_map(|directory| {
             let names = self.directories.names(prober.root, directory);
-            names.iter().filter_map(|name| name.to_str()).find_map(|name| {
-                let rest = name.strip_prefix(&wanted)?;
-                if rest.is_empty() || rest.starts_with('.') {
-                    self.fitting(prober, directory, name)
-                } else {
-                    None
-                }
-            })
+            names
+                .iter()
+                .filter_map(|name| name.to_str())
+                .find_map(|name| {
+                    let rest = name.strip_prefix(&wanted)?;
+                    if rest.is_empty() || rest.starts_with('.') {
+                        self.fitting(prober, directory, name)
+                    } else {
+                        None
+                    }
+                })
         })
     }
 
     /// A product's library in a directory of its CUDA major: `lib/12` of cuTENSOR's archives before 2.3,
     /// `libcutensor/12` of its packages for Debian.
-    fn kept_apart(&self, prober: &Prober<'_>, facts: &Facts, major: u32, soname: &str) -> Option<PathBuf> {
-        let names = [format!("{major}/{soname}"), format!("lib{}/{major}/{soname}", facts.libraries[0])];
-        names.iter().find_map(|name| self.first_library(prober, name))
+    fn kept_apart(
+        &self,
+        prober: &Prober<'_>,
+        facts: &Facts,
+        major: u32,
+        soname: &str,
+    ) -> Option<PathBuf> {
+        let names = [
+            format!("{major}/{soname}"),
+            format!("lib{}/{major}/{soname}", facts.libraries[0]),
+        ];
+        names
+            .iter()
+            .find_map(|name| self.first_library(prober, name))
     }
 
     /// A product's library under the SONAME of another of its own majors: the table has the newest
@@ -165,21 +210,33 @@ impl Prefix {
         let prefix = format!("lib{}.so.", facts.libraries[index]);
         self.lib.iter().find_map(|directory| {
             let names = self.directories.names(prober.root, directory);
-            names.iter().rev().filter_map(|name| name.to_str()).find_map(|name| {
-                name.strip_prefix(&prefix)?.parse::<u32>().ok()?;
-                self.fitting(prober, directory, name)
-            })
+            names
+                .iter()
+                .rev()
+                .filter_map(|name| name.to_str())
+                .find_map(|name| {
+                    name.strip_prefix(&prefix)?.parse::<u32>().ok()?;
+                    self.fitting(prober, directory, name)
+                })
         })
     }
 
     /// Whether any library of another major shows which major this prefix is for.
     pub(super) fn majors(&self, prober: &Prober<'_>) -> Vec<u32> {
-        let telling = [Component::Cudart, Component::Nvrtc, Component::Cublas, Component::Nvjitlink];
+        let telling = [
+            Component::Cudart,
+            Component::Nvrtc,
+            Component::Cublas,
+            Component::Nvjitlink,
+        ];
         let mut majors = Vec::new();
         for major in (11..=13).rev() {
             let names = telling.iter().filter_map(|c| c.facts().soname(0, major));
             self.fitting.take();
-            if names.into_iter().any(|name| self.first_library(prober, name).is_some()) {
+            if names
+                .into_iter()
+                .any(|name| self.first_library(prober, name).is_some())
+            {
                 majors.push(major);
             }
         }
@@ -215,7 +272,8 @@ impl Prefix {
         for archive in facts.archives {
             found.archives.extend(self.first_library(prober, archive));
         }
-        let libraries = (0..facts.libraries.len()).map(|index| self.library(prober, facts, index, major));
+        let libraries =
+            (0..facts.libraries.len()).map(|index| self.library(prober, facts, index, major));
         let libraries: Vec<Option<PathBuf>> = libraries.collect();
         let any_library = libraries.iter().any(Option::is_some);
         // libnvblas without libcublas is nothing to link with under the name of cuBLAS.
@@ -233,18 +291,30 @@ impl Prefix {
             let something = !found.tools.is_empty() || any_library || proof.is_some();
             return Err(Absent { missing, something });
         }
-        let shown =
-            found.tools.first().or(found.libraries.first()).or(proof.as_ref()).or(found.archives.first());
-        found.evidence = shown.map(|path| path.display().to_string()).unwrap_or_default();
+        let shown = found
+            .tools
+            .first()
+            .or(found.libraries.first())
+            .or(proof.as_ref())
+            .or(found.archives.first());
+        found.evidence = shown
+            .map(|path| path.display().to_string())
+            .unwrap_or_default();
         if component == Component::Cccl {
             // Its packages number something else: 13.3.4.3.1 holds CCCL 3.4.3, 12.9.27 holds 2.8.2.
             found.version = proof.and_then(|header| cccl_version(&prober.root.head(&header).ok()?));
         }
         if facts.bundle == Bundle::Product {
-            found.version = found.include.first().and_then(|d| header_version(prober, component, d));
+            found.version = found
+                .include
+                .first()
+                .and_then(|d| header_version(prober, component, d));
         }
         if component == Component::Nvrtc {
-            found.toolkit = found.libraries.get(1).and_then(|path| builtins_release(path));
+            found.toolkit = found
+                .libraries
+                .get(1)
+                .and_then(|path| builtins_release(path));
         }
         Ok(found)
     }
@@ -254,32 +324,53 @@ impl Prefix {
         self.include.iter().find_map(|directory| {
             let apart = !self.directories.lacks(prober.root, directory, "cccl");
             let apart = apart.then(|| directory.join("cccl"));
-            apart.into_iter().chain([directory.clone()]).find_map(|directory| {
-                Some((self.directories.file(prober.root, &directory, name)?, directory))
-            })
+            apart
+                .into_iter()
+                .chain([directory.clone()])
+                .find_map(|directory| {
+                    Some((
+                        self.directories.file(prober.root, &directory, name)?,
+                        directory,
+                    ))
+                })
         })
     }
 
-    fn include_directories(&self, prober: &Prober<'_>, component: Component, own: &Path) -> Vec<PathBuf> {
+    fn include_directories(
+        &self,
+        prober: &Prober<'_>,
+        component: Component,
+        own: &Path,
+    ) -> Vec<PathBuf> {
         let mut directories = vec![own.to_owned()];
         if component == Component::Cccl {
             let above = own.parent().filter(|_| own.ends_with("cccl"));
-            directories
-                .extend(above.filter(|p| prober.root.is_file(&p.join("nv/target"))).map(Path::to_owned));
+            directories.extend(
+                above
+                    .filter(|p| prober.root.is_file(&p.join("nv/target")))
+                    .map(Path::to_owned),
+            );
         }
         directories
     }
 
     /// The file whose absence makes the component useless, if any is absent.
     fn missing(facts: &Facts, found: &Found, has_header: bool, major: u32) -> Option<String> {
-        let main_tool = facts.tools.first().filter(|tool| found.tool(tool).is_none());
+        let main_tool = facts
+            .tools
+            .first()
+            .filter(|tool| found.tool(tool).is_none());
         if let Some(tool) = main_tool {
             return Some(format!("`{tool}`"));
         }
         // The driver's own libraries are never part of a toolkit: their header is all there is.
         let driver = matches!(facts.component, Component::Driver | Component::Nvml);
         if facts.component == Component::Nvrtc && found.libraries.len() < 2 {
-            let which = if found.libraries.is_empty() { "libnvrtc" } else { "libnvrtc-builtins" };
+            let which = if found.libraries.is_empty() {
+                "libnvrtc"
+            } else {
+                "libnvrtc-builtins"
+            };
             return Some(format!("`{which}.so` for CUDA {major}"));
         }
         let library_missing =
@@ -287,7 +378,8 @@ impl Prefix {
         if library_missing && !driver && facts.tools.is_empty() {
             return Some(format!("`lib{}.so` for CUDA {major}", facts.libraries[0]));
         }
-        let header_only = facts.tools.is_empty() && facts.libraries.is_empty() && facts.archives.is_empty();
+        let header_only =
+            facts.tools.is_empty() && facts.libraries.is_empty() && facts.archives.is_empty();
         if (header_only || driver) && !has_header {
             return facts.header.map(|header| format!("`{header}`"));
         }
@@ -309,7 +401,9 @@ fn is_for(prober: &Prober<'_>, facts: &Facts, path: &Path, major: u32) -> bool {
         return true;
     }
     let real = prober.root.resolve(path);
-    let apart = real.parent().and_then(|directory| directory.file_name()?.to_str()?.parse().ok());
+    let apart = real
+        .parent()
+        .and_then(|directory| directory.file_name()?.to_str()?.parse().ok());
     apart.is_none_or(|apart: u32| apart == major || !(8..100).contains(&apart))
 }
 
@@ -330,7 +424,14 @@ pub(super) fn cuda_version_macro(text: &str) -> Option<ToolkitVersion> {
 /// macro is there in every release, also before the parts of CCCL had one version.
 fn cccl_version(text: &str) -> Option<Version> {
     let number = number_macro(text, "CUB_VERSION")?;
-    format!("{}.{}.{}", number / 100_000, number / 100 % 1000, number % 100).parse().ok()
+    format!(
+        "{}.{}.{}",
+        number / 100_000,
+        number / 100 % 1000,
+        number % 100
+    )
+    .parse()
+    .ok()
 }
 
 /// The value of a macro that is a plain number.
@@ -346,12 +447,23 @@ pub(super) fn number_macro(text: &str, name: &str) -> Option<u32> {
 
 /// `libnvrtc-builtins.so.13.4` belongs to 13.4: the one file name that carries a minor.
 fn builtins_release(path: &Path) -> Option<ToolkitVersion> {
-    path.file_name()?.to_str()?.strip_prefix("libnvrtc-builtins.so.")?.parse().ok()
+    path.file_name()?
+        .to_str()?
+        .strip_prefix("libnvrtc-builtins.so.")?
+        .parse()
+        .ok()
 }
 
 /// The version that a library's real file name carries: `libcudart.so.12` is a link to
 /// `libcudart.so.12.4.127` in NVIDIA's installers.
 pub(super) fn file_name_version(prober: &Prober<'_>, path: &Path) -> Option<Version> {
-    let version: Version = prober.root.final_name(path)?.to_str()?.split_once(".so.")?.1.parse().ok()?;
+    let version: Version = prober
+        .root
+        .final_name(path)?
+        .to_str()?
+        .split_once(".so.")?
+        .1
+        .parse()
+        .ok()?;
     (version.parts().len() >= 3).then_some(version)
 }

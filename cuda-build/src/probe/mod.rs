@@ -66,13 +66,17 @@ impl Found {
             let is_other = |path: &PathBuf| others.iter().any(|other| path.ends_with(other));
             return self.tools.first().filter(|path| !is_other(path));
         }
-        self.tools.iter().find(|path| path.file_name().is_some_and(|file| file == name))
+        self.tools
+            .iter()
+            .find(|path| path.file_name().is_some_and(|file| file == name))
     }
 
     /// The archive called `name`.
     #[must_use]
     pub fn archive(&self, name: &str) -> Option<&PathBuf> {
-        self.archives.iter().find(|path| path.file_name().is_some_and(|file| file == name))
+        self.archives
+            .iter()
+            .find(|path| path.file_name().is_some_and(|file| file == name))
     }
 
     /// The version to show: its own, else the CUDA release that a file of its own tells, else its
@@ -154,7 +158,13 @@ impl Attempt {
         let mut parts: Vec<String> = self
             .sets
             .iter()
-            .map(|set| set.found.iter().map(Found::to_string).collect::<Vec<_>>().join(", "))
+            .map(|set| {
+                set.found
+                    .iter()
+                    .map(Found::to_string)
+                    .collect::<Vec<_>>()
+                    .join(", ")
+            })
             .collect();
         // What is offered for every major is there once.
         parts.dedup();
@@ -178,8 +188,15 @@ impl Prober<'_> {
     /// Looks into `candidate`. Never fails: what is wrong becomes a remark.
     #[must_use]
     pub fn probe(&self, candidate: &Candidate) -> Attempt {
-        let Seen { mut sets, unusable, mut remarks } = if let Some(reason) = self.refusal(candidate) {
-            Seen { remarks: vec![reason], ..Seen::default() }
+        let Seen {
+            mut sets,
+            unusable,
+            mut remarks,
+        } = if let Some(reason) = self.refusal(candidate) {
+            Seen {
+                remarks: vec![reason],
+                ..Seen::default()
+            }
         } else if candidate.site_packages {
             site_packages::probe(self, &candidate.path)
         } else {
@@ -199,7 +216,12 @@ impl Prober<'_> {
                 self.nothing_at(&candidate.path, "not a directory")
             });
         }
-        Attempt { candidate: candidate.clone(), sets, unusable, remarks }
+        Attempt {
+            candidate: candidate.clone(),
+            sets,
+            unusable,
+            remarks,
+        }
     }
 }
 

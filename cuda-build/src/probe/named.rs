@@ -9,8 +9,7 @@ use crate::component::{Bundle, Component, OLDEST_MAJOR};
 use crate::sources::{Candidate, Step, belonging, is_package};
 
 /// What is wrong with a path that means another place in each directory.
-pub(crate) const RELATIVE: &str =
-    "is a relative path: build scripts run in their packages' directories, and would look for it there";
+pub(crate) const RELATIVE: &str = "is a relative path: build scripts run in their packages' directories, and would look for it there";
 
 impl Prober<'_> {
     /// Looks into `candidate`, and says of each root of a list that holds nothing that it does: as an
@@ -27,12 +26,20 @@ impl Prober<'_> {
         if candidate.step == Step::Argument {
             return None;
         }
-        let named = candidate.nvcc.as_ref().filter(|_| candidate.step.is_explicit());
-        if let Some(nvcc) = named.filter(|nvcc| nvcc.is_relative() && nvcc.components().count() == 1) {
+        let named = candidate
+            .nvcc
+            .as_ref()
+            .filter(|_| candidate.step.is_explicit());
+        if let Some(nvcc) =
+            named.filter(|nvcc| nvcc.is_relative() && nvcc.components().count() == 1)
+        {
             return Some(format!("no program `{}` is on `PATH`", nvcc.display()));
         }
         let has_blank = |nvcc: &&PathBuf| nvcc.to_string_lossy().contains(char::is_whitespace);
-        if let Some(nvcc) = named.filter(has_blank).filter(|nvcc| !self.root.is_file(nvcc)) {
+        if let Some(nvcc) = named
+            .filter(has_blank)
+            .filter(|nvcc| !self.root.is_file(nvcc))
+        {
             return Some(format!(
                 "`{}` is no file: the path of nvcc alone is wanted, without a launcher before it or arguments after it",
                 nvcc.display()
@@ -43,7 +50,11 @@ impl Prober<'_> {
             return Some(RELATIVE.to_owned());
         }
         let nvcc = named.filter(|nvcc| !self.root.is_file(nvcc))?;
-        Some(format!("{}: {}", nvcc.display(), self.nothing_at(nvcc, "not a file")))
+        Some(format!(
+            "{}: {}",
+            nvcc.display(),
+            self.nothing_at(nvcc, "not a file")
+        ))
     }
 
     /// What to say of a path that nothing came of.
@@ -62,30 +73,50 @@ impl Prober<'_> {
         if !candidate.step.is_explicit() || candidate.nvcc.is_some() || candidate.also.is_empty() {
             return Vec::new();
         }
-        let all: Vec<&PathBuf> = [&candidate.path].into_iter().chain(&candidate.also).collect();
+        let all: Vec<&PathBuf> = [&candidate.path]
+            .into_iter()
+            .chain(&candidate.also)
+            .collect();
         let belongs = |path: &PathBuf| {
             let others = all.iter().filter(|other| **other != path);
-            others.into_iter().any(|other| belonging(self.root, other).contains(path))
+            others
+                .into_iter()
+                .any(|other| belonging(self.root, other).contains(path))
         };
         let used = |path: &Path| {
             let found = attempt.sets.iter().flat_map(|set| &set.found);
             let files = |found: &super::Found| -> Vec<PathBuf> {
-                let files = [&found.tools, &found.libraries, &found.archives, &found.include];
+                let files = [
+                    &found.tools,
+                    &found.libraries,
+                    &found.archives,
+                    &found.include,
+                ];
                 files.into_iter().flatten().cloned().collect()
             };
             found.flat_map(files).any(|file| file.starts_with(path))
         };
         let mut idle = Vec::new();
         for path in &all {
-            if used(path) || belongs(path) || (is_package(path) && !self.root.names(path).is_empty()) {
+            if used(path)
+                || belongs(path)
+                || (is_package(path) && !self.root.names(path).is_empty())
+            {
                 continue;
             }
-            let roots: Vec<PathBuf> =
-                [(*path).clone()].into_iter().chain(belonging(self.root, path)).collect();
+            let roots: Vec<PathBuf> = [(*path).clone()]
+                .into_iter()
+                .chain(belonging(self.root, path))
+                .collect();
             if let Some(reason) = self.nothing_in(&roots) {
                 let candidate = Candidate::root(candidate.step, candidate.label.clone(), *path);
                 let (sets, unusable) = (Vec::new(), Vec::new());
-                idle.push(Attempt { candidate, sets, unusable, remarks: vec![reason] });
+                idle.push(Attempt {
+                    candidate,
+                    sets,
+                    unusable,
+                    remarks: vec![reason],
+                });
             }
         }
         idle
@@ -96,15 +127,20 @@ impl Prober<'_> {
     fn nothing_in(&self, roots: &[PathBuf]) -> Option<String> {
         let roots: Vec<&Path> = roots.iter().map(PathBuf::as_path).collect();
         let prefix = Prefix::new(self, &roots, &[]);
-        let holds = |component: Component, major: u32| match prefix.component(self, component, major) {
-            Ok(_) => true,
-            Err(absent) => absent.something,
-        };
+        let holds =
+            |component: Component, major: u32| match prefix.component(self, component, major) {
+                Ok(_) => true,
+                Err(absent) => absent.something,
+            };
         let mut components = Component::all().filter(|c| c.facts().bundle != Bundle::Driver);
         if components.any(|c| (OLDEST_MAJOR..=newest_known().major).any(|major| holds(c, major))) {
             return None;
         }
         let remarks = prefix.remarks.clone();
-        Some(if remarks.is_empty() { "no CUDA component in it".to_owned() } else { remarks.join("; ") })
+        Some(if remarks.is_empty() {
+            "no CUDA component in it".to_owned()
+        } else {
+            remarks.join("; ")
+        })
     }
 }

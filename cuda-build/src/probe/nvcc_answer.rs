@@ -49,7 +49,10 @@ impl NvccAnswer {
         let mut cicc = Vec::new();
         for line in text.lines() {
             // A command starts with `#$ ` too; it has a space before its first `=`.
-            let Some((name, value)) = line.strip_prefix("#$ ").and_then(|rest| rest.split_once('=')) else {
+            let Some((name, value)) = line
+                .strip_prefix("#$ ")
+                .and_then(|rest| rest.split_once('='))
+            else {
                 continue;
             };
             match name {
@@ -62,7 +65,9 @@ impl NvccAnswer {
                 _ => {}
             }
         }
-        answer.libraries.retain(|directory| !directory.ends_with("stubs"));
+        answer
+            .libraries
+            .retain(|directory| !directory.ends_with("stubs"));
         cicc.append(&mut answer.programs);
         answer.programs = cicc;
         Some(answer)
@@ -79,10 +84,19 @@ fn absolute(path: &str) -> Option<PathBuf> {
 fn macro_version(text: &str) -> Option<Version> {
     let number = |name: &str| {
         let after = text.split_once(&format!("-D__CUDACC_VER_{name}__="))?.1;
-        let end = after.find(|c: char| !c.is_ascii_digit()).unwrap_or(after.len());
+        let end = after
+            .find(|c: char| !c.is_ascii_digit())
+            .unwrap_or(after.len());
         Some(&after[..end])
     };
-    format!("{}.{}.{}", number("MAJOR")?, number("MINOR")?, number("BUILD")?).parse().ok()
+    format!(
+        "{}.{}.{}",
+        number("MAJOR")?,
+        number("MINOR")?,
+        number("BUILD")?
+    )
+    .parse()
+    .ok()
 }
 
 /// The `V13.4.92` of nvcc's `release 13.4, V13.4.92`.
@@ -97,8 +111,14 @@ fn flagged(value: &str, flag: &str) -> Vec<PathBuf> {
     let mut paths = Vec::new();
     let mut words = words(value).into_iter();
     while let Some(word) = words.next() {
-        let Some(rest) = word.strip_prefix(flag) else { continue };
-        let path = if rest.is_empty() { words.next() } else { Some(rest.to_owned()) };
+        let Some(rest) = word.strip_prefix(flag) else {
+            continue;
+        };
+        let path = if rest.is_empty() {
+            words.next()
+        } else {
+            Some(rest.to_owned())
+        };
         paths.extend(path.and_then(|path| absolute(&path)));
     }
     paths
@@ -144,7 +164,10 @@ mod tests {
         assert_eq!(answer.top, None);
         assert!(answer.includes.is_empty());
         assert_eq!(paths(&answer.libraries), ["/usr/lib/x86_64-linux-gnu"]);
-        assert_eq!(paths(&answer.programs)[0], "/usr/lib/nvidia-cuda-toolkit/bin");
+        assert_eq!(
+            paths(&answer.programs)[0],
+            "/usr/lib/nvidia-cuda-toolkit/bin"
+        );
     }
 
     #[test]
@@ -155,9 +178,15 @@ mod tests {
             #$ LIBRARIES=  \"-L/my cuda/bin/../lib/stubs\" \"-L/my cuda/bin/../lib\"\n\
             release 13.4, V13.4.92\n";
         let answer = NvccAnswer::parse(text).unwrap();
-        assert_eq!(paths(&answer.includes), ["/my cuda/bin/../include", "/my cuda/bin/../include/cccl"]);
+        assert_eq!(
+            paths(&answer.includes),
+            ["/my cuda/bin/../include", "/my cuda/bin/../include/cccl"]
+        );
         assert_eq!(paths(&answer.libraries), ["/my cuda/bin/../lib"]);
-        assert_eq!(paths(&answer.programs), ["/my cuda/bin/../nvvm/bin", "/my cuda/bin", "/usr/bin"]);
+        assert_eq!(
+            paths(&answer.programs),
+            ["/my cuda/bin/../nvvm/bin", "/my cuda/bin", "/usr/bin"]
+        );
     }
 
     #[test]
@@ -176,7 +205,8 @@ mod tests {
             assert_eq!(NvccAnswer::parse(text), None, "{text:?}");
         }
         let answer =
-            NvccAnswer::parse("release 12.4, V12.4.1\n#$ LIBRARIES=\"-L\" \"\n#$ INCLUDES=-I").unwrap();
+            NvccAnswer::parse("release 12.4, V12.4.1\n#$ LIBRARIES=\"-L\" \"\n#$ INCLUDES=-I")
+                .unwrap();
         assert!(answer.includes.is_empty() && answer.libraries.is_empty());
     }
 }

@@ -44,8 +44,12 @@ enum Piece {
 
 /// What every nvcc from 11.8 to 13.5 sets before it reads its profile, the same each time; the
 /// suffix is empty, set or not. `CUDA_ROOT` is set by some releases only, and is none of ours.
-const CONSTANTS: [(&str, &str); 4] =
-    [("_SPACE_", " "), ("_CUDART_", "cudart"), ("_NVVM_BRANCH_", "nvvm"), ("_NVVM_BRANCH_SUFFIX_", "")];
+const CONSTANTS: [(&str, &str); 4] = [
+    ("_SPACE_", " "),
+    ("_CUDART_", "cudart"),
+    ("_NVVM_BRANCH_", "nvvm"),
+    ("_NVVM_BRANCH_SUFFIX_", ""),
+];
 
 /// Variables of the process that profiles add to, and that shells differ in.
 const PATHS: [&str; 2] = ["PATH", "LD_LIBRARY_PATH"];
@@ -64,9 +68,14 @@ impl NvccProfile {
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         // nvcc takes Windows' ends of lines as well.
-        let lines = text.split('\n').map(|line| line.trim_matches([' ', '\t', '\r']));
+        let lines = text
+            .split('\n')
+            .map(|line| line.trim_matches([' ', '\t', '\r']));
         let lines = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
-        lines.map(assignment).collect::<Option<Vec<_>>>().map(|assignments| Self { assignments })
+        lines
+            .map(assignment)
+            .collect::<Option<Vec<_>>>()
+            .map(|assignments| Self { assignments })
     }
 
     /// The lines that a dry run of an nvcc called `<here>/nvcc` prints for this profile, where
@@ -76,14 +85,29 @@ impl NvccProfile {
     #[must_use]
     pub fn evaluate(&self, here: &str, targets: bool, env: &Env) -> Option<String> {
         // The x86-64 nvcc: others choose among several target directories.
-        let (target, size) = if targets { ("targets/x86_64-linux", "") } else { ("", "64") };
-        let mut known: BTreeMap<&str, String> =
-            CONSTANTS.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
-        known.extend([("_HERE_", here), ("_THERE_", here)].map(|(name, value)| (name, value.to_owned())));
-        known.extend([("_TARGET_DIR_", target), ("_TARGET_SIZE_", size)].map(|(n, v)| (n, v.to_owned())));
+        let (target, size) = if targets {
+            ("targets/x86_64-linux", "")
+        } else {
+            ("", "64")
+        };
+        let mut known: BTreeMap<&str, String> = CONSTANTS
+            .iter()
+            .map(|(name, value)| (*name, (*value).to_owned()))
+            .collect();
+        known.extend(
+            [("_HERE_", here), ("_THERE_", here)].map(|(name, value)| (name, value.to_owned())),
+        );
+        known.extend(
+            [("_TARGET_DIR_", target), ("_TARGET_SIZE_", size)].map(|(n, v)| (n, v.to_owned())),
+        );
         let mut foreign: BTreeSet<&str> = BTreeSet::new();
         let mut lines = String::new();
-        for Assignment { name, operator, value } in &self.assignments {
+        for Assignment {
+            name,
+            operator,
+            value,
+        } in &self.assignments
+        {
             let new = expand(value, &known, &foreign, env)?;
             let outside = variable(env, name).filter(|_| !known.contains_key(name.as_str()));
             let old = match (operator, outside) {
@@ -96,7 +120,9 @@ impl NvccProfile {
                 (_, Some(_)) => return None,
             };
             let value = match operator {
-                Operator::Default if known.contains_key(name.as_str()) || foreign.contains(name.as_str()) => {
+                Operator::Default
+                    if known.contains_key(name.as_str()) || foreign.contains(name.as_str()) =>
+                {
                     continue;
                 }
                 Operator::Set => {
@@ -117,13 +143,23 @@ impl NvccProfile {
     /// to or refers to.
     #[must_use]
     pub fn asks(&self) -> BTreeSet<&str> {
-        let added = self.assignments.iter().filter(|a| a.operator != Operator::Set).map(|a| a.name.as_str());
-        let pieces = self.assignments.iter().flat_map(|assignment| &assignment.value);
+        let added = self
+            .assignments
+            .iter()
+            .filter(|a| a.operator != Operator::Set)
+            .map(|a| a.name.as_str());
+        let pieces = self
+            .assignments
+            .iter()
+            .flat_map(|assignment| &assignment.value);
         let referred = pieces.filter_map(|piece| match piece {
             Piece::Variable(name) => Some(name.as_str()),
             Piece::Text(_) => None,
         });
-        added.chain(referred).filter(|name| !name.starts_with('_') && !PATHS.contains(name)).collect()
+        added
+            .chain(referred)
+            .filter(|name| !name.starts_with('_') && !PATHS.contains(name))
+            .collect()
     }
 }
 
@@ -133,16 +169,24 @@ fn assignment(line: &str) -> Option<Assignment> {
     let (name, rest) = line.split_at(end);
     // What nvcc sets by itself, its flags, and its options (`compiler-bindir`) do more than name
     // directories.
-    if !name.starts_with(|c: char| c.is_ascii_uppercase()) || name.starts_with("NVCC_") || name == "CUDA_ROOT"
+    if !name.starts_with(|c: char| c.is_ascii_uppercase())
+        || name.starts_with("NVCC_")
+        || name == "CUDA_ROOT"
     {
         return None;
     }
-    let operators =
-        [("+=", Operator::Before), ("=+", Operator::After), ("?=", Operator::Default), ("=", Operator::Set)];
+    let operators = [
+        ("+=", Operator::Before),
+        ("=+", Operator::After),
+        ("?=", Operator::Default),
+        ("=", Operator::Set),
+    ];
     let after_blanks = rest.trim_start_matches([' ', '\t']);
-    let (value, operator) = operators
-        .into_iter()
-        .find_map(|(sign, operator)| after_blanks.strip_prefix(sign).map(|value| (value, operator)))?;
+    let (value, operator) = operators.into_iter().find_map(|(sign, operator)| {
+        after_blanks
+            .strip_prefix(sign)
+            .map(|value| (value, operator))
+    })?;
     // `A?=` names a variable `A?`.
     if operator == Operator::Default && rest.starts_with('?') {
         return None;
@@ -152,7 +196,11 @@ fn assignment(line: &str) -> Option<Assignment> {
     if value.starts_with(['=', '+']) || value.contains(unclear) {
         return None;
     }
-    Some(Assignment { name: name.to_owned(), operator, value: pieces(value)? })
+    Some(Assignment {
+        name: name.to_owned(),
+        operator,
+        value: pieces(value)?,
+    })
 }
 
 /// Text and `$(NAME)`; a `$` before anything but a parenthesis is itself.
@@ -164,7 +212,10 @@ fn pieces(value: &str) -> Option<Vec<Piece>> {
         if name.is_empty() || !name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') {
             return None;
         }
-        pieces.extend([Piece::Text(text.to_owned()), Piece::Variable(name.to_owned())]);
+        pieces.extend([
+            Piece::Text(text.to_owned()),
+            Piece::Variable(name.to_owned()),
+        ]);
         rest = after;
     }
     pieces.push(Piece::Text(rest.to_owned()));
@@ -184,7 +235,10 @@ fn expand(
             Piece::Variable(name) if foreign.contains(name.as_str()) => return None,
             Piece::Variable(name) => match known.get(name.as_str()) {
                 Some(value) => text.push_str(value),
-                None if name.starts_with('_') || name == "CUDA_ROOT" || variable(env, name).is_some() => {
+                None if name.starts_with('_')
+                    || name == "CUDA_ROOT"
+                    || variable(env, name).is_some() =>
+                {
                     return None;
                 }
                 // Nothing has set it: nvcc takes it as empty.
@@ -197,7 +251,9 @@ fn expand(
 
 /// A variable of the process, also an empty one: `?=` tells that from none.
 fn variable<'a>(env: &'a Env, name: &str) -> Option<&'a OsStr> {
-    env.variables().find(|(known, _)| *known == OsStr::new(name)).map(|(_, value)| value)
+    env.variables()
+        .find(|(known, _)| *known == OsStr::new(name))
+        .map(|(_, value)| value)
 }
 
 #[cfg(test)]
@@ -216,12 +272,24 @@ mod tests {
             ("A=1\nA += two\nA =+ zero x  ", "A=1|A=two1|A=two1zero x"),
             ("B =  2  3  \r\n\r\n  C\t=\ttab\tx", "B=2  3|C=tab\tx"),
             ("B+=tight\nC=+tight\nD+=\nE =", "B=tight|C=tight|D=|E="),
-            ("F ?= default\nF ?= no\nE =\nE ?= x\nG += 1\nG ?= z", "F=default|E=|G=1"),
-            ("G = $(NOPE)x\nH2 = ${HOME} $HOME $$", "G=x|H2=${HOME} $HOME $$"),
-            ("I = \"quoted value\"  # no comment\n # a comment", "I=\"quoted value\"  # no comment"),
+            (
+                "F ?= default\nF ?= no\nE =\nE ?= x\nG += 1\nG ?= z",
+                "F=default|E=|G=1",
+            ),
+            (
+                "G = $(NOPE)x\nH2 = ${HOME} $HOME $$",
+                "G=x|H2=${HOME} $HOME $$",
+            ),
+            (
+                "I = \"quoted value\"  # no comment\n # a comment",
+                "I=\"quoted value\"  # no comment",
+            ),
             ("A = x\nK = $(A)$(A)\nA = new", "A=x|K=xx|A=new"),
             ("O = a=b\nP = a == b\nL = a\\", "O=a=b|P=a == b|L=a\\"),
-            ("A = $(_HERE_)|$(_THERE_)|$(_SPACE_)|$(_CUDART_)", "A=/opt/cuda/bin|/opt/cuda/bin| |cudart"),
+            (
+                "A = $(_HERE_)|$(_THERE_)|$(_SPACE_)|$(_CUDART_)",
+                "A=/opt/cuda/bin|/opt/cuda/bin| |cudart",
+            ),
             ("A = $(_NVVM_BRANCH_)$(_NVVM_BRANCH_SUFFIX_)", "A=nvvm"),
             (
                 "PATH += $(_HERE_):\nPATH =+ :/last",
@@ -230,7 +298,10 @@ mod tests {
             ("PATH ?= x\nPATH = y", "PATH=y"),
         ] {
             let lines = evaluated(profile, false).unwrap_or_else(|| panic!("{profile:?}"));
-            let lines: Vec<&str> = lines.lines().filter_map(|line| line.strip_prefix("#$ ")).collect();
+            let lines: Vec<&str> = lines
+                .lines()
+                .filter_map(|line| line.strip_prefix("#$ "))
+                .collect();
             assert_eq!(lines.join("|"), printed, "{profile:?}");
         }
     }
@@ -238,7 +309,10 @@ mod tests {
     #[test]
     fn a_directory_of_targets_decides_the_target_directory() {
         let profile = "A = $(_TARGET_DIR_)/lib$(_TARGET_SIZE_)";
-        assert_eq!(evaluated(profile, true).unwrap(), "#$ A=targets/x86_64-linux/lib\n");
+        assert_eq!(
+            evaluated(profile, true).unwrap(),
+            "#$ A=targets/x86_64-linux/lib\n"
+        );
         assert_eq!(evaluated(profile, false).unwrap(), "#$ A=/lib64\n");
     }
 
@@ -292,9 +366,16 @@ mod tests {
             assert!(NvccProfile::parse(profile).is_some(), "{profile:?}");
             assert_eq!(evaluated(profile, false), None, "{profile:?}");
         }
-        assert_eq!(evaluated("HOME = x\nA = $(HOME)", false).unwrap(), "#$ HOME=x\n#$ A=x\n");
-        let profile = NvccProfile::parse("A = $(HOME)$(_HERE_)\nINCLUDES += $(A)\nPATH += x").unwrap();
-        assert_eq!(profile.asks().into_iter().collect::<Vec<_>>(), ["A", "HOME", "INCLUDES"]);
+        assert_eq!(
+            evaluated("HOME = x\nA = $(HOME)", false).unwrap(),
+            "#$ HOME=x\n#$ A=x\n"
+        );
+        let profile =
+            NvccProfile::parse("A = $(HOME)$(_HERE_)\nINCLUDES += $(A)\nPATH += x").unwrap();
+        assert_eq!(
+            profile.asks().into_iter().collect::<Vec<_>>(),
+            ["A", "HOME", "INCLUDES"]
+        );
     }
 
     #[test]

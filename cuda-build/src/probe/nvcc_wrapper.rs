@@ -26,19 +26,31 @@ pub fn wrapper(script: &str) -> Option<Wrapper> {
     if !["#!/bin/sh", "#! /bin/sh"].contains(&lines.next()?) {
         return None;
     }
-    let commands: Vec<&str> = lines.filter(|line| !line.is_empty() && !line.starts_with('#')).collect();
+    let commands: Vec<&str> = lines
+        .filter(|line| !line.is_empty() && !line.starts_with('#'))
+        .collect();
     let (before_path, command) = match commands.as_slice() {
         [command] => (None, command),
         [path, command] => {
-            let directory = path.strip_prefix("export PATH=\"")?.strip_suffix(":$PATH\"")?;
+            let directory = path
+                .strip_prefix("export PATH=\"")?
+                .strip_suffix(":$PATH\"")?;
             (Some(plain(directory)?.to_owned()), command)
         }
         _ => return None,
     };
-    let program = plain(command.strip_prefix("exec ")?.strip_suffix(" \"$@\"")?.trim())?;
-    let program =
-        Some(Path::new(program)).filter(|path| path.file_name().is_some_and(|name| name == "nvcc"))?;
-    Some(Wrapper { program: program.to_owned(), before_path })
+    let program = plain(
+        command
+            .strip_prefix("exec ")?
+            .strip_suffix(" \"$@\"")?
+            .trim(),
+    )?;
+    let program = Some(Path::new(program))
+        .filter(|path| path.file_name().is_some_and(|name| name == "nvcc"))?;
+    Some(Wrapper {
+        program: program.to_owned(),
+        before_path,
+    })
 }
 
 /// An absolute path without a character that may mean something to the shell or to `PATH`.
@@ -58,7 +70,13 @@ mod tests {
             "#! /bin/sh\n\n# comment\n  exec  /usr/lib/nvidia-cuda-toolkit/bin/nvcc  \"$@\"\n\n",
         ] {
             let program = Path::new("/usr/lib/nvidia-cuda-toolkit/bin/nvcc").to_owned();
-            assert_eq!(wrapper(script), Some(Wrapper { program, before_path: None }));
+            assert_eq!(
+                wrapper(script),
+                Some(Wrapper {
+                    program,
+                    before_path: None
+                })
+            );
         }
         let debian_13 = "#!/bin/sh\n\nexport PATH=\"/usr/lib/nvidia-cuda-toolkit/bin:$PATH\"\nexec \
                          /usr/lib/nvidia-cuda-toolkit/bin/nvcc \"$@\"\n";

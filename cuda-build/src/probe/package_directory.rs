@@ -18,7 +18,10 @@ impl PackageDirectory {
     /// `None` where `path`, or what it leads to, is no such directory, or has no metadata beside it.
     pub(super) fn at(prober: &Prober<'_>, path: &Path) -> Option<Self> {
         Self::beside(prober, path).or_else(|| {
-            let path = prober.root.is_link(path).then(|| prober.root.resolve(path))?;
+            let path = prober
+                .root
+                .is_link(path)
+                .then(|| prober.root.resolve(path))?;
             Self::beside(prober, &path)
         })
     }
@@ -37,13 +40,18 @@ impl PackageDirectory {
     /// Gives a component of this directory the version of its package.
     pub(super) fn settle(&self, found: &mut Found) {
         let (component, major) = (found.component, found.major);
-        let here = site_packages::directory_of(component, major).is_some_and(|name| name == self.name);
-        let Some((name, version)) = site_packages::claim(&self.installed, component, major).filter(|_| here)
+        let here =
+            site_packages::directory_of(component, major).is_some_and(|name| name == self.name);
+        let Some((name, version)) =
+            site_packages::claim(&self.installed, component, major).filter(|_| here)
         else {
             return;
         };
         // nvcc, `cuda.h` and the name of NVRTC's builtins say more than a package.
-        let tells = matches!(component, Component::Nvcc | Component::Cudart | Component::Nvrtc);
+        let tells = matches!(
+            component,
+            Component::Nvcc | Component::Cudart | Component::Nvrtc
+        );
         if component.facts().class != Class::OwnRange && !(tells && found.toolkit.is_some()) {
             found.toolkit = site_packages::claimed_release(found, version);
         }

@@ -35,7 +35,11 @@ struct Piece {
 
 impl Piece {
     fn serves(&self, major: u32) -> bool {
-        if self.majors.is_empty() { self.may_be_for(major) } else { self.majors.contains(&major) }
+        if self.majors.is_empty() {
+            self.may_be_for(major)
+        } else {
+            self.majors.contains(&major)
+        }
     }
 
     /// Whether what is told lets any product of it be for this major.
@@ -45,7 +49,10 @@ impl Piece {
     }
 
     fn told(&self, component: Component) -> Option<u32> {
-        self.told.iter().find(|(known, _)| *known == component).map(|(_, major)| *major)
+        self.told
+            .iter()
+            .find(|(known, _)| *known == component)
+            .map(|(_, major)| *major)
     }
 
     /// Nothing tells which CUDA it is for.
@@ -55,7 +62,11 @@ impl Piece {
 }
 
 pub(super) fn probe(prober: &Prober<'_>, candidate: &Candidate) -> Seen {
-    let paths = [&candidate.path].into_iter().chain(&candidate.also).cloned().collect();
+    let paths = [&candidate.path]
+        .into_iter()
+        .chain(&candidate.also)
+        .cloned()
+        .collect();
     let (roots, left_out) = archives::belonging(prober.target, paths);
     let pieces = pieces(prober, candidate, &roots);
     if let (Some(nvcc), true, None) = (
@@ -64,17 +75,25 @@ pub(super) fn probe(prober: &Prober<'_>, candidate: &Candidate) -> Seen {
         pieces.first().and_then(|first| first.answer.as_ref()),
     ) {
         let reason = format!("{} does not answer as nvcc does", nvcc.display());
-        return Seen { remarks: vec![reason], ..Seen::default() };
+        return Seen {
+            remarks: vec![reason],
+            ..Seen::default()
+        };
     }
-    let mut majors: Vec<u32> = pieces.iter().flat_map(|piece| piece.majors.iter().copied()).collect();
+    let mut majors: Vec<u32> = pieces
+        .iter()
+        .flat_map(|piece| piece.majors.iter().copied())
+        .collect();
     majors.sort_unstable_by(|a, b| b.cmp(a));
     majors.dedup();
     // Of one root that is wrong the caller says so; among several it would go unnoticed.
     let missing = |path: &&PathBuf| !prober.root.is_dir(path);
     let all = [&candidate.path].into_iter().chain(&candidate.also);
     let all = all.filter(|_| !candidate.also.is_empty());
-    let mut remarks: Vec<String> =
-        all.filter(missing).map(|path| format!("{} does not exist", path.display())).collect();
+    let mut remarks: Vec<String> = all
+        .filter(missing)
+        .map(|path| format!("{} does not exist", path.display()))
+        .collect();
     remarks.extend(left_out);
     let mut seen = Seen::default();
     // cuRAND's archive looks the same for every CUDA. Where one CUDA is there it belongs to it;
@@ -82,24 +101,38 @@ pub(super) fn probe(prober: &Prober<'_>, candidate: &Candidate) -> Seen {
     let several = majors.len() > 1;
     let unclear = |piece: &&Piece| several && piece.is_silent() && prober.root.is_dir(&piece.path);
     if pieces.iter().any(|piece| unclear(&piece)) {
-        let names: Vec<String> =
-            pieces.iter().filter(unclear).map(|piece| piece.path.display().to_string()).collect();
+        let names: Vec<String> = pieces
+            .iter()
+            .filter(unclear)
+            .map(|piece| piece.path.display().to_string())
+            .collect();
         remarks.push(format!(
             "CUDA {majors:?} are there, and nothing tells which of them these are for, so they are left out: \
              {}; name the roots of one CUDA alone",
             names.join(", ")
         ));
     }
-    let pieces: Vec<Piece> = pieces.into_iter().filter(|piece| !(several && piece.is_silent())).collect();
+    let pieces: Vec<Piece> = pieces
+        .into_iter()
+        .filter(|piece| !(several && piece.is_silent()))
+        .collect();
     for major in &majors {
         let set = set(prober, &pieces, *major, &mut seen);
         seen.sets.extend(set);
     }
     seen.sets.extend(alone(prober, candidate, &pieces, &majors));
     // One that is found for a single major is in a directory of that major.
-    let sets = |component| seen.sets.iter().filter(|set| set.get(component).is_some()).count();
+    let sets = |component| {
+        seen.sets
+            .iter()
+            .filter(|set| set.get(component).is_some())
+            .count()
+    };
     let by_directory = |path: &PathBuf| {
-        let name = path.parent().and_then(Path::file_name).and_then(|name| name.to_str());
+        let name = path
+            .parent()
+            .and_then(Path::file_name)
+            .and_then(|name| name.to_str());
         name.is_some_and(|name| name.parse::<u32>().is_ok())
     };
     let silent = |found: &&Found| {
@@ -110,12 +143,18 @@ pub(super) fn probe(prober: &Prober<'_>, candidate: &Candidate) -> Seen {
     let found = seen.sets.first().into_iter().flat_map(|set| &set.found);
     let silent: Vec<Component> = found.filter(silent).map(|found| found.component).collect();
     for component in silent {
-        remarks.push(format!("nothing tells which CUDA this {component} is for: taken to fit"));
+        remarks.push(format!(
+            "nothing tells which CUDA this {component} is for: taken to fit"
+        ));
     }
     remarks.append(&mut seen.remarks);
     if seen.sets.is_empty() {
         // Nothing tells a major where all of it is for another machine.
-        remarks.extend(pieces.iter().flat_map(|piece| piece.prefix.misfit_nvcc(prober)));
+        remarks.extend(
+            pieces
+                .iter()
+                .flat_map(|piece| piece.prefix.misfit_nvcc(prober)),
+        );
     }
     if seen.sets.is_empty() && seen.unusable.is_empty() && remarks.is_empty() {
         let prefix = Prefix::new(prober, &places(&pieces), &[]);
@@ -124,7 +163,10 @@ pub(super) fn probe(prober: &Prober<'_>, candidate: &Candidate) -> Seen {
     if let [piece] = pieces.as_slice()
         && piece.majors.len() > 1
     {
-        remarks.push(format!("libraries of several CUDA majors below one root: {:?}", piece.majors));
+        remarks.push(format!(
+            "libraries of several CUDA majors below one root: {:?}",
+            piece.majors
+        ));
     }
     Seen { remarks, ..seen }
 }
@@ -137,7 +179,12 @@ fn alone(prober: &Prober<'_>, candidate: &Candidate, pieces: &[Piece], known: &[
     let product = known.is_empty() && (named || candidate.products_only);
     let ranged = known.is_empty() && candidate.step.is_explicit();
     let mut majors: Vec<u32> = (OLDEST_MAJOR..=newest_known().major).collect();
-    majors.extend(pieces.iter().flat_map(|piece| &piece.told).map(|(_, major)| *major));
+    majors.extend(
+        pieces
+            .iter()
+            .flat_map(|piece| &piece.told)
+            .map(|(_, major)| *major),
+    );
     majors.sort_unstable_by(|a, b| b.cmp(a));
     majors.dedup();
     majors.retain(|major| !known.contains(major));
@@ -161,14 +208,20 @@ fn alone(prober: &Prober<'_>, candidate: &Candidate, pieces: &[Piece], known: &[
     };
     majors
         .into_iter()
-        .map(|major| Set { major, found: found(major) })
+        .map(|major| Set {
+            major,
+            found: found(major),
+        })
         .filter(|s| !s.found.is_empty())
         .collect()
 }
 
 /// The major that something else than its files tells of a product, where it was found.
 fn told(pieces: &[Piece], found: &Found) -> Option<u32> {
-    pieces.iter().find(|piece| holds(piece, found))?.told(found.component)
+    pieces
+        .iter()
+        .find(|piece| holds(piece, found))?
+        .told(found.component)
 }
 
 fn places(pieces: &[Piece]) -> Vec<&Path> {
@@ -178,25 +231,45 @@ fn places(pieces: &[Piece]) -> Vec<&Path> {
 /// The roots of the place that count, and those that an nvcc in it names.
 fn pieces(prober: &Prober<'_>, candidate: &Candidate, roots: &[PathBuf]) -> Vec<Piece> {
     let mut pieces: Vec<Piece> = Vec::new();
-    let own_nvcc = candidate.nvcc.clone().filter(|nvcc| prober.root.is_file(nvcc));
+    let own_nvcc = candidate
+        .nvcc
+        .clone()
+        .filter(|nvcc| prober.root.is_file(nvcc));
     for (index, path) in roots.iter().enumerate() {
         let nvcc = match &own_nvcc {
             Some(nvcc) if index == 0 => Some(nvcc.clone()),
             _ => Some(path.join("bin/nvcc")).filter(|nvcc| prober.root.is_file(nvcc)),
         };
-        let answer = nvcc.and_then(|nvcc| (prober.ask_nvcc)(&nvcc)).and_then(|text| NvccAnswer::parse(&text));
-        let named = own_nvcc.clone().filter(|_| index == 0 && candidate.step.is_explicit());
+        let answer = nvcc
+            .and_then(|nvcc| (prober.ask_nvcc)(&nvcc))
+            .and_then(|text| NvccAnswer::parse(&text));
+        let named = own_nvcc
+            .clone()
+            .filter(|_| index == 0 && candidate.step.is_explicit());
         let answer = answer.map(|answer| NvccAnswer { named, ..answer });
-        let top = answer.as_ref().and_then(|answer| answer.top.as_ref()).map(|top| tidy(prober, top));
+        let top = answer
+            .as_ref()
+            .and_then(|answer| answer.top.as_ref())
+            .map(|top| tidy(prober, top));
         push(prober, &mut pieces, path.clone(), answer);
         if candidate.products_only {
             pieces.iter_mut().for_each(|piece| piece.majors.clear());
         }
         // A root elsewhere: the HPC SDK's nvcc is in `compilers/bin`.
-        let outside =
-            |top: &PathBuf| top != path && !prober.root.resolve(top).starts_with(prober.root.resolve(path));
-        let Some(top) = top.filter(outside) else { continue };
-        for path in [top.clone()].into_iter().chain(companions(prober.root, &top)) {
+        let outside = |top: &PathBuf| {
+            top != path
+                && !prober
+                    .root
+                    .resolve(top)
+                    .starts_with(prober.root.resolve(path))
+        };
+        let Some(top) = top.filter(outside) else {
+            continue;
+        };
+        for path in [top.clone()]
+            .into_iter()
+            .chain(companions(prober.root, &top))
+        {
             if !pieces.iter().any(|piece| piece.path == path) {
                 push(prober, &mut pieces, path, None);
             }
@@ -211,11 +284,23 @@ fn push(prober: &Prober<'_>, pieces: &mut Vec<Piece>, path: PathBuf, answer: Opt
     let header = prefix.header_release(prober).map(|(release, _)| release);
     let named = named_version(&path);
     let by_name = || named.as_ref().and_then(release_of_package);
-    let release = compiler.or(header).or_else(|| version_json(prober, &path)).or_else(by_name);
+    let release = compiler
+        .or(header)
+        .or_else(|| version_json(prober, &path))
+        .or_else(by_name);
     let majors = release.map_or_else(|| prefix.majors(prober), |release| vec![release.major]);
     let packages = PackageDirectory::at(prober, &path);
     let told = told_majors(prober, &path, &prefix, !majors.is_empty());
-    pieces.push(Piece { path, answer, release, majors, named, packages, told, prefix });
+    pieces.push(Piece {
+        path,
+        answer,
+        release,
+        majors,
+        named,
+        packages,
+        told,
+        prefix,
+    });
 }
 
 fn compiler_release(answer: &NvccAnswer) -> Option<ToolkitVersion> {
@@ -231,7 +316,10 @@ fn release_of_package(version: &Version) -> Option<ToolkitVersion> {
 fn set(prober: &Prober<'_>, pieces: &[Piece], major: u32, seen: &mut Seen) -> Option<Set> {
     let mine: Vec<&Piece> = pieces.iter().filter(|piece| piece.serves(major)).collect();
     let roots: Vec<&Path> = mine.iter().map(|piece| piece.path.as_path()).collect();
-    let answers: Vec<&NvccAnswer> = mine.iter().filter_map(|piece| piece.answer.as_ref()).collect();
+    let answers: Vec<&NvccAnswer> = mine
+        .iter()
+        .filter_map(|piece| piece.answer.as_ref())
+        .collect();
     let joined;
     let prefix = match mine.as_slice() {
         [alone] => &alone.prefix,
@@ -242,7 +330,9 @@ fn set(prober: &Prober<'_>, pieces: &[Piece], major: u32, seen: &mut Seen) -> Op
     };
     let compiler = answers.first().and_then(|answer| compiler_release(answer));
     let header = prefix.header_release(prober).map(|(release, _)| release);
-    let release = compiler.or(header).or_else(|| mine.iter().find_map(|piece| piece.release));
+    let release = compiler
+        .or(header)
+        .or_else(|| mine.iter().find_map(|piece| piece.release));
     let mut found: Vec<Found> = Vec::new();
     for component in Component::all() {
         // Its library is the driver's; the header alone is part of the runtime.
@@ -260,9 +350,17 @@ fn set(prober: &Prober<'_>, pieces: &[Piece], major: u32, seen: &mut Seen) -> Op
                 }
                 if component.component == Component::Nvcc {
                     let Some(answer) = answers.first() else {
-                        let nvcc = component.tools.first().map(PathBuf::as_path).unwrap_or(Path::new("nvcc"));
+                        let nvcc = component
+                            .tools
+                            .first()
+                            .map(PathBuf::as_path)
+                            .unwrap_or(Path::new("nvcc"));
                         let reason = format!("{} does not answer as nvcc does", nvcc.display());
-                        seen.unusable.push(Unusable { component: Component::Nvcc, major, reason });
+                        seen.unusable.push(Unusable {
+                            component: Component::Nvcc,
+                            major,
+                            reason,
+                        });
                         continue;
                     };
                     component.version = Some(answer.version.clone());
@@ -271,7 +369,11 @@ fn set(prober: &Prober<'_>, pieces: &[Piece], major: u32, seen: &mut Seen) -> Op
             }
             Err(absent) if absent.something && component.facts().bundle == Bundle::Toolkit => {
                 let reason = format!("{component} is not whole: no {}", absent.missing);
-                seen.unusable.push(Unusable { component, major, reason });
+                seen.unusable.push(Unusable {
+                    component,
+                    major,
+                    reason,
+                });
             }
             Err(_) => {}
         }
@@ -279,11 +381,13 @@ fn set(prober: &Prober<'_>, pieces: &[Piece], major: u32, seen: &mut Seen) -> Op
     if let (Some(compiler), Some(header)) = (compiler, header)
         && compiler != header
     {
-        seen.remarks.push(format!("nvcc says {compiler}, cuda.h says {header}"));
+        seen.remarks
+            .push(format!("nvcc says {compiler}, cuda.h says {header}"));
     }
     seen.remarks.extend(prefix.misfit(prober));
     let packages = mine.iter().filter_map(|piece| piece.packages.as_ref());
-    seen.remarks.extend(packages.filter_map(|packages| packages.wrong_profile(prober)));
+    seen.remarks
+        .extend(packages.filter_map(|packages| packages.wrong_profile(prober)));
     for remark in &prefix.remarks {
         if !seen.remarks.contains(remark) {
             seen.remarks.push(remark.clone());
@@ -294,8 +398,17 @@ fn set(prober: &Prober<'_>, pieces: &[Piece], major: u32, seen: &mut Seen) -> Op
 
 /// Whether a component was found in this root.
 fn holds(piece: &Piece, found: &Found) -> bool {
-    let paths = [&found.tools, &found.libraries, &found.archives, &found.include];
-    paths.into_iter().flatten().next().is_some_and(|path| path.starts_with(&piece.path))
+    let paths = [
+        &found.tools,
+        &found.libraries,
+        &found.archives,
+        &found.include,
+    ];
+    paths
+        .into_iter()
+        .flatten()
+        .next()
+        .is_some_and(|path| path.starts_with(&piece.path))
 }
 
 /// Of cicc and the compiler's headers no file that could be read in each search tells a version:
@@ -323,15 +436,24 @@ fn settle_versions(
     if found.component.facts().class == Class::OwnRange {
         return;
     }
-    let own = found.libraries.first().and_then(|library| file_name_version(prober, library));
+    let own = found
+        .libraries
+        .first()
+        .and_then(|library| file_name_version(prober, library));
     found.version = own.or(found.version.take());
     if !found.component.facts().follows_toolkit {
         return;
     }
     // `libnvvm.so.4.0.0` and `libcupti.so.2024.1.1` number something else than their package.
-    found.version = found.version.take().filter(|version| version.part(0) == u64::from(found.major));
+    found.version = found
+        .version
+        .take()
+        .filter(|version| version.part(0) == u64::from(found.major));
     // Roots of one place may be of different releases: a library's own file name knows better.
-    let own = found.version.as_ref().and_then(|version| version.to_string().parse::<ToolkitVersion>().ok());
+    let own = found
+        .version
+        .as_ref()
+        .and_then(|version| version.to_string().parse::<ToolkitVersion>().ok());
     found.toolkit = match found.component {
         Component::Nvcc | Component::Nvvm | Component::Crt => compiler.or(release),
         Component::Cudart => header.or(release),
@@ -344,7 +466,9 @@ fn settle_versions(
 fn settle_by_package(piece: &Piece, found: &mut Found) {
     if let Some(packages) = &piece.packages {
         packages.settle(found);
-    } else if found.component.facts().follows_toolkit && found.component.facts().class != Class::OwnRange {
+    } else if found.component.facts().follows_toolkit
+        && found.component.facts().class != Class::OwnRange
+    {
         found.version = found.version.take().or_else(|| piece.named.clone());
     }
 }
@@ -377,7 +501,11 @@ mod tests {
         ] {
             let expected = expected.map(|(major, minor)| ToolkitVersion::new(major, minor));
             let named = named_version(Path::new(name));
-            assert_eq!(named.as_ref().and_then(release_of_package), expected, "{name}");
+            assert_eq!(
+                named.as_ref().and_then(release_of_package),
+                expected,
+                "{name}"
+            );
         }
     }
 }

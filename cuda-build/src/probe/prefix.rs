@@ -76,7 +76,9 @@ impl Prefix {
         };
         // A wheel has a directory of its own, so most that are looked for are absent.
         for root in roots.iter().filter(|root| prober.root.is_dir(root)) {
-            prefix.roots.push(prefix.directories.resolve(prober.root, root));
+            prefix
+                .roots
+                .push(prefix.directories.resolve(prober.root, root));
             prefix.add_root(prober, root);
         }
         for answer in answers {
@@ -87,9 +89,13 @@ impl Prefix {
             prefix.add(prober, |p| &mut p.lib, lib);
             if !shared.is_empty() {
                 let shared = shared.join(" and ");
-                prefix.remarks.push(format!("nvcc names {shared}, and that is not used: {SHARED}"));
+                prefix.remarks.push(format!(
+                    "nvcc names {shared}, and that is not used: {SHARED}"
+                ));
             }
-            prefix.nvcc_programs.extend(answer.programs.iter().map(|path| tidy(prober, path)));
+            prefix
+                .nvcc_programs
+                .extend(answer.programs.iter().map(|path| tidy(prober, path)));
         }
         prefix
     }
@@ -100,15 +106,25 @@ impl Prefix {
         // compiler or linker replaces the system's. CUDA is in `targets` there.
         let shared = is_shared(prober, root);
         let own = |names: &[&str]| -> Vec<PathBuf> {
-            names.iter().filter(|_| !shared).map(|name| root.join(name)).collect()
+            names
+                .iter()
+                .filter(|_| !shared)
+                .map(|name| root.join(name))
+                .collect()
         };
         let mut include = vec![target.join("include")];
         include.extend(own(&["include"]));
         // NVIDIA's packages of products for Debian.
-        include.extend(own(&["include"]).into_iter().map(|dir| dir.join(prober.target.multiarch())));
+        include.extend(
+            own(&["include"])
+                .into_iter()
+                .map(|dir| dir.join(prober.target.multiarch())),
+        );
         // Fedora: a directory of its own below `/usr/include`. CCCL has a directory of that name.
         include.extend(
-            own(&["include/cuda"]).into_iter().filter(|dir| prober.root.is_file(&dir.join("cuda.h"))),
+            own(&["include/cuda"])
+                .into_iter()
+                .filter(|dir| prober.root.is_file(&dir.join("cuda.h"))),
         );
         // A directory of CCCL's headers and nothing else.
         include.extend(
@@ -121,8 +137,16 @@ impl Prefix {
         include.extend([root.join("nvvm/include"), root.join("extras/CUPTI/include")]);
         let mut lib = vec![target.join("lib")];
         lib.extend(own(&["lib64", "lib"]));
-        lib.extend(own(&["lib"]).into_iter().map(|dir| dir.join(prober.target.multiarch())));
-        lib.extend([root.join("nvvm/lib64"), root.join("nvvm/lib"), root.join("extras/CUPTI/lib64")]);
+        lib.extend(
+            own(&["lib"])
+                .into_iter()
+                .map(|dir| dir.join(prober.target.multiarch())),
+        );
+        lib.extend([
+            root.join("nvvm/lib64"),
+            root.join("nvvm/lib"),
+            root.join("extras/CUPTI/lib64"),
+        ]);
         let programs = ["bin", "nvvm/bin", "lib/nvidia-cuda-toolkit/bin"];
         let bin = programs.iter().map(|name| root.join(name)).collect();
         self.add(prober, |p| &mut p.include, include);
@@ -147,11 +171,18 @@ impl Prefix {
             }
             let real = self.directories.resolve(prober.root, &candidate);
             let known = to(self).clone();
-            if known.iter().any(|known| self.directories.resolve(prober.root, known) == real) {
+            if known
+                .iter()
+                .any(|known| self.directories.resolve(prober.root, known) == real)
+            {
                 continue;
             }
             // What is above a root says nothing of what is in it.
-            let below = self.roots.iter().find_map(|root| real.strip_prefix(root).ok()).unwrap_or(&real);
+            let below = self
+                .roots
+                .iter()
+                .find_map(|root| real.strip_prefix(root).ok())
+                .unwrap_or(&real);
             match other_target(below, prober.target.directory()) {
                 Some(other) => self.remark_target(prober, &other),
                 None => to(self).push(candidate),
@@ -167,7 +198,10 @@ impl Prefix {
         } else {
             ""
         };
-        let remark = format!("files of `targets/{other}` are not for {} (`{wanted}`){hint}", prober.target);
+        let remark = format!(
+            "files of `targets/{other}` are not for {} (`{wanted}`){hint}",
+            prober.target
+        );
         if !self.remarks.contains(&remark) {
             self.remarks.push(remark);
         }
@@ -188,7 +222,10 @@ impl Prefix {
             }
             let real = self.directories.resolve(prober.root, path);
             let elsewhere = real.parent().filter(|above| Some(*above) != path.parent());
-            path.parent().into_iter().chain(elsewhere).any(|above| is_shared(prober, above))
+            path.parent()
+                .into_iter()
+                .chain(elsewhere)
+                .any(|above| is_shared(prober, above))
         });
         let there = left_out.iter().filter(|path| prober.root.is_dir(path));
         shared.extend(there.map(|path| path.display().to_string()));
@@ -202,9 +239,11 @@ impl Prefix {
             let facts = component.facts();
             let sonames = facts.sonames.iter().flat_map(|names| names.first());
             let libraries = sonames.map(|name| (&self.lib, root.join("lib"), *name));
-            let headers = facts.header.map(|name| (&self.include, root.join("include"), name));
-            let main =
-                (component == Component::Cudart).then(|| (&self.include, root.join("include"), "cuda.h"));
+            let headers = facts
+                .header
+                .map(|name| (&self.include, root.join("include"), name));
+            let main = (component == Component::Cudart)
+                .then(|| (&self.include, root.join("include"), "cuda.h"));
             let mut files = libraries.chain(main).chain(headers);
             let (_, directory, name) = files.find(|(used, directory, name)| {
                 // conda-forge links `lib` into `targets`.
@@ -222,7 +261,9 @@ impl Prefix {
             .filter_map(|component| Some((component, there(component)?)))
             .collect();
         let telling = [Component::Cudart, Component::Nvrtc, Component::Cublas];
-        let Some((_, example)) = found.first().filter(|_| found.iter().any(|(c, _)| telling.contains(c)))
+        let Some((_, example)) = found
+            .first()
+            .filter(|_| found.iter().any(|(c, _)| telling.contains(c)))
         else {
             return;
         };
@@ -239,18 +280,28 @@ impl Prefix {
         for component in Component::all().filter(|c| c.facts().bundle == Bundle::Product) {
             let facts = component.facts();
             let names = facts.sonames.iter().flat_map(|names| names.first());
-            if let Some(library) =
-                names.map(|name| root.join("lib").join(name)).find(|path| prober.root.is_file(path))
+            if let Some(library) = names
+                .map(|name| root.join("lib").join(name))
+                .find(|path| prober.root.is_file(path))
             {
-                self.remarks
-                    .push(format!("{component} is there ({}) and not used: {SHARED}", library.display()));
+                self.remarks.push(format!(
+                    "{component} is there ({}) and not used: {SHARED}",
+                    library.display()
+                ));
             }
         }
         self.remark_top_level(prober, root);
     }
 
-    pub(super) fn first(&self, prober: &Prober<'_>, directories: &[PathBuf], name: &str) -> Option<PathBuf> {
-        directories.iter().find_map(|directory| self.directories.file(prober.root, directory, name))
+    pub(super) fn first(
+        &self,
+        prober: &Prober<'_>,
+        directories: &[PathBuf],
+        name: &str,
+    ) -> Option<PathBuf> {
+        directories
+            .iter()
+            .find_map(|directory| self.directories.file(prober.root, directory, name))
     }
 }
 
@@ -276,7 +327,10 @@ pub(super) fn tidy(prober: &Prober<'_>, path: &Path) -> PathBuf {
 
 /// The platform of a directory `targets/<platform>/include` or `lib`, where it is another one.
 fn other_target(path: &Path, wanted: &str) -> Option<String> {
-    let parts: Vec<&str> = path.components().filter_map(|part| part.as_os_str().to_str()).collect();
+    let parts: Vec<&str> = path
+        .components()
+        .filter_map(|part| part.as_os_str().to_str())
+        .collect();
     let platform = parts.windows(3).find_map(|parts| match parts {
         ["targets", platform, "include" | "lib"] => Some(*platform),
         _ => None,

@@ -13,25 +13,49 @@ use crate::version::Version;
 /// The header with a product's version, relative to its include directory, and the macros.
 fn version_macros(component: Component) -> Option<(&'static str, [&'static str; 3])> {
     Some(match component {
-        Component::Cudnn => ("cudnn_version.h", ["CUDNN_MAJOR", "CUDNN_MINOR", "CUDNN_PATCHLEVEL"]),
+        Component::Cudnn => (
+            "cudnn_version.h",
+            ["CUDNN_MAJOR", "CUDNN_MINOR", "CUDNN_PATCHLEVEL"],
+        ),
         Component::Nccl => ("nccl.h", ["NCCL_MAJOR", "NCCL_MINOR", "NCCL_PATCH"]),
-        Component::Cutensor => ("cutensor.h", ["CUTENSOR_MAJOR", "CUTENSOR_MINOR", "CUTENSOR_PATCH"]),
-        Component::Cusparselt => {
-            ("cusparseLt.h", ["CUSPARSELT_VER_MAJOR", "CUSPARSELT_VER_MINOR", "CUSPARSELT_VER_PATCH"])
-        }
+        Component::Cutensor => (
+            "cutensor.h",
+            ["CUTENSOR_MAJOR", "CUTENSOR_MINOR", "CUTENSOR_PATCH"],
+        ),
+        Component::Cusparselt => (
+            "cusparseLt.h",
+            [
+                "CUSPARSELT_VER_MAJOR",
+                "CUSPARSELT_VER_MINOR",
+                "CUSPARSELT_VER_PATCH",
+            ],
+        ),
         Component::Nvshmem => (
             "non_abi/nvshmem_version.h",
-            ["NVSHMEM_VENDOR_MAJOR_VERSION", "NVSHMEM_VENDOR_MINOR_VERSION", "NVSHMEM_VENDOR_PATCH_VERSION"],
+            [
+                "NVSHMEM_VENDOR_MAJOR_VERSION",
+                "NVSHMEM_VENDOR_MINOR_VERSION",
+                "NVSHMEM_VENDOR_PATCH_VERSION",
+            ],
         ),
-        Component::Cudss => {
-            ("cudss.h", ["CUDSS_VERSION_MAJOR", "CUDSS_VERSION_MINOR", "CUDSS_VERSION_PATCH"])
-        }
+        Component::Cudss => (
+            "cudss.h",
+            [
+                "CUDSS_VERSION_MAJOR",
+                "CUDSS_VERSION_MINOR",
+                "CUDSS_VERSION_PATCH",
+            ],
+        ),
         _ => return None,
     })
 }
 
 /// The version that a product's headers name.
-pub(super) fn header_version(prober: &Prober<'_>, component: Component, include: &Path) -> Option<Version> {
+pub(super) fn header_version(
+    prober: &Prober<'_>,
+    component: Component,
+    include: &Path,
+) -> Option<Version> {
     let (header, macros) = version_macros(component)?;
     let text = prober.root.head(&include.join(header)).ok()?;
     let [major, minor, patch] = macros.map(|name| number_macro(&text, name));
@@ -55,11 +79,18 @@ pub(super) fn told_majors(
         Vec::new()
     };
     let told = |product: Component| {
-        let installed = installed.iter().find(|(known, _)| *known == product).map(|(_, major)| *major);
-        installed.or_else(|| python_package(prober, path, product)).or(by_name)
+        let installed = installed
+            .iter()
+            .find(|(known, _)| *known == product)
+            .map(|(_, major)| *major);
+        installed
+            .or_else(|| python_package(prober, path, product))
+            .or(by_name)
     };
     let products = Component::all().filter(|c| c.facts().bundle == Bundle::Product);
-    products.filter_map(|product| Some((product, told(product)?))).collect()
+    products
+        .filter_map(|product| Some((product, told(product)?)))
+        .collect()
 }
 
 /// The CUDA major in a name or version of NVIDIA's packages: `…-9.5.0.50_cuda13-archive`,
@@ -69,8 +100,13 @@ fn named_major(name: &str) -> Option<u32> {
         let apart = name[..at].ends_with(['_', '+', '~', '-']);
         let rest = &name[at + word.len()..];
         let rest = rest.strip_prefix('-').unwrap_or(rest);
-        let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
-        rest[..digits].parse().ok().filter(|major| apart && (8..100).contains(major))
+        let digits = rest
+            .find(|c: char| !c.is_ascii_digit())
+            .unwrap_or(rest.len());
+        rest[..digits]
+            .parse()
+            .ok()
+            .filter(|major| apart && (8..100).contains(major))
     })
 }
 
@@ -80,13 +116,23 @@ fn python_package(prober: &Prober<'_>, path: &Path, product: Component) -> Optio
     let facts = product.facts();
     let installed = |major: &u32| -> Option<bool> {
         let directory = Path::new(facts.package_dir(*major)?);
-        let site =
-            path.ancestors().nth(directory.components().count()).filter(|_| path.ends_with(directory))?;
+        let site = path
+            .ancestors()
+            .nth(directory.components().count())
+            .filter(|_| path.ends_with(directory))?;
         let start = format!("{}-", facts.package(*major)?.replace('-', "_"));
         let is_of = |name: &str| name.starts_with(&start) && name.ends_with(".dist-info");
-        Some(prober.root.names(site).iter().filter_map(|name| name.to_str()).any(is_of))
+        Some(
+            prober
+                .root
+                .names(site)
+                .iter()
+                .filter_map(|name| name.to_str())
+                .any(is_of),
+        )
     };
-    let mut majors = (OLDEST_MAJOR..=newest_known().major).filter(|major| installed(major) == Some(true));
+    let mut majors =
+        (OLDEST_MAJOR..=newest_known().major).filter(|major| installed(major) == Some(true));
     let major = majors.next()?;
     majors.next().is_none().then_some(major)
 }
@@ -97,7 +143,10 @@ fn debian_packages(prober: &Prober<'_>, prefix: &Prefix) -> Vec<(Component, u32)
     let products = Component::all().filter(|c| c.facts().bundle == Bundle::Product);
     let there: Vec<Component> = products
         .filter(|product| {
-            let header = product.facts().header.and_then(|header| prefix.header(prober, header));
+            let header = product
+                .facts()
+                .header
+                .and_then(|header| prefix.header(prober, header));
             header.is_some()
                 || (OLDEST_MAJOR..=newest_known().major)
                     .any(|major| prefix.component(prober, *product, major).is_ok())
@@ -108,20 +157,31 @@ fn debian_packages(prober: &Prober<'_>, prefix: &Prefix) -> Vec<(Component, u32)
     }
     let status = prober.root.locate("/var/lib/dpkg/status");
     let text = prober.root.text(&status).unwrap_or_default();
-    there.into_iter().filter_map(|product| Some((product, debian_major(&text, product)?))).collect()
+    there
+        .into_iter()
+        .filter_map(|product| Some((product, debian_major(&text, product)?)))
+        .collect()
 }
 
 /// What the list of installed packages says; nothing where two of them disagree.
 fn debian_major(status: &str, product: Component) -> Option<u32> {
     let start = format!("lib{}", product.id());
     let packages = status.split("\n\n").filter_map(|stanza| {
-        let field = |name: &str| stanza.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+        let field = |name: &str| {
+            stanza
+                .lines()
+                .find_map(|line| line.strip_prefix(name))
+                .map(str::trim)
+        };
         let package = field("Package:").filter(|name| name.starts_with(&start))?;
         field("Status:").filter(|status| status.ends_with(" installed"))?;
         named_major(package).or_else(|| named_major(field("Version:")?))
     });
     let majors: Vec<u32> = packages.collect();
-    majors.first().copied().filter(|first| majors.iter().all(|major| major == first))
+    majors
+        .first()
+        .copied()
+        .filter(|first| majors.iter().all(|major| major == first))
 }
 
 #[cfg(test)]
@@ -161,8 +221,9 @@ mod tests {
         assert_eq!(debian_major(status, Component::Cudnn), Some(12));
         assert_eq!(debian_major(status, Component::Nccl), Some(12));
         assert_eq!(debian_major(status, Component::Cutensor), None);
-        let two =
-            format!("{status}\nPackage: libnccl-dev\nStatus: install ok installed\nVersion: 2+cuda13.0\n");
+        let two = format!(
+            "{status}\nPackage: libnccl-dev\nStatus: install ok installed\nVersion: 2+cuda13.0\n"
+        );
         assert_eq!(debian_major(&two, Component::Nccl), None);
     }
 }

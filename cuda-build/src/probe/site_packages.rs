@@ -19,13 +19,22 @@ pub(super) fn probe(prober: &Prober<'_>, path: &Path) -> Seen {
     for major in OLDEST_MAJOR..=newest_major(prober, path) {
         let mut found: Vec<Found> = Vec::new();
         for component in Component::all() {
-            found.extend(component_of(prober, path, &installed, &mut prefixes, component, major, &mut seen));
+            found.extend(component_of(
+                prober,
+                path,
+                &installed,
+                &mut prefixes,
+                component,
+                major,
+                &mut seen,
+            ));
         }
         if !found.is_empty() {
             seen.sets.push(Set { major, found });
         }
     }
-    seen.remarks.extend(unclaimed(prober, path, &installed, &mut prefixes, &seen));
+    seen.remarks
+        .extend(unclaimed(prober, path, &installed, &mut prefixes, &seen));
     seen
 }
 
@@ -47,7 +56,10 @@ fn unclaimed(
     let mut names: Vec<String> = Vec::new();
     for component in Component::all() {
         let known = seen.sets.iter().any(|set| set.get(component).is_some())
-            || seen.unusable.iter().any(|unusable| unusable.component == component);
+            || seen
+                .unusable
+                .iter()
+                .any(|unusable| unusable.component == component);
         let there = majors.clone().filter(|_| !known).find_map(|major| {
             let directory = directory_of(component, major)?;
             let prefix = prefixes.at(prober, path.join(&directory));
@@ -70,7 +82,9 @@ fn unclaimed(
 /// 13, or more where a directory like `nvidia/cu14` says so.
 fn newest_major(prober: &Prober<'_>, path: &Path) -> u32 {
     let named = prober.root.names(&path.join("nvidia"));
-    let majors = named.iter().filter_map(|name| name.to_str()?.strip_prefix("cu")?.parse::<u32>().ok());
+    let majors = named
+        .iter()
+        .filter_map(|name| name.to_str()?.strip_prefix("cu")?.parse::<u32>().ok());
     majors.filter(|major| *major < 100).fold(13, u32::max)
 }
 
@@ -96,16 +110,28 @@ fn component_of(
         Err(absent) => {
             if let Some((name, version)) = claim {
                 let reason = explain(component, major, name, version, &absent);
-                seen.unusable.push(Unusable { component, major, reason });
+                seen.unusable.push(Unusable {
+                    component,
+                    major,
+                    reason,
+                });
             } else if component == Component::Nvrtc && absent.something {
-                let reason = format!("{directory} has no {}, so its NVRTC can't be used", absent.missing);
-                seen.unusable.push(Unusable { component, major, reason });
+                let reason = format!(
+                    "{directory} has no {}, so its NVRTC can't be used",
+                    absent.missing
+                );
+                seen.unusable.push(Unusable {
+                    component,
+                    major,
+                    reason,
+                });
             }
             return None;
         }
     };
     if component == Component::Nvcc && found.tool("cudafe++").is_none() {
-        seen.remarks.push(format!("{directory}/bin holds nvcc and no cudafe++"));
+        seen.remarks
+            .push(format!("{directory}/bin holds nvcc and no cudafe++"));
     }
     if component == Component::Nvcc {
         seen.remarks.extend(wrong_profile(prober, path, &directory));
@@ -125,7 +151,11 @@ pub(super) fn directory_of(component: Component, major: u32) -> Option<String> {
     let facts = component.facts();
     match facts.package_dir(major) {
         Some(directory) => Some(directory.to_owned()),
-        None if major > 13 => Some(facts.package_dir(13)?.replace("cu13", &format!("cu{major}"))),
+        None if major > 13 => Some(
+            facts
+                .package_dir(13)?
+                .replace("cu13", &format!("cu{major}")),
+        ),
         None => None,
     }
 }
@@ -137,14 +167,17 @@ pub(super) fn claim(
     major: u32,
 ) -> Option<(&'static str, &Version)> {
     let facts = component.facts();
-    let name = facts.package(major).or_else(|| facts.package(13).filter(|_| major > 13))?;
+    let name = facts
+        .package(major)
+        .or_else(|| facts.package(13).filter(|_| major > 13))?;
     Some((name, installed.get(name)?))
 }
 
 /// The CUDA release that a package's version names.
 pub(super) fn claimed_release(found: &Found, version: &Version) -> Option<ToolkitVersion> {
     let release: Option<ToolkitVersion> = version.to_string().parse().ok();
-    release.filter(|release| found.component.facts().follows_toolkit && release.major == found.major)
+    release
+        .filter(|release| found.component.facts().follows_toolkit && release.major == found.major)
 }
 
 /// Version and evidence, as a package's metadata says.
@@ -159,9 +192,9 @@ pub(super) fn settle_claim(found: &mut Found, name: &str, version: &Version) {
 pub(super) fn wrong_profile(prober: &Prober<'_>, path: &Path, directory: &str) -> Option<String> {
     let root = path.join(directory);
     let profile = prober.root.text(&root.join("bin/nvcc.profile")).ok()?;
-    let names_lib64 = profile
-        .lines()
-        .any(|line| line.trim_start().starts_with("LIBRARIES") && line.contains("/lib$(_TARGET_SIZE_)"));
+    let names_lib64 = profile.lines().any(|line| {
+        line.trim_start().starts_with("LIBRARIES") && line.contains("/lib$(_TARGET_SIZE_)")
+    });
     (names_lib64 && !prober.root.is_dir(&root.join("lib64"))).then(|| {
         format!(
             "{directory}/bin/nvcc.profile names `lib64`, which is not there: this nvcc can't link by itself"
@@ -170,8 +203,15 @@ pub(super) fn wrong_profile(prober: &Prober<'_>, path: &Path, directory: &str) -
 }
 
 /// The header counts: it is what a compiler will read, whatever the package says.
-fn settle_by_header(prober: &Prober<'_>, prefix: &Prefix, found: &mut Found, remarks: &mut Vec<String>) {
-    let Some((release, header)) = prefix.header_release(prober) else { return };
+fn settle_by_header(
+    prober: &Prober<'_>,
+    prefix: &Prefix,
+    found: &mut Found,
+    remarks: &mut Vec<String>,
+) {
+    let Some((release, header)) = prefix.header_release(prober) else {
+        return;
+    };
     if let Some(claimed) = found.toolkit.filter(|claimed| *claimed != release) {
         remarks.push(format!(
             "package metadata says cudart {claimed}, {} says {release}; the header counts",
@@ -194,15 +234,30 @@ fn tells_major(
     }
     let facts = component.facts();
     let by_soname = facts.soname(0, major).is_some_and(|soname| {
-        let unique = (OLDEST_MAJOR..=13).filter(|m| facts.soname(0, *m) == Some(soname)).count() == 1;
-        unique && prefix.lib.iter().any(|lib| prober.root.is_file(&lib.join(soname)))
+        let unique = (OLDEST_MAJOR..=13)
+            .filter(|m| facts.soname(0, *m) == Some(soname))
+            .count()
+            == 1;
+        unique
+            && prefix
+                .lib
+                .iter()
+                .any(|lib| prober.root.is_file(&lib.join(soname)))
     });
     by_soname
         || (component == Component::Cudart
-            && prefix.header_release(prober).is_some_and(|(v, _)| v.major == major))
+            && prefix
+                .header_release(prober)
+                .is_some_and(|(v, _)| v.major == major))
 }
 
-fn explain(component: Component, major: u32, name: &str, version: &Version, absent: &Absent) -> String {
+fn explain(
+    component: Component,
+    major: u32,
+    name: &str,
+    version: &Version,
+    absent: &Absent,
+) -> String {
     let missing = &absent.missing;
     if component == Component::Nvrtc && absent.something {
         return format!("{name} {version} has no {missing}, so its NVRTC can't be used");
@@ -220,8 +275,15 @@ fn explain(component: Component, major: u32, name: &str, version: &Version, abse
 pub(super) fn installed(prober: &Prober<'_>, path: &Path) -> Installed {
     let mut installed = Installed::new();
     for name in prober.root.names(path) {
-        let Some(stem) = name.to_str().and_then(|name| name.strip_suffix(".dist-info")) else { continue };
-        let Some((name, version)) = stem.split_once('-') else { continue };
+        let Some(stem) = name
+            .to_str()
+            .and_then(|name| name.strip_suffix(".dist-info"))
+        else {
+            continue;
+        };
+        let Some((name, version)) = stem.split_once('-') else {
+            continue;
+        };
         if let Ok(version) = version.parse() {
             installed.insert(name.to_ascii_lowercase().replace(['_', '.'], "-"), version);
         }

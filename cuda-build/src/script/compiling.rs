@@ -32,16 +32,21 @@ impl Build {
 
     fn compilers(&self, toolkit: &Toolkit) -> Result<Compilers, Error> {
         let host = self.host_compiler(toolkit)?;
-        let view = if host.is_some() { self.compiler_view(toolkit)? } else { None };
+        let view = if host.is_some() {
+            self.compiler_view(toolkit)?
+        } else {
+            None
+        };
         Ok(Compilers { host, view })
     }
 
     /// A view to call nvcc in, where it would not find cicc by itself: in redist archives, and in
     /// other splits of a directory per component.
     fn compiler_view(&self, toolkit: &Toolkit) -> Result<Option<View>, Error> {
-        let (Some(nvcc), Some(cicc)) =
-            (toolkit.tool(Component::Nvcc, "nvcc"), toolkit.tool(Component::Nvvm, "cicc"))
-        else {
+        let (Some(nvcc), Some(cicc)) = (
+            toolkit.tool(Component::Nvcc, "nvcc"),
+            toolkit.tool(Component::Nvvm, "cicc"),
+        ) else {
             return Ok(None);
         };
         let resolve = |path: &Path| self.root.resolve(path);
@@ -49,13 +54,19 @@ impl Build {
         if own_root.is_some_and(|root| cicc.starts_with(root)) {
             return Ok(None);
         }
-        let answer = ask_nvcc(&self.root, &self.env, nvcc).and_then(|text| NvccAnswer::parse(&text));
+        let answer =
+            ask_nvcc(&self.root, &self.env, nvcc).and_then(|text| NvccAnswer::parse(&text));
         let known = answer.map(|answer| answer.programs).unwrap_or_default();
         let place = cicc.parent().map(resolve);
-        if known.iter().any(|directory| Some(resolve(directory)) == place) {
+        if known
+            .iter()
+            .any(|directory| Some(resolve(directory)) == place)
+        {
             return Ok(None);
         }
-        toolkit.view(&ViewPlace::from_env(&self.env, &self.target)?).map(Some)
+        toolkit
+            .view(&ViewPlace::from_env(&self.env, &self.target)?)
+            .map(Some)
     }
 
     /// What compiles host code; `None` where nvcc compiles nothing.
@@ -70,8 +81,16 @@ impl Build {
         host_compiler::choose(&self.env, &self.root, toolkit).map(Some)
     }
 
-    fn steps_with(&self, toolkit: &Toolkit, plan: &Plan, compilers: &Compilers) -> Result<Vec<Step>, Error> {
-        let places = Places { package: &self.package, out: &self.out };
+    fn steps_with(
+        &self,
+        toolkit: &Toolkit,
+        plan: &Plan,
+        compilers: &Compilers,
+    ) -> Result<Vec<Step>, Error> {
+        let places = Places {
+            package: &self.package,
+            out: &self.out,
+        };
         // nvcc reads these itself; they change what it makes.
         let variables: Vec<String> = ["NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS", "NVCC_CCBIN"]
             .into_iter()
@@ -102,11 +121,16 @@ impl Build {
         let compilers = self.compilers(toolkit)?;
         if let Some(host) = &compilers.host {
             directives.push(Directive::Remark(host.identity()));
-            host.warnings.iter().for_each(|warning| directives.push(Directive::Warning(warning.clone())));
+            host.warnings
+                .iter()
+                .for_each(|warning| directives.push(Directive::Warning(warning.clone())));
         }
         let mut toolkit_dirs = toolkit.include_dirs();
         if let Some(view) = &compilers.view {
-            directives.push(Directive::Remark(format!("nvcc is called in {}", view.root().display())));
+            directives.push(Directive::Remark(format!(
+                "nvcc is called in {}",
+                view.root().display()
+            )));
             toolkit_dirs.push(view.root().to_owned());
         }
         let mut runner = Runner::new(&self.root, toolkit_dirs);

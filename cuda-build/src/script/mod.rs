@@ -79,7 +79,9 @@ impl Build {
     /// As [`Build::new`].
     pub fn from_env(env: Env, root: Root) -> Result<Self, Error> {
         let variable = |name: &'static str| {
-            env.peek(name).map(PathBuf::from).ok_or(Error::NotABuildScript { variable: name })
+            env.peek(name)
+                .map(PathBuf::from)
+                .ok_or(Error::NotABuildScript { variable: name })
         };
         let package = variable("CARGO_MANIFEST_DIR")?;
         let out = variable("OUT_DIR")?;
@@ -172,7 +174,11 @@ impl Build {
             path: PathBuf::from("standard output"),
             source,
         })?;
-        Ok(Built { toolkit, plan, compiled })
+        Ok(Built {
+            toolkit,
+            plan,
+            compiled,
+        })
     }
 
     /// The toolkit that the search gives this package.
@@ -180,8 +186,18 @@ impl Build {
     /// # Errors
     /// As [`Search::find`].
     pub fn toolkit(&self) -> Result<Toolkit, Error> {
-        let request = request(&self.config, &self.modules, &self.libraries, self.config.major);
-        let search = Search { root: &self.root, env: &self.env, target: &self.target, places: Vec::new() };
+        let request = request(
+            &self.config,
+            &self.modules,
+            &self.libraries,
+            self.config.major,
+        );
+        let search = Search {
+            root: &self.root,
+            env: &self.env,
+            target: &self.target,
+            places: Vec::new(),
+        };
         match self.remembered() {
             Some(file) => toolkit::find(&search, &request, &file),
             None => search.find(&request),
@@ -206,7 +222,9 @@ impl Build {
         let items = self.config.for_major(toolkit.version().major).capabilities;
         let declared = items.map_or_else(|| Ok(Declared::native()), Declared::parse)?;
         let gpus = if declared.asks_for_gpu() {
-            driver::driver().map(|driver| driver.gpus).unwrap_or_default()
+            driver::driver()
+                .map(|driver| driver.gpus)
+                .unwrap_or_default()
         } else {
             Vec::new()
         };
@@ -229,8 +247,11 @@ impl Build {
     /// `cuda_build.rs` in `OUT_DIR`: what the crate knows at run time.
     fn write_source(&self, toolkit: &Toolkit, plan: Option<&Plan>) -> Result<(), Error> {
         let Some(plan) = plan else { return Ok(()) };
-        let cudart =
-            if self.links(Component::Cudart, toolkit) { self.config.cudart.as_str() } else { "none" };
+        let cudart = if self.links(Component::Cudart, toolkit) {
+            self.config.cudart.as_str()
+        } else {
+            "none"
+        };
         let mut source = capability::generated_source(plan, toolkit.version(), cudart);
         source.push_str(&modules_source(&self.modules));
         cache::write_if_changed(&self.out.join("cuda_build.rs"), source.as_bytes())
@@ -246,7 +267,10 @@ impl Build {
     /// no driver, and one that has a driver may lack the link names.
     fn stubs(&self, toolkit: &Toolkit) -> Result<Option<PathBuf>, Error> {
         let declared = self.config.for_major(toolkit.version().major).components;
-        if !declared.iter().any(|wanted| wanted.component.facts().bundle == Bundle::Driver) {
+        if !declared
+            .iter()
+            .any(|wanted| wanted.component.facts().bundle == Bundle::Driver)
+        {
             return Ok(None);
         }
         Ok(Some(self.view_of(toolkit)?.stubs()))
@@ -266,14 +290,23 @@ impl Build {
         let view = self.view_of(toolkit)?;
         let root = view.root().display().to_string();
         if let Some(name) = &self.root_variable {
-            directives.push(Directive::RustcEnv { name: name.clone(), value: root.clone() });
+            directives.push(Directive::RustcEnv {
+                name: name.clone(),
+                value: root.clone(),
+            });
         }
         if links {
             let mut include = vec![view.include()];
-            include.extend([view.include().join("cccl")].into_iter().filter(|path| self.root.is_dir(path)));
+            include.extend(
+                [view.include().join("cccl")]
+                    .into_iter()
+                    .filter(|path| self.root.is_dir(path)),
+            );
             let include = std::env::join_paths(include).unwrap_or_default();
             let items = self.config.for_major(toolkit.version().major).capabilities;
-            let capabilities = plan.map(ToString::to_string).or_else(|| items.map(|items| items.join(", ")));
+            let capabilities = plan
+                .map(ToString::to_string)
+                .or_else(|| items.map(|items| items.join(", ")));
             for (key, value) in [
                 ("root", Some(root)),
                 ("version", Some(toolkit.version().to_string())),
@@ -309,7 +342,10 @@ impl Build {
             directives.push(Directive::LinkSearch(self.out.clone()));
         }
         for library in &self.libraries {
-            directives.push(Directive::LinkLib { kind: "static", name: library.name().to_owned() });
+            directives.push(Directive::LinkLib {
+                kind: "static",
+                name: library.name().to_owned(),
+            });
         }
         let declared = self.config.for_major(toolkit.version().major).components;
         for wanted in declared.iter().filter(|wanted| wanted.optional) {
@@ -326,7 +362,10 @@ impl Build {
         link::directives(toolkit, &linked, self.config.cudart, stubs, directives);
         link::driver_of_nixos(&self.root, self.config.cdylib, directives);
         if !self.libraries.is_empty() {
-            directives.push(Directive::LinkLib { kind: "dylib", name: "stdc++".to_owned() });
+            directives.push(Directive::LinkLib {
+                kind: "dylib",
+                name: "stdc++".to_owned(),
+            });
         }
         for (output, tool) in &compiled.made {
             let name = output.file_name().unwrap_or_default().to_string_lossy();
@@ -338,12 +377,22 @@ impl Build {
             compiled.fresh.len()
         )));
         let remarks = toolkit.remarks().iter().filter(|_| toolkit.is_combined());
-        for warning in compiled.warnings.iter().chain(toolkit.warnings()).chain(remarks) {
+        for warning in compiled
+            .warnings
+            .iter()
+            .chain(toolkit.warnings())
+            .chain(remarks)
+        {
             directives.push(Directive::Warning(warning.clone()));
         }
         let mut watched = compiled.inputs.clone();
         watched.push(self.package.join("Cargo.toml"));
-        watched.extend(toolkit.components().iter().filter_map(|chosen| needs::telling_file(&chosen.found)));
+        watched.extend(
+            toolkit
+                .components()
+                .iter()
+                .filter_map(|chosen| needs::telling_file(&chosen.found)),
+        );
         watched.extend(self.env.path("CUDA_BUILD_TOOLKIT"));
         // One that is not there would run the script each time.
         watched.extend(self.remembered().filter(|file| self.root.is_file(file)));
@@ -362,11 +411,19 @@ fn modules_source(modules: &[Module]) -> String {
         let constant: String = module
             .name()
             .chars()
-            .map(|c| if c.is_alphanumeric() { c.to_ascii_uppercase() } else { '_' })
+            .map(|c| {
+                if c.is_alphanumeric() {
+                    c.to_ascii_uppercase()
+                } else {
+                    '_'
+                }
+            })
             .collect();
         let (shown, file) = (module.source().display(), module.file_name());
         let path = format!("concat!(env!(\"OUT_DIR\"), \"/{file}\")");
-        source.push_str(&format!("\n    /// `{shown}`, compiled.\n    #[allow(dead_code)]\n"));
+        source.push_str(&format!(
+            "\n    /// `{shown}`, compiled.\n    #[allow(dead_code)]\n"
+        ));
         source.push_str(&match module.wanted_format() {
             Format::Ptx => format!("    pub static {constant}: &str = include_str!({path});\n"),
             _ => format!(

@@ -11,18 +11,35 @@ use crate::select::{Need, Part, Request, Strength};
 /// The request for a package that compiles `modules` and `libraries`, for `major` or for the
 /// newest that is found.
 #[must_use]
-pub fn request(config: &Config, modules: &[Module], libraries: &[Library], major: Option<u32>) -> Request {
+pub fn request(
+    config: &Config,
+    modules: &[Module],
+    libraries: &[Library],
+    major: Option<u32>,
+) -> Request {
     let mut needs = Vec::new();
-    let fixed = |engine: Engine| modules.iter().filter(|m| m.wanted_engine() == engine).count();
-    let files: usize = libraries.iter().map(|l| l.sources().len()).sum::<usize>() + fixed(Engine::Nvcc);
+    let fixed = |engine: Engine| {
+        modules
+            .iter()
+            .filter(|m| m.wanted_engine() == engine)
+            .count()
+    };
+    let files: usize =
+        libraries.iter().map(|l| l.sources().len()).sum::<usize>() + fixed(Engine::Nvcc);
     if files > 0 {
-        needs.extend(nvcc_needs(&format!("needed to compile {}", count(files, "`.cu` file"))));
+        needs.extend(nvcc_needs(&format!(
+            "needed to compile {}",
+            count(files, "`.cu` file")
+        )));
     }
     if !libraries.is_empty() {
         needs.push(runtime_need(config.cudart, "needed to link device code"));
     }
     if fixed(Engine::Nvrtc) > 0 {
-        needs.push(nvrtc_need(&format!("needed to compile {}", count(fixed(Engine::Nvrtc), "module"))));
+        needs.push(nvrtc_need(&format!(
+            "needed to compile {}",
+            count(fixed(Engine::Nvrtc), "module")
+        )));
     }
     declared(config, major, &mut needs);
     let automatic = fixed(Engine::Auto);
@@ -30,33 +47,50 @@ pub fn request(config: &Config, modules: &[Module], libraries: &[Library], major
         Vec::new()
     } else {
         let why = format!("needed to compile {}", count(automatic, "module"));
-        vec![vec![nvrtc_need(&format!("{why}; `nvcc` would do as well"))], nvcc_needs(&why)]
+        vec![
+            vec![nvrtc_need(&format!("{why}; `nvcc` would do as well"))],
+            nvcc_needs(&why),
+        ]
     };
     if automatic + fixed(Engine::Nvrtc) > 0 {
         // Headers that a kernel may include: used where they are, and then they have to fit.
         needs.push(
-            Need::new(Component::Cudart, Part::Headers, "headers of the runtime").with(Strength::Optional),
-        );
-        needs.push(
-            Need::new(Component::Cccl, Part::Headers, "headers of CUB, Thrust and libcu++")
+            Need::new(Component::Cudart, Part::Headers, "headers of the runtime")
                 .with(Strength::Optional),
         );
+        needs.push(
+            Need::new(
+                Component::Cccl,
+                Part::Headers,
+                "headers of CUB, Thrust and libcu++",
+            )
+            .with(Strength::Optional),
+        );
     }
-    Request { needs, alternatives, major, toolkit: config.toolkit.clone() }
+    Request {
+        needs,
+        alternatives,
+        major,
+        toolkit: config.toolkit.clone(),
+    }
 }
 
 fn declared(config: &Config, major: Option<u32>, needs: &mut Vec<Need>) {
     let newest = config.majors.iter().copied().max();
-    let components = config.for_major(major.or(newest).unwrap_or_default()).components;
+    let components = config
+        .for_major(major.or(newest).unwrap_or_default())
+        .components;
     for wanted in components {
         let component = wanted.component;
         let facts = component.facts();
         let why = "declared in `[package.metadata.cuda]`";
         let mut need = match component {
             // Only the machine that runs the program has the library. Its stub is made from a header.
-            Component::Driver => {
-                Need::new(Component::Cudart, Part::Headers, "`cuda.h`, to link with the driver's library")
-            }
+            Component::Driver => Need::new(
+                Component::Cudart,
+                Part::Headers,
+                "`cuda.h`, to link with the driver's library",
+            ),
             _ if facts.bundle == Bundle::Driver => Need::new(component, Part::Headers, why),
             Component::Cudart => runtime_need(config.cudart, why),
             _ if !facts.libraries.is_empty() => Need::new(component, Part::Shared, why),
@@ -97,10 +131,19 @@ fn nvcc_needs(why: &str) -> Vec<Need> {
 }
 
 fn count(number: usize, what: &str) -> String {
-    if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") }
+    if number == 1 {
+        format!("1 {what}")
+    } else {
+        format!("{number} {what}s")
+    }
 }
 
 /// A file that changes when the component is replaced in place.
 pub(super) fn telling_file(found: &Found) -> Option<PathBuf> {
-    found.tools.first().or(found.libraries.first()).or(found.archives.first()).cloned()
+    found
+        .tools
+        .first()
+        .or(found.libraries.first())
+        .or(found.archives.first())
+        .cloned()
 }

@@ -23,16 +23,21 @@ pub(super) fn not_found(
     let searched = [if named.is_empty() { others } else { named }, products].concat();
     let searched = searched.as_slice();
     let Lacking { missing, base } = missing(request, searched);
-    let mixed: Vec<Option<Conflict>> =
-        missing.iter().map(|need| of_another_major(request, need, base?, searched)).collect();
+    let mixed: Vec<Option<Conflict>> = missing
+        .iter()
+        .map(|need| of_another_major(request, need, base?, searched))
+        .collect();
     if !named.is_empty() && !mixed.is_empty() && mixed.iter().all(Option::is_some) {
-        return Error::Inconsistent { conflicts: mixed.into_iter().flatten().collect() };
+        return Error::Inconsistent {
+            conflicts: mixed.into_iter().flatten().collect(),
+        };
     }
     let components: Vec<Component> = missing.iter().map(|need| need.component).collect();
     let major = request.major.or(base.map(|base| base.set.major));
     let (mut causes, mut hints) = (Vec::new(), Vec::new());
     for attempt in searched {
-        let about = |u: &&Unusable| components.contains(&u.component) && major.is_none_or(|m| m == u.major);
+        let about =
+            |u: &&Unusable| components.contains(&u.component) && major.is_none_or(|m| m == u.major);
         let unusable = attempt.unusable.iter().filter(about);
         causes.extend(unusable.map(|u| format!("{} ({})", u.reason, attempt.candidate)));
     }
@@ -40,8 +45,15 @@ pub(super) fn not_found(
         causes.push(reason);
         hints.push(fix);
     }
-    let tried: Vec<String> = searched.iter().map(|attempt| tried(request, &components, attempt)).collect();
-    let unused = if named.is_empty() { Vec::new() } else { unused(others) };
+    let tried: Vec<String> = searched
+        .iter()
+        .map(|attempt| tried(request, &components, attempt))
+        .collect();
+    let unused = if named.is_empty() {
+        Vec::new()
+    } else {
+        unused(others)
+    };
     if let Some(first) = named.first() {
         hints.push(format!(
             "unset or correct {}: what is named explicitly rules out every other place",
@@ -49,7 +61,10 @@ pub(super) fn not_found(
         ));
     }
     let unlinked = |need: &Need| need.component == Component::Cudart && need.part == Part::Archive;
-    if missing.iter().any(|need| unlinked(need) && partly(request, need, searched)) {
+    if missing
+        .iter()
+        .any(|need| unlinked(need) && partly(request, need, searched))
+    {
         hints.push(
             "`cudart = \"shared\"` in `[package.metadata.cuda]` links the shared library that is there"
                 .to_owned(),
@@ -77,7 +92,10 @@ pub(super) fn not_found(
 
 /// Whether the component is there and only the part that is needed is not.
 fn partly(request: &Request, need: &Need, searched: &[&Attempt]) -> bool {
-    let sets = searched.iter().flat_map(|attempt| &attempt.sets).filter(|set| request.admits(set));
+    let sets = searched
+        .iter()
+        .flat_map(|attempt| &attempt.sets)
+        .filter(|set| request.admits(set));
     let found: Vec<&Found> = sets.filter_map(|set| set.get(need.component)).collect();
     !found.is_empty() && need.version.is_none() && !found.iter().any(|found| need.is_met_by(found))
 }
@@ -98,20 +116,51 @@ fn of_another_major(
     base: Offer<'_>,
     searched: &[&Attempt],
 ) -> Option<Conflict> {
-    let wanted: Vec<&Need> = request.needs.iter().chain(request.alternatives.iter().flatten()).collect();
-    let asked = |found: &&Found| wanted.iter().any(|need| need.is_required() && need.is_met_by(found));
-    let beside = base.set.found.iter().find(asked).or(base.set.found.first())?;
+    let wanted: Vec<&Need> = request
+        .needs
+        .iter()
+        .chain(request.alternatives.iter().flatten())
+        .collect();
+    let asked = |found: &&Found| {
+        wanted
+            .iter()
+            .any(|need| need.is_required() && need.is_met_by(found))
+    };
+    let beside = base
+        .set
+        .found
+        .iter()
+        .find(asked)
+        .or(base.set.found.first())?;
     let other = searched.iter().find_map(|attempt| {
-        let sets = attempt.sets.iter().filter(|set| set.major != base.set.major);
-        let found = sets.flat_map(|set| &set.found).find(|found| need.is_met_by(found))?;
-        Some(Chosen { found: found.clone(), origin: attempt.candidate.to_string() })
+        let sets = attempt
+            .sets
+            .iter()
+            .filter(|set| set.major != base.set.major);
+        let found = sets
+            .flat_map(|set| &set.found)
+            .find(|found| need.is_met_by(found))?;
+        Some(Chosen {
+            found: found.clone(),
+            origin: attempt.candidate.to_string(),
+        })
     })?;
-    Some(major_conflict(&Chosen { found: beside.clone(), origin: base.origin() }, &other))
+    Some(major_conflict(
+        &Chosen {
+            found: beside.clone(),
+            origin: base.origin(),
+        },
+        &other,
+    ))
 }
 
 fn fetch_hint(request: &Request, missing: &[Component], searched: &[&Attempt]) -> String {
-    let offers = searched.iter().flat_map(|attempt| attempt.sets.iter().map(|set| Offer { attempt, set }));
-    let majors = offers.filter(Offer::is_of_toolkit).map(|offer| offer.set.major);
+    let offers = searched
+        .iter()
+        .flat_map(|attempt| attempt.sets.iter().map(|set| Offer { attempt, set }));
+    let majors = offers
+        .filter(Offer::is_of_toolkit)
+        .map(|offer| offer.set.major);
     let found = majors.filter(|major| request.admits_major(*major)).max();
     let Some(major) = found.or_else(|| request.newest_major()) else {
         let toolkit = &request.toolkit;
@@ -120,7 +169,9 @@ fn fetch_hint(request: &Request, missing: &[Component], searched: &[&Attempt]) -
                 "CUDA {major} is asked for, `toolkit = \"{toolkit}\"` in `[package.metadata.cuda]` rules it out: \
                  change one of the two"
             ),
-            None => format!("no CUDA release meets `toolkit = \"{toolkit}\"` in `[package.metadata.cuda]`"),
+            None => format!(
+                "no CUDA release meets `toolkit = \"{toolkit}\"` in `[package.metadata.cuda]`"
+            ),
         };
     };
     // No wheel of CUDA 11 or 12 carries a compiler.
@@ -138,9 +189,16 @@ fn fetch_hint(request: &Request, missing: &[Component], searched: &[&Attempt]) -
         Component::Nvrtc,
         Component::Cccl,
     ];
-    let extra: Vec<&str> = missing.iter().filter(|c| !default.contains(c)).map(|c| c.id()).collect();
-    let components =
-        if extra.is_empty() { String::new() } else { format!(" --components {}", extra.join(",")) };
+    let extra: Vec<&str> = missing
+        .iter()
+        .filter(|c| !default.contains(c))
+        .map(|c| c.id())
+        .collect();
+    let components = if extra.is_empty() {
+        String::new()
+    } else {
+        format!(" --components {}", extra.join(","))
+    };
     format!("{FETCH_THEM} {major}{components}`")
 }
 
@@ -172,33 +230,58 @@ struct Lacking<'a> {
 
 /// What the best place lacks, by the alternative that lacks least.
 fn missing<'a>(request: &Request, searched: &[&'a Attempt]) -> Lacking<'a> {
-    let offers = || searched.iter().flat_map(|attempt| attempt.sets.iter().map(|set| Offer { attempt, set }));
+    let offers = || {
+        searched
+            .iter()
+            .flat_map(|attempt| attempt.sets.iter().map(|set| Offer { attempt, set }))
+    };
     let admitted = offers().filter(|offer| request.admits(offer.set));
-    let bases = admitted.filter(Offer::is_of_toolkit).map(Some).chain([None]);
+    let bases = admitted
+        .filter(Offer::is_of_toolkit)
+        .map(Some)
+        .chain([None]);
     let lacking = bases.flat_map(|base| {
         let has = move |need: &Need| {
-            let meets = |offer: &Offer<'_>| offer.set.found.iter().any(|found| need.is_met_by(found));
-            let beside = |offer: &Offer<'_>| base.is_none_or(|base| base.set.major == offer.set.major);
+            let meets =
+                |offer: &Offer<'_>| offer.set.found.iter().any(|found| need.is_met_by(found));
+            let beside =
+                |offer: &Offer<'_>| base.is_none_or(|base| base.set.major == offer.set.major);
             base.as_ref().is_some_and(meets)
                 || (need.is_product() && offers().any(|offer| beside(&offer) && meets(&offer)))
         };
-        let major = base.map(|base| base.set.major).or(request.major).unwrap_or(NEWEST_MAJOR);
-        request.variants(major).into_iter().map(move |(_, mut needs)| {
-            needs.retain(|need| need.is_required() && !has(need));
-            Lacking { missing: needs, base }
-        })
+        let major = base
+            .map(|base| base.set.major)
+            .or(request.major)
+            .unwrap_or(NEWEST_MAJOR);
+        request
+            .variants(major)
+            .into_iter()
+            .map(move |(_, mut needs)| {
+                needs.retain(|need| need.is_required() && !has(need));
+                Lacking {
+                    missing: needs,
+                    base,
+                }
+            })
     });
     // Of equals the one with compiler or runtime: the rest is taken to fit these. Then the first: the
     // earlier place, the alternative that is preferred.
     let core = |base: &Offer<'_>| {
-        [Component::Nvcc, Component::Nvrtc, Component::Cudart].iter().any(|c| base.set.get(*c).is_some())
+        [Component::Nvcc, Component::Nvrtc, Component::Cudart]
+            .iter()
+            .any(|c| base.set.get(*c).is_some())
     };
     let least = lacking.min_by_key(|l| (l.missing.len(), !l.base.as_ref().is_some_and(core)));
-    let mut least = least.unwrap_or(Lacking { missing: Vec::new(), base: None });
+    let mut least = least.unwrap_or(Lacking {
+        missing: Vec::new(),
+        base: None,
+    });
     if least.missing.is_empty() {
         // Products and CCCL say of no release that it is there.
         let why = "nothing else tells which CUDA release is there";
-        least.missing.push(Need::new(Component::Cudart, Part::Headers, why));
+        least
+            .missing
+            .push(Need::new(Component::Cudart, Part::Headers, why));
     }
     least
 }
@@ -210,17 +293,33 @@ pub(super) fn wrong_products(
     selection: &Selection,
     products: &[&Attempt],
 ) -> Vec<Conflict> {
-    let toolkit = selection.chosen.iter().find(|c| c.found.component.facts().bundle == Bundle::Toolkit);
-    let Some(toolkit) = toolkit else { return Vec::new() };
-    let asked = request.needs.iter().filter(|need| need.is_product() && need.strength != Strength::Extra);
+    let toolkit = selection
+        .chosen
+        .iter()
+        .find(|c| c.found.component.facts().bundle == Bundle::Toolkit);
+    let Some(toolkit) = toolkit else {
+        return Vec::new();
+    };
+    let asked = request
+        .needs
+        .iter()
+        .filter(|need| need.is_product() && need.strength != Strength::Extra);
     let conflicts = asked.filter_map(|need| {
         let named = products.iter().flat_map(|attempt| {
-            attempt.sets.iter().filter_map(move |set| Some((*attempt, set.get(need.component)?)))
+            attempt
+                .sets
+                .iter()
+                .filter_map(move |set| Some((*attempt, set.get(need.component)?)))
         });
         let named: Vec<(&Attempt, &Found)> = named.collect();
-        let fits = named.iter().any(|(_, found)| found.major == selection.major);
+        let fits = named
+            .iter()
+            .any(|(_, found)| found.major == selection.major);
         let (attempt, other) = named.first().filter(|_| !fits)?;
-        let other = Chosen { found: (*other).clone(), origin: attempt.candidate.to_string() };
+        let other = Chosen {
+            found: (*other).clone(),
+            origin: attempt.candidate.to_string(),
+        };
         Some(major_conflict(toolkit, &other))
     });
     conflicts.collect()
@@ -235,14 +334,21 @@ fn tried(request: &Request, missing: &[Component], attempt: &Attempt) -> String 
     let mut parts = Vec::new();
     for set in &attempt.sets {
         if request.admits(set) {
-            let lacks: Vec<String> =
-                missing.iter().filter(|c| set.get(**c).is_none()).map(|c| format!("no `{c}`")).collect();
+            let lacks: Vec<String> = missing
+                .iter()
+                .filter(|c| set.get(**c).is_none())
+                .map(|c| format!("no `{c}`"))
+                .collect();
             let has: Vec<String> = set.found.iter().map(Found::to_string).collect();
             parts.push(
-                format!("{}; found {}", lacks.join(", "), has.join(", ")).trim_start_matches("; ").to_owned(),
+                format!("{}; found {}", lacks.join(", "), has.join(", "))
+                    .trim_start_matches("; ")
+                    .to_owned(),
             );
         } else {
-            let version = set.toolkit().map_or_else(|| set.major.to_string(), |v| v.to_string());
+            let version = set
+                .toolkit()
+                .map_or_else(|| set.major.to_string(), |v| v.to_string());
             let asked = match request.major {
                 Some(major) if major != set.major => format!("CUDA {major} is asked for"),
                 _ => format!("`toolkit = \"{}\"` is asked for", request.toolkit),
@@ -253,7 +359,10 @@ fn tried(request: &Request, missing: &[Component], attempt: &Attempt) -> String 
     // What is offered for every major is there once.
     parts.dedup();
     // Those of missing components are told as causes.
-    let unusable = attempt.unusable.iter().filter(|u| !missing.contains(&u.component));
+    let unusable = attempt
+        .unusable
+        .iter()
+        .filter(|u| !missing.contains(&u.component));
     parts.extend(unusable.map(|u| u.reason.clone()));
     parts.extend(attempt.remarks.iter().cloned());
     line.push_str(&parts.join("; "));
@@ -263,5 +372,7 @@ fn tried(request: &Request, missing: &[Component], attempt: &Attempt) -> String 
 /// What places hold that an explicit choice ruled out.
 pub(super) fn unused(others: &[&Attempt]) -> Vec<String> {
     let holding = others.iter().filter(|attempt| !attempt.sets.is_empty());
-    holding.map(|attempt| format!("{}: {}", attempt.candidate, attempt.summary())).collect()
+    holding
+        .map(|attempt| format!("{}: {}", attempt.candidate, attempt.summary()))
+        .collect()
 }

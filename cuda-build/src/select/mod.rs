@@ -62,7 +62,13 @@ pub struct Need {
 impl Need {
     /// A required part.
     pub fn new(component: Component, part: Part, why: impl Into<String>) -> Self {
-        Self { component, part, version: None, why: why.into(), strength: Strength::Required }
+        Self {
+            component,
+            part,
+            version: None,
+            why: why.into(),
+            strength: Strength::Required,
+        }
     }
 
     /// The same, needed as much as `strength` says.
@@ -78,7 +84,9 @@ impl Need {
         if self.part != Part::Shared || self.strength == Strength::Extra {
             return Vec::new();
         }
-        let run_time = closure(&[self.component], major).into_iter().filter(|(_, kind)| kind.is_run_time());
+        let run_time = closure(&[self.component], major)
+            .into_iter()
+            .filter(|(_, kind)| kind.is_run_time());
         run_time
             .map(|(component, kind)| {
                 let strength = match kind {
@@ -110,9 +118,11 @@ impl Need {
             Part::Tools => !found.tools.is_empty(),
         };
         let version = match (&self.version, &found.version) {
-            (Some(wanted), Some(version)) => {
-                wanted.matches(&semver::Version::new(version.part(0), version.part(1), version.part(2)))
-            }
+            (Some(wanted), Some(version)) => wanted.matches(&semver::Version::new(
+                version.part(0),
+                version.part(1),
+                version.part(2),
+            )),
             _ => true,
         };
         found.component == self.component && part && version
@@ -138,7 +148,9 @@ impl Request {
     pub fn admits_major(&self, major: u32) -> bool {
         let minors = 0..100;
         self.major.is_none_or(|wanted| wanted == major)
-            && minors.map(|minor| ToolkitVersion::new(major, minor)).any(|v| v.matches(&self.toolkit))
+            && minors
+                .map(|minor| ToolkitVersion::new(major, minor))
+                .any(|v| v.matches(&self.toolkit))
     }
 
     /// The major to fetch where nothing is found: the newest known that would do; `None` where
@@ -147,12 +159,16 @@ impl Request {
     pub fn newest_major(&self) -> Option<u32> {
         let newest = crate::capability::newest_known().major;
         let known = (crate::component::OLDEST_MAJOR..=newest).rev();
-        known.chain(self.major).find(|major| self.admits_major(*major))
+        known
+            .chain(self.major)
+            .find(|major| self.admits_major(*major))
     }
 
     fn admits(&self, set: &Set) -> bool {
         self.major.is_none_or(|major| major == set.major)
-            && set.toolkit().is_none_or(|toolkit| toolkit.matches(&self.toolkit))
+            && set
+                .toolkit()
+                .is_none_or(|toolkit| toolkit.matches(&self.toolkit))
     }
 
     /// Every group that has to be met: the needs with each alternative in turn, and what the
@@ -160,14 +176,21 @@ impl Request {
     fn variants(&self, major: u32) -> Vec<(Option<usize>, Vec<Need>)> {
         let group = |more: &[Need]| -> Vec<Need> {
             let own: Vec<Need> = self.needs.iter().chain(more).cloned().collect();
-            let through = own.iter().flat_map(|need| need.through(major)).collect::<Vec<_>>();
+            let through = own
+                .iter()
+                .flat_map(|need| need.through(major))
+                .collect::<Vec<_>>();
             // What is asked for itself comes first: it decides what the rest has to fit.
             own.into_iter().chain(through).collect()
         };
         if self.alternatives.is_empty() {
             return vec![(None, group(&[]))];
         }
-        self.alternatives.iter().enumerate().map(|(index, more)| (Some(index), group(more))).collect()
+        self.alternatives
+            .iter()
+            .enumerate()
+            .map(|(index, more)| (Some(index), group(more)))
+            .collect()
     }
 }
 
@@ -203,8 +226,15 @@ pub struct Selection {
 impl Selection {
     /// Whether a product is needed as much as `strength` says, and was not chosen.
     pub(crate) fn lacks_product(&self, request: &Request, strength: Strength) -> bool {
-        let has = |need: &Need| self.chosen.iter().any(|chosen| need.is_met_by(&chosen.found));
-        request.needs.iter().any(|need| need.is_product() && need.strength == strength && !has(need))
+        let has = |need: &Need| {
+            self.chosen
+                .iter()
+                .any(|chosen| need.is_met_by(&chosen.found))
+        };
+        request
+            .needs
+            .iter()
+            .any(|need| need.is_product() && need.strength == strength && !has(need))
     }
 }
 
@@ -223,7 +253,10 @@ impl Offer<'_> {
             let facts = component.facts();
             facts.class != Class::OwnRange && facts.bundle != Bundle::Product
         };
-        self.set.found.iter().any(|found| of_toolkit(found.component))
+        self.set
+            .found
+            .iter()
+            .any(|found| of_toolkit(found.component))
     }
 
     /// Where one component is. A place of several roots says which of them.
@@ -247,12 +280,17 @@ impl Offer<'_> {
 /// [`Error::InvalidSource`] where a named place holds nothing, [`Error::Inconsistent`] where the
 /// components do not belong together, [`Error::NotFound`] where some are nowhere.
 pub fn select(request: &Request, attempts: &[Attempt]) -> Result<Selection, Error> {
-    let (named, others): (Vec<&Attempt>, Vec<&Attempt>) =
-        attempts.iter().partition(|attempt| attempt.candidate.step.is_explicit());
-    let (products, others): (Vec<&Attempt>, Vec<&Attempt>) =
-        others.into_iter().partition(|attempt| attempt.candidate.step == Step::Product);
+    let (named, others): (Vec<&Attempt>, Vec<&Attempt>) = attempts
+        .iter()
+        .partition(|attempt| attempt.candidate.step.is_explicit());
+    let (products, others): (Vec<&Attempt>, Vec<&Attempt>) = others
+        .into_iter()
+        .partition(|attempt| attempt.candidate.step == Step::Product);
     // A wrong variable of a product is nothing to a crate that uses none.
-    let asked = request.needs.iter().any(|need| need.is_product() && need.strength != Strength::Extra);
+    let asked = request
+        .needs
+        .iter()
+        .any(|need| need.is_product() && need.strength != Strength::Extra);
     let telling = named.iter().chain(products.iter().filter(|_| asked));
     // Of a prefix that is a root its site-packages say nothing, where they hold what is no component.
     let below_another = |attempt: &Attempt| {
@@ -262,9 +300,14 @@ pub fn select(request: &Request, attempts: &[Attempt]) -> Result<Selection, Erro
                 && own.path != other_place.path
                 && own.path.starts_with(&other_place.path)
         };
-        attempt.candidate.site_packages && named.iter().any(|other| above(other) && !other.sets.is_empty())
+        attempt.candidate.site_packages
+            && named
+                .iter()
+                .any(|other| above(other) && !other.sets.is_empty())
     };
-    let mut telling = telling.into_iter().filter(|attempt| !below_another(attempt));
+    let mut telling = telling
+        .into_iter()
+        .filter(|attempt| !below_another(attempt));
     if let Some(wrong) = telling.find(|attempt| attempt.sets.is_empty()) {
         return Err(Error::InvalidSource {
             source_name: wrong.candidate.label.clone(),
@@ -274,15 +317,21 @@ pub fn select(request: &Request, attempts: &[Attempt]) -> Result<Selection, Erro
         });
     }
     // What compilers search by themselves is there whatever was named: products alone count in it.
-    let (system, unnamed): (Vec<&Attempt>, Vec<&Attempt>) =
-        others.iter().copied().partition(|attempt| !named.is_empty() && attempt.candidate.products_only);
+    let (system, unnamed): (Vec<&Attempt>, Vec<&Attempt>) = others
+        .iter()
+        .copied()
+        .partition(|attempt| !named.is_empty() && attempt.candidate.products_only);
     let beside = [products.as_slice(), &system].concat();
     let selection = if named.is_empty() {
         select_searched(request, &products, &others)?
     } else {
         let offers = offers(request, &[named.as_slice(), &beside].concat());
         let chosen = majors(request, &offers).into_iter().find_map(|major| {
-            let pool: Vec<Offer<'_>> = offers.iter().copied().filter(|o| o.set.major == major).collect();
+            let pool: Vec<Offer<'_>> = offers
+                .iter()
+                .copied()
+                .filter(|o| o.set.major == major)
+                .collect();
             complete(request, &pool)
         });
         chosen.map(|(mut selection, _)| {
@@ -294,19 +343,31 @@ pub fn select(request: &Request, attempts: &[Attempt]) -> Result<Selection, Erro
             selection
         })
     };
-    let selection = selection.ok_or_else(|| explain::not_found(request, &named, &beside, &unnamed))?;
+    let selection =
+        selection.ok_or_else(|| explain::not_found(request, &named, &beside, &unnamed))?;
     let wrong = explain::wrong_products(request, &selection, &products);
     if !wrong.is_empty() {
         // One that is named is meant: where the major is open, it is that product's.
-        let mut majors: Vec<u32> = products.iter().flat_map(|a| &a.sets).map(|set| set.major).collect();
+        let mut majors: Vec<u32> = products
+            .iter()
+            .flat_map(|a| &a.sets)
+            .map(|set| set.major)
+            .collect();
         majors.sort_unstable_by(|a, b| b.cmp(a));
         majors.retain(|major| request.major.is_none() && *major != selection.major);
-        let mut other = majors.into_iter().map(|major| Request { major: Some(major), ..request.clone() });
+        let mut other = majors.into_iter().map(|major| Request {
+            major: Some(major),
+            ..request.clone()
+        });
         let fitting = other.find_map(|request| select(&request, attempts).ok());
         return fitting.ok_or(Error::Inconsistent { conflicts: wrong });
     }
     let conflicts = conflicts(&selection.chosen);
-    if conflicts.is_empty() { Ok(selection) } else { Err(Error::Inconsistent { conflicts }) }
+    if conflicts.is_empty() {
+        Ok(selection)
+    } else {
+        Err(Error::Inconsistent { conflicts })
+    }
 }
 
 fn select_searched(
@@ -315,16 +376,25 @@ fn select_searched(
     attempts: &[&Attempt],
 ) -> Result<Option<Selection>, Error> {
     let all = offers(request, &[products, attempts].concat());
-    let is_base = |offer: &Offer<'_>| offer.attempt.candidate.step != Step::Product && offer.is_of_toolkit();
+    let is_base =
+        |offer: &Offer<'_>| offer.attempt.candidate.step != Step::Product && offer.is_of_toolkit();
     let toolkits: Vec<Offer<'_>> = all.iter().copied().filter(is_base).collect();
-    let mut steps: Vec<Step> = toolkits.iter().map(|offer| offer.attempt.candidate.step).collect();
+    let mut steps: Vec<Step> = toolkits
+        .iter()
+        .map(|offer| offer.attempt.candidate.step)
+        .collect();
     steps.dedup();
     for step in &steps {
-        let mut here: Vec<Offer<'_>> =
-            toolkits.iter().copied().filter(|offer| offer.attempt.candidate.step == *step).collect();
+        let mut here: Vec<Offer<'_>> = toolkits
+            .iter()
+            .copied()
+            .filter(|offer| offer.attempt.candidate.step == *step)
+            .collect();
         here.sort_by_key(|offer| std::cmp::Reverse((offer.set.major, offer.set.toolkit())));
         for offer in &here {
-            let Some((mut selection, _)) = complete(request, &with_products(*offer, &all)) else { continue };
+            let Some((mut selection, _)) = complete(request, &with_products(*offer, &all)) else {
+                continue;
+            };
             remark_others(&mut selection, offer, &here);
             return Ok(Some(selection));
         }
@@ -332,18 +402,20 @@ fn select_searched(
     // Nothing is complete: start from each place in turn and add what it lacks from later ones.
     for base in &toolkits {
         let mut pool = vec![*base];
-        pool.extend(
-            all.iter()
-                .copied()
-                .filter(|offer| !std::ptr::eq(offer.set, base.set) && offer.set.major == base.set.major),
-        );
-        let Some((mut selection, used)) = complete_consistent(request, &pool) else { continue };
+        pool.extend(all.iter().copied().filter(|offer| {
+            !std::ptr::eq(offer.set, base.set) && offer.set.major == base.set.major
+        }));
+        let Some((mut selection, used)) = complete_consistent(request, &pool) else {
+            continue;
+        };
         if !used.contains(&0) {
             continue;
         }
         selection.combined = true;
         let from: Vec<String> = used.iter().map(|index| pool[*index].origin()).collect();
-        selection.remarks.push(format!("combined from {}", from.join(" and ")));
+        selection
+            .remarks
+            .push(format!("combined from {}", from.join(" and ")));
         return Ok(Some(selection));
     }
     Ok(None)
@@ -355,7 +427,11 @@ fn with_products<'a>(base: Offer<'a>, all: &[Offer<'a>]) -> Vec<Offer<'a>> {
     pool.extend(all.iter().copied().filter(|offer| {
         !std::ptr::eq(offer.set, base.set)
             && offer.set.major == base.set.major
-            && offer.set.found.iter().any(|found| found.component.facts().bundle == Bundle::Product)
+            && offer
+                .set
+                .found
+                .iter()
+                .any(|found| found.component.facts().bundle == Bundle::Product)
     }));
     pool
 }
@@ -372,7 +448,11 @@ fn majors(request: &Request, offers: &[Offer<'_>]) -> Vec<u32> {
     // What is named first is meant first, whichever is newer; of the roots in one list the newest comes
     // first. Places for products must not drag the toolkit to their major, and CCCL says nothing of one.
     let mut majors: Vec<u32> = Vec::new();
-    for major in offers.iter().filter(|offer| offer.is_of_toolkit()).map(|offer| offer.set.major) {
+    for major in offers
+        .iter()
+        .filter(|offer| offer.is_of_toolkit())
+        .map(|offer| offer.set.major)
+    {
         if !majors.contains(&major) && request.major.is_none_or(|wanted| wanted == major) {
             majors.push(major);
         }
@@ -394,7 +474,9 @@ fn complete(request: &Request, pool: &[Offer<'_>]) -> Option<(Selection, Vec<usi
 
 /// The same, where a component from another place is taken only if it fits those already taken.
 fn complete_consistent(request: &Request, pool: &[Offer<'_>]) -> Option<(Selection, Vec<usize>)> {
-    meet(request, pool, |_, index, trial| index == 0 || conflicts(trial).is_empty())
+    meet(request, pool, |_, index, trial| {
+        index == 0 || conflicts(trial).is_empty()
+    })
 }
 
 fn meet(
@@ -414,14 +496,18 @@ fn meet(
             let found = in_order(need, pool).find_map(|(index, offer)| {
                 let found = offer.set.found.iter().find(|found| need.is_met_by(found))?;
                 let mut trial = chosen.clone();
-                trial.push(Chosen { found: found.clone(), origin: offer.origin_of(found) });
+                trial.push(Chosen {
+                    found: found.clone(),
+                    origin: offer.origin_of(found),
+                });
                 if !may(need, index, &trial) {
                     return None;
                 }
                 // Nobody asked for it, so it is no error; but it is there, and will be missed.
                 let conflict = conflicts(&trial).into_iter().next();
                 if let Some(conflict) = conflict.filter(|_| need.strength == Strength::Extra) {
-                    let remark = format!("{found} is left out: {}; {}", conflict.reason, conflict.fix);
+                    let remark =
+                        format!("{found} is left out: {}; {}", conflict.reason, conflict.fix);
                     if !left_out.contains(&remark) {
                         left_out.push(remark);
                     }
@@ -441,10 +527,21 @@ fn meet(
         chosen.sort_by_key(|c| c.found.component);
         used.sort_unstable();
         used.dedup();
-        let set = Set { major, found: chosen.iter().map(|c| c.found.clone()).collect() };
+        let set = Set {
+            major,
+            found: chosen.iter().map(|c| c.found.clone()).collect(),
+        };
         let toolkit = set.toolkit().or_else(|| pool[0].set.toolkit());
         let remarks = Vec::new();
-        let selection = Selection { major, toolkit, chosen, alternative, combined: false, remarks, left_out };
+        let selection = Selection {
+            major,
+            toolkit,
+            chosen,
+            alternative,
+            combined: false,
+            remarks,
+            left_out,
+        };
         return Some((selection, used));
     }
     None
@@ -452,22 +549,38 @@ fn meet(
 
 /// The offers that a need may be met from: a product's own variable comes first for products, and
 /// means nothing to anything else.
-fn in_order<'a>(need: &'a Need, pool: &'a [Offer<'a>]) -> impl Iterator<Item = (usize, &'a Offer<'a>)> {
+fn in_order<'a>(
+    need: &'a Need,
+    pool: &'a [Offer<'a>],
+) -> impl Iterator<Item = (usize, &'a Offer<'a>)> {
     let own = |offer: &Offer<'_>| offer.attempt.candidate.step == Step::Product;
-    let first =
-        pool.iter().enumerate().filter(move |(_, offer)| own(offer)).filter(move |_| need.is_product());
-    first.chain(pool.iter().enumerate().filter(move |(_, offer)| !own(offer)))
+    let first = pool
+        .iter()
+        .enumerate()
+        .filter(move |(_, offer)| own(offer))
+        .filter(move |_| need.is_product());
+    first.chain(
+        pool.iter()
+            .enumerate()
+            .filter(move |(_, offer)| !own(offer)),
+    )
 }
 
 /// Equal places are not guessed between in silence.
 fn remark_others(selection: &mut Selection, chosen: &Offer<'_>, here: &[Offer<'_>]) {
-    for other in here.iter().filter(|other| !std::ptr::eq(other.set, chosen.set)) {
+    for other in here
+        .iter()
+        .filter(|other| !std::ptr::eq(other.set, chosen.set))
+    {
         remark_other(selection, other);
     }
 }
 
 fn remark_other(selection: &mut Selection, other: &Offer<'_>) {
-    let version = other.set.toolkit().map_or_else(|| other.set.major.to_string(), |v| v.to_string());
+    let version = other
+        .set
+        .toolkit()
+        .map_or_else(|| other.set.major.to_string(), |v| v.to_string());
     let remark = format!("CUDA {version} is also there, not used: {}", other.origin());
     if !selection.remarks.contains(&remark) {
         selection.remarks.push(remark);

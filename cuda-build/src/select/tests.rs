@@ -13,7 +13,11 @@ fn found(text: &str, place: &str) -> Found {
     let component: Component = name.parse().unwrap();
     let facts = component.facts();
     let release: Option<ToolkitVersion> = version.parse().ok().filter(|_| facts.follows_toolkit);
-    let toolkit = if headers.is_empty() { release } else { headers.parse().ok() };
+    let toolkit = if headers.is_empty() {
+        release
+    } else {
+        headers.parse().ok()
+    };
     let major = release.or(toolkit).map_or_else(
         || match name {
             "cublas" | "cudnn" => version.split('.').next().unwrap().parse().unwrap(),
@@ -27,8 +31,16 @@ fn found(text: &str, place: &str) -> Found {
         major,
         version: Some(version.parse().unwrap()),
         toolkit,
-        include: facts.header.iter().map(|_| PathBuf::from(format!("{place}/include"))).collect(),
-        libraries: facts.libraries.iter().map(|l| path("lib", &format!("lib{l}.so.{major}"))).collect(),
+        include: facts
+            .header
+            .iter()
+            .map(|_| PathBuf::from(format!("{place}/include")))
+            .collect(),
+        libraries: facts
+            .libraries
+            .iter()
+            .map(|l| path("lib", &format!("lib{l}.so.{major}")))
+            .collect(),
         archives: facts.archives.iter().map(|a| path("lib", a)).collect(),
         tools: facts.tools.iter().map(|t| path("bin", t)).collect(),
         evidence: String::new(),
@@ -53,11 +65,23 @@ fn at(step: Step, path: &str, components: &[&str]) -> Attempt {
     majors.dedup();
     let sets = majors
         .into_iter()
-        .map(|major| Set { major, found: all.iter().filter(|f| f.major == major).cloned().collect() })
+        .map(|major| Set {
+            major,
+            found: all.iter().filter(|f| f.major == major).cloned().collect(),
+        })
         .collect::<Vec<_>>();
-    let remarks = if sets.is_empty() { vec!["does not exist".to_owned()] } else { Vec::new() };
+    let remarks = if sets.is_empty() {
+        vec!["does not exist".to_owned()]
+    } else {
+        Vec::new()
+    };
     let candidate = Candidate::root(step, label(step), path);
-    Attempt { candidate, sets, unusable: Vec::new(), remarks }
+    Attempt {
+        candidate,
+        sets,
+        unusable: Vec::new(),
+        remarks,
+    }
 }
 
 fn nvcc_needs() -> Vec<Need> {
@@ -71,16 +95,27 @@ fn nvcc_needs() -> Vec<Need> {
 }
 
 fn nvrtc_needs() -> Vec<Need> {
-    vec![Need::new(Component::Nvrtc, Part::Shared, "needed to compile 1 module")]
+    vec![Need::new(
+        Component::Nvrtc,
+        Part::Shared,
+        "needed to compile 1 module",
+    )]
 }
 
 fn library() -> Request {
-    Request { needs: nvcc_needs(), ..Request::default() }
+    Request {
+        needs: nvcc_needs(),
+        ..Request::default()
+    }
 }
 
 fn module() -> Request {
     let cudart = Need::new(Component::Cudart, Part::Shared, "declared in the manifest");
-    Request { needs: vec![cudart], alternatives: vec![nvrtc_needs(), nvcc_needs()], ..Request::default() }
+    Request {
+        needs: vec![cudart],
+        alternatives: vec![nvrtc_needs(), nvcc_needs()],
+        ..Request::default()
+    }
 }
 
 fn for_major(mut request: Request, major: u32) -> Request {
@@ -88,13 +123,30 @@ fn for_major(mut request: Request, major: u32) -> Request {
     request
 }
 
-const PIP13: &[&str] =
-    &["nvcc 13.4.92", "nvvm 13.4.92", "crt 13.4.92", "cudart 13.4.92", "cccl 13.3.4", "nvrtc 13.4.92"];
+const PIP13: &[&str] = &[
+    "nvcc 13.4.92",
+    "nvvm 13.4.92",
+    "crt 13.4.92",
+    "cudart 13.4.92",
+    "cccl 13.3.4",
+    "nvrtc 13.4.92",
+];
 const PIP12: &[&str] = &["cudart 12.9.79", "nvrtc 12.9.86"];
 const PIP11: &[&str] = &["cudart 11.8.89", "nvrtc 11.8.89"];
-const TORCH: &[&str] = &["cudart 13.0.48", "cublas 13.0.0", "nvrtc 13.0.48", "cudnn 13.1"];
-const LOCAL124: &[&str] =
-    &["nvcc 12.4.131", "nvvm 12.4.131", "crt 12.4.131", "cudart 12.4.127", "nvrtc 12.4.127", "cublas 12.4.5"];
+const TORCH: &[&str] = &[
+    "cudart 13.0.48",
+    "cublas 13.0.0",
+    "nvrtc 13.0.48",
+    "cudnn 13.1",
+];
+const LOCAL124: &[&str] = &[
+    "nvcc 12.4.131",
+    "nvvm 12.4.131",
+    "crt 12.4.131",
+    "cudart 12.4.127",
+    "nvrtc 12.4.127",
+    "cublas 12.4.5",
+];
 
 struct Case {
     name: &'static str,
@@ -107,11 +159,22 @@ struct Case {
 fn outcome(case: &Case) -> String {
     match select(&case.request, &case.attempts) {
         Ok(selection) => {
-            let place = |c: &Chosen| c.origin.rsplit_once('(').unwrap().1.trim_end_matches(')').to_owned();
+            let place = |c: &Chosen| {
+                c.origin
+                    .rsplit_once('(')
+                    .unwrap()
+                    .1
+                    .trim_end_matches(')')
+                    .to_owned()
+            };
             let mut places: Vec<String> = selection.chosen.iter().map(place).collect();
             places.dedup();
             let combined = if selection.combined { " combined" } else { "" };
-            format!("{}{combined} {}", selection.toolkit.unwrap(), places.join(" "))
+            format!(
+                "{}{combined} {}",
+                selection.toolkit.unwrap(),
+                places.join(" ")
+            )
         }
         Err(error) => format!("error: {error:?}"),
     }
@@ -119,11 +182,31 @@ fn outcome(case: &Case) -> String {
 
 fn cases() -> Vec<Case> {
     use Step::*;
-    let case = |name, request, attempts, expected| Case { name, request, attempts, expected };
+    let case = |name, request, attempts, expected| Case {
+        name,
+        request,
+        attempts,
+        expected,
+    };
     vec![
-        case("pip cu11, module", module(), vec![at(Environment, "/venv", PIP11)], "11.8 /venv"),
-        case("pip cu12, module", module(), vec![at(Environment, "/venv", PIP12)], "12.9 /venv"),
-        case("pip cu13, library", library(), vec![at(Environment, "/venv", PIP13)], "13.4 /venv"),
+        case(
+            "pip cu11, module",
+            module(),
+            vec![at(Environment, "/venv", PIP11)],
+            "11.8 /venv",
+        ),
+        case(
+            "pip cu12, module",
+            module(),
+            vec![at(Environment, "/venv", PIP12)],
+            "12.9 /venv",
+        ),
+        case(
+            "pip cu13, library",
+            library(),
+            vec![at(Environment, "/venv", PIP13)],
+            "13.4 /venv",
+        ),
         case(
             "cu12 and cu13 in one venv: the newest",
             module(),
@@ -142,7 +225,13 @@ fn cases() -> Vec<Case> {
             vec![at(
                 Environment,
                 "/venv",
-                &["nvcc 13.5.37", "nvvm 13.5.37", "crt 13.5.37", "cudart 13.5.37", "nvtx 13.4.92"],
+                &[
+                    "nvcc 13.5.37",
+                    "nvvm 13.5.37",
+                    "crt 13.5.37",
+                    "cudart 13.5.37",
+                    "nvtx 13.4.92",
+                ],
             )],
             "13.5 /venv",
         ),
@@ -152,7 +241,12 @@ fn cases() -> Vec<Case> {
             vec![at(
                 Environment,
                 "/venv",
-                &["nvcc 13.5.37", "nvvm 13.0.88", "crt 13.5.37", "cudart 13.5.37"],
+                &[
+                    "nvcc 13.5.37",
+                    "nvvm 13.0.88",
+                    "crt 13.5.37",
+                    "cudart 13.5.37",
+                ],
             )],
             "error: nvcc 13.5.37 && cicc (nvvm) 13.0.88 && nvidia-nvvm==13.5.*",
         ),
@@ -162,26 +256,41 @@ fn cases() -> Vec<Case> {
             vec![at(
                 Environment,
                 "/venv",
-                &["nvcc 13.4.92", "nvvm 13.4.92", "crt 13.4.92", "cudart 13.5.37"],
+                &[
+                    "nvcc 13.4.92",
+                    "nvvm 13.4.92",
+                    "crt 13.4.92",
+                    "cudart 13.5.37",
+                ],
             )],
             "error: nvcc 13.4.92 && headers of cudart 13.5.37 && nvidia-cuda-runtime==13.4.*",
         ),
         case(
             "torch in a venv without nvcc does not hide /usr/local/cuda",
             library(),
-            vec![at(Environment, "/venv", TORCH), at(DefaultPlace, "/usr/local/cuda", LOCAL124)],
+            vec![
+                at(Environment, "/venv", TORCH),
+                at(DefaultPlace, "/usr/local/cuda", LOCAL124),
+            ],
             "12.4 /usr/local/cuda",
         ),
         case(
             "torch in a venv serves a module",
             module(),
-            vec![at(Environment, "/venv", TORCH), at(DefaultPlace, "/usr/local/cuda", LOCAL124)],
+            vec![
+                at(Environment, "/venv", TORCH),
+                at(DefaultPlace, "/usr/local/cuda", LOCAL124),
+            ],
             "13.0 /venv",
         ),
         case(
             "headers newer than the library are refused",
             module(),
-            vec![at(DefaultPlace, "/usr/local/cuda", &["cudart 12.2.140/12.4", "nvrtc 12.4.127"])],
+            vec![at(
+                DefaultPlace,
+                "/usr/local/cuda",
+                &["cudart 12.2.140/12.4", "nvrtc 12.4.127"],
+            )],
             "error: headers && 12.4 && library is of CUDA 12.2",
         ),
         case(
@@ -206,19 +315,28 @@ fn cases() -> Vec<Case> {
         case(
             "two variables: what is named first, not what is newest",
             module(),
-            vec![at(Variable, "/opt/cuda-12", PIP12), at(Variable, "/opt/cuda-13", PIP13)],
+            vec![
+                at(Variable, "/opt/cuda-12", PIP12),
+                at(Variable, "/opt/cuda-13", PIP13),
+            ],
             "12.9 /opt/cuda-12",
         ),
         case(
             "two variables: the second where the first lacks what is needed",
             library(),
-            vec![at(Variable, "/opt/cuda-12", PIP12), at(Variable, "/opt/cuda-13", PIP13)],
+            vec![
+                at(Variable, "/opt/cuda-12", PIP12),
+                at(Variable, "/opt/cuda-13", PIP13),
+            ],
             "13.4 /opt/cuda-13",
         ),
         case(
             "a set-but-wrong variable stops the search and names what else is there",
             library(),
-            vec![at(Variable, "/nowhere", &[]), at(Environment, "/venv", PIP13)],
+            vec![
+                at(Variable, "/nowhere", &[]),
+                at(Environment, "/venv", PIP13),
+            ],
             "error: `CUDA_HOME` (/nowhere): does not exist && available, not used && /venv && nvcc 13.4.92 && unset",
         ),
         case(
@@ -234,7 +352,11 @@ fn cases() -> Vec<Case> {
             "two named roots are combined",
             library(),
             vec![
-                at(Roots, "/a", &["nvcc 13.4.92", "nvvm 13.4.92", "crt 13.4.92"]),
+                at(
+                    Roots,
+                    "/a",
+                    &["nvcc 13.4.92", "nvvm 13.4.92", "crt 13.4.92"],
+                ),
                 at(Roots, "/b", &["cudart 13.4.92"]),
             ],
             "13.4 /b /a",
@@ -243,7 +365,11 @@ fn cases() -> Vec<Case> {
             "two named roots of different releases are refused",
             library(),
             vec![
-                at(Roots, "/a", &["nvcc 13.4.92", "nvvm 13.4.92", "crt 13.4.92"]),
+                at(
+                    Roots,
+                    "/a",
+                    &["nvcc 13.4.92", "nvvm 13.4.92", "crt 13.4.92"],
+                ),
                 at(Roots, "/b", &["cudart 13.0.48"]),
             ],
             "error: nvcc 13.4.92 && 13.0 && (/b)",
@@ -252,7 +378,11 @@ fn cases() -> Vec<Case> {
             "nothing complete: the same release is combined and said so",
             library(),
             vec![
-                at(Environment, "/venv", &["nvcc 13.4.92", "nvvm 13.4.92", "crt 13.4.92"]),
+                at(
+                    Environment,
+                    "/venv",
+                    &["nvcc 13.4.92", "nvvm 13.4.92", "crt 13.4.92"],
+                ),
                 at(Stored, "/store/13.0", &["cudart 13.0.48"]),
                 at(Stored, "/store/13.4", &["cudart 13.4.92"]),
             ],
@@ -261,7 +391,10 @@ fn cases() -> Vec<Case> {
         case(
             "two toolkits fetched: the newest",
             module(),
-            vec![at(Stored, "/store/13.4", PIP13), at(Stored, "/store/12.9", PIP12)],
+            vec![
+                at(Stored, "/store/13.4", PIP13),
+                at(Stored, "/store/12.9", PIP12),
+            ],
             "13.4 /store/13.4",
         ),
         case(
@@ -272,11 +405,19 @@ fn cases() -> Vec<Case> {
         ),
         case(
             "the manifest's range rules a toolkit out",
-            Request { toolkit: semver::VersionReq::parse("<13").unwrap(), ..module() },
+            Request {
+                toolkit: semver::VersionReq::parse("<13").unwrap(),
+                ..module()
+            },
             vec![at(Stored, "/store/13.4", PIP13)],
             "error: holds CUDA 13.4, but `toolkit = \"<13\"` is asked for",
         ),
-        case("nothing at all", library(), vec![], "error: `nvcc` not found && cargo cuda toolkit add 13"),
+        case(
+            "nothing at all",
+            library(),
+            vec![],
+            "error: `nvcc` not found && cargo cuda toolkit add 13",
+        ),
     ]
 }
 
@@ -288,11 +429,15 @@ fn every_situation_has_its_outcome() {
         let matches = match case.expected.strip_prefix("error: ") {
             None => outcome == case.expected,
             Some(texts) => {
-                outcome.starts_with("error: ") && texts.split(" && ").all(|text| outcome.contains(text))
+                outcome.starts_with("error: ")
+                    && texts.split(" && ").all(|text| outcome.contains(text))
             }
         };
         if !matches {
-            wrong.push_str(&format!("{}\n  expected {}\n  outcome  {outcome}\n", case.name, case.expected));
+            wrong.push_str(&format!(
+                "{}\n  expected {}\n  outcome  {outcome}\n",
+                case.name, case.expected
+            ));
         }
     }
     assert!(wrong.is_empty(), "{wrong}");
@@ -300,16 +445,27 @@ fn every_situation_has_its_outcome() {
 
 #[test]
 fn other_toolkits_in_the_same_step_are_mentioned() {
-    let attempts = [at(Step::Stored, "/store/13.4", PIP13), at(Step::Stored, "/store/12.9", PIP12)];
+    let attempts = [
+        at(Step::Stored, "/store/13.4", PIP13),
+        at(Step::Stored, "/store/12.9", PIP12),
+    ];
     let selection = select(&module(), &attempts).unwrap();
-    assert!(selection.remarks[0].contains("CUDA 12.9 is also there"), "{:?}", selection.remarks);
+    assert!(
+        selection.remarks[0].contains("CUDA 12.9 is also there"),
+        "{:?}",
+        selection.remarks
+    );
 }
 
 #[test]
 fn nvrtc_is_preferred_and_nvcc_is_the_other_way() {
     let both = select(&module(), &[at(Step::Stored, "/a", PIP13)]).unwrap();
     assert_eq!(both.alternative, Some(0));
-    let without: Vec<&str> = PIP13.iter().copied().filter(|c| !c.starts_with("nvrtc")).collect();
+    let without: Vec<&str> = PIP13
+        .iter()
+        .copied()
+        .filter(|c| !c.starts_with("nvrtc"))
+        .collect();
     let nvcc = select(&module(), &[at(Step::Stored, "/a", &without)]).unwrap();
     assert_eq!(nvcc.alternative, Some(1));
 }
@@ -317,40 +473,84 @@ fn nvrtc_is_preferred_and_nvcc_is_the_other_way() {
 #[test]
 fn optional_needs_are_taken_and_not_missed() {
     let mut request = module();
-    request.needs.push(Need::new(Component::Cudnn, Part::Shared, "optional").with(Strength::Optional));
+    request
+        .needs
+        .push(Need::new(Component::Cudnn, Part::Shared, "optional").with(Strength::Optional));
     let without = select(&request, &[at(Step::Stored, "/a", PIP13)]).unwrap();
-    assert!(without.chosen.iter().all(|c| c.found.component != Component::Cudnn));
-    let attempts = [at(Step::Stored, "/a", PIP13), at(Step::Python, "/b", &["cudnn 13.1"])];
+    assert!(
+        without
+            .chosen
+            .iter()
+            .all(|c| c.found.component != Component::Cudnn)
+    );
+    let attempts = [
+        at(Step::Stored, "/a", PIP13),
+        at(Step::Python, "/b", &["cudnn 13.1"]),
+    ];
     let with = select(&request, &attempts).unwrap();
-    let cudnn = with.chosen.iter().find(|c| c.found.component == Component::Cudnn).unwrap();
+    let cudnn = with
+        .chosen
+        .iter()
+        .find(|c| c.found.component == Component::Cudnn)
+        .unwrap();
     assert!(cudnn.origin.contains("/b"), "{cudnn:?}");
 }
 
 #[test]
 fn what_is_extra_stays_away_where_it_does_not_fit() {
     let mut request = library();
-    request.needs.push(Need::new(Component::Nvrtc, Part::Shared, "extra").with(Strength::Extra));
+    request
+        .needs
+        .push(Need::new(Component::Nvrtc, Part::Shared, "extra").with(Strength::Extra));
     let fitting = select(&request, &[at(Step::Stored, "/a", PIP13)]).unwrap();
-    assert!(fitting.chosen.iter().any(|c| c.found.component == Component::Nvrtc));
-    let mixed = ["nvcc 13.4.92", "nvvm 13.4.92", "crt 13.4.92", "cudart 13.4.92", "nvrtc 13.5.37"];
+    assert!(
+        fitting
+            .chosen
+            .iter()
+            .any(|c| c.found.component == Component::Nvrtc)
+    );
+    let mixed = [
+        "nvcc 13.4.92",
+        "nvvm 13.4.92",
+        "crt 13.4.92",
+        "cudart 13.4.92",
+        "nvrtc 13.5.37",
+    ];
     let selection = select(&request, &[at(Step::Stored, "/a", &mixed)]).unwrap();
-    assert!(selection.chosen.iter().all(|c| c.found.component != Component::Nvrtc));
+    assert!(
+        selection
+            .chosen
+            .iter()
+            .all(|c| c.found.component != Component::Nvrtc)
+    );
 }
 
 fn with_cudnn() -> Request {
     let mut request = module();
-    request.needs.push(Need::new(Component::Cudnn, Part::Shared, "declared in the manifest"));
+    request.needs.push(Need::new(
+        Component::Cudnn,
+        Part::Shared,
+        "declared in the manifest",
+    ));
     request
 }
 
 #[test]
 fn a_products_variable_counts_for_the_product_alone() {
     let own = at(Step::Product, "/opt/cudnn", &["cudnn 13.1"]);
-    let stored = at(Step::Stored, "/store/13.4", &[PIP13, &["cudnn 13.0"]].concat());
+    let stored = at(
+        Step::Stored,
+        "/store/13.4",
+        &[PIP13, &["cudnn 13.0"]].concat(),
+    );
     let places = |attempts: &[Attempt]| {
         let selection = select(&with_cudnn(), attempts).unwrap();
         let of = |component| {
-            let chosen = selection.chosen.iter().find(|c| c.found.component == component).unwrap();
+            let chosen = selection
+                .chosen
+                .iter()
+                .find(|c| c.found.component == component)
+                .unwrap();
             chosen.origin.rsplit_once('(').unwrap().1.to_owned()
         };
         (of(Component::Cudart), of(Component::Cudnn))
@@ -363,8 +563,14 @@ fn a_products_variable_counts_for_the_product_alone() {
 
 #[test]
 fn a_wrong_variable_of_a_product_stops_only_those_who_want_a_product() {
-    let attempts = [at(Step::Product, "/nowhere", &[]), at(Step::Stored, "/store/13.4", PIP13)];
+    let attempts = [
+        at(Step::Product, "/nowhere", &[]),
+        at(Step::Stored, "/store/13.4", PIP13),
+    ];
     assert!(select(&module(), &attempts).is_ok());
     let error = select(&with_cudnn(), &attempts).unwrap_err().to_string();
-    assert!(error.contains("/nowhere") && error.contains("does not exist"), "{error}");
+    assert!(
+        error.contains("/nowhere") && error.contains("does not exist"),
+        "{error}"
+    );
 }

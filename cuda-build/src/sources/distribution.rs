@@ -13,10 +13,14 @@ pub(super) fn propose(root: &Root, found: &mut Sources) {
     if root.is_dir(&opt) {
         // Arch packages CCCL apart.
         let cccl = root.locate("/usr/include/cccl");
-        let also = [cccl].into_iter().filter(|path| root.is_dir(path)).collect();
-        found
-            .candidates
-            .push(Candidate { also, ..Candidate::root(Step::System, "distribution's CUDA", opt) });
+        let also = [cccl]
+            .into_iter()
+            .filter(|path| root.is_dir(path))
+            .collect();
+        found.candidates.push(Candidate {
+            also,
+            ..Candidate::root(Step::System, "distribution's CUDA", opt)
+        });
     }
     // `/usr` is everybody's: it counts where a compiler or CUDA's main header is in it.
     let telling = [
@@ -26,11 +30,18 @@ pub(super) fn propose(root: &Root, found: &mut Sources) {
         "/usr/include/cuda/cuda.h",
     ];
     if telling.iter().any(|file| root.is_file(&root.locate(file))) {
-        found.candidates.push(Candidate::root(Step::System, "distribution's CUDA", root.locate("/usr")));
+        found.candidates.push(Candidate::root(
+            Step::System,
+            "distribution's CUDA",
+            root.locate("/usr"),
+        ));
     } else {
         // Whether any is there is asked when one is wanted: see [`holds_product`].
         let usr = Candidate::root(Step::System, "system directories", root.locate("/usr"));
-        found.candidates.push(Candidate { products_only: true, ..usr });
+        found.candidates.push(Candidate {
+            products_only: true,
+            ..usr
+        });
     }
 }
 
@@ -39,12 +50,21 @@ pub(super) fn propose(root: &Root, found: &mut Sources) {
 pub(crate) fn holds_product(root: &Root, target: &Target) -> bool {
     let (usr, multiarch) = (root.locate("/usr"), target.multiarch());
     let headers = [usr.join("include"), usr.join("include").join(multiarch)];
-    let libraries = [usr.join("lib").join(multiarch), usr.join("lib64"), usr.join("lib")];
-    let holds = |places: &[PathBuf], name: &str| places.iter().any(|place| root.is_file(&place.join(name)));
-    let products = Component::all().map(Component::facts).filter(|facts| facts.bundle == Bundle::Product);
+    let libraries = [
+        usr.join("lib").join(multiarch),
+        usr.join("lib64"),
+        usr.join("lib"),
+    ];
+    let holds =
+        |places: &[PathBuf], name: &str| places.iter().any(|place| root.is_file(&place.join(name)));
+    let products = Component::all()
+        .map(Component::facts)
+        .filter(|facts| facts.bundle == Bundle::Product);
     products.into_iter().any(|facts| {
         facts.header.is_some_and(|header| holds(&headers, header))
-            || facts.soname(0, newest_known().major).is_some_and(|soname| holds(&libraries, soname))
+            || facts
+                .soname(0, newest_known().major)
+                .is_some_and(|soname| holds(&libraries, soname))
     })
 }
 
@@ -52,7 +72,13 @@ pub(crate) fn holds_product(root: &Root, target: &Target) -> bool {
 /// root, and hold next to nothing: the files are in `/usr`.
 pub(super) fn behind_facade(root: &Root, path: &Path) -> Option<PathBuf> {
     let facades = ["/usr/lib/cuda", "/usr/lib/nvidia-cuda-toolkit"];
-    let facades = facades.map(|place| root.locate(place)).into_iter().filter(|place| root.is_dir(place));
+    let facades = facades
+        .map(|place| root.locate(place))
+        .into_iter()
+        .filter(|place| root.is_dir(place));
     let is_facade = |facade: PathBuf| root.place(&facade) == root.place(path);
-    facades.into_iter().any(is_facade).then(|| root.locate("/usr"))
+    facades
+        .into_iter()
+        .any(is_facade)
+        .then(|| root.locate("/usr"))
 }

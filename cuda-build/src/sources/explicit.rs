@@ -7,9 +7,13 @@ use crate::env::Env;
 use crate::root::Root;
 
 pub(super) fn propose(root: &Root, env: &Env, arguments: &[PathBuf], found: &mut Sources) {
-    found.candidates.extend(named(root, Step::Argument, "argument", arguments));
+    found
+        .candidates
+        .extend(named(root, Step::Argument, "argument", arguments));
     if let Some(list) = env.get("CUDA_BUILD_ROOTS") {
         let label = "environment variable `CUDA_BUILD_ROOTS`";
-        found.candidates.extend(named(root, Step::Roots, label, &split_list(list)));
+        found
+            .candidates
+            .extend(named(root, Step::Roots, label, &split_list(list)));
     }
 }

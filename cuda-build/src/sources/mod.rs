@@ -144,11 +144,22 @@ impl Candidate {
     /// A single root.
     pub(crate) fn root(step: Step, label: impl Into<String>, path: impl Into<PathBuf>) -> Self {
         let (label, path) = (label.into(), path.into());
-        Self { step, label, path, also: Vec::new(), nvcc: None, site_packages: false, products_only: false }
+        Self {
+            step,
+            label,
+            path,
+            also: Vec::new(),
+            nvcc: None,
+            site_packages: false,
+            products_only: false,
+        }
     }
 
     fn packages(step: Step, label: impl Into<String>, path: impl Into<PathBuf>) -> Self {
-        Self { site_packages: true, ..Self::root(step, label, path) }
+        Self {
+            site_packages: true,
+            ..Self::root(step, label, path)
+        }
     }
 
     /// The roots, and what belongs to each by its packager's habit: the HPC SDK's `math_libs`,
@@ -165,20 +176,28 @@ impl Candidate {
         }
         let mut all = all.into_iter();
         let first = all.next()?;
-        Some(Self { also: all.collect(), ..Self::root(step, label, first) })
+        Some(Self {
+            also: all.collect(),
+            ..Self::root(step, label, first)
+        })
     }
 }
 
 /// What belongs to a root by its packager's habit.
 pub(crate) fn belonging(root: &Root, path: &Path) -> Vec<PathBuf> {
-    companions(root, path).into_iter().chain(distribution::behind_facade(root, path)).collect()
+    companions(root, path)
+        .into_iter()
+        .chain(distribution::behind_facade(root, path))
+        .collect()
 }
 
 /// Whether its name says that a root is one of NVIDIA's packages, of which some hold no component:
 /// one output of many, one archive of many.
 pub(crate) fn is_package(path: &Path) -> bool {
     // Nobody writes store paths by hand, and a shell's hook lists whatever NVIDIA made.
-    path.parent().is_some_and(|parent| parent.ends_with("nix/store")) || redist::is_archive(path)
+    path.parent()
+        .is_some_and(|parent| parent.ends_with("nix/store"))
+        || redist::is_archive(path)
 }
 
 impl fmt::Display for Candidate {
@@ -208,7 +227,12 @@ pub struct Sources {
 ///
 /// # Errors
 /// [`Error::Manifest`] where `CUDA_BUILD_SOURCES` names no step.
-pub fn candidates(root: &Root, env: &Env, target: &Target, arguments: &[PathBuf]) -> Result<Sources, Error> {
+pub fn candidates(
+    root: &Root,
+    env: &Env,
+    target: &Target,
+    arguments: &[PathBuf],
+) -> Result<Sources, Error> {
     let mut found = Sources::default();
     explicit::propose(root, env, arguments, &mut found);
     variables::propose(root, env, &mut found);
@@ -244,7 +268,9 @@ fn drop_repeated(root: &Root, candidates: &mut Vec<Candidate>) {
 /// Leaves the steps that `CUDA_BUILD_SOURCES` lists; arguments, `CUDA_BUILD_ROOTS` and the
 /// variables of products always stay.
 fn limit(env: &Env, found: &mut Sources) -> Result<(), Error> {
-    let Some(text) = env.text("CUDA_BUILD_SOURCES") else { return Ok(()) };
+    let Some(text) = env.text("CUDA_BUILD_SOURCES") else {
+        return Ok(());
+    };
     let mut wanted = Vec::new();
     for name in text.split([',', ' ']).filter(|name| !name.is_empty()) {
         let step = Step::ALL.into_iter().find(|step| step.id() == name);
@@ -288,7 +314,11 @@ fn named(root: &Root, step: Step, label: &str, paths: &[PathBuf]) -> Vec<Candida
             roots.push(path.clone());
         }
         roots.extend(archives);
-        proposed.extend(packages.into_iter().map(|path| Candidate::packages(step, label, path)));
+        proposed.extend(
+            packages
+                .into_iter()
+                .map(|path| Candidate::packages(step, label, path)),
+        );
     }
     // In the order of the list as far as one candidate can be: roots before what they lack.
     let scattered = Candidate::scattered(root, step, label, roots);
@@ -297,12 +327,17 @@ fn named(root: &Root, step: Step, label: &str, paths: &[PathBuf]) -> Vec<Candida
 
 /// A conda prefix and `/usr` hold a Python too, and are roots all the same.
 fn looks_like_root(root: &Root, path: &Path) -> bool {
-    ["bin/nvcc", "include/cuda.h"].iter().any(|file| root.is_file(&path.join(file)))
+    ["bin/nvcc", "include/cuda.h"]
+        .iter()
+        .any(|file| root.is_file(&path.join(file)))
         || root.is_dir(&path.join("targets"))
 }
 
 /// Splits a list of paths at `;`, and at the platform's separator, as nixpkgs and CMake write them.
 fn split_list(value: &std::ffi::OsStr) -> Vec<PathBuf> {
     let text = value.to_string_lossy();
-    text.split([';', ':']).filter(|part| !part.is_empty()).map(PathBuf::from).collect()
+    text.split([';', ':'])
+        .filter(|part| !part.is_empty())
+        .map(PathBuf::from)
+        .collect()
 }

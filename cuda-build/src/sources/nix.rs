@@ -37,12 +37,22 @@ const NAMES: [&str; 21] = [
 pub(super) fn propose(root: &Root, env: &Env, found: &mut Sources) {
     let mut outputs: Vec<PathBuf> = Vec::new();
     for variable in ["NIX_CFLAGS_COMPILE", "NIX_LDFLAGS"] {
-        let Some(text) = env.text(variable) else { continue };
+        let Some(text) = env.text(variable) else {
+            continue;
+        };
         for word in text.split_whitespace() {
-            let path = word.strip_prefix("-L").or_else(|| word.strip_prefix("-I")).unwrap_or(word);
+            let path = word
+                .strip_prefix("-L")
+                .or_else(|| word.strip_prefix("-I"))
+                .unwrap_or(word);
             // `…-cuda_cudart-12.8.90-dev/include` → the output.
-            let Some(output) = Path::new(path).parent().filter(|_| path.starts_with('/')) else { continue };
-            if is_cuda(output) && root.is_dir(output) && !outputs.iter().any(|known| known == output) {
+            let Some(output) = Path::new(path).parent().filter(|_| path.starts_with('/')) else {
+                continue;
+            };
+            if is_cuda(output)
+                && root.is_dir(output)
+                && !outputs.iter().any(|known| known == output)
+            {
                 outputs.push(output.to_owned());
             }
         }
@@ -50,15 +60,30 @@ pub(super) fn propose(root: &Root, env: &Env, found: &mut Sources) {
     if outputs.is_empty() {
         return;
     }
-    let nvcc = env.search_path().into_iter().map(|dir| dir.join("nvcc")).find(|path| root.is_file(path));
-    outputs.extend(nvcc.as_deref().and_then(Path::parent).and_then(Path::parent).map(Path::to_owned));
+    let nvcc = env
+        .search_path()
+        .into_iter()
+        .map(|dir| dir.join("nvcc"))
+        .find(|path| root.is_file(path));
+    outputs.extend(
+        nvcc.as_deref()
+            .and_then(Path::parent)
+            .and_then(Path::parent)
+            .map(Path::to_owned),
+    );
     let label = "Nix shell (`NIX_CFLAGS_COMPILE`, `NIX_LDFLAGS`)";
-    found.candidates.extend(Candidate::scattered(root, Step::Nix, label, outputs));
+    found
+        .candidates
+        .extend(Candidate::scattered(root, Step::Nix, label, outputs));
 }
 
 /// Whether a store path is one of NVIDIA's components: a shell has many others.
 pub(super) fn is_cuda(output: &Path) -> bool {
-    let Some(name) = output.file_name().and_then(|name| name.to_str()) else { return false };
-    let Some((_hash, name)) = name.split_once('-') else { return false };
+    let Some(name) = output.file_name().and_then(|name| name.to_str()) else {
+        return false;
+    };
+    let Some((_hash, name)) = name.split_once('-') else {
+        return false;
+    };
     NAMES.iter().any(|known| name.starts_with(known))
 }

@@ -7,7 +7,9 @@ use crate::env::Env;
 use crate::root::Root;
 
 pub(super) fn propose_active(root: &Root, env: &Env, found: &mut Sources) {
-    let Some(prefix) = env.path("VIRTUAL_ENV") else { return };
+    let Some(prefix) = env.path("VIRTUAL_ENV") else {
+        return;
+    };
     let mut packages = site_packages_of(root, &prefix);
     if packages.is_empty() {
         // There is something to say about it: it does not exist, or holds nothing.
@@ -41,8 +43,14 @@ pub(super) fn propose_on_path(root: &Root, env: &Env, found: &mut Sources) {
         }
     }
     let label = "site-packages of the Python on `PATH`";
-    if prefixes.iter().all(|prefix| site_packages_of(root, prefix).is_empty()) && is_script(root, &python) {
-        found.candidates.push(Candidate::packages(Step::Python, label, python));
+    if prefixes
+        .iter()
+        .all(|prefix| site_packages_of(root, prefix).is_empty())
+        && is_script(root, &python)
+    {
+        found
+            .candidates
+            .push(Candidate::packages(Step::Python, label, python));
     }
     if let Some(home) = env.path("HOME") {
         prefixes.push(home.join(".local"));
@@ -55,14 +63,19 @@ pub(super) fn propose_on_path(root: &Root, env: &Env, found: &mut Sources) {
         }
     }
     let mut proposed: Vec<PathBuf> = Vec::new();
-    for path in distinct.iter().flat_map(|prefix| site_packages_of(root, prefix)) {
+    for path in distinct
+        .iter()
+        .flat_map(|prefix| site_packages_of(root, prefix))
+    {
         // Many machines have Pythons without a single CUDA wheel: nothing to say about those.
         if holds_cuda(root, &path) && !proposed.contains(&path) {
             proposed.push(path);
         }
     }
     for path in proposed {
-        found.candidates.push(Candidate::packages(Step::Python, label, path));
+        found
+            .candidates
+            .push(Candidate::packages(Step::Python, label, path));
     }
 }
 
@@ -73,7 +86,9 @@ fn is_script(root: &Root, program: &Path) -> bool {
 
 /// Whether site-packages hold any CUDA wheel. cuTENSOR's are not in `nvidia/`.
 pub(super) fn holds_cuda(root: &Root, path: &Path) -> bool {
-    ["nvidia", "cutensor"].iter().any(|name| root.is_dir(&path.join(name)))
+    ["nvidia", "cutensor"]
+        .iter()
+        .any(|name| root.is_dir(&path.join(name)))
 }
 
 /// `lib/python3.*/{site,dist}-packages` below a prefix, newest Python first.
@@ -82,9 +97,14 @@ pub(super) fn site_packages_of(root: &Root, prefix: &Path) -> Vec<PathBuf> {
     let mut pythons: Vec<(u32, PathBuf)> = Vec::new();
     for name in root.names(&lib) {
         let Some(name) = name.to_str() else { continue };
-        let Some(rest) = name.strip_prefix("python3") else { continue };
+        let Some(rest) = name.strip_prefix("python3") else {
+            continue;
+        };
         // `python3` itself (Debian's dist-packages) sorts last.
-        let minor = rest.strip_prefix('.').and_then(|m| m.parse().ok()).unwrap_or(0);
+        let minor = rest
+            .strip_prefix('.')
+            .and_then(|m| m.parse().ok())
+            .unwrap_or(0);
         pythons.push((minor, lib.join(name)));
     }
     pythons.sort_by_key(|(minor, _)| std::cmp::Reverse(*minor));

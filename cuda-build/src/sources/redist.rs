@@ -9,10 +9,15 @@ use crate::root::Root;
 /// The archives in a directory; none where it is no such directory.
 pub(super) fn archives(root: &Root, path: &Path) -> Vec<PathBuf> {
     let names = root.names(path);
-    let archives = names.iter().map(|name| path.join(name)).filter(|path| is_archive(path));
+    let archives = names
+        .iter()
+        .map(|name| path.join(name))
+        .filter(|path| is_archive(path));
     archives.filter(|path| root.is_dir(path)).collect()
 }
 
 pub(super) fn is_archive(path: &Path) -> bool {
-    path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.ends_with("-archive"))
+    path.file_name()
+        .and_then(|name| name.to_str())
+        .is_some_and(|name| name.ends_with("-archive"))
 }

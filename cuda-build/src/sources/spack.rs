@@ -22,14 +22,22 @@ pub(super) fn propose(root: &Root, env: &Env, found: &mut Sources) {
     }
     // What is not there is told, behind what is.
     prefixes.sort_by_key(|path| !root.is_dir(path));
-    found.candidates.extend(Candidate::scattered(root, Step::Spack, "Spack", prefixes));
+    found
+        .candidates
+        .extend(Candidate::scattered(root, Step::Spack, "Spack", prefixes));
 }
 
 /// `…/cuda-12.4.0-<hash>`, or with `{name}/{version}` in the layout, `…/cuda/12.4.0`.
 fn is_cuda(prefix: &Path) -> bool {
-    prefix.components().rev().take(2).filter_map(|part| part.as_os_str().to_str()).any(|name| {
-        PACKAGES.iter().any(|package| {
-            name.strip_prefix(package).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+    prefix
+        .components()
+        .rev()
+        .take(2)
+        .filter_map(|part| part.as_os_str().to_str())
+        .any(|name| {
+            PACKAGES.iter().any(|package| {
+                name.strip_prefix(package)
+                    .is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+            })
         })
-    })
 }

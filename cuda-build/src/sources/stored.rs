@@ -8,7 +8,9 @@ use crate::target::Target;
 
 /// Newest first; sets of another platform are none of ours.
 pub(super) fn propose(root: &Root, env: &Env, target: &Target, found: &mut Sources) {
-    let Some(directory) = store::toolkits_dir(env) else { return };
+    let Some(directory) = store::toolkits_dir(env) else {
+        return;
+    };
     let mut toolkits = Vec::new();
     for toolkit in store::stored_toolkits(root, &directory) {
         match toolkit {
@@ -24,6 +26,8 @@ pub(super) fn propose(root: &Root, env: &Env, target: &Target, found: &mut Sourc
     });
     for toolkit in toolkits {
         let label = format!("toolkit {} from `cargo cuda toolkit add`", toolkit.version);
-        found.candidates.push(Candidate::packages(Step::Stored, label, toolkit.path));
+        found
+            .candidates
+            .push(Candidate::packages(Step::Stored, label, toolkit.path));
     }
 }

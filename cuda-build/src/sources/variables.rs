@@ -11,11 +11,23 @@ use crate::root::Root;
 const COMPILERS: [&str; 2] = ["NVCC", "CUDACXX"];
 
 /// Variables that name a root, or a list of roots.
-const ROOTS: [&str; 6] =
-    ["CUDA_HOME", "CUDA_PATH", "CUDA_ROOT", "CUDAToolkit_ROOT", "CUDA_TOOLKIT_ROOT_DIR", "CUDA_TOOLKIT_PATH"];
+const ROOTS: [&str; 6] = [
+    "CUDA_HOME",
+    "CUDA_PATH",
+    "CUDA_ROOT",
+    "CUDAToolkit_ROOT",
+    "CUDA_TOOLKIT_ROOT_DIR",
+    "CUDA_TOOLKIT_PATH",
+];
 
 /// Variables that name the root of one product.
-const PRODUCTS: [&str; 5] = ["CUDNN_PATH", "NCCL_HOME", "CUTENSOR_PATH", "NVSHMEM_HOME", "CUSPARSELT_PATH"];
+const PRODUCTS: [&str; 5] = [
+    "CUDNN_PATH",
+    "NCCL_HOME",
+    "CUTENSOR_PATH",
+    "NVSHMEM_HOME",
+    "CUSPARSELT_PATH",
+];
 
 pub(super) fn propose(root: &Root, env: &Env, found: &mut Sources) {
     let mut compilers: Vec<(&str, Vec<PathBuf>)> = Vec::new();
@@ -24,13 +36,22 @@ pub(super) fn propose(root: &Root, env: &Env, found: &mut Sources) {
         if let Some(value) = env.get(variable) {
             let nvcc = compiler(root, env, Path::new(value));
             let path = root_of(&nvcc);
-            push(root, found, Step::Variable, variable, std::slice::from_ref(&path), Some(&nvcc));
+            push(
+                root,
+                found,
+                Step::Variable,
+                variable,
+                std::slice::from_ref(&path),
+                Some(&nvcc),
+            );
             compilers.push((variable, vec![nvcc]));
             roots.push((variable, vec![path]));
         }
     }
     for variable in ROOTS {
-        let Some(value) = env.get(variable) else { continue };
+        let Some(value) = env.get(variable) else {
+            continue;
+        };
         let paths = split_list(value);
         push(root, found, Step::Variable, variable, &paths, None);
         roots.push((variable, paths));
@@ -73,7 +94,10 @@ fn push(
             (_, other) => other.is_none(),
         };
         let known = |c: &Candidate| {
-            c.step == step && c.also == candidate.also && same(&c.path, &candidate.path) && says_no_more(c)
+            c.step == step
+                && c.also == candidate.also
+                && same(&c.path, &candidate.path)
+                && says_no_more(c)
         };
         if !found.candidates.iter().any(known) {
             found.candidates.push(candidate);
@@ -84,15 +108,27 @@ fn push(
 /// The directory that holds the `bin` that holds a program; the program itself where that can't be
 /// told.
 fn root_of(program: &Path) -> PathBuf {
-    let above = program.parent().and_then(Path::parent).filter(|_| program.is_absolute());
+    let above = program
+        .parent()
+        .and_then(Path::parent)
+        .filter(|_| program.is_absolute());
     above.unwrap_or(program).to_owned()
 }
 
 /// A bare name is looked up on `PATH`, as a shell and CMake do. One that is not there stays.
 fn compiler(root: &Root, env: &Env, value: &Path) -> PathBuf {
     let bare = value.components().count() == 1 && value.is_relative();
-    let on_path = || env.search_path().into_iter().map(|dir| dir.join(value)).find(|p| root.is_file(p));
-    let named = if bare { on_path() } else { Some(value.to_owned()) };
+    let on_path = || {
+        env.search_path()
+            .into_iter()
+            .map(|dir| dir.join(value))
+            .find(|p| root.is_file(p))
+    };
+    let named = if bare {
+        on_path()
+    } else {
+        Some(value.to_owned())
+    };
     match named {
         Some(nvcc) if nvcc.is_absolute() => search_path::program(root, nvcc),
         named => named.unwrap_or_else(|| value.to_owned()),
@@ -100,9 +136,16 @@ fn compiler(root: &Root, env: &Env, value: &Path) -> PathBuf {
 }
 
 /// Whether any two have nothing in common: a list may name what another variable does, and more.
-fn remark_disagreement(root: &Root, named: &[(&str, Vec<PathBuf>)], what: &str, found: &mut Sources) -> bool {
+fn remark_disagreement(
+    root: &Root,
+    named: &[(&str, Vec<PathBuf>)],
+    what: &str,
+    found: &mut Sources,
+) -> bool {
     let places = |paths: &[PathBuf]| -> Vec<OsString> {
-        let all = paths.iter().flat_map(|path| [path.clone()].into_iter().chain(belonging(root, path)));
+        let all = paths
+            .iter()
+            .flat_map(|path| [path.clone()].into_iter().chain(belonging(root, path)));
         all.map(|path| root.place(&path)).collect()
     };
     let shown = |paths: &[PathBuf]| match paths {
@@ -111,7 +154,9 @@ fn remark_disagreement(root: &Root, named: &[(&str, Vec<PathBuf>)], what: &str, 
         [path, more @ ..] => format!("{} and {} more", path.display(), more.len()),
     };
     let mut all = named.iter().filter(|(_, paths)| !paths.is_empty());
-    let Some((first, paths)) = all.next() else { return false };
+    let Some((first, paths)) = all.next() else {
+        return false;
+    };
     let before = found.disagreements.len();
     for (other, other_paths) in all {
         let theirs = places(other_paths);

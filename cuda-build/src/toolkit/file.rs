@@ -20,8 +20,10 @@ impl Toolkit {
     /// # Errors
     /// [`Error::Format`] where a path is not Unicode.
     pub fn to_toml(&self) -> Result<String, Error> {
-        let mut text =
-            format!("format_version = {FORMAT_VERSION}\nversion = {}\n", quoted(&self.version.to_string()));
+        let mut text = format!(
+            "format_version = {FORMAT_VERSION}\nversion = {}\n",
+            quoted(&self.version.to_string())
+        );
         for chosen in &self.components {
             let found = &chosen.found;
             let mut line = |key: &str, value: String| {
@@ -54,7 +56,9 @@ impl Toolkit {
 fn list(paths: &[PathBuf]) -> Result<String, Error> {
     let mut items = Vec::new();
     for path in paths {
-        let text = path.to_str().ok_or_else(|| wrong(format!("{} is not Unicode", path.display())))?;
+        let text = path
+            .to_str()
+            .ok_or_else(|| wrong(format!("{} is not Unicode", path.display())))?;
         items.push(quoted(text));
     }
     Ok(format!("[{}]", items.join(", ")))
@@ -77,13 +81,20 @@ pub(super) fn quoted(text: &str) -> String {
 }
 
 fn wrong(reason: impl Into<String>) -> Error {
-    Error::Format { what: "toolkit file", reason: reason.into() }
+    Error::Format {
+        what: "toolkit file",
+        reason: reason.into(),
+    }
 }
 
 /// The components of a toolkit that was written by [`Toolkit::to_toml`].
 pub(super) fn parse(text: &str) -> Result<Vec<Found>, Error> {
-    let table = DeTable::parse(text).map_err(|error| wrong(error.message()))?.into_inner();
-    let format = table.get("format_version").and_then(|v| v.get_ref().as_integer());
+    let table = DeTable::parse(text)
+        .map_err(|error| wrong(error.message()))?
+        .into_inner();
+    let format = table
+        .get("format_version")
+        .and_then(|v| v.get_ref().as_integer());
     if format.is_none_or(|format| format.as_str() != FORMAT_VERSION) {
         return Err(wrong(format!(
             "its `format_version` is not {FORMAT_VERSION}: `cargo cuda` and this cuda-build are of different age"
@@ -92,9 +103,17 @@ pub(super) fn parse(text: &str) -> Result<Vec<Found>, Error> {
     let components = table.get("component").and_then(|v| v.get_ref().as_array());
     let mut found = Vec::new();
     for entry in components.into_iter().flatten() {
-        let entry = entry.get_ref().as_table().ok_or_else(|| wrong("`component` holds no table"))?;
-        let Some(component) = component(entry)? else { continue };
-        if found.iter().any(|known: &Found| known.component == component.component) {
+        let entry = entry
+            .get_ref()
+            .as_table()
+            .ok_or_else(|| wrong("`component` holds no table"))?;
+        let Some(component) = component(entry)? else {
+            continue;
+        };
+        if found
+            .iter()
+            .any(|known: &Found| known.component == component.component)
+        {
             return Err(wrong(format!("it lists `{}` twice", component.component)));
         }
         found.push(component);
@@ -109,7 +128,9 @@ pub(super) fn parse(text: &str) -> Result<Vec<Found>, Error> {
 fn component(entry: &DeTable<'_>) -> Result<Option<Found>, Error> {
     let text = |key: &str| entry.get(key).and_then(|v| v.get_ref().as_str());
     let name = text("name").ok_or_else(|| wrong("a component has no `name`"))?;
-    let Ok(component) = name.parse::<Component>() else { return Ok(None) };
+    let Ok(component) = name.parse::<Component>() else {
+        return Ok(None);
+    };
     let major = entry
         .get("major")
         .and_then(|v| v.get_ref().as_integer())
@@ -117,7 +138,11 @@ fn component(entry: &DeTable<'_>) -> Result<Option<Found>, Error> {
         .ok_or_else(|| wrong(format!("`{name}` has no `major`")))?;
     let paths = |key: &str| -> Vec<PathBuf> {
         let items = entry.get(key).and_then(|v| v.get_ref().as_array());
-        items.into_iter().flatten().filter_map(|v| DeValue::as_str(v.get_ref()).map(PathBuf::from)).collect()
+        items
+            .into_iter()
+            .flatten()
+            .filter_map(|v| DeValue::as_str(v.get_ref()).map(PathBuf::from))
+            .collect()
     };
     Ok(Some(Found {
         component,
@@ -134,7 +159,10 @@ fn component(entry: &DeTable<'_>) -> Result<Option<Found>, Error> {
 
 /// A value that may be absent, and must be right where it is there.
 fn parsed<T: FromStr>(name: &str, key: &str, text: Option<&str>) -> Result<Option<T>, Error> {
-    let parse = |text: &str| text.parse().map_err(|_| wrong(format!("`{key}` of `{name}` is `{text}`")));
+    let parse = |text: &str| {
+        text.parse()
+            .map_err(|_| wrong(format!("`{key}` of `{name}` is `{text}`")))
+    };
     text.map(parse).transpose()
 }
 
@@ -158,7 +186,10 @@ mod tests {
         };
         Toolkit {
             version: ToolkitVersion::new(13, 4),
-            components: vec![Chosen { found, origin: "somewhere".to_owned() }],
+            components: vec![Chosen {
+                found,
+                origin: "somewhere".to_owned(),
+            }],
             alternative: None,
             combined: false,
             remarks: Vec::new(),
@@ -172,7 +203,11 @@ mod tests {
     fn what_is_written_is_read_back() {
         let toolkit = toolkit();
         let text = toolkit.to_toml().unwrap();
-        assert_eq!(parse(&text).unwrap(), [toolkit.components[0].found.clone()], "{text}");
+        assert_eq!(
+            parse(&text).unwrap(),
+            [toolkit.components[0].found.clone()],
+            "{text}"
+        );
         assert_eq!(text, toolkit.to_toml().unwrap());
     }
 
@@ -183,7 +218,10 @@ mod tests {
             ("format_version = 2", "different age"),
             ("format_version = 1", "no component"),
             ("format_version = 1\n[[component]]\nmajor = 13", "no `name`"),
-            ("format_version = 1\n[[component]]\nname = 'cudart'", "no `major`"),
+            (
+                "format_version = 1\n[[component]]\nname = 'cudart'",
+                "no `major`",
+            ),
             ("=", "not a valid toolkit file"),
             (
                 "format_version = 1\n[[component]]\nname = 'cudart'\nmajor = 13\ntoolkit = '1-13.4'",

@@ -127,7 +127,10 @@ impl Toolkit {
     /// A component, where it was chosen.
     #[must_use]
     pub fn get(&self, component: Component) -> Option<&Found> {
-        self.components.iter().map(|chosen| &chosen.found).find(|found| found.component == component)
+        self.components
+            .iter()
+            .map(|chosen| &chosen.found)
+            .find(|found| found.component == component)
     }
 
     /// Holds the plan against the products among `used`: cuDNN has no code for old capabilities.
@@ -135,10 +138,18 @@ impl Toolkit {
     /// # Errors
     /// [`Error::Inconsistent`] that names the product and the capabilities.
     pub fn check_plan(&self, plan: &Plan, used: &[Component]) -> Result<(), Error> {
-        let chosen: Vec<Chosen> =
-            self.components.iter().filter(|c| used.contains(&c.found.component)).cloned().collect();
+        let chosen: Vec<Chosen> = self
+            .components
+            .iter()
+            .filter(|c| used.contains(&c.found.component))
+            .cloned()
+            .collect();
         let conflicts = capability_conflicts(&chosen, plan);
-        if conflicts.is_empty() { Ok(()) } else { Err(Error::Inconsistent { conflicts }) }
+        if conflicts.is_empty() {
+            Ok(())
+        } else {
+            Err(Error::Inconsistent { conflicts })
+        }
     }
 
     /// The capabilities that the toolkit's own compiler lists, asked only where it is newer than
@@ -165,7 +176,11 @@ impl Toolkit {
     #[must_use]
     pub fn include_dirs(&self) -> Vec<PathBuf> {
         let mut directories: Vec<PathBuf> = Vec::new();
-        for directory in self.components.iter().flat_map(|chosen| &chosen.found.include) {
+        for directory in self
+            .components
+            .iter()
+            .flat_map(|chosen| &chosen.found.include)
+        {
             if !self.is_searched_anyway(directory) && !directories.contains(directory) {
                 directories.push(directory.clone());
             }

@@ -15,7 +15,13 @@ use crate::version::Version;
 const OWN: [&str; 3] = ["NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS", "NVCC_CCBIN"];
 
 /// What the usual profiles add to, for a profile that can't be read.
-const USUAL: [&str; 5] = ["TOP", "CICC_PATH", "INCLUDES", "SYSTEM_INCLUDES", "LIBRARIES"];
+const USUAL: [&str; 5] = [
+    "TOP",
+    "CICC_PATH",
+    "INCLUDES",
+    "SYSTEM_INCLUDES",
+    "LIBRARIES",
+];
 
 /// Debian's wrapper has 66 bytes.
 const LARGEST_WRAPPER: u64 = 4096;
@@ -39,33 +45,55 @@ pub(super) struct Nvcc<'a> {
 
 impl<'a> Nvcc<'a> {
     pub(super) fn new(root: &Root, nvcc: &'a Path) -> Self {
-        let small = root.metadata(nvcc).is_ok_and(|metadata| metadata.len() < LARGEST_WRAPPER);
+        let small = root
+            .metadata(nvcc)
+            .is_ok_and(|metadata| metadata.len() < LARGEST_WRAPPER);
         let script = small.then(|| root.text(nvcc).ok()).flatten();
         let (program, before_path) = match script.and_then(|script| wrapper(&script)) {
             Some(wrapper) => (wrapper.program, wrapper.before_path),
             None => (nvcc.to_owned(), None),
         };
-        let profile = root.text(&profile_of(&program)).ok().and_then(|text| NvccProfile::parse(&text));
-        Self { nvcc, program, before_path, profile }
+        let profile = root
+            .text(&profile_of(&program))
+            .ok()
+            .and_then(|text| NvccProfile::parse(&text));
+        Self {
+            nvcc,
+            program,
+            before_path,
+            profile,
+        }
     }
 
     /// Variables of the process that the answer depends on.
     pub(super) fn asks(&self) -> BTreeSet<&str> {
-        let profile = self.profile.as_ref().map_or_else(|| USUAL.into(), NvccProfile::asks);
+        let profile = self
+            .profile
+            .as_ref()
+            .map_or_else(|| USUAL.into(), NvccProfile::asks);
         OWN.into_iter().chain(profile).collect()
     }
 
     /// Starts it, with the variables of `env`.
     pub(super) fn ask(&self, root: &Root, env: &Env) -> Option<Answer> {
-        self.by_profile(root, env).map(Answer::Whole).or_else(|| command::ask_nvcc(self.nvcc, env))
+        self.by_profile(root, env)
+            .map(Answer::Whole)
+            .or_else(|| command::ask_nvcc(self.nvcc, env))
     }
 
     /// What a dry run would print of variables, and what `--version` prints.
     fn by_profile(&self, root: &Root, env: &Env) -> Option<String> {
-        if env.variables().any(|(name, _)| OWN.iter().any(|own| name == OsStr::new(own))) {
+        if env
+            .variables()
+            .any(|(name, _)| OWN.iter().any(|own| name == OsStr::new(own)))
+        {
             return None;
         }
-        let here = self.program.parent().filter(|here| here.is_absolute())?.to_str()?;
+        let here = self
+            .program
+            .parent()
+            .filter(|here| here.is_absolute())?
+            .to_str()?;
         let targets = root.is_dir(&targets_of(&self.program));
         let with_path;
         let env = match &self.before_path {
@@ -81,7 +109,10 @@ impl<'a> Nvcc<'a> {
         if root.elf_machine(&self.program) != Some(X86_64) {
             return None;
         }
-        let printed = Invocation::new(self.nvcc).args(["--version"]).run_with(env).ok()?;
+        let printed = Invocation::new(self.nvcc)
+            .args(["--version"])
+            .run_with(env)
+            .ok()?;
         let text = lines + &printed.output;
         let answer = NvccAnswer::parse(&text).filter(|_| printed.success)?;
         known(&answer.version).then_some(text)

@@ -42,7 +42,9 @@ pub(crate) fn ask(root: &Root, env: &Env, nvcc: &Path) -> Option<String> {
     match program.ask(root, env)? {
         Answer::Whole(text) => {
             let own = answers_itself(&text, &program.program);
-            let written = head.filter(|_| own).and_then(|head| written(&text, &head, path));
+            let written = head
+                .filter(|_| own)
+                .and_then(|head| written(&text, &head, path));
             if let (Some(file), Some(written)) = (file, written) {
                 // That it can't be kept costs time and nothing else.
                 let _ = cache::write_shared(&file, written.as_bytes());
@@ -59,7 +61,11 @@ fn file(env: &Env, nvcc: &Path) -> Option<PathBuf> {
     // Another hash with another Rust would cost one more question.
     let mut hasher = DefaultHasher::new();
     nvcc.hash(&mut hasher);
-    Some(store::cache_dir(env)?.join("nvcc-answers").join(format!("{:016x}.txt", hasher.finish())))
+    Some(
+        store::cache_dir(env)?
+            .join("nvcc-answers")
+            .join(format!("{:016x}.txt", hasher.finish())),
+    )
 }
 
 /// What is known of an nvcc only after reading a wrapper and a profile. It stands in the kept file,
@@ -74,19 +80,28 @@ impl<'a> Depends<'a> {
     fn on(nvcc: &'a Nvcc<'_>) -> Option<Self> {
         let names: Vec<&str> = nvcc.asks().into_iter().collect();
         let program = nvcc.program.to_str().filter(|path| !path.contains('\n'))?;
-        Some(Self { program, variables: names.join(" ") })
+        Some(Self {
+            program,
+            variables: names.join(" "),
+        })
     }
 
     /// The second and third line of a kept file.
     fn of(kept: &'a str) -> Option<Self> {
         let mut lines = kept.lines().skip(1);
         let program = lines.next()?.strip_prefix("program ")?;
-        Some(Self { program, variables: lines.next()?.strip_prefix("variables ")?.to_owned() })
+        Some(Self {
+            program,
+            variables: lines.next()?.strip_prefix("variables ")?.to_owned(),
+        })
     }
 
     /// Everything the answer depends on; `None` where there is no nvcc.
     fn head(&self, root: &Root, env: &Env, nvcc: &Path) -> Option<String> {
-        let mut head = format!("{HEAD}\nprogram {}\nvariables {}\n", self.program, self.variables);
+        let mut head = format!(
+            "{HEAD}\nprogram {}\nvariables {}\n",
+            self.program, self.variables
+        );
         let program = Path::new(self.program);
         let wrapper = (program != nvcc).then_some(nvcc);
         for file in wrapper.into_iter().chain([program]) {
@@ -96,7 +111,9 @@ impl<'a> Depends<'a> {
         let _ = writeln!(head, "profile {:?}", root.fingerprint(&profile_of(program)));
         let _ = writeln!(head, "targets {}", root.is_dir(&targets_of(program)));
         for name in self.variables.split(' ') {
-            let value = env.variables().find(|(known, _)| *known == OsStr::new(name));
+            let value = env
+                .variables()
+                .find(|(known, _)| *known == OsStr::new(name));
             let _ = writeln!(head, "variable {name} {:?}", value.map(|(_, value)| value));
         }
         Some(head)
@@ -106,8 +123,14 @@ impl<'a> Depends<'a> {
 /// Whether the program that was looked at has answered, and not one that it has started: a script
 /// of many words, or a link to ccache. A dry run names the directory of the nvcc that runs.
 fn answers_itself(text: &str, program: &Path) -> bool {
-    let here = text.lines().find_map(|line| line.strip_prefix("#$ _HERE_="));
-    here.is_none_or(|here| program.parent().is_some_and(|parent| parent == Path::new(here)))
+    let here = text
+        .lines()
+        .find_map(|line| line.strip_prefix("#$ _HERE_="));
+    here.is_none_or(|here| {
+        program
+            .parent()
+            .is_some_and(|parent| parent == Path::new(here))
+    })
 }
 
 /// A file for this answer; `None` where the process's `PATH` can't be told from nvcc's own.
@@ -117,7 +140,9 @@ fn written(text: &str, head: &str, path: &str) -> Option<String> {
         // Writing to a String can't fail.
         let _ = match line.strip_prefix(PATH_LINE) {
             Some(value) => {
-                let own = value.strip_suffix(path).filter(|own| !path.is_empty() && own.ends_with(':'))?;
+                let own = value
+                    .strip_suffix(path)
+                    .filter(|own| !path.is_empty() && own.ends_with(':'))?;
                 writeln!(written, "{PATH_LINE}{own}{REST}")
             }
             None => writeln!(written, "{line}"),
@@ -128,13 +153,22 @@ fn written(text: &str, head: &str, path: &str) -> Option<String> {
 
 /// The answer in a kept file, if the file is whole and has the head that it would get today.
 fn read(root: &Root, env: &Env, nvcc: &Path, kept: &str, path: &str) -> Option<String> {
-    let head = kept.starts_with(HEAD).then(|| Depends::of(kept)?.head(root, env, nvcc)).flatten()?;
-    let text = kept.strip_prefix(&head)?.strip_prefix('\n')?.strip_suffix(END)?;
+    let head = kept
+        .starts_with(HEAD)
+        .then(|| Depends::of(kept)?.head(root, env, nvcc))
+        .flatten()?;
+    let text = kept
+        .strip_prefix(&head)?
+        .strip_prefix('\n')?
+        .strip_suffix(END)?;
     Some(text.replace(REST, path))
 }
 
 #[cfg(test)]
-#[allow(clippy::disallowed_methods, reason = "tests prepare real files and start a shell")]
+#[allow(
+    clippy::disallowed_methods,
+    reason = "tests prepare real files and start a shell"
+)]
 mod tests {
     use super::*;
     use std::os::unix::fs::PermissionsExt as _;
@@ -163,7 +197,10 @@ mod tests {
         /// Written by another process: one that this process has open can't be started.
         fn install(&self, answer: &str) {
             let log = self.directory.path().join("log");
-            let script = format!("#!/bin/sh\necho x >> '{}'\nprintf '%b\\n' \"{answer}\"\n", log.display());
+            let script = format!(
+                "#!/bin/sh\necho x >> '{}'\nprintf '%b\\n' \"{answer}\"\n",
+                log.display()
+            );
             let nvcc = self.nvcc();
             let mut command = Command::new("sh");
             command.args([
@@ -183,7 +220,8 @@ mod tests {
         }
 
         fn starts(&self) -> usize {
-            std::fs::read_to_string(self.directory.path().join("log")).map_or(0, |log| log.lines().count())
+            std::fs::read_to_string(self.directory.path().join("log"))
+                .map_or(0, |log| log.lines().count())
         }
 
         fn kept(&self) -> PathBuf {
@@ -198,7 +236,9 @@ mod tests {
         assert_eq!(first.version.to_string(), "12.4.131");
         assert_eq!(place.ask(), first);
         assert_eq!(place.starts(), 1);
-        let names: Vec<_> = std::fs::read_dir(place.kept().parent().unwrap()).unwrap().collect();
+        let names: Vec<_> = std::fs::read_dir(place.kept().parent().unwrap())
+            .unwrap()
+            .collect();
         assert_eq!(names.len(), 1, "{names:?}");
     }
 
@@ -212,9 +252,18 @@ mod tests {
         // As old as the one before: its size tells.
         let time = std::fs::metadata(place.nvcc()).unwrap().modified().unwrap();
         place.install(&ANSWER.replace("12.4", "12.10"));
-        std::fs::File::options().append(true).open(place.nvcc()).unwrap().set_modified(time).unwrap();
+        std::fs::File::options()
+            .append(true)
+            .open(place.nvcc())
+            .unwrap()
+            .set_modified(time)
+            .unwrap();
         assert_eq!(place.ask().version.to_string(), "12.10.131");
-        std::fs::write(place.nvcc().with_file_name("nvcc.profile"), "TOP = elsewhere").unwrap();
+        std::fs::write(
+            place.nvcc().with_file_name("nvcc.profile"),
+            "TOP = elsewhere",
+        )
+        .unwrap();
         place.ask();
         assert_eq!(place.starts(), 4);
     }
@@ -223,9 +272,17 @@ mod tests {
     fn variables_that_nvcc_reads_count_and_those_of_the_environment_are_what_it_gets() {
         let mut place = Place::new();
         place.install("release 12.4, V12.4.$NUMBER");
-        place.env = place.env.clone().with("NUMBER", "1").with("NVCC_APPEND_FLAGS", "-g");
+        place.env = place
+            .env
+            .clone()
+            .with("NUMBER", "1")
+            .with("NVCC_APPEND_FLAGS", "-g");
         assert_eq!(place.ask().version.to_string(), "12.4.1");
-        place.env = place.env.clone().with("NUMBER", "2").with("NVCC_APPEND_FLAGS", "-O3");
+        place.env = place
+            .env
+            .clone()
+            .with("NUMBER", "2")
+            .with("NVCC_APPEND_FLAGS", "-O3");
         assert_eq!(place.ask().version.to_string(), "12.4.2");
         assert_eq!(place.starts(), 2);
     }
@@ -236,7 +293,10 @@ mod tests {
         place.ask();
         place.env = place.env.clone().with("PATH", "/venv/bin:/usr/bin");
         let programs = place.ask().programs;
-        assert_eq!(programs, ["/opt/cuda/bin", "/venv/bin", "/usr/bin"].map(PathBuf::from));
+        assert_eq!(
+            programs,
+            ["/opt/cuda/bin", "/venv/bin", "/usr/bin"].map(PathBuf::from)
+        );
         assert_eq!(place.starts(), 1);
     }
 
@@ -246,8 +306,11 @@ mod tests {
         place.install("#$ PATH=$PATH:/opt/cuda/bin\\nrelease 12.4, V12.4.131");
         for path in ["/bin:/usr/bin", "/usr/bin:/bin"] {
             place.env = place.env.clone().with("PATH", path);
-            let programs: Vec<PathBuf> =
-                path.split(':').chain(["/opt/cuda/bin"]).map(PathBuf::from).collect();
+            let programs: Vec<PathBuf> = path
+                .split(':')
+                .chain(["/opt/cuda/bin"])
+                .map(PathBuf::from)
+                .collect();
             assert_eq!(place.ask().programs, programs);
         }
         assert_eq!(place.starts(), 2);
@@ -261,8 +324,15 @@ mod tests {
         let here = format!("#$ _HERE_={}/bin\\n", real.display());
         place.install(&format!("{here}{ANSWER}"));
         let _ = (place.ask(), place.ask());
-        assert_eq!(place.starts(), 2, "a script that starts it stays as it is when that one changes");
-        place.install(&format!("#$ _HERE_={}\\n{ANSWER}", place.directory.path().display()));
+        assert_eq!(
+            place.starts(),
+            2,
+            "a script that starts it stays as it is when that one changes"
+        );
+        place.install(&format!(
+            "#$ _HERE_={}\\n{ANSWER}",
+            place.directory.path().display()
+        ));
         let _ = (place.ask(), place.ask());
         assert_eq!(place.starts(), 3);
     }
@@ -272,8 +342,13 @@ mod tests {
         let place = Place::new();
         let answer = place.ask();
         let whole = std::fs::read(place.kept()).unwrap();
-        for broken in [&whole[..whole.len() - 3], &whole[..10], b"", b"\0\xff", b"cuda-build nvcc answer 2\n"]
-        {
+        for broken in [
+            &whole[..whole.len() - 3],
+            &whole[..10],
+            b"",
+            b"\0\xff",
+            b"cuda-build nvcc answer 2\n",
+        ] {
             let before = place.starts();
             std::fs::write(place.kept(), broken).unwrap();
             assert_eq!(place.ask(), answer);
@@ -315,12 +390,23 @@ mod tests {
         let script = format!("#!/bin/sh\nexec {} \"$@\"\n", place.nvcc().display());
         std::fs::write(&wrapper, script).unwrap();
         std::fs::set_permissions(&wrapper, std::fs::Permissions::from_mode(0o755)).unwrap();
-        let ask = || NvccAnswer::parse(&ask(&Root::system(), &place.env, &wrapper).unwrap()).unwrap().version;
-        assert_eq!((ask().to_string(), ask().to_string()), ("12.4.131".into(), "12.4.131".into()));
+        let ask = || {
+            NvccAnswer::parse(&ask(&Root::system(), &place.env, &wrapper).unwrap())
+                .unwrap()
+                .version
+        };
+        assert_eq!(
+            (ask().to_string(), ask().to_string()),
+            ("12.4.131".into(), "12.4.131".into())
+        );
         assert_eq!(place.starts(), 1);
         place.install(&ANSWER.replace("12.4", "12.5"));
         assert_eq!(ask().to_string(), "12.5.131");
-        std::fs::write(place.nvcc().with_file_name("nvcc.profile"), "TOP = elsewhere").unwrap();
+        std::fs::write(
+            place.nvcc().with_file_name("nvcc.profile"),
+            "TOP = elsewhere",
+        )
+        .unwrap();
         ask();
         assert_eq!(place.starts(), 3);
     }
@@ -330,7 +416,10 @@ mod tests {
         let mut place = Place::new();
         let profile = place.nvcc().with_file_name("nvcc.profile");
         // The second can't be read; then those count that the usual profiles add to.
-        for (text, name) in [("INCLUDES += $(OWN)/x", "OWN"), ("not a profile", "INCLUDES")] {
+        for (text, name) in [
+            ("INCLUDES += $(OWN)/x", "OWN"),
+            ("not a profile", "INCLUDES"),
+        ] {
             std::fs::write(&profile, text).unwrap();
             let before = place.starts();
             for value in ["-I/a", "-I/b", "-I/b"] {

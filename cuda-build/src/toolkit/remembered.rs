@@ -39,14 +39,25 @@ pub fn toolkit_file(build_directory: &Path, workspace: &Path, target: &Target) -
     let mut hash = Fnv::default();
     hash.field(workspace.as_os_str().as_encoded_bytes());
     hash.field(target.triple().as_bytes());
-    build_directory.join("cuda").join(format!("toolkit-{}.toml", hash.hex()))
+    build_directory
+        .join("cuda")
+        .join(format!("toolkit-{}.toml", hash.hex()))
 }
 
 /// The file for a build script, from its `OUT_DIR`: below the directory that Cargo has marked as
 /// its own. `None` where that can't be told.
-pub(crate) fn beside_out(root: &Root, out: &Path, workspace: &Path, target: &Target) -> Option<PathBuf> {
+pub(crate) fn beside_out(
+    root: &Root,
+    out: &Path,
+    workspace: &Path,
+    target: &Target,
+) -> Option<PathBuf> {
     let marked = |directory: &&Path| root.is_file(&directory.join("CACHEDIR.TAG"));
-    Some(toolkit_file(out.ancestors().find(marked)?, workspace, target))
+    Some(toolkit_file(
+        out.ancestors().find(marked)?,
+        workspace,
+        target,
+    ))
 }
 
 /// Searches as [`Search::find`] does, but takes what `file` remembers as long as that is what a
@@ -61,7 +72,10 @@ pub(crate) fn find(search: &Search<'_>, request: &Request, file: &Path) -> Resul
         return search.find(request);
     }
     let text = search.root.text(file).ok();
-    if let Some(found) = text.as_deref().and_then(|text| still_true(text, &inputs, search.root)) {
+    if let Some(found) = text
+        .as_deref()
+        .and_then(|text| still_true(text, &inputs, search.root))
+    {
         // The search would have asked for these.
         for name in &inputs.names {
             let _ = search.env.get(name);
@@ -90,10 +104,18 @@ pub(crate) fn find(search: &Search<'_>, request: &Request, file: &Path) -> Resul
 ///
 /// # Errors
 /// [`Error::Format`] for a path that is not Unicode.
-pub fn remember(file: &Path, toolkit: &Toolkit, search: &Search<'_>) -> Result<Option<String>, Error> {
+pub fn remember(
+    file: &Path,
+    toolkit: &Toolkit,
+    search: &Search<'_>,
+) -> Result<Option<String>, Error> {
     let inputs = Inputs::of(search.root, search.env, search.target)?;
     let text = search.root.text(file).unwrap_or_default();
-    let agrees = |found: &Found| toolkit.get(found.component).is_some_and(|own| same(own, found));
+    let agrees = |found: &Found| {
+        toolkit
+            .get(found.component)
+            .is_some_and(|own| same(own, found))
+    };
     if still_true(&text, &inputs, search.root).is_some_and(|found| found.iter().all(agrees)) {
         return Ok(None);
     }
@@ -116,7 +138,11 @@ impl Inputs {
             .iter()
             .filter_map(|name| Some((name.clone(), env.peek(name)?.to_string_lossy().into_owned())))
             .collect();
-        Ok(Self { explicit: sources.candidates.iter().any(|c| c.step.is_explicit()), names, values })
+        Ok(Self {
+            explicit: sources.candidates.iter().any(|c| c.step.is_explicit()),
+            names,
+            values,
+        })
     }
 }
 
@@ -131,7 +157,10 @@ fn remembered(toolkit: &Toolkit, inputs: &Inputs, root: &Root) -> Result<String,
     let mut text = toolkit.to_toml()?;
     let found = toolkit.components().iter().map(|chosen| &chosen.found);
     let quoted = file::quoted(&identity(root, found));
-    let _ = write!(text, "\n[remembered]\nidentity = {quoted}\n\n[remembered.variables]\n");
+    let _ = write!(
+        text,
+        "\n[remembered]\nidentity = {quoted}\n\n[remembered.variables]\n"
+    );
     for (name, value) in &inputs.values {
         let _ = writeln!(text, "{} = {}", file::quoted(name), file::quoted(value));
     }
@@ -141,8 +170,15 @@ fn remembered(toolkit: &Toolkit, inputs: &Inputs, root: &Root) -> Result<String,
 /// Size and time of change of every file: a component replaced in place is another one, even
 /// where its files carry an old date.
 fn identity<'a>(root: &Root, found: impl Iterator<Item = &'a Found>) -> String {
-    let paths: BTreeSet<&PathBuf> =
-        found.flat_map(|f| f.include.iter().chain(&f.libraries).chain(&f.archives).chain(&f.tools)).collect();
+    let paths: BTreeSet<&PathBuf> = found
+        .flat_map(|f| {
+            f.include
+                .iter()
+                .chain(&f.libraries)
+                .chain(&f.archives)
+                .chain(&f.tools)
+        })
+        .collect();
     let mut hash = Fnv::default();
     for path in paths {
         hash.field(path.as_os_str().as_encoded_bytes());
@@ -160,7 +196,10 @@ fn still_true(text: &str, inputs: &Inputs, root: &Root) -> Option<Vec<Found>> {
     let variables = remembered.get("variables")?.get_ref().as_table()?;
     let unchanged = variables.len() == inputs.values.len()
         && inputs.values.iter().all(|(name, value)| {
-            variables.get(name.as_str()).and_then(|v| v.get_ref().as_str()) == Some(value)
+            variables
+                .get(name.as_str())
+                .and_then(|v| v.get_ref().as_str())
+                == Some(value)
         });
     (unchanged && recorded == identity(root, found.iter())).then_some(found)
 }
@@ -176,7 +215,12 @@ fn attempt(found: Vec<Found>, file: &Path) -> Attempt {
         products_only: false,
     };
     let major = found.first().map_or(0, |found| found.major);
-    Attempt { candidate, sets: vec![Set { major, found }], unusable: Vec::new(), remarks: Vec::new() }
+    Attempt {
+        candidate,
+        sets: vec![Set { major, found }],
+        unusable: Vec::new(),
+        remarks: Vec::new(),
+    }
 }
 
 #[cfg(test)]

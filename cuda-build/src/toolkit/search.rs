@@ -44,7 +44,9 @@ impl Search<'_> {
     /// too.
     pub fn find(&self, request: &Request) -> Result<Toolkit, Error> {
         let searched_anyway = self.root.searched_anyway(self.target.multiarch());
-        let found = self.choose(request).map_err(|error| select::built_for(self.target, error));
+        let found = self
+            .choose(request)
+            .map_err(|error| select::built_for(self.target, error));
         found.map(|toolkit| toolkit.on(searched_anyway))
     }
 
@@ -61,7 +63,8 @@ impl Search<'_> {
         let mut attempts = Vec::new();
         let wants_product = request.needs.iter().any(Need::is_product);
         let worth = |candidate: &&Candidate| {
-            !candidate.products_only || (wants_product && sources::holds_product(self.root, self.target))
+            !candidate.products_only
+                || (wants_product && sources::holds_product(self.root, self.target))
         };
         let mut rest = sources.candidates.iter().filter(worth).peekable();
         while let Some(candidate) = rest.next() {
@@ -77,13 +80,19 @@ impl Search<'_> {
             match select::select(request, &attempts) {
                 // An optional product has a place of its own, which may come later.
                 Ok(selection)
-                    if !selection.combined && !selection.lacks_product(request, Strength::Optional) =>
+                    if !selection.combined
+                        && !selection.lacks_product(request, Strength::Optional) =>
                 {
-                    let system: Vec<&Candidate> = rest.filter(|candidate| candidate.products_only).collect();
+                    let system: Vec<&Candidate> =
+                        rest.filter(|candidate| candidate.products_only).collect();
                     if system.is_empty() || !selection.lacks_product(request, Strength::Extra) {
                         return Ok(selection);
                     }
-                    attempts.extend(system.into_iter().flat_map(|candidate| self.probe(candidate)));
+                    attempts.extend(
+                        system
+                            .into_iter()
+                            .flat_map(|candidate| self.probe(candidate)),
+                    );
                     return select::select(request, &attempts);
                 }
                 Err(error @ Error::Inconsistent { .. }) => return Err(error),
@@ -97,9 +106,19 @@ impl Search<'_> {
     pub fn report(&self, request: &Request) -> Report {
         let (attempts, remarks) = match self.look_everywhere() {
             Ok(seen) => seen,
-            Err(error) => return Report { attempts: Vec::new(), remarks: Vec::new(), toolkit: Err(error) },
+            Err(error) => {
+                return Report {
+                    attempts: Vec::new(),
+                    remarks: Vec::new(),
+                    toolkit: Err(error),
+                };
+            }
         };
-        Report { attempts, remarks, toolkit: self.find(request) }
+        Report {
+            attempts,
+            remarks,
+            toolkit: self.find(request),
+        }
     }
 
     fn look_everywhere(&self) -> Result<(Vec<Attempt>, Vec<String>), Error> {
@@ -111,26 +130,42 @@ impl Search<'_> {
             !candidate.products_only || sources::holds_product(self.root, self.target)
         };
         let attempts = sources.candidates.iter().filter(worth);
-        let attempts = attempts.flat_map(|candidate| self.probe(candidate)).collect();
+        let attempts = attempts
+            .flat_map(|candidate| self.probe(candidate))
+            .collect();
         Ok((attempts, [sources.disagreements, sources.remarks].concat()))
     }
 
     fn probe(&self, candidate: &Candidate) -> Vec<Attempt> {
         let ask_nvcc = |nvcc: &Path| nvcc_answers::ask(self.root, self.env, nvcc);
-        Prober { root: self.root, target: self.target, ask_nvcc: &ask_nvcc }.probe_each(candidate)
+        Prober {
+            root: self.root,
+            target: self.target,
+            ask_nvcc: &ask_nvcc,
+        }
+        .probe_each(candidate)
     }
 
     /// A file of these components that is not there, and whose it is.
     fn gone<'f>(&self, found: &'f [Found]) -> Option<(Component, &'f Path)> {
         found.iter().find_map(|f| {
-            let paths = [&f.include, &f.libraries, &f.archives, &f.tools].into_iter().flatten();
-            paths.map(PathBuf::as_path).find(|path| !self.root.exists(path)).map(|path| (f.component, path))
+            let paths = [&f.include, &f.libraries, &f.archives, &f.tools]
+                .into_iter()
+                .flatten();
+            paths
+                .map(PathBuf::as_path)
+                .find(|path| !self.root.exists(path))
+                .map(|path| (f.component, path))
         })
     }
 
     /// A search that `cargo cuda` has done already.
     fn toolkit_file(&self) -> Result<Option<Attempt>, Error> {
-        let Some(path) = self.env.path("CUDA_BUILD_TOOLKIT").filter(|_| self.places.is_empty()) else {
+        let Some(path) = self
+            .env
+            .path("CUDA_BUILD_TOOLKIT")
+            .filter(|_| self.places.is_empty())
+        else {
             return Ok(None);
         };
         let label = "environment variable `CUDA_BUILD_TOOLKIT`".to_owned();

@@ -21,9 +21,18 @@ const NAMED: [(&str, &[&str]); 23] = [
     ("cuFile_static", &["lib/libcufile_static.a"]),
     ("cuFile_rdma", &["lib/libcufile_rdma.so"]),
     ("cuFile_rdma_static", &["lib/libcufile_rdma_static.a"]),
-    ("cufft_static_nocallback", &["lib/libcufft_static_nocallback.a"]),
-    ("cusolver_metis_static", &["lib/libcusolver_metis_static.a", "lib/libmetis_static.a"]),
-    ("cusolver_lapack_static", &["lib/libcusolver_lapack_static.a", "lib/liblapack_static.a"]),
+    (
+        "cufft_static_nocallback",
+        &["lib/libcufft_static_nocallback.a"],
+    ),
+    (
+        "cusolver_metis_static",
+        &["lib/libcusolver_metis_static.a", "lib/libmetis_static.a"],
+    ),
+    (
+        "cusolver_lapack_static",
+        &["lib/libcusolver_lapack_static.a", "lib/liblapack_static.a"],
+    ),
     ("nvptxcompiler_static", &["lib/libnvptxcompiler_static.a"]),
     ("nvperf_host", &["lib/libnvperf_host.so"]),
     ("nvperf_host_static", &["lib/libnvperf_host_static.a"]),
@@ -76,14 +85,33 @@ const PLAIN: [&str; 29] = [
 /// Names and values for CMake's cache; a value is a path below the view, or empty where nothing is
 /// to be found.
 pub(super) fn entries(contains: impl Fn(&str) -> bool) -> Vec<(String, &'static str, String)> {
-    let first = |paths: &[String]| paths.iter().find(|path| contains(path)).cloned().unwrap_or_default();
-    let owned = |paths: &[&str]| paths.iter().map(|path| (*path).to_owned()).collect::<Vec<_>>();
+    let first = |paths: &[String]| {
+        paths
+            .iter()
+            .find(|path| contains(path))
+            .cloned()
+            .unwrap_or_default()
+    };
+    let owned = |paths: &[&str]| {
+        paths
+            .iter()
+            .map(|path| (*path).to_owned())
+            .collect::<Vec<_>>()
+    };
     let mut entries = Vec::new();
     for (name, paths) in NAMED {
-        entries.push((format!("CUDA_{name}_LIBRARY"), "FILEPATH", first(&owned(paths))));
+        entries.push((
+            format!("CUDA_{name}_LIBRARY"),
+            "FILEPATH",
+            first(&owned(paths)),
+        ));
     }
     for name in PLAIN {
-        entries.push((format!("CUDA_{name}_LIBRARY"), "FILEPATH", first(&[format!("lib/lib{name}.so")])));
+        entries.push((
+            format!("CUDA_{name}_LIBRARY"),
+            "FILEPATH",
+            first(&[format!("lib/lib{name}.so")]),
+        ));
         if name != "OpenCL" && name != "cudart" {
             let path = first(&[format!("lib/lib{name}_static.a")]);
             entries.push((format!("CUDA_{name}_static_LIBRARY"), "FILEPATH", path));
@@ -98,7 +126,11 @@ pub(super) fn entries(contains: impl Fn(&str) -> bool) -> Vec<(String, &'static 
         entries.push((name.to_owned(), "FILEPATH", first(&owned(paths))));
     }
     if contains(COMPONENTS_CONFIG) {
-        entries.push(("CUDAComponents_DIR".to_owned(), "PATH", COMPONENTS_PACKAGE.to_owned()));
+        entries.push((
+            "CUDAComponents_DIR".to_owned(),
+            "PATH",
+            COMPONENTS_PACKAGE.to_owned(),
+        ));
     }
     entries.sort();
     entries
@@ -128,15 +160,23 @@ pub(super) fn initial_cache(has_compiler: bool, contains: impl Fn(&str) -> bool)
          get_filename_component(_cuda_view \"${CMAKE_CURRENT_LIST_DIR}/..\" ABSOLUTE)\n",
     );
     for (name, kind) in ROOTS {
-        text.push_str(&format!("set({name} \"${{_cuda_view}}\" CACHE {kind} \"\")\n"));
+        text.push_str(&format!(
+            "set({name} \"${{_cuda_view}}\" CACHE {kind} \"\")\n"
+        ));
     }
     let (name, path) = OLD_INCLUDE;
-    text.push_str(&format!("set({name} \"${{_cuda_view}}/{path}\" CACHE PATH \"\")\n"));
+    text.push_str(&format!(
+        "set({name} \"${{_cuda_view}}/{path}\" CACHE PATH \"\")\n"
+    ));
     if has_compiler {
         text.push_str("set(CMAKE_CUDA_COMPILER \"${_cuda_view}/bin/nvcc\" CACHE FILEPATH \"\")\n");
     }
     for (name, kind, path) in entries(contains) {
-        let value = if path.is_empty() { String::new() } else { format!("${{_cuda_view}}/{path}") };
+        let value = if path.is_empty() {
+            String::new()
+        } else {
+            format!("${{_cuda_view}}/{path}")
+        };
         text.push_str(&format!("set({name} \"{value}\" CACHE {kind} \"\")\n"));
     }
     text
@@ -207,8 +247,10 @@ impl View {
     #[must_use]
     pub fn cmake_defines(&self, plan: Option<&Plan>) -> Vec<(String, String)> {
         let shown = |path: &Path| path.to_string_lossy().into_owned();
-        let mut defines: Vec<(String, String)> =
-            ROOTS.iter().map(|(name, kind)| (format!("{name}:{kind}"), shown(self.root()))).collect();
+        let mut defines: Vec<(String, String)> = ROOTS
+            .iter()
+            .map(|(name, kind)| (format!("{name}:{kind}"), shown(self.root())))
+            .collect();
         let (name, path) = OLD_INCLUDE;
         defines.push((format!("{name}:PATH"), shown(&self.root().join(path))));
         if let Some(nvcc) = self.nvcc() {
@@ -218,7 +260,11 @@ impl View {
             defines.push(("CMAKE_CUDA_ARCHITECTURES:STRING".to_owned(), plan.cmake()));
         }
         for (name, kind, path) in entries(|path| self.contains(path)) {
-            let value = if path.is_empty() { String::new() } else { shown(&self.root().join(path)) };
+            let value = if path.is_empty() {
+                String::new()
+            } else {
+                shown(&self.root().join(path))
+            };
             defines.push((format!("{name}:{kind}"), value));
         }
         defines
@@ -231,7 +277,8 @@ impl View {
     /// [`Toolkit::cmake_package`]: crate::Toolkit::cmake_package
     #[must_use]
     pub fn cmake_components(&self) -> Option<std::path::PathBuf> {
-        self.contains(COMPONENTS_CONFIG).then(|| self.root().join(COMPONENTS_PACKAGE))
+        self.contains(COMPONENTS_CONFIG)
+            .then(|| self.root().join(COMPONENTS_PACKAGE))
     }
 
     /// What [`View::cmake_defines`] says, without capabilities, as a script for `cmake -C <file>`.
@@ -255,26 +302,50 @@ mod tests {
 
     #[test]
     fn what_is_there_is_pinned_and_what_is_not_is_nothing() {
-        let there =
-            ["lib/libcudart.so", "lib/libcudart_static.a", "lib/stubs/libcuda.so", "lib/libmetis_static.a"];
+        let there = [
+            "lib/libcudart.so",
+            "lib/libcudart_static.a",
+            "lib/stubs/libcuda.so",
+            "lib/libmetis_static.a",
+        ];
         let entries = entries(|path| there.contains(&path));
         let value = |name: &str| {
-            let found: Vec<&str> =
-                entries.iter().filter(|(n, ..)| n == name).map(|(.., path)| path.as_str()).collect();
+            let found: Vec<&str> = entries
+                .iter()
+                .filter(|(n, ..)| n == name)
+                .map(|(.., path)| path.as_str())
+                .collect();
             assert_eq!(found.len(), 1, "{name}");
             found[0]
         };
         assert_eq!(value("CUDA_cudart_LIBRARY"), "lib/libcudart.so");
         assert_eq!(value("CUDA_CUDART"), "lib/libcudart.so");
-        assert_eq!(value("CUDA_cudart_static_LIBRARY"), "lib/libcudart_static.a");
+        assert_eq!(
+            value("CUDA_cudart_static_LIBRARY"),
+            "lib/libcudart_static.a"
+        );
         assert_eq!(value("CUDA_cuda_driver_LIBRARY"), "lib/stubs/libcuda.so");
-        assert_eq!(value("CUDA_cusolver_metis_static_LIBRARY"), "lib/libmetis_static.a");
-        for absent in ["cufft", "cufft_static", "nppial_static", "nvml", "nvToolsExt", "OpenCL"] {
+        assert_eq!(
+            value("CUDA_cusolver_metis_static_LIBRARY"),
+            "lib/libmetis_static.a"
+        );
+        for absent in [
+            "cufft",
+            "cufft_static",
+            "nppial_static",
+            "nvml",
+            "nvToolsExt",
+            "OpenCL",
+        ] {
             assert_eq!(value(&format!("CUDA_{absent}_LIBRARY")), "");
         }
         let script = initial_cache(false, |path| there.contains(&path));
         assert!(script.contains("set(CUDA_cufft_LIBRARY \"\" CACHE FILEPATH \"\")\n"));
-        assert!(script.contains("set(CUDA_CUDART \"${_cuda_view}/lib/libcudart.so\" CACHE FILEPATH \"\")\n"));
+        assert!(
+            script.contains(
+                "set(CUDA_CUDART \"${_cuda_view}/lib/libcudart.so\" CACHE FILEPATH \"\")\n"
+            )
+        );
         assert!(!script.contains("nvcc"));
     }
 }

@@ -12,8 +12,12 @@ use crate::root::Root;
 /// Whether other packages put their headers there too.
 pub(super) fn is_shared(root: &Root, include: &Path) -> bool {
     // The C library's, of which Debian has a part in a directory of the platform, or conda's.
-    ["stdio.h", "sys/cdefs.h"].iter().any(|header| root.is_file(&include.join(header)))
-        || include.parent().is_some_and(|prefix| root.is_dir(&prefix.join("conda-meta")))
+    ["stdio.h", "sys/cdefs.h"]
+        .iter()
+        .any(|header| root.is_file(&include.join(header)))
+        || include
+            .parent()
+            .is_some_and(|prefix| root.is_dir(&prefix.join("conda-meta")))
 }
 
 /// Beginnings of the names in `include` of CUDA 11.8, 12.9 and 13.4 and of their libraries.
@@ -62,16 +66,29 @@ const TOOLKIT: &[&str] = &[
 ];
 
 /// Of these, what begins like one and is another's: `nvme`, `cubeb`, products.
-const OTHERS: &[&str] = &["nvme", "nvpair", "cubeb", "nvtop", "nvshmem", "cudnn", "cudss", "cusparseLt"];
+const OTHERS: &[&str] = &[
+    "nvme",
+    "nvpair",
+    "cubeb",
+    "nvtop",
+    "nvshmem",
+    "cudnn",
+    "cudss",
+    "cusparseLt",
+];
 
 /// Whether `name`, in a directory that is not CUDA's alone, belongs to this component.
 pub(super) fn is_header_of(component: Component, name: &OsStr) -> bool {
-    let Some(name) = name.to_str() else { return false };
+    let Some(name) = name.to_str() else {
+        return false;
+    };
     let facts = component.facts();
     if facts.bundle == Bundle::Product {
-        return name.starts_with(component.id()) || facts.header.is_some_and(|header| header == name);
+        return name.starts_with(component.id())
+            || facts.header.is_some_and(|header| header == name);
     }
-    TOOLKIT.iter().any(|start| name.starts_with(start)) && !OTHERS.iter().any(|start| name.starts_with(start))
+    TOOLKIT.iter().any(|start| name.starts_with(start))
+        && !OTHERS.iter().any(|start| name.starts_with(start))
 }
 
 #[cfg(test)]
@@ -81,12 +98,20 @@ mod tests {
     #[test]
     fn system_headers_stay_out() {
         let is = |component, name: &str| is_header_of(component, OsStr::new(name));
-        for name in
-            ["cuda.h", "cub", "crt", "nv", "sm_20_intrinsics.h", "cublas_v2.h", "vector_functions.hpp"]
-        {
+        for name in [
+            "cuda.h",
+            "cub",
+            "crt",
+            "nv",
+            "sm_20_intrinsics.h",
+            "cublas_v2.h",
+            "vector_functions.hpp",
+        ] {
             assert!(is(Component::Cudart, name), "{name}");
         }
-        for name in ["stdio.h", "curl", "cups", "curses.h", "nvme", "linux", "cudnn.h", "math.h"] {
+        for name in [
+            "stdio.h", "curl", "cups", "curses.h", "nvme", "linux", "cudnn.h", "math.h",
+        ] {
             assert!(!is(Component::Cudart, name), "{name}");
         }
         assert!(is(Component::Cudnn, "cudnn_ops.h") && is(Component::Nccl, "nccl.h"));

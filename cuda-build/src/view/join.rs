@@ -30,7 +30,9 @@ pub(super) struct Join<'a> {
 /// What wheels carry that is no part of CUDA: package markers of Python, and second builds of
 /// libraries under other names.
 fn is_left_out(name: &OsStr) -> bool {
-    let Some(name) = name.to_str() else { return false };
+    let Some(name) = name.to_str() else {
+        return false;
+    };
     name == "__init__.py" || name == "__pycache__" || name.contains(".alt.so")
 }
 
@@ -56,20 +58,30 @@ impl Join<'_> {
                 let directory = source.directory.join(&name);
                 let offers = names.entry(name).or_default();
                 if !offers.iter().any(|offer| offer.directory == directory) {
-                    offers.push(Source { component: source.component, directory });
+                    offers.push(Source {
+                        component: source.component,
+                        directory,
+                    });
                 }
             }
         }
         for (name, offers) in names {
             let path = path.join(&name);
-            let all_directories = || offers.iter().all(|offer| self.root.is_dir(&offer.directory));
+            let all_directories = || {
+                offers
+                    .iter()
+                    .all(|offer| self.root.is_dir(&offer.directory))
+            };
             let one = offers.len() == 1;
             if (one && self.whole) || !all_directories() {
                 for offer in offers {
                     plan.link(self.root, offer.component, path.clone(), offer.directory)?;
                 }
             } else {
-                let inner = Self { wanted: &|_, _| true, ..*self };
+                let inner = Self {
+                    wanted: &|_, _| true,
+                    ..*self
+                };
                 inner.join(plan, &path, &offers, &BTreeMap::new())?;
             }
         }
@@ -93,14 +105,25 @@ mod tests {
 
     fn joined(place: &Path, whole: bool) -> Result<Vec<String>, Error> {
         let root = Root::system();
-        let source = |component, name: &str| Source { component, directory: place.join(name) };
+        let source = |component, name: &str| Source {
+            component,
+            directory: place.join(name),
+        };
         let sources = [source(Component::Cudart, "a"), source(Component::Nvcc, "b")];
         let mut plan = Plan::default();
-        let join = Join { root: &root, whole, wanted: &|_, _| true };
+        let join = Join {
+            root: &root,
+            whole,
+            wanted: &|_, _| true,
+        };
         join.join(&mut plan, Path::new("include"), &sources, &BTreeMap::new())?;
         let shown = |(path, entry): (&PathBuf, &Entry)| match entry {
             Entry::Outside { target, .. } => {
-                format!("{} {}", path.display(), target.strip_prefix(place).unwrap().display())
+                format!(
+                    "{} {}",
+                    path.display(),
+                    target.strip_prefix(place).unwrap().display()
+                )
             }
             other => panic!("{other:?}"),
         };
@@ -134,13 +157,19 @@ mod tests {
             ]
         );
         let every = joined(place.path(), false).unwrap();
-        assert!(every.contains(&"include/cub/x.cuh a/cub/x.cuh".to_owned()), "{every:?}");
+        assert!(
+            every.contains(&"include/cub/x.cuh a/cub/x.cuh".to_owned()),
+            "{every:?}"
+        );
     }
 
     #[test]
     fn a_file_against_a_directory_is_a_conflict() {
         let place = tempfile::tempdir().unwrap();
         tree(place.path(), &[("a/nv", ""), ("b/nv/target", "")]);
-        assert!(matches!(joined(place.path(), true), Err(Error::ViewConflict { .. })));
+        assert!(matches!(
+            joined(place.path(), true),
+            Err(Error::ViewConflict { .. })
+        ));
     }
 }

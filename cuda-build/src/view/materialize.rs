@@ -1,6 +1,9 @@
 //! From a plan to a directory: beside first, then renamed, so that a view is there as a whole or
 //! not at all.
-#![allow(clippy::disallowed_methods, reason = "this is the file that writes views")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "this is the file that writes views"
+)]
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -37,7 +40,11 @@ pub(super) struct Destination<'a> {
 
 fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
     let path = path.to_owned();
-    move |source| Error::Io { action, path, source }
+    move |source| Error::Io {
+        action,
+        path,
+        source,
+    }
 }
 
 /// Makes or mends the view, or leaves it alone where it is whole. Returns whether anything was
@@ -45,10 +52,17 @@ fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error 
 ///
 /// # Errors
 /// [`Error::Io`]; [`Error::ViewPlace`] where something else is in the way.
-pub(super) fn materialize(plan: &Plan, root: &Root, destination: &Destination<'_>) -> Result<bool, Error> {
+pub(super) fn materialize(
+    plan: &Plan,
+    root: &Root,
+    destination: &Destination<'_>,
+) -> Result<bool, Error> {
     // Behind a link is the view itself; the link is the user's.
     let path = &root.resolve(destination.path);
-    let destination = &Destination { path, ..*destination };
+    let destination = &Destination {
+        path,
+        ..*destination
+    };
     for attempt in 0..ATTEMPTS {
         // Another process may replace the view while it is looked at.
         let looked_at = (root.fingerprint(path), root.place(path));
@@ -65,7 +79,10 @@ pub(super) fn materialize(plan: &Plan, root: &Root, destination: &Destination<'_
             // One came between the two looks.
             State::Foreign if fs::read_to_string(path.join(MARKER)).is_ok() => continue,
             State::Foreign => {
-                return Err(in_the_way(destination, "something that is no view of cuda-build is there"));
+                return Err(in_the_way(
+                    destination,
+                    "something that is no view of cuda-build is there",
+                ));
             }
         };
         match &state {
@@ -103,7 +120,11 @@ fn state(path: &Path, destination: &Destination<'_>) -> State {
         if lines.next() == Some(HEAD) && lines.next() == Some(destination.digest) {
             return State::Whole(marker);
         }
-        return if destination.replace { State::Other(marker) } else { State::Damaged };
+        return if destination.replace {
+            State::Other(marker)
+        } else {
+            State::Damaged
+        };
     }
     match fs::read_dir(path) {
         Err(_) if fs::symlink_metadata(path).is_err() => State::Absent,
@@ -123,13 +144,21 @@ fn in_the_way(destination: &Destination<'_>, reason: impl Into<String>) -> Error
     } else {
         "move away what is there"
     };
-    Error::ViewPlace { path: destination.path.to_owned(), reason: reason.into(), hint: hint.to_owned() }
+    Error::ViewPlace {
+        path: destination.path.to_owned(),
+        reason: reason.into(),
+        hint: hint.to_owned(),
+    }
 }
 
 /// Whether nothing is lost with another view but the view: somebody may have put files into it.
 fn may_go(destination: &Destination<'_>, marker: &str) -> Result<(), Error> {
-    let entries: BTreeSet<&str> =
-        marker.lines().skip(2).filter_map(|line| line.split_once(' ')).map(|(_, path)| path).collect();
+    let entries: BTreeSet<&str> = marker
+        .lines()
+        .skip(2)
+        .filter_map(|line| line.split_once(' '))
+        .map(|(_, path)| path)
+        .collect();
     let mut others = Vec::new();
     let mut rest = vec![PathBuf::new()];
     while let Some(directory) = rest.pop() {
@@ -156,15 +185,26 @@ fn may_go(destination: &Destination<'_>, marker: &str) -> Result<(), Error> {
             "a view is there that does not list its own files".to_owned()
         }
         _ if more > 0 => {
-            format!("the view there also holds {} and {more} more files", others[..NAMED].join(", "))
+            format!(
+                "the view there also holds {} and {more} more files",
+                others[..NAMED].join(", ")
+            )
         }
         _ => format!("the view there also holds {}", others.join(", ")),
     };
-    Err(in_the_way(destination, format!("{reason}, and would be removed")))
+    Err(in_the_way(
+        destination,
+        format!("{reason}, and would be removed"),
+    ))
 }
 
 /// Builds beside and renames; `false` where another builder was first.
-fn build(plan: &Plan, root: &Root, destination: &Destination<'_>, replace: bool) -> Result<bool, Error> {
+fn build(
+    plan: &Plan,
+    root: &Root,
+    destination: &Destination<'_>,
+    replace: bool,
+) -> Result<bool, Error> {
     let path = destination.path;
     let parent = path.parent().unwrap_or(Path::new("/"));
     fs::create_dir_all(parent).map_err(failed("create directory", parent))?;
@@ -222,10 +262,14 @@ fn write(entry: &Entry, at: &Path, root: &Root, copy: bool) -> Result<(), Error>
             fs::copy(target, at).map_err(failed("copy to", at))?;
         }
         Entry::Outside { target, .. } => symlink(target, at).map_err(failed("write link", at))?,
-        Entry::Inside(target) => symlink(Path::new(target), at).map_err(failed("write link", at))?,
+        Entry::Inside(target) => {
+            symlink(Path::new(target), at).map_err(failed("write link", at))?
+        }
         Entry::Alias(target) => symlink(Path::new(target), at).map_err(failed("write link", at))?,
         Entry::Text(text) => fs::write(at, text).map_err(failed("write", at))?,
-        Entry::Stub { stub, .. } => fs::write(at, stub.bytes(root)?).map_err(failed("write", at))?,
+        Entry::Stub { stub, .. } => {
+            fs::write(at, stub.bytes(root)?).map_err(failed("write", at))?
+        }
     }
     Ok(())
 }
@@ -237,7 +281,10 @@ fn symlink(target: &Path, at: &Path) -> io::Result<()> {
 
 #[cfg(not(unix))]
 fn symlink(_: &Path, _: &Path) -> io::Result<()> {
-    Err(io::Error::new(io::ErrorKind::Unsupported, "views are made on Linux alone"))
+    Err(io::Error::new(
+        io::ErrorKind::Unsupported,
+        "views are made on Linux alone",
+    ))
 }
 
 /// Records what is in the view; sizes of what was made here the plan does not know.
@@ -245,7 +292,9 @@ fn write_marker(plan: &Plan, view: &Path, destination: &Destination<'_>) -> Resu
     let mut text = format!("{HEAD}\n{}\n", destination.digest);
     for (relative, entry) in &plan.entries {
         let size = match entry {
-            Entry::Stub { .. } => fs::metadata(view.join(relative)).ok().map(|metadata| metadata.len()),
+            Entry::Stub { .. } => fs::metadata(view.join(relative))
+                .ok()
+                .map(|metadata| metadata.len()),
             _ => None,
         };
         let size = size.map_or_else(|| "-".to_owned(), |size| size.to_string());
@@ -259,7 +308,11 @@ fn write_marker(plan: &Plan, view: &Path, destination: &Destination<'_>) -> Resu
     let written = fs::File::create(&beside).and_then(|mut file| {
         file.write_all(text.as_bytes())?;
         fs::rename(&beside, &marker)?;
-        if destination.replace { Ok(()) } else { file.set_modified(SystemTime::UNIX_EPOCH) }
+        if destination.replace {
+            Ok(())
+        } else {
+            file.set_modified(SystemTime::UNIX_EPOCH)
+        }
     });
     written.map_err(|error| {
         let _ = fs::remove_file(&beside);
@@ -273,7 +326,12 @@ fn wrong_entries<'a>(plan: &'a Plan, destination: &Destination<'_>, marker: &str
     let is_right = |relative: &Path, entry: &Entry| {
         let at = destination.path.join(relative);
         let links_to = |target: &Path| fs::read_link(&at).is_ok_and(|link| link == target);
-        let length = || fs::symlink_metadata(&at).ok().filter(|m| m.is_file()).map(|m| m.len());
+        let length = || {
+            fs::symlink_metadata(&at)
+                .ok()
+                .filter(|m| m.is_file())
+                .map(|m| m.len())
+        };
         match entry {
             Entry::Outside { target, .. } if destination.copy => {
                 fs::metadata(target).is_ok_and(|source| length() == Some(source.len()))
@@ -283,7 +341,9 @@ fn wrong_entries<'a>(plan: &'a Plan, destination: &Destination<'_>, marker: &str
             Entry::Alias(target) => links_to(Path::new(target)),
             Entry::Text(text) => length() == Some(text.len() as u64),
             Entry::Stub { .. } => length().is_some_and(|length| {
-                marker.lines().any(|l| l == format!("{length} {}", relative.display()))
+                marker
+                    .lines()
+                    .any(|l| l == format!("{length} {}", relative.display()))
             }),
         }
     };
@@ -295,10 +355,17 @@ fn wrong_entries<'a>(plan: &'a Plan, destination: &Destination<'_>, marker: &str
 }
 
 /// Puts single entries right in a view that is in use: each is written beside and renamed over.
-fn mend(plan: &Plan, root: &Root, destination: &Destination<'_>, wrong: &[&Path]) -> Result<(), Error> {
+fn mend(
+    plan: &Plan,
+    root: &Root,
+    destination: &Destination<'_>,
+    wrong: &[&Path],
+) -> Result<(), Error> {
     let view = destination.path;
     for relative in wrong {
-        let Some(entry) = plan.entries.get(*relative) else { continue };
+        let Some(entry) = plan.entries.get(*relative) else {
+            continue;
+        };
         real_directories(view, relative)?;
         let at = view.join(relative);
         // What a process left that was killed at this place.

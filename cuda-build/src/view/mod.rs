@@ -80,7 +80,8 @@ impl View {
     /// The compiler, where the toolkit has one.
     #[must_use]
     pub fn nvcc(&self) -> Option<PathBuf> {
-        self.contains("bin/nvcc").then(|| self.path.join("bin/nvcc"))
+        self.contains("bin/nvcc")
+            .then(|| self.path.join("bin/nvcc"))
     }
 
     /// Whether the view has this path, relative to its root, as a file or link of its own. What

@@ -1,5 +1,8 @@
 //! Whose an unfinished view is, and whether its owner still lives.
-#![allow(clippy::disallowed_methods, reason = "reads /proc and removes what a killed process left")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "reads /proc and removes what a killed process left"
+)]
 
 use std::ffi::OsStr;
 use std::fs;
@@ -23,16 +26,25 @@ pub(super) fn unfinished(path: &Path) -> PathBuf {
     let process = std::process::id();
     let start = started(process).unwrap_or_default();
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
-    path.with_file_name(format!(".{name}.{process}-{start}-{}-{count}{SUFFIX}", machine()))
+    path.with_file_name(format!(
+        ".{name}.{process}-{start}-{}-{count}{SUFFIX}",
+        machine()
+    ))
 }
 
 /// Removes unfinished views in `directory` whose owner is gone. What can't be removed stays:
 /// another process may be at it.
 pub(super) fn clean(directory: &Path) {
     let here = machine();
-    for entry in fs::read_dir(directory).into_iter().flatten().filter_map(Result::ok) {
+    for entry in fs::read_dir(directory)
+        .into_iter()
+        .flatten()
+        .filter_map(Result::ok)
+    {
         let name = entry.file_name();
-        let Some(owner) = name.to_str().and_then(owner) else { continue };
+        let Some(owner) = name.to_str().and_then(owner) else {
+            continue;
+        };
         let abandoned = if owner.machine == here {
             started(owner.process) != Some(owner.start)
         } else {
@@ -62,7 +74,10 @@ struct Owner<'a> {
 }
 
 fn owner(name: &str) -> Option<Owner<'_>> {
-    let (_, owner) = name.strip_prefix('.')?.strip_suffix(SUFFIX)?.rsplit_once('.')?;
+    let (_, owner) = name
+        .strip_prefix('.')?
+        .strip_suffix(SUFFIX)?
+        .rsplit_once('.')?;
     let mut parts = owner.split('-');
     let owner = Owner {
         process: parts.next()?.parse().ok()?,
@@ -77,14 +92,23 @@ fn owner(name: &str) -> Option<Owner<'_>> {
 /// field is the program's name in parentheses and may hold anything.
 fn started(process: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
+    stat.rsplit_once(')')?
+        .1
+        .split_whitespace()
+        .nth(19)?
+        .parse()
+        .ok()
 }
 
 /// The same for all processes that see each other's numbers.
 fn machine() -> String {
     let mut hasher = DefaultHasher::new();
-    fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().hash(&mut hasher);
-    fs::read_link("/proc/self/ns/pid").unwrap_or_default().hash(&mut hasher);
+    fs::read_to_string("/proc/sys/kernel/random/boot_id")
+        .unwrap_or_default()
+        .hash(&mut hasher);
+    fs::read_link("/proc/self/ns/pid")
+        .unwrap_or_default()
+        .hash(&mut hasher);
     format!("{:08x}", hasher.finish() >> 32)
 }
 
@@ -103,12 +127,22 @@ mod tests {
         let dead = name.replacen(&process, "4194999", 1);
         let reused = name.replacen(&format!("{process}-"), &format!("{process}-9"), 1);
         let foreign = name.replace(&machine(), "ffffffffffff");
-        for name in [&name, &dead, &reused, &foreign, "13.4-0", ".part", ".other.part"] {
+        for name in [
+            &name,
+            &dead,
+            &reused,
+            &foreign,
+            "13.4-0",
+            ".part",
+            ".other.part",
+        ] {
             fs::create_dir_all(place.path().join(name).join("bin")).unwrap();
         }
         clean(place.path());
         let left = |name: &str| place.path().join(name).exists();
         assert!(!left(&dead) && !left(&reused));
-        assert!(left(&name) && left(&foreign) && left("13.4-0") && left(".part") && left(".other.part"));
+        assert!(
+            left(&name) && left(&foreign) && left("13.4-0") && left(".part") && left(".other.part")
+        );
     }
 }

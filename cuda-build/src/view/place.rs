@@ -48,7 +48,9 @@ impl ViewPlace {
     /// there on the loader path of `cargo run`, and programs would load the driver's stub.
     pub fn from_env(env: &Env, target: &Target) -> Result<Self, Error> {
         let named = env.peek(VARIABLE).map(PathBuf::from);
-        let Some(directory) = named.or_else(|| store::cache_dir(env).map(|cache| cache.join("views"))) else {
+        let Some(directory) =
+            named.or_else(|| store::cache_dir(env).map(|cache| cache.join("views")))
+        else {
             return Err(Error::ViewPlace {
                 path: PathBuf::from("views"),
                 reason: "no cache directory: neither `CUDA_BUILD_CACHE_DIR` nor `XDG_CACHE_HOME` nor `HOME` is set"
@@ -57,7 +59,10 @@ impl ViewPlace {
             });
         };
         // <target>/<profile>/build/<package>-<hash>/out
-        let profile = env.peek("OUT_DIR").map(Path::new).and_then(|out| out.ancestors().nth(3));
+        let profile = env
+            .peek("OUT_DIR")
+            .map(Path::new)
+            .and_then(|out| out.ancestors().nth(3));
         if let Some(profile) = profile
             && absolute(&directory).starts_with(profile)
         {
@@ -90,7 +95,10 @@ impl ViewPlace {
     /// anything else does not.
     #[must_use]
     pub fn at(directory: &Path, target: &Target) -> Self {
-        Self { exact: true, ..Self::below(directory, target) }
+        Self {
+            exact: true,
+            ..Self::below(directory, target)
+        }
     }
 
     /// The directory that was named: the view's own (see [`ViewPlace::at`]), or that below which it
@@ -142,12 +150,24 @@ impl Toolkit {
         };
         if path.file_name().unwrap_or(OsStr::new("")).is_empty() {
             let (reason, hint) = ("not a directory of its own", "name another directory");
-            return Err(Error::ViewPlace { path, reason: reason.to_owned(), hint: hint.to_owned() });
+            return Err(Error::ViewPlace {
+                path,
+                reason: reason.to_owned(),
+                hint: hint.to_owned(),
+            });
         }
-        let destination =
-            Destination { path: &path, digest: &digest, replace: place.exact, copy: place.copy };
+        let destination = Destination {
+            path: &path,
+            digest: &digest,
+            replace: place.exact,
+            copy: place.copy,
+        };
         let made = materialize::materialize(&plan, &root, &destination)?;
-        Ok(View { path, paths: plan.entries.into_keys().collect(), made })
+        Ok(View {
+            path,
+            paths: plan.entries.into_keys().collect(),
+            made,
+        })
     }
 }
 
@@ -169,7 +189,10 @@ mod tests {
         let env = |views: &str| Env::from_pairs([("OUT_DIR", out), ("CUDA_BUILD_VIEWS", views)]);
         let place = |views: &str| ViewPlace::from_env(&env(views), &target());
         for views in [out, "/w/target/debug", "/w/target/debug/cuda/views"] {
-            assert!(matches!(place(views), Err(Error::ViewPlace { .. })), "{views}");
+            assert!(
+                matches!(place(views), Err(Error::ViewPlace { .. })),
+                "{views}"
+            );
         }
         assert!(place("/w/target/cuda/views").is_ok());
     }
@@ -177,10 +200,22 @@ mod tests {
     #[test]
     fn the_variable_then_the_cache() {
         let place = |pairs: &[(&str, &str)]| {
-            ViewPlace::from_env(&Env::from_pairs(pairs.iter().copied()), &target()).map(|p| p.directory)
+            ViewPlace::from_env(&Env::from_pairs(pairs.iter().copied()), &target())
+                .map(|p| p.directory)
         };
-        assert_eq!(place(&[("HOME", "/h")]).unwrap(), Path::new("/h/.cache/cuda-build/views"));
-        assert_eq!(place(&[("HOME", "/h"), (VARIABLE, "/v")]).unwrap(), Path::new("/v"));
-        assert!(place(&[]).unwrap_err().to_string().contains("CUDA_BUILD_CACHE_DIR"));
+        assert_eq!(
+            place(&[("HOME", "/h")]).unwrap(),
+            Path::new("/h/.cache/cuda-build/views")
+        );
+        assert_eq!(
+            place(&[("HOME", "/h"), (VARIABLE, "/v")]).unwrap(),
+            Path::new("/v")
+        );
+        assert!(
+            place(&[])
+                .unwrap_err()
+                .to_string()
+                .contains("CUDA_BUILD_CACHE_DIR")
+        );
     }
 }

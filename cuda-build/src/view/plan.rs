@@ -58,8 +58,11 @@ impl Plan {
         target: PathBuf,
     ) -> Result<(), Error> {
         // A link is read from where it is, not from here.
-        let target =
-            if target.is_absolute() { target } else { std::path::absolute(&target).unwrap_or(target) };
+        let target = if target.is_absolute() {
+            target
+        } else {
+            std::path::absolute(&target).unwrap_or(target)
+        };
         match self.entries.entry(path) {
             Slot::Vacant(slot) => {
                 self.owners.push((slot.key().clone(), component));
@@ -70,7 +73,9 @@ impl Plan {
             Slot::Occupied(slot) => match slot.get() {
                 Entry::Outside { target: first, .. } if !same_content(root, first, &target) => {
                     let mut owners = self.owners.iter();
-                    let owner = owners.find(|(path, _)| path == slot.key()).map_or(component, |(_, o)| *o);
+                    let owner = owners
+                        .find(|(path, _)| path == slot.key())
+                        .map_or(component, |(_, o)| *o);
                     Err(Error::ViewConflict {
                         path: slot.key().clone(),
                         components: [owner, component],
@@ -131,8 +136,15 @@ pub(super) fn same_content(root: &Root, a: &Path, b: &Path) -> bool {
     if a == b || root.resolve(a) == root.resolve(b) {
         return true;
     }
-    let length = |path| root.metadata(path).ok().filter(|m| m.is_file()).map(|m| m.len());
-    let (Some(first), Some(second)) = (length(a), length(b)) else { return false };
+    let length = |path| {
+        root.metadata(path)
+            .ok()
+            .filter(|m| m.is_file())
+            .map(|m| m.len())
+    };
+    let (Some(first), Some(second)) = (length(a), length(b)) else {
+        return false;
+    };
     first == second && matches!((root.bytes(a), root.bytes(b)), (Ok(a), Ok(b)) if a == b)
 }
 
@@ -152,9 +164,14 @@ mod tests {
         let root = Root::system();
         let mut plan = Plan::default();
         let at = || PathBuf::from("include/cuda.h");
-        plan.link(&root, Component::Cudart, at(), file("a", "same")).unwrap();
-        plan.link(&root, Component::Nvcc, at(), file("b", "same")).unwrap();
-        let error = plan.link(&root, Component::Cupti, at(), file("c", "else")).unwrap_err().to_string();
+        plan.link(&root, Component::Cudart, at(), file("a", "same"))
+            .unwrap();
+        plan.link(&root, Component::Nvcc, at(), file("b", "same"))
+            .unwrap();
+        let error = plan
+            .link(&root, Component::Cupti, at(), file("c", "else"))
+            .unwrap_err()
+            .to_string();
         for word in ["include/cuda.h", "cudart", "cupti", "/a", "/c"] {
             assert!(error.contains(word), "{word}: {error}");
         }
@@ -168,7 +185,13 @@ mod tests {
         let root = Root::system();
         let plan = || {
             let mut plan = Plan::default();
-            plan.link(&root, Component::Cudart, PathBuf::from("lib/libcudart.so.13"), path.clone()).unwrap();
+            plan.link(
+                &root,
+                Component::Cudart,
+                PathBuf::from("lib/libcudart.so.13"),
+                path.clone(),
+            )
+            .unwrap();
             plan.put("version.json", Entry::Text("13.4".to_owned()));
             plan
         };

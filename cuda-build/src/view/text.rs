@@ -11,8 +11,11 @@ use crate::version::ToolkitVersion;
 /// Debian's and Nix's name absolute places. cicc is found by `CICC_PATH` from 13 on, by `PATH`
 /// before; the libraries' directory is the view's, whatever platform the sources name theirs for.
 pub(super) fn nvcc_profile(cccl_apart: bool) -> String {
-    let cccl =
-        if cccl_apart { "SYSTEM_INCLUDES +=  \"-isystem\" \"$(TOP)/include/cccl\" $(_SPACE_)\n" } else { "" };
+    let cccl = if cccl_apart {
+        "SYSTEM_INCLUDES +=  \"-isystem\" \"$(TOP)/include/cccl\" $(_SPACE_)\n"
+    } else {
+        ""
+    };
     format!(
         "\nTOP              = $(_HERE_)/..\n\
          \n\
@@ -36,12 +39,19 @@ pub(super) fn nvcc_profile(cccl_apart: bool) -> String {
 pub(super) fn version_json(toolkit: ToolkitVersion, found: &[&Found]) -> String {
     let version = |component: Component| {
         let found = found.iter().find(|f| f.component == component)?;
-        found.version.as_ref().filter(|v| v.parts().len() >= 3).map(ToString::to_string)
+        found
+            .version
+            .as_ref()
+            .filter(|v| v.parts().len() >= 3)
+            .map(ToString::to_string)
     };
     // Readers want three numbers. The compiler's are what it says of itself.
-    let whole = [Component::Nvcc, Component::Cudart].into_iter().find_map(version);
+    let whole = [Component::Nvcc, Component::Cudart]
+        .into_iter()
+        .find_map(version);
     let whole = whole.unwrap_or_else(|| format!("{toolkit}.0"));
-    let mut text = format!("{{\n  \"cuda\": {{ \"name\": \"CUDA SDK\", \"version\": \"{whole}\" }}");
+    let mut text =
+        format!("{{\n  \"cuda\": {{ \"name\": \"CUDA SDK\", \"version\": \"{whole}\" }}");
     for found in found {
         if let Some(version) = &found.version {
             let id = found.component.id().replace('-', "_");
@@ -50,7 +60,9 @@ pub(super) fn version_json(toolkit: ToolkitVersion, found: &[&Found]) -> String 
             } else {
                 format!("cuda_{id}")
             };
-            text.push_str(&format!(",\n  \"{key}\": {{ \"name\": \"{id}\", \"version\": \"{version}\" }}"));
+            text.push_str(&format!(
+                ",\n  \"{key}\": {{ \"name\": \"{id}\", \"version\": \"{version}\" }}"
+            ));
         }
     }
     text.push_str("\n}\n");
@@ -60,7 +72,11 @@ pub(super) fn version_json(toolkit: ToolkitVersion, found: &[&Found]) -> String 
 /// A pkg-config file for one library. Its place is told by the file itself, so that a moved view
 /// stays right; pkgconf escapes the blanks in it, which quotes here would undo.
 pub(super) fn pkg_config(name: &str, library: &str, version: &str, stub: bool) -> String {
-    let directory = if stub { "${prefix}/lib/stubs" } else { "${prefix}/lib" };
+    let directory = if stub {
+        "${prefix}/lib/stubs"
+    } else {
+        "${prefix}/lib"
+    };
     format!(
         "prefix=${{pcfiledir}}/../..\n\
          libdir={directory}\n\
@@ -88,6 +104,9 @@ mod tests {
     #[test]
     fn version_json_has_three_numbers() {
         let text = version_json(ToolkitVersion::new(13, 4), &[]);
-        assert_eq!(text, "{\n  \"cuda\": { \"name\": \"CUDA SDK\", \"version\": \"13.4.0\" }\n}\n");
+        assert_eq!(
+            text,
+            "{\n  \"cuda\": { \"name\": \"CUDA SDK\", \"version\": \"13.4.0\" }\n}\n"
+        );
     }
 }

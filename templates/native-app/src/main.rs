@@ -20,7 +20,10 @@ fn check(status: c_int, doing: &str) -> Result<(), String> {
     }
     // SAFETY: a static string for every value.
     let text = unsafe { CStr::from_ptr(saxpy_error(status)) };
-    Err(format!("{doing}: {} (CUDA error {status})", text.to_string_lossy()))
+    Err(format!(
+        "{doing}: {} (CUDA error {status})",
+        text.to_string_lossy()
+    ))
 }
 
 fn run() -> Result<(), String> {
@@ -32,20 +35,29 @@ fn run() -> Result<(), String> {
     );
     let mut driver = 0;
     // SAFETY: writes one int.
-    check(unsafe { saxpy_driver(&raw mut driver) }, "could not ask for the driver")?;
+    check(
+        unsafe { saxpy_driver(&raw mut driver) },
+        "could not ask for the driver",
+    )?;
     if driver == 0 {
         return Err("no CUDA driver is installed on this machine".to_owned());
     }
     let (mut major, mut minor) = (0, 0);
     // SAFETY: writes two ints.
-    check(unsafe { saxpy_device(&raw mut major, &raw mut minor) }, "no GPU can be used")?;
+    check(
+        unsafe { saxpy_device(&raw mut major, &raw mut minor) },
+        "no GPU can be used",
+    )?;
     let (major, minor) = (major.unsigned_abs(), minor.unsigned_abs());
     cuda::check_device(major, minor)?;
     cuda::warn_if_jit(major, minor);
     let x: Vec<f32> = (0..1000_u16).map(f32::from).collect();
     let mut y = vec![1.0_f32; x.len()];
     // SAFETY: both hold 1000 floats.
-    check(unsafe { saxpy(1000, 2.0, x.as_ptr(), y.as_mut_ptr()) }, "saxpy failed")?;
+    check(
+        unsafe { saxpy(1000, 2.0, x.as_ptr(), y.as_mut_ptr()) },
+        "saxpy failed",
+    )?;
     println!("2 * 999 + 1 = {}", y[999]);
     Ok(())
 }

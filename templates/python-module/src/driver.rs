@@ -42,8 +42,12 @@ pub fn saxpy(a: f32, x: &[f32], mut y: Vec<f32>) -> Result<Vec<f32>, String> {
     let driver = Driver::load()?;
     let module = driver.module(crate::cuda::modules::SAXPY)?;
     let (mut n, mut a, mut px, mut py) = (length, a, on_x.address(), on_y.address());
-    let mut arguments: [*mut c_void; 4] =
-        [(&raw mut n).cast(), (&raw mut a).cast(), (&raw mut px).cast(), (&raw mut py).cast()];
+    let mut arguments: [*mut c_void; 4] = [
+        (&raw mut n).cast(),
+        (&raw mut a).cast(),
+        (&raw mut px).cast(),
+        (&raw mut py).cast(),
+    ];
     module.launch(c"saxpy", length.div_ceil(BLOCK), BLOCK, &mut arguments)?;
     runtime::synchronize()?;
     on_y.copy_to(&mut y)?;
@@ -62,7 +66,8 @@ struct Module<'a> {
 impl Driver {
     fn load() -> Result<Self, String> {
         // SAFETY: the driver's library, as every CUDA program loads it.
-        let library = unsafe { Library::new("libcuda.so.1") }.map_err(|e| format!("no CUDA driver: {e}"))?;
+        let library =
+            unsafe { Library::new("libcuda.so.1") }.map_err(|e| format!("no CUDA driver: {e}"))?;
         Ok(Self { library })
     }
 
@@ -83,7 +88,11 @@ impl Driver {
         let name = unsafe {
             let error_name: Symbol<'_, ErrorName> = self.get(c"cuGetErrorName")?;
             error_name(status, &raw mut name);
-            if name.is_null() { "unknown".into() } else { CStr::from_ptr(name).to_string_lossy() }
+            if name.is_null() {
+                "unknown".into()
+            } else {
+                CStr::from_ptr(name).to_string_lossy()
+            }
         };
         Err(format!("{doing}: {name} (driver error {status})"))
     }
@@ -97,7 +106,10 @@ impl Driver {
             load(&raw mut handle, image.as_ptr().cast())
         };
         self.check(status, "could not load the kernels")?;
-        Ok(Module { driver: self, handle })
+        Ok(Module {
+            driver: self,
+            handle,
+        })
     }
 }
 
@@ -113,8 +125,10 @@ impl Module<'_> {
         // SAFETY: signatures of cuda.h; `arguments` point to one value for each parameter.
         unsafe {
             let get: Symbol<'_, GetFunction> = self.driver.get(c"cuModuleGetFunction")?;
-            self.driver
-                .check(get(&raw mut function, self.handle, name.as_ptr()), "could not find the kernel")?;
+            self.driver.check(
+                get(&raw mut function, self.handle, name.as_ptr()),
+                "could not find the kernel",
+            )?;
             let launch: Symbol<'_, Launch> = self.driver.get(c"cuLaunchKernel")?;
             let status = launch(
                 function,

@@ -33,7 +33,11 @@ fn device_code() -> &'static [u8] {
 #[pyfunction]
 fn saxpy(a: f32, x: Vec<f32>, y: Vec<f32>) -> PyResult<Vec<f32>> {
     if x.len() != y.len() {
-        return Err(PyValueError::new_err(format!("x has {} elements, y has {}", x.len(), y.len())));
+        return Err(PyValueError::new_err(format!(
+            "x has {} elements, y has {}",
+            x.len(),
+            y.len()
+        )));
     }
     driver::saxpy(a, &x, y).map_err(PyRuntimeError::new_err)
 }

@@ -26,7 +26,10 @@ fn check(status: c_int, doing: &str) -> Result<(), String> {
     }
     // SAFETY: the runtime returns a static string for every value.
     let text = unsafe { CStr::from_ptr(cudaGetErrorString(status)) };
-    Err(format!("{doing}: {} (CUDA error {status})", text.to_string_lossy()))
+    Err(format!(
+        "{doing}: {} (CUDA error {status})",
+        text.to_string_lossy()
+    ))
 }
 
 /// The runtime's version; needs no driver.
@@ -46,9 +49,14 @@ pub fn first_gpu() -> Result<(u32, u32), String> {
     // SAFETY: each call writes one int through a valid pointer.
     unsafe {
         let mut driver = 0;
-        check(cudaDriverGetVersion(&raw mut driver), "could not ask for the driver")?;
+        check(
+            cudaDriverGetVersion(&raw mut driver),
+            "could not ask for the driver",
+        )?;
         if driver == 0 {
-            return Err("no GPU can be used: no CUDA driver is installed on this machine".to_owned());
+            return Err(
+                "no GPU can be used: no CUDA driver is installed on this machine".to_owned(),
+            );
         }
         check(cudaGetDeviceCount(&raw mut count), "no GPU can be used")?;
         if count == 0 {
@@ -57,7 +65,10 @@ pub fn first_gpu() -> Result<(u32, u32), String> {
         check(cudaSetDevice(0), "could not use the first GPU")?;
         let mut capability = [0; 2];
         for (attribute, value) in CAPABILITY.into_iter().zip(&mut capability) {
-            check(cudaDeviceGetAttribute(value, attribute, 0), "could not ask the GPU for its capability")?;
+            check(
+                cudaDeviceGetAttribute(value, attribute, 0),
+                "could not ask the GPU for its capability",
+            )?;
         }
         Ok((capability[0].unsigned_abs(), capability[1].unsigned_abs()))
     }
@@ -82,9 +93,18 @@ impl Buffer {
         let size = size_of_val(values);
         // SAFETY: the allocation has the size that is then copied into it.
         unsafe {
-            check(cudaMalloc(&raw mut pointer, size), "could not allocate on the GPU")?;
-            let buffer = Self { pointer, length: values.len() };
-            check(cudaMemcpy(pointer, values.as_ptr().cast(), size, DEFAULT), "could not copy to the GPU")?;
+            check(
+                cudaMalloc(&raw mut pointer, size),
+                "could not allocate on the GPU",
+            )?;
+            let buffer = Self {
+                pointer,
+                length: values.len(),
+            };
+            check(
+                cudaMemcpy(pointer, values.as_ptr().cast(), size, DEFAULT),
+                "could not copy to the GPU",
+            )?;
             Ok(buffer)
         }
     }
@@ -93,8 +113,14 @@ impl Buffer {
     pub fn copy_to(&self, values: &mut [f32]) -> Result<(), String> {
         assert_eq!(values.len(), self.length);
         // SAFETY: both sides hold `length` floats.
-        let status =
-            unsafe { cudaMemcpy(values.as_mut_ptr().cast(), self.pointer, size_of_val(values), DEFAULT) };
+        let status = unsafe {
+            cudaMemcpy(
+                values.as_mut_ptr().cast(),
+                self.pointer,
+                size_of_val(values),
+                DEFAULT,
+            )
+        };
         check(status, "could not copy from the GPU")
     }
 

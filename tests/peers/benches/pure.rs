@@ -24,7 +24,11 @@ fn capability_plan(bencher: divan::Bencher<'_, '_>, list: usize) {
 fn images(len: usize) -> Vec<Image> {
     let image = |sm| {
         let text = format!(".version 9.0\n.target sm_{sm}\n.address_size 64\n// and so on\n");
-        Image::Ptx { sm, suffix: None, text: text.repeat(len / text.len()) }
+        Image::Ptx {
+            sm,
+            suffix: None,
+            text: text.repeat(len / text.len()),
+        }
     };
     [80, 90, 120].map(image).into()
 }
@@ -42,5 +46,7 @@ fn fatbin_write(bencher: divan::Bencher<'_, '_>, len: usize) {
 #[divan::bench(args = LENGTHS)]
 fn fatbin_parse(bencher: divan::Bencher<'_, '_>, len: usize) {
     let bytes = Fatbin::from_images(images(len)).unwrap().write();
-    bencher.counter(BytesCount::new(bytes.len())).bench(|| Fatbin::parse(divan::black_box(&bytes)).unwrap());
+    bencher
+        .counter(BytesCount::new(bytes.len()))
+        .bench(|| Fatbin::parse(divan::black_box(&bytes)).unwrap());
 }

@@ -17,11 +17,18 @@ struct Places {
 
 static PLACES: LazyLock<Places> = LazyLock::new(|| {
     let directory = tempfile::tempdir().unwrap();
-    let (packages, root) = (directory.path().join("site-packages"), directory.path().join("cuda"));
+    let (packages, root) = (
+        directory.path().join("site-packages"),
+        directory.path().join("cuda"),
+    );
     fixture::site_packages(&packages, 12).unwrap();
     fixture::site_packages(&packages, 13).unwrap();
     fixture::plain_root(&root, 13).unwrap();
-    Places { _directory: directory, packages, root }
+    Places {
+        _directory: directory,
+        packages,
+        root,
+    }
 });
 
 fn main() {
@@ -42,7 +49,12 @@ fn probe(path: &Path, site_packages: bool) -> Attempt {
         site_packages,
         products_only: false,
     };
-    let attempt = Prober { root: &Root::system(), target: &target(), ask_nvcc: &|_| None }.probe(&candidate);
+    let attempt = Prober {
+        root: &Root::system(),
+        target: &target(),
+        ask_nvcc: &|_| None,
+    }
+    .probe(&candidate);
     assert!(!attempt.sets.is_empty());
     attempt
 }
@@ -78,13 +90,21 @@ fn probe_plain_root(bencher: divan::Bencher<'_, '_>) {
 fn search_site_packages(bencher: divan::Bencher<'_, '_>) {
     let env = Env::from_pairs([("HOME", "/nonexistent")]);
     let (root, target, request) = (Root::below(&PLACES.root), target(), request());
-    let search = Search { root: &root, env: &env, target: &target, places: vec![PLACES.packages.clone()] };
+    let search = Search {
+        root: &root,
+        env: &env,
+        target: &target,
+        places: vec![PLACES.packages.clone()],
+    };
     bencher.bench_local(|| search.find(&request).unwrap());
 }
 
 /// The choice alone, from both attempts.
 #[divan::bench]
 fn select(bencher: divan::Bencher<'_, '_>) {
-    let (attempts, request) = ([probe(&PLACES.packages, true), probe(&PLACES.root, false)], request());
+    let (attempts, request) = (
+        [probe(&PLACES.packages, true), probe(&PLACES.root, false)],
+        request(),
+    );
     bencher.bench(|| select::select(&request, &attempts).unwrap());
 }

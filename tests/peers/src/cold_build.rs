@@ -43,7 +43,12 @@ pub fn run(arguments: &[String]) -> Result<(), Box<dyn Error>> {
             let (Used { cpu, wall }, _) =
                 measured(cargo(&peer.directory, &target).args(["build", "--offline", "--locked"]))?;
             fs::remove_dir_all(&target)?;
-            eprintln!("round {} of {rounds}: {} {:.2} s", round + 1, peer.name, cpu.as_secs_f64());
+            eprintln!(
+                "round {} of {rounds}: {} {:.2} s",
+                round + 1,
+                peer.name,
+                cpu.as_secs_f64()
+            );
             peer.cpu.push(cpu.as_secs_f64());
             peer.wall.push(wall.as_secs_f64());
         }
@@ -69,12 +74,28 @@ fn prepare(place: &Path, name: &'static str, requirement: &str) -> Result<Peer, 
     fs::write(directory.join("Cargo.toml"), manifest)?;
     fs::write(directory.join("src/lib.rs"), "")?;
     // Named, so that it is linked into the script as in real use.
-    let used = if is_crate { format!("use {} as _;\n", name.replace('-', "_")) } else { String::new() };
-    fs::write(directory.join("build.rs"), format!("{used}fn main() {{}}\n"))?;
+    let used = if is_crate {
+        format!("use {} as _;\n", name.replace('-', "_"))
+    } else {
+        String::new()
+    };
+    fs::write(
+        directory.join("build.rs"),
+        format!("{used}fn main() {{}}\n"),
+    )?;
     let target = place.join("target");
     measured(cargo(&directory, &target).arg("generate-lockfile"))?;
     measured(cargo(&directory, &target).args(["fetch", "--locked"]))?;
-    let tree = ["tree", "--offline", "--edges", "normal,build", "--prefix", "none", "--format", "{p}"];
+    let tree = [
+        "tree",
+        "--offline",
+        "--edges",
+        "normal,build",
+        "--prefix",
+        "none",
+        "--format",
+        "{p}",
+    ];
     let (_, text) = measured(cargo(&directory, &target).args(tree))?;
     // `name v1.2.3 (path) (*)`: a crate can stand in the tree many times.
     let crates: BTreeSet<Vec<&str>> = text
@@ -83,9 +104,20 @@ fn prepare(place: &Path, name: &'static str, requirement: &str) -> Result<Peer, 
         .map(|line| line.split(' ').take(2).collect())
         .filter(|c: &Vec<_>| c.len() == 2)
         .collect();
-    let version =
-        crates.iter().find(|c| c[0] == name).map_or("", |c| c[1]).trim_start_matches('v').to_owned();
-    Ok(Peer { name, directory, version, crates: crates.len(), cpu: Vec::new(), wall: Vec::new() })
+    let version = crates
+        .iter()
+        .find(|c| c[0] == name)
+        .map_or("", |c| c[1])
+        .trim_start_matches('v')
+        .to_owned();
+    Ok(Peer {
+        name,
+        directory,
+        version,
+        crates: crates.len(),
+        cpu: Vec::new(),
+        wall: Vec::new(),
+    })
 }
 
 fn own() -> PathBuf {
@@ -117,12 +149,18 @@ fn print(peers: &[Peer], rounds: usize) {
             peer.version.clone(),
             peer.crates.to_string(),
             format!("{cpu:.2}"),
-            format!("{:.2}", peer.cpu.iter().copied().fold(f64::INFINITY, f64::min)),
+            format!(
+                "{:.2}",
+                peer.cpu.iter().copied().fold(f64::INFINITY, f64::min)
+            ),
             format!("{:.2}", peer.cpu.iter().copied().fold(0.0, f64::max)),
             format!("{:.2}", cpu / own),
             format!("{:.2}", median_of(&peer.wall)),
         ]);
     }
-    println!("Cold builds (`cargo build`, debug), {rounds} rounds, {}:\n", machine());
+    println!(
+        "Cold builds (`cargo build`, debug), {rounds} rounds, {}:\n",
+        machine()
+    );
     print_table(&rows);
 }

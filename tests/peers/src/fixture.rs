@@ -17,13 +17,18 @@ const CUDA_H: (usize, usize) = (14_946, 1_280_649);
 pub fn site_packages(place: &Path, major: u32) -> io::Result<()> {
     for component in Component::all() {
         let facts = component.facts();
-        let (Some(directory), Some(package)) = (facts.package_dir(major), facts.package(major)) else {
+        let (Some(directory), Some(package)) = (facts.package_dir(major), facts.package(major))
+        else {
             continue;
         };
         let root = place.join(directory);
         write_component(component, major, &root, "lib")?;
         // The toolkit's own packages carry its version, the products theirs; any will do here.
-        let version = if facts.follows_toolkit { format!("{major}.4.92") } else { "9.1.0".to_owned() };
+        let version = if facts.follows_toolkit {
+            format!("{major}.4.92")
+        } else {
+            "9.1.0".to_owned()
+        };
         let name = package.replace('-', "_");
         fs::create_dir_all(place.join(format!("{name}-{version}.dist-info")))?;
     }
@@ -44,7 +49,10 @@ pub fn plain_root(place: &Path, major: u32) -> io::Result<()> {
     for component in Component::all() {
         write_component(component, major, &target, "lib")?;
     }
-    for (link, to) in [("include", "targets/x86_64-linux/include"), ("lib64", "targets/x86_64-linux/lib")] {
+    for (link, to) in [
+        ("include", "targets/x86_64-linux/include"),
+        ("lib64", "targets/x86_64-linux/lib"),
+    ] {
         std::os::unix::fs::symlink(to, place.join(link))?;
     }
     fs::rename(target.join("bin"), place.join("bin"))?;

@@ -15,19 +15,30 @@ pub fn run(arguments: &[String]) -> Result<(), Box<dyn Error>> {
     let repeats: usize = arguments.get(1).map_or(Ok(1), |text| text.parse())?;
     let env = Env::from_pairs([("CUDA_BUILD_SOURCES", "argument")]);
     let env = env.with("CUDA_BUILD_ROOTS", place);
-    let (root, target) = (Root::system(), Target::from_triple("x86_64-unknown-linux-gnu", false)?);
+    let (root, target) = (
+        Root::system(),
+        Target::from_triple("x86_64-unknown-linux-gnu", false)?,
+    );
     let request = Request {
         needs: vec![Need::new(Component::Cudart, Part::Headers, "to measure")],
         ..Request::default()
     };
-    let search = Search { root: &root, env: &env, target: &target, places: Vec::new() };
+    let search = Search {
+        root: &root,
+        env: &env,
+        target: &target,
+        places: Vec::new(),
+    };
     let mut toolkit = search.find(&request)?;
     let start = Instant::now();
     for _ in 1..repeats {
         toolkit = search.find(&request)?;
     }
     if repeats > 1 {
-        eprintln!("{:?} a search, after the first", start.elapsed() / u32::try_from(repeats - 1)?);
+        eprintln!(
+            "{:?} a search, after the first",
+            start.elapsed() / u32::try_from(repeats - 1)?
+        );
     }
     println!(
         "CUDA {}, {} components, in {}",

@@ -32,12 +32,36 @@ struct Places {
 }
 
 const WAYS: [Way; 6] = [
-    Way { name: "cp -rs", warm: false, command: cp },
-    Way { name: "lndir", warm: false, command: lndir },
-    Way { name: "cargo cuda view, cold", warm: false, command: view },
-    Way { name: "cargo cuda view, warm", warm: true, command: view },
-    Way { name: "(cargo-cuda, doing nothing)", warm: true, command: nothing },
-    Way { name: "(`true`, as a process)", warm: true, command: |_| Command::new("true") },
+    Way {
+        name: "cp -rs",
+        warm: false,
+        command: cp,
+    },
+    Way {
+        name: "lndir",
+        warm: false,
+        command: lndir,
+    },
+    Way {
+        name: "cargo cuda view, cold",
+        warm: false,
+        command: view,
+    },
+    Way {
+        name: "cargo cuda view, warm",
+        warm: true,
+        command: view,
+    },
+    Way {
+        name: "(cargo-cuda, doing nothing)",
+        warm: true,
+        command: nothing,
+    },
+    Way {
+        name: "(`true`, as a process)",
+        warm: true,
+        command: |_| Command::new("true"),
+    },
 ];
 
 fn cp(places: &Places) -> Command {
@@ -49,8 +73,15 @@ fn cp(places: &Places) -> Command {
 /// It wants its destination to be there.
 fn lndir(places: &Places) -> Command {
     let mut command = Command::new("sh");
-    command.args(["-c", "mkdir \"$3\" && exec \"$1\" -silent \"$2\" \"$3\"", "sh"]);
-    command.arg(&places.lndir).arg(&places.packages).arg(&places.root);
+    command.args([
+        "-c",
+        "mkdir \"$3\" && exec \"$1\" -silent \"$2\" \"$3\"",
+        "sh",
+    ]);
+    command
+        .arg(&places.lndir)
+        .arg(&places.packages)
+        .arg(&places.root);
     command
 }
 
@@ -58,8 +89,13 @@ fn view(places: &Places) -> Command {
     let mut command = Command::new(&places.program);
     command.args(["cuda", "view", "--output"]).arg(&places.root);
     // Nothing of this machine's: the packages alone, and a cache directory of its own.
-    command.env_clear().env("PATH", "/usr/bin:/bin").env("CUDA_BUILD_ROOTS", &places.site_packages);
-    command.env("CUDA_BUILD_CACHE_DIR", places.scratch.join("cache")).current_dir(&places.scratch);
+    command
+        .env_clear()
+        .env("PATH", "/usr/bin:/bin")
+        .env("CUDA_BUILD_ROOTS", &places.site_packages);
+    command
+        .env("CUDA_BUILD_CACHE_DIR", places.scratch.join("cache"))
+        .current_dir(&places.scratch);
     command
 }
 
@@ -73,7 +109,9 @@ fn nothing(places: &Places) -> Command {
 /// There are no wheels of CUDA 13, no lndir, or no `cargo-cuda` was built.
 pub fn run(arguments: &[String]) -> Result<(), Box<dyn Error>> {
     let usage = "peers view <site-packages> <lndir> [rounds]";
-    let [site_packages, lndir, rest @ ..] = arguments else { return Err(usage.into()) };
+    let [site_packages, lndir, rest @ ..] = arguments else {
+        return Err(usage.into());
+    };
     let rounds: usize = rest.first().map_or(Ok(21), |text| text.parse())?;
     let site_packages = std::path::absolute(site_packages)?;
     let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/release/cargo-cuda");
@@ -103,11 +141,18 @@ pub fn run(arguments: &[String]) -> Result<(), Box<dyn Error>> {
             if way.warm && newest(&places.root)? != before {
                 return Err(format!("{} wrote into the root", way.name).into());
             }
-            made[index] = if way.warm { (0, 0) } else { count(&places.root)? };
+            made[index] = if way.warm {
+                (0, 0)
+            } else {
+                count(&places.root)?
+            };
         }
     }
     let (files, directories) = count(&places.packages)?;
-    println!("{}; {rounds} rounds, medians; {files} files in {directories} directories\n", machine());
+    println!(
+        "{}; {rounds} rounds, medians; {files} files in {directories} directories\n",
+        machine()
+    );
     report(&used, &made);
     let (least, middle) = in_process(&places)?;
     println!(
@@ -119,18 +164,28 @@ pub fn run(arguments: &[String]) -> Result<(), Box<dyn Error>> {
 /// What a build script pays that has its toolkit: [`cuda_build::Toolkit::view`] of a whole view.
 fn in_process(places: &Places) -> Result<(f64, f64), Box<dyn Error>> {
     let mut request = Request {
-        alternatives: vec![vec![Need::new(Component::Cudart, Part::Headers, "to measure")]],
+        alternatives: vec![vec![Need::new(
+            Component::Cudart,
+            Part::Headers,
+            "to measure",
+        )]],
         ..Request::default()
     };
     for component in Component::all() {
         for part in [Part::Headers, Part::Shared, Part::Archive, Part::Tools] {
-            request.needs.push(Need::new(component, part, "").with(Strength::Extra));
+            request
+                .needs
+                .push(Need::new(component, part, "").with(Strength::Extra));
         }
     }
     let target = Target::from_triple("x86_64-unknown-linux-gnu", false)?;
     let (root, env) = (Root::system(), Env::default());
-    let search =
-        Search { root: &root, env: &env, target: &target, places: vec![places.site_packages.clone()] };
+    let search = Search {
+        root: &root,
+        env: &env,
+        target: &target,
+        places: vec![places.site_packages.clone()],
+    };
     let toolkit = search.find(&request)?;
     let place = ViewPlace::at(&places.scratch.join("in-process"), &target);
     toolkit.view(&place)?;
@@ -161,7 +216,10 @@ fn report(used: &[Vec<Used>], made: &[(usize, usize)]) {
         .iter()
         .map(|used| {
             let of = |value: &dyn Fn(&Used) -> f64| median(used.iter().map(value).collect()) * 1e3;
-            (of(&|used| used.cpu.as_secs_f64()), of(&|used| used.wall.as_secs_f64()))
+            (
+                of(&|used| used.cpu.as_secs_f64()),
+                of(&|used| used.wall.as_secs_f64()),
+            )
         })
         .collect();
     for ((way, (cpu, wall)), (files, directories)) in WAYS.iter().zip(&medians).zip(made) {
@@ -196,7 +254,9 @@ fn count(directory: &Path) -> std::io::Result<(usize, usize)> {
 
 /// The last change of anything below, in nanoseconds; links are not followed.
 fn newest(directory: &Path) -> std::io::Result<i128> {
-    let Ok(own) = fs::symlink_metadata(directory) else { return Ok(0) };
+    let Ok(own) = fs::symlink_metadata(directory) else {
+        return Ok(0);
+    };
     let mut newest = i128::from(own.ctime()) * 1_000_000_000 + i128::from(own.ctime_nsec());
     if own.is_dir() {
         for entry in fs::read_dir(directory)? {

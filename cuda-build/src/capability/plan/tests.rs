@@ -6,15 +6,23 @@ fn v(text: &str) -> ToolkitVersion {
 }
 
 fn list(text: &str) -> Vec<Capability> {
-    text.split_whitespace().map(|digits| digits.parse().unwrap()).collect()
+    text.split_whitespace()
+        .map(|digits| digits.parse().unwrap())
+        .collect()
 }
 
 fn plan(declared: &str, toolkit: &str, gpus: &str) -> Result<Plan, Error> {
-    Declared::parse([declared]).unwrap().plan(v(toolkit), &list(gpus), None)
+    Declared::parse([declared])
+        .unwrap()
+        .plan(v(toolkit), &list(gpus), None)
 }
 
 fn check(declared: &str, toolkit: &str, expected: &str) {
-    assert_eq!(plan(declared, toolkit, "").unwrap().to_string(), expected, "{declared} with CUDA {toolkit}");
+    assert_eq!(
+        plan(declared, toolkit, "").unwrap().to_string(),
+        expected,
+        "{declared} with CUDA {toolkit}"
+    );
 }
 
 fn refuse(declared: &str, toolkit: &str, reason: &str, hint: &str) {
@@ -28,24 +36,45 @@ fn sorted_and_merged() {
     check("12.0+PTX 8.0 9.0a 80", "13.4", "8.0, 9.0a, 12.0+PTX");
     check("compute_90 8.0", "13.4", "8.0, compute_90");
     check("9.0 9.0a", "13.4", "9.0, 9.0a");
-    check("10.0a 10.0f compute_100", "13.4", "compute_100, 10.0a, 10.0f");
+    check(
+        "10.0a 10.0f compute_100",
+        "13.4",
+        "compute_100, 10.0a, 10.0f",
+    );
 }
 
 #[test]
 fn all_as_nvcc_means_it() {
     // `nvcc -arch=all` and `-arch=all-major` of 13.4.92, taken from its dry run.
-    check("all", "13.4", "7.5, 8.0, 8.6, 8.7, 8.8, 8.9, 9.0, 10.0, 10.3, 10.7, 11.0, 12.0+PTX, 12.1");
+    check(
+        "all",
+        "13.4",
+        "7.5, 8.0, 8.6, 8.7, 8.8, 8.9, 9.0, 10.0, 10.3, 10.7, 11.0, 12.0+PTX, 12.1",
+    );
     check("all-major", "13.4", "7.5, 8.0, 9.0, 10.0, 11.0, 12.0+PTX");
-    check("all-major", "12.9", "5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 12.0+PTX");
+    check(
+        "all-major",
+        "12.9",
+        "5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 12.0+PTX",
+    );
     check("all-major", "11.8", "3.5, 5.0, 6.0, 7.0, 8.0, 9.0+PTX");
 }
 
 #[test]
 fn native_is_the_gpus_of_this_machine() {
-    assert_eq!(plan("native", "13.4", "86 86 90").unwrap().to_string(), "8.6, 9.0");
-    assert_eq!(plan("native 8.0+PTX", "13.4", "90").unwrap().to_string(), "8.0+PTX, 9.0");
+    assert_eq!(
+        plan("native", "13.4", "86 86 90").unwrap().to_string(),
+        "8.6, 9.0"
+    );
+    assert_eq!(
+        plan("native 8.0+PTX", "13.4", "90").unwrap().to_string(),
+        "8.0+PTX, 9.0"
+    );
     let error = plan("native", "13.4", "").unwrap_err();
-    assert_eq!(error.to_string(), "`native` builds for the GPUs in this machine, and there is none");
+    assert_eq!(
+        error.to_string(),
+        "`native` builds for the GPUs in this machine, and there is none"
+    );
     assert!(error.hints()[0].contains("capabilities = ["), "{error:?}");
     let error = plan("native", "12.0", "120").unwrap_err();
     assert_eq!(
@@ -94,18 +123,48 @@ fn refusals_say_why_and_what_to_write() {
         "capability 11.0 is called 10.1 before CUDA 13.0, this toolkit is 12.9",
         "write 10.1",
     );
-    refuse("11.0", "12.6", "capability 11.0 needs CUDA 13.0 or newer, this toolkit is 12.6", "use CUDA 13.0");
-    refuse("12.0", "12.0", "capability 12.0 needs CUDA 12.8 or newer, this toolkit is 12.0", "use CUDA 12.8");
+    refuse(
+        "11.0",
+        "12.6",
+        "capability 11.0 needs CUDA 13.0 or newer, this toolkit is 12.6",
+        "use CUDA 13.0",
+    );
+    refuse(
+        "12.0",
+        "12.0",
+        "capability 12.0 needs CUDA 12.8 or newer, this toolkit is 12.0",
+        "use CUDA 12.8",
+    );
     refuse(
         "12.0f",
         "12.8",
         "capability 12.0f needs CUDA 12.9 or newer, this toolkit is 12.8",
         "use CUDA 12.9",
     );
-    refuse("9.0f", "13.4", "capability 9.0 has no `f` variant", "CUDA 13.4 has 9.0, 9.0a");
-    refuse("8.0a", "13.4", "capability 8.0 has no `a` variant", "CUDA 13.4 has 8.0");
-    refuse("9.9", "13.4", "capability 9.9 is none that CUDA 13.4 builds for", "it builds for 7.5, 8.0");
-    refuse("13.0", "13.9", "capability 13.0 is none that CUDA 13.9 builds for", "newer than 13.5");
+    refuse(
+        "9.0f",
+        "13.4",
+        "capability 9.0 has no `f` variant",
+        "CUDA 13.4 has 9.0, 9.0a",
+    );
+    refuse(
+        "8.0a",
+        "13.4",
+        "capability 8.0 has no `a` variant",
+        "CUDA 13.4 has 8.0",
+    );
+    refuse(
+        "9.9",
+        "13.4",
+        "capability 9.9 is none that CUDA 13.4 builds for",
+        "it builds for 7.5, 8.0",
+    );
+    refuse(
+        "13.0",
+        "13.9",
+        "capability 13.0 is none that CUDA 13.9 builds for",
+        "newer than 13.5",
+    );
     refuse(
         "compute_70 10.1",
         "13.4",
@@ -137,10 +196,19 @@ fn the_compilers_own_list_decides() {
     let observed = list("80 90 130 130f");
     let plan = declared.plan(v("14.0"), &[], Some(&observed)).unwrap();
     assert_eq!(plan.to_string(), "8.0, 13.0+PTX");
-    let all = Declared::parse(["all"]).unwrap().plan(v("14.0"), &[], Some(&observed)).unwrap();
+    let all = Declared::parse(["all"])
+        .unwrap()
+        .plan(v("14.0"), &[], Some(&observed))
+        .unwrap();
     assert_eq!(all.to_string(), "8.0, 9.0, 13.0+PTX");
-    let error = Declared::parse(["7.5"]).unwrap().plan(v("14.0"), &[], Some(&observed)).unwrap_err();
-    assert_eq!(error.to_string(), "the compiler of this CUDA 14.0 does not list capability 7.5");
+    let error = Declared::parse(["7.5"])
+        .unwrap()
+        .plan(v("14.0"), &[], Some(&observed))
+        .unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "the compiler of this CUDA 14.0 does not list capability 7.5"
+    );
     assert_eq!(error.hints(), ["it lists 8.0, 9.0, 13.0, 13.0f"]);
 }
 
@@ -150,14 +218,23 @@ fn every_target_of_every_toolkit_is_planned_or_refused_with_a_reason() {
     for major in 11..=newest_known().major {
         for toolkit in (0..=9).map(|minor| ToolkitVersion::new(major, minor)) {
             let supported = supported(toolkit);
-            for capability in all().flat_map(|row| suffixes.map(|s| row.capability.with_suffix(s))) {
-                for text in [capability.sm(), capability.compute(), format!("{capability}+PTX")] {
+            for capability in all().flat_map(|row| suffixes.map(|s| row.capability.with_suffix(s)))
+            {
+                for text in [
+                    capability.sm(),
+                    capability.compute(),
+                    format!("{capability}+PTX"),
+                ] {
                     let declared = Declared::parse([&text]).unwrap();
                     match declared.plan(toolkit, &[], None) {
                         Ok(plan) => {
                             assert!(supported.contains(&capability), "{text} with {toolkit}");
                             let again = Declared::parse([plan.to_string()]).unwrap();
-                            assert_eq!(again.plan(toolkit, &[], None).unwrap(), plan, "{text} reads back");
+                            assert_eq!(
+                                again.plan(toolkit, &[], None).unwrap(),
+                                plan,
+                                "{text} reads back"
+                            );
                         }
                         Err(error) => {
                             assert!(!supported.contains(&capability), "{text} with {toolkit}");

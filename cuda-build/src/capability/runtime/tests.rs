@@ -1,4 +1,7 @@
-#![allow(clippy::disallowed_methods, reason = "compiles the written source with rustc")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "compiles the written source with rustc"
+)]
 
 use std::fs;
 use std::process::{Command, Output};
@@ -7,7 +10,10 @@ use super::*;
 use crate::capability::{Declared, supported};
 
 fn plan(declared: &str, toolkit: ToolkitVersion) -> Plan {
-    Declared::parse([declared]).unwrap().plan(toolkit, &[], None).unwrap()
+    Declared::parse([declared])
+        .unwrap()
+        .plan(toolkit, &[], None)
+        .unwrap()
 }
 
 /// Compiles a program that includes the source, with every warning an error, and runs it.
@@ -19,9 +25,16 @@ fn run(edition: &str, source: &str, main: &str) -> Output {
                 mod cuda {\n    include!(\"cuda.rs\");\n}\n";
     fs::write(&main_rs, format!("{head}{main}")).unwrap();
     let rustc = option_env!("RUSTC").unwrap_or("rustc");
-    let compiled =
-        Command::new(rustc).args(["--edition", edition, "-o"]).args([&program, &main_rs]).output().unwrap();
-    assert!(compiled.status.success(), "{}\n{source}", String::from_utf8_lossy(&compiled.stderr));
+    let compiled = Command::new(rustc)
+        .args(["--edition", edition, "-o"])
+        .args([&program, &main_rs])
+        .output()
+        .unwrap();
+    assert!(
+        compiled.status.success(),
+        "{}\n{source}",
+        String::from_utf8_lossy(&compiled.stderr)
+    );
     Command::new(program).output().unwrap()
 }
 
@@ -47,13 +60,21 @@ fn the_compiled_source_agrees_with_the_rules() {
         ("all compute_100f compute_101f", cuda_12, "2021"),
     ] {
         let plan = plan(declared, toolkit);
-        let output = run(edition, &generated_source(&plan, toolkit, "shared"), PRINT_SUPPORT);
+        let output = run(
+            edition,
+            &generated_source(&plan, toolkit, "shared"),
+            PRINT_SUPPORT,
+        );
         let text = String::from_utf8(output.stdout).unwrap();
         assert_eq!(text.lines().count(), 110);
         for line in text.lines() {
             let (device, answer) = line.split_once(' ').unwrap();
             let expected = plan.runs_on(device.parse().unwrap(), toolkit);
-            assert_eq!(answer, format!("{expected:?}"), "{device} with {declared} of CUDA {toolkit}");
+            assert_eq!(
+                answer,
+                format!("{expected:?}"),
+                "{device} with {declared} of CUDA {toolkit}"
+            );
         }
     }
 }
@@ -77,7 +98,11 @@ fn messages() {
 }
 ",
     );
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     assert_eq!(
         String::from_utf8(output.stdout).unwrap(),
         "(13, 4) static 7.5+PTX, 9.0a\n\
@@ -104,8 +129,15 @@ fn unused_source_and_an_empty_plan_compile_without_a_warning() {
 fn every_supported_target_is_native_on_its_own_device() {
     for toolkit in [ToolkitVersion::new(12, 9), ToolkitVersion::new(13, 5)] {
         for target in supported(toolkit) {
-            let plan = Plan { real: vec![target], ptx: Vec::new() };
-            assert_eq!(plan.runs_on(target.base(), toolkit), Support::Native, "{target}");
+            let plan = Plan {
+                real: vec![target],
+                ptx: Vec::new(),
+            };
+            assert_eq!(
+                plan.runs_on(target.base(), toolkit),
+                Support::Native,
+                "{target}"
+            );
         }
     }
 }

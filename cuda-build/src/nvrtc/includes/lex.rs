@@ -19,11 +19,14 @@ pub(super) fn mentions(text: &str) -> Vec<Mention> {
         let Some(directive) = line.strip_prefix('#').map(str::trim_start) else {
             continue;
         };
-        let word_end =
-            directive.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(directive.len());
+        let word_end = directive
+            .find(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+            .unwrap_or(directive.len());
         let (word, rest) = directive.split_at(word_end);
         match word {
-            "include" | "include_next" | "import" => found.push(named(rest).unwrap_or(Mention::Computed)),
+            "include" | "include_next" | "import" => {
+                found.push(named(rest).unwrap_or(Mention::Computed))
+            }
             "if" | "elif" | "define" => {
                 for piece in rest.split("__has_include").skip(1) {
                     let piece = piece.strip_prefix("_next").unwrap_or(piece).trim_start();
@@ -43,7 +46,10 @@ fn named(rest: &str) -> Option<Mention> {
     let until = |rest: &str, end: char| rest.split_once(end).map(|(name, _)| name.to_owned());
     let mention = match rest.strip_prefix('"') {
         Some(rest) => until(rest, '"').map(Mention::Quoted),
-        None => rest.strip_prefix('<').and_then(|rest| until(rest, '>')).map(Mention::Angled),
+        None => rest
+            .strip_prefix('<')
+            .and_then(|rest| until(rest, '>'))
+            .map(Mention::Angled),
     };
     mention.filter(
         |mention| !matches!(mention, Mention::Quoted(name) | Mention::Angled(name) if name.is_empty()),
@@ -80,7 +86,9 @@ fn without_comments(text: &str) -> String {
 /// Whether the text ends in a character of a name or number: what follows is then no start of a
 /// raw string, and a `'` separates digits.
 fn ends_in_name(text: &str) -> bool {
-    text.chars().next_back().is_some_and(|c| c.is_alphanumeric() || c == '_')
+    text.chars()
+        .next_back()
+        .is_some_and(|c| c.is_alphanumeric() || c == '_')
 }
 
 /// Length of the string or character that `rest` starts with; it ends with its line at the latest.
@@ -100,8 +108,9 @@ fn literal(rest: &str, quote: char) -> usize {
 
 /// Length of the raw string that `rest` starts with, where it does: `R"x( … )x"`.
 fn raw_string(rest: &str) -> Option<usize> {
-    let prefix =
-        ["R\"", "u8R\"", "uR\"", "UR\"", "LR\""].into_iter().find(|prefix| rest.starts_with(prefix))?;
+    let prefix = ["R\"", "u8R\"", "uR\"", "UR\"", "LR\""]
+        .into_iter()
+        .find(|prefix| rest.starts_with(prefix))?;
     let after = &rest[prefix.len()..];
     let (delimiter, _) = after.split_once('(')?;
     if delimiter.len() > 16 || delimiter.contains([' ', ')', '\\', '\n', '"']) {
@@ -109,7 +118,11 @@ fn raw_string(rest: &str) -> Option<usize> {
     }
     let body = prefix.len() + delimiter.len() + 1;
     let end = format!("){delimiter}\"");
-    Some(rest[body..].find(&end).map_or(rest.len(), |at| body + at + end.len()))
+    Some(
+        rest[body..]
+            .find(&end)
+            .map_or(rest.len(), |at| body + at + end.len()),
+    )
 }
 
 #[cfg(test)]
@@ -129,7 +142,16 @@ mod tests {
     fn every_form_of_an_include() {
         let text = "#include \"a.h\"\n  #  include <b/c.h> // why\n#include/**/\"d.h\"\n#include<e.h>\n\
                     #inc\\\nlude \"f g.h\"\n#include_next <g.h>\r\n#include \"é.h\"\n/* x */ #include <h.h>";
-        let expected = ["\"a.h\"", "<b/c.h>", "\"d.h\"", "<e.h>", "\"f g.h\"", "<g.h>", "\"é.h\"", "<h.h>"];
+        let expected = [
+            "\"a.h\"",
+            "<b/c.h>",
+            "\"d.h\"",
+            "<e.h>",
+            "\"f g.h\"",
+            "<g.h>",
+            "\"é.h\"",
+            "<h.h>",
+        ];
         assert_eq!(listed(text), expected);
     }
 
@@ -139,14 +161,20 @@ mod tests {
                     const char* s = \"/*\";\n#include \"yes1\"\nint n = 1'000; char q = '\"';\n#include \"yes2\"\n\
                     auto r = R\"x(\n#include \"d\"\n /* )\" )x\";\n#include \"yes3\"\nchar e = '\\''; // '\n\
                     #include \"yes4\"\n#define S \"unclosed\n#include \"yes5\"\n#includes \"f\"\nint include; /* #include \"g\"";
-        assert_eq!(listed(text), ["\"yes1\"", "\"yes2\"", "\"yes3\"", "\"yes4\"", "\"yes5\""]);
+        assert_eq!(
+            listed(text),
+            ["\"yes1\"", "\"yes2\"", "\"yes3\"", "\"yes4\"", "\"yes5\""]
+        );
     }
 
     #[test]
     fn has_include_and_computed() {
         let text = "#if defined(__has_include) && __has_include(<a.h>) || __has_include( \"b.h\" )\n#elif \
                     __has_include_next(<c.h>) && __has_include(MACRO)\n#endif\n#include CONFIG_H\n#include\n";
-        assert_eq!(listed(text), ["<a.h>", "\"b.h\"", "<c.h>", "computed", "computed"]);
+        assert_eq!(
+            listed(text),
+            ["<a.h>", "\"b.h\"", "<c.h>", "computed", "computed"]
+        );
     }
 
     #[test]

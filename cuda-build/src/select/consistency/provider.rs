@@ -14,13 +14,24 @@ pub(super) fn conflicts(chosen: &[Chosen]) -> Vec<Conflict> {
     let provides = |c: &&Chosen| c.found.component.facts().class == Class::Provider;
     let mut conflicts = Vec::new();
     for provider in chosen.iter().filter(provides) {
-        let Some(there) = release(&provider.found) else { continue };
+        let Some(there) = release(&provider.found) else {
+            continue;
+        };
         let users = Component::all().filter(|user| {
-            edges(*user, provider.found.major).iter().any(|(to, _)| *to == provider.found.component)
+            edges(*user, provider.found.major)
+                .iter()
+                .any(|(to, _)| *to == provider.found.component)
         });
         for user in users.filter_map(|user| get(chosen, user)) {
-            let Some(wanted) = release(&user.found).filter(|wanted| there < *wanted) else { continue };
-            let fix = match provider.found.component.facts().package(provider.found.major) {
+            let Some(wanted) = release(&user.found).filter(|wanted| there < *wanted) else {
+                continue;
+            };
+            let fix = match provider
+                .found
+                .component
+                .facts()
+                .package(provider.found.major)
+            {
                 Some(package) => format!(
                     "install `{package}>={wanted},<{}`, or get one consistent set with `cargo cuda toolkit add {wanted}`",
                     wanted.major + 1

@@ -12,14 +12,21 @@ use crate::select::Chosen;
 /// `cusparse 12.8.6.72 for 13 in /venv`; `headers 13.0` and `builtins 12.4` where these differ.
 fn chosen(text: &str) -> Chosen {
     let words: Vec<&str> = text.split(' ').collect();
-    let after = |word: &str| words.iter().position(|w| *w == word).map(|index| words[index + 1]);
+    let after = |word: &str| {
+        words
+            .iter()
+            .position(|w| *w == word)
+            .map(|index| words[index + 1])
+    };
     let component: Component = words[0].parse().unwrap();
     let facts = component.facts();
     let major = after("for").unwrap().parse().unwrap();
     let release = after("headers").or(facts.follows_toolkit.then_some(words[1]));
     let builtins = after("builtins").unwrap_or("");
     let library = |name: &&str| match *name {
-        "nvrtc-builtins" if !builtins.is_empty() => PathBuf::from(format!("lib{name}.so.{builtins}")),
+        "nvrtc-builtins" if !builtins.is_empty() => {
+            PathBuf::from(format!("lib{name}.so.{builtins}"))
+        }
         name => PathBuf::from(format!("lib{name}.so.{major}")),
     };
     let found = Found {
@@ -27,13 +34,20 @@ fn chosen(text: &str) -> Chosen {
         major,
         version: Some(words[1].parse().unwrap()),
         toolkit: release.and_then(|text| text.parse().ok()),
-        include: facts.header.iter().map(|_| PathBuf::from("include")).collect(),
+        include: facts
+            .header
+            .iter()
+            .map(|_| PathBuf::from("include"))
+            .collect(),
         libraries: facts.libraries.iter().map(library).collect(),
         archives: Vec::new(),
         tools: Vec::new(),
         evidence: String::new(),
     };
-    Chosen { found, origin: after("in").unwrap_or("/a").to_owned() }
+    Chosen {
+        found,
+        origin: after("in").unwrap_or("/a").to_owned(),
+    }
 }
 
 fn set(texts: &[&str]) -> Vec<Chosen> {
@@ -66,7 +80,10 @@ fn check(texts: &[&str], expected: &[&str]) {
             continue;
         }
         assert!(!found.is_empty(), "{texts:?} is let through");
-        let all: String = found.iter().map(|Conflict { reason, fix }| format!("{reason}\n{fix}\n")).collect();
+        let all: String = found
+            .iter()
+            .map(|Conflict { reason, fix }| format!("{reason}\n{fix}\n"))
+            .collect();
         for text in expected {
             assert!(all.contains(text), "no {text:?} in\n{all}");
         }
@@ -76,24 +93,65 @@ fn check(texts: &[&str], expected: &[&str]) {
 #[test]
 fn what_belongs_together() {
     check(
-        &["nvcc 13.4.92 for 13", "nvvm 13.4.92 for 13", "crt 13.4.92 for 13", "cudart 13.4.92 for 13"],
+        &[
+            "nvcc 13.4.92 for 13",
+            "nvvm 13.4.92 for 13",
+            "crt 13.4.92 for 13",
+            "cudart 13.4.92 for 13",
+        ],
         &[],
     );
     // Math libraries of a later release beside an older compiler: the major is enough.
-    check(&["nvcc 12.4.131 for 12", "cudart 12.4.127 for 12", "cublas 12.9.1.4 for 12"], &[]);
+    check(
+        &[
+            "nvcc 12.4.131 for 12",
+            "cudart 12.4.127 for 12",
+            "cublas 12.9.1.4 for 12",
+        ],
+        &[],
+    );
     // What the `cuda-toolkit` metapackage 12.8.2 asks for: nvJitLink of 12.8 or newer.
-    check(&["cusparse 12.5.8.93 for 12", "nvjitlink 12.9.86 for 12", "cusolver 11.7.3.90 for 12"], &[]);
+    check(
+        &[
+            "cusparse 12.5.8.93 for 12",
+            "nvjitlink 12.9.86 for 12",
+            "cusolver 11.7.3.90 for 12",
+        ],
+        &[],
+    );
     // An update that no metapackage names, within one release.
-    check(&["cusparse 12.5.1.3 for 12", "nvjitlink 12.5.40 for 12"], &[]);
+    check(
+        &["cusparse 12.5.1.3 for 12", "nvjitlink 12.5.40 for 12"],
+        &[],
+    );
     // Newer than the tables: no release is known, so nothing is refused.
-    check(&["cusparse 12.9.4.2 for 13", "nvjitlink 13.4.92 for 13"], &[]);
+    check(
+        &["cusparse 12.9.4.2 for 13", "nvjitlink 13.4.92 for 13"],
+        &[],
+    );
     // CCCL has a range of its own, with no upper end; tools and profilers follow nobody.
-    check(&["nvcc 13.0.88 for 13", "cccl 3.4.3 for 13", "nvtx 13.5.40 for 13"], &[]);
+    check(
+        &[
+            "nvcc 13.0.88 for 13",
+            "cccl 3.4.3 for 13",
+            "nvtx 13.5.40 for 13",
+        ],
+        &[],
+    );
     check(&["nvcc 13.5.37 for 13", "cccl 1.15.1 for 11"], &[]);
-    check(&["nvrtc 12.0.140 for 12 builtins 12.0", "cccl 3.5.0 for 13"], &[]);
-    check(&["nvrtc 11.8.89 for 11 builtins 11.8", "cccl 2.8.2 for 12"], &[]);
+    check(
+        &["nvrtc 12.0.140 for 12 builtins 12.0", "cccl 3.5.0 for 13"],
+        &[],
+    );
+    check(
+        &["nvrtc 11.8.89 for 11 builtins 11.8", "cccl 2.8.2 for 12"],
+        &[],
+    );
     // The runtime's library may be newer than its headers.
-    check(&["nvcc 12.4.131 for 12", "cudart 12.9.79 for 12 headers 12.4"], &[]);
+    check(
+        &["nvcc 12.4.131 for 12", "cudart 12.9.79 for 12 headers 12.4"],
+        &[],
+    );
     // cuDNN goes by major alone.
     check(&["cudart 12.4.127 for 12", "cudnn 9.27.0.42 for 12"], &[]);
     check(&["cudart 13.4.92 for 13", "nvml 12.9.79 for 12"], &[]);
@@ -103,7 +161,11 @@ fn what_belongs_together() {
 fn what_does_not() {
     for (texts, expected) in [
         (
-            &["nvcc 13.5.37 for 13 in /a", "nvvm 13.0.88 for 13 in /b", "cudart 13.5.37 for 13"][..],
+            &[
+                "nvcc 13.5.37 for 13 in /a",
+                "nvvm 13.0.88 for 13 in /b",
+                "cudart 13.5.37 for 13",
+            ][..],
             &[
                 "nvcc 13.5.37 (/a) is of CUDA 13.5",
                 "cicc (nvvm) 13.0.88 (/b) is of CUDA 13.0",
@@ -112,7 +174,11 @@ fn what_does_not() {
         ),
         (
             &["nvcc 13.0.88 for 13", "crt 13.5.37 for 13 in /b"],
-            &["nvcc 13.0.88 (/a)", "crt 13.5.37 (/b) is of CUDA 13.5", "nvidia-cuda-crt==13.0.*"],
+            &[
+                "nvcc 13.0.88 (/a)",
+                "crt 13.5.37 (/b) is of CUDA 13.5",
+                "nvidia-cuda-crt==13.0.*",
+            ],
         ),
         (
             &["nvcc 13.4.92 for 13", "cudart 13.0.96 for 13 in /b"],
@@ -123,11 +189,21 @@ fn what_does_not() {
             ],
         ),
         (
-            &["nvrtc 13.2.51 for 13 builtins 13.2", "cudart 13.0.96 for 13 in /usr"],
-            &["nvrtc 13.2.51 (/a)", "headers of cudart 13.0.96 (/usr)", "nvidia-cuda-runtime==13.2.*"],
+            &[
+                "nvrtc 13.2.51 for 13 builtins 13.2",
+                "cudart 13.0.96 for 13 in /usr",
+            ],
+            &[
+                "nvrtc 13.2.51 (/a)",
+                "headers of cudart 13.0.96 (/usr)",
+                "nvidia-cuda-runtime==13.2.*",
+            ],
         ),
         (
-            &["nvrtc 11.8.89 for 11 builtins 11.8", "cccl 3.0.1 for 13 in /b"],
+            &[
+                "nvrtc 11.8.89 for 11 builtins 11.8",
+                "cccl 3.0.1 for 13 in /b",
+            ],
             &[
                 "nvrtc 11.8.89 (/a) is of CUDA 11.8",
                 "cccl 3.0.1 (/b) refuse releases before CUDA 12.0",
@@ -139,15 +215,28 @@ fn what_does_not() {
             &["nvcc 11.8.89 (/a) is of CUDA 11.8", "take cccl before 3.0"],
         ),
         (
-            &["cudart 12.9.79 for 12 in /a", "cublas 13.8.0.4 for 13 in /b"],
-            &["cudart 12.9.79 (/a) is for CUDA 12", "cublas 13.8.0.4 (/b) is for CUDA 13", "one CUDA major"],
+            &[
+                "cudart 12.9.79 for 12 in /a",
+                "cublas 13.8.0.4 for 13 in /b",
+            ],
+            &[
+                "cudart 12.9.79 (/a) is for CUDA 12",
+                "cublas 13.8.0.4 (/b) is for CUDA 13",
+                "one CUDA major",
+            ],
         ),
         (
             &["cudart 12.9.79 for 12", "cudnn 9.27.0.42 for 13 in /b"],
-            &["cudart 12.9.79 (/a) is for CUDA 12", "cudnn 9.27.0.42 (/b) is for CUDA 13"],
+            &[
+                "cudart 12.9.79 (/a) is for CUDA 12",
+                "cudnn 9.27.0.42 (/b) is for CUDA 13",
+            ],
         ),
         (
-            &["nvjitlink 12.4.127 for 12 in /b", "cusparse 12.5.10.65 for 12"],
+            &[
+                "nvjitlink 12.4.127 for 12 in /b",
+                "cusparse 12.5.10.65 for 12",
+            ],
             &[
                 "cusparse 12.5.10.65 (/a) is of CUDA 12.9",
                 "nvjitlink 12.4.127 (/b) is of CUDA 12.4",
@@ -155,8 +244,15 @@ fn what_does_not() {
             ],
         ),
         (
-            &["nvjitlink 13.0.88 for 13", "cufft 12.4.0.43 for 13", "cusolver 12.3.5.3 for 13"],
-            &["cufft 12.4.0.43 (/a) is of CUDA 13.4", "cusolver 12.3.5.3 (/a) is of CUDA 13.4"],
+            &[
+                "nvjitlink 13.0.88 for 13",
+                "cufft 12.4.0.43 for 13",
+                "cusolver 12.3.5.3 for 13",
+            ],
+            &[
+                "cufft 12.4.0.43 (/a) is of CUDA 13.4",
+                "cusolver 12.3.5.3 (/a) is of CUDA 13.4",
+            ],
         ),
         (
             &["nvrtc 12.9.86 for 12 builtins 12.4"],
@@ -180,25 +276,39 @@ fn what_does_not() {
 }
 
 fn plan(declared: &str) -> Plan {
-    Declared::parse([declared]).unwrap().plan("12.9".parse().unwrap(), &[], None).unwrap()
+    Declared::parse([declared])
+        .unwrap()
+        .plan("12.9".parse().unwrap(), &[], None)
+        .unwrap()
 }
 
 #[test]
 fn cudnn_has_code_down_to_a_capability() {
     let refused = |version: &str, declared: &str| {
-        let set = set(&[&format!("cudnn {version} for 12 in /b"), "cudart 12.9.79 for 12"]);
+        let set = set(&[
+            &format!("cudnn {version} for 12 in /b"),
+            "cudart 12.9.79 for 12",
+        ]);
         capability_conflicts(&set, &plan(declared))
     };
     assert_eq!(refused("9.27.0.42", "7.5 8.0 9.0a 12.0+PTX"), []);
     assert_eq!(refused("9.10.2.21", "6.1 7.0"), []);
     assert_eq!(refused("9.27", "compute_75 8.0"), []);
-    let [conflict] = &refused("9.27.0.42", "6.1 7.0 8.0")[..] else { panic!("one conflict is wanted") };
+    let [conflict] = &refused("9.27.0.42", "6.1 7.0 8.0")[..] else {
+        panic!("one conflict is wanted")
+    };
     assert_eq!(
         conflict.reason,
         "cudnn 9.27.0.42 (/b) has no code below capability 7.5 (since cuDNN 9.11), and this builds for 6.1, 7.0"
     );
-    assert_eq!(conflict.fix, "remove 6.1, 7.0 from the capabilities, or use cuDNN before 9.11");
+    assert_eq!(
+        conflict.fix,
+        "remove 6.1, 7.0 from the capabilities, or use cuDNN before 9.11"
+    );
     assert!(!refused("9.11.0.98", "compute_70").is_empty());
     // Who has no cuDNN is not bound by it.
-    assert_eq!(capability_conflicts(&set(&["cudart 12.9.79 for 12"]), &plan("5.0")), []);
+    assert_eq!(
+        capability_conflicts(&set(&["cudart 12.9.79 for 12"]), &plan("5.0")),
+        []
+    );
 }

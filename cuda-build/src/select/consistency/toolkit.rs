@@ -20,12 +20,17 @@ pub fn conflicts(chosen: &[Chosen]) -> Vec<Conflict> {
     // What compiles device code decides: nvcc, else NVRTC.
     if let Some(nvcc) = get(chosen, Component::Nvcc) {
         let tied = |c: &&Chosen| c.found.component.facts().class == Class::ExactMinor;
-        for other in chosen.iter().filter(tied).chain(get(chosen, Component::Cudart)) {
+        for other in chosen
+            .iter()
+            .filter(tied)
+            .chain(get(chosen, Component::Cudart))
+        {
             conflicts.extend(same_minor(nvcc, other));
         }
     }
     if let Some(nvrtc) = get(chosen, Component::Nvrtc) {
-        conflicts.extend(get(chosen, Component::Cudart).and_then(|cudart| same_minor(nvrtc, cudart)));
+        conflicts
+            .extend(get(chosen, Component::Cudart).and_then(|cudart| same_minor(nvrtc, cudart)));
         conflicts.extend(own_builtins(nvrtc));
     }
     conflicts.extend(library_not_older(chosen));
@@ -40,7 +45,9 @@ pub(super) fn get(chosen: &[Chosen], component: Component) -> Option<&Chosen> {
 
 /// The CUDA release that a component belongs to, by a file of its own or by its version.
 pub(super) fn release(found: &Found) -> Option<ToolkitVersion> {
-    found.toolkit.or_else(|| release_of(found.component, found.version.as_ref()?))
+    found
+        .toolkit
+        .or_else(|| release_of(found.component, found.version.as_ref()?))
 }
 
 /// `cublas 13.8.0.4 (virtual environment (/venv))`.
@@ -49,9 +56,19 @@ pub(super) fn name(chosen: &Chosen) -> String {
 }
 
 fn same_major(chosen: &[Chosen]) -> Vec<Conflict> {
-    let tied = |c: &&Chosen| !matches!(c.found.component.facts().class, Class::Driver | Class::OwnRange);
-    let Some(first) = chosen.iter().find(tied) else { return Vec::new() };
-    let others = chosen.iter().filter(tied).filter(|other| other.found.major != first.found.major);
+    let tied = |c: &&Chosen| {
+        !matches!(
+            c.found.component.facts().class,
+            Class::Driver | Class::OwnRange
+        )
+    };
+    let Some(first) = chosen.iter().find(tied) else {
+        return Vec::new();
+    };
+    let others = chosen
+        .iter()
+        .filter(tied)
+        .filter(|other| other.found.major != first.found.major);
     others.map(|other| major_conflict(first, other)).collect()
 }
 
@@ -62,10 +79,15 @@ pub(in crate::select) fn major_conflict(first: &Chosen, other: &Chosen) -> Confl
     let facts = other.found.component.facts();
     let fix = match facts.package(major) {
         Some(package) if facts.bundle == Bundle::Product => {
-            format!("take the {} that is built for CUDA {major}: `{package}` in Python packages", facts.id)
+            format!(
+                "take the {} that is built for CUDA {major}: `{package}` in Python packages",
+                facts.id
+            )
         }
         Some(package) => {
-            format!("take all components from one CUDA major: `{package}` in Python packages, or {get_set}")
+            format!(
+                "take all components from one CUDA major: `{package}` in Python packages, or {get_set}"
+            )
         }
         None => format!("take all components from one CUDA major: {get_set}"),
     };
@@ -95,7 +117,10 @@ fn same_minor(compiler: &Chosen, other: &Chosen) -> Option<Conflict> {
         component => component.to_string(),
     };
     Some(Conflict {
-        reason: format!("{}: they must be of one release", both(compiler, wanted, other, &what, release)),
+        reason: format!(
+            "{}: they must be of one release",
+            both(compiler, wanted, other, &what, release)
+        ),
         fix: mend(other, wanted),
     })
 }
@@ -138,8 +163,12 @@ fn mend(other: &Chosen, wanted: ToolkitVersion) -> String {
 /// NVRTC opens `libnvrtc-builtins.so.<major.minor>` of exactly its own release.
 fn own_builtins(nvrtc: &Chosen) -> Option<Conflict> {
     let builtins = nvrtc.found.libraries.get(1)?;
-    let there: ToolkitVersion =
-        builtins.file_name()?.to_str()?.strip_prefix("libnvrtc-builtins.so.")?.parse().ok()?;
+    let there: ToolkitVersion = builtins
+        .file_name()?
+        .to_str()?
+        .strip_prefix("libnvrtc-builtins.so.")?
+        .parse()
+        .ok()?;
     let library = release_of(Component::Nvrtc, nvrtc.found.version.as_ref()?)?;
     (library != there).then(|| Conflict {
         reason: format!(
@@ -161,6 +190,8 @@ fn library_not_older(chosen: &[Chosen]) -> Option<Conflict> {
             "the headers of {} are of CUDA {headers}, its library is of CUDA {library}",
             name(cudart)
         ),
-        fix: format!("install headers and library of one release, or `cargo cuda toolkit add {headers}`"),
+        fix: format!(
+            "install headers and library of one release, or `cargo cuda toolkit add {headers}`"
+        ),
     })
 }

@@ -12,7 +12,11 @@ fn cudart(place: &Path, name: &str) -> PathBuf {
     fs::create_dir_all(root.join("lib64")).unwrap();
     fs::write(root.join("include/cuda.h"), "#define CUDA_VERSION 13040\n").unwrap();
     fs::write(root.join("include/cuda_runtime.h"), "").unwrap();
-    fs::write(root.join("include/cuda_runtime_api.h"), "#define CUDART_VERSION 13040\n").unwrap();
+    fs::write(
+        root.join("include/cuda_runtime_api.h"),
+        "#define CUDART_VERSION 13040\n",
+    )
+    .unwrap();
     fs::write(root.join("lib64/libcudart_static.a"), "!<arch>\n").unwrap();
     root
 }
@@ -49,7 +53,12 @@ impl Machine {
     }
 
     fn search<'a>(&'a self, env: &'a Env) -> Search<'a> {
-        Search { root: &self.root, env, target: &self.target, places: Vec::new() }
+        Search {
+            root: &self.root,
+            env,
+            target: &self.target,
+            places: Vec::new(),
+        }
     }
 
     /// What `cargo cuda` does; whether it wrote.
@@ -57,7 +66,8 @@ impl Machine {
         let search = self.search(env);
         let toolkit = search.find(&self.request).unwrap();
         let text = remember(&self.file(), &toolkit, &search).unwrap();
-        text.iter().for_each(|text| fs::write(self.file(), text).unwrap());
+        text.iter()
+            .for_each(|text| fs::write(self.file(), text).unwrap());
         text.is_some()
     }
 }
@@ -87,8 +97,20 @@ fn a_component_replaced_in_place_is_seen_whatever_its_date() {
     machine.find(&env);
     let header = machine.place.path().join("usr/local/cuda/include/cuda.h");
     fs::write(&header, "#define CUDA_VERSION 13040\n// another\n").unwrap();
-    fs::File::options().append(true).open(&header).unwrap().set_modified(SystemTime::UNIX_EPOCH).unwrap();
-    fs::write(machine.place.path().join("usr/local/cuda/lib64/libcudart_static.a"), "!<arch>\n2").unwrap();
+    fs::File::options()
+        .append(true)
+        .open(&header)
+        .unwrap()
+        .set_modified(SystemTime::UNIX_EPOCH)
+        .unwrap();
+    fs::write(
+        machine
+            .place
+            .path()
+            .join("usr/local/cuda/lib64/libcudart_static.a"),
+        "!<arch>\n2",
+    )
+    .unwrap();
     assert!(!is_remembered(&machine.find(&env)));
     assert!(machine.remember(&env));
     assert!(is_remembered(&machine.find(&env)));
@@ -101,7 +123,9 @@ fn a_variable_or_a_named_place_wins() {
     machine.find(&env);
     let elsewhere = cudart(machine.place.path(), "elsewhere");
     let named = Env::from_pairs([("CUDA_HOME", &elsewhere)]);
-    assert!(machine.find(&named).get(Component::Cudart).unwrap().include[0].starts_with(&elsewhere));
+    assert!(
+        machine.find(&named).get(Component::Cudart).unwrap().include[0].starts_with(&elsewhere)
+    );
     let active = Env::from_pairs([("VIRTUAL_ENV", "/nonexistent")]);
     assert!(!is_remembered(&machine.find(&active)));
     assert!(is_remembered(&machine.find(&env)));
@@ -111,10 +135,19 @@ fn a_variable_or_a_named_place_wins() {
 fn what_it_lacks_is_searched_for_and_what_it_is_not_is_passed_over() {
     let (mut machine, env) = (Machine::new(), Env::default());
     machine.find(&env);
-    machine.request.needs.push(Need::new(Component::Cudart, Part::Archive, "a test"));
-    machine.request.needs.push(Need::new(Component::Nvrtc, Part::Shared, "a test"));
+    machine
+        .request
+        .needs
+        .push(Need::new(Component::Cudart, Part::Archive, "a test"));
+    machine
+        .request
+        .needs
+        .push(Need::new(Component::Nvrtc, Part::Shared, "a test"));
     let search = machine.search(&env);
-    assert!(find(&search, &machine.request, &machine.file()).is_err(), "there is no NVRTC");
+    assert!(
+        find(&search, &machine.request, &machine.file()).is_err(),
+        "there is no NVRTC"
+    );
     machine.request.needs.pop();
     for text in ["", "=", "format_version = 2"] {
         fs::write(machine.file(), text).unwrap();
@@ -127,12 +160,18 @@ fn what_it_lacks_is_searched_for_and_what_it_is_not_is_passed_over() {
 #[test]
 fn an_optional_product_that_it_lacks_is_searched_for() {
     let (mut machine, env) = (Machine::new(), Env::default());
-    let library = machine.place.path().join("usr/lib/x86_64-linux-gnu/libcudnn.so.9");
+    let library = machine
+        .place
+        .path()
+        .join("usr/lib/x86_64-linux-gnu/libcudnn.so.9");
     fs::create_dir_all(library.parent().unwrap()).unwrap();
     fs::write(&library, "").unwrap();
     machine.find(&env);
     assert!(is_remembered(&machine.find(&env)));
     let optional = Need::new(Component::Cudnn, Part::Shared, "a test").with(Strength::Optional);
     machine.request.needs.push(optional);
-    assert_eq!(machine.find(&env).get(Component::Cudnn).unwrap().libraries, [library]);
+    assert_eq!(
+        machine.find(&env).get(Component::Cudnn).unwrap().libraries,
+        [library]
+    );
 }

@@ -24,13 +24,19 @@ impl Layout {
         let path = self.0.path().join(file);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(&path, text).unwrap();
-        if path.parent().is_some_and(|directory| directory.ends_with("bin")) {
+        if path
+            .parent()
+            .is_some_and(|directory| directory.ends_with("bin"))
+        {
             fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
         }
     }
 
     fn cuda_h(self, file: &str, version: u32) -> Self {
-        self.put(file, &format!("#define CUDA_VERSION {version}\nCUresult CUDAAPI cuInit(unsigned int);\n"));
+        self.put(
+            file,
+            &format!("#define CUDA_VERSION {version}\nCUresult CUDAAPI cuInit(unsigned int);\n"),
+        );
         self
     }
 
@@ -41,12 +47,24 @@ impl Layout {
         };
         for component in Component::all() {
             for part in [Part::Headers, Part::Shared, Part::Archive, Part::Tools] {
-                request.needs.push(Need::new(component, part, "").with(Strength::Extra));
+                request
+                    .needs
+                    .push(Need::new(component, part, "").with(Strength::Extra));
             }
         }
         let (root, env, target) = (Root::system(), Env::default(), target());
-        let places = places.iter().map(|place| self.0.path().join(place)).collect();
-        Search { root: &root, env: &env, target: &target, places }.find(&request).unwrap()
+        let places = places
+            .iter()
+            .map(|place| self.0.path().join(place))
+            .collect();
+        Search {
+            root: &root,
+            env: &env,
+            target: &target,
+            places,
+        }
+        .find(&request)
+        .unwrap()
     }
 
     fn plan(&self, places: &[&str], options: &Options) -> Plan {
@@ -56,9 +74,11 @@ impl Layout {
     /// Where an entry leads, without the place of this layout.
     fn leads(&self, plan: &Plan, path: &str) -> Option<String> {
         Some(match plan.entries.get(Path::new(path))? {
-            Entry::Outside { target, .. } => {
-                target.strip_prefix(self.0.path()).unwrap().display().to_string()
-            }
+            Entry::Outside { target, .. } => target
+                .strip_prefix(self.0.path())
+                .unwrap()
+                .display()
+                .to_string(),
             Entry::Inside(target) => format!("-> {target}"),
             Entry::Alias(target) => format!("-> {target}"),
             Entry::Text(text) => text.clone(),
@@ -69,7 +89,12 @@ impl Layout {
     #[track_caller]
     fn holds(&self, plan: &Plan, expected: &[(&str, &str)]) {
         for (path, leads) in expected {
-            assert_eq!(self.leads(plan, path).as_deref(), Some(*leads), "{path}: {:#?}", plan.entries.keys());
+            assert_eq!(
+                self.leads(plan, path).as_deref(),
+                Some(*leads),
+                "{path}: {:#?}",
+                plan.entries.keys()
+            );
         }
     }
 }
@@ -125,15 +150,40 @@ fn wheels_of_cuda_12_are_joined() {
             ("lib/stubs/libcuda.so", "stub from 1 headers"),
         ],
     );
-    let names: Vec<String> = plan.entries.keys().map(|path| path.display().to_string()).collect();
-    for absent in ["__init__", ".alt.", "libcublas_static.a", "bin/", "include/cccl", "nvml"] {
-        assert!(!names.iter().any(|name| name.contains(absent)), "{absent}: {names:#?}");
+    let names: Vec<String> = plan
+        .entries
+        .keys()
+        .map(|path| path.display().to_string())
+        .collect();
+    for absent in [
+        "__init__",
+        ".alt.",
+        "libcublas_static.a",
+        "bin/",
+        "include/cccl",
+        "nvml",
+    ] {
+        assert!(
+            !names.iter().any(|name| name.contains(absent)),
+            "{absent}: {names:#?}"
+        );
     }
-    let archives = layout.plan(&[""], &Options { archives: true, ..Options::default() });
+    let archives = layout.plan(
+        &[""],
+        &Options {
+            archives: true,
+            ..Options::default()
+        },
+    );
     assert!(archives.has("lib/libcublas_static.a"));
-    let few = Options { components: Some(vec![Component::Cudart]), ..Options::default() };
+    let few = Options {
+        components: Some(vec![Component::Cudart]),
+        ..Options::default()
+    };
     let few = layout.plan(&[""], &few);
-    assert!(few.has("lib/libcudart.so") && !few.has("lib/libcublas.so") && !few.has("include/nvrtc.h"));
+    assert!(
+        few.has("lib/libcudart.so") && !few.has("lib/libcublas.so") && !few.has("include/nvrtc.h")
+    );
 }
 
 #[test]
@@ -171,9 +221,24 @@ fn wheels_of_cuda_13_have_cccl_apart_and_a_compiler() {
             ("lib/cmake/cccl", "nvidia/cu13/cccl/lib/cmake/cccl"),
         ],
     );
-    assert!(layout.leads(&plan, "bin/nvcc.profile").unwrap().contains("include/cccl"));
-    let every = layout.plan(&[""], &Options { every_file: true, ..Options::default() });
-    for path in ["include/cccl/cuda/std/version", "bin/crt/link.stub", "nvvm/libdevice/libdevice.10.bc"] {
+    assert!(
+        layout
+            .leads(&plan, "bin/nvcc.profile")
+            .unwrap()
+            .contains("include/cccl")
+    );
+    let every = layout.plan(
+        &[""],
+        &Options {
+            every_file: true,
+            ..Options::default()
+        },
+    );
+    for path in [
+        "include/cccl/cuda/std/version",
+        "bin/crt/link.stub",
+        "nvvm/libdevice/libdevice.10.bc",
+    ] {
         assert!(every.has(path), "{path}");
     }
 }
@@ -187,12 +252,19 @@ fn platform_directories_and_shipped_stubs() {
         "cuda/bin/ptxas",
     ])
     .cuda_h("cuda/targets/x86_64-linux/include/cuda.h", 12040);
-    symlink("targets/x86_64-linux/lib", layout.0.path().join("cuda/lib64")).unwrap();
+    symlink(
+        "targets/x86_64-linux/lib",
+        layout.0.path().join("cuda/lib64"),
+    )
+    .unwrap();
     let plan = layout.plan(&["cuda"], &Options::default());
     layout.holds(
         &plan,
         &[
-            ("lib/stubs/libcuda.so", "cuda/targets/x86_64-linux/lib/stubs/libcuda.so"),
+            (
+                "lib/stubs/libcuda.so",
+                "cuda/targets/x86_64-linux/lib/stubs/libcuda.so",
+            ),
             ("lib/libcudart.so", "-> libcudart.so.12"),
             ("include/cuda.h", "cuda/targets/x86_64-linux/include/cuda.h"),
         ],
@@ -232,10 +304,19 @@ fn of_a_system_directory_cuda_alone_is_taken() {
             ("bin/crt", "usr/bin/../lib/nvidia-cuda-toolkit/bin/crt"),
             ("nvvm/bin/cicc", "usr/lib/nvidia-cuda-toolkit/bin/cicc"),
             ("nvvm/libdevice", "usr/lib/nvidia-cuda-toolkit/libdevice"),
-            ("lib/stubs/libcuda.so", "usr/lib/x86_64-linux-gnu/stubs/libcuda.so"),
+            (
+                "lib/stubs/libcuda.so",
+                "usr/lib/x86_64-linux-gnu/stubs/libcuda.so",
+            ),
         ],
     );
-    for absent in ["include/stdio.h", "include/curl", "include/linux", "bin/gcc", "lib/libc.so.6"] {
+    for absent in [
+        "include/stdio.h",
+        "include/curl",
+        "include/linux",
+        "bin/gcc",
+        "lib/libc.so.6",
+    ] {
         assert!(!plan.has(absent), "{absent}");
     }
 }
@@ -253,7 +334,13 @@ fn a_conflict_names_both_components() {
     let toolkit = layout.toolkit(&[""]);
     let error = plan(&toolkit, &Root::system(), &target(), &Options::default()).unwrap_err();
     let text = format!("{error:?}");
-    for word in ["include/cuda.h", "cudart", "cublas", "cuda_runtime/include", "hint:"] {
+    for word in [
+        "include/cuda.h",
+        "cudart",
+        "cublas",
+        "cuda_runtime/include",
+        "hint:",
+    ] {
         assert!(text.contains(word), "{word}: {text}");
     }
 }
@@ -272,27 +359,49 @@ fn the_sanitizer_stays_apart_from_cupti() {
     ])
     .cuda_h("nvidia/cuda_runtime/include/cuda.h", 12090);
     layout.put("nvidia/cuda_cupti/include/generated_cuda_meta.h", "one");
-    layout.put("nvidia/cuda_sanitizer_api/include/generated_cuda_meta.h", "other");
+    layout.put(
+        "nvidia/cuda_sanitizer_api/include/generated_cuda_meta.h",
+        "other",
+    );
     let plan = layout.plan(&[""], &Options::default());
     layout.holds(
         &plan,
         &[
-            ("include/generated_cuda_meta.h", "nvidia/cuda_cupti/include/generated_cuda_meta.h"),
-            ("compute-sanitizer/include", "nvidia/cuda_sanitizer_api/include"),
-            ("lib/libnvperf_host.so", "nvidia/cuda_cupti/lib/libnvperf_host.so"),
+            (
+                "include/generated_cuda_meta.h",
+                "nvidia/cuda_cupti/include/generated_cuda_meta.h",
+            ),
+            (
+                "compute-sanitizer/include",
+                "nvidia/cuda_sanitizer_api/include",
+            ),
+            (
+                "lib/libnvperf_host.so",
+                "nvidia/cuda_cupti/lib/libnvperf_host.so",
+            ),
             ("extras/CUPTI/lib64", "-> ../../lib"),
         ],
     );
 }
 
 #[test]
-#[allow(clippy::disallowed_methods, reason = "the test writes the script that is then read")]
+#[allow(
+    clippy::disallowed_methods,
+    reason = "the test writes the script that is then read"
+)]
 fn a_script_that_starts_one_program_leads_to_it() {
     let place = tempfile::tempdir().unwrap();
-    let (script, real) = (place.path().join("nvcc"), place.path().join("cuda-12.4/bin/nvcc"));
+    let (script, real) = (
+        place.path().join("nvcc"),
+        place.path().join("cuda-12.4/bin/nvcc"),
+    );
     fs::create_dir_all(real.parent().unwrap()).unwrap();
     fs::write(&real, [0x7f; 70_000]).unwrap();
-    fs::write(&script, format!("#!/bin/sh\nexec {} \"$@\"\n", real.display())).unwrap();
+    fs::write(
+        &script,
+        format!("#!/bin/sh\nexec {} \"$@\"\n", real.display()),
+    )
+    .unwrap();
     assert_eq!(real_nvcc(&Root::system(), &script), real);
     fs::write(&script, "#!/bin/sh\nexec /nonexistent/nvcc \"$@\"\n").unwrap();
     assert_eq!(real_nvcc(&Root::system(), &script), script);

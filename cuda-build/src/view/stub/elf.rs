@@ -136,7 +136,11 @@ pub(super) fn shared_object(library: &Library<'_>) -> Vec<u8> {
     let mut place = |size: usize, align: usize| {
         let offset = end.next_multiple_of(align);
         end = offset + size;
-        Place { offset, address: offset, size }
+        Place {
+            offset,
+            address: offset,
+            size,
+        }
     };
     let hash_at = place(hash.len(), 8);
     let symbols_at = place((library.names.len() + 1) * SYMBOL, 8);
@@ -147,7 +151,11 @@ pub(super) fn shared_object(library: &Library<'_>) -> Vec<u8> {
     // The other two: each starts in a page of its own in memory, and goes on in the same page of
     // the file.
     let offset = read_only.next_multiple_of(16);
-    let code_at = Place { offset, address: read_only.next_multiple_of(page) + offset % page, size: 32 };
+    let code_at = Place {
+        offset,
+        address: read_only.next_multiple_of(page) + offset % page,
+        size: 32,
+    };
     let mut code = machine.return_status(library.status);
     code.extend(machine.return_text(code_at.address + 16 - text_at.address));
     let offset = code_at.offset + code_at.size;
@@ -161,19 +169,40 @@ pub(super) fn shared_object(library: &Library<'_>) -> Vec<u8> {
         (11, SYMBOL),            // DT_SYMENT
         (0, 0),                  // DT_NULL
     ];
-    let dynamic_at = Place { offset, address, size: entries.len() * 16 };
+    let dynamic_at = Place {
+        offset,
+        address,
+        size: entries.len() * 16,
+    };
 
     let mut file = Writer(Vec::new());
     let mut section_names = Strings(vec![0]);
-    let named: Vec<u32> = [".hash", ".dynsym", ".dynstr", ".rodata", ".text", ".dynamic", ".shstrtab"]
-        .iter()
-        .map(|name| section_names.add(name))
-        .collect();
+    let named: Vec<u32> = [
+        ".hash",
+        ".dynsym",
+        ".dynstr",
+        ".rodata",
+        ".text",
+        ".dynamic",
+        ".shstrtab",
+    ]
+    .iter()
+    .map(|name| section_names.add(name))
+    .collect();
     let section_names_at = dynamic_at.offset + dynamic_at.size;
     let sections_at = (section_names_at + section_names.0.len()).next_multiple_of(8);
 
     file.header(machine, sections_at, named.len() + 1);
-    file.segment(PT_LOAD, PF_R, Place { offset: 0, address: 0, size: read_only }, page);
+    file.segment(
+        PT_LOAD,
+        PF_R,
+        Place {
+            offset: 0,
+            address: 0,
+            size: read_only,
+        },
+        page,
+    );
     file.segment(PT_LOAD, PF_R | PF_X, code_at, page);
     file.segment(PT_LOAD, PF_R | PF_W, dynamic_at, page);
     file.segment(PT_DYNAMIC, PF_R | PF_W, dynamic_at, 8);
@@ -209,7 +238,11 @@ pub(super) fn shared_object(library: &Library<'_>) -> Vec<u8> {
     file.section(named[3], 1, 2, text_at, 0, 0, 1, 0); // SHT_PROGBITS
     file.section(named[4], 1, 6, code_at, 0, 0, 16, 0);
     file.section(named[5], 6, 3, dynamic_at, 3, 0, 8, 16); // SHT_DYNAMIC
-    let unloaded = Place { offset: section_names_at, address: 0, size: section_names.0.len() };
+    let unloaded = Place {
+        offset: section_names_at,
+        address: 0,
+        size: section_names.0.len(),
+    };
     file.section(named[6], 3, 0, unloaded, 0, 0, 1, 0);
     file.0
 }
@@ -282,12 +315,22 @@ impl Writer {
     fn segment(&mut self, kind: u32, flags: u32, place: Place, align: usize) {
         self.u32(kind);
         self.u32(flags);
-        for value in [place.offset, place.address, place.address, place.size, place.size, align] {
+        for value in [
+            place.offset,
+            place.address,
+            place.address,
+            place.size,
+            place.size,
+            align,
+        ] {
             self.u64(value);
         }
     }
 
-    #[allow(clippy::too_many_arguments, reason = "one a field, in the order of the format")]
+    #[allow(
+        clippy::too_many_arguments,
+        reason = "one a field, in the order of the format"
+    )]
     fn section(
         &mut self,
         name: u32,
@@ -325,22 +368,43 @@ mod tests {
 
     #[test]
     fn instructions_are_what_they_say() {
-        assert_eq!(Machine::X86_64.return_status(34)[..6], [0xb8, 34, 0, 0, 0, 0xc3]);
+        assert_eq!(
+            Machine::X86_64.return_status(34)[..6],
+            [0xb8, 34, 0, 0, 0, 0xc3]
+        );
         // 52800440: mov w0, #0x22
-        assert_eq!(Machine::Aarch64.return_status(34)[..4], [0x40, 0x04, 0x80, 0x52]);
+        assert_eq!(
+            Machine::Aarch64.return_status(34)[..4],
+            [0x40, 0x04, 0x80, 0x52]
+        );
         // 10ffff80: adr x0, . - 16
-        assert_eq!(Machine::Aarch64.return_text(16)[..4], [0x80, 0xff, 0xff, 0x10]);
+        assert_eq!(
+            Machine::Aarch64.return_text(16)[..4],
+            [0x80, 0xff, 0xff, 0x10]
+        );
         // 48 8d 05 e9 ff ff ff: lea rax, [rip - 23]
-        assert_eq!(Machine::X86_64.return_text(16)[..8], [0x48, 0x8d, 0x05, 0xe9, 0xff, 0xff, 0xff, 0xc3]);
+        assert_eq!(
+            Machine::X86_64.return_text(16)[..8],
+            [0x48, 0x8d, 0x05, 0xe9, 0xff, 0xff, 0xff, 0xc3]
+        );
     }
 
     #[test]
     fn segments_never_share_a_page() {
-        let names: Vec<String> = (0..900).map(|n| format!("cuFunctionNumber{n:04}")).collect();
+        let names: Vec<String> = (0..900)
+            .map(|n| format!("cuFunctionNumber{n:04}"))
+            .collect();
         for machine in [Machine::X86_64, Machine::Aarch64] {
-            let library = Library { machine, soname: "libcuda.so.1", names: &names, texts: &[], status: 34 };
+            let library = Library {
+                machine,
+                soname: "libcuda.so.1",
+                names: &names,
+                texts: &[],
+                status: 34,
+            };
             let bytes = shared_object(&library);
-            let number = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap()) as usize;
+            let number =
+                |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap()) as usize;
             let page = machine.page();
             let mut last_page = None;
             for segment in 0..3 {
@@ -348,7 +412,10 @@ mod tests {
                 let (offset, address, size) = (number(at + 8), number(at + 16), number(at + 32));
                 assert_eq!(offset % page, address % page);
                 assert!(offset + size <= bytes.len());
-                assert!(last_page.is_none_or(|last| address / page > last), "{machine:?} {segment}");
+                assert!(
+                    last_page.is_none_or(|last| address / page > last),
+                    "{machine:?} {segment}"
+                );
                 last_page = Some((address + size - 1) / page);
             }
         }

@@ -36,20 +36,30 @@ pub(super) fn functions(text: &str, prefix: &str) -> Vec<String> {
 
 fn macro_targets(definition: &str, prefix: &str, names: &mut BTreeSet<String>) {
     let definition = definition.trim();
-    let end = definition.find(|c: char| !is_word(c)).unwrap_or(definition.len());
+    let end = definition
+        .find(|c: char| !is_word(c))
+        .unwrap_or(definition.len());
     let (key, body) = definition.split_at(end);
     let body = body.trim();
     if !is_name(key, prefix) {
         return;
     }
     let (target, suffix) = match body.strip_suffix(')').and_then(|body| body.split_once('(')) {
-        Some((wrapper, target)) if wrapper.trim_end().ends_with("_PTDS") => (target.trim(), "_ptds"),
-        Some((wrapper, target)) if wrapper.trim_end().ends_with("_PTSZ") => (target.trim(), "_ptsz"),
+        Some((wrapper, target)) if wrapper.trim_end().ends_with("_PTDS") => {
+            (target.trim(), "_ptds")
+        }
+        Some((wrapper, target)) if wrapper.trim_end().ends_with("_PTSZ") => {
+            (target.trim(), "_ptsz")
+        }
         _ => (body, ""),
     };
     // `cuCtxCreate` → `cuCtxCreate_v2`; other macros of such names are constants and types.
     if target.starts_with(key) && target.chars().all(is_word) {
-        names.extend([key.to_owned(), target.to_owned(), format!("{target}{suffix}")]);
+        names.extend([
+            key.to_owned(),
+            target.to_owned(),
+            format!("{target}{suffix}"),
+        ]);
     }
 }
 
@@ -80,11 +90,14 @@ fn is_return_type(head: &str) -> bool {
     let is_type = |c: char| is_word(c) || c.is_whitespace() || "*().\"".contains(c);
     !head.trim().is_empty()
         && head.chars().all(is_type)
-        && !head.split_whitespace().any(|word| word == "typedef" || word == "return")
+        && !head
+            .split_whitespace()
+            .any(|word| word == "typedef" || word == "return")
 }
 
 fn is_name(name: &str, prefix: &str) -> bool {
-    name.strip_prefix(prefix).is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_uppercase()))
+    name.strip_prefix(prefix)
+        .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_uppercase()))
 }
 
 fn is_word(c: char) -> bool {
@@ -166,7 +179,10 @@ static inline CUresult cuShort(int a) { return cuInit(a); }
                     nvmlReturn_t DECLDIR nvmlInit_v2(void);\n\
                     DEPRECATED(13.0) nvmlReturn_t DECLDIR nvmlOld(nvmlDevice_t device);\nconst DECLDIR char* nvmlErrorString(nvmlReturn_t r);\n\
                     typedef struct nvmlDevice_st* nvmlDevice_t;\n#define nvmlMemory_v2 NVML_STRUCT_VERSION(Memory, 2)\n";
-        assert_eq!(functions(text, "nvml"), ["nvmlErrorString", "nvmlInit", "nvmlInit_v2", "nvmlOld"]);
+        assert_eq!(
+            functions(text, "nvml"),
+            ["nvmlErrorString", "nvmlInit", "nvmlInit_v2", "nvmlOld"]
+        );
     }
 
     #[test]

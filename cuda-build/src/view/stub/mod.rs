@@ -55,7 +55,13 @@ impl Driver {
     /// The header without which there is nothing to make, then those that may add names.
     pub(super) fn headers(self) -> &'static [&'static str] {
         match self {
-            Self::Cuda => &["cuda.h", "cudaGL.h", "cudaEGL.h", "cudaVDPAU.h", "cudaProfiler.h"],
+            Self::Cuda => &[
+                "cuda.h",
+                "cudaGL.h",
+                "cudaEGL.h",
+                "cudaVDPAU.h",
+                "cudaProfiler.h",
+            ],
             Self::Nvml => &["nvml.h"],
         }
     }
@@ -99,15 +105,27 @@ impl Stub {
     /// # Errors
     /// [`Error::Io`] where a header can't be read, [`Error::Format`] where it names no function.
     pub(super) fn bytes(&self, root: &Root) -> Result<Vec<u8>, Error> {
-        let mut names: Vec<String> = self.driver.always().iter().map(|&name| name.to_owned()).collect();
+        let mut names: Vec<String> = self
+            .driver
+            .always()
+            .iter()
+            .map(|&name| name.to_owned())
+            .collect();
         let own = names.len();
         for path in &self.headers {
-            let text =
-                root.text(path).map_err(|source| Error::Io { action: "read", path: path.clone(), source })?;
+            let text = root.text(path).map_err(|source| Error::Io {
+                action: "read",
+                path: path.clone(),
+                source,
+            })?;
             names.extend(header::functions(&text, self.driver.prefix()));
         }
         if names.len() == own {
-            let shown = self.headers.first().map_or(Path::new("nothing"), PathBuf::as_path).display();
+            let shown = self
+                .headers
+                .first()
+                .map_or(Path::new("nothing"), PathBuf::as_path)
+                .display();
             return Err(Error::Format {
                 what: "driver header",
                 reason: format!("{shown} declares no function"),
@@ -115,8 +133,11 @@ impl Stub {
         }
         names.sort();
         names.dedup();
-        let machine =
-            if self.platform == "x86_64-linux" { elf::Machine::X86_64 } else { elf::Machine::Aarch64 };
+        let machine = if self.platform == "x86_64-linux" {
+            elf::Machine::X86_64
+        } else {
+            elf::Machine::Aarch64
+        };
         Ok(elf::shared_object(&elf::Library {
             machine,
             soname: self.driver.soname(),

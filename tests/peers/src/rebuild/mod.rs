@@ -45,7 +45,10 @@ pub fn run(arguments: &[String]) -> Result<(), Box<dyn Error>> {
     let mut failures = Vec::new();
     let mut own: Vec<f64> = Vec::new();
     for way in &WAYS {
-        let wanted = arguments.is_empty() || arguments.iter().any(|part| way.name.contains(part.as_str()));
+        let wanted = arguments.is_empty()
+            || arguments
+                .iter()
+                .any(|part| way.name.contains(part.as_str()));
         if !wanted {
             continue;
         }
@@ -56,18 +59,31 @@ pub fn run(arguments: &[String]) -> Result<(), Box<dyn Error>> {
                     own = outcomes.iter().map(|outcome| outcome.cpu).collect();
                 }
                 let mut row = vec![way.name.to_owned(), version];
-                row.extend(outcomes.iter().zip(&own).map(|(outcome, own)| cell(outcome, *own)));
+                row.extend(
+                    outcomes
+                        .iter()
+                        .zip(&own)
+                        .map(|(outcome, own)| cell(outcome, *own)),
+                );
                 rows.push(row);
             }
             Err(error) => {
-                let mut row = vec![way.name.to_owned(), String::new(), "does not build".to_owned()];
+                let mut row = vec![
+                    way.name.to_owned(),
+                    String::new(),
+                    "does not build".to_owned(),
+                ];
                 row.resize(rows[0].len(), String::new());
                 rows.push(row);
                 failures.push(format!("{}: {error}", way.name));
             }
         }
     }
-    println!("Twelve `.cu` files, nvcc {}, sm_80, {}.", shims.version, machine());
+    println!(
+        "Twelve `.cu` files, nvcc {}, sm_80, {}.",
+        shims.version,
+        machine()
+    );
     println!(
         "Each cell: files compiled; CPU seconds of the whole `cargo build` and their ratio to the first row.\n"
     );
@@ -84,10 +100,19 @@ fn cell(outcome: &Outcome, own: f64) -> String {
         0 => String::new(),
         other => format!(" (+{other})"),
     };
-    format!("{wrong}{}{other}; {:.1} s, {:.2}", outcome.calls.compilations, outcome.cpu, outcome.cpu / own)
+    format!(
+        "{wrong}{}{other}; {:.1} s, {:.2}",
+        outcome.calls.compilations,
+        outcome.cpu,
+        outcome.cpu / own
+    )
 }
 
-fn measure(way: &Way, shims: &Shims, directory: &Path) -> Result<(String, Vec<Outcome>), Box<dyn Error>> {
+fn measure(
+    way: &Way,
+    shims: &Shims,
+    directory: &Path,
+) -> Result<(String, Vec<Outcome>), Box<dyn Error>> {
     let mut project = Project::write(directory, way)?;
     // The script's own dependencies are not what is measured here: built beforehand.
     let target = directory.join("target");
@@ -95,7 +120,13 @@ fn measure(way: &Way, shims: &Shims, directory: &Path) -> Result<(String, Vec<Ou
     measured(build(directory, &target, shims).arg("--lib"))?;
     fs::write(directory.join("build.rs"), way.script)?;
     let mut outcomes = Vec::new();
-    for change in [Change::First, Change::Nothing, Change::Header, Change::Source, Change::Comment] {
+    for change in [
+        Change::First,
+        Change::Nothing,
+        Change::Header,
+        Change::Source,
+        Change::Comment,
+    ] {
         // Some of the neighbours compare times of change.
         std::thread::sleep(Duration::from_millis(50));
         project.change(change)?;
@@ -104,10 +135,17 @@ fn measure(way: &Way, shims: &Shims, directory: &Path) -> Result<(String, Vec<Ou
         let printed = Command::new(target.join("debug/twelve")).output()?;
         let right = printed.stdout == project.expected().as_bytes();
         eprintln!("{}: {change:?}: {:.2} s", way.name, used.cpu.as_secs_f64());
-        outcomes.push(Outcome { calls: shims.calls()?, cpu: used.cpu.as_secs_f64(), right });
+        outcomes.push(Outcome {
+            calls: shims.calls()?,
+            cpu: used.cpu.as_secs_f64(),
+            right,
+        });
     }
     let lock = fs::read_to_string(directory.join("Cargo.lock"))?;
-    Ok((project::locked_version(&lock, way.package).unwrap_or_default(), outcomes))
+    Ok((
+        project::locked_version(&lock, way.package).unwrap_or_default(),
+        outcomes,
+    ))
 }
 
 fn build(directory: &Path, target: &Path, shims: &Shims) -> Command {

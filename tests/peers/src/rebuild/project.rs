@@ -37,7 +37,8 @@ impl Project {
         let manifest = format!(
             "[package]\nname = \"twelve\"\nversion = \"0.1.0\"\nedition = \"2021\"\n\n[workspace]\n\n\
              [build-dependencies]\n{}\n\n[package.metadata.cuda]\ncapabilities = [\"8.0\"]\n",
-            way.dependency.replace("CUDA_BUILD", &format!("{:?}", own.canonicalize()?))
+            way.dependency
+                .replace("CUDA_BUILD", &format!("{:?}", own.canonicalize()?))
         );
         fs::write(directory.join("Cargo.toml"), manifest)?;
         fs::write(directory.join("src/lib.rs"), library())?;
@@ -47,8 +48,16 @@ impl Project {
         for (name, text) in way.files {
             fs::write(directory.join(name), text)?;
         }
-        let project = Self { directory: directory.to_owned(), pair: 100, third: 200, comment: "" };
-        fs::write(directory.join("kernels/all.cuh"), "#pragma once\n#define ALL 1000\n")?;
+        let project = Self {
+            directory: directory.to_owned(),
+            pair: 100,
+            third: 200,
+            comment: "",
+        };
+        fs::write(
+            directory.join("kernels/all.cuh"),
+            "#pragma once\n#define ALL 1000\n",
+        )?;
         project.write_header()?;
         for index in 0..FILES {
             project.write_kernel(index)?;
@@ -116,7 +125,10 @@ fn library() -> String {
     for index in 0..FILES {
         let _ = writeln!(text, "    fn value_{index:02}() -> i32;");
     }
-    let _ = writeln!(text, "}}\n\npub fn values() -> [i32; {FILES}] {{\n    unsafe {{\n        [");
+    let _ = writeln!(
+        text,
+        "}}\n\npub fn values() -> [i32; {FILES}] {{\n    unsafe {{\n        ["
+    );
     for index in 0..FILES {
         let _ = writeln!(text, "            value_{index:02}(),");
     }
@@ -126,7 +138,11 @@ fn library() -> String {
 
 /// The version of a package in a lock file.
 pub fn locked_version(lock: &str, package: &str) -> Option<String> {
-    let entry = lock.split("[[package]]").find(|entry| entry.contains(&format!("name = \"{package}\"\n")))?;
-    let value = entry.lines().find_map(|line| line.strip_prefix("version = "))?;
+    let entry = lock
+        .split("[[package]]")
+        .find(|entry| entry.contains(&format!("name = \"{package}\"\n")))?;
+    let value = entry
+        .lines()
+        .find_map(|line| line.strip_prefix("version = "))?;
     Some(value.trim_matches('"').to_owned())
 }

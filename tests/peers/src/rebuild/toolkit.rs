@@ -27,15 +27,35 @@ pub struct Calls {
 impl Shims {
     /// Looks for nvcc as a build script would.
     pub fn new(root: &Path) -> Result<Self, Box<dyn Error>> {
-        let (env, target) = (Env::from_process(), Target::from_triple("x86_64-unknown-linux-gnu", false)?);
+        let (env, target) = (
+            Env::from_process(),
+            Target::from_triple("x86_64-unknown-linux-gnu", false)?,
+        );
         let need = |component, part| Need::new(component, part, "to measure");
-        let needs = vec![need(Component::Nvcc, Part::Tools), need(Component::Cudart, Part::Archive)];
-        let request = Request { needs, toolkit: ">=13".parse()?, ..Request::default() };
-        let search = Search { root: &Root::system(), env: &env, target: &target, places: Vec::new() };
+        let needs = vec![
+            need(Component::Nvcc, Part::Tools),
+            need(Component::Cudart, Part::Archive),
+        ];
+        let request = Request {
+            needs,
+            toolkit: ">=13".parse()?,
+            ..Request::default()
+        };
+        let search = Search {
+            root: &Root::system(),
+            env: &env,
+            target: &target,
+            places: Vec::new(),
+        };
         let toolkit = search.find(&request)?;
         let nvcc = toolkit.tool(Component::Nvcc, "nvcc").ok_or("no nvcc")?;
-        let real = nvcc.parent().and_then(Path::parent).ok_or("nvcc lies in no root")?;
-        let version = toolkit.get(Component::Nvcc).map(cuda_build::probe::Found::shown_version);
+        let real = nvcc
+            .parent()
+            .and_then(Path::parent)
+            .ok_or("nvcc lies in no root")?;
+        let version = toolkit
+            .get(Component::Nvcc)
+            .map(cuda_build::probe::Found::shown_version);
 
         fs::create_dir_all(root.join("bin"))?;
         for entry in fs::read_dir(real)? {
@@ -66,7 +86,11 @@ impl Shims {
         let shim = root.join("bin/nvcc");
         fs::write(&shim, script)?;
         fs::set_permissions(&shim, fs::Permissions::from_mode(0o755))?;
-        Ok(Self { root: root.to_owned(), log, version: version.unwrap_or_default() })
+        Ok(Self {
+            root: root.to_owned(),
+            log,
+            version: version.unwrap_or_default(),
+        })
     }
 
     /// Forgets the calls so far.
@@ -79,23 +103,39 @@ impl Shims {
         // A dry run and a preprocessor run name the file as well.
         let compiles = |call: &&str| {
             let mut words = call.split(' ');
-            words.clone().any(|word| word.ends_with(".cu") && word.contains("kernels/k"))
+            words
+                .clone()
+                .any(|word| word.ends_with(".cu") && word.contains("kernels/k"))
                 && words.any(|word| matches!(word, "-c" | "-dc" | "--compile" | "--device-c"))
                 && !call.contains("-dryrun")
         };
         let compilations = text.lines().filter(compiles).count();
-        Ok(Calls { compilations, other: text.lines().count() - compilations })
+        Ok(Calls {
+            compilations,
+            other: text.lines().count() - compilations,
+        })
     }
 
     /// Everything that one of the neighbours asks for.
     pub fn export(&self, command: &mut Command) {
-        for name in ["CUDA_HOME", "CUDA_PATH", "CUDA_ROOT", "CUDA_TOOLKIT_ROOT_DIR", "CUDAToolkit_ROOT"] {
+        for name in [
+            "CUDA_HOME",
+            "CUDA_PATH",
+            "CUDA_ROOT",
+            "CUDA_TOOLKIT_ROOT_DIR",
+            "CUDAToolkit_ROOT",
+        ] {
             command.env(name, &self.root);
         }
         let nvcc = self.root.join("bin/nvcc");
-        command.env("NVCC", &nvcc).env("CUDACXX", &nvcc).env("CUDA_COMPUTE_CAP", "80");
+        command
+            .env("NVCC", &nvcc)
+            .env("CUDACXX", &nvcc)
+            .env("CUDA_COMPUTE_CAP", "80");
         let mut path = vec![self.root.join("bin")];
-        path.extend(std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()));
+        path.extend(std::env::split_paths(
+            &std::env::var_os("PATH").unwrap_or_default(),
+        ));
         command.env("PATH", std::env::join_paths(path).unwrap_or_default());
     }
 }

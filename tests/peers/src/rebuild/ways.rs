@@ -16,7 +16,10 @@ pub struct Way {
 impl Way {
     /// A name for a directory.
     pub fn id(&self) -> String {
-        self.name.chars().map(|c| if c.is_alphanumeric() { c } else { '-' }).collect()
+        self.name
+            .chars()
+            .map(|c| if c.is_alphanumeric() { c } else { '-' })
+            .collect()
     }
 }
 
@@ -28,7 +31,13 @@ pub const WAYS: [Way; 7] = [
         script: CUDA_BUILD,
         files: &[],
     },
-    Way { name: "cc", package: "cc", dependency: "cc = \"1\"", script: CC, files: &[] },
+    Way {
+        name: "cc",
+        package: "cc",
+        dependency: "cc = \"1\"",
+        script: CC,
+        files: &[],
+    },
     Way {
         name: "bindgen_cuda",
         package: "bindgen_cuda",
@@ -156,7 +165,8 @@ fn main() -> cudaforge::Result<()> {
 
 const CUDAFORGE: &str = cudaforge!("");
 
-const CUDAFORGE_WATCH: &str = cudaforge!("\n        .watch([\"kernels/all.cuh\", \"kernels/pair.cuh\"])");
+const CUDAFORGE_WATCH: &str =
+    cudaforge!("\n        .watch([\"kernels/all.cuh\", \"kernels/pair.cuh\"])");
 
 const CMAKE: &str = concat!(
     r#"

@@ -54,10 +54,26 @@ print('found:', *names)
 
 /// The first two are the ones that the others are compared with.
 pub const FINDERS: [Finder; 8] = [
-    Finder { name: "cuda-build, cold", kind: Kind::Own { cold: true }, repeats: 8 },
-    Finder { name: "cuda-build, warm", kind: Kind::Own { cold: false }, repeats: 8 },
-    Finder { name: "CMake, `find_package(CUDAToolkit)`", kind: Kind::CMake { finds: true }, repeats: 2 },
-    Finder { name: "(CMake, the project without it)", kind: Kind::CMake { finds: false }, repeats: 2 },
+    Finder {
+        name: "cuda-build, cold",
+        kind: Kind::Own { cold: true },
+        repeats: 8,
+    },
+    Finder {
+        name: "cuda-build, warm",
+        kind: Kind::Own { cold: false },
+        repeats: 8,
+    },
+    Finder {
+        name: "CMake, `find_package(CUDAToolkit)`",
+        kind: Kind::CMake { finds: true },
+        repeats: 2,
+    },
+    Finder {
+        name: "(CMake, the project without it)",
+        kind: Kind::CMake { finds: false },
+        repeats: 2,
+    },
     Finder {
         name: "cuda-pathfinder, headers, nvcc, libraries loaded",
         kind: Kind::Pathfinder { script: LIBRARIES },
@@ -70,10 +86,16 @@ pub const FINDERS: [Finder; 8] = [
     },
     Finder {
         name: "(Python, doing nothing)",
-        kind: Kind::Pathfinder { script: "print('found: ')" },
+        kind: Kind::Pathfinder {
+            script: "print('found: ')",
+        },
         repeats: 2,
     },
-    Finder { name: "(`true`, as a process)", kind: Kind::Nothing, repeats: 8 },
+    Finder {
+        name: "(`true`, as a process)",
+        kind: Kind::Nothing,
+        repeats: 8,
+    },
 ];
 
 impl Finder {
@@ -121,7 +143,8 @@ fn cmake(scratch: &Path, finds: bool) -> Result<Command, Box<dyn Error>> {
     let build = scratch.join("cmake-build");
     remove(&build)?;
     fs::create_dir_all(&source)?;
-    let mut text = "cmake_minimum_required(VERSION 3.24)\nproject(p LANGUAGES NONE)\nset(found)\n".to_owned();
+    let mut text =
+        "cmake_minimum_required(VERSION 3.24)\nproject(p LANGUAGES NONE)\nset(found)\n".to_owned();
     if finds {
         text.push_str(
             "find_package(CUDAToolkit)\nforeach(name cudart cublas cufft nvrtc)\n  if(TARGET CUDA::${name})\n    \
@@ -133,26 +156,38 @@ fn cmake(scratch: &Path, finds: bool) -> Result<Command, Box<dyn Error>> {
     fs::write(source.join("CMakeLists.txt"), text)?;
     let mut command = Command::new(program("cmake")?);
     // Without a language CMake does not know the directory of Debian's libraries.
-    command.arg("-S").arg(source).arg("-B").arg(build).arg("-DCMAKE_LIBRARY_ARCHITECTURE=x86_64-linux-gnu");
+    command
+        .arg("-S")
+        .arg(source)
+        .arg("-B")
+        .arg(build)
+        .arg("-DCMAKE_LIBRARY_ARCHITECTURE=x86_64-linux-gnu");
     command.args(["-G", "Unix Makefiles"]);
     Ok(command)
 }
 
 fn program(name: &str) -> Result<PathBuf, Box<dyn Error>> {
     let path: OsString = std::env::var_os("PATH").unwrap_or_default();
-    let found =
-        std::env::split_paths(&path).map(|directory| directory.join(name)).find(|path| path.is_file());
+    let found = std::env::split_paths(&path)
+        .map(|directory| directory.join(name))
+        .find(|path| path.is_file());
     found.ok_or_else(|| format!("no `{name}` on `PATH`").into())
 }
 
 /// Which versions of the others.
 pub fn versions(venv: &Path) -> Result<String, Box<dyn Error>> {
     let output = Command::new(program("cmake")?).arg("--version").output()?;
-    let cmake = String::from_utf8_lossy(&output.stdout).lines().next().unwrap_or_default().to_owned();
+    let cmake = String::from_utf8_lossy(&output.stdout)
+        .lines()
+        .next()
+        .unwrap_or_default()
+        .to_owned();
     let mut pathfinder = None;
     for entry in fs::read_dir(site_packages(venv)?)? {
         let name = entry?.file_name().to_string_lossy().into_owned();
-        let version = name.strip_prefix("cuda_pathfinder-").and_then(|rest| rest.strip_suffix(".dist-info"));
+        let version = name
+            .strip_prefix("cuda_pathfinder-")
+            .and_then(|rest| rest.strip_suffix(".dist-info"));
         pathfinder = version.map(str::to_owned).or(pathfinder);
     }
     let pathfinder = pathfinder.ok_or("the virtual environment has no cuda-pathfinder")?;
@@ -164,15 +199,37 @@ pub fn versions(venv: &Path) -> Result<String, Box<dyn Error>> {
 /// # Errors
 /// Those of the search.
 pub fn find() -> Result<(), Box<dyn Error>> {
-    let (env, target) = (Env::from_process(), Target::from_triple("x86_64-unknown-linux-gnu", false)?);
+    let (env, target) = (
+        Env::from_process(),
+        Target::from_triple("x86_64-unknown-linux-gnu", false)?,
+    );
     let mut needs = vec![Need::new(Component::Nvcc, Part::Tools, "to measure")];
-    for component in [Component::Cudart, Component::Cublas, Component::Cufft, Component::Nvrtc] {
-        needs.extend([Part::Headers, Part::Shared].map(|part| Need::new(component, part, "to measure")));
+    for component in [
+        Component::Cudart,
+        Component::Cublas,
+        Component::Cufft,
+        Component::Nvrtc,
+    ] {
+        needs.extend(
+            [Part::Headers, Part::Shared].map(|part| Need::new(component, part, "to measure")),
+        );
     }
-    let request = Request { needs, ..Request::default() };
-    let search = Search { root: &Root::system(), env: &env, target: &target, places: Vec::new() };
+    let request = Request {
+        needs,
+        ..Request::default()
+    };
+    let search = Search {
+        root: &Root::system(),
+        env: &env,
+        target: &target,
+        places: Vec::new(),
+    };
     let toolkit = search.find(&request)?;
-    let names: Vec<&str> = toolkit.components().iter().map(|chosen| chosen.found.component.id()).collect();
+    let names: Vec<&str> = toolkit
+        .components()
+        .iter()
+        .map(|chosen| chosen.found.component.id())
+        .collect();
     println!("found: {}", names.join(" "));
     Ok(())
 }

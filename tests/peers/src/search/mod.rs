@@ -27,12 +27,18 @@ struct Row {
 /// # Errors
 /// The virtual environment lacks components or cuda-pathfinder, or there is no CMake.
 pub fn run(arguments: &[String]) -> Result<(), Box<dyn Error>> {
-    let venv = arguments.first().ok_or("in which virtual environment are the wheels?")?;
+    let venv = arguments
+        .first()
+        .ok_or("in which virtual environment are the wheels?")?;
     let venv = std::path::absolute(venv)?;
     let rounds: usize = arguments.get(1).map_or(Ok(5), |text| text.parse())?;
     // On the disk of the wheels, so that their files can be linked to and need no room.
     let scratch = tempfile::tempdir_in(&venv)?;
-    println!("{}; {rounds} rounds, medians. {}", machine(), finders::versions(&venv)?);
+    println!(
+        "{}; {rounds} rounds, medians. {}",
+        machine(),
+        finders::versions(&venv)?
+    );
     for place in places(&venv, scratch.path())? {
         compare(&place, scratch.path(), rounds)?;
     }
@@ -57,7 +63,12 @@ fn compare(place: &Place, scratch: &Path, rounds: usize) -> Result<(), Box<dyn E
         let cpu = median(used.iter().map(|used| used.cpu.as_secs_f64()).collect());
         let wall = median(used.iter().map(|used| used.wall.as_secs_f64()).collect());
         let command = finder.prepare(place, scratch)?;
-        rows.push(Row { found, cpu, wall, calls: system_calls(&command, scratch) });
+        rows.push(Row {
+            found,
+            cpu,
+            wall,
+            calls: system_calls(&command, scratch),
+        });
     }
     let mut table = vec![
         [
@@ -80,7 +91,8 @@ fn compare(place: &Place, scratch: &Path, rounds: usize) -> Result<(), Box<dyn E
             format!("{:.2}", row.wall * 1e3),
             format!("{:.1}", row.cpu / rows[0].cpu),
             format!("{:.1}", row.cpu / rows[1].cpu),
-            row.calls.map_or_else(|| "?".to_owned(), |calls| calls.to_string()),
+            row.calls
+                .map_or_else(|| "?".to_owned(), |calls| calls.to_string()),
         ]);
     }
     println!("\n{}\n", place.name);
@@ -95,7 +107,10 @@ fn what_was_found(text: &str) -> String {
         .filter_map(|line| line.split_once("found: "))
         .flat_map(|(_, names)| names.split([' ', ';']))
         .collect();
-    let missing: Vec<&str> = WANTED.into_iter().filter(|name| !names.contains(name)).collect();
+    let missing: Vec<&str> = WANTED
+        .into_iter()
+        .filter(|name| !names.contains(name))
+        .collect();
     match missing.len() {
         0 => "all".to_owned(),
         5 => "nothing".to_owned(),
@@ -107,7 +122,11 @@ fn what_was_found(text: &str) -> String {
 fn system_calls(command: &Command, scratch: &Path) -> Option<u64> {
     let summary = scratch.join("strace");
     let mut traced = Command::new("strace");
-    traced.args(["-f", "-c", "-o"]).arg(&summary).arg(command.get_program()).args(command.get_args());
+    traced
+        .args(["-f", "-c", "-o"])
+        .arg(&summary)
+        .arg(command.get_program())
+        .args(command.get_args());
     traced.env_clear();
     for (name, value) in command.get_envs() {
         traced.env(name, value.unwrap_or_default());
@@ -118,10 +137,16 @@ fn system_calls(command: &Command, scratch: &Path) -> Option<u64> {
         .find(|path: &PathBuf| path.is_file())?;
     let mut absolute = Command::new(program);
     absolute.args(traced.get_args());
-    absolute.env_clear().envs(traced.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    absolute.env_clear().envs(
+        traced
+            .get_envs()
+            .filter_map(|(name, value)| Some((name, value?))),
+    );
     absolute.current_dir(traced.get_current_dir()?);
     absolute.output().ok()?;
     let text = std::fs::read_to_string(&summary).ok()?;
-    let total = text.lines().find(|line| line.trim_end().ends_with("total"))?;
+    let total = text
+        .lines()
+        .find(|line| line.trim_end().ends_with("total"))?;
     total.split_whitespace().nth(3)?.parse().ok()
 }

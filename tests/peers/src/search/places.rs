@@ -34,7 +34,10 @@ pub fn places(venv: &Path, scratch: &Path) -> Result<Vec<Place>, Box<dyn Error>>
         Place {
             name: "pip's wheels in an active virtual environment",
             // CMake knows nothing of wheels: it is told, and still has to look.
-            variables: vec![("VIRTUAL_ENV", venv.to_owned()), ("CUDAToolkit_ROOT", wheels)],
+            variables: vec![
+                ("VIRTUAL_ENV", venv.to_owned()),
+                ("CUDAToolkit_ROOT", wheels),
+            ],
             path: venv.join("bin"),
             python: venv.to_owned(),
         },
@@ -60,10 +63,18 @@ pub fn places(venv: &Path, scratch: &Path) -> Result<Vec<Place>, Box<dyn Error>>
 /// cuda-pathfinder and no wheels of CUDA, which it would find first.
 fn bare_python(venv: &Path, bare: &Path) -> Result<(), Box<dyn Error>> {
     let mut make = Command::new(venv.join("bin/python"));
-    if !make.args(["-m", "venv", "--without-pip"]).arg(bare).status()?.success() {
+    if !make
+        .args(["-m", "venv", "--without-pip"])
+        .arg(bare)
+        .status()?
+        .success()
+    {
         return Err("no bare virtual environment could be made".into());
     }
-    Ok(copy(&site_packages(venv)?.join("cuda/pathfinder"), &site_packages(bare)?.join("cuda/pathfinder"))?)
+    Ok(copy(
+        &site_packages(venv)?.join("cuda/pathfinder"),
+        &site_packages(bare)?.join("cuda/pathfinder"),
+    )?)
 }
 
 pub fn site_packages(venv: &Path) -> Result<PathBuf, Box<dyn Error>> {
@@ -85,8 +96,7 @@ fn installed_root(wheels: &Path, root: &Path) -> io::Result<()> {
     copy(&wheels.join("nvvm"), &root.join("nvvm"))?;
     symlink("targets/x86_64-linux/include", root.join("include"))?;
     symlink("targets/x86_64-linux/lib", root.join("lib64"))?;
-    let json =
-        "{\n   \"cuda\" : {\n      \"name\" : \"CUDA SDK\",\n      \"version\" : \"13.4.3\"\n   }\n}\n";
+    let json = "{\n   \"cuda\" : {\n      \"name\" : \"CUDA SDK\",\n      \"version\" : \"13.4.3\"\n   }\n}\n";
     fs::write(root.join("version.json"), json)?;
     profile(
         &root.join("bin"),
@@ -108,7 +118,13 @@ fn debian_root(wheels: &Path, root: &Path) -> io::Result<()> {
     copy(&wheels.join("nvvm/libdevice"), &own.join("libdevice"))?;
     fs::create_dir_all(root.join("bin"))?;
     let nvcc = root.join("bin/nvcc");
-    fs::write(&nvcc, format!("#!/bin/sh\nexec {} \"$@\"\n", own.join("bin/nvcc").display()))?;
+    fs::write(
+        &nvcc,
+        format!(
+            "#!/bin/sh\nexec {} \"$@\"\n",
+            own.join("bin/nvcc").display()
+        ),
+    )?;
     fs::set_permissions(&nvcc, fs::Permissions::from_mode(0o755))?;
     let text = format!(
         "NVVMIR_LIBRARY_DIR = {}/libdevice\nPATH += $(_HERE_):\n\

@@ -18,8 +18,12 @@ const LENGTH: u32 = 100_000;
 fn main() -> Result<(), Box<dyn Error>> {
     let _context = cust::quick_init()?;
     let device = Device::get_device(0)?;
-    let major = device.get_attribute(DeviceAttribute::ComputeCapabilityMajor)?.unsigned_abs();
-    let minor = device.get_attribute(DeviceAttribute::ComputeCapabilityMinor)?.unsigned_abs();
+    let major = device
+        .get_attribute(DeviceAttribute::ComputeCapabilityMajor)?
+        .unsigned_abs();
+    let minor = device
+        .get_attribute(DeviceAttribute::ComputeCapabilityMinor)?
+        .unsigned_abs();
     cuda::check_device(major, minor)?;
     cuda::warn_if_jit(major, minor);
     let module = Module::from_fatbin(cuda::modules::REDUCE, &[])?;
@@ -39,8 +43,14 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("CUDA {}.{}", cuda::CUDA_VERSION.0, cuda::CUDA_VERSION.1);
     // Ten times the major and the minor.
     println!("device {}", 10 * major + minor);
-    println!("machine code {}", kernel.get_attribute(FunctionAttribute::BinaryVersion)?);
-    println!("made from PTX {}", kernel.get_attribute(FunctionAttribute::PtxVersion)?);
+    println!(
+        "machine code {}",
+        kernel.get_attribute(FunctionAttribute::BinaryVersion)?
+    );
+    println!(
+        "made from PTX {}",
+        kernel.get_attribute(FunctionAttribute::PtxVersion)?
+    );
     println!("sum {there}, on the processor {here}");
     Ok(())
 }
