@@ -9,8 +9,8 @@ use crate::component::Component;
 use crate::directive::{Directive, Directives};
 use crate::error::Error;
 use crate::host_compiler::{self, HostCompiler};
-use crate::probe::NvccAnswer;
-use crate::toolkit::{Toolkit, ask_nvcc};
+use crate::nvcc;
+use crate::toolkit::Toolkit;
 use crate::view::{View, ViewPlace};
 
 /// What compiles: settled once for all files.
@@ -43,20 +43,18 @@ impl Build {
     /// A view to call nvcc in, where it would not find cicc by itself: in redist archives, and in
     /// other splits of a directory per component.
     fn compiler_view(&self, toolkit: &Toolkit) -> Result<Option<View>, Error> {
-        let (Some(nvcc), Some(cicc)) = (
+        let (Some(program), Some(cicc)) = (
             toolkit.tool(Component::Nvcc, "nvcc"),
             toolkit.tool(Component::Nvvm, "cicc"),
         ) else {
             return Ok(None);
         };
         let resolve = |path: &Path| self.root.resolve(path);
-        let own_root = nvcc.parent().and_then(Path::parent);
+        let own_root = program.parent().and_then(Path::parent);
         if own_root.is_some_and(|root| cicc.starts_with(root)) {
             return Ok(None);
         }
-        let answer =
-            ask_nvcc(&self.root, &self.env, nvcc).and_then(|text| NvccAnswer::parse(&text));
-        let known = answer.map(|answer| answer.programs).unwrap_or_default();
+        let known = nvcc::query(&self.root, &self.env, program)?.programs;
         let place = cicc.parent().map(resolve);
         if known
             .iter()
@@ -92,21 +90,21 @@ impl Build {
             out: &self.out,
         };
         // nvcc reads these itself; they change what it makes.
-        let variables: Vec<String> = ["NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS", "NVCC_CCBIN"]
+        let variables: Vec<String> = nvcc::VARIABLES
             .into_iter()
             .filter_map(|name| self.env.text(name).map(|value| format!("{name}={value}")))
             .collect();
-        let nvcc = NvccSettings {
+        let settings = NvccSettings {
             variables: &variables,
             host: compilers.host.as_ref(),
             view: compilers.view.as_ref(),
         };
         let mut steps = Vec::new();
         for module in &self.modules {
-            steps.push(module.step(toolkit, plan, places, nvcc)?);
+            steps.push(module.step(toolkit, plan, places, settings)?);
         }
         for library in &self.libraries {
-            steps.extend(library.steps(toolkit, plan, places, nvcc)?);
+            steps.extend(library.steps(toolkit, plan, places, settings)?);
         }
         Ok(steps)
     }
@@ -120,7 +118,10 @@ impl Build {
     ) -> Result<Compiled, Error> {
         let compilers = self.compilers(toolkit)?;
         if let Some(host) = &compilers.host {
-            directives.push(Directive::Remark(host.identity()));
+            directives.push(Directive::Remark(format!(
+                "host compiler {}",
+                host.compiler
+            )));
             host.warnings
                 .iter()
                 .for_each(|warning| directives.push(Directive::Warning(warning.clone())));
