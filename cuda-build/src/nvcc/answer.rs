@@ -51,7 +51,7 @@ impl NvccAnswer {
             host_compiler: None,
             named: None,
         };
-        let mut cicc = Vec::new();
+        let (mut system_includes, mut cicc) = (Vec::new(), Vec::new());
         for line in text.lines().filter_map(|line| line.strip_prefix("#$ ")) {
             if line.contains(" -E -x c++ ") {
                 answer.host_compiler = first_word(line);
@@ -60,13 +60,14 @@ impl NvccAnswer {
             let Some((name, value)) = line.split_once('=') else {
                 continue;
             };
+            // A variable that is assigned twice is printed twice, each time with its whole value.
             match name {
                 "_HERE_" => answer.directory = absolute(value.trim()),
                 "TOP" => answer.top = absolute(value.trim()),
-                "INCLUDES" => answer.includes.extend(flagged(value, "-I")),
-                "SYSTEM_INCLUDES" => answer.includes.extend(flagged(value, "-isystem")),
-                "LIBRARIES" => answer.libraries.extend(flagged(value, "-L")),
-                "CICC_PATH" => cicc.extend(absolute(value.trim())),
+                "INCLUDES" => answer.includes = flagged(value, "-I"),
+                "SYSTEM_INCLUDES" => system_includes = flagged(value, "-isystem"),
+                "LIBRARIES" => answer.libraries = flagged(value, "-L"),
+                "CICC_PATH" => cicc = absolute(value.trim()).into_iter().collect(),
                 "PATH" => answer.programs = value.split(':').filter_map(absolute).collect(),
                 _ => {}
             }
@@ -74,6 +75,7 @@ impl NvccAnswer {
         answer
             .libraries
             .retain(|directory| !directory.ends_with("stubs"));
+        answer.includes.append(&mut system_includes);
         cicc.append(&mut answer.programs);
         answer.programs = cicc;
         Some(answer)
@@ -221,6 +223,14 @@ mod tests {
             let answer = NvccAnswer::parse(&text).unwrap();
             assert_eq!(answer.host_compiler, Some(program.into()));
         }
+    }
+
+    #[test]
+    fn the_last_of_two_assignments_counts() {
+        let text = "#$ INCLUDES=-I/a\n#$ INCLUDES=-I/b -I/a\n#$ PATH=/a\n#$ PATH=/b:/a\nrelease 12.4, V12.4.131\n";
+        let answer = NvccAnswer::parse(text).unwrap();
+        assert_eq!(paths(&answer.includes), ["/b", "/a"]);
+        assert_eq!(paths(&answer.programs), ["/b", "/a"]);
     }
 
     #[test]

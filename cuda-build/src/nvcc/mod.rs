@@ -44,7 +44,7 @@ pub fn query(root: &Root, env: &Env, nvcc: &Path) -> Result<NvccAnswer, Error> {
         return Ok(answer);
     }
     let before = root.fingerprint(nvcc);
-    let text = ask(env, nvcc)?;
+    let text = ask(env, nvcc, process_path)?;
     let answer = NvccAnswer::parse(&text).ok_or_else(|| Error::Format {
         what: "nvcc",
         reason: format!("{} does not answer as nvcc does", nvcc.display()),
@@ -58,11 +58,16 @@ pub fn query(root: &Root, env: &Env, nvcc: &Path) -> Result<NvccAnswer, Error> {
     Ok(answer)
 }
 
-fn ask(env: &Env, nvcc: &Path) -> Result<String, Error> {
+fn ask(env: &Env, nvcc: &Path, process_path: &str) -> Result<String, Error> {
     let query = |arguments: &[&str]| Invocation::new(nvcc).args(arguments).query_with(env);
     let dry_run = query(&["--dryrun", "-E", "-x", "cu", "/dev/null"])?;
     if dry_run.success {
-        return Ok(dry_run.output);
+        let mut text = dry_run.output;
+        // A profile that does not assign `PATH` leaves that of the process.
+        if !text.lines().any(|line| line.starts_with(PATH_LINE)) {
+            text.push_str(&format!("\n{PATH_LINE}{process_path}\n"));
+        }
+        return Ok(text);
     }
     Ok(query(&["--version"])?.output)
 }
@@ -75,7 +80,8 @@ fn without_process_path(text: &str, process_path: &str) -> Option<String> {
         match line.strip_prefix(PATH_LINE) {
             Some(value) => {
                 let own = value.strip_suffix(process_path);
-                let own = own.filter(|own| !process_path.is_empty() && own.ends_with(':'))?;
+                let own = own.filter(|own| own.is_empty() || own.ends_with(':'));
+                let own = own.filter(|_| !process_path.is_empty())?;
                 kept.extend([PATH_LINE, own, PROCESS_PATH, "\n"]);
             }
             None => kept.extend([line, "\n"]),
