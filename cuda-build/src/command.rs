@@ -64,9 +64,18 @@ pub struct Invocation {
 pub struct Finished {
     /// Whether it exited with zero.
     pub success: bool,
-    /// Standard output, then standard error. A line in brackets stands for what was too long to
-    /// keep.
-    pub output: String,
+    /// Standard output. A line in brackets stands for what was too long to keep.
+    pub stdout: String,
+    /// Standard error, the same.
+    pub stderr: String,
+}
+
+impl Finished {
+    /// Standard output, then standard error.
+    #[must_use]
+    pub fn output(&self) -> String {
+        format!("{}{}", self.stdout, self.stderr)
+    }
 }
 
 impl Invocation {
@@ -144,9 +153,10 @@ impl Invocation {
         };
         let mut child = command.spawn().map_err(|error| failed(error.to_string()))?;
         match complete(&mut child, limit, keep) {
-            Ok((status, output)) => Ok(Finished {
+            Ok((status, [stdout, stderr])) => Ok(Finished {
                 success: status.success(),
-                output,
+                stdout,
+                stderr,
             }),
             Err(Incomplete::TimeLimit(limit)) => {
                 kill_with_descendants(&mut child);
@@ -171,7 +181,7 @@ fn complete(
     child: &mut Child,
     limit: Option<Duration>,
     keep: Keep,
-) -> Result<(ExitStatus, String), Incomplete> {
+) -> Result<(ExitStatus, [String; 2]), Incomplete> {
     let deadline = limit.map(|limit| (Instant::now() + limit, limit));
     let (sender, streams) = mpsc::channel();
     if let Some(stdout) = child.stdout.take() {
@@ -206,7 +216,7 @@ fn complete(
         thread::sleep(Duration::from_millis(1));
     }
     let status = child.wait().map_err(Incomplete::Wait)?;
-    Ok((status, texts.concat()))
+    Ok((status, texts))
 }
 
 /// Reads a stream in a thread of its own, and sends what is kept of it under its number.
@@ -354,7 +364,7 @@ mod tests {
     fn both_streams_and_the_status_are_returned() {
         let finished = shell("echo out; echo err >&2; exit 3").query().unwrap();
         assert_eq!(
-            (finished.success, finished.output.as_str()),
+            (finished.success, finished.output().as_str()),
             (false, "out\nerr\n")
         );
     }
@@ -396,7 +406,7 @@ mod tests {
     #[test]
     fn long_output_is_cut_in_the_middle() {
         let script = "echo first; head -c 3000000 /dev/zero | tr '\\0' x; echo; echo last";
-        let output = shell(script).run().unwrap().output;
+        let output = shell(script).run().unwrap().stdout;
         assert!(output.starts_with("first\n") && output.ends_with("x\nlast\n"));
         let kept = RUN_OUTPUT.head + RUN_OUTPUT.tail;
         let omitted = format!("\n[{} bytes of output omitted]\n", 3_000_012 - kept);
@@ -404,6 +414,6 @@ mod tests {
         assert_eq!(output.len(), kept + omitted.len());
         // Output of the limit's length is whole.
         let script = format!("head -c {kept} /dev/zero | tr '\\0' x");
-        assert_eq!(shell(&script).run().unwrap().output.len(), kept);
+        assert_eq!(shell(&script).run().unwrap().stdout.len(), kept);
     }
 }

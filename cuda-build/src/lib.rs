@@ -82,8 +82,11 @@ pub mod driver;
 mod env;
 mod error;
 pub mod fatbin;
+mod freshness;
 mod hash;
 pub mod host_compiler;
+#[doc(hidden)]
+pub mod includes;
 mod link;
 pub mod nvcc;
 pub mod nvrtc;

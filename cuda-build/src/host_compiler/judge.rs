@@ -68,7 +68,7 @@ impl Judge<'_> {
         let mut hash = Fnv::default();
         hash.field(judged.compiler.fingerprint.as_bytes());
         let header = self.include.map(|include| include.join(HEADER));
-        let header = header.and_then(|header| self.root.fingerprint(&header));
+        let header = header.map(|header| self.root.identity(&header));
         hash.field(header.unwrap_or_default().as_bytes());
         // gcc looks for its own programs there.
         for name in ["GCC_EXEC_PREFIX", "COMPILER_PATH"] {
@@ -89,9 +89,9 @@ impl Judge<'_> {
         }
         // clang may print no macros after an `#error`.
         let output = if with_header.success {
-            with_header.output
+            with_header.output()
         } else {
-            self.preprocess(path, None)?.output
+            self.preprocess(path, None)?.output()
         };
         let Some((family, version)) = family_and_version(&output) else {
             return Ok(None);
@@ -102,7 +102,7 @@ impl Judge<'_> {
         }
         for tool in TOOLS {
             let query = Invocation::new(path).args([format!("-print-prog-name={tool}")]);
-            let output = query.query_with(self.env)?.output;
+            let output = query.query_with(self.env)?.stdout;
             lines.push_str(&format!("{tool} {}\n", output.trim()));
         }
         Ok(Some(lines))
@@ -136,7 +136,7 @@ impl Judge<'_> {
         let compiler_proper = value("compiler-proper").map_or(path, Path::new);
         for file in [path, compiler_proper] {
             hash.field(file.as_os_str().as_encoded_bytes());
-            hash.field(self.root.fingerprint(file).unwrap_or_default().as_bytes());
+            hash.field(self.root.identity(file).as_bytes());
         }
         // The header cannot be judged if it is absent, or if one that it includes is (libc's).
         let by_table = || {
@@ -177,11 +177,8 @@ fn refusal(finished: &Finished) -> Option<String> {
     if finished.success {
         return None;
     }
-    let line = finished
-        .output
-        .lines()
-        .find_map(|line| line.split_once("#error"))?
-        .1;
+    let mut lines = finished.stderr.lines();
+    let (_, line) = lines.find_map(|line| line.split_once("#error"))?;
     let reason = line.split(" The nvcc flag").next()?;
     Some(reason.trim_start_matches([' ', '-']).trim_end().to_owned())
 }
@@ -245,8 +242,12 @@ mod tests {
     #[test]
     fn a_refusal_is_the_text_of_the_header() {
         let refusal = |success: bool, output: &str| {
-            let output = output.to_owned();
-            refusal(&Finished { success, output })
+            let (stdout, stderr) = (String::new(), output.to_owned());
+            refusal(&Finished {
+                success,
+                stdout,
+                stderr,
+            })
         };
         let gcc = "h.h:137:2: error: #error -- unsupported GNU version! gcc versions later than 16 are not \
                    supported! The nvcc flag '-allow-unsupported-compiler' can …\n  137 | #error -- unsupported\n";

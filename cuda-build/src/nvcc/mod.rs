@@ -62,14 +62,14 @@ fn ask(env: &Env, nvcc: &Path, process_path: &str) -> Result<String, Error> {
     let query = |arguments: &[&str]| Invocation::new(nvcc).args(arguments).query_with(env);
     let dry_run = query(&["--dryrun", "-E", "-x", "cu", "/dev/null"])?;
     if dry_run.success {
-        let mut text = dry_run.output;
+        let mut text = dry_run.output();
         // A profile that does not assign `PATH` leaves that of the process.
         if !text.lines().any(|line| line.starts_with(PATH_LINE)) {
             text.push_str(&format!("\n{PATH_LINE}{process_path}\n"));
         }
         return Ok(text);
     }
-    Ok(query(&["--version"])?.output)
+    Ok(query(&["--version"])?.output())
 }
 
 /// The text to keep; `None` if the `PATH` of the process cannot be separated from nvcc's own

@@ -158,7 +158,7 @@ impl Toolkit {
         }
         let ptxas = self.tool(Component::Nvcc, "ptxas")?;
         let help = Invocation::new(ptxas).args(["--help"]).query().ok()?;
-        let observed = capability::observed_from_ptxas_help(&help.output);
+        let observed = capability::observed_from_ptxas_help(&help.output());
         (!observed.is_empty()).then_some(observed)
     }
 
