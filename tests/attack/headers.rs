@@ -35,7 +35,13 @@ const fn named(
 const ONE: &str = "#define V 1\n";
 
 /// Both compilers find these.
-const COMMON: [Named; 9] = [
+const COMMON: [Named; 10] = [
+    named(
+        "absolute",
+        "#include \"PACKAGE/elsewhere/absolute.cuh\"\n",
+        "",
+        &[("elsewhere/absolute.cuh", ONE)],
+    ),
     named(
         "option_i",
         "#include <i.cuh>\n",
@@ -122,7 +128,9 @@ fn every_spelling(compiler: Compiler, cases: &[&Named]) {
         return;
     };
     for case in cases {
-        let source = format!("{}{}", case.source, kernel("V"));
+        let directory = package.path.display().to_string();
+        let include = case.source.replace("PACKAGE", &directory);
+        let source = format!("{include}{}", kernel("V"));
         package.write(&format!("kernels/{}.cu", case.module), source);
         for (file, text) in case.files {
             package.write(file, text);
