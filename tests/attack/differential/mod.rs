@@ -13,7 +13,7 @@ mod random;
 mod tree;
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::package::{Compiler, Outputs, difference, script_outputs, succeeded};
@@ -46,6 +46,7 @@ fn run(
     let Some(mut tree) = Tree::new(name, compiler) else {
         return;
     };
+    let _ = fs::remove_dir_all(kept_trees(&tree.package.place));
     // Through Cargo, because the script has to be compiled.
     if let Err(error) = tree.package.build() {
         panic!("the first build fails: {error}");
@@ -83,14 +84,16 @@ fn run(
             }
         }
     }
+    eprintln!(
+        "{name}, seed {seed}: {edits} edits, {changed} changed the outcome, {failing} left what does \
+         not compile, {} differences",
+        wrong.len()
+    );
     assert!(
         wrong.is_empty(),
         "seed {seed}: {} differences in {edits} edits\n{}",
         wrong.len(),
         wrong.join("\n")
-    );
-    eprintln!(
-        "{name}, seed {seed}: {edits} edits, {changed} changed the outcome, {failing} left what does not compile"
     );
     assert!(changed * 4 >= edits, "most edits change nothing");
     assert!(
@@ -99,9 +102,10 @@ fn run(
     );
 }
 
+/// A copy of the tree and its outputs, beside it; the next run of the test removes it.
 fn keep(place: &Path, step: u64) -> String {
-    let kept = place.with_extension(format!("step-{step}"));
-    let _ = fs::remove_dir_all(&kept);
+    let kept = kept_trees(place).join(step.to_string());
+    fs::create_dir_all(kept.parent().unwrap()).unwrap();
     succeeded(
         Command::new("cp")
             .arg("-a")
@@ -111,6 +115,10 @@ fn keep(place: &Path, step: u64) -> String {
     )
     .unwrap();
     kept.display().to_string()
+}
+
+fn kept_trees(place: &Path) -> PathBuf {
+    place.with_extension("wrong-after-step")
 }
 
 fn through_cargo(compiler: Compiler, edits: u64) {
