@@ -239,19 +239,17 @@ impl Runner {
         };
         if !finished.success {
             cache::remove(&step.output)?;
-            return Err(failed(finished.output));
+            return Err(failed(finished.output()));
         }
         if !self.files().is_file(&step.output) {
             let name = step.output.display();
             return Err(failed(format!(
                 "{}it reported success, but did not write {name}",
-                finished.output
+                finished.output()
             )));
         }
-        let warnings = finished
-            .output
-            .lines()
-            .filter(|line| line.contains("warning"));
+        let output = finished.output();
+        let warnings = output.lines().filter(|line| line.contains("warning"));
         self.compiled.warnings.extend(warnings.map(str::to_owned));
         Ok(())
     }

@@ -13,7 +13,7 @@ use crate::compile::{Compiled, Format, Library, Module};
 use crate::component::{Bundle, Component};
 use crate::config::{self, Config};
 use crate::directive::{Directive, Directives};
-use crate::driver;
+use crate::driver::{self, Driver, NoDriver};
 use crate::env::Env;
 use crate::error::Error;
 use crate::link;
@@ -47,6 +47,7 @@ pub struct Build {
     modules: Vec<Module>,
     libraries: Vec<Library>,
     root_variable: Option<String>,
+    driver: fn() -> Result<Driver, NoDriver>,
     /// Markers of the views that others are told of: without the view their builds fail, so the
     /// script has to run where one is gone.
     views: RefCell<BTreeSet<PathBuf>>,
@@ -98,6 +99,7 @@ impl Build {
             modules: Vec::new(),
             libraries: Vec::new(),
             root_variable: None,
+            driver: driver::driver,
             views: RefCell::default(),
         })
     }
@@ -144,6 +146,14 @@ impl Build {
         let view = toolkit.view(&ViewPlace::from_env(&self.env, &self.target)?)?;
         self.views.borrow_mut().insert(view.marker());
         Ok(view)
+    }
+
+    /// Replaces the query for the GPUs of this machine, for tests.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn with_driver(mut self, driver: fn() -> Result<Driver, NoDriver>) -> Self {
+        self.driver = driver;
+        self
     }
 
     /// The manifest's declarations, to change what they leave open.
@@ -222,7 +232,7 @@ impl Build {
         let items = self.config.for_major(toolkit.version().major).capabilities;
         let declared = items.map_or_else(|| Ok(Declared::native()), Declared::parse)?;
         let gpus = if declared.asks_for_gpu() {
-            driver::driver()
+            (self.driver)()
                 .map(|driver| driver.gpus)
                 .unwrap_or_default()
         } else {

@@ -12,7 +12,8 @@ use super::stub::{Driver, Stub};
 use super::text;
 use crate::component::{Component, closure};
 use crate::error::Error;
-use crate::probe::{Found, wrapper};
+use crate::nvcc;
+use crate::probe::Found;
 use crate::root::Root;
 use crate::target::Target;
 use crate::toolkit::Toolkit;
@@ -547,7 +548,7 @@ fn real_nvcc(root: &Root, nvcc: &Path) -> PathBuf {
     let Some(script) = text.filter(|text| text.starts_with("#!")) else {
         return nvcc.to_owned();
     };
-    let named = wrapper(&script).map(|wrapper| wrapper.program);
+    let named = nvcc::started_by(&script);
     let bin = nvcc.parent().unwrap_or(Path::new("."));
     let known = [
         "../lib/nvidia-cuda-toolkit/bin/nvcc",
