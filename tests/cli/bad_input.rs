@@ -10,7 +10,7 @@ use cargo_cuda::exit_code;
 use cargo_cuda::store::exit_code as store_code;
 
 use crate::components::{fetch, offline, site_packages};
-use crate::project::Project;
+use crate::project::{Project, target};
 use crate::support::{Finished, python, uv};
 use crate::tools::tool;
 
@@ -620,4 +620,29 @@ fn no_maturin() {
         &["target `x86_64-pc-windows-msvc` is not supported", "hint: "],
     );
     assert!(!project.path.join("dist").exists());
+}
+
+#[test]
+fn a_newline_in_a_path_reaches_no_directive() {
+    let directory = "inj\ncargo::rustc-env=EVIL=injected\nz";
+    let main = "fn main() { println!(\"{:?}\", option_env!(\"EVIL\")); }\n";
+    let project = Project::at("newline", directory, &[13], CAPABILITIES, BUILD, main);
+    let Some(mut project) = project.and_then(filled) else {
+        return;
+    };
+    // Cargo itself refuses a target directory with a colon.
+    project.target = target();
+    let mut cargo = Command::new("cargo");
+    cargo.arg("run");
+    project.prepare(&mut cargo);
+    let run = Finished::of(cargo.output().unwrap());
+    run.failed(
+        101,
+        &[
+            "cannot pass",
+            "newline",
+            r"inj\ncargo::",
+            "hint: rename or move",
+        ],
+    );
 }
