@@ -141,7 +141,7 @@ impl Build {
     }
 
     fn view_of(&self, toolkit: &Toolkit) -> Result<View, Error> {
-        let view = toolkit.view(&ViewPlace::from_env(&self.env, &self.target)?)?;
+        let view = toolkit.view(&ViewPlace::from_env(&self.env, &self.target)?, &self.root)?;
         self.views.borrow_mut().insert(view.marker());
         Ok(view)
     }
