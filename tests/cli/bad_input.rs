@@ -580,6 +580,30 @@ fn two_builds_at_once() {
 }
 
 #[test]
+fn a_distribution_name_that_leads_elsewhere() {
+    let Some(project) = Project::template("python-module", &[13]) else {
+        return;
+    };
+    let manifest = fs::read_to_string(project.path.join("Cargo.toml")).unwrap();
+    let bin = path_with(&project, &[("maturin", &tool("maturin"))]);
+    for name in ["/elsewhere/x", "../../up", "a b", "x\\ny", ""] {
+        let table = format!("\n[package.metadata.cuda.wheel]\nname = \"{name}\"\n");
+        project.write("Cargo.toml", &format!("{manifest}{table}"));
+        let mut wheel = project.command(&["wheel", "--cuda", "13", "--out", "dist"]);
+        let run = Finished::of(wheel.env("PATH", &bin).output().unwrap());
+        run.failed(
+            exit_code::WHEEL,
+            &[
+                "`name` in `[package.metadata.cuda.wheel]`: ",
+                "is not a name",
+                "hint: use ASCII letters",
+            ],
+        );
+        assert!(!project.path.join("dist").exists());
+    }
+}
+
+#[test]
 fn no_maturin() {
     let Some(project) = Project::template("python-module", &[12, 13]) else {
         return;
