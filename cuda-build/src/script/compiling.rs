@@ -57,7 +57,7 @@ impl Build {
             return Ok(None);
         }
         toolkit
-            .view(&ViewPlace::from_env(&self.env, &self.target)?)
+            .view(&ViewPlace::from_env(&self.env, &self.target)?, &self.root)
             .map(Some)
     }
 
