@@ -19,6 +19,7 @@
 #[path = "../support/components.rs"]
 mod components;
 mod cost;
+mod differential;
 mod headers;
 mod outputs;
 mod package;

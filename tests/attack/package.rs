@@ -139,19 +139,24 @@ impl Package {
         package
     }
 
-    /// `Cargo.toml`, with these lines at its end.
+    /// `Cargo.toml` of a workspace of its own, with these lines at its end.
     pub fn write_manifest(&self, end: &str) {
-        let library = checkout().join("cuda-build");
-        let text = format!(
-            "[package]\nname = \"{}\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\
-             [build-dependencies]\ncuda-build = {{ path = {library:?} }}\n\
-             [profile.dev]\ndebug = false\nincremental = false\n{end}",
-            self.name
-        );
-        self.write("Cargo.toml", text);
+        let profile = "[profile.dev]\ndebug = false\nincremental = false\n";
+        self.write_member_manifest(&format!("{profile}{end}"));
         // The templates' versions, so that Cargo does not query the registry.
         let lock = checkout().join("templates/native-app/Cargo.lock");
         fs::copy(lock, self.path.join("Cargo.lock")).unwrap();
+    }
+
+    /// `Cargo.toml` of a member of a workspace.
+    pub fn write_member_manifest(&self, end: &str) {
+        let library = checkout().join("cuda-build");
+        let text = format!(
+            "[package]\nname = \"{}\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\
+             [build-dependencies]\ncuda-build = {{ path = {library:?} }}\n{end}",
+            self.name
+        );
+        self.write("Cargo.toml", text);
     }
 
     /// Writes a file of the package, in place if it exists.

@@ -20,13 +20,7 @@ fn capabilities_of_the_workspace(compiler: Compiler) {
         );
         fs::write(package.place.join("Cargo.toml"), text).unwrap();
     };
-    package.write_manifest("");
-    let manifest = fs::read_to_string(package.path.join("Cargo.toml")).unwrap();
-    // A profile belongs to the workspace's root.
-    package.write(
-        "Cargo.toml",
-        manifest.split("[profile.dev]").next().unwrap(),
-    );
+    package.write_member_manifest("");
     fs::rename(
         package.path.join("Cargo.lock"),
         package.place.join("Cargo.lock"),

@@ -1,5 +1,6 @@
 //! The compiling part of a build: the host compiler, the view to call nvcc in, and the steps.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::Build;
@@ -56,7 +57,7 @@ impl Build {
             return Ok(None);
         }
         toolkit
-            .view(&ViewPlace::from_env(&self.env, &self.target)?)
+            .view(&ViewPlace::from_env(&self.env, &self.target)?, &self.root)
             .map(Some)
     }
 
@@ -128,15 +129,12 @@ impl Build {
 
     /// Two modules of one name would be one file and one constant.
     fn check_names(&self) -> Result<(), Error> {
-        for (index, module) in self.modules.iter().enumerate() {
-            let constant = module.constant();
-            let earlier = self.modules[..index]
-                .iter()
-                .find(|other| other.constant() == constant);
-            if let Some(earlier) = earlier {
+        let mut sources = BTreeMap::new();
+        for module in &self.modules {
+            if let Some(earlier) = sources.insert(module.constant(), module.source()) {
                 return Err(Error::DuplicateModule {
-                    constant,
-                    sources: [earlier.source().clone(), module.source().clone()],
+                    constant: module.constant(),
+                    sources: [earlier.clone(), module.source().clone()],
                 });
             }
         }
