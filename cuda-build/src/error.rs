@@ -95,6 +95,13 @@ pub enum Error {
         /// The file.
         path: PathBuf,
     },
+    /// Two modules would have the same constant in the generated source.
+    DuplicateModule {
+        /// The constant.
+        constant: String,
+        /// The sources of both.
+        sources: [PathBuf; 2],
+    },
     /// A compiler refused its input.
     Compile {
         /// `nvcc` or `NVRTC`, with its version.
@@ -200,6 +207,9 @@ impl Error {
             } => vec![format!(
                 "take {first} and {second} from one place, or leave one of them out of the view"
             )],
+            Self::DuplicateModule { .. } => {
+                vec!["give one of them another name with `Module::named`".to_owned()]
+            }
             Self::ViewPlace { hint, .. } => vec![hint.clone()],
             Self::Directive { .. } => vec![
                 "rename or move the file or directory so that its path has neither line breaks nor white space at the end, and is UTF-8"
@@ -278,6 +288,15 @@ impl fmt::Display for Error {
                 f,
                 "cannot pass {value:?} to Cargo as `{}`: {reason}",
                 directive.escape_debug()
+            ),
+            Self::DuplicateModule {
+                constant,
+                sources: [first, second],
+            } => write!(
+                f,
+                "the modules {} and {} are both named `{constant}`",
+                first.display(),
+                second.display()
             ),
             Self::SourceMissing { path } => {
                 write!(f, "source file {} does not exist", path.display())

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use super::Planner;
 use crate::component::Component;
 use crate::error::Error;
-use crate::probe::wrapper;
+use crate::nvcc;
 use crate::root::Root;
 use crate::view::plan::Entry;
 use crate::view::text;
@@ -149,7 +149,7 @@ pub(super) fn real_nvcc(root: &Root, nvcc: &Path) -> PathBuf {
     let Some(script) = text.filter(|text| text.starts_with("#!")) else {
         return nvcc.to_owned();
     };
-    let named = wrapper(&script).map(|wrapper| wrapper.program);
+    let named = nvcc::started_by(&script);
     let bin = nvcc.parent().unwrap_or(Path::new("."));
     let known = [
         "../lib/nvidia-cuda-toolkit/bin/nvcc",
