@@ -294,14 +294,16 @@ fn a_damaged_toolkit_is_repaired() {
                 assert!(!has_cudart(&toolkit), "the search notices it too");
             }),
             ("toolkit.toml", &|| {
-                fs::write(&manifest, "\u{1b}[31m").unwrap()
+                fs::write(&manifest, "\u{1b}[31m").unwrap();
             }),
             ("not a regular file", &|| {
                 fs::remove_file(&manifest).unwrap();
                 run(Command::new("mkfifo").arg(&manifest)).succeeded();
             }),
         ];
-        for (word, damage) in damages {
+        // The installers differ in what they do about a file that is damaged in their cache too.
+        let count = if tool == Tool::Uv { damages.len() } else { 2 };
+        for (word, damage) in &damages[..count] {
             damage();
             let found = problem().unwrap();
             assert!(found.contains(word) && !found.contains('\u{1b}'), "{found}");

@@ -402,7 +402,7 @@ mod tests {
         );
         let (mut lines, signals) = (Vec::new(), Signals::catch());
         let finished = run(&call, &env, None, &signals, |line| {
-            lines.push(line.to_owned())
+            lines.push(line.to_owned());
         })
         .unwrap();
         assert!(!finished.success);
@@ -480,7 +480,7 @@ mod tests {
         for (text, unknown) in [(absent, true), (uv, false), (pip, false)] {
             match sorted(text) {
                 Refusal::NoMatch { unknown_name, .. } => {
-                    assert_eq!(unknown_name, unknown, "{text}")
+                    assert_eq!(unknown_name, unknown, "{text}");
                 }
                 Refusal::Failed(error) => panic!("{error}"),
             }
