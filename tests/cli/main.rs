@@ -23,6 +23,7 @@ mod components;
 mod directives;
 mod doctor;
 mod environment;
+mod fetching;
 mod freshness;
 mod graph;
 mod meson;

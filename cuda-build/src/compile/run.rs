@@ -344,7 +344,8 @@ fn letter(capability: Capability) -> Option<char> {
     capability.suffix.map(Suffix::letter)
 }
 
-#[cfg(all(test, unix))]
+#[cfg(unix)]
+#[cfg(test)]
 mod tests {
     use super::*;
 
