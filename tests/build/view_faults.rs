@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -469,5 +469,43 @@ fn abandoned_directories_are_removed_by_age() {
     assert!(!at(&old).exists());
     for name in [&young, "mine.part", ".mine.part"] {
         assert!(at(name).exists(), "{name}");
+    }
+}
+
+#[test]
+fn a_view_that_others_can_change_is_not_used() {
+    let place = Place::new();
+    let view = place.view().unwrap();
+    let mode = |path: &Path, mode: u32| {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    };
+    for path in [view.root(), &place.views()] {
+        mode(path, 0o777);
+        let error = place.view().unwrap_err();
+        assert!(matches!(error, Error::ViewPlace { .. }), "{error}");
+        assert!(
+            error.to_string().contains("written by every user"),
+            "{error}"
+        );
+        mode(path, 0o755);
+        assert!(!place.view().unwrap().was_made());
+    }
+    // Only root can give a view to another user.
+    if std::os::unix::fs::chown(view.root(), Some(12345), None).is_ok() {
+        let error = place.view().unwrap_err().to_string();
+        assert!(error.contains("belongs to user 12345"), "{error}");
+    }
+    // A process that lets everybody write into its files.
+    fs::remove_dir_all(place.views()).unwrap();
+    for _ in 0..2 {
+        let child = place.child("once");
+        let mut shell = Command::new("sh");
+        shell.args(["-c", "umask 0; exec \"$@\"", "sh"]);
+        shell.arg(child.get_program()).args(child.get_args());
+        let variables = child.get_envs();
+        shell.envs(variables.filter_map(|(name, value)| Some((name, value?))));
+        let output = shell.output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success(), "{text}");
     }
 }
