@@ -36,5 +36,6 @@ mod tables;
 mod tools;
 mod view;
 mod view_faults;
+mod view_output;
 #[path = "../support/wheels.rs"]
 mod wheels;
