@@ -162,7 +162,13 @@ pub fn probe(root: &Root, target: &Target, directory: &Path) -> Attempt {
     Prober {
         root,
         target,
-        ask_nvcc: &|_| None,
+        // Packages are described by their files; none has to run its nvcc for that.
+        query_nvcc: &|nvcc| {
+            Err(Error::Format {
+                what: "nvcc",
+                reason: format!("{} was not queried", nvcc.display()),
+            })
+        },
     }
     .probe(&candidate)
 }

@@ -35,9 +35,13 @@ pub fn site_packages(major: u32) -> Option<PathBuf> {
     if offline() {
         return None;
     }
-    let index = (major - 11) as usize;
-    let release = ["11.8", "12.9", "13.4"][index];
-    Some(STORED[index].get_or_init(|| fetch(release)).clone())
+    let stored = &STORED[(major - 11) as usize];
+    Some(stored.get_or_init(|| fetch(release(major))).clone())
+}
+
+/// The release of each major that the tests were written with: the index may have newer ones.
+pub fn release(major: u32) -> &'static str {
+    ["11.8", "12.9", "13.4"][(major - 11) as usize]
 }
 
 /// What `cargo cuda toolkit add <release>` fetches, and cuobjdump for 13.4: the exact packages of
