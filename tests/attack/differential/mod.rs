@@ -56,7 +56,7 @@ fn run(
     let (mut wrong, mut failing, mut changed) = (Vec::new(), 0, 0);
     let mut last = compare(&tree).unwrap();
     for step in 1..=edits {
-        let mut edit = if last.is_none() && random.below(2) == 0 {
+        let mut edit = if last.is_none() && random.below(4) > 0 {
             tree.repair();
             "repaired".to_owned()
         } else {
