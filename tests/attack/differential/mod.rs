@@ -9,7 +9,7 @@
 //! differential` runs longer; the same seed makes the same edits.
 
 mod edit;
-mod random;
+pub mod random;
 mod tree;
 
 use std::fs;
