@@ -103,6 +103,26 @@ const SPELLINGS: [Named; 10] = [
     ),
 ];
 
+/// Headers that only the source's directory has, for another file or by `<…>`: nvcc does not find
+/// them, and NVRTC must not either, or the two engines would differ.
+const REFUSED: [Named; 2] = [
+    named(
+        "beside_source",
+        "#include \"sub/s.cuh\"\n",
+        "",
+        &[
+            ("kernels/sub/s.cuh", "#include \"beside_source.cuh\"\n"),
+            ("kernels/beside_source.cuh", ONE),
+        ],
+    ),
+    named(
+        "angled_beside",
+        "#include <angled_beside.cuh>\n",
+        "",
+        &[("kernels/angled_beside.cuh", ONE)],
+    ),
+];
+
 fn every_spelling(compiler: Compiler) {
     let Some(package) = Package::new("spelling", compiler) else {
         return;
@@ -139,6 +159,25 @@ fn nvrtc_13_headers_are_noticed_in_every_spelling() {
 #[test]
 fn nvcc_headers_are_noticed_in_every_spelling() {
     every_spelling(Compiler::Nvcc13);
+}
+
+#[test]
+fn every_engine_refuses_what_nvcc_does_not_find() {
+    for compiler in [Compiler::Nvrtc12, Compiler::Nvrtc13, Compiler::Nvcc13] {
+        for case in &REFUSED {
+            let Some(package) = Package::new(&format!("refused-{}", case.module), compiler) else {
+                return;
+            };
+            package.write("kernels/m.cu", format!("{}{}", case.source, kernel("V")));
+            for (file, text) in case.files {
+                package.write(file, text);
+            }
+            package.write_modules(compiler, &[("m", "")]);
+            let message = package.build().unwrap_err();
+            let named = message.contains("cannot open") || message.contains("could not open");
+            assert!(named || message.contains("No such file"), "{message}");
+        }
+    }
 }
 
 /// `linked/../x.cuh` and `x.cuh` are two files if `linked` is a link to another directory.

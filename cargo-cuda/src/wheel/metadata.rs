@@ -2,6 +2,8 @@
 //!
 //! Source: the core metadata specification of the Python Packaging Authority, version 2.4.
 
+use super::WheelError;
+
 /// A `METADATA` file, its headers in their order.
 ///
 /// ```
@@ -110,6 +112,26 @@ impl std::fmt::Display for Metadata {
     }
 }
 
+/// Where the user writes a distribution's name, for [`check_name`].
+pub const IN_MANIFEST: &str = "`name` in `[package.metadata.cuda.wheel]`";
+
+/// Checks the name of a distribution by PEP 508. File names are made of it, so a `/` in it would
+/// lead elsewhere.
+///
+/// # Errors
+/// [`WheelError::InvalidName`] with `origin`, which describes where the name is written.
+pub fn check_name(name: &str, origin: &'static str) -> Result<(), WheelError> {
+    let is_allowed = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    let is_end = |c: char| c.is_ascii_alphanumeric();
+    if name.chars().all(is_allowed) && name.starts_with(is_end) && name.ends_with(is_end) {
+        return Ok(());
+    }
+    Err(WheelError::InvalidName {
+        name: name.to_owned(),
+        origin,
+    })
+}
+
 /// A distribution's name in the form that all spellings of it share (PEP 503): lower case, runs
 /// of `-`, `_` and `.` as one `-`.
 ///
@@ -203,6 +225,20 @@ mod tests {
             Metadata::parse(&TEXT.replace('\n', "\r\n")).to_string(),
             TEXT
         );
+    }
+
+    #[test]
+    fn names_of_distributions_are_checked() {
+        for name in ["a", "Saxpy", "my_saxpy.fast-2", "2d"] {
+            check_name(name, "x").unwrap();
+        }
+        for name in [
+            "", "-a", "a-", "_", "a/b", "/a", "../a", "a b", "ü", "x\ny", "x\n  y", "a\\b", "a\0",
+        ] {
+            let error = check_name(name, IN_MANIFEST).unwrap_err().to_string();
+            assert!(error.contains(&format!("{name:?}")), "{error}");
+            assert!(error.contains("metadata.cuda.wheel") && !error.contains('\n'));
+        }
     }
 
     #[test]

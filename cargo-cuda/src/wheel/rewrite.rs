@@ -11,11 +11,13 @@ use std::path::{Path, PathBuf};
 use cuda_build::Component;
 use serde_json::json;
 
-use super::archive::{self, ArchiveDate, Entry, Wheel};
+use super::archive::{self, Entry, Wheel};
 use super::dependencies::{self, BuiltWith, Origin};
 use super::elf::{self, ElfFacts};
 use super::filename::FileName;
-use super::metadata::{Metadata, Requirement, file_name_component, normalized_name};
+use super::metadata::{
+    IN_MANIFEST, Metadata, Requirement, check_name, file_name_component, normalized_name,
+};
 use super::runpath::RunpathPlan;
 use super::{WheelError, python, sbom};
 
@@ -36,8 +38,6 @@ pub struct Rewrite {
     pub capabilities: Vec<String>,
     /// Capabilities that there is PTX for.
     pub ptx: Vec<String>,
-    /// The date of its files.
-    pub date: ArchiveDate,
 }
 
 /// A wheel that was written.
@@ -109,7 +109,7 @@ impl Rewrite {
                 })?;
         file_name.distribution = file_name_component(&rewritten.name);
         let path = out_dir.join(file_name.to_string());
-        let size = archive::write(&rewritten.wheel, self.date, &path)?;
+        let size = archive::write(&rewritten.wheel, &path)?;
         Ok(BuiltWheel {
             path,
             name: rewritten.name,
@@ -130,10 +130,12 @@ impl Rewrite {
         refuse_grafted(&entries, &dist_info)?;
         let mut metadata =
             Metadata::parse(&take_text(&mut entries, &format!("{dist_info}/METADATA"))?);
-        let old_name = metadata
-            .get("Name")
-            .map(str::to_owned)
-            .ok_or_else(|| invalid("METADATA has no Name"))?;
+        let old_name = one_value(&metadata, "Name")?;
+        check_name(&old_name, "`Name` in METADATA")?;
+        check_version(&one_value(&metadata, "Version")?, &file_name.version)?;
+        if let Some(name) = &self.name {
+            check_name(name, IN_MANIFEST)?;
+        }
         let name = suffixed(self.name.as_deref().unwrap_or(&old_name), self.major)?;
         let package = import_package(&entries, &dist_info)?;
         let renamed = format!("{package}_cu{}", self.major);
@@ -168,7 +170,7 @@ impl Rewrite {
         let mut moved: BTreeMap<String, Entry> = entries
             .into_iter()
             .map(|(path, mut entry)| {
-                self.rewrite_text(&path, &mut entry, &places);
+                rewrite_text(&path, &mut entry, &places);
                 (places.moved(&path), entry)
             })
             .collect();
@@ -289,29 +291,6 @@ impl Rewrite {
         Ok(())
     }
 
-    fn rewrite_text(&self, path: &str, entry: &mut Entry, places: &Places) {
-        let Some(inside) = path
-            .strip_prefix(&places.dist_info.0)
-            .and_then(|p| p.strip_prefix('/'))
-        else {
-            return;
-        };
-        let (old, new) = &places.package;
-        let text = |entry: &Entry| String::from_utf8_lossy(&entry.content).into_owned();
-        match inside {
-            "entry_points.txt" => {
-                entry.content = python::rename_entry_points(&text(entry), old, new).into_bytes();
-            }
-            "top_level.txt" => {
-                entry.content = python::rename_top_level(&text(entry), old, new).into_bytes();
-            }
-            _ if inside.starts_with("sboms/") => {
-                entry.content = sbom::reproducible(&entry.content, self.date);
-            }
-            _ => {}
-        }
-    }
-
     /// `_build.json`: how the wheel was made, for people and for programs that pick a wheel.
     fn build_info(&self, components: &BTreeSet<Component>, requires: &[String]) -> String {
         let versions: BTreeMap<&str, String> = components
@@ -328,6 +307,29 @@ impl Rewrite {
             "requires": requires,
         });
         format!("{document:#}\n")
+    }
+}
+
+fn rewrite_text(path: &str, entry: &mut Entry, places: &Places) {
+    let Some(inside) = path
+        .strip_prefix(&places.dist_info.0)
+        .and_then(|p| p.strip_prefix('/'))
+    else {
+        return;
+    };
+    let (old, new) = &places.package;
+    let text = |entry: &Entry| String::from_utf8_lossy(&entry.content).into_owned();
+    match inside {
+        "entry_points.txt" => {
+            entry.content = python::rename_entry_points(&text(entry), old, new).into_bytes();
+        }
+        "top_level.txt" => {
+            entry.content = python::rename_top_level(&text(entry), old, new).into_bytes()
+        }
+        _ if inside.starts_with("sboms/") => {
+            entry.content = sbom::reproducible(&entry.content);
+        }
+        _ => {}
     }
 }
 
@@ -379,6 +381,30 @@ fn take_text(entries: &mut BTreeMap<String, Entry>, path: &str) -> Result<String
         .remove(path)
         .ok_or_else(|| invalid(&format!("`{path}` is missing")))?;
     String::from_utf8(entry.content).map_err(|_| invalid(&format!("`{path}` is not UTF-8")))
+}
+
+/// The value of a header that must be there exactly once.
+fn one_value(metadata: &Metadata, header: &str) -> Result<String, WheelError> {
+    match metadata.all(header).collect::<Vec<_>>()[..] {
+        [value] => Ok(value.to_owned()),
+        [] => Err(invalid(&format!("METADATA has no {header}"))),
+        _ => Err(invalid(&format!("METADATA has several lines `{header}`"))),
+    }
+}
+
+/// Installers refuse a wheel whose file name has another version than its metadata.
+fn check_version(version: &str, in_file_name: &str) -> Result<(), WheelError> {
+    let parse = |text: &str| {
+        text.parse::<pep440_rs::Version>()
+            .map_err(|error| invalid(&format!("{version:?} is not a Python version: {error}")))
+    };
+    // File names have `_` where a version has `-`.
+    if parse(version)? == parse(&in_file_name.replace('_', "-"))? {
+        return Ok(());
+    }
+    Err(invalid(&format!(
+        "METADATA has version {version}, and the file name {in_file_name}"
+    )))
 }
 
 /// `saxpy-cu12` of `saxpy`.

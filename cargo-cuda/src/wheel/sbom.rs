@@ -3,13 +3,11 @@
 
 use serde_json::Value;
 
-use super::archive::ArchiveDate;
-
 /// The same bill, equal for equal inputs: path packages are named by name and version, lists are
-/// sorted, the serial number goes, and so does the time unless `date` was given by the user.
+/// sorted, the serial number and the time are removed.
 /// What is no CycloneDX document comes back unchanged.
 #[must_use]
-pub fn reproducible(text: &[u8], date: ArchiveDate) -> Vec<u8> {
+pub fn reproducible(text: &[u8]) -> Vec<u8> {
     let Ok(mut document) = serde_json::from_slice::<Value>(text) else {
         return text.to_owned();
     };
@@ -19,10 +17,7 @@ pub fn reproducible(text: &[u8], date: ArchiveDate) -> Vec<u8> {
     if let Some(object) = document.as_object_mut() {
         object.remove("serialNumber");
         if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
-            match date.rfc3339() {
-                Some(time) => metadata.insert("timestamp".to_owned(), Value::String(time)),
-                None => metadata.remove("timestamp"),
-            };
+            metadata.remove("timestamp");
         }
     }
     tidy(&mut document);
@@ -90,7 +85,6 @@ fn without_place(text: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cuda_build::Env;
 
     fn bill(root: &str, name: &str, serial: &str) -> String {
         let package = |directory: &str, own: &str| {
@@ -117,14 +111,8 @@ mod tests {
 
     #[test]
     fn two_checkouts_have_one_bill() {
-        let first = reproducible(
-            bill("/home/a", "saxpy", "1").as_bytes(),
-            ArchiveDate::default(),
-        );
-        let second = reproducible(
-            bill("/tmp/zz/b", "checkout-2", "22").as_bytes(),
-            ArchiveDate::default(),
-        );
+        let first = reproducible(bill("/home/a", "saxpy", "1").as_bytes());
+        let second = reproducible(bill("/tmp/zz/b", "checkout-2", "22").as_bytes());
         let text = String::from_utf8(first).unwrap();
         assert_eq!(text, String::from_utf8(second).unwrap());
         for gone in ["/home", "serialNumber", "timestamp", "download_url"] {
@@ -140,24 +128,9 @@ mod tests {
     }
 
     #[test]
-    fn a_given_date_is_written() {
-        let date =
-            ArchiveDate::from_env(&Env::from_pairs([("SOURCE_DATE_EPOCH", "1700000000")])).unwrap();
-        let text =
-            String::from_utf8(reproducible(bill("/a", "saxpy", "1").as_bytes(), date)).unwrap();
-        assert!(
-            text.contains("\"timestamp\": \"2023-11-14T22:13:20Z\""),
-            "{text}"
-        );
-    }
-
-    #[test]
     fn other_documents_stay() {
         for text in ["no json", "{\"spdxVersion\": \"SPDX-2.3\"}"] {
-            assert_eq!(
-                reproducible(text.as_bytes(), ArchiveDate::default()),
-                text.as_bytes()
-            );
+            assert_eq!(reproducible(text.as_bytes()), text.as_bytes());
         }
     }
 }

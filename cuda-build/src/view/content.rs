@@ -12,7 +12,8 @@ use super::stub::{Driver, Stub};
 use super::text;
 use crate::component::{Component, closure};
 use crate::error::Error;
-use crate::probe::{Found, wrapper};
+use crate::nvcc;
+use crate::probe::Found;
 use crate::root::Root;
 use crate::target::Target;
 use crate::toolkit::Toolkit;
@@ -203,7 +204,7 @@ impl Planner<'_> {
                         .iter()
                         .any(|known| stem.strip_prefix("lib") == Some(known))
                 {
-                    let alias = Entry::Alias(name.to_string_lossy().into_owned());
+                    let alias = Entry::Link(name.into());
                     self.plan
                         .put(Path::new("lib").join(format!("{stem}.so")), alias);
                 }
@@ -343,11 +344,14 @@ impl Planner<'_> {
                 .into_owned();
             // With its wheel's other libraries in `lib`; readers of the usual layout look here.
             self.link(component, Path::new("nvvm/lib64").join(&name), library)?;
-            self.plan.put("nvvm/lib64/libnvvm.so", Entry::Alias(name));
+            self.plan
+                .put("nvvm/lib64/libnvvm.so", Entry::Link(name.into()));
         }
         if self.plan.has("include/nvvm.h") {
-            self.plan
-                .put("nvvm/include/nvvm.h", Entry::Inside("../../include/nvvm.h"));
+            self.plan.put(
+                "nvvm/include/nvvm.h",
+                Entry::Link("../../include/nvvm.h".into()),
+            );
         }
         Ok(())
     }
@@ -486,17 +490,19 @@ impl Planner<'_> {
 
     /// The names that consumers of one layout or another look under.
     fn layout(&mut self) {
-        self.plan.put("lib64", Entry::Inside("lib"));
+        self.plan.put("lib64", Entry::Link("lib".into()));
         let platform = Path::new("targets").join(self.target.directory());
+        self.plan.put(
+            platform.join("include"),
+            Entry::Link("../../include".into()),
+        );
         self.plan
-            .put(platform.join("include"), Entry::Inside("../../include"));
-        self.plan
-            .put(platform.join("lib"), Entry::Inside("../../lib"));
+            .put(platform.join("lib"), Entry::Link("../../lib".into()));
         if self.get(Component::Cupti).is_some() {
             self.plan
-                .put("extras/CUPTI/include", Entry::Inside("../../include"));
+                .put("extras/CUPTI/include", Entry::Link("../../include".into()));
             self.plan
-                .put("extras/CUPTI/lib64", Entry::Inside("../../lib"));
+                .put("extras/CUPTI/lib64", Entry::Link("../../lib".into()));
         }
     }
 
@@ -530,8 +536,10 @@ impl Planner<'_> {
             let text = text::pkg_config(&name, &library, &version, stub);
             let directory = Path::new("lib/pkgconfig");
             self.plan.put(directory.join(&file), Entry::Text(text));
-            self.plan
-                .put(directory.join(format!("{name}.pc")), Entry::Alias(file));
+            self.plan.put(
+                directory.join(format!("{name}.pc")),
+                Entry::Link(file.into()),
+            );
         }
     }
 }
@@ -547,7 +555,7 @@ fn real_nvcc(root: &Root, nvcc: &Path) -> PathBuf {
     let Some(script) = text.filter(|text| text.starts_with("#!")) else {
         return nvcc.to_owned();
     };
-    let named = wrapper(&script).map(|wrapper| wrapper.program);
+    let named = nvcc::started_by(&script);
     let bin = nvcc.parent().unwrap_or(Path::new("."));
     let known = [
         "../lib/nvidia-cuda-toolkit/bin/nvcc",

@@ -118,7 +118,7 @@ mod tests {
         };
         join.join(&mut plan, Path::new("include"), &sources, &BTreeMap::new())?;
         let shown = |(path, entry): (&PathBuf, &Entry)| match entry {
-            Entry::Outside { target, .. } => {
+            Entry::Component { target, .. } => {
                 format!(
                     "{} {}",
                     path.display(),

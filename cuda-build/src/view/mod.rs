@@ -20,12 +20,12 @@ mod cmake;
 mod content;
 mod foreign;
 mod join;
-mod materialize;
-mod owner;
+mod marker;
 mod place;
 mod plan;
 mod stub;
 mod text;
+mod write;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -74,7 +74,7 @@ impl View {
     /// [`Build::view`](crate::Build::view) gave.
     #[must_use]
     pub fn marker(&self) -> PathBuf {
-        self.path.join(materialize::MARKER)
+        self.path.join(marker::MARKER)
     }
 
     /// The compiler, where the toolkit has one.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::View;
 use super::content::{self, Options};
-use super::materialize::{self, Destination};
+use super::write::{self, Destination};
 use crate::component::Component;
 use crate::env::Env;
 use crate::error::Error;
@@ -24,7 +24,7 @@ const VARIABLE: &str = "CUDA_BUILD_VIEWS";
 /// use cuda_build::{Build, Env, Target, ViewPlace};
 /// let target = Target::from_triple("x86_64-unknown-linux-gnu", false)?;
 /// let place = ViewPlace::from_env(&Env::from_process(), &target)?;
-/// let view = Build::new()?.toolkit()?.view(&place)?;
+/// let view = Build::new()?.toolkit()?.view(&place, &Root::system())?;
 /// assert!(view.lib().starts_with(view.root()));
 /// # Ok(())
 /// # }
@@ -139,9 +139,8 @@ impl Toolkit {
     /// # Errors
     /// [`Error::ViewConflict`] where components have different files of one name,
     /// [`Error::ViewPlace`] where something else is in the way, [`Error::Io`].
-    pub fn view(&self, place: &ViewPlace) -> Result<View, Error> {
-        let root = Root::system();
-        let plan = content::plan(self, &root, &place.target, &place.options)?;
+    pub fn view(&self, place: &ViewPlace, root: &Root) -> Result<View, Error> {
+        let plan = content::plan(self, root, &place.target, &place.options)?;
         let digest = plan.digest(if place.copy { "copies" } else { "links" });
         let path = if place.exact {
             place.directory.clone()
@@ -159,10 +158,10 @@ impl Toolkit {
         let destination = Destination {
             path: &path,
             digest: &digest,
-            replace: place.exact,
+            named_by_user: place.exact,
             copy: place.copy,
         };
-        let made = materialize::materialize(&plan, &root, &destination)?;
+        let made = write::write(&plan, root, &destination)?;
         Ok(View {
             path,
             paths: plan.entries.into_keys().collect(),
