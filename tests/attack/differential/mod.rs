@@ -56,6 +56,9 @@ fn run(
     let (mut wrong, mut failing, mut changed) = (Vec::new(), 0, 0);
     let mut last = compare(&tree).unwrap();
     for step in 1..=edits {
+        if step % 25 == 0 {
+            eprintln!("{name}, seed {seed}: edit {step}, {} differences", wrong.len());
+        }
         let mut edit = if last.is_none() && random.below(4) > 0 {
             tree.repair();
             "repaired".to_owned()
