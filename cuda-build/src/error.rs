@@ -280,15 +280,6 @@ impl fmt::Display for Error {
             Self::ViewPlace { path, reason, .. } => {
                 write!(f, "no view can be made at {}: {reason}", path.display())
             }
-            Self::DuplicateModule {
-                constant,
-                sources: [first, second],
-            } => write!(
-                f,
-                "the modules {} and {} are both named `{constant}`",
-                first.display(),
-                second.display()
-            ),
             Self::Directive {
                 directive,
                 value,
@@ -297,6 +288,15 @@ impl fmt::Display for Error {
                 f,
                 "cannot pass {value:?} to Cargo as `{}`: {reason}",
                 directive.escape_debug()
+            ),
+            Self::DuplicateModule {
+                constant,
+                sources: [first, second],
+            } => write!(
+                f,
+                "the modules {} and {} are both named `{constant}`",
+                first.display(),
+                second.display()
             ),
             Self::SourceMissing { path } => {
                 write!(f, "source file {} does not exist", path.display())

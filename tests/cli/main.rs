@@ -22,6 +22,7 @@ mod cmake_package;
 mod components;
 mod doctor;
 mod environment;
+mod fetching;
 mod freshness;
 mod graph;
 mod meson;

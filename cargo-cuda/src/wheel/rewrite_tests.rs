@@ -68,7 +68,7 @@ fn text<'a>(wheel: &'a Wheel, path: &str) -> &'a str {
 }
 
 #[test]
-fn everything_that_carries_the_name_is_renamed() {
+fn all_names_are_rewritten() {
     let extra = [
         (
             "saxpy-0.1.0.dist-info/entry_points.txt",
@@ -127,7 +127,7 @@ fn everything_that_carries_the_name_is_renamed() {
 }
 
 #[test]
-fn the_authors_own_requirement_stays_alone() {
+fn requirements_of_the_author_are_kept() {
     let metadata =
         "Name: saxpy\nVersion: 0.1.0\nRequires-Dist: CUDA-Toolkit[cudart,nvrtc]==13.4.3\n";
     let rewritten = rewrite(wheel(&[("saxpy-0.1.0.dist-info/METADATA", metadata)])).unwrap();
@@ -164,7 +164,7 @@ fn grafted_libraries_are_refused() {
 }
 
 #[test]
-fn what_a_rename_would_break_is_refused() {
+fn packages_that_cannot_be_renamed_are_refused() {
     let error = rewrite(wheel(&[(
         "saxpy/cli.py",
         "import os\nfrom saxpy import axpy\n",
@@ -242,7 +242,7 @@ fn another_name_leaves_the_import_package_alone() {
 }
 
 #[test]
-fn names_and_versions_that_no_installer_takes_are_refused() {
+fn invalid_names_and_versions_are_refused() {
     for (metadata, words) in [
         ("Name: /elsewhere/x\nVersion: 0.1.0\n", "\"/elsewhere/x\""),
         ("Name: x\n  y\nVersion: 0.1.0\n", "x\\n  y"),

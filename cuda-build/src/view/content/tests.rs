@@ -1,9 +1,10 @@
-//! Layouts as they are in the wild, small, and what a view makes of them.
+//! Views of small layouts, as packages and installers make them.
 #![allow(clippy::disallowed_methods, reason = "prepares real directories")]
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 
+use super::compiler::real_nvcc;
 use super::*;
 use crate::env::Env;
 use crate::select::{Need, Part, Request, Strength};
@@ -77,7 +78,7 @@ impl Layout {
         plan
     }
 
-    /// Where an entry leads, without the place of this layout.
+    /// The target of an entry, without the directory of this layout.
     fn leads(&self, plan: &Plan, path: &str) -> Option<String> {
         Some(match plan.entries.get(Path::new(path))? {
             Entry::Component { target, .. } => target
