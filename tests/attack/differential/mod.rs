@@ -57,7 +57,10 @@ fn run(
     let mut last = compare(&tree).unwrap();
     for step in 1..=edits {
         if step % 25 == 0 {
-            eprintln!("{name}, seed {seed}: edit {step}, {} differences", wrong.len());
+            eprintln!(
+                "{name}, seed {seed}: edit {step}, {} differences",
+                wrong.len()
+            );
         }
         let mut edit = if last.is_none() && random.below(4) > 0 {
             tree.repair();
