@@ -85,6 +85,7 @@ pub mod host_compiler;
 mod link;
 pub mod nvrtc;
 pub mod probe;
+pub mod release;
 mod root;
 mod script;
 pub mod select;

@@ -29,6 +29,7 @@ mod mutate;
 mod named_places;
 mod nvcc_profile;
 mod nvrtc;
+mod other_tables;
 mod products;
 mod support;
 mod tables;

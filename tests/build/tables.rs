@@ -4,9 +4,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use cargo_cuda::wheel::elf::ElfFacts;
-use cuda_build::capability::{observed_from_ptxas_help, supported, toolkit_facts};
-use cuda_build::component::{EdgeKind, edges, release_of};
+use cuda_build::capability::{observed_from_ptxas_help, supported};
+use cuda_build::component::{EdgeKind, edges};
 use cuda_build::host_compiler::{Bounds, Macros, bounds, refusal};
+use cuda_build::release::{self, release_of};
 use cuda_build::{Component, ToolkitVersion};
 
 use crate::support::{output, text};
@@ -63,7 +64,7 @@ fn host_config_accepts_the_compilers_that_the_table_says() {
         let Some(header) = host_config(version) else {
             return;
         };
-        let facts = toolkit_facts(toolkit(version)).unwrap();
+        let facts = release::facts(toolkit(version)).unwrap();
         let mut expected = Bounds {
             gcc_max: facts.gcc_max,
             clang_max: facts.clang_max,

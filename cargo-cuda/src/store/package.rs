@@ -1,5 +1,6 @@
 //! Exact packages, and a set of them that makes a toolkit.
 
+use cuda_build::release::NEWEST_MAJOR;
 use cuda_build::{Component, Version};
 use serde::{Deserialize, Serialize};
 use sha2::Digest as _;
@@ -94,11 +95,8 @@ impl PackageSet {
 /// The package that carries `component`. A major that the tables don't know yet is expected to
 /// be packaged like the newest known one.
 pub(super) fn package_of(component: Component, major: u32) -> Option<&'static str> {
-    component.facts().package(major.min(NEWEST_KNOWN_MAJOR))
+    component.facts().package(major.min(NEWEST_MAJOR))
 }
-
-/// The newest major that the component table has a column for.
-pub(super) const NEWEST_KNOWN_MAJOR: u32 = 13;
 
 /// Machine and system of the files that an installer started here fetches.
 pub(super) fn platform() -> String {

@@ -6,10 +6,11 @@
 use std::path::Path;
 
 use cuda_build::component::Bundle;
+use cuda_build::release::NEWEST_MAJOR;
 use cuda_build::{Component, Root};
 
+use super::StoreError;
 use super::package::{Package, PackageSet, normal_name};
-use super::{StoreError, package::NEWEST_KNOWN_MAJOR};
 
 /// Paths below site-packages that an installed package says are its own; none that leave it.
 pub(super) fn files_of(site: &Path, package: &Package, root: &Root) -> Vec<String> {
@@ -152,7 +153,7 @@ fn proofs(component: Component, major: u32) -> Vec<Proof> {
             .collect();
         proofs.extend((!sonames.is_empty()).then_some(Proof::Library(sonames)));
     }
-    if proofs.is_empty() && major <= NEWEST_KNOWN_MAJOR {
+    if proofs.is_empty() && major <= NEWEST_MAJOR {
         proofs.extend(
             facts
                 .archives

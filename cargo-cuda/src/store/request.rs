@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use cuda_build::{ToolkitVersion, Version, component};
+use cuda_build::{ToolkitVersion, Version, release};
 
 use super::StoreError;
 
@@ -71,10 +71,10 @@ impl FromStr for Request {
                 "expected a CUDA version such as `13`, `13.4` or `13.4.3`".to_owned(),
             ));
         }
-        if parts[0] < u64::from(component::OLDEST_MAJOR) {
+        if parts[0] < u64::from(release::OLDEST_MAJOR) {
             return Err(invalid(format!(
                 "CUDA before {} is not supported",
-                component::OLDEST_MAJOR
+                release::OLDEST_MAJOR
             )));
         }
         Ok(Self { parts })

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use cuda_build::Component;
 use cuda_build::component::{EdgeKind, closure};
+use cuda_build::release::is_nvcc_packaged;
 
 use super::package::package_of;
 use super::{AddRequest, StoreError};
@@ -11,13 +12,11 @@ use super::{AddRequest, StoreError};
 /// What every toolkit gets: enough to compile device code. CUDA 11 and 12 have no compiler
 /// driver as a Python package (`nvidia-cuda-nvcc-cu12` holds `ptxas` and libNVVM only), so there
 /// NVRTC is the compiler. CCCL is named because no package pulls it in.
-fn default_set(major: u32) -> &'static [Component] {
-    use Component::{Cccl, Crt, Cudart, Nvcc, Nvrtc, Nvvm};
-    if major >= 13 {
-        &[Nvcc, Nvvm, Crt, Cudart, Nvrtc, Cccl]
-    } else {
-        &[Cudart, Nvrtc, Cccl]
-    }
+fn default_set(major: u32) -> impl Iterator<Item = Component> {
+    let compiler = [Component::Nvcc, Component::Nvvm, Component::Crt];
+    Component::all()
+        .filter(|component| component.facts().in_every_toolkit)
+        .filter(move |component| is_nvcc_packaged(major) || !compiler.contains(component))
 }
 
 /// The components asked for: the default set, those named, and what they need; or `only`.
@@ -36,7 +35,7 @@ pub(super) fn wanted(request: &AddRequest) -> Result<BTreeSet<Component>, StoreE
     if let Some(only) = &request.only {
         return Ok(only.clone());
     }
-    let mut all: BTreeSet<Component> = named.iter().chain(default_set(major)).copied().collect();
+    let mut all: BTreeSet<Component> = named.iter().copied().chain(default_set(major)).collect();
     let named: Vec<Component> = all.iter().copied().collect();
     for (needed, kind) in closure(&named, major) {
         // In CUDA 11 and 12 some come inside another package.

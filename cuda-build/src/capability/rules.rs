@@ -26,13 +26,13 @@ use crate::version::ToolkitVersion;
 pub fn sass_runs_on(code: Capability, device: Capability, toolkit: ToolkitVersion) -> bool {
     let same_major = code.major == device.major;
     match code.suffix {
-        None => same_major && code.minor <= device.minor && !worlds_apart(code, device, toolkit),
+        None => same_major && code.minor <= device.minor && !jetson_mismatch(code, device, toolkit),
         Some(Suffix::ArchSpecific) => code.base() == device.base(),
         Some(Suffix::Family) => {
-            let known_stranger = facts(device).is_some()
+            let known_outside_family = facts(device).is_some()
                 && facts(code)
                     .is_some_and(|f| f.family.iter().all(|&(minor, _)| minor != device.minor));
-            same_major && code.minor <= device.minor && !known_stranger
+            same_major && code.minor <= device.minor && !known_outside_family
         }
     }
 }
@@ -47,9 +47,13 @@ pub fn ptx_runs_on(code: Capability, device: Capability, toolkit: ToolkitVersion
     }
 }
 
-fn worlds_apart(code: Capability, device: Capability, toolkit: ToolkitVersion) -> bool {
+/// The first CUDA major whose code for Jetson boards and for other GPUs of one capability major is interchangeable.
+const JETSON_UNIFIED_SINCE: u32 = 13;
+
+fn jetson_mismatch(code: Capability, device: Capability, toolkit: ToolkitVersion) -> bool {
     let jetson = |capability| facts(capability).and_then(|facts| facts.jetson);
-    toolkit.major < 13 && matches!((jetson(code), jetson(device)), (Some(a), Some(b)) if a != b)
+    toolkit.major < JETSON_UNIFIED_SINCE
+        && matches!((jetson(code), jetson(device)), (Some(a), Some(b)) if a != b)
 }
 
 #[cfg(test)]

@@ -6,11 +6,11 @@ use super::choose::{
     Accepts, absent, from_dry_run, has_option, is_compiler_name, origin_warning, preferred, refused,
 };
 use super::{Bounds, Compiler, HostCompiler, Macros, bounds};
-use crate::capability;
 use crate::command::Invocation;
 use crate::component::Component;
 use crate::env::Env;
 use crate::error::Error;
+use crate::release;
 use crate::root::Root;
 use crate::toolkit::Toolkit;
 
@@ -33,7 +33,7 @@ pub fn choose(env: &Env, root: &Root, toolkit: &Toolkit) -> Result<HostCompiler,
             .into_iter()
             .find_map(|header| root.text(&header).ok())
     });
-    let table = capability::toolkit_facts(toolkit.version()).map(|facts| Bounds {
+    let table = release::facts(toolkit.version()).map(|facts| Bounds {
         gcc_max: facts.gcc_max,
         clang_max: facts.clang_max,
     });

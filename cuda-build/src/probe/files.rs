@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use super::prefix::Prefix;
 use super::products::header_version;
 use super::{Found, Prober};
-use crate::capability::newest_known;
-use crate::component::{Bundle, Component, Facts, OLDEST_MAJOR};
+use crate::component::{Bundle, Component, Facts};
+use crate::release::{self, NEWEST_MAJOR, OLDEST_MAJOR};
 use crate::target::machine;
 use crate::version::{ToolkitVersion, Version};
 
@@ -159,9 +159,7 @@ impl Prefix {
                 return found.filter(|path| is_for(prober, facts, path, major));
             }
             // A product's SONAME has a number of its own, whatever major it is for.
-            if facts.bundle == Bundle::Product
-                && !(OLDEST_MAJOR..=newest_known().major).contains(&major)
-            {
+            if facts.bundle == Bundle::Product && !(OLDEST_MAJOR..=NEWEST_MAJOR).contains(&major) {
                 return self.older_product(prober, facts, index);
             }
         }
@@ -223,15 +221,12 @@ impl Prefix {
 
     /// Whether any library of another major shows which major this prefix is for.
     pub(super) fn majors(&self, prober: &Prober<'_>) -> Vec<u32> {
-        let telling = [
-            Component::Cudart,
-            Component::Nvrtc,
-            Component::Cublas,
-            Component::Nvjitlink,
-        ];
         let mut majors = Vec::new();
-        for major in (11..=13).rev() {
-            let names = telling.iter().filter_map(|c| c.facts().soname(0, major));
+        for major in release::majors().rev() {
+            let names = Component::all()
+                .map(Component::facts)
+                .filter(|facts| facts.soname_tells_major(major))
+                .filter_map(|facts| facts.soname(0, major));
             self.fitting.take();
             if names
                 .into_iter()

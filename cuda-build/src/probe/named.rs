@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use super::prefix::Prefix;
 use super::{Attempt, Prober};
-use crate::capability::newest_known;
-use crate::component::{Bundle, Component, OLDEST_MAJOR};
+use crate::component::{Bundle, Component};
+use crate::release;
 use crate::sources::{Candidate, Step, belonging, is_package};
 
 /// What is wrong with a path that means another place in each directory.
@@ -133,7 +133,7 @@ impl Prober<'_> {
                 Err(absent) => absent.something,
             };
         let mut components = Component::all().filter(|c| c.facts().bundle != Bundle::Driver);
-        if components.any(|c| (OLDEST_MAJOR..=newest_known().major).any(|major| holds(c, major))) {
+        if components.any(|c| release::majors().any(|major| holds(c, major))) {
             return None;
         }
         let remarks = prefix.remarks.clone();

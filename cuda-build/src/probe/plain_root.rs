@@ -9,8 +9,8 @@ use super::package_directory::PackageDirectory;
 use super::prefix::{Prefix, tidy};
 use super::products::told_majors;
 use super::{Found, NvccAnswer, Prober, Seen, Set, Unusable};
-use crate::capability::newest_known;
-use crate::component::{Bundle, Class, Component, OLDEST_MAJOR};
+use crate::component::{Bundle, Class, Component};
+use crate::release;
 use crate::sources::{Candidate, Step, companions};
 use crate::version::{ToolkitVersion, Version};
 
@@ -178,7 +178,7 @@ fn alone(prober: &Prober<'_>, candidate: &Candidate, pieces: &[Piece], known: &[
     let named = candidate.step.is_explicit() || candidate.step == Step::Product;
     let product = known.is_empty() && (named || candidate.products_only);
     let ranged = known.is_empty() && candidate.step.is_explicit();
-    let mut majors: Vec<u32> = (OLDEST_MAJOR..=newest_known().major).collect();
+    let mut majors: Vec<u32> = release::majors().collect();
     majors.extend(
         pieces
             .iter()
@@ -419,7 +419,7 @@ fn named_version(path: &Path) -> Option<Version> {
     let mut parts = path.file_name()?.to_str()?.split('-');
     parts.find(|part| {
         part.starts_with("cuda_")
-            || ["libnvvm", "libnvptxcompiler", "libnvjitlink", "libnvfatbin"].contains(part)
+            || Component::of_redist(part).is_some_and(|c| c.facts().follows_toolkit)
     })?;
     let version = parts.find(|part| part.starts_with(|c: char| c.is_ascii_digit()))?;
     version.split('.').nth(2)?;

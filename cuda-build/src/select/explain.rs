@@ -5,10 +5,8 @@ use super::{Chosen, Need, Offer, Part, Request, Selection, Strength};
 use crate::component::{Bundle, Component};
 use crate::error::{Conflict, Error, NotFound};
 use crate::probe::{Attempt, Found, Unusable};
+use crate::release::{self, NEWEST_MAJOR};
 use crate::target::Target;
-
-/// The CUDA major to speak of where nothing tells one.
-const NEWEST_MAJOR: u32 = 13;
 
 /// The error of a search that met not every need.
 ///
@@ -174,24 +172,15 @@ fn fetch_hint(request: &Request, missing: &[Component], searched: &[&Attempt]) -
             ),
         };
     };
-    // No wheel of CUDA 11 or 12 carries a compiler.
-    if major < 13 && missing.contains(&Component::Nvcc) {
+    if !release::is_nvcc_packaged(major) && missing.contains(&Component::Nvcc) {
         return format!(
             "the wheels of CUDA {major} carry no nvcc: use NVRTC for modules, install the CUDA {major} toolkit of \
-             your system or of conda, or build for CUDA 13"
+             your system or of conda, or build for CUDA {NEWEST_MAJOR}"
         );
     }
-    let default = [
-        Component::Cudart,
-        Component::Nvcc,
-        Component::Nvvm,
-        Component::Crt,
-        Component::Nvrtc,
-        Component::Cccl,
-    ];
     let extra: Vec<&str> = missing
         .iter()
-        .filter(|c| !default.contains(c))
+        .filter(|c| !c.facts().in_every_toolkit)
         .map(|c| c.id())
         .collect();
     let components = if extra.is_empty() {

@@ -14,6 +14,7 @@ mod explain;
 use crate::component::{Bundle, Class, Component, EdgeKind, closure};
 use crate::error::Error;
 use crate::probe::{Attempt, Found, Set};
+use crate::release;
 use crate::sources::Step;
 use crate::version::ToolkitVersion;
 
@@ -157,9 +158,8 @@ impl Request {
     /// major and requirement contradict each other.
     #[must_use]
     pub fn newest_major(&self) -> Option<u32> {
-        let newest = crate::capability::newest_known().major;
-        let known = (crate::component::OLDEST_MAJOR..=newest).rev();
-        known
+        release::majors()
+            .rev()
             .chain(self.major)
             .find(|major| self.admits_major(*major))
     }

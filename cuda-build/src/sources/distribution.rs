@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use super::{Candidate, Sources, Step};
-use crate::capability::newest_known;
 use crate::component::{Bundle, Component};
+use crate::release::NEWEST_MAJOR;
 use crate::root::Root;
 use crate::target::Target;
 
@@ -63,7 +63,7 @@ pub(crate) fn holds_product(root: &Root, target: &Target) -> bool {
     products.into_iter().any(|facts| {
         facts.header.is_some_and(|header| holds(&headers, header))
             || facts
-                .soname(0, newest_known().major)
+                .soname(0, NEWEST_MAJOR)
                 .is_some_and(|soname| holds(&libraries, soname))
     })
 }

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use super::{Candidate, Sources, Step, belonging, named, search_path, split_list};
+use crate::component::Component;
 use crate::env::Env;
 use crate::root::Root;
 
@@ -18,15 +19,6 @@ const ROOTS: [&str; 6] = [
     "CUDAToolkit_ROOT",
     "CUDA_TOOLKIT_ROOT_DIR",
     "CUDA_TOOLKIT_PATH",
-];
-
-/// Variables that name the root of one product.
-const PRODUCTS: [&str; 5] = [
-    "CUDNN_PATH",
-    "NCCL_HOME",
-    "CUTENSOR_PATH",
-    "NVSHMEM_HOME",
-    "CUSPARSELT_PATH",
 ];
 
 pub(super) fn propose(root: &Root, env: &Env, found: &mut Sources) {
@@ -56,7 +48,7 @@ pub(super) fn propose(root: &Root, env: &Env, found: &mut Sources) {
         push(root, found, Step::Variable, variable, &paths, None);
         roots.push((variable, paths));
     }
-    for variable in PRODUCTS {
+    for variable in Component::all().flat_map(|component| component.facts().variables) {
         if let Some(path) = env.path(variable) {
             push(root, found, Step::Product, variable, &[path], None);
         }

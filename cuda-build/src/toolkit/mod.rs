@@ -13,6 +13,7 @@ use crate::command::Invocation;
 use crate::component::Component;
 use crate::error::Error;
 use crate::probe::Found;
+use crate::release;
 use crate::select::{Chosen, Selection, capability_conflicts};
 use crate::version::ToolkitVersion;
 
@@ -156,7 +157,7 @@ impl Toolkit {
     /// the tables: what [`capability::Declared::plan`] wants to know besides the release.
     #[must_use]
     pub fn observed_capabilities(&self) -> Option<Vec<Capability>> {
-        if self.version <= capability::newest_known() {
+        if self.version <= release::newest() {
             return None;
         }
         let ptxas = self.tool(Component::Nvcc, "ptxas")?;
