@@ -27,6 +27,7 @@ mod layouts;
 mod mixes;
 mod mutate;
 mod named_places;
+mod newest_major;
 mod nvcc_profile;
 mod nvrtc;
 mod other_tables;

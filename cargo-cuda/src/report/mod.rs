@@ -11,6 +11,7 @@ use std::path::PathBuf;
 use cuda_build::component::Class;
 use cuda_build::driver::{Driver, NoDriver};
 use cuda_build::host_compiler::HostCompiler;
+use cuda_build::release::HALF_NEEDS_CCCL_SINCE;
 use cuda_build::{Component, Error, Report, Toolkit};
 
 use crate::failure::Failure;
@@ -97,7 +98,7 @@ pub fn notes(toolkit: &Toolkit) -> Vec<String> {
             .facts()
             .package(major)
             .unwrap_or("nvidia-cuda-cccl");
-        let half = if major >= 13 {
+        let half = if major >= HALF_NEEDS_CCCL_SINCE {
             ", and `cuda_fp16.h`,"
         } else {
             ""

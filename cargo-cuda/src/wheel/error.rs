@@ -5,6 +5,7 @@ use std::io;
 use std::path::PathBuf;
 
 use cuda_build::Component;
+use cuda_build::release::{NEWEST_MAJOR, OLDEST_MAJOR};
 
 /// Everything that can go wrong between a builder's wheel and a wheel of one CUDA major.
 ///
@@ -221,7 +222,7 @@ impl fmt::Display for WheelError {
             Self::UnknownMajor { major } => {
                 write!(
                     f,
-                    "CUDA {major} is not known here: wheels are made for 11, 12 and 13"
+                    "CUDA {major} is not known here: wheels are made for {OLDEST_MAJOR} to {NEWEST_MAJOR}"
                 )
             }
             Self::RunpathMismatch {

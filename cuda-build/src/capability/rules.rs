@@ -6,6 +6,7 @@
 //! with `ptxas` 12.9.86 and 13.5.37, and the words of `ptxas --help`.)
 
 use super::{Capability, Suffix, facts};
+use crate::release;
 use crate::version::ToolkitVersion;
 
 /// Whether SASS that this toolkit wrote for `code` runs on a device.
@@ -47,12 +48,9 @@ pub fn ptx_runs_on(code: Capability, device: Capability, toolkit: ToolkitVersion
     }
 }
 
-/// The first CUDA major whose code for Jetson boards and for other GPUs of one capability major is interchangeable.
-const JETSON_UNIFIED_SINCE: u32 = 13;
-
 fn jetson_mismatch(code: Capability, device: Capability, toolkit: ToolkitVersion) -> bool {
     let jetson = |capability| facts(capability).and_then(|facts| facts.jetson);
-    toolkit.major < JETSON_UNIFIED_SINCE
+    toolkit.major < release::JETSON_UNIFIED_SINCE
         && matches!((jetson(code), jetson(device)), (Some(a), Some(b)) if a != b)
 }
 

@@ -39,6 +39,12 @@ pub(crate) const MAJORS: usize = (NEWEST_MAJOR - OLDEST_MAJOR + 1) as usize;
 /// NVRTC is their compiler.
 const FIRST_MAJOR_WITH_PACKAGED_NVCC: u32 = 13;
 
+/// The first major whose code for Jetson boards and for other GPUs of one capability major is interchangeable.
+pub(crate) const JETSON_UNIFIED_SINCE: u32 = 13;
+
+/// The first major whose `cuda_fp16.h` includes a header of CCCL.
+pub const HALF_NEEDS_CCCL_SINCE: u32 = 13;
+
 /// Every CUDA major that the tables cover, oldest first.
 ///
 /// ```
