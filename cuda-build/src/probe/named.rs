@@ -26,16 +26,13 @@ impl Prober<'_> {
         if candidate.step == Step::Argument {
             return None;
         }
-        let named = candidate
-            .nvcc
-            .as_ref()
-            .filter(|_| candidate.step.is_explicit());
+        let named = candidate.nvcc().filter(|_| candidate.step.is_explicit());
         if let Some(nvcc) =
             named.filter(|nvcc| nvcc.is_relative() && nvcc.components().count() == 1)
         {
             return Some(format!("no program `{}` is on `PATH`", nvcc.display()));
         }
-        let has_blank = |nvcc: &&PathBuf| nvcc.to_string_lossy().contains(char::is_whitespace);
+        let has_blank = |nvcc: &&Path| nvcc.to_string_lossy().contains(char::is_whitespace);
         if let Some(nvcc) = named
             .filter(has_blank)
             .filter(|nvcc| !self.root.is_file(nvcc))
@@ -45,8 +42,7 @@ impl Prober<'_> {
                 nvcc.display()
             ));
         }
-        let mut places = [&candidate.path].into_iter().chain(&candidate.also);
-        if places.any(|path| path.is_relative()) {
+        if candidate.roots().any(|path| path.is_relative()) {
             return Some(RELATIVE.to_owned());
         }
         let nvcc = named.filter(|nvcc| !self.root.is_file(nvcc))?;
@@ -70,13 +66,13 @@ impl Prober<'_> {
     }
 
     fn idle(&self, candidate: &Candidate, attempt: &Attempt) -> Vec<Attempt> {
-        if !candidate.step.is_explicit() || candidate.nvcc.is_some() || candidate.also.is_empty() {
+        if !candidate.step.is_explicit()
+            || candidate.nvcc().is_some()
+            || candidate.more_roots().is_empty()
+        {
             return Vec::new();
         }
-        let all: Vec<&PathBuf> = [&candidate.path]
-            .into_iter()
-            .chain(&candidate.also)
-            .collect();
+        let all: Vec<&PathBuf> = candidate.roots().collect();
         let belongs = |path: &PathBuf| {
             let others = all.iter().filter(|other| **other != path);
             others
@@ -85,16 +81,9 @@ impl Prober<'_> {
         };
         let used = |path: &Path| {
             let found = attempt.sets.iter().flat_map(|set| &set.found);
-            let files = |found: &super::Found| -> Vec<PathBuf> {
-                let files = [
-                    &found.tools,
-                    &found.libraries,
-                    &found.archives,
-                    &found.include,
-                ];
-                files.into_iter().flatten().cloned().collect()
-            };
-            found.flat_map(files).any(|file| file.starts_with(path))
+            found
+                .flat_map(super::Found::paths)
+                .any(|file| file.starts_with(path))
         };
         let mut idle = Vec::new();
         for path in &all {

@@ -11,7 +11,7 @@ use super::products::told_majors;
 use super::{Found, NvccAnswer, Prober, Seen, Set, Unusable};
 use crate::component::{Bundle, Class, Component};
 use crate::release;
-use crate::sources::{Candidate, Step, companions};
+use crate::sources::{Candidate, Layout, Step, companions};
 use crate::version::{ToolkitVersion, Version};
 
 /// One root of a place, and which CUDA it is for.
@@ -62,15 +62,11 @@ impl Piece {
 }
 
 pub(super) fn probe(prober: &Prober<'_>, candidate: &Candidate) -> Seen {
-    let paths = [&candidate.path]
-        .into_iter()
-        .chain(&candidate.also)
-        .cloned()
-        .collect();
+    let paths = candidate.roots().cloned().collect();
     let (roots, left_out) = archives::belonging(prober.target, paths);
     let pieces = pieces(prober, candidate, &roots);
     if let (Some(nvcc), true, None) = (
-        &candidate.nvcc,
+        candidate.nvcc(),
         candidate.step.is_explicit(),
         pieces.first().and_then(|first| first.answer.as_ref()),
     ) {
@@ -88,9 +84,9 @@ pub(super) fn probe(prober: &Prober<'_>, candidate: &Candidate) -> Seen {
     majors.dedup();
     // Of one root that is wrong the caller says so; among several it would go unnoticed.
     let missing = |path: &&PathBuf| !prober.root.is_dir(path);
-    let all = [&candidate.path].into_iter().chain(&candidate.also);
-    let all = all.filter(|_| !candidate.also.is_empty());
-    let mut remarks: Vec<String> = all
+    let mut remarks: Vec<String> = candidate
+        .roots()
+        .filter(|_| !candidate.more_roots().is_empty())
         .filter(missing)
         .map(|path| format!("{} does not exist", path.display()))
         .collect();
@@ -176,7 +172,7 @@ pub(super) fn probe(prober: &Prober<'_>, candidate: &Candidate) -> Seen {
 /// which has no major. Of all else in such a place nothing tells which CUDA it is for.
 fn alone(prober: &Prober<'_>, candidate: &Candidate, pieces: &[Piece], known: &[u32]) -> Vec<Set> {
     let named = candidate.step.is_explicit() || candidate.step == Step::Product;
-    let product = known.is_empty() && (named || candidate.products_only);
+    let product = known.is_empty() && (named || candidate.layout == Layout::SystemProducts);
     let ranged = known.is_empty() && candidate.step.is_explicit();
     let mut majors: Vec<u32> = release::majors().collect();
     majors.extend(
@@ -232,9 +228,9 @@ fn places(pieces: &[Piece]) -> Vec<&Path> {
 fn pieces(prober: &Prober<'_>, candidate: &Candidate, roots: &[PathBuf]) -> Vec<Piece> {
     let mut pieces: Vec<Piece> = Vec::new();
     let own_nvcc = candidate
-        .nvcc
-        .clone()
-        .filter(|nvcc| prober.root.is_file(nvcc));
+        .nvcc()
+        .filter(|nvcc| prober.root.is_file(nvcc))
+        .map(Path::to_owned);
     for (index, path) in roots.iter().enumerate() {
         let nvcc = match &own_nvcc {
             Some(nvcc) if index == 0 => Some(nvcc.clone()),
@@ -252,7 +248,7 @@ fn pieces(prober: &Prober<'_>, candidate: &Candidate, roots: &[PathBuf]) -> Vec<
             .and_then(|answer| answer.top.as_ref())
             .map(|top| tidy(prober, top));
         push(prober, &mut pieces, path.clone(), answer);
-        if candidate.products_only {
+        if candidate.layout == Layout::SystemProducts {
             pieces.iter_mut().for_each(|piece| piece.majors.clear());
         }
         // A root elsewhere: the HPC SDK's nvcc is in `compilers/bin`.
@@ -398,15 +394,8 @@ fn set(prober: &Prober<'_>, pieces: &[Piece], major: u32, seen: &mut Seen) -> Op
 
 /// Whether a component was found in this root.
 fn holds(piece: &Piece, found: &Found) -> bool {
-    let paths = [
-        &found.tools,
-        &found.libraries,
-        &found.archives,
-        &found.include,
-    ];
-    paths
-        .into_iter()
-        .flatten()
+    found
+        .paths()
         .next()
         .is_some_and(|path| path.starts_with(&piece.path))
 }

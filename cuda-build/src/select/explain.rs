@@ -55,7 +55,7 @@ pub(super) fn not_found(
     if let Some(first) = named.first() {
         hints.push(format!(
             "unset or correct {}: what is named explicitly rules out every other place",
-            first.candidate.label.replace("environment variable ", "")
+            first.candidate.label.short()
         ));
     }
     let unlinked = |need: &Need| need.component == Component::Cudart && need.part == Part::Archive;

@@ -15,7 +15,7 @@ use crate::component::{Bundle, Class, Component, EdgeKind, closure};
 use crate::error::Error;
 use crate::probe::{Attempt, Found, Set};
 use crate::release;
-use crate::sources::Step;
+use crate::sources::{Layout, Step};
 use crate::version::ToolkitVersion;
 
 pub use consistency::{capability_conflicts, conflicts};
@@ -262,7 +262,7 @@ impl Offer<'_> {
     /// Where one component is. A place of several roots says which of them.
     fn origin_of(&self, found: &Found) -> String {
         let candidate = &self.attempt.candidate;
-        if candidate.also.is_empty() {
+        if candidate.more_roots().is_empty() {
             candidate.to_string()
         } else {
             format!("{} ({})", candidate.label, found.evidence)
@@ -300,7 +300,7 @@ pub fn select(request: &Request, attempts: &[Attempt]) -> Result<Selection, Erro
                 && own.path != other_place.path
                 && own.path.starts_with(&other_place.path)
         };
-        attempt.candidate.site_packages
+        attempt.candidate.layout == Layout::SitePackages
             && named
                 .iter()
                 .any(|other| above(other) && !other.sets.is_empty())
@@ -310,17 +310,17 @@ pub fn select(request: &Request, attempts: &[Attempt]) -> Result<Selection, Erro
         .filter(|attempt| !below_another(attempt));
     if let Some(wrong) = telling.find(|attempt| attempt.sets.is_empty()) {
         return Err(Error::InvalidSource {
-            source_name: wrong.candidate.label.clone(),
+            source_name: wrong.candidate.label.to_string(),
             path: wrong.candidate.path.clone(),
             reason: wrong.summary(),
             unused: explain::unused(&others),
         });
     }
     // What compilers search by themselves is there whatever was named: products alone count in it.
-    let (system, unnamed): (Vec<&Attempt>, Vec<&Attempt>) = others
-        .iter()
-        .copied()
-        .partition(|attempt| !named.is_empty() && attempt.candidate.products_only);
+    let (system, unnamed): (Vec<&Attempt>, Vec<&Attempt>) =
+        others.iter().copied().partition(|attempt| {
+            !named.is_empty() && attempt.candidate.layout == Layout::SystemProducts
+        });
     let beside = [products.as_slice(), &system].concat();
     let selection = if named.is_empty() {
         select_searched(request, &products, &others)?

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::*;
-use crate::sources::Candidate;
+use crate::sources::{Candidate, Label};
 
 /// `nvcc 13.4.92` found below a place; libraries, headers and tools as the real component has.
 fn found(text: &str, place: &str) -> Found {
@@ -47,13 +47,13 @@ fn found(text: &str, place: &str) -> Found {
     }
 }
 
-fn label(step: Step) -> &'static str {
+fn label(step: Step) -> Label {
     match step {
-        Step::Variable => "environment variable `CUDA_HOME`",
-        Step::Roots => "environment variable `CUDA_BUILD_ROOTS`",
-        Step::Environment => "virtual environment of `VIRTUAL_ENV`",
-        Step::Stored => "toolkit from `cargo cuda toolkit add`",
-        _ => "place",
+        Step::Variable => Label::Variable("CUDA_HOME"),
+        Step::Roots => Label::Variable("CUDA_BUILD_ROOTS"),
+        Step::Environment => "virtual environment of `VIRTUAL_ENV`".into(),
+        Step::Stored => "toolkit from `cargo cuda toolkit add`".into(),
+        _ => "place".into(),
     }
 }
 

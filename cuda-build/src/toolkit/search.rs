@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::probe::{Attempt, Found, Prober, RELATIVE, Set};
 use crate::root::Root;
 use crate::select::{self, Need, Request, Selection, Strength};
-use crate::sources::{self, Candidate, Sources, Step};
+use crate::sources::{self, Candidate, Label, Layout, Sources, Step};
 use crate::target::Target;
 
 /// Where and how to search.
@@ -63,7 +63,7 @@ impl Search<'_> {
         let mut attempts = Vec::new();
         let wants_product = request.needs.iter().any(Need::is_product);
         let worth = |candidate: &&Candidate| {
-            !candidate.products_only
+            candidate.layout != Layout::SystemProducts
                 || (wants_product && sources::holds_product(self.root, self.target))
         };
         let mut rest = sources.candidates.iter().filter(worth).peekable();
@@ -83,8 +83,9 @@ impl Search<'_> {
                     if !selection.combined
                         && !selection.lacks_product(request, Strength::Optional) =>
                 {
-                    let system: Vec<&Candidate> =
-                        rest.filter(|candidate| candidate.products_only).collect();
+                    let system: Vec<&Candidate> = rest
+                        .filter(|candidate| candidate.layout == Layout::SystemProducts)
+                        .collect();
                     if system.is_empty() || !selection.lacks_product(request, Strength::Extra) {
                         return Ok(selection);
                     }
@@ -127,7 +128,8 @@ impl Search<'_> {
         }
         let sources = sources::candidates(self.root, self.env, self.target, &self.places)?;
         let worth = |candidate: &&Candidate| {
-            !candidate.products_only || sources::holds_product(self.root, self.target)
+            candidate.layout != Layout::SystemProducts
+                || sources::holds_product(self.root, self.target)
         };
         let attempts = sources.candidates.iter().filter(worth);
         let attempts = attempts
@@ -149,10 +151,7 @@ impl Search<'_> {
     /// A file of these components that is not there, and whose it is.
     fn gone<'f>(&self, found: &'f [Found]) -> Option<(Component, &'f Path)> {
         found.iter().find_map(|f| {
-            let paths = [&f.include, &f.libraries, &f.archives, &f.tools]
-                .into_iter()
-                .flatten();
-            paths
+            f.paths()
                 .map(PathBuf::as_path)
                 .find(|path| !self.root.exists(path))
                 .map(|path| (f.component, path))
@@ -168,9 +167,9 @@ impl Search<'_> {
         else {
             return Ok(None);
         };
-        let label = "environment variable `CUDA_BUILD_TOOLKIT`".to_owned();
+        let label = Label::Variable("CUDA_BUILD_TOOLKIT");
         let invalid = |reason: String| Error::InvalidSource {
-            source_name: label.clone(),
+            source_name: label.to_string(),
             path: path.clone(),
             reason,
             unused: Vec::new(),
@@ -188,15 +187,7 @@ impl Search<'_> {
                 path.display()
             )));
         }
-        let candidate = Candidate {
-            step: Step::Argument,
-            label,
-            path,
-            also: Vec::new(),
-            nvcc: None,
-            site_packages: false,
-            products_only: false,
-        };
+        let candidate = Candidate::new(Step::Argument, label, path, Layout::ToolkitFile);
         let major = found.first().map_or(0, |found| found.major);
         Ok(Some(Attempt {
             candidate,
