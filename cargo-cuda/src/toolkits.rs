@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use cuda_build::component::closure;
 use cuda_build::select::{Need, Part, Request, Strength};
-use cuda_build::{Component, Env, Error, Report, Root, Search, Target, Toolkit, ViewPlace};
+use cuda_build::{Component, Env, Error, Outcome, Root, Search, Target, Toolkit, ViewPlace};
 
 use crate::cargo_config;
 use crate::failure::Failure;
@@ -90,15 +90,8 @@ impl Finder<'_> {
             true => vec![both, nvcc()],
             false => vec![both, vec![nvrtc()], nvcc()],
         };
-        // What else the place has goes into the file too: a build script may want more than the
-        // manifest says.
-        for component in Component::all() {
-            for part in [Part::Headers, Part::Shared, Part::Archive, Part::Tools] {
-                request
-                    .needs
-                    .push(Need::new(component, part, "").with(Strength::Extra));
-            }
-        }
+        // A build script may need more than the manifest says.
+        request.take_everything = true;
         Ok(request)
     }
 
@@ -106,33 +99,29 @@ impl Finder<'_> {
     ///
     /// # Errors
     /// As [`Finder::request`].
-    pub fn report(&self, wish: &Wish) -> Result<Report, Error> {
-        let report = self.search().report(&self.request(wish)?);
-        Ok(Report {
-            toolkit: self.search_for(wish),
-            ..report
-        })
+    pub fn report(&self, wish: &Wish) -> Result<Outcome, Error> {
+        Ok(self.search().report(&self.requests(wish)?))
     }
 
-    fn search_for(&self, wish: &Wish) -> Result<Toolkit, Error> {
+    /// What is requested, the most wanted first. Packages that need no nvcc can be built without one.
+    fn requests(&self, wish: &Wish) -> Result<Vec<Request>, Error> {
         let packages = self
             .workspace
             .map(|w| w.packages.as_slice())
             .unwrap_or_default();
-        if wish.compiler || packages.iter().any(|package| package.wants_nvcc) {
-            let request = self.request(&Wish {
-                compiler: true,
+        let with_nvcc = wish.compiler || packages.iter().any(|package| package.wants_nvcc);
+        let request = |compiler| {
+            self.request(&Wish {
+                compiler,
                 ..wish.clone()
-            })?;
-            // Where there is none that is whole, what needs none can still be built.
-            if let Ok(found) = self.search().find(&request) {
-                return Ok(found);
-            }
-        }
-        self.search().find(&self.request(&Wish {
-            compiler: false,
-            ..wish.clone()
-        })?)
+            })
+        };
+        let first = with_nvcc.then(|| request(true));
+        first.into_iter().chain([request(false)]).collect()
+    }
+
+    fn search_for(&self, wish: &Wish) -> Result<Toolkit, Error> {
+        self.search().find_first(&self.requests(wish)?)
     }
 
     fn search(&self) -> Search<'_> {
@@ -300,7 +289,7 @@ pub fn library_directories(toolkit: &Toolkit, workspace: Option<&Workspace>) -> 
         .flat_map(|chosen| &chosen.found.libraries)
     {
         if let Some(directory) = library.parent()
-            && !toolkit.is_searched_anyway(directory)
+            && !toolkit.is_default_search_dir(directory)
             && !directories.iter().any(|d| d == directory)
         {
             directories.push(directory.to_owned());

@@ -29,7 +29,7 @@ use cuda_build::probe::{NvccAnswer, NvccProfile, wrapper};
 use cuda_build::select::{Need, Part, Request};
 use cuda_build::store::StoredToolkit;
 use cuda_build::{
-    Capability, Component, Config, Env, Report, Root, Search, Target, ToolkitVersion, Version,
+    Capability, Component, Config, Env, Outcome, Root, Search, Target, ToolkitVersion, Version,
 };
 
 use crate::mutate::{Random, mutated};
@@ -115,7 +115,7 @@ fn target() -> Target {
     Target::from_triple("x86_64-unknown-linux-gnu", false).unwrap()
 }
 
-fn search(root: &Path, env: &Env) -> Report {
+fn search(root: &Path, env: &Env) -> Outcome {
     let need = Need::new(Component::Cudart, Part::Headers, "to try");
     let request = Request {
         needs: vec![need],
@@ -128,7 +128,7 @@ fn search(root: &Path, env: &Env) -> Report {
         target: &target(),
         places: Vec::new(),
     }
-    .report(&request)
+    .report(std::slice::from_ref(&request))
 }
 
 fn write(path: &Path, bytes: &[u8]) {

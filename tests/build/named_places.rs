@@ -7,14 +7,14 @@ use std::path::{Path, PathBuf};
 use cuda_build::compile::{Compiled, Engine, Runner};
 use cuda_build::select::{Need, Part, Request};
 use cuda_build::{
-    Build, Component, Env, Error, Module, Report, Root, Search, Target, Toolkit, ViewPlace,
+    Build, Component, Env, Error, Module, Outcome, Root, Search, Target, Toolkit, ViewPlace,
 };
 
 use crate::components::site_packages;
 use crate::layout_files::Layout;
 use crate::support::toolkit13;
 
-fn report(root: &Root, env: &[(String, String)], component: Component) -> Report {
+fn report(root: &Root, env: &[(String, String)], component: Component) -> Outcome {
     let env = Env::from_pairs(env.to_vec());
     let target = Target::from_triple("x86_64-unknown-linux-gnu", false).unwrap();
     let search = Search {
@@ -33,14 +33,14 @@ fn report(root: &Root, env: &[(String, String)], component: Component) -> Report
         .into_iter()
         .filter(has)
         .map(|part| Need::new(component, part, "for this test"));
-    search.report(&Request {
+    search.report(&[Request {
         needs: needs.collect(),
         ..Request::default()
-    })
+    }])
 }
 
 /// Variables on a disk that has nothing in its usual places.
-fn search(root: &Path, env: &[(&str, &str)], component: Component) -> Report {
+fn search(root: &Path, env: &[(&str, &str)], component: Component) -> Outcome {
     let with = |value: &str| value.replace("@ROOT@", root.to_str().unwrap());
     let env: Vec<_> = env
         .iter()
@@ -49,7 +49,7 @@ fn search(root: &Path, env: &[(&str, &str)], component: Component) -> Report {
     report(&Root::below(root), &env, component)
 }
 
-fn summaries(report: &Report) -> String {
+fn summaries(report: &Outcome) -> String {
     report
         .attempts
         .iter()
@@ -59,7 +59,7 @@ fn summaries(report: &Report) -> String {
 
 /// The error of a search, with its hints.
 #[track_caller]
-fn refused(report: &Report) -> String {
+fn refused(report: &Outcome) -> String {
     let error = report.toolkit.as_ref().unwrap_err();
     assert!(matches!(error, Error::InvalidSource { .. }), "{error:?}");
     format!("{error:?}")

@@ -145,7 +145,7 @@ fn searched(root: &Path, path: &str, variables: &[(&str, &str)]) -> (String, Att
         target: &target,
         places: vec![root.to_owned()],
     };
-    let attempt = search.report(&Request::default()).attempts.remove(0);
+    let attempt = search.report(&[Request::default()]).attempts.remove(0);
     let kept = fs::read_dir(cache.path().join("nvcc-answers")).ok();
     let kept =
         kept.map(|mut kept| fs::read_to_string(kept.next().unwrap().unwrap().path()).unwrap());

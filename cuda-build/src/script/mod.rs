@@ -18,6 +18,7 @@ use crate::env::Env;
 use crate::error::Error;
 use crate::link;
 use crate::root::Root;
+use crate::select::Note;
 use crate::target::Target;
 use crate::toolkit::{self, Search, Toolkit};
 use crate::view::{View, ViewPlace};
@@ -376,14 +377,15 @@ impl Build {
             compiled.made.len(),
             compiled.fresh.len()
         )));
-        let remarks = toolkit.remarks().iter().filter(|_| toolkit.is_combined());
-        for warning in compiled
-            .warnings
-            .iter()
-            .chain(toolkit.warnings())
-            .chain(remarks)
-        {
+        for warning in compiled.warnings.iter().chain(toolkit.warnings()) {
             directives.push(Directive::Warning(warning.clone()));
+        }
+        let combined = toolkit
+            .notes()
+            .iter()
+            .filter(|note| matches!(note, Note::Combined { .. }));
+        for note in combined {
+            directives.push(Directive::Warning(note.to_string()));
         }
         let mut watched = compiled.inputs.clone();
         watched.push(self.package.join("Cargo.toml"));

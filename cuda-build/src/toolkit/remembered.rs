@@ -82,11 +82,13 @@ pub(crate) fn find(search: &Search<'_>, request: &Request, file: &Path) -> Resul
         }
         let attempt = attempt(found, file);
         // An optional product that the first script had no use for may be there all the same.
-        if let Ok(selection) = select::select(request, &[attempt])
+        if let Ok(selection) = select::select(request, &[&attempt])
             && !selection.lacks_product(request, Strength::Optional)
             && let Ok(toolkit) = Toolkit::from_selection(selection)
         {
-            return Ok(toolkit.on(search.root.searched_anyway(search.target.multiarch())));
+            return Ok(toolkit.with_default_search_dirs(
+                search.root.default_search_dirs(search.target.multiarch()),
+            ));
         }
     }
     let toolkit = search.find(request)?;
