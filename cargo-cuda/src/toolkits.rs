@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use cuda_build::component::closure;
 use cuda_build::select::{Need, Part, Request, Strength};
+use cuda_build::sources::LOCK_FILE;
 use cuda_build::{Component, Env, Error, Outcome, Root, Search, Target, Toolkit, ViewPlace};
 
 use crate::cargo_config;
@@ -100,7 +101,8 @@ impl Finder<'_> {
     /// # Errors
     /// As [`Finder::request`].
     pub fn report(&self, wish: &Wish) -> Result<Outcome, Error> {
-        Ok(self.search().report(&self.requests(wish)?))
+        let env = self.env_with_lock();
+        Ok(self.search(&env).report(&self.requests(wish)?))
     }
 
     /// What is requested, the most wanted first. Packages that need no nvcc can be built without one.
@@ -121,13 +123,25 @@ impl Finder<'_> {
     }
 
     fn search_for(&self, wish: &Wish) -> Result<Toolkit, Error> {
-        self.search().find_first(&self.requests(wish)?)
+        let env = self.env_with_lock();
+        self.search(&env).find_first(&self.requests(wish)?)
     }
 
-    fn search(&self) -> Search<'_> {
+    /// The variables of the search, with the workspace's lock file unless the user named another one.
+    fn env_with_lock(&self) -> Env {
+        let env = self.env.clone();
+        match self.workspace {
+            Some(workspace) if env.peek("CUDA_BUILD_LOCK").is_none() => {
+                env.with("CUDA_BUILD_LOCK", workspace.root.join(LOCK_FILE))
+            }
+            _ => env,
+        }
+    }
+
+    fn search<'s>(&'s self, env: &'s Env) -> Search<'s> {
         Search {
             root: self.root,
-            env: self.env,
+            env,
             target: &self.target,
             places: Vec::new(),
         }
@@ -151,7 +165,7 @@ impl Finder<'_> {
                     ..request.clone()
                 };
                 // What is missing for the whole is what a reader wants to know.
-                self.search()
+                self.search(&self.env_with_lock())
                     .find(&request)
                     .map_err(|_| Error::NotFound(not_found))
             }
@@ -182,7 +196,9 @@ impl Finder<'_> {
         )?;
         let mut request = request;
         request.major = Some(major);
-        self.search().find(&request).map_err(Failure::from)
+        self.search(&self.env_with_lock())
+            .find(&request)
+            .map_err(Failure::from)
     }
 
     /// Not where somebody named a place, nor for another machine: nothing that is fetched would be
@@ -227,7 +243,7 @@ pub fn remember(
 ) -> Result<(), Failure> {
     let file =
         cuda_build::toolkit_file(&workspace.build_directory, &workspace.root, &finder.target);
-    match cuda_build::remember(&file, toolkit, &finder.search())? {
+    match cuda_build::remember(&file, toolkit, &finder.search(finder.env))? {
         Some(text) => output::write_if_changed(&file, text.as_bytes()),
         None => Ok(()),
     }

@@ -24,6 +24,7 @@ mod host_compiler;
 mod hostile;
 mod layout_files;
 mod layouts;
+mod lock;
 mod mixes;
 mod mutate;
 mod named_places;

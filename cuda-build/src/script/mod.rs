@@ -19,6 +19,7 @@ use crate::error::Error;
 use crate::link;
 use crate::root::Root;
 use crate::select::Note;
+use crate::sources;
 use crate::target::Target;
 use crate::toolkit::{self, Search, Toolkit};
 use crate::view::{View, ViewPlace};
@@ -380,11 +381,11 @@ impl Build {
         for warning in compiled.warnings.iter().chain(toolkit.warnings()) {
             directives.push(Directive::Warning(warning.clone()));
         }
-        let combined = toolkit
+        let warned = toolkit
             .notes()
             .iter()
-            .filter(|note| matches!(note, Note::Combined { .. }));
-        for note in combined {
+            .filter(|note| matches!(note, Note::Combined { .. } | Note::LockNotFetched { .. }));
+        for note in warned {
             directives.push(Directive::Warning(note.to_string()));
         }
         let mut watched = compiled.inputs.clone();
@@ -396,6 +397,7 @@ impl Build {
                 .filter_map(|chosen| needs::telling_file(&chosen.found)),
         );
         watched.extend(self.env.path("CUDA_BUILD_TOOLKIT"));
+        watched.extend(sources::lock_file(&self.root, &self.env));
         // One that is not there would run the script each time.
         watched.extend(self.remembered().filter(|file| self.root.is_file(file)));
         watched.extend(self.views.borrow().iter().cloned());

@@ -188,6 +188,7 @@ impl Choice<'_, '_> {
             found: self.chosen.iter().map(|c| c.found.clone()).collect(),
         };
         let selection = Selection {
+            step: self.pool[0].attempt.candidate.step,
             major,
             toolkit: set.toolkit().or_else(|| self.pool[0].set.toolkit()),
             chosen: self.chosen,

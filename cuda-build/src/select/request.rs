@@ -144,14 +144,19 @@ pub struct Request {
 }
 
 impl Request {
+    /// Whether this release is accepted.
+    #[must_use]
+    pub fn admits_release(&self, release: ToolkitVersion) -> bool {
+        self.major.is_none_or(|fixed| fixed == release.major) && release.matches(&self.toolkit)
+    }
+
     /// Whether some release of this major is accepted.
     #[must_use]
     pub fn admits_major(&self, major: u32) -> bool {
         let minors = 0..100;
-        self.major.is_none_or(|fixed| fixed == major)
-            && minors
-                .map(|minor| ToolkitVersion::new(major, minor))
-                .any(|release| release.matches(&self.toolkit))
+        minors
+            .map(|minor| ToolkitVersion::new(major, minor))
+            .any(|release| self.admits_release(release))
     }
 
     /// The major to fetch if nothing is found: the newest accepted one of the tables; `None` if major and requirement

@@ -1,10 +1,12 @@
 //! What was chosen, and what to report about the choice.
 
 use std::fmt;
+use std::path::PathBuf;
 
 use super::request::{Need, Request, Strength};
 use crate::error::Conflict;
 use crate::probe::Found;
+use crate::sources::Step;
 use crate::version::ToolkitVersion;
 
 /// A chosen component and the place it comes from.
@@ -31,6 +33,13 @@ pub enum Note {
         /// The places that they come from.
         origins: Vec<String>,
     },
+    /// The locked toolkit that the request admits has not been fetched, so it is not used.
+    LockNotFetched {
+        /// The lock file.
+        file: PathBuf,
+        /// The locked version.
+        version: String,
+    },
     /// A component that was found and not requested does not fit, and is not used.
     Incompatible {
         /// The component.
@@ -47,6 +56,11 @@ impl fmt::Display for Note {
                 write!(f, "CUDA {release} is also there, not used: {origin}")
             }
             Self::Combined { origins } => write!(f, "combined from {}", origins.join(" and ")),
+            Self::LockNotFetched { file, version } => write!(
+                f,
+                "{} locks CUDA {version}, which has not been fetched, so another toolkit is used: run `cargo cuda fetch`",
+                file.display()
+            ),
             Self::Incompatible { found, conflict } => {
                 write!(
                     f,
@@ -61,6 +75,8 @@ impl fmt::Display for Note {
 /// What was chosen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Selection {
+    /// The step that proposed the first place that was used.
+    pub step: Step,
     /// The CUDA major of all components.
     pub major: u32,
     /// The CUDA release of compiler and headers.
@@ -91,7 +107,7 @@ impl Selection {
                 .any(|need| need.is_product() && need.strength == strength && !has(need))
     }
 
-    pub(super) fn note(&mut self, note: Note) {
+    pub(crate) fn note(&mut self, note: Note) {
         if !self.notes.contains(&note) {
             self.notes.push(note);
         }

@@ -2,12 +2,13 @@
 //!
 //! 1. explicit: the API, `CUDA_BUILD_TOOLKIT`, `CUDA_BUILD_ROOTS`
 //! 2. variables: `NVCC`, `CUDACXX`, `CUDA_HOME`, `CUDA_PATH` … and products' own
-//! 3. the active environment: `VIRTUAL_ENV`, `CONDA_PREFIX`, a Nix shell, Spack, the HPC SDK's module
-//! 4. toolkits that `cargo cuda toolkit add` fetched
-//! 5. nvcc on `PATH`
-//! 6. default locations: `/usr/local/cuda`, then versioned ones, newest first, then what the distribution installs,
+//! 3. in a workspace with `cuda-toolkits.lock`: the locked toolkit
+//! 4. the active environment: `VIRTUAL_ENV`, `CONDA_PREFIX`, a Nix shell, Spack, the HPC SDK's module
+//! 5. toolkits that `cargo cuda toolkit add` fetched
+//! 6. nvcc on `PATH`
+//! 7. default locations: `/usr/local/cuda`, then versioned ones, newest first, then what the distribution installs,
 //!    then the HPC SDK
-//! 7. site-packages of the Python on `PATH`
+//! 8. site-packages of the Python on `PATH`
 //!
 //! Several roots are one candidate if they belong together: redist archives side by side, the outputs of a Nix shell,
 //! a `;`-list.
@@ -18,6 +19,7 @@ mod default_places;
 mod distribution;
 mod explicit;
 mod hpc_sdk;
+mod locked;
 mod nix;
 mod python;
 mod redist;
@@ -29,6 +31,7 @@ mod variables;
 pub use candidate::{Candidate, Label, Layout, Step};
 pub(crate) use distribution::holds_product;
 pub(crate) use hpc_sdk::companions;
+pub use locked::{LOCK_FILE, Locked, lock_file};
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -65,12 +68,14 @@ pub struct Sources {
     pub remarks: Vec<String>,
     /// Variables that name different things, in a sentence that names both.
     pub disagreements: Vec<String>,
+    /// The toolkits of the lock file, newest first.
+    pub locked: Vec<Locked>,
 }
 
 /// Proposes every place, those given as `arguments` first.
 ///
 /// # Errors
-/// [`Error::Manifest`] where `CUDA_BUILD_SOURCES` names no step.
+/// [`Error::Manifest`] if `CUDA_BUILD_SOURCES` names an unknown step, [`Error::Format`] for a broken lock file.
 pub fn candidates(
     root: &Root,
     env: &Env,
@@ -80,6 +85,7 @@ pub fn candidates(
     let mut found = Sources::default();
     explicit::propose(root, env, arguments, &mut found);
     variables::propose(root, env, &mut found);
+    locked::propose(root, env, target, &mut found)?;
     python::propose_active(root, env, &mut found);
     conda::propose(root, env, &mut found);
     nix::propose(root, env, &mut found);
@@ -136,6 +142,9 @@ fn limit(env: &Env, found: &mut Sources) -> Result<(), Error> {
     }
     if !wanted.contains(&Step::Variable) {
         found.disagreements.clear();
+    }
+    if !wanted.contains(&Step::Locked) {
+        found.locked.clear();
     }
     found.candidates.retain(|c| {
         matches!(c.step, Step::Argument | Step::Roots | Step::Product) || wanted.contains(&c.step)

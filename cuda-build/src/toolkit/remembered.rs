@@ -141,7 +141,8 @@ impl Inputs {
             .filter_map(|name| Some((name.clone(), env.peek(name)?.to_string_lossy().into_owned())))
             .collect();
         Ok(Self {
-            explicit: sources.candidates.iter().any(|c| c.step.is_explicit()),
+            explicit: sources.candidates.iter().any(|c| c.step.is_explicit())
+                || !sources.locked.is_empty(),
             names,
             values,
         })

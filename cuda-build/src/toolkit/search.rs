@@ -9,8 +9,8 @@ use crate::env::Env;
 use crate::error::Error;
 use crate::probe::{Attempt, Found, Prober, RELATIVE, Set};
 use crate::root::Root;
-use crate::select::{self, Need, Request, Selection, Strength};
-use crate::sources::{self, Candidate, Label, Layout, Sources, Step};
+use crate::select::{self, Need, Note, Request, Selection, Strength};
+use crate::sources::{self, Candidate, Label, Layout, Locked, Sources, Step};
 use crate::target::Target;
 
 /// Where and how to search.
@@ -78,9 +78,16 @@ impl Search<'_> {
 
     fn choose(&self, walk: &mut Walk<'_>, requests: &[Request]) -> Result<Toolkit, Error> {
         let mut chosen = Err(Error::NotFound(Box::default()));
-        for request in requests {
+        for (index, request) in requests.iter().enumerate() {
             chosen = walk.select(request);
-            if chosen.is_ok() {
+            let is_last = index + 1 == requests.len();
+            // The lock is not left for the sake of a request that has an alternative.
+            let leaves_lock =
+                |selection: &Selection| walk.has_locked(request) && selection.step > Step::Locked;
+            if chosen
+                .as_ref()
+                .is_ok_and(|selection| is_last || !leaves_lock(selection))
+            {
                 break;
             }
         }
@@ -207,6 +214,34 @@ impl<'s> Walk<'s> {
         sources::holds_product(self.search.root, self.search.target)
     }
 
+    /// The newest locked toolkit that the request admits.
+    fn locked(&self, request: &Request) -> Option<&Locked> {
+        let mut locked = self.sources.locked.iter();
+        locked.find(|locked| request.admits_release(locked.release))
+    }
+
+    /// Whether that toolkit has been fetched.
+    fn has_locked(&self, request: &Request) -> bool {
+        self.locked(request)
+            .is_some_and(|locked| locked.path.is_some())
+    }
+
+    /// Whether a candidate counts for the request: of the locked toolkits, the newest admitted one.
+    fn is_considered(&self, index: usize, request: &Request) -> bool {
+        let candidate = &self.sources.candidates[index];
+        match candidate.layout {
+            Layout::SystemProducts => {
+                let needs_product =
+                    request.take_everything || request.needs.iter().any(Need::is_product);
+                needs_product && self.has_system_product()
+            }
+            _ if candidate.step == Step::Locked => self
+                .locked(request)
+                .is_some_and(|locked| locked.path.as_ref() == Some(&candidate.path)),
+            _ => true,
+        }
+    }
+
     fn read_everything(&mut self) {
         for index in 0..self.attempts.len() {
             if !self.is_system(index) || self.has_system_product() {
@@ -215,12 +250,24 @@ impl<'s> Walk<'s> {
         }
     }
 
+    /// Selects, and reports a locked toolkit that cannot be used.
+    fn select(&mut self, request: &Request) -> Result<Selection, Error> {
+        let mut selection = self.select_in_order(request)?;
+        let missing = self.locked(request).filter(|locked| locked.path.is_none());
+        if let Some(locked) = missing.filter(|_| !selection.step.is_explicit()) {
+            selection.note(Note::LockNotFetched {
+                file: locked.file.clone(),
+                version: locked.version.to_string(),
+            });
+        }
+        Ok(selection)
+    }
+
     /// Selects from the first step that has everything. A step is decided as a whole, and all named places are one
     /// step.
-    fn select(&mut self, request: &Request) -> Result<Selection, Error> {
-        let needs_product = request.take_everything || request.needs.iter().any(Need::is_product);
+    fn select_in_order(&mut self, request: &Request) -> Result<Selection, Error> {
         let considered: Vec<usize> = (0..self.attempts.len())
-            .filter(|index| !self.is_system(*index) || (needs_product && self.has_system_product()))
+            .filter(|index| self.is_considered(*index, request))
             .collect();
         for (position, &index) in considered.iter().enumerate() {
             self.read(index);
