@@ -17,6 +17,7 @@ mod plain_root;
 mod prefix;
 mod products;
 mod site_packages;
+mod versions;
 
 use std::fmt;
 use std::path::{Path, PathBuf};

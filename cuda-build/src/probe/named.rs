@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use super::files::Skipped;
 use super::prefix::Prefix;
 use super::{Attempt, Prober};
 use crate::component::{Bundle, Component};
@@ -116,11 +117,15 @@ impl Prober<'_> {
     fn nothing_in(&self, roots: &[PathBuf]) -> Option<String> {
         let roots: Vec<&Path> = roots.iter().map(PathBuf::as_path).collect();
         let prefix = Prefix::new(self, &roots, &[]);
-        let holds =
-            |component: Component, major: u32| match prefix.component(self, component, major) {
-                Ok(_) => true,
-                Err(absent) => absent.something,
-            };
+        let holds = |component: Component, major: u32| match prefix.component(
+            self,
+            component,
+            major,
+            &mut Skipped::default(),
+        ) {
+            Ok(_) => true,
+            Err(absent) => absent.something,
+        };
         let mut components = Component::all().filter(|c| c.facts().bundle != Bundle::Driver);
         if components.any(|c| release::majors().any(|major| holds(c, major))) {
             return None;

@@ -4,10 +4,11 @@
 use std::path::{Path, PathBuf};
 
 use super::archives;
-use super::files::file_name_version;
+use super::files::Skipped;
 use super::package_directory::PackageDirectory;
 use super::prefix::{Prefix, tidy};
 use super::products::told_majors;
+use super::versions::file_name_version;
 use super::{Found, NvccAnswer, Prober, Seen, Set, Unusable};
 use crate::component::{Bundle, Class, Component};
 use crate::release;
@@ -31,6 +32,8 @@ struct Piece {
     told: Vec<(Component, u32)>,
     /// Its directories.
     prefix: Prefix,
+    /// Files that were skipped while its majors were looked for.
+    skipped: Skipped,
 }
 
 impl Piece {
@@ -145,12 +148,12 @@ pub(super) fn probe(prober: &Prober<'_>, candidate: &Candidate) -> Seen {
     }
     remarks.append(&mut seen.remarks);
     if seen.sets.is_empty() {
-        // Nothing tells a major where all of it is for another machine.
-        remarks.extend(
-            pieces
-                .iter()
-                .flat_map(|piece| piece.prefix.misfit_nvcc(prober)),
-        );
+        // If everything is for another machine, no file shows a major.
+        for piece in &pieces {
+            let mut skipped = piece.skipped.clone();
+            piece.prefix.skip_nvcc(prober, &mut skipped);
+            remarks.extend(skipped.remarks(prober));
+        }
     }
     if seen.sets.is_empty() && seen.unusable.is_empty() && remarks.is_empty() {
         let prefix = Prefix::new(prober, &places(&pieces), &[]);
@@ -194,7 +197,10 @@ fn alone(prober: &Prober<'_>, candidate: &Candidate, pieces: &[Piece], known: &[
         if !wanted {
             return None;
         }
-        let mut found = piece.prefix.component(prober, component, major).ok()?;
+        let mut found = piece
+            .prefix
+            .component(prober, component, major, &mut Skipped::default())
+            .ok()?;
         settle_versions(prober, &mut found, None, None, None);
         Some(found)
     };
@@ -284,7 +290,11 @@ fn push(prober: &Prober<'_>, pieces: &mut Vec<Piece>, path: PathBuf, answer: Opt
         .or(header)
         .or_else(|| version_json(prober, &path))
         .or_else(by_name);
-    let majors = release.map_or_else(|| prefix.majors(prober), |release| vec![release.major]);
+    let mut skipped = Skipped::default();
+    let majors = match release {
+        Some(release) => vec![release.major],
+        None => prefix.majors(prober, &mut skipped),
+    };
     let packages = PackageDirectory::at(prober, &path);
     let told = told_majors(prober, &path, &prefix, !majors.is_empty());
     pieces.push(Piece {
@@ -296,6 +306,7 @@ fn push(prober: &Prober<'_>, pieces: &mut Vec<Piece>, path: PathBuf, answer: Opt
         packages,
         told,
         prefix,
+        skipped,
     });
 }
 
@@ -317,8 +328,12 @@ fn set(prober: &Prober<'_>, pieces: &[Piece], major: u32, seen: &mut Seen) -> Op
         .filter_map(|piece| piece.answer.as_ref())
         .collect();
     let joined;
+    let mut skipped = Skipped::default();
     let prefix = match mine.as_slice() {
-        [alone] => &alone.prefix,
+        [alone] => {
+            skipped = alone.skipped.clone();
+            &alone.prefix
+        }
         _ => {
             joined = Prefix::new(prober, &roots, &answers);
             &joined
@@ -335,7 +350,7 @@ fn set(prober: &Prober<'_>, pieces: &[Piece], major: u32, seen: &mut Seen) -> Op
         if component == Component::Driver {
             continue;
         }
-        match prefix.component(prober, component, major) {
+        match prefix.component(prober, component, major, &mut skipped) {
             Ok(component) if told(pieces, &component).is_some_and(|told| told != major) => {}
             Ok(mut component) => {
                 let here = mine.iter().find(|piece| holds(piece, &component));
@@ -380,7 +395,7 @@ fn set(prober: &Prober<'_>, pieces: &[Piece], major: u32, seen: &mut Seen) -> Op
         seen.remarks
             .push(format!("nvcc says {compiler}, cuda.h says {header}"));
     }
-    seen.remarks.extend(prefix.misfit(prober));
+    seen.remarks.extend(skipped.remarks(prober));
     let packages = mine.iter().filter_map(|piece| piece.packages.as_ref());
     seen.remarks
         .extend(packages.filter_map(|packages| packages.wrong_profile(prober)));

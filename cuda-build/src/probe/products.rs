@@ -4,8 +4,9 @@
 use std::path::Path;
 
 use super::Prober;
-use super::files::number_macro;
+use super::files::Skipped;
 use super::prefix::Prefix;
+use super::versions::number_macro;
 use crate::component::{Bundle, Component};
 use crate::release;
 use crate::version::Version;
@@ -107,7 +108,11 @@ fn debian_packages(prober: &Prober<'_>, prefix: &Prefix) -> Vec<(Component, u32)
                 .header
                 .and_then(|header| prefix.header(prober, header));
             header.is_some()
-                || release::majors().any(|major| prefix.component(prober, *product, major).is_ok())
+                || release::majors().any(|major| {
+                    prefix
+                        .component(prober, *product, major, &mut Skipped::default())
+                        .is_ok()
+                })
         })
         .collect();
     if there.is_empty() {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::files::Absent;
+use super::files::{Absent, Skipped};
 use super::prefix::{Prefix, Prefixes};
 use super::{Found, Prober, Seen, Set, Unusable};
 use crate::component::{Class, Component};
@@ -66,7 +66,9 @@ fn unclaimed(
             let prefix = prefixes.at(prober, path.join(&directory));
             let passed_over = !claimed.contains(&directory)
                 && !tells_major(prefix, prober, component, major, &directory)
-                && prefix.component(prober, component, major).is_ok();
+                && prefix
+                    .component(prober, component, major, &mut Skipped::default())
+                    .is_ok();
             passed_over.then_some(directory)
         });
         names.extend(there.map(|directory| format!("{component} ({directory})")));
@@ -108,7 +110,7 @@ fn component_of(
     if claim.is_none() && !tells_major(prefix, prober, component, major, &directory) {
         return None;
     }
-    let mut found = match prefix.component(prober, component, major) {
+    let mut found = match prefix.component(prober, component, major, &mut Skipped::default()) {
         Ok(found) => found,
         Err(absent) => {
             if let Some((name, version)) = claim {
