@@ -4,7 +4,7 @@
     reason = "this is the file that starts programs"
 )]
 
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use cuda_build::Env;
 use cuda_build::command::Invocation;
@@ -46,18 +46,13 @@ pub fn replace(call: &Invocation) -> Result<u8, Failure> {
     Err(cannot_start(call, &error))
 }
 
-/// What a program printed on standard output; `None` where it failed or can't be started.
+/// What a program that answers a question printed on standard output; `None` if it fails, hangs or
+/// cannot be started.
 #[must_use]
 pub fn output(call: &Invocation) -> Option<String> {
-    let output = command(call)
-        .stdin(Stdio::null())
-        .stderr(Stdio::null())
-        .output()
-        .ok()?;
-    output
-        .status
-        .success()
-        .then(|| String::from_utf8_lossy(&output.stdout).into_owned())
+    let env = session::users_own(&Env::from_process());
+    let finished = call.query_with(&env).ok()?;
+    finished.success.then_some(finished.stdout)
 }
 
 /// This program, for cargo to call in front of rustc.

@@ -54,7 +54,8 @@
 //! insists on one. What Cargo is told is written once, after everything has succeeded.
 //!
 //! The toolkit is remembered in one file per target directory ([`toolkit_file`]), which `cargo
-//! cuda` and plain `cargo` share; nvcc's answers are kept in the user's cache directory.
+//! cuda` and plain `cargo` share; answers of nvcc and of host compilers are kept in the user's cache
+//! directory.
 //!
 //! A [`Search`] on its own, for build scripts that compile by themselves:
 //!
@@ -69,6 +70,7 @@
 //! ```
 
 mod cache;
+mod cached_answer;
 pub mod capability;
 mod cmake_package;
 pub mod command;
@@ -80,9 +82,13 @@ pub mod driver;
 mod env;
 mod error;
 pub mod fatbin;
+mod freshness;
 mod hash;
 pub mod host_compiler;
+#[doc(hidden)]
+pub mod includes;
 mod link;
+pub mod nvcc;
 pub mod nvrtc;
 pub mod probe;
 pub mod release;

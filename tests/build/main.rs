@@ -29,7 +29,7 @@ mod mixes;
 mod mutate;
 mod named_places;
 mod newest_major;
-mod nvcc_profile;
+mod nvcc;
 mod nvrtc;
 mod other_tables;
 mod products;

@@ -7,8 +7,7 @@ use std::process::Command;
 use cuda_build::release::NEWEST_MAJOR;
 
 /// Tables, which may name majors, and files where the number means something else.
-const EXCEPT: [&str; 6] = [
-    "cuda-build/src/toolkit/nvcc.rs",
+const EXCEPT: [&str; 5] = [
     // A table of exit codes.
     "cargo-cuda/src/exit_code.rs",
     "cuda-build/src/component/edges.rs",

@@ -10,7 +10,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use cargo_cuda::wheel::archive::ArchiveDate;
 use cargo_cuda::wheel::dependencies::BuiltWith;
 use cargo_cuda::wheel::elf::ElfFacts;
 use cargo_cuda::wheel::maturin::{Maturin, Request};
@@ -237,7 +236,6 @@ fn rewriting(of: &Cudart) -> Rewrite {
         loaded_at_run_time: BTreeSet::new(),
         capabilities: vec!["8.0".to_owned(), "9.0".to_owned()],
         ptx: vec!["9.0".to_owned()],
-        date: ArchiveDate::default(),
     }
 }
 

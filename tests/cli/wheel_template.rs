@@ -76,8 +76,13 @@ pub fn venv(parent: &Path, name: &str, wheels: &[&PathBuf]) -> PathBuf {
     run(Command::new(tool("uv"))
         .args(["venv", "--quiet"])
         .arg(&venv));
+    // The index may have newer releases than the tests were written with.
+    let constraints = venv.join("constraints.txt");
+    fs::write(&constraints, "cuda-toolkit==13.4.*\n").unwrap();
     run(Command::new(tool("uv"))
-        .args(["pip", "install", "--quiet", "--python"])
+        .args(["pip", "install", "--quiet", "--constraint"])
+        .arg(&constraints)
+        .arg("--python")
         .arg(&venv)
         .args(wheels));
     venv

@@ -36,9 +36,12 @@ pub fn site_packages(major: u32) -> Option<PathBuf> {
         return None;
     }
     let stored = &STORED[(major - 11) as usize];
-    // The releases that the tests were written with: the index may have newer ones.
-    let release = ["11.8", "12.9", "13.4"][(major - 11) as usize];
-    Some(stored.get_or_init(|| fetch(release)).clone())
+    Some(stored.get_or_init(|| fetch(release(major))).clone())
+}
+
+/// The release of each major that the tests were written with: the index may have newer ones.
+pub fn release(major: u32) -> &'static str {
+    ["11.8", "12.9", "13.4"][(major - 11) as usize]
 }
 
 /// What `cargo cuda toolkit add <version>` fetches, and cuobjdump for 13.

@@ -121,7 +121,7 @@ pub fn run(arguments: &ViewArgs, env: &Env, root: &Root) -> Result<String, Failu
     if let Some(directory) = &arguments.cmake_package {
         return package(&toolkit, directory, arguments);
     }
-    let view = toolkit.view(&place)?;
+    let view = toolkit.view(&place, root)?;
     Ok(if arguments.json {
         report(&toolkit, &view)
     } else {

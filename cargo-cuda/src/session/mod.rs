@@ -196,7 +196,7 @@ impl<'a> Session<'a> {
     pub fn view(&self) -> Result<View, Failure> {
         let place = toolkits::view_place(self.env, self.workspace, &self.target)?;
         // Crates that link static libraries find them where there are any; a link costs nothing.
-        Ok(self.toolkit.view(&place.archives(true))?)
+        Ok(self.toolkit.view(&place.archives(true), self.root)?)
     }
 
     /// What a shared build gets besides the remembered toolkit: two variables that Cargo and build

@@ -85,7 +85,7 @@ impl Installer {
                     ));
                 }
                 Err(reason) => {
-                    tried.push(format!("`{shown}` ({}): {reason}", pip.program.display()))
+                    tried.push(format!("`{shown}` ({}): {reason}", pip.program.display()));
                 }
             }
         }
@@ -93,9 +93,10 @@ impl Installer {
     }
 
     fn version(&self, env: &Env) -> Result<Version, String> {
-        let finished =
-            run(&self.call(&["--version"]), env, |_| {}).map_err(|error| error.to_string())?;
-        let first = finished.transcript.lines().next().unwrap_or_default();
+        let query = self.call(&["--version"]).invocation;
+        let finished = query.query_with(env).map_err(|error| error.to_string())?;
+        let output = finished.output();
+        let first = output.lines().next().unwrap_or_default();
         if !finished.success {
             return Err(first.rsplit(": ").next().unwrap_or_default().to_owned());
         }

@@ -14,10 +14,11 @@ use cuda_build::component::{EdgeKind, closure};
 use cuda_build::config::Cudart;
 use cuda_build::{Component, Env, Plan, Root, Toolkit, capability};
 
-use super::archive::{self, ArchiveDate};
+use super::archive;
 use super::dependencies::{self, BuiltWith, Origin};
 use super::elf::{self, ElfFacts};
 use super::maturin::{Maturin, Request};
+use super::metadata::{IN_MANIFEST, check_name};
 use super::rewrite::{BuiltWheel, Rewrite};
 use super::runpath::{Kind, RunpathPlan};
 use super::{WheelError, reproducible};
@@ -25,7 +26,7 @@ use crate::exit_code;
 use crate::failure::Failure;
 use crate::graph::Graph;
 use crate::missing::Missing;
-use crate::output;
+use crate::output::{self, FreshDirectory};
 use crate::process;
 use crate::session::{self, Apart, Asked, Session};
 use crate::workspace::{Package, Workspace, profile_directory};
@@ -57,8 +58,6 @@ pub struct Job<'a> {
     pub out: &'a Path,
     /// The kind of search path.
     pub kind: Kind,
-    /// The date of the files.
-    pub date: ArchiveDate,
     /// The builder.
     pub maturin: Maturin,
 }
@@ -81,6 +80,9 @@ impl<'a> Job<'a> {
     /// # Errors
     /// Where there is none, or it can't do what is declared.
     pub fn prepare(&self, major: u32) -> Result<Prepared<'a>, Failure> {
+        if let Some(name) = &self.package.config.wheel.name {
+            check_name(name, IN_MANIFEST)?;
+        }
         let asked = Asked {
             major: Some(major),
             capabilities: self.capabilities.map(str::to_owned),
@@ -193,7 +195,6 @@ impl<'a> Job<'a> {
             loaded_at_run_time: loaded(&linked, &session.toolkit),
             capabilities: prepared.plan.real.iter().map(ToString::to_string).collect(),
             ptx: prepared.plan.ptx.iter().map(ToString::to_string).collect(),
-            date: self.date,
         };
         let built = rewrite.apply(&wheel, self.out)?;
         drop(fresh);
@@ -244,8 +245,8 @@ impl<'a> Job<'a> {
         target: &Path,
         variables: &[(String, OsString)],
         runpath: &RunpathPlan,
-    ) -> Result<(tempfile::TempDir, PathBuf), Failure> {
-        let fresh = output::temporary_directory(target)?;
+    ) -> Result<(FreshDirectory, PathBuf), Failure> {
+        let fresh = FreshDirectory::below(target)?;
         let invocation = self.maturin.build(&Request {
             manifest: &self.package.manifest,
             out: fresh.path(),

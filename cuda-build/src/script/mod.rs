@@ -13,7 +13,7 @@ use crate::compile::{Compiled, Format, Library, Module};
 use crate::component::{Bundle, Component};
 use crate::config::{self, Config};
 use crate::directive::{Directive, Directives};
-use crate::driver;
+use crate::driver::{self, Driver, NoDriver};
 use crate::env::Env;
 use crate::error::Error;
 use crate::link;
@@ -49,6 +49,7 @@ pub struct Build {
     modules: Vec<Module>,
     libraries: Vec<Library>,
     root_variable: Option<String>,
+    driver: fn() -> Result<Driver, NoDriver>,
     /// Markers of the views that others are told of: without the view their builds fail, so the
     /// script has to run where one is gone.
     views: RefCell<BTreeSet<PathBuf>>,
@@ -100,6 +101,7 @@ impl Build {
             modules: Vec::new(),
             libraries: Vec::new(),
             root_variable: None,
+            driver: driver::driver,
             views: RefCell::default(),
         })
     }
@@ -143,9 +145,17 @@ impl Build {
     }
 
     fn view_of(&self, toolkit: &Toolkit) -> Result<View, Error> {
-        let view = toolkit.view(&ViewPlace::from_env(&self.env, &self.target)?)?;
+        let view = toolkit.view(&ViewPlace::from_env(&self.env, &self.target)?, &self.root)?;
         self.views.borrow_mut().insert(view.marker());
         Ok(view)
+    }
+
+    /// Replaces the query for the GPUs of this machine, for tests.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn with_driver(mut self, driver: fn() -> Result<Driver, NoDriver>) -> Self {
+        self.driver = driver;
+        self
     }
 
     /// The manifest's declarations, to change what they leave open.
@@ -171,11 +181,7 @@ impl Build {
         self.hand_on(&toolkit, plan.as_ref(), &mut directives)?;
         let stubs = self.stubs(&toolkit)?;
         self.direct(&toolkit, &compiled, stubs.as_deref(), &mut directives);
-        directives.emit().map_err(|source| Error::Io {
-            action: "write to",
-            path: PathBuf::from("standard output"),
-            source,
-        })?;
+        directives.emit()?;
         Ok(Built {
             toolkit,
             plan,
@@ -224,7 +230,7 @@ impl Build {
         let items = self.config.for_major(toolkit.version().major).capabilities;
         let declared = items.map_or_else(|| Ok(Declared::native()), Declared::parse)?;
         let gpus = if declared.asks_for_gpu() {
-            driver::driver()
+            (self.driver)()
                 .map(|driver| driver.gpus)
                 .unwrap_or_default()
         } else {
@@ -290,7 +296,7 @@ impl Build {
             return Ok(());
         }
         let view = self.view_of(toolkit)?;
-        let root = view.root().display().to_string();
+        let root = view.root().as_os_str().to_owned();
         if let Some(name) = &self.root_variable {
             directives.push(Directive::RustcEnv {
                 name: name.clone(),
@@ -304,17 +310,23 @@ impl Build {
                     .into_iter()
                     .filter(|path| self.root.is_dir(path)),
             );
-            let include = std::env::join_paths(include).unwrap_or_default();
+            let include = std::env::join_paths(include);
+            if include.is_err() {
+                directives.push(Directive::Warning(format!(
+                    "`DEP_<links>_INCLUDE` is not set: the path of the view, {}, contains `:`, which separates paths",
+                    view.root().display()
+                )));
+            }
             let items = self.config.for_major(toolkit.version().major).capabilities;
             let capabilities = plan
                 .map(ToString::to_string)
                 .or_else(|| items.map(|items| items.join(", ")));
             for (key, value) in [
                 ("root", Some(root)),
-                ("version", Some(toolkit.version().to_string())),
-                ("include", Some(include.to_string_lossy().into_owned())),
-                ("lib", Some(view.lib().display().to_string())),
-                ("capabilities", capabilities),
+                ("version", Some(toolkit.version().to_string().into())),
+                ("include", include.ok()),
+                ("lib", Some(view.lib().into_os_string())),
+                ("capabilities", capabilities.map(Into::into)),
             ] {
                 if let Some(value) = value {
                     directives.push(Directive::Metadata { key, value });
@@ -346,7 +358,7 @@ impl Build {
         for library in &self.libraries {
             directives.push(Directive::LinkLib {
                 kind: "static",
-                name: library.name().to_owned(),
+                name: library.name().into(),
             });
         }
         let declared = self.config.for_major(toolkit.version().major).components;
@@ -366,7 +378,7 @@ impl Build {
         if !self.libraries.is_empty() {
             directives.push(Directive::LinkLib {
                 kind: "dylib",
-                name: "stdc++".to_owned(),
+                name: "stdc++".into(),
             });
         }
         for (output, tool) in &compiled.made {
@@ -388,20 +400,23 @@ impl Build {
         for note in warned {
             directives.push(Directive::Warning(note.to_string()));
         }
-        let mut watched = compiled.inputs.clone();
+        for (output, reason) in &compiled.never_fresh {
+            let name = output.file_name().unwrap_or_default().to_string_lossy();
+            directives.push(Directive::Remark(format!(
+                "{name} is compiled whenever this script runs: {reason}"
+            )));
+        }
+        let mut watched = self.watched(toolkit, &compiled.inputs);
         watched.push(self.package.join("Cargo.toml"));
-        watched.extend(
-            toolkit
-                .components()
-                .iter()
-                .filter_map(|chosen| needs::telling_file(&chosen.found)),
-        );
+        watched.extend(self.config.workspace.clone());
+        for chosen in toolkit.components() {
+            watched.extend(needs::telling_files(&self.root, &chosen.found));
+        }
         watched.extend(self.env.path("CUDA_BUILD_TOOLKIT"));
         watched.extend(sources::lock_file(&self.root, &self.env));
         // One that is not there would run the script each time.
         watched.extend(self.remembered().filter(|file| self.root.is_file(file)));
         watched.extend(self.views.borrow().iter().cloned());
-        watched.retain(|path| !path.starts_with(&self.out));
         directives.rerun_if_changed(watched);
         for name in self.env.asked() {
             directives.push(Directive::RerunIfEnvChanged(name));
@@ -409,22 +424,40 @@ impl Build {
     }
 }
 
+impl Build {
+    /// Of the paths that were read or searched, those that Cargo can watch: no outputs of this
+    /// script, and no directory that Cargo itself writes to or that is not the user's, because
+    /// Cargo looks at every file below a directory.
+    fn watched(&self, toolkit: &Toolkit, inputs: &BTreeSet<PathBuf>) -> Vec<PathBuf> {
+        let mut system = self.root.default_search_dirs(self.target.multiarch());
+        system.push(self.root.locate("/usr/local/include"));
+        system.extend(toolkit.include_dirs());
+        let target_directory = |directory: &Path| {
+            self.out.starts_with(directory)
+                || self.root.is_file(&directory.join("target/CACHEDIR.TAG"))
+                || self.root.is_file(&directory.join("CACHEDIR.TAG"))
+        };
+        let can_be_watched = |path: &&PathBuf| {
+            let is_directory = self.root.is_dir(path);
+            !path.starts_with(&self.out)
+                && (is_directory || self.root.is_file(path))
+                && !(is_directory
+                    && (target_directory(path) || system.iter().any(|dir| path.starts_with(dir))))
+        };
+        inputs.iter().filter(can_be_watched).cloned().collect()
+    }
+}
+
 fn modules_source(modules: &[Module]) -> String {
     let mut source = String::from(MODULES_HEAD);
     for module in modules {
-        let constant: String = module
-            .name()
-            .chars()
-            .map(|c| {
-                if c.is_alphanumeric() {
-                    c.to_ascii_uppercase()
-                } else {
-                    '_'
-                }
-            })
-            .collect();
-        let (shown, file) = (module.source().display(), module.file_name());
-        let path = format!("concat!(env!(\"OUT_DIR\"), \"/{file}\")");
+        let constant = module.constant();
+        let (shown, file) = (
+            module.source().display(),
+            format!("/{}", module.file_name()),
+        );
+        // Quoted as Rust quotes: a file may be named `a"b.cu`.
+        let path = format!("concat!(env!(\"OUT_DIR\"), {file:?})");
         source.push_str(&format!(
             "\n    /// `{shown}`, compiled.\n    #[allow(dead_code)]\n"
         ));

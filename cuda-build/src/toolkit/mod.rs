@@ -1,8 +1,6 @@
 //! A set of components that belong together, ready to compile and link with.
 
 mod file;
-mod nvcc;
-mod nvcc_answers;
 mod remembered;
 mod search;
 
@@ -17,7 +15,6 @@ use crate::release;
 use crate::select::{Chosen, Note, Selection, capability_conflicts};
 use crate::version::ToolkitVersion;
 
-pub(crate) use nvcc_answers::ask as ask_nvcc;
 pub(crate) use remembered::{beside_out, find};
 pub use remembered::{remember, toolkit_file};
 pub use search::{Outcome, Search};
@@ -153,8 +150,8 @@ impl Toolkit {
             return None;
         }
         let ptxas = self.tool(Component::Nvcc, "ptxas")?;
-        let help = Invocation::new(ptxas).args(["--help"]).run().ok()?;
-        let observed = capability::observed_from_ptxas_help(&help.output);
+        let help = Invocation::new(ptxas).args(["--help"]).query().ok()?;
+        let observed = capability::observed_from_ptxas_help(&help.output());
         (!observed.is_empty()).then_some(observed)
     }
 
