@@ -329,7 +329,6 @@ fn capabilities() {
         let text = String::from_utf8_lossy(input);
         let items: Vec<&str> = text.split(['\n', ',']).collect();
         let _ = Declared::parse(&items);
-        let _ = Declared::from_cmake(&items);
         let _ = observed_from_ptxas_help(&text);
         for item in items {
             if let Ok(capability) = item.parse::<Capability>() {

@@ -142,9 +142,8 @@ impl Config {
         Ok(config)
     }
 
-    /// What holds for a package that declares nothing.
-    #[must_use]
-    pub fn defaults(manifest: PathBuf) -> Self {
+    /// The configuration of a package that declares nothing.
+    fn defaults(manifest: PathBuf) -> Self {
         Self {
             manifest,
             toolkit: semver::VersionReq::STAR,
