@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 
 use super::{Compiler, Family};
 use crate::cached_answer::CachedAnswer;
-use crate::capability::ToolkitFacts;
 use crate::command::{Finished, Invocation};
 use crate::env::Env;
 use crate::error::Error;
 use crate::hash::Fnv;
+use crate::release::Release;
 use crate::root::Root;
 
 /// The header that checks the host compiler.
@@ -25,7 +25,7 @@ pub(super) struct Judge<'a> {
     /// The include directory that holds `crt/host_config.h`.
     pub(super) include: Option<&'a Path>,
     /// The bounds in the table of releases, for a toolkit that has no such header.
-    pub(super) facts: Option<&'a ToolkitFacts>,
+    pub(super) facts: Option<&'a Release>,
 }
 
 /// A compiler after the query.
