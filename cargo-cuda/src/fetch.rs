@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use cuda_build::{Component, Env};
+use cuda_build::{Component, Env, ReleaseReq};
 
 use crate::exit_code;
 use crate::failure::Failure;
@@ -12,7 +12,7 @@ use crate::store::{self, AddRequest, Context, LOCK_FILE, Messages, Request, Stor
 #[derive(Clone, Copy, Debug)]
 pub struct Fetch<'a> {
     /// Which CUDA.
-    pub major: u32,
+    pub release: ReleaseReq,
     /// Components that have to be in it.
     pub components: &'a [Component],
     /// The workspace whose lock file pins the versions.
@@ -24,7 +24,7 @@ pub struct Fetch<'a> {
 /// # Errors
 /// As [`store::add`].
 pub fn toolkit(env: &Env, fetch: &Fetch<'_>) -> Result<(), Failure> {
-    let version: Request = fetch.major.to_string().parse()?;
+    let version: Request = fetch.release.to_string().parse()?;
     let mut request = AddRequest::new(version);
     request.components = fetch.components.iter().copied().collect();
     store::add(&request, &context(env, fetch.workspace))?;

@@ -53,8 +53,7 @@
 //! says what nvcc may hand host code to. A [`View`] is the toolkit as one root, for whatever
 //! insists on one. What Cargo is told is written once, after everything has succeeded.
 //!
-//! The toolkit is remembered in one file per target directory ([`toolkit_file`]), which `cargo
-//! cuda` and plain `cargo` share; nvcc's answers are kept in the user's cache directory.
+//! nvcc's answers are kept in the user's cache directory.
 //!
 //! A [`Search`] on its own, for build scripts that compile by themselves:
 //!
@@ -70,7 +69,6 @@
 
 mod cache;
 pub mod capability;
-mod cmake_package;
 pub mod command;
 pub mod compile;
 pub mod component;
@@ -96,7 +94,6 @@ mod version;
 mod view;
 
 pub use capability::{Capability, Declared, Plan};
-pub use cmake_package::CmakePackage;
 pub use compile::{Engine, Format, Library, Module};
 pub use component::Component;
 pub use config::Config;
@@ -105,6 +102,6 @@ pub use error::{Conflict, Error, NotFound};
 pub use root::Root;
 pub use script::{Build, Built, request};
 pub use target::Target;
-pub use toolkit::{Report, Search, Toolkit, remember, toolkit_file};
-pub use version::{InvalidVersion, ToolkitVersion, Version};
+pub use toolkit::{Report, Search, Toolkit};
+pub use version::{InvalidVersion, ReleaseReq, ToolkitVersion, Version};
 pub use view::{View, ViewPlace};

@@ -9,7 +9,7 @@ use std::fs;
 
 use cargo_cuda::report::machine::Machine;
 use cargo_cuda::report::{self, Diagnosis};
-use cargo_cuda::toolkits::{Finder, Wish};
+use cargo_cuda::toolkits::Finder;
 use cuda_build::driver::NoDriver;
 use cuda_build::{Build, Env, Library, Root, Target, Toolkit};
 
@@ -32,17 +32,18 @@ impl Layout {
         let finder = Finder {
             env,
             root: &root,
-            target: self.target(),
+            target: &self.target(),
             workspace: None,
+            fetch: false,
+            partial: false,
         };
-        let report = finder.report(&Wish::default()).unwrap();
+        let report = finder.report().unwrap();
         let driver = Err(NoDriver {
             reason: "no driver".to_owned(),
             is_installed: false,
         });
         let machine = Machine::read(&root, self.target().multiarch());
         let diagnosis = Diagnosis {
-            compiler: None,
             host: None,
             variables: Vec::new(),
             report: &report,
@@ -56,7 +57,7 @@ impl Layout {
             undeclared: Vec::new(),
             absent: Vec::new(),
         };
-        let (text, json) = (report::text(&diagnosis), report::json(&diagnosis));
+        let (text, json) = (report::text(&diagnosis), report::doctor_json(&diagnosis));
         (
             text,
             report.toolkit.ok().map(|toolkit| Reported {

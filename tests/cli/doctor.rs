@@ -194,7 +194,7 @@ fn of_12_and_13_the_newest() {
     );
     assert_eq!(steps(&json), ["stored", "stored"]);
     assert!(json["host_compiler"]["version"].is_string(), "{json}");
-    let of_12 = machine.doctor(&["--major", "12"]);
+    let of_12 = machine.doctor(&["--cuda", "12"]);
     assert!(of_12.stdout.contains("Toolkit: CUDA 12.9"), "{of_12:?}");
     let refused = machine.with("NVCC_CCBIN", "/nonexistent/g++").doctor(&[]);
     assert!(
@@ -246,7 +246,7 @@ fn a_driver_that_is_older_than_the_toolkit() {
         ],
     );
     assert_eq!(json["driver"]["library"], real);
-    let of_12 = machine.doctor(&["--major", "12"]);
+    let of_12 = machine.doctor(&["--cuda", "12"]);
     assert!(
         of_12
             .stdout

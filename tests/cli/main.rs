@@ -17,15 +17,15 @@ mod bad_input;
 mod build;
 mod capabilities;
 mod cmake_crate;
-mod cmake_package;
 #[path = "../support/components.rs"]
 mod components;
+mod directories;
 mod doctor;
 mod environment;
 mod freshness;
-mod graph;
+mod interrupted;
+mod lacking;
 mod meson;
-mod missing;
 mod project;
 mod run;
 mod shells;

@@ -2,16 +2,17 @@
 
 use std::path::PathBuf;
 
+use clap::Args;
 use cuda_build::driver::{self, Driver, NoDriver};
 use cuda_build::host_compiler;
 use cuda_build::select::{Need, Strength};
-use cuda_build::{Component, Declared, Env, Plan, Report, Root, Toolkit};
+use cuda_build::{Component, Declared, Env, Plan, ReleaseReq, Report, Root, Toolkit};
 
-use crate::cargo_config;
 use crate::failure::Failure;
+use crate::options::WorkspaceOptions;
 use crate::report::machine::Machine;
 use crate::report::{self, Diagnosis, Plans, Program};
-use crate::toolkits::{self, Finder, Wish};
+use crate::toolkits::Finder;
 use crate::workspace::Workspace;
 
 /// Variables that change what a build does, shown where they are set.
@@ -19,7 +20,7 @@ const SHOWN: &[&str] = &[
     "CUDA_BUILD_TOOLKIT",
     "CUDA_BUILD_ROOTS",
     "CUDA_BUILD_SOURCES",
-    "CUDA_BUILD_MAJOR",
+    "CUDA_BUILD_RELEASE",
     "CUDA_BUILD_CAPABILITIES",
     "CUDA_BUILD_CUDART",
     "CUDA_BUILD_CACHE_DIR",
@@ -55,35 +56,41 @@ const PROGRAMS: &[(&str, &str)] = &[
     ),
 ];
 
-/// Looks at everything and prints it; the exit code tells whether a build would find what it
-/// needs.
+/// Show what is found here, what is chosen and why, and whether a build will work
+#[derive(Args, Clone, Debug)]
+pub struct DoctorArgs {
+    /// As if this CUDA release were requested: 13 or 13.4
+    #[arg(long, value_name = "RELEASE")]
+    cuda: Option<ReleaseReq>,
+    #[command(flatten)]
+    workspace: WorkspaceOptions,
+    /// Write JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Looks at everything and returns the report; the exit code is that of a build.
 ///
 /// # Errors
-/// Where the workspace at hand can't be read.
-pub fn run(
-    major: Option<u32>,
-    triple: Option<&str>,
-    json: bool,
-    env: &Env,
-    root: &Root,
-) -> Result<(String, u8), Failure> {
-    let workspace = Workspace::load_optional(root, env)?;
-    let jetson = workspace
-        .iter()
-        .flat_map(|w| &w.packages)
-        .any(|p| p.config.jetson);
-    let named = cargo_config::build_target(root, env, &[]);
-    let target = toolkits::target(triple, named.as_deref(), jetson)?;
-    let finder = Finder {
+/// If the workspace is not usable.
+pub fn run(arguments: &DoctorArgs, env: &Env, root: &Root) -> Result<(String, u8), Failure> {
+    let env = &match arguments.cuda {
+        Some(release) => env.clone().with(ReleaseReq::VARIABLE, release.to_string()),
+        None => env.clone(),
+    };
+    let workspace = arguments.workspace.load(root, env)?;
+    let target = arguments
+        .workspace
+        .platform(root, env, workspace.as_ref())?;
+    let report = Finder {
         env,
         root,
-        target,
+        target: &target,
         workspace: workspace.as_ref(),
-    };
-    let report = finder.report(&Wish {
-        major,
-        ..Wish::default()
-    })?;
+        fetch: false,
+        partial: false,
+    }
+    .report()?;
     let driver = driver::driver();
     let capabilities = report
         .toolkit
@@ -108,27 +115,14 @@ pub fn run(
         }
         _ => Vec::new(),
     };
-    let machine = Machine::read(root, finder.target.multiarch());
+    let machine = Machine::read(root, target.multiarch());
     let version = report.toolkit.as_ref().ok().map(Toolkit::version);
     let with_nvcc = report
         .toolkit
         .as_ref()
         .ok()
         .filter(|toolkit| toolkit.get(Component::Nvcc).is_some());
-    let lacks_nvcc = report
-        .toolkit
-        .as_ref()
-        .is_ok_and(|toolkit| toolkit.get(Component::Nvcc).is_none());
-    let wish = Wish {
-        major,
-        compiler: true,
-        ..Wish::default()
-    };
-    let compiler = lacks_nvcc
-        .then(|| finder.report(&wish).ok()?.toolkit.ok())
-        .flatten();
     let diagnosis = Diagnosis {
-        compiler: compiler.as_ref(),
         host: with_nvcc.map(|toolkit| host_compiler::choose(env, root, toolkit)),
         variables: variables(env),
         machine_notes: machine.notes(&driver, version),
@@ -142,8 +136,8 @@ pub fn run(
         absent: absent(&report, workspace.as_ref()),
         capabilities,
     };
-    let text = if json {
-        report::json(&diagnosis)
+    let text = if arguments.json {
+        report::doctor_json(&diagnosis)
     } else {
         report::text(&diagnosis)
     };

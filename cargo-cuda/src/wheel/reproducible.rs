@@ -22,8 +22,26 @@ use std::path::{Path, PathBuf};
 use cuda_build::Env;
 use sha2::{Digest as _, Sha256};
 
-/// Set for cargo where this program is its `RUSTC_WRAPPER`.
+/// Set for cargo where this program is its `RUSTC_WRAPPER`: what it changes.
 pub const FLAG: &str = "CARGO_CUDA_RUSTC_WRAPPER";
+
+/// What this program changes in rustc's arguments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// Only the directories in which rustc looks for libraries.
+    Search,
+    /// Everything that depends on the place of the build, too.
+    Place,
+}
+
+impl Scope {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Search => "search",
+            Self::Place => "place",
+        }
+    }
+}
 
 /// The wrapper that the user had, called in between.
 pub const INNER: &str = "CARGO_CUDA_INNER_WRAPPER";
@@ -37,13 +55,14 @@ pub const SEARCH: &str = "CARGO_CUDA_SEARCH";
 #[must_use]
 pub fn environment(
     program: &Path,
+    scope: Scope,
     search: &[PathBuf],
     configured: Option<&Path>,
     env: &Env,
 ) -> Vec<(String, OsString)> {
     let mut variables = vec![
         ("RUSTC_WRAPPER".to_owned(), program.as_os_str().to_owned()),
-        (FLAG.to_owned(), "1".into()),
+        (FLAG.to_owned(), scope.as_str().into()),
     ];
     // A name with a colon fits into no list, LIBRARY_PATH neither.
     let search = search
@@ -110,6 +129,9 @@ fn changed(arguments: &[OsString], env: &Env, current: &Path) -> Vec<OsString> {
         let mut argument = OsString::from("-Lnative=");
         argument.push(directory);
         arguments.push(argument);
+    }
+    if env.peek(FLAG) == Some(OsStr::new(Scope::Search.as_str())) {
+        return arguments;
     }
     let mut remap = |from: &OsStr, to: &str| {
         let mut argument = OsString::from("--remap-path-prefix=");
@@ -206,7 +228,7 @@ mod tests {
 
     fn call(root: &str, manifest: &str, hash: &str, features: &[&str]) -> Vec<String> {
         let env = Env::from_pairs([
-            (FLAG, "1".to_owned()),
+            (FLAG, "place".to_owned()),
             ("CARGO_PKG_NAME", "saxpy".to_owned()),
             ("CARGO_PKG_VERSION", "0.1.0".to_owned()),
             ("CARGO_MANIFEST_DIR", manifest.to_owned()),
@@ -276,7 +298,7 @@ mod tests {
 
     #[test]
     fn other_calls_pass_through() {
-        let env = Env::from_pairs([(FLAG, "1"), (INNER, "sccache")]);
+        let env = Env::from_pairs([(FLAG, "place"), (INNER, "sccache")]);
         let current = Path::new("/");
         assert_eq!(
             wrapped(&words(&["rustc", "-vV"]), &env, current),
@@ -292,7 +314,13 @@ mod tests {
     #[test]
     fn directories_with_static_libraries_reach_every_package() {
         let search = ["/a b".into(), "/with:colon".into(), "/c".into()];
-        let variables = environment(Path::new("/bin/cargo-cuda"), &search, None, &Env::default());
+        let variables = environment(
+            Path::new("/bin/cargo-cuda"),
+            Scope::Search,
+            &search,
+            None,
+            &Env::default(),
+        );
         let package = [
             ("CARGO_PKG_NAME", "a"),
             ("CARGO_PKG_VERSION", "1.0.0"),
@@ -302,7 +330,7 @@ mod tests {
         let env = Env::from_pairs(variables.iter().cloned().chain(package));
         let command = wrapped(&words(&["rustc", "-Lnative=/out"]), &env, Path::new("/")).unwrap();
         assert_eq!(
-            command[..4],
+            command,
             words(&["rustc", "-Lnative=/out", "-Lnative=/a b", "-Lnative=/c"])
         );
         let question = Env::from_pairs(variables);
@@ -320,6 +348,7 @@ mod tests {
             let env = Env::from_pairs(variables.iter().copied());
             let all = environment(
                 Path::new("/bin/cargo-cuda"),
+                Scope::Place,
                 &[],
                 configured.map(Path::new),
                 &env,

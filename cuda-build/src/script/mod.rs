@@ -11,7 +11,7 @@ use crate::cache;
 use crate::capability::{self, Declared, Plan};
 use crate::compile::{Compiled, Format, Library, Module};
 use crate::component::{Bundle, Component};
-use crate::config::{self, Config};
+use crate::config::Config;
 use crate::directive::{Directive, Directives};
 use crate::driver;
 use crate::env::Env;
@@ -19,7 +19,7 @@ use crate::error::Error;
 use crate::link;
 use crate::root::Root;
 use crate::target::Target;
-use crate::toolkit::{self, Search, Toolkit};
+use crate::toolkit::{Search, Toolkit};
 use crate::view::{View, ViewPlace};
 
 pub use needs::request;
@@ -186,28 +186,15 @@ impl Build {
     /// # Errors
     /// As [`Search::find`].
     pub fn toolkit(&self) -> Result<Toolkit, Error> {
-        let request = request(
-            &self.config,
-            &self.modules,
-            &self.libraries,
-            self.config.major,
-        );
+        let major = self.config.release.map(|release| release.major);
+        let request = request(&self.config, &self.modules, &self.libraries, major);
         let search = Search {
             root: &self.root,
             env: &self.env,
             target: &self.target,
             places: Vec::new(),
         };
-        match self.remembered() {
-            Some(file) => toolkit::find(&search, &request, &file),
-            None => search.find(&request),
-        }
-    }
-
-    /// The file that the toolkit of this target directory is remembered in.
-    fn remembered(&self) -> Option<PathBuf> {
-        let workspace = config::workspace_root(&self.root, &self.package)?;
-        toolkit::beside_out(&self.root, &self.out, &workspace, &self.target)
+        search.find(&request)
     }
 
     fn compiles(&self) -> bool {
@@ -394,8 +381,6 @@ impl Build {
                 .filter_map(|chosen| needs::telling_file(&chosen.found)),
         );
         watched.extend(self.env.path("CUDA_BUILD_TOOLKIT"));
-        // One that is not there would run the script each time.
-        watched.extend(self.remembered().filter(|file| self.root.is_file(file)));
         watched.extend(self.views.borrow().iter().cloned());
         watched.retain(|path| !path.starts_with(&self.out));
         directives.rerun_if_changed(watched);

@@ -3,7 +3,6 @@
 mod file;
 mod nvcc;
 mod nvcc_answers;
-mod remembered;
 mod search;
 
 use std::path::{Path, PathBuf};
@@ -17,8 +16,6 @@ use crate::select::{Chosen, Selection, capability_conflicts};
 use crate::version::ToolkitVersion;
 
 pub(crate) use nvcc_answers::ask as ask_nvcc;
-pub(crate) use remembered::{beside_out, find};
-pub use remembered::{remember, toolkit_file};
 pub use search::{Report, Search};
 
 /// What a search chose.
