@@ -91,9 +91,9 @@ impl Directives {
     pub fn rerun_if_changed(&mut self, paths: impl IntoIterator<Item = PathBuf>) {
         // Sorted, so that two runs print the same whatever order a compiler reported.
         let paths: BTreeSet<PathBuf> = paths.into_iter().collect();
-        paths
-            .into_iter()
-            .for_each(|path| self.push(Directive::RerunIfChanged(path)));
+        // There may be thousands: not compared with every other line, as `push` does.
+        self.lines
+            .extend(paths.into_iter().map(Directive::RerunIfChanged));
     }
 
     /// The lines.

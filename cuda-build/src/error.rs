@@ -85,6 +85,13 @@ pub enum Error {
         /// The file.
         path: PathBuf,
     },
+    /// Two modules would have the same constant in the generated source.
+    DuplicateModule {
+        /// The constant.
+        constant: String,
+        /// The sources of both.
+        sources: [PathBuf; 2],
+    },
     /// A compiler refused its input.
     Compile {
         /// `nvcc` or `NVRTC`, with its version.
@@ -190,6 +197,9 @@ impl Error {
             } => vec![format!(
                 "take {first} and {second} from one place, or leave one of them out of the view"
             )],
+            Self::DuplicateModule { .. } => {
+                vec!["give one of them another name with `Module::named`".to_owned()]
+            }
             Self::ViewPlace { hint, .. } => vec![hint.clone()],
             Self::NotABuildScript { .. } => {
                 vec!["call this from build.rs, or give the values yourself".to_owned()]
@@ -256,6 +266,15 @@ impl fmt::Display for Error {
             Self::ViewPlace { path, reason, .. } => {
                 write!(f, "no view can be made at {}: {reason}", path.display())
             }
+            Self::DuplicateModule {
+                constant,
+                sources: [first, second],
+            } => write!(
+                f,
+                "the modules {} and {} are both named `{constant}`",
+                first.display(),
+                second.display()
+            ),
             Self::SourceMissing { path } => {
                 write!(f, "source file {} does not exist", path.display())
             }

@@ -19,6 +19,11 @@ impl Fnv {
         }
     }
 
+    /// The digest as a number.
+    pub(crate) fn value(self) -> u64 {
+        self.0
+    }
+
     /// Sixteen digits.
     pub(crate) fn hex(self) -> String {
         format!("{:016x}", self.0)

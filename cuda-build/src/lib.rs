@@ -78,8 +78,11 @@ pub mod driver;
 mod env;
 mod error;
 pub mod fatbin;
+mod freshness;
 mod hash;
 pub mod host_compiler;
+#[doc(hidden)]
+pub mod includes;
 mod link;
 pub mod nvrtc;
 pub mod probe;

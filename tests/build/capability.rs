@@ -276,7 +276,7 @@ fn nvrtc_compiles_for_every_option() {
         for option in plan(declared, version(&toolkit)).nvrtc_options() {
             let source = "__global__ void k() {}\n";
             let program = Program {
-                source,
+                source: source.as_bytes(),
                 name: "k.cu",
                 options: vec![option.clone()],
                 headers: Vec::new(),

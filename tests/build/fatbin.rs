@@ -24,7 +24,7 @@ fn compile(major: u32, real: bool, sm: u32, suffix: Option<char>) -> Option<Imag
         "-std=c++17".to_owned(),
     ];
     let program = Program {
-        source: SAXPY,
+        source: SAXPY.as_bytes(),
         name: "saxpy.cu",
         options,
         headers: Vec::new(),

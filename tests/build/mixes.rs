@@ -444,7 +444,7 @@ fn cccl_that_refuses_the_compiler() {
         };
         let include = cccl.join(include);
         let program = Program {
-            source: "#include <cuda/std/type_traits>\n__global__ void k() {}",
+            source: b"#include <cuda/std/type_traits>\n__global__ void k() {}",
             name: "k.cu",
             options: vec![
                 "-arch=sm_80".to_owned(),

@@ -4,7 +4,8 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 
-use cuda_build::compile::{Compiled, Engine, Runner};
+use cuda_build::compile::{Compiled, Engine};
+use cuda_build::directive::Directives;
 use cuda_build::select::{Need, Part, Request};
 use cuda_build::{
     Build, Component, Env, Error, Module, Report, Root, Search, Target, Toolkit, ViewPlace,
@@ -111,12 +112,9 @@ fn compile(build: &Build, toolkit: &Toolkit) -> Compiled {
         .unwrap()
         .plan(toolkit.version(), &[], None)
         .unwrap();
-    let root = Root::system();
-    let mut runner = Runner::new(&root, toolkit.include_dirs());
-    for step in build.steps(toolkit, &plan).unwrap() {
-        runner.run(&step).unwrap();
-    }
-    runner.finish()
+    build
+        .compile(toolkit, &plan, &mut Directives::default())
+        .unwrap()
 }
 
 #[test]

@@ -5,9 +5,9 @@
 )]
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use cuda_build::nvrtc::includes::scan;
+use cuda_build::includes::scan_file;
 use cuda_build::nvrtc::{Nvrtc, NvrtcFailure, Output, Program, compilations, shims};
 
 use crate::support::{Components, components, nvrtc};
@@ -16,15 +16,10 @@ const MAJORS: [u32; 3] = [11, 12, 13];
 
 /// Compiles a source as `cuda-build` does: scanned, with the shims that fit.
 fn build(nvrtc: &Nvrtc, components: &Components, source: &str) -> Result<Output, NvrtcFailure> {
-    let name = "src/kernel.cu";
-    let mut read = |path: &Path| {
-        if path == Path::new(name) {
-            Some(source.to_owned())
-        } else {
-            fs::read_to_string(path).ok()
-        }
-    };
-    let found = scan(Path::new(name), &[], &components.include, &mut read);
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("kernel.cu");
+    fs::write(&path, source).unwrap();
+    let found = scan_file(&path, &[], &components.include);
     let mut options = vec!["-arch=sm_80".to_owned(), "-std=c++17".to_owned()];
     options.extend(
         components
@@ -33,8 +28,8 @@ fn build(nvrtc: &Nvrtc, components: &Components, source: &str) -> Result<Output,
             .map(|dir| format!("-I{}", dir.display())),
     );
     nvrtc.compile(&Program {
-        source,
-        name,
+        source: source.as_bytes(),
+        name: "src/kernel.cu",
         options,
         headers: shims::for_scan(&found),
     })
@@ -72,7 +67,7 @@ fn architecture_decides_what_comes_out() {
             let options = vec![option.to_owned()];
             let output = nvrtc
                 .compile(&Program {
-                    source,
+                    source: source.as_bytes(),
                     name: "k.cu",
                     options,
                     ..Program::default()
@@ -102,7 +97,7 @@ fn messages_name_file_and_line() {
         let source = "extern \"C\" __global__ void k() {\n    nonsense;\n}\n";
         let options = vec!["-arch=sm_80".to_owned()];
         let program = Program {
-            source,
+            source: source.as_bytes(),
             name: "kernels/é x.cu",
             options,
             headers: Vec::new(),
@@ -128,7 +123,7 @@ fn messages_name_file_and_line() {
 
         let failure = nvrtc
             .compile(&Program {
-                source: "a\0b",
+                source: b"a\0b",
                 ..program
             })
             .unwrap_err();
@@ -144,7 +139,7 @@ fn threads_compile_at_the_same_time() {
             let options = vec![format!("-arch={arch}")];
             nvrtc
                 .compile(&Program {
-                    source,
+                    source: source.as_bytes(),
                     name: "k.cu",
                     options,
                     ..Program::default()
@@ -183,7 +178,7 @@ fn include_directories_with_spaces_and_letters() {
         let source = "#include <own.h>\nextern \"C\" __global__ void k(int* x) { *x = OWN; }";
         nvrtc
             .compile(&Program {
-                source,
+                source: source.as_bytes(),
                 name: "k.cu",
                 options,
                 ..Program::default()
@@ -241,7 +236,7 @@ fn without_shims_there_is_no_stdint() {
     each(|_, _, nvrtc| {
         let options = vec!["-arch=sm_80".to_owned()];
         let program = Program {
-            source: "#include <stdint.h>\n",
+            source: b"#include <stdint.h>\n",
             name: "k.cu",
             options,
             headers: Vec::new(),
@@ -363,7 +358,7 @@ fn builtins_beside_an_nvrtc_without_runpath() {
     let source = "extern \"C\" __global__ void k(float* x) { *x = sinf(*x); }";
     let options = vec!["-arch=sm_80".to_owned()];
     let output = nvrtc.compile(&Program {
-        source,
+        source: source.as_bytes(),
         name: "k.cu",
         options,
         ..Program::default()

@@ -85,7 +85,7 @@ impl Installer {
                     ));
                 }
                 Err(reason) => {
-                    tried.push(format!("`{shown}` ({}): {reason}", pip.program.display()))
+                    tried.push(format!("`{shown}` ({}): {reason}", pip.program.display()));
                 }
             }
         }

@@ -72,7 +72,7 @@ pub fn remove(asked: &str, context: &Context) -> Result<Removed, StoreError> {
     let chosen = choose(asked, &all)?;
     let _guard = store.lock(&chosen.name, &progress)?;
     Index::change(&store, &progress, |requests| {
-        requests.retain(|_, name| *name != chosen.name)
+        requests.retain(|_, name| *name != chosen.name);
     })?;
     store.discard(&chosen.name)?;
     Ok(Removed {

@@ -219,7 +219,7 @@ mod tests {
         for (text, unknown) in [(absent, true), (uv, false), (pip, false)] {
             match sorted(text) {
                 Refused::NoMatch { unknown_name, .. } => {
-                    assert_eq!(unknown_name, unknown, "{text}")
+                    assert_eq!(unknown_name, unknown, "{text}");
                 }
                 Refused::Failed(error) => panic!("{error}"),
             }

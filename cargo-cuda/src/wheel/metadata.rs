@@ -33,7 +33,7 @@ impl Metadata {
                 .filter(|_| !line.starts_with([' ', '\t', '|']));
             match (header, headers.last_mut()) {
                 (Some((name, value)), _) => {
-                    headers.push((name.to_owned(), value.trim().to_owned()))
+                    headers.push((name.to_owned(), value.trim().to_owned()));
                 }
                 (None, Some((_, value))) => {
                     value.push('\n');

@@ -303,7 +303,7 @@ impl Rewrite {
                 entry.content = python::rename_entry_points(&text(entry), old, new).into_bytes();
             }
             "top_level.txt" => {
-                entry.content = python::rename_top_level(&text(entry), old, new).into_bytes()
+                entry.content = python::rename_top_level(&text(entry), old, new).into_bytes();
             }
             _ if inside.starts_with("sboms/") => {
                 entry.content = sbom::reproducible(&entry.content, self.date);

@@ -41,10 +41,10 @@ impl Declared {
         for &entry in self.entries() {
             match entry {
                 Entry::Real(capability) if available.contains(&capability) => {
-                    plan.real.push(capability)
+                    plan.real.push(capability);
                 }
                 Entry::Virtual(capability) if available.contains(&capability) => {
-                    plan.ptx.push(capability)
+                    plan.ptx.push(capability);
                 }
                 Entry::Real(capability) | Entry::Virtual(capability) => {
                     refused.push(explain(capability, toolkit, &available));

@@ -1,54 +1,81 @@
-//! Reads the make rule that a compiler writes about what it read.
+//! Reads the make rule in which a compiler lists what it read.
 
 use std::path::PathBuf;
 
 /// The prerequisites of all rules in a depfile, in order.
 ///
 /// Compilers escape a space as `\ `, `#` as `\#`, `$` as `$$`, and continue lines with `\`.
-pub(super) fn inputs(text: &str) -> Vec<PathBuf> {
+pub(super) fn inputs(bytes: &[u8]) -> Vec<PathBuf> {
     let mut inputs = Vec::new();
-    for rule in text.replace("\\\r\n", " ").replace("\\\n", " ").lines() {
-        let Some(colon) = end_of_target(rule) else {
-            continue;
-        };
-        inputs.extend(words(&rule[colon + 1..]));
+    for rule in rules(bytes) {
+        if let Some(colon) = end_of_target(&rule) {
+            inputs.extend(words(&rule[colon + 1..]).into_iter().filter_map(path));
+        }
     }
     inputs
 }
 
-/// The colon that ends the targets: one that white space or the end follows, so that none in a
-/// path is taken for it.
-fn end_of_target(rule: &str) -> Option<usize> {
-    let bytes = rule.as_bytes();
-    (0..bytes.len())
-        .find(|&i| bytes[i] == b':' && bytes.get(i + 1).is_none_or(|b| b.is_ascii_whitespace()))
+/// The lines, continued ones joined.
+fn rules(bytes: &[u8]) -> Vec<Vec<u8>> {
+    let mut rules = vec![Vec::new()];
+    for line in bytes.split(|byte| *byte == b'\n') {
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        let (line, continues) = match line.strip_suffix(b"\\") {
+            Some(line) => (line, true),
+            None => (line, false),
+        };
+        if let Some(rule) = rules.last_mut() {
+            rule.extend_from_slice(line);
+            rule.push(b' ');
+        }
+        if !continues {
+            rules.push(Vec::new());
+        }
+    }
+    rules
 }
 
-fn words(text: &str) -> Vec<PathBuf> {
+/// The colon that ends the targets: the first that is followed by white space, because a path may
+/// have a colon, too.
+fn end_of_target(rule: &[u8]) -> Option<usize> {
+    (0..rule.len())
+        .find(|&i| rule[i] == b':' && rule.get(i + 1).is_none_or(u8::is_ascii_whitespace))
+}
+
+fn words(text: &[u8]) -> Vec<Vec<u8>> {
     let mut words = Vec::new();
-    let mut word = String::new();
-    let mut chars = text.chars().peekable();
-    while let Some(c) = chars.next() {
-        match c {
-            '\\' if chars
-                .peek()
-                .is_some_and(|next| matches!(next, ' ' | '#' | ':' | '\\')) =>
-            {
-                word.extend(chars.next());
+    let mut word = Vec::new();
+    let mut bytes = text.iter().copied().peekable();
+    while let Some(byte) = bytes.next() {
+        let next = bytes.peek().copied();
+        match byte {
+            b'\\' if next.is_some_and(|next| b" #:\\\t".contains(&next)) => {
+                word.extend(bytes.next());
             }
-            '$' if chars.peek() == Some(&'$') => word.extend(chars.next()),
-            c if c.is_whitespace() => {
+            b'$' if next == Some(b'$') => word.extend(bytes.next()),
+            byte if byte.is_ascii_whitespace() => {
                 if !word.is_empty() {
-                    words.push(PathBuf::from(std::mem::take(&mut word)));
+                    words.push(std::mem::take(&mut word));
                 }
             }
-            c => word.push(c),
+            byte => word.push(byte),
         }
     }
     if !word.is_empty() {
-        words.push(PathBuf::from(word));
+        words.push(word);
     }
     words
+}
+
+#[cfg(unix)]
+fn path(bytes: Vec<u8>) -> Option<PathBuf> {
+    use std::os::unix::ffi::OsStringExt;
+    Some(PathBuf::from(std::ffi::OsString::from_vec(bytes)))
+}
+
+#[cfg(not(unix))]
+fn path(bytes: Vec<u8>) -> Option<PathBuf> {
+    String::from_utf8(bytes).ok().map(PathBuf::from)
 }
 
 #[cfg(test)]
@@ -67,12 +94,12 @@ mod tests {
         ]
         .map(PathBuf::from)
         .to_vec();
-        assert_eq!(inputs(text), expected);
+        assert_eq!(inputs(text.as_bytes()), expected);
     }
 
     #[test]
     fn a_rule_without_prerequisites_has_none() {
-        assert!(inputs("a.h:\n\nb.h:\n").is_empty());
-        assert!(inputs("").is_empty());
+        assert!(inputs(b"a.h:\n\nb.h:\n").is_empty());
+        assert!(inputs(b"").is_empty());
     }
 }

@@ -1,55 +1,40 @@
-//! The steps that make a static library: one call of nvcc a file, and the archive.
+//! The steps that make a static library: one call of nvcc for each file, and the archive.
 
 use std::path::{Path, PathBuf};
 
-use super::module::{NvccSettings, Places, nvcc_call};
-use super::step::{common_options, key};
-use super::{Action, Library, Step};
+use super::module::{NvccCall, Places, Settings};
+use super::{Action, Library, Reading, Step};
 use crate::capability::Plan;
 use crate::command::Invocation;
 use crate::component::Component;
 use crate::error::Error;
+use crate::hash::Fnv;
 use crate::toolkit::Toolkit;
 
 impl Library {
-    /// The steps, in the order they have to be run.
+    /// The steps, in the order in which they have to run.
     ///
     /// # Errors
-    /// [`Error::NotFound`] where the toolkit has no nvcc.
+    /// [`Error::NotFound`] if the toolkit has no nvcc.
     pub(crate) fn steps(
         &self,
         toolkit: &Toolkit,
         plan: &Plan,
         places: Places<'_>,
-        nvcc: NvccSettings<'_>,
+        settings: Settings<'_>,
     ) -> Result<Vec<Step>, Error> {
         let mut steps = Vec::new();
-        let mut objects = Vec::new();
         for source in &self.sources {
-            let object = places
-                .out
-                .join(format!("{}-{}.o", self.name, file_name_of(source)));
-            let depfile = object.with_extension("o.d");
-            let mut call = nvcc_call(toolkit, &self.name, nvcc)?;
+            let mut call = NvccCall::new(toolkit, &self.name, settings)?;
             // Without `-objtemp` the object names a temporary file, and with it this process.
             call.options
                 .extend(["-c", "-objtemp", "--compiler-options=-fPIC"].map(str::to_owned));
             call.options.extend(plan.nvcc_gencode());
-            call.options
-                .extend(common_options(&self.common, places.package));
-            let key = call.key(&object);
-            steps.push(Step {
-                tool: call.tool.clone(),
-                source: source.clone(),
-                action: Action::Program(call.invocation(source, &object, &depfile, places)),
-                inputs: vec![places.package.join(source)],
-                depfile: Some(depfile),
-                output: object.clone(),
-                key,
-            });
-            objects.push(object);
+            let object = places.out.join(self.object_name(source));
+            steps.push(call.step(source, &self.common, object, places, settings));
         }
-        steps.push(self.archive(toolkit, objects, places, nvcc)?);
+        let objects = steps.iter().map(|step| step.output.clone()).collect();
+        steps.push(self.archive(toolkit, objects, places, settings)?);
         Ok(steps)
     }
 
@@ -59,36 +44,64 @@ impl Library {
         toolkit: &Toolkit,
         objects: Vec<PathBuf>,
         places: Places<'_>,
-        settings: NvccSettings<'_>,
+        settings: Settings<'_>,
     ) -> Result<Step, Error> {
-        let call = nvcc_call(toolkit, &self.name, settings)?;
+        let call = NvccCall::new(toolkit, &self.name, settings)?;
         let nvcc = toolkit
             .tool(Component::Nvcc, "nvcc")
-            .unwrap_or(Path::new("nvcc"))
-            .to_owned();
+            .unwrap_or(Path::new("nvcc"));
         let output = places.out.join(format!("lib{}.a", self.name));
-        let mut invocation = Invocation::new(&nvcc).args(["-lib", "-o"]);
+        let mut invocation = Invocation::new(nvcc).args(["-lib", "-o"]);
         invocation.arguments.push(output.clone().into());
         invocation
             .arguments
             .extend(objects.iter().map(|object| object.clone().into()));
-        let arguments = objects.iter().map(|object| object.display().to_string());
+        let mut key = vec![call.tool.clone(), settings.toolkit.to_owned()];
+        key.extend(
+            objects
+                .iter()
+                .map(|object| format!("{:?}", object.file_name())),
+        );
         Ok(Step {
-            key: key(&call.tool, &[&nvcc], arguments),
+            key,
             tool: call.tool,
             source: self.sources.first().cloned().unwrap_or_default(),
             action: Action::Program(invocation),
             inputs: objects,
-            depfile: None,
             output,
+            reading: Reading::Inputs,
         })
+    }
+
+    /// `gpu-a-b.1f0c5d3e.o`: readable, and different for `a/b.cu`, `a-b.cu` and `a/b.cpp`.
+    fn object_name(&self, source: &Path) -> String {
+        let mut digest = Fnv::default();
+        digest.field(self.name.as_bytes());
+        digest.field(source.as_os_str().as_encoded_bytes());
+        let text = source
+            .with_extension("")
+            .to_string_lossy()
+            .replace(['/', '\\'], "-");
+        let name = text.trim_start_matches(['.', '-']);
+        format!("{}-{name}.{}.o", self.name, &digest.hex()[..8])
     }
 }
 
-/// `src/a/b.cu` → `src-a-b`: files of one name in two directories must not share an object.
-fn file_name_of(source: &Path) -> String {
-    let text = source.with_extension("").to_string_lossy().into_owned();
-    text.replace(['/', '\\'], "-")
-        .trim_start_matches(['.', '-'])
-        .to_owned()
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_source_has_its_own_object() {
+        let sources = ["a/b.cu", "a-b.cu", "a/b.cpp", "../a/b.cu", "./a/b.cu"];
+        let mut names: Vec<String> = sources
+            .iter()
+            .map(|source| Library::new("x").object_name(Path::new(source)))
+            .collect();
+        names.push(Library::new("x-a").object_name(Path::new("b.cu")));
+        assert!(names[0].starts_with("x-a-b."), "{names:?}");
+        names.sort();
+        names.dedup();
+        assert_eq!(names.len(), 6);
+    }
 }

@@ -1,9 +1,10 @@
-//! What a crate wants compiled, the steps that do it, and running them.
+//! Modules and libraries, the steps that compile them, and running the steps.
 //!
 //! A *module* is device code alone, loaded through the driver API; a *library* is host and
-//! device code, linked into the crate. Steps are values from the first day, whoever runs them.
+//! device code, linked into the crate. A step is a value; [`Runner`] runs it.
 
 mod depfile;
+pub(crate) mod identity;
 mod library;
 mod module;
 mod run;
@@ -11,8 +12,9 @@ mod step;
 
 use std::path::PathBuf;
 
-pub(crate) use module::{NvccSettings, Places};
+pub(crate) use module::{Places, Settings};
 pub use run::{Compiled, Runner};
+pub(crate) use step::Reading;
 pub use step::{Action, Image, NvrtcJob, Step};
 
 /// What compiles a module.
@@ -152,6 +154,20 @@ impl Module {
     #[must_use]
     pub fn source(&self) -> &PathBuf {
         &self.source
+    }
+
+    /// The name of its constant in the generated source: `saxpy-2` gives `SAXPY_2`.
+    pub(crate) fn constant(&self) -> String {
+        let letter = |c: char| match c {
+            c if c.is_alphabetic() || c.is_ascii_digit() => c.to_ascii_uppercase(),
+            _ => '_',
+        };
+        let constant: String = self.name.chars().map(letter).collect();
+        if constant.starts_with(|c: char| c.is_ascii_digit()) {
+            format!("_{constant}")
+        } else {
+            constant
+        }
     }
 
     pub(crate) fn wanted_engine(&self) -> Engine {

@@ -1,9 +1,10 @@
-//! The step that makes a module.
+//! The steps that make a module.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use super::step::{common_options, key};
-use super::{Action, Engine, Format, Image, Module, NvrtcJob, Step};
+use super::identity::Variables;
+use super::step::{common_options, reading};
+use super::{Action, Engine, Format, Image, Module, NvrtcJob, Reading, Step};
 use crate::capability::Plan;
 use crate::command::Invocation;
 use crate::component::Component;
@@ -19,16 +20,33 @@ pub(crate) struct Places<'a> {
     pub(crate) package: &'a Path,
     /// `OUT_DIR`.
     pub(crate) out: &'a Path,
+    /// The directory that NVRTC runs in: the package, under Cargo.
+    pub(crate) working: &'a Path,
 }
 
-/// What every call of nvcc depends on beside its toolkit.
+impl Places<'_> {
+    /// What leads from NVRTC's working directory to the package; empty under Cargo.
+    fn prefix(&self) -> &Path {
+        if self.working == self.package {
+            Path::new("")
+        } else {
+            self.package
+        }
+    }
+}
+
+/// What the outputs of every step depend on.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct NvccSettings<'a> {
-    /// Variables that nvcc reads itself, as `NAME=value`.
-    pub(crate) variables: &'a [String],
-    /// What compiles host code.
-    pub(crate) host: Option<&'a HostCompiler>,
-    /// Where to call nvcc, if not where it lies.
+pub(crate) struct Settings<'a> {
+    /// [`identity::of_toolkit`](super::identity::of_toolkit).
+    pub(crate) toolkit: &'a str,
+    /// The variables that nvcc reads.
+    pub(crate) nvcc: &'a Variables,
+    /// The variables that NVRTC reads.
+    pub(crate) nvrtc: &'a Variables,
+    /// What compiles host code, and its identity; `None` if nvcc compiles nothing.
+    pub(crate) host: Option<(&'a HostCompiler, &'a str)>,
+    /// Where to call nvcc, if not where it is installed.
     pub(crate) view: Option<&'a View>,
 }
 
@@ -42,23 +60,24 @@ impl Module {
         }
     }
 
-    /// The step that makes it.
+    /// The steps that make it, in order.
     ///
     /// # Errors
-    /// [`Error::SourceMissing`]; [`Error::Capability`] where the format takes one capability and
-    /// the plan has another number of them; [`Error::NotFound`] where the toolkit lacks the
-    /// engine.
-    pub(crate) fn step(
+    /// [`Error::Capability`] if the format takes one capability and the plan has another number
+    /// of them; [`Error::NotFound`] if the toolkit lacks the engine.
+    pub(crate) fn steps(
         &self,
         toolkit: &Toolkit,
         plan: &Plan,
         places: Places<'_>,
-        nvcc: NvccSettings<'_>,
-    ) -> Result<Step, Error> {
+        settings: Settings<'_>,
+    ) -> Result<Vec<Step>, Error> {
         let images = self.images(plan)?;
         match self.engine_for(toolkit) {
-            Engine::Nvcc => self.nvcc_step(toolkit, plan, &images, places, nvcc),
-            Engine::Nvrtc | Engine::Auto => self.nvrtc_step(toolkit, images, places),
+            Engine::Nvcc => Ok(vec![
+                self.nvcc_step(toolkit, plan, &images, places, settings)?,
+            ]),
+            Engine::Nvrtc | Engine::Auto => self.nvrtc_steps(toolkit, &images, places, settings),
         }
     }
 
@@ -88,46 +107,75 @@ impl Module {
         }
     }
 
-    fn nvrtc_step(
+    /// A step for each image, and one that joins them if the format is a fat binary.
+    fn nvrtc_steps(
         &self,
         toolkit: &Toolkit,
-        images: Vec<Image>,
+        images: &[Image],
         places: Places<'_>,
-    ) -> Result<Step, Error> {
+        settings: Settings<'_>,
+    ) -> Result<Vec<Step>, Error> {
         let nvrtc = toolkit
             .get(Component::Nvrtc)
             .ok_or_else(|| missing("nvrtc", &self.name))?;
         let library = nvrtc
             .libraries
             .first()
-            .cloned()
             .ok_or_else(|| missing("nvrtc", &self.name))?;
         let tool = format!("NVRTC {}", nvrtc.shown_version());
-        let mut options = vec!["--std=c++17".to_owned()];
-        options.extend(common_options(&self.common, places.package));
+        let own = common_options(&self.common, places.prefix());
         let toolkit_includes = toolkit.include_dirs();
-        let arguments = options
-            .iter()
-            .cloned()
-            .chain(images.iter().map(|image| image.option()))
-            .chain(toolkit_includes.iter().map(|dir| dir.display().to_string()))
-            .chain([self.file_name(), env!("CARGO_PKG_VERSION").to_owned()]);
-        let key = key(&tool, &[&library], arguments);
-        let job = NvrtcJob {
-            library,
-            name: self.source.display().to_string(),
-            options,
-            includes: self
-                .common
-                .includes
+        let mut options = vec!["--std=c++17".to_owned()];
+        options.extend(own.iter().cloned());
+        options.extend(
+            toolkit_includes
                 .iter()
-                .map(|dir| places.package.join(dir))
-                .collect(),
-            toolkit_includes,
-            images,
-            format: self.format,
-        };
-        self.finish(tool, Action::Nvrtc(job), key, None, places)
+                .map(|dir| format!("-I{}", dir.display())),
+        );
+        let given = own.iter().map(String::as_str);
+        let reading = reading(given, places.working, toolkit_includes, None);
+        let mut steps = Vec::new();
+        for image in images {
+            let output = match self.format {
+                Format::Fatbin => image.file_name(&self.name),
+                Format::Ptx | Format::Cubin => self.file_name(),
+            };
+            let mut options = options.clone();
+            options.push(image.option());
+            let variables = &settings.nvrtc.key;
+            let mut key = step_key(&tool, &self.source, places, settings.toolkit, variables);
+            key.push(crate::nvrtc::shims::identity());
+            key.extend(options.iter().cloned());
+            steps.push(Step {
+                tool: tool.clone(),
+                source: self.source.clone(),
+                action: Action::Nvrtc(NvrtcJob {
+                    library: library.clone(),
+                    name: places.prefix().join(&self.source).display().to_string(),
+                    options,
+                }),
+                inputs: vec![places.package.join(&self.source)],
+                output: places.out.join(output),
+                key,
+                reading: reading.clone(),
+            });
+        }
+        if self.format == Format::Fatbin {
+            steps.push(Step {
+                tool,
+                source: self.source.clone(),
+                action: Action::Join(images.to_vec()),
+                inputs: steps.iter().map(|step| step.output.clone()).collect(),
+                output: places.out.join(self.file_name()),
+                key: vec![
+                    "join".to_owned(),
+                    env!("CARGO_PKG_VERSION").to_owned(),
+                    format!("{images:?}"),
+                ],
+                reading: Reading::Inputs,
+            });
+        }
+        Ok(steps)
     }
 
     fn nvcc_step(
@@ -136,11 +184,9 @@ impl Module {
         plan: &Plan,
         images: &[Image],
         places: Places<'_>,
-        nvcc: NvccSettings<'_>,
+        settings: Settings<'_>,
     ) -> Result<Step, Error> {
-        let output = places.out.join(self.file_name());
-        let depfile = places.out.join(format!("{}.d", self.file_name()));
-        let mut call = nvcc_call(toolkit, &self.name, nvcc)?;
+        let mut call = NvccCall::new(toolkit, &self.name, settings)?;
         call.options.push(match self.format {
             Format::Fatbin => "-fatbin".to_owned(),
             Format::Ptx => "-ptx".to_owned(),
@@ -158,135 +204,136 @@ impl Module {
             }
             (_, []) => {}
         }
-        call.options
-            .extend(common_options(&self.common, places.package));
-        let key = call.key(&output);
-        let tool = call.tool.clone();
-        let invocation = call.invocation(&self.source, &output, &depfile, places);
-        self.finish(
-            tool,
-            Action::Program(invocation),
-            key,
-            Some(depfile),
-            places,
-        )
+        let output = places.out.join(self.file_name());
+        Ok(call.step(&self.source, &self.common, output, places, settings))
     }
+}
 
-    fn finish(
-        &self,
-        tool: String,
-        action: Action,
-        key: Vec<String>,
-        depfile: Option<std::path::PathBuf>,
-        places: Places<'_>,
-    ) -> Result<Step, Error> {
-        Ok(Step {
-            tool,
-            source: self.source.clone(),
-            action,
-            inputs: vec![places.package.join(&self.source)],
-            depfile,
-            output: places.out.join(self.file_name()),
-            key,
-        })
-    }
+/// What every step of a compiler depends on. The package's path is part of it: with debug
+/// information, and in nvcc's names for static variables, it is part of the output.
+fn step_key(
+    tool: &str,
+    source: &Path,
+    places: Places<'_>,
+    toolkit: &str,
+    variables: &[String],
+) -> Vec<String> {
+    let mut key: Vec<String> = [env!("CARGO_PKG_VERSION"), tool, toolkit]
+        .map(str::to_owned)
+        .to_vec();
+    key.extend([source, places.package, places.working].map(|path| format!("{path:?}")));
+    key.extend(variables.iter().cloned());
+    key
 }
 
 /// A call of nvcc that is being put together.
 pub(super) struct NvccCall {
     pub(super) tool: String,
-    nvcc: std::path::PathBuf,
-    identities: Vec<std::path::PathBuf>,
+    nvcc: PathBuf,
     pub(super) options: Vec<String>,
-    key: Vec<String>,
-}
-
-/// nvcc with what every call of it has in common.
-pub(super) fn nvcc_call(
-    toolkit: &Toolkit,
-    for_what: &str,
-    settings: NvccSettings<'_>,
-) -> Result<NvccCall, Error> {
-    let nvcc = toolkit
-        .tool(Component::Nvcc, "nvcc")
-        .ok_or_else(|| missing("nvcc", for_what))?
-        .to_owned();
-    let version = toolkit
-        .get(Component::Nvcc)
-        .map(crate::probe::Found::shown_version)
-        .unwrap_or_default();
-    let own_root = nvcc.parent().and_then(Path::parent).map(Path::to_owned);
-    let in_view = settings.view.and_then(View::nvcc);
-    let mut options = vec!["-std=c++17".to_owned()];
-    if let Some(compiler) = settings.host.and_then(|host| host.option.as_ref()) {
-        options.extend(["-ccbin".to_owned(), compiler.display().to_string()]);
-    }
-    for directory in toolkit.include_dirs() {
-        // nvcc's own profile names what lies beside it, in the order it wants.
-        let known = in_view.is_some()
-            || own_root
-                .as_ref()
-                .is_some_and(|root| directory.starts_with(root));
-        if !known {
-            options.extend(["-isystem".to_owned(), directory.display().to_string()]);
-        }
-    }
-    // A wheel can be replaced in place: the compiler proper and its headers are part of the key.
-    let mut identities = vec![nvcc.clone()];
-    identities.extend(toolkit.tool(Component::Nvvm, "cicc").map(Path::to_owned));
-    identities.extend(toolkit.tool(Component::Nvcc, "ptxas").map(Path::to_owned));
-    let mut key = settings.variables.to_vec();
-    key.extend(settings.host.map(HostCompiler::identity));
-    let nvcc = in_view.unwrap_or(nvcc);
-    Ok(NvccCall {
-        tool: format!("nvcc {version}"),
-        nvcc,
-        identities,
-        options,
-        key,
-    })
+    toolkit_includes: Vec<PathBuf>,
 }
 
 impl NvccCall {
-    pub(super) fn key(&self, output: &Path) -> Vec<String> {
-        let files: Vec<&Path> = self
-            .identities
-            .iter()
-            .map(std::path::PathBuf::as_path)
-            .collect();
-        let name = output
-            .file_name()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .into_owned();
-        key(
-            &self.tool,
-            &files,
-            self.options
-                .iter()
-                .cloned()
-                .chain(self.key.iter().cloned())
-                .chain([name]),
-        )
+    /// nvcc with what every call of it has in common.
+    pub(super) fn new(
+        toolkit: &Toolkit,
+        for_what: &str,
+        settings: Settings<'_>,
+    ) -> Result<Self, Error> {
+        let nvcc = toolkit
+            .tool(Component::Nvcc, "nvcc")
+            .ok_or_else(|| missing("nvcc", for_what))?
+            .to_owned();
+        let version = toolkit
+            .get(Component::Nvcc)
+            .map(crate::probe::Found::shown_version);
+        let own_root = nvcc.parent().and_then(Path::parent).map(Path::to_owned);
+        let in_view = settings.view.and_then(View::nvcc);
+        let mut options = vec!["-std=c++17".to_owned()];
+        if let Some(compiler) = settings.host.and_then(|(host, _)| host.option.as_ref()) {
+            options.extend(["-ccbin".to_owned(), compiler.display().to_string()]);
+        }
+        let mut toolkit_includes = toolkit.include_dirs();
+        for directory in &toolkit_includes {
+            // nvcc's own profile names the directories of its root, in the order that it needs.
+            let known = in_view.is_some()
+                || own_root
+                    .as_ref()
+                    .is_some_and(|root| directory.starts_with(root));
+            if !known {
+                options.extend(["-isystem".to_owned(), directory.display().to_string()]);
+            }
+        }
+        toolkit_includes.extend(settings.view.map(|view| view.root().to_owned()));
+        let tool = format!("nvcc {}", version.unwrap_or_default());
+        Ok(Self {
+            tool,
+            nvcc: in_view.unwrap_or(nvcc),
+            options,
+            toolkit_includes,
+        })
     }
 
-    /// The call; it runs in the package, on a relative path, so that what it writes into its
-    /// output does not depend on where the package lies.
-    pub(super) fn invocation(
+    /// The step. nvcc runs in the package, on a relative path, so that the output does not hold
+    /// the package's path.
+    pub(super) fn step(
         self,
         source: &Path,
-        output: &Path,
-        depfile: &Path,
+        common: &super::Common,
+        output: PathBuf,
         places: Places<'_>,
-    ) -> Invocation {
-        let mut invocation = Invocation::new(self.nvcc)
-            .args(self.options)
-            .args(["-MD", "-MF"]);
+        settings: Settings<'_>,
+    ) -> Step {
+        let mut depfile = output.clone().into_os_string();
+        depfile.push(".d");
+        let depfile = PathBuf::from(depfile);
+        let own = common_options(common, Path::new(""));
+        let given = own.iter().chain(&settings.nvcc.options).map(String::as_str);
+        let mut reading = reading(
+            given,
+            places.package,
+            self.toolkit_includes,
+            Some(depfile.clone()),
+        );
+        if let Reading::Headers { search, .. } = &mut reading {
+            let more = settings.nvcc.directories.iter();
+            search
+                .directories
+                .extend(more.map(|directory| places.package.join(directory)));
+        }
+        let mut key = step_key(
+            &self.tool,
+            source,
+            places,
+            settings.toolkit,
+            &settings.nvcc.key,
+        );
+        key.extend(settings.host.map(|(_, identity)| identity.to_owned()));
+        key.push(self.nvcc.display().to_string());
+        let mut invocation = Invocation::new(self.nvcc).args(self.options).args(own);
+        key.extend(
+            invocation
+                .arguments
+                .iter()
+                .map(|argument| format!("{argument:?}")),
+        );
+        invocation = invocation.args(["-MD", "-MF"]);
         invocation.arguments.push(depfile.into());
         invocation = invocation.args(["-o"]);
-        invocation.arguments.extend([output.into(), source.into()]);
-        invocation.directory = Some(places.package.to_owned());
         invocation
+            .arguments
+            .extend([output.clone().into(), source.into()]);
+        invocation.directory = Some(places.package.to_owned());
+        Step {
+            tool: self.tool,
+            source: source.to_owned(),
+            action: Action::Program(invocation),
+            inputs: vec![places.package.join(source)],
+            output,
+            key,
+            reading,
+        }
     }
 }
 

@@ -1,196 +1,292 @@
-//! Runs steps, skipping those whose output is what they would make.
+//! Runs steps, except those whose output is up to date.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use super::{Action, Format, Image, NvrtcJob, Step, depfile};
-use crate::cache::{self, Stamp};
+use super::{Action, Image, NvrtcJob, Reading, Step, depfile};
+use crate::cache;
 use crate::capability::{Capability, Suffix};
 use crate::command::Invocation;
 use crate::error::Error;
 use crate::fatbin::{self, Fatbin};
-use crate::nvrtc::{Nvrtc, Program, includes, shims};
-use crate::root::Root;
+use crate::freshness::{Files, Freshness, Reads};
+use crate::includes::{self, Scan, Scanner, SearchPath};
+use crate::nvrtc::{Nvrtc, Program, shims};
 
 /// What running steps came to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Compiled {
-    /// Outputs that were made, and what made each: `NVRTC 13.4.92`.
+    /// Outputs that were made, and the tool of each: `NVRTC 13.4.92`.
     pub made: Vec<(PathBuf, String)>,
     /// Outputs that were up to date.
     pub fresh: Vec<PathBuf>,
-    /// Everything that was read, the toolkit's own headers left out.
-    pub inputs: Vec<PathBuf>,
+    /// Every file that was read and every directory that was searched.
+    pub inputs: BTreeSet<PathBuf>,
+    /// Outputs that are made whenever the build script runs, and why.
+    pub never_fresh: Vec<(PathBuf, String)>,
     /// Warnings of the compilers.
     pub warnings: Vec<String>,
 }
 
 /// Runs steps in order.
-pub struct Runner<'a> {
-    root: &'a Root,
-    toolkit_dirs: Vec<PathBuf>,
+pub struct Runner {
+    freshness: Freshness,
+    scanner: Scanner,
     nvrtc: Option<(PathBuf, Nvrtc)>,
     compiled: Compiled,
 }
 
-impl<'a> Runner<'a> {
-    /// Files below `toolkit_dirs` are not watched: the toolkit's identity stands for them.
+impl Runner {
+    /// A runner for steps whose outputs are in `out`.
     #[must_use]
-    pub fn new(root: &'a Root, toolkit_dirs: Vec<PathBuf>) -> Self {
+    pub fn new(out: &Path) -> Self {
         Self {
-            root,
-            toolkit_dirs,
+            freshness: Freshness::load(out),
+            scanner: Scanner::default(),
             nvrtc: None,
             compiled: Compiled::default(),
         }
     }
 
-    /// Runs one step, unless its output is up to date.
+    /// The files that this run has looked at.
+    pub(crate) fn files(&mut self) -> &mut Files {
+        &mut self.freshness.files
+    }
+
+    /// Runs all steps, up to the first that fails.
     ///
     /// # Errors
     /// [`Error::SourceMissing`], [`Error::Compile`] with the compiler's own messages,
     /// [`Error::Io`]. No partial output is left.
-    pub fn run(&mut self, step: &Step) -> Result<(), Error> {
-        if let Some(missing) = step.inputs.iter().find(|input| !self.root.is_file(input)) {
+    pub fn run(mut self, steps: &[Step]) -> Result<Compiled, Error> {
+        let result = steps.iter().try_for_each(|step| self.step(step));
+        // What was compiled before another file failed is not compiled again.
+        let saved = if result.is_ok() {
+            self.freshness.finish()
+        } else {
+            self.freshness.save()
+        };
+        result.and(saved)?;
+        let fresh = self.compiled.fresh.iter().cloned().collect();
+        self.compiled.inputs.extend(self.freshness.recorded(&fresh));
+        Ok(self.compiled)
+    }
+
+    fn step(&mut self, step: &Step) -> Result<(), Error> {
+        if let Some(missing) = step
+            .inputs
+            .iter()
+            .find(|input| !self.files().is_file(input))
+        {
             return Err(Error::SourceMissing {
                 path: missing.clone(),
             });
         }
-        let stamp = Stamp::new(&step.output, &step.key);
-        if let Some(inputs) = stamp.fresh_inputs(&step.output) {
+        let key = Freshness::key(&step.key);
+        if self.freshness.is_fresh(&step.output, key) {
             self.compiled.fresh.push(step.output.clone());
-            self.compiled.inputs.extend(inputs);
             return Ok(());
         }
-        stamp.forget()?;
-        let mut inputs = match &step.action {
-            Action::Program(invocation) => self.run_program(step, invocation)?,
-            Action::Nvrtc(job) => self.run_nvrtc(step, job)?,
+        let scan = match &step.reading {
+            Reading::Inputs => Scan::default(),
+            Reading::Headers {
+                search, headers, ..
+            } => self.scan(step, search, headers),
         };
-        inputs.retain(|input| !self.toolkit_dirs.iter().any(|dir| input.starts_with(dir)));
-        // Wherever they lie: an archive is made from objects, and objects lie beside it.
-        inputs.extend(step.inputs.iter().cloned());
-        inputs.sort();
-        inputs.dedup();
-        stamp.record(&inputs)?;
+        let known = step
+            .inputs
+            .iter()
+            .chain(&scan.files)
+            .chain(&scan.toolkit_files);
+        let started = self.freshness.start(known.map(PathBuf::as_path));
+        match &step.action {
+            Action::Program(invocation) => self.program(step, invocation)?,
+            Action::Nvrtc(job) => self.nvrtc(step, job, &scan)?,
+            Action::Join(images) => join(step, images)?,
+        }
+        self.files().forget(&step.output);
+        let reads = self.reads(step, scan)?;
+        if let Some(reason) = self.freshness.record(&step.output, key, &started, &reads)? {
+            self.compiled
+                .never_fresh
+                .push((step.output.clone(), reason));
+        }
         self.compiled
             .made
             .push((step.output.clone(), step.tool.clone()));
-        self.compiled.inputs.extend(inputs);
+        let Reads {
+            own,
+            system,
+            searched,
+            ..
+        } = reads;
+        self.compiled
+            .inputs
+            .extend(own.into_iter().chain(system).chain(searched));
         Ok(())
     }
 
-    /// What it came to.
-    #[must_use]
-    pub fn finish(self) -> Compiled {
-        self.compiled
+    /// What the compiler may include, before it runs.
+    fn scan(&mut self, step: &Step, search: &SearchPath, headers: &[String]) -> Scan {
+        let files = &mut self.freshness.files;
+        let mut hidden = Scan::default();
+        // nvcc's depfile names the toolkit's headers that were read; nothing names NVRTC's.
+        if matches!(step.action, Action::Nvrtc(_)) {
+            for own in &search.directories {
+                let outside = |toolkit: &&PathBuf| !own.starts_with(toolkit);
+                for toolkit in search.toolkit.iter().filter(outside) {
+                    includes::hidden_by(files, own, toolkit, &mut hidden);
+                }
+            }
+        }
+        let sources = step.inputs.iter().chain(&hidden.files).cloned();
+        // A shim is left out if a directory of the user's has a header of its name.
+        let names = shims::names().filter(|_| matches!(step.action, Action::Nvrtc(_)));
+        let mut scan = self.scanner.scan(files, sources, headers, names, search);
+        scan.files.append(&mut hidden.files);
+        scan.absent.append(&mut hidden.absent);
+        scan
     }
 
-    fn run_program(&mut self, step: &Step, invocation: &Invocation) -> Result<Vec<PathBuf>, Error> {
-        // An archiver adds to what is there, and a compiler that fails may leave half a file.
+    /// What the compiler looked at, after it ran.
+    fn reads(&mut self, step: &Step, scan: Scan) -> Result<Reads, Error> {
+        let mut reads = Reads {
+            own: step.inputs.iter().cloned().collect(),
+            ..Reads::default()
+        };
+        let Reading::Headers {
+            search,
+            headers,
+            depfile,
+            not_understood,
+        } = &step.reading
+        else {
+            return Ok(reads);
+        };
+        let mut computed = scan.computed_query.clone();
+        let mut scans = vec![scan];
+        if let (Some(depfile), Action::Program(invocation)) = (depfile, &step.action) {
+            let directory = invocation.directory.as_deref().unwrap_or(Path::new(""));
+            for path in self.listed(depfile, directory)? {
+                let own = is_own(&path, step, directory, search);
+                if own {
+                    &mut reads.own
+                } else {
+                    &mut reads.system
+                }
+                .insert(path);
+            }
+            // By which names other files include them is not known: by all that lead there.
+            let read = reads.own.iter().chain(&reads.system);
+            let names: BTreeSet<String> = read.flat_map(|path| names_of(path)).collect();
+            let (sources, names) = (reads.own.iter().cloned(), names.iter().map(String::as_str));
+            let files = &mut self.freshness.files;
+            scans.push(self.scanner.scan(files, sources, headers, names, search));
+            computed = scans[1].computed_query.clone().or(computed);
+        } else {
+            computed = scans[0].computed_include.clone().or(computed);
+        }
+        for scan in scans {
+            reads.own.extend(scan.files);
+            reads.system.extend(scan.toolkit_files);
+            reads.absent.extend(scan.absent);
+            reads.searched.extend(scan.searched);
+        }
+        let of_option = |option: &String| format!("the option `{option}` may read further files");
+        let of_macro =
+            |file: PathBuf| format!("{} takes the name of a header from a macro", file.display());
+        reads.incomplete = not_understood
+            .first()
+            .map(of_option)
+            .or(computed.map(of_macro));
+        Ok(reads)
+    }
+
+    /// The files that a depfile names.
+    fn listed(&mut self, depfile: &Path, directory: &Path) -> Result<Vec<PathBuf>, Error> {
+        self.files().forget(depfile);
+        let bytes = self.files().bytes(depfile).ok_or_else(|| Error::Io {
+            action: "read",
+            path: depfile.to_owned(),
+            source: std::io::ErrorKind::NotFound.into(),
+        })?;
+        let listed = depfile::inputs(&bytes);
+        Ok(listed
+            .iter()
+            .map(|path| self.files().normal(&directory.join(path)))
+            .collect())
+    }
+
+    fn program(&mut self, step: &Step, invocation: &Invocation) -> Result<(), Error> {
+        // An archiver adds to a file that exists, and a compiler that fails may leave half a file.
         cache::remove(&step.output)?;
+        if let Reading::Headers {
+            depfile: Some(depfile),
+            ..
+        } = &step.reading
+        {
+            cache::remove(depfile)?;
+        }
         let finished = invocation.run()?;
+        self.files().forget(&step.output);
+        let failed = |output: String| Error::Compile {
+            tool: step.tool.clone(),
+            source_file: step.source.clone(),
+            command: invocation.to_string(),
+            output,
+        };
         if !finished.success {
             cache::remove(&step.output)?;
-            return Err(Error::Compile {
-                tool: step.tool.clone(),
-                source_file: step.source.clone(),
-                command: invocation.to_string(),
-                output: finished.output,
-            });
+            return Err(failed(finished.output));
+        }
+        if !self.files().is_file(&step.output) {
+            let name = step.output.display();
+            return Err(failed(format!(
+                "{}it reported success, but did not write {name}",
+                finished.output
+            )));
         }
         let warnings = finished
             .output
             .lines()
             .filter(|line| line.contains("warning"));
         self.compiled.warnings.extend(warnings.map(str::to_owned));
-        let mut inputs = step.inputs.clone();
-        if let Some(path) = &step.depfile {
-            let text = self.root.text(path).map_err(|source| Error::Io {
+        Ok(())
+    }
+
+    fn nvrtc(&mut self, step: &Step, job: &NvrtcJob, scan: &Scan) -> Result<(), Error> {
+        let source = self
+            .files()
+            .bytes(&step.inputs[0])
+            .ok_or_else(|| Error::Io {
                 action: "read",
-                path: path.clone(),
-                source,
+                path: step.inputs[0].clone(),
+                source: std::io::ErrorKind::InvalidInput.into(),
             })?;
-            let directory = invocation.directory.as_deref().unwrap_or(Path::new("."));
-            inputs.extend(
-                depfile::inputs(&text)
-                    .iter()
-                    .map(|input| without_parents(&directory.join(input))),
-            );
-            // System headers change with the compiler; what a user edits is watched.
-            inputs.retain(|input| !input.starts_with("/usr/"));
-        }
-        Ok(inputs)
+        let program = Program {
+            source: source.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&source),
+            name: &job.name,
+            options: job.options.clone(),
+            headers: shims::for_scan(scan),
+        };
+        let output = self
+            .library(&job.library)?
+            .compile(&program)
+            .map_err(|failure| Error::Compile {
+                tool: step.tool.clone(),
+                source_file: step.source.clone(),
+                command: format!("nvrtcCompileProgram {}", program.options.join(" ")),
+                output: failure.to_string(),
+            })?;
+        let warnings = output.log.lines().filter(|line| line.contains("warning"));
+        self.compiled.warnings.extend(warnings.map(str::to_owned));
+        cache::write(&step.output, &output.image)
     }
 
-    fn run_nvrtc(&mut self, step: &Step, job: &NvrtcJob) -> Result<Vec<PathBuf>, Error> {
-        let source_path = &step.inputs[0];
-        let source = self.root.text(source_path).map_err(|source| Error::Io {
-            action: "read",
-            path: source_path.clone(),
-            source,
-        })?;
-        let root = self.root;
-        let scan = includes::scan(
-            source_path,
-            &job.includes,
-            &job.toolkit_includes,
-            &mut |path| {
-                if root.is_file(path) {
-                    root.text(path).ok()
-                } else {
-                    None
-                }
-            },
-        );
-        let mut options = job.options.clone();
-        // NVRTC looks beside the name it is given, from the process's own directory.
-        options.extend(
-            source_path
-                .parent()
-                .map(|beside| format!("-I{}", beside.display())),
-        );
-        options.extend(
-            job.toolkit_includes
-                .iter()
-                .map(|dir| format!("-I{}", dir.display())),
-        );
-        let headers = shims::for_scan(&scan);
-        let mut images = Vec::new();
-        for image in &job.images {
-            let mut options = options.clone();
-            options.push(image.option());
-            let program = Program {
-                source: &source,
-                name: &job.name,
-                options,
-                headers: headers.clone(),
-            };
-            let output = self
-                .nvrtc(&job.library)?
-                .compile(&program)
-                .map_err(|failure| Error::Compile {
-                    tool: step.tool.clone(),
-                    source_file: step.source.clone(),
-                    command: format!("nvrtcCompileProgram {}", program.options.join(" ")),
-                    output: failure.to_string(),
-                })?;
-            let warnings = output.log.lines().filter(|line| line.contains("warning"));
-            self.compiled.warnings.extend(warnings.map(str::to_owned));
-            images.push((*image, output.image));
-        }
-        cache::write(&step.output, &assemble(job.format, images)?)?;
-        Ok(scan
-            .files
-            .into_iter()
-            .chain(step.inputs.iter().cloned())
-            .collect())
-    }
-
-    fn nvrtc(&mut self, library: &Path) -> Result<&Nvrtc, Error> {
+    fn library(&mut self, library: &Path) -> Result<&Nvrtc, Error> {
         if self.nvrtc.as_ref().is_none_or(|(path, _)| path != library) {
             self.nvrtc = Some((library.to_owned(), Nvrtc::load(library)?));
         }
-        // Just put there.
         self.nvrtc
             .as_ref()
             .map(|(_, nvrtc)| nvrtc)
@@ -201,41 +297,47 @@ impl<'a> Runner<'a> {
     }
 }
 
-/// `cu13/bin/../include` is `cu13/include`: nvcc finds its headers from its own place.
-fn without_parents(path: &Path) -> PathBuf {
-    let mut plain = PathBuf::new();
-    for part in path.components() {
-        match part {
-            std::path::Component::ParentDir => {
-                plain.pop();
-            }
-            other => plain.push(other),
-        }
-    }
-    plain
+/// Whether a file that a depfile names is the user's: its own includes are then followed.
+fn is_own(path: &Path, step: &Step, package: &Path, search: &SearchPath) -> bool {
+    let below = |directories: &[PathBuf]| directories.iter().any(|dir| path.starts_with(dir));
+    let beside_source = step.inputs.iter().filter_map(|input| input.parent());
+    !below(&search.toolkit)
+        && (path.starts_with(package)
+            || below(&search.directories)
+            || beside_source
+                .into_iter()
+                .any(|directory| path.starts_with(directory)))
 }
 
-fn assemble(format: Format, images: Vec<(Image, Vec<u8>)>) -> Result<Vec<u8>, Error> {
-    if format != Format::Fatbin {
-        return Ok(images
-            .into_iter()
-            .next()
-            .map(|(_, bytes)| bytes)
-            .unwrap_or_default());
+/// `b.h`, `a/b.h`, `x/a/b.h` for `/x/a/b.h`.
+fn names_of(path: &Path) -> Vec<String> {
+    let parts: Vec<_> = path
+        .components()
+        .filter_map(|part| part.as_os_str().to_str())
+        .collect();
+    let starts = (1..parts.len()).filter(|start| parts[*start] != "..");
+    starts.map(|start| parts[start..].join("/")).collect()
+}
+
+/// Writes the fat binary of images that earlier steps made.
+fn join(step: &Step, images: &[Image]) -> Result<(), Error> {
+    let mut contents = Vec::new();
+    for (image, path) in images.iter().zip(&step.inputs) {
+        let bytes = cache::read(path)?;
+        contents.push(match image {
+            Image::Real(capability) => fatbin::Image::Cubin {
+                sm: capability.number(),
+                suffix: letter(*capability),
+                bytes,
+            },
+            Image::Ptx(capability) => fatbin::Image::Ptx {
+                sm: capability.number(),
+                suffix: letter(*capability),
+                text: String::from_utf8_lossy(&bytes).into_owned(),
+            },
+        });
     }
-    let images = images.into_iter().map(|(image, bytes)| match image {
-        Image::Real(capability) => fatbin::Image::Cubin {
-            sm: capability.number(),
-            suffix: letter(capability),
-            bytes,
-        },
-        Image::Ptx(capability) => fatbin::Image::Ptx {
-            sm: capability.number(),
-            suffix: letter(capability),
-            text: String::from_utf8_lossy(&bytes).into_owned(),
-        },
-    });
-    Ok(Fatbin::from_images(images.collect())?.write())
+    cache::write(&step.output, &Fatbin::from_images(contents)?.write())
 }
 
 fn letter(capability: Capability) -> Option<char> {
@@ -253,37 +355,55 @@ mod tests {
             source: from.to_owned(),
             action: Action::Program(Invocation::new("cp").args([from, to])),
             inputs: vec![from.to_owned()],
-            depfile: None,
             output: to.to_owned(),
             key: vec!["cp".to_owned()],
+            reading: Reading::Inputs,
         }
     }
 
-    fn made(compiled: &Compiled) -> Vec<PathBuf> {
-        compiled
+    fn made(step: &Step, out: &Path) -> usize {
+        Runner::new(out)
+            .run(std::slice::from_ref(step))
+            .unwrap()
             .made
-            .iter()
-            .map(|(output, _)| output.clone())
-            .collect()
+            .len()
     }
 
     #[test]
-    fn what_an_earlier_step_made_anew_is_used_anew() {
+    fn an_input_made_again_is_used_again() {
         let directory = tempfile::tempdir().unwrap();
-        let out = directory.path().to_owned();
+        let out = directory.path();
         let (object, archive) = (out.join("a.o"), out.join("liba.a"));
-        let root = Root::system();
-        let run = || {
-            // Even where that directory counts as the toolkit's.
-            let mut runner = Runner::new(&root, vec![out.clone()]);
-            runner.run(&copy(&object, &archive)).unwrap();
-            runner.finish()
-        };
+        let step = copy(&object, &archive);
         cache::write(&object, b"1").unwrap();
-        assert_eq!(made(&run()), std::slice::from_ref(&archive));
-        assert_eq!(run().fresh, std::slice::from_ref(&archive));
+        assert_eq!([made(&step, out), made(&step, out)], [1, 0]);
         cache::write(&object, b"2").unwrap();
-        assert_eq!(made(&run()), std::slice::from_ref(&archive));
-        assert_eq!(root.bytes(&archive).unwrap(), b"2");
+        assert_eq!([made(&step, out), made(&step, out)], [1, 0]);
+        assert_eq!(cache::read(&archive).unwrap(), b"2");
+    }
+
+    #[test]
+    fn a_damaged_output_is_made_again() {
+        let directory = tempfile::tempdir().unwrap();
+        let out = directory.path();
+        let (from, to) = (out.join("a"), out.join("b"));
+        cache::write(&from, b"1").unwrap();
+        let step = copy(&from, &to);
+        assert_eq!(made(&step, out), 1);
+        cache::write(&to, b"").unwrap();
+        assert_eq!([made(&step, out), made(&step, out)], [1, 0]);
+        assert_eq!(cache::read(&to).unwrap(), b"1");
+    }
+
+    #[test]
+    fn a_program_that_writes_nothing_failed() {
+        let directory = tempfile::tempdir().unwrap();
+        let out = directory.path();
+        let from = out.join("a");
+        cache::write(&from, b"1").unwrap();
+        let mut step = copy(&from, &out.join("b"));
+        step.action = Action::Program(Invocation::new("true"));
+        let error = Runner::new(out).run(&[step]).unwrap_err();
+        assert!(error.to_string().contains("reported success"), "{error}");
     }
 }

@@ -3,27 +3,45 @@
 use std::path::{Path, PathBuf};
 
 use super::{Common, Format};
-use crate::cache;
 use crate::capability::Capability;
 use crate::command::Invocation;
+use crate::includes::{SearchPath, options};
 
-/// Something that makes one output from sources. `--dry-run` prints it, the runner runs it.
+/// Something that makes one output from sources.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
     /// What does it, with its version: `nvcc 13.4.92`, `NVRTC 12.9`.
     pub tool: String,
-    /// The file that is compiled; for an archive, the first of its members.
+    /// The file that is compiled, as the build script names it; for an archive, its first source.
     pub source: PathBuf,
     /// How.
     pub action: Action,
-    /// Everything read that is known beforehand.
+    /// The files that are known to be read before the step runs.
     pub inputs: Vec<PathBuf>,
-    /// Where the compiler says what else it read.
-    pub depfile: Option<PathBuf>,
     /// What it makes.
     pub output: PathBuf,
-    /// The tool's identity and every argument: what, beside the inputs, the output depends on.
+    /// Everything but files that the output depends on: the toolkit's identity, the source's name,
+    /// variables, every argument.
     pub key: Vec<String>,
+    /// How it becomes known what else the step reads.
+    pub(crate) reading: Reading,
+}
+
+/// How it becomes known what a step reads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Reading {
+    /// Its inputs and nothing else.
+    Inputs,
+    /// A compiler, which includes headers.
+    Headers {
+        search: SearchPath,
+        /// Headers that are included before the source's first line.
+        headers: Vec<String>,
+        /// The file in which the compiler lists what it read.
+        depfile: Option<PathBuf>,
+        /// Options that may make it read files that are not found here.
+        not_understood: Vec<String>,
+    },
 }
 
 /// How a step is done.
@@ -33,26 +51,19 @@ pub enum Action {
     Program(Invocation),
     /// Compile with NVRTC in this process.
     Nvrtc(NvrtcJob),
+    /// Join the images of a module into a fat binary.
+    Join(Vec<Image>),
 }
 
-/// A module for NVRTC: one call per image, joined into one file.
+/// One image for NVRTC to compile.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NvrtcJob {
     /// `libnvrtc.so.<major>`.
     pub library: PathBuf,
-    /// The source as the program calls it in messages: relative to the package, so that
-    /// outputs do not depend on where the package lies.
+    /// The source as NVRTC opens the directory of it and names it in messages.
     pub name: String,
-    /// Options of every call.
+    /// Options, the architecture among them.
     pub options: Vec<String>,
-    /// Directories of the user's own headers.
-    pub includes: Vec<PathBuf>,
-    /// Directories of the toolkit's headers.
-    pub toolkit_includes: Vec<PathBuf>,
-    /// What to make, SASS first.
-    pub images: Vec<Image>,
-    /// The file that comes out.
-    pub format: Format,
 }
 
 /// One piece of device code.
@@ -65,7 +76,7 @@ pub enum Image {
 }
 
 impl Image {
-    /// What to tell NVRTC.
+    /// The option with which NVRTC makes it.
     #[must_use]
     pub fn option(self) -> String {
         match self {
@@ -73,13 +84,31 @@ impl Image {
             Self::Ptx(capability) => format!("--gpu-architecture={}", capability.compute()),
         }
     }
+
+    /// The image of module `saxpy` for 9.0: `saxpy.sm_90.cubin`, `saxpy.compute_90.ptx`.
+    pub(super) fn file_name(self, module: &str) -> String {
+        match self {
+            Self::Real(capability) => {
+                format!("{module}.{}.{}", capability.sm(), Format::Cubin.extension())
+            }
+            Self::Ptx(capability) => {
+                format!(
+                    "{module}.{}.{}",
+                    capability.compute(),
+                    Format::Ptx.extension()
+                )
+            }
+        }
+    }
 }
 
-/// Options for include directories and macros, as nvcc and NVRTC both take them.
-pub(super) fn common_options(common: &Common, directory: &Path) -> Vec<String> {
+/// Options for include directories and macros, as nvcc and NVRTC both take them. A relative
+/// directory stays relative, so that no output holds the package's path, except if the compiler
+/// does not run in the package: then `prefix` leads to it.
+pub(super) fn common_options(common: &Common, prefix: &Path) -> Vec<String> {
     let mut options = Vec::new();
     for include in &common.includes {
-        options.push(format!("-I{}", directory.join(include).display()));
+        options.push(format!("-I{}", prefix.join(include).display()));
     }
     for (name, value) in &common.defines {
         options.push(match value {
@@ -91,14 +120,29 @@ pub(super) fn common_options(common: &Common, directory: &Path) -> Vec<String> {
     options
 }
 
-/// The key of a step: identities of the files that act, then every argument.
-pub(super) fn key(
-    tool: &str,
-    files: &[&Path],
-    arguments: impl IntoIterator<Item = String>,
-) -> Vec<String> {
-    let mut key = vec![tool.to_owned()];
-    key.extend(files.iter().map(|file| cache::identity(file)));
-    key.extend(arguments);
-    key
+/// What a compiler with these options reads, if it runs in `directory`.
+pub(super) fn reading<'o>(
+    given: impl IntoIterator<Item = &'o str>,
+    directory: &Path,
+    toolkit: Vec<PathBuf>,
+    depfile: Option<PathBuf>,
+) -> Reading {
+    let options::FileOptions {
+        directories,
+        headers,
+        not_understood,
+    } = options::read(given);
+    let directories = directories
+        .iter()
+        .map(|include| directory.join(include))
+        .collect();
+    Reading::Headers {
+        search: SearchPath {
+            directories,
+            toolkit,
+        },
+        headers,
+        depfile,
+        not_understood,
+    }
 }

@@ -238,9 +238,17 @@ impl<'a> Table<'a> {
 }
 
 /// The manifest of the workspace that the package in `directory` belongs to: the one it names
-/// (`package.workspace`), else the nearest one above, itself included, with a `[workspace]`
-/// that does not exclude it. As `cargo` searches.
+/// (`package.workspace`), otherwise the nearest one above, itself included, with a `[workspace]`
+/// that does not exclude it. As for Cargo, a package of `cargo vendor` belongs to none (it has the
+/// file `.cargo-checksum.json`), and one from a registry neither (`.cargo-ok`).
 pub(super) fn workspace_manifest(root: &Root, directory: &Path) -> Result<Option<PathBuf>, Error> {
+    let published = [".cargo-checksum.json", ".cargo-ok"];
+    if published
+        .iter()
+        .any(|name| root.is_file(&directory.join(name)))
+    {
+        return Ok(None);
+    }
     let own = directory.join("Cargo.toml");
     let package = Document::read(root, &own)?;
     if let Some(named) = package.table(&["package"])?.text("workspace")? {

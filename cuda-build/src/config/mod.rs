@@ -86,6 +86,8 @@ pub struct Config {
     pub wheel: Wheel,
     /// Whether the package's library is a `cdylib`, as a Python module is.
     pub cdylib: bool,
+    /// The manifest with the workspace's defaults, if the package belongs to a workspace.
+    pub workspace: Option<PathBuf>,
 }
 
 #[derive(Clone, Debug)]
@@ -127,6 +129,7 @@ impl Config {
         if let Some(path) = manifest::workspace_manifest(root, directory)? {
             let workspace = Document::read(root, &path)?;
             config.lay_over(&workspace.table(&["workspace", "metadata", "cuda"])?)?;
+            config.workspace = Some(path);
         }
         config.lay_over(&package.table(&["package", "metadata", "cuda"])?)?;
         config.lay_over_variables(env)?;
@@ -157,6 +160,7 @@ impl Config {
             per_major: Vec::new(),
             wheel: Wheel::default(),
             cdylib: false,
+            workspace: None,
         }
     }
 

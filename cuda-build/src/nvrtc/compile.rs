@@ -19,8 +19,8 @@ pub fn compilations() -> u64 {
 /// A source and how to compile it.
 #[derive(Clone, Debug, Default)]
 pub struct Program<'a> {
-    /// The text, with all of its `#include` lines.
-    pub source: &'a str,
+    /// The bytes of the source, with all of its `#include` lines.
+    pub source: &'a [u8],
     /// The source's path as the user knows it. Messages name it, and `#include "…"` looks beside
     /// it, which for a relative path means relative to the process' directory.
     pub name: &'a str,
@@ -230,7 +230,7 @@ fn error_string(api: Api, status: Status) -> String {
         .into_owned()
 }
 
-fn text(what: &str, value: &str) -> Result<CString, NvrtcFailure> {
+fn text(what: &str, value: impl Into<Vec<u8>>) -> Result<CString, NvrtcFailure> {
     CString::new(value).map_err(|error| {
         NvrtcFailure::new(format!(
             "{what} holds a NUL at byte {}",

@@ -12,8 +12,10 @@
 //! is deprecated, as most of CCCL does.
 
 use std::collections::BTreeSet;
+use std::sync::OnceLock;
 
-use super::includes::Scan;
+use crate::hash::Fnv;
+use crate::includes::Scan;
 
 /// Name, CCCL's counterpart where both define macros, text.
 const SHIMS: [(&str, Option<&str>, &str); 19] = [
@@ -65,7 +67,7 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 
 /// The shims as [`Program::headers`](super::Program::headers), without those in `except`.
 /// `beside_cccl`: for a source that includes CCCL
-/// ([`Scan::cccl`](super::includes::Scan::cccl)); CCCL must then be among the include directories.
+/// ([`Scan::includes_cccl`](crate::includes::Scan::includes_cccl)); CCCL must then be among the include directories.
 ///
 /// ```
 /// use cuda_build::nvrtc::shims;
@@ -87,10 +89,25 @@ pub fn headers(except: &BTreeSet<String>, beside_cccl: bool) -> Vec<(String, Str
     .collect()
 }
 
+/// A digest of all shims: what they are compiled into depends on it.
+pub(crate) fn identity() -> String {
+    static IDENTITY: OnceLock<String> = OnceLock::new();
+    let digest = || {
+        let mut digest = Fnv::default();
+        for (name, counterpart, text) in SHIMS {
+            [name, counterpart.unwrap_or_default(), text]
+                .iter()
+                .for_each(|part| digest.field(part.as_bytes()));
+        }
+        digest.hex()
+    };
+    IDENTITY.get_or_init(digest).clone()
+}
+
 /// The shims that go with a source: none for a name that the source, its include directories or
 /// the toolkit have, and those fit for CCCL where the source includes that.
 #[must_use]
 pub fn for_scan(scan: &Scan) -> Vec<(String, String)> {
     let except = scan.own.union(&scan.toolkit).cloned().collect();
-    headers(&except, scan.cccl())
+    headers(&except, scan.includes_cccl())
 }

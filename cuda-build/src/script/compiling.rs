@@ -1,10 +1,11 @@
-//! The compiling part of a build: host compiler, the place to call nvcc in, steps, running them.
+//! The compiling part of a build: the host compiler, the view to call nvcc in, and the steps.
 
 use std::path::Path;
 
 use super::Build;
 use crate::capability::Plan;
-use crate::compile::{Compiled, Engine, Module, NvccSettings, Places, Runner, Step};
+use crate::compile::identity::{self, Variables};
+use crate::compile::{Compiled, Engine, Module, Places, Runner, Settings};
 use crate::component::Component;
 use crate::directive::{Directive, Directives};
 use crate::error::Error;
@@ -13,23 +14,15 @@ use crate::probe::NvccAnswer;
 use crate::toolkit::{Toolkit, ask_nvcc};
 use crate::view::{View, ViewPlace};
 
-/// What compiles: settled once for all files.
+/// The compilers of all files.
 struct Compilers {
-    /// `None` where nvcc compiles nothing.
+    /// `None` if nvcc compiles nothing.
     host: Option<HostCompiler>,
-    /// `None` where nvcc is called where it lies.
+    /// `None` if nvcc is called where it is installed.
     view: Option<View>,
 }
 
 impl Build {
-    /// The steps that compile everything, in order.
-    ///
-    /// # Errors
-    /// [`Error::Capability`] where a module's format does not fit the plan.
-    pub fn steps(&self, toolkit: &Toolkit, plan: &Plan) -> Result<Vec<Step>, Error> {
-        self.steps_with(toolkit, plan, &self.compilers(toolkit)?)
-    }
-
     fn compilers(&self, toolkit: &Toolkit) -> Result<Compilers, Error> {
         let host = self.host_compiler(toolkit)?;
         let view = if host.is_some() {
@@ -69,7 +62,7 @@ impl Build {
             .map(Some)
     }
 
-    /// What compiles host code; `None` where nvcc compiles nothing.
+    /// The compiler of host code; `None` if nvcc compiles nothing.
     ///
     /// # Errors
     /// As [`host_compiler::choose`].
@@ -81,62 +74,75 @@ impl Build {
         host_compiler::choose(&self.env, &self.root, toolkit).map(Some)
     }
 
-    fn steps_with(
-        &self,
-        toolkit: &Toolkit,
-        plan: &Plan,
-        compilers: &Compilers,
-    ) -> Result<Vec<Step>, Error> {
-        let places = Places {
-            package: &self.package,
-            out: &self.out,
-        };
-        // nvcc reads these itself; they change what it makes.
-        let variables: Vec<String> = ["NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS", "NVCC_CCBIN"]
-            .into_iter()
-            .filter_map(|name| self.env.text(name).map(|value| format!("{name}={value}")))
-            .collect();
-        let nvcc = NvccSettings {
-            variables: &variables,
-            host: compilers.host.as_ref(),
-            view: compilers.view.as_ref(),
-        };
-        let mut steps = Vec::new();
-        for module in &self.modules {
-            steps.push(module.step(toolkit, plan, places, nvcc)?);
-        }
-        for library in &self.libraries {
-            steps.extend(library.steps(toolkit, plan, places, nvcc)?);
-        }
-        Ok(steps)
-    }
-
     /// Compiles everything that is not up to date.
-    pub(super) fn compile(
+    ///
+    /// # Errors
+    /// As [`Build::run`].
+    #[doc(hidden)]
+    pub fn compile(
         &self,
         toolkit: &Toolkit,
         plan: &Plan,
         directives: &mut Directives,
     ) -> Result<Compiled, Error> {
+        self.check_names()?;
         let compilers = self.compilers(toolkit)?;
+        let mut runner = Runner::new(&self.out);
+        let host_identity = compilers.host.as_ref().map(|host| {
+            // A distribution's update can leave the version as it is.
+            let file = runner.files().length_and_time(&host.compiler.path);
+            format!("{} {file:?}", host.identity())
+        });
         if let Some(host) = &compilers.host {
             directives.push(Directive::Remark(host.identity()));
             host.warnings
                 .iter()
                 .for_each(|warning| directives.push(Directive::Warning(warning.clone())));
         }
-        let mut toolkit_dirs = toolkit.include_dirs();
         if let Some(view) = &compilers.view {
             directives.push(Directive::Remark(format!(
                 "nvcc is called in {}",
                 view.root().display()
             )));
-            toolkit_dirs.push(view.root().to_owned());
         }
-        let mut runner = Runner::new(&self.root, toolkit_dirs);
-        for step in self.steps_with(toolkit, plan, &compilers)? {
-            runner.run(&step)?;
+        let toolkit_identity = identity::of_toolkit(runner.files(), toolkit);
+        let working = std::env::current_dir().unwrap_or_default();
+        let places = Places {
+            package: &self.package,
+            out: &self.out,
+            working: &working,
+        };
+        let settings = Settings {
+            toolkit: &toolkit_identity,
+            nvcc: &Variables::of_nvcc(&self.env),
+            nvrtc: &Variables::of_nvrtc(&self.env),
+            host: compilers.host.as_ref().zip(host_identity.as_deref()),
+            view: compilers.view.as_ref(),
+        };
+        let mut steps = Vec::new();
+        for module in &self.modules {
+            steps.extend(module.steps(toolkit, plan, places, settings)?);
         }
-        Ok(runner.finish())
+        for library in &self.libraries {
+            steps.extend(library.steps(toolkit, plan, places, settings)?);
+        }
+        runner.run(&steps)
+    }
+
+    /// Two modules of one name would be one file and one constant.
+    fn check_names(&self) -> Result<(), Error> {
+        for (index, module) in self.modules.iter().enumerate() {
+            let constant = module.constant();
+            let earlier = self.modules[..index]
+                .iter()
+                .find(|other| other.constant() == constant);
+            if let Some(earlier) = earlier {
+                return Err(Error::DuplicateModule {
+                    constant,
+                    sources: [earlier.source().clone(), module.source().clone()],
+                });
+            }
+        }
+        Ok(())
     }
 }

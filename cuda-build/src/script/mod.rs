@@ -372,17 +372,20 @@ impl Build {
         {
             directives.push(Directive::Warning(warning.clone()));
         }
-        let mut watched = compiled.inputs.clone();
+        for (output, reason) in &compiled.never_fresh {
+            let name = output.file_name().unwrap_or_default().to_string_lossy();
+            directives.push(Directive::Remark(format!(
+                "{name} is compiled whenever this script runs: {reason}"
+            )));
+        }
+        let mut watched = self.watched(toolkit, &compiled.inputs);
         watched.push(self.package.join("Cargo.toml"));
-        watched.extend(
-            toolkit
-                .components()
-                .iter()
-                .filter_map(|chosen| needs::telling_file(&chosen.found)),
-        );
+        watched.extend(self.config.workspace.clone());
+        for chosen in toolkit.components() {
+            watched.extend(needs::telling_files(&self.root, &chosen.found));
+        }
         watched.extend(self.env.path("CUDA_BUILD_TOOLKIT"));
         watched.extend(self.views.borrow().iter().cloned());
-        watched.retain(|path| !path.starts_with(&self.out));
         directives.rerun_if_changed(watched);
         for name in self.env.asked() {
             directives.push(Directive::RerunIfEnvChanged(name));
@@ -390,22 +393,40 @@ impl Build {
     }
 }
 
+impl Build {
+    /// Of the paths that were read or searched, those that Cargo can watch: no outputs of this
+    /// script, and no directory that Cargo itself writes to or that is not the user's, because
+    /// Cargo looks at every file below a directory.
+    fn watched(&self, toolkit: &Toolkit, inputs: &BTreeSet<PathBuf>) -> Vec<PathBuf> {
+        let mut system = self.root.searched_anyway(self.target.multiarch());
+        system.push(self.root.locate("/usr/local/include"));
+        system.extend(toolkit.include_dirs());
+        let target_directory = |directory: &Path| {
+            self.out.starts_with(directory)
+                || self.root.is_file(&directory.join("target/CACHEDIR.TAG"))
+                || self.root.is_file(&directory.join("CACHEDIR.TAG"))
+        };
+        let can_be_watched = |path: &&PathBuf| {
+            let is_directory = self.root.is_dir(path);
+            !path.starts_with(&self.out)
+                && (is_directory || self.root.is_file(path))
+                && !(is_directory
+                    && (target_directory(path) || system.iter().any(|dir| path.starts_with(dir))))
+        };
+        inputs.iter().filter(can_be_watched).cloned().collect()
+    }
+}
+
 fn modules_source(modules: &[Module]) -> String {
     let mut source = String::from(MODULES_HEAD);
     for module in modules {
-        let constant: String = module
-            .name()
-            .chars()
-            .map(|c| {
-                if c.is_alphanumeric() {
-                    c.to_ascii_uppercase()
-                } else {
-                    '_'
-                }
-            })
-            .collect();
-        let (shown, file) = (module.source().display(), module.file_name());
-        let path = format!("concat!(env!(\"OUT_DIR\"), \"/{file}\")");
+        let constant = module.constant();
+        let (shown, file) = (
+            module.source().display(),
+            format!("/{}", module.file_name()),
+        );
+        // Quoted as Rust quotes: a file may be named `a"b.cu`.
+        let path = format!("concat!(env!(\"OUT_DIR\"), {file:?})");
         source.push_str(&format!(
             "\n    /// `{shown}`, compiled.\n    #[allow(dead_code)]\n"
         ));

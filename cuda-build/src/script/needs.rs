@@ -6,6 +6,7 @@ use crate::compile::{Engine, Library, Module};
 use crate::component::{Bundle, Component};
 use crate::config::{Config, Cudart};
 use crate::probe::Found;
+use crate::root::Root;
 use crate::select::{Need, Part, Request, Strength};
 use crate::version::ReleaseReq;
 
@@ -143,12 +144,13 @@ fn count(number: usize, what: &str) -> String {
     }
 }
 
-/// A file that changes when the component is replaced in place.
-pub(super) fn telling_file(found: &Found) -> Option<PathBuf> {
-    found
-        .tools
-        .first()
-        .or(found.libraries.first())
-        .or(found.archives.first())
-        .cloned()
+/// Files that change when the component is replaced in place.
+pub(super) fn telling_files(root: &Root, found: &Found) -> Vec<PathBuf> {
+    let programs = [&found.tools, &found.libraries, &found.archives];
+    let program = programs.iter().find_map(|files| files.first()).cloned();
+    let header = found.component.facts().header.and_then(|header| {
+        let mut headers = found.include.iter().map(|directory| directory.join(header));
+        headers.find(|path| root.is_file(path))
+    });
+    program.into_iter().chain(header).collect()
 }

@@ -263,12 +263,12 @@ fn write(entry: &Entry, at: &Path, root: &Root, copy: bool) -> Result<(), Error>
         }
         Entry::Outside { target, .. } => symlink(target, at).map_err(failed("write link", at))?,
         Entry::Inside(target) => {
-            symlink(Path::new(target), at).map_err(failed("write link", at))?
+            symlink(Path::new(target), at).map_err(failed("write link", at))?;
         }
         Entry::Alias(target) => symlink(Path::new(target), at).map_err(failed("write link", at))?,
         Entry::Text(text) => fs::write(at, text).map_err(failed("write", at))?,
         Entry::Stub { stub, .. } => {
-            fs::write(at, stub.bytes(root)?).map_err(failed("write", at))?
+            fs::write(at, stub.bytes(root)?).map_err(failed("write", at))?;
         }
     }
     Ok(())

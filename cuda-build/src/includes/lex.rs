@@ -7,16 +7,24 @@ pub(super) enum Mention {
     Quoted(String),
     /// `<name>`
     Angled(String),
-    /// A macro stands where the name should.
-    Computed,
+    /// `#include` of a macro, or of a name that is no text.
+    ComputedInclude,
+    /// `__has_include` of a macro.
+    ComputedQuery,
 }
 
 /// All of them, in the text's order.
 pub(super) fn mentions(text: &str) -> Vec<Mention> {
     let mut found = Vec::new();
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     for line in without_comments(text).lines() {
         let line = line.trim_start();
-        let Some(directive) = line.strip_prefix('#').map(str::trim_start) else {
+        // The other two spellings of `#`: a digraph and a trigraph.
+        let Some(directive) = ["#", "%:", "??="]
+            .iter()
+            .find_map(|sign| line.strip_prefix(sign))
+            .map(str::trim_start)
+        else {
             continue;
         };
         let word_end = directive
@@ -24,17 +32,20 @@ pub(super) fn mentions(text: &str) -> Vec<Mention> {
             .unwrap_or(directive.len());
         let (word, rest) = directive.split_at(word_end);
         match word {
-            "include" | "include_next" | "import" => {
-                found.push(named(rest).unwrap_or(Mention::Computed))
+            "include" | "include_next" | "import" | "embed" => {
+                found.push(named(rest).unwrap_or(Mention::ComputedInclude));
             }
-            "if" | "elif" | "define" => {
-                for piece in rest.split("__has_include").skip(1) {
-                    let piece = piece.strip_prefix("_next").unwrap_or(piece).trim_start();
-                    // `defined(__has_include)` and a macro as argument name nothing.
-                    found.extend(piece.strip_prefix('(').and_then(named));
+            _ => {
+                for name in ["__has_include", "__has_embed"] {
+                    for piece in rest.split(name).skip(1) {
+                        let piece = piece.strip_prefix("_next").unwrap_or(piece).trim_start();
+                        // `defined(__has_include)` names nothing.
+                        if let Some(argument) = piece.strip_prefix('(') {
+                            found.push(named(argument).unwrap_or(Mention::ComputedQuery));
+                        }
+                    }
                 }
             }
-            _ => {}
         }
     }
     found
@@ -51,14 +62,17 @@ fn named(rest: &str) -> Option<Mention> {
             .and_then(|rest| until(rest, '>'))
             .map(Mention::Angled),
     };
-    mention.filter(
-        |mention| !matches!(mention, Mention::Quoted(name) | Mention::Angled(name) if name.is_empty()),
-    )
+    // A byte that is no UTF-8 has become U+FFFD: the file's name is not known.
+    let is_name = |name: &String| !name.is_empty() && !name.contains('\u{fffd}');
+    mention.filter(|mention| match mention {
+        Mention::Quoted(name) | Mention::Angled(name) => is_name(name),
+        Mention::ComputedInclude | Mention::ComputedQuery => true,
+    })
 }
 
 /// The text with each comment made a space, continued lines joined, and raw strings emptied.
 fn without_comments(text: &str) -> String {
-    let text = text.replace("\\\r\n", "").replace("\\\n", "");
+    let text = joined_lines(text);
     let mut out = String::with_capacity(text.len());
     let mut rest = text.as_str();
     while let Some(c) = rest.chars().next() {
@@ -81,6 +95,18 @@ fn without_comments(text: &str) -> String {
         rest = &rest[taken..];
     }
     out
+}
+
+/// The text with continued lines joined. gcc accepts blanks behind the backslash, too.
+fn joined_lines(text: &str) -> String {
+    let mut joined = String::with_capacity(text.len());
+    for line in text.split_inclusive('\n') {
+        match line.trim_end().strip_suffix('\\') {
+            Some(start) if line.ends_with('\n') => joined.push_str(start),
+            _ => joined.push_str(line),
+        }
+    }
+    joined
 }
 
 /// Whether the text ends in a character of a name or number: what follows is then no start of a
@@ -133,7 +159,8 @@ mod tests {
         let show = |mention| match mention {
             Mention::Quoted(name) => format!("\"{name}\""),
             Mention::Angled(name) => format!("<{name}>"),
-            Mention::Computed => "computed".to_owned(),
+            Mention::ComputedInclude => "include".to_owned(),
+            Mention::ComputedQuery => "query".to_owned(),
         };
         mentions(text).into_iter().map(show).collect()
     }
@@ -173,7 +200,7 @@ mod tests {
                     __has_include_next(<c.h>) && __has_include(MACRO)\n#endif\n#include CONFIG_H\n#include\n";
         assert_eq!(
             listed(text),
-            ["<a.h>", "\"b.h\"", "<c.h>", "computed", "computed"]
+            ["<a.h>", "\"b.h\"", "<c.h>", "query", "include", "include"]
         );
     }
 

@@ -1,0 +1,182 @@
+//! What decides an output beside the files of the user: variables, and the toolkit itself.
+
+use std::path::{Path, PathBuf};
+
+use crate::component::Component;
+use crate::env::Env;
+use crate::freshness::Files;
+use crate::hash::Fnv;
+use crate::toolkit::Toolkit;
+
+/// Directories that the host compiler searches before the system's (gcc's documentation).
+const HEADER_VARIABLES: [&str; 3] = ["CPATH", "CPLUS_INCLUDE_PATH", "C_INCLUDE_PATH"];
+
+/// Lists of options that nvcc adds to its own.
+const NVCC_OPTIONS: [&str; 2] = ["NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS"];
+
+/// What nvcc 13.5 and the programs that it starts (cudafe++, cicc, ptxas, gcc 12) read, found by
+/// recording every call of `getenv`. Left out: `PATH`, because the host compiler that it leads to
+/// is part of the key; the directories of temporary files; the terminal's.
+const NVCC_VARIABLES: [&str; 24] = [
+    "BINUTILS_ROOT",
+    "CICC_PATH",
+    "COMPILER_PATH",
+    "CUDAFE_FLAGS",
+    "EDG_BASE",
+    "GCC_COMPARE_DEBUG",
+    "GCC_EXEC_PREFIX",
+    "GCC_ROOT",
+    "INCLUDES",
+    "LIBRARIES",
+    "LLVMC_FLAGS",
+    "LLVM_OVERRIDE_PRODUCER",
+    "NVCC_CCBIN",
+    "NVLINK_FLAGS",
+    "NVVMIR_LIBRARY_DIR",
+    "NVVM_FLAGS",
+    "NVVM_IR_VER_CHK",
+    "OCG_FLAGS",
+    "PTXAS_FLAGS",
+    "SOURCE_DATE_EPOCH",
+    "SYSTEM_INCLUDES",
+    "TOP",
+    "USR_INCLUDE",
+    "_SPACE_",
+];
+
+/// What NVRTC 13.5 reads, found in the same way.
+const NVRTC_VARIABLES: [&str; 4] = [
+    "EDG_BASE",
+    "NVRTC_DISABLE_PCH",
+    "NVVM_IR_VER_CHK",
+    "SOURCE_DATE_EPOCH",
+];
+
+/// The variables of one compiler, and what they say of files.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Variables {
+    /// `NAME=value` for each that is set.
+    pub(crate) key: Vec<String>,
+    /// Directories that are searched for headers.
+    pub(crate) directories: Vec<PathBuf>,
+    /// Options that the compiler adds to those of the command line.
+    pub(crate) options: Vec<String>,
+}
+
+impl Variables {
+    pub(crate) fn of_nvcc(env: &Env) -> Self {
+        let mut variables = Self::default();
+        for name in HEADER_VARIABLES {
+            if let Some(list) = env.get(name) {
+                variables.directories.extend(std::env::split_paths(list));
+            }
+        }
+        for name in NVCC_OPTIONS {
+            let text = env
+                .get(name)
+                .map(|value| value.to_string_lossy().into_owned());
+            variables.options.extend(
+                text.unwrap_or_default()
+                    .split_whitespace()
+                    .map(str::to_owned),
+            );
+        }
+        for name in HEADER_VARIABLES
+            .into_iter()
+            .chain(NVCC_OPTIONS)
+            .chain(NVCC_VARIABLES)
+        {
+            variables.key.extend(setting(env, name));
+        }
+        variables
+    }
+
+    pub(crate) fn of_nvrtc(env: &Env) -> Self {
+        let key = NVRTC_VARIABLES
+            .into_iter()
+            .filter_map(|name| setting(env, name));
+        Self {
+            key: key.collect(),
+            ..Self::default()
+        }
+    }
+}
+
+fn setting(env: &Env, name: &str) -> Option<String> {
+    // `{:?}` keeps bytes that are no UTF-8 apart.
+    env.get(name).map(|value| format!("{name}={value:?}"))
+}
+
+/// A digest of the toolkit's programs, libraries and headers that make device code, from names,
+/// sizes and times: a package that is replaced in place gives another one.
+pub(crate) fn of_toolkit(files: &mut Files, toolkit: &Toolkit) -> String {
+    let mut digest = Fnv::default();
+    let compilers = [
+        Component::Nvcc,
+        Component::Nvvm,
+        Component::Crt,
+        Component::Nvrtc,
+    ];
+    for found in compilers
+        .into_iter()
+        .filter_map(|component| toolkit.get(component))
+    {
+        digest.field(found.shown_version().as_bytes());
+        for path in found.tools.iter().chain(&found.libraries) {
+            add_file(files, &mut digest, path);
+            // nvcc's settings, and NVRTC's builtins, which it opens by name.
+            if path.file_name().is_some_and(|name| name == "nvcc") {
+                add_file(files, &mut digest, &path.with_file_name("nvcc.profile"));
+            }
+        }
+    }
+    if let Some(nvrtc) = toolkit
+        .get(Component::Nvrtc)
+        .and_then(|found| found.libraries.first())
+    {
+        add_siblings(files, &mut digest, nvrtc, "libnvrtc-builtins");
+    }
+    // `nvvm/libdevice/libdevice.10.bc` beside `nvvm/bin/cicc`
+    if let Some(nvvm) = toolkit
+        .tool(Component::Nvvm, "cicc")
+        .and_then(|cicc| cicc.parent()?.parent())
+    {
+        add_siblings(files, &mut digest, &nvvm.join("libdevice/x"), "libdevice");
+    }
+    for directory in toolkit.include_dirs() {
+        add_directory(files, &mut digest, &directory, HEADER_DEPTH);
+    }
+    digest.hex()
+}
+
+/// Headers are looked at down to `cub/version.cuh`; deeper ones are replaced together with those.
+const HEADER_DEPTH: u32 = 1;
+
+fn add_file(files: &mut Files, digest: &mut Fnv, path: &Path) {
+    digest.field(path.as_os_str().as_encoded_bytes());
+    if let Some((length, time)) = files.length_and_time(path) {
+        digest.field(&length.to_le_bytes());
+        digest.field(&time.to_le_bytes());
+    }
+}
+
+fn add_siblings(files: &mut Files, digest: &mut Fnv, path: &Path, start: &str) {
+    let Some(directory) = path.parent() else {
+        return;
+    };
+    for name in files.names(directory).iter() {
+        if name.as_encoded_bytes().starts_with(start.as_bytes()) {
+            add_file(files, digest, &directory.join(name));
+        }
+    }
+}
+
+fn add_directory(files: &mut Files, digest: &mut Fnv, directory: &Path, depth: u32) {
+    for name in files.names(directory).iter() {
+        let path = directory.join(name);
+        add_file(files, digest, &path);
+        if depth > 0 && !files.is_file(&path) {
+            add_directory(files, digest, &path, depth - 1);
+        }
+    }
+}
