@@ -84,9 +84,7 @@ fn end(signal: i32) {
         let running = descendants();
         if !running.is_empty() {
             idle = Instant::now();
-        } else if reached.is_empty()
-            || FINISHED.load(Ordering::SeqCst)
-            || idle.elapsed() > CLEAN_UP
+        } else if reached.is_empty() || FINISHED.load(Ordering::SeqCst) || idle.elapsed() > CLEAN_UP
         {
             break;
         }
