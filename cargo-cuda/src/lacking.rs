@@ -1,7 +1,9 @@
 //! What a toolkit lacks, for a build that failed: only its own messages say what it looked for.
 
+use cuda_build::Component;
 use cuda_build::component::{Bundle, Facts};
-use cuda_build::{Component, Toolkit, View};
+
+use crate::build::Build;
 
 /// What to do without static libraries.
 const ARCHIVES: &str = "Python's packages don't carry them. Switch on that crate's feature for linking \
@@ -9,9 +11,16 @@ const ARCHIVES: &str = "Python's packages don't carry them. Switch on that crate
                         them with CUDA_BUILD_ROOTS or CUDA_PATH: of NVIDIA's installer, its redist archives, \
                         Debian's, or conda's with the `-static` packages";
 
-/// One sentence for the libraries that can be added, and one for the static ones that cannot.
+/// One sentence for the libraries that can be added, one for the static ones that cannot, and one
+/// for undeclared capabilities.
 #[must_use]
-pub fn hints(toolkit: &Toolkit, view: &View) -> Vec<String> {
+pub fn hints(build: &Build) -> Vec<String> {
+    let Build {
+        toolkit,
+        view,
+        plan,
+        ..
+    } = build;
     let version = toolkit.version();
     let all = Component::all().map(Component::facts);
     let known: Vec<&Facts> = all
@@ -26,8 +35,7 @@ pub fn hints(toolkit: &Toolkit, view: &View) -> Vec<String> {
             .get(facts.component)
             .is_some_and(|found| !found.libraries.is_empty()),
     };
-    let (there, absent): (Vec<&Facts>, Vec<&Facts>) =
-        known.into_iter().partition(|facts| is_there(facts));
+    let absent: Vec<&&Facts> = known.iter().filter(|facts| !is_there(facts)).collect();
     let mut hints = Vec::new();
     if let Some(first) = absent.first() {
         hints.push(format!(
@@ -38,9 +46,9 @@ pub fn hints(toolkit: &Toolkit, view: &View) -> Vec<String> {
             first.id,
         ));
     }
-    let archives = there.iter().flat_map(|facts| facts.archives);
-    let archives: Vec<&str> = archives
-        .copied()
+    let with_shared = known.iter().filter(|facts| !facts.libraries.is_empty());
+    let archives: Vec<&str> = with_shared
+        .flat_map(|facts| facts.archives.iter().copied())
         .filter(|name| !has_archive(name))
         .map(|name| name.trim_start_matches("lib").trim_end_matches(".a"))
         .collect();
@@ -49,6 +57,13 @@ pub fn hints(toolkit: &Toolkit, view: &View) -> Vec<String> {
             "if it looked for static libraries: this CUDA {version} has no static {}; {ARCHIVES}",
             joined(archives)
         ));
+    }
+    if plan.is_none() {
+        hints.push(
+            "if it compiled for CUDA_COMPUTE_CAP: no capabilities are declared, and there is no GPU here; give \
+             `--capabilities 8.0`, or declare `capabilities` in [package.metadata.cuda]"
+                .to_owned(),
+        );
     }
     hints
 }

@@ -73,6 +73,17 @@ pub fn store(cache: &Path, majors: &[u32]) -> Option<()> {
     Some(())
 }
 
+/// The cache directory of all projects with these toolkits. The toolkits have the same paths for all
+/// of them then, and their builds the same variables.
+fn shared_cache(majors: &[u32]) -> Option<PathBuf> {
+    let mut name = "cache".to_owned();
+    for major in majors {
+        let stored = components::site_packages(*major)?;
+        name.push_str(&format!(" {}", stored.file_name().unwrap().to_str().unwrap()));
+    }
+    Some(below_target(&name))
+}
+
 /// A crate in a place of its own. Most of them share a target directory and a store, so that
 /// dependencies compile once; nothing of an earlier run of the test is left in it.
 #[derive(Debug)]
@@ -168,7 +179,7 @@ impl Project {
         let place = place(name);
         let project = Self {
             path: place.join(directory),
-            cache: below_target(&format!("caches/{majors:?}")),
+            cache: shared_cache(majors)?,
             target: target(),
         };
         store(&project.cache, majors)?;

@@ -160,13 +160,19 @@ fn static_libraries_are_found_beside_flags_of_the_user() {
         return;
     };
     let triple = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
-    project.write("Cargo.toml", &MANIFEST.replace("a = []", ""));
+    let manifest = MANIFEST.replace(
+        "[features]\na = []",
+        "[dependencies]\nsys = { path = \"sys\" }",
+    );
+    project.write("Cargo.toml", &manifest);
     project.write(
         "src/main.rs",
-        "mod runtime;\nfn main() { assert!(cfg!(own)); unsafe { runtime::cudaRuntimeGetVersion(&mut 0); } }",
+        "fn main() { assert!(cfg!(own)); unsafe { sys::cudaRuntimeGetVersion(&mut 0); } }",
     );
+    let manifest = "[package]\nname = \"sys\"\nversion = \"0.1.0\"\nedition = \"2024\"\n";
+    project.write("sys/Cargo.toml", manifest);
     project.write(
-        "src/runtime.rs",
+        "sys/src/lib.rs",
         "#[link(name = \"cudart_static\", kind = \"static\")]\n#[link(name = \"rt\")]\n#[link(name = \"dl\")]\n\
          unsafe extern \"C\" { pub fn cudaRuntimeGetVersion(version: *mut i32) -> i32; }\n",
     );

@@ -65,14 +65,6 @@ impl Choice<'_> {
             );
             Declared::native()
         } else {
-            if self.only_unmodified() {
-                notes.push(
-                    "note: no capabilities are declared and there is no GPU here: a crate that compiles for \
-                     CUDA_COMPUTE_CAP may fail or choose one itself; give `--capabilities 8.0`, or declare \
-                     `capabilities` in [package.metadata.cuda]"
-                        .to_owned(),
-                );
-            }
             return Ok(None);
         };
         Ok(Some(declared.plan(

@@ -177,7 +177,7 @@ impl<'a> Request<'a> {
             .iter()
             .filter_map(|package| package.config.for_major(major).capabilities);
         let first = lists.next()?;
-        lists.all(|list| list == first).then(|| first.join(","))
+        lists.all(|list| list == first).then(|| first.join(", "))
     }
 
     /// Build scripts get the release that was found: then `--cuda 13` and no option are one

@@ -88,7 +88,7 @@ pub fn run(
     }
     let code = process::run(&call, user)?;
     if code == CARGO_FAILED {
-        lacking::hints(&build.toolkit, &build.view)
+        lacking::hints(&build)
             .iter()
             .for_each(|hint| output::say(&format!("hint: {hint}")));
     } else if code == 0 && command == "build" && !cargo_arguments::is_quiet(cargos) {

@@ -232,8 +232,7 @@ impl Job<'_> {
             let text = "its own messages are above";
             let message =
                 format!("maturin ended with code {code}; {text}\n  command: {invocation}");
-            let build = &prepared.build;
-            let hints = lacking::hints(&build.toolkit, &build.view);
+            let hints = lacking::hints(&prepared.build);
             return Err(Failure {
                 code: exit_code::WHEEL,
                 message,
