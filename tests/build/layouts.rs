@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use std::fs;
 
 use cargo_cuda::report::machine::Machine;
-use cargo_cuda::report::{self, Diagnosis};
+use cargo_cuda::report::{self, Diagnosis, Findings};
 use cargo_cuda::toolkits::Finder;
 use cuda_build::driver::NoDriver;
 use cuda_build::{Build, Env, Library, Root, Target, Toolkit};
@@ -57,7 +57,8 @@ impl Layout {
             undeclared: Vec::new(),
             absent: Vec::new(),
         };
-        let (text, json) = (report::text(&diagnosis), report::doctor_json(&diagnosis));
+        let findings = Findings::new(diagnosis);
+        let (text, json) = (findings.text(), report::json(&findings));
         (
             text,
             report.toolkit.ok().map(|toolkit| Reported {

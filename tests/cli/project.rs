@@ -79,7 +79,10 @@ fn shared_cache(majors: &[u32]) -> Option<PathBuf> {
     let mut name = "cache".to_owned();
     for major in majors {
         let stored = components::site_packages(*major)?;
-        name.push_str(&format!(" {}", stored.file_name().unwrap().to_str().unwrap()));
+        name.push_str(&format!(
+            " {}",
+            stored.file_name().unwrap().to_str().unwrap()
+        ));
     }
     Some(below_target(&name))
 }

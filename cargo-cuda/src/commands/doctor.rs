@@ -11,7 +11,7 @@ use cuda_build::{Component, Declared, Env, Plan, ReleaseReq, Report, Root, Toolk
 use crate::failure::Failure;
 use crate::options::WorkspaceOptions;
 use crate::report::machine::Machine;
-use crate::report::{self, Diagnosis, Plans, Program};
+use crate::report::{self, Diagnosis, Findings, Plans, Program};
 use crate::toolkits::Finder;
 use crate::workspace::Workspace;
 
@@ -122,7 +122,7 @@ pub fn run(arguments: &DoctorArgs, env: &Env, root: &Root) -> Result<(String, u8
         .as_ref()
         .ok()
         .filter(|toolkit| toolkit.get(Component::Nvcc).is_some());
-    let diagnosis = Diagnosis {
+    let findings = Findings::new(Diagnosis {
         host: with_nvcc.map(|toolkit| host_compiler::choose(env, root, toolkit)),
         variables: variables(env),
         machine_notes: machine.notes(&driver, version),
@@ -135,13 +135,12 @@ pub fn run(arguments: &DoctorArgs, env: &Env, root: &Root) -> Result<(String, u8
         undeclared,
         absent: absent(&report, workspace.as_ref()),
         capabilities,
+    });
+    let text = match arguments.json {
+        true => report::json(&findings),
+        false => findings.text(),
     };
-    let text = if arguments.json {
-        report::doctor_json(&diagnosis)
-    } else {
-        report::text(&diagnosis)
-    };
-    Ok((text, report::verdict(&diagnosis).code))
+    Ok((text, findings.code))
 }
 
 /// Counts outside a workspace too; inside, each package has read it.
@@ -297,10 +296,10 @@ fn programs(env: &Env, root: &Root) -> Vec<Program> {
             .map(|directory| directory.join(name))
             .find(|path| root.is_file(path))
     };
-    let program = |(name, purpose): &(&str, &str)| Program {
-        name: (*name).to_owned(),
-        purpose: (*purpose).to_owned(),
-        path: find(name),
+    let program = |(name, purpose): &(&'static str, &'static str)| Program {
+        name,
+        purpose,
+        path: find(name).as_deref().map(report::shown),
     };
     PROGRAMS.iter().map(program).collect()
 }

@@ -1,12 +1,11 @@
-//! What `doctor` found, as text and as JSON. Both print the same values.
+//! Reports: what `doctor` found, and JSON for all commands.
 
 pub mod driver;
-mod json;
+mod findings;
 pub mod machine;
-mod text;
 mod verdict;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use cuda_build::component::Class;
 use cuda_build::driver::{Driver, NoDriver};
@@ -17,8 +16,7 @@ use serde::Serialize;
 use crate::failure::Failure;
 use crate::workspace::Workspace;
 
-pub use json::json as doctor_json;
-pub use text::text;
+pub use findings::Findings;
 pub use verdict::{Verdict, verdict};
 
 /// Package and plan for each that declares capabilities, or why the toolkit can't do them.
@@ -54,14 +52,15 @@ pub struct Diagnosis<'a> {
 }
 
 /// A program that some command starts.
-#[derive(Debug)]
+#[derive(Debug, Serialize)]
 pub struct Program {
     /// Its name.
-    pub name: String,
+    pub name: &'static str,
     /// What it is for.
-    pub purpose: String,
+    #[serde(skip)]
+    pub purpose: &'static str,
     /// Where it is on `PATH`.
-    pub path: Option<PathBuf>,
+    pub path: Option<String>,
 }
 
 /// Raised when a field changes its meaning or goes away; new fields do not raise it.

@@ -34,7 +34,7 @@ pub fn verdict(diagnosis: &Diagnosis<'_>) -> Verdict {
         Err(error) => return bad(code_of(error), "Not ready to build."),
     };
     if let Some(Err(_)) = diagnosis.capabilities {
-        let line = "A build will not work: the toolkit can't do the declared capabilities.";
+        let line = "Not ready to build: the toolkit does not support the declared capabilities.";
         return bad(exit_code::CAPABILITY, line);
     }
     let packages = diagnosis
@@ -48,7 +48,7 @@ pub fn verdict(diagnosis: &Diagnosis<'_>) -> Verdict {
     let refused = diagnosis.host.as_ref().and_then(|host| host.as_ref().err());
     let what = match (has(Component::Nvcc), has(Component::Nvrtc), refused) {
         (true, false, Some(error)) if compiles => {
-            let line = "A build will not work: nvcc has no host compiler that it accepts, and there is no NVRTC.";
+            let line = "Not ready to build: nvcc has no host compiler that it accepts, and NVRTC is missing.";
             return bad(code_of(error), line);
         }
         (true, false, Some(_)) => {
