@@ -79,18 +79,15 @@ impl Finder<'_> {
         Ok(request)
     }
 
-    /// The requests in their order: nobody knows which compiler a crate calls, so a toolkit with
-    /// nvcc is requested first, and one without is accepted if no source has it.
-    fn requests(&self) -> Result<Vec<Request>, Error> {
-        let with_nvcc = vec![nvcc().into_iter().chain([nvrtc()]).collect(), nvcc()];
-        let any = vec![vec![nvrtc()], nvcc()];
-        let mut requests = vec![self.request(with_nvcc)?, self.request(any)?];
-        if self.partial {
-            let why = "needed for everything else";
-            let runtime = Need::new(Component::Cudart, Part::Shared, why);
-            requests.push(self.request(vec![vec![runtime]])?);
-        }
-        Ok(requests)
+    /// Any crate may call nvcc, so a toolkit with nvcc is requested first …
+    fn with_nvcc(&self) -> Result<Request, Error> {
+        let both = nvcc().into_iter().chain([nvrtc()]).collect();
+        self.request(vec![both, nvcc()])
+    }
+
+    /// … and one with any compiler is accepted if no source has that.
+    fn with_compiler(&self) -> Result<Request, Error> {
+        self.request(vec![vec![nvrtc()], nvcc()])
     }
 
     /// The search, with everything that it has seen.
@@ -98,13 +95,10 @@ impl Finder<'_> {
     /// # Errors
     /// If a variable has a value that is not usable.
     pub fn report(&self) -> Result<Report, Error> {
-        let mut requests = self.requests()?.into_iter();
         let search = self.search();
-        let mut report = search.report(&requests.next().unwrap_or_default());
-        for request in requests {
-            if matches!(report.toolkit, Err(Error::NotFound(_))) {
-                report.toolkit = search.find(&request);
-            }
+        let mut report = search.report(&self.with_nvcc()?);
+        if report.toolkit.is_err() {
+            report.toolkit = search.find(&self.with_compiler()?);
         }
         Ok(report)
     }
@@ -123,28 +117,29 @@ impl Finder<'_> {
     /// # Errors
     /// As [`Search::find`]; those of fetching.
     pub fn find(&self) -> Result<Toolkit, Failure> {
-        let requests = self.requests()?;
-        let mut missing = None;
-        for (index, request) in requests.iter().enumerate() {
-            match self.search().find(request) {
-                Ok(toolkit) => return Ok(toolkit),
-                // A reader wants to know what is missing for the whole, not for the last resort.
-                Err(Error::NotFound(not_found)) if index <= 1 => missing = Some(not_found),
-                Err(Error::NotFound(_)) => {}
-                Err(error) => return Err(error.into()),
-            }
-            if index == 1 && self.fetch && self.can_fetch() {
-                self.fetch_for(request)?;
-                return self.search().find(request).map_err(Failure::from);
+        let search = self.search();
+        if let Ok(toolkit) = search.find(&self.with_nvcc()?) {
+            return Ok(toolkit);
+        }
+        let request = self.with_compiler()?;
+        let error = match search.find(&request) {
+            Ok(toolkit) => return Ok(toolkit),
+            Err(error @ Error::NotFound(_)) => error,
+            Err(error) => return Err(error.into()),
+        };
+        if self.fetch && self.can_fetch() {
+            self.fetch_for(&request)?;
+            return Ok(search.find(&request)?);
+        }
+        if self.partial {
+            let why = "needed for everything else";
+            let runtime = Need::new(Component::Cudart, Part::Shared, why);
+            if let Ok(toolkit) = search.find(&self.request(vec![vec![runtime]])?) {
+                return Ok(toolkit);
             }
         }
-        match missing {
-            Some(not_found) => Err(Error::NotFound(not_found).into()),
-            None => self
-                .search()
-                .find(&Request::default())
-                .map_err(Failure::from),
-        }
+        // A reader wants to know what is missing for the whole, not for the last resort.
+        Err(error.into())
     }
 
     /// Fetches what the workspace needs, in every major that it declares or in the requested one.
@@ -155,7 +150,7 @@ impl Finder<'_> {
         let release = ReleaseReq::from_env(self.env)?;
         let majors = match (release, self.workspace.map(Workspace::majors)) {
             (None, Some(majors)) if !majors.is_empty() => majors,
-            _ => return self.fetch_for(&self.request(vec![vec![nvrtc()], nvcc()])?),
+            _ => return self.fetch_for(&self.with_compiler()?),
         };
         for major in majors {
             let env = &self
@@ -163,7 +158,7 @@ impl Finder<'_> {
                 .clone()
                 .with(ReleaseReq::VARIABLE, major.to_string());
             let finder = Finder { env, ..*self };
-            finder.fetch_for(&finder.request(vec![vec![nvrtc()], nvcc()])?)?;
+            finder.fetch_for(&finder.with_compiler()?)?;
         }
         Ok(())
     }

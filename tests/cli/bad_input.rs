@@ -150,11 +150,11 @@ fn capabilities_that_the_toolkit_cannot_do() {
         .run(&["build", "--cuda", "3"])
         .failed(exit_code::USAGE, &["CUDA `3` is not supported"]);
 
-    // What the manifest declares is known to be wrong when its build script runs.
+    // What the manifest declares is checked before cargo starts, too.
     let manifest = fs::read_to_string(project.path.join("Cargo.toml")).unwrap();
     project.write("Cargo.toml", &manifest.replace("\"8.0\"", "\"7.0\""));
     project.run(&["build"]).failed(
-        101,
+        exit_code::CAPABILITY,
         &[
             "capability 7.0 was removed in CUDA 13.0",
             "hint: remove 7.0",

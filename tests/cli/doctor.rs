@@ -496,7 +496,7 @@ fn an_optional_component_that_is_not_there() {
     let works =
         "A build will work with CUDA 13.4: modules with NVRTC or nvcc, libraries with nvcc.";
     let line =
-        "optional: optional cudnn >=9 is not there for CUDA 13, so `cfg(cuda_have_cudnn)` is off"
+        "optional: optional cudnn >=9 was not found for CUDA 13, so `cfg(cuda_have_cudnn)` is off"
             .to_owned();
     let json = machine.says(exit_code::SUCCESS, works, &[&format!("  note: {line}\n")]);
     assert_eq!(json["optional_absent"], serde_json::json!([line]));

@@ -1,4 +1,4 @@
-//! `cargo cuda capabilities`: which toolkit builds for what, and a list in every consumer's words.
+//! `cargo cuda capabilities`: the capabilities of each release, and a list in every consumer's syntax.
 
 use std::fmt::Write as _;
 
@@ -29,7 +29,7 @@ pub struct CapabilitiesArgs {
     /// Write JSON
     #[arg(long)]
     json: bool,
-    /// A list to render, as in `8.0,9.0a,12.0+PTX`; what the packages here declare where not given
+    /// A list to render, as in `8.0,9.0a,12.0+PTX`; by default the declared ones
     #[arg(value_name = "LIST")]
     list: Vec<String>,
 }
@@ -46,8 +46,7 @@ struct Rendering {
 /// whether every list can be built.
 ///
 /// # Errors
-/// A release that is none or never was, a list that can't be read, a workspace that can't be
-/// loaded.
+/// A release that never was, a list that is not valid, a workspace that is not usable.
 pub fn run(arguments: &CapabilitiesArgs, env: &Env, root: &Root) -> Result<(String, u8), Failure> {
     let toolkit = arguments.cuda.map(release).transpose()?;
     let renderings = if arguments.list.is_empty() {
@@ -231,7 +230,7 @@ fn write_toolkit(toolkit: ToolkitVersion, out: &mut String) -> std::fmt::Result 
 }
 
 fn rows(toolkit: Option<ToolkitVersion>) -> impl Iterator<Item = &'static Facts> {
-    // CUDA before 11 is nobody's here.
+    // CUDA before 11 is not supported.
     let oldest = ToolkitVersion::new(11, 0);
     capability::all().filter(move |row| match toolkit {
         Some(toolkit) => row.built_by(None, toolkit),
