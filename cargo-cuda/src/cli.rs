@@ -102,15 +102,12 @@ pub fn main(arguments: Vec<OsString>) -> ExitCode {
     signals::watch();
     let ended =
         dispatch(&cli.command, &split).and_then(|(text, code)| output::print(&text).map(|()| code));
-    // The message of a command that was interrupted is about the programs that it has lost.
+    let code = ended.unwrap_or_else(|failure| {
+        eprintln!("{failure}");
+        failure.code
+    });
     signals::finish();
-    match ended {
-        Ok(code) => ExitCode::from(code),
-        Err(failure) => {
-            eprintln!("{failure}");
-            ExitCode::from(failure.code)
-        }
-    }
+    ExitCode::from(code)
 }
 
 /// Help, or what is wrong with the command line.

@@ -9,6 +9,8 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use fs4::FileExt;
+
 use crate::exit_code;
 use crate::failure::Failure;
 
@@ -120,7 +122,7 @@ pub fn lock(directory: &Path) -> Result<fs::File, Failure> {
     fs::create_dir_all(directory)
         .and_then(|()| {
             let file = fs::File::options().create(true).append(true).open(&path)?;
-            fs4::FileExt::lock(&file)?;
+            FileExt::lock(&file)?;
             Ok(file)
         })
         .map_err(failed("lock", &path))
@@ -141,15 +143,49 @@ pub fn files(directory: &Path) -> Result<Vec<PathBuf>, Failure> {
     Ok(files)
 }
 
-/// A new directory below `directory`, removed when dropped.
-///
-/// # Errors
-/// The I/O error, with the path.
-pub fn temporary_directory(directory: &Path) -> Result<tempfile::TempDir, Failure> {
-    tempfile::Builder::new()
-        .prefix("fresh-")
-        .tempdir_in(directory)
-        .map_err(failed("create a directory in", directory))
+/// Begins the names of temporary directories.
+const FRESH: &str = "fresh-";
+
+/// A temporary directory, removed when dropped, and locked so that no other process removes it.
+#[derive(Debug)]
+pub struct FreshDirectory {
+    directory: tempfile::TempDir,
+    _lock: fs::File,
+}
+
+impl FreshDirectory {
+    /// Makes an empty directory below `parent`, and removes those that killed processes left.
+    ///
+    /// # Errors
+    /// I/O errors, with the path.
+    pub fn below(parent: &Path) -> Result<Self, Failure> {
+        let make = || {
+            // Held until the new directory has its own lock.
+            let parent_lock = fs::File::open(parent)?;
+            FileExt::lock(&parent_lock)?;
+            for entry in fs::read_dir(parent)?.flatten() {
+                let is_fresh = entry.file_name().to_string_lossy().starts_with(FRESH);
+                let path = entry.path();
+                if is_fresh && fs::File::open(&path).is_ok_and(|f| FileExt::try_lock(&f).is_ok()) {
+                    fs::remove_dir_all(&path)?;
+                }
+            }
+            let directory = tempfile::Builder::new().prefix(FRESH).tempdir_in(parent)?;
+            let lock = fs::File::open(directory.path())?;
+            FileExt::lock(&lock)?;
+            Ok(Self {
+                directory,
+                _lock: lock,
+            })
+        };
+        make().map_err(failed("create a directory in", parent))
+    }
+
+    /// Its path.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        self.directory.path()
+    }
 }
 
 /// Writes the result of a command to standard output.
@@ -185,7 +221,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_have_the_usual_mode() {
+    fn fresh_directories_of_killed_processes_are_removed() {
+        let place = tempfile::tempdir().unwrap();
+        let at = |name: &str| place.path().join(name);
+        fs::create_dir_all(at("fresh-killed/deep")).unwrap();
+        fs::create_dir(at("other")).unwrap();
+        let first = FreshDirectory::below(place.path()).unwrap();
+        assert!(!at("fresh-killed").exists() && at("other").exists());
+        let second = FreshDirectory::below(place.path()).unwrap();
+        assert!(first.path().exists(), "it is in use");
+        drop((first, second));
+        assert_eq!(fs::read_dir(place.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn files_have_the_mode_of_any_others() {
         let place = tempfile::tempdir().unwrap();
         let mode = |name: &str| {
             fs::metadata(place.path().join(name))

@@ -5,7 +5,7 @@
 )]
 
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use cuda_build::Env;
 use cuda_build::command::Invocation;
@@ -40,18 +40,12 @@ pub fn replace(call: &Invocation, env: &Env) -> Result<u8, Failure> {
     Err(cannot_start(call, &command(call, env).exec()))
 }
 
-/// What a program printed on standard output; `None` if it failed or cannot be started.
+/// What a program that answers a question printed on standard output; `None` if it fails, hangs or
+/// cannot be started.
 #[must_use]
 pub fn output(call: &Invocation, env: &Env) -> Option<String> {
-    let output = command(call, env)
-        .stdin(Stdio::null())
-        .stderr(Stdio::null())
-        .output()
-        .ok()?;
-    output
-        .status
-        .success()
-        .then(|| String::from_utf8_lossy(&output.stdout).into_owned())
+    let finished = call.query_with(env).ok()?;
+    finished.success.then_some(finished.stdout)
 }
 
 /// This program, for cargo to call in front of rustc.

@@ -35,8 +35,8 @@ pub fn write(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     })
 }
 
-/// As [`write`], for a file in a directory that many processes use at once: the directory is made,
-/// and nobody else writes to the same half-done file.
+/// As [`write`], for a file in a directory that several processes use at once: the directory is
+/// created, and each process has a temporary file of its own.
 ///
 /// # Errors
 /// [`Error::Io`].
@@ -66,8 +66,7 @@ pub fn read(path: &Path) -> Result<Vec<u8>, Error> {
     fs::read(path).map_err(failed("read", path))
 }
 
-/// Writes a file only where its content is another, so that what depends on its time of change
-/// is left alone.
+/// Writes a file only if its content differs, so that its time of change stays.
 ///
 /// # Errors
 /// [`Error::Io`].
@@ -79,7 +78,7 @@ pub fn write_if_changed(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     }
 }
 
-/// Removes a file; that there is none is fine.
+/// Removes a file, if it exists.
 ///
 /// # Errors
 /// [`Error::Io`].

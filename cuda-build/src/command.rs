@@ -1,18 +1,52 @@
-//! Programs as values: shown and run from the same fields.
+//! Programs as values, printed and started from the same fields.
+//!
+//! A program that answers a question (`nvcc --dryrun`, `ptxas --help`) is a [query](Invocation::query):
+//! it has a time limit, because a program that hangs would otherwise stop a build without a word.
+//! A compiler at work has none. The memory for output is limited for both.
 #![allow(
     clippy::disallowed_methods,
     reason = "this is the one file that starts programs"
 )]
 
+use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::fs;
+use std::io::Read;
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use crate::env::Env;
 use crate::error::Error;
 
-/// A program to run. `Display` can be pasted into a shell.
+/// How long a query may take. An nvcc on a slow network disk needs some seconds.
+const QUERY_LIMIT: Duration = Duration::from_secs(30);
+
+/// How much of one output stream is kept in memory.
+#[derive(Clone, Copy)]
+struct Keep {
+    /// Bytes from the beginning.
+    head: usize,
+    /// Bytes up to the end.
+    tail: usize,
+}
+
+/// An answer is read from its beginning.
+const QUERY_OUTPUT: Keep = Keep {
+    head: 16 * 1024 * 1024,
+    tail: 0,
+};
+
+/// A compiler prints its first error at the beginning and its summary at the end.
+const RUN_OUTPUT: Keep = Keep {
+    head: 256 * 1024,
+    tail: 256 * 1024,
+};
+
+/// A program to start. `Display` can be pasted into a shell.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Invocation {
     /// The program, absolute or a name on `PATH`.
@@ -21,17 +55,27 @@ pub struct Invocation {
     pub arguments: Vec<OsString>,
     /// Variables to set on top of the inherited ones.
     pub variables: Vec<(String, OsString)>,
-    /// Where it runs; here where unset.
+    /// Its working directory; this process's if unset.
     pub directory: Option<PathBuf>,
 }
 
-/// What a program left behind.
+/// The outcome of a program that ended.
 #[derive(Clone, Debug)]
 pub struct Finished {
     /// Whether it exited with zero.
     pub success: bool,
+    /// Standard output. A line in brackets stands for what was too long to keep.
+    pub stdout: String,
+    /// Standard error, the same.
+    pub stderr: String,
+}
+
+impl Finished {
     /// Standard output, then standard error.
-    pub output: String,
+    #[must_use]
+    pub fn output(&self) -> String {
+        format!("{}{}", self.stdout, self.stderr)
+    }
 }
 
 impl Invocation {
@@ -59,43 +103,206 @@ impl Invocation {
         self
     }
 
-    /// Runs it to its end, without standard input.
+    /// Runs a compiler or another program that works for as long as it needs, without standard
+    /// input. Of each output stream the first and the last 256 KiB are kept.
     ///
     /// # Errors
-    /// [`Error::Program`] where it can't be started.
+    /// [`Error::Program`] if it cannot be started.
     pub fn run(&self) -> Result<Finished, Error> {
-        self.finish(Command::new(&self.program))
+        self.finish(Command::new(&self.program), None, RUN_OUTPUT)
     }
 
-    /// As [`Invocation::run`], with the variables of `env` in place of those of this process.
+    /// Runs a program that only answers a question. After 30 seconds it is killed, together with
+    /// the processes that it started. Of each output stream the first 16 MiB are kept.
     ///
     /// # Errors
-    /// As [`Invocation::run`].
-    pub fn run_with(&self, env: &Env) -> Result<Finished, Error> {
+    /// [`Error::Program`] if it cannot be started or does not end in time.
+    pub fn query(&self) -> Result<Finished, Error> {
+        let command = Command::new(&self.program);
+        self.finish(command, Some(QUERY_LIMIT), QUERY_OUTPUT)
+    }
+
+    /// As [`Invocation::query`], with the variables of `env` instead of those of this process.
+    ///
+    /// # Errors
+    /// As [`Invocation::query`].
+    pub fn query_with(&self, env: &Env) -> Result<Finished, Error> {
         let mut command = Command::new(&self.program);
         command.env_clear().envs(env.variables());
-        self.finish(command)
+        self.finish(command, Some(QUERY_LIMIT), QUERY_OUTPUT)
     }
 
-    fn finish(&self, mut command: Command) -> Result<Finished, Error> {
+    fn finish(
+        &self,
+        mut command: Command,
+        limit: Option<Duration>,
+        keep: Keep,
+    ) -> Result<Finished, Error> {
         command
             .args(&self.arguments)
             .envs(self.variables.iter().map(|(n, v)| (n, v)))
-            .stdin(Stdio::null());
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
         if let Some(directory) = &self.directory {
             command.current_dir(directory);
         }
-        let output = command.output().map_err(|error| Error::Program {
+        let failed = |reason: String| Error::Program {
             command: self.to_string(),
-            reason: error.to_string(),
-        })?;
-        let mut text = String::from_utf8_lossy(&output.stdout).into_owned();
-        text.push_str(&String::from_utf8_lossy(&output.stderr));
-        Ok(Finished {
-            success: output.status.success(),
-            output: text,
-        })
+            reason,
+        };
+        let mut child = command.spawn().map_err(|error| failed(error.to_string()))?;
+        match complete(&mut child, limit, keep) {
+            Ok((status, [stdout, stderr])) => Ok(Finished {
+                success: status.success(),
+                stdout,
+                stderr,
+            }),
+            Err(Incomplete::TimeLimit(limit)) => {
+                kill_with_descendants(&mut child);
+                Err(failed(format!(
+                    "it did not end within {} seconds and was killed",
+                    limit.as_secs_f32()
+                )))
+            }
+            Err(Incomplete::Wait(error)) => Err(failed(error.to_string())),
+        }
     }
+}
+
+/// Why a program has no outcome.
+enum Incomplete {
+    TimeLimit(Duration),
+    Wait(std::io::Error),
+}
+
+/// Reads both streams to their ends and waits for the program.
+fn complete(
+    child: &mut Child,
+    limit: Option<Duration>,
+    keep: Keep,
+) -> Result<(ExitStatus, [String; 2]), Incomplete> {
+    let deadline = limit.map(|limit| (Instant::now() + limit, limit));
+    let (sender, streams) = mpsc::channel();
+    if let Some(stdout) = child.stdout.take() {
+        read(stdout, 0, keep, sender.clone());
+    }
+    if let Some(stderr) = child.stderr.take() {
+        read(stderr, 1, keep, sender.clone());
+    }
+    drop(sender);
+    let mut texts = [String::new(), String::new()];
+    loop {
+        let received = match deadline {
+            None => streams.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            Some((end, _)) => streams.recv_timeout(end.saturating_duration_since(Instant::now())),
+        };
+        match (received, deadline) {
+            (Ok((stream, text)), _) => texts[stream] = text,
+            (Err(RecvTimeoutError::Timeout), Some((_, limit))) => {
+                return Err(Incomplete::TimeLimit(limit));
+            }
+            (Err(_), _) => break,
+        }
+    }
+    // A program can close its streams and go on.
+    while let Some((end, limit)) = deadline {
+        if child.try_wait().map_err(Incomplete::Wait)?.is_some() {
+            break;
+        }
+        if Instant::now() >= end {
+            return Err(Incomplete::TimeLimit(limit));
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+    let status = child.wait().map_err(Incomplete::Wait)?;
+    Ok((status, texts))
+}
+
+/// Reads a stream in a thread of its own, and sends what is kept of it under its number.
+fn read(
+    mut stream: impl Read + Send + 'static,
+    number: usize,
+    keep: Keep,
+    sender: mpsc::Sender<(usize, String)>,
+) {
+    thread::spawn(move || {
+        let mut kept = Kept::new(keep);
+        let mut buffer = [0; 16 * 1024];
+        while let Ok(count @ 1..) = stream.read(&mut buffer) {
+            kept.push(&buffer[..count]);
+        }
+        // After the time limit there is no receiver.
+        let _ = sender.send((number, kept.into_text()));
+    });
+}
+
+/// The beginning and the end of a stream.
+struct Kept {
+    keep: Keep,
+    head: Vec<u8>,
+    tail: VecDeque<u8>,
+    omitted: usize,
+}
+
+impl Kept {
+    fn new(keep: Keep) -> Self {
+        Self {
+            keep,
+            head: Vec::new(),
+            tail: VecDeque::new(),
+            omitted: 0,
+        }
+    }
+
+    fn push(&mut self, bytes: &[u8]) {
+        let room = self.keep.head - self.head.len();
+        let (head, tail) = bytes.split_at(bytes.len().min(room));
+        self.head.extend(head);
+        self.tail.extend(tail);
+        let excess = self.tail.len().saturating_sub(self.keep.tail);
+        self.tail.drain(..excess);
+        self.omitted += excess;
+    }
+
+    fn into_text(mut self) -> String {
+        let mut text = String::from_utf8_lossy(&self.head).into_owned();
+        if self.omitted > 0 {
+            text.push_str(&format!("\n[{} bytes of output omitted]\n", self.omitted));
+        }
+        text.push_str(&String::from_utf8_lossy(self.tail.make_contiguous()));
+        text
+    }
+}
+
+/// Kills a program that hangs, and every process below it: a script's child would go on.
+///
+/// The program stays in this process's group, so that Ctrl-C in a terminal ends both.
+fn kill_with_descendants(child: &mut Child) {
+    let mut processes = vec![child.id().to_string()];
+    let mut next = 0;
+    while let Some(process) = processes.get(next).cloned() {
+        next += 1;
+        for thread in fs::read_dir(format!("/proc/{process}/task"))
+            .into_iter()
+            .flatten()
+        {
+            let children =
+                thread.and_then(|thread| fs::read_to_string(thread.path().join("children")));
+            processes.extend(
+                children
+                    .iter()
+                    .flat_map(|c| c.split_whitespace())
+                    .map(str::to_owned),
+            );
+        }
+    }
+    // The standard library can kill a direct child only.
+    let mut kill = Command::new("/bin/sh");
+    kill.args(["-c", "kill -9 \"$@\"", "sh"]).args(&processes);
+    let _ = kill.stdout(Stdio::null()).stderr(Stdio::null()).status();
+    let _ = child.kill();
+    let _ = child.wait();
 }
 
 impl fmt::Display for Invocation {
@@ -122,48 +329,19 @@ pub fn quoted(word: &OsStr) -> String {
     }
 }
 
-/// What an nvcc printed, for [`NvccAnswer::parse`](crate::probe::NvccAnswer::parse).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Answer {
-    /// A dry run: version and directories.
-    Whole(String),
-    /// `--version`: nothing but that.
-    VersionAlone(String),
-}
-
-impl Answer {
-    /// The text, whichever it is.
-    #[must_use]
-    pub fn into_text(self) -> String {
-        match self {
-            Self::Whole(text) | Self::VersionAlone(text) => text,
-        }
-    }
-}
-
-/// Asks an nvcc, started with the variables of `env`; `None` where it can't be run.
-///
-/// A dry run tells version and directories in one start. It asks the host compiler for its
-/// properties first; where there is none, `--version` still answers.
-#[must_use]
-pub fn ask_nvcc(nvcc: &Path, env: &Env) -> Option<Answer> {
-    let dry = Invocation::new(nvcc)
-        .args(["--dryrun", "-E", "-x", "cu", "/dev/null"])
-        .run_with(env)
-        .ok()?;
-    if dry.success {
-        return Some(Answer::Whole(dry.output));
-    }
-    let version = Invocation::new(nvcc)
-        .args(["--version"])
-        .run_with(env)
-        .ok()?;
-    Some(Answer::VersionAlone(version.output))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn shell(script: &str) -> Invocation {
+        Invocation::new("/bin/sh").args(["-c", script])
+    }
+
+    /// Runs a script with a small time limit.
+    fn limited(script: &str) -> Result<Finished, Error> {
+        let command = Command::new("/bin/sh");
+        shell(script).finish(command, Some(Duration::from_millis(300)), QUERY_OUTPUT)
+    }
 
     #[test]
     fn display_can_be_pasted() {
@@ -177,11 +355,65 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_is_not_there_is_named() {
-        let error = Invocation::new("/nonexistent/nvcc")
-            .run()
-            .unwrap_err()
-            .to_string();
-        assert!(error.contains("/nonexistent/nvcc"), "{error}");
+    fn an_absent_program_is_named() {
+        let error = Invocation::new("/nonexistent/nvcc").run().unwrap_err();
+        assert!(error.to_string().contains("/nonexistent/nvcc"), "{error}");
+    }
+
+    #[test]
+    fn both_streams_and_the_status_are_returned() {
+        let finished = shell("echo out; echo err >&2; exit 3").query().unwrap();
+        assert_eq!(
+            (finished.success, finished.output().as_str()),
+            (false, "out\nerr\n")
+        );
+    }
+
+    #[test]
+    fn a_hanging_program_is_named_with_the_limit() {
+        // The second closes its streams first; the third leaves a child that holds them.
+        for script in [
+            "sleep 600; true",
+            "exec >&- 2>&-; sleep 600; true",
+            "sleep 5 & exit 0; sleep 600",
+        ] {
+            let start = Instant::now();
+            let error = limited(script).unwrap_err().to_string();
+            assert!(error.contains("sleep 600"), "{error}");
+            assert!(error.contains("did not end within 0.3 seconds"), "{error}");
+            assert!(start.elapsed() < Duration::from_secs(20), "{script}");
+        }
+    }
+
+    #[test]
+    fn the_children_of_a_hanging_program_are_killed() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("pid");
+        let script = format!(
+            "sh -c 'echo $$ > {}; sleep 600; true'; true",
+            file.display()
+        );
+        limited(&script).unwrap_err();
+        let process = fs::read_to_string(file).unwrap();
+        // An init process may not have collected it yet.
+        let status = fs::read_to_string(format!("/proc/{}/stat", process.trim()));
+        assert!(
+            status.is_err() || status.unwrap().contains(") Z "),
+            "{process}"
+        );
+    }
+
+    #[test]
+    fn long_output_is_cut_in_the_middle() {
+        let script = "echo first; head -c 3000000 /dev/zero | tr '\\0' x; echo; echo last";
+        let output = shell(script).run().unwrap().stdout;
+        assert!(output.starts_with("first\n") && output.ends_with("x\nlast\n"));
+        let kept = RUN_OUTPUT.head + RUN_OUTPUT.tail;
+        let omitted = format!("\n[{} bytes of output omitted]\n", 3_000_012 - kept);
+        assert!(output.contains(&omitted), "{}", output.len());
+        assert_eq!(output.len(), kept + omitted.len());
+        // Output of the limit's length is whole.
+        let script = format!("head -c {kept} /dev/zero | tr '\\0' x");
+        assert_eq!(shell(&script).run().unwrap().stdout.len(), kept);
     }
 }

@@ -1,15 +1,18 @@
-//! What a build script tells Cargo, as values that are written once, last.
+//! Cargo directives as values. They are checked and written once, at the end of a build script.
 #![allow(
     clippy::print_stdout,
-    reason = "this is the one file that speaks to Cargo"
+    reason = "this is the only file that prints directives"
 )]
 
 use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-/// One line for Cargo.
+use crate::error::Error;
+
+/// One line of a build script's standard output.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Directive {
     /// Run the build script again when this file changes.
@@ -22,120 +25,213 @@ pub enum Directive {
     Cfg(String),
     /// Search this directory for libraries.
     LinkSearch(PathBuf),
-    /// Link a library; `kind` is `static`, `dylib`, with modifiers.
+    /// Link a library.
     LinkLib {
         /// `static`, `dylib:+verbatim` …
         kind: &'static str,
-        /// Link name, or a file name where the kind says `+verbatim`.
-        name: String,
+        /// The link name, or with `+verbatim` the file name.
+        name: OsString,
     },
-    /// Hand the linker an argument, for everything that this package links.
+    /// Pass an argument to the linker, for everything that this package links.
     LinkArg(String),
-    /// Give a build script above a value: `DEP_<links>_<KEY>`.
+    /// Set `DEP_<links>_<KEY>` for the build scripts of dependents.
     Metadata {
-        /// Lower case; Cargo makes it upper case.
+        /// In lower case; Cargo converts it to upper case.
         key: &'static str,
-        /// Its value, to the end of the line.
-        value: String,
+        /// The value.
+        value: OsString,
     },
-    /// Set a variable for the compiler, as `env!` reads it.
+    /// Set a variable for the compiler, which `env!` reads.
     RustcEnv {
-        /// Its name.
+        /// The variable.
         name: String,
-        /// Its value, to the end of the line.
-        value: String,
+        /// The value.
+        value: OsString,
     },
     /// Show a warning to the user.
     Warning(String),
-    /// No directive at all: a line for people, which Cargo keeps in the script's `output` file
-    /// and shows with `-vv`.
+    /// A line that is not a directive. Cargo keeps it in the script's `output` file and shows it
+    /// with `-vv`.
     Remark(String),
 }
 
-impl fmt::Display for Directive {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Directive {
+    /// What precedes the value.
+    fn prefix(&self) -> String {
         match self {
-            Self::RerunIfChanged(path) => write!(f, "cargo::rerun-if-changed={}", path.display()),
-            Self::RerunIfEnvChanged(name) => write!(f, "cargo::rerun-if-env-changed={name}"),
-            Self::CheckCfg(cfg) => write!(f, "cargo::rustc-check-cfg=cfg({cfg})"),
-            Self::Cfg(cfg) => write!(f, "cargo::rustc-cfg={cfg}"),
-            Self::LinkSearch(path) => {
-                write!(f, "cargo::rustc-link-search=native={}", path.display())
-            }
-            Self::LinkLib { kind, name } => write!(f, "cargo::rustc-link-lib={kind}={name}"),
-            Self::LinkArg(argument) => write!(f, "cargo::rustc-link-arg={argument}"),
-            Self::Metadata { key, value } => write!(f, "cargo::metadata={key}={value}"),
-            Self::RustcEnv { name, value } => write!(f, "cargo::rustc-env={name}={value}"),
-            // A directive ends at the line's end.
-            Self::Remark(text) => write!(f, "cuda-build: {}", text.replace('\n', " ")),
-            Self::Warning(text) => write!(f, "cargo::warning={}", text.replace('\n', " ")),
+            Self::RerunIfChanged(_) => "cargo::rerun-if-changed=".to_owned(),
+            Self::RerunIfEnvChanged(_) => "cargo::rerun-if-env-changed=".to_owned(),
+            Self::CheckCfg(_) => "cargo::rustc-check-cfg=".to_owned(),
+            Self::Cfg(_) => "cargo::rustc-cfg=".to_owned(),
+            Self::LinkSearch(_) => "cargo::rustc-link-search=native=".to_owned(),
+            Self::LinkLib { kind, .. } => format!("cargo::rustc-link-lib={kind}="),
+            Self::LinkArg(_) => "cargo::rustc-link-arg=".to_owned(),
+            Self::Metadata { key, .. } => format!("cargo::metadata={key}="),
+            Self::RustcEnv { name, .. } => format!("cargo::rustc-env={name}="),
+            Self::Warning(_) => "cargo::warning=".to_owned(),
+            Self::Remark(_) => "cuda-build: ".to_owned(),
         }
+    }
+
+    fn value(&self) -> OsString {
+        match self {
+            Self::RerunIfChanged(path) | Self::LinkSearch(path) => path.into(),
+            Self::CheckCfg(cfg) => format!("cfg({cfg})").into(),
+            Self::LinkLib { name: value, .. }
+            | Self::Metadata { value, .. }
+            | Self::RustcEnv { value, .. } => value.clone(),
+            Self::RerunIfEnvChanged(value) | Self::Cfg(value) | Self::LinkArg(value) => {
+                value.into()
+            }
+            // Text for people may lose its line breaks; a path may not.
+            Self::Warning(text) | Self::Remark(text) => text.replace('\n', " ").into(),
+        }
+    }
+
+    /// The line that Cargo reads.
+    ///
+    /// # Errors
+    /// [`Error::Directive`] if Cargo would read something else: a newline ends a directive, lines
+    /// that are not UTF-8 are ignored, and white space at the end is removed.
+    fn line(&self) -> Result<String, Error> {
+        let (prefix, value) = (self.prefix(), self.value());
+        let refused = |reason| Error::Directive {
+            directive: prefix.trim_end_matches('=').to_owned(),
+            value: value.clone(),
+            reason,
+        };
+        let text = value
+            .to_str()
+            .ok_or_else(|| refused("it is not UTF-8, and Cargo ignores such a line"))?;
+        if prefix.contains('\n') || text.contains('\n') {
+            return Err(refused("it contains a newline, which ends a directive"));
+        }
+        let is_text = matches!(self, Self::Warning(_) | Self::Remark(_));
+        if !is_text && text.trim_end() != text {
+            return Err(refused("it ends with white space, which Cargo removes"));
+        }
+        Ok(format!("{prefix}{text}"))
     }
 }
 
-/// Directives in the order they have to stand in, each once.
+/// For reports; a line for Cargo is written by [`Directives::emit`].
+impl fmt::Display for Directive {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let value = self.value();
+        write!(f, "{}{}", self.prefix(), OsStr::display(&value))
+    }
+}
+
+/// Directives in the order of the output, each once.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Directives {
     lines: Vec<Directive>,
 }
 
 impl Directives {
-    /// Adds one; a second of the same is dropped.
+    /// Adds a directive unless it is already in the list.
     pub fn push(&mut self, directive: Directive) {
         if !self.lines.contains(&directive) {
             self.lines.push(directive);
         }
     }
 
-    /// Asks to be run again when one of these changes.
+    /// Adds a [`Directive::RerunIfChanged`] for each path.
     pub fn rerun_if_changed(&mut self, paths: impl IntoIterator<Item = PathBuf>) {
-        // Sorted, so that two runs print the same whatever order a compiler reported.
+        // Sorted: compilers report their inputs in no fixed order, and two runs print the same.
         let paths: BTreeSet<PathBuf> = paths.into_iter().collect();
         // There may be thousands: not compared with every other line, as `push` does.
         self.lines
             .extend(paths.into_iter().map(Directive::RerunIfChanged));
     }
 
-    /// The lines.
+    /// All directives.
     #[must_use]
     pub fn lines(&self) -> &[Directive] {
         &self.lines
     }
 
-    /// Writes all lines to standard output, where Cargo reads them.
+    /// Checks all directives and prints them to standard output.
     ///
     /// # Errors
-    /// Where standard output can't be written.
-    pub fn emit(&self) -> io::Result<()> {
+    /// [`Error::Directive`] before anything is printed; [`Error::Io`] if standard output cannot be
+    /// written.
+    pub fn emit(&self) -> Result<(), Error> {
         let mut text = String::new();
-        for line in &self.lines {
-            text.push_str(&format!("{line}\n"));
+        for directive in &self.lines {
+            text.push_str(&directive.line()?);
+            text.push('\n');
         }
-        io::stdout().lock().write_all(text.as_bytes())
+        let mut output = io::stdout().lock();
+        let written = output
+            .write_all(text.as_bytes())
+            .and_then(|()| output.flush());
+        written.map_err(|source| Error::Io {
+            action: "write to",
+            path: PathBuf::from("standard output"),
+            source,
+        })
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::ffi::OsStrExt as _;
+
     use super::*;
 
     #[test]
-    fn each_line_once_and_one_line_each() {
+    fn each_directive_is_one_line_and_printed_once() {
         let mut directives = Directives::default();
         for _ in 0..2 {
             directives.push(Directive::Warning("two\nlines".to_owned()));
             directives.push(Directive::LinkLib {
                 kind: "dylib:+verbatim",
-                name: "libcudart.so.13".to_owned(),
+                name: "libcudart.so.13".into(),
             });
         }
-        let text: Vec<String> = directives.lines().iter().map(ToString::to_string).collect();
+        let lines: Vec<String> = directives
+            .lines()
+            .iter()
+            .map(|directive| directive.line().unwrap())
+            .collect();
         assert_eq!(
-            text,
+            lines,
             [
                 "cargo::warning=two lines",
                 "cargo::rustc-link-lib=dylib:+verbatim=libcudart.so.13"
             ]
+        );
+    }
+
+    #[test]
+    fn values_that_cargo_would_change_are_refused() {
+        let path = |bytes: &[u8]| PathBuf::from(OsStr::from_bytes(bytes));
+        let metadata = |value: &str| Directive::Metadata {
+            key: "root",
+            value: value.into(),
+        };
+        for (directive, word) in [
+            (
+                Directive::RerunIfChanged(path(b"/a\ncargo::rustc-env=X=y")),
+                "newline",
+            ),
+            (Directive::LinkSearch(path(b"/caf\xe9")), "not UTF-8"),
+            (Directive::LinkSearch(path(b"/a ")), "white space"),
+            (metadata("/a\ncargo::rustc-env=X=y"), "newline"),
+            (Directive::RerunIfEnvChanged("A\nB".to_owned()), "newline"),
+            (Directive::LinkArg("-Wl,a\nb".to_owned()), "newline"),
+        ] {
+            let error = directive.line().unwrap_err();
+            let text = error.to_string();
+            assert!(text.contains(word) && !text.contains('\n'), "{text}");
+            assert_eq!(error.hints().len(), 1);
+        }
+        assert_eq!(
+            Directive::LinkSearch(path("/größe =a".as_bytes()))
+                .line()
+                .unwrap(),
+            "cargo::rustc-link-search=native=/größe =a"
         );
     }
 }

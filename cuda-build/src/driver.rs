@@ -1,9 +1,10 @@
-//! The GPUs of this machine, asked from the driver itself.
+//! The GPUs of this machine, queried from the driver itself.
 //!
-//! `nvidia-smi` would have to be found, started and parsed; `libcuda` answers in the process and
-//! is there wherever a GPU can be used.
+//! `nvidia-smi` would have to be found, started and parsed. `libcuda` answers inside this process,
+//! and is present wherever a GPU can be used.
 
 use std::ffi::{CStr, c_char, c_int};
+use std::mem::ManuallyDrop;
 
 use libloading::{Library, Symbol};
 
@@ -11,8 +12,8 @@ use crate::capability::Capability;
 use crate::root::Root;
 use crate::version::ToolkitVersion;
 
-/// The loader's own places first; then those of systems that leave the driver out of them: WSL,
-/// NixOS, Jetson boards.
+/// The loader's search path first, then the directories of systems that keep the driver elsewhere:
+/// WSL, NixOS, Jetson boards.
 const PLACES: [&str; 4] = [
     "libcuda.so.1",
     "/usr/lib/wsl/lib/libcuda.so.1",
@@ -20,37 +21,35 @@ const PLACES: [&str; 4] = [
     "/usr/lib/aarch64-linux-gnu/nvidia/libcuda.so.1",
 ];
 
-/// The directory that programs on NixOS have to name as a search path, because no loader looks into
-/// it by itself; `None` on other systems.
-///
-/// Form: an absolute path. Source: nixpkgs' `addDriverRunpath`, which puts it into what it builds.
+/// The absolute path that programs on NixOS need as a run-time search path, because the loader does
+/// not search it by default; `None` on other systems. nixpkgs' `addDriverRunpath` adds it to the
+/// packages that it builds.
 #[must_use]
 pub fn nixos_directory(root: &Root) -> Option<&'static str> {
     root.is_file(&root.locate("/etc/NIXOS"))
         .then_some("/run/opengl-driver/lib")
 }
 
-/// What the driver says.
+/// What the driver reports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Driver {
-    /// The newest CUDA that it runs.
+    /// The newest CUDA release that it supports.
     pub version: ToolkitVersion,
     /// The capability of each GPU.
     pub gpus: Vec<Capability>,
-    /// The library that answered, by its real path where the system tells it.
+    /// The library that answered, by its real path if the system reports it.
     pub library: String,
-    /// The name that it was opened by: `libcuda.so.1` where the loader found it by itself, else
-    /// the path of one of the places that only some systems have.
+    /// The name with which it was opened: `libcuda.so.1` if it is on the loader's search path,
+    /// otherwise an absolute path.
     pub opened_as: String,
 }
 
-/// Why there is no answer.
+/// Why the driver does not answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NoDriver {
-    /// In a sentence.
+    /// A sentence.
     pub reason: String,
-    /// Whether there is a library that does not start or lacks functions; `false` where there is
-    /// none.
+    /// Whether there is a library, which does not start or lacks functions.
     pub is_installed: bool,
 }
 
@@ -60,7 +59,7 @@ impl std::fmt::Display for NoDriver {
     }
 }
 
-/// `CUDA_ERROR_NO_DEVICE` in `cuda.h`: a driver, and no GPU that this process may use.
+/// `CUDA_ERROR_NO_DEVICE` in `cuda.h`: there is a driver, and no GPU that this process may use.
 const NO_DEVICE: c_int = 100;
 
 /// `CUDA_ERROR_STUB_LIBRARY`
@@ -70,51 +69,53 @@ const STUB_LIBRARY: c_int = 34;
 const MAJOR: c_int = 75;
 const MINOR: c_int = 76;
 
-/// Asks the driver.
+/// Queries the driver.
 ///
 /// # Errors
-/// No driver on this machine, or one that does not start.
+/// There is no driver on this machine, or it does not start.
 pub fn driver() -> Result<Driver, NoDriver> {
     let load = |place: &&str| {
-        // SAFETY: the driver's library is loaded as every CUDA program loads it; its
-        // initialisers have no requirement of ours.
+        // SAFETY: the driver's library is loaded as every CUDA program loads it; its initialisers
+        // require nothing of the caller.
         unsafe { Library::new(*place) }.ok()
     };
     let found = PLACES.iter().find_map(|place| Some((place, load(place)?)));
     let (place, library) = found.ok_or_else(|| NoDriver {
-        reason: "no driver: libcuda.so.1 is not on this machine's loader path, nor where WSL, NixOS and Jetson keep it"
+        reason: "no driver: libcuda.so.1 is not on the loader's search path, nor where WSL, NixOS and Jetson keep it"
             .to_owned(),
         is_installed: false,
     })?;
-    ask(&library, place).map_err(|reason| NoDriver {
+    // After `cuInit` the library has threads and destructors of its own: it stays loaded.
+    let library = ManuallyDrop::new(library);
+    query(&library, place).map_err(|reason| NoDriver {
         reason,
         is_installed: true,
     })
 }
 
-fn ask(library: &Library, place: &str) -> Result<Driver, String> {
-    let get = |name: &str| format!("libcuda.so.1 has no `{name}`");
+fn query(library: &Library, place: &str) -> Result<Driver, String> {
+    let missing = |name: &str| format!("libcuda.so.1 has no `{name}`");
     // SAFETY: the signatures are those of `cuda.h`, unchanged since CUDA 2.0.
     let (init, version, count, attribute) = unsafe {
         let init: Symbol<'_, unsafe extern "C" fn(u32) -> c_int> =
-            library.get(b"cuInit\0").map_err(|_| get("cuInit"))?;
+            library.get(b"cuInit\0").map_err(|_| missing("cuInit"))?;
         let version: Symbol<'_, unsafe extern "C" fn(*mut c_int) -> c_int> = library
             .get(b"cuDriverGetVersion\0")
-            .map_err(|_| get("cuDriverGetVersion"))?;
+            .map_err(|_| missing("cuDriverGetVersion"))?;
         let count: Symbol<'_, unsafe extern "C" fn(*mut c_int) -> c_int> = library
             .get(b"cuDeviceGetCount\0")
-            .map_err(|_| get("cuDeviceGetCount"))?;
+            .map_err(|_| missing("cuDeviceGetCount"))?;
         let attribute: Symbol<'_, unsafe extern "C" fn(*mut c_int, c_int, c_int) -> c_int> =
             library
                 .get(b"cuDeviceGetAttribute\0")
-                .map_err(|_| get("cuDeviceGetAttribute"))?;
+                .map_err(|_| missing("cuDeviceGetAttribute"))?;
         (init, version, count, attribute)
     };
     let check = |name: &str, status: c_int| {
         match status {
         0 => Ok(()),
         STUB_LIBRARY => Err(
-            "a stub that is for linking alone is loaded in the driver's place: a directory `stubs` is on the loader path"
+            "a stub library for linking is loaded instead of the driver: a directory `stubs` is on the loader's search path"
                 .to_owned(),
         ),
         status => Err(format!("the driver's {name} failed with error {status}{}", describe(library, status))),
@@ -128,7 +129,7 @@ fn ask(library: &Library, place: &str) -> Result<Driver, String> {
         let version = u32::try_from(number)
             .ok()
             .and_then(ToolkitVersion::from_cuda_version);
-        let version = version.ok_or_else(|| format!("the driver calls itself version {number}"))?;
+        let version = version.ok_or_else(|| format!("the driver reports version {number}"))?;
         let status = init(0);
         if status == NO_DEVICE {
             number = 0;
@@ -161,26 +162,26 @@ fn ask(library: &Library, place: &str) -> Result<Driver, String> {
     }
 }
 
-/// What an error is called, and what it means, where the driver is able to tell.
+/// The name and the meaning of an error, if the driver reports them.
 fn describe(library: &Library, status: c_int) -> String {
-    type Tell = unsafe extern "C" fn(c_int, *mut *const c_char) -> c_int;
-    let tell = |function: &[u8]| -> Option<String> {
+    type Describe = unsafe extern "C" fn(c_int, *mut *const c_char) -> c_int;
+    let text_of = |function: &[u8]| -> Option<String> {
         let mut text = std::ptr::null();
         // SAFETY: the signature is that of `cuda.h`, unchanged since CUDA 6.0; the text is static, or
         // null for a number that the driver does not know.
         unsafe {
-            let tell: Symbol<'_, Tell> = library.get(function).ok()?;
-            let known = tell(status, &raw mut text) == 0 && !text.is_null();
+            let describe: Symbol<'_, Describe> = library.get(function).ok()?;
+            let known = describe(status, &raw mut text) == 0 && !text.is_null();
             known.then(|| CStr::from_ptr(text).to_string_lossy().into_owned())
         }
     };
-    match (tell(b"cuGetErrorName\0"), tell(b"cuGetErrorString\0")) {
+    match (text_of(b"cuGetErrorName\0"), text_of(b"cuGetErrorString\0")) {
         (Some(name), Some(meaning)) => format!(", {name}: {meaning}"),
         _ => String::new(),
     }
 }
 
-/// The file that the loader took: Linux lists what a process has mapped.
+/// The file that the loader opened, from the list of files that this process has mapped.
 fn mapped(root: &Root) -> Option<String> {
     let maps = root.text(&root.locate("/proc/self/maps")).ok()?;
     let paths = maps

@@ -1,5 +1,6 @@
 //! The one error of this crate, and what to do about it.
 
+use std::ffi::OsString;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
@@ -79,6 +80,15 @@ pub enum Error {
         reason: String,
         /// What to do instead.
         hint: String,
+    },
+    /// A value cannot be passed to Cargo, which would read something else.
+    Directive {
+        /// What the value is for: `cargo::rerun-if-changed`, `cargo::rustc-env=NAME` …
+        directive: String,
+        /// The value.
+        value: OsString,
+        /// Why Cargo would read something else.
+        reason: &'static str,
     },
     /// A source file to be compiled is not there.
     SourceMissing {
@@ -201,6 +211,10 @@ impl Error {
                 vec!["give one of them another name with `Module::named`".to_owned()]
             }
             Self::ViewPlace { hint, .. } => vec![hint.clone()],
+            Self::Directive { .. } => vec![
+                "rename or move the file or directory so that its path has neither line breaks nor white space at the end, and is UTF-8"
+                    .to_owned(),
+            ],
             Self::NotABuildScript { .. } => {
                 vec!["call this from build.rs, or give the values yourself".to_owned()]
             }
@@ -266,6 +280,15 @@ impl fmt::Display for Error {
             Self::ViewPlace { path, reason, .. } => {
                 write!(f, "no view can be made at {}: {reason}", path.display())
             }
+            Self::Directive {
+                directive,
+                value,
+                reason,
+            } => write!(
+                f,
+                "cannot pass {value:?} to Cargo as `{}`: {reason}",
+                directive.escape_debug()
+            ),
             Self::DuplicateModule {
                 constant,
                 sources: [first, second],

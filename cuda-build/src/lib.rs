@@ -53,7 +53,7 @@
 //! says what nvcc may hand host code to. A [`View`] is the toolkit as one root, for whatever
 //! insists on one. What Cargo is told is written once, after everything has succeeded.
 //!
-//! nvcc's answers are kept in the user's cache directory.
+//! Answers of nvcc and of host compilers are kept in the user's cache directory.
 //!
 //! A [`Search`] on its own, for build scripts that compile by themselves:
 //!
@@ -68,6 +68,7 @@
 //! ```
 
 mod cache;
+mod cached_answer;
 pub mod capability;
 pub mod command;
 pub mod compile;
@@ -84,6 +85,7 @@ pub mod host_compiler;
 #[doc(hidden)]
 pub mod includes;
 mod link;
+pub mod nvcc;
 pub mod nvrtc;
 pub mod probe;
 mod root;

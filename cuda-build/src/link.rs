@@ -50,7 +50,7 @@ fn driver(component: Component, stubs: Option<&Path>, into: &mut Directives) {
     if let Some(name) = component.facts().libraries.first() {
         into.push(Directive::LinkLib {
             kind: "dylib",
-            name: (*name).to_owned(),
+            name: (*name).into(),
         });
     }
 }
@@ -68,7 +68,7 @@ fn shared(toolkit: &Toolkit, component: Component, into: &mut Directives) {
         }
         into.push(Directive::LinkLib {
             kind: "dylib:+verbatim",
-            name: name.to_string_lossy().into_owned(),
+            name: name.to_owned(),
         });
     }
 }
@@ -91,12 +91,12 @@ fn static_cudart(toolkit: &Toolkit, into: &mut Directives) {
     };
     into.push(Directive::LinkLib {
         kind,
-        name: "cudart_static".to_owned(),
+        name: "cudart_static".into(),
     });
     for name in ["dl", "rt", "pthread"] {
         into.push(Directive::LinkLib {
             kind: "dylib",
-            name: name.to_owned(),
+            name: name.into(),
         });
     }
 }

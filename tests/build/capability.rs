@@ -5,10 +5,11 @@ use std::path::Path;
 use std::process::Command;
 
 use cuda_build::capability::{observed_from_ptxas_help, supported};
+use cuda_build::driver::Driver;
 use cuda_build::nvrtc::{Nvrtc, Program};
-use cuda_build::{Declared, Plan, ToolkitVersion};
+use cuda_build::{Build, Capability, Declared, Env, Plan, Root, ToolkitVersion};
 
-use crate::support::{output, text, toolkit13};
+use crate::support::{components, output, text, toolkit13};
 use crate::tools::tool;
 
 /// Declarations that between them hold suffixes, PTX alone, several of one number, and everything.
@@ -294,4 +295,42 @@ fn nvrtc_compiles_for_every_option() {
             }
         }
     }
+}
+
+/// The query for GPUs is a value of the build, so a machine without a GPU tests the whole way.
+#[test]
+fn a_native_build_is_for_the_gpus_that_the_driver_reports() {
+    let Some(components) = components(12) else {
+        return;
+    };
+    let package = tempfile::tempdir().unwrap();
+    let text = |path: &Path| path.to_str().unwrap().to_owned();
+    std::fs::write(
+        package.path().join("k.cu"),
+        "extern \"C\" __global__ void k() {}\n",
+    )
+    .unwrap();
+    std::fs::write(
+        package.path().join("Cargo.toml"),
+        "[package]\nname = \"k\"\n[package.metadata.cuda]\ncapabilities = [\"native\"]\n",
+    )
+    .unwrap();
+    let site_packages = components.nvrtc.ancestors().nth(4).unwrap();
+    let env = Env::from_pairs([
+        ("CARGO_MANIFEST_DIR", text(package.path())),
+        ("OUT_DIR", text(package.path())),
+        ("TARGET", "x86_64-unknown-linux-gnu".to_owned()),
+        ("CUDA_BUILD_ROOTS", text(site_packages)),
+    ]);
+    let gpus = || {
+        Ok(Driver {
+            version: "12.4".parse().unwrap(),
+            gpus: vec![Capability::new(8, 6), Capability::new(7, 5)],
+            library: "libcuda.so.1".to_owned(),
+            opened_as: "libcuda.so.1".to_owned(),
+        })
+    };
+    let build = Build::from_env(env, Root::system()).unwrap();
+    let built = build.module("k.cu").with_driver(gpus).run().unwrap();
+    assert_eq!(built.plan.unwrap().to_string(), "7.5, 8.6");
 }

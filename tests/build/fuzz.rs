@@ -24,8 +24,7 @@ use cargo_cuda::wheel::filename::FileName;
 use cargo_cuda::wheel::metadata::{Metadata, Requirement};
 use cuda_build::capability::{Declared, observed_from_ptxas_help};
 use cuda_build::fatbin::Fatbin;
-use cuda_build::host_compiler::{Macros, bounds, refusal};
-use cuda_build::probe::{NvccAnswer, NvccProfile, wrapper};
+use cuda_build::nvcc::NvccAnswer;
 use cuda_build::select::{Need, Part, Request};
 use cuda_build::store::StoredToolkit;
 use cuda_build::{
@@ -168,65 +167,6 @@ fn answers_of_nvcc() {
                 Some(answer.version)
             );
         }
-    });
-}
-
-/// Profiles and scripts in place of nvcc: whatever is read, it comes out as a dry run prints it.
-#[test]
-fn profiles_of_nvcc() {
-    let tokens: &[&[u8]] = &[
-        b"$(_HERE_)",
-        b"$(TOP)",
-        b" += ",
-        b" =+ ",
-        b" ?= ",
-        b"$(",
-        b"\nPATH",
-        b"%",
-        b"exec /",
-        b"\"$@\"",
-    ];
-    let env = Env::from_pairs([
-        ("PATH", "/usr/bin"),
-        ("HOME", "/home"),
-        ("LD_LIBRARY_PATH", ""),
-    ]);
-    Fuzz {
-        name: "nvcc-profile",
-        cases: 4000,
-        tokens,
-    }
-    .run(move |input, _| {
-        let text = String::from_utf8_lossy(input);
-        let program = wrapper(&text).map(|wrapper| wrapper.program);
-        assert!(program.is_none_or(|program| program.is_absolute() && program.ends_with("nvcc")));
-        let Some(profile) = NvccProfile::parse(&text) else {
-            return;
-        };
-        assert!(
-            profile
-                .asks()
-                .iter()
-                .all(|name| !name.is_empty() && *name != "PATH")
-        );
-        let (with, without) = (
-            profile.evaluate("/a/bin", true, &env),
-            profile.evaluate("/a/bin", false, &env),
-        );
-        assert_eq!(with.is_some(), without.is_some());
-        for line in with.iter().flat_map(|lines| lines.lines()) {
-            let (name, _) = line
-                .strip_prefix("#$ ")
-                .and_then(|line| line.split_once('='))
-                .unwrap();
-            assert!(
-                name.chars()
-                    .all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_'),
-                "{line}"
-            );
-        }
-        let answer = format!("{}release 13.4, V13.4.92\n", with.unwrap_or_default());
-        assert!(NvccAnswer::parse(&answer).is_some());
     });
 }
 
@@ -400,35 +340,6 @@ fn capabilities() {
             }
             let _ = item.parse::<ToolkitVersion>();
         }
-    });
-}
-
-/// The conditions of a toolkit's header, and what a compiler says that it defines: the same input.
-#[test]
-fn conditions_of_headers() {
-    let tokens: &[&[u8]] = &[
-        b"#if ",
-        b"#elif",
-        b"#endif\n",
-        b"#error ",
-        b"defined(",
-        b"__GNUC__",
-        b"<<",
-        b"-",
-        b"&&",
-    ];
-    Fuzz {
-        name: "host-config",
-        cases: 300,
-        tokens,
-    }
-    .run(|input, _| {
-        let text = String::from_utf8_lossy(input);
-        // Every compiler there may be, one after the other.
-        if text.len() < 2000 {
-            let _ = bounds(&text);
-        }
-        let _ = refusal(&text, &Macros::parse(&text));
     });
 }
 

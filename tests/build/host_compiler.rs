@@ -43,12 +43,12 @@ fn toolkit() -> Option<Toolkit> {
     )
 }
 
-/// A directory with a `gcc` and a `g++` that are the machine's own and say that they are 99.
+/// A directory with a `gcc` and a `g++` that are the machine's own and define themselves as 99.
 fn impostors() -> tempfile::TempDir {
     let directory = tempfile::tempdir().unwrap();
     for name in ["gcc", "g++"] {
         let path = directory.path().join(name);
-        let script = "#!/bin/sh\n/usr/bin/g++ \"$@\" | /bin/sed 's/^#define __GNUC__ .*/#define __GNUC__ 99/'\n";
+        let script = "#!/bin/sh\nexec /usr/bin/g++ -U__GNUC__ -D__GNUC__=99 \"$@\"\n";
         std::fs::write(&path, script).unwrap();
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
     }
@@ -66,7 +66,7 @@ fn chosen(toolkit: &Toolkit, path: &[&Path], more: &[(&str, &str)]) -> Result<Ho
 const SYSTEM: &str = "/usr/bin";
 
 #[test]
-fn nvccs_own_choice_is_kept_where_the_toolkit_accepts_it() {
+fn an_accepted_choice_of_nvcc_is_used() {
     let Some(toolkit) = toolkit() else { return };
     let host = chosen(&toolkit, &[Path::new(SYSTEM)], &[]).unwrap();
     assert_eq!(host.option, None);
@@ -79,7 +79,7 @@ fn nvccs_own_choice_is_kept_where_the_toolkit_accepts_it() {
 }
 
 #[test]
-fn one_that_is_too_new_is_passed_over_and_nvcc_compiles_with_the_other() {
+fn a_refused_choice_of_nvcc_is_replaced() {
     let Some(toolkit) = toolkit() else { return };
     let new = impostors();
     let host = chosen(&toolkit, &[new.path(), Path::new(SYSTEM)], &[]).unwrap();
@@ -114,7 +114,7 @@ fn one_that_is_too_new_is_passed_over_and_nvcc_compiles_with_the_other() {
 }
 
 #[test]
-fn a_named_one_is_used_or_refused() {
+fn a_named_compiler_is_used_or_refused() {
     let Some(toolkit) = toolkit() else { return };
     let system = [Path::new(SYSTEM)];
     let named = chosen(&toolkit, &system, &[("NVCC_CCBIN", "/usr/bin/g++")]).unwrap();
@@ -130,7 +130,8 @@ fn a_named_one_is_used_or_refused() {
         "host compiler gcc 99.",
         too_new,
         "which `NVCC_CCBIN` names",
-        "not accepted by CUDA 13.4, whose headers take gcc up to 16 and clang up to 22",
+        "not accepted by CUDA 13.4: unsupported GNU version! gcc versions later than 16 are not supported! (CUDA 13.4 \
+         supports gcc up to 16 and clang up to 22)",
         "hint: set `NVCC_CCBIN=/usr/bin/",
         "NVCC_APPEND_FLAGS=-allow-unsupported-compiler",
     ] {
@@ -167,7 +168,7 @@ fn a_named_one_is_used_or_refused() {
 }
 
 #[test]
-fn without_any_that_fits_there_is_an_error() {
+fn without_an_accepted_compiler_there_is_an_error() {
     let Some(toolkit) = toolkit() else { return };
     let new = impostors();
     let error = chosen(&toolkit, &[new.path()], &[]).unwrap_err();
@@ -179,4 +180,64 @@ fn without_any_that_fits_there_is_an_error() {
         error.to_string().contains("there is none on `PATH`"),
         "{error}"
     );
+}
+
+#[test]
+fn a_verdict_is_kept_until_compiler_or_header_change() {
+    let Some(toolkit) = toolkit() else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let (compiler, log) = (directory.path().join("g++"), directory.path().join("log"));
+    let install = |defines: &str| {
+        let script = format!(
+            "#!/bin/sh\necho x >> {}\nexec /usr/bin/g++ {defines} \"$@\"\n",
+            log.display()
+        );
+        let write = "printf %s \"$1\" > \"$2.new\" && chmod +x \"$2.new\" && mv \"$2.new\" \"$2\"";
+        let mut command = Command::new("sh");
+        command.args(["-c", write, "sh", &script]).arg(&compiler);
+        assert!(command.status().unwrap().success());
+    };
+    let starts = || std::fs::read_to_string(&log).map_or(0, |log| log.lines().count());
+    let cache = directory.path().join("cache");
+    let variables = [
+        ("NVCC_CCBIN", compiler.to_str().unwrap()),
+        ("CUDA_BUILD_CACHE_DIR", cache.to_str().unwrap()),
+    ];
+    let choose = || chosen(&toolkit, &[Path::new(SYSTEM)], &variables);
+    install("");
+    let first = choose().unwrap();
+    let cold = starts();
+    assert!(cold > 0);
+    assert_eq!(choose().unwrap(), first);
+    assert_eq!(starts(), cold, "no process is started");
+    install("-U__GNUC__ -D__GNUC__=99");
+    let error = choose().unwrap_err();
+    assert!(
+        error.to_string().contains("host compiler gcc 99."),
+        "{error}"
+    );
+    let (warm, again) = (starts(), choose().unwrap_err());
+    assert_eq!((again.to_string(), starts()), (error.to_string(), warm));
+    // Behind the script is the same compiler; the script itself counts too.
+    install("-DX");
+    let third = choose().unwrap();
+    assert_ne!(third.identity(), first.identity());
+    assert_eq!(third.compiler.version, first.compiler.version);
+}
+
+#[test]
+fn a_hanging_compiler_is_named_with_the_time_limit() {
+    let Some(toolkit) = toolkit() else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let compiler = directory.path().join("g++");
+    // nvcc itself would wait for it for ever.
+    let script =
+        "#!/bin/sh\ncase \"$*\" in *-v*) exec sleep 600;; *) exec /usr/bin/g++ \"$@\";; esac\n";
+    std::fs::write(&compiler, script).unwrap();
+    std::fs::set_permissions(&compiler, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let named = [("NVCC_CCBIN", compiler.to_str().unwrap())];
+    let error = chosen(&toolkit, &[Path::new(SYSTEM)], &named).unwrap_err();
+    let error = error.to_string();
+    assert!(error.contains("did not end within 30 seconds"), "{error}");
+    assert!(error.contains(compiler.to_str().unwrap()), "{error}");
 }

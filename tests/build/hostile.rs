@@ -359,7 +359,10 @@ fn an_nvcc_that_answers_nonsense() {
     fs::set_permissions(&nvcc, fs::Permissions::from_mode(0o755)).unwrap();
     let home = [("CUDA_HOME", "@ROOT@/opt/odd")];
     for (mode, said) in [
-        (0o755, "bin/nvcc does not answer as nvcc does"),
+        (
+            0o755,
+            "opt/odd/bin/nvcc --dryrun -E -x cu /dev/null`: Exec format error",
+        ),
         (0o644, "no executable files"),
     ] {
         fs::set_permissions(&nvcc, fs::Permissions::from_mode(mode)).unwrap();

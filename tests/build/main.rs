@@ -27,7 +27,7 @@ mod layouts;
 mod mixes;
 mod mutate;
 mod named_places;
-mod nvcc_profile;
+mod nvcc;
 mod nvrtc;
 mod products;
 mod support;

@@ -269,7 +269,7 @@ fn a_compiler_that_is_named_is_the_one_that_runs() {
     let view = build
         .toolkit()
         .unwrap()
-        .view(&ViewPlace::at(&root.join("view"), &target))
+        .view(&ViewPlace::at(&root.join("view"), &target), &Root::system())
         .unwrap();
     let answer =
         crate::support::succeeds(std::process::Command::new(view.nvcc().unwrap()).arg("--version"));

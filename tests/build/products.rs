@@ -463,7 +463,10 @@ fn a_view_takes_nothing_else_from_the_systems_directories() {
     let views = layout.root.join("views");
     let env = Env::from_pairs([("CUDA_BUILD_VIEWS", views.to_str().unwrap())]);
     let view = toolkit
-        .view(&ViewPlace::from_env(&env, &layout.target()).unwrap())
+        .view(
+            &ViewPlace::from_env(&env, &layout.target()).unwrap(),
+            &Root::system(),
+        )
         .unwrap();
     for header in ["cudnn.h", "cudnn_version.h", "nccl.h", "cuda.h"] {
         assert!(view.include().join(header).is_file(), "{header}");

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use cargo_cuda::store::{self, AddRequest, Context, Messages};
-use cuda_build::{Component, Env, Target, View, ViewPlace};
+use cuda_build::{Component, Env, Root, Target, View, ViewPlace};
 use tempfile::TempDir;
 
-use crate::components::site_packages;
+use crate::components::{release, site_packages};
 use crate::support::{dynamic, everything_in, output, succeeds, text};
 use crate::tools::tool;
 
@@ -35,7 +35,7 @@ int main() {
 /// The headers of the driver's management library, which no default set has.
 fn with_nvml(major: u32) -> Option<[PathBuf; 2]> {
     let toolkit = site_packages(major)?;
-    let mut request = AddRequest::new(major.to_string().parse().unwrap());
+    let mut request = AddRequest::new(release(major).parse().unwrap());
     request.only = Some([Component::Nvml].into());
     let context = Context {
         env: Env::from_process(),
@@ -54,7 +54,7 @@ fn target(triple: &str) -> Target {
 pub fn view_at(places: &[&Path], directory: &Path) -> View {
     let place = ViewPlace::at(directory, &target("x86_64-unknown-linux-gnu"));
     everything_in(places)
-        .view(&place)
+        .view(&place, &Root::system())
         .unwrap_or_else(|error| panic!("{error:?}"))
 }
 
@@ -371,7 +371,7 @@ fn a_stub_for_another_machine() {
         &target("aarch64-unknown-linux-gnu"),
     );
     let view = everything_in(&[&components])
-        .view(&at.components([Component::Cudart]))
+        .view(&at.components([Component::Cudart]), &Root::system())
         .unwrap();
     assert!(view.contains("targets/sbsa-linux/lib"));
     let stub = view.stubs().join("libcuda.so");
@@ -476,7 +476,7 @@ fn host_code_compiles_with_wheels_of_cuda_12() {
     if crate::components::offline() {
         return;
     }
-    let mut request = AddRequest::new("12".parse().unwrap());
+    let mut request = AddRequest::new(release(12).parse().unwrap());
     request.only = Some([Component::Cudart, Component::Crt].into());
     let context = Context {
         env: Env::from_process(),
@@ -528,6 +528,8 @@ fn the_marker_of_a_view_at_a_named_place_has_its_date() {
     std::thread::sleep(std::time::Duration::from_millis(20));
     assert!(date(&view_at(&[&of_13], &named)) > first);
     let kept = ViewPlace::below(place.path(), &target("x86_64-unknown-linux-gnu"));
-    let kept = everything_in(&[&of_13]).view(&kept).unwrap();
+    let kept = everything_in(&[&of_13])
+        .view(&kept, &Root::system())
+        .unwrap();
     assert_eq!(date(&kept), std::time::SystemTime::UNIX_EPOCH);
 }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use cuda_build::{Error, Target, Toolkit, View, ViewPlace};
+use cuda_build::{Error, Root, Target, Toolkit, View, ViewPlace};
 
 use crate::support::everything_in;
 
@@ -53,8 +53,11 @@ impl Place {
     }
 
     fn view(&self) -> Result<View, Error> {
-        self.toolkit()
-            .view(&ViewPlace::below(&self.views(), &target()))
+        self.view_at(&ViewPlace::below(&self.views(), &target()))
+    }
+
+    fn view_at(&self, place: &ViewPlace) -> Result<View, Error> {
+        self.toolkit().view(place, &Root::system())
     }
 
     /// The test program itself, as another process that makes this view.
@@ -82,6 +85,23 @@ impl Place {
             .map(|entry| entry.unwrap().file_name().into_string().unwrap())
             .collect()
     }
+}
+
+/// Begins the names of directories in which views are written.
+const TEMPORARY: &str = ".cuda-build-view-";
+
+/// Dates a directory back by two days.
+fn age(directory: &Path) {
+    let two_days_ago = SystemTime::now() - Duration::from_secs(2 * 24 * 60 * 60);
+    let directory = fs::File::open(directory).unwrap();
+    directory.set_modified(two_days_ago).unwrap();
+}
+
+/// Names of temporary directories beside a view.
+fn temporaries(parent: &Path) -> Vec<String> {
+    let entries = fs::read_dir(parent).unwrap();
+    let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    names.filter(|name| name.starts_with(TEMPORARY)).collect()
 }
 
 fn target() -> Target {
@@ -127,16 +147,16 @@ fn other_process() {
         "copies" | "links" => {
             let place = ViewPlace::at(&path.join("exact"), &target()).copy(mode == "copies");
             for _ in 0..30 {
-                toolkit.view(&place).unwrap();
+                toolkit.view(&place, &Root::system()).unwrap();
             }
         }
-        "once" => match toolkit.view(&place) {
+        "once" => match toolkit.view(&place, &Root::system()) {
             Ok(view) => println!("made {}", view.root().display()),
             Err(error) => panic!("{error:?}"),
         },
         // Makes the view and removes it, until killed.
         _ => loop {
-            let view = toolkit.view(&place).unwrap();
+            let view = toolkit.view(&place, &Root::system()).unwrap();
             fs::remove_dir_all(view.root()).unwrap();
         },
     }
@@ -163,10 +183,7 @@ fn thirty_two_processes_make_one_view() {
     let view = place.view().unwrap();
     assert!(!view.was_made());
     let other = place.0.path().join("other");
-    let alone = place
-        .toolkit()
-        .view(&ViewPlace::below(&other, &target()))
-        .unwrap();
+    let alone = place.view_at(&ViewPlace::below(&other, &target())).unwrap();
     assert_eq!(contents(view.root()), contents(alone.root()));
 }
 
@@ -212,15 +229,22 @@ fn a_killed_builder_leaves_nothing_that_matters() {
         child.kill().unwrap();
         child.wait().unwrap();
         let names = place.names();
-        inside += usize::from(names.iter().any(|name| name.ends_with(".part")));
-        damaged += usize::from(names.iter().any(|name| {
-            !name.ends_with(".part") && contents(&place.views().join(name)) != reference
-        }));
+        let (temporary, complete): (Vec<_>, Vec<_>) =
+            names.iter().partition(|name| name.starts_with(TEMPORARY));
+        inside += usize::from(!temporary.is_empty());
+        damaged += usize::from(
+            complete
+                .iter()
+                .any(|name| contents(&place.views().join(name)) != reference),
+        );
         let view = place
             .view()
             .unwrap_or_else(|error| panic!("round {round}: {error:?}"));
         assert_eq!(contents(view.root()), reference, "round {round}");
-        // What was left is cleaned up where a view is made.
+        // A day later, the next process that writes a view removes what was left.
+        for name in temporary {
+            age(&place.views().join(name));
+        }
         fs::remove_dir_all(view.root()).unwrap();
         place.view().unwrap();
         assert_eq!(place.names().len(), 1, "round {round}: {:?}", place.names());
@@ -260,13 +284,26 @@ fn a_view_that_is_whole_is_not_touched() {
 }
 
 #[test]
-fn a_damaged_view_is_mended() {
+fn a_damaged_view_is_written_again() {
     let place = Place::new();
     let view = place.view().unwrap();
     let reference = contents(view.root());
     let source = contents(&place.source());
     let at = |name: &str| view.root().join(name);
-    let damages: [&dyn Fn(); 8] = [
+    let stub = fs::read(at("lib/stubs/libcuda.so")).unwrap().len();
+    // The same length and date, other bytes.
+    let zeros = |name: &str| {
+        let date = fs::metadata(at(name)).unwrap().modified().unwrap();
+        let zeros = vec![0; reference[Path::new(name)].len()];
+        fs::write(at(name), zeros).unwrap();
+        let file = fs::File::options().write(true).open(at(name)).unwrap();
+        file.set_modified(date).unwrap();
+    };
+    let damages: [&dyn Fn(); 12] = [
+        &|| zeros("version.json"),
+        &|| zeros("cmake/toolchain.cmake"),
+        &|| fs::write(at("lib/stubs/libcuda.so"), vec![0; stub]).unwrap(),
+        &|| zeros(".cuda-build-view"),
         &|| fs::remove_file(at("lib/libcudart.so")).unwrap(),
         &|| fs::remove_dir_all(at("lib")).unwrap(),
         &|| fs::remove_file(at(".cuda-build-view")).unwrap(),
@@ -291,11 +328,11 @@ fn a_damaged_view_is_mended() {
     ];
     for (number, damage) in damages.iter().enumerate() {
         damage();
-        let mended = place
+        let repaired = place
             .view()
             .unwrap_or_else(|error| panic!("damage {number}: {error:?}"));
-        assert!(mended.was_made(), "damage {number} was not seen");
-        assert_eq!(contents(mended.root()), reference, "damage {number}");
+        assert!(repaired.was_made(), "damage {number} was not seen");
+        assert_eq!(contents(repaired.root()), reference, "damage {number}");
         assert_eq!(
             contents(&place.source()),
             source,
@@ -338,7 +375,7 @@ fn replaced_components_give_another_view() {
 fn a_place_of_ones_own_gives_way_to_views_alone() {
     let place = Place::new();
     let output = place.0.path().join("out put");
-    let view = || place.toolkit().view(&ViewPlace::at(&output, &target()));
+    let view = || place.view_at(&ViewPlace::at(&output, &target()));
     assert!(view().unwrap().was_made());
     assert!(!view().unwrap().was_made());
     fs::write(
@@ -366,25 +403,17 @@ fn a_place_of_ones_own_gives_way_to_views_alone() {
         1,
         "what was there is still there"
     );
-    let names = fs::read_dir(place.0.path()).unwrap();
-    assert!(
-        names
-            .filter_map(Result::ok)
-            .all(|n| !n.file_name().to_string_lossy().ends_with(".part"))
-    );
+    assert_eq!(temporaries(place.0.path()), [""; 0]);
 }
 
 #[test]
-fn a_view_behind_a_link_is_mended_where_it_is() {
+fn a_view_behind_a_link_is_written_where_it_is() {
     let place = Place::new();
     let (real, link) = (place.0.path().join("real"), place.0.path().join("link"));
-    place
-        .toolkit()
-        .view(&ViewPlace::at(&real, &target()))
-        .unwrap();
+    place.view_at(&ViewPlace::at(&real, &target())).unwrap();
     let reference = contents(&real);
     symlink("real", &link).unwrap();
-    let view = || place.toolkit().view(&ViewPlace::at(&link, &target()));
+    let view = || place.view_at(&ViewPlace::at(&link, &target()));
     assert!(!view().unwrap().was_made());
     fs::remove_file(real.join("version.json")).unwrap();
     fs::remove_dir_all(real.join("lib")).unwrap();
@@ -427,10 +456,7 @@ fn processes_that_replace_each_others_views_all_end_well() {
         );
     }
     let output = place.0.path().join("exact");
-    place
-        .toolkit()
-        .view(&ViewPlace::at(&output, &target()))
-        .unwrap();
+    place.view_at(&ViewPlace::at(&output, &target())).unwrap();
     let alone = place.view().unwrap();
     let mut expected = contents(alone.root());
     let mut replaced = contents(&output);
@@ -439,23 +465,14 @@ fn processes_that_replace_each_others_views_all_end_well() {
         view.remove(Path::new(".cuda-build-view")).unwrap();
     }
     assert_eq!(replaced, expected);
-    let names = fs::read_dir(place.0.path()).unwrap();
-    assert!(
-        names
-            .filter_map(Result::ok)
-            .all(|n| !n.file_name().to_string_lossy().ends_with(".part"))
-    );
+    assert_eq!(temporaries(place.0.path()), [""; 0]);
 }
 
 #[test]
-fn a_view_with_somebody_elses_files_in_it_stays() {
+fn a_view_with_files_of_the_user_stays() {
     let place = Place::new();
     let output = place.0.path().join("copy");
-    let view = || {
-        place
-            .toolkit()
-            .view(&ViewPlace::at(&output, &target()).copy(true))
-    };
+    let view = || place.view_at(&ViewPlace::at(&output, &target()).copy(true));
     view().unwrap();
     let product = output.join("lib/libcudnn.so.9");
     fs::write(&product, "a user's").unwrap();
@@ -470,7 +487,7 @@ fn a_view_with_somebody_elses_files_in_it_stays() {
     .unwrap();
     let error = view().unwrap_err();
     assert!(
-        error.to_string().contains("also holds lib/libcudnn.so.9, "),
+        error.to_string().ends_with(": lib/libcudnn.so.9"),
         "{error}"
     );
     assert!(
@@ -490,23 +507,20 @@ fn a_view_with_somebody_elses_files_in_it_stays() {
     }
     let error = view().unwrap_err().to_string();
     assert!(
-        error.contains("include/mine_0, ") && error.contains(" and 5 more files, "),
+        error.contains("include/mine_0, ") && error.ends_with(" and 5 more files"),
         "{error}"
     );
     for number in 0..9 {
         fs::remove_file(output.join(format!("include/mine_{number}"))).unwrap();
     }
     fs::remove_file(&product).unwrap();
-    // Without a list nobody can tell what is whose.
-    let marker = fs::read_to_string(output.join(".cuda-build-view")).unwrap();
-    fs::write(
-        output.join(".cuda-build-view"),
-        marker.split("\n- ").next().unwrap(),
-    )
-    .unwrap();
+    // A file of the view that the user changed.
+    let profile = output.join("version.json");
+    let generated = fs::read(&profile).unwrap();
+    fs::write(&profile, "mine").unwrap();
     let error = view().unwrap_err().to_string();
-    assert!(error.contains("does not list its own files"), "{error}");
-    fs::write(output.join(".cuda-build-view"), marker).unwrap();
+    assert!(error.ends_with("changed: version.json"), "{error}");
+    fs::write(&profile, generated).unwrap();
     assert!(view().unwrap().was_made());
     assert_eq!(
         fs::read(output.join("lib/libcudart.so.13")).unwrap(),
@@ -519,8 +533,7 @@ fn copies_lead_nowhere_else() {
     let place = Place::new();
     let output = place.0.path().join("copy");
     place
-        .toolkit()
-        .view(&ViewPlace::at(&output, &target()).copy(true))
+        .view_at(&ViewPlace::at(&output, &target()).copy(true))
         .unwrap();
     fs::remove_dir_all(place.source()).unwrap();
     let moved = place.0.path().join("moved");
@@ -543,8 +556,7 @@ fn where_nothing_can_be_written_the_error_says_where() {
         PathBuf::from("/sys/cuda-build-test/views"),
     ] {
         let error = place
-            .toolkit()
-            .view(&ViewPlace::below(&directory, &target()))
+            .view_at(&ViewPlace::below(&directory, &target()))
             .unwrap_err();
         assert!(matches!(error, Error::Io { .. }), "{error}");
         assert!(
@@ -583,4 +595,72 @@ fn a_full_disk_leaves_nothing_behind() {
     );
     assert_eq!(place.names(), Vec::<String>::new());
     assert!(place.view().unwrap().was_made());
+}
+
+/// A checkout with a marker that lists its own files, in the form of a marker that this crate
+/// would write.
+#[test]
+fn a_forged_marker_deletes_nothing() {
+    let place = Place::new();
+    let real = place.0.path().join("real");
+    let view = ViewPlace::at(&real, &target());
+    place.view_at(&view).unwrap();
+    let marker = fs::read_to_string(real.join(".cuda-build-view")).unwrap();
+    let digest = |name: &str| {
+        let lines: Vec<&str> = marker.lines().filter(|line| line.contains(name)).collect();
+        assert_eq!(lines.len(), 1);
+        lines[0].to_owned()
+    };
+    // A file whose line is right but for its path.
+    let text = fs::read(real.join("version.json")).unwrap();
+    let line = digest("\"version.json\"");
+    let listed = |name: &str| line.replace("version.json", name);
+    let length = text.len();
+    let markers = [
+        "cuda-build view 1\n0123456789abcdef\n- src/main.rs\n- lib/main.rs\n".to_owned(),
+        format!(
+            "cuda-build view 1\n0123456789abcdef\n{length} src/main.rs\n{length} lib/main.rs\n"
+        ),
+        "cuda-build view 2\n0123456789abcdef\n- src/main.rs\n- lib/main.rs\n".to_owned(),
+        format!(
+            "cuda-build view 2\n0\n{}\n{}\n",
+            listed("src/main.rs"),
+            listed("lib/main.rs")
+        ),
+        format!(
+            "cuda-build view 2\n0\nlink \"src/main.rs\" \"x\"\nfile \"lib/main.rs\" {length} 0\n"
+        ),
+    ];
+    for (number, marker) in markers.iter().enumerate() {
+        let project = place.0.path().join(format!("project {number}"));
+        for name in ["src/main.rs", "lib/main.rs"] {
+            let path = project.join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, &text).unwrap();
+        }
+        fs::write(project.join(".cuda-build-view"), marker).unwrap();
+        let before = contents(&project);
+        let error = place.view_at(&ViewPlace::at(&project, &target()));
+        assert!(matches!(error, Err(Error::ViewPlace { .. })), "{error:?}");
+        assert_eq!(contents(&project), before, "{marker}");
+    }
+}
+
+#[test]
+fn abandoned_directories_are_removed_by_age() {
+    let place = Place::new();
+    fs::create_dir_all(place.views()).unwrap();
+    let at = |name: &str| place.views().join(name);
+    let old = format!("{TEMPORARY}4194999-1-0");
+    let young = format!("{TEMPORARY}4194999-2-0");
+    for name in [&old, &young, "mine.part", ".mine.part"] {
+        fs::create_dir_all(at(name).join("bin")).unwrap();
+        age(&at(name));
+    }
+    fs::create_dir(at(&young).join("lib")).unwrap();
+    place.view().unwrap();
+    assert!(!at(&old).exists());
+    for name in [&young, "mine.part", ".mine.part"] {
+        assert!(at(name).exists(), "{name}");
+    }
 }

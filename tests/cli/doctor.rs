@@ -274,7 +274,7 @@ int cuGetErrorString(int e, const char **t) { if (e != 803) return 1; *t = \"dri
             "flags) { return 803; }",
             "cuInit failed with error 803, CUDA_ERROR_SYSTEM_DRIVER_MISMATCH: driver mismatch (a driver for CUDA 12.2)",
         ),
-        ("*version = 12020; return 0;", "return 34;", "a stub that is for linking alone is loaded"),
+        ("*version = 12020; return 0;", "return 34;", "a stub library for linking is loaded"),
     ]
     .into_iter()
     .enumerate()

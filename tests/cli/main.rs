@@ -22,6 +22,7 @@ mod components;
 mod directories;
 mod doctor;
 mod environment;
+mod fetching;
 mod freshness;
 mod interrupted;
 mod lacking;

@@ -9,6 +9,9 @@ use std::sync::OnceLock;
 
 use serde_json::Value;
 
+/// The package index as it was then, whatever has been published since. CUDA 13.5.0 is in it.
+pub const EXCLUDE_NEWER: &str = "2026-11-10T00:00:00Z";
+
 /// Whether tests may use the package index. Says so where they may not.
 pub fn online() -> bool {
     let offline = std::env::var_os("CUDA_BUILD_TEST_OFFLINE").is_some_and(|value| value != "0");
@@ -45,6 +48,7 @@ impl Sandbox {
         for directory in ["bin", "work"] {
             fs::create_dir(sandbox.path(directory)).unwrap();
         }
+        fs::write(sandbox.path("constraints.txt"), "cuda-toolkit<=13.5.0\n").unwrap();
         match tool {
             Tool::Uv => {
                 sandbox.shim("uv", "", uv());
@@ -98,6 +102,8 @@ impl Sandbox {
             .args(arguments)
             .env("CUDA_BUILD_CACHE_DIR", self.path("cache"))
             .env("PATH", self.path("bin"))
+            .env("UV_EXCLUDE_NEWER", EXCLUDE_NEWER)
+            .env("PIP_CONSTRAINT", self.path("constraints.txt"))
             .env_remove("VIRTUAL_ENV")
             .current_dir(self.path("work"));
         command
@@ -132,7 +138,7 @@ pub struct Finished {
 impl Finished {
     pub fn of(output: Output) -> Self {
         Self {
-            code: output.status.code().unwrap_or(-1),
+            code: exit_code(&output.status),
             stdout: String::from_utf8(output.stdout).unwrap(),
             stderr: String::from_utf8(output.stderr).unwrap(),
         }
@@ -171,6 +177,13 @@ impl Finished {
             );
         }
     }
+}
+
+/// The exit code, and for a signal what a shell makes of it.
+fn exit_code(status: &std::process::ExitStatus) -> i32 {
+    use std::os::unix::process::ExitStatusExt as _;
+    let signal = status.signal().map(|signal| 128 + signal);
+    status.code().or(signal).unwrap()
 }
 
 /// A real Python with pip, past the shims that version managers put on `PATH`.

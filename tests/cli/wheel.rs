@@ -10,7 +10,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use cargo_cuda::wheel::archive::ArchiveDate;
 use cargo_cuda::wheel::dependencies::BuiltWith;
 use cargo_cuda::wheel::elf::ElfFacts;
 use cargo_cuda::wheel::maturin::{Maturin, Request};
@@ -20,6 +19,7 @@ use cargo_cuda::wheel::runpath::{Kind, RunpathPlan};
 use cargo_cuda::wheel::{WheelError, archive};
 use cuda_build::{Component, Env};
 
+use crate::support::EXCLUDE_NEWER;
 use crate::tools::tool;
 
 /// What each major is built with: package, version, library directory below the package target.
@@ -238,7 +238,6 @@ fn rewriting(of: &Cudart) -> Rewrite {
         loaded_at_run_time: BTreeSet::new(),
         capabilities: vec!["8.0".to_owned(), "9.0".to_owned()],
         ptx: vec!["9.0".to_owned()],
-        date: ArchiveDate::default(),
     }
 }
 
@@ -256,6 +255,7 @@ fn venv(parent: &Path, name: &str) -> PathBuf {
 
 fn install(venv: &Path, wheel: &BuiltWheel) {
     run(uv(&["pip", "install", "--quiet", "--python"])
+        .env("UV_EXCLUDE_NEWER", EXCLUDE_NEWER)
         .arg(venv)
         .arg(&wheel.path));
 }

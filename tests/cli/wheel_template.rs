@@ -70,6 +70,15 @@ pub fn files(directory: &Path) -> Vec<PathBuf> {
     files
 }
 
+/// The versions that CUDA's packages have when the wheels are installed, whatever is newest in the
+/// index.
+fn constraints(place: &Path) -> PathBuf {
+    let path = place.join("constraints.txt");
+    let text = "cuda-toolkit==13.4.3\nnvidia-cuda-runtime-cu12==12.9.79\nnvidia-cuda-nvrtc-cu12==12.9.86\n";
+    fs::write(&path, text).unwrap();
+    path
+}
+
 pub fn venv(parent: &Path, name: &str, wheels: &[&PathBuf]) -> PathBuf {
     let venv = parent.join(name);
     let run = |command: &mut Command| Finished::of(command.output().unwrap()).succeeded();
@@ -79,7 +88,8 @@ pub fn venv(parent: &Path, name: &str, wheels: &[&PathBuf]) -> PathBuf {
     run(Command::new(tool("uv"))
         .args(["pip", "install", "--quiet", "--python"])
         .arg(&venv)
-        .args(wheels));
+        .args(wheels)
+        .args(["--constraint".into(), constraints(parent)]));
     venv
 }
 

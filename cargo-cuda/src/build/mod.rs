@@ -265,7 +265,9 @@ impl Facts<'_> {
             None => ViewPlace::below(&directory.views(), self.target),
         };
         // A crate that links a static library finds it there; a link costs nothing.
-        let view = self.toolkit.view(&place.archives(true))?;
+        let view = self
+            .toolkit
+            .view(&place.archives(true), self.request.root)?;
         output::link(view.root(), &directory.view())?;
         Ok(view.through(directory.view()))
     }

@@ -8,9 +8,8 @@ use cuda_build::Component;
 use serde::Serialize;
 
 use crate::report::{self, shown};
-
 use crate::store::{
-    self, AddRequest, Added, Context, Listed, Package, Removed, Request, StoreError, human_size,
+    self, AddRequest, Added, Context, Listed, Package, ReleaseSpec, Removed, StoreError, human_size,
 };
 
 /// Fetch CUDA components into the user's cache directory, list and remove them.
@@ -43,7 +42,7 @@ enum Action {
 #[derive(Args, Clone, Debug)]
 struct Add {
     /// CUDA version: `13`, `13.4` or `13.4.3`
-    version: Request,
+    version: ReleaseSpec,
     /// Components beside the default set, with what they need
     #[arg(long, value_delimiter = ',', value_name = "COMPONENT")]
     components: Vec<Component>,
@@ -104,7 +103,7 @@ impl Add {
     fn request(&self) -> AddRequest {
         let set = |list: &[Component]| list.iter().copied().collect::<BTreeSet<_>>();
         AddRequest {
-            version: self.version.clone(),
+            release: self.version.clone(),
             components: set(&self.components),
             only: (!self.only.is_empty()).then(|| set(&self.only)),
             upgrade: self.upgrade,
@@ -180,6 +179,13 @@ fn list_text(listed: &[Listed]) -> String {
             ids(&toolkit.components).join(", "),
             toolkit.path.display()
         );
+        if let Some(problem) = &toolkit.problem {
+            let repair = match toolkit.requests.first() {
+                Some(request) => format!("`cargo cuda toolkit add {request}` repairs it"),
+                None => format!("`cargo cuda toolkit remove {}` removes it", toolkit.name),
+            };
+            let _ = writeln!(text, "  cannot be used: {problem}; {repair}");
+        }
     }
     if text.is_empty() {
         text.push_str("no toolkits; add one with `cargo cuda toolkit add 13`\n");
@@ -203,6 +209,7 @@ struct ListedReport<'a> {
     packages: &'a [Package],
     bytes: u64,
     requests: &'a [String],
+    problem: Option<&'a str>,
 }
 
 impl<'a> ListReport<'a> {
@@ -216,6 +223,7 @@ impl<'a> ListReport<'a> {
             packages: &toolkit.packages,
             bytes: toolkit.bytes,
             requests: &toolkit.requests,
+            problem: toolkit.problem.as_deref(),
         };
         Self {
             toolkits: listed.iter().map(toolkit).collect(),
@@ -274,7 +282,7 @@ mod tests {
             BTreeSet::from([Component::Cublas, Component::Cufft])
         );
         assert_eq!(
-            (both.version.to_string(), both.only),
+            (both.release.to_string(), both.only),
             ("13.4".to_owned(), None)
         );
         let only = request(&["12", "--only", "cudart", "--locked"]).unwrap();
@@ -285,7 +293,7 @@ mod tests {
     #[test]
     fn bad_arguments_are_named() {
         for (arguments, word) in [
-            (&["new"][..], "expected a CUDA version"),
+            (&["new"][..], "expected a CUDA release"),
             (&["10.2"], "not supported"),
             (
                 &["13", "--components", "cublass"],

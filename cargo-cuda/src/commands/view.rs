@@ -91,7 +91,7 @@ pub fn run(arguments: &ViewArgs, env: &Env, root: &Root) -> Result<String, Failu
         )
         .hint("`cargo cuda doctor` shows what was found where"));
     }
-    let view = toolkit.view(&place)?;
+    let view = toolkit.view(&place, root)?;
     Ok(match arguments.json {
         true => report::json(&Report::new(&toolkit, &view)),
         false => format!("{}\n", view.root().display()),

@@ -15,7 +15,6 @@ use crate::failure::Failure;
 use crate::process;
 use crate::store::{self, human_size};
 use crate::wheel::WheelError;
-use crate::wheel::archive::ArchiveDate;
 use crate::wheel::build::Job;
 use crate::wheel::maturin::Maturin;
 use crate::wheel::rewrite::BuiltWheel;
@@ -91,7 +90,6 @@ pub fn run(arguments: &WheelArgs, env: &Env, root: &Root) -> Result<String, Fail
     };
     let releases = releases(arguments, package, env)?;
     let kind = kind(arguments, package)?;
-    let date = ArchiveDate::from_env(env)?;
     let maturin = maturin(arguments, env, root)?;
     let triple = value_of(&arguments.passthrough, "--target");
     let job = Job {
@@ -106,7 +104,6 @@ pub fn run(arguments: &WheelArgs, env: &Env, root: &Root) -> Result<String, Fail
         passthrough: &arguments.passthrough,
         out: &arguments.out,
         kind,
-        date,
         maturin,
     };
     // Every toolkit first: a second major that is not there should not cost the first one's build.

@@ -1,4 +1,4 @@
-//! What can go wrong with the store, what to do about it, and the exit code of each.
+//! What can go wrong with the store, the exit code of each failure, and the hint that helps.
 
 use std::fmt;
 use std::io;
@@ -6,172 +6,227 @@ use std::path::{Path, PathBuf};
 
 use cuda_build::Component;
 
-use super::Request;
+use super::ReleaseSpec;
 
-/// Exit codes of `cargo cuda toolkit`, by what the caller can do about it.
+/// Exit codes of `cargo cuda toolkit`, by what the caller can do.
 pub mod exit_code {
-    /// A version, name or component that can't be read or is not there; as `clap` has it.
+    /// A release, name or component that is not valid or does not exist; the same as `clap`'s.
     pub const USAGE: u8 = 2;
     /// Neither uv nor a usable pip was found.
     pub const NO_INSTALLER: u8 = 20;
-    /// The package index could not be reached, or refused to answer.
+    /// The package index could not be reached, or did not answer.
     pub const INDEX: u8 = 21;
-    /// No such CUDA version, or no such component of it.
+    /// There is no such CUDA release, or it has no such component.
     pub const NOT_RELEASED: u8 = 22;
-    /// A package was fetched and does not hold what it is named for.
+    /// A package does not contain the component that it is named for.
     pub const NOT_IN_PACKAGE: u8 = 23;
-    /// Files or versions are not the ones that the lock file pins.
+    /// The lock file is invalid, or pins other files or versions.
     pub const LOCK: u8 = 24;
-    /// No space left.
+    /// No space is left.
     pub const DISK_FULL: u8 = 25;
-    /// The store can't be written, or no variable tells where it is.
+    /// The store cannot be written or is not trusted, or no variable names its directory.
     pub const NO_STORE: u8 = 26;
     /// The installer failed for another reason.
     pub const INSTALLER: u8 = 27;
-    /// The disk failed for another reason.
+    /// An I/O error of another kind.
     pub const DISK: u8 = 28;
+    /// Added to the number of the signal that ended the command, as shells do.
+    pub const SIGNAL: u8 = 128;
 }
 
-/// Why a toolkit was not added, listed or removed. Nothing is half-written in any case.
+/// Why a toolkit was not added, listed or removed. The store is as it was before.
 ///
-/// `Debug` prints the same text as `Display`, with the hints.
+/// `Debug` prints the same text as `Display`, and the hints.
 #[non_exhaustive]
+#[derive(thiserror::Error)]
 pub enum StoreError {
-    /// What was given is no CUDA version.
-    InvalidRequest {
-        /// What was given.
+    /// The argument is not a CUDA release.
+    #[error("`{}`: {reason}", printable(text))]
+    InvalidRelease {
+        /// The argument.
         text: String,
         /// What is wrong with it.
         reason: String,
     },
-    /// No program to fetch with.
+    /// There is no program to fetch with.
+    #[error("no program to fetch CUDA components with{}", tried.iter().map(|line| format!("\n  tried {line}")).collect::<String>())]
     NoInstaller {
-        /// Each program looked for, and what came of it.
+        /// Each program looked for, and the reason not to use it.
         tried: Vec<String>,
     },
     /// The index could not be reached or did not answer.
+    #[error(
+        "the package index could not be reached\n{}\n  command: {call}",
+        indent(message)
+    )]
     Index {
-        /// What was run.
+        /// The command.
         call: String,
-        /// What it said.
+        /// Its output.
         message: String,
     },
-    /// There is no such CUDA.
+    /// There is no such CUDA release.
+    #[error("CUDA {release} was never released, as far as the package index knows")]
     NeverReleased {
-        /// What was asked for.
-        request: Request,
+        /// The release.
+        release: ReleaseSpec,
     },
-    /// The index does not know a package.
+    /// The index does not have a package.
+    #[error("the package index has no `{package}`, which lists the packages of CUDA {release}")]
     IndexLacks {
         /// Its name.
         package: String,
-        /// What was asked for.
-        request: Request,
+        /// The release.
+        release: ReleaseSpec,
     },
-    /// No Python package carries the component for this major.
+    /// No Python package contains the component for this major.
+    #[error("no Python package contains `{component}` for CUDA {major}")]
     NoPackage {
-        /// Which component.
+        /// The component.
         component: Component,
-        /// CUDA major.
+        /// The CUDA major.
         major: u32,
     },
-    /// The version is there, but not with everything that was asked for.
+    /// The release exists, but not with all the components.
+    #[error(
+        "CUDA {release} is not available with these components\n{}",
+        indent(message)
+    )]
     Unresolvable {
-        /// What was asked for.
-        request: Request,
-        /// What the installer said.
+        /// The release.
+        release: ReleaseSpec,
+        /// The installer's output.
         message: String,
     },
     /// The index offers no set in which all versions belong together.
+    #[error(
+        "the package index offers no consistent CUDA {version}: {package} does not belong to it"
+    )]
     Inconsistent {
-        /// Of the set.
+        /// The release.
         version: String,
-        /// The package that does not fit, with its version.
+        /// Name and version of the package that does not fit.
         package: String,
     },
-    /// A package does not hold the component it is named for.
+    /// A package does not contain the component that it is named for.
+    #[error("package {package} does not contain `{component}`: {reason}")]
     NotInPackage {
-        /// Which component.
+        /// The component.
         component: Component,
         /// Name and version of the package.
         package: String,
-        /// What should be in it.
-        missing: String,
+        /// What is missing.
+        reason: String,
+    },
+    /// An installer reported success and files are missing.
+    #[error("{installer} reported success, but {reason}")]
+    Incomplete {
+        /// The installer.
+        installer: &'static str,
+        /// What is missing.
+        reason: String,
     },
     /// A file is not the one that was pinned.
+    #[error("a file is not the one that was pinned\n{}", indent(message))]
     HashMismatch {
-        /// Which, and what was found instead.
+        /// The file, and what was found instead.
         message: String,
     },
-    /// The lock file does not tell what is needed, and may not be changed.
+    /// The lock file does not pin what is needed, and may not be changed.
+    #[error("{} would have to change: {reason}", path.display())]
     LockOutdated {
         /// The lock file.
         path: PathBuf,
-        /// What it does not tell.
+        /// What it does not pin.
         reason: String,
     },
-    /// The lock file can't be read.
+    /// The lock file is not one that `toolkit add` writes.
+    #[error("{} cannot be used: {}", path.display(), printable(reason))]
     InvalidLock {
         /// The lock file.
         path: PathBuf,
         /// What is wrong with it.
         reason: String,
     },
-    /// No space left.
+    /// No space is left.
+    #[error("no space left for {}\n{}", path.display(), indent(message))]
     DiskFull {
-        /// Where.
+        /// The place.
         path: PathBuf,
-        /// Who said so, and how.
+        /// The message of the system or the installer.
         message: String,
     },
-    /// The store can't be written.
+    /// The store cannot be written.
+    #[error("cannot write {}: {source}", path.display())]
     NotWritable {
-        /// Where.
+        /// The place.
         path: PathBuf,
-        /// The system's answer.
+        /// The system's error.
         source: io::Error,
     },
-    /// No variable tells where the store is.
+    /// Other users can change the store.
+    #[error("the store is not safe to use: {reason}")]
+    NotTrusted {
+        /// The path and the reason.
+        reason: String,
+    },
+    /// No variable names the directory of the store.
+    #[error(
+        "no directory for toolkits: `CUDA_BUILD_CACHE_DIR`, `XDG_CACHE_HOME` and `HOME` are all unset"
+    )]
     NoCacheDirectory,
-    /// `CUDA_BUILD_CACHE_DIR` has to mean the same place from every directory.
+    /// The cache directory has to be the same one wherever the program runs.
+    #[error("`{variable}` ({}) is not an absolute path", path.display())]
     RelativeCacheDirectory {
-        /// What it holds.
+        /// The variable that names it.
+        variable: &'static str,
+        /// Its value.
         path: PathBuf,
     },
     /// The installer failed.
+    #[error("the installer failed\n{}\n  command: {call}", indent(message))]
     Installer {
-        /// What was run.
+        /// The command.
         call: String,
-        /// What it said.
+        /// Its output.
         message: String,
     },
+    /// A signal ended the command.
+    #[error("interrupted by signal {signal}; what was fetched so far has been removed")]
+    Interrupted {
+        /// The number of the signal.
+        signal: u8,
+    },
     /// There is no such toolkit in the store.
+    #[error("the store has no toolkit `{}`", printable(name))]
     NotStored {
-        /// What was asked for.
-        asked: String,
-        /// What is there.
+        /// The argument.
+        name: String,
+        /// The names of the toolkits in the store.
         stored: Vec<String>,
     },
-    /// Several toolkits answer to what was asked.
+    /// Several toolkits match the argument.
+    #[error("`{name}` could be any of {}", names.join(", "))]
     Ambiguous {
-        /// What was asked for.
-        asked: String,
+        /// The argument.
+        name: String,
         /// Their names.
         names: Vec<String>,
     },
-    /// The disk said no.
+    /// An I/O error.
+    #[error("could not {action} {}: {source}", path.display())]
     Io {
-        /// What was being done: `write`, `rename` …
+        /// `write`, `rename` …
         action: &'static str,
-        /// To what.
+        /// The file.
         path: PathBuf,
-        /// The system's answer.
+        /// The system's error.
         source: io::Error,
     },
 }
 
 impl StoreError {
-    /// Sorts what the system says by what the user can do about it.
+    /// Sorts an I/O error by what the user can do.
     pub(super) fn io(action: &'static str, path: &Path, source: io::Error) -> Self {
         let path = path.to_owned();
         match source.kind() {
@@ -190,11 +245,11 @@ impl StoreError {
         }
     }
 
-    /// The process's exit code, one of [`exit_code`].
+    /// The exit code of the process, one of [`exit_code`].
     #[must_use]
     pub fn exit_code(&self) -> u8 {
         match self {
-            Self::InvalidRequest { .. } | Self::NotStored { .. } | Self::Ambiguous { .. } => {
+            Self::InvalidRelease { .. } | Self::NotStored { .. } | Self::Ambiguous { .. } => {
                 exit_code::USAGE
             }
             Self::NoInstaller { .. } => exit_code::NO_INSTALLER,
@@ -210,14 +265,16 @@ impl StoreError {
             }
             Self::DiskFull { .. } => exit_code::DISK_FULL,
             Self::NotWritable { .. }
+            | Self::NotTrusted { .. }
             | Self::NoCacheDirectory
             | Self::RelativeCacheDirectory { .. } => exit_code::NO_STORE,
-            Self::Installer { .. } => exit_code::INSTALLER,
+            Self::Installer { .. } | Self::Incomplete { .. } => exit_code::INSTALLER,
+            Self::Interrupted { signal } => exit_code::SIGNAL.saturating_add(*signal),
             Self::Io { .. } => exit_code::DISK,
         }
     }
 
-    /// What to do next, most likely first.
+    /// What to do next.
     #[must_use]
     pub fn hints(&self) -> Vec<String> {
         let hint = match self {
@@ -227,32 +284,37 @@ impl StoreError {
             }
             Self::Index { .. } => {
                 "check the network, and the index and proxy that uv or pip are configured with; then run \
-                 the same command again, nothing was half-written"
+                 the same command again"
             }
             Self::NeverReleased { .. } => {
-                "as Python packages there are 11.8, 12.0 to 12.6, 12.8, 12.9, and 13.0 onwards; `cargo cuda \
-                 toolkit add 13` takes the newest 13"
+                "as Python packages there are 11.8, 12.0 to 12.6, 12.8, 12.9, and 13.0 and newer; `cargo \
+                 cuda toolkit add 13` fetches the newest 13"
             }
             Self::IndexLacks { .. } => {
-                "the configured index may be a partial mirror; ask for a minor, as in `13.4`, to have its \
-                 components resolved one by one"
+                "the configured index may be a partial mirror, or `no-index` may be set for pip or uv; \
+                 with a minor, as in `13.4`, the components are resolved one by one"
             }
             Self::NoPackage {
                 component: Component::Driver,
                 ..
             } => "libcuda comes with the GPU driver; linking needs none of it to be installed",
             Self::NoPackage { .. } | Self::NotInPackage { .. } => {
-                "install NVIDIA's own packages or archive and set `CUDA_HOME`, or ask for a newer CUDA"
+                "install NVIDIA's own packages or archive and set `CUDA_HOME`, or fetch a newer CUDA"
             }
             Self::HashMismatch { .. } => {
-                "if the index was changed on purpose, run with `--upgrade` to pin anew; a lock file that pip \
-                 wrote on another kind of machine pins only that machine's files, uv's pins all"
+                "if the index was changed on purpose, `--upgrade` pins its files; a lock file that pip \
+                 wrote on another kind of machine pins only the files of that machine, uv's pins all"
             }
             Self::LockOutdated { .. } => "run without `--locked` and commit the lock file",
-            Self::InvalidLock { .. } => "restore it from version control, or delete it to pin anew",
+            Self::InvalidLock { .. } => {
+                "restore it from version control, or delete it to resolve all versions again"
+            }
             Self::DiskFull { .. } => {
                 "free some space, remove toolkits (`cargo cuda toolkit list`), or set \
-                 `CUDA_BUILD_CACHE_DIR` to a larger disk; nothing was half-written"
+                 `CUDA_BUILD_CACHE_DIR` to a larger disk"
+            }
+            Self::NotTrusted { .. } => {
+                "set `CUDA_BUILD_CACHE_DIR` to a directory that only you can write"
             }
             Self::NotWritable { .. }
             | Self::NoCacheDirectory
@@ -261,12 +323,14 @@ impl StoreError {
             }
             Self::Ambiguous { .. } => "give the whole name",
             Self::NotStored { stored, .. } if !stored.is_empty() => {
-                return vec![format!("the store holds {}", stored.join(", "))];
+                return vec![format!("the store has {}", stored.join(", "))];
             }
-            Self::InvalidRequest { .. }
+            Self::InvalidRelease { .. }
             | Self::Unresolvable { .. }
             | Self::Inconsistent { .. }
+            | Self::Incomplete { .. }
             | Self::Installer { .. }
+            | Self::Interrupted { .. }
             | Self::NotStored { .. }
             | Self::Io { .. } => return Vec::new(),
         };
@@ -274,88 +338,25 @@ impl StoreError {
     }
 }
 
-impl fmt::Display for StoreError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::InvalidRequest { text, reason } => write!(f, "`{text}`: {reason}"),
-            Self::NoInstaller { tried } => {
-                f.write_str("no program to fetch CUDA components with")?;
-                tried.iter().try_for_each(|line| write!(f, "\n  tried {line}"))
-            }
-            Self::Index { call, message } => {
-                write!(f, "the package index could not be reached\n{}\n  command: {call}", indent(message))
-            }
-            Self::NeverReleased { request } => {
-                write!(f, "CUDA {request} was never released, as far as the package index knows")
-            }
-            Self::IndexLacks { package, request } => {
-                write!(f, "the package index has no `{package}`, which tells what belongs to CUDA {request}")
-            }
-            Self::NoPackage { component, major } => {
-                write!(f, "no Python package carries `{component}` for CUDA {major}")
-            }
-            Self::Unresolvable { request, message } => {
-                write!(f, "CUDA {request} can't be had with these components\n{}", indent(message))
-            }
-            Self::Inconsistent { version, package } => {
-                write!(
-                    f,
-                    "the package index offers no consistent CUDA {version}: {package} does not belong to it"
-                )
-            }
-            Self::NotInPackage { component, package, missing } => {
-                write!(f, "package {package} does not hold `{component}`: it has no {missing}")
-            }
-            Self::HashMismatch { message } => {
-                write!(f, "a file is not the one that was pinned\n{}", indent(message))
-            }
-            Self::LockOutdated { path, reason } => {
-                write!(f, "{} would have to change: {reason}", path.display())
-            }
-            Self::InvalidLock { path, reason } => write!(f, "{}: {reason}", path.display()),
-            Self::DiskFull { path, message } => {
-                write!(f, "no space left for {}\n{}", path.display(), indent(message))
-            }
-            Self::NotWritable { path, source } => write!(f, "can't write {}: {source}", path.display()),
-            Self::NoCacheDirectory => f.write_str(
-                "no place for toolkits: `CUDA_BUILD_CACHE_DIR`, `XDG_CACHE_HOME` and `HOME` are all unset",
-            ),
-            Self::RelativeCacheDirectory { path } => {
-                write!(f, "`CUDA_BUILD_CACHE_DIR` ({}) is not an absolute path", path.display())
-            }
-            Self::Installer { call, message } => {
-                write!(f, "the installer failed\n{}\n  command: {call}", indent(message))
-            }
-            Self::NotStored { asked, .. } => write!(f, "the store has no toolkit `{asked}`"),
-            Self::Ambiguous { asked, names } => {
-                write!(f, "`{asked}` could be any of {}", names.join(", "))
-            }
-            Self::Io { action, path, source } => write!(f, "could not {action} {}: {source}", path.display()),
-        }
-    }
+/// Text from outside, without characters that steer a terminal.
+pub(super) fn printable(text: &str) -> String {
+    let shown = |c: char| match c {
+        '\n' | '\t' => c.to_string(),
+        c if c.is_control() => c.escape_unicode().to_string(),
+        c => c.to_string(),
+    };
+    text.chars().map(shown).collect()
 }
 
 fn indent(text: &str) -> String {
-    text.lines()
-        .map(|line| format!("  {line}"))
-        .collect::<Vec<_>>()
-        .join("\n")
+    let lines = text.lines().map(|line| format!("  {}", printable(line)));
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 impl fmt::Debug for StoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{self}")?;
-        self.hints()
-            .iter()
-            .try_for_each(|hint| write!(f, "\nhint: {hint}"))
-    }
-}
-
-impl std::error::Error for StoreError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Io { source, .. } | Self::NotWritable { source, .. } => Some(source),
-            _ => None,
-        }
+        let mut hints = self.hints().into_iter();
+        hints.try_for_each(|hint| write!(f, "\nhint: {hint}"))
     }
 }

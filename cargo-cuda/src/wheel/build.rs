@@ -14,10 +14,11 @@ use cuda_build::config::Cudart;
 use cuda_build::{Component, Env, Plan, ReleaseReq, Root, Toolkit, capability};
 
 use super::WheelError;
-use super::archive::{self, ArchiveDate};
+use super::archive;
 use super::dependencies::{self, BuiltWith, Origin};
 use super::elf::{self, ElfFacts};
 use super::maturin::{Maturin, Request};
+use super::metadata::{IN_MANIFEST, check_name};
 use super::reproducible::{self, Scope};
 use super::rewrite::{BuiltWheel, Rewrite};
 use super::runpath::{Kind, RunpathPlan};
@@ -26,7 +27,7 @@ use crate::cargo_config::Configured;
 use crate::exit_code;
 use crate::failure::Failure;
 use crate::lacking;
-use crate::output;
+use crate::output::{self, FreshDirectory};
 use crate::previous;
 use crate::process;
 use crate::rustc_wrapper;
@@ -57,8 +58,6 @@ pub struct Job<'a> {
     pub out: &'a Path,
     /// The kind of search path.
     pub kind: Kind,
-    /// The date of the files.
-    pub date: ArchiveDate,
     /// The builder.
     pub maturin: Maturin,
 }
@@ -79,6 +78,9 @@ impl Job<'_> {
     /// # Errors
     /// Where there is none, or it can't do what is declared.
     pub fn prepare(&self, release: ReleaseReq) -> Result<Prepared, Failure> {
+        if let Some(name) = &self.package.config.wheel.name {
+            check_name(name, IN_MANIFEST)?;
+        }
         let major = release.major;
         let declared = self.package.config.for_major(major);
         let env = &self
@@ -168,7 +170,6 @@ impl Job<'_> {
             loaded_at_run_time: loaded(&linked, &build.toolkit),
             capabilities: prepared.plan.real.iter().map(ToString::to_string).collect(),
             ptx: prepared.plan.ptx.iter().map(ToString::to_string).collect(),
-            date: self.date,
         };
         let built = rewrite.apply(&wheel, self.out)?;
         drop(fresh);
@@ -216,8 +217,8 @@ impl Job<'_> {
         target: &Path,
         variables: &[(String, OsString)],
         runpath: &RunpathPlan,
-    ) -> Result<(tempfile::TempDir, PathBuf), Failure> {
-        let fresh = output::temporary_directory(target)?;
+    ) -> Result<(FreshDirectory, PathBuf), Failure> {
+        let fresh = FreshDirectory::below(target)?;
         let invocation = self.maturin.build(&Request {
             manifest: &self.package.manifest,
             out: fresh.path(),

@@ -1,12 +1,35 @@
-//! What a shared library says about itself: what it needs, and where it looks for that.
+//! The dynamic section of a shared library: the libraries that it needs, and its search path.
+
+use std::collections::BTreeMap;
 
 use object::elf::{self, FileHeader64};
 use object::read::elf::{Dyn as _, FileHeader as _, Sym as _};
 use object::{Endianness, SymbolIndex};
 
-use super::WheelError;
+use super::archive::Entry;
+use super::{WheelError, dependencies};
 
-/// The facts of one ELF file that decide about a wheel.
+/// Libraries that every manylinux system has (PEP 600), as far as Rust code and nvcc's host code link
+/// them.
+pub(super) const MANYLINUX: &[&str] = &[
+    "libc.so.6",
+    "libm.so.6",
+    "libdl.so.2",
+    "libpthread.so.0",
+    "librt.so.1",
+    "libutil.so.1",
+    "libresolv.so.2",
+    "libnsl.so.1",
+    "libgcc_s.so.1",
+    "libstdc++.so.6",
+    "libz.so.1",
+    "libexpat.so.1",
+    "libatomic.so.1",
+    "ld-linux-x86-64.so.2",
+    "ld-linux-aarch64.so.1",
+];
+
+/// The parts of an ELF file that matter for a wheel.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ElfFacts {
     /// SONAMEs of `DT_NEEDED`, in the file's order.
@@ -21,16 +44,16 @@ pub struct ElfFacts {
     pub imports: Vec<Import>,
 }
 
-/// A symbol that another library has to export.
+/// A symbol that another library must export.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Import {
-    /// Its name, without a version.
+    /// The name without the version.
     pub name: String,
-    /// The version node that it was linked against, such as `GLIBC_2.34` or `libcudart.so.12`.
+    /// The version that it was linked with, such as `GLIBC_2.34` or `libcudart.so.12`.
     pub version: Option<String>,
-    /// The SONAME that the version was taken from (`vn_file`).
+    /// The SONAME of the library with this version (`vn_file`).
     pub file: Option<String>,
-    /// Whether the loader tolerates its absence.
+    /// Whether the library loads without it.
     pub weak: bool,
 }
 
@@ -41,10 +64,10 @@ pub fn is_elf(bytes: &[u8]) -> bool {
 }
 
 impl ElfFacts {
-    /// Reads a 64-bit ELF file (CUDA has no other since 12.0).
+    /// Reads a 64-bit ELF file. CUDA 12 and later support no other.
     ///
     /// # Errors
-    /// [`WheelError::InvalidElf`] where it is none or its tables are broken.
+    /// [`WheelError::InvalidElf`] if the file is not ELF or its tables are damaged.
     pub fn parse(bytes: &[u8]) -> Result<Self, WheelError> {
         read(bytes).map_err(|error| WheelError::InvalidElf {
             reason: error.to_string(),
@@ -102,6 +125,36 @@ fn read(bytes: &[u8]) -> Result<ElfFacts, object::read::Error> {
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// NVIDIA's licence forbids changed copies, and a copied library of the driver does not fit the driver
+/// of another machine.
+pub(super) fn refuse_grafted(
+    entries: &BTreeMap<String, Entry>,
+    dist_info: &str,
+) -> Result<(), WheelError> {
+    let is_copy = |(path, entry): &(&String, &Entry)| {
+        let file_name = path.rsplit('/').next().unwrap_or_default();
+        let soname = || {
+            ElfFacts::parse(&entry.content)
+                .ok()
+                .and_then(|facts| facts.soname)
+        };
+        !path.starts_with(dist_info)
+            && (dependencies::is_nvidia_library(file_name)
+                || (is_elf(&entry.content)
+                    && soname().is_some_and(|soname| dependencies::is_nvidia_library(&soname))))
+    };
+    let files: Vec<String> = entries
+        .iter()
+        .filter(is_copy)
+        .map(|(path, _)| path.clone())
+        .collect();
+    if files.is_empty() {
+        Ok(())
+    } else {
+        Err(WheelError::Grafted { files })
+    }
 }
 
 #[cfg(test)]

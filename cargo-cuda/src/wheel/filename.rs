@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// A wheel's file name, taken apart.
+/// The parts of a wheel's file name.
 ///
 /// ```
 /// use cargo_cuda::wheel::filename::FileName;
@@ -16,14 +16,14 @@ pub struct FileName {
     pub distribution: String,
     /// Its version.
     pub version: String,
-    /// A build number, which starts with a digit.
+    /// The build number, which starts with a digit.
     pub build: Option<String>,
-    /// Python, ABI and platform tags, each perhaps a `.`-separated set.
+    /// The Python, ABI and platform tags. Each may be a set, separated by `.`.
     pub compatibility: [String; 3],
 }
 
 impl FileName {
-    /// Reads a file name; nothing where it is no wheel's.
+    /// Parses a file name; `None` if it is not that of a wheel.
     #[must_use]
     pub fn parse(file_name: &str) -> Option<Self> {
         let parts: Vec<&str> = file_name.strip_suffix(".whl")?.split('-').collect();
@@ -45,7 +45,7 @@ impl FileName {
         })
     }
 
-    /// The compatibility tags, sets written out.
+    /// The compatibility tags, one for each combination.
     #[must_use]
     pub fn tags(&self) -> Vec<String> {
         let [pythons, abis, platforms] = &self.compatibility;
@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_go_both_ways() {
+    fn names_are_parsed_and_printed() {
         for name in [
             "saxpy-0.1.0-cp39-abi3-linux_x86_64.whl",
             "a_b-1-2x-py2.py3-none-any.whl",
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn other_files_are_none() {
+    fn other_file_names_are_refused() {
         for name in [
             "saxpy-0.1.0.tar.gz",
             "saxpy.whl",

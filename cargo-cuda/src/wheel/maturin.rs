@@ -1,9 +1,9 @@
-//! The program maturin: where it is, and the call that builds a wheel.
+//! The program maturin: how it is found, and the command that builds a wheel.
 //!
-//! Always `--auditwheel warn` into a fresh directory: `repair`, the default, copies CUDA's
-//! libraries and even the driver into the wheel, and leaves an empty file under the final name
-//! when it fails; `skip` leaves the manylinux tag unproved. `warn` copies nothing and still
-//! computes the tag.
+//! It is called with `--auditwheel warn`, which copies nothing and computes the manylinux tag.
+//! `repair`, the default, copies CUDA's libraries and even the driver into the wheel, and leaves an
+//! empty file with the final name if it fails. `skip` does not compute the tag. The output directory
+//! is empty before.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -13,17 +13,17 @@ use cuda_build::{Env, Root, Version};
 
 use super::WheelError;
 
-/// The first maturin with `--auditwheel warn` (read from `maturin build --help` of each).
+/// The first maturin with `--auditwheel warn`.
 pub const MINIMUM: &str = "1.13";
 
-/// How maturin is started on this machine.
+/// How maturin is started.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Maturin {
     /// A program.
     Program(PathBuf),
-    /// Through `uvx`, which fetches it on first use.
+    /// By `uvx`, which fetches it on first use.
     Uvx(PathBuf),
-    /// As a module of a Python that has it installed.
+    /// As a module of a Python in which it is installed.
     Module(PathBuf),
 }
 
@@ -34,11 +34,11 @@ pub struct Request<'a> {
     pub manifest: &'a Path,
     /// An empty directory for the wheel.
     pub out: &'a Path,
-    /// Cargo's profile: `release`, `dev` or a custom one.
+    /// Cargo's profile: `release`, `dev` or another.
     pub profile: &'a str,
     /// The user's own arguments for `maturin build` (features, target, interpreter …).
     pub passthrough: &'a [OsString],
-    /// For rustc, and the final crate alone: see
+    /// Arguments for rustc, for the final crate only: see
     /// [`RunpathPlan::rustc_arguments`](super::runpath::RunpathPlan::rustc_arguments).
     pub rustc_args: &'a [String],
     /// Variables to set.
@@ -46,16 +46,15 @@ pub struct Request<'a> {
 }
 
 impl Maturin {
-    /// Looks for maturin: on `PATH`, else through `uvx`, else as a module of `python3`. `answers`
-    /// runs a call and tells whether it succeeded; it is asked only about the module, where no
-    /// file name can tell.
+    /// Finds maturin: the program on `PATH`, otherwise `uvx`, otherwise a module of `python3`.
+    /// `succeeds` runs a command and returns whether it succeeded; it is called for modules only.
     ///
     /// # Errors
-    /// [`WheelError::NoMaturin`] with what was tried.
+    /// [`WheelError::NoMaturin`] with the attempts.
     pub fn find(
         env: &Env,
         root: &Root,
-        answers: impl Fn(&Invocation) -> bool,
+        succeeds: impl Fn(&Invocation) -> bool,
     ) -> Result<Self, WheelError> {
         let directories = env.search_path();
         let on_path = |name: &str| {
@@ -81,7 +80,7 @@ impl Maturin {
             let Some(path) = on_path(name) else { continue };
             let module = Self::Module(path);
             let version = module.version();
-            if answers(&version) {
+            if succeeds(&version) {
                 return Ok(module);
             }
             tried.push(format!("`{version}`: failed"));
@@ -89,16 +88,16 @@ impl Maturin {
         Err(WheelError::NoMaturin { tried })
     }
 
-    /// The call that prints the version.
+    /// The command that prints the version.
     #[must_use]
     pub fn version(&self) -> Invocation {
         self.call(&["--version"])
     }
 
-    /// Reads what [`Maturin::version`] printed (`maturin 1.16.0`).
+    /// Parses the output of [`Maturin::version`] (`maturin 1.16.0`).
     ///
     /// # Errors
-    /// [`WheelError::OldMaturin`] where it is older than [`MINIMUM`], or no version at all.
+    /// [`WheelError::OldMaturin`] if it is older than [`MINIMUM`], or not a version.
     pub fn check_version(printed: &str) -> Result<Version, WheelError> {
         let old = || WheelError::OldMaturin {
             found: printed.trim().to_owned(),
@@ -117,7 +116,7 @@ impl Maturin {
         }
     }
 
-    /// The call that builds one wheel.
+    /// The command that builds one wheel.
     #[must_use]
     pub fn build(&self, request: &Request<'_>) -> Invocation {
         let mut invocation = self.call(&[
@@ -139,12 +138,12 @@ impl Maturin {
             args.push("--".into());
             args.extend(request.rustc_args.iter().map(OsString::from));
         }
-        invocation.variables = request.env.to_vec();
+        invocation.variables.extend(request.env.iter().cloned());
         invocation
     }
 
-    /// Arguments that decide which packages are built, as cargo has them: the user's own, and where
-    /// those name no features, what `pyproject.toml` says below `[tool.maturin]`.
+    /// Cargo's arguments that decide which packages are built: the user's and, unless these name
+    /// features, those in `[tool.maturin]` of `pyproject.toml`.
     #[must_use]
     pub fn graph_arguments(
         manifest: &Path,
@@ -153,7 +152,7 @@ impl Maturin {
     ) -> Vec<OsString> {
         let mut arguments: Vec<OsString> = vec!["--manifest-path".into(), manifest.into()];
         arguments.extend(passthrough.iter().cloned());
-        // maturin itself says what is wrong with a file that can't be read.
+        // maturin reports a file that cannot be parsed.
         let table: toml::Table = pyproject.parse().unwrap_or_default();
         let Some(own) = table.get("tool").and_then(|tool| tool.get("maturin")) else {
             return arguments;
@@ -194,7 +193,10 @@ impl Maturin {
                 path,
                 &["--from", &format!("maturin>={MINIMUM},<2"), "maturin"],
             ),
-            Self::Module(python) => with(python, &["-m", "maturin"]),
+            // Python 3.11 and newer then ignore a `maturin.py` in the current directory.
+            Self::Module(python) => {
+                with(python, &["-m", "maturin"]).variable("PYTHONSAFEPATH", "1")
+            }
         }
     }
 }
@@ -251,6 +253,23 @@ mod tests {
     }
 
     #[test]
+    fn a_module_of_the_current_directory_does_not_count() {
+        let maturin = Maturin::Module("/usr/bin/python3".into());
+        let request = Request {
+            manifest: Path::new("Cargo.toml"),
+            out: Path::new("out"),
+            profile: "release",
+            passthrough: &[],
+            rustc_args: &[],
+            env: &[("A".to_owned(), "b".into())],
+        };
+        for call in [maturin.version(), maturin.build(&request)] {
+            let (name, value) = &call.variables[0];
+            assert_eq!((name.as_str(), value), ("PYTHONSAFEPATH", &"1".into()));
+        }
+    }
+
+    #[test]
     fn the_call_is_pasteable() {
         let maturin = Maturin::Program("/opt/my tools/maturin".into());
         let invocation = maturin.build(&Request {
@@ -274,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn features_of_the_python_project_count_where_no_others_are_named() {
+    fn features_of_pyproject_are_the_default() {
         let arguments = |passed: &str, text: &str| {
             let passed: Vec<OsString> = passed.split_whitespace().map(OsString::from).collect();
             let all = Maturin::graph_arguments(Path::new("/p/Cargo.toml"), &passed, text);

@@ -1,8 +1,11 @@
-//! `METADATA`: headers as in mail (RFC 822) and a description after them.
+//! `METADATA`: headers as in mail (RFC 822), followed by a description.
 //!
 //! Source: the core metadata specification of the Python Packaging Authority, version 2.4.
 
-/// A `METADATA` file, its headers in their order.
+use super::WheelError;
+use super::rewrite::invalid;
+
+/// A `METADATA` file.
 ///
 /// ```
 /// use cargo_cuda::wheel::metadata::Metadata;
@@ -17,8 +20,8 @@ pub struct Metadata {
 }
 
 impl Metadata {
-    /// Reads a `METADATA` or a `WHEEL` file. Lines that are no header and no continuation of one
-    /// are kept with the header before them.
+    /// Parses a `METADATA` or a `WHEEL` file. A line that is not a header belongs to the value of the
+    /// header before it.
     #[must_use]
     pub fn parse(text: &str) -> Self {
         let text = text.replace("\r\n", "\n");
@@ -45,7 +48,7 @@ impl Metadata {
         Self { headers, body }
     }
 
-    /// The first value of a header; names match without case, as in mail.
+    /// The first value of a header. Upper and lower case are the same in names.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&str> {
         self.headers
@@ -54,7 +57,19 @@ impl Metadata {
             .map(|(_, v)| v.as_str())
     }
 
-    /// All values of a header that may be repeated.
+    /// The value of a header that must be there exactly once.
+    ///
+    /// # Errors
+    /// [`WheelError::InvalidWheel`] without a path.
+    pub fn one<'a>(&'a self, header: &'a str) -> Result<&'a str, WheelError> {
+        match self.all(header).collect::<Vec<_>>()[..] {
+            [value] => Ok(value),
+            [] => Err(invalid(&format!("METADATA has no {header}"))),
+            _ => Err(invalid(&format!("METADATA has several lines `{header}`"))),
+        }
+    }
+
+    /// All values of a header.
     pub fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
         self.headers
             .iter()
@@ -62,7 +77,7 @@ impl Metadata {
             .map(|(_, v)| v.as_str())
     }
 
-    /// The values of a header that may be repeated, to be changed in place.
+    /// All values of a header, to be changed in place.
     pub fn all_mut<'a>(&'a mut self, name: &'a str) -> impl Iterator<Item = &'a mut String> {
         self.headers
             .iter_mut()
@@ -82,8 +97,8 @@ impl Metadata {
         }
     }
 
-    /// Adds a value after the last of the same name, or at the end. What is there already, word
-    /// for word, is not added again.
+    /// Adds a value after the last one of the same header, or at the end, unless the header has this
+    /// value already.
     pub fn add(&mut self, name: &str, value: &str) {
         if self.all(name).any(|old| old == value) {
             return;
@@ -110,8 +125,46 @@ impl std::fmt::Display for Metadata {
     }
 }
 
-/// A distribution's name in the form that all spellings of it share (PEP 503): lower case, runs
-/// of `-`, `_` and `.` as one `-`.
+/// Where the user writes a distribution's name, for [`check_name`].
+pub const IN_MANIFEST: &str = "`name` in `[package.metadata.cuda.wheel]`";
+
+/// Checks the name of a distribution by PEP 508. File names are made of it, so a `/` in it would
+/// lead elsewhere.
+///
+/// # Errors
+/// [`WheelError::InvalidName`] with `origin`, which describes where the name is written.
+pub fn check_name(name: &str, origin: &'static str) -> Result<(), WheelError> {
+    let is_allowed = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    let is_end = |c: char| c.is_ascii_alphanumeric();
+    if name.chars().all(is_allowed) && name.starts_with(is_end) && name.ends_with(is_end) {
+        return Ok(());
+    }
+    Err(WheelError::InvalidName {
+        name: name.to_owned(),
+        origin,
+    })
+}
+
+/// Checks the version in the metadata: installers refuse a wheel with another one in its file name.
+///
+/// # Errors
+/// [`WheelError::InvalidWheel`] without a path.
+pub fn check_version(version: &str, in_file_name: &str) -> Result<(), WheelError> {
+    let parse = |text: &str| {
+        text.parse::<pep440_rs::Version>()
+            .map_err(|error| invalid(&format!("{version:?} is not a Python version: {error}")))
+    };
+    // File names have `_` where a version has `-`.
+    if parse(version)? == parse(&in_file_name.replace('_', "-"))? {
+        return Ok(());
+    }
+    Err(invalid(&format!(
+        "METADATA has version {version}, and the file name {in_file_name}"
+    )))
+}
+
+/// The normalised name of a distribution (PEP 503): lower case, and one `-` for each run of `-`, `_`
+/// and `.`.
 ///
 /// ```
 /// use cargo_cuda::wheel::metadata::normalized_name;
@@ -132,25 +185,25 @@ pub fn normalized_name(name: &str) -> String {
     normalized
 }
 
-/// The name as file names of wheels write it: [`normalized_name`] with `_` for `-`.
+/// The name in file names of wheels: [`normalized_name`] with `_` for `-`.
 #[must_use]
 pub fn file_name_component(name: &str) -> String {
     normalized_name(name).replace('-', "_")
 }
 
-/// A `Requires-Dist` value, taken apart as far as merging requires.
+/// The parts of a `Requires-Dist` value that are compared when requirements are merged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Requirement {
     /// The normalised name.
     pub name: String,
-    /// The extras asked for, sorted.
+    /// The extras, sorted.
     pub extras: Vec<String>,
-    /// Whether it holds only under a condition (`; …`).
+    /// Whether it has a marker (`; …`).
     pub conditional: bool,
 }
 
 impl Requirement {
-    /// Reads the name, the extras and whether there is a marker.
+    /// Parses a requirement.
     ///
     /// ```
     /// use cargo_cuda::wheel::metadata::Requirement;
@@ -177,8 +230,8 @@ impl Requirement {
         }
     }
 
-    /// Whether whoever satisfies `self` has also the package and the extras of `other`. The
-    /// author's version bounds are theirs to choose.
+    /// Whether an environment that satisfies `self` has the package and the extras of `other`.
+    /// Versions are not compared: the author of the wheel may choose other bounds.
     #[must_use]
     pub fn covers(&self, other: &Self) -> bool {
         self.name == other.name
@@ -206,6 +259,20 @@ mod tests {
     }
 
     #[test]
+    fn names_of_distributions_are_checked() {
+        for name in ["a", "Saxpy", "my_saxpy.fast-2", "2d"] {
+            check_name(name, "x").unwrap();
+        }
+        for name in [
+            "", "-a", "a-", "_", "a/b", "/a", "../a", "a b", "ü", "x\ny", "x\n  y", "a\\b", "a\0",
+        ] {
+            let error = check_name(name, IN_MANIFEST).unwrap_err().to_string();
+            assert!(error.contains(&format!("{name:?}")), "{error}");
+            assert!(error.contains("metadata.cuda.wheel") && !error.contains('\n'));
+        }
+    }
+
+    #[test]
     fn values_are_set_and_added_in_place() {
         let mut metadata = Metadata::parse(TEXT);
         metadata.set("name", "saxpy-cu13");
@@ -228,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn requirements_cover_each_other_by_name_and_extras() {
+    fn requirements_cover_names_and_extras() {
         let covers = |a: &str, b: &str| Requirement::parse(a).covers(&Requirement::parse(b));
         assert!(covers(
             "nvidia_cuda.runtime-cu12==12.9.79",

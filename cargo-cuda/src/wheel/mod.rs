@@ -1,14 +1,14 @@
-//! Having a wheel built, and turning it into the wheel of one CUDA major.
+//! Wheels: a builder makes one, and it is rewritten into the wheel of one CUDA major.
 //!
 //! ```text
 //!  build: session ─► maturin ─► archive::read ─► rewrite ─► archive::write
-//!                                               │  elf: what the native modules need
-//!                                               │  dependencies: which packages deliver that
-//!                                               │  runpath: where those put their libraries
-//!                                               └─ metadata, record, sbom: the texts
+//!                                               │  elf: the libraries that native modules need
+//!                                               │  dependencies: the packages with these libraries
+//!                                               │  runpath: the directories of these packages
+//!                                               └─ metadata, record, sbom: text files
 //! ```
 //!
-//! `build` leads, `archive` alone touches the disk, everything else works on values.
+//! `build` calls the others. Only `archive` reads and writes files, everything else works on values.
 
 pub mod archive;
 pub mod build;

@@ -1,7 +1,70 @@
-//! What in a wheel's texts names the import package, which is renamed per CUDA major.
+//! The import package, which is renamed per CUDA major.
 
-/// Places where Python code imports `package` by its absolute name, as `line: text`. Relative
-/// imports (`from . import x`) go on working under any name.
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::WheelError;
+use super::archive::Entry;
+use super::rewrite::invalid;
+
+/// The only top-level package.
+pub(super) fn import_package(
+    entries: &BTreeMap<String, Entry>,
+    dist_info: &str,
+) -> Result<String, WheelError> {
+    let mut tops = BTreeSet::new();
+    for path in entries.keys() {
+        match path.split_once('/') {
+            Some((top, _)) if top == dist_info || top.ends_with(".data") => {}
+            Some((top, _)) => {
+                tops.insert(top);
+            }
+            None => {
+                let reason = format!(
+                    "`{path}` lies beside the packages, where the wheels of two majors would collide"
+                );
+                return Err(invalid(&reason));
+            }
+        }
+    }
+    let tops: Vec<&str> = tops.into_iter().collect();
+    match tops[..] {
+        [one] => Ok(one.to_owned()),
+        [] => Err(invalid("holds no import package")),
+        _ => Err(invalid(&format!(
+            "holds several top-level directories ({}), of which one import package can't be told",
+            tops.join(", ")
+        ))),
+    }
+}
+
+/// Refuses sources that import `package` by its absolute name.
+pub(super) fn refuse_absolute_imports(
+    entries: &BTreeMap<String, Entry>,
+    package: &str,
+) -> Result<(), WheelError> {
+    let mut places = Vec::new();
+    for (path, entry) in entries
+        .iter()
+        .filter(|(path, _)| path.ends_with(".py") || path.ends_with(".pyi"))
+    {
+        let source = String::from_utf8_lossy(&entry.content);
+        places.extend(
+            absolute_imports(&source, package)
+                .into_iter()
+                .map(|place| format!("{path}:{place}")),
+        );
+    }
+    if places.is_empty() {
+        return Ok(());
+    }
+    Err(WheelError::AbsoluteSelfImport {
+        package: package.to_owned(),
+        places,
+    })
+}
+
+/// The lines with which Python code imports `package` by its absolute name, as `line: text`.
+/// Relative imports (`from . import x`) work under any name.
 #[must_use]
 pub fn absolute_imports(source: &str, package: &str) -> Vec<String> {
     let names_package = |module: &str| {
@@ -45,7 +108,7 @@ pub fn rename_entry_points(text: &str, package: &str, renamed: &str) -> String {
     lines(text, rename)
 }
 
-/// `top_level.txt`, one import package a line.
+/// `top_level.txt`, which has one import package in each line.
 #[must_use]
 pub fn rename_top_level(text: &str, package: &str, renamed: &str) -> String {
     lines(text, |line| {
@@ -57,8 +120,8 @@ pub fn rename_top_level(text: &str, package: &str, renamed: &str) -> String {
     })
 }
 
-/// A dotted module, perhaps with `:object` after it, in the renamed package; nothing where it is
-/// another package's.
+/// A dotted module, with or without `:object`, in the renamed package; `None` if it is in another
+/// package.
 #[must_use]
 pub fn rename_module(module: &str, package: &str, renamed: &str) -> Option<String> {
     let rest = module.strip_prefix(package)?;

@@ -18,13 +18,13 @@ pub fn line(path: &str, content: &[u8]) -> String {
     format!("{},sha256={hash},{}\n", field(path), content.len())
 }
 
-/// The line of `RECORD` itself, which can hold no hash of its own.
+/// The line of `RECORD` itself, without a hash.
 #[must_use]
 pub fn own_line(path: &str) -> String {
     format!("{},,\n", field(path))
 }
 
-/// Comma-separated values quote what would end a field.
+/// Quotes a path that contains a character with a meaning in CSV.
 fn field(path: &str) -> String {
     if path.contains([',', '"', '\n', '\r']) {
         format!("\"{}\"", path.replace('"', "\"\""))

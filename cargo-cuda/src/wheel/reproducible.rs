@@ -1,20 +1,18 @@
-//! Why two checkouts of one commit give different native modules, and what to tell rustc so that
-//! they do not.
+//! Arguments for rustc with which two checkouts of a commit give the same native module.
 //!
-//! Measured with cargo 1.95 and maturin 1.16, release and dev profile:
+//! The differences, measured with cargo 1.95 and maturin 1.16, release and dev profile:
 //!
-//! - `file!()` of what a build script generated is below `OUT_DIR`, an absolute path whose last
+//! - `file!()` in generated code is below `OUT_DIR`, an absolute path whose last
 //!   part carries cargo's hash. `--remap-path-prefix` gives it a fixed name.
 //! - Cargo's `-C metadata` of a path package outside the workspace is a hash of its absolute path,
 //!   and the hash of each package includes those of its dependencies, build dependencies too. All
 //!   mangled names follow, and with them the order of functions; stripping symbols does not help,
 //!   and rustc adds a second `-C metadata` instead of replacing the first.
-//! - Everything that `file!()` says of registry crates starts with `CARGO_HOME`.
+//! - `file!()` in crates from a registry starts with `CARGO_HOME`.
 //!
-//! So `cargo cuda wheel` has itself called in front of rustc (`RUSTC_WRAPPER`, which leaves
-//! `RUSTFLAGS` and `.cargo/config.toml` to the user), and changes those arguments alone. The
-//! crates must be built in a target directory of their own: cargo does not rebuild what it built
-//! without the wrapper.
+//! So `cargo cuda wheel` makes itself the `RUSTC_WRAPPER` (the user keeps `RUSTFLAGS` and
+//! `.cargo/config.toml`) and changes only these arguments. The crates need a target directory of
+//! their own, because cargo does not rebuild crates when the wrapper changes.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -22,7 +20,7 @@ use std::path::{Path, PathBuf};
 use cuda_build::Env;
 use sha2::{Digest as _, Sha256};
 
-/// Set for cargo where this program is its `RUSTC_WRAPPER`: what it changes.
+/// Set if this program is the `RUSTC_WRAPPER`: what it changes.
 pub const FLAG: &str = "CARGO_CUDA_RUSTC_WRAPPER";
 
 /// What this program changes in rustc's arguments.
@@ -43,15 +41,16 @@ impl Scope {
     }
 }
 
-/// The wrapper that the user had, called in between.
+/// The user's own wrapper, which this program calls.
 pub const INNER: &str = "CARGO_CUDA_INNER_WRAPPER";
 
-/// Directories where rustc looks for static libraries, as in `PATH`. Here and not in rustflags:
-/// cargo hashes those into the names of files, with the place that the directories are in.
+/// Directories where rustc looks for static libraries, in the form of `PATH`. They are not in
+/// rustflags, because cargo hashes those, with the absolute paths, into the names of files.
 pub const SEARCH: &str = "CARGO_CUDA_SEARCH";
 
-/// Variables that make cargo call `program` in front of rustc, which looks for static libraries in
-/// `search` too. The user's own wrapper (sccache), in the environment or `configured`, stays in use.
+/// Variables with which cargo calls `program` instead of rustc, and rustc also searches `search` for
+/// static libraries. A wrapper of the user's (sccache), from the environment or `configured`, is
+/// still called.
 #[must_use]
 pub fn environment(
     program: &Path,
@@ -64,7 +63,7 @@ pub fn environment(
         ("RUSTC_WRAPPER".to_owned(), program.as_os_str().to_owned()),
         (FLAG.to_owned(), scope.as_str().into()),
     ];
-    // A name with a colon fits into no list, LIBRARY_PATH neither.
+    // A list of paths cannot contain a path with a colon.
     let search = search
         .iter()
         .filter(|directory| !directory.to_string_lossy().contains(':'));
@@ -72,7 +71,7 @@ pub fn environment(
         Ok(search) if !search.is_empty() => variables.push((SEARCH.to_owned(), search)),
         _ => {}
     }
-    // As Cargo chooses; an empty one is how it is told to use none.
+    // In Cargo's order. An empty variable means no wrapper.
     let set = |wanted: &str| {
         env.variables()
             .find(|(name, _)| *name == wanted)
@@ -86,8 +85,8 @@ pub fn environment(
     variables
 }
 
-/// The command to run instead, where `arguments` (without the program's own name) are those of a
-/// wrapper call (`rustc …`); nothing where this is `cargo cuda …` or no wrapper was asked for.
+/// The command to run if this program is called as a wrapper; `None` if it is called as
+/// `cargo cuda …`. `arguments` do not include the program's name.
 #[must_use]
 pub fn wrapped(arguments: &[OsString], env: &Env, current: &Path) -> Option<Vec<OsString>> {
     env.peek(FLAG)?;
@@ -100,10 +99,10 @@ pub fn wrapped(arguments: &[OsString], env: &Env, current: &Path) -> Option<Vec<
     Some(command)
 }
 
-/// rustc's arguments without the place where the build happens to be.
+/// rustc's arguments without the directories of this checkout.
 fn changed(arguments: &[OsString], env: &Env, current: &Path) -> Vec<OsString> {
     let mut arguments = arguments.to_owned();
-    // Cargo asks rustc about itself too; those calls build no package.
+    // Cargo also queries rustc; those calls build no package.
     let (Some(name), Some(version), Some(manifest)) = (
         env.peek("CARGO_PKG_NAME"),
         env.peek("CARGO_PKG_VERSION"),
@@ -119,7 +118,7 @@ fn changed(arguments: &[OsString], env: &Env, current: &Path) -> Vec<OsString> {
         .as_ref()
         .is_some_and(|home| Path::new(manifest).starts_with(home));
 
-    // After those of build scripts, which know better.
+    // After the directories of build scripts, which take precedence.
     let search = env
         .peek(SEARCH)
         .map(std::env::split_paths)
@@ -140,7 +139,7 @@ fn changed(arguments: &[OsString], env: &Env, current: &Path) -> Vec<OsString> {
         argument.push(to);
         arguments.push(argument);
     };
-    // rustc takes the last prefix that matches, so the longer ones come later.
+    // rustc uses the last prefix that matches, so the longer ones come later.
     if let Some(home) = &cargo_home {
         remap(home.as_os_str(), "/cargo");
     }
@@ -169,9 +168,8 @@ fn metadata_prefix(argument: &str) -> Option<&'static str> {
         .find(|prefix| argument.starts_with(prefix))
 }
 
-/// Tells a package's crates apart as cargo's hash does, by everything but the place: what the
-/// package is, which of its targets, with which features and profile. Two that come out equal in
-/// one program would be an error of rustc's, not a wrong program.
+/// Identifies a crate as cargo's hash does, but without its directory: by package, target, features
+/// and profile. If two crates of one program had the same identity, rustc would report an error.
 fn identity(name: &OsStr, version: &OsStr, arguments: &[OsString]) -> String {
     const VALUES: [&str; 6] = [
         "--crate-name",
@@ -211,11 +209,9 @@ fn identity(name: &OsStr, version: &OsStr, arguments: &[OsString]) -> String {
             feed(argument);
         }
     }
-    hash.finalize()
-        .iter()
-        .take(8)
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
+    let digest = hash.finalize();
+    let first = u64::from_be_bytes(std::array::from_fn(|index| digest[index]));
+    format!("{first:016x}")
 }
 
 #[cfg(test)]
@@ -268,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn the_place_decides_about_nothing() {
+    fn the_directory_does_not_matter() {
         let first = call("/a", "/a", "1111111111111111", &[]);
         let second = call("/tmp/b", "/tmp/b", "2222222222222222", &[]);
         assert_eq!(metadata(&first), metadata(&second));

@@ -11,76 +11,57 @@ use std::path::{Path, PathBuf};
 use cuda_build::Component;
 use serde_json::json;
 
-use super::archive::{self, ArchiveDate, Entry, Wheel};
+use super::archive::{self, Entry, Wheel};
 use super::dependencies::{self, BuiltWith, Origin};
 use super::elf::{self, ElfFacts};
 use super::filename::FileName;
-use super::metadata::{Metadata, Requirement, file_name_component, normalized_name};
+use super::metadata::{
+    IN_MANIFEST, Metadata, Requirement, check_name, check_version, file_name_component,
+    normalized_name,
+};
 use super::runpath::RunpathPlan;
 use super::{WheelError, python, sbom};
 
-/// Everything that decides about the new wheel besides the old one.
+/// How a wheel is rewritten.
 #[derive(Clone, Debug)]
 pub struct Rewrite {
-    /// The distribution's name without its `-cu12`, where it is not the builder's.
+    /// The distribution's name without `-cu12`; `None` for the name in the builder's wheel.
     pub name: Option<String>,
     /// The CUDA major.
     pub major: u32,
-    /// Where its native modules look for CUDA.
+    /// The search path of its native modules.
     pub runpath: RunpathPlan,
-    /// The versions that it was built with.
+    /// The versions of the components that it was built with.
     pub built_with: BuiltWith,
-    /// Components that the code loads while it runs (`dlopen`), which no ELF file tells.
+    /// Components that the code loads with `dlopen`, which an ELF file does not list.
     pub loaded_at_run_time: BTreeSet<Component>,
-    /// Capabilities that there is machine code for, such as `9.0a`.
+    /// The capabilities with SASS, such as `9.0a`.
     pub capabilities: Vec<String>,
-    /// Capabilities that there is PTX for.
+    /// The capabilities with PTX.
     pub ptx: Vec<String>,
-    /// The date of its files.
-    pub date: ArchiveDate,
 }
 
 /// A wheel that was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BuiltWheel {
-    /// Where it is.
+    /// The file.
     pub path: PathBuf,
-    /// The distribution, as `pip install` takes it: `saxpy-cu12`.
+    /// The name of the distribution: `saxpy-cu12`.
     pub name: String,
     /// Its version.
     pub version: String,
     /// The import package: `saxpy_cu12`.
     pub package: String,
-    /// The requirements that it got for CUDA.
+    /// The requirements on CUDA packages that were added.
     pub requires: Vec<String>,
     /// Its compatibility tags, as the builder computed them.
     pub tags: Vec<String>,
-    /// Bytes.
+    /// The size in bytes.
     pub size: u64,
-    /// Needed libraries that are neither NVIDIA's nor in every manylinux system nor in the wheel:
-    /// the machine that installs it has to have them.
+    /// Needed libraries that are neither NVIDIA's, nor in the wheel, nor on every manylinux system:
+    /// they must be installed on the user's machine.
     pub expected_on_system: Vec<String>,
 }
-
-/// Libraries that any glibc system of a manylinux tag has (PEP 600; the part that Rust code and
-/// nvcc's host code link).
-const MANYLINUX: &[&str] = &[
-    "libc.so.6",
-    "libm.so.6",
-    "libdl.so.2",
-    "libpthread.so.0",
-    "librt.so.1",
-    "libutil.so.1",
-    "libresolv.so.2",
-    "libnsl.so.1",
-    "libgcc_s.so.1",
-    "libstdc++.so.6",
-    "libz.so.1",
-    "libexpat.so.1",
-    "libatomic.so.1",
-    "ld-linux-x86-64.so.2",
-    "ld-linux-aarch64.so.1",
-];
 
 impl Rewrite {
     /// Reads the wheel at `input`, and writes the new one into `out_dir`.
@@ -101,7 +82,7 @@ impl Rewrite {
         let rewritten =
             self.rewrite(archive::read(input)?, &file_name)
                 .map_err(|error| match error {
-                    // The pure part does not know where the wheel is.
+                    // `rewrite` does not know the path of the wheel.
                     WheelError::InvalidWheel { path, reason } if path.as_os_str().is_empty() => {
                         invalid(&reason)
                     }
@@ -109,7 +90,7 @@ impl Rewrite {
                 })?;
         file_name.distribution = file_name_component(&rewritten.name);
         let path = out_dir.join(file_name.to_string());
-        let size = archive::write(&rewritten.wheel, self.date, &path)?;
+        let size = archive::write(&rewritten.wheel, &path)?;
         Ok(BuiltWheel {
             path,
             name: rewritten.name,
@@ -127,17 +108,19 @@ impl Rewrite {
             dist_info,
             mut entries,
         } = wheel;
-        refuse_grafted(&entries, &dist_info)?;
+        elf::refuse_grafted(&entries, &dist_info)?;
         let mut metadata =
             Metadata::parse(&take_text(&mut entries, &format!("{dist_info}/METADATA"))?);
-        let old_name = metadata
-            .get("Name")
-            .map(str::to_owned)
-            .ok_or_else(|| invalid("METADATA has no Name"))?;
+        let old_name = metadata.one("Name")?.to_owned();
+        check_name(&old_name, "`Name` in METADATA")?;
+        check_version(metadata.one("Version")?, &file_name.version)?;
+        if let Some(name) = &self.name {
+            check_name(name, IN_MANIFEST)?;
+        }
         let name = suffixed(self.name.as_deref().unwrap_or(&old_name), self.major)?;
-        let package = import_package(&entries, &dist_info)?;
+        let package = python::import_package(&entries, &dist_info)?;
         let renamed = format!("{package}_cu{}", self.major);
-        refuse_absolute_imports(&entries, &package)?;
+        python::refuse_absolute_imports(&entries, &package)?;
 
         let modules = self.native_modules(&entries, &dist_info)?;
         let needed: BTreeSet<&str> = modules
@@ -168,7 +151,7 @@ impl Rewrite {
         let mut moved: BTreeMap<String, Entry> = entries
             .into_iter()
             .map(|(path, mut entry)| {
-                self.rewrite_text(&path, &mut entry, &places);
+                rewrite_text(&path, &mut entry, &places);
                 (places.moved(&path), entry)
             })
             .collect();
@@ -193,7 +176,7 @@ impl Rewrite {
         })
     }
 
-    /// The ELF files of the wheel, each held to the plan of search paths.
+    /// The ELF files of the wheel, their search paths checked.
     fn native_modules(
         &self,
         entries: &BTreeMap<String, Entry>,
@@ -210,7 +193,7 @@ impl Rewrite {
                 },
                 other => other,
             })?;
-            // What is needed is judged first: a library of another major is the better message.
+            // First the needed libraries: a library of another major is the clearer message.
             dependencies::components(facts.needed.iter().map(String::as_str), self.major)?;
             self.runpath.check(path, &facts)?;
             modules.insert(path.clone(), facts);
@@ -236,7 +219,7 @@ impl Rewrite {
         let mut expected = Vec::new();
         for &soname in needed {
             let foreign = dependencies::origin(soname, self.major)? == Origin::Foreign;
-            if foreign && !MANYLINUX.contains(&soname) && !inside(soname) {
+            if foreign && !elf::MANYLINUX.contains(&soname) && !inside(soname) {
                 expected.push(soname.to_owned());
             }
         }
@@ -254,7 +237,7 @@ impl Rewrite {
         metadata.set("Name", name);
         for requirement in metadata.all_mut("Requires-Dist") {
             let parsed = Requirement::parse(requirement);
-            // `saxpy[plot]` inside saxpy's own `all` extra.
+            // A requirement on itself, such as `saxpy[plot]` in saxpy's extra `all`.
             if parsed.name == old {
                 let end =
                     requirement.find(|c: char| !(c.is_ascii_alphanumeric() || "-_.".contains(c)));
@@ -281,7 +264,6 @@ impl Rewrite {
                 metadata.add("Requires-Dist", line);
             }
         }
-        // The list of classifiers has this form for every major since 10.
         metadata.add(
             "Classifier",
             &format!("Environment :: GPU :: NVIDIA CUDA :: {}", self.major),
@@ -289,30 +271,7 @@ impl Rewrite {
         Ok(())
     }
 
-    fn rewrite_text(&self, path: &str, entry: &mut Entry, places: &Places) {
-        let Some(inside) = path
-            .strip_prefix(&places.dist_info.0)
-            .and_then(|p| p.strip_prefix('/'))
-        else {
-            return;
-        };
-        let (old, new) = &places.package;
-        let text = |entry: &Entry| String::from_utf8_lossy(&entry.content).into_owned();
-        match inside {
-            "entry_points.txt" => {
-                entry.content = python::rename_entry_points(&text(entry), old, new).into_bytes();
-            }
-            "top_level.txt" => {
-                entry.content = python::rename_top_level(&text(entry), old, new).into_bytes();
-            }
-            _ if inside.starts_with("sboms/") => {
-                entry.content = sbom::reproducible(&entry.content, self.date);
-            }
-            _ => {}
-        }
-    }
-
-    /// `_build.json`: how the wheel was made, for people and for programs that pick a wheel.
+    /// `_build.json`: how the wheel was built.
     fn build_info(&self, components: &BTreeSet<Component>, requires: &[String]) -> String {
         let versions: BTreeMap<&str, String> = components
             .iter()
@@ -331,6 +290,29 @@ impl Rewrite {
     }
 }
 
+fn rewrite_text(path: &str, entry: &mut Entry, places: &Places) {
+    let Some(inside) = path
+        .strip_prefix(&places.dist_info.0)
+        .and_then(|p| p.strip_prefix('/'))
+    else {
+        return;
+    };
+    let (old, new) = &places.package;
+    let text = |entry: &Entry| String::from_utf8_lossy(&entry.content).into_owned();
+    match inside {
+        "entry_points.txt" => {
+            entry.content = python::rename_entry_points(&text(entry), old, new).into_bytes();
+        }
+        "top_level.txt" => {
+            entry.content = python::rename_top_level(&text(entry), old, new).into_bytes()
+        }
+        _ if inside.starts_with("sboms/") => {
+            entry.content = sbom::reproducible(&entry.content);
+        }
+        _ => {}
+    }
+}
+
 struct Rewritten {
     wheel: Wheel,
     name: String,
@@ -339,7 +321,7 @@ struct Rewritten {
     expected_on_system: Vec<String>,
 }
 
-/// The directories that get another name: (old, new).
+/// The directories that are renamed: (old, new).
 struct Places {
     dist_info: (String, String),
     data: (String, String),
@@ -360,7 +342,7 @@ impl Places {
 }
 
 /// An error about the wheel as a whole; its path is filled in by [`Rewrite::apply`].
-fn invalid(reason: &str) -> WheelError {
+pub(super) fn invalid(reason: &str) -> WheelError {
     WheelError::InvalidWheel {
         path: PathBuf::new(),
         reason: reason.to_owned(),
@@ -392,92 +374,9 @@ fn suffixed(name: &str, major: u32) -> Result<String, WheelError> {
     }
 }
 
-/// 12 of `saxpy-cu12`.
+/// The `12` of `saxpy-cu12`.
 fn cuda_suffix(normalized: &str) -> Option<u32> {
     normalized.rsplit_once("-cu")?.1.parse().ok()
-}
-
-/// The one directory that is imported.
-fn import_package(
-    entries: &BTreeMap<String, Entry>,
-    dist_info: &str,
-) -> Result<String, WheelError> {
-    let mut tops = BTreeSet::new();
-    for path in entries.keys() {
-        match path.split_once('/') {
-            Some((top, _)) if top == dist_info || top.ends_with(".data") => {}
-            Some((top, _)) => {
-                tops.insert(top);
-            }
-            None => {
-                let reason = format!(
-                    "`{path}` lies beside the packages, where the wheels of two majors would collide"
-                );
-                return Err(invalid(&reason));
-            }
-        }
-    }
-    let tops: Vec<&str> = tops.into_iter().collect();
-    match tops[..] {
-        [one] => Ok(one.to_owned()),
-        [] => Err(invalid("holds no import package")),
-        _ => Err(invalid(&format!(
-            "holds several top-level directories ({}), of which one import package can't be told",
-            tops.join(", ")
-        ))),
-    }
-}
-
-fn refuse_absolute_imports(
-    entries: &BTreeMap<String, Entry>,
-    package: &str,
-) -> Result<(), WheelError> {
-    let mut places = Vec::new();
-    for (path, entry) in entries
-        .iter()
-        .filter(|(path, _)| path.ends_with(".py") || path.ends_with(".pyi"))
-    {
-        let source = String::from_utf8_lossy(&entry.content);
-        places.extend(
-            python::absolute_imports(&source, package)
-                .into_iter()
-                .map(|place| format!("{path}:{place}")),
-        );
-    }
-    if places.is_empty() {
-        return Ok(());
-    }
-    Err(WheelError::AbsoluteSelfImport {
-        package: package.to_owned(),
-        places,
-    })
-}
-
-/// NVIDIA's licence forbids changed copies, and a driver library that travels is the wrong one
-/// on every other machine.
-fn refuse_grafted(entries: &BTreeMap<String, Entry>, dist_info: &str) -> Result<(), WheelError> {
-    let is_copy = |(path, entry): &(&String, &Entry)| {
-        let file_name = path.rsplit('/').next().unwrap_or_default();
-        let soname = || {
-            ElfFacts::parse(&entry.content)
-                .ok()
-                .and_then(|facts| facts.soname)
-        };
-        !path.starts_with(dist_info)
-            && (dependencies::is_nvidia_library(file_name)
-                || (elf::is_elf(&entry.content)
-                    && soname().is_some_and(|soname| dependencies::is_nvidia_library(&soname))))
-    };
-    let files: Vec<String> = entries
-        .iter()
-        .filter(is_copy)
-        .map(|(path, _)| path.clone())
-        .collect();
-    if files.is_empty() {
-        Ok(())
-    } else {
-        Err(WheelError::Grafted { files })
-    }
 }
 
 #[cfg(test)]

@@ -55,7 +55,6 @@ fn rewriting(major: u32) -> Rewrite {
         loaded_at_run_time: cudart,
         capabilities: vec!["8.0".to_owned()],
         ptx: vec!["9.0".to_owned()],
-        date: ArchiveDate::default(),
     }
 }
 
@@ -69,7 +68,7 @@ fn text<'a>(wheel: &'a Wheel, path: &str) -> &'a str {
 }
 
 #[test]
-fn everything_that_carries_the_name_is_renamed() {
+fn all_names_are_rewritten() {
     let extra = [
         (
             "saxpy-0.1.0.dist-info/entry_points.txt",
@@ -128,8 +127,9 @@ fn everything_that_carries_the_name_is_renamed() {
 }
 
 #[test]
-fn the_authors_own_requirement_stays_alone() {
-    let metadata = "Name: saxpy\nRequires-Dist: CUDA-Toolkit[cudart,nvrtc]==13.4.3\n";
+fn requirements_of_the_author_are_kept() {
+    let metadata =
+        "Name: saxpy\nVersion: 0.1.0\nRequires-Dist: CUDA-Toolkit[cudart,nvrtc]==13.4.3\n";
     let rewritten = rewrite(wheel(&[("saxpy-0.1.0.dist-info/METADATA", metadata)])).unwrap();
     let text = text(&rewritten.wheel, "saxpy_cu13-0.1.0.dist-info/METADATA");
     assert_eq!(
@@ -138,7 +138,7 @@ fn the_authors_own_requirement_stays_alone() {
         "{text}"
     );
 
-    let metadata = "Name: saxpy\nRequires-Dist: nvidia-cublas-cu12>=12\n";
+    let metadata = "Name: saxpy\nVersion: 0.1.0\nRequires-Dist: nvidia-cublas-cu12>=12\n";
     let error = rewrite(wheel(&[("saxpy-0.1.0.dist-info/METADATA", metadata)]))
         .err()
         .unwrap();
@@ -164,7 +164,7 @@ fn grafted_libraries_are_refused() {
 }
 
 #[test]
-fn what_a_rename_would_break_is_refused() {
+fn packages_that_cannot_be_renamed_are_refused() {
     let error = rewrite(wheel(&[(
         "saxpy/cli.py",
         "import os\nfrom saxpy import axpy\n",
@@ -186,7 +186,7 @@ fn what_a_rename_would_break_is_refused() {
     }
     let error = rewrite(wheel(&[(
         "saxpy-0.1.0.dist-info/METADATA",
-        "Name: saxpy_cu12\n",
+        "Name: saxpy_cu12\nVersion: 0.1.0\n",
     )]))
     .err()
     .unwrap();
@@ -215,7 +215,7 @@ fn an_error_names_the_wheel_and_leaves_nothing() {
     let input = directory
         .path()
         .join("saxpy-0.1.0-cp39-abi3-manylinux_2_34_x86_64.whl");
-    archive::write(&wheel(&[("beside.py", "")]), ArchiveDate::default(), &input).unwrap();
+    archive::write(&wheel(&[("beside.py", "")]), &input).unwrap();
     let out = directory.path().join("dist");
     let error = rewriting(13).apply(&input, &out).unwrap_err().to_string();
     assert!(
@@ -239,4 +239,30 @@ fn another_name_leaves_the_import_package_alone() {
     );
     let metadata = text(&rewritten.wheel, "fast_saxpy_cu13-0.1.0.dist-info/METADATA");
     assert!(metadata.contains("Name: fast-saxpy-cu13\n"), "{metadata}");
+}
+
+#[test]
+fn invalid_names_and_versions_are_refused() {
+    for (metadata, words) in [
+        ("Name: /elsewhere/x\nVersion: 0.1.0\n", "\"/elsewhere/x\""),
+        ("Name: x\n  y\nVersion: 0.1.0\n", "x\\n  y"),
+        ("Name: a\nName: b\nVersion: 0.1.0\n", "several lines `Name`"),
+        ("Version: 0.1.0\n", "no Name"),
+        ("Name: saxpy\n", "no Version"),
+        ("Name: saxpy\nVersion: 0.2.0\n", "the file name 0.1.0"),
+        ("Name: saxpy\nVersion: new\n", "not a Python version"),
+    ] {
+        let error = rewrite(wheel(&[("saxpy-0.1.0.dist-info/METADATA", metadata)]));
+        let error = error.err().unwrap().to_string();
+        assert!(error.contains(words), "{metadata:?}: {error}");
+    }
+    let file = FileName::parse("saxpy-0.1.0-cp39-abi3-manylinux_2_34_x86_64.whl").unwrap();
+    for name in ["/elsewhere/x", "../../up", "a/b", "a b", "ü", "", "x\ny"] {
+        let rewriting = Rewrite {
+            name: Some(name.to_owned()),
+            ..rewriting(13)
+        };
+        let error = rewriting.rewrite(wheel(&[]), &file).err().unwrap();
+        assert!(matches!(error, WheelError::InvalidName { .. }), "{error}");
+    }
 }

@@ -1,5 +1,5 @@
-//! Where a native module looks for CUDA: the directories that the dependencies' packages fill,
-//! relative to the module's own place in site-packages.
+//! The search path of native modules: the library directories of NVIDIA's packages, relative to the
+//! module's directory in site-packages.
 
 use std::collections::BTreeSet;
 
@@ -10,13 +10,13 @@ use super::WheelError;
 use super::dependencies::{self, Origin};
 use super::elf::ElfFacts;
 
-/// Which of the two kinds of search path a library carries.
+/// The two kinds of search path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Kind {
     /// `DT_RUNPATH`: searched after `LD_LIBRARY_PATH`, so that an administrator can override it.
     #[default]
     Runpath,
-    /// `DT_RPATH`: searched first, and out of `LD_LIBRARY_PATH`'s reach.
+    /// `DT_RPATH`: searched before `LD_LIBRARY_PATH`.
     Rpath,
 }
 
@@ -49,7 +49,7 @@ impl RunpathPlan {
     /// ```
     ///
     /// # Errors
-    /// [`WheelError::NoPackage`] where no package's directory is known.
+    /// [`WheelError::NoPackage`] if the directory of a component's package is not known.
     pub fn new(
         components: &BTreeSet<Component>,
         major: u32,
@@ -58,7 +58,7 @@ impl RunpathPlan {
         dependencies::check_major(major)?;
         let mut directories = Vec::new();
         for &component in components {
-            // What has no shared library needs no search path.
+            // A component without a shared library needs no search path.
             let facts = component.facts();
             if facts.libraries.is_empty() || facts.bundle == Bundle::Driver {
                 continue;
@@ -87,8 +87,8 @@ impl RunpathPlan {
             .collect()
     }
 
-    /// What to give rustc for the crate that becomes the module. `$ORIGIN` is for the loader: no
-    /// shell may see these.
+    /// Arguments of rustc for the crate of the module. `$ORIGIN` is for the loader: these must not
+    /// pass through a shell.
     #[must_use]
     pub fn rustc_arguments(&self, depth: usize) -> Vec<String> {
         let entries = self.entries(depth);
@@ -109,9 +109,9 @@ impl RunpathPlan {
             .collect()
     }
 
-    /// Holds a built module to the plan: exactly the planned entries, of the planned kind, and
-    /// each needed component's directory among them. A module that needs no component may as well
-    /// have no entries at all.
+    /// Checks that a module has exactly the planned entries, of the planned kind, and that they
+    /// include the directory of each component that it needs. A module that needs no component may
+    /// have no entries.
     ///
     /// # Errors
     /// [`WheelError::RunpathMismatch`], [`WheelError::NotCovered`] and those of
@@ -160,8 +160,8 @@ impl RunpathPlan {
 fn library_directory(component: Component, major: u32) -> Option<String> {
     let facts = component.facts();
     let own = facts.package_dir(major);
-    // A product's package fills the same directory for every CUDA major it is made for; where the
-    // table has it for one major only, that one counts, unless it is the major's own directory.
+    // The packages of a product have the same directory for every CUDA major. If the table has it
+    // for another major only, it is used, unless its name contains that major.
     let shared = || {
         let directories = facts.package_dirs.iter().flatten();
         (facts.bundle == Bundle::Product)

@@ -67,8 +67,8 @@ impl Runner {
             self.freshness.save()
         };
         result.and(saved)?;
-        let fresh = self.compiled.fresh.iter().cloned().collect();
-        self.compiled.inputs.extend(self.freshness.recorded(&fresh));
+        let recorded = self.freshness.recorded(&self.compiled.fresh);
+        self.compiled.inputs.extend(recorded);
         Ok(self.compiled)
     }
 
@@ -115,14 +115,14 @@ impl Runner {
             .made
             .push((step.output.clone(), step.tool.clone()));
         let Reads {
+            sources,
             own,
             system,
             searched,
             ..
         } = reads;
-        self.compiled
-            .inputs
-            .extend(own.into_iter().chain(system).chain(searched));
+        let read = sources.into_iter().chain(own).chain(system);
+        self.compiled.inputs.extend(read.chain(searched));
         Ok(())
     }
 
@@ -151,7 +151,7 @@ impl Runner {
     /// What the compiler looked at, after it ran.
     fn reads(&mut self, step: &Step, scan: Scan) -> Result<Reads, Error> {
         let mut reads = Reads {
-            own: step.inputs.iter().cloned().collect(),
+            sources: step.inputs.iter().cloned().collect(),
             ..Reads::default()
         };
         let Reading::Headers {
@@ -179,7 +179,8 @@ impl Runner {
             // By which names other files include them is not known: by all that lead there.
             let read = reads.own.iter().chain(&reads.system);
             let names: BTreeSet<String> = read.flat_map(|path| names_of(path)).collect();
-            let (sources, names) = (reads.own.iter().cloned(), names.iter().map(String::as_str));
+            let sources = reads.sources.union(&reads.own).cloned();
+            let names = names.iter().map(String::as_str);
             let files = &mut self.freshness.files;
             scans.push(self.scanner.scan(files, sources, headers, names, search));
             computed = scans[1].computed_query.clone().or(computed);
@@ -192,6 +193,7 @@ impl Runner {
             reads.absent.extend(scan.absent);
             reads.searched.extend(scan.searched);
         }
+        reads.own = &reads.own - &reads.sources;
         let of_option = |option: &String| format!("the option `{option}` may read further files");
         let of_macro =
             |file: PathBuf| format!("{} takes the name of a header from a macro", file.display());
@@ -237,19 +239,17 @@ impl Runner {
         };
         if !finished.success {
             cache::remove(&step.output)?;
-            return Err(failed(finished.output));
+            return Err(failed(finished.output()));
         }
         if !self.files().is_file(&step.output) {
             let name = step.output.display();
             return Err(failed(format!(
                 "{}it reported success, but did not write {name}",
-                finished.output
+                finished.output()
             )));
         }
-        let warnings = finished
-            .output
-            .lines()
-            .filter(|line| line.contains("warning"));
+        let output = finished.output();
+        let warnings = output.lines().filter(|line| line.contains("warning"));
         self.compiled.warnings.extend(warnings.map(str::to_owned));
         Ok(())
     }
@@ -344,7 +344,8 @@ fn letter(capability: Capability) -> Option<char> {
     capability.suffix.map(Suffix::letter)
 }
 
-#[cfg(all(test, unix))]
+#[cfg(unix)]
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -102,27 +102,30 @@ struct Content {
 /// The files that one run of a build script has looked at.
 #[derive(Default)]
 pub(crate) struct Files {
-    seen: HashMap<PathBuf, Seen>,
+    /// By the bytes of the path: hashing a `Path` part by part takes several times as long.
+    seen: HashMap<OsString, Seen>,
     names: HashMap<PathBuf, Rc<Vec<OsString>>>,
     links: HashMap<PathBuf, bool>,
 }
 
 impl Files {
     fn look(&mut self, path: &Path) -> &mut Seen {
-        if !self.seen.contains_key(path) {
+        if !self.seen.contains_key(path.as_os_str()) {
             let metadata = fs::metadata(path).ok();
             let seen = Seen {
                 stat: metadata.as_ref().map(Stat::of),
                 is_file: metadata.is_some_and(|metadata| metadata.is_file()),
                 content: None,
             };
-            self.seen.insert(path.to_owned(), seen);
+            self.seen.insert(path.as_os_str().to_owned(), seen);
         }
-        self.seen.entry(path.to_owned()).or_insert(Seen {
-            stat: None,
-            is_file: false,
-            content: None,
-        })
+        self.seen
+            .entry(path.as_os_str().to_owned())
+            .or_insert(Seen {
+                stat: None,
+                is_file: false,
+                content: None,
+            })
     }
 
     /// Length and time of the last change of the content, for files that nobody edits: those of a
@@ -135,12 +138,12 @@ impl Files {
 
     /// Forgets a path that a tool may have changed.
     pub(crate) fn forget(&mut self, path: &Path) {
-        self.seen.remove(path);
+        self.seen.remove(path.as_os_str());
     }
 
     /// Looks again at a path; the digest is kept if the file is still the same.
     pub(super) fn refresh(&mut self, path: &Path) {
-        let Some(old) = self.seen.remove(path) else {
+        let Some(old) = self.seen.remove(path.as_os_str()) else {
             return;
         };
         let new = self.look(path);
@@ -276,7 +279,8 @@ impl Files {
     }
 }
 
-#[cfg(all(test, unix))]
+#[cfg(unix)]
+#[cfg(test)]
 mod tests {
     use super::*;
 

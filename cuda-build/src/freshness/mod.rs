@@ -12,7 +12,8 @@
 mod file;
 mod record;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -29,7 +30,9 @@ const SAVE_INTERVAL: Duration = Duration::from_secs(1);
 /// What a tool looked at while it made an output.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Reads {
-    /// Files of the user: sources and headers.
+    /// The inputs of the step. Apart from the headers, because sources share those.
+    pub(crate) sources: BTreeSet<PathBuf>,
+    /// Headers of the user.
     pub(crate) own: BTreeSet<PathBuf>,
     /// Headers of the toolkit and of the system.
     pub(crate) system: BTreeSet<PathBuf>,
@@ -55,7 +58,7 @@ pub(crate) struct Freshness {
     /// What each recorded input and each list of inputs came to in this run.
     unchanged: HashMap<u32, bool>,
     unchanged_lists: HashMap<u32, bool>,
-    used: BTreeSet<PathBuf>,
+    used: HashSet<OsString>,
     unsaved: bool,
     saved: Instant,
 }
@@ -73,7 +76,7 @@ impl Freshness {
             records: records.unwrap_or_default(),
             unchanged: HashMap::new(),
             unchanged_lists: HashMap::new(),
-            used: BTreeSet::new(),
+            used: HashSet::new(),
             unsaved: false,
             saved: Instant::now(),
         }
@@ -88,8 +91,8 @@ impl Freshness {
 
     /// Whether `output` is what the step with this key would make again.
     pub(crate) fn is_fresh(&mut self, output: &Path, key: u64) -> bool {
-        self.used.insert(output.to_owned());
-        let Some(recorded) = self.records.outputs.get(output).cloned() else {
+        self.used.insert(output.as_os_str().to_owned());
+        let Some(recorded) = self.records.outputs.get(output.as_os_str()).cloned() else {
             return false;
         };
         recorded.key == key
@@ -106,7 +109,7 @@ impl Freshness {
         }
         if let Some(now) = self.files.renewed(output, recorded.state) {
             self.unsaved = true;
-            if let Some(output) = self.records.outputs.get_mut(output) {
+            if let Some(output) = self.records.outputs.get_mut(output.as_os_str()) {
                 output.state = now;
             }
         }
@@ -171,7 +174,7 @@ impl Freshness {
         reads: &Reads,
     ) -> Result<Option<String>, Error> {
         self.files.forget(output);
-        self.records.outputs.remove(output);
+        self.records.outputs.remove(output.as_os_str());
         self.unsaved = true;
         let reason = match &reads.incomplete {
             Some(reason) => Some(reason.clone()),
@@ -191,7 +194,7 @@ impl Freshness {
         reads: &Reads,
     ) -> Option<String> {
         let mut lists = Vec::new();
-        for paths in [&reads.own, &reads.system, &reads.absent] {
+        for paths in [&reads.sources, &reads.own, &reads.system, &reads.absent] {
             let expect_absent = std::ptr::eq(paths, &reads.absent);
             let mut ids = Vec::with_capacity(paths.len());
             for path in paths {
@@ -229,15 +232,15 @@ impl Freshness {
         };
         self.records
             .outputs
-            .insert(output.to_owned(), Output { key, state, lists });
+            .insert(output.into(), Output { key, state, lists });
         None
     }
 
     /// The files that were read for `output` and the directories that were searched, as recorded.
-    pub(crate) fn recorded(&self, outputs: &BTreeSet<PathBuf>) -> BTreeSet<PathBuf> {
+    pub(crate) fn recorded(&self, outputs: &[PathBuf]) -> BTreeSet<PathBuf> {
         let outputs = outputs
             .iter()
-            .filter_map(|output| self.records.outputs.get(output));
+            .filter_map(|output| self.records.outputs.get(output.as_os_str()));
         let lists: BTreeSet<u32> = outputs
             .flat_map(|output| output.lists.iter().copied())
             .collect();
@@ -257,7 +260,7 @@ impl Freshness {
         paths.collect()
     }
 
-    /// Writes the records, those of outputs that no step of this run makes left out at the end.
+    /// Writes the records.
     ///
     /// # Errors
     /// [`Error::Io`].
@@ -285,5 +288,6 @@ impl Freshness {
     }
 }
 
-#[cfg(all(test, unix))]
+#[cfg(unix)]
+#[cfg(test)]
 mod tests;

@@ -12,7 +12,8 @@
 //!
 //! Lists are shared: five hundred sources that read the same hundred headers have one.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
+use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -50,9 +51,10 @@ pub(super) struct Output {
 pub(super) struct Records {
     pub(super) inputs: Vec<Input>,
     pub(super) lists: Vec<Vec<u32>>,
-    pub(super) outputs: BTreeMap<PathBuf, Output>,
+    /// By the bytes of the path.
+    pub(super) outputs: HashMap<OsString, Output>,
     /// The newest input of each path, and the number of each list.
-    newest: HashMap<PathBuf, u32>,
+    newest: HashMap<OsString, u32>,
     numbers: HashMap<Vec<u32>, u32>,
 }
 
@@ -66,16 +68,16 @@ impl Records {
         if self.newest.is_empty() {
             let numbered = self.inputs.iter().zip(0..);
             self.newest = numbered
-                .map(|(input, id)| (input.path().to_owned(), id))
+                .map(|(input, id)| (input.path().as_os_str().to_owned(), id))
                 .collect();
         }
-        if let Some(id) = self.newest.get(input.path())
+        if let Some(id) = self.newest.get(input.path().as_os_str())
             && self.inputs.get(*id as usize) == Some(&input)
         {
             return *id;
         }
         let id = number(self.inputs.len());
-        self.newest.insert(input.path().to_owned(), id);
+        self.newest.insert(input.path().as_os_str().to_owned(), id);
         self.inputs.push(input);
         id
     }
@@ -134,7 +136,9 @@ impl Records {
                         state,
                         lists,
                     };
-                    records.outputs.insert(path_in(rest)?, output);
+                    records
+                        .outputs
+                        .insert(path_in(rest)?.into_os_string(), output);
                 }
                 _ => return None,
             }
@@ -146,7 +150,9 @@ impl Records {
     pub(super) fn to_bytes(&self) -> Vec<u8> {
         let mut used = Self::default();
         let mut text = Vec::new();
-        for (path, output) in &self.outputs {
+        let mut outputs: Vec<_> = self.outputs.iter().collect();
+        outputs.sort_by_key(|(path, _)| *path);
+        for (path, output) in outputs {
             let lists = output
                 .lists
                 .iter()
@@ -168,7 +174,7 @@ impl Records {
             });
             text.extend_from_slice(line.as_bytes());
             text.push(b' ');
-            write_path(path, &mut text);
+            write_path(Path::new(path), &mut text);
         }
         let mut bytes = format!("{HEAD}\n").into_bytes();
         for input in &used.inputs {
@@ -284,7 +290,7 @@ fn path_in(text: &[u8]) -> Option<PathBuf> {
 #[cfg(unix)]
 fn path_of(bytes: Vec<u8>) -> Option<PathBuf> {
     use std::os::unix::ffi::OsStringExt;
-    Some(PathBuf::from(std::ffi::OsString::from_vec(bytes)))
+    Some(PathBuf::from(OsString::from_vec(bytes)))
 }
 
 #[cfg(not(unix))]

@@ -1,157 +1,282 @@
-//! Choosing among compilers: pure, from what was asked to a choice or an error.
+//! Chooses the host compiler.
 
+use std::cmp::Reverse;
 use std::path::{Path, PathBuf};
 
-use super::{Bounds, Compiler, Family, refusal};
+use super::HostCompiler;
+use super::judge::{Judge, Judged};
+use crate::capability;
+use crate::component::Component;
+use crate::env::Env;
 use crate::error::Error;
+use crate::nvcc::{self, locate};
+use crate::root::Root;
+use crate::toolkit::Toolkit;
 use crate::version::ToolkitVersion;
 
-/// What a toolkit accepts.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Accepts<'a> {
-    /// Which toolkit.
-    pub(super) toolkit: ToolkitVersion,
-    /// The text of its `crt/host_config.h`.
-    pub(super) header: Option<&'a str>,
-    /// The header's bounds, or the table's where it has none that are understood.
-    pub(super) bounds: Option<Bounds>,
-}
+/// nvcc's own variables for flags.
+const FLAGS: [&str; 2] = ["NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS"];
 
-impl Accepts<'_> {
-    /// Whether the toolkit takes this compiler. Where nothing is known, it does: nvcc will say.
-    pub(super) fn takes(&self, compiler: &Compiler) -> bool {
-        if let Some(Ok(refused)) = self.header.map(|header| refusal(header, &compiler.macros)) {
-            return refused.is_none();
-        }
-        self.bounds.is_none_or(|bounds| match compiler.family {
-            Family::Gcc => compiler.major <= bounds.gcc_max,
-            Family::Clang => compiler.major <= bounds.clang_max,
-        })
-    }
-
-    fn bound(&self) -> String {
-        match self.bounds {
-            Some(Bounds { gcc_max, clang_max }) => {
-                format!("gcc up to {gcc_max} and clang up to {clang_max}")
-            }
-            None => "no compiler of this version".to_owned(),
-        }
-    }
-
-    fn example(&self) -> String {
-        self.bounds.map_or_else(
-            || "g++".to_owned(),
-            |bounds| format!("g++-{}", bounds.gcc_max),
-        )
-    }
-}
-
-/// The first installed one that the toolkit accepts: gcc before clang, because its standard
-/// library is the one that nvcc's headers are tried with, then the newest.
-pub(super) fn preferred(mut installed: Vec<Compiler>, accepts: Accepts<'_>) -> Option<Compiler> {
-    installed.sort_by_key(|compiler| (compiler.family, std::cmp::Reverse(compiler.major)));
-    installed
-        .into_iter()
-        .find(|compiler| accepts.takes(compiler))
-}
-
-/// The error for a compiler that the toolkit does not accept.
-pub(super) fn refused(
-    compiler: &Compiler,
-    named_by: Option<&str>,
-    installed: &[Compiler],
-    accepts: Accepts<'_>,
-) -> Error {
-    let named = named_by
-        .map(|variable| format!(", which `{variable}` names,"))
-        .unwrap_or_default();
-    let fitting: Vec<&Compiler> = installed
-        .iter()
-        .filter(|compiler| accepts.takes(compiler))
-        .collect();
-    let mut hints = Vec::new();
-    if let Some(other) = fitting.first() {
-        hints.push(format!(
-            "set `NVCC_CCBIN={}`, or unset it to have one chosen",
-            other.path.display()
-        ));
+/// Chooses the host compiler for a toolkit with nvcc.
+///
+/// # Errors
+/// [`Error::HostCompiler`] if a compiler was named that the toolkit does not accept, or if no
+/// accepted compiler is installed; with `-allow-unsupported-compiler` in `NVCC_PREPEND_FLAGS` or
+/// `NVCC_APPEND_FLAGS` only if there is no compiler at all. [`Error::Program`] if nvcc or the
+/// compiler hangs.
+pub fn choose(env: &Env, root: &Root, toolkit: &Toolkit) -> Result<HostCompiler, Error> {
+    let nvcc = toolkit
+        .tool(Component::Nvcc, "nvcc")
+        .unwrap_or(Path::new("nvcc"));
+    let answer = nvcc::query(root, env, nvcc)?;
+    let directories = if answer.programs.is_empty() {
+        env.search_path()
     } else {
-        hints.push(format!(
-            "install {} and, where it is not on `PATH`, set `NVCC_CCBIN` to it",
-            accepts.example()
-        ));
-    }
-    hints.push(
-        "to try it all the same, set `NVCC_APPEND_FLAGS=-allow-unsupported-compiler`".to_owned(),
-    );
-    Error::HostCompiler {
-        reason: format!(
-            "host compiler {compiler}{named} is not accepted by CUDA {}, whose headers take {}",
-            accepts.toolkit,
-            accepts.bound()
-        ),
-        tried: installed
-            .iter()
-            .filter(|other| other.path != compiler.path)
-            .map(ToString::to_string)
-            .collect(),
-        hints,
-    }
-}
-
-/// The error where there is no compiler at all.
-pub(super) fn absent(named: Option<(&str, &Path)>, accepts: Accepts<'_>) -> Error {
-    let reason = match named {
-        Some((variable, path)) => {
-            format!(
-                "`{variable}` names {}, which is no C++ compiler that can be run",
-                path.display()
-            )
-        }
-        None => format!(
-            "nvcc needs a host compiler, and there is none on `PATH`; CUDA {} takes {}",
-            accepts.toolkit,
-            accepts.bound()
-        ),
+        answer.programs.clone()
     };
-    Error::HostCompiler {
-        reason,
-        tried: Vec::new(),
-        hints: vec![format!(
-            "install {} or set `NVCC_CCBIN` to a compiler",
-            accepts.example()
-        )],
+    let crt = toolkit.get(Component::Crt);
+    let include = crt.and_then(|crt| {
+        let mut include = crt.include.iter();
+        include.find(|directory| root.is_file(&directory.join("crt/host_config.h")))
+    });
+    let choice = Choice {
+        toolkit: toolkit.version(),
+        judge: Judge {
+            root,
+            env,
+            include: include.map(PathBuf::as_path),
+            facts: capability::toolkit_facts(toolkit.version()),
+        },
+        unchecked: flag(
+            env,
+            &[
+                "-allow-unsupported-compiler",
+                "--allow-unsupported-compiler",
+            ],
+        )
+        .is_some(),
+    };
+    // nvcc's choice contains what its flags name, which has priority over the variable.
+    let own = nvcc::host_compiler(root, env, nvcc, &answer);
+    if let Some((variable, value)) = flag(env, &["-ccbin", "--compiler-bindir"]) {
+        let file = own.or_else(|| locate(root, Path::new(&value), &directories));
+        let judged = choice.named(variable, Path::new(&value), file)?;
+        return Ok(choice.chosen(judged, None));
+    }
+    if let Some(program) = env.path("NVCC_CCBIN") {
+        let file = locate(root, &program, &directories);
+        let judged = choice.named("NVCC_CCBIN", &program, file)?;
+        // An nvcc that is older than the variable does not read it.
+        let path = judged.compiler.path.clone();
+        let option = (own.as_ref() != Some(&path)).then_some(path);
+        return Ok(choice.chosen(judged, option));
+    }
+    let own = own
+        .map(|path| choice.judge.judge(&path))
+        .transpose()?
+        .flatten();
+    if let Some(judged) = own.as_ref().filter(|judged| choice.accepts(judged)) {
+        return Ok(choice.chosen(judged.clone(), None));
+    }
+    let installed = choice.installed();
+    match (preferred(&installed), own) {
+        (Some(judged), _) => {
+            let option = Some(judged.compiler.path.clone());
+            Ok(choice.chosen(judged.clone(), option))
+        }
+        (None, Some(judged)) => Err(choice.refused(&judged, None, &installed)),
+        (None, None) => Err(choice.absent(None)),
     }
 }
 
-/// The program of the first host step among the lines of `nvcc --dryrun`: `gcc`,
-/// `"/usr/bin"/g++-12`.
-pub(super) fn from_dry_run(text: &str) -> Option<PathBuf> {
-    let lines = text.lines().filter_map(|line| line.strip_prefix("#$ "));
-    let mut steps =
-        lines.filter(|line| line.contains(" -E -x c++ ") || line.contains(" -c -x c++ "));
-    let mut quoted = false;
-    let mut program = String::new();
-    for c in steps.next()?.trim_start().chars() {
-        match c {
-            '"' => quoted = !quoted,
-            c if c.is_whitespace() && !quoted => break,
-            c => program.push(c),
+/// The variable that contains one of these options of nvcc, and the option's value.
+fn flag(env: &Env, names: &[&str]) -> Option<(&'static str, String)> {
+    FLAGS.into_iter().find_map(|variable| {
+        let value = env.text(variable)?;
+        option_value(&value, names).map(|value| (variable, value))
+    })
+}
+
+/// The value of an option in a list of flags, in either of nvcc's spellings: `-ccbin g++`,
+/// `--compiler-bindir=g++`. Empty for an option without a value.
+fn option_value(flags: &str, names: &[&str]) -> Option<String> {
+    let mut words = flags.split_whitespace();
+    while let Some(word) = words.next() {
+        let (name, value) = match word.split_once('=') {
+            Some((name, value)) => (name, Some(value)),
+            None => (word, None),
+        };
+        if names.contains(&name) {
+            return Some(
+                value
+                    .or_else(|| words.next())
+                    .unwrap_or_default()
+                    .to_owned(),
+            );
         }
     }
-    (!program.is_empty()).then(|| PathBuf::from(program))
+    None
 }
 
-/// Whether flags for nvcc hold an option, in either of nvcc's spellings.
-pub(super) fn has_option(flags: &str, names: &[&str]) -> bool {
-    let words = flags
-        .split_whitespace()
-        .map(|word| word.split('=').next().unwrap_or_default());
-    words.into_iter().any(|word| names.contains(&word))
+/// What the choice depends on.
+struct Choice<'a> {
+    toolkit: ToolkitVersion,
+    judge: Judge<'a>,
+    /// nvcc is told not to check the host compiler.
+    unchecked: bool,
+}
+
+impl Choice<'_> {
+    fn accepts(&self, judged: &Judged) -> bool {
+        self.unchecked || judged.refusal.is_none()
+    }
+
+    /// The compiler that a variable names.
+    fn named(
+        &self,
+        variable: &str,
+        program: &Path,
+        file: Option<PathBuf>,
+    ) -> Result<Judged, Error> {
+        let judged = file
+            .map(|file| self.judge.judge(&file))
+            .transpose()?
+            .flatten();
+        let judged = judged.ok_or_else(|| self.absent(Some((variable, program))))?;
+        if self.accepts(&judged) {
+            Ok(judged)
+        } else {
+            Err(self.refused(&judged, Some(variable), &self.installed()))
+        }
+    }
+
+    fn chosen(&self, judged: Judged, option: Option<PathBuf>) -> HostCompiler {
+        HostCompiler {
+            warnings: self.warnings(&judged),
+            compiler: judged.compiler,
+            option,
+        }
+    }
+
+    /// Every C++ compiler on `PATH` that has a usual name, each once. A program that does not answer
+    /// is not a candidate.
+    fn installed(&self) -> Vec<Judged> {
+        let root = self.judge.root;
+        let mut seen: Vec<PathBuf> = Vec::new();
+        let mut compilers = Vec::new();
+        for directory in self.judge.env.search_path() {
+            for name in root.names(&directory) {
+                let path = directory.join(&name);
+                let real = root.resolve(&path);
+                if name.to_str().is_some_and(is_compiler_name)
+                    && root.is_file(&path)
+                    && !seen.contains(&real)
+                {
+                    seen.push(real);
+                    compilers.extend(self.judge.judge(&path).ok().flatten());
+                }
+            }
+        }
+        compilers
+    }
+
+    fn warnings(&self, judged: &Judged) -> Vec<String> {
+        let root = self.judge.root;
+        let directories = self.judge.env.search_path();
+        let compiler = root.resolve(&judged.compiler.path);
+        let warnings = judged.tools.iter().filter_map(|(name, tool)| {
+            let tool = locate(root, tool, &directories)?;
+            origin_warning(&compiler, name, &root.resolve(&tool))
+        });
+        warnings.collect()
+    }
+
+    /// The bounds in the table, for a message.
+    fn bounds(&self) -> String {
+        match self.judge.facts {
+            Some(facts) => format!(
+                "CUDA {} supports gcc up to {} and clang up to {}",
+                self.toolkit, facts.gcc_max, facts.clang_max
+            ),
+            None => format!("the bounds of CUDA {} are not in the table", self.toolkit),
+        }
+    }
+
+    /// A compiler to install.
+    fn example(&self) -> String {
+        match self.judge.facts {
+            Some(facts) => format!("g++-{}", facts.gcc_max),
+            None => "an older g++".to_owned(),
+        }
+    }
+
+    /// The error for a compiler that the toolkit does not accept.
+    fn refused(&self, judged: &Judged, named_by: Option<&str>, installed: &[Judged]) -> Error {
+        let compiler = &judged.compiler;
+        let named = named_by.map(|variable| format!(", which `{variable}` names,"));
+        let hint = match preferred(installed) {
+            Some(other) => format!(
+                "set `NVCC_CCBIN={}`, or unset it to have a compiler chosen",
+                other.compiler.path.display()
+            ),
+            None => format!(
+                "install {} and, if it is not on `PATH`, set `NVCC_CCBIN` to it",
+                self.example()
+            ),
+        };
+        Error::HostCompiler {
+            reason: format!(
+                "host compiler {compiler}{} is not accepted by CUDA {}: {} ({})",
+                named.unwrap_or_default(),
+                self.toolkit,
+                judged.refusal.as_deref().unwrap_or_default(),
+                self.bounds()
+            ),
+            tried: installed
+                .iter()
+                .filter(|other| other.compiler.path != compiler.path)
+                .map(|other| other.compiler.to_string())
+                .collect(),
+            hints: vec![
+                hint,
+                "to use it without NVIDIA's support, set `NVCC_APPEND_FLAGS=-allow-unsupported-compiler`"
+                    .to_owned(),
+            ],
+        }
+    }
+
+    /// The error if there is no compiler at all.
+    fn absent(&self, named: Option<(&str, &Path)>) -> Error {
+        let reason = match named {
+            Some((variable, path)) => format!(
+                "`{variable}` names {}, which is not a C++ compiler that can be run",
+                path.display()
+            ),
+            None => format!(
+                "nvcc needs a host compiler, and there is none on `PATH` ({})",
+                self.bounds()
+            ),
+        };
+        Error::HostCompiler {
+            reason,
+            tried: Vec::new(),
+            hints: vec![format!(
+                "install {} or set `NVCC_CCBIN` to a compiler",
+                self.example()
+            )],
+        }
+    }
+}
+
+/// The best compiler that the toolkit accepts: gcc before clang, because NVIDIA tests its headers
+/// with gcc's standard library, then the newest.
+fn preferred(installed: &[Judged]) -> Option<&Judged> {
+    let accepted = installed.iter().filter(|judged| judged.refusal.is_none());
+    accepted.min_by_key(|Judged { compiler, .. }| (compiler.family, Reverse(compiler.major)))
 }
 
 /// A C++ compiler by its file name: `g++`, `g++-12`, `clang++-18`.
-pub(super) fn is_compiler_name(name: &str) -> bool {
+fn is_compiler_name(name: &str) -> bool {
     ["g++", "clang++"].iter().any(|family| {
         name.strip_prefix(family).is_some_and(|rest| {
             rest.is_empty()
@@ -162,26 +287,26 @@ pub(super) fn is_compiler_name(name: &str) -> bool {
     })
 }
 
-/// A warning where the compiler's assembler or linker was installed by somebody else: one of
-/// them may not know what the other writes.
-pub(super) fn origin_warning(compiler: &Path, tool: &str, tool_path: &Path) -> Option<String> {
+/// A warning if the compiler's assembler or linker was installed separately: one of them may not
+/// understand the other's files.
+fn origin_warning(compiler: &Path, tool: &str, tool_path: &Path) -> Option<String> {
     let (own, other) = (origin(compiler)?, origin(tool_path)?);
     let same = own == other || (own.components().count() > 2 && tool_path.starts_with(&own));
     (!same).then(|| {
         format!(
-            "host compiler {} uses the `{tool}` at {}, which is of another origin: what the one writes, the \
-             other may not read",
+            "host compiler {} uses the `{tool}` at {}, which was installed separately: one may not understand the \
+             other's files",
             compiler.display(),
             tool_path.display()
         )
     })
 }
 
-/// The prefix that a program was installed below. All of the Nix store counts as one.
+/// The prefix that a program was installed below. The whole Nix store counts as one prefix.
 fn origin(program: &Path) -> Option<PathBuf> {
-    for whole in ["/nix/store", "/gnu/store", "/usr/local", "/usr"] {
-        if program.starts_with(whole) {
-            return Some(PathBuf::from(whole));
+    for prefix in ["/nix/store", "/gnu/store", "/usr/local", "/usr"] {
+        if program.starts_with(prefix) {
+            return Some(PathBuf::from(prefix));
         }
     }
     // `/bin` is a link to `/usr/bin` wherever nvcc runs.

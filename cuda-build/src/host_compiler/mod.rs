@@ -1,34 +1,33 @@
-//! The compiler that nvcc hands host code to: chosen, or refused, by what the toolkit's own
-//! headers accept.
+//! The C++ compiler that nvcc calls for host code.
 //!
-//! `NVCC_CCBIN` and `-ccbin` in nvcc's own variables are taken at their word: what they name is
-//! used or refused. Otherwise nvcc's own choice is kept where the toolkit accepts it, and where
-//! not, the newest installed compiler that it does accept is named to nvcc instead.
+//! `NVCC_CCBIN`, and `-ccbin` in nvcc's own variables, are taken as they are: that compiler is used,
+//! or the build fails. Otherwise nvcc's own choice is used if the toolkit accepts it, and if not,
+//! the newest installed compiler that the toolkit accepts is passed to nvcc with `-ccbin`.
+//!
+//! The compiler itself decides what a toolkit accepts: it preprocesses the toolkit's
+//! `crt/host_config.h`, which stops with an `#error` for a compiler that NVIDIA does not support.
 
-mod ask;
 mod choose;
-mod conditions;
-mod expression;
+mod judge;
 
 use std::fmt;
 use std::path::PathBuf;
 
-pub use ask::choose;
-pub use conditions::{Bounds, Macros, bounds, refusal};
+pub use choose::choose;
 
-/// A C++ compiler and what it says of itself.
+/// A C++ compiler and what it reports about itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Compiler {
     /// The program.
     pub path: PathBuf,
-    /// Which one it is.
+    /// Which compiler it is.
     pub family: Family,
     /// Its version in full: `12.2.0`.
     pub version: String,
-    /// The number that a toolkit's bounds are about.
+    /// The number that the bounds of a toolkit refer to.
     pub major: u32,
-    /// Everything that it defines by itself.
-    pub macros: Macros,
+    /// Changes when the program, or the compiler proper behind it (`cc1plus`), is replaced.
+    pub fingerprint: String,
 }
 
 /// The compilers that nvcc works with on Linux.
@@ -36,7 +35,7 @@ pub struct Compiler {
 pub enum Family {
     /// GNU's.
     Gcc,
-    /// LLVM's, and what is made from it.
+    /// LLVM's, and compilers made from it.
     Clang,
 }
 
@@ -45,40 +44,6 @@ impl fmt::Display for Family {
         f.write_str(match self {
             Self::Gcc => "gcc",
             Self::Clang => "clang",
-        })
-    }
-}
-
-impl Compiler {
-    /// A compiler by the macros that `-dM -E` prints; `None` for one that is neither gcc nor
-    /// clang.
-    #[must_use]
-    pub fn from_macros(path: PathBuf, macros: Macros) -> Option<Self> {
-        let (family, numbers) = if macros.value("__clang__").is_some() {
-            (
-                Family::Clang,
-                ["__clang_major__", "__clang_minor__", "__clang_patchlevel__"],
-            )
-        } else {
-            (
-                Family::Gcc,
-                ["__GNUC__", "__GNUC_MINOR__", "__GNUC_PATCHLEVEL__"],
-            )
-        };
-        let major = macros.number(numbers[0])?;
-        let rest = numbers[1..]
-            .iter()
-            .map(|name| macros.number(name).unwrap_or(0).to_string());
-        let version = std::iter::once(major.to_string())
-            .chain(rest)
-            .collect::<Vec<_>>()
-            .join(".");
-        Some(Self {
-            path,
-            family,
-            version,
-            major,
-            macros,
         })
     }
 }
@@ -98,18 +63,21 @@ impl fmt::Display for Compiler {
 /// The compiler for one build.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostCompiler {
-    /// Which one.
+    /// Which compiler.
     pub compiler: Compiler,
-    /// What nvcc has to be told with `-ccbin`; `None` where it takes this one by itself.
+    /// The value of nvcc's option `-ccbin`; `None` if nvcc takes this compiler without it.
     pub option: Option<PathBuf>,
-    /// What a reader should know.
+    /// Warnings for the user.
     pub warnings: Vec<String>,
 }
 
 impl HostCompiler {
-    /// What the output of a compile step depends on.
+    /// A text that differs if the output of a compile step may differ.
     #[must_use]
     pub fn identity(&self) -> String {
-        format!("host compiler {}", self.compiler)
+        format!(
+            "host compiler {} {}",
+            self.compiler, self.compiler.fingerprint
+        )
     }
 }

@@ -9,9 +9,6 @@ mod archives;
 mod directories;
 mod files;
 mod named;
-mod nvcc_answer;
-mod nvcc_profile;
-mod nvcc_wrapper;
 mod package_directory;
 mod plain_root;
 mod prefix;
@@ -22,15 +19,14 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use crate::component::Component;
+use crate::error::Error;
+use crate::nvcc::NvccAnswer;
 use crate::root::Root;
 use crate::sources::{Candidate, Step};
 use crate::target::Target;
 use crate::version::{ToolkitVersion, Version};
 
 pub(crate) use named::RELATIVE;
-pub use nvcc_answer::NvccAnswer;
-pub use nvcc_profile::NvccProfile;
-pub use nvcc_wrapper::{Wrapper, wrapper};
 
 /// A component that is there.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -180,8 +176,8 @@ pub struct Prober<'a> {
     pub root: &'a Root,
     /// The platform, for `targets/<platform>`.
     pub target: &'a Target,
-    /// Asks an nvcc what [`NvccAnswer::parse`] reads; `None` where it does not answer.
-    pub ask_nvcc: &'a dyn Fn(&Path) -> Option<String>,
+    /// Queries an nvcc; see [`nvcc::query`](crate::nvcc::query).
+    pub query_nvcc: &'a dyn Fn(&Path) -> Result<NvccAnswer, Error>,
 }
 
 impl Prober<'_> {

@@ -8,17 +8,20 @@ use super::files::file_name_version;
 use super::package_directory::PackageDirectory;
 use super::prefix::{Prefix, tidy};
 use super::products::told_majors;
-use super::{Found, NvccAnswer, Prober, Seen, Set, Unusable};
+use super::{Found, Prober, Seen, Set, Unusable};
 use crate::capability::newest_known;
 use crate::component::{Bundle, Class, Component, OLDEST_MAJOR};
+use crate::nvcc::NvccAnswer;
 use crate::sources::{Candidate, Step, companions};
 use crate::version::{ToolkitVersion, Version};
 
 /// One root of a place, and which CUDA it is for.
 struct Piece {
     path: PathBuf,
-    /// What its nvcc says.
+    /// The answer of its nvcc.
     answer: Option<NvccAnswer>,
+    /// Why its nvcc has no answer.
+    query_error: Option<String>,
     /// The release that nvcc, `cuda.h`, `version.json` or the directory's name tells.
     release: Option<ToolkitVersion>,
     /// Majors that its files show; none where they are the same for every major (cuRAND).
@@ -69,12 +72,10 @@ pub(super) fn probe(prober: &Prober<'_>, candidate: &Candidate) -> Seen {
         .collect();
     let (roots, left_out) = archives::belonging(prober.target, paths);
     let pieces = pieces(prober, candidate, &roots);
-    if let (Some(nvcc), true, None) = (
-        &candidate.nvcc,
-        candidate.step.is_explicit(),
-        pieces.first().and_then(|first| first.answer.as_ref()),
-    ) {
-        let reason = format!("{} does not answer as nvcc does", nvcc.display());
+    if candidate.nvcc.is_some()
+        && candidate.step.is_explicit()
+        && let Some(reason) = pieces.first().and_then(|first| first.query_error.clone())
+    {
         return Seen {
             remarks: vec![reason],
             ..Seen::default()
@@ -240,9 +241,11 @@ fn pieces(prober: &Prober<'_>, candidate: &Candidate, roots: &[PathBuf]) -> Vec<
             Some(nvcc) if index == 0 => Some(nvcc.clone()),
             _ => Some(path.join("bin/nvcc")).filter(|nvcc| prober.root.is_file(nvcc)),
         };
-        let answer = nvcc
-            .and_then(|nvcc| (prober.ask_nvcc)(&nvcc))
-            .and_then(|text| NvccAnswer::parse(&text));
+        let answer = nvcc.map(|nvcc| (prober.query_nvcc)(&nvcc)).transpose();
+        let (answer, query_error) = match answer {
+            Ok(answer) => (answer, None),
+            Err(error) => (None, Some(error.to_string())),
+        };
         let named = own_nvcc
             .clone()
             .filter(|_| index == 0 && candidate.step.is_explicit());
@@ -252,6 +255,9 @@ fn pieces(prober: &Prober<'_>, candidate: &Candidate, roots: &[PathBuf]) -> Vec<
             .and_then(|answer| answer.top.as_ref())
             .map(|top| tidy(prober, top));
         push(prober, &mut pieces, path.clone(), answer);
+        if let Some(piece) = pieces.last_mut() {
+            piece.query_error = query_error;
+        }
         if candidate.products_only {
             pieces.iter_mut().for_each(|piece| piece.majors.clear());
         }
@@ -294,6 +300,7 @@ fn push(prober: &Prober<'_>, pieces: &mut Vec<Piece>, path: PathBuf, answer: Opt
     pieces.push(Piece {
         path,
         answer,
+        query_error: None,
         release,
         majors,
         named,
@@ -350,12 +357,10 @@ fn set(prober: &Prober<'_>, pieces: &[Piece], major: u32, seen: &mut Seen) -> Op
                 }
                 if component.component == Component::Nvcc {
                     let Some(answer) = answers.first() else {
-                        let nvcc = component
-                            .tools
-                            .first()
-                            .map(PathBuf::as_path)
-                            .unwrap_or(Path::new("nvcc"));
-                        let reason = format!("{} does not answer as nvcc does", nvcc.display());
+                        let reason = mine.iter().find_map(|piece| piece.query_error.clone());
+                        let reason = reason.unwrap_or_else(|| {
+                            format!("{} is in no `bin` directory of a root", component.evidence)
+                        });
                         seen.unusable.push(Unusable {
                             component: Component::Nvcc,
                             major,

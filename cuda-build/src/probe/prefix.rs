@@ -3,9 +3,10 @@
 use std::cell::{OnceCell, RefCell};
 use std::path::{Path, PathBuf};
 
+use super::Prober;
 use super::directories::Directories;
-use super::{NvccAnswer, Prober};
 use crate::component::{Bundle, Component};
+use crate::nvcc::NvccAnswer;
 use crate::version::ToolkitVersion;
 
 /// Why a conda prefix's own `include` and `lib` are left out.

@@ -1,5 +1,6 @@
 //! The compiling part of a build: the host compiler, the view to call nvcc in, and the steps.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::Build;
@@ -10,8 +11,8 @@ use crate::component::Component;
 use crate::directive::{Directive, Directives};
 use crate::error::Error;
 use crate::host_compiler::{self, HostCompiler};
-use crate::probe::NvccAnswer;
-use crate::toolkit::{Toolkit, ask_nvcc};
+use crate::nvcc;
+use crate::toolkit::Toolkit;
 use crate::view::{View, ViewPlace};
 
 /// The compilers of all files.
@@ -36,20 +37,18 @@ impl Build {
     /// A view to call nvcc in, where it would not find cicc by itself: in redist archives, and in
     /// other splits of a directory per component.
     fn compiler_view(&self, toolkit: &Toolkit) -> Result<Option<View>, Error> {
-        let (Some(nvcc), Some(cicc)) = (
+        let (Some(program), Some(cicc)) = (
             toolkit.tool(Component::Nvcc, "nvcc"),
             toolkit.tool(Component::Nvvm, "cicc"),
         ) else {
             return Ok(None);
         };
         let resolve = |path: &Path| self.root.resolve(path);
-        let own_root = nvcc.parent().and_then(Path::parent);
+        let own_root = program.parent().and_then(Path::parent);
         if own_root.is_some_and(|root| cicc.starts_with(root)) {
             return Ok(None);
         }
-        let answer =
-            ask_nvcc(&self.root, &self.env, nvcc).and_then(|text| NvccAnswer::parse(&text));
-        let known = answer.map(|answer| answer.programs).unwrap_or_default();
+        let known = nvcc::query(&self.root, &self.env, program)?.programs;
         let place = cicc.parent().map(resolve);
         if known
             .iter()
@@ -58,7 +57,7 @@ impl Build {
             return Ok(None);
         }
         toolkit
-            .view(&ViewPlace::from_env(&self.env, &self.target)?)
+            .view(&ViewPlace::from_env(&self.env, &self.target)?, &self.root)
             .map(Some)
     }
 
@@ -88,13 +87,12 @@ impl Build {
         self.check_names()?;
         let compilers = self.compilers(toolkit)?;
         let mut runner = Runner::new(&self.out);
-        let host_identity = compilers.host.as_ref().map(|host| {
-            // A distribution's update can leave the version as it is.
-            let file = runner.files().length_and_time(&host.compiler.path);
-            format!("{} {file:?}", host.identity())
-        });
+        let host_identity = compilers.host.as_ref().map(HostCompiler::identity);
         if let Some(host) = &compilers.host {
-            directives.push(Directive::Remark(host.identity()));
+            directives.push(Directive::Remark(format!(
+                "host compiler {}",
+                host.compiler
+            )));
             host.warnings
                 .iter()
                 .for_each(|warning| directives.push(Directive::Warning(warning.clone())));
@@ -131,15 +129,12 @@ impl Build {
 
     /// Two modules of one name would be one file and one constant.
     fn check_names(&self) -> Result<(), Error> {
-        for (index, module) in self.modules.iter().enumerate() {
-            let constant = module.constant();
-            let earlier = self.modules[..index]
-                .iter()
-                .find(|other| other.constant() == constant);
-            if let Some(earlier) = earlier {
+        let mut sources = BTreeMap::new();
+        for module in &self.modules {
+            if let Some(earlier) = sources.insert(module.constant(), module.source()) {
                 return Err(Error::DuplicateModule {
-                    constant,
-                    sources: [earlier.source().clone(), module.source().clone()],
+                    constant: module.constant(),
+                    sources: [earlier.clone(), module.source().clone()],
                 });
             }
         }

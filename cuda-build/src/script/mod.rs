@@ -13,7 +13,7 @@ use crate::compile::{Compiled, Format, Library, Module};
 use crate::component::{Bundle, Component};
 use crate::config::Config;
 use crate::directive::{Directive, Directives};
-use crate::driver;
+use crate::driver::{self, Driver, NoDriver};
 use crate::env::Env;
 use crate::error::Error;
 use crate::link;
@@ -47,6 +47,7 @@ pub struct Build {
     modules: Vec<Module>,
     libraries: Vec<Library>,
     root_variable: Option<String>,
+    driver: fn() -> Result<Driver, NoDriver>,
     /// Markers of the views that others are told of: without the view their builds fail, so the
     /// script has to run where one is gone.
     views: RefCell<BTreeSet<PathBuf>>,
@@ -98,6 +99,7 @@ impl Build {
             modules: Vec::new(),
             libraries: Vec::new(),
             root_variable: None,
+            driver: driver::driver,
             views: RefCell::default(),
         })
     }
@@ -141,9 +143,17 @@ impl Build {
     }
 
     fn view_of(&self, toolkit: &Toolkit) -> Result<View, Error> {
-        let view = toolkit.view(&ViewPlace::from_env(&self.env, &self.target)?)?;
+        let view = toolkit.view(&ViewPlace::from_env(&self.env, &self.target)?, &self.root)?;
         self.views.borrow_mut().insert(view.marker());
         Ok(view)
+    }
+
+    /// Replaces the query for the GPUs of this machine, for tests.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn with_driver(mut self, driver: fn() -> Result<Driver, NoDriver>) -> Self {
+        self.driver = driver;
+        self
     }
 
     /// The manifest's declarations, to change what they leave open.
@@ -169,11 +179,7 @@ impl Build {
         self.hand_on(&toolkit, plan.as_ref(), &mut directives)?;
         let stubs = self.stubs(&toolkit)?;
         self.direct(&toolkit, &compiled, stubs.as_deref(), &mut directives);
-        directives.emit().map_err(|source| Error::Io {
-            action: "write to",
-            path: PathBuf::from("standard output"),
-            source,
-        })?;
+        directives.emit()?;
         Ok(Built {
             toolkit,
             plan,
@@ -209,7 +215,7 @@ impl Build {
         let items = self.config.for_major(toolkit.version().major).capabilities;
         let declared = items.map_or_else(|| Ok(Declared::native()), Declared::parse)?;
         let gpus = if declared.asks_for_gpu() {
-            driver::driver()
+            (self.driver)()
                 .map(|driver| driver.gpus)
                 .unwrap_or_default()
         } else {
@@ -275,7 +281,7 @@ impl Build {
             return Ok(());
         }
         let view = self.view_of(toolkit)?;
-        let root = view.root().display().to_string();
+        let root = view.root().as_os_str().to_owned();
         if let Some(name) = &self.root_variable {
             directives.push(Directive::RustcEnv {
                 name: name.clone(),
@@ -289,17 +295,23 @@ impl Build {
                     .into_iter()
                     .filter(|path| self.root.is_dir(path)),
             );
-            let include = std::env::join_paths(include).unwrap_or_default();
+            let include = std::env::join_paths(include);
+            if include.is_err() {
+                directives.push(Directive::Warning(format!(
+                    "`DEP_<links>_INCLUDE` is not set: the path of the view, {}, contains `:`, which separates paths",
+                    view.root().display()
+                )));
+            }
             let items = self.config.for_major(toolkit.version().major).capabilities;
             let capabilities = plan
                 .map(ToString::to_string)
                 .or_else(|| items.map(|items| items.join(", ")));
             for (key, value) in [
                 ("root", Some(root)),
-                ("version", Some(toolkit.version().to_string())),
-                ("include", Some(include.to_string_lossy().into_owned())),
-                ("lib", Some(view.lib().display().to_string())),
-                ("capabilities", capabilities),
+                ("version", Some(toolkit.version().to_string().into())),
+                ("include", include.ok()),
+                ("lib", Some(view.lib().into_os_string())),
+                ("capabilities", capabilities.map(Into::into)),
             ] {
                 if let Some(value) = value {
                     directives.push(Directive::Metadata { key, value });
@@ -331,7 +343,7 @@ impl Build {
         for library in &self.libraries {
             directives.push(Directive::LinkLib {
                 kind: "static",
-                name: library.name().to_owned(),
+                name: library.name().into(),
             });
         }
         let declared = self.config.for_major(toolkit.version().major).components;
@@ -351,7 +363,7 @@ impl Build {
         if !self.libraries.is_empty() {
             directives.push(Directive::LinkLib {
                 kind: "dylib",
-                name: "stdc++".to_owned(),
+                name: "stdc++".into(),
             });
         }
         for (output, tool) in &compiled.made {

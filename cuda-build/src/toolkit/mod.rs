@@ -1,8 +1,6 @@
 //! A set of components that belong together, ready to compile and link with.
 
 mod file;
-mod nvcc;
-mod nvcc_answers;
 mod search;
 
 use std::path::{Path, PathBuf};
@@ -15,7 +13,6 @@ use crate::probe::Found;
 use crate::select::{Chosen, Selection, capability_conflicts};
 use crate::version::ToolkitVersion;
 
-pub(crate) use nvcc_answers::ask as ask_nvcc;
 pub use search::{Report, Search};
 
 /// What a search chose.
@@ -157,8 +154,8 @@ impl Toolkit {
             return None;
         }
         let ptxas = self.tool(Component::Nvcc, "ptxas")?;
-        let help = Invocation::new(ptxas).args(["--help"]).run().ok()?;
-        let observed = capability::observed_from_ptxas_help(&help.output);
+        let help = Invocation::new(ptxas).args(["--help"]).query().ok()?;
+        let observed = capability::observed_from_ptxas_help(&help.output());
         (!observed.is_empty()).then_some(observed)
     }
 

@@ -2,10 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Toolkit, file, nvcc_answers};
+use super::{Toolkit, file};
 use crate::component::Component;
 use crate::env::Env;
 use crate::error::Error;
+use crate::nvcc;
 use crate::probe::{Attempt, Found, Prober, RELATIVE, Set};
 use crate::root::Root;
 use crate::select::{self, Need, Request, Selection, Strength};
@@ -137,11 +138,11 @@ impl Search<'_> {
     }
 
     fn probe(&self, candidate: &Candidate) -> Vec<Attempt> {
-        let ask_nvcc = |nvcc: &Path| nvcc_answers::ask(self.root, self.env, nvcc);
+        let query_nvcc = |nvcc: &Path| nvcc::query(self.root, self.env, nvcc);
         Prober {
             root: self.root,
             target: self.target,
-            ask_nvcc: &ask_nvcc,
+            query_nvcc: &query_nvcc,
         }
         .probe_each(candidate)
     }

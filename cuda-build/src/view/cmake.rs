@@ -1,18 +1,17 @@
-//! A search of CMake's that ends in the view.
+//! CMake cache entries that end every search for CUDA in the view.
 //!
-//! `FindCUDAToolkit` looks for each library below the root and then in every place that CMake
-//! knows: the system's directories, `CMAKE_LIBRARY_PATH`, prefixes. A library that the view lacks
-//! is thus taken from another toolkit, without a word. An entry in CMake's cache ends the search
-//! for its library before it begins: the view's own file, or nothing.
+//! `FindCUDAToolkit` looks for each library below the root and then in every directory that CMake
+//! searches: the system's, `CMAKE_LIBRARY_PATH`, prefixes. So it would silently take a library that
+//! the view lacks from another toolkit. An entry in CMake's cache replaces the search for a
+//! library: the entry is the view's file, or empty.
 
 use std::path::Path;
 
 use super::View;
 use crate::capability::Plan;
 
-/// What `FindCUDAToolkit` looks for (in CMake 4.4 and before), and the files that answer, the first
-/// that is there. A shared library is `lib<name>.so`, a static one `lib<name>_static.a`, where
-/// nothing else is said.
+/// Libraries that `FindCUDAToolkit` looks for (up to CMake 4.4), each with its files, the first of
+/// which that the view has is used.
 const NAMED: [(&str, &[&str]); 23] = [
     ("cuda_driver", &["lib/stubs/libcuda.so"]),
     ("cudart_static", &["lib/libcudart_static.a"]),
@@ -45,11 +44,11 @@ const NAMED: [(&str, &[&str]); 23] = [
     ("pcsamplingutil", &["lib/libpcsamplingutil.so"]),
     ("cufilt", &["lib/libcufilt.a"]),
     ("sanitizer", &["lib/libsanitizer-public.so"]),
-    // What the old FindCUDA looks for besides.
+    // Only the old FindCUDA looks for this one.
     ("cudadevrt", &["lib/libcudadevrt.a"]),
 ];
 
-/// Shared under their own name, static with `_static`.
+/// Libraries that are `lib<name>.so` if shared and `lib<name>_static.a` if static.
 const PLAIN: [&str; 29] = [
     "cudart",
     "nvJitLink",
@@ -82,8 +81,8 @@ const PLAIN: [&str; 29] = [
     "OpenCL",
 ];
 
-/// Names and values for CMake's cache; a value is a path below the view, or empty where nothing is
-/// to be found.
+/// Names, types and values of cache entries. A value is a path in the view, or empty if the view
+/// lacks the library.
 pub(super) fn entries(contains: impl Fn(&str) -> bool) -> Vec<(String, &'static str, String)> {
     let first = |paths: &[String]| {
         paths
@@ -129,15 +128,15 @@ pub(super) fn entries(contains: impl Fn(&str) -> bool) -> Vec<(String, &'static 
     entries
 }
 
-/// Where both search modules start. The old FindCUDA forgets every entry for a library when its root
-/// is not the one that it keeps here from its last run.
+/// The root, for both search modules. The old FindCUDA deletes its entries for libraries if the last
+/// of these, from its previous run, differs from its root.
 const ROOTS: [(&str, &str); 3] = [
     ("CUDAToolkit_ROOT", "PATH"),
     ("CUDA_TOOLKIT_ROOT_DIR", "PATH"),
     ("CUDA_TOOLKIT_ROOT_DIR_INTERNAL", "INTERNAL"),
 ];
 
-/// Its headers, by one that not every view has.
+/// The old FindCUDA looks for the directory of a header that not every view has.
 const OLD_INCLUDE: (&str, &str) = ("CUDA_TOOLKIT_INCLUDE", "include");
 
 /// A script for `cmake -C`. It derives the view from its own location, so that it stays valid in a
@@ -175,10 +174,10 @@ pub(super) fn initial_cache(has_compiler: bool, contains: impl Fn(&str) -> bool)
     text
 }
 
-/// A toolchain file that is nothing but [`initial_cache`], for projects that take no option: CMake
-/// 3.21 reads its name from the environment. It says nothing of the platform or of C and C++, so a
-/// build stays native. Where somebody names another CUDA it says nothing at all: entries of this view
-/// with the root of another toolkit are what it is there to prevent.
+/// [`initial_cache`] as a toolchain file, for projects that cannot be given an option: since 3.21,
+/// CMake reads the name of the toolchain file from the environment. It sets neither a platform nor
+/// compilers for C and C++, so the build is native. If the user names another CUDA, it sets
+/// nothing, because entries of this view must not be combined with the root of another toolkit.
 pub(super) const TOOLCHAIN: &str = r#"# For CMAKE_TOOLCHAIN_FILE: CUDA from this directory, and from nowhere else.
 get_filename_component(_cuda_view "${CMAKE_CURRENT_LIST_DIR}/.." REALPATH)
 set(_cuda_other "")
@@ -220,13 +219,13 @@ endif()
 "#;
 
 impl View {
-    /// What a CMake project is told to find this view and nothing else: names with their type
-    /// (`CUDAToolkit_ROOT:PATH`) and values, for `-D<name>=<value>`, as the `cmake` crate's `define`
-    /// takes them.
+    /// CMake cache entries with which a project finds this view and no other CUDA: names with their
+    /// type (`CUDAToolkit_ROOT:PATH`) and values, for `-D<name>=<value>` or the `define` of the
+    /// `cmake` crate.
     ///
-    /// Every library of the view is pinned, every absent one is pinned to nothing: a
-    /// `libcufft.so` of another toolkit on the system's path does not join. Where CMake shall be
-    /// given a file instead, there is [`View::cmake_cache`].
+    /// There is an entry for every library, and it is empty if the view lacks the library: a
+    /// `libcufft.so` of another toolkit on the system's path is not found. [`View::cmake_cache`] is
+    /// the same as a file.
     ///
     /// ```no_run
     /// # fn main() -> Result<(), cuda_build::Error> {
@@ -263,14 +262,15 @@ impl View {
         defines
     }
 
-    /// What [`View::cmake_defines`] says, without capabilities, as a script for `cmake -C <file>`.
+    /// The entries of [`View::cmake_defines`], without capabilities, as a script for
+    /// `cmake -C <file>`.
     #[must_use]
     pub fn cmake_cache(&self) -> std::path::PathBuf {
         self.root().join("cmake/initial-cache.cmake")
     }
 
-    /// The same as a toolchain file, for `CMAKE_TOOLCHAIN_FILE`. It names neither a platform nor a
-    /// compiler for C and C++. A toolchain file makes the `cmake` crate leave the choice of these
+    /// The same as a toolchain file, for `CMAKE_TOOLCHAIN_FILE`. It sets neither a platform nor
+    /// compilers for C and C++. With a toolchain file, the `cmake` crate leaves the choice of these
     /// compilers to CMake.
     #[must_use]
     pub fn cmake_toolchain(&self) -> std::path::PathBuf {
@@ -283,7 +283,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_there_is_pinned_and_what_is_not_is_nothing() {
+    fn libraries_are_pinned_and_absent_ones_suppressed() {
         let there = [
             "lib/libcudart.so",
             "lib/libcudart_static.a",

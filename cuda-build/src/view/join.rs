@@ -1,5 +1,5 @@
-//! Joins directories of several components into one: what only one of them has is one link,
-//! what several have is a real directory with the contents of all.
+//! Joins directories of several components: a directory that only one of them has becomes a link, a
+//! directory of several becomes a real one with the contents of all.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -10,26 +10,26 @@ use crate::component::Component;
 use crate::error::Error;
 use crate::root::Root;
 
-/// A directory that goes into a view.
+/// A file or directory of a component that is added to a view.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Source {
     pub(super) component: Component,
     pub(super) directory: PathBuf,
 }
 
-/// How directories are joined.
+/// The options of joining.
 #[derive(Clone, Copy)]
 pub(super) struct Join<'a> {
     pub(super) root: &'a Root,
-    /// Whether a directory of one component may become one link. CCCL alone has 2000 headers.
+    /// Whether a directory may become a link. CCCL has 2000 headers.
     pub(super) whole: bool,
-    /// Which names of the topmost directories take part.
+    /// Selects names of the topmost directories.
     pub(super) wanted: &'a dyn Fn(&Source, &OsStr) -> bool,
 }
 
-/// What wheels carry that is no part of CUDA: package markers of Python, and second builds of
+/// Files in wheels that are not part of CUDA: Python's package markers, and second builds of
 /// libraries under other names.
-fn is_left_out(name: &OsStr) -> bool {
+fn is_excluded(name: &OsStr) -> bool {
     let Some(name) = name.to_str() else {
         return false;
     };
@@ -37,8 +37,8 @@ fn is_left_out(name: &OsStr) -> bool {
 }
 
 impl Join<'_> {
-    /// Puts the contents of `sources` below `path`. A source for a path further down (`below`)
-    /// takes part where that path is reached.
+    /// Adds the contents of `sources` below `path`. `below` has further sources for directories
+    /// below `path`, by name.
     ///
     /// # Errors
     /// [`Error::ViewConflict`].
@@ -52,7 +52,7 @@ impl Join<'_> {
         let mut names: BTreeMap<OsString, Vec<Source>> = below.clone();
         for source in sources {
             for name in self.root.names(&source.directory) {
-                if is_left_out(&name) || !(self.wanted)(source, &name) {
+                if is_excluded(&name) || !(self.wanted)(source, &name) {
                     continue;
                 }
                 let directory = source.directory.join(&name);
@@ -118,7 +118,7 @@ mod tests {
         };
         join.join(&mut plan, Path::new("include"), &sources, &BTreeMap::new())?;
         let shown = |(path, entry): (&PathBuf, &Entry)| match entry {
-            Entry::Outside { target, .. } => {
+            Entry::Component { target, .. } => {
                 format!(
                     "{} {}",
                     path.display(),

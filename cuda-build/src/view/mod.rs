@@ -1,8 +1,8 @@
-//! One root for consumers that know no other: a directory of links, closed and complete.
+//! Views: one root, made of links, for consumers that expect all of CUDA below one directory.
 //!
-//! Most build scripts, CMake modules and makefiles expect CUDA below one directory, with
-//! `bin/nvcc`, `include/cuda.h`, `lib64/libcudart.so` and `lib64/stubs/libcuda.so`. In wheels, in
-//! Nix and in redist archives it is nowhere like that. A view puts the pieces together:
+//! Most build scripts, CMake modules and makefiles look for `bin/nvcc`, `include/cuda.h`,
+//! `lib64/libcudart.so` and `lib64/stubs/libcuda.so` below one root. In wheels, in Nix and in
+//! redist archives, each component has a root of its own. A view joins them:
 //!
 //! ```text
 //! bin/        nvcc, with an nvcc.profile that fits the view, and its tools
@@ -13,26 +13,26 @@
 //! version.json
 //! ```
 //!
-//! nvcc looks for its profile beside the name it was called by, links not resolved: a link in
-//! `bin` is all it takes.
+//! nvcc looks for its profile beside the path by which it was started, links not resolved, so a link
+//! in `bin` is enough.
 
 mod cmake;
 mod content;
 mod foreign;
 mod join;
-mod materialize;
-mod owner;
+mod marker;
 mod place;
 mod plan;
 mod stub;
 mod text;
+mod write;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 pub use place::ViewPlace;
 
-/// A view on the disk.
+/// A view that was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct View {
     path: PathBuf,
@@ -41,7 +41,7 @@ pub struct View {
 }
 
 impl View {
-    /// Its directory: what `CUDA_HOME` and the like may point at.
+    /// Its directory, for `CUDA_HOME` and similar variables.
     #[must_use]
     pub fn root(&self) -> &Path {
         &self.path
@@ -61,39 +61,38 @@ impl View {
         self.path.join("lib")
     }
 
-    /// The headers, without those of CCCL where they are apart.
+    /// The headers. Those of CCCL may be in `cccl` below it.
     #[must_use]
     pub fn include(&self) -> PathBuf {
         self.path.join("include")
     }
 
-    /// Libraries to link against in the driver's place, and never to load: no rpath and no
-    /// `LD_LIBRARY_PATH` may name this directory.
+    /// Stubs of the driver's libraries, for linking only: no rpath and no `LD_LIBRARY_PATH` may name
+    /// this directory.
     #[must_use]
     pub fn stubs(&self) -> PathBuf {
         self.path.join("lib/stubs")
     }
 
-    /// A file that is there as long as the view is: for `cargo::rerun-if-changed`, where a build
-    /// script's output depends on the view. It is older than any build, but for a view at a place that
-    /// was named ([`ViewPlace::at`]): there it has the date when the view was made, because another
-    /// may take its place.
-    /// [`Build::run`](crate::Build::run) prints that line for views that it or
-    /// [`Build::view`](crate::Build::view) gave.
+    /// A file for `cargo::rerun-if-changed`, if the output of a build script depends on the view. It
+    /// is older than any build. Only at a place of the user's ([`ViewPlace::at`]) it has the date
+    /// when the view was written, because another view may replace it.
+    /// [`Build::run`](crate::Build::run) declares it for views that it used and for those of
+    /// [`Build::view`](crate::Build::view).
     #[must_use]
     pub fn marker(&self) -> PathBuf {
-        self.path.join(materialize::MARKER)
+        self.path.join(marker::MARKER)
     }
 
-    /// The compiler, where the toolkit has one.
+    /// The compiler, if the view has one.
     #[must_use]
     pub fn nvcc(&self) -> Option<PathBuf> {
         self.contains("bin/nvcc")
             .then(|| self.path.join("bin/nvcc"))
     }
 
-    /// Whether the view has this path, relative to its root, as a file or link of its own. What
-    /// lies in a directory that is one link is not listed.
+    /// Whether the view has a file or link at this path, relative to its root. The contents of
+    /// linked directories are not listed.
     #[must_use]
     pub fn contains(&self, path: impl AsRef<Path>) -> bool {
         self.paths.contains(path.as_ref())
@@ -104,7 +103,7 @@ impl View {
         self.paths.iter().map(PathBuf::as_path)
     }
 
-    /// Whether something had to be written; `false` for a view that was there and whole.
+    /// Whether the view was written; `false` if it was complete before.
     #[must_use]
     pub fn was_made(&self) -> bool {
         self.made

@@ -1,11 +1,11 @@
-//! Where views are kept, and the way from a toolkit to one.
+//! The places of views.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use super::View;
 use super::content::{self, Options};
-use super::materialize::{self, Destination};
+use super::write::{self, Destination};
 use crate::component::Component;
 use crate::env::Env;
 use crate::error::Error;
@@ -14,17 +14,17 @@ use crate::store;
 use crate::target::Target;
 use crate::toolkit::Toolkit;
 
-/// Names the directory of views; set by `cargo cuda` for the build scripts under it.
+/// Names the directory of views. `cargo cuda` sets it for the build scripts that it starts.
 const VARIABLE: &str = "CUDA_BUILD_VIEWS";
 
-/// Where a view goes and what it holds besides what every view does.
+/// Where a view is written, and what it contains.
 ///
 /// ```no_run
 /// # fn main() -> Result<(), cuda_build::Error> {
-/// use cuda_build::{Build, Env, Target, ViewPlace};
+/// use cuda_build::{Build, Env, Root, Target, ViewPlace};
 /// let target = Target::from_triple("x86_64-unknown-linux-gnu", false)?;
 /// let place = ViewPlace::from_env(&Env::from_process(), &target)?;
-/// let view = Build::new()?.toolkit()?.view(&place)?;
+/// let view = Build::new()?.toolkit()?.view(&place, &Root::system())?;
 /// assert!(view.lib().starts_with(view.root()));
 /// # Ok(())
 /// # }
@@ -39,13 +39,13 @@ pub struct ViewPlace {
 }
 
 impl ViewPlace {
-    /// The usual place: `CUDA_BUILD_VIEWS`, which `cargo cuda` sets to `<target>/cuda/views`,
-    /// else `views` in the user's cache directory (see [`store::cache_dir`]).
+    /// The usual place: `CUDA_BUILD_VIEWS`, which `cargo cuda` sets, otherwise `views` in the user's
+    /// cache directory (see [`store::cache_dir`]).
     ///
     /// # Errors
-    /// [`Error::ViewPlace`] where no variable tells a cache directory, and where the place is in
-    /// the directory that this package's build script belongs to: Cargo puts search paths in
-    /// there on the loader path of `cargo run`, and programs would load the driver's stub.
+    /// [`Error::ViewPlace`] if no variable names a cache directory, or if the place is below
+    /// Cargo's profile directory (`target/debug`): Cargo puts search paths that are there on the
+    /// loader path of `cargo run`, and programs would load the stub of the driver.
     pub fn from_env(env: &Env, target: &Target) -> Result<Self, Error> {
         let named = env.peek(VARIABLE).map(PathBuf::from);
         let Some(directory) =
@@ -69,7 +69,7 @@ impl ViewPlace {
             return Err(Error::ViewPlace {
                 path: directory,
                 reason: format!(
-                    "Cargo puts libraries below {} on the loader path, and a stub of the driver may not be there",
+                    "Cargo puts libraries below {} on the loader path, and programs would load the stub of the driver",
                     profile.display()
                 ),
                 hint: format!("name another directory with `{VARIABLE}` or `CUDA_BUILD_CACHE_DIR`"),
@@ -78,8 +78,8 @@ impl ViewPlace {
         Ok(Self::below(&directory, target))
     }
 
-    /// Below `directory`, under a name that says what is in it: the release and a digest. Equal
-    /// components give the same view, replaced ones another.
+    /// A directory below `directory`, named by the release and a digest of the content: the same
+    /// components give the same view, and replaced ones another.
     #[must_use]
     pub fn below(directory: &Path, target: &Target) -> Self {
         Self {
@@ -91,8 +91,8 @@ impl ViewPlace {
         }
     }
 
-    /// Exactly at `directory`. A view that is there gives way, unless somebody put files into it;
-    /// anything else does not.
+    /// Exactly `directory`. A view that is there is replaced, unless files in it were added or
+    /// changed; anything else is not touched.
     #[must_use]
     pub fn at(directory: &Path, target: &Target) -> Self {
         Self {
@@ -101,29 +101,28 @@ impl ViewPlace {
         }
     }
 
-    /// The directory that was named: the view's own (see [`ViewPlace::at`]), or that below which it
-    /// gets a name.
+    /// The directory that was given to [`ViewPlace::at`] or [`ViewPlace::below`].
     #[must_use]
     pub fn directory(&self) -> &Path {
         &self.directory
     }
 
-    /// Only these components and what they need.
+    /// Limits the view to these components and those that they need.
     #[must_use]
     pub fn components(mut self, components: impl IntoIterator<Item = Component>) -> Self {
         self.options.components = Some(components.into_iter().collect());
         self
     }
 
-    /// Whether the static archives of the libraries join too. `cudart_static`, `cudadevrt` and
-    /// `culibos` always do.
+    /// Whether the view has the static archives of all libraries. It always has `cudart_static`,
+    /// `cudadevrt` and `culibos`.
     #[must_use]
     pub fn archives(mut self, archives: bool) -> Self {
         self.options.archives = archives;
         self
     }
 
-    /// Copies instead of links out of the view, for what is carried to another machine.
+    /// Whether files are copied instead of linked, so that the view works on another machine.
     #[must_use]
     pub fn copy(mut self, copy: bool) -> Self {
         self.copy = copy;
@@ -133,15 +132,14 @@ impl ViewPlace {
 }
 
 impl Toolkit {
-    /// The toolkit as one directory. One that is there and whole is not touched; one that is not
-    /// whole is mended.
+    /// The toolkit as one directory. A complete view is not touched, a damaged one is written
+    /// again.
     ///
     /// # Errors
-    /// [`Error::ViewConflict`] where components have different files of one name,
-    /// [`Error::ViewPlace`] where something else is in the way, [`Error::Io`].
-    pub fn view(&self, place: &ViewPlace) -> Result<View, Error> {
-        let root = Root::system();
-        let plan = content::plan(self, &root, &place.target, &place.options)?;
+    /// [`Error::ViewConflict`] if components have different files of the same name,
+    /// [`Error::ViewPlace`] if something else is at the path, [`Error::Io`].
+    pub fn view(&self, place: &ViewPlace, root: &Root) -> Result<View, Error> {
+        let plan = content::plan(self, root, &place.target, &place.options)?;
         let digest = plan.digest(if place.copy { "copies" } else { "links" });
         let path = if place.exact {
             place.directory.clone()
@@ -149,7 +147,7 @@ impl Toolkit {
             place.directory.join(format!("{}-{digest}", self.version()))
         };
         if path.file_name().unwrap_or(OsStr::new("")).is_empty() {
-            let (reason, hint) = ("not a directory of its own", "name another directory");
+            let (reason, hint) = ("it has no name of its own", "name another directory");
             return Err(Error::ViewPlace {
                 path,
                 reason: reason.to_owned(),
@@ -159,10 +157,10 @@ impl Toolkit {
         let destination = Destination {
             path: &path,
             digest: &digest,
-            replace: place.exact,
+            named_by_user: place.exact,
             copy: place.copy,
         };
-        let made = materialize::materialize(&plan, &root, &destination)?;
+        let made = write::write(&plan, root, &destination)?;
         Ok(View {
             path,
             paths: plan.entries.into_keys().collect(),
@@ -184,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn never_where_cargo_would_load_from() {
+    fn views_are_never_on_the_loader_path() {
         let out = "/w/target/debug/build/a-0123/out";
         let env = |views: &str| Env::from_pairs([("OUT_DIR", out), ("CUDA_BUILD_VIEWS", views)]);
         let place = |views: &str| ViewPlace::from_env(&env(views), &target());
@@ -198,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn the_variable_then_the_cache() {
+    fn the_variable_precedes_the_cache() {
         let place = |pairs: &[(&str, &str)]| {
             ViewPlace::from_env(&Env::from_pairs(pairs.iter().copied()), &target())
                 .map(|p| p.directory)

@@ -1,4 +1,4 @@
-//! What a view holds: relative path → entry, before anything is written.
+//! The plan of a view: a map from relative paths to entries, made before anything is written.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry as Slot;
@@ -13,35 +13,32 @@ use crate::root::Root;
 /// One path of a view.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Entry {
-    /// A file or a whole directory of a component.
-    Outside {
-        /// Where it is.
+    /// A file or directory of a component.
+    Component {
+        /// Its path.
         target: PathBuf,
-        /// What changes when it is replaced in place.
+        /// Changes if it is replaced in place.
         identity: String,
     },
-    /// Another path of the view: the text of a relative link, which a moved view keeps.
-    Inside(&'static str),
-    /// [`Entry::Inside`] with a text made up here.
-    Alias(String),
+    /// A relative link to another path of the view, valid also after the view was moved.
+    Link(PathBuf),
     /// A file written for this view.
     Text(String),
-    /// A library to link with in the driver's place, made when the view is.
+    /// A stub of a driver library, generated when the view is written.
     Stub {
         /// What it is made from.
         stub: Stub,
-        /// What changes when that changes.
+        /// Changes if its headers change.
         identity: String,
     },
 }
 
-/// All paths of a view. Directories are not listed: they are the parents of what is.
+/// All paths of a view but its directories.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Plan {
     /// Sorted, so that the same components give the same text.
     pub(super) entries: BTreeMap<PathBuf, Entry>,
-    /// Who put each link out of the view there; asked after a conflict alone, so it need not be
-    /// sorted.
+    /// The component of each [`Entry::Component`], for the message about a conflict.
     owners: Vec<(PathBuf, Component)>,
 }
 
@@ -49,7 +46,7 @@ impl Plan {
     /// Adds a file or directory of a component.
     ///
     /// # Errors
-    /// [`Error::ViewConflict`] where another component has put a file of other content there.
+    /// [`Error::ViewConflict`] if another component has a different file at this path.
     pub(super) fn link(
         &mut self,
         root: &Root,
@@ -57,7 +54,7 @@ impl Plan {
         path: PathBuf,
         target: PathBuf,
     ) -> Result<(), Error> {
-        // A link is read from where it is, not from here.
+        // A relative target would be read from the directory of the link.
         let target = if target.is_absolute() {
             target
         } else {
@@ -67,11 +64,11 @@ impl Plan {
             Slot::Vacant(slot) => {
                 self.owners.push((slot.key().clone(), component));
                 let identity = root.identity(&target);
-                slot.insert(Entry::Outside { target, identity });
+                slot.insert(Entry::Component { target, identity });
                 Ok(())
             }
             Slot::Occupied(slot) => match slot.get() {
-                Entry::Outside { target: first, .. } if !same_content(root, first, &target) => {
+                Entry::Component { target: first, .. } if !same_content(root, first, &target) => {
                     let mut owners = self.owners.iter();
                     let owner = owners
                         .find(|(path, _)| path == slot.key())
@@ -87,39 +84,41 @@ impl Plan {
         }
     }
 
-    /// Adds what is made here and no component's; it wins over a component's.
+    /// Adds an entry that is no component's. It replaces a component's.
     pub(super) fn put(&mut self, path: impl Into<PathBuf>, entry: Entry) {
         self.entries.insert(path.into(), entry);
     }
 
-    /// Whether there is something at `path`.
+    /// Whether the view has `path`.
     pub(super) fn has(&self, path: &str) -> bool {
         self.entries.contains_key(Path::new(path))
     }
 
-    /// Sixteen digits that differ for plans that differ in a path, a target, a text, or the size
-    /// or time of change of a file that is linked. The same on every machine and with every
-    /// compiler: it is part of a path that other tools remember.
+    /// Sixteen digits that differ if a path, a target, a text, or the size or date of a linked file
+    /// differs. They are the same with every compiler of Rust, because other tools remember paths
+    /// that contain them.
     pub(super) fn digest(&self, salt: &str) -> String {
         let mut hash = Fnv::default();
         hash.field(salt.as_bytes());
         for (path, entry) in &self.entries {
             hash.field(path.as_os_str().as_encoded_bytes());
             match entry {
-                Entry::Outside { target, identity } => {
-                    hash.field(b"outside");
+                Entry::Component { target, identity } => {
+                    hash.field(b"component");
                     hash.field(target.as_os_str().as_encoded_bytes());
                     hash.field(identity.as_bytes());
                 }
-                Entry::Inside(target) => hash.field(target.as_bytes()),
-                Entry::Alias(target) => hash.field(target.as_bytes()),
+                Entry::Link(target) => {
+                    hash.field(b"link");
+                    hash.field(target.as_os_str().as_encoded_bytes());
+                }
                 Entry::Text(text) => {
                     hash.field(b"text");
                     hash.field(text.as_bytes());
                 }
                 Entry::Stub { stub, identity } => {
                     hash.field(b"stub");
-                    // A newer version of this crate may make it otherwise.
+                    // Another version of this crate may generate another stub.
                     hash.field(env!("CARGO_PKG_VERSION").as_bytes());
                     hash.field(stub.driver.soname().as_bytes());
                     hash.field(stub.platform.as_bytes());
@@ -154,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn same_content_is_fine_and_other_content_names_both() {
+    fn equal_files_join_and_different_ones_are_a_conflict() {
         let place = tempfile::tempdir().unwrap();
         let file = |name: &str, text: &str| {
             let path = place.path().join(name);
@@ -178,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn digest_follows_path_target_text_and_replaced_file() {
+    fn digest_changes_with_targets_and_texts() {
         let place = tempfile::tempdir().unwrap();
         let path = place.path().join("libcudart.so.13");
         std::fs::write(&path, "one").unwrap();

@@ -1,17 +1,17 @@
-//! Files that a view has and its sources don't, or not in a form that fits it.
+//! Files that are generated for a view, because the components lack them or have others.
 
 use crate::component::Component;
 use crate::probe::Found;
 use crate::version::ToolkitVersion;
 
-/// nvcc's own configuration. nvcc reads it from the directory that it was called in, and sets
-/// `_HERE_` to that.
+/// nvcc's configuration. nvcc reads it from the directory of the path by which it was started, and
+/// sets `_HERE_` to this directory.
 ///
-/// Those of the sources don't do: 13.0 to 13.2 in wheels name a `lib64` that is not there,
-/// Debian's and Nix's name absolute places. cicc is found by `CICC_PATH` from 13 on, by `PATH`
-/// before; the libraries' directory is the view's, whatever platform the sources name theirs for.
-pub(super) fn nvcc_profile(cccl_apart: bool) -> String {
-    let cccl = if cccl_apart {
+/// The components' own profiles do not fit a view: those of 13.0 to 13.2 in wheels name a `lib64`
+/// that does not exist, those of Debian and Nix name absolute directories. nvcc finds cicc by
+/// `CICC_PATH` since 13, by `PATH` before.
+pub(super) fn nvcc_profile(has_cccl_directory: bool) -> String {
+    let cccl = if has_cccl_directory {
         "SYSTEM_INCLUDES +=  \"-isystem\" \"$(TOP)/include/cccl\" $(_SPACE_)\n"
     } else {
         ""
@@ -45,7 +45,7 @@ pub(super) fn version_json(toolkit: ToolkitVersion, found: &[&Found]) -> String 
             .filter(|v| v.parts().len() >= 3)
             .map(ToString::to_string)
     };
-    // Readers want three numbers. The compiler's are what it says of itself.
+    // Readers expect three numbers.
     let whole = [Component::Nvcc, Component::Cudart]
         .into_iter()
         .find_map(version);
@@ -69,8 +69,8 @@ pub(super) fn version_json(toolkit: ToolkitVersion, found: &[&Found]) -> String 
     text
 }
 
-/// A pkg-config file for one library. Its place is told by the file itself, so that a moved view
-/// stays right; pkgconf escapes the blanks in it, which quotes here would undo.
+/// A pkg-config file for one library. `pcfiledir` stays right if the view is moved. pkgconf escapes
+/// blanks in it; quotes here would undo that.
 pub(super) fn pkg_config(name: &str, library: &str, version: &str, stub: bool) -> String {
     let directory = if stub {
         "${prefix}/lib/stubs"
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn profile_names_cccl_where_it_is_apart() {
+    fn profile_names_the_directory_of_cccl() {
         assert!(nvcc_profile(true).contains("\"-isystem\" \"$(TOP)/include/cccl\""));
         assert!(!nvcc_profile(false).contains("cccl"));
         assert!(nvcc_profile(false).contains("\"-L$(TOP)/lib/stubs\" \"-L$(TOP)/lib\""));

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use cuda_build::probe::{Attempt, Prober};
 use cuda_build::select::{self, Need, Part, Request, Strength};
 use cuda_build::sources::{Candidate, Step};
-use cuda_build::{Component, Env, Root, Search, Target};
+use cuda_build::{Component, Env, Error, Root, Search, Target};
 use peers::fixture;
 
 struct Places {
@@ -52,7 +52,11 @@ fn probe(path: &Path, site_packages: bool) -> Attempt {
     let attempt = Prober {
         root: &Root::system(),
         target: &target(),
-        ask_nvcc: &|_| None,
+        query_nvcc: &|nvcc| {
+            let command = nvcc.display().to_string();
+            let reason = "not in this benchmark".to_owned();
+            Err(Error::Program { command, reason })
+        },
     }
     .probe(&candidate);
     assert!(!attempt.sets.is_empty());

@@ -188,11 +188,11 @@ fn in_process(places: &Places) -> Result<(f64, f64), Box<dyn Error>> {
     };
     let toolkit = search.find(&request)?;
     let place = ViewPlace::at(&places.scratch.join("in-process"), &target);
-    toolkit.view(&place)?;
+    toolkit.view(&place, &Root::system())?;
     let mut wall = Vec::new();
     for _ in 0..100 {
         let start = Instant::now();
-        if toolkit.view(&place)?.was_made() {
+        if toolkit.view(&place, &Root::system())?.was_made() {
             return Err("a whole view was made again".into());
         }
         wall.push(start.elapsed().as_secs_f64() * 1e3);

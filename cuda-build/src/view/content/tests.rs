@@ -1,13 +1,15 @@
-//! Layouts as they are in the wild, small, and what a view makes of them.
+//! Views of small layouts, as packages and installers make them.
 #![allow(clippy::disallowed_methods, reason = "prepares real directories")]
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 
+use super::compiler::real_nvcc;
 use super::*;
 use crate::env::Env;
 use crate::select::{Need, Part, Request, Strength};
 use crate::toolkit::Search;
+use crate::view::marker::is_generated;
 
 struct Layout(tempfile::TempDir);
 
@@ -68,19 +70,23 @@ impl Layout {
     }
 
     fn plan(&self, places: &[&str], options: &Options) -> Plan {
-        plan(&self.toolkit(places), &Root::system(), &target(), options).unwrap()
+        let plan = plan(&self.toolkit(places), &Root::system(), &target(), options).unwrap();
+        for (path, entry) in &plan.entries {
+            let generated = matches!(entry, Entry::Text(_) | Entry::Stub { .. });
+            assert!(!generated || is_generated(path), "{path:?}");
+        }
+        plan
     }
 
-    /// Where an entry leads, without the place of this layout.
+    /// The target of an entry, without the directory of this layout.
     fn leads(&self, plan: &Plan, path: &str) -> Option<String> {
         Some(match plan.entries.get(Path::new(path))? {
-            Entry::Outside { target, .. } => target
+            Entry::Component { target, .. } => target
                 .strip_prefix(self.0.path())
                 .unwrap()
                 .display()
                 .to_string(),
-            Entry::Inside(target) => format!("-> {target}"),
-            Entry::Alias(target) => format!("-> {target}"),
+            Entry::Link(target) => format!("-> {}", target.display()),
             Entry::Text(text) => text.clone(),
             Entry::Stub { stub, .. } => format!("stub from {} headers", stub.headers.len()),
         })

@@ -1,7 +1,7 @@
-//! A shared object that defines names and does nothing, byte by byte.
+//! Writes a shared object that defines names and does nothing.
 //!
-//! Written here and not by a host compiler, so that a machine without one, or with one for
-//! another platform, gets the same bytes. Layout (ELF-64, System V gABI):
+//! Generated without a host compiler, which a machine may lack or have for another platform only, so
+//! the bytes are the same everywhere. Layout (ELF-64, System V gABI):
 //!
 //! ```text
 //! segment R    file header, program headers, .hash, .dynsym, .dynstr, .rodata
@@ -17,15 +17,15 @@ pub(super) enum Machine {
     Aarch64,
 }
 
-/// What the library is to hold.
+/// The content of the library.
 pub(super) struct Library<'a> {
     pub(super) machine: Machine,
     pub(super) soname: &'a str,
-    /// Functions, sorted, each once.
+    /// The functions, sorted, without duplicates.
     pub(super) names: &'a [String],
     /// Those among them that return a pointer to text.
     pub(super) texts: &'a [&'a str],
-    /// What the others return.
+    /// The status that the other functions return.
     pub(super) status: u16,
 }
 
@@ -102,7 +102,7 @@ fn words(words: &[u32]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
-/// A piece of the file, and where it is in memory.
+/// A part of the file, with its address in memory.
 #[derive(Clone, Copy, Default)]
 struct Place {
     offset: usize,
@@ -110,7 +110,7 @@ struct Place {
     size: usize,
 }
 
-/// Names one after the other, each ended by a zero.
+/// A string table: names, each followed by a zero.
 struct Strings(Vec<u8>);
 
 impl Strings {

@@ -1,8 +1,7 @@
 //! Names of functions in `cuda.h` and `nvml.h`.
 //!
-//! No preprocessor is run: whichever branch of an `#if` a program is compiled with, its names
-//! have to be there. So every declaration counts, whatever surrounds it, and so do the names that
-//! macros put in place of others:
+//! No preprocessor is run, because a program may be compiled with any branch of an `#if`. So every
+//! declaration counts, and so do the names with which macros replace others:
 //!
 //! ```c
 //! #define cuCtxCreate                 cuCtxCreate_v2
@@ -63,8 +62,8 @@ fn macro_targets(definition: &str, prefix: &str, names: &mut BTreeSet<String>) {
     }
 }
 
-/// The name in `DEPRECATED(13.0) CUresult CUDAAPI cuInit(…)`: the word before a parenthesis that
-/// is in no other, where a return type comes before it and nothing but words does.
+/// The name in `DEPRECATED(13.0) CUresult CUDAAPI cuInit(…)`: the word before an outer parenthesis, if
+/// only a return type and other words precede it.
 fn declared<'a>(statement: &'a str, prefix: &str) -> Option<&'a str> {
     let mut depth = 0;
     for (at, c) in statement.char_indices() {

@@ -1,8 +1,8 @@
-//! Libraries to link against where no driver is installed, made from the driver's own headers.
+//! Stubs of the driver's libraries, generated from the driver's headers.
 //!
-//! `libcuda.so.1` and `libnvidia-ml.so.1` come with the GPU driver. To link a program on a machine
-//! without one, a library of the same SONAME is enough that defines the same names; NVIDIA's
-//! toolkits carry such stubs, Python wheels don't.
+//! `libcuda.so.1` and `libnvidia-ml.so.1` are installed with the GPU driver. A library with the same
+//! SONAME and the same names is enough to link a program on a machine without a driver. NVIDIA's
+//! toolkits contain such stubs, Python wheels do not.
 
 mod elf;
 mod header;
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use crate::error::Error;
 use crate::root::Root;
 
-/// Which of the driver's libraries.
+/// A library of the driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Driver {
     /// `libcuda`, from `cuda.h`.
@@ -21,22 +21,22 @@ pub(super) enum Driver {
     Nvml,
 }
 
-/// A stub that is still to be made: reading a megabyte of header waits until it is needed.
+/// What a stub is made from. Reading a megabyte of header waits until the view is written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Stub {
-    /// The library it stands for.
+    /// The library.
     pub(super) driver: Driver,
-    /// Headers with its functions.
+    /// The headers that declare its functions.
     pub(super) headers: Vec<PathBuf>,
-    /// CUDA's name of the platform, such as `x86_64-linux`.
+    /// The name of the platform directory, such as `x86_64-linux`.
     pub(super) platform: &'static str,
 }
 
 impl Driver {
-    /// Both.
+    /// All libraries.
     pub(super) const ALL: [Self; 2] = [Self::Cuda, Self::Nvml];
 
-    /// What `-l` asks for.
+    /// The name that the linker looks for.
     pub(super) fn file_name(self) -> &'static str {
         match self {
             Self::Cuda => "libcuda.so",
@@ -44,7 +44,7 @@ impl Driver {
         }
     }
 
-    /// What a program that was linked with it asks for.
+    /// The name that a program linked with it loads.
     pub(super) fn soname(self) -> &'static str {
         match self {
             Self::Cuda => "libcuda.so.1",
@@ -52,7 +52,7 @@ impl Driver {
         }
     }
 
-    /// The header without which there is nothing to make, then those that may add names.
+    /// The required header, then those that may add names.
     pub(super) fn headers(self) -> &'static [&'static str] {
         match self {
             Self::Cuda => &[
@@ -66,10 +66,10 @@ impl Driver {
         }
     }
 
-    /// Names that every such library has, whatever the headers at hand show.
+    /// Names that the library has even if no header is found that declares them.
     fn always(self) -> &'static [&'static str] {
         match self {
-            // `cudaProfiler.h` is a package of its own and often not there.
+            // `cudaProfiler.h` is in another package, which is often not installed.
             Self::Cuda => &["cuProfilerInitialize", "cuProfilerStart", "cuProfilerStop"],
             Self::Nvml => &[],
         }
@@ -82,7 +82,7 @@ impl Driver {
         }
     }
 
-    /// `CUDA_ERROR_STUB_LIBRARY`, `NVML_ERROR_LIBRARY_NOT_FOUND`.
+    /// The status that functions return: `CUDA_ERROR_STUB_LIBRARY`, `NVML_ERROR_LIBRARY_NOT_FOUND`.
     fn status(self) -> u16 {
         match self {
             Self::Cuda => 34,
@@ -90,7 +90,7 @@ impl Driver {
         }
     }
 
-    /// The functions that return text and no status.
+    /// The functions that return a text instead of a status.
     fn texts(self) -> &'static [&'static str] {
         match self {
             Self::Cuda => &[],
@@ -103,7 +103,7 @@ impl Stub {
     /// The shared object.
     ///
     /// # Errors
-    /// [`Error::Io`] where a header can't be read, [`Error::Format`] where it names no function.
+    /// [`Error::Io`] if a header cannot be read, [`Error::Format`] if the headers declare no function.
     pub(super) fn bytes(&self, root: &Root) -> Result<Vec<u8>, Error> {
         let mut names: Vec<String> = self
             .driver

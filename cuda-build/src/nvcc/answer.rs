@@ -1,8 +1,7 @@
-//! What an nvcc says of itself: its version, and the directories its profile names.
+//! The text that nvcc prints, read.
 //!
-//! `nvcc --dryrun` prints the variables of its `nvcc.profile` as lines `#$ NAME=…` before the
-//! commands that it would run. That is the one description of a layout that is right wherever a
-//! packager moved things: conda's profile puts `TOP` into `targets/`, Debian's has no `TOP` and no
+//! The variables in a dry run are the one description of a layout that is right however a packager
+//! moved things: conda's profile puts `TOP` into `targets/`, Debian's has no `TOP` and no
 //! `INCLUDES` at all, nixpkgs' names store paths.
 
 use std::path::PathBuf;
@@ -14,23 +13,27 @@ use crate::version::Version;
 pub struct NvccAnswer {
     /// `12.4.131`.
     pub version: Version,
-    /// `TOP`: the root that the profile means, often with a `..` in it. Debian's has none.
+    /// `_HERE_`: the directory of the nvcc that runs, links not resolved.
+    pub directory: Option<PathBuf>,
+    /// `TOP`: the root that the profile names, often with a `..` in it. Debian's has none.
     pub top: Option<PathBuf>,
-    /// `-I` of `INCLUDES`, then what follows `-isystem` in `SYSTEM_INCLUDES`.
+    /// `-I` of `INCLUDES`, then the directories after `-isystem` in `SYSTEM_INCLUDES`.
     pub includes: Vec<PathBuf>,
     /// `-L` of `LIBRARIES`, without directories of stubs.
     pub libraries: Vec<PathBuf>,
-    /// Where nvcc looks for cicc, cudafe++ and ptxas: `CICC_PATH`, then `PATH`.
+    /// Where nvcc looks for programs: `CICC_PATH`, then `PATH`.
     pub programs: Vec<PathBuf>,
-    /// The program that was asked, where somebody named it: then it is the one to run.
+    /// The host compiler as nvcc starts it: `gcc`, `/usr/bin/g++-12`. `None` if the dry run failed.
+    pub host_compiler: Option<PathBuf>,
+    /// The file that was queried, if the user named it: then it is the compiler to run.
     pub named: Option<PathBuf>,
 }
 
 impl NvccAnswer {
-    /// Reads what `nvcc --dryrun` or `nvcc --version` printed; `None` where no version is in it.
+    /// Reads the output of `nvcc --dryrun` or `nvcc --version`; `None` if it has no version.
     ///
     /// ```
-    /// use cuda_build::probe::NvccAnswer;
+    /// use cuda_build::nvcc::NvccAnswer;
     /// let answer = NvccAnswer::parse("#$ TOP=/opt/cuda/bin/..\nCuda compilation tools, release 12.4, V12.4.131").unwrap();
     /// assert_eq!(answer.version.to_string(), "12.4.131");
     /// assert!(answer.top.is_some());
@@ -40,27 +43,31 @@ impl NvccAnswer {
         let version = macro_version(text).or_else(|| printed_version(text))?;
         let mut answer = Self {
             version,
+            directory: None,
             top: None,
             includes: Vec::new(),
             libraries: Vec::new(),
             programs: Vec::new(),
+            host_compiler: None,
             named: None,
         };
-        let mut cicc = Vec::new();
-        for line in text.lines() {
-            // A command starts with `#$ ` too; it has a space before its first `=`.
-            let Some((name, value)) = line
-                .strip_prefix("#$ ")
-                .and_then(|rest| rest.split_once('='))
-            else {
+        let (mut system_includes, mut cicc) = (Vec::new(), Vec::new());
+        for line in text.lines().filter_map(|line| line.strip_prefix("#$ ")) {
+            if line.contains(" -E -x c++ ") {
+                answer.host_compiler = first_word(line);
+                continue;
+            }
+            let Some((name, value)) = line.split_once('=') else {
                 continue;
             };
+            // A variable that is assigned twice is printed twice, each time with its whole value.
             match name {
+                "_HERE_" => answer.directory = absolute(value.trim()),
                 "TOP" => answer.top = absolute(value.trim()),
-                "INCLUDES" => answer.includes.extend(flagged(value, "-I")),
-                "SYSTEM_INCLUDES" => answer.includes.extend(flagged(value, "-isystem")),
-                "LIBRARIES" => answer.libraries.extend(flagged(value, "-L")),
-                "CICC_PATH" => cicc.extend(absolute(value.trim())),
+                "INCLUDES" => answer.includes = flagged(value, "-I"),
+                "SYSTEM_INCLUDES" => system_includes = flagged(value, "-isystem"),
+                "LIBRARIES" => answer.libraries = flagged(value, "-L"),
+                "CICC_PATH" => cicc = absolute(value.trim()).into_iter().collect(),
                 "PATH" => answer.programs = value.split(':').filter_map(absolute).collect(),
                 _ => {}
             }
@@ -68,13 +75,19 @@ impl NvccAnswer {
         answer
             .libraries
             .retain(|directory| !directory.ends_with("stubs"));
+        answer.includes.append(&mut system_includes);
         cicc.append(&mut answer.programs);
         answer.programs = cicc;
         Some(answer)
     }
 }
 
-/// nvcc prints paths relative to its own argument zero, which is absolute when we start it.
+/// The program of a command: `gcc -E …`, `"/usr/bin"/g++-12 -E …`.
+fn first_word(command: &str) -> Option<PathBuf> {
+    words(command).first().map(PathBuf::from)
+}
+
+/// nvcc prints paths relative to its argument zero, which is absolute here.
 fn absolute(path: &str) -> Option<PathBuf> {
     path.starts_with('/').then(|| PathBuf::from(path))
 }
@@ -161,6 +174,11 @@ mod tests {
     fn debian_has_no_top_and_no_includes() {
         let answer = NvccAnswer::parse(DEBIAN).unwrap();
         assert_eq!(answer.version.to_string(), "12.4.131");
+        assert_eq!(
+            answer.directory,
+            Some("/usr/lib/nvidia-cuda-toolkit/bin".into())
+        );
+        assert_eq!(answer.host_compiler, Some("gcc".into()));
         assert_eq!(answer.top, None);
         assert!(answer.includes.is_empty());
         assert_eq!(paths(&answer.libraries), ["/usr/lib/x86_64-linux-gnu"]);
@@ -190,7 +208,33 @@ mod tests {
     }
 
     #[test]
-    fn anything_else_is_no_answer_and_no_panic() {
+    fn the_host_compiler_may_have_a_quoted_directory() {
+        for (command, program) in [
+            (
+                "\"/usr/bin\"/g++-12 -D__CUDA_ARCH__=750 -E -x c++  \"k.cu\"",
+                "/usr/bin/g++-12",
+            ),
+            (
+                "\"/opt/my gcc/bin\"/g++ -E -x c++ -m64",
+                "/opt/my gcc/bin/g++",
+            ),
+        ] {
+            let text = format!("#$ _SPACE_= \n#$ {command}\nrelease 12.4, V12.4.131\n");
+            let answer = NvccAnswer::parse(&text).unwrap();
+            assert_eq!(answer.host_compiler, Some(program.into()));
+        }
+    }
+
+    #[test]
+    fn the_last_of_two_assignments_counts() {
+        let text = "#$ INCLUDES=-I/a\n#$ INCLUDES=-I/b -I/a\n#$ PATH=/a\n#$ PATH=/b:/a\nrelease 12.4, V12.4.131\n";
+        let answer = NvccAnswer::parse(text).unwrap();
+        assert_eq!(paths(&answer.includes), ["/b", "/a"]);
+        assert_eq!(paths(&answer.programs), ["/b", "/a"]);
+    }
+
+    #[test]
+    fn other_output_is_no_answer() {
         for text in [
             "",
             "sh: not found",

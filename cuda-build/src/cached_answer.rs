@@ -1,0 +1,86 @@
+//! Answers of programs (nvcc, host compilers), kept in the user's cache directory: a build script
+//! that runs again starts no process to repeat a question.
+//!
+//! An answer is one small file, `<cache>/answers/<program>-<hash of the question>.txt`. It counts
+//! only if the *identity* in it is the one that the caller computes today, from the files that the
+//! answer depends on. A cache that cannot be read or written costs time and nothing else.
+
+use std::ffi::OsStr;
+use std::path::PathBuf;
+
+use crate::cache;
+use crate::env::Env;
+use crate::hash::Fnv;
+use crate::root::Root;
+use crate::store;
+
+const HEAD: &str = "cuda-build answer 1\n";
+/// The last line. A file without it was not written to its end.
+const END: &str = "#end\n";
+
+/// The place of one answer.
+pub(crate) struct CachedAnswer {
+    /// `None` if no variable names a cache directory.
+    file: Option<PathBuf>,
+}
+
+impl CachedAnswer {
+    /// The answer of `program` (a short name) to a question: paths, values of variables.
+    pub(crate) fn new<'a>(
+        env: &Env,
+        program: &str,
+        question: impl IntoIterator<Item = &'a OsStr>,
+    ) -> Self {
+        let mut hash = Fnv::default();
+        question
+            .into_iter()
+            .for_each(|part| hash.field(part.as_encoded_bytes()));
+        let name = format!("{program}-{}.txt", hash.hex());
+        let file = store::cache_dir(env).map(|cache| cache.join("answers").join(name));
+        Self { file }
+    }
+
+    /// The identity and the text that were written, if there is a whole file.
+    pub(crate) fn read(&self, root: &Root) -> Option<(String, String)> {
+        let file = root.text(self.file.as_deref()?).ok()?;
+        let content = file.strip_prefix(HEAD)?.strip_suffix(END)?;
+        let (identity, text) = content.split_once('\n')?;
+        Some((identity.to_owned(), text.to_owned()))
+    }
+
+    /// Keeps an answer.
+    pub(crate) fn write(&self, identity: &str, text: &str) {
+        if let Some(file) = &self.file {
+            let newline = if text.ends_with('\n') { "" } else { "\n" };
+            let content = format!("{HEAD}{identity}\n{text}{newline}{END}");
+            let _ = cache::write_shared(file, content.as_bytes());
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "prepares real files")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_is_read_as_it_was_written() {
+        let directory = tempfile::tempdir().unwrap();
+        let env = Env::from_pairs([("CUDA_BUILD_CACHE_DIR", directory.path())]);
+        let answer = |question: &str| CachedAnswer::new(&env, "nvcc", [OsStr::new(question)]);
+        let root = Root::system();
+        assert_eq!(answer("a").read(&root), None);
+        answer("a").write("1", "line\nline");
+        let expected = Some(("1".to_owned(), "line\nline\n".to_owned()));
+        assert_eq!(answer("a").read(&root), expected);
+        assert_eq!(answer("b").read(&root), None);
+        let file = answer("a").file.unwrap();
+        let whole = std::fs::read_to_string(&file).unwrap();
+        std::fs::write(&file, &whole[..whole.len() - 1]).unwrap();
+        assert_eq!(answer("a").read(&root), None, "the file is cut");
+        // Without a cache directory there is no answer, and nothing fails.
+        let none = CachedAnswer::new(&Env::default(), "nvcc", []);
+        none.write("1", "x");
+        assert_eq!(none.read(&root), None);
+    }
+}

@@ -1,0 +1,279 @@
+//! Queries one compiler: what it is, and whether it passes the toolkit's `crt/host_config.h`.
+
+use std::path::{Path, PathBuf};
+
+use super::{Compiler, Family};
+use crate::cached_answer::CachedAnswer;
+use crate::capability::ToolkitFacts;
+use crate::command::{Finished, Invocation};
+use crate::env::Env;
+use crate::error::Error;
+use crate::hash::Fnv;
+use crate::root::Root;
+
+/// The header that checks the host compiler.
+const HEADER: &str = "crt/host_config.h";
+
+/// Programs that a compiler starts for what nvcc needs of it.
+const TOOLS: [&str; 2] = ["as", "ld"];
+
+/// What a toolkit accepts.
+#[derive(Clone, Copy)]
+pub(super) struct Judge<'a> {
+    pub(super) root: &'a Root,
+    pub(super) env: &'a Env,
+    /// The include directory that holds `crt/host_config.h`.
+    pub(super) include: Option<&'a Path>,
+    /// The bounds in the table of releases, for a toolkit that has no such header.
+    pub(super) facts: Option<&'a ToolkitFacts>,
+}
+
+/// A compiler after the query.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Judged {
+    pub(super) compiler: Compiler,
+    /// Why the toolkit does not accept it.
+    pub(super) refusal: Option<String>,
+    /// `as` and `ld`, each as the compiler names it: a path, or a name to look up in `PATH`.
+    pub(super) tools: Vec<(&'static str, PathBuf)>,
+}
+
+impl Judge<'_> {
+    /// Queries a compiler, or returns an earlier answer that still holds; `None` if the program is
+    /// not a C++ compiler.
+    ///
+    /// # Errors
+    /// [`Error::Program`] if it cannot be started or hangs.
+    pub(super) fn judge(&self, path: &Path) -> Result<Option<Judged>, Error> {
+        let include = self.include.map(Path::as_os_str).unwrap_or_default();
+        let cached = CachedAnswer::new(self.env, "host-compiler", [path.as_os_str(), include]);
+        if let Some((identity, text)) = cached.read(self.root)
+            && let Some(judged) = self.parse(path, &text)
+            && self.identity(&judged) == identity
+        {
+            return Ok(Some(judged));
+        }
+        let Some(text) = self.ask(path)? else {
+            return Ok(None);
+        };
+        let judged = self.parse(path, &text);
+        if let Some(judged) = &judged {
+            cached.write(&self.identity(judged), &text);
+        }
+        Ok(judged)
+    }
+
+    /// A digest of the files and variables that the answer depends on.
+    fn identity(&self, judged: &Judged) -> String {
+        let mut hash = Fnv::default();
+        hash.field(judged.compiler.fingerprint.as_bytes());
+        let header = self.include.map(|include| include.join(HEADER));
+        let header = header.map(|header| self.root.identity(&header));
+        hash.field(header.unwrap_or_default().as_bytes());
+        // gcc looks for its own programs there.
+        for name in ["GCC_EXEC_PREFIX", "COMPILER_PATH"] {
+            hash.field(self.env.peek(name).unwrap_or_default().as_encoded_bytes());
+        }
+        hash.hex()
+    }
+
+    /// Starts the compiler, and returns the lines for [`Judge::parse`]; `None` if the program is
+    /// not a C++ compiler.
+    fn ask(&self, path: &Path) -> Result<Option<String>, Error> {
+        let with_header = self.preprocess(path, self.include)?;
+        let mut lines = String::new();
+        if self.include.is_some() && with_header.success {
+            lines.push_str("accepted by the header\n");
+        } else if let Some(refusal) = refusal(&with_header) {
+            lines.push_str(&format!("refusal {refusal}\n"));
+        }
+        // clang may print no macros after an `#error`.
+        let output = if with_header.success {
+            with_header.output()
+        } else {
+            self.preprocess(path, None)?.output()
+        };
+        let Some((family, version)) = family_and_version(&output) else {
+            return Ok(None);
+        };
+        lines.push_str(&format!("family {family}\nversion {version}\n"));
+        if let Some(compiler_proper) = compiler_proper(&output) {
+            lines.push_str(&format!("compiler-proper {compiler_proper}\n"));
+        }
+        for tool in TOOLS {
+            let query = Invocation::new(path).args([format!("-print-prog-name={tool}")]);
+            let output = query.query_with(self.env)?.stdout;
+            lines.push_str(&format!("{tool} {}\n", output.trim()));
+        }
+        Ok(Some(lines))
+    }
+
+    /// Preprocesses the header, and prints all macros and the command of the compiler proper.
+    fn preprocess(&self, path: &Path, include: Option<&Path>) -> Result<Finished, Error> {
+        let mut call = Invocation::new(path).args(["-dM", "-E", "-v", "-x", "c++"]);
+        if let Some(include) = include {
+            call = call
+                .args(["-D__CUDACC__", "-D__NVCC__", "-I"])
+                .args([include])
+                .args(["-include", HEADER]);
+        }
+        call.args(["/dev/null"]).query_with(self.env)
+    }
+
+    /// Reads the lines of [`Judge::ask`].
+    fn parse(&self, path: &Path, text: &str) -> Option<Judged> {
+        let value = |key: &str| {
+            let mut lines = text.lines().filter_map(|line| line.split_once(' '));
+            lines.find(|(name, _)| *name == key).map(|(_, value)| value)
+        };
+        let family = match value("family")? {
+            "gcc" => Family::Gcc,
+            _ => Family::Clang,
+        };
+        let version = value("version")?.to_owned();
+        let major = version.split('.').next()?.parse().ok()?;
+        let mut hash = Fnv::default();
+        let compiler_proper = value("compiler-proper").map_or(path, Path::new);
+        for file in [path, compiler_proper] {
+            hash.field(file.as_os_str().as_encoded_bytes());
+            hash.field(self.root.identity(file).as_bytes());
+        }
+        // The header cannot be judged if it is absent, or if one that it includes is (libc's).
+        let by_table = || {
+            let facts = self.facts?;
+            let limit = match family {
+                Family::Gcc => facts.gcc_max,
+                Family::Clang => facts.clang_max,
+            };
+            let reason = format!("{family} versions later than {limit} are not supported");
+            (major > limit).then_some(reason)
+        };
+        let refusal = match (value("accepted"), value("refusal")) {
+            (Some(_), _) => None,
+            (None, Some(reason)) => Some(reason.to_owned()),
+            (None, None) => by_table(),
+        };
+        Some(Judged {
+            compiler: Compiler {
+                path: path.to_owned(),
+                family,
+                version,
+                major,
+                fingerprint: hash.hex(),
+            },
+            refusal,
+            tools: TOOLS
+                .into_iter()
+                .filter_map(|tool| Some((tool, PathBuf::from(value(tool)?))))
+                .collect(),
+        })
+    }
+}
+
+/// The first sentences of the `#error` that a compiler stopped at. gcc prints
+/// `host_config.h:137:2: error: #error -- unsupported GNU version! …`; clang prints the line of the
+/// header after its own message.
+fn refusal(finished: &Finished) -> Option<String> {
+    if finished.success {
+        return None;
+    }
+    let mut lines = finished.stderr.lines();
+    let (_, line) = lines.find_map(|line| line.split_once("#error"))?;
+    let reason = line.split(" The nvcc flag").next()?;
+    Some(reason.trim_start_matches([' ', '-']).trim_end().to_owned())
+}
+
+/// The compiler by the macros that it defines; `None` if it is neither gcc nor clang.
+fn family_and_version(output: &str) -> Option<(Family, String)> {
+    let number = |name: &str| -> Option<u32> {
+        let define = format!("#define {name} ");
+        let value = output.lines().find_map(|line| line.strip_prefix(&define))?;
+        value.trim().parse().ok()
+    };
+    let family = match number("__clang_major__") {
+        Some(_) => Family::Clang,
+        None => Family::Gcc,
+    };
+    let (major, rest) = match family {
+        Family::Clang => (
+            "__clang_major__",
+            ["__clang_minor__", "__clang_patchlevel__"],
+        ),
+        Family::Gcc => ("__GNUC__", ["__GNUC_MINOR__", "__GNUC_PATCHLEVEL__"]),
+    };
+    let [minor, patch] = rest.map(|name| number(name).unwrap_or(0));
+    Some((family, format!("{}.{minor}.{patch}", number(major)?)))
+}
+
+/// The program that does the work, from the output of `-v`: gcc starts a `cc1plus`, a wrapper script
+/// or ccache starts another compiler, clang starts itself.
+///
+/// ```text
+///  /usr/lib/gcc/x86_64-linux-gnu/12/cc1plus -E -quiet -v -imultiarch …
+///  "/usr/lib/llvm-18/bin/clang" -cc1 -triple x86_64-pc-linux-gnu -E …
+/// ```
+fn compiler_proper(output: &str) -> Option<&str> {
+    let commands = output.lines().filter_map(|line| line.strip_prefix(' '));
+    let command = commands
+        .filter(|line| line.contains(" -E "))
+        .find_map(|line| {
+            let quoted = line
+                .strip_prefix('"')
+                .and_then(|rest| rest.split('"').next());
+            quoted.or_else(|| line.split(' ').next())
+        });
+    command.filter(|program| program.starts_with('/'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_compiler_proper_is_in_the_output_of_v() {
+        let gcc = "#define A 1\n /usr/include\n /usr/lib/gcc/x86_64-linux-gnu/12/cc1plus -E -quiet -v /dev/null\n";
+        let clang = " (in-process)\n \"/usr/lib/llvm 18/bin/clang\" -cc1 -triple x86_64 -E -v\n";
+        let expected = "/usr/lib/gcc/x86_64-linux-gnu/12/cc1plus";
+        assert_eq!(compiler_proper(gcc), Some(expected));
+        assert_eq!(compiler_proper(clang), Some("/usr/lib/llvm 18/bin/clang"));
+        assert_eq!(compiler_proper(" cc1plus -E x\n"), None);
+    }
+
+    #[test]
+    fn a_refusal_is_the_text_of_the_header() {
+        let refusal = |success: bool, output: &str| {
+            let (stdout, stderr) = (String::new(), output.to_owned());
+            refusal(&Finished {
+                success,
+                stdout,
+                stderr,
+            })
+        };
+        let gcc = "h.h:137:2: error: #error -- unsupported GNU version! gcc versions later than 16 are not \
+                   supported! The nvcc flag '-allow-unsupported-compiler' can …\n  137 | #error -- unsupported\n";
+        let expected = "unsupported GNU version! gcc versions later than 16 are not supported!";
+        assert_eq!(refusal(false, gcc).as_deref(), Some(expected));
+        assert_eq!(refusal(true, gcc), None, "a warning that quotes it");
+        let clang =
+            "h.h:5:2: error: -- unsupported clang version!\n#error -- unsupported clang version!\n";
+        assert_eq!(
+            refusal(false, clang).as_deref(),
+            Some("unsupported clang version!")
+        );
+        assert_eq!(
+            refusal(false, "fatal error: features.h: No such file"),
+            None
+        );
+    }
+
+    #[test]
+    fn macros_name_the_compiler() {
+        let of = |text: &str| family_and_version(text).map(|(f, version)| format!("{f} {version}"));
+        let gcc = "#define __GNUC__ 12\n#define __GNUC_MINOR__ 2\n#define __GNUC_PATCHLEVEL__ 0\n";
+        assert_eq!(of(gcc).as_deref(), Some("gcc 12.2.0"));
+        let clang = "#define __GNUC__ 4\n#define __clang__ 1\n#define __clang_major__ 18\n";
+        assert_eq!(of(clang).as_deref(), Some("clang 18.0.0"));
+        assert_eq!(of("#define __GNUC__\n"), None);
+        assert_eq!(of("usage: cc [file]"), None);
+    }
+}

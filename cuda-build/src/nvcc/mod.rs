@@ -1,0 +1,204 @@
+//! What an nvcc reports about itself.
+//!
+//! One `nvcc --dryrun` prints the variables of the `nvcc.profile` beside it, and the command with
+//! which it would preprocess a file: directories, version and host compiler. The answer is kept in
+//! the user's cache directory, so that an nvcc is started once per machine to report about itself.
+//! Without a host compiler the dry run fails; `nvcc --version` then prints at least the version.
+
+mod answer;
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+pub use answer::NvccAnswer;
+
+use crate::cached_answer::CachedAnswer;
+use crate::command::Invocation;
+use crate::env::Env;
+use crate::error::Error;
+use crate::hash::Fnv;
+use crate::root::Root;
+
+/// The variables that nvcc itself reads: flags, and the host compiler.
+pub const VARIABLES: [&str; 3] = ["NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS", "NVCC_CCBIN"];
+
+/// nvcc prints its `PATH`: the directories of its profile, then the `PATH` of the process.
+const PATH_LINE: &str = "#$ PATH=";
+/// Stands in a kept answer for the `PATH` of the process, which differs between shells.
+const PROCESS_PATH: &str = "\u{1}";
+
+/// Queries `nvcc`, or returns the answer of an earlier query that still holds.
+///
+/// # Errors
+/// [`Error::Program`] if the program cannot be started or hangs; [`Error::Format`] if it prints no
+/// release of CUDA.
+pub fn query(root: &Root, env: &Env, nvcc: &Path) -> Result<NvccAnswer, Error> {
+    let variables = VARIABLES.map(|name| env.peek(name).unwrap_or_default());
+    let question = [nvcc.as_os_str()].into_iter().chain(variables);
+    let cached = CachedAnswer::new(env, "nvcc", question);
+    let process_path = env.peek("PATH").and_then(OsStr::to_str).unwrap_or_default();
+    if let Some((identity, text)) = cached.read(root)
+        && let Some(answer) = NvccAnswer::parse(&text.replace(PROCESS_PATH, process_path))
+        && identity_of(root, env, nvcc, &answer) == Some(identity)
+    {
+        return Ok(answer);
+    }
+    let before = root.fingerprint(nvcc);
+    let text = ask(env, nvcc, process_path)?;
+    let answer = NvccAnswer::parse(&text).ok_or_else(|| Error::Format {
+        what: "nvcc",
+        reason: format!("{} does not answer as nvcc does", nvcc.display()),
+    })?;
+    if let Some(identity) = identity_of(root, env, nvcc, &answer)
+        && let Some(text) = without_process_path(&text, process_path)
+        && before == root.fingerprint(nvcc)
+    {
+        cached.write(&identity, &text);
+    }
+    Ok(answer)
+}
+
+fn ask(env: &Env, nvcc: &Path, process_path: &str) -> Result<String, Error> {
+    let query = |arguments: &[&str]| Invocation::new(nvcc).args(arguments).query_with(env);
+    let dry_run = query(&["--dryrun", "-E", "-x", "cu", "/dev/null"])?;
+    if dry_run.success {
+        let mut text = dry_run.output();
+        // A profile that does not assign `PATH` leaves that of the process.
+        if !text.lines().any(|line| line.starts_with(PATH_LINE)) {
+            text.push_str(&format!("\n{PATH_LINE}{process_path}\n"));
+        }
+        return Ok(text);
+    }
+    Ok(query(&["--version"])?.output())
+}
+
+/// The text to keep; `None` if the `PATH` of the process cannot be separated from nvcc's own
+/// directories.
+fn without_process_path(text: &str, process_path: &str) -> Option<String> {
+    let mut kept = String::new();
+    for line in text.lines() {
+        match line.strip_prefix(PATH_LINE) {
+            Some(value) => {
+                let own = value.strip_suffix(process_path);
+                let own = own.filter(|own| own.is_empty() || own.ends_with(':'));
+                let own = own.filter(|_| !process_path.is_empty())?;
+                kept.extend([PATH_LINE, own, PROCESS_PATH, "\n"]);
+            }
+            None => kept.extend([line, "\n"]),
+        }
+    }
+    Some(kept)
+}
+
+/// A digest of all that an answer depends on, apart from the question: nvcc and what a script in
+/// its place starts, the profile and the variables that it refers to, and the host compiler.
+/// `None` if a change of one of them could not be detected.
+fn identity_of(root: &Root, env: &Env, nvcc: &Path, answer: &NvccAnswer) -> Option<String> {
+    let program = real_nvcc(root, nvcc, answer)?;
+    let profile = program.with_file_name("nvcc.profile");
+    let profile = root
+        .text(&profile)
+        .unwrap_or_else(|error| error.to_string());
+    let host_compiler = host_compiler(root, env, nvcc, answer);
+    if answer.host_compiler.is_none() {
+        // Only an nvcc that found no gcc at all is known to answer the same again.
+        let variable_set = VARIABLES.iter().any(|name| env.peek(name).is_some());
+        if variable_set || host_compiler.is_some() {
+            return None;
+        }
+    }
+    let mut hash = Fnv::default();
+    hash.field(root.fingerprint(nvcc)?.as_bytes());
+    hash.field(root.fingerprint(&program)?.as_bytes());
+    // nvcc looks for headers and libraries in `targets` only if it exists.
+    let targets = root.is_dir(&program.with_file_name("../targets"));
+    hash.field(&[u8::from(targets)]);
+    hash.field(profile.as_bytes());
+    for name in profile.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')) {
+        // `PATH` counts by the host compiler that is found in it. Cargo changes the other one for
+        // every build script; it only concerns the start of programs.
+        if !["PATH", "LD_LIBRARY_PATH"].contains(&name) {
+            hash.field(env.peek(name).unwrap_or_default().as_encoded_bytes());
+        }
+    }
+    if let Some(path) = host_compiler {
+        hash.field(path.as_os_str().as_encoded_bytes());
+        hash.field(root.fingerprint(&path)?.as_bytes());
+    }
+    Some(hash.hex())
+}
+
+/// The file of the host compiler that nvcc starts without any option; `None` if there is none.
+pub(crate) fn host_compiler(
+    root: &Root,
+    env: &Env,
+    nvcc: &Path,
+    answer: &NvccAnswer,
+) -> Option<PathBuf> {
+    let program = answer.host_compiler.as_deref().unwrap_or(Path::new("gcc"));
+    let mut directories = answer.programs.clone();
+    if directories.is_empty() {
+        // Without a dry run: Debian has a link to gcc beside nvcc, and the profile names the place.
+        directories.extend(nvcc.parent().map(Path::to_owned));
+        directories.extend(env.search_path());
+    }
+    locate(root, program, &directories)
+}
+
+/// A program as nvcc finds it: a path, a directory that holds it, or a name in one of
+/// `directories`.
+pub(crate) fn locate(root: &Root, program: &Path, directories: &[PathBuf]) -> Option<PathBuf> {
+    if program.components().count() > 1 {
+        let mut files = vec![program.to_owned()];
+        files.extend(["g++", "gcc", "clang++", "clang"].map(|name| program.join(name)));
+        return files.into_iter().find(|path| root.is_file(path));
+    }
+    let mut files = directories.iter().map(|directory| directory.join(program));
+    files.find(|path| root.is_file(path))
+}
+
+/// The nvcc that printed the answer: `nvcc` itself, or the one that a script in its place always
+/// starts. `None` if it is any other, such as the nvcc behind a link to ccache.
+fn real_nvcc(root: &Root, nvcc: &Path, answer: &NvccAnswer) -> Option<PathBuf> {
+    match &answer.directory {
+        Some(directory) if nvcc.parent() != Some(directory) => {
+            let program = started_by(&root.text(nvcc).ok()?)?;
+            (program.parent() == Some(directory)).then_some(program)
+        }
+        Some(_) => Some(nvcc.to_owned()),
+        None => root.elf_machine(nvcc).map(|_| nvcc.to_owned()),
+    }
+}
+
+/// The nvcc that a script does nothing but start, as Debian's `/usr/bin/nvcc` does:
+/// `exec /usr/lib/nvidia-cuda-toolkit/bin/nvcc "$@"`, in Debian 13 after an
+/// `export PATH="<directory>:$PATH"`. `None` for any other script: it may start something else the
+/// next time.
+pub(crate) fn started_by(script: &str) -> Option<PathBuf> {
+    let is_plain =
+        |path: &str| path.starts_with('/') && !path.contains([' ', '$', '`', '"', '\\', ';', '&']);
+    let mut lines = script.lines().map(str::trim);
+    lines
+        .next()
+        .filter(|line| line.replace(' ', "") == "#!/bin/sh")?;
+    let mut commands: Vec<&str> = lines
+        .filter(|line| !line.is_empty() && !line.starts_with('#'))
+        .collect();
+    let program = commands
+        .pop()?
+        .strip_prefix("exec ")?
+        .strip_suffix(" \"$@\"")?
+        .trim();
+    let adds_to_path = |command: &&str| {
+        let directory = command
+            .strip_prefix("export PATH=\"")
+            .and_then(|rest| rest.strip_suffix(":$PATH\""));
+        directory.is_some_and(is_plain)
+    };
+    let is_nvcc = is_plain(program) && program.ends_with("/nvcc");
+    (is_nvcc && commands.iter().all(adds_to_path)).then(|| PathBuf::from(program))
+}
+
+#[cfg(test)]
+#[path = "tests.rs"]
+mod tests;

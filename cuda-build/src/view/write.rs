@@ -1,0 +1,244 @@
+//! Writes a view into a temporary directory beside its final place and renames it, so that a view
+//! is complete or absent.
+#![allow(
+    clippy::disallowed_methods,
+    reason = "this is the only file that writes views"
+)]
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, SystemTime};
+
+use super::marker::{self, MARKER};
+use super::plan::{Entry, Plan};
+use crate::error::Error;
+use crate::root::Root;
+
+/// Begins the names of temporary directories.
+const TEMPORARY: &str = ".cuda-build-view-";
+
+/// A temporary directory of this age was left by a process that was killed: even copying all of a
+/// toolkit takes minutes.
+const ABANDONED: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// How many files an error names.
+const NAMED: usize = 5;
+
+/// Where a view is written, and how.
+pub(super) struct Destination<'a> {
+    pub(super) path: &'a Path,
+    /// The plan's digest.
+    pub(super) digest: &'a str,
+    /// Whether the user named this path: another view may be there, and anything else must not be
+    /// touched. Otherwise the name contains the digest, and the directory is this crate's.
+    pub(super) named_by_user: bool,
+    /// Copies of the components' files instead of links to them.
+    pub(super) copy: bool,
+}
+
+fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
+    let path = path.to_owned();
+    move |source| Error::Io {
+        action,
+        path,
+        source,
+    }
+}
+
+/// Makes sure that the view exists. A complete view is not touched; an incomplete or damaged one
+/// is replaced as a whole. Returns whether the view was written.
+///
+/// # Errors
+/// [`Error::Io`]; [`Error::ViewPlace`] if something else is at the path.
+pub(super) fn write(
+    plan: &Plan,
+    root: &Root,
+    destination: &Destination<'_>,
+) -> Result<bool, Error> {
+    // If the user named a link, the view goes to where the link points.
+    let path = &root.resolve(destination.path);
+    let destination = &Destination {
+        path,
+        ..*destination
+    };
+    let complete = || marker::is_complete(plan, destination);
+    if complete() {
+        return Ok(false);
+    }
+    check_replaceable(root, destination)?;
+    let parent = path.parent().unwrap_or(Path::new("/"));
+    fs::create_dir_all(parent).map_err(failed("create directory", parent))?;
+    remove_abandoned(parent);
+    let new = Temporary::beside(path);
+    fill(&new.0, plan, root, destination)?;
+    // Ends: each time the path is occupied again, another process has made progress.
+    loop {
+        match fs::rename(&new.0, path) {
+            Ok(()) => return Ok(true),
+            Err(error) => match error.kind() {
+                io::ErrorKind::DirectoryNotEmpty | io::ErrorKind::AlreadyExists => {}
+                _ => return Err(failed("rename to", path)(error)),
+            },
+        }
+        if complete() {
+            return Ok(true);
+        }
+        check_replaceable(root, destination)?;
+        let old = Temporary::beside(path);
+        match fs::rename(path, &old.0) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(failed("move away", path)(error));
+            }
+            // Dropping `old` removes it.
+            _ => {}
+        }
+    }
+}
+
+/// Checks that nothing but a view is lost if the directory is removed.
+fn check_replaceable(root: &Root, destination: &Destination<'_>) -> Result<(), Error> {
+    let path = destination.path;
+    loop {
+        let before = root.fingerprint(path);
+        let reason = match fs::symlink_metadata(path) {
+            Err(_) => return Ok(()),
+            Ok(metadata) if !metadata.is_dir() => Some("it is not a directory".to_owned()),
+            Ok(_) if !destination.named_by_user => return Ok(()),
+            Ok(_) => reason_to_keep(path)?,
+        };
+        let Some(reason) = reason else {
+            return Ok(());
+        };
+        // Another process may have replaced the view while this one listed it.
+        if root.fingerprint(path) == before {
+            return Err(Error::ViewPlace {
+                path: path.to_owned(),
+                reason,
+                hint: format!("name another directory, or remove {}", path.display()),
+            });
+        }
+    }
+}
+
+/// Why a directory must not be removed; `None` if it is empty or contains a view and nothing else.
+fn reason_to_keep(path: &Path) -> Result<Option<String>, Error> {
+    if fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none()) {
+        return Ok(None);
+    }
+    let Some(others) = marker::other_files(path) else {
+        return Ok(Some(
+            "it is not a view of this version of cuda-build".to_owned(),
+        ));
+    };
+    let others = others.map_err(failed("read", path))?;
+    if others.is_empty() {
+        return Ok(None);
+    }
+    let named: Vec<String> = others
+        .iter()
+        .take(NAMED)
+        .map(|path| path.display().to_string())
+        .collect();
+    let more = match others.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more files"),
+    };
+    Ok(Some(format!(
+        "the view there also holds files that are not its own or were changed: {}{more}",
+        named.join(", ")
+    )))
+}
+
+/// Writes the whole view, the marker last.
+fn fill(
+    directory: &Path,
+    plan: &Plan,
+    root: &Root,
+    destination: &Destination<'_>,
+) -> Result<(), Error> {
+    fs::create_dir(directory).map_err(failed("create directory", directory))?;
+    let mut last = PathBuf::new();
+    for (relative, entry) in &plan.entries {
+        let path = directory.join(relative);
+        // The paths are sorted, so most have the directory of the one before.
+        if let Some(parent) = path.parent()
+            && parent != last
+        {
+            fs::create_dir_all(parent).map_err(failed("create directory", parent))?;
+            parent.clone_into(&mut last);
+        }
+        let written = match entry {
+            Entry::Component { target, .. } if destination.copy => {
+                fs::copy(target, &path).map(|_| ())
+            }
+            Entry::Component { target, .. } | Entry::Link(target) => symlink(target, &path),
+            Entry::Text(text) => fs::write(&path, text),
+            Entry::Stub { stub, .. } => fs::write(&path, stub.bytes(root)?),
+        };
+        written.map_err(failed("write", &path))?;
+    }
+    let path = directory.join(MARKER);
+    let text = marker::text(plan, directory, destination);
+    let written = fs::write(&path, text).and_then(|()| {
+        if destination.named_by_user {
+            return Ok(());
+        }
+        // Build scripts declare the marker to Cargo. A date before every build keeps the script
+        // that wrote the view from running again. At a path that the user named, the date shows
+        // Cargo that another view is there.
+        let marker = fs::File::options().write(true).open(&path)?;
+        marker.set_modified(SystemTime::UNIX_EPOCH)
+    });
+    written.map_err(failed("write", &path))
+}
+
+#[cfg(unix)]
+fn symlink(target: &Path, path: &Path) -> io::Result<()> {
+    std::os::unix::fs::symlink(target, path)
+}
+
+#[cfg(not(unix))]
+fn symlink(_: &Path, _: &Path) -> io::Result<()> {
+    Err(io::Error::new(
+        io::ErrorKind::Unsupported,
+        "views are supported on Linux only",
+    ))
+}
+
+/// The path of a directory that is removed on drop, unless it was renamed.
+struct Temporary(PathBuf);
+
+impl Temporary {
+    /// A name that no other process uses: containers that share the directory may have the same
+    /// process numbers.
+    fn beside(path: &Path) -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        Self(path.with_file_name(format!(
+            "{TEMPORARY}{}-{}-{}",
+            std::process::id(),
+            now.unwrap_or_default().as_nanos(),
+            COUNT.fetch_add(1, Ordering::Relaxed)
+        )))
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Removes temporary directories that killed processes left.
+fn remove_abandoned(parent: &Path) {
+    let entries = fs::read_dir(parent).into_iter().flatten().flatten();
+    for entry in entries.filter(|e| e.file_name().to_string_lossy().starts_with(TEMPORARY)) {
+        let changed = entry.metadata().and_then(|metadata| metadata.modified());
+        if changed.is_ok_and(|at| at.elapsed().is_ok_and(|age| age > ABANDONED)) {
+            // It may belong to another user; then it stays.
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}

@@ -1,0 +1,319 @@
+//! What a search learns from real nvccs, and when it queries them again.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use cuda_build::nvcc::{NvccAnswer, query};
+use cuda_build::probe::Attempt;
+use cuda_build::select::Request;
+use cuda_build::{Env, Error, Root, Search, Target};
+
+use crate::support::{output, text};
+use crate::wheels::wheels;
+
+const PATH: &str = "/usr/bin:/bin";
+
+/// As NVIDIA's archives and installers of CUDA 11 and 12 have it.
+const CLASSIC: &str = "
+TOP              = $(_HERE_)/..
+
+NVVMIR_LIBRARY_DIR = $(TOP)/$(_NVVM_BRANCH_)/libdevice
+
+LD_LIBRARY_PATH += $(TOP)/lib:
+PATH            += $(TOP)/$(_NVVM_BRANCH_)/bin:$(_HERE_):
+
+INCLUDES        +=  \"-I$(TOP)/$(_TARGET_DIR_)/include\" $(_SPACE_)
+
+LIBRARIES        =+ $(_SPACE_) \"-L$(TOP)/$(_TARGET_DIR_)/lib$(_TARGET_SIZE_)/stubs\" \"-L$(TOP)/$(_TARGET_DIR_)/lib$(_TARGET_SIZE_)\"
+
+CUDAFE_FLAGS    +=
+PTXAS_FLAGS     +=
+";
+
+/// Debian's names absolute directories, and no `TOP`.
+const DEBIAN: &str = "
+NVVMIR_LIBRARY_DIR = @ROOT@/usr/lib/nvidia-cuda-toolkit/libdevice
+PATH\t+= $(_HERE_):$(_HERE_):
+LIBRARIES\t=+ $(_SPACE_) -L@ROOT@/usr/lib/x86_64-linux-gnu/stubs -L@ROOT@/usr/lib/x86_64-linux-gnu
+";
+
+/// conda's root is below `targets`.
+const CONDA: &str = "
+TOP              = $(_HERE_)/../targets/x86_64-linux
+
+NVVMIR_LIBRARY_DIR = $(TOP)/nvvm/libdevice
+
+LD_LIBRARY_PATH += $(TOP)/lib:
+PATH            += $(TOP)/bin:$(TOP)/nvvm/bin:$(TOP)/../../bin:$(TOP)/../../nvvm/bin:
+
+INCLUDES        +=  \"-I$(TOP)/include\" $(_SPACE_)
+
+LIBRARIES        =+ $(_SPACE_) \"-L$(TOP)/lib/stubs\" \"-L$(TOP)/lib\" $(_SPACE_)
+";
+
+/// nixpkgs replaces some of NVIDIA's directories, and adds others at the end.
+const NIX: &str = "
+TOP              = $(_HERE_)/..
+NVVMIR_LIBRARY_DIR = @ROOT@/nix/store/nvcc/nvvm/libdevice
+LD_LIBRARY_PATH += $(TOP)/lib:
+PATH            += @ROOT@/nix/store/nvcc/nvvm/bin:$(_HERE_):
+INCLUDES        +=  \"-I@ROOT@/nix/store/nvcc/include\" $(_SPACE_)
+LIBRARIES        =+ $(_SPACE_) \"-L$(TOP)/$(_TARGET_DIR_)/lib/stubs\" \"-L$(TOP)/$(_TARGET_DIR_)/lib\"
+CUDAFE_FLAGS    +=
+PTXAS_FLAGS     +=
+
+LIBRARIES =+ $(_SPACE_) \"-L@ROOT@/nix/store/nvcc/nvvm/lib\"
+INCLUDES =+ $(_SPACE_) \"-I@ROOT@/nix/store/nvcc/nvvm/include\"
+";
+
+/// Fedora has an include directory of its own and no relative path.
+const FEDORA: &str = "
+CICC_PATH = @ROOT@/usr/bin
+NVVMIR_LIBRARY_DIR = @ROOT@/usr/nvvm/libdevice
+INCLUDES += \"-I@ROOT@/usr/include/cuda\"
+LIBRARIES =+ \"-L@ROOT@/usr/lib64\"
+CUDAFE_FLAGS +=
+PTXAS_FLAGS +=
+";
+
+fn real_nvcc() -> Option<PathBuf> {
+    Some(wheels(&["nvidia-cuda-nvcc==13.4.92"])?.join("nvidia/cu13/bin/nvcc"))
+}
+
+/// A root with a link to a real nvcc, and a cache directory of its own.
+struct Place {
+    directory: tempfile::TempDir,
+    root: PathBuf,
+}
+
+impl Place {
+    fn new(nvcc: &Path, profile: &str) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path().join("root");
+        fs::create_dir_all(root.join("bin")).unwrap();
+        symlink(nvcc, root.join("bin/nvcc")).unwrap();
+        let profile = profile.replace("@ROOT@", root.to_str().unwrap());
+        fs::write(root.join("bin/nvcc.profile"), profile).unwrap();
+        Self { directory, root }
+    }
+
+    fn nvcc(&self) -> PathBuf {
+        self.root.join("bin/nvcc")
+    }
+
+    fn env(&self, path: &str) -> Env {
+        Env::from_pairs([("PATH", path)]).with("CUDA_BUILD_CACHE_DIR", self.directory.path())
+    }
+
+    fn query(&self, nvcc: &Path, env: &Env) -> NvccAnswer {
+        query(&Root::system(), env, nvcc).unwrap()
+    }
+
+    /// The kept answers of nvcc, with the time at which each was written.
+    fn kept(&self) -> Vec<(PathBuf, std::time::SystemTime)> {
+        let entries = fs::read_dir(self.directory.path().join("answers"));
+        let entries = entries.into_iter().flatten().map(Result::unwrap);
+        entries
+            .map(|entry| (entry.path(), entry.metadata().unwrap().modified().unwrap()))
+            .collect()
+    }
+
+    /// What the search finds in the root.
+    fn attempt(&self, env: &Env) -> Attempt {
+        let (disk, target) = (
+            Root::system(),
+            Target::from_triple("x86_64-unknown-linux-gnu", false).unwrap(),
+        );
+        let search = Search {
+            root: &disk,
+            env,
+            target: &target,
+            places: vec![self.root.clone()],
+        };
+        search.report(&Request::default()).attempts.remove(0)
+    }
+
+    /// An executable script, written by another process: a file that this process has open for
+    /// writing cannot be started.
+    fn script(&self, name: &str, commands: &str) -> PathBuf {
+        let path = self.directory.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        let mut command = Command::new("sh");
+        command
+            .args(["-c", "printf %s \"$1\" > \"$2\" && chmod +x \"$2\"", "sh"])
+            .arg(format!("#!/bin/sh\n{commands}\n"))
+            .arg(&path);
+        assert!(command.status().unwrap().success());
+        path
+    }
+}
+
+fn dry_run(nvcc: &Path, path: &str) -> NvccAnswer {
+    let mut command = Command::new(nvcc);
+    command.env_clear().env("PATH", path);
+    command.args(["--dryrun", "-E", "-x", "cu", "/dev/null"]);
+    let mut text = text(&output(&mut command));
+    // Without an assignment in the profile it is the process's own.
+    if !text.contains("#$ PATH=") {
+        text += &format!("#$ PATH={path}\n");
+    }
+    NvccAnswer::parse(&text).unwrap()
+}
+
+/// The kept answer, read with the same and with another `PATH`, is what nvcc prints.
+#[test]
+fn a_kept_answer_equals_a_dry_run() {
+    let Some(nvcc) = real_nvcc() else { return };
+    let own = fs::read_to_string(nvcc.with_extension("profile")).unwrap();
+    for profile in [CLASSIC, DEBIAN, CONDA, NIX, FEDORA, "", &own] {
+        let place = Place::new(&nvcc, profile);
+        for path in [PATH, PATH, "/opt/other/bin:/usr/bin:/bin"] {
+            let answer = place.query(&place.nvcc(), &place.env(path));
+            assert_eq!(answer, dry_run(&place.nvcc(), path), "{profile}");
+            assert_eq!(answer.directory, Some(place.root.join("bin")));
+            assert_eq!(answer.host_compiler, Some("gcc".into()));
+        }
+        assert_eq!(place.kept().len(), 1, "{profile}");
+    }
+}
+
+#[test]
+fn a_search_with_a_kept_answer_starts_no_process() {
+    let Some(nvcc) = real_nvcc() else { return };
+    let place = Place::new(&nvcc, CLASSIC);
+    let log = place.directory.path().join("log");
+    let script = format!("echo x >> {}; exec /usr/bin/gcc \"$@\"", log.display());
+    place.script("tools/gcc", &script);
+    let tools = place.directory.path().join("tools");
+    let env = place.env(&format!("{}:{PATH}", tools.display()));
+    place.attempt(&env);
+    let (starts, kept) = (fs::read_to_string(&log).unwrap(), place.kept());
+    assert_eq!(kept.len(), 1, "{kept:?}");
+    place.attempt(&env);
+    assert_eq!(fs::read_to_string(&log).unwrap(), starts);
+    assert_eq!(place.kept(), kept);
+    // A host compiler that replaces the other one is one that nvcc has not seen.
+    fs::remove_file(tools.join("gcc")).unwrap();
+    place.attempt(&env);
+    assert_ne!(place.kept(), kept);
+}
+
+#[test]
+fn variables_of_the_profile_and_of_nvcc_count() {
+    let Some(nvcc) = real_nvcc() else { return };
+    let place = Place::new(
+        &nvcc,
+        &format!("{CLASSIC}\nINCLUDES += -I$(ELSEWHERE)/x $(_SPACE_)\n"),
+    );
+    for value in ["/a", "/b", "/b"] {
+        let env = place.env(PATH).with("ELSEWHERE", value);
+        let includes = place.query(&place.nvcc(), &env).includes;
+        assert_eq!(includes[0], Path::new(value).join("x"));
+    }
+    for (name, value) in [
+        ("NVCC_CCBIN", "/usr/bin/g++"),
+        ("NVCC_APPEND_FLAGS", "-ccbin /usr/bin/g++"),
+        ("NVCC_PREPEND_FLAGS", "--compiler-bindir=/usr/bin/g++"),
+    ] {
+        for _ in 0..2 {
+            let env = place.env(PATH).with(name, value);
+            let host_compiler = place.query(&place.nvcc(), &env).host_compiler;
+            assert_eq!(host_compiler, Some("/usr/bin/g++".into()), "{name}");
+        }
+    }
+    let host_compiler = place.query(&place.nvcc(), &place.env(PATH)).host_compiler;
+    assert_eq!(host_compiler, Some("gcc".into()));
+}
+
+#[test]
+fn debians_wrapper_is_kept_by_the_nvcc_behind_it() {
+    let Some(nvcc) = real_nvcc() else { return };
+    let place = Place::new(&nvcc, CLASSIC);
+    let bin = place.root.join("bin");
+    let exec = format!("exec {}/nvcc \"$@\"", bin.display());
+    let with_path = format!("export PATH=\"{}:$PATH\"\n{exec}", bin.display());
+    for (name, script) in [("debian-12/nvcc", &exec), ("debian-13/nvcc", &with_path)] {
+        let wrapper = place.script(name, script);
+        let before = place.kept().len();
+        for _ in 0..2 {
+            let answer = place.query(&wrapper, &place.env(PATH));
+            assert_eq!(answer, dry_run(&wrapper, PATH));
+        }
+        assert_eq!(place.kept().len(), before + 1);
+    }
+    // A script with options of its own may do anything the next time.
+    let before = place.kept().len();
+    let other = place.script(
+        "other/nvcc",
+        &format!("exec {}/nvcc -g \"$@\"", bin.display()),
+    );
+    assert_eq!(
+        place.query(&other, &place.env(PATH)).version.to_string(),
+        "13.4.92"
+    );
+    assert_eq!(place.kept().len(), before);
+}
+
+#[test]
+fn without_a_host_compiler_version_and_layout_are_known() {
+    let Some(nvcc) = real_nvcc() else { return };
+    let place = Place::new(&nvcc, CLASSIC);
+    fs::create_dir_all(place.root.join("include/crt")).unwrap();
+    fs::write(place.root.join("include/crt/host_config.h"), "").unwrap();
+    fs::write(
+        place.root.join("include/cuda.h"),
+        "#define CUDA_VERSION 13040\n",
+    )
+    .unwrap();
+    let empty = place.directory.path().join("empty");
+    fs::create_dir(&empty).unwrap();
+    let env = place.env(empty.to_str().unwrap());
+    let attempt = place.attempt(&env);
+    let summary = attempt.summary();
+    assert!(summary.contains("nvcc 13.4.92"), "{summary}");
+    let include = place.root.join("include");
+    let found = &attempt.sets[0].found;
+    assert!(
+        found.iter().any(|found| found.include == [include.clone()]),
+        "{attempt:?}"
+    );
+    assert_eq!(place.kept().len(), 1);
+    let answer = place.query(&place.nvcc(), &env);
+    assert_eq!((answer.host_compiler, answer.programs.len()), (None, 0));
+    // As soon as there is a compiler, nvcc names its directories.
+    symlink("/usr/bin/gcc", empty.join("gcc")).unwrap();
+    let answer = place.query(&place.nvcc(), &env);
+    assert_eq!(answer.host_compiler, Some("gcc".into()));
+    assert!(!answer.programs.is_empty());
+}
+
+/// nvcc waits for ever for a profile that is a FIFO.
+#[test]
+fn a_hanging_nvcc_is_named_with_the_time_limit() {
+    let Some(nvcc) = real_nvcc() else { return };
+    let place = Place::new(&nvcc, "");
+    let profile = place.root.join("bin/nvcc.profile");
+    fs::remove_file(&profile).unwrap();
+    assert!(
+        Command::new("mkfifo")
+            .arg(&profile)
+            .status()
+            .unwrap()
+            .success()
+    );
+    let start = Instant::now();
+    let error = query(&Root::system(), &place.env(PATH), &place.nvcc()).unwrap_err();
+    assert!(matches!(error, Error::Program { .. }), "{error:?}");
+    let error = error.to_string();
+    for expected in [
+        &format!("{} --dryrun", place.nvcc().display()),
+        "did not end within 30 seconds",
+    ] {
+        assert!(error.contains(expected), "{error}");
+    }
+    assert!(start.elapsed() < Duration::from_secs(120));
+    assert_eq!(place.kept().len(), 0);
+}

@@ -1,3 +1,0 @@
-#!/bin/sh
-# as Debian has it
-exec /usr/lib/nvidia-cuda-toolkit/bin/nvcc "$@"
