@@ -221,7 +221,8 @@ mod tests {
     use super::*;
 
     fn parsed(line: &str) -> Result<(Cli, Split), clap::Error> {
-        parse(line.split_whitespace().map(OsString::from).collect())
+        let arguments: Vec<OsString> = line.split_whitespace().map(OsString::from).collect();
+        parse(&arguments)
     }
 
     #[test]
