@@ -5,7 +5,6 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use cargo_cuda::toolkits;
 use cuda_build::select::{Need, Part, Request, Strength};
 use cuda_build::{Component, Env, Error, Root, Search, Target, Toolkit, ViewPlace};
 
@@ -374,14 +373,6 @@ fn the_systems_products_are_there_whatever_names_the_toolkit() {
                 toolkit.get(Component::Cudnn).unwrap().to_string(),
                 "cudnn 9.1.0"
             );
-            let directories = toolkits::library_directories(&toolkit, None);
-            let above = layout.root.join("usr/local");
-            assert!(
-                directories
-                    .iter()
-                    .all(|directory| directory.starts_with(&above)),
-                "{directories:?}"
-            );
         }
     }
 }
@@ -559,10 +550,8 @@ fn a_named_product_decides_an_open_major() {
         .find(&variables, vec![need(Component::Cudart)])
         .unwrap();
     assert_eq!(toolkit.version().to_string(), "13.4", "nobody wants it");
-    assert!(
-        toolkit
-            .remarks()
-            .iter()
-            .any(|remark| remark.starts_with("CUDA 12.9 is also there, not used"))
-    );
+    assert!(toolkit.notes().iter().any(|note| {
+        note.to_string()
+            .starts_with("CUDA 12.9 is also there, not used")
+    }));
 }

@@ -11,15 +11,17 @@ use crate::cache;
 use crate::capability::{self, Declared, Plan};
 use crate::compile::{Compiled, Format, Library, Module};
 use crate::component::{Bundle, Component};
-use crate::config::{self, Config};
+use crate::config::Config;
 use crate::directive::{Directive, Directives};
 use crate::driver::{self, Driver, NoDriver};
 use crate::env::Env;
 use crate::error::Error;
 use crate::link;
 use crate::root::Root;
+use crate::select::Note;
+use crate::sources;
 use crate::target::Target;
-use crate::toolkit::{self, Search, Toolkit};
+use crate::toolkit::{Search, Toolkit};
 use crate::view::{View, ViewPlace};
 
 pub use needs::request;
@@ -192,28 +194,15 @@ impl Build {
     /// # Errors
     /// As [`Search::find`].
     pub fn toolkit(&self) -> Result<Toolkit, Error> {
-        let request = request(
-            &self.config,
-            &self.modules,
-            &self.libraries,
-            self.config.major,
-        );
+        let major = self.config.release.map(|release| release.major);
+        let request = request(&self.config, &self.modules, &self.libraries, major);
         let search = Search {
             root: &self.root,
             env: &self.env,
             target: &self.target,
             places: Vec::new(),
         };
-        match self.remembered() {
-            Some(file) => toolkit::find(&search, &request, &file),
-            None => search.find(&request),
-        }
-    }
-
-    /// The file that the toolkit of this target directory is remembered in.
-    fn remembered(&self) -> Option<PathBuf> {
-        let workspace = config::workspace_root(&self.root, &self.package)?;
-        toolkit::beside_out(&self.root, &self.out, &workspace, &self.target)
+        search.find(&request)
     }
 
     fn compiles(&self) -> bool {
@@ -388,14 +377,15 @@ impl Build {
             compiled.made.len(),
             compiled.fresh.len()
         )));
-        let remarks = toolkit.remarks().iter().filter(|_| toolkit.is_combined());
-        for warning in compiled
-            .warnings
-            .iter()
-            .chain(toolkit.warnings())
-            .chain(remarks)
-        {
+        for warning in compiled.warnings.iter().chain(toolkit.warnings()) {
             directives.push(Directive::Warning(warning.clone()));
+        }
+        let warned = toolkit
+            .notes()
+            .iter()
+            .filter(|note| matches!(note, Note::Combined { .. } | Note::LockNotFetched { .. }));
+        for note in warned {
+            directives.push(Directive::Warning(note.to_string()));
         }
         for (output, reason) in &compiled.never_fresh {
             let name = output.file_name().unwrap_or_default().to_string_lossy();
@@ -410,8 +400,7 @@ impl Build {
             watched.extend(needs::telling_files(&self.root, &chosen.found));
         }
         watched.extend(self.env.path("CUDA_BUILD_TOOLKIT"));
-        // One that is not there would run the script each time.
-        watched.extend(self.remembered().filter(|file| self.root.is_file(file)));
+        watched.extend(sources::lock_file(&self.root, &self.env));
         watched.extend(self.views.borrow().iter().cloned());
         directives.rerun_if_changed(watched);
         for name in self.env.asked() {
@@ -425,7 +414,7 @@ impl Build {
     /// script, and no directory that Cargo itself writes to or that is not the user's, because
     /// Cargo looks at every file below a directory.
     fn watched(&self, toolkit: &Toolkit, inputs: &BTreeSet<PathBuf>) -> Vec<PathBuf> {
-        let mut system = self.root.searched_anyway(self.target.multiarch());
+        let mut system = self.root.default_search_dirs(self.target.multiarch());
         system.push(self.root.locate("/usr/local/include"));
         system.extend(toolkit.include_dirs());
         let target_directory = |directory: &Path| {
