@@ -10,16 +10,18 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::{PathBuf, absolute};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
 
 use cuda_build::command::{Invocation, quoted};
 use cuda_build::{Env, Root};
+use signal_hook::SigId;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
+use signal_hook::low_level::unregister;
 
 /// A program to run and its standard input. `Display` can be pasted into a shell.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,43 +62,40 @@ pub(super) enum NotRun {
 }
 
 /// As long as this lives, SIGHUP, SIGINT and SIGTERM end an installer and not this process, so
-/// that its files are removed. Afterwards they have their default actions again.
+/// that its files are removed.
 #[derive(Debug)]
-pub(super) struct Signals(&'static Handlers);
-
-#[derive(Debug, Default)]
-struct Handlers {
+pub(super) struct Signals {
     received: Arc<AtomicUsize>,
-    default: Arc<AtomicBool>,
+    actions: Vec<SigId>,
 }
 
 impl Signals {
     pub fn catch() -> Self {
-        static HANDLERS: OnceLock<Handlers> = OnceLock::new();
-        let handlers = HANDLERS.get_or_init(|| {
-            let handlers = Handlers::default();
-            for signal in [SIGHUP, SIGINT, SIGTERM] {
-                // Without a handler, the next command removes what a signal leaves behind.
-                let _ = flag::register_conditional_default(signal, Arc::clone(&handlers.default));
-                let number = usize::try_from(signal).unwrap_or_default();
-                let _ = flag::register_usize(signal, Arc::clone(&handlers.received), number);
-            }
-            handlers
-        });
-        handlers.default.store(false, Ordering::Relaxed);
-        Self(handlers)
+        let received = Arc::<AtomicUsize>::default();
+        // Without an action, the next command removes what a signal leaves behind.
+        let register = |signal| {
+            let number = usize::try_from(signal).ok()?;
+            flag::register_usize(signal, Arc::clone(&received), number).ok()
+        };
+        let actions = [SIGHUP, SIGINT, SIGTERM].into_iter().filter_map(register);
+        Self {
+            actions: actions.collect(),
+            received,
+        }
     }
 
     /// The signal that this process received.
     pub fn received(&self) -> Option<u8> {
-        let number = self.0.received.load(Ordering::Relaxed);
+        let number = self.received.load(Ordering::Relaxed);
         u8::try_from(number).ok().filter(|&number| number != 0)
     }
 }
 
 impl Drop for Signals {
     fn drop(&mut self) {
-        self.0.default.store(true, Ordering::Relaxed);
+        for action in self.actions.drain(..) {
+            unregister(action);
+        }
     }
 }
 
