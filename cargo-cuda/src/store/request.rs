@@ -1,4 +1,4 @@
-//! What is asked for: a release as far as the user cares, and the components to fetch.
+//! A request to fetch: a release as far as it is given, and components.
 
 use std::collections::BTreeSet;
 use std::fmt;
