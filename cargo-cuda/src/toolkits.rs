@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 use cuda_build::component::closure;
 use cuda_build::select::{Need, Part, Request, Strength};
-use cuda_build::{Component, Env, Error, Report, Root, Search, Target, Toolkit, ViewPlace};
+use cuda_build::sources::LOCK_FILE;
+use cuda_build::{Component, Env, Error, Outcome, Root, Search, Target, Toolkit, ViewPlace};
 
 use crate::cargo_config;
 use crate::failure::Failure;
@@ -90,15 +91,8 @@ impl Finder<'_> {
             true => vec![both, nvcc()],
             false => vec![both, vec![nvrtc()], nvcc()],
         };
-        // What else the place has goes into the file too: a build script may want more than the
-        // manifest says.
-        for component in Component::all() {
-            for part in [Part::Headers, Part::Shared, Part::Archive, Part::Tools] {
-                request
-                    .needs
-                    .push(Need::new(component, part, "").with(Strength::Extra));
-            }
-        }
+        // A build script may need more than the manifest says.
+        request.take_everything = true;
         Ok(request)
     }
 
@@ -106,39 +100,48 @@ impl Finder<'_> {
     ///
     /// # Errors
     /// As [`Finder::request`].
-    pub fn report(&self, wish: &Wish) -> Result<Report, Error> {
-        let report = self.search().report(&self.request(wish)?);
-        Ok(Report {
-            toolkit: self.search_for(wish),
-            ..report
-        })
+    pub fn report(&self, wish: &Wish) -> Result<Outcome, Error> {
+        let env = self.env_with_lock();
+        Ok(self.search(&env).report(&self.requests(wish)?))
     }
 
-    fn search_for(&self, wish: &Wish) -> Result<Toolkit, Error> {
+    /// What is requested, the most wanted first. Packages that need no nvcc can be built without one.
+    fn requests(&self, wish: &Wish) -> Result<Vec<Request>, Error> {
         let packages = self
             .workspace
             .map(|w| w.packages.as_slice())
             .unwrap_or_default();
-        if wish.compiler || packages.iter().any(|package| package.wants_nvcc) {
-            let request = self.request(&Wish {
-                compiler: true,
+        let with_nvcc = wish.compiler || packages.iter().any(|package| package.wants_nvcc);
+        let request = |compiler| {
+            self.request(&Wish {
+                compiler,
                 ..wish.clone()
-            })?;
-            // Where there is none that is whole, what needs none can still be built.
-            if let Ok(found) = self.search().find(&request) {
-                return Ok(found);
-            }
-        }
-        self.search().find(&self.request(&Wish {
-            compiler: false,
-            ..wish.clone()
-        })?)
+            })
+        };
+        let first = with_nvcc.then(|| request(true));
+        first.into_iter().chain([request(false)]).collect()
     }
 
-    fn search(&self) -> Search<'_> {
+    fn search_for(&self, wish: &Wish) -> Result<Toolkit, Error> {
+        let env = self.env_with_lock();
+        self.search(&env).find_first(&self.requests(wish)?)
+    }
+
+    /// The variables of the search, with the workspace's lock file unless the user named another one.
+    fn env_with_lock(&self) -> Env {
+        let env = self.env.clone();
+        match self.workspace {
+            Some(workspace) if env.peek("CUDA_BUILD_LOCK").is_none() => {
+                env.with("CUDA_BUILD_LOCK", workspace.root.join(LOCK_FILE))
+            }
+            _ => env,
+        }
+    }
+
+    fn search<'s>(&'s self, env: &'s Env) -> Search<'s> {
         Search {
             root: self.root,
-            env: self.env,
+            env,
             target: &self.target,
             places: Vec::new(),
         }
@@ -162,7 +165,7 @@ impl Finder<'_> {
                     ..request.clone()
                 };
                 // What is missing for the whole is what a reader wants to know.
-                self.search()
+                self.search(&self.env_with_lock())
                     .find(&request)
                     .map_err(|_| Error::NotFound(not_found))
             }
@@ -193,7 +196,9 @@ impl Finder<'_> {
         )?;
         let mut request = request;
         request.major = Some(major);
-        self.search().find(&request).map_err(Failure::from)
+        self.search(&self.env_with_lock())
+            .find(&request)
+            .map_err(Failure::from)
     }
 
     /// Not where somebody named a place, nor for another machine: nothing that is fetched would be
@@ -238,7 +243,7 @@ pub fn remember(
 ) -> Result<(), Failure> {
     let file =
         cuda_build::toolkit_file(&workspace.build_directory, &workspace.root, &finder.target);
-    match cuda_build::remember(&file, toolkit, &finder.search())? {
+    match cuda_build::remember(&file, toolkit, &finder.search(finder.env))? {
         Some(text) => output::write_if_changed(&file, text.as_bytes()),
         None => Ok(()),
     }
@@ -300,7 +305,7 @@ pub fn library_directories(toolkit: &Toolkit, workspace: Option<&Workspace>) -> 
         .flat_map(|chosen| &chosen.found.libraries)
     {
         if let Some(directory) = library.parent()
-            && !toolkit.is_searched_anyway(directory)
+            && !toolkit.is_default_search_dir(directory)
             && !directories.iter().any(|d| d == directory)
         {
             directories.push(directory.to_owned());

@@ -20,6 +20,7 @@ mod cmake_crate;
 mod cmake_package;
 #[path = "../support/components.rs"]
 mod components;
+mod directives;
 mod doctor;
 mod environment;
 mod fetching;

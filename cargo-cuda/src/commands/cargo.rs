@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use cuda_build::command::Invocation;
-use cuda_build::component::OLDEST_MAJOR;
+use cuda_build::release::OLDEST_MAJOR;
 use cuda_build::{Env, Root};
 
 use crate::cargo_arguments::{self, profile, value_of, values_of, without_target_directory};

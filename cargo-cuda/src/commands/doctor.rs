@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use cuda_build::driver::{self, Driver, NoDriver};
 use cuda_build::host_compiler;
 use cuda_build::select::{Need, Strength};
-use cuda_build::{Component, Declared, Env, Plan, Report, Root, Toolkit};
+use cuda_build::{Component, Declared, Env, Outcome, Plan, Root, Toolkit};
 
 use crate::cargo_config;
 use crate::failure::Failure;
@@ -200,7 +200,7 @@ fn capabilities(
 
 /// The plan of each package that declares capabilities this toolkit can do.
 fn plans(
-    report: &Report,
+    report: &Outcome,
     workspace: Option<&Workspace>,
     driver: &Result<Driver, NoDriver>,
 ) -> Vec<(String, Plan)> {
@@ -254,7 +254,7 @@ fn undeclared(toolkit: &Toolkit, workspace: Option<&Workspace>) -> Vec<String> {
 }
 
 /// Optional components that packages are built without, and where they are for another CUDA.
-fn absent(report: &Report, workspace: Option<&Workspace>) -> Vec<String> {
+fn absent(report: &Outcome, workspace: Option<&Workspace>) -> Vec<String> {
     let Ok(toolkit) = &report.toolkit else {
         return Vec::new();
     };

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use cuda_build::select::Note;
 use cuda_build::{Component, Env, Root, Toolkit, View, ViewPlace};
 use serde_json::json;
 
@@ -94,11 +95,13 @@ pub fn run(arguments: &ViewArgs, env: &Env, root: &Root) -> Result<String, Failu
         compiler: true,
     })?;
     // A whole view is asked for everything; one of some components for these.
-    let left_out = toolkit
-        .left_out()
+    let incompatible = toolkit
+        .notes()
         .iter()
-        .filter(|_| arguments.components.is_empty());
-    for warning in toolkit.warnings().iter().chain(left_out) {
+        .filter(|note| matches!(note, Note::Incompatible { .. }))
+        .filter(|_| arguments.components.is_empty())
+        .map(ToString::to_string);
+    for warning in toolkit.warnings().iter().cloned().chain(incompatible) {
         output::say(&format!("warning: {warning}"));
     }
     if let Some(missing) = arguments

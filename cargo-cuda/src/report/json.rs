@@ -23,7 +23,7 @@ pub fn json(diagnosis: &Diagnosis<'_>) -> String {
                 .collect();
             json!({
                 "step": attempt.candidate.step.id(),
-                "source": attempt.candidate.label,
+                "source": attempt.candidate.label.to_string(),
                 "path": attempt.candidate.path,
                 "found": found,
                 "unusable": unusable,

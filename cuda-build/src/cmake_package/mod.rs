@@ -140,7 +140,7 @@ impl Toolkit {
     /// The same for what a view takes.
     pub(crate) fn cmake_package_with(&self, found: &[&Found]) -> Result<CmakePackage, Error> {
         package(self.version(), found, &|directory| {
-            self.is_searched_anyway(directory)
+            self.is_default_search_dir(directory)
         })
     }
 }

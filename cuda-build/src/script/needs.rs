@@ -73,6 +73,7 @@ pub fn request(
         alternatives,
         major,
         toolkit: config.toolkit.clone(),
+        take_everything: false,
     }
 }
 

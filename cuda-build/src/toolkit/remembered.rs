@@ -20,7 +20,7 @@ use crate::hash::Fnv;
 use crate::probe::{Attempt, Found, Set};
 use crate::root::Root;
 use crate::select::{self, Request, Strength};
-use crate::sources::{self, Candidate, Step};
+use crate::sources::{self, Candidate, Layout, Step};
 use crate::target::Target;
 
 /// Where a workspace's toolkit is remembered below Cargo's build directory (`target`, where
@@ -82,11 +82,13 @@ pub(crate) fn find(search: &Search<'_>, request: &Request, file: &Path) -> Resul
         }
         let attempt = attempt(found, file);
         // An optional product that the first script had no use for may be there all the same.
-        if let Ok(selection) = select::select(request, &[attempt])
+        if let Ok(selection) = select::select(request, &[&attempt])
             && !selection.lacks_product(request, Strength::Optional)
             && let Ok(toolkit) = Toolkit::from_selection(selection)
         {
-            return Ok(toolkit.on(search.root.searched_anyway(search.target.multiarch())));
+            return Ok(toolkit.with_default_search_dirs(
+                search.root.default_search_dirs(search.target.multiarch()),
+            ));
         }
     }
     let toolkit = search.find(request)?;
@@ -139,7 +141,8 @@ impl Inputs {
             .filter_map(|name| Some((name.clone(), env.peek(name)?.to_string_lossy().into_owned())))
             .collect();
         Ok(Self {
-            explicit: sources.candidates.iter().any(|c| c.step.is_explicit()),
+            explicit: sources.candidates.iter().any(|c| c.step.is_explicit())
+                || !sources.locked.is_empty(),
             names,
             values,
         })
@@ -170,15 +173,7 @@ fn remembered(toolkit: &Toolkit, inputs: &Inputs, root: &Root) -> Result<String,
 /// Size and time of change of every file: a component replaced in place is another one, even
 /// where its files carry an old date.
 fn identity<'a>(root: &Root, found: impl Iterator<Item = &'a Found>) -> String {
-    let paths: BTreeSet<&PathBuf> = found
-        .flat_map(|f| {
-            f.include
-                .iter()
-                .chain(&f.libraries)
-                .chain(&f.archives)
-                .chain(&f.tools)
-        })
-        .collect();
+    let paths: BTreeSet<&PathBuf> = found.flat_map(Found::paths).collect();
     let mut hash = Fnv::default();
     for path in paths {
         hash.field(path.as_os_str().as_encoded_bytes());
@@ -205,15 +200,8 @@ fn still_true(text: &str, inputs: &Inputs, root: &Root) -> Option<Vec<Found>> {
 }
 
 fn attempt(found: Vec<Found>, file: &Path) -> Attempt {
-    let candidate = Candidate {
-        step: Step::Argument,
-        label: "the toolkit of this target directory".to_owned(),
-        path: file.to_owned(),
-        also: Vec::new(),
-        nvcc: None,
-        site_packages: false,
-        products_only: false,
-    };
+    let label = "the toolkit of this target directory";
+    let candidate = Candidate::new(Step::Argument, label, file, Layout::ToolkitFile);
     let major = found.first().map_or(0, |found| found.major);
     Attempt {
         candidate,
