@@ -1,8 +1,9 @@
 //! The toolkit for a workspace: searched once, and fetched if that is allowed.
 
 use cuda_build::select::{Need, Part, Request, Strength};
+use cuda_build::sources::LOCK_FILE;
 use cuda_build::{
-    Component, Env, Error, ReleaseReq, Report, Root, Search, Target, Toolkit, ViewPlace,
+    Component, Env, Error, Outcome, ReleaseReq, Root, Search, Target, Toolkit, ViewPlace,
 };
 
 use crate::build::directory;
@@ -45,6 +46,19 @@ fn nvrtc() -> Need {
     Need::new(Component::Nvrtc, Part::Shared, why)
 }
 
+/// The variables of a search in a workspace: its lock file counts, unless the user has named
+/// another one.
+#[must_use]
+pub fn with_lock(env: Env, workspace: Option<&Workspace>) -> Env {
+    const VARIABLE: &str = "CUDA_BUILD_LOCK";
+    match workspace {
+        Some(workspace) if env.peek(VARIABLE).is_none() => {
+            env.with(VARIABLE, workspace.root.join(LOCK_FILE))
+        }
+        _ => env,
+    }
+}
+
 impl Finder<'_> {
     /// A request that fits every package of the workspace, with one of these sets of components.
     fn request(&self, alternatives: Vec<Vec<Need>>) -> Result<Request, Error> {
@@ -67,15 +81,8 @@ impl Finder<'_> {
             }
             request.toolkit.comparators.extend(own.toolkit.comparators);
         }
-        // Everything else goes into the toolkit's file too: a build script may need more than the
-        // manifest declares.
-        for component in Component::all() {
-            for part in [Part::Headers, Part::Shared, Part::Archive, Part::Tools] {
-                request
-                    .needs
-                    .push(Need::new(component, part, "").with(Strength::Extra));
-            }
-        }
+        // A build script may need more than the manifest declares.
+        request.take_everything = true;
         Ok(request)
     }
 
@@ -99,13 +106,12 @@ impl Finder<'_> {
     ///
     /// # Errors
     /// If a variable has a value that is not usable.
-    pub fn report(&self) -> Result<Report, Error> {
-        let search = self.search();
-        let mut report = search.report(&self.with_nvcc()?);
-        if report.toolkit.is_err() {
-            report.toolkit = search.find(&self.with_compiler()?);
-        }
-        Ok(report)
+    pub fn report(&self) -> Result<Outcome, Error> {
+        Ok(self.search().report(&self.requests()?))
+    }
+
+    fn requests(&self) -> Result<[Request; 2], Error> {
+        Ok([self.with_nvcc()?, self.with_compiler()?])
     }
 
     fn search(&self) -> Search<'_> {
@@ -123,18 +129,16 @@ impl Finder<'_> {
     /// As [`Search::find`]; those of fetching.
     pub fn find(&self) -> Result<Toolkit, Failure> {
         let search = self.search();
-        if let Ok(toolkit) = search.find(&self.with_nvcc()?) {
-            return Ok(toolkit);
-        }
-        let request = self.with_compiler()?;
-        let error = match search.find(&request) {
+        let requests = self.requests()?;
+        let request = &requests[1];
+        let error = match search.find_first(&requests) {
             Ok(toolkit) => return Ok(toolkit),
             Err(error @ Error::NotFound(_)) => error,
             Err(error) => return Err(error.into()),
         };
         if self.fetch && self.can_fetch() {
-            self.fetch_for(&request)?;
-            return Ok(search.find(&request)?);
+            self.fetch_for(request)?;
+            return Ok(search.find(request)?);
         }
         if self.partial {
             let why = "needed for everything else";

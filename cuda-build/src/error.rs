@@ -6,6 +6,8 @@ use std::io;
 use std::path::PathBuf;
 
 use crate::component::{Component, UnknownComponent};
+use crate::probe::Attempt;
+use crate::select::NotFound;
 
 /// Everything that can go wrong, each with the names a message needs.
 ///
@@ -28,8 +30,8 @@ pub enum Error {
         path: PathBuf,
         /// What is wrong with it.
         reason: String,
-        /// What other sources hold, one line each.
-        unused: Vec<String>,
+        /// The places that were not used because this one was named.
+        unused: Vec<Attempt>,
     },
     /// The manifest's `[package.metadata.cuda]` can't be used.
     Manifest {
@@ -134,7 +136,7 @@ pub enum Error {
         /// What is wrong with it.
         reason: String,
     },
-    /// The disk said no.
+    /// A file operation failed.
     Io {
         /// What was being done: `write`, `create directory` …
         action: &'static str,
@@ -150,28 +152,12 @@ pub enum Error {
     },
 }
 
-/// Required components that were nowhere, and where was looked.
-#[derive(Clone, Debug, Default)]
-pub struct NotFound {
-    /// Component and why it is needed.
-    pub missing: Vec<(String, String)>,
-    /// What is there and does not do, in a sentence each: a package without its files, a
-    /// component for another CUDA major.
-    pub causes: Vec<String>,
-    /// Each place that was looked at: what it is, and what came of it.
-    pub tried: Vec<String>,
-    /// What other sources hold that an explicit choice ruled out.
-    pub unused: Vec<String>,
-    /// What to do next, the most likely first.
-    pub hints: Vec<String>,
-}
-
 /// Two components that do not belong together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conflict {
     /// The sentence that names both, with versions and places.
     pub reason: String,
-    /// How to mend it.
+    /// What to do about it.
     pub fix: String,
 }
 
@@ -180,7 +166,7 @@ impl Error {
     #[must_use]
     pub fn hints(&self) -> Vec<String> {
         match self {
-            Self::NotFound(not_found) => not_found.hints.clone(),
+            Self::NotFound(not_found) => not_found.hints(),
             Self::Inconsistent { conflicts } => {
                 let mut fixes: Vec<String> = conflicts.iter().map(|c| c.fix.clone()).collect();
                 fixes.dedup();
@@ -241,10 +227,12 @@ impl fmt::Display for Error {
                 unused,
             } => {
                 write!(f, "{source_name} ({}): {reason}", path.display())?;
-                for line in unused {
+                for attempt in unused.iter().filter(|attempt| !attempt.sets.is_empty()) {
                     write!(
                         f,
-                        "\n  available, not used because {source_name} is set: {line}"
+                        "\n  available, not used because {source_name} is set: {}: {}",
+                        attempt.candidate,
+                        attempt.summary()
                     )?;
                 }
                 Ok(())
@@ -331,25 +319,6 @@ impl fmt::Display for Error {
                 )
             }
         }
-    }
-}
-
-impl fmt::Display for NotFound {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, (component, why)) in self.missing.iter().enumerate() {
-            let newline = if index == 0 { "" } else { "\n" };
-            write!(f, "{newline}CUDA component `{component}` not found ({why})")?;
-        }
-        for line in &self.causes {
-            write!(f, "\n  cause: {line}")?;
-        }
-        for line in &self.tried {
-            write!(f, "\n  tried {line}")?;
-        }
-        for line in &self.unused {
-            write!(f, "\n  available, not used: {line}")?;
-        }
-        Ok(())
     }
 }
 

@@ -63,7 +63,7 @@ fn shared(toolkit: &Toolkit, component: Component, into: &mut Directives) {
         return;
     };
     if let (Some(directory), Some(name)) = (library.parent(), library.file_name()) {
-        if !toolkit.is_searched_anyway(directory) {
+        if !toolkit.is_default_search_dir(directory) {
             into.push(Directive::LinkSearch(directory.to_owned()));
         }
         into.push(Directive::LinkLib {
@@ -83,7 +83,7 @@ fn static_cudart(toolkit: &Toolkit, into: &mut Directives) {
     };
     // rustc copies a static library into the crate and looks for it in named directories alone;
     // one that is not bundled is the linker's to find, in the places that it knows.
-    let kind = if toolkit.is_searched_anyway(directory) {
+    let kind = if toolkit.is_default_search_dir(directory) {
         "static:-bundle"
     } else {
         into.push(Directive::LinkSearch(directory.to_owned()));

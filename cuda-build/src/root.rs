@@ -1,4 +1,4 @@
-//! The read-only hand on the disk.
+//! Read-only access to the disk.
 #![allow(
     clippy::disallowed_methods,
     reason = "this is the one file that reads the disk while searching"
@@ -46,10 +46,10 @@ impl Root {
         self.prefix.join(place.trim_start_matches('/'))
     }
 
-    /// Directories that compilers and linkers search by themselves. Naming one of them puts all of
-    /// the system's headers or libraries before those that are named after it.
+    /// Directories that compilers and linkers search by default. Naming one of them puts all of the system's headers or
+    /// libraries before those of directories that are named after it.
     #[must_use]
-    pub fn searched_anyway(&self, multiarch: &str) -> Vec<PathBuf> {
+    pub fn default_search_dirs(&self, multiarch: &str) -> Vec<PathBuf> {
         let places = ["/usr/include", "/usr/lib64", "/usr/lib", "/lib64", "/lib"];
         let deeper =
             ["/usr/include", "/usr/lib", "/lib"].map(|place| self.locate(place).join(multiarch));
@@ -246,7 +246,7 @@ impl Root {
         None
     }
 
-    /// Whether a file may be started by somebody.
+    /// Whether a file is executable.
     #[must_use]
     pub fn is_executable(&self, path: &Path) -> bool {
         #[cfg(unix)]

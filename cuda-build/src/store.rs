@@ -21,7 +21,7 @@ use crate::env::Env;
 use crate::error::Error;
 use crate::probe::{Attempt, Prober};
 use crate::root::Root;
-use crate::sources::{Candidate, Step};
+use crate::sources::{Candidate, Label, Layout, Step};
 use crate::target::Target;
 use crate::version::Version;
 
@@ -152,12 +152,9 @@ pub fn stored_toolkits(root: &Root, directory: &Path) -> Vec<Result<StoredToolki
 pub fn probe(root: &Root, target: &Target, directory: &Path) -> Attempt {
     let candidate = Candidate {
         step: Step::Stored,
-        label: "fetched packages".to_owned(),
+        label: Label::Text("fetched packages".to_owned()),
         path: directory.to_owned(),
-        also: Vec::new(),
-        nvcc: None,
-        site_packages: true,
-        products_only: false,
+        layout: Layout::SitePackages,
     };
     Prober {
         root,

@@ -6,9 +6,9 @@ use std::hash::{Hash, Hasher};
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use crate::component::OLDEST_MAJOR;
 use crate::env::Env;
 use crate::error::Error;
+use crate::release::OLDEST_MAJOR;
 
 /// A dotted version of any length: `12.9.1.4`, `13.3.5.0.6`, `9.27.0.42`.
 ///

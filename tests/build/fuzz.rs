@@ -28,7 +28,7 @@ use cuda_build::nvcc::NvccAnswer;
 use cuda_build::select::{Need, Part, Request};
 use cuda_build::store::StoredToolkit;
 use cuda_build::{
-    Capability, Component, Config, Env, Report, Root, Search, Target, ToolkitVersion, Version,
+    Capability, Component, Config, Env, Outcome, Root, Search, Target, ToolkitVersion, Version,
 };
 
 use crate::mutate::{Random, mutated};
@@ -114,7 +114,7 @@ fn target() -> Target {
     Target::from_triple("x86_64-unknown-linux-gnu", false).unwrap()
 }
 
-fn search(root: &Path, env: &Env) -> Report {
+fn search(root: &Path, env: &Env) -> Outcome {
     let need = Need::new(Component::Cudart, Part::Headers, "to try");
     let request = Request {
         needs: vec![need],
@@ -127,7 +127,7 @@ fn search(root: &Path, env: &Env) -> Report {
         target: &target(),
         places: Vec::new(),
     }
-    .report(&request)
+    .report(std::slice::from_ref(&request))
 }
 
 fn write(path: &Path, bytes: &[u8]) {
@@ -329,7 +329,6 @@ fn capabilities() {
         let text = String::from_utf8_lossy(input);
         let items: Vec<&str> = text.split(['\n', ',']).collect();
         let _ = Declared::parse(&items);
-        let _ = Declared::from_cmake(&items);
         let _ = observed_from_ptxas_help(&text);
         for item in items {
             if let Ok(capability) = item.parse::<Capability>() {

@@ -9,10 +9,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use cuda_build::select::{Need, Part, Request};
-use cuda_build::{Component, Env, Report, Root, Search, Target};
+use cuda_build::{Component, Env, Outcome, Root, Search, Target};
 
 /// The search of everything, which must not take longer than a person would wait.
-fn search(root: &Path, env: &[(&str, &str)]) -> Report {
+fn search(root: &Path, env: &[(&str, &str)]) -> Outcome {
     let pairs = env.iter().map(|(name, value)| {
         (
             (*name).to_owned(),
@@ -30,10 +30,10 @@ fn search(root: &Path, env: &[(&str, &str)]) -> Report {
         places: Vec::new(),
     };
     let need = Need::new(Component::Cudart, Part::Shared, "for this test");
-    let report = search.report(&Request {
+    let report = search.report(&[Request {
         needs: vec![need],
         ..Request::default()
-    });
+    }]);
     assert!(
         started.elapsed() < Duration::from_secs(20),
         "{:?}",
@@ -42,7 +42,7 @@ fn search(root: &Path, env: &[(&str, &str)]) -> Report {
     report
 }
 
-fn summaries(report: &Report) -> String {
+fn summaries(report: &Outcome) -> String {
     report
         .attempts
         .iter()

@@ -115,8 +115,8 @@ impl Layout {
                 for chosen in toolkit.components() {
                     let _ = writeln!(text, "{} from {}", chosen.found, chosen.origin);
                 }
-                for remark in toolkit.remarks() {
-                    let _ = writeln!(text, "note: {remark}");
+                for note in toolkit.notes() {
+                    let _ = writeln!(text, "note: {note}");
                 }
                 for directory in toolkit.include_dirs() {
                     let _ = writeln!(text, "-I {}", directory.display());

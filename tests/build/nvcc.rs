@@ -133,7 +133,7 @@ impl Place {
             target: &target,
             places: vec![self.root.clone()],
         };
-        search.report(&Request::default()).attempts.remove(0)
+        search.report(&[Request::default()]).attempts.remove(0)
     }
 
     /// An executable script, written by another process: a file that this process has open for

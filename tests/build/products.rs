@@ -550,10 +550,8 @@ fn a_named_product_decides_an_open_major() {
         .find(&variables, vec![need(Component::Cudart)])
         .unwrap();
     assert_eq!(toolkit.version().to_string(), "13.4", "nobody wants it");
-    assert!(
-        toolkit
-            .remarks()
-            .iter()
-            .any(|remark| remark.starts_with("CUDA 12.9 is also there, not used"))
-    );
+    assert!(toolkit.notes().iter().any(|note| {
+        note.to_string()
+            .starts_with("CUDA 12.9 is also there, not used")
+    }));
 }

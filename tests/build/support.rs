@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use cuda_build::nvrtc::Nvrtc;
-use cuda_build::select::{Need, Part, Request, Strength};
+use cuda_build::select::{Need, Part, Request};
 use cuda_build::{Component, Env, Root, Search, Target, Toolkit};
 
 use crate::components::site_packages;
@@ -135,17 +135,11 @@ pub fn listed(bin: &Path, fatbin: &Path) -> Vec<String> {
 
 /// Every component in these places, as one toolkit.
 pub fn everything_in(places: &[&Path]) -> Toolkit {
-    let mut request = Request {
+    let request = Request {
         alternatives: vec![vec![Need::new(Component::Cudart, Part::Headers, "to try")]],
+        take_everything: true,
         ..Request::default()
     };
-    for component in Component::all() {
-        for part in [Part::Headers, Part::Shared, Part::Archive, Part::Tools] {
-            request
-                .needs
-                .push(Need::new(component, part, "").with(Strength::Extra));
-        }
-    }
     let target = Target::from_triple("x86_64-unknown-linux-gnu", false).unwrap();
     let places = places.iter().map(|place| place.to_path_buf()).collect();
     let search = Search {

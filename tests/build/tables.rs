@@ -4,8 +4,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use cargo_cuda::wheel::elf::ElfFacts;
-use cuda_build::capability::{observed_from_ptxas_help, supported, toolkit_facts};
-use cuda_build::component::{EdgeKind, edges, release_of};
+use cuda_build::capability::{observed_from_ptxas_help, supported};
+use cuda_build::component::{EdgeKind, edges};
+use cuda_build::release::{self, release_of};
 use cuda_build::{Component, ToolkitVersion};
 
 use crate::support::{output, text};
@@ -100,7 +101,7 @@ fn host_config_accepts_the_compilers_in_the_table() {
         let Some(include) = crt_include(version) else {
             return;
         };
-        let facts = toolkit_facts(toolkit(version)).unwrap();
+        let facts = release::facts(toolkit(version)).unwrap();
         // The one bound that moved within a minor; the table has the later one.
         let clang_max = if version == "12.2.91" {
             15

@@ -240,6 +240,24 @@ fn a_lock_that_names_other_packages_is_refused() {
 }
 
 #[test]
+fn locks_of_the_repository_are_accepted() {
+    let repository = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    for (lock, releases) in [
+        ("templates/python-module", &["12", "13"][..]),
+        ("tests/support", &["11.8", "12.0", "12.9", "13.4"]),
+    ] {
+        let sandbox = Sandbox::new(Tool::Nothing);
+        write(sandbox.path("work/Cargo.toml"), "[workspace]\n");
+        let lock = repository.join(lock).join("cuda-toolkits.lock");
+        fs::copy(lock, sandbox.path("work/cuda-toolkits.lock")).unwrap();
+        for release in releases {
+            let run = sandbox.run(&["add", release, "--locked"]);
+            run.failed(exit_code::NO_INSTALLER, &["no program to fetch"]);
+        }
+    }
+}
+
+#[test]
 fn a_lock_counts_in_its_workspace_only() {
     if !online() {
         return;

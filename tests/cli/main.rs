@@ -19,6 +19,7 @@ mod capabilities;
 mod cmake_crate;
 #[path = "../support/components.rs"]
 mod components;
+mod directives;
 mod directories;
 mod doctor;
 mod environment;

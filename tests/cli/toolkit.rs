@@ -14,11 +14,11 @@ use crate::support::{Finished, Sandbox, Tool, left_out, online, uv};
 
 const BOTH: [Tool; 2] = [Tool::Uv, Tool::Pip];
 
-/// An address that refuses at once, as the user's own configuration.
-const NOBODY: &str = "http://127.0.0.1:9/simple";
+/// An index that refuses every connection.
+const UNREACHABLE: &str = "http://127.0.0.1:9/simple";
 
 #[test]
-fn what_was_added_is_found_by_the_search() {
+fn the_search_finds_an_added_toolkit() {
     if !online() {
         return;
     }
@@ -55,7 +55,7 @@ fn what_was_added_is_found_by_the_search() {
 }
 
 #[test]
-fn what_is_there_needs_no_program_and_no_network() {
+fn a_stored_toolkit_needs_no_program_and_no_network() {
     if !online() {
         return;
     }
@@ -66,7 +66,7 @@ fn what_is_there_needs_no_program_and_no_network() {
     let mut again = sandbox.toolkit(&["add", "12", "--only", "cudart", "--json"]);
     again
         .env("PATH", "/nonexistent")
-        .env("UV_INDEX_URL", NOBODY);
+        .env("UV_INDEX_URL", UNREACHABLE);
     let started = Instant::now();
     let report = Finished::of(again.output().unwrap()).json();
     let took = started.elapsed();
@@ -146,7 +146,7 @@ fn the_lock_file_decides() {
         .run(&["add", "13", "--only", "cudart", "--locked"])
         .failed(exit_code::LOCK, &["does not pin CUDA 13"]);
     assert!(!lock.exists());
-    // An older release, locked as what `13` means here.
+    // In this workspace, `13` means an older release.
     sandbox
         .run(&["add", "13.4.2", "--only", "cudart"])
         .succeeded();
@@ -170,7 +170,7 @@ fn the_lock_file_decides() {
             text
         );
     }
-    // `--upgrade` is what lifts it.
+    // `--upgrade` changes it.
     let report = sandbox
         .run(&["add", "13", "--only", "cudart", "--upgrade", "--json"])
         .json();
@@ -221,18 +221,18 @@ fn without_an_installer() {
 }
 
 #[test]
-fn an_index_that_is_not_reached() {
-    // The address is this machine's own, but uv may have to be fetched.
+fn an_unreachable_index() {
+    // uv may have to be fetched.
     if !online() {
         return;
     }
     for tool in BOTH {
         let sandbox = Sandbox::new(tool);
         let mut add = sandbox.toolkit(&["add", "13"]);
-        add.env("UV_INDEX_URL", NOBODY)
+        add.env("UV_INDEX_URL", UNREACHABLE)
             .env("UV_HTTP_RETRIES", "0")
             .env("UV_CACHE_DIR", sandbox.path("uv"));
-        add.env("PIP_INDEX_URL", NOBODY)
+        add.env("PIP_INDEX_URL", UNREACHABLE)
             .env("PIP_RETRIES", "0")
             .env("PIP_FIND_LINKS", "");
         let run = Finished::of(add.output().unwrap());
@@ -249,7 +249,7 @@ fn an_index_that_is_not_reached() {
 }
 
 #[test]
-fn versions_that_never_were() {
+fn releases_that_never_were() {
     if !online() {
         return;
     }
@@ -267,7 +267,7 @@ fn versions_that_never_were() {
 }
 
 #[test]
-fn a_package_without_its_content_is_named() {
+fn a_package_without_its_component_is_named() {
     if !online() {
         return;
     }
@@ -312,7 +312,7 @@ fn no_space_in_the_store() {
         let sandbox = Sandbox::new(tool);
         fs::create_dir(sandbox.path("cache")).unwrap();
         let inner = sandbox.toolkit(&["add", "13", "--only", "cudart"]);
-        // What is left on that disk is listed before it goes away.
+        // The files on that disk are listed before it goes away.
         let script = "mount -t tmpfs -o size=3m tmpfs \"$CUDA_BUILD_CACHE_DIR\" || exit 99\n\
                       PATH=$INNER_PATH \"$@\"; code=$?\n\
                       ls -A \"$CUDA_BUILD_CACHE_DIR/toolkits\" | grep -v '^[.]locks$' >&2; exit $code";
@@ -353,7 +353,7 @@ fn a_killed_run_leaves_nothing_in_the_way() {
         return;
     }
     let sandbox = Sandbox::new(Tool::Uv);
-    // Stands for a download that is cut: half a target directory, and no end.
+    // An interrupted download: half a target directory, and no end.
     let half = "case \"$*\" in *--require-hashes*)\n\
                 while [ \"$1\" != --target ]; do shift; done\n\
                 /bin/mkdir -p \"$2/nvidia\"; /bin/touch \"$2/nvidia/half\"; exec /bin/sleep 3;; esac";
@@ -408,7 +408,7 @@ fn a_killed_run_leaves_nothing_in_the_way() {
 }
 
 #[test]
-fn an_installer_that_dies_is_told_and_cleaned_up() {
+fn an_installer_that_dies_leaves_nothing() {
     if !online() {
         return;
     }
@@ -491,7 +491,7 @@ fn list_and_remove() {
     assert_eq!(sandbox.stored(), both);
     sandbox.run(&["remove", "13.3"]).succeeded();
     assert_eq!(sandbox.stored(), [both[1]]);
-    // Forgotten as well, so that it is fetched again.
+    // The index of the store has forgotten it too, so that it is fetched again.
     let again = sandbox
         .run(&["add", "13.3.1", "--only", "cudart", "--json"])
         .json();

@@ -10,7 +10,7 @@ use cargo_cuda::wheel::archive;
 use cargo_cuda::wheel::elf::ElfFacts;
 
 use crate::components::{offline, site_packages};
-use crate::project::{checkout, copy, place, store};
+use crate::project::{Project, checkout, copy, place, store};
 use crate::support::Finished;
 use crate::tools::{self, tool};
 
@@ -331,4 +331,27 @@ fn a_wheel_that_does_not_compile_leaves_nothing() {
             .starts_with("fresh-")),
         "{left:?}"
     );
+}
+
+#[test]
+fn a_distribution_name_that_leads_elsewhere() {
+    let Some(project) = Project::template("python-module", &[13]) else {
+        return;
+    };
+    let manifest = fs::read_to_string(project.path.join("Cargo.toml")).unwrap();
+    for name in ["/elsewhere/x", "../../up", "a b", "x\\ny", ""] {
+        let table = format!("\n[package.metadata.cuda.wheel]\nname = \"{name}\"\n");
+        project.write("Cargo.toml", &format!("{manifest}{table}"));
+        let mut wheel = wheel(&project.path, &project.cache, &["--cuda", "13"]);
+        let run = Finished::of(wheel.output().unwrap());
+        run.failed(
+            cargo_cuda::exit_code::WHEEL,
+            &[
+                "`name` in `[package.metadata.cuda.wheel]`: ",
+                "is not a name",
+                "hint: use ASCII letters",
+            ],
+        );
+        assert!(!project.path.join("dist").exists());
+    }
 }

@@ -85,7 +85,7 @@ impl Build {
             .or(named)
             .map(cargo_config::target_directory_name);
         let toolkit = Finder {
-            env: request.env,
+            env: &toolkits::with_lock(request.env.clone(), request.workspace),
             root: request.root,
             target: &target,
             workspace: request.workspace,

@@ -3,9 +3,8 @@
 use std::fmt::Write as _;
 
 use clap::Args;
-use cuda_build::capability::{
-    self, Facts, Suffix, driver_floor, newest_known, supported, toolkit_facts,
-};
+use cuda_build::capability::{self, Facts, Suffix, supported};
+use cuda_build::release;
 use cuda_build::{Declared, Env, Error, Plan, ReleaseReq, Root, ToolkitVersion};
 use serde_json::{Value, json};
 
@@ -48,14 +47,14 @@ struct Rendering {
 /// # Errors
 /// A release that never was, a list that is not valid, a workspace that is not usable.
 pub fn run(arguments: &CapabilitiesArgs, env: &Env, root: &Root) -> Result<(String, u8), Failure> {
-    let toolkit = arguments.cuda.map(release).transpose()?;
+    let toolkit = arguments.cuda.map(named_release).transpose()?;
     let renderings = if arguments.list.is_empty() {
         declared_here(toolkit, arguments.workspace.load(root, env)?.as_ref())?
     } else {
         vec![rendering(
             "command line".to_owned(),
             &arguments.list,
-            toolkit.unwrap_or(newest_known()),
+            toolkit.unwrap_or(release::newest()),
         )?]
     };
     let refused = renderings.iter().any(|rendering| rendering.plan.is_err());
@@ -76,14 +75,14 @@ pub fn run(arguments: &CapabilitiesArgs, env: &Env, root: &Root) -> Result<(Stri
     Ok((text, code))
 }
 
-fn release(release: ReleaseReq) -> Result<ToolkitVersion, Failure> {
+fn named_release(release: ReleaseReq) -> Result<ToolkitVersion, Failure> {
     let Some(minor) = release.minor else {
         return Ok(newest_of(release.major));
     };
     let release = ToolkitVersion::new(release.major, minor);
-    if !capability::was_released(release) {
+    if !release::was_released(release) {
         let message = format!("there never was a CUDA {release}");
-        let example = format!("give a release such as `{}`", newest_known());
+        let example = format!("give a release such as `{}`", release::newest());
         return Err(Failure::new(exit_code::USAGE, message).hint(example));
     }
     Ok(release)
@@ -98,7 +97,7 @@ fn declared_here(
     for package in workspace.iter().flat_map(|workspace| &workspace.packages) {
         let toolkits = match toolkit {
             Some(toolkit) => vec![toolkit],
-            None if package.config.majors.is_empty() => vec![newest_known()],
+            None if package.config.majors.is_empty() => vec![release::newest()],
             None => package
                 .config
                 .majors
@@ -123,7 +122,7 @@ fn newest_of(major: u32) -> ToolkitVersion {
         .map(|minor| ToolkitVersion::new(major, minor));
     known
         .into_iter()
-        .find(|toolkit| toolkit_facts(*toolkit).is_some())
+        .find(|toolkit| release::facts(*toolkit).is_some())
         .unwrap_or(ToolkitVersion::new(major, 0))
 }
 
@@ -195,11 +194,11 @@ fn write_table(toolkit: Option<ToolkitVersion>, out: &mut String) -> std::fmt::R
 fn write_toolkit(toolkit: ToolkitVersion, out: &mut String) -> std::fmt::Result {
     let targets: Vec<String> = supported(toolkit).iter().map(ToString::to_string).collect();
     writeln!(out, "CUDA {toolkit}")?;
-    let Some(facts) = toolkit_facts(toolkit) else {
+    let Some(facts) = release::facts(toolkit) else {
         writeln!(
             out,
             "  newer than {}, the newest known here: at least {}",
-            newest_known(),
+            release::newest(),
             targets.join(" ")
         )?;
         return writeln!(out);
@@ -216,22 +215,17 @@ fn write_toolkit(toolkit: ToolkitVersion, out: &mut String) -> std::fmt::Result 
         "  host compilers: gcc up to {}, clang up to {}",
         facts.gcc_max, facts.clang_max
     )?;
-    if let Some(floor) = driver_floor(toolkit.major) {
-        writeln!(out, "  drivers: {} or newer for SASS", floor.linux)?;
+    if let Some(floor) = release::driver_floor(toolkit.major) {
+        writeln!(out, "  drivers: {} or newer for SASS", floor)?;
     }
-    if let Some(driver) = facts.drivers.first() {
-        writeln!(
-            out,
-            "           {} or newer for its newest PTX (CUDA {})",
-            driver.linux, driver.toolkit
-        )?;
+    if let Some(driver) = facts.driver {
+        writeln!(out, "           {driver} or newer for its newest PTX")?;
     }
     writeln!(out)
 }
 
 fn rows(toolkit: Option<ToolkitVersion>) -> impl Iterator<Item = &'static Facts> {
-    // CUDA before 11 is not supported.
-    let oldest = ToolkitVersion::new(11, 0);
+    let oldest = ToolkitVersion::new(release::OLDEST_MAJOR, 0);
     capability::all().filter(move |row| match toolkit {
         Some(toolkit) => row.built_by(None, toolkit),
         None => row.max_cuda.is_none_or(|max| max > oldest),
@@ -283,7 +277,7 @@ fn to_json(toolkit: Option<ToolkitVersion>, renderings: &[Rendering]) -> Value {
         })
         .collect();
     let of_toolkit = toolkit.map(|toolkit| {
-        let facts = toolkit_facts(toolkit);
+        let facts = release::facts(toolkit);
         json!({
             "version": toolkit.to_string(),
             "known": facts.is_some(),
@@ -292,8 +286,8 @@ fn to_json(toolkit: Option<ToolkitVersion>, renderings: &[Rendering]) -> Value {
             "ptx_isa": facts.map(|facts| format!("{}.{}", facts.ptx_isa.0, facts.ptx_isa.1)),
             "gcc_max": facts.map(|facts| facts.gcc_max),
             "clang_max": facts.map(|facts| facts.clang_max),
-            "driver_for_sass": driver_floor(toolkit.major).map(|floor| floor.linux),
-            "driver_for_ptx": facts.and_then(|facts| facts.drivers.first()).map(|driver| driver.linux),
+            "driver_for_sass": release::driver_floor(toolkit.major),
+            "driver_for_ptx": facts.and_then(|facts| facts.driver),
         })
     });
     let lists: Vec<Value> = renderings

@@ -7,7 +7,7 @@ use cuda_build::driver;
 use cuda_build::host_compiler;
 use cuda_build::select::{Need, Strength};
 use cuda_build::{
-    Capability, Component, Declared, Env, Error, Plan, ReleaseReq, Report, Root, Toolkit,
+    Capability, Component, Declared, Env, Error, Outcome, Plan, ReleaseReq, Root, Toolkit,
 };
 
 use crate::build::CAPABILITIES;
@@ -15,7 +15,7 @@ use crate::failure::Failure;
 use crate::options::WorkspaceOptions;
 use crate::report::machine::Machine;
 use crate::report::{self, Diagnosis, Findings, Plans, Program};
-use crate::toolkits::Finder;
+use crate::toolkits::{self, Finder};
 use crate::workspace::Workspace;
 
 /// Variables that change what a build does, shown if they are set.
@@ -82,6 +82,7 @@ pub fn run(arguments: &DoctorArgs, env: &Env, root: &Root) -> Result<(String, u8
         None => env.clone(),
     };
     let workspace = arguments.workspace.load(root, env)?;
+    let env = &toolkits::with_lock(env.clone(), workspace.as_ref());
     let target = arguments
         .workspace
         .platform(root, env, workspace.as_ref())?;
@@ -229,7 +230,7 @@ fn undeclared(toolkit: &Toolkit, workspace: Option<&Workspace>) -> Vec<String> {
 }
 
 /// Optional components that packages are built without, and sources that have them for another CUDA.
-fn absent(report: &Report, workspace: Option<&Workspace>) -> Vec<String> {
+fn absent(report: &Outcome, workspace: Option<&Workspace>) -> Vec<String> {
     let Ok(toolkit) = &report.toolkit else {
         return Vec::new();
     };

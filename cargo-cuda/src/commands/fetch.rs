@@ -5,7 +5,7 @@ use cuda_build::{Env, ReleaseReq, Root};
 
 use crate::failure::Failure;
 use crate::options::WorkspaceOptions;
-use crate::toolkits::Finder;
+use crate::toolkits::{self, Finder};
 
 /// Fetch the toolkits that the workspace and its lock file need
 ///
@@ -29,6 +29,7 @@ pub fn run(arguments: &FetchArgs, env: &Env, root: &Root) -> Result<(), Failure>
         None => env.clone(),
     };
     let workspace = arguments.workspace.load(root, env)?;
+    let env = &toolkits::with_lock(env.clone(), workspace.as_ref());
     let target = arguments
         .workspace
         .platform(root, env, workspace.as_ref())?;

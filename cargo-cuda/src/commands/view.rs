@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use cuda_build::select::Note;
 use cuda_build::{Component, Env, Root, Toolkit, View, ViewPlace};
 use serde::Serialize;
 
@@ -48,6 +49,7 @@ pub fn run(arguments: &ViewArgs, env: &Env, root: &Root) -> Result<String, Failu
     }
     let env = &arguments.search.over(env.clone());
     let workspace = arguments.workspace.load(root, env)?;
+    let env = &toolkits::with_lock(env.clone(), workspace.as_ref());
     let target = arguments
         .workspace
         .platform(root, env, workspace.as_ref())?;
@@ -69,12 +71,14 @@ pub fn run(arguments: &ViewArgs, env: &Env, root: &Root) -> Result<String, Failu
         partial: true,
     }
     .find()?;
-    // Whoever requests a whole view expects everything in it.
+    // A view of everything reports what it lacks; a view of some components what they lack.
     let incompatible = toolkit
-        .left_out()
+        .notes()
         .iter()
-        .filter(|_| arguments.components.is_empty());
-    for warning in toolkit.warnings().iter().chain(incompatible) {
+        .filter(|note| matches!(note, Note::Incompatible { .. }))
+        .filter(|_| arguments.components.is_empty())
+        .map(ToString::to_string);
+    for warning in toolkit.warnings().iter().cloned().chain(incompatible) {
         output::say(&format!("warning: {warning}"));
     }
     if let Some(missing) = arguments

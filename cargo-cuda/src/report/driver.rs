@@ -1,7 +1,8 @@
 //! What the driver and the GPUs of this machine mean for programs that are built here.
 
-use cuda_build::capability::{Support, driver_floor, toolkit_facts};
+use cuda_build::capability::Support;
 use cuda_build::driver::Driver;
+use cuda_build::release::{self, driver_floor};
 use cuda_build::{Plan, ToolkitVersion, Version};
 
 /// The version in `/proc/driver/nvidia/version`, as `nvidia-smi` shows it: `580.65.06`. WSL and
@@ -28,7 +29,7 @@ pub fn notes(driver: &Driver, toolkit: ToolkitVersion) -> Vec<String> {
     let needed =
         |floor: Option<&str>| floor.map_or(String::new(), |floor| format!(" (on Linux {floor})"));
     if driver.version.major < toolkit.major {
-        let floor = driver_floor(toolkit.major).map(|floor| floor.linux);
+        let floor = driver_floor(toolkit.major);
         return vec![format!(
             "it is for CUDA {}: nothing that is built with CUDA {toolkit} runs here; that needs a driver for CUDA {}{}, \
              or a toolkit of CUDA {} (`cargo cuda toolkit add {4}`)",
@@ -39,9 +40,7 @@ pub fn notes(driver: &Driver, toolkit: ToolkitVersion) -> Vec<String> {
             driver.version.major
         )];
     }
-    let floor = toolkit_facts(toolkit)
-        .and_then(|facts| facts.drivers.first())
-        .map(|floor| floor.linux);
+    let floor = release::facts(toolkit).and_then(|facts| facts.driver);
     vec![format!(
         "it is older than CUDA {toolkit}: SASS runs, PTX of this toolkit can't be compiled by it; declare the GPUs' own \
          capabilities, or take a driver for CUDA {toolkit}{}",

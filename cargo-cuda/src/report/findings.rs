@@ -166,7 +166,7 @@ impl AttemptFindings {
         });
         Self {
             step: attempt.candidate.step.id(),
-            source: attempt.candidate.label.clone(),
+            source: attempt.candidate.label.to_string(),
             path: shown(&attempt.candidate.path),
             found: found.map(|found| Component::new(found, None)).collect(),
             unusable: unusable.collect(),

@@ -10,7 +10,8 @@ use std::path::Path;
 use cuda_build::component::Class;
 use cuda_build::driver::{Driver, NoDriver};
 use cuda_build::host_compiler::HostCompiler;
-use cuda_build::{Component, Error, Report, Toolkit};
+use cuda_build::release::HALF_NEEDS_CCCL_SINCE;
+use cuda_build::{Component, Error, Outcome, Toolkit};
 use serde::Serialize;
 
 use crate::failure::Failure;
@@ -28,7 +29,7 @@ pub struct Diagnosis<'a> {
     /// Variables that are set.
     pub variables: Vec<(String, String)>,
     /// The search.
-    pub report: &'a Report,
+    pub report: &'a Outcome,
     /// What nvcc hands host code to, or why nothing will do; `None` where there is no nvcc.
     pub host: Option<Result<HostCompiler, Error>>,
     /// What the driver says, or why it says nothing.
@@ -99,7 +100,7 @@ pub fn code_of(error: &Error) -> u8 {
 /// What a reader of the choice should know: of the search, and of the components themselves.
 #[must_use]
 pub fn notes(toolkit: &Toolkit) -> Vec<String> {
-    let mut notes = [toolkit.remarks(), toolkit.left_out()].concat();
+    let mut notes: Vec<String> = toolkit.notes().iter().map(ToString::to_string).collect();
     for found in toolkit.components().iter().map(|chosen| &chosen.found) {
         let other = found
             .toolkit
@@ -122,7 +123,7 @@ pub fn notes(toolkit: &Toolkit) -> Vec<String> {
             .facts()
             .package(major)
             .unwrap_or("nvidia-cuda-cccl");
-        let half = if major >= 13 {
+        let half = if major >= HALF_NEEDS_CCCL_SINCE {
             ", and `cuda_fp16.h`,"
         } else {
             ""

@@ -12,7 +12,7 @@ use super::lock::{Index, Lock};
 use super::package::{Manifest, Package, PackageSet, package_of, platform};
 use super::progress::{Progress, human_size};
 use super::resolve::{SetSpec, resolve};
-use super::verify::{components, damage, damage_of, files_of};
+use super::stored::{components, damage, damage_of, files_of};
 use super::{AddRequest, Added, Context, StoreError};
 
 /// Adds a toolkit to the store. If it is there and whole, this takes milliseconds and needs

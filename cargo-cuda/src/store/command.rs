@@ -1,23 +1,22 @@
-//! Runs installers, and sorts their failures by what the user can do.
+//! Runs installers: their environment, their output, and signals to this process.
 #![allow(
     clippy::disallowed_methods,
     reason = "this is the one file of the store that starts programs"
 )]
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::path::Path;
+use std::path::{PathBuf, absolute};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
-use cuda_build::Env;
 use cuda_build::command::{Invocation, quoted};
+use cuda_build::{Env, Root};
 
-use super::StoreError;
 use crate::signals;
 
 /// A program to run and its standard input. `Display` can be pasted into a shell.
@@ -170,158 +169,161 @@ fn ended_by(_: ExitStatus) -> Option<i32> {
     None
 }
 
-/// Why an installer has no answer.
-#[derive(Debug)]
-pub(super) enum Refusal {
-    /// The index answered, and has nothing that fits.
-    NoMatch {
-        /// The installer's output.
-        message: String,
-        /// The index does not know the name.
-        unknown_name: bool,
-    },
-    /// Any other failure.
-    Failed(StoreError),
+/// The absolute directories of `PATH`. A relative one is another one in each repository.
+pub(super) fn search_path(env: &Env) -> OsString {
+    let directories = env.search_path().into_iter();
+    std::env::join_paths(directories.filter(|directory| directory.is_absolute()))
+        .unwrap_or_default()
 }
 
-impl From<StoreError> for Refusal {
-    fn from(error: StoreError) -> Self {
-        Self::Failed(error)
-    }
-}
-
-/// What uv, pip and the system print if no space is left.
-const FULL: &[&str] = &[
-    "No space left on device",
-    "os error 28)",
-    "Disk quota exceeded",
-    "os error 122)",
+/// What pip reads from `PIP_<OPTION>` and gets: where packages come from. It would read every
+/// other option too, such as `PIP_TARGET`.
+const PIP_KEPT: &[&str] = &[
+    "CACHE_DIR",
+    "CERT",
+    "CLIENT_CERT",
+    "CONFIG_FILE",
+    "CONSTRAINT",
+    "DEFAULT_TIMEOUT",
+    "EXTRA_INDEX_URL",
+    "FIND_LINKS",
+    "INDEX_URL",
+    "KEYRING_PROVIDER",
+    "NO_CACHE_DIR",
+    "NO_INDEX",
+    "PROXY",
+    "RESUME_RETRIES",
+    "RETRIES",
+    "TIMEOUT",
+    "TRUSTED_HOST",
+    "UPLOADED_PRIOR_TO",
+    "USE_DEPRECATED",
+    "USE_FEATURE",
 ];
 
-const NOT_WRITABLE: &[&str] = &[
-    "Permission denied (os error 13)",
-    "[Errno 13]",
-    "os error 30)",
-    "[Errno 30]",
+/// Variables of uv that name what, how and where to install.
+const UV_DROPPED: &[&str] = &[
+    "UV_BREAK_SYSTEM_PACKAGES",
+    "UV_COMPILE_BYTECODE",
+    "UV_CUSTOM_COMPILE_COMMAND",
+    "UV_LINK_MODE",
+    "UV_NO_BINARY",
+    "UV_NO_BUILD",
+    "UV_NO_VERIFY_HASHES",
+    "UV_ONLY_BINARY",
+    "UV_OVERRIDE",
+    "UV_PRERELEASE",
+    "UV_PROJECT",
+    "UV_PYTHON",
+    "UV_REQUIRE_HASHES",
+    "UV_RESOLUTION",
+    "UV_SYSTEM_PYTHON",
+    "UV_TORCH_BACKEND",
+    "UV_WORKING_DIR",
+    "UV_WORKING_DIRECTORY",
 ];
 
-const MISMATCH: &[&str] = &["Hash mismatch for", "DO NOT MATCH THE HASHES"];
-
-/// Lower case. pip ends with "no matching distribution" after it could not connect, so these
-/// phrases are searched first.
-const UNREACHABLE: &[&str] = &[
-    "error sending request",
-    "failed to fetch",
-    "tcp connect error",
-    "dns error",
-    "request failed after",
-    "network connectivity is disabled",
-    "network was disabled",
-    "failed to establish a new connection",
-    "connection broken by",
-    "max retries exceeded",
-    "read timed out",
-    "connection reset by peer",
-    "incompleteread",
-    "name resolution",
-    "certificate_verify_failed",
-    "401 unauthorized",
-    "403 forbidden",
-    "407 proxy",
-    "401 client error",
-    "403 client error",
-    "502 bad gateway",
-    "503 service unavailable",
-    "end of file before message length reached",
+/// Settings that pip and uv also read from configuration files, which variables override.
+const OVERRIDES: &[(&str, &str)] = &[
+    ("NO_COLOR", "1"),
+    ("PIP_DISABLE_PIP_VERSION_CHECK", "1"),
+    ("PIP_DRY_RUN", "0"),
+    ("PIP_FORCE_REINSTALL", "0"),
+    ("PIP_NO_DEPS", "0"),
+    ("PIP_NO_INPUT", "1"),
+    ("PIP_PRE", "0"),
+    ("PIP_QUIET", "0"),
+    ("PIP_REQUIRE_HASHES", "0"),
+    ("PIP_REQUIRE_VIRTUALENV", "0"),
+    ("PIP_UPGRADE", "0"),
+    ("PIP_USER", "0"),
+    ("PIP_VERBOSE", "0"),
+    ("UV_NO_PROGRESS", "1"),
 ];
 
-const NO_MATCH: &[&str] = &[
-    "No solution found",
-    "No matching distribution found",
-    "ResolutionImpossible",
+/// Variables that hold one path.
+const PATHS: &[&str] = &[
+    "CURL_CA_BUNDLE",
+    "NETRC",
+    "PIP_CACHE_DIR",
+    "PIP_CERT",
+    "PIP_CLIENT_CERT",
+    "PIP_CONFIG_FILE",
+    "REQUESTS_CA_BUNDLE",
+    "SSL_CERT_DIR",
+    "SSL_CERT_FILE",
+    "SSL_CLIENT_CERT",
+    "UV_CACHE_DIR",
+    "UV_CONFIG_FILE",
+    "UV_CREDENTIALS_DIR",
+    "UV_PYTHON_INSTALL_DIR",
 ];
 
-const UNKNOWN_NAME: &[&str] = &[
-    "was not found in the package registry",
-    "(from versions: none)",
+/// Variables that hold paths or addresses, separated by blanks or commas.
+const LISTS: &[&str] = &[
+    "PIP_CONSTRAINT",
+    "PIP_EXTRA_INDEX_URL",
+    "PIP_FIND_LINKS",
+    "PIP_INDEX_URL",
+    "UV_CONSTRAINT",
+    "UV_DEFAULT_INDEX",
+    "UV_EXTRA_INDEX_URL",
+    "UV_FIND_LINKS",
+    "UV_INDEX",
+    "UV_INDEX_URL",
 ];
 
-/// Sorts an installer's failure by what the user can do. `place` is the directory that it wrote.
-pub(super) fn refusal(call: &Call, transcript: &str, place: &Path) -> Refusal {
-    let has = |words: &[&str]| words.iter().any(|word| transcript.contains(word));
-    let message = summary(transcript);
-    if has(FULL) {
-        return Refusal::Failed(StoreError::DiskFull {
-            path: place.to_owned(),
-            message,
-        });
-    }
-    if has(MISMATCH) {
-        return Refusal::Failed(StoreError::HashMismatch { message });
-    }
-    let cut_off = |line: &str| {
-        UNREACHABLE
-            .iter()
-            .any(|word| line.to_lowercase().contains(word))
-    };
-    if let Some(line) = transcript.lines().rfind(|line| cut_off(line)) {
-        // pip prints the cause in a warning, before the error that follows from it.
-        let known = message.lines().any(cut_off);
-        let message = if known {
-            message
-        } else {
-            format!("{}\n{message}", line.trim())
+/// The environment of an installer: without settings of how and where to install, and with
+/// absolute paths, because the installer starts in another directory.
+pub(super) fn settings(env: &Env) -> Env {
+    let kept = env.variables().filter(|(name, _)| {
+        let Some(name) = name.to_str() else {
+            return true;
         };
-        return Refusal::Failed(StoreError::Index {
-            call: call.to_string(),
-            message,
-        });
-    }
-    if has(NO_MATCH) {
-        return Refusal::NoMatch {
-            message,
-            unknown_name: has(UNKNOWN_NAME),
-        };
-    }
-    if has(NOT_WRITABLE) {
-        let source = io::Error::new(io::ErrorKind::PermissionDenied, message);
-        return Refusal::Failed(StoreError::NotWritable {
-            path: place.to_owned(),
-            source,
-        });
-    }
-    Refusal::Failed(StoreError::Installer {
-        call: call.to_string(),
-        message,
-    })
-}
-
-/// The output from the first line that is an error, or else its last lines.
-fn summary(transcript: &str) -> String {
-    const MOST: usize = 12;
-    let lines: Vec<&str> = transcript
-        .lines()
-        .map(str::trim_end)
-        // pip's own call stack follows.
-        .take_while(|line| *line != "Exception information:")
-        .filter(|line| !line.is_empty() && !is_bar(line))
-        .collect();
-    let start = lines
+        match name.strip_prefix("PIP_") {
+            Some(option) => PIP_KEPT
+                .iter()
+                .any(|kept| option.eq_ignore_ascii_case(kept)),
+            None => !UV_DROPPED.contains(&name),
+        }
+    });
+    let overrides = OVERRIDES
         .iter()
-        .position(|line| line.starts_with("error") || line.starts_with("ERROR"))
-        .unwrap_or(lines.len().saturating_sub(MOST));
-    let words: Vec<&str> = lines[start..].iter().take(MOST).copied().collect();
-    if words.is_empty() {
-        "no output".to_owned()
-    } else {
-        words.join("\n")
-    }
+        .map(|(name, value)| (OsStr::new(name), OsStr::new(value)));
+    Env::from_pairs(kept.chain(overrides).map(|(name, value)| {
+        let is_one_of = |names: &[&str]| names.iter().any(|one| name == OsStr::new(one));
+        let value = match value.to_str() {
+            Some(list) if is_one_of(LISTS) => absolute_items(list).into(),
+            _ if is_one_of(PATHS) && !value.is_empty() => {
+                absolute(value).map_or_else(|_| value.to_owned(), PathBuf::into_os_string)
+            }
+            _ => value.to_owned(),
+        };
+        (name.to_owned(), value)
+    }))
 }
 
-/// pip's progress bar.
-fn is_bar(line: &str) -> bool {
-    line.trim_start()
-        .starts_with(['\u{2501}', '\u{2578}', '\u{257a}', '\r'])
+/// A list whose items that are files or directories here have absolute paths: `wheels
+/// name=../index https://…`.
+fn absolute_items(list: &str) -> String {
+    let item = |item: &str| {
+        if item.contains("://") {
+            return item.to_owned();
+        }
+        let end = item.trim_end_matches([' ', '\t', '\n', ',']);
+        // uv's indexes may have names.
+        let (name, place) = end.split_once('=').unwrap_or(("", end));
+        match absolute(place) {
+            Ok(path) if !place.is_empty() && Root::system().exists(&path) => {
+                let equals = if name.is_empty() { "" } else { "=" };
+                format!("{name}{equals}{}{}", path.display(), &item[end.len()..])
+            }
+            _ => item.to_owned(),
+        }
+    };
+    list.split_inclusive([' ', '\t', '\n', ','])
+        .map(item)
+        .collect()
 }
 
 #[cfg(test)]
@@ -377,79 +379,83 @@ mod tests {
         );
     }
 
-    fn sorted(transcript: &str) -> Refusal {
-        let call = Call {
-            invocation: Invocation::new("uv"),
-            input: Vec::new(),
-        };
-        refusal(&call, transcript, Path::new("/store/.13.part"))
-    }
-
-    fn code(transcript: &str) -> u8 {
-        match sorted(transcript) {
-            Refusal::Failed(error) => error.exit_code(),
-            Refusal::NoMatch { message, .. } => panic!("no match: {message}"),
-        }
-    }
-
-    // Recorded from uv 0.13 and pip 23.0; names of machines and users replaced.
-
-    #[test]
-    fn index_not_reached() {
-        let uv = "error: Request failed after 3 retries in 12.1s\n  cause: Failed to fetch: http://127.0.0.1:9/simple/cuda-toolkit/\n  cause: client error (Connect)\n  cause: tcp connect error\n  cause: Connection refused (os error 111)\n";
-        let pip = "WARNING: Retrying (Retry(total=0, connect=None, read=None, redirect=None, status=None)) after connection broken by 'NewConnectionError('<pip._vendor.urllib3.connection.HTTPConnection object at 0x7f84ce3f3c10>: Failed to establish a new connection: [Errno 111] Connection refused')': /simple/cuda-toolkit/\nERROR: Could not find a version that satisfies the requirement cuda-toolkit (from versions: none)\nERROR: No matching distribution found for cuda-toolkit\n";
-        assert_eq!(code(uv), crate::store::exit_code::INDEX);
-        assert_eq!(code(pip), crate::store::exit_code::INDEX);
-        let Refusal::Failed(error) = sorted(pip) else {
-            panic!()
-        };
-        assert!(error.to_string().contains("Connection refused"), "{error}");
+    fn of(pairs: &[(&str, &str)], name: &str) -> Option<String> {
+        let env = settings(&Env::from_pairs(pairs.iter().copied()));
+        env.peek(name)
+            .map(|value| value.to_str().unwrap().to_owned())
     }
 
     #[test]
-    fn no_space() {
-        let uv = "Resolved 1 package in 35ms\nwarning: Failed to hardlink files; falling back to full copy.\nerror: Failed to install: nvidia_cuda_runtime.whl (nvidia-cuda-runtime==13.4.92)\n  cause: failed to copy file from /c/a to /s/b: No space left on device (os error 28)\n";
-        let pip = "  Downloading nvidia_cuda_runtime.whl (2.5 MB)\nERROR: Could not install packages due to an OSError: [Errno 28] No space left on device\n\n     ━━━━━━━━━━━━━━━━╸                        1.0/2.5 MB 276.9 MB/s eta 0:00:01\n";
-        assert_eq!(code(uv), crate::store::exit_code::DISK_FULL);
-        assert_eq!(code(pip), crate::store::exit_code::DISK_FULL);
-        let Refusal::Failed(error) = sorted(pip) else {
-            panic!()
-        };
-        assert!(!error.to_string().contains('━'), "{error}");
-    }
-
-    #[test]
-    fn other_hash() {
-        let uv = "error: Failed to download `nvidia-cuda-runtime==13.4.92`\n  cause: Hash mismatch for `nvidia-cuda-runtime==13.4.92`\n\n         Expected:\n           sha256:06\n";
-        let pip = "ERROR: THESE PACKAGES DO NOT MATCH THE HASHES FROM THE REQUIREMENTS FILE. If you have updated the package versions, please update the hashes.\n    nvidia-cuda-runtime==13.4.92 from file:\n        Expected sha256 06\n             Got        96\n";
-        assert_eq!(code(uv), crate::store::exit_code::LOCK);
-        assert_eq!(code(pip), crate::store::exit_code::LOCK);
-    }
-
-    #[test]
-    fn nothing_fits() {
-        let absent = "error: No solution found when resolving dependencies\n  cause: Because nvidia-cuda-nope was not found in the package registry and you require nvidia-cuda-nope, we can conclude that your requirements are unsatisfiable.\n";
-        let uv = "error: No solution found when resolving dependencies\n  cause: Because only cuda-toolkit[cudart]<=13.4.3 is available and you require cuda-toolkit[cudart]==14.*, we can conclude that your requirements are unsatisfiable.\n";
-        let pip = "ERROR: Could not find a version that satisfies the requirement cuda-toolkit[cudart]==12.7.* (from versions: 11.8.0, 12.0.0, 13.4.3)\nERROR: No matching distribution found for cuda-toolkit[cudart]==12.7.*\n";
-        for (text, unknown) in [(absent, true), (uv, false), (pip, false)] {
-            match sorted(text) {
-                Refusal::NoMatch { unknown_name, .. } => {
-                    assert_eq!(unknown_name, unknown, "{text}");
-                }
-                Refusal::Failed(error) => panic!("{error}"),
-            }
+    fn where_packages_come_from_is_kept() {
+        for (name, value) in [
+            ("PIP_INDEX_URL", "https://a:b@index.invalid/simple?a=b"),
+            ("PIP_NO_INDEX", "1"),
+            ("PIP_PROXY", "http://proxy.invalid"),
+            ("PIP_CERT", "/etc/ca.pem"),
+            ("UV_DEFAULT_INDEX", "https://index.invalid/simple"),
+            ("UV_INDEX_CORP_PASSWORD", "secret"),
+            ("UV_EXCLUDE_NEWER", "2026-11-10"),
+            ("HTTPS_PROXY", "http://proxy.invalid"),
+            ("HOME", "/home/a"),
+        ] {
+            assert_eq!(of(&[(name, value)], name).as_deref(), Some(value), "{name}");
         }
     }
 
     #[test]
-    fn anything_else_keeps_its_words() {
-        let Refusal::Failed(error) = sorted("error: No interpreter found\n\nended by signal 9\n")
-        else {
-            panic!()
-        };
-        assert_eq!(error.exit_code(), crate::store::exit_code::INSTALLER);
-        assert!(
-            error.to_string().contains("No interpreter") && error.to_string().contains("signal 9")
-        );
+    fn how_and_where_to_install_is_not_kept() {
+        for name in [
+            "PIP_TARGET",
+            "PIP_PREFIX",
+            "PIP_ROOT",
+            "PIP_LOG",
+            "PIP_REPORT",
+            "PIP_PLATFORM",
+            "PIP_target",
+            "UV_LINK_MODE",
+            "UV_COMPILE_BYTECODE",
+            "UV_PYTHON",
+        ] {
+            assert_eq!(of(&[(name, "1")], name), None, "{name}");
+        }
+        for name in [
+            "PIP_USER",
+            "PIP_DRY_RUN",
+            "PIP_VERBOSE",
+            "PIP_REQUIRE_HASHES",
+        ] {
+            assert_eq!(of(&[(name, "1")], name).as_deref(), Some("0"), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_relative_path_keeps_its_meaning() {
+        // Of this package, where the tests run.
+        let here = absolute("src").unwrap();
+        let here = here.to_str().unwrap();
+        for (name, given, expected) in [
+            (
+                "PIP_FIND_LINKS",
+                "src https://a.invalid/b",
+                format!("{here} https://a.invalid/b"),
+            ),
+            (
+                "UV_FIND_LINKS",
+                "https://a.invalid/b,src",
+                format!("https://a.invalid/b,{here}"),
+            ),
+            ("UV_INDEX", "corp=src", format!("corp={here}")),
+            ("UV_INDEX_URL", "absent", "absent".to_owned()),
+            ("PIP_CERT", "src", here.to_owned()),
+            ("UV_CACHE_DIR", "src/cache", format!("{here}/cache")),
+        ] {
+            assert_eq!(of(&[(name, given)], name), Some(expected), "{name}");
+        }
+    }
+
+    #[test]
+    fn programs_are_searched_in_absolute_directories() {
+        let env = Env::from_pairs([("PATH", "bin:/usr/bin:.::/bin")]);
+        assert_eq!(search_path(&env), "/usr/bin:/bin");
     }
 }

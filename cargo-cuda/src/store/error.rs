@@ -1,4 +1,5 @@
-//! What can go wrong with the store, the exit code of each failure, and the hint that helps.
+//! What can go wrong with the store: messages, exit codes, hints, and what the output of an
+//! installer that failed means.
 
 use std::fmt;
 use std::io;
@@ -7,6 +8,7 @@ use std::path::{Path, PathBuf};
 use cuda_build::Component;
 
 use super::ReleaseSpec;
+use super::command::Call;
 
 /// Exit codes of `cargo cuda toolkit`, by what the caller can do.
 pub mod exit_code {
@@ -39,138 +41,63 @@ pub mod exit_code {
 /// `Debug` prints the same text as `Display`, and the hints.
 #[non_exhaustive]
 #[derive(thiserror::Error)]
+#[allow(missing_docs, reason = "each message explains its variant and fields")]
 pub enum StoreError {
-    /// The argument is not a CUDA release.
     #[error("`{}`: {reason}", printable(text))]
-    InvalidRelease {
-        /// The argument.
-        text: String,
-        /// What is wrong with it.
-        reason: String,
-    },
-    /// There is no program to fetch with.
+    InvalidRelease { text: String, reason: String },
     #[error("no program to fetch CUDA components with{}", tried.iter().map(|line| format!("\n  tried {line}")).collect::<String>())]
-    NoInstaller {
-        /// Each program looked for, and the reason not to use it.
-        tried: Vec<String>,
-    },
-    /// The index could not be reached or did not answer.
+    NoInstaller { tried: Vec<String> },
     #[error(
         "the package index could not be reached\n{}\n  command: {call}",
         indent(message)
     )]
-    Index {
-        /// The command.
-        call: String,
-        /// Its output.
-        message: String,
-    },
-    /// There is no such CUDA release.
+    Index { call: String, message: String },
     #[error("CUDA {release} was never released, as far as the package index knows")]
-    NeverReleased {
-        /// The release.
-        release: ReleaseSpec,
-    },
-    /// The index does not have a package.
+    NeverReleased { release: ReleaseSpec },
     #[error("the package index has no `{package}`, which lists the packages of CUDA {release}")]
     IndexLacks {
-        /// Its name.
         package: String,
-        /// The release.
         release: ReleaseSpec,
     },
-    /// No Python package contains the component for this major.
     #[error("no Python package contains `{component}` for CUDA {major}")]
-    NoPackage {
-        /// The component.
-        component: Component,
-        /// The CUDA major.
-        major: u32,
-    },
-    /// The release exists, but not with all the components.
+    NoPackage { component: Component, major: u32 },
     #[error(
         "CUDA {release} is not available with these components\n{}",
         indent(message)
     )]
     Unresolvable {
-        /// The release.
         release: ReleaseSpec,
-        /// The installer's output.
         message: String,
     },
     /// The index offers no set in which all versions belong together.
     #[error(
         "the package index offers no consistent CUDA {version}: {package} does not belong to it"
     )]
-    Inconsistent {
-        /// The release.
-        version: String,
-        /// Name and version of the package that does not fit.
-        package: String,
-    },
-    /// A package does not contain the component that it is named for.
+    Inconsistent { version: String, package: String },
     #[error("package {package} does not contain `{component}`: {reason}")]
     NotInPackage {
-        /// The component.
         component: Component,
-        /// Name and version of the package.
         package: String,
-        /// What is missing.
         reason: String,
     },
     /// An installer reported success and files are missing.
     #[error("{installer} reported success, but {reason}")]
     Incomplete {
-        /// The installer.
         installer: &'static str,
-        /// What is missing.
         reason: String,
     },
-    /// A file is not the one that was pinned.
     #[error("a file is not the one that was pinned\n{}", indent(message))]
-    HashMismatch {
-        /// The file, and what was found instead.
-        message: String,
-    },
-    /// The lock file does not pin what is needed, and may not be changed.
+    HashMismatch { message: String },
     #[error("{} would have to change: {reason}", path.display())]
-    LockOutdated {
-        /// The lock file.
-        path: PathBuf,
-        /// What it does not pin.
-        reason: String,
-    },
-    /// The lock file is not one that `toolkit add` writes.
+    LockOutdated { path: PathBuf, reason: String },
     #[error("{} cannot be used: {}", path.display(), printable(reason))]
-    InvalidLock {
-        /// The lock file.
-        path: PathBuf,
-        /// What is wrong with it.
-        reason: String,
-    },
-    /// No space is left.
+    InvalidLock { path: PathBuf, reason: String },
     #[error("no space left for {}\n{}", path.display(), indent(message))]
-    DiskFull {
-        /// The place.
-        path: PathBuf,
-        /// The message of the system or the installer.
-        message: String,
-    },
-    /// The store cannot be written.
+    DiskFull { path: PathBuf, message: String },
     #[error("cannot write {}: {source}", path.display())]
-    NotWritable {
-        /// The place.
-        path: PathBuf,
-        /// The system's error.
-        source: io::Error,
-    },
-    /// Other users can change the store.
+    NotWritable { path: PathBuf, source: io::Error },
     #[error("the store is not safe to use: {reason}")]
-    NotTrusted {
-        /// The path and the reason.
-        reason: String,
-    },
-    /// No variable names the directory of the store.
+    NotTrusted { reason: String },
     #[error(
         "no directory for toolkits: `CUDA_BUILD_CACHE_DIR`, `XDG_CACHE_HOME` and `HOME` are all unset"
     )]
@@ -178,49 +105,21 @@ pub enum StoreError {
     /// The cache directory has to be the same one wherever the program runs.
     #[error("`{variable}` ({}) is not an absolute path", path.display())]
     RelativeCacheDirectory {
-        /// The variable that names it.
         variable: &'static str,
-        /// Its value.
         path: PathBuf,
     },
-    /// The installer failed.
     #[error("the installer failed\n{}\n  command: {call}", indent(message))]
-    Installer {
-        /// The command.
-        call: String,
-        /// Its output.
-        message: String,
-    },
-    /// A signal ended the command.
+    Installer { call: String, message: String },
     #[error("interrupted by signal {signal}; what was fetched so far has been removed")]
-    Interrupted {
-        /// The number of the signal.
-        signal: u8,
-    },
-    /// There is no such toolkit in the store.
+    Interrupted { signal: u8 },
     #[error("the store has no toolkit `{}`", printable(name))]
-    NotStored {
-        /// The argument.
-        name: String,
-        /// The names of the toolkits in the store.
-        stored: Vec<String>,
-    },
-    /// Several toolkits match the argument.
+    NotStored { name: String, stored: Vec<String> },
     #[error("`{name}` could be any of {}", names.join(", "))]
-    Ambiguous {
-        /// The argument.
-        name: String,
-        /// Their names.
-        names: Vec<String>,
-    },
-    /// An I/O error.
+    Ambiguous { name: String, names: Vec<String> },
     #[error("could not {action} {}: {source}", path.display())]
     Io {
-        /// `write`, `rename` …
         action: &'static str,
-        /// The file.
         path: PathBuf,
-        /// The system's error.
         source: io::Error,
     },
 }
@@ -358,5 +257,242 @@ impl fmt::Debug for StoreError {
         write!(f, "{self}")?;
         let mut hints = self.hints().into_iter();
         hints.try_for_each(|hint| write!(f, "\nhint: {hint}"))
+    }
+}
+
+/// Why an installer has no answer.
+#[derive(Debug)]
+pub(super) enum Refusal {
+    /// The index answered, and has nothing that fits.
+    NoMatch {
+        /// The installer's output.
+        message: String,
+        /// The index does not know the name.
+        unknown_name: bool,
+    },
+    /// Any other failure.
+    Failed(StoreError),
+}
+
+impl From<StoreError> for Refusal {
+    fn from(error: StoreError) -> Self {
+        Self::Failed(error)
+    }
+}
+
+/// What uv, pip and the system print if no space is left.
+const FULL: &[&str] = &[
+    "No space left on device",
+    "os error 28)",
+    "Disk quota exceeded",
+    "os error 122)",
+];
+
+const NOT_WRITABLE: &[&str] = &[
+    "Permission denied (os error 13)",
+    "[Errno 13]",
+    "os error 30)",
+    "[Errno 30]",
+];
+
+const MISMATCH: &[&str] = &["Hash mismatch for", "DO NOT MATCH THE HASHES"];
+
+/// Lower case. pip ends with "no matching distribution" after it could not connect, so these
+/// phrases are searched first.
+const UNREACHABLE: &[&str] = &[
+    "error sending request",
+    "failed to fetch",
+    "tcp connect error",
+    "dns error",
+    "request failed after",
+    "network connectivity is disabled",
+    "network was disabled",
+    "failed to establish a new connection",
+    "connection broken by",
+    "max retries exceeded",
+    "read timed out",
+    "connection reset by peer",
+    "incompleteread",
+    "name resolution",
+    "certificate_verify_failed",
+    "401 unauthorized",
+    "403 forbidden",
+    "407 proxy",
+    "401 client error",
+    "403 client error",
+    "502 bad gateway",
+    "503 service unavailable",
+    "end of file before message length reached",
+];
+
+const NO_MATCH: &[&str] = &[
+    "No solution found",
+    "No matching distribution found",
+    "ResolutionImpossible",
+];
+
+const UNKNOWN_NAME: &[&str] = &[
+    "was not found in the package registry",
+    "(from versions: none)",
+];
+
+/// Sorts an installer's failure by what the user can do. `place` is the directory that it wrote.
+pub(super) fn refusal(call: &Call, transcript: &str, place: &Path) -> Refusal {
+    let has = |words: &[&str]| words.iter().any(|word| transcript.contains(word));
+    let message = summary(transcript);
+    if has(FULL) {
+        return Refusal::Failed(StoreError::DiskFull {
+            path: place.to_owned(),
+            message,
+        });
+    }
+    if has(MISMATCH) {
+        return Refusal::Failed(StoreError::HashMismatch { message });
+    }
+    let cut_off = |line: &str| {
+        UNREACHABLE
+            .iter()
+            .any(|word| line.to_lowercase().contains(word))
+    };
+    if let Some(line) = transcript.lines().rfind(|line| cut_off(line)) {
+        // pip prints the cause in a warning, before the error that follows from it.
+        let known = message.lines().any(cut_off);
+        let message = if known {
+            message
+        } else {
+            format!("{}\n{message}", line.trim())
+        };
+        return Refusal::Failed(StoreError::Index {
+            call: call.to_string(),
+            message,
+        });
+    }
+    if has(NO_MATCH) {
+        return Refusal::NoMatch {
+            message,
+            unknown_name: has(UNKNOWN_NAME),
+        };
+    }
+    if has(NOT_WRITABLE) {
+        let source = io::Error::new(io::ErrorKind::PermissionDenied, message);
+        return Refusal::Failed(StoreError::NotWritable {
+            path: place.to_owned(),
+            source,
+        });
+    }
+    Refusal::Failed(StoreError::Installer {
+        call: call.to_string(),
+        message,
+    })
+}
+
+/// The output from the first line that is an error, or else its last lines.
+fn summary(transcript: &str) -> String {
+    const MOST: usize = 12;
+    let lines: Vec<&str> = transcript
+        .lines()
+        .map(str::trim_end)
+        // pip's own call stack follows.
+        .take_while(|line| *line != "Exception information:")
+        .filter(|line| !line.is_empty() && !is_bar(line))
+        .collect();
+    let start = lines
+        .iter()
+        .position(|line| line.starts_with("error") || line.starts_with("ERROR"))
+        .unwrap_or(lines.len().saturating_sub(MOST));
+    let words: Vec<&str> = lines[start..].iter().take(MOST).copied().collect();
+    if words.is_empty() {
+        "no output".to_owned()
+    } else {
+        words.join("\n")
+    }
+}
+
+/// pip's progress bar.
+fn is_bar(line: &str) -> bool {
+    line.trim_start()
+        .starts_with(['\u{2501}', '\u{2578}', '\u{257a}', '\r'])
+}
+
+#[cfg(test)]
+mod tests {
+    use cuda_build::command::Invocation;
+
+    use super::*;
+
+    fn sorted(transcript: &str) -> Refusal {
+        let call = Call {
+            invocation: Invocation::new("uv"),
+            input: Vec::new(),
+        };
+        refusal(&call, transcript, Path::new("/store/.13.part"))
+    }
+
+    fn code(transcript: &str) -> u8 {
+        match sorted(transcript) {
+            Refusal::Failed(error) => error.exit_code(),
+            Refusal::NoMatch { message, .. } => panic!("no match: {message}"),
+        }
+    }
+
+    // Recorded from uv 0.13 and pip 23.0; names of machines and users replaced.
+
+    #[test]
+    fn index_not_reached() {
+        let uv = "error: Request failed after 3 retries in 12.1s\n  cause: Failed to fetch: http://127.0.0.1:9/simple/cuda-toolkit/\n  cause: client error (Connect)\n  cause: tcp connect error\n  cause: Connection refused (os error 111)\n";
+        let pip = "WARNING: Retrying (Retry(total=0, connect=None, read=None, redirect=None, status=None)) after connection broken by 'NewConnectionError('<pip._vendor.urllib3.connection.HTTPConnection object at 0x7f84ce3f3c10>: Failed to establish a new connection: [Errno 111] Connection refused')': /simple/cuda-toolkit/\nERROR: Could not find a version that satisfies the requirement cuda-toolkit (from versions: none)\nERROR: No matching distribution found for cuda-toolkit\n";
+        assert_eq!(code(uv), exit_code::INDEX);
+        assert_eq!(code(pip), exit_code::INDEX);
+        let Refusal::Failed(error) = sorted(pip) else {
+            panic!()
+        };
+        assert!(error.to_string().contains("Connection refused"), "{error}");
+    }
+
+    #[test]
+    fn no_space() {
+        let uv = "Resolved 1 package in 35ms\nwarning: Failed to hardlink files; falling back to full copy.\nerror: Failed to install: nvidia_cuda_runtime.whl (nvidia-cuda-runtime==13.4.92)\n  cause: failed to copy file from /c/a to /s/b: No space left on device (os error 28)\n";
+        let pip = "  Downloading nvidia_cuda_runtime.whl (2.5 MB)\nERROR: Could not install packages due to an OSError: [Errno 28] No space left on device\n\n     ━━━━━━━━━━━━━━━━╸                        1.0/2.5 MB 276.9 MB/s eta 0:00:01\n";
+        assert_eq!(code(uv), exit_code::DISK_FULL);
+        assert_eq!(code(pip), exit_code::DISK_FULL);
+        let Refusal::Failed(error) = sorted(pip) else {
+            panic!()
+        };
+        assert!(!error.to_string().contains('━'), "{error}");
+    }
+
+    #[test]
+    fn other_hash() {
+        let uv = "error: Failed to download `nvidia-cuda-runtime==13.4.92`\n  cause: Hash mismatch for `nvidia-cuda-runtime==13.4.92`\n\n         Expected:\n           sha256:06\n";
+        let pip = "ERROR: THESE PACKAGES DO NOT MATCH THE HASHES FROM THE REQUIREMENTS FILE. If you have updated the package versions, please update the hashes.\n    nvidia-cuda-runtime==13.4.92 from file:\n        Expected sha256 06\n             Got        96\n";
+        assert_eq!(code(uv), exit_code::LOCK);
+        assert_eq!(code(pip), exit_code::LOCK);
+    }
+
+    #[test]
+    fn nothing_fits() {
+        let absent = "error: No solution found when resolving dependencies\n  cause: Because nvidia-cuda-nope was not found in the package registry and you require nvidia-cuda-nope, we can conclude that your requirements are unsatisfiable.\n";
+        let uv = "error: No solution found when resolving dependencies\n  cause: Because only cuda-toolkit[cudart]<=13.4.3 is available and you require cuda-toolkit[cudart]==14.*, we can conclude that your requirements are unsatisfiable.\n";
+        let pip = "ERROR: Could not find a version that satisfies the requirement cuda-toolkit[cudart]==12.7.* (from versions: 11.8.0, 12.0.0, 13.4.3)\nERROR: No matching distribution found for cuda-toolkit[cudart]==12.7.*\n";
+        for (text, unknown) in [(absent, true), (uv, false), (pip, false)] {
+            match sorted(text) {
+                Refusal::NoMatch { unknown_name, .. } => {
+                    assert_eq!(unknown_name, unknown, "{text}");
+                }
+                Refusal::Failed(error) => panic!("{error}"),
+            }
+        }
+    }
+
+    #[test]
+    fn anything_else_keeps_its_words() {
+        let Refusal::Failed(error) = sorted("error: No interpreter found\n\nended by signal 9\n")
+        else {
+            panic!()
+        };
+        assert_eq!(error.exit_code(), exit_code::INSTALLER);
+        assert!(
+            error.to_string().contains("No interpreter") && error.to_string().contains("signal 9")
+        );
     }
 }

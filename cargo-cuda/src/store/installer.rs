@@ -13,12 +13,11 @@ use cuda_build::{Env, Version};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use super::command::{Call, Finished, NotRun, Refusal, refusal, run};
+use super::command::{Call, Finished, NotRun, run, search_path, settings};
 use super::directory::{Guard, Part, read, write_atomically};
-use super::error::printable;
+use super::error::{Refusal, printable, refusal};
 use super::package::{Package, normal_name};
 use super::progress::Progress;
-use super::settings::{search_path, settings};
 use super::{Sha256, StoreError};
 use crate::signals;
 

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use cuda_build::{Env, Root, store};
 
-use super::command::Refusal;
 use super::directory::{Store, size};
+use super::error::Refusal;
 use super::installer::{Cache, Installer};
 use super::progress::{Progress, human_size};
 use super::{Context, StoreError};

@@ -13,14 +13,12 @@ mod directory;
 mod error;
 mod installer;
 mod lock;
-mod manage;
 mod maturin;
 mod package;
 mod progress;
 mod request;
 mod resolve;
-mod settings;
-mod verify;
+mod stored;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -30,11 +28,11 @@ use cuda_build::{Component, Env};
 pub use add::add;
 pub use error::{StoreError, exit_code};
 pub use lock::LOCK_FILE;
-pub use manage::{Listed, Removed, list, remove};
 pub use maturin::{fetched_maturin, maturin};
 pub use package::{Package, PackageSet, Sha256};
 pub use progress::{Messages, human_size};
 pub use request::{AddRequest, ReleaseSpec};
+pub use stored::{Listed, Removed, list, remove};
 
 /// The surroundings of a command.
 #[derive(Clone, Debug)]

@@ -6,6 +6,7 @@ use std::str::FromStr;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use cuda_build::component::Bundle;
+use cuda_build::release::NEWEST_MAJOR;
 use cuda_build::{Component, ToolkitVersion, Version, store};
 use serde::{Deserialize, Serialize};
 use sha2::Digest as _;
@@ -224,8 +225,7 @@ pub(super) fn is_known(name: &str, major: u32) -> bool {
 /// The package that carries `component`. A major that is newer than the tables is expected to
 /// have the packages of the newest one in them.
 pub(super) fn package_of(component: Component, major: u32) -> Option<&'static str> {
-    const NEWEST_IN_TABLES: u32 = 13;
-    component.facts().package(major.min(NEWEST_IN_TABLES))
+    component.facts().package(major.min(NEWEST_MAJOR))
 }
 
 /// Machine and system of the files that an installer fetches here.

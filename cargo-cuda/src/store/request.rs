@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 
-use cuda_build::component::{self, EdgeKind, closure};
+use cuda_build::component::{EdgeKind, closure};
+use cuda_build::release;
 use cuda_build::{Component, ToolkitVersion, Version};
 
 use super::StoreError;
@@ -78,7 +79,7 @@ impl FromStr for ReleaseSpec {
         if !plain || parts.len() > 4 || parts.iter().any(|&part| part > 9999) {
             return Err(invalid(shape));
         }
-        let oldest = component::OLDEST_MAJOR;
+        let oldest = release::OLDEST_MAJOR;
         if parts[0] < u64::from(oldest) {
             return Err(invalid(&format!("CUDA before {oldest} is not supported")));
         }

@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use cuda_build::component::Class;
 use cuda_build::{Component, ToolkitVersion};
 
-use super::command::Refusal;
+use super::error::Refusal;
 use super::package::{Package, PackageSet, is_known, package_of};
 use super::{ReleaseSpec, StoreError};
 

@@ -7,13 +7,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cuda_build::component::{Bundle, Facts, OLDEST_MAJOR, edges};
+use cuda_build::component::{Bundle, Facts, edges};
+use cuda_build::release::{self, NEWEST_MAJOR, OLDEST_MAJOR};
 use cuda_build::{Component, ToolkitVersion, Version};
 
 use super::WheelError;
-
-/// The newest CUDA major whose packages are known.
-const NEWEST_MAJOR: u32 = 13;
 
 /// Stems of libraries that come with the driver and belong to no component.
 const DRIVER_STEMS: &[&str] = &["cuda", "cudadebugger", "nvcuvid", "nvoptix", "nvidia-ml"];
@@ -94,7 +92,7 @@ pub fn origin(soname: &str, major: u32) -> Result<Origin, WheelError> {
     if facts.bundle == Bundle::Product {
         return Ok(Origin::Component(facts.component));
     }
-    let belongs_to: Vec<u32> = (OLDEST_MAJOR..=NEWEST_MAJOR)
+    let belongs_to: Vec<u32> = release::majors()
         .filter(|&m| carries(facts, stem, soname, m))
         .collect();
     if belongs_to.contains(&major) {
@@ -207,7 +205,7 @@ pub fn requirements(
     for &component in &wanted {
         let facts = component.facts();
         let missing = || WheelError::NoPackage { component, major };
-        if facts.bundle == Bundle::Toolkit && major >= NEWEST_MAJOR {
+        if facts.bundle == Bundle::Toolkit && !names_major(facts, major) {
             extras.push(facts.extra.ok_or_else(missing)?);
         } else {
             let package = facts.package(major).ok_or_else(missing)?;
@@ -227,6 +225,15 @@ pub fn requirements(
         );
     }
     Ok(lines)
+}
+
+/// Whether the package of a component names the CUDA major. The packages of a toolkit component that do not, such as
+/// `nvidia-cublas`, are required through the metapackage.
+fn names_major(facts: &Facts, major: u32) -> bool {
+    let suffix = format!("-cu{major}");
+    facts
+        .package(major)
+        .is_some_and(|package| package.ends_with(&suffix))
 }
 
 /// Lower bound and the first version that is too new.

@@ -5,6 +5,7 @@ use std::io;
 use std::path::PathBuf;
 
 use cuda_build::Component;
+use cuda_build::release::{NEWEST_MAJOR, OLDEST_MAJOR};
 use thiserror::Error;
 
 /// Everything that can go wrong between a builder's wheel and a wheel of one CUDA major.
@@ -85,7 +86,7 @@ pub enum WheelError {
         component: Component,
     },
     /// The packages of this CUDA major are not known.
-    #[error("CUDA {major} is not known here: wheels are made for 11, 12 and 13")]
+    #[error("CUDA {major} is not known here: wheels are made for {OLDEST_MAJOR} to {NEWEST_MAJOR}")]
     UnknownMajor {
         /// The major.
         major: u32,

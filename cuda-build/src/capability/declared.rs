@@ -18,7 +18,7 @@ use crate::error::Error;
 /// | `all`, `all-major` | every capability (or the first of every major) | of the newest major |
 ///
 /// with `a` or `f` after any number. A plain `8.0` or `80` is SASS alone, as in
-/// `TORCH_CUDA_ARCH_LIST`. CMake reads a plain `80` as both: see [`Declared::from_cmake`].
+/// `TORCH_CUDA_ARCH_LIST`. CMake reads a plain `80` as both.
 ///
 /// ```
 /// use cuda_build::Declared;
@@ -46,29 +46,32 @@ pub enum Entry {
     AllMajor,
 }
 
-/// What an entry without `-real`, `-virtual`, `sm_`, `compute_` or `+PTX` stands for.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Plain {
-    Real,
-    RealAndVirtual,
-}
-
 impl Declared {
     /// Reads a list as this crate's manifest writes it.
     ///
     /// # Errors
     /// [`Error::Capability`] for an entry that is none of the above, and for an empty list.
     pub fn parse(items: impl IntoIterator<Item = impl AsRef<str>>) -> Result<Self, Error> {
-        Self::read(items, Plain::Real)
-    }
-
-    /// Reads a list as CMake means it: a plain `80` asks for SASS and PTX. For values of
-    /// `CMAKE_CUDA_ARCHITECTURES` and `CUDAARCHS`.
-    ///
-    /// # Errors
-    /// As [`Declared::parse`].
-    pub fn from_cmake(items: impl IntoIterator<Item = impl AsRef<str>>) -> Result<Self, Error> {
-        Self::read(items, Plain::RealAndVirtual)
+        let mut entries = Vec::new();
+        for item in items {
+            let separator = |c: char| c == ';' || c == ',' || c.is_whitespace();
+            for text in item
+                .as_ref()
+                .split(separator)
+                .filter(|text| !text.is_empty())
+            {
+                read_entry(text, &mut entries)?;
+            }
+        }
+        if entries.is_empty() {
+            return Err(Error::Capability {
+                reason: "the list of capabilities is empty".to_owned(),
+                hint: Some(format!("write for example\n{EXAMPLE}")),
+            });
+        }
+        entries.sort_unstable();
+        entries.dedup();
+        Ok(Self { entries })
     }
 
     /// The GPUs in this machine: what is built where nothing was declared.
@@ -90,32 +93,9 @@ impl Declared {
     pub fn asks_for_gpu(&self) -> bool {
         self.entries.contains(&Entry::Native)
     }
-
-    fn read(items: impl IntoIterator<Item = impl AsRef<str>>, plain: Plain) -> Result<Self, Error> {
-        let mut entries = Vec::new();
-        for item in items {
-            let separator = |c: char| c == ';' || c == ',' || c.is_whitespace();
-            for text in item
-                .as_ref()
-                .split(separator)
-                .filter(|text| !text.is_empty())
-            {
-                read_entry(text, plain, &mut entries)?;
-            }
-        }
-        if entries.is_empty() {
-            return Err(Error::Capability {
-                reason: "the list of capabilities is empty".to_owned(),
-                hint: Some(format!("write for example\n{EXAMPLE}")),
-            });
-        }
-        entries.sort_unstable();
-        entries.dedup();
-        Ok(Self { entries })
-    }
 }
 
-fn read_entry(text: &str, plain: Plain, entries: &mut Vec<Entry>) -> Result<(), Error> {
+fn read_entry(text: &str, entries: &mut Vec<Entry>) -> Result<(), Error> {
     match text.to_ascii_lowercase().as_str() {
         "native" => entries.push(Entry::Native),
         "all" => entries.push(Entry::All),
@@ -153,11 +133,10 @@ fn read_entry(text: &str, plain: Plain, entries: &mut Vec<Entry>) -> Result<(), 
                 );
                 return Err(contradiction(text, format!("write {clear}")));
             }
-            let unmarked = !real && !virtual_ && !ptx;
             if !virtual_ {
                 entries.push(Entry::Real(capability));
             }
-            if ptx || virtual_ || (unmarked && plain == Plain::RealAndVirtual) {
+            if ptx || virtual_ {
                 entries.push(Entry::Virtual(capability));
             }
         }
@@ -254,15 +233,6 @@ mod tests {
         check(
             &["8.0", "80", "sm_80", "8.0+PTX", "compute_80"],
             "8.0, compute_80",
-        );
-    }
-
-    #[test]
-    fn a_plain_number_means_both_to_cmake() {
-        let declared = Declared::from_cmake(["75-real;80;90-virtual;all"]).unwrap();
-        assert_eq!(
-            declared.to_string(),
-            "7.5, 8.0, compute_80, compute_90, all"
         );
     }
 

@@ -14,8 +14,6 @@
 //! ```
 
 mod declared;
-#[cfg(test)]
-mod disagreements;
 mod nearest;
 mod observed;
 mod parse;
@@ -25,7 +23,6 @@ mod render;
 mod rules;
 mod runtime;
 mod table;
-mod toolkits;
 
 use std::fmt;
 
@@ -36,9 +33,6 @@ pub use plan::Plan;
 pub use rules::{ptx_runs_on, sass_runs_on};
 pub use runtime::{Support, generated_source};
 pub use table::{Facts, all, available, facts, renamed, supported};
-pub use toolkits::{
-    DriverFloor, MajorFloor, ToolkitFacts, driver_floor, newest_known, toolkit_facts, was_released,
-};
 
 /// A compute capability, with the suffix of a target that trades portability for features.
 ///

@@ -74,13 +74,6 @@ impl Capability {
 }
 
 impl Plan {
-    /// The closest of a consumer's own list to the lowest capability planned, so that what the
-    /// consumer builds runs wherever this plan's code does (on newer majors from PTX).
-    #[must_use]
-    pub fn nearest(&self, supported: &[Capability]) -> Option<Capability> {
-        self.real.iter().chain(&self.ptx).min()?.nearest(supported)
-    }
-
     /// The capability for a consumer that takes exactly one: the nearest that runs in SASS on
     /// `gpu`, the device in this machine, else the lowest. `None` only for an empty plan.
     ///
@@ -242,9 +235,5 @@ mod tests {
         assert_eq!((single.chosen, single.warning("x")), (Chosen::Only, None));
         assert_eq!(plan("", "90").single_for(None).unwrap().compute_cap(), "90");
         assert_eq!(plan("", "").single_for(None), None);
-        assert_eq!(
-            plan("80 90", "120").nearest(&list("70 75 86")),
-            Some(Capability::new(7, 5))
-        );
     }
 }

@@ -1,8 +1,8 @@
 //! Why a toolkit does not build for a capability, and what to write instead.
 
 use super::table::{facts, renamed};
-use super::{Capability, Suffix, newest_known, supported};
-use crate::component::OLDEST_MAJOR;
+use super::{Capability, Suffix, supported};
+use crate::release::{self, OLDEST_MAJOR};
 use crate::version::ToolkitVersion;
 
 /// A reason in a sentence without a full stop, and what to do.
@@ -100,10 +100,10 @@ fn no_such_variant(
 
 fn unknown(capability: Capability, toolkit: ToolkitVersion, available: &[Capability]) -> Refusal {
     let mut hint = format!("it builds for {}", join(available));
-    if toolkit > newest_known() && available == supported(toolkit) {
+    if toolkit > release::newest() && available == supported(toolkit) {
         hint = format!(
             "CUDA {toolkit} is newer than {}, the newest known here, and its compiler was not asked; known are {}",
-            newest_known(),
+            release::newest(),
             join(available)
         );
     }

@@ -125,7 +125,7 @@ mod tests {
         ] {
             let plan = plan(declared);
             let toolkit = ToolkitVersion::new(13, 4);
-            let again = Declared::from_cmake([plan.cmake()])
+            let again = Declared::parse([plan.cmake()])
                 .unwrap()
                 .plan(toolkit, &[], None)
                 .unwrap();

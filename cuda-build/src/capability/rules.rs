@@ -6,6 +6,7 @@
 //! with `ptxas` 12.9.86 and 13.5.37, and the words of `ptxas --help`.)
 
 use super::{Capability, Suffix, facts};
+use crate::release;
 use crate::version::ToolkitVersion;
 
 /// Whether SASS that this toolkit wrote for `code` runs on a device.
@@ -26,13 +27,13 @@ use crate::version::ToolkitVersion;
 pub fn sass_runs_on(code: Capability, device: Capability, toolkit: ToolkitVersion) -> bool {
     let same_major = code.major == device.major;
     match code.suffix {
-        None => same_major && code.minor <= device.minor && !worlds_apart(code, device, toolkit),
+        None => same_major && code.minor <= device.minor && !jetson_mismatch(code, device, toolkit),
         Some(Suffix::ArchSpecific) => code.base() == device.base(),
         Some(Suffix::Family) => {
-            let known_stranger = facts(device).is_some()
+            let known_outside_family = facts(device).is_some()
                 && facts(code)
                     .is_some_and(|f| f.family.iter().all(|&(minor, _)| minor != device.minor));
-            same_major && code.minor <= device.minor && !known_stranger
+            same_major && code.minor <= device.minor && !known_outside_family
         }
     }
 }
@@ -47,9 +48,10 @@ pub fn ptx_runs_on(code: Capability, device: Capability, toolkit: ToolkitVersion
     }
 }
 
-fn worlds_apart(code: Capability, device: Capability, toolkit: ToolkitVersion) -> bool {
+fn jetson_mismatch(code: Capability, device: Capability, toolkit: ToolkitVersion) -> bool {
     let jetson = |capability| facts(capability).and_then(|facts| facts.jetson);
-    toolkit.major < 13 && matches!((jetson(code), jetson(device)), (Some(a), Some(b)) if a != b)
+    toolkit.major < release::JETSON_UNIFIED_SINCE
+        && matches!((jetson(code), jetson(device)), (Some(a), Some(b)) if a != b)
 }
 
 #[cfg(test)]

@@ -184,7 +184,7 @@ pub fn facts(capability: Capability) -> Option<&'static Facts> {
 
 /// Every target this toolkit is known to build for, suffix variants included, ascending.
 ///
-/// For a toolkit newer than [`newest_known`](super::newest_known) that is what the newest known
+/// For a toolkit newer than [`release::newest`](crate::release::newest) that is what the newest known
 /// one builds for.
 ///
 /// ```
@@ -254,7 +254,7 @@ pub fn renamed(capability: Capability) -> Option<(Capability, ToolkitVersion)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::capability::{newest_known, toolkit_facts};
+    use crate::release;
 
     /// The `sm_` targets that `ptxas --help` of that toolkit lists (CMake's and Meson's below 11.7).
     const PTXAS: &[(&str, &str)] = &[
@@ -332,7 +332,7 @@ mod tests {
             }
             for bound in [Some(row.min_cuda), row.max_cuda].into_iter().flatten() {
                 assert!(
-                    bound < v(11, 0) || toolkit_facts(bound).is_some(),
+                    bound < v(11, 0) || release::facts(bound).is_some(),
                     "{name}: no CUDA {bound} exists"
                 );
             }
@@ -341,8 +341,8 @@ mod tests {
 
     #[test]
     fn a_newer_toolkit_has_what_the_newest_known_one_has() {
-        assert_eq!(supported(v(13, 9)), supported(newest_known()));
-        assert_eq!(supported(v(99, 0)), supported(newest_known()));
+        assert_eq!(supported(v(13, 9)), supported(release::newest()));
+        assert_eq!(supported(v(99, 0)), supported(release::newest()));
     }
 
     #[test]

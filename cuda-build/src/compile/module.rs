@@ -10,6 +10,7 @@ use crate::command::Invocation;
 use crate::component::Component;
 use crate::error::Error;
 use crate::host_compiler::HostCompiler;
+use crate::select::NotFound;
 use crate::toolkit::Toolkit;
 use crate::view::View;
 
@@ -117,11 +118,11 @@ impl Module {
     ) -> Result<Vec<Step>, Error> {
         let nvrtc = toolkit
             .get(Component::Nvrtc)
-            .ok_or_else(|| missing("nvrtc", &self.name))?;
+            .ok_or_else(|| missing(Component::Nvrtc, &self.name))?;
         let library = nvrtc
             .libraries
             .first()
-            .ok_or_else(|| missing("nvrtc", &self.name))?;
+            .ok_or_else(|| missing(Component::Nvrtc, &self.name))?;
         let tool = format!("NVRTC {}", nvrtc.shown_version());
         let own = common_options(&self.common, places.prefix());
         let toolkit_includes = toolkit.include_dirs();
@@ -243,7 +244,7 @@ impl NvccCall {
     ) -> Result<Self, Error> {
         let nvcc = toolkit
             .tool(Component::Nvcc, "nvcc")
-            .ok_or_else(|| missing("nvcc", for_what))?
+            .ok_or_else(|| missing(Component::Nvcc, for_what))?
             .to_owned();
         let version = toolkit
             .get(Component::Nvcc)
@@ -337,12 +338,7 @@ impl NvccCall {
     }
 }
 
-fn missing(component: &str, for_what: &str) -> Error {
-    Error::NotFound(Box::new(crate::error::NotFound {
-        missing: vec![(
-            component.to_owned(),
-            format!("needed to compile `{for_what}`"),
-        )],
-        ..Default::default()
-    }))
+fn missing(component: Component, for_what: &str) -> Error {
+    let why = format!("needed to compile `{for_what}`");
+    Error::NotFound(Box::new(NotFound::in_toolkit(component, why)))
 }

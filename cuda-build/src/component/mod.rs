@@ -1,98 +1,17 @@
 //! The components a toolkit is made of, and the facts known about each.
 
 mod edges;
-mod releases;
 mod table;
 
 use std::fmt;
 use std::str::FromStr;
 
 pub use edges::{EdgeKind, closure, edges};
-pub use releases::release_of;
+pub use table::Component;
 
-/// One part of CUDA that is packaged on its own.
-///
-/// ```
-/// use cuda_build::Component;
-/// let cudart: Component = "cudart".parse().unwrap();
-/// assert_eq!(cudart.facts().soname(0, 12), Some("libcudart.so.12"));
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[non_exhaustive]
-pub enum Component {
-    /// CUDA runtime: `libcudart`, `cuda_runtime.h` and `cuda.h`.
-    Cudart,
-    /// Driver API: `libcuda`, installed with the GPU driver, never with a toolkit.
-    Driver,
-    /// Compiler driver, `ptxas`, `cudafe++`, `fatbinary`, `nvlink`.
-    Nvcc,
-    /// `cicc`, `libnvvm` and `libdevice`.
-    Nvvm,
-    /// The compiler's own headers, among them `crt/host_config.h`.
-    Crt,
-    /// CUB, Thrust and libcu++.
-    Cccl,
-    /// Thread helpers that static libraries need.
-    Culibos,
-    /// PTX compiler as a static library.
-    Nvptxcompiler,
-    /// Run-time compiler and its builtins.
-    Nvrtc,
-    /// Link-time optimisation at run time.
-    Nvjitlink,
-    /// Fat binary writer as a library.
-    Nvfatbin,
-    /// Dense linear algebra.
-    Cublas,
-    /// Fourier transforms.
-    Cufft,
-    /// Random numbers.
-    Curand,
-    /// Solvers.
-    Cusolver,
-    /// Sparse linear algebra.
-    Cusparse,
-    /// Image and signal primitives.
-    Npp,
-    /// JPEG codec.
-    Nvjpeg,
-    /// Profiling interface.
-    Cupti,
-    /// Annotations for profilers.
-    Nvtx,
-    /// Management library of the driver (the package has the header alone).
-    Nvml,
-    /// GPUDirect Storage.
-    Cufile,
-    /// OpenCL loader.
-    Opencl,
-    /// `cuda_profiler_api.h`.
-    ProfilerApi,
-    /// Compute Sanitizer.
-    Sanitizer,
-    /// Deep-learning accelerators of Jetson.
-    Cudla,
-    /// Reads fat binaries.
-    Cuobjdump,
-    /// Disassembler.
-    Nvdisasm,
-    /// Tile IR assembler.
-    Tileiras,
-    /// Demangler.
-    CuxxFilt,
-    /// Deep neural networks; own version line.
-    Cudnn,
-    /// Collectives; own version line.
-    Nccl,
-    /// Tensor contractions; own version line.
-    Cutensor,
-    /// Structured sparsity; own version line.
-    Cusparselt,
-    /// Shared memory over GPUs; own version line.
-    Nvshmem,
-    /// Direct sparse solvers; own version line.
-    Cudss,
-}
+use crate::capability::Capability;
+use crate::release::{MAJORS, OLDEST_MAJOR};
+use crate::version::ToolkitVersion;
 
 /// Who delivers a component.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,10 +42,11 @@ pub enum Class {
     Driver,
 }
 
-/// What is known about a component, for CUDA 11, 12 and 13.
+/// What is known about a component. A list with one entry per major begins with the oldest major of
+/// [`release`](crate::release).
 #[derive(Debug)]
 pub struct Facts {
-    /// Which one.
+    /// The component.
     pub component: Component,
     /// Its name in manifests, messages and on the command line.
     pub id: &'static str,
@@ -136,25 +56,42 @@ pub struct Facts {
     pub class: Class,
     /// Whether its package version starts with the toolkit's `major.minor`.
     pub follows_toolkit: bool,
+    /// Whether a fetched toolkit always has it, if the major has a package of it.
+    pub in_every_toolkit: bool,
     /// Link names, the main one first: `-l<name>`.
     pub libraries: &'static [&'static str],
-    /// Whether one of `libraries` is there in place of another, so that the first that is found is
-    /// the main one.
+    /// Whether a toolkit has only one of `libraries`, so that the first that is found is the main one.
     pub libraries_are_alternatives: bool,
-    /// For CUDA 11, 12 and 13: the SONAMEs of `libraries`, in the same order.
-    pub sonames: [&'static [&'static str]; 3],
+    /// Per major: the SONAMEs of `libraries`, in the same order.
+    pub sonames: [&'static [&'static str]; MAJORS],
     /// Static archives.
     pub archives: &'static [&'static str],
-    /// The header that proves it is there.
+    /// The header that proves that the component is present.
     pub header: Option<&'static str>,
     /// Programs.
     pub tools: &'static [&'static str],
-    /// For CUDA 11, 12 and 13: the Python package that carries it.
-    pub packages: [Option<&'static str>; 3],
-    /// For CUDA 11, 12 and 13: that package's directory in site-packages.
-    pub package_dirs: [Option<&'static str>; 3],
-    /// The extra of the `cuda-toolkit` metapackage that pulls it in.
+    /// Per major: the Python package that carries it.
+    pub packages: [Option<&'static str>; MAJORS],
+    /// Per major: that package's directory in site-packages.
+    pub package_dirs: [Option<&'static str>; MAJORS],
+    /// The extra of the `cuda-toolkit` metapackage that requires it.
     pub extra: Option<&'static str>,
+    /// How the names of its headers begin, in an `include` that it shares with other packages.
+    pub header_prefixes: &'static [&'static str],
+    /// The header, relative to the include directory, with macros for major, minor and patch version.
+    pub version_macros: Option<(&'static str, [&'static str; 3])>,
+    /// Environment variables that name its root.
+    pub variables: &'static [&'static str],
+    /// Its names among NVIDIA's redistributable archives, which nixpkgs uses too.
+    pub redist: &'static [&'static str],
+    /// How its other names in nixpkgs begin.
+    pub nix: &'static [&'static str],
+    /// Packages of Spack that hold it.
+    pub spack: &'static [&'static str],
+    /// The oldest capability that it has code for since one of its releases, newest release first.
+    pub oldest_capabilities: &'static [((u64, u64), Capability)],
+    /// From a major of its own on, the oldest CUDA release that its headers accept.
+    pub oldest_release: Option<(u64, ToolkitVersion)>,
 }
 
 const NOTHING: Facts = Facts {
@@ -163,25 +100,31 @@ const NOTHING: Facts = Facts {
     bundle: Bundle::Toolkit,
     class: Class::Major,
     follows_toolkit: false,
+    in_every_toolkit: false,
     libraries: &[],
     libraries_are_alternatives: false,
-    sonames: [&[], &[], &[]],
+    sonames: [&[]; MAJORS],
     archives: &[],
     header: None,
     tools: &[],
-    packages: [None, None, None],
-    package_dirs: [None, None, None],
+    packages: [None; MAJORS],
+    package_dirs: [None; MAJORS],
     extra: None,
+    header_prefixes: &[],
+    version_macros: None,
+    variables: &[],
+    redist: &[],
+    nix: &[],
+    spack: &[],
+    oldest_capabilities: &[],
+    oldest_release: None,
 };
 
-/// The oldest CUDA major that the tables know.
-pub const OLDEST_MAJOR: u32 = 11;
-
+/// The index of a major in the lists per major; `None` for a major that the tables do not cover. SONAMEs of a newer
+/// major are read from the files.
 fn column(major: u32) -> Option<usize> {
-    // A newer major is expected to look like the newest known one; SONAMEs are then read from
-    // the files themselves.
     let index = major.checked_sub(OLDEST_MAJOR)? as usize;
-    (index < 3).then_some(index)
+    (index < MAJORS).then_some(index)
 }
 
 impl Facts {
@@ -207,6 +150,18 @@ impl Facts {
             .filter(move |name| rest(name).is_some_and(|rest| rest.starts_with(".so")))
     }
 
+    /// Whether the SONAME of the main library at `major` is used for no other major. cuRAND's is not: it is
+    /// `libcurand.so.10` for all of them.
+    #[must_use]
+    pub fn soname_tells_major(&self, major: u32) -> bool {
+        let soname = self.soname(0, major);
+        let same = self
+            .sonames
+            .iter()
+            .filter(|names| names.first().copied() == soname);
+        soname.is_some() && same.count() == 1
+    }
+
     /// The Python package for a CUDA major.
     #[must_use]
     pub fn package(&self, major: u32) -> Option<&'static str> {
@@ -229,8 +184,14 @@ impl Component {
     /// What is known about it.
     #[must_use]
     pub fn facts(self) -> &'static Facts {
-        // The table is in the order of the enum; a test holds it to that.
+        // Both are made from the same rows.
         &table::TABLE[self as usize]
+    }
+
+    /// The component that NVIDIA's redistributable archives call `name`: `libcublas` is cuBLAS.
+    #[must_use]
+    pub fn of_redist(name: &str) -> Option<Self> {
+        Self::all().find(|component| component.facts().redist.contains(&name))
     }
 
     /// Its name in manifests and messages.
@@ -284,10 +245,44 @@ mod tests {
     use super::*;
 
     #[test]
-    fn table_is_in_the_order_of_the_enum() {
-        for (index, component) in Component::all().enumerate() {
-            assert_eq!(component as usize, index, "{component}");
+    fn every_id_and_redist_name_is_parsed() {
+        for component in Component::all() {
             assert_eq!(component.id().parse::<Component>().unwrap(), component);
+            for name in component.facts().redist {
+                assert_eq!(Component::of_redist(name), Some(component), "{name}");
+            }
+        }
+    }
+
+    /// A product without one of these could not be found in some layout.
+    #[test]
+    fn every_product_has_a_name_in_every_layout() {
+        for facts in table::TABLE
+            .iter()
+            .filter(|facts| facts.bundle == Bundle::Product)
+        {
+            assert!(!facts.variables.is_empty(), "{}: variables", facts.id);
+            assert!(
+                !facts.redist.is_empty() || !facts.nix.is_empty(),
+                "{}: Nix",
+                facts.id
+            );
+            assert!(!facts.spack.is_empty(), "{}: Spack", facts.id);
+            assert!(
+                facts.version_macros.is_some(),
+                "{}: version macros",
+                facts.id
+            );
+            assert!(
+                !facts.header_prefixes.is_empty(),
+                "{}: header prefixes",
+                facts.id
+            );
+            assert!(
+                facts.package(crate::release::NEWEST_MAJOR).is_some(),
+                "{}: package",
+                facts.id
+            );
         }
     }
 

@@ -144,8 +144,7 @@ impl Config {
     }
 
     /// The configuration of a package that declares nothing.
-    #[must_use]
-    pub fn defaults(manifest: PathBuf) -> Self {
+    fn defaults(manifest: PathBuf) -> Self {
         Self {
             manifest,
             toolkit: semver::VersionReq::STAR,

@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 
 use super::HostCompiler;
 use super::judge::{Judge, Judged};
-use crate::capability;
 use crate::component::Component;
 use crate::env::Env;
 use crate::error::Error;
 use crate::nvcc::{self, locate};
+use crate::release;
 use crate::root::Root;
 use crate::toolkit::Toolkit;
 use crate::version::ToolkitVersion;
@@ -45,7 +45,7 @@ pub fn choose(env: &Env, root: &Root, toolkit: &Toolkit) -> Result<HostCompiler,
             root,
             env,
             include: include.map(PathBuf::as_path),
-            facts: capability::toolkit_facts(toolkit.version()),
+            facts: release::facts(toolkit.version()),
         },
         unchecked: flag(
             env,
@@ -122,7 +122,7 @@ fn option_value(flags: &str, names: &[&str]) -> Option<String> {
 struct Choice<'a> {
     toolkit: ToolkitVersion,
     judge: Judge<'a>,
-    /// nvcc is told not to check the host compiler.
+    /// A flag disables the check of the host compiler.
     unchecked: bool,
 }
 

@@ -54,7 +54,7 @@ fn a_refusal_names_bounds_and_ways_out() {
                 root: &root,
                 env: &env,
                 include: None,
-                facts: capability::toolkit_facts(toolkit),
+                facts: release::facts(toolkit),
             },
             unchecked: false,
         }

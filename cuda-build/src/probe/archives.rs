@@ -5,21 +5,17 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use crate::component::{Bundle, Component, release_of};
+use crate::component::{Bundle, Class, Component};
+use crate::release::release_of;
 use crate::target::Target;
 use crate::version::{ToolkitVersion, Version};
 
-/// What a compiler is made of. A release that lacks one of these is no whole toolkit where another
-/// one beside it has it.
-const WHOLE: [&str; 4] = ["cuda_crt", "cuda_cudart", "cuda_nvcc", "libnvvm"];
-
-/// What has to be of one release to work together.
-const TIED: [&str; 5] = [
-    "cuda_crt",
-    "cuda_cudart",
-    "cuda_nvcc",
-    "cuda_nvrtc",
-    "libnvvm",
+/// The parts of a compiler. A release that lacks one of them is incomplete if a release beside it has it.
+const COMPILER: [Component; 4] = [
+    Component::Crt,
+    Component::Cudart,
+    Component::Nvcc,
+    Component::Nvvm,
 ];
 
 /// Names of left-out archives that a remark lists.
@@ -29,6 +25,7 @@ const LISTED: usize = 4;
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Archive {
     name: String,
+    component: Option<Component>,
     /// As below `targets`: `x86_64-linux`; `None` for what is for all of them.
     platform: Option<String>,
     version: Version,
@@ -56,9 +53,11 @@ impl Archive {
             // The Rust triple's `aarch64` is `sbsa` in archives, and theirs is Jetson's.
             machine => Some(format!("{machine}-{system}")),
         };
-        let release = release(name, &version);
+        let component = Component::of_redist(name);
+        let release = release(name, component, &version);
         Some(Self {
             name: name.to_owned(),
+            component,
             platform,
             version,
             built_for,
@@ -74,11 +73,15 @@ impl Archive {
             && self.built_for == other.built_for
             && major(self) == major(other)
             // A library of the toolkit whose release is not known may be for any major.
-            && (self.release.is_some() || component(&self.name).is_none_or(|c| c.facts().bundle == Bundle::Product))
+            && (self.release.is_some() || self.component.is_none_or(|c| c.facts().bundle == Bundle::Product))
     }
 
+    /// Whether the compiler and this component have to be of one release to work together.
     fn is_tied(&self) -> bool {
-        TIED.contains(&self.name.as_str())
+        self.component.is_some_and(|component| {
+            component.facts().class == Class::ExactMinor
+                || matches!(component, Component::Cudart | Component::Nvrtc)
+        })
     }
 
     fn shown(&self) -> String {
@@ -86,20 +89,13 @@ impl Archive {
     }
 }
 
-/// `libcublas` → cuBLAS.
-fn component(name: &str) -> Option<Component> {
-    name.strip_prefix("lib")
-        .or_else(|| name.strip_prefix("cuda_"))
-        .unwrap_or(name)
-        .parse()
-        .ok()
-}
-
-fn release(name: &str, version: &Version) -> Option<ToolkitVersion> {
-    if name.starts_with("cuda_") || name == "libnvptxcompiler" {
+/// The CUDA release of an archive. Everything called `cuda_…` has the toolkit's version, also what is no component
+/// (`cuda_gdb`).
+fn release(name: &str, component: Option<Component>, version: &Version) -> Option<ToolkitVersion> {
+    if name.starts_with("cuda_") {
         return version.to_string().parse().ok();
     }
-    release_of(component(name)?, version)
+    release_of(component?, version)
 }
 
 /// The roots without archives that are for another machine or of another release than the rest,
@@ -265,7 +261,7 @@ fn chosen(archives: &[&Archive]) -> Option<ToolkitVersion> {
 fn lacks<'a>(archives: &[&'a Archive], release: ToolkitVersion) -> BTreeSet<&'a str> {
     let parts = archives
         .iter()
-        .filter(|archive| WHOLE.contains(&archive.name.as_str()));
+        .filter(|archive| archive.component.is_some_and(|c| COMPILER.contains(&c)));
     let has = |part: &Archive| {
         let same = |a: &&Archive| a.name == part.name && a.platform == part.platform;
         archives
@@ -322,9 +318,16 @@ mod tests {
     #[test]
     fn the_newest_whole_release_stays() {
         let set = |minor: &str| -> Vec<String> {
-            TIED.iter()
-                .map(|name| format!("{name}-linux-x86_64-13.{minor}-archive"))
-                .collect()
+            [
+                "cuda_crt",
+                "cuda_cudart",
+                "cuda_nvcc",
+                "cuda_nvrtc",
+                "libnvvm",
+            ]
+            .iter()
+            .map(|name| format!("{name}-linux-x86_64-13.{minor}-archive"))
+            .collect()
         };
         let all: Vec<PathBuf> = [set("4.92"), set("5.37")]
             .concat()

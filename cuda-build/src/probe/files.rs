@@ -4,124 +4,229 @@ use std::path::{Path, PathBuf};
 
 use super::prefix::Prefix;
 use super::products::header_version;
+use super::versions::{builtins_release, cccl_version, cuda_version_macro};
 use super::{Found, Prober};
-use crate::capability::newest_known;
-use crate::component::{Bundle, Component, Facts, OLDEST_MAJOR};
+use crate::component::{Bundle, Component, Facts};
+use crate::release::{self, NEWEST_MAJOR, OLDEST_MAJOR};
 use crate::target::machine;
-use crate::version::{ToolkitVersion, Version};
+use crate::version::ToolkitVersion;
 
-impl Prefix {
-    pub(super) fn header(&self, prober: &Prober<'_>, name: &str) -> Option<PathBuf> {
-        self.first(prober, &self.include, name)
-    }
+/// Files that were skipped because they cannot be used here. The first of each kind is reported.
+#[derive(Clone, Default)]
+pub(super) struct Skipped {
+    /// A library for another platform.
+    library: Option<PathBuf>,
+    /// A program that this machine cannot run, and the reason.
+    program: Option<(PathBuf, &'static str)>,
+}
 
-    /// A program that runs on the machine that builds. What lies `beside` one of the same component is
-    /// like that one, and need not be opened.
-    fn tool(&self, prober: &Prober<'_>, name: &str, beside: Option<&Path>) -> Option<PathBuf> {
-        let mut found = self
-            .bin
-            .iter()
-            .filter_map(|dir| self.directories.file(prober.root, dir, name));
-        found.find(|path| (beside.is_some() && path.parent() == beside) || self.runs(prober, path))
-    }
-
-    /// A program that nvcc starts: what nvcc says of itself counts also outside the place.
-    fn tool_of(
-        &self,
-        prober: &Prober<'_>,
-        component: Component,
-        name: &str,
-        beside: Option<&Path>,
-    ) -> Option<PathBuf> {
-        if let (Component::Nvcc, "nvcc", Some(named)) = (component, name, &self.nvcc) {
-            return Some(named.clone());
-        }
-        self.tool(prober, name, beside).or_else(|| {
-            let started = matches!(component, Component::Nvcc | Component::Nvvm) && name != "nvcc";
-            // Those of `PATH` hold much else, and one or two names are looked for in them.
-            let mut paths = self
-                .nvcc_programs
-                .iter()
-                .map(|directory| directory.join(name));
-            paths.find(|path| started && prober.root.is_file(path) && self.runs(prober, path))
-        })
-    }
-
-    /// Whether a program, a regular file, runs on the machine that builds; what is no ELF file may
-    /// be a script.
-    fn runs(&self, prober: &Prober<'_>, path: &Path) -> bool {
-        let here = machine(std::env::consts::ARCH);
-        let own = prober
-            .root
-            .machine_of_file(path)
-            .is_none_or(|machine| Some(machine) == here);
-        let reason = match own {
-            true if prober.root.is_executable(path) => return true,
-            // Archives unpacked by something that keeps no modes.
-            true => "are no executable files (`chmod +x`)",
-            false => "do not run on this machine",
-        };
-        let mut kept = self.idle_program.borrow_mut();
-        kept.get_or_insert_with(|| format!("{} and the like {reason}", path.display()));
-        false
-    }
-
-    /// The first library of this name that is for the platform.
-    fn first_library(&self, prober: &Prober<'_>, name: &str) -> Option<PathBuf> {
-        self.lib
-            .iter()
-            .find_map(|directory| self.fitting(prober, directory, name))
-    }
-
-    /// A library in a directory, where that is a regular file and for the platform.
-    fn fitting(&self, prober: &Prober<'_>, directory: &Path, name: &str) -> Option<PathBuf> {
-        let path = self.directories.file(prober.root, directory, name)?;
-        // What lies beside a library of the same component is like that one, and need not be opened.
-        if self.fitting.borrow().as_deref() == path.parent() {
-            return Some(path);
-        }
-        self.fits(prober, &path).then_some(path)
-    }
-
-    /// Whether a library, shared or static and a regular file, is for the platform; what is no ELF
-    /// file at all is left to the linker.
-    fn fits(&self, prober: &Prober<'_>, path: &Path) -> bool {
-        let is_archive = path.extension().is_some_and(|extension| extension == "a");
-        let machine = match is_archive {
-            true => prober.root.machine_of_archive(path),
-            false => prober.root.machine_of_file(path),
-        };
-        let fits = machine.is_none_or(|machine| machine == prober.target.elf_machine());
-        if !fits {
-            self.misfit
-                .borrow_mut()
-                .get_or_insert_with(|| path.to_owned());
-        } else if machine.is_some() {
-            *self.fitting.borrow_mut() = path.parent().map(Path::to_owned);
-        }
-        fits
-    }
-
-    /// Says that files were passed over because they are for another machine, or no programs.
-    pub(super) fn misfit(&self, prober: &Prober<'_>) -> Vec<String> {
-        let library = self.misfit.borrow_mut().take();
-        let library = library.map(|path| {
+impl Skipped {
+    pub(super) fn remarks(&self, prober: &Prober<'_>) -> Vec<String> {
+        let library = self.library.as_ref().map(|path| {
             format!(
                 "{} and the like are not for {}",
                 path.display(),
                 prober.target
             )
         });
-        library
-            .into_iter()
-            .chain(self.idle_program.borrow_mut().take())
-            .collect()
+        let program = self
+            .program
+            .as_ref()
+            .map(|(path, reason)| format!("{} and the like {reason}", path.display()));
+        library.into_iter().chain(program).collect()
+    }
+}
+
+/// The search for the files of one component.
+struct Lookup<'a> {
+    prober: &'a Prober<'a>,
+    prefix: &'a Prefix,
+    /// A directory with a library of this component for the platform. Libraries beside it are for the platform too,
+    /// and are not opened.
+    checked: Option<PathBuf>,
+    skipped: &'a mut Skipped,
+}
+
+impl<'a> Lookup<'a> {
+    fn new(prefix: &'a Prefix, prober: &'a Prober<'a>, skipped: &'a mut Skipped) -> Self {
+        Self {
+            prober,
+            prefix,
+            checked: None,
+            skipped,
+        }
     }
 
-    /// The same, after looking for a compiler.
-    pub(super) fn misfit_nvcc(&self, prober: &Prober<'_>) -> Vec<String> {
-        let _ = self.tool(prober, "nvcc", None);
-        self.misfit(prober)
+    fn file(&self, directory: &Path, name: &str) -> Option<PathBuf> {
+        self.prefix
+            .directories
+            .file(self.prober.root, directory, name)
+    }
+
+    /// A program that runs on this machine. A program `beside` another one of the component runs too, and is not
+    /// opened.
+    fn tool(&mut self, name: &str, beside: Option<&Path>) -> Option<PathBuf> {
+        let prefix = self.prefix;
+        prefix.bin.iter().find_map(|directory| {
+            let path = self.file(directory, name)?;
+            let runs = (beside.is_some() && path.parent() == beside) || self.runs(&path);
+            runs.then_some(path)
+        })
+    }
+
+    /// A program of a component. What nvcc starts may also be where nvcc itself looks for it.
+    fn tool_of(
+        &mut self,
+        component: Component,
+        name: &str,
+        beside: Option<&Path>,
+    ) -> Option<PathBuf> {
+        let prefix = self.prefix;
+        if let (Component::Nvcc, "nvcc", Some(named)) = (component, name, &prefix.nvcc) {
+            return Some(named.clone());
+        }
+        if let Some(path) = self.tool(name, beside) {
+            return Some(path);
+        }
+        let is_started = matches!(component, Component::Nvcc | Component::Nvvm) && name != "nvcc";
+        // Directories of `PATH` may be among them, so they are not listed.
+        let directories = prefix.nvcc_programs.iter().filter(|_| is_started);
+        directories
+            .map(|directory| directory.join(name))
+            .find(|path| self.prober.root.is_file(path) && self.runs(path))
+    }
+
+    /// Whether a program, a regular file, runs on this machine. A file that is not ELF may be a script.
+    fn runs(&mut self, path: &Path) -> bool {
+        let root = self.prober.root;
+        let is_native = root
+            .machine_of_file(path)
+            .is_none_or(|its| Some(its) == machine(std::env::consts::ARCH));
+        let reason = if !is_native {
+            "do not run on this machine"
+        } else if !root.is_executable(path) {
+            // Some programs that unpack archives drop file modes.
+            "are no executable files (`chmod +x`)"
+        } else {
+            return true;
+        };
+        self.skipped
+            .program
+            .get_or_insert_with(|| (path.to_owned(), reason));
+        false
+    }
+
+    /// The first library of this name that is for the platform.
+    fn library(&mut self, name: &str) -> Option<PathBuf> {
+        let prefix = self.prefix;
+        prefix
+            .lib
+            .iter()
+            .find_map(|directory| self.library_in(directory, name))
+    }
+
+    /// A library in a directory, if it is a regular file and for the platform.
+    fn library_in(&mut self, directory: &Path, name: &str) -> Option<PathBuf> {
+        let path = self.file(directory, name)?;
+        let is_checked = self.checked.as_deref() == path.parent();
+        (is_checked || self.is_for_platform(&path)).then_some(path)
+    }
+
+    /// Whether a library, shared or static, is for the platform. A file that is not ELF is left to the linker.
+    fn is_for_platform(&mut self, path: &Path) -> bool {
+        let is_archive = path.extension().is_some_and(|extension| extension == "a");
+        let machine = if is_archive {
+            self.prober.root.machine_of_archive(path)
+        } else {
+            self.prober.root.machine_of_file(path)
+        };
+        let fits = machine.is_none_or(|machine| machine == self.prober.target.elf_machine());
+        if !fits {
+            self.skipped.library.get_or_insert_with(|| path.to_owned());
+        } else if machine.is_some() {
+            self.checked = path.parent().map(Path::to_owned);
+        }
+        fits
+    }
+
+    /// A library of a component under its SONAME; for a major newer than the tables, under any.
+    fn library_of(&mut self, facts: &Facts, index: usize, major: u32) -> Option<PathBuf> {
+        // NVRTC's builtins carry the minor: the name in the table is that of one release.
+        if facts.libraries[index] != "nvrtc-builtins" {
+            // If a library changed its SONAME, the newer one is later in the table.
+            let known = || facts.sonames_of(index, major).rev();
+            if known().next().is_some() {
+                let mut products = known().filter(|_| facts.bundle == Bundle::Product);
+                let found = products
+                    .find_map(|soname| self.in_directory_of_major(facts, major, soname))
+                    .or_else(|| known().find_map(|soname| self.library(soname)))
+                    .or_else(|| self.older_product(facts, index));
+                return found.filter(|path| is_for(self.prober, facts, path, major));
+            }
+            // A product's SONAME has a number of its own, whatever major it is for.
+            if facts.bundle == Bundle::Product && !(OLDEST_MAJOR..=NEWEST_MAJOR).contains(&major) {
+                return self.older_product(facts, index);
+            }
+        }
+        let start = format!("lib{}.so.", facts.libraries[index]);
+        let wanted = format!("{start}{major}");
+        let (prefix, root) = (self.prefix, self.prober.root);
+        prefix.lib.iter().find_map(|directory| {
+            let names = prefix.directories.names(root, directory);
+            names
+                .iter()
+                .filter_map(|name| name.to_str())
+                .find_map(|name| {
+                    let rest = name.strip_prefix(&wanted)?;
+                    if rest.is_empty() || rest.starts_with('.') {
+                        self.library_in(directory, name)
+                    } else {
+                        None
+                    }
+                })
+        })
+    }
+
+    /// A product's library in a directory of its CUDA major: `lib/12` of cuTENSOR's archives before 2.3,
+    /// `libcutensor/12` of its packages for Debian.
+    fn in_directory_of_major(
+        &mut self,
+        facts: &Facts,
+        major: u32,
+        soname: &str,
+    ) -> Option<PathBuf> {
+        let names = [
+            format!("{major}/{soname}"),
+            format!("lib{}/{major}/{soname}", facts.libraries[0]),
+        ];
+        names.iter().find_map(|name| self.library(name))
+    }
+
+    /// A product's library under the SONAME of another of its own majors: the table has the newest
+    /// (cuDNN 8 is `libcudnn.so.8`, cuDSS 0.7 `libcudss.so.0`).
+    fn older_product(&mut self, facts: &Facts, index: usize) -> Option<PathBuf> {
+        if facts.bundle != Bundle::Product {
+            return None;
+        }
+        let start = format!("lib{}.so.", facts.libraries[index]);
+        let (prefix, root) = (self.prefix, self.prober.root);
+        prefix.lib.iter().find_map(|directory| {
+            let names = prefix.directories.names(root, directory);
+            names
+                .iter()
+                .rev()
+                .filter_map(|name| name.to_str())
+                .find_map(|name| {
+                    name.strip_prefix(&start)?.parse::<u32>().ok()?;
+                    self.library_in(directory, name)
+                })
+        })
+    }
+}
+
+impl Prefix {
+    pub(super) fn header(&self, prober: &Prober<'_>, name: &str) -> Option<PathBuf> {
+        self.first(prober, &self.include, name)
     }
 
     /// The CUDA release that `cuda.h` names.
@@ -137,120 +242,34 @@ impl Prefix {
         self.release.get_or_init(read).clone()
     }
 
-    /// The library under its SONAME; for a major newer than the table, under any.
-    fn library(
-        &self,
-        prober: &Prober<'_>,
-        facts: &Facts,
-        index: usize,
-        major: u32,
-    ) -> Option<PathBuf> {
-        // NVRTC's builtins carry the minor: the name in the table is that of one release.
-        if facts.libraries[index] != "nvrtc-builtins" {
-            // A newer SONAME of a library that changed it comes later in the table.
-            let known = || facts.sonames_of(index, major).rev();
-            if known().next().is_some() {
-                let mut apart = known().filter(|_| facts.bundle == Bundle::Product);
-                let apart = apart.find_map(|soname| self.kept_apart(prober, facts, major, soname));
-                let plain = || known().find_map(|soname| self.first_library(prober, soname));
-                let found = apart
-                    .or_else(plain)
-                    .or_else(|| self.older_product(prober, facts, index));
-                return found.filter(|path| is_for(prober, facts, path, major));
-            }
-            // A product's SONAME has a number of its own, whatever major it is for.
-            if facts.bundle == Bundle::Product
-                && !(OLDEST_MAJOR..=newest_known().major).contains(&major)
-            {
-                return self.older_product(prober, facts, index);
-            }
-        }
-        let prefix = format!("lib{}.so.", facts.libraries[index]);
-        let wanted = format!("{prefix}{major}");
-        self.lib.iter().find_map(|directory| {
-            let names = self.directories.names(prober.root, directory);
-            names
-                .iter()
-                .filter_map(|name| name.to_str())
-                .find_map(|name| {
-                    let rest = name.strip_prefix(&wanted)?;
-                    if rest.is_empty() || rest.starts_with('.') {
-                        self.fitting(prober, directory, name)
-                    } else {
-                        None
-                    }
-                })
-        })
+    /// The CUDA majors that its libraries show by their names.
+    pub(super) fn majors(&self, prober: &Prober<'_>, skipped: &mut Skipped) -> Vec<u32> {
+        let shows = |major: &u32| {
+            let mut lookup = Lookup::new(self, prober, skipped);
+            Component::all()
+                .map(Component::facts)
+                .filter(|facts| facts.soname_tells_major(*major))
+                .filter_map(|facts| facts.soname(0, *major))
+                .any(|soname| lookup.library(soname).is_some())
+        };
+        release::majors().rev().filter(shows).collect()
     }
 
-    /// A product's library in a directory of its CUDA major: `lib/12` of cuTENSOR's archives before 2.3,
-    /// `libcutensor/12` of its packages for Debian.
-    fn kept_apart(
-        &self,
-        prober: &Prober<'_>,
-        facts: &Facts,
-        major: u32,
-        soname: &str,
-    ) -> Option<PathBuf> {
-        let names = [
-            format!("{major}/{soname}"),
-            format!("lib{}/{major}/{soname}", facts.libraries[0]),
-        ];
-        names
-            .iter()
-            .find_map(|name| self.first_library(prober, name))
+    /// Looks for a compiler, only to see whether one is skipped.
+    pub(super) fn skip_nvcc(&self, prober: &Prober<'_>, skipped: &mut Skipped) {
+        let _ = Lookup::new(self, prober, skipped).tool("nvcc", None);
     }
 
-    /// A product's library under the SONAME of another of its own majors: the table has the newest
-    /// (cuDNN 8 is `libcudnn.so.8`, cuDSS 0.7 `libcudss.so.0`).
-    fn older_product(&self, prober: &Prober<'_>, facts: &Facts, index: usize) -> Option<PathBuf> {
-        if facts.bundle != Bundle::Product {
-            return None;
-        }
-        let prefix = format!("lib{}.so.", facts.libraries[index]);
-        self.lib.iter().find_map(|directory| {
-            let names = self.directories.names(prober.root, directory);
-            names
-                .iter()
-                .rev()
-                .filter_map(|name| name.to_str())
-                .find_map(|name| {
-                    name.strip_prefix(&prefix)?.parse::<u32>().ok()?;
-                    self.fitting(prober, directory, name)
-                })
-        })
-    }
-
-    /// Whether any library of another major shows which major this prefix is for.
-    pub(super) fn majors(&self, prober: &Prober<'_>) -> Vec<u32> {
-        let telling = [
-            Component::Cudart,
-            Component::Nvrtc,
-            Component::Cublas,
-            Component::Nvjitlink,
-        ];
-        let mut majors = Vec::new();
-        for major in (11..=13).rev() {
-            let names = telling.iter().filter_map(|c| c.facts().soname(0, major));
-            self.fitting.take();
-            if names
-                .into_iter()
-                .any(|name| self.first_library(prober, name).is_some())
-            {
-                majors.push(major);
-            }
-        }
-        majors
-    }
-
-    /// Everything of `component` for `major`, or why it does not count.
+    /// Everything of `component` for `major`, or why it cannot be used.
     pub(super) fn component(
         &self,
         prober: &Prober<'_>,
         component: Component,
         major: u32,
+        skipped: &mut Skipped,
     ) -> Result<Found, Absent> {
         let facts = component.facts();
+        let mut lookup = Lookup::new(self, prober, skipped);
         let mut found = Found {
             component,
             major,
@@ -265,18 +284,17 @@ impl Prefix {
         let mut proof: Option<PathBuf> = None;
         for tool in facts.tools {
             let beside = found.tools.first().and_then(|first| first.parent());
-            let path = self.tool_of(prober, component, tool, beside);
+            let path = lookup.tool_of(component, tool, beside);
             found.tools.extend(path);
         }
-        self.fitting.take();
         for archive in facts.archives {
-            found.archives.extend(self.first_library(prober, archive));
+            found.archives.extend(lookup.library(archive));
         }
         let libraries =
-            (0..facts.libraries.len()).map(|index| self.library(prober, facts, index, major));
+            (0..facts.libraries.len()).map(|index| lookup.library_of(facts, index, major));
         let libraries: Vec<Option<PathBuf>> = libraries.collect();
         let any_library = libraries.iter().any(Option::is_some);
-        // libnvblas without libcublas is nothing to link with under the name of cuBLAS.
+        // Without its main library (libnvblas without libcublas) nothing can be linked.
         if facts.libraries_are_alternatives || libraries.first().is_some_and(Option::is_some) {
             found.libraries = libraries.into_iter().flatten().collect();
         }
@@ -363,7 +381,7 @@ impl Prefix {
         if let Some(tool) = main_tool {
             return Some(format!("`{tool}`"));
         }
-        // The driver's own libraries are never part of a toolkit: their header is all there is.
+        // The driver's own libraries are never part of a toolkit, only their headers.
         let driver = matches!(facts.component, Component::Driver | Component::Nvml);
         if facts.component == Component::Nvrtc && found.libraries.len() < 2 {
             let which = if found.libraries.is_empty() {
@@ -407,63 +425,10 @@ fn is_for(prober: &Prober<'_>, facts: &Facts, path: &Path, major: u32) -> bool {
     apart.is_none_or(|apart: u32| apart == major || !(8..100).contains(&apart))
 }
 
-/// A component that is not there, or not whole.
+/// A component that was not found, or is incomplete.
 pub(super) struct Absent {
     /// The file that is missing.
     pub(super) missing: String,
-    /// Whether other files of it are there.
+    /// Whether other files of it were found.
     pub(super) something: bool,
-}
-
-/// The value of `CUDA_VERSION` in the text of `cuda.h`.
-pub(super) fn cuda_version_macro(text: &str) -> Option<ToolkitVersion> {
-    number_macro(text, "CUDA_VERSION").and_then(ToolkitVersion::from_cuda_version)
-}
-
-/// CCCL's version, from the text of `cub/version.cuh`: `CUB_VERSION` is 300403 for 3.4.3. The
-/// macro is there in every release, also before the parts of CCCL had one version.
-fn cccl_version(text: &str) -> Option<Version> {
-    let number = number_macro(text, "CUB_VERSION")?;
-    format!(
-        "{}.{}.{}",
-        number / 100_000,
-        number / 100 % 1000,
-        number % 100
-    )
-    .parse()
-    .ok()
-}
-
-/// The value of a macro that is a plain number.
-pub(super) fn number_macro(text: &str, name: &str) -> Option<u32> {
-    text.lines().find_map(|line| {
-        let mut words = line.trim_start().strip_prefix('#')?.split_whitespace();
-        if words.next() != Some("define") || words.next() != Some(name) {
-            return None;
-        }
-        words.next()?.parse().ok()
-    })
-}
-
-/// `libnvrtc-builtins.so.13.4` belongs to 13.4: the one file name that carries a minor.
-fn builtins_release(path: &Path) -> Option<ToolkitVersion> {
-    path.file_name()?
-        .to_str()?
-        .strip_prefix("libnvrtc-builtins.so.")?
-        .parse()
-        .ok()
-}
-
-/// The version that a library's real file name carries: `libcudart.so.12` is a link to
-/// `libcudart.so.12.4.127` in NVIDIA's installers.
-pub(super) fn file_name_version(prober: &Prober<'_>, path: &Path) -> Option<Version> {
-    let version: Version = prober
-        .root
-        .final_name(path)?
-        .to_str()?
-        .split_once(".so.")?
-        .1
-        .parse()
-        .ok()?;
-    (version.parts().len() >= 3).then_some(version)
 }

@@ -14,6 +14,7 @@ mod plain_root;
 mod prefix;
 mod products;
 mod site_packages;
+mod versions;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -22,7 +23,7 @@ use crate::component::Component;
 use crate::error::Error;
 use crate::nvcc::NvccAnswer;
 use crate::root::Root;
-use crate::sources::{Candidate, Step};
+use crate::sources::{Candidate, Layout};
 use crate::target::Target;
 use crate::version::{ToolkitVersion, Version};
 
@@ -65,6 +66,15 @@ impl Found {
         self.tools
             .iter()
             .find(|path| path.file_name().is_some_and(|file| file == name))
+    }
+
+    /// Every file and directory of the component.
+    pub fn paths(&self) -> impl Iterator<Item = &PathBuf> {
+        self.tools
+            .iter()
+            .chain(&self.libraries)
+            .chain(&self.archives)
+            .chain(&self.include)
     }
 
     /// The archive called `name`.
@@ -193,8 +203,10 @@ impl Prober<'_> {
                 remarks: vec![reason],
                 ..Seen::default()
             }
-        } else if candidate.site_packages {
+        } else if candidate.layout == Layout::SitePackages {
             site_packages::probe(self, &candidate.path)
+        } else if candidate.layout == Layout::PythonScript {
+            Seen::default()
         } else {
             plain_root::probe(self, candidate)
         };
@@ -204,7 +216,7 @@ impl Prober<'_> {
                 format!("can't be read: {error}")
             } else if self.root.is_dir(&candidate.path) {
                 "no CUDA component in it".to_owned()
-            } else if candidate.step == Step::Python {
+            } else if candidate.layout == Layout::PythonScript {
                 "a script that starts some interpreter, so whose packages to look into is not known; those of a \
                  virtual environment that is active are looked into"
                     .to_owned()

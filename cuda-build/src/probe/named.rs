@@ -2,10 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
+use super::files::Skipped;
 use super::prefix::Prefix;
 use super::{Attempt, Prober};
-use crate::capability::newest_known;
-use crate::component::{Bundle, Component, OLDEST_MAJOR};
+use crate::component::{Bundle, Component};
+use crate::release;
 use crate::sources::{Candidate, Step, belonging, is_package};
 
 /// What is wrong with a path that means another place in each directory.
@@ -26,16 +27,13 @@ impl Prober<'_> {
         if candidate.step == Step::Argument {
             return None;
         }
-        let named = candidate
-            .nvcc
-            .as_ref()
-            .filter(|_| candidate.step.is_explicit());
+        let named = candidate.nvcc().filter(|_| candidate.step.is_explicit());
         if let Some(nvcc) =
             named.filter(|nvcc| nvcc.is_relative() && nvcc.components().count() == 1)
         {
             return Some(format!("no program `{}` is on `PATH`", nvcc.display()));
         }
-        let has_blank = |nvcc: &&PathBuf| nvcc.to_string_lossy().contains(char::is_whitespace);
+        let has_blank = |nvcc: &&Path| nvcc.to_string_lossy().contains(char::is_whitespace);
         if let Some(nvcc) = named
             .filter(has_blank)
             .filter(|nvcc| !self.root.is_file(nvcc))
@@ -45,8 +43,7 @@ impl Prober<'_> {
                 nvcc.display()
             ));
         }
-        let mut places = [&candidate.path].into_iter().chain(&candidate.also);
-        if places.any(|path| path.is_relative()) {
+        if candidate.roots().any(|path| path.is_relative()) {
             return Some(RELATIVE.to_owned());
         }
         let nvcc = named.filter(|nvcc| !self.root.is_file(nvcc))?;
@@ -70,13 +67,13 @@ impl Prober<'_> {
     }
 
     fn idle(&self, candidate: &Candidate, attempt: &Attempt) -> Vec<Attempt> {
-        if !candidate.step.is_explicit() || candidate.nvcc.is_some() || candidate.also.is_empty() {
+        if !candidate.step.is_explicit()
+            || candidate.nvcc().is_some()
+            || candidate.more_roots().is_empty()
+        {
             return Vec::new();
         }
-        let all: Vec<&PathBuf> = [&candidate.path]
-            .into_iter()
-            .chain(&candidate.also)
-            .collect();
+        let all: Vec<&PathBuf> = candidate.roots().collect();
         let belongs = |path: &PathBuf| {
             let others = all.iter().filter(|other| **other != path);
             others
@@ -85,16 +82,9 @@ impl Prober<'_> {
         };
         let used = |path: &Path| {
             let found = attempt.sets.iter().flat_map(|set| &set.found);
-            let files = |found: &super::Found| -> Vec<PathBuf> {
-                let files = [
-                    &found.tools,
-                    &found.libraries,
-                    &found.archives,
-                    &found.include,
-                ];
-                files.into_iter().flatten().cloned().collect()
-            };
-            found.flat_map(files).any(|file| file.starts_with(path))
+            found
+                .flat_map(super::Found::paths)
+                .any(|file| file.starts_with(path))
         };
         let mut idle = Vec::new();
         for path in &all {
@@ -127,13 +117,17 @@ impl Prober<'_> {
     fn nothing_in(&self, roots: &[PathBuf]) -> Option<String> {
         let roots: Vec<&Path> = roots.iter().map(PathBuf::as_path).collect();
         let prefix = Prefix::new(self, &roots, &[]);
-        let holds =
-            |component: Component, major: u32| match prefix.component(self, component, major) {
-                Ok(_) => true,
-                Err(absent) => absent.something,
-            };
+        let holds = |component: Component, major: u32| match prefix.component(
+            self,
+            component,
+            major,
+            &mut Skipped::default(),
+        ) {
+            Ok(_) => true,
+            Err(absent) => absent.something,
+        };
         let mut components = Component::all().filter(|c| c.facts().bundle != Bundle::Driver);
-        if components.any(|c| (OLDEST_MAJOR..=newest_known().major).any(|major| holds(c, major))) {
+        if components.any(|c| release::majors().any(|major| holds(c, major))) {
             return None;
         }
         let remarks = prefix.remarks.clone();

@@ -4,15 +4,16 @@
 use std::path::{Path, PathBuf};
 
 use super::archives;
-use super::files::file_name_version;
+use super::files::Skipped;
 use super::package_directory::PackageDirectory;
 use super::prefix::{Prefix, tidy};
 use super::products::told_majors;
+use super::versions::file_name_version;
 use super::{Found, Prober, Seen, Set, Unusable};
-use crate::capability::newest_known;
-use crate::component::{Bundle, Class, Component, OLDEST_MAJOR};
+use crate::component::{Bundle, Class, Component};
 use crate::nvcc::NvccAnswer;
-use crate::sources::{Candidate, Step, companions};
+use crate::release;
+use crate::sources::{Candidate, Layout, Step, companions};
 use crate::version::{ToolkitVersion, Version};
 
 /// One root of a place, and which CUDA it is for.
@@ -34,6 +35,8 @@ struct Piece {
     told: Vec<(Component, u32)>,
     /// Its directories.
     prefix: Prefix,
+    /// Files that were skipped while its majors were looked for.
+    skipped: Skipped,
 }
 
 impl Piece {
@@ -65,14 +68,10 @@ impl Piece {
 }
 
 pub(super) fn probe(prober: &Prober<'_>, candidate: &Candidate) -> Seen {
-    let paths = [&candidate.path]
-        .into_iter()
-        .chain(&candidate.also)
-        .cloned()
-        .collect();
+    let paths = candidate.roots().cloned().collect();
     let (roots, left_out) = archives::belonging(prober.target, paths);
     let pieces = pieces(prober, candidate, &roots);
-    if candidate.nvcc.is_some()
+    if candidate.nvcc().is_some()
         && candidate.step.is_explicit()
         && let Some(reason) = pieces.first().and_then(|first| first.query_error.clone())
     {
@@ -89,9 +88,9 @@ pub(super) fn probe(prober: &Prober<'_>, candidate: &Candidate) -> Seen {
     majors.dedup();
     // Of one root that is wrong the caller says so; among several it would go unnoticed.
     let missing = |path: &&PathBuf| !prober.root.is_dir(path);
-    let all = [&candidate.path].into_iter().chain(&candidate.also);
-    let all = all.filter(|_| !candidate.also.is_empty());
-    let mut remarks: Vec<String> = all
+    let mut remarks: Vec<String> = candidate
+        .roots()
+        .filter(|_| !candidate.more_roots().is_empty())
         .filter(missing)
         .map(|path| format!("{} does not exist", path.display()))
         .collect();
@@ -150,12 +149,12 @@ pub(super) fn probe(prober: &Prober<'_>, candidate: &Candidate) -> Seen {
     }
     remarks.append(&mut seen.remarks);
     if seen.sets.is_empty() {
-        // Nothing tells a major where all of it is for another machine.
-        remarks.extend(
-            pieces
-                .iter()
-                .flat_map(|piece| piece.prefix.misfit_nvcc(prober)),
-        );
+        // If everything is for another machine, no file shows a major.
+        for piece in &pieces {
+            let mut skipped = piece.skipped.clone();
+            piece.prefix.skip_nvcc(prober, &mut skipped);
+            remarks.extend(skipped.remarks(prober));
+        }
     }
     if seen.sets.is_empty() && seen.unusable.is_empty() && remarks.is_empty() {
         let prefix = Prefix::new(prober, &places(&pieces), &[]);
@@ -177,9 +176,9 @@ pub(super) fn probe(prober: &Prober<'_>, candidate: &Candidate) -> Seen {
 /// which has no major. Of all else in such a place nothing tells which CUDA it is for.
 fn alone(prober: &Prober<'_>, candidate: &Candidate, pieces: &[Piece], known: &[u32]) -> Vec<Set> {
     let named = candidate.step.is_explicit() || candidate.step == Step::Product;
-    let product = known.is_empty() && (named || candidate.products_only);
+    let product = known.is_empty() && (named || candidate.layout == Layout::SystemProducts);
     let ranged = known.is_empty() && candidate.step.is_explicit();
-    let mut majors: Vec<u32> = (OLDEST_MAJOR..=newest_known().major).collect();
+    let mut majors: Vec<u32> = release::majors().collect();
     majors.extend(
         pieces
             .iter()
@@ -199,7 +198,10 @@ fn alone(prober: &Prober<'_>, candidate: &Candidate, pieces: &[Piece], known: &[
         if !wanted {
             return None;
         }
-        let mut found = piece.prefix.component(prober, component, major).ok()?;
+        let mut found = piece
+            .prefix
+            .component(prober, component, major, &mut Skipped::default())
+            .ok()?;
         settle_versions(prober, &mut found, None, None, None);
         Some(found)
     };
@@ -233,9 +235,9 @@ fn places(pieces: &[Piece]) -> Vec<&Path> {
 fn pieces(prober: &Prober<'_>, candidate: &Candidate, roots: &[PathBuf]) -> Vec<Piece> {
     let mut pieces: Vec<Piece> = Vec::new();
     let own_nvcc = candidate
-        .nvcc
-        .clone()
-        .filter(|nvcc| prober.root.is_file(nvcc));
+        .nvcc()
+        .filter(|nvcc| prober.root.is_file(nvcc))
+        .map(Path::to_owned);
     for (index, path) in roots.iter().enumerate() {
         let nvcc = match &own_nvcc {
             Some(nvcc) if index == 0 => Some(nvcc.clone()),
@@ -258,7 +260,7 @@ fn pieces(prober: &Prober<'_>, candidate: &Candidate, roots: &[PathBuf]) -> Vec<
         if let Some(piece) = pieces.last_mut() {
             piece.query_error = query_error;
         }
-        if candidate.products_only {
+        if candidate.layout == Layout::SystemProducts {
             pieces.iter_mut().for_each(|piece| piece.majors.clear());
         }
         // A root elsewhere: the HPC SDK's nvcc is in `compilers/bin`.
@@ -294,7 +296,11 @@ fn push(prober: &Prober<'_>, pieces: &mut Vec<Piece>, path: PathBuf, answer: Opt
         .or(header)
         .or_else(|| version_json(prober, &path))
         .or_else(by_name);
-    let majors = release.map_or_else(|| prefix.majors(prober), |release| vec![release.major]);
+    let mut skipped = Skipped::default();
+    let majors = match release {
+        Some(release) => vec![release.major],
+        None => prefix.majors(prober, &mut skipped),
+    };
     let packages = PackageDirectory::at(prober, &path);
     let told = told_majors(prober, &path, &prefix, !majors.is_empty());
     pieces.push(Piece {
@@ -307,6 +313,7 @@ fn push(prober: &Prober<'_>, pieces: &mut Vec<Piece>, path: PathBuf, answer: Opt
         packages,
         told,
         prefix,
+        skipped,
     });
 }
 
@@ -328,8 +335,12 @@ fn set(prober: &Prober<'_>, pieces: &[Piece], major: u32, seen: &mut Seen) -> Op
         .filter_map(|piece| piece.answer.as_ref())
         .collect();
     let joined;
+    let mut skipped = Skipped::default();
     let prefix = match mine.as_slice() {
-        [alone] => &alone.prefix,
+        [alone] => {
+            skipped = alone.skipped.clone();
+            &alone.prefix
+        }
         _ => {
             joined = Prefix::new(prober, &roots, &answers);
             &joined
@@ -346,7 +357,7 @@ fn set(prober: &Prober<'_>, pieces: &[Piece], major: u32, seen: &mut Seen) -> Op
         if component == Component::Driver {
             continue;
         }
-        match prefix.component(prober, component, major) {
+        match prefix.component(prober, component, major, &mut skipped) {
             Ok(component) if told(pieces, &component).is_some_and(|told| told != major) => {}
             Ok(mut component) => {
                 let here = mine.iter().find(|piece| holds(piece, &component));
@@ -389,7 +400,7 @@ fn set(prober: &Prober<'_>, pieces: &[Piece], major: u32, seen: &mut Seen) -> Op
         seen.remarks
             .push(format!("nvcc says {compiler}, cuda.h says {header}"));
     }
-    seen.remarks.extend(prefix.misfit(prober));
+    seen.remarks.extend(skipped.remarks(prober));
     let packages = mine.iter().filter_map(|piece| piece.packages.as_ref());
     seen.remarks
         .extend(packages.filter_map(|packages| packages.wrong_profile(prober)));
@@ -403,15 +414,8 @@ fn set(prober: &Prober<'_>, pieces: &[Piece], major: u32, seen: &mut Seen) -> Op
 
 /// Whether a component was found in this root.
 fn holds(piece: &Piece, found: &Found) -> bool {
-    let paths = [
-        &found.tools,
-        &found.libraries,
-        &found.archives,
-        &found.include,
-    ];
-    paths
-        .into_iter()
-        .flatten()
+    found
+        .paths()
         .next()
         .is_some_and(|path| path.starts_with(&piece.path))
 }
@@ -424,7 +428,7 @@ fn named_version(path: &Path) -> Option<Version> {
     let mut parts = path.file_name()?.to_str()?.split('-');
     parts.find(|part| {
         part.starts_with("cuda_")
-            || ["libnvvm", "libnvptxcompiler", "libnvjitlink", "libnvfatbin"].contains(part)
+            || Component::of_redist(part).is_some_and(|c| c.facts().follows_toolkit)
     })?;
     let version = parts.find(|part| part.starts_with(|c: char| c.is_ascii_digit()))?;
     version.split('.').nth(2)?;

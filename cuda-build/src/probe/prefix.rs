@@ -1,6 +1,6 @@
 //! The directories of one place, in the order to look into them.
 
-use std::cell::{OnceCell, RefCell};
+use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
 
 use super::Prober;
@@ -26,14 +26,8 @@ pub(super) struct Prefix {
     pub(super) directories: Directories,
     /// The roots of the place, links resolved.
     roots: Vec<PathBuf>,
-    /// What `cuda.h` says, once it was asked: several components want to know.
+    /// What `cuda.h` says, read once.
     pub(super) release: OnceCell<Option<(ToolkitVersion, PathBuf)>>,
-    /// A library for another machine, if one was met.
-    pub(super) misfit: RefCell<Option<PathBuf>>,
-    /// Where the last library was that is for the platform.
-    pub(super) fitting: RefCell<Option<PathBuf>>,
-    /// A program that can't be started on the machine that builds, and why, if one was met.
-    pub(super) idle_program: RefCell<Option<String>>,
 }
 
 /// The prefixes of one site-packages directory. Many components share one, and CUDA 11, 12 and 13
@@ -71,9 +65,6 @@ impl Prefix {
             directories: Directories::default(),
             roots: Vec::new(),
             release: OnceCell::new(),
-            misfit: RefCell::default(),
-            fitting: RefCell::default(),
-            idle_program: RefCell::default(),
         };
         // A wheel has a directory of its own, so most that are looked for are absent.
         for root in roots.iter().filter(|root| prober.root.is_dir(root)) {

@@ -4,51 +4,12 @@
 use std::path::Path;
 
 use super::Prober;
-use super::files::number_macro;
+use super::files::Skipped;
 use super::prefix::Prefix;
-use crate::capability::newest_known;
-use crate::component::{Bundle, Component, OLDEST_MAJOR};
+use super::versions::number_macro;
+use crate::component::{Bundle, Component};
+use crate::release;
 use crate::version::Version;
-
-/// The header with a product's version, relative to its include directory, and the macros.
-fn version_macros(component: Component) -> Option<(&'static str, [&'static str; 3])> {
-    Some(match component {
-        Component::Cudnn => (
-            "cudnn_version.h",
-            ["CUDNN_MAJOR", "CUDNN_MINOR", "CUDNN_PATCHLEVEL"],
-        ),
-        Component::Nccl => ("nccl.h", ["NCCL_MAJOR", "NCCL_MINOR", "NCCL_PATCH"]),
-        Component::Cutensor => (
-            "cutensor.h",
-            ["CUTENSOR_MAJOR", "CUTENSOR_MINOR", "CUTENSOR_PATCH"],
-        ),
-        Component::Cusparselt => (
-            "cusparseLt.h",
-            [
-                "CUSPARSELT_VER_MAJOR",
-                "CUSPARSELT_VER_MINOR",
-                "CUSPARSELT_VER_PATCH",
-            ],
-        ),
-        Component::Nvshmem => (
-            "non_abi/nvshmem_version.h",
-            [
-                "NVSHMEM_VENDOR_MAJOR_VERSION",
-                "NVSHMEM_VENDOR_MINOR_VERSION",
-                "NVSHMEM_VENDOR_PATCH_VERSION",
-            ],
-        ),
-        Component::Cudss => (
-            "cudss.h",
-            [
-                "CUDSS_VERSION_MAJOR",
-                "CUDSS_VERSION_MINOR",
-                "CUDSS_VERSION_PATCH",
-            ],
-        ),
-        _ => return None,
-    })
-}
 
 /// The version that a product's headers name.
 pub(super) fn header_version(
@@ -56,7 +17,7 @@ pub(super) fn header_version(
     component: Component,
     include: &Path,
 ) -> Option<Version> {
-    let (header, macros) = version_macros(component)?;
+    let (header, macros) = component.facts().version_macros?;
     let text = prober.root.head(&include.join(header)).ok()?;
     let [major, minor, patch] = macros.map(|name| number_macro(&text, name));
     format!("{}.{}.{}", major?, minor?, patch?).parse().ok()
@@ -131,8 +92,7 @@ fn python_package(prober: &Prober<'_>, path: &Path, product: Component) -> Optio
                 .any(is_of),
         )
     };
-    let mut majors =
-        (OLDEST_MAJOR..=newest_known().major).filter(|major| installed(major) == Some(true));
+    let mut majors = release::majors().filter(|major| installed(major) == Some(true));
     let major = majors.next()?;
     majors.next().is_none().then_some(major)
 }
@@ -148,8 +108,11 @@ fn debian_packages(prober: &Prober<'_>, prefix: &Prefix) -> Vec<(Component, u32)
                 .header
                 .and_then(|header| prefix.header(prober, header));
             header.is_some()
-                || (OLDEST_MAJOR..=newest_known().major)
-                    .any(|major| prefix.component(prober, *product, major).is_ok())
+                || release::majors().any(|major| {
+                    prefix
+                        .component(prober, *product, major, &mut Skipped::default())
+                        .is_ok()
+                })
         })
         .collect();
     if there.is_empty() {

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::files::Absent;
+use super::files::{Absent, Skipped};
 use super::prefix::{Prefix, Prefixes};
 use super::{Found, Prober, Seen, Set, Unusable};
-use crate::component::{Class, Component, OLDEST_MAJOR};
+use crate::component::{Class, Component};
+use crate::release::{self, NEWEST_MAJOR, OLDEST_MAJOR};
 use crate::version::{ToolkitVersion, Version};
 
 /// Installed distributions: normalised name → version.
@@ -47,7 +48,7 @@ fn unclaimed(
     prefixes: &mut Prefixes,
     seen: &Seen,
 ) -> Option<String> {
-    let majors = OLDEST_MAJOR..=13;
+    let majors = release::majors();
     let claimed: Vec<String> = Component::all()
         .flat_map(|component| majors.clone().map(move |major| (component, major)))
         .filter(|(component, major)| claim(installed, *component, *major).is_some())
@@ -65,7 +66,9 @@ fn unclaimed(
             let prefix = prefixes.at(prober, path.join(&directory));
             let passed_over = !claimed.contains(&directory)
                 && !tells_major(prefix, prober, component, major, &directory)
-                && prefix.component(prober, component, major).is_ok();
+                && prefix
+                    .component(prober, component, major, &mut Skipped::default())
+                    .is_ok();
             passed_over.then_some(directory)
         });
         names.extend(there.map(|directory| format!("{component} ({directory})")));
@@ -79,13 +82,15 @@ fn unclaimed(
     })
 }
 
-/// 13, or more where a directory like `nvidia/cu14` says so.
+/// The newest major of the tables, or a newer one that a directory such as `nvidia/cu14` names.
 fn newest_major(prober: &Prober<'_>, path: &Path) -> u32 {
     let named = prober.root.names(&path.join("nvidia"));
     let majors = named
         .iter()
         .filter_map(|name| name.to_str()?.strip_prefix("cu")?.parse::<u32>().ok());
-    majors.filter(|major| *major < 100).fold(13, u32::max)
+    majors
+        .filter(|major| *major < 100)
+        .fold(NEWEST_MAJOR, u32::max)
 }
 
 fn component_of(
@@ -105,7 +110,7 @@ fn component_of(
     if claim.is_none() && !tells_major(prefix, prober, component, major, &directory) {
         return None;
     }
-    let mut found = match prefix.component(prober, component, major) {
+    let mut found = match prefix.component(prober, component, major, &mut Skipped::default()) {
         Ok(found) => found,
         Err(absent) => {
             if let Some((name, version)) = claim {
@@ -146,15 +151,15 @@ fn component_of(
     Some(found)
 }
 
-/// The directory of a component's package. A future major is expected to keep the layout of 13.
+/// The directory of a component's package. A major newer than the tables is expected to keep the newest layout.
 pub(super) fn directory_of(component: Component, major: u32) -> Option<String> {
     let facts = component.facts();
     match facts.package_dir(major) {
         Some(directory) => Some(directory.to_owned()),
-        None if major > 13 => Some(
+        None if major > NEWEST_MAJOR => Some(
             facts
-                .package_dir(13)?
-                .replace("cu13", &format!("cu{major}")),
+                .package_dir(NEWEST_MAJOR)?
+                .replace(&format!("cu{NEWEST_MAJOR}"), &format!("cu{major}")),
         ),
         None => None,
     }
@@ -167,9 +172,7 @@ pub(super) fn claim(
     major: u32,
 ) -> Option<(&'static str, &Version)> {
     let facts = component.facts();
-    let name = facts
-        .package(major)
-        .or_else(|| facts.package(13).filter(|_| major > 13))?;
+    let name = facts.package(major.min(NEWEST_MAJOR))?;
     Some((name, installed.get(name)?))
 }
 
@@ -234,11 +237,7 @@ fn tells_major(
     }
     let facts = component.facts();
     let by_soname = facts.soname(0, major).is_some_and(|soname| {
-        let unique = (OLDEST_MAJOR..=13)
-            .filter(|m| facts.soname(0, *m) == Some(soname))
-            .count()
-            == 1;
-        unique
+        facts.soname_tells_major(major)
             && prefix
                 .lib
                 .iter()
@@ -262,7 +261,7 @@ fn explain(
     if component == Component::Nvrtc && absent.something {
         return format!("{name} {version} has no {missing}, so its NVRTC can't be used");
     }
-    if component == Component::Nvcc && major < 13 {
+    if component == Component::Nvcc && !release::is_nvcc_packaged(major) {
         return format!(
             "{name} {version} holds ptxas and libnvvm but no nvcc: the wheels of CUDA {major} carry no compiler"
         );

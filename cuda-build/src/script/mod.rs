@@ -18,6 +18,8 @@ use crate::env::Env;
 use crate::error::Error;
 use crate::link;
 use crate::root::Root;
+use crate::select::Note;
+use crate::sources;
 use crate::target::Target;
 use crate::toolkit::{Search, Toolkit};
 use crate::view::{View, ViewPlace};
@@ -375,14 +377,15 @@ impl Build {
             compiled.made.len(),
             compiled.fresh.len()
         )));
-        let remarks = toolkit.remarks().iter().filter(|_| toolkit.is_combined());
-        for warning in compiled
-            .warnings
-            .iter()
-            .chain(toolkit.warnings())
-            .chain(remarks)
-        {
+        for warning in compiled.warnings.iter().chain(toolkit.warnings()) {
             directives.push(Directive::Warning(warning.clone()));
+        }
+        let warned = toolkit
+            .notes()
+            .iter()
+            .filter(|note| matches!(note, Note::Combined { .. } | Note::LockNotFetched { .. }));
+        for note in warned {
+            directives.push(Directive::Warning(note.to_string()));
         }
         for (output, reason) in &compiled.never_fresh {
             let name = output.file_name().unwrap_or_default().to_string_lossy();
@@ -397,6 +400,7 @@ impl Build {
             watched.extend(needs::telling_files(&self.root, &chosen.found));
         }
         watched.extend(self.env.path("CUDA_BUILD_TOOLKIT"));
+        watched.extend(sources::lock_file(&self.root, &self.env));
         watched.extend(self.views.borrow().iter().cloned());
         directives.rerun_if_changed(watched);
         for name in self.env.asked() {
@@ -410,7 +414,7 @@ impl Build {
     /// script, and no directory that Cargo itself writes to or that is not the user's, because
     /// Cargo looks at every file below a directory.
     fn watched(&self, toolkit: &Toolkit, inputs: &BTreeSet<PathBuf>) -> Vec<PathBuf> {
-        let mut system = self.root.searched_anyway(self.target.multiarch());
+        let mut system = self.root.default_search_dirs(self.target.multiarch());
         system.push(self.root.locate("/usr/local/include"));
         system.extend(toolkit.include_dirs());
         let target_directory = |directory: &Path| {

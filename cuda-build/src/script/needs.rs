@@ -78,6 +78,7 @@ pub fn request(
         alternatives,
         major,
         toolkit,
+        take_everything: false,
     }
 }
 

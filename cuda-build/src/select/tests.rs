@@ -3,7 +3,11 @@
 use std::path::PathBuf;
 
 use super::*;
-use crate::sources::Candidate;
+use crate::component::Component;
+use crate::error::Error;
+use crate::probe::{Attempt, Found, Set};
+use crate::sources::{Candidate, Label, Step};
+use crate::version::ToolkitVersion;
 
 /// `nvcc 13.4.92` found below a place; libraries, headers and tools as the real component has.
 fn found(text: &str, place: &str) -> Found {
@@ -47,13 +51,17 @@ fn found(text: &str, place: &str) -> Found {
     }
 }
 
-fn label(step: Step) -> &'static str {
+fn select(request: &Request, attempts: &[Attempt]) -> Result<Selection, Error> {
+    super::select(request, &attempts.iter().collect::<Vec<_>>())
+}
+
+fn label(step: Step) -> Label {
     match step {
-        Step::Variable => "environment variable `CUDA_HOME`",
-        Step::Roots => "environment variable `CUDA_BUILD_ROOTS`",
-        Step::Environment => "virtual environment of `VIRTUAL_ENV`",
-        Step::Stored => "toolkit from `cargo cuda toolkit add`",
-        _ => "place",
+        Step::Variable => Label::Variable("CUDA_HOME"),
+        Step::Roots => Label::Variable("CUDA_BUILD_ROOTS"),
+        Step::Environment => "virtual environment of `VIRTUAL_ENV`".into(),
+        Step::Stored => "toolkit from `cargo cuda toolkit add`".into(),
+        _ => "place".into(),
     }
 }
 
@@ -451,9 +459,11 @@ fn other_toolkits_in_the_same_step_are_mentioned() {
     ];
     let selection = select(&module(), &attempts).unwrap();
     assert!(
-        selection.remarks[0].contains("CUDA 12.9 is also there"),
+        selection.notes[0]
+            .to_string()
+            .contains("CUDA 12.9 is also there"),
         "{:?}",
-        selection.remarks
+        selection.notes
     );
 }
 

@@ -34,6 +34,6 @@ pub(super) fn propose(root: &Root, env: &Env, found: &mut Sources) {
     for path in packages.filter(|path| python::holds_cuda(root, path)) {
         found
             .candidates
-            .push(Candidate::packages(Step::Conda, label, path));
+            .push(Candidate::site_packages(Step::Conda, label, path));
     }
 }

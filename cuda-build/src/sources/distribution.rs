@@ -2,27 +2,33 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Candidate, Sources, Step};
-use crate::capability::newest_known;
+use super::{Candidate, Layout, Sources, Step};
 use crate::component::{Bundle, Component};
+use crate::release::NEWEST_MAJOR;
 use crate::root::Root;
 use crate::target::Target;
 
 pub(super) fn propose(root: &Root, found: &mut Sources) {
     let opt = root.locate("/opt/cuda");
     if root.is_dir(&opt) {
-        // Arch packages CCCL apart.
+        // Arch has a package of its own for CCCL.
         let cccl = root.locate("/usr/include/cccl");
         let also = [cccl]
             .into_iter()
             .filter(|path| root.is_dir(path))
             .collect();
-        found.candidates.push(Candidate {
-            also,
-            ..Candidate::root(Step::System, "distribution's CUDA", opt)
-        });
+        let layout = Layout::Roots {
+            more: also,
+            nvcc: None,
+        };
+        found.candidates.push(Candidate::new(
+            Step::System,
+            "distribution's CUDA",
+            opt,
+            layout,
+        ));
     }
-    // `/usr` is everybody's: it counts where a compiler or CUDA's main header is in it.
+    // `/usr` is a toolkit's root only if a compiler or CUDA's main header is in it.
     let telling = [
         "/usr/bin/nvcc",
         "/usr/lib/nvidia-cuda-toolkit/bin/nvcc",
@@ -36,17 +42,18 @@ pub(super) fn propose(root: &Root, found: &mut Sources) {
             root.locate("/usr"),
         ));
     } else {
-        // Whether any is there is asked when one is wanted: see [`holds_product`].
-        let usr = Candidate::root(Step::System, "system directories", root.locate("/usr"));
-        found.candidates.push(Candidate {
-            products_only: true,
-            ..usr
-        });
+        // The search reads it only if a product is requested and [`holds_product`].
+        found.candidates.push(Candidate::new(
+            Step::System,
+            "system directories",
+            root.locate("/usr"),
+            Layout::SystemProducts,
+        ));
     }
 }
 
-/// Whether there is a product in `/usr`: NVIDIA's packages of cuDNN, NCCL and the like are there,
-/// those of CUDA in `/usr/local`.
+/// Whether there is a product in `/usr`. NVIDIA's packages install cuDNN, NCCL and the like there, and CUDA in
+/// `/usr/local`.
 pub(crate) fn holds_product(root: &Root, target: &Target) -> bool {
     let (usr, multiarch) = (root.locate("/usr"), target.multiarch());
     let headers = [usr.join("include"), usr.join("include").join(multiarch)];
@@ -63,13 +70,13 @@ pub(crate) fn holds_product(root: &Root, target: &Target) -> bool {
     products.into_iter().any(|facts| {
         facts.header.is_some_and(|header| holds(&headers, header))
             || facts
-                .soname(0, newest_known().major)
+                .soname(0, NEWEST_MAJOR)
                 .is_some_and(|soname| holds(&libraries, soname))
     })
 }
 
-/// Debian's `/usr/lib/cuda` and `/usr/lib/nvidia-cuda-toolkit` are made for consumers that want a
-/// root, and hold next to nothing: the files are in `/usr`.
+/// `/usr` if `path` is one of Debian's `/usr/lib/cuda` and `/usr/lib/nvidia-cuda-toolkit`. These are made for consumers
+/// that need a root, and almost empty.
 pub(super) fn behind_facade(root: &Root, path: &Path) -> Option<PathBuf> {
     let facades = ["/usr/lib/cuda", "/usr/lib/nvidia-cuda-toolkit"];
     let facades = facades

@@ -1,22 +1,25 @@
-//! Where CUDA may be: a list of places in the order of the search, nothing looked into yet.
+//! The sources of the search: each proposes candidates, in the order of the search, without reading them.
 //!
 //! 1. explicit: the API, `CUDA_BUILD_TOOLKIT`, `CUDA_BUILD_ROOTS`
 //! 2. variables: `NVCC`, `CUDACXX`, `CUDA_HOME`, `CUDA_PATH` … and products' own
-//! 3. the active environment: `VIRTUAL_ENV`, `CONDA_PREFIX`, a Nix shell, Spack, the HPC SDK's module
-//! 4. toolkits that `cargo cuda toolkit add` fetched
-//! 5. nvcc on `PATH`
-//! 6. default places: `/usr/local/cuda`, then versioned ones, newest first, then what the
-//!    distribution installs, then the HPC SDK
-//! 7. site-packages of the Python on `PATH`
+//! 3. in a workspace with `cuda-toolkits.lock`: the locked toolkit
+//! 4. the active environment: `VIRTUAL_ENV`, `CONDA_PREFIX`, a Nix shell, Spack, the HPC SDK's module
+//! 5. toolkits that `cargo cuda toolkit add` fetched
+//! 6. nvcc on `PATH`
+//! 7. default locations: `/usr/local/cuda`, then versioned ones, newest first, then what the distribution installs,
+//!    then the HPC SDK
+//! 8. site-packages of the Python on `PATH`
 //!
-//! A place is one candidate even where it has several roots: redist archives side by side, the
-//! outputs of a Nix shell, a `;`-list.
+//! Several roots are one candidate if they belong together: redist archives side by side, the outputs of a Nix shell,
+//! a `;`-list.
 
+mod candidate;
 mod conda;
 mod default_places;
 mod distribution;
 mod explicit;
 mod hpc_sdk;
+mod locked;
 mod nix;
 mod python;
 mod redist;
@@ -25,11 +28,12 @@ mod spack;
 mod stored;
 mod variables;
 
+pub use candidate::{Candidate, Label, Layout, Step};
 pub(crate) use distribution::holds_product;
 pub(crate) use hpc_sdk::companions;
+pub use locked::{LOCK_FILE, Locked, lock_file};
 
 use std::ffi::OsString;
-use std::fmt;
 use std::path::{Path, PathBuf};
 
 use crate::env::Env;
@@ -37,153 +41,8 @@ use crate::error::Error;
 use crate::root::Root;
 use crate::target::Target;
 
-/// The step of the search that proposed a place.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Step {
-    /// Given by the caller of this library or on a command line.
-    Argument,
-    /// Listed in `CUDA_BUILD_ROOTS`.
-    Roots,
-    /// Named by one of the variables CUDA's users set.
-    Variable,
-    /// Named by the variable of one product, such as `CUDNN_PATH`: counts for products alone.
-    Product,
-    /// The active virtual environment.
-    Environment,
-    /// The active conda environment.
-    Conda,
-    /// A Nix development shell.
-    Nix,
-    /// A loaded Spack environment.
-    Spack,
-    /// NVIDIA's HPC SDK: its loaded module, or its default place.
-    HpcSdk,
-    /// Fetched by `cargo cuda toolkit add`.
-    Stored,
-    /// nvcc on `PATH`.
-    SearchPath,
-    /// The administrator's `/usr/local/cuda`.
-    DefaultPlace,
-    /// `/usr/local/cuda-<version>`.
-    VersionedPlace,
-    /// Where a distribution's own packages are: `/opt/cuda`, `/usr`.
-    System,
-    /// The Python on `PATH`.
-    Python,
-}
-
-impl Step {
-    /// The name that `CUDA_BUILD_SOURCES` and reports use.
-    #[must_use]
-    pub fn id(self) -> &'static str {
-        match self {
-            Self::Argument => "argument",
-            Self::Roots => "roots",
-            Self::Variable => "variable",
-            Self::Product => "product",
-            Self::Environment => "environment",
-            Self::Conda => "conda",
-            Self::Nix => "nix",
-            Self::Spack => "spack",
-            Self::HpcSdk => "hpc-sdk",
-            Self::Stored => "stored",
-            Self::SearchPath => "path",
-            Self::DefaultPlace => "default",
-            Self::VersionedPlace => "versioned",
-            Self::System => "system",
-            Self::Python => "python",
-        }
-    }
-
-    /// Whether someone named this place: then only named ones count.
-    #[must_use]
-    pub fn is_explicit(self) -> bool {
-        matches!(self, Self::Argument | Self::Roots | Self::Variable)
-    }
-
-    const ALL: [Self; 15] = [
-        Self::Argument,
-        Self::Roots,
-        Self::Variable,
-        Self::Product,
-        Self::Environment,
-        Self::Conda,
-        Self::Nix,
-        Self::Spack,
-        Self::HpcSdk,
-        Self::Stored,
-        Self::SearchPath,
-        Self::DefaultPlace,
-        Self::VersionedPlace,
-        Self::System,
-        Self::Python,
-    ];
-}
-
-/// A place that may hold CUDA components.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Candidate {
-    /// Which step of the search proposed it.
-    pub step: Step,
-    /// What named it, fit for a sentence: ``environment variable `CUDA_HOME` ``.
-    pub label: String,
-    /// The directory: a root, a virtual environment, or a site-packages directory.
-    pub path: PathBuf,
-    /// More roots of the same place, where its components have no common one.
-    pub also: Vec<PathBuf>,
-    /// The nvcc that proposed it, where it is not `bin/nvcc` of `path`.
-    pub nvcc: Option<PathBuf>,
-    /// Whether `path` is a Python site-packages directory.
-    pub site_packages: bool,
-    /// Whether products alone count in it: the system's directories, where whatever else of CUDA is
-    /// there belongs to no toolkit.
-    pub products_only: bool,
-}
-
-impl Candidate {
-    /// A single root.
-    pub(crate) fn root(step: Step, label: impl Into<String>, path: impl Into<PathBuf>) -> Self {
-        let (label, path) = (label.into(), path.into());
-        Self {
-            step,
-            label,
-            path,
-            also: Vec::new(),
-            nvcc: None,
-            site_packages: false,
-            products_only: false,
-        }
-    }
-
-    fn packages(step: Step, label: impl Into<String>, path: impl Into<PathBuf>) -> Self {
-        Self {
-            site_packages: true,
-            ..Self::root(step, label, path)
-        }
-    }
-
-    /// The roots, and what belongs to each by its packager's habit: the HPC SDK's `math_libs`,
-    /// the `/usr` behind Debian's facade. `None` for no root.
-    fn scattered(root: &Root, step: Step, label: &str, roots: Vec<PathBuf>) -> Option<Self> {
-        let mut all: Vec<PathBuf> = Vec::new();
-        for path in roots {
-            let belonging = belonging(root, &path);
-            for path in [path].into_iter().chain(belonging) {
-                if !all.contains(&path) {
-                    all.push(path);
-                }
-            }
-        }
-        let mut all = all.into_iter();
-        let first = all.next()?;
-        Some(Self {
-            also: all.collect(),
-            ..Self::root(step, label, first)
-        })
-    }
-}
-
-/// What belongs to a root by its packager's habit.
+/// What belongs to a root by its packager's convention: the HPC SDK's `math_libs`, the `/usr` that Debian's root
+/// stands for.
 pub(crate) fn belonging(root: &Root, path: &Path) -> Vec<PathBuf> {
     companions(root, path)
         .into_iter()
@@ -191,42 +50,32 @@ pub(crate) fn belonging(root: &Root, path: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Whether its name says that a root is one of NVIDIA's packages, of which some hold no component:
-/// one output of many, one archive of many.
+/// Whether the name of a root is that of one of NVIDIA's packages, such as one output or archive of many. Some of
+/// those hold no component.
 pub(crate) fn is_package(path: &Path) -> bool {
-    // Nobody writes store paths by hand, and a shell's hook lists whatever NVIDIA made.
+    // Store paths are listed by a shell's hook, which lists everything that NVIDIA made.
     path.parent()
         .is_some_and(|parent| parent.ends_with("nix/store"))
         || redist::is_archive(path)
 }
 
-impl fmt::Display for Candidate {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ({}", self.label, self.path.display())?;
-        match self.also.as_slice() {
-            [] => {}
-            [one] => write!(f, " and {}", one.display())?,
-            more => write!(f, " and {} more", more.len())?,
-        }
-        f.write_str(")")
-    }
-}
-
-/// All candidates in the order of the search, and remarks about the variables read on the way.
+/// All candidates in the order of the search, and remarks about the variables.
 #[derive(Clone, Debug, Default)]
 pub struct Sources {
     /// In the order of the search.
     pub candidates: Vec<Candidate>,
-    /// What is wrong with places that are therefore not among them.
+    /// Why some places are not among the candidates.
     pub remarks: Vec<String>,
     /// Variables that name different things, in a sentence that names both.
     pub disagreements: Vec<String>,
+    /// The toolkits of the lock file, newest first.
+    pub locked: Vec<Locked>,
 }
 
 /// Proposes every place, those given as `arguments` first.
 ///
 /// # Errors
-/// [`Error::Manifest`] where `CUDA_BUILD_SOURCES` names no step.
+/// [`Error::Manifest`] if `CUDA_BUILD_SOURCES` names an unknown step, [`Error::Format`] for a broken lock file.
 pub fn candidates(
     root: &Root,
     env: &Env,
@@ -236,6 +85,7 @@ pub fn candidates(
     let mut found = Sources::default();
     explicit::propose(root, env, arguments, &mut found);
     variables::propose(root, env, &mut found);
+    locked::propose(root, env, target, &mut found)?;
     python::propose_active(root, env, &mut found);
     conda::propose(root, env, &mut found);
     nix::propose(root, env, &mut found);
@@ -252,21 +102,28 @@ pub fn candidates(
     Ok(found)
 }
 
-/// The same place by a later step says nothing new: nvcc on `PATH` of an active environment.
+/// Drops a place that an earlier step proposed too: the nvcc on `PATH` of an active environment.
 fn drop_repeated(root: &Root, candidates: &mut Vec<Candidate>) {
     let mut kept: Vec<(OsString, Vec<PathBuf>, [bool; 2])> = Vec::new();
     candidates.retain(|candidate| {
-        // A product's variable names a place for that product alone, be it the toolkit's too.
-        let kind = [candidate.site_packages, candidate.step == Step::Product];
-        let place = (root.place(&candidate.path), candidate.also.clone(), kind);
+        // A product's variable names a place for that product alone, even if it is the toolkit's too.
+        let kind = [
+            candidate.layout == Layout::SitePackages,
+            candidate.step == Step::Product,
+        ];
+        let place = (
+            root.place(&candidate.path),
+            candidate.more_roots().to_vec(),
+            kind,
+        );
         let known = kept.contains(&place) && !candidate.step.is_explicit();
         kept.push(place);
         !known
     });
 }
 
-/// Leaves the steps that `CUDA_BUILD_SOURCES` lists; arguments, `CUDA_BUILD_ROOTS` and the
-/// variables of products always stay.
+/// Keeps the steps that `CUDA_BUILD_SOURCES` lists. Arguments, `CUDA_BUILD_ROOTS` and the variables of products are
+/// always kept.
 fn limit(env: &Env, found: &mut Sources) -> Result<(), Error> {
     let Some(text) = env.text("CUDA_BUILD_SOURCES") else {
         return Ok(());
@@ -286,21 +143,24 @@ fn limit(env: &Env, found: &mut Sources) -> Result<(), Error> {
     if !wanted.contains(&Step::Variable) {
         found.disagreements.clear();
     }
+    if !wanted.contains(&Step::Locked) {
+        found.locked.clear();
+    }
     found.candidates.retain(|c| {
         matches!(c.step, Step::Argument | Step::Roots | Step::Product) || wanted.contains(&c.step)
     });
     Ok(())
 }
 
-/// What directories that somebody named are: roots, virtual environments, site-packages. Plain
-/// roots of one list are one place: nixpkgs lists every output of every component.
-fn named(root: &Root, step: Step, label: &str, paths: &[PathBuf]) -> Vec<Candidate> {
+/// The candidates of directories that the user named: roots, virtual environments, site-packages. All plain roots of
+/// one list are one candidate: nixpkgs lists every output of every component.
+fn named(root: &Root, step: Step, label: &Label, paths: &[PathBuf]) -> Vec<Candidate> {
     let mut proposed = Vec::new();
     let mut roots = Vec::new();
     for path in paths {
-        // By itself, because among others it would go unnoticed.
+        // A candidate of its own, so that it is reported.
         if !root.is_dir(path) || (path.is_relative() && step != Step::Argument) {
-            proposed.push(Candidate::root(step, label, path));
+            proposed.push(Candidate::root(step, label.clone(), path));
             continue;
         }
         let packages: Vec<PathBuf> = [path.clone()]
@@ -317,15 +177,15 @@ fn named(root: &Root, step: Step, label: &str, paths: &[PathBuf]) -> Vec<Candida
         proposed.extend(
             packages
                 .into_iter()
-                .map(|path| Candidate::packages(step, label, path)),
+                .map(|path| Candidate::site_packages(step, label.clone(), path)),
         );
     }
-    // In the order of the list as far as one candidate can be: roots before what they lack.
-    let scattered = Candidate::scattered(root, step, label, roots);
+    // Roots come first, then the packages that complete them.
+    let scattered = Candidate::scattered(root, step, label.clone(), roots);
     scattered.into_iter().chain(proposed).collect()
 }
 
-/// A conda prefix and `/usr` hold a Python too, and are roots all the same.
+/// Conda prefixes and `/usr` contain a Python, and are roots nevertheless.
 fn looks_like_root(root: &Root, path: &Path) -> bool {
     ["bin/nvcc", "include/cuda.h"]
         .iter()

@@ -6,33 +6,9 @@
 use std::path::{Path, PathBuf};
 
 use super::{Candidate, Sources, Step};
+use crate::component::Component;
 use crate::env::Env;
 use crate::root::Root;
-
-/// How the names of NVIDIA's packages start in nixpkgs, after hash and `cuda12.8-`.
-const NAMES: [&str; 21] = [
-    "cuda",
-    "cccl",
-    "libcublas",
-    "libcufft",
-    "libcufile",
-    "libcurand",
-    "libcusolver",
-    "libcusparse",
-    "libnpp",
-    "libnvfatbin",
-    "libnvjitlink",
-    "libnvjpeg",
-    "libnvptxcompiler",
-    "libnvvm",
-    "cudnn",
-    "libcudnn",
-    "nccl",
-    "libnccl",
-    "cutensor",
-    "libcutensor",
-    "libnvshmem",
-];
 
 pub(super) fn propose(root: &Root, env: &Env, found: &mut Sources) {
     let mut outputs: Vec<PathBuf> = Vec::new();
@@ -85,5 +61,10 @@ pub(super) fn is_cuda(output: &Path) -> bool {
     let Some((_hash, name)) = name.split_once('-') else {
         return false;
     };
-    NAMES.iter().any(|known| name.starts_with(known))
+    // `cuda_cudart-13.0.96`, and `cuda13.0-cudnn-9.12.0` in newer nixpkgs.
+    name.starts_with("cuda")
+        || Component::all()
+            .map(Component::facts)
+            .flat_map(|facts| facts.redist.iter().chain(facts.nix))
+            .any(|known| name.starts_with(known))
 }

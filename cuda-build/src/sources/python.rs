@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Candidate, Sources, Step};
+use super::{Candidate, Layout, Sources, Step};
 use crate::env::Env;
 use crate::root::Root;
 
@@ -12,11 +12,11 @@ pub(super) fn propose_active(root: &Root, env: &Env, found: &mut Sources) {
     };
     let mut packages = site_packages_of(root, &prefix);
     if packages.is_empty() {
-        // There is something to say about it: it does not exist, or holds nothing.
+        // So that it is reported: it does not exist, or has no packages.
         packages.push(prefix);
     }
     for path in packages {
-        found.candidates.push(Candidate::packages(
+        found.candidates.push(Candidate::site_packages(
             Step::Environment,
             "virtual environment of `VIRTUAL_ENV`",
             path,
@@ -24,9 +24,9 @@ pub(super) fn propose_active(root: &Root, env: &Env, found: &mut Sources) {
     }
 }
 
-/// A Python on `PATH` keeps its packages in the prefix two levels above the program, in the
-/// administrator's `local` below it, or in the user's own directory. Links are followed: `/usr/bin/python3` of a venv leads elsewhere, but
-/// it is the venv's `lib` that counts, so the unresolved place is tried first.
+/// A Python on `PATH` has its packages in the prefix two levels above the program, in the administrator's `local`
+/// below it, or in the user's own directory. The `python3` of a virtual environment is a link to another prefix, so
+/// the unresolved path is tried first, then the resolved one.
 pub(super) fn propose_on_path(root: &Root, env: &Env, found: &mut Sources) {
     let python = env
         .search_path()
@@ -48,9 +48,12 @@ pub(super) fn propose_on_path(root: &Root, env: &Env, found: &mut Sources) {
         .all(|prefix| site_packages_of(root, prefix).is_empty())
         && is_script(root, &python)
     {
-        found
-            .candidates
-            .push(Candidate::packages(Step::Python, label, python));
+        found.candidates.push(Candidate::new(
+            Step::Python,
+            label,
+            python,
+            Layout::PythonScript,
+        ));
     }
     if let Some(home) = env.path("HOME") {
         prefixes.push(home.join(".local"));
@@ -67,7 +70,7 @@ pub(super) fn propose_on_path(root: &Root, env: &Env, found: &mut Sources) {
         .iter()
         .flat_map(|prefix| site_packages_of(root, prefix))
     {
-        // Many machines have Pythons without a single CUDA wheel: nothing to say about those.
+        // A Python without any CUDA wheel is not reported.
         if holds_cuda(root, &path) && !proposed.contains(&path) {
             proposed.push(path);
         }
@@ -75,7 +78,7 @@ pub(super) fn propose_on_path(root: &Root, env: &Env, found: &mut Sources) {
     for path in proposed {
         found
             .candidates
-            .push(Candidate::packages(Step::Python, label, path));
+            .push(Candidate::site_packages(Step::Python, label, path));
     }
 }
 

@@ -17,21 +17,21 @@ pub(super) fn propose(root: &Root, env: &Env, found: &mut Sources) {
     let Some(prefix) = program.parent().and_then(Path::parent) else {
         return;
     };
-    if let Some(mut place) = Candidate::scattered(
+    let place = Candidate::scattered(
         root,
         Step::SearchPath,
         "nvcc on `PATH`",
         vec![prefix.to_owned()],
-    ) {
-        place.nvcc = Some(program);
-        found.candidates.push(place);
-    }
+    );
+    found
+        .candidates
+        .extend(place.map(|place| place.with_nvcc(Some(&program))));
 }
 
-/// The nvcc to start, and whose place counts.
+/// The nvcc to start, whose place decides the root.
 ///
-/// nvcc itself looks beside argv\[0\] without following links, so a `bin` of links is a root of
-/// its own; a lone link to somebody else's nvcc is not, and then the real place counts.
+/// nvcc looks beside argv\[0\] without following links, so a `bin` of links is a root of its own. A single link to an
+/// nvcc elsewhere is not: then the real path decides.
 pub(super) fn program(root: &Root, nvcc: PathBuf) -> PathBuf {
     let beside = |program: &Path| {
         program
@@ -42,7 +42,7 @@ pub(super) fn program(root: &Root, nvcc: PathBuf) -> PathBuf {
         return nvcc;
     }
     let real = root.resolve(&nvcc);
-    // A wrapper under another name (ccache) leads to a program that is no nvcc: ask the wrapper.
+    // A link to a program with another name (ccache) is a wrapper: start the link.
     if real.file_name().is_some_and(|name| name == "nvcc") || beside(&real) {
         real
     } else {

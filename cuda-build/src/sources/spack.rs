@@ -3,11 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use super::{Candidate, Sources, Step, split_list};
+use crate::component::Component;
 use crate::env::Env;
 use crate::root::Root;
-
-/// Packages of Spack that hold CUDA components.
-const PACKAGES: [&str; 6] = ["cuda", "cudnn", "nccl", "cutensor", "nvshmem", "cusparselt"];
 
 pub(super) fn propose(root: &Root, env: &Env, found: &mut Sources) {
     let mut prefixes: Vec<PathBuf> = Vec::new();
@@ -20,7 +18,7 @@ pub(super) fn propose(root: &Root, env: &Env, found: &mut Sources) {
     {
         prefixes.extend(split_list(list).into_iter().filter(|path| is_cuda(path)));
     }
-    // What is not there is told, behind what is.
+    // Prefixes that do not exist are reported, after those that do.
     prefixes.sort_by_key(|path| !root.is_dir(path));
     found
         .candidates
@@ -35,7 +33,8 @@ fn is_cuda(prefix: &Path) -> bool {
         .take(2)
         .filter_map(|part| part.as_os_str().to_str())
         .any(|name| {
-            PACKAGES.iter().any(|package| {
+            let mut packages = Component::all().flat_map(|component| component.facts().spack);
+            packages.any(|package| {
                 name.strip_prefix(package)
                     .is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
             })

@@ -3,7 +3,8 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use super::{Candidate, Sources, Step, belonging, named, search_path, split_list};
+use super::{Candidate, Label, Layout, Sources, Step, belonging, named, search_path, split_list};
+use crate::component::Component;
 use crate::env::Env;
 use crate::root::Root;
 
@@ -20,17 +21,8 @@ const ROOTS: [&str; 6] = [
     "CUDA_TOOLKIT_PATH",
 ];
 
-/// Variables that name the root of one product.
-const PRODUCTS: [&str; 5] = [
-    "CUDNN_PATH",
-    "NCCL_HOME",
-    "CUTENSOR_PATH",
-    "NVSHMEM_HOME",
-    "CUSPARSELT_PATH",
-];
-
 pub(super) fn propose(root: &Root, env: &Env, found: &mut Sources) {
-    let mut compilers: Vec<(&str, Vec<PathBuf>)> = Vec::new();
+    let mut compilers: Vec<(&'static str, Vec<PathBuf>)> = Vec::new();
     let mut roots: Vec<(&str, Vec<PathBuf>)> = Vec::new();
     for variable in COMPILERS {
         if let Some(value) = env.get(variable) {
@@ -56,14 +48,14 @@ pub(super) fn propose(root: &Root, env: &Env, found: &mut Sources) {
         push(root, found, Step::Variable, variable, &paths, None);
         roots.push((variable, paths));
     }
-    for variable in PRODUCTS {
+    for variable in Component::all().flat_map(|component| component.facts().variables) {
         if let Some(path) = env.path(variable) {
             push(root, found, Step::Product, variable, &[path], None);
         }
     }
-    // Of two programs in one place the places don't tell.
-    let apart = remark_disagreement(root, &roots, "places", found);
-    if !apart {
+    // Two compilers of one root disagree too.
+    let disagree = remark_disagreement(root, &roots, "places", found);
+    if !disagree {
         remark_disagreement(root, &compilers, "programs", found);
     }
 }
@@ -72,32 +64,30 @@ fn push(
     root: &Root,
     found: &mut Sources,
     step: Step,
-    variable: &str,
+    variable: &'static str,
     paths: &[PathBuf],
-    nvcc: Option<&PathBuf>,
+    nvcc: Option<&Path>,
 ) {
-    let label = format!("environment variable `{variable}`");
+    let label = Label::Variable(variable);
     let mut proposed = named(root, step, &label, paths);
     if let (Some(_), [path]) = (nvcc, paths) {
         // The compiler's own root, whatever has been unpacked beside it.
-        proposed.retain(|candidate| candidate.site_packages);
-        proposed.insert(0, Candidate::root(step, &label, path));
+        proposed.retain(|candidate| candidate.layout == Layout::SitePackages);
+        proposed.insert(0, Candidate::root(step, label, path));
     }
-    for mut candidate in proposed {
-        if !candidate.site_packages {
-            candidate.nvcc = nvcc.cloned();
-        }
+    for candidate in proposed {
+        let candidate = candidate.with_nvcc(nvcc);
         let same = |one: &Path, other: &Path| root.place(one) == root.place(other);
-        // Two compilers in one place are both looked at: one of them may be none.
-        let says_no_more = |c: &Candidate| match (&c.nvcc, &candidate.nvcc) {
+        // Two compilers of one root are both probed: one of them may be broken.
+        let covers = |c: &Candidate| match (c.nvcc(), candidate.nvcc()) {
             (Some(one), Some(other)) => same(one, other),
             (_, other) => other.is_none(),
         };
         let known = |c: &Candidate| {
             c.step == step
-                && c.also == candidate.also
+                && c.more_roots() == candidate.more_roots()
                 && same(&c.path, &candidate.path)
-                && says_no_more(c)
+                && covers(c)
         };
         if !found.candidates.iter().any(known) {
             found.candidates.push(candidate);

@@ -192,10 +192,9 @@ mod tests {
             }],
             alternative: None,
             combined: false,
-            remarks: Vec::new(),
-            left_out: Vec::new(),
+            notes: Vec::new(),
             warnings: Vec::new(),
-            searched_anyway: Vec::new(),
+            default_search_dirs: Vec::new(),
         }
     }
 

@@ -10,10 +10,11 @@ use crate::command::Invocation;
 use crate::component::Component;
 use crate::error::Error;
 use crate::probe::Found;
-use crate::select::{Chosen, Selection, capability_conflicts};
+use crate::release;
+use crate::select::{Chosen, Note, Selection, capability_conflicts};
 use crate::version::ToolkitVersion;
 
-pub use search::{Report, Search};
+pub use search::{Outcome, Search};
 
 /// What a search chose.
 ///
@@ -25,17 +26,16 @@ pub struct Toolkit {
     components: Vec<Chosen>,
     alternative: Option<usize>,
     combined: bool,
-    remarks: Vec<String>,
-    left_out: Vec<String>,
+    notes: Vec<Note>,
     warnings: Vec<String>,
-    searched_anyway: Vec<PathBuf>,
+    default_search_dirs: Vec<PathBuf>,
 }
 
 impl Toolkit {
-    /// Takes over a selection.
+    /// The toolkit of a selection.
     ///
     /// # Errors
-    /// [`Error::Format`] where nothing in it tells the CUDA release.
+    /// [`Error::Format`] if nothing in it tells the CUDA release.
     pub fn from_selection(selection: Selection) -> Result<Self, Error> {
         let version = selection.toolkit.ok_or_else(|| Error::Format {
             what: "toolkit",
@@ -49,29 +49,30 @@ impl Toolkit {
             components: selection.chosen,
             alternative: selection.alternative,
             combined: selection.combined,
-            remarks: selection.remarks,
-            left_out: selection.left_out,
+            notes: selection.notes,
             warnings: Vec::new(),
-            searched_anyway: vec![PathBuf::from("/usr/include")],
+            default_search_dirs: vec![PathBuf::from("/usr/include")],
         })
     }
 
-    /// The same, on a machine whose compilers search these directories by themselves.
-    pub(crate) fn on(mut self, searched_anyway: Vec<PathBuf>) -> Self {
-        self.searched_anyway = searched_anyway;
+    /// The same toolkit on a machine whose compiler and linker search these directories by default.
+    pub(crate) fn with_default_search_dirs(mut self, directories: Vec<PathBuf>) -> Self {
+        self.default_search_dirs = directories;
         self
     }
 
-    /// The same, found where variables disagree.
-    pub(crate) fn warned(mut self, warnings: Vec<String>) -> Self {
+    /// The same toolkit with these warnings.
+    pub(crate) fn with_warnings(mut self, warnings: Vec<String>) -> Self {
         self.warnings = warnings;
         self
     }
 
-    /// Whether compiler and linker search a directory without being told.
+    /// Whether compiler and linker search a directory by default.
     #[must_use]
-    pub fn is_searched_anyway(&self, directory: &Path) -> bool {
-        self.searched_anyway.iter().any(|known| known == directory)
+    pub fn is_default_search_dir(&self, directory: &Path) -> bool {
+        self.default_search_dirs
+            .iter()
+            .any(|known| known == directory)
     }
 
     /// The CUDA release.
@@ -98,21 +99,13 @@ impl Toolkit {
         self.combined
     }
 
-    /// What a reader should know about the choice.
+    /// What to report about the choice.
     #[must_use]
-    pub fn remarks(&self) -> &[String] {
-        &self.remarks
+    pub fn notes(&self) -> &[Note] {
+        &self.notes
     }
 
-    /// Components that are there and fit nothing, where nobody asked for them: one sentence each,
-    /// with the reason.
-    #[must_use]
-    pub fn left_out(&self) -> &[String] {
-        &self.left_out
-    }
-
-    /// What whoever builds with it has to be told: variables that name different places, one sentence
-    /// each that names both.
+    /// What a build has to report: variables that name different places, one sentence each.
     #[must_use]
     pub fn warnings(&self) -> &[String] {
         &self.warnings
@@ -127,7 +120,7 @@ impl Toolkit {
             .find(|found| found.component == component)
     }
 
-    /// Holds the plan against the products among `used`: cuDNN has no code for old capabilities.
+    /// Checks the plan against the products among `used`: cuDNN has no code for old capabilities.
     ///
     /// # Errors
     /// [`Error::Inconsistent`] that names the product and the capabilities.
@@ -146,11 +139,11 @@ impl Toolkit {
         }
     }
 
-    /// The capabilities that the toolkit's own compiler lists, asked only where it is newer than
-    /// the tables: what [`capability::Declared::plan`] wants to know besides the release.
+    /// The capabilities that the toolkit's own compiler lists, which is queried only if the toolkit is newer than the
+    /// tables. [`capability::Declared::plan`] needs them.
     #[must_use]
     pub fn observed_capabilities(&self) -> Option<Vec<Capability>> {
-        if self.version <= capability::newest_known() {
+        if self.version <= release::newest() {
             return None;
         }
         let ptxas = self.tool(Component::Nvcc, "ptxas")?;
@@ -166,7 +159,7 @@ impl Toolkit {
     }
 
     /// Directories with the headers of chosen components, each once. `/usr/include` is never
-    /// among them: a compiler searches it anyway, and naming it early hides its own headers.
+    /// among them: a compiler searches it by default, and naming it early hides its own headers.
     #[must_use]
     pub fn include_dirs(&self) -> Vec<PathBuf> {
         let mut directories: Vec<PathBuf> = Vec::new();
@@ -175,7 +168,7 @@ impl Toolkit {
             .iter()
             .flat_map(|chosen| &chosen.found.include)
         {
-            if !self.is_searched_anyway(directory) && !directories.contains(directory) {
+            if !self.is_default_search_dir(directory) && !directories.contains(directory) {
                 directories.push(directory.clone());
             }
         }

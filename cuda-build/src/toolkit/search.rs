@@ -1,6 +1,7 @@
-//! The whole search: sources, probe, select, step by step until one step has it all.
+//! The whole search: sources, probe and select, step by step until one step has everything.
 
 use std::path::{Path, PathBuf};
+use std::slice;
 
 use super::{Toolkit, file};
 use crate::component::Component;
@@ -9,8 +10,8 @@ use crate::error::Error;
 use crate::nvcc;
 use crate::probe::{Attempt, Found, Prober, RELATIVE, Set};
 use crate::root::Root;
-use crate::select::{self, Need, Request, Selection, Strength};
-use crate::sources::{self, Candidate, Sources, Step};
+use crate::select::{self, Need, Note, Request, Selection, Strength};
+use crate::sources::{self, Candidate, Label, Layout, Locked, Sources, Step};
 use crate::target::Target;
 
 /// Where and how to search.
@@ -26,115 +27,87 @@ pub struct Search<'a> {
     pub places: Vec<PathBuf>,
 }
 
-/// Everything that a search looked at, and what came of it.
+/// What a search saw and what it chose.
 #[derive(Debug)]
-pub struct Report {
-    /// In the order of the search.
+pub struct Outcome {
+    /// Every place that was read, in the order of the search.
     pub attempts: Vec<Attempt>,
-    /// What sources and environment gave rise to.
+    /// What to report about the sources and the environment.
     pub remarks: Vec<String>,
     /// The choice, or why there is none.
     pub toolkit: Result<Toolkit, Error>,
 }
 
 impl Search<'_> {
-    /// Finds a toolkit; looks no further than the first step that has everything.
+    /// Finds a toolkit. Places after the first step that has everything are not read.
     ///
     /// # Errors
-    /// As [`select::select`]; [`Error::InvalidSource`] for a `CUDA_BUILD_TOOLKIT` that can't be read
-    /// too.
+    /// As [`select::select`]; [`Error::InvalidSource`] for a `CUDA_BUILD_TOOLKIT` that can't be read too.
     pub fn find(&self, request: &Request) -> Result<Toolkit, Error> {
-        let searched_anyway = self.root.searched_anyway(self.target.multiarch());
-        let found = self
-            .choose(request)
-            .map_err(|error| select::built_for(self.target, error));
-        found.map(|toolkit| toolkit.on(searched_anyway))
+        self.find_first(slice::from_ref(request))
     }
 
-    fn choose(&self, request: &Request) -> Result<Toolkit, Error> {
-        if let Some(attempt) = self.toolkit_file()? {
-            return Toolkit::from_selection(select::select(request, &[attempt])?);
-        }
-        let sources = sources::candidates(self.root, self.env, self.target, &self.places)?;
-        let selection = self.select(request, &sources)?;
-        Ok(Toolkit::from_selection(selection)?.warned(sources.disagreements))
+    /// Finds a toolkit for the first of several requests that can be met. Each place is read at most once.
+    ///
+    /// # Errors
+    /// As [`Search::find`], for the last request.
+    pub fn find_first(&self, requests: &[Request]) -> Result<Toolkit, Error> {
+        let mut walk = Walk::new(self)?;
+        self.choose(&mut walk, requests)
     }
 
-    fn select(&self, request: &Request, sources: &Sources) -> Result<Selection, Error> {
-        let mut attempts = Vec::new();
-        let wants_product = request.needs.iter().any(Need::is_product);
-        let worth = |candidate: &&Candidate| {
-            !candidate.products_only
-                || (wants_product && sources::holds_product(self.root, self.target))
-        };
-        let mut rest = sources.candidates.iter().filter(worth).peekable();
-        while let Some(candidate) = rest.next() {
-            attempts.extend(self.probe(candidate));
-            // A step is decided as a whole, and all named steps are one.
-            let same_step = |next: &&Candidate| {
-                let named = |step: Step| step.is_explicit() || step == Step::Product;
-                next.step == candidate.step || (named(next.step) && named(candidate.step))
-            };
-            if rest.peek().is_some_and(same_step) {
-                continue;
-            }
-            match select::select(request, &attempts) {
-                // An optional product has a place of its own, which may come later.
-                Ok(selection)
-                    if !selection.combined
-                        && !selection.lacks_product(request, Strength::Optional) =>
-                {
-                    let system: Vec<&Candidate> =
-                        rest.filter(|candidate| candidate.products_only).collect();
-                    if system.is_empty() || !selection.lacks_product(request, Strength::Extra) {
-                        return Ok(selection);
-                    }
-                    attempts.extend(
-                        system
-                            .into_iter()
-                            .flat_map(|candidate| self.probe(candidate)),
-                    );
-                    return select::select(request, &attempts);
-                }
-                Err(error @ Error::Inconsistent { .. }) => return Err(error),
-                _ => {}
-            }
-        }
-        select::select(request, &attempts)
-    }
-
-    /// The same search, but looks everywhere and keeps what it saw.
-    pub fn report(&self, request: &Request) -> Report {
-        let (attempts, remarks) = match self.look_everywhere() {
-            Ok(seen) => seen,
+    /// As [`Search::find_first`], but reads every place, and keeps what it saw.
+    pub fn report(&self, requests: &[Request]) -> Outcome {
+        let mut walk = match Walk::new(self) {
+            Ok(walk) => walk,
             Err(error) => {
-                return Report {
+                return Outcome {
                     attempts: Vec::new(),
                     remarks: Vec::new(),
                     toolkit: Err(error),
                 };
             }
         };
-        Report {
-            attempts,
-            remarks,
-            toolkit: self.find(request),
+        let toolkit = self.choose(&mut walk, requests);
+        walk.read_everything();
+        Outcome {
+            attempts: walk.attempts.into_iter().flatten().flatten().collect(),
+            remarks: [walk.sources.disagreements, walk.sources.remarks].concat(),
+            toolkit,
         }
     }
 
-    fn look_everywhere(&self) -> Result<(Vec<Attempt>, Vec<String>), Error> {
-        if let Some(attempt) = self.toolkit_file()? {
-            return Ok((vec![attempt], Vec::new()));
+    fn choose(&self, walk: &mut Walk<'_>, requests: &[Request]) -> Result<Toolkit, Error> {
+        let mut chosen = Err(Error::NotFound(Box::default()));
+        for (index, request) in requests.iter().enumerate() {
+            chosen = walk.select(request);
+            let is_last = index + 1 == requests.len();
+            // The lock is not left for the sake of a request that has an alternative.
+            let leaves_lock =
+                |selection: &Selection| walk.has_locked(request) && selection.step > Step::Locked;
+            if chosen
+                .as_ref()
+                .is_ok_and(|selection| is_last || !leaves_lock(selection))
+            {
+                break;
+            }
         }
-        let sources = sources::candidates(self.root, self.env, self.target, &self.places)?;
-        let worth = |candidate: &&Candidate| {
-            !candidate.products_only || sources::holds_product(self.root, self.target)
-        };
-        let attempts = sources.candidates.iter().filter(worth);
-        let attempts = attempts
-            .flat_map(|candidate| self.probe(candidate))
-            .collect();
-        Ok((attempts, [sources.disagreements, sources.remarks].concat()))
+        let toolkit = chosen
+            .and_then(Toolkit::from_selection)
+            .map_err(|error| self.with_target(error))?;
+        Ok(toolkit
+            .with_default_search_dirs(self.root.default_search_dirs(self.target.multiarch()))
+            .with_warnings(walk.sources.disagreements.clone()))
+    }
+
+    /// Components that are found for this machine, or fetched, are of no use to a build for another one.
+    fn with_target(&self, mut error: Error) -> Error {
+        if let Error::NotFound(not_found) = &mut error
+            && !self.target.is_native()
+        {
+            not_found.cross = Some(self.target.clone());
+        }
+        error
     }
 
     fn probe(&self, candidate: &Candidate) -> Vec<Attempt> {
@@ -147,20 +120,17 @@ impl Search<'_> {
         .probe_each(candidate)
     }
 
-    /// A file of these components that is not there, and whose it is.
+    /// A file of these components that does not exist, and its component.
     fn gone<'f>(&self, found: &'f [Found]) -> Option<(Component, &'f Path)> {
         found.iter().find_map(|f| {
-            let paths = [&f.include, &f.libraries, &f.archives, &f.tools]
-                .into_iter()
-                .flatten();
-            paths
+            f.paths()
                 .map(PathBuf::as_path)
                 .find(|path| !self.root.exists(path))
                 .map(|path| (f.component, path))
         })
     }
 
-    /// A search that `cargo cuda` has done already.
+    /// The toolkit that `cargo cuda` found for this build.
     fn toolkit_file(&self) -> Result<Option<Attempt>, Error> {
         let Some(path) = self
             .env
@@ -169,9 +139,9 @@ impl Search<'_> {
         else {
             return Ok(None);
         };
-        let label = "environment variable `CUDA_BUILD_TOOLKIT`".to_owned();
+        let label = Label::Variable("CUDA_BUILD_TOOLKIT");
         let invalid = |reason: String| Error::InvalidSource {
-            source_name: label.clone(),
+            source_name: label.to_string(),
             path: path.clone(),
             reason,
             unused: Vec::new(),
@@ -189,15 +159,7 @@ impl Search<'_> {
                 path.display()
             )));
         }
-        let candidate = Candidate {
-            step: Step::Argument,
-            label,
-            path,
-            also: Vec::new(),
-            nvcc: None,
-            site_packages: false,
-            products_only: false,
-        };
+        let candidate = Candidate::new(Step::Argument, label, path, Layout::ToolkitFile);
         let major = found.first().map_or(0, |found| found.major);
         Ok(Some(Attempt {
             candidate,
@@ -205,5 +167,150 @@ impl Search<'_> {
             unusable: Vec::new(),
             remarks: Vec::new(),
         }))
+    }
+}
+
+/// The places of one search, in order. Each is read when it is needed, and once.
+struct Walk<'s> {
+    search: &'s Search<'s>,
+    sources: Sources,
+    /// For each candidate, once it was read.
+    attempts: Vec<Option<Vec<Attempt>>>,
+}
+
+impl<'s> Walk<'s> {
+    fn new(search: &'s Search<'s>) -> Result<Self, Error> {
+        if let Some(attempt) = search.toolkit_file()? {
+            return Ok(Self {
+                search,
+                sources: Sources {
+                    candidates: vec![attempt.candidate.clone()],
+                    ..Sources::default()
+                },
+                attempts: vec![Some(vec![attempt])],
+            });
+        }
+        let sources = sources::candidates(search.root, search.env, search.target, &search.places)?;
+        let attempts = sources.candidates.iter().map(|_| None).collect();
+        Ok(Self {
+            search,
+            sources,
+            attempts,
+        })
+    }
+
+    fn read(&mut self, index: usize) {
+        if self.attempts[index].is_none() {
+            let attempts = self.search.probe(&self.sources.candidates[index]);
+            self.attempts[index] = Some(attempts);
+        }
+    }
+
+    fn is_system(&self, index: usize) -> bool {
+        self.sources.candidates[index].layout == Layout::SystemProducts
+    }
+
+    /// Whether the system's directories have a product. Asked only if one is requested.
+    fn has_system_product(&self) -> bool {
+        sources::holds_product(self.search.root, self.search.target)
+    }
+
+    /// The newest locked toolkit that the request admits.
+    fn locked(&self, request: &Request) -> Option<&Locked> {
+        let mut locked = self.sources.locked.iter();
+        locked.find(|locked| request.admits_release(locked.release))
+    }
+
+    /// Whether that toolkit has been fetched.
+    fn has_locked(&self, request: &Request) -> bool {
+        self.locked(request)
+            .is_some_and(|locked| locked.path.is_some())
+    }
+
+    /// Whether a candidate counts for the request: of the locked toolkits, the newest admitted one.
+    fn is_considered(&self, index: usize, request: &Request) -> bool {
+        let candidate = &self.sources.candidates[index];
+        match candidate.layout {
+            Layout::SystemProducts => {
+                let needs_product =
+                    request.take_everything || request.needs.iter().any(Need::is_product);
+                needs_product && self.has_system_product()
+            }
+            _ if candidate.step == Step::Locked => self
+                .locked(request)
+                .is_some_and(|locked| locked.path.as_ref() == Some(&candidate.path)),
+            _ => true,
+        }
+    }
+
+    fn read_everything(&mut self) {
+        for index in 0..self.attempts.len() {
+            if !self.is_system(index) || self.has_system_product() {
+                self.read(index);
+            }
+        }
+    }
+
+    /// Selects, and reports a locked toolkit that cannot be used.
+    fn select(&mut self, request: &Request) -> Result<Selection, Error> {
+        let mut selection = self.select_in_order(request)?;
+        let missing = self.locked(request).filter(|locked| locked.path.is_none());
+        if let Some(locked) = missing.filter(|_| !selection.step.is_explicit()) {
+            selection.note(Note::LockNotFetched {
+                file: locked.file.clone(),
+                version: locked.version.to_string(),
+            });
+        }
+        Ok(selection)
+    }
+
+    /// Selects from the first step that has everything. A step is decided as a whole, and all named places are one
+    /// step.
+    fn select_in_order(&mut self, request: &Request) -> Result<Selection, Error> {
+        let considered: Vec<usize> = (0..self.attempts.len())
+            .filter(|index| self.is_considered(*index, request))
+            .collect();
+        for (position, &index) in considered.iter().enumerate() {
+            self.read(index);
+            let (seen, rest) = considered.split_at(position + 1);
+            let next = rest.first();
+            if next.is_some_and(|next| self.is_one_step(index, *next)) {
+                continue;
+            }
+            match self.select_from(request, seen) {
+                selection if next.is_none() => return selection,
+                // An optional product has a place of its own, which may come later.
+                Ok(selection)
+                    if !selection.combined
+                        && !selection.lacks_product(request, Strength::Optional) =>
+                {
+                    let system = rest.iter().copied().find(|index| self.is_system(*index));
+                    let lacks_product = || selection.lacks_product(request, Strength::Extra);
+                    let Some(system) = system.filter(|_| lacks_product()) else {
+                        return Ok(selection);
+                    };
+                    self.read(system);
+                    return self.select_from(request, &[seen, &[system]].concat());
+                }
+                Err(error @ Error::Inconsistent { .. }) => return Err(error),
+                _ => {}
+            }
+        }
+        self.select_from(request, &[])
+    }
+
+    fn is_one_step(&self, one: usize, other: usize) -> bool {
+        let step = |index: usize| self.sources.candidates[index].step;
+        let named = |step: Step| step.is_explicit() || step == Step::Product;
+        step(one) == step(other) || (named(step(one)) && named(step(other)))
+    }
+
+    fn select_from(&self, request: &Request, candidates: &[usize]) -> Result<Selection, Error> {
+        let attempts: Vec<&Attempt> = candidates
+            .iter()
+            .filter_map(|index| self.attempts[*index].as_ref())
+            .flatten()
+            .collect();
+        select::select(request, &attempts)
     }
 }

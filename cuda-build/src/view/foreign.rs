@@ -6,7 +6,7 @@
 use std::ffi::OsStr;
 use std::path::Path;
 
-use crate::component::{Bundle, Component};
+use crate::component::{Bundle, Component, Facts};
 use crate::root::Root;
 
 /// Whether other packages put their headers there too.
@@ -20,62 +20,8 @@ pub(super) fn is_shared(root: &Root, include: &Path) -> bool {
             .is_some_and(|prefix| root.is_dir(&prefix.join("conda-meta")))
 }
 
-/// Beginnings of the names in `include` of CUDA 11.8, 12.9 and 13.4 and of their libraries.
-const TOOLKIT: &[&str] = &[
-    "cuda",
-    "cuComplex.h",
-    "cublas",
-    "cudalibxt.h",
-    "cufft",
-    "cufile",
-    "cupti",
-    "curand",
-    "cusolver",
-    "cusparse",
-    "cudla",
-    "cub",
-    "crt",
-    "cooperative_groups",
-    "thrust",
-    "nv",
-    "npp",
-    "sm_",
-    "builtin_types.h",
-    "channel_descriptor.h",
-    "common_functions.h",
-    "device_",
-    "driver_functions.h",
-    "driver_types.h",
-    "fatbinary",
-    "generated_cuda",
-    "generated_nv",
-    "host_config.h",
-    "host_defines.h",
-    "library_types.h",
-    "math_constants.h",
-    "math_functions.h",
-    "mma.h",
-    "surface_functions.h",
-    "surface_indirect_functions.h",
-    "surface_types.h",
-    "texture_fetch_functions.h",
-    "texture_indirect_functions.h",
-    "texture_types.h",
-    "vector_functions.h",
-    "vector_types.h",
-];
-
-/// Of these, what begins like one and is another's: `nvme`, `cubeb`, products.
-const OTHERS: &[&str] = &[
-    "nvme",
-    "nvpair",
-    "cubeb",
-    "nvtop",
-    "nvshmem",
-    "cudnn",
-    "cudss",
-    "cusparseLt",
-];
+/// How the names of other projects' headers begin that begin like CUDA's.
+const OTHERS: [&str; 4] = ["nvme", "nvpair", "cubeb", "nvtop"];
 
 /// Whether `name`, in a directory that is not CUDA's alone, belongs to this component.
 pub(super) fn is_header_of(component: Component, name: &OsStr) -> bool {
@@ -83,12 +29,19 @@ pub(super) fn is_header_of(component: Component, name: &OsStr) -> bool {
         return false;
     };
     let facts = component.facts();
+    let begins = |facts: &Facts| {
+        let mut prefixes = facts.header_prefixes.iter();
+        prefixes.any(|prefix| name.starts_with(prefix))
+    };
     if facts.bundle == Bundle::Product {
-        return name.starts_with(component.id())
-            || facts.header.is_some_and(|header| header == name);
+        return begins(facts);
     }
-    TOOLKIT.iter().any(|start| name.starts_with(start))
-        && !OTHERS.iter().any(|start| name.starts_with(start))
+    let (products, toolkit): (Vec<_>, Vec<_>) = Component::all()
+        .map(Component::facts)
+        .partition(|facts| facts.bundle == Bundle::Product);
+    toolkit.into_iter().any(begins)
+        && !products.into_iter().any(begins)
+        && !OTHERS.iter().any(|other| name.starts_with(other))
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use cuda_build::probe::{Attempt, Prober};
 use cuda_build::select::{self, Need, Part, Request, Strength};
-use cuda_build::sources::{Candidate, Step};
+use cuda_build::sources::{Candidate, Label, Layout, Step};
 use cuda_build::{Component, Env, Error, Root, Search, Target};
 use peers::fixture;
 
@@ -39,15 +39,12 @@ fn target() -> Target {
     Target::from_triple("x86_64-unknown-linux-gnu", false).unwrap()
 }
 
-fn probe(path: &Path, site_packages: bool) -> Attempt {
+fn probe(path: &Path, layout: Layout) -> Attempt {
     let candidate = Candidate {
         step: Step::Roots,
-        label: "benchmark".to_owned(),
+        label: Label::from("benchmark"),
         path: path.to_owned(),
-        also: Vec::new(),
-        nvcc: None,
-        site_packages,
-        products_only: false,
+        layout,
     };
     let attempt = Prober {
         root: &Root::system(),
@@ -61,6 +58,13 @@ fn probe(path: &Path, site_packages: bool) -> Attempt {
     .probe(&candidate);
     assert!(!attempt.sets.is_empty());
     attempt
+}
+
+fn plain_root() -> Layout {
+    Layout::Roots {
+        more: Vec::new(),
+        nvcc: None,
+    }
 }
 
 fn request() -> Request {
@@ -80,13 +84,13 @@ fn request() -> Request {
 /// Wheels of CUDA 12 and 13 side by side, all components, 150 other packages.
 #[divan::bench]
 fn probe_site_packages(bencher: divan::Bencher<'_, '_>) {
-    bencher.bench(|| probe(&PLACES.packages, true));
+    bencher.bench(|| probe(&PLACES.packages, Layout::SitePackages));
 }
 
 /// A directory like `/usr/local/cuda`, nvcc not asked.
 #[divan::bench]
 fn probe_plain_root(bencher: divan::Bencher<'_, '_>) {
-    bencher.bench(|| probe(&PLACES.root, false));
+    bencher.bench(|| probe(&PLACES.root, plain_root()));
 }
 
 /// From the environment to the toolkit: one place is named.
@@ -107,8 +111,11 @@ fn search_site_packages(bencher: divan::Bencher<'_, '_>) {
 #[divan::bench]
 fn select(bencher: divan::Bencher<'_, '_>) {
     let (attempts, request) = (
-        [probe(&PLACES.packages, true), probe(&PLACES.root, false)],
+        [
+            probe(&PLACES.packages, Layout::SitePackages),
+            probe(&PLACES.root, plain_root()),
+        ],
         request(),
     );
-    bencher.bench(|| select::select(&request, &attempts).unwrap());
+    bencher.bench(|| select::select(&request, &[&attempts[0], &attempts[1]]).unwrap());
 }

@@ -163,21 +163,15 @@ pub fn run(arguments: &[String]) -> Result<(), Box<dyn Error>> {
 
 /// What a build script pays that has its toolkit: [`cuda_build::Toolkit::view`] of a whole view.
 fn in_process(places: &Places) -> Result<(f64, f64), Box<dyn Error>> {
-    let mut request = Request {
+    let request = Request {
         alternatives: vec![vec![Need::new(
             Component::Cudart,
             Part::Headers,
             "to measure",
         )]],
-        ..Request::default()
+        take_everything: true,
+            ..Request::default()
     };
-    for component in Component::all() {
-        for part in [Part::Headers, Part::Shared, Part::Archive, Part::Tools] {
-            request
-                .needs
-                .push(Need::new(component, part, "").with(Strength::Extra));
-        }
-    }
     let target = Target::from_triple("x86_64-unknown-linux-gnu", false)?;
     let (root, env) = (Root::system(), Env::default());
     let search = Search {

@@ -6,11 +6,6 @@ use crate::error::Conflict;
 use crate::select::Chosen;
 use crate::version::ToolkitVersion;
 
-/// The oldest CUDA release that a CCCL's own headers let through, newest CCCL first; one that is
-/// older than all rows has no such limit in its headers. None has a newest release in them: 1.15
-/// to 3.5 compile under 13.0 and 13.5, and 3.5 under 12.0.
-const OLDEST_CUDA: &[(u64, ToolkitVersion)] = &[(3, ToolkitVersion::new(12, 0))];
-
 /// Components of a range of their own that the compiler is too old for.
 ///
 /// What compiles device code decides: nvcc, else NVRTC, else the runtime's headers.
@@ -32,10 +27,13 @@ pub(super) fn conflicts(chosen: &[Chosen]) -> Vec<Conflict> {
 
 fn too_old(compiler: &Chosen, there: ToolkitVersion, other: &Chosen) -> Option<Conflict> {
     let own = other.found.version.as_ref()?;
-    let (since, oldest) = OLDEST_CUDA
-        .iter()
-        .find(|(since, _)| own.part(0) >= *since)?;
-    (there < *oldest).then(|| Conflict {
+    let (since, oldest) = other
+        .found
+        .component
+        .facts()
+        .oldest_release
+        .filter(|(since, _)| own.part(0) >= *since)?;
+    (there < oldest).then(|| Conflict {
         reason: format!(
             "{} is of CUDA {there}, the headers of {} refuse releases before CUDA {oldest}",
             name(compiler),

@@ -299,11 +299,11 @@ fn cudnn_has_code_down_to_a_capability() {
     };
     assert_eq!(
         conflict.reason,
-        "cudnn 9.27.0.42 (/b) has no code below capability 7.5 (since cuDNN 9.11), and this builds for 6.1, 7.0"
+        "cudnn 9.27.0.42 (/b) has no code below capability 7.5 (since 9.11), and this builds for 6.1, 7.0"
     );
     assert_eq!(
         conflict.fix,
-        "remove 6.1, 7.0 from the capabilities, or use cuDNN before 9.11"
+        "remove 6.1, 7.0 from the capabilities, or use cudnn before 9.11"
     );
     assert!(!refused("9.11.0.98", "compute_70").is_empty());
     // Who has no cuDNN is not bound by it.

@@ -1,9 +1,10 @@
 //! Components of one toolkit.
 
 use super::{own_range, provider};
-use crate::component::{Bundle, Class, Component, release_of};
+use crate::component::{Bundle, Class, Component};
 use crate::error::Conflict;
 use crate::probe::Found;
+use crate::release::release_of;
 use crate::select::Chosen;
 use crate::version::ToolkitVersion;
 

@@ -7,7 +7,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use super::compiler::real_nvcc;
 use super::*;
 use crate::env::Env;
-use crate::select::{Need, Part, Request, Strength};
+use crate::select::{Need, Part, Request};
 use crate::toolkit::Search;
 use crate::view::marker::is_generated;
 
@@ -43,17 +43,11 @@ impl Layout {
     }
 
     fn toolkit(&self, places: &[&str]) -> Toolkit {
-        let mut request = Request {
+        let request = Request {
             alternatives: vec![vec![Need::new(Component::Cudart, Part::Shared, "")]],
+            take_everything: true,
             ..Request::default()
         };
-        for component in Component::all() {
-            for part in [Part::Headers, Part::Shared, Part::Archive, Part::Tools] {
-                request
-                    .needs
-                    .push(Need::new(component, part, "").with(Strength::Extra));
-            }
-        }
         let (root, env, target) = (Root::system(), Env::default(), target());
         let places = places
             .iter()

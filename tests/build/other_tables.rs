@@ -1,7 +1,8 @@
 //! Where other public tables say something else than the toolkits: what ours must keep saying.
 
-use crate::capability::{Capability, Declared, facts, supported, toolkit_facts, was_released};
-use crate::version::ToolkitVersion;
+use cuda_build::capability::{facts, supported};
+use cuda_build::release::{self, was_released};
+use cuda_build::{Capability, Declared, ToolkitVersion};
 
 fn v(text: &str) -> ToolkitVersion {
     text.parse().unwrap()
@@ -79,8 +80,8 @@ fn spack() {
 #[test]
 fn pytorch() {
     // It takes gcc 13 for 12.3, whose header refuses it.
-    assert_eq!(toolkit_facts(v("12.3")).unwrap().gcc_max, 12);
-    assert_eq!(toolkit_facts(v("12.4")).unwrap().gcc_max, 13);
+    assert_eq!(release::facts(v("12.3")).unwrap().gcc_max, 12);
+    assert_eq!(release::facts(v("12.4")).unwrap().gcc_max, 13);
     // It has no family variant, no 10.1, no 10.7.
     for capability in ["10.0f", "10.3f", "12.0f", "12.1f"] {
         begins(capability, "12.9");

@@ -1,0 +1,154 @@
+//! CUDA releases: which there are, what is known about each, and which one a component belongs to.
+
+mod table;
+
+use crate::capability::Capability;
+use crate::component::Component;
+use crate::version::{ToolkitVersion, Version};
+
+/// What is known about one `major.minor` of the toolkit.
+#[derive(Clone, Debug)]
+pub struct Release {
+    /// `13.4`.
+    pub version: ToolkitVersion,
+    /// The newest PTX version that it writes: `(9, 4)`. A driver older than the toolkit cannot read it.
+    pub ptx_isa: (u32, u32),
+    /// What nvcc builds for if no option names a capability.
+    pub default_capability: Capability,
+    /// The newest major of gcc that its headers accept.
+    pub gcc_max: u32,
+    /// The newest major of clang that its headers accept.
+    pub clang_max: u32,
+    /// The Linux driver that its first patch release came with, which runs everything that this toolkit writes,
+    /// PTX of its newest version included; `None` if no public table names it.
+    pub driver: Option<&'static str>,
+    /// The first version of each component that has version numbers of its own.
+    first_versions: [&'static str; table::NUMBERED.len()],
+}
+
+/// The oldest CUDA major that the tables cover.
+pub const OLDEST_MAJOR: u32 = table::RELEASES[0].version.major;
+
+/// The newest CUDA major that the tables cover.
+pub const NEWEST_MAJOR: u32 = table::RELEASES[table::RELEASES.len() - 1].version.major;
+
+/// How many majors the tables cover: the number of columns in the component table.
+pub(crate) const MAJORS: usize = (NEWEST_MAJOR - OLDEST_MAJOR + 1) as usize;
+
+/// The first major whose Python packages carry nvcc. Those of earlier majors have `ptxas` and libNVVM only, so
+/// NVRTC is their compiler.
+const FIRST_MAJOR_WITH_PACKAGED_NVCC: u32 = 13;
+
+/// The first major whose code for Jetson boards and for other GPUs of one capability major is interchangeable.
+pub(crate) const JETSON_UNIFIED_SINCE: u32 = 13;
+
+/// The first major whose `cuda_fp16.h` includes a header of CCCL.
+pub const HALF_NEEDS_CCCL_SINCE: u32 = 13;
+
+/// Every CUDA major that the tables cover, oldest first.
+///
+/// ```
+/// use cuda_build::release::{NEWEST_MAJOR, OLDEST_MAJOR, majors};
+/// assert!(majors().eq(OLDEST_MAJOR..=NEWEST_MAJOR));
+/// ```
+pub fn majors() -> impl DoubleEndedIterator<Item = u32> + Clone {
+    OLDEST_MAJOR..=NEWEST_MAJOR
+}
+
+/// The newest release in the tables. A newer toolkit is judged by what its compiler lists.
+#[must_use]
+pub fn newest() -> ToolkitVersion {
+    table::RELEASES[table::RELEASES.len() - 1].version
+}
+
+/// What is known about a release; `None` if it is older than 11.0, newer than [`newest`], or never existed.
+#[must_use]
+pub fn facts(toolkit: ToolkitVersion) -> Option<&'static Release> {
+    table::RELEASES.iter().find(|row| row.version == toolkit)
+}
+
+/// Whether such a toolkit may exist. `false` for gaps between releases: there never was a CUDA 12.7.
+///
+/// ```
+/// use cuda_build::ToolkitVersion;
+/// use cuda_build::release::was_released;
+/// assert!(!was_released(ToolkitVersion::new(12, 7)));
+/// assert!(was_released(ToolkitVersion::new(99, 1)), "newer than this crate: nothing is known");
+/// ```
+#[must_use]
+pub fn was_released(toolkit: ToolkitVersion) -> bool {
+    toolkit > newest() || toolkit.major < OLDEST_MAJOR || facts(toolkit).is_some()
+}
+
+/// The oldest Linux driver that runs SASS built by any toolkit of this major.
+#[must_use]
+pub fn driver_floor(major: u32) -> Option<&'static str> {
+    let floor = table::DRIVER_FLOORS
+        .iter()
+        .find(|(known, _)| *known == major);
+    floor.map(|(_, driver)| *driver)
+}
+
+/// Whether the Python packages of a major carry nvcc.
+#[must_use]
+pub const fn is_nvcc_packaged(major: u32) -> bool {
+    major >= FIRST_MAJOR_WITH_PACKAGED_NVCC
+}
+
+/// The CUDA release that `version` of `component` belongs to; `None` for versions outside the table, and for
+/// products, which belong to no release.
+///
+/// The math libraries have version numbers of their own: cuSPARSE 12.5.8.93 is CUDA 12.8's. A version between the
+/// first versions of two releases belongs to the lower one, so that updates that no metapackage pins (cuSPARSE
+/// 12.5.1.3 of CUDA 12.5.1) are covered too. Such an answer is a lower bound.
+///
+/// ```
+/// use cuda_build::Component;
+/// use cuda_build::release::release_of;
+/// let release = |component, version: &str| {
+///     release_of(component, &version.parse().unwrap()).map(|release| release.to_string())
+/// };
+/// assert_eq!(release(Component::Cusparse, "12.5.1.3").as_deref(), Some("12.5"));
+/// assert_eq!(release(Component::Cusparse, "12.5.8.93").as_deref(), Some("12.8"));
+/// assert_eq!(release(Component::Nvjitlink, "12.9.86").as_deref(), Some("12.9"));
+/// assert_eq!(release(Component::Cusparse, "99.0"), None);
+/// ```
+#[must_use]
+pub fn release_of(component: Component, version: &Version) -> Option<ToolkitVersion> {
+    if component.facts().follows_toolkit {
+        return version.to_string().parse().ok();
+    }
+    let column = table::NUMBERED
+        .iter()
+        .position(|numbered| *numbered == component)?;
+    // The literals are versions; a test parses each of them.
+    let parse = |text: &str| text.parse::<Version>().ok();
+    if parse(table::NEWEST_PINNED[column]).is_none_or(|newest| *version > newest) {
+        return None;
+    }
+    first_versions(component, column)
+        .filter_map(|(first, release)| Some((parse(first)?, release)))
+        .filter(|(first, _)| first <= version)
+        .max_by(|(one, _), (other, _)| one.cmp(other))
+        .map(|(_, release)| release)
+}
+
+/// The first version of a component in each release that pins it.
+fn first_versions(
+    component: Component,
+    column: usize,
+) -> impl Iterator<Item = (&'static str, ToolkitVersion)> {
+    let exceptions = if component == Component::Nvjpeg {
+        table::NVJPEG_WENT_BACK.as_slice()
+    } else {
+        &[]
+    };
+    let pinned = table::RELEASES
+        .iter()
+        .map(move |row| (row.first_versions[column], row.version))
+        .filter(|(first, _)| !first.is_empty());
+    pinned.chain(exceptions.iter().copied())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,107 @@
+//! One line for each CUDA release. Support for a new release is a new line here, and a new major
+//! also a new column in the component table.
+//!
+//! PTX versions are the newest that `ptxas` itself reports (before 11.7: the release history in NVIDIA's PTX ISA
+//! guide). Host compiler bounds are the conditions in `crt/host_config.h`, not its messages, which are sometimes
+//! wrong (before 11.7:
+//! [nixpkgs](https://github.com/NixOS/nixpkgs/blob/master/pkgs/development/cuda-modules/_cuda/db/bootstrap/nvcc.nix),
+//! [Spack](https://github.com/spack/spack-packages/blob/develop/repos/spack_repo/builtin/build_systems/cuda.py) and
+//! [PyTorch](https://github.com/pytorch/pytorch/blob/main/torch/utils/cpp_extension.py)). Drivers come from
+//! [Meson's table](https://github.com/mesonbuild/meson/blob/master/mesonbuild/modules/cuda.py). Versions of
+//! components come from the pins in the metadata of every release of the `cuda-toolkit` metapackage from 11.8.0 to
+//! 13.4.3, which NVIDIA publishes as a Python package.
+
+use super::Release;
+use crate::capability::Capability;
+use crate::component::Component;
+use crate::version::ToolkitVersion;
+
+/// Toolkit components with version numbers of their own, in the order of [`Release::first_versions`].
+pub(super) const NUMBERED: [Component; 8] = [
+    Component::Cublas,
+    Component::Cufft,
+    Component::Curand,
+    Component::Cusolver,
+    Component::Cusparse,
+    Component::Npp,
+    Component::Nvjpeg,
+    Component::Cufile,
+];
+
+/// No metapackage pins the components of this release.
+const NOT_PINNED: [&str; NUMBERED.len()] = [""; NUMBERED.len()];
+
+/// For each of [`NUMBERED`], the newest version that a metapackage pins. A newer version belongs to a release that
+/// is not known here.
+pub(super) const NEWEST_PINNED: [&str; NUMBERED.len()] = [
+    "13.8.0.4",
+    "12.4.0.43",
+    "10.4.4.72",
+    "12.3.5.3",
+    "12.8.6.72",
+    "13.2.0.58",
+    "13.2.3.58",
+    "1.19.1.55",
+];
+
+/// nvJPEG's numbers went back once: 12.1.1 shipped a higher version than 12.2.0.
+pub(super) const NVJPEG_WENT_BACK: [(&str, ToolkitVersion); 2] = [
+    ("12.2.0.2", ToolkitVersion::new(12, 1)),
+    ("12.2.1.2", ToolkitVersion::new(12, 2)),
+];
+
+const fn row(
+    version: (u32, u32),
+    ptx_isa: (u32, u32),
+    default_capability: (u32, u32),
+    [gcc_max, clang_max]: [u32; 2],
+    driver: Option<&'static str>,
+    first_versions: [&'static str; NUMBERED.len()],
+) -> Release {
+    Release {
+        version: ToolkitVersion::new(version.0, version.1),
+        ptx_isa,
+        default_capability: Capability::new(default_capability.0, default_capability.1),
+        gcc_max,
+        clang_max,
+        driver,
+        first_versions,
+    }
+}
+
+// Columns: release, PTX, default capability, [gcc, clang], driver, first versions of `NUMBERED`.
+//
+// 11.4: gcc 11 is accepted from 11.4.1 on. 12.2: clang 16 from 12.2.1 on (nvcc 12.2.91 stops at 15). 12.3: PyTorch
+// names gcc 13, the header refuses it. 13.4 and 13.5: no public table names their drivers. There never was a 12.7.
+#[rustfmt::skip]
+pub(super) const RELEASES: &[Release] = &[
+    row((11, 0), (7, 0), (5, 2), [9, 9], Some("450.36.06"), NOT_PINNED),
+    row((11, 1), (7, 1), (5, 2), [10, 10], Some("455.23"), NOT_PINNED),
+    row((11, 2), (7, 2), (5, 2), [10, 11], Some("460.27.03"), NOT_PINNED),
+    row((11, 3), (7, 3), (5, 2), [10, 11], Some("465.19.01"), NOT_PINNED),
+    row((11, 4), (7, 4), (5, 2), [10, 12], Some("470.42.01"), NOT_PINNED),
+    row((11, 5), (7, 5), (5, 2), [11, 12], Some("495.29.05"), NOT_PINNED),
+    row((11, 6), (7, 6), (5, 2), [11, 13], Some("510.39.01"), NOT_PINNED),
+    row((11, 7), (7, 7), (5, 2), [11, 13], Some("515.43.04"), NOT_PINNED),
+    row((11, 8), (7, 8), (5, 2), [11, 14], Some("520.61.05"), ["11.11.3.6", "10.9.0.58", "10.3.0.86", "11.4.1.48", "11.7.5.86", "11.8.0.86", "11.9.0.86", ""]),
+    row((12, 0), (8, 0), (5, 2), [12, 14], Some("525.60.13"), ["12.0.1.189", "11.0.0.21", "10.3.1.50", "11.4.2.57", "12.0.0.76", "12.0.0.30", "12.0.0.28", ""]),
+    row((12, 1), (8, 1), (5, 2), [12, 15], Some("530.30.02"), ["12.1.0.26", "11.0.2.4", "10.3.2.56", "11.4.4.55", "12.0.2.55", "12.0.2.50", "12.1.0.39", ""]),
+    row((12, 2), (8, 2), (5, 2), [12, 16], Some("535.54.03"), ["12.2.1.16", "11.0.8.15", "10.3.3.53", "11.5.0.53", "12.1.1.53", "12.1.1.14", "12.1.1.14", ""]),
+    row((12, 3), (8, 3), (5, 2), [12, 16], Some("545.23.06"), ["12.3.2.9", "11.0.11.19", "10.3.4.52", "11.5.3.52", "12.1.3.153", "12.2.2.32", "12.2.3.32", ""]),
+    row((12, 4), (8, 4), (5, 2), [13, 17], Some("550.54.14"), ["12.4.2.65", "11.2.0.44", "10.3.5.119", "11.6.0.99", "12.3.0.142", "12.2.5.2", "12.3.1.89", ""]),
+    row((12, 5), (8, 5), (5, 2), [13, 17], Some("555.42.02"), ["12.5.2.13", "11.2.3.18", "10.3.6.39", "11.6.2.40", "12.4.1.24", "12.3.0.116", "12.3.2.38", ""]),
+    row((12, 6), (8, 5), (5, 2), [13, 18], Some("560.28.03"), ["12.6.0.22", "11.2.6.28", "10.3.7.37", "11.6.4.38", "12.5.2.23", "12.3.1.23", "12.3.3.23", "1.11.1.6"]),
+    row((12, 8), (8, 7), (5, 2), [14, 19], Some("570.26"), ["12.8.3.14", "11.3.3.41", "10.3.9.55", "11.7.2.55", "12.5.7.53", "12.3.3.65", "12.3.5.57", "1.13.0.11"]),
+    row((12, 9), (8, 8), (5, 2), [14, 19], Some("575.51.03"), ["12.9.0.13", "11.4.0.6", "10.3.10.19", "11.7.4.40", "12.5.9.5", "12.4.0.27", "12.4.0.16", "1.14.0.30"]),
+    row((13, 0), (9, 0), (7, 5), [15, 20], Some("580.65.06"), ["13.0.0.19", "12.0.0.15", "10.4.0.35", "12.0.3.29", "12.6.2.49", "13.0.0.50", "13.0.0.40", "1.15.0.42"]),
+    row((13, 1), (9, 1), (7, 5), [15, 21], Some("590.44.01"), ["13.2.0.9", "12.1.0.31", "10.4.1.34", "12.0.7.41", "12.7.2.19", "13.0.2.21", "13.0.2.28", "1.16.0.49"]),
+    row((13, 2), (9, 2), (7, 5), [15, 21], Some("595.45.04"), ["13.3.0.5", "12.2.0.37", "10.4.2.51", "12.1.0.51", "12.7.9.17", "13.1.0.44", "13.0.4.44", "1.17.0.44"]),
+    row((13, 3), (9, 3), (7, 5), [15, 21], Some("610.43.02"), ["13.5.1.27", "12.3.0.29", "10.4.3.29", "12.2.2.18", "12.8.1.7", "13.1.2.48", "13.2.0.21", "1.18.0.66"]),
+    row((13, 4), (9, 4), (7, 5), [16, 22], None, ["13.7.0.27", "12.4.0.34", "10.4.4.49", "12.3.2.15", "12.8.6.49", "13.2.0.35", "13.2.2.35", "1.19.0.109"]),
+    row((13, 5), (9, 5), (7, 5), [16, 22], None, NOT_PINNED),
+];
+
+/// For each major, the oldest driver that runs SASS of any of its releases, from the table of minor-version
+/// compatibility in NVIDIA's CUDA Compatibility guide.
+pub(super) const DRIVER_FLOORS: &[(u32, &str)] =
+    &[(11, "450.80.02"), (12, "525.60.13"), (13, "580.65.06")];

@@ -1,0 +1,115 @@
+//! What was chosen, and what to report about the choice.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use super::request::{Need, Request, Strength};
+use crate::error::Conflict;
+use crate::probe::Found;
+use crate::sources::Step;
+use crate::version::ToolkitVersion;
+
+/// A chosen component and the place it comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Chosen {
+    /// What was found, and where.
+    pub found: Found,
+    /// The place's label and path, fit for a sentence.
+    pub origin: String,
+}
+
+/// Something to report about a choice.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Note {
+    /// Another toolkit was found, which is not used.
+    OtherToolkit {
+        /// Its release, or its major if nothing tells the release.
+        release: String,
+        /// Where it is.
+        origin: String,
+    },
+    /// The components come from several steps of the search.
+    Combined {
+        /// The places that they come from.
+        origins: Vec<String>,
+    },
+    /// The locked toolkit that the request admits has not been fetched, so it is not used.
+    LockNotFetched {
+        /// The lock file.
+        file: PathBuf,
+        /// The locked version.
+        version: String,
+    },
+    /// A component that was found and not requested does not fit, and is not used.
+    Incompatible {
+        /// The component.
+        found: Box<Found>,
+        /// What it does not fit.
+        conflict: Conflict,
+    },
+}
+
+impl fmt::Display for Note {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::OtherToolkit { release, origin } => {
+                write!(f, "CUDA {release} is also there, not used: {origin}")
+            }
+            Self::Combined { origins } => write!(f, "combined from {}", origins.join(" and ")),
+            Self::LockNotFetched { file, version } => write!(
+                f,
+                "{} locks CUDA {version}, which has not been fetched, so another toolkit is used: run `cargo cuda fetch`",
+                file.display()
+            ),
+            Self::Incompatible { found, conflict } => {
+                write!(
+                    f,
+                    "{found} is left out: {}; {}",
+                    conflict.reason, conflict.fix
+                )
+            }
+        }
+    }
+}
+
+/// What was chosen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Selection {
+    /// The step that proposed the first place that was used.
+    pub step: Step,
+    /// The CUDA major of all components.
+    pub major: u32,
+    /// The CUDA release of compiler and headers.
+    pub toolkit: Option<ToolkitVersion>,
+    /// In the order of the component table.
+    pub chosen: Vec<Chosen>,
+    /// The index of the met group of [`Request::alternatives`].
+    pub alternative: Option<usize>,
+    /// Whether the components come from more than one step of the search.
+    pub combined: bool,
+    /// What to report about the choice.
+    pub notes: Vec<Note>,
+}
+
+impl Selection {
+    /// Whether a product is needed with this strength, and was not chosen.
+    pub(crate) fn lacks_product(&self, request: &Request, strength: Strength) -> bool {
+        let has = |need: &Need| {
+            self.chosen
+                .iter()
+                .any(|chosen| need.is_met_by(&chosen.found))
+        };
+        let everything = request.take_everything && strength == Strength::Extra;
+        everything
+            || request
+                .needs
+                .iter()
+                .any(|need| need.is_product() && need.strength == strength && !has(need))
+    }
+
+    pub(crate) fn note(&mut self, note: Note) {
+        if !self.notes.contains(&note) {
+            self.notes.push(note);
+        }
+    }
+}

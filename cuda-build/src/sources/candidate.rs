@@ -1,0 +1,266 @@
+//! A place that a source proposes, and the step of the search that proposed it.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use super::belonging;
+use crate::root::Root;
+
+/// One step of the search.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Step {
+    /// Given by the caller of this library or on a command line.
+    Argument,
+    /// Listed in `CUDA_BUILD_ROOTS`.
+    Roots,
+    /// Named by one of the variables that CUDA's users set.
+    Variable,
+    /// Named by the variable of one product, such as `CUDNN_PATH`: counts for products alone.
+    Product,
+    /// The toolkit that the workspace's lock file names.
+    Locked,
+    /// The active virtual environment.
+    Environment,
+    /// The active conda environment.
+    Conda,
+    /// A Nix development shell.
+    Nix,
+    /// A loaded Spack environment.
+    Spack,
+    /// NVIDIA's HPC SDK: its loaded module, or its default location.
+    HpcSdk,
+    /// Fetched by `cargo cuda toolkit add`.
+    Stored,
+    /// nvcc on `PATH`.
+    SearchPath,
+    /// The administrator's `/usr/local/cuda`.
+    DefaultPlace,
+    /// `/usr/local/cuda-<version>`.
+    VersionedPlace,
+    /// A distribution's own packages: `/opt/cuda`, `/usr`.
+    System,
+    /// The Python on `PATH`.
+    Python,
+}
+
+impl Step {
+    /// Every step, in the order of the search.
+    pub(super) const ALL: [Self; 16] = [
+        Self::Argument,
+        Self::Roots,
+        Self::Variable,
+        Self::Product,
+        Self::Locked,
+        Self::Environment,
+        Self::Conda,
+        Self::Nix,
+        Self::Spack,
+        Self::HpcSdk,
+        Self::Stored,
+        Self::SearchPath,
+        Self::DefaultPlace,
+        Self::VersionedPlace,
+        Self::System,
+        Self::Python,
+    ];
+
+    /// The name that `CUDA_BUILD_SOURCES` and reports use.
+    #[must_use]
+    pub fn id(self) -> &'static str {
+        match self {
+            Self::Argument => "argument",
+            Self::Roots => "roots",
+            Self::Variable => "variable",
+            Self::Product => "product",
+            Self::Locked => "lock",
+            Self::Environment => "environment",
+            Self::Conda => "conda",
+            Self::Nix => "nix",
+            Self::Spack => "spack",
+            Self::HpcSdk => "hpc-sdk",
+            Self::Stored => "stored",
+            Self::SearchPath => "path",
+            Self::DefaultPlace => "default",
+            Self::VersionedPlace => "versioned",
+            Self::System => "system",
+            Self::Python => "python",
+        }
+    }
+
+    /// Whether the user named the place. Then only named places count.
+    #[must_use]
+    pub fn is_explicit(self) -> bool {
+        matches!(self, Self::Argument | Self::Roots | Self::Variable)
+    }
+}
+
+/// What named a place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Label {
+    /// An environment variable, by its name.
+    Variable(&'static str),
+    /// Anything else, in words that fit into a sentence.
+    Text(String),
+}
+
+impl Label {
+    /// The variable's name alone, in backticks, or the words.
+    #[must_use]
+    pub fn short(&self) -> String {
+        match self {
+            Self::Variable(name) => format!("`{name}`"),
+            Self::Text(text) => text.clone(),
+        }
+    }
+}
+
+impl From<&str> for Label {
+    fn from(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
+}
+
+impl fmt::Display for Label {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Variable(name) => write!(f, "environment variable `{name}`"),
+            Self::Text(text) => f.write_str(text),
+        }
+    }
+}
+
+/// How the files of a candidate are laid out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Layout {
+    /// A root with `bin`, `include` and `lib`.
+    Roots {
+        /// Further roots of the same candidate: redist archives side by side, the outputs of a Nix shell, a list.
+        more: Vec<PathBuf>,
+        /// The nvcc that proposed the candidate, if it may be another file than `bin/nvcc` of the root.
+        nvcc: Option<PathBuf>,
+    },
+    /// The system's own directories, which hold no toolkit: only products count.
+    SystemProducts,
+    /// A Python site-packages directory.
+    SitePackages,
+    /// A script in place of a Python interpreter, as pyenv and asdf have them: which interpreter it starts, and so
+    /// which site-packages, is unknown.
+    PythonScript,
+    /// A file with the result of an earlier search.
+    ToolkitFile,
+}
+
+/// A place that may hold CUDA components. Nothing has been read yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Candidate {
+    /// The step of the search that proposed it.
+    pub step: Step,
+    /// What named it.
+    pub label: Label,
+    /// The directory or file.
+    pub path: PathBuf,
+    /// What is expected at `path`.
+    pub layout: Layout,
+}
+
+impl Candidate {
+    /// A candidate of this layout.
+    pub(crate) fn new(
+        step: Step,
+        label: impl Into<Label>,
+        path: impl Into<PathBuf>,
+        layout: Layout,
+    ) -> Self {
+        Self {
+            step,
+            label: label.into(),
+            path: path.into(),
+            layout,
+        }
+    }
+
+    /// A single root.
+    pub(crate) fn root(step: Step, label: impl Into<Label>, path: impl Into<PathBuf>) -> Self {
+        let layout = Layout::Roots {
+            more: Vec::new(),
+            nvcc: None,
+        };
+        Self::new(step, label, path, layout)
+    }
+
+    pub(super) fn site_packages(
+        step: Step,
+        label: impl Into<Label>,
+        path: impl Into<PathBuf>,
+    ) -> Self {
+        Self::new(step, label, path, Layout::SitePackages)
+    }
+
+    /// Several roots, each with what belongs to it by its packager's convention; `None` for no root.
+    pub(super) fn scattered(
+        root: &Root,
+        step: Step,
+        label: impl Into<Label>,
+        roots: Vec<PathBuf>,
+    ) -> Option<Self> {
+        let mut all: Vec<PathBuf> = Vec::new();
+        for path in roots {
+            let belonging = belonging(root, &path);
+            for path in [path].into_iter().chain(belonging) {
+                if !all.contains(&path) {
+                    all.push(path);
+                }
+            }
+        }
+        let mut all = all.into_iter();
+        let first = all.next()?;
+        let layout = Layout::Roots {
+            more: all.collect(),
+            nvcc: None,
+        };
+        Some(Self::new(step, label, first, layout))
+    }
+
+    /// The same roots, proposed by this nvcc. Other layouts have none.
+    pub(super) fn with_nvcc(mut self, named: Option<&Path>) -> Self {
+        if let Layout::Roots { nvcc, .. } = &mut self.layout {
+            *nvcc = named.map(Path::to_owned);
+        }
+        self
+    }
+
+    /// The roots after the first.
+    #[must_use]
+    pub fn more_roots(&self) -> &[PathBuf] {
+        match &self.layout {
+            Layout::Roots { more, .. } => more,
+            _ => &[],
+        }
+    }
+
+    /// Every root: `path`, then [`Candidate::more_roots`].
+    pub fn roots(&self) -> impl Iterator<Item = &PathBuf> + Clone {
+        [&self.path].into_iter().chain(self.more_roots())
+    }
+
+    /// The nvcc that proposed the candidate.
+    #[must_use]
+    pub fn nvcc(&self) -> Option<&Path> {
+        match &self.layout {
+            Layout::Roots { nvcc, .. } => nvcc.as_deref(),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Candidate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({}", self.label, self.path.display())?;
+        match self.more_roots() {
+            [] => {}
+            [one] => write!(f, " and {}", one.display())?,
+            more => write!(f, " and {} more", more.len())?,
+        }
+        f.write_str(")")
+    }
+}
