@@ -86,15 +86,20 @@ impl Finder<'_> {
         Ok(request)
     }
 
-    /// Any crate may call nvcc, so a toolkit with nvcc is requested first …
+    /// Any crate may call nvcc, so a toolkit with nvcc is requested first, unless the user has named a
+    /// place: that is not left for it.
     fn with_nvcc(&self) -> Result<Request, Error> {
         let both = nvcc().into_iter().chain([nvrtc()]).collect();
-        self.request(vec![both, nvcc()])
+        match self.is_explicit() {
+            true => self.with_compiler(),
+            false => self.request(vec![both, nvcc()]),
+        }
     }
 
-    /// … and one with any compiler is accepted if no source has that.
+    /// A toolkit with any compiler is accepted if no source has nvcc.
     fn with_compiler(&self) -> Result<Request, Error> {
-        self.request(vec![vec![nvrtc()], nvcc()])
+        let both = nvcc().into_iter().chain([nvrtc()]).collect();
+        self.request(vec![both, vec![nvrtc()], nvcc()])
     }
 
     /// The search, with everything that it has seen.
@@ -208,10 +213,13 @@ impl Finder<'_> {
     /// If the user has named a place, or builds for another machine, a fetched toolkit would not
     /// be used.
     fn can_fetch(&self) -> bool {
-        let sources = || cuda_build::sources::candidates(self.root, self.env, self.target, &[]);
-        self.target.is_native()
-            && self.env.peek("CUDA_BUILD_TOOLKIT").is_none()
-            && !sources().is_ok_and(|s| s.candidates.iter().any(|c| c.step.is_explicit()))
+        self.target.is_native() && !self.is_explicit()
+    }
+
+    fn is_explicit(&self) -> bool {
+        let sources = cuda_build::sources::candidates(self.root, self.env, self.target, &[]);
+        self.env.peek("CUDA_BUILD_TOOLKIT").is_some()
+            || sources.is_ok_and(|s| s.candidates.iter().any(|c| c.step.is_explicit()))
     }
 }
 
