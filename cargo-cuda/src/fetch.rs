@@ -1,4 +1,4 @@
-//! `--fetch`: gets what is missing instead of saying so.
+//! `--fetch`: fetches what is missing, where a command would otherwise fail.
 
 use std::path::{Path, PathBuf};
 
@@ -6,32 +6,32 @@ use cuda_build::{Component, Env};
 
 use crate::exit_code;
 use crate::failure::Failure;
-use crate::store::{self, AddRequest, Context, LOCK_FILE, Messages, Request, StoreError};
+use crate::store::{self, AddRequest, Context, LOCK_FILE, Messages, ReleaseSpec, StoreError};
 
 /// What to fetch.
 #[derive(Clone, Copy, Debug)]
 pub struct Fetch<'a> {
-    /// Which CUDA.
+    /// The CUDA major.
     pub major: u32,
-    /// Components that have to be in it.
+    /// Components to fetch besides the default set.
     pub components: &'a [Component],
     /// The workspace whose lock file pins the versions.
     pub workspace: Option<&'a Path>,
 }
 
-/// Adds the newest toolkit of a major, with everything a build may need of it.
+/// Fetches the newest toolkit of a major.
 ///
 /// # Errors
 /// As [`store::add`].
 pub fn toolkit(env: &Env, fetch: &Fetch<'_>) -> Result<(), Failure> {
-    let version: Request = fetch.major.to_string().parse()?;
-    let mut request = AddRequest::new(version);
+    let release: ReleaseSpec = fetch.major.to_string().parse()?;
+    let mut request = AddRequest::new(release);
     request.components = fetch.components.iter().copied().collect();
     store::add(&request, &context(env, fetch.workspace))?;
     Ok(())
 }
 
-/// A maturin of our own.
+/// Fetches maturin.
 ///
 /// # Errors
 /// As [`store::maturin`].

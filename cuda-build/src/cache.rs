@@ -36,8 +36,8 @@ pub fn write(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     })
 }
 
-/// As [`write`], for a file in a directory that many processes use at once: the directory is made,
-/// and nobody else writes to the same half-done file.
+/// As [`write`], for a file in a directory that several processes use at once: the directory is
+/// created, and each process has a temporary file of its own.
 ///
 /// # Errors
 /// [`Error::Io`].
@@ -67,8 +67,7 @@ pub fn read(path: &Path) -> Result<Vec<u8>, Error> {
     fs::read(path).map_err(failed("read", path))
 }
 
-/// Writes a file only where its content is another, so that what depends on its time of change
-/// is left alone.
+/// Writes a file only if its content differs, so that its time of change stays.
 ///
 /// # Errors
 /// [`Error::Io`].
@@ -107,7 +106,7 @@ pub fn write_first(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     written.map_err(failed("write", path))
 }
 
-/// Removes a file; that there is none is fine.
+/// Removes a file, if it exists.
 ///
 /// # Errors
 /// [`Error::Io`].

@@ -40,10 +40,15 @@ impl CachedAnswer {
         Self { file }
     }
 
-    /// The identity and the text that were written, if there is a whole file.
+    /// The identity and the text that were written, if there is a whole file that no other user can
+    /// have changed.
     pub(crate) fn read(&self, root: &Root) -> Option<(String, String)> {
-        let file = root.text(self.file.as_deref()?).ok()?;
-        let content = file.strip_prefix(HEAD)?.strip_suffix(END)?;
+        let file = self.file.as_deref()?;
+        if store::distrust(root, file).is_some() {
+            return None;
+        }
+        let text = root.text(file).ok()?;
+        let content = text.strip_prefix(HEAD)?.strip_suffix(END)?;
         let (identity, text) = content.split_once('\n')?;
         Some((identity.to_owned(), text.to_owned()))
     }
@@ -61,6 +66,8 @@ impl CachedAnswer {
 #[cfg(test)]
 #[allow(clippy::disallowed_methods, reason = "prepares real files")]
 mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
     use super::*;
 
     #[test]
@@ -71,13 +78,19 @@ mod tests {
         let root = Root::system();
         assert_eq!(answer("a").read(&root), None);
         answer("a").write("1", "line\nline");
-        let expected = Some(("1".to_owned(), "line\nline\n".to_owned()));
-        assert_eq!(answer("a").read(&root), expected);
+        let expected = || Some(("1".to_owned(), "line\nline\n".to_owned()));
+        assert_eq!(answer("a").read(&root), expected());
         assert_eq!(answer("b").read(&root), None);
         let file = answer("a").file.unwrap();
         let whole = std::fs::read_to_string(&file).unwrap();
         std::fs::write(&file, &whole[..whole.len() - 1]).unwrap();
         assert_eq!(answer("a").read(&root), None, "the file is cut");
+        std::fs::write(&file, whole).unwrap();
+        let mode = |mode| std::fs::Permissions::from_mode(mode);
+        std::fs::set_permissions(&file, mode(0o666)).unwrap();
+        assert_eq!(answer("a").read(&root), None, "every user can write it");
+        std::fs::set_permissions(&file, mode(0o644)).unwrap();
+        assert_eq!(answer("a").read(&root), expected());
         // Without a cache directory there is no answer, and nothing fails.
         let none = CachedAnswer::new(&Env::default(), "nvcc", []);
         none.write("1", "x");

@@ -1,6 +1,6 @@
-//! A digest for names of files and directories: the same on every machine, with every compiler.
+//! The digest for names, keys and contents: the same on every machine, with every compiler.
 
-/// FNV-1a, 64 bits: a few lines, and the same for ever.
+/// FNV-1a, 64 bits: a few lines, and the same with every version of Rust.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fnv(u64);
 

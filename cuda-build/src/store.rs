@@ -1,16 +1,17 @@
-//! Where toolkits fetched by `cargo cuda toolkit add` lie, and what each says of itself.
+//! The store of fetched toolkits, and the check of who may write in the user's cache directory.
 //!
-//! The contract between the tool that writes and the search that reads:
+//! `cargo cuda toolkit add` writes the store, and the search reads it:
 //!
 //! ```text
 //! <cache>/toolkits/
-//!   13.4.3-1f0c9a2e/          one consistent set, never changed once it is there
-//!     toolkit.toml            written last; a directory without it is no toolkit
-//!     nvidia/…                site-packages, as an installer left it
+//!   13.4.3-1f0c9a2e/          one consistent set of components, never changed
+//!     toolkit.toml            the manifest, written last; without it the directory is no toolkit
+//!     nvidia/…                site-packages, as an installer left them
 //!     nvidia_cuda_runtime-13.4.92.dist-info/ …
-//!   index.toml, .locks/, .*.part/      the writer's own
+//!   index.toml, .locks/, .*.part/      for `cargo cuda toolkit` alone
 //! ```
 
+use std::io;
 use std::path::{Path, PathBuf};
 
 use toml::de::{DeTable, DeValue};
@@ -18,7 +19,10 @@ use toml::de::{DeTable, DeValue};
 use crate::component::Component;
 use crate::env::Env;
 use crate::error::Error;
+use crate::probe::{Attempt, Prober};
 use crate::root::Root;
+use crate::sources::{Candidate, Label, Layout, Step};
+use crate::target::Target;
 use crate::version::Version;
 
 /// The file that makes a directory a stored toolkit.
@@ -29,7 +33,7 @@ pub const FORMAT_VERSION: i64 = 1;
 
 /// The user's cache directory: `CUDA_BUILD_CACHE_DIR`, else `$XDG_CACHE_HOME/cuda-build`, else
 /// `~/.cache/cuda-build`. A relative `XDG_CACHE_HOME` is ignored, as the XDG base directory
-/// specification asks. `None` where no variable tells.
+/// specification asks. `None` if none of these variables is set.
 ///
 /// ```
 /// use cuda_build::{Env, store};
@@ -48,24 +52,23 @@ pub fn cache_dir(env: &Env) -> Option<PathBuf> {
         .map(|home| home.join(".cache").join("cuda-build"))
 }
 
-/// The directory below [`cache_dir`] that holds one directory a toolkit.
+/// The directory below [`cache_dir`] that holds one directory for each toolkit.
 #[must_use]
 pub fn toolkits_dir(env: &Env) -> Option<PathBuf> {
     cache_dir(env).map(|cache| cache.join("toolkits"))
 }
 
-/// A toolkit that `cargo cuda toolkit add` put into the store.
+/// A toolkit in the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredToolkit {
-    /// Its directory, to be searched as site-packages.
+    /// The directory, to be searched as site-packages.
     pub path: PathBuf,
-    /// Of the set as a whole: `13.4.3`, or `13.5` where the minor was put together from single
-    /// packages.
+    /// The release: `13.4.3`, or `13.5` if the set was resolved without the metapackage.
     pub version: Version,
-    /// Machine and system its files are for, such as `x86_64-linux`.
+    /// The platform directory of its files, such as `x86_64-linux`.
     pub platform: String,
-    /// What was proved to be there when it was added. Names that a newer `cargo cuda` wrote and
-    /// this crate does not know are left out.
+    /// The components that were found in it when it was added. Components that this version of
+    /// the crate does not know are left out.
     pub components: Vec<Component>,
 }
 
@@ -73,8 +76,8 @@ impl StoredToolkit {
     /// Reads `<path>/toolkit.toml`.
     ///
     /// # Errors
-    /// [`Error::Io`] where it can't be read, [`Error::Format`] where it says something else than
-    /// a manifest of a known format.
+    /// [`Error::Io`] if it cannot be read, [`Error::Format`] if it is not a manifest of a known
+    /// format.
     pub fn read(root: &Root, path: &Path) -> Result<Self, Error> {
         let file = path.join(MANIFEST);
         let text = root.text(&file).map_err(|source| Error::Io {
@@ -125,16 +128,98 @@ impl StoredToolkit {
     }
 }
 
-/// All toolkits below `directory`, in the order of their names; for each that can't be read, why.
-/// Directories without a manifest, such as one that is being written, are not toolkits.
+/// All toolkits below `directory`, in the order of their names; for each one that cannot be used,
+/// the reason. A directory without a manifest, such as one that is being written, is no toolkit.
 pub fn stored_toolkits(root: &Root, directory: &Path) -> Vec<Result<StoredToolkit, Error>> {
     root.names(directory)
         .into_iter()
         .filter(|name| !name.as_encoded_bytes().starts_with(b"."))
         .map(|name| directory.join(name))
-        .filter(|path| root.is_file(&path.join(MANIFEST)))
-        .map(|path| StoredToolkit::read(root, &path))
+        .filter(|path| root.exists(&path.join(MANIFEST)))
+        .map(|path| match distrust(root, &path) {
+            Some(reason) => Err(Error::Io {
+                action: "use",
+                path,
+                source: io::Error::other(reason),
+            }),
+            None => StoredToolkit::read(root, &path),
+        })
         .collect()
+}
+
+/// The components in a directory of packages, as the search finds them.
+#[must_use]
+pub fn probe(root: &Root, target: &Target, directory: &Path) -> Attempt {
+    let candidate = Candidate {
+        step: Step::Stored,
+        label: Label::Text("fetched packages".to_owned()),
+        path: directory.to_owned(),
+        layout: Layout::SitePackages,
+    };
+    Prober {
+        root,
+        target,
+        // Packages are described by their files; none has to run its nvcc for that.
+        query_nvcc: &|nvcc| {
+            Err(Error::Format {
+                what: "nvcc",
+                reason: format!("{} was not queried", nvcc.display()),
+            })
+        },
+    }
+    .probe(&candidate)
+}
+
+/// The reason not to trust `path`, a file or directory that this program or an earlier run of it
+/// wrote: another user owns it, or may write in it or replace it. `None` if nobody but the current
+/// user and root can have changed it. A directory with the sticky bit, such as `/tmp`, may lie
+/// above it, but may not be it.
+///
+/// ```
+/// use cuda_build::{Root, store};
+/// assert_eq!(store::distrust(&Root::system(), "/proc/self/status".as_ref()), None);
+/// ```
+#[must_use]
+#[cfg(unix)]
+pub fn distrust(root: &Root, path: &Path) -> Option<String> {
+    use std::os::unix::fs::MetadataExt as _;
+    // The owner of this directory is the user of this process.
+    let user = root.metadata(Path::new("/proc/self")).ok()?.uid();
+    let above = path.parent().unwrap_or(path);
+    [(path, 0), (above, STICKY)]
+        .into_iter()
+        .find_map(|(path, excuse)| {
+            let metadata = root.metadata(path).ok()?;
+            let reason = refusal(metadata.uid(), metadata.mode(), user, excuse)?;
+            Some(format!("{} {reason}", path.display()))
+        })
+}
+
+/// As on Unix, where owners and modes are known.
+#[must_use]
+#[cfg(not(unix))]
+pub fn distrust(_: &Root, _: &Path) -> Option<String> {
+    None
+}
+
+/// In a directory with this bit, only the owner of a file can replace it.
+#[cfg(unix)]
+const STICKY: u32 = 0o1000;
+
+/// `excuse` is a bit of the mode that makes it harmless that every user may write.
+#[cfg(unix)]
+fn refusal(owner: u32, mode: u32, user: u32, excuse: u32) -> Option<String> {
+    if owner != user && owner != 0 {
+        return Some(format!(
+            "belongs to user {owner}, neither to you (user {user}) nor to root; delete it, or name it in \
+             `CUDA_BUILD_ROOTS` if you trust that user"
+        ));
+    }
+    (mode & 0o002 != 0 && mode & excuse == 0).then(|| {
+        "can be written by every user; delete it and fetch it again, or check its files and run \
+         `chmod -R o-w` on it"
+            .to_owned()
+    })
 }
 
 #[cfg(test)]
@@ -182,24 +267,84 @@ mod tests {
         assert!(!parse("=").is_empty());
     }
 
+    #[allow(clippy::disallowed_methods, reason = "prepares a real directory")]
+    fn put(directory: &Path, name: &str, manifest: Option<&str>) -> PathBuf {
+        let path = directory.join(name);
+        std::fs::create_dir_all(&path).unwrap();
+        if let Some(text) = manifest {
+            std::fs::write(path.join(MANIFEST), text).unwrap();
+        }
+        path
+    }
+
     #[test]
     fn a_directory_being_written_is_no_toolkit() {
         let directory = tempfile::tempdir().unwrap();
-        let put = |name: &str, manifest: Option<&str>| {
-            let path = directory.path().join(name);
-            #[allow(clippy::disallowed_methods, reason = "prepares a real directory")]
-            std::fs::create_dir_all(&path).unwrap();
-            if let Some(text) = manifest {
-                #[allow(clippy::disallowed_methods, reason = "prepares a real directory")]
-                std::fs::write(path.join(MANIFEST), text).unwrap();
-            }
-        };
-        put("13.4.3-a", Some(GOOD));
-        put("13.4.3-b", None);
-        put(".13.4.3-c.7.part", Some(GOOD));
-        put("13.4.3-d", Some("format_version = 9"));
+        put(directory.path(), "13.4.3-a", Some(GOOD));
+        put(directory.path(), "13.4.3-b", None);
+        put(directory.path(), ".13.4.3-c.7.part", Some(GOOD));
+        put(directory.path(), "13.4.3-d", Some("format_version = 9"));
         let found = stored_toolkits(&Root::system(), directory.path());
         assert_eq!(found.len(), 2);
         assert!(found[0].is_ok() && found[1].is_err());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_fifo_in_place_of_a_manifest_is_an_error() {
+        let directory = tempfile::tempdir().unwrap();
+        let toolkit = put(directory.path(), "13.4.3-a", None);
+        let made = crate::command::Invocation::new("mkfifo").args([toolkit.join(MANIFEST)]);
+        assert!(made.run().unwrap().success);
+        let found = stored_toolkits(&Root::system(), directory.path());
+        assert!(
+            found[0]
+                .as_ref()
+                .unwrap_err()
+                .to_string()
+                .contains("not a regular file"),
+            "{found:?}"
+        );
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_directory_that_every_user_can_write_is_not_used() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let directory = tempfile::tempdir().unwrap();
+        let toolkit = put(directory.path(), "13.4.3-a", Some(GOOD));
+        #[allow(clippy::disallowed_methods, reason = "prepares a real directory")]
+        let mode = |path: &Path, mode: u32| {
+            std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+        };
+        let reason = || {
+            let found = stored_toolkits(&Root::system(), directory.path()).remove(0);
+            found.err().map(|error| error.to_string())
+        };
+        for (store, own, used) in [
+            (0o755, 0o755, true),
+            (0o775, 0o775, true),
+            (0o1777, 0o755, true),
+            (0o777, 0o755, false),
+            (0o755, 0o777, false),
+            (0o755, 0o1777, false),
+        ] {
+            mode(directory.path(), store);
+            mode(&toolkit, own);
+            let reason = reason();
+            assert_eq!(reason.is_none(), used, "{store:o} {own:o}: {reason:?}");
+            assert!(reason.is_none_or(|reason| reason.contains("every user")));
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn what_belongs_to_another_user_is_not_trusted() {
+        assert_eq!(refusal(1000, 0o755, 1000, 0), None);
+        assert_eq!(refusal(0, 0o755, 1000, 0), None);
+        for user in [0, 1000] {
+            let reason = refusal(65534, 0o755, user, STICKY).unwrap();
+            assert!(reason.contains("user 65534") && reason.contains(&format!("user {user}")));
+        }
     }
 }

@@ -34,8 +34,7 @@ const fn named(
 
 const ONE: &str = "#define V 1\n";
 
-/// Both compilers find these.
-const COMMON: [Named; 10] = [
+const SPELLINGS: [Named; 10] = [
     named(
         "absolute",
         "#include \"PACKAGE/elsewhere/absolute.cuh\"\n",
@@ -124,11 +123,11 @@ const REFUSED: [Named; 2] = [
     ),
 ];
 
-fn every_spelling(compiler: Compiler, cases: &[&Named]) {
+fn every_spelling(compiler: Compiler) {
     let Some(package) = Package::new("spelling", compiler) else {
         return;
     };
-    for case in cases {
+    for case in &SPELLINGS {
         let directory = package.path.display().to_string();
         let include = case.source.replace("PACKAGE", &directory);
         let source = format!("{include}{}", kernel("V"));
@@ -137,10 +136,10 @@ fn every_spelling(compiler: Compiler, cases: &[&Named]) {
             package.write(file, text);
         }
     }
-    let modules: Vec<(&str, &str)> = cases.iter().map(|c| (c.module, c.options)).collect();
+    let modules: Vec<(&str, &str)> = SPELLINGS.iter().map(|c| (c.module, c.options)).collect();
     package.write_modules(compiler, &modules);
     let mut edits = Edits::of(&package);
-    for case in cases {
+    for case in &SPELLINGS {
         let (file, _) = case.files.last().unwrap();
         edits.changes(case.module, |package| package.write(file, case.edited));
     }
@@ -149,17 +148,17 @@ fn every_spelling(compiler: Compiler, cases: &[&Named]) {
 
 #[test]
 fn nvrtc_12_headers_are_noticed_in_every_spelling() {
-    every_spelling(Compiler::Nvrtc12, &COMMON.iter().collect::<Vec<_>>());
+    every_spelling(Compiler::Nvrtc12);
 }
 
 #[test]
 fn nvrtc_13_headers_are_noticed_in_every_spelling() {
-    every_spelling(Compiler::Nvrtc13, &COMMON.iter().collect::<Vec<_>>());
+    every_spelling(Compiler::Nvrtc13);
 }
 
 #[test]
 fn nvcc_headers_are_noticed_in_every_spelling() {
-    every_spelling(Compiler::Nvcc13, &COMMON.iter().collect::<Vec<_>>());
+    every_spelling(Compiler::Nvcc13);
 }
 
 #[test]

@@ -21,6 +21,8 @@ mod components;
 mod cost;
 mod differential;
 mod headers;
+mod hostile;
+mod kills;
 mod outputs;
 mod package;
 mod sources;

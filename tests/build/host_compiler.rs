@@ -183,7 +183,7 @@ fn without_an_accepted_compiler_there_is_an_error() {
 }
 
 #[test]
-fn a_verdict_is_kept_until_compiler_or_header_change() {
+fn a_verdict_is_kept_until_the_compiler_changes() {
     let Some(toolkit) = toolkit() else { return };
     let directory = tempfile::tempdir().unwrap();
     let (compiler, log) = (directory.path().join("g++"), directory.path().join("log"));
@@ -240,4 +240,70 @@ fn a_hanging_compiler_is_named_with_the_time_limit() {
     let error = error.to_string();
     assert!(error.contains("did not end within 30 seconds"), "{error}");
     assert!(error.contains(compiler.to_str().unwrap()), "{error}");
+}
+
+/// A toolkit with the real nvcc and a header of our own.
+#[test]
+fn the_verdict_is_that_of_the_toolkits_header() {
+    let Some(real) = wheels(&["nvidia-cuda-nvcc==13.4.92"]) else {
+        return;
+    };
+    let place = tempfile::tempdir().unwrap();
+    let root = place.path().join("cuda");
+    std::fs::create_dir_all(root.join("include/crt")).unwrap();
+    std::fs::create_dir(root.join("bin")).unwrap();
+    for entry in std::fs::read_dir(real.join("nvidia/cu13/bin")).unwrap() {
+        let entry = entry.unwrap();
+        let link = root.join("bin").join(entry.file_name());
+        std::os::unix::fs::symlink(entry.path(), link).unwrap();
+    }
+    let (header, cuda) = (
+        root.join("include/crt/host_config.h"),
+        root.join("include/cuda.h"),
+    );
+    std::fs::write(&header, "").unwrap();
+    std::fs::write(cuda, "#define CUDA_VERSION 13040\n").unwrap();
+    let (disk, env) = (
+        Root::system(),
+        Env::from_pairs([
+            ("PATH", SYSTEM),
+            ("CUDA_BUILD_ROOTS", root.to_str().unwrap()),
+        ]),
+    );
+    let target = Target::from_triple("x86_64-unknown-linux-gnu", false).unwrap();
+    let search = Search {
+        root: &disk,
+        env: &env,
+        target: &target,
+        places: Vec::new(),
+    };
+    let needs = vec![
+        Need::new(Component::Nvcc, Part::Tools, "a test"),
+        Need::new(Component::Crt, Part::Headers, "a test"),
+    ];
+    let request = Request {
+        needs,
+        ..Request::default()
+    };
+    let toolkit = search.find(&request).unwrap();
+    let cache = place.path().to_str().unwrap();
+    let choose = || {
+        chosen(
+            &toolkit,
+            &[Path::new(SYSTEM)],
+            &[("CUDA_BUILD_CACHE_DIR", cache)],
+        )
+    };
+    choose().unwrap();
+    let check = "#if defined(__CUDACC__) && defined(__NVCC__) && __GNUC__ >= 3\n\
+                 #error -- unsupported today! The nvcc flag 'x' can be used\n#endif\n";
+    std::fs::write(&header, check).unwrap();
+    let error = choose().unwrap_err().to_string();
+    assert!(
+        error.contains("CUDA 13.4: unsupported today! (CUDA 13.4 supports gcc up to 16"),
+        "{error}"
+    );
+    // A header that cannot be judged leaves the decision to the table.
+    std::fs::write(&header, "#include <absent-on-this-machine.h>\n").unwrap();
+    choose().unwrap();
 }

@@ -39,5 +39,6 @@ mod tables;
 mod tools;
 mod view;
 mod view_faults;
+mod view_output;
 #[path = "../support/wheels.rs"]
 mod wheels;

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -13,11 +13,11 @@ use cuda_build::{Error, Root, Target, Toolkit, View, ViewPlace};
 
 use crate::support::everything_in;
 
-struct Place(tempfile::TempDir);
+pub struct Place(pub tempfile::TempDir);
 
 impl Place {
     /// Two wheels' worth of files: enough that making a view takes a while.
-    fn new() -> Self {
+    pub fn new() -> Self {
         let place = Self(tempfile::tempdir().unwrap());
         let put = |file: String, text: &str| {
             let path = place.source().join(file);
@@ -40,7 +40,7 @@ impl Place {
         place
     }
 
-    fn source(&self) -> PathBuf {
+    pub fn source(&self) -> PathBuf {
         self.0.path().join("site-packages")
     }
 
@@ -48,7 +48,7 @@ impl Place {
         self.0.path().join("views")
     }
 
-    fn toolkit(&self) -> Toolkit {
+    pub fn toolkit(&self) -> Toolkit {
         everything_in(&[&self.source()])
     }
 
@@ -56,7 +56,7 @@ impl Place {
         self.view_at(&ViewPlace::below(&self.views(), &target()))
     }
 
-    fn view_at(&self, place: &ViewPlace) -> Result<View, Error> {
+    pub fn view_at(&self, place: &ViewPlace) -> Result<View, Error> {
         self.toolkit().view(place, &Root::system())
     }
 
@@ -98,18 +98,18 @@ fn age(directory: &Path) {
 }
 
 /// Names of temporary directories beside a view.
-fn temporaries(parent: &Path) -> Vec<String> {
+pub fn temporaries(parent: &Path) -> Vec<String> {
     let entries = fs::read_dir(parent).unwrap();
     let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
     names.filter(|name| name.starts_with(TEMPORARY)).collect()
 }
 
-fn target() -> Target {
+pub fn target() -> Target {
     Target::from_triple("x86_64-unknown-linux-gnu", false).unwrap()
 }
 
 /// Everything below a directory: what a link says, or the length of a file.
-fn contents(directory: &Path) -> BTreeMap<PathBuf, String> {
+pub fn contents(directory: &Path) -> BTreeMap<PathBuf, String> {
     let mut contents = BTreeMap::new();
     let mut rest = vec![directory.to_owned()];
     while let Some(at) = rest.pop() {
@@ -188,7 +188,7 @@ fn thirty_two_processes_make_one_view() {
 }
 
 #[test]
-fn a_killed_builder_leaves_nothing_that_matters() {
+fn a_killed_process_leaves_no_damaged_view() {
     let place = Place::new();
     let reference = {
         let view = place.view().unwrap();
@@ -259,7 +259,7 @@ fn a_killed_builder_leaves_nothing_that_matters() {
 }
 
 #[test]
-fn a_view_that_is_whole_is_not_touched() {
+fn a_complete_view_is_not_touched() {
     let place = Place::new();
     let view = place.view().unwrap();
     assert!(view.was_made());
@@ -372,73 +372,7 @@ fn replaced_components_give_another_view() {
 }
 
 #[test]
-fn a_place_of_ones_own_gives_way_to_views_alone() {
-    let place = Place::new();
-    let output = place.0.path().join("out put");
-    let view = || place.view_at(&ViewPlace::at(&output, &target()));
-    assert!(view().unwrap().was_made());
-    assert!(!view().unwrap().was_made());
-    fs::write(
-        place.source().join("nvidia/cu13/lib/libcudart.so.13"),
-        "newer",
-    )
-    .unwrap();
-    let other = view().unwrap();
-    assert!(other.was_made());
-    assert_eq!(other.root(), output);
-    assert_eq!(fs::read(output.join("lib/libcudart.so")).unwrap(), b"newer");
-    fs::remove_dir_all(&output).unwrap();
-    fs::create_dir(&output).unwrap();
-    assert!(
-        view().unwrap().was_made(),
-        "an empty directory is in nobody's way"
-    );
-    fs::remove_dir_all(&output).unwrap();
-    fs::create_dir(&output).unwrap();
-    fs::write(output.join("thesis.tex"), "…").unwrap();
-    let error = view().unwrap_err();
-    assert!(matches!(error, Error::ViewPlace { .. }), "{error}");
-    assert_eq!(
-        fs::read_dir(&output).unwrap().count(),
-        1,
-        "what was there is still there"
-    );
-    assert_eq!(temporaries(place.0.path()), [""; 0]);
-}
-
-#[test]
-fn a_view_behind_a_link_is_written_where_it_is() {
-    let place = Place::new();
-    let (real, link) = (place.0.path().join("real"), place.0.path().join("link"));
-    place.view_at(&ViewPlace::at(&real, &target())).unwrap();
-    let reference = contents(&real);
-    symlink("real", &link).unwrap();
-    let view = || place.view_at(&ViewPlace::at(&link, &target()));
-    assert!(!view().unwrap().was_made());
-    fs::remove_file(real.join("version.json")).unwrap();
-    fs::remove_dir_all(real.join("lib")).unwrap();
-    assert!(view().unwrap().was_made());
-    assert_eq!(fs::read_link(&link).unwrap(), Path::new("real"));
-    assert_eq!(contents(&real), reference);
-    // Replaced behind the link too.
-    fs::write(
-        place.source().join("nvidia/cu13/lib/libcudart.so.13"),
-        "newer",
-    )
-    .unwrap();
-    assert!(view().unwrap().was_made());
-    assert_eq!(fs::read_link(&link).unwrap(), Path::new("real"));
-    assert_eq!(fs::read(real.join("lib/libcudart.so")).unwrap(), b"newer");
-    // Where it leads nowhere, nobody has said what is to be made.
-    fs::remove_dir_all(&real).unwrap();
-    assert!(matches!(view(), Err(Error::ViewPlace { .. })));
-    fs::create_dir(&real).unwrap();
-    assert!(view().unwrap().was_made());
-    assert!(real.join("version.json").is_file());
-}
-
-#[test]
-fn processes_that_replace_each_others_views_all_end_well() {
+fn processes_replace_each_others_views() {
     let place = Place::new();
     let start = |number: usize| {
         place
@@ -469,85 +403,7 @@ fn processes_that_replace_each_others_views_all_end_well() {
 }
 
 #[test]
-fn a_view_with_files_of_the_user_stays() {
-    let place = Place::new();
-    let output = place.0.path().join("copy");
-    let view = || place.view_at(&ViewPlace::at(&output, &target()).copy(true));
-    view().unwrap();
-    let product = output.join("lib/libcudnn.so.9");
-    fs::write(&product, "a user's").unwrap();
-    assert!(
-        !view().unwrap().was_made(),
-        "in nobody's way while the view is the same"
-    );
-    fs::write(
-        place.source().join("nvidia/cu13/lib/libcudart.so.13"),
-        "newer",
-    )
-    .unwrap();
-    let error = view().unwrap_err();
-    assert!(
-        error.to_string().ends_with(": lib/libcudnn.so.9"),
-        "{error}"
-    );
-    assert!(
-        !error.hints().concat().contains("CUDA_BUILD_CACHE_DIR"),
-        "{:?}",
-        error.hints()
-    );
-    assert_eq!(fs::read(&product).unwrap(), b"a user's");
-    assert_eq!(
-        fs::read(output.join("lib/libcudart.so.13")).unwrap(),
-        b"one",
-        "left as it is"
-    );
-    // A link into a place of the user's own, and more than an error can name.
-    for number in 0..9 {
-        symlink("/elsewhere", output.join(format!("include/mine_{number}"))).unwrap();
-    }
-    let error = view().unwrap_err().to_string();
-    assert!(
-        error.contains("include/mine_0, ") && error.ends_with(" and 5 more files"),
-        "{error}"
-    );
-    for number in 0..9 {
-        fs::remove_file(output.join(format!("include/mine_{number}"))).unwrap();
-    }
-    fs::remove_file(&product).unwrap();
-    // A file of the view that the user changed.
-    let profile = output.join("version.json");
-    let generated = fs::read(&profile).unwrap();
-    fs::write(&profile, "mine").unwrap();
-    let error = view().unwrap_err().to_string();
-    assert!(error.ends_with("changed: version.json"), "{error}");
-    fs::write(&profile, generated).unwrap();
-    assert!(view().unwrap().was_made());
-    assert_eq!(
-        fs::read(output.join("lib/libcudart.so.13")).unwrap(),
-        b"newer"
-    );
-}
-
-#[test]
-fn copies_lead_nowhere_else() {
-    let place = Place::new();
-    let output = place.0.path().join("copy");
-    place
-        .view_at(&ViewPlace::at(&output, &target()).copy(true))
-        .unwrap();
-    fs::remove_dir_all(place.source()).unwrap();
-    let moved = place.0.path().join("moved");
-    fs::rename(&output, &moved).unwrap();
-    for (path, what) in contents(&moved) {
-        assert!(!what.starts_with("-> /"), "{}: {what}", path.display());
-        assert!(moved.join(&path).exists(), "{}", path.display());
-    }
-    assert_eq!(fs::read(moved.join("lib64/libcudart.so")).unwrap(), b"one");
-    assert!(moved.join("include/crt/host_config.h").is_file());
-}
-
-#[test]
-fn where_nothing_can_be_written_the_error_says_where() {
+fn an_unwritable_place_is_named() {
     let place = Place::new();
     let file = place.0.path().join("file");
     fs::write(&file, "").unwrap();
@@ -597,55 +453,6 @@ fn a_full_disk_leaves_nothing_behind() {
     assert!(place.view().unwrap().was_made());
 }
 
-/// A checkout with a marker that lists its own files, in the form of a marker that this crate
-/// would write.
-#[test]
-fn a_forged_marker_deletes_nothing() {
-    let place = Place::new();
-    let real = place.0.path().join("real");
-    let view = ViewPlace::at(&real, &target());
-    place.view_at(&view).unwrap();
-    let marker = fs::read_to_string(real.join(".cuda-build-view")).unwrap();
-    let digest = |name: &str| {
-        let lines: Vec<&str> = marker.lines().filter(|line| line.contains(name)).collect();
-        assert_eq!(lines.len(), 1);
-        lines[0].to_owned()
-    };
-    // A file whose line is right but for its path.
-    let text = fs::read(real.join("version.json")).unwrap();
-    let line = digest("\"version.json\"");
-    let listed = |name: &str| line.replace("version.json", name);
-    let length = text.len();
-    let markers = [
-        "cuda-build view 1\n0123456789abcdef\n- src/main.rs\n- lib/main.rs\n".to_owned(),
-        format!(
-            "cuda-build view 1\n0123456789abcdef\n{length} src/main.rs\n{length} lib/main.rs\n"
-        ),
-        "cuda-build view 2\n0123456789abcdef\n- src/main.rs\n- lib/main.rs\n".to_owned(),
-        format!(
-            "cuda-build view 2\n0\n{}\n{}\n",
-            listed("src/main.rs"),
-            listed("lib/main.rs")
-        ),
-        format!(
-            "cuda-build view 2\n0\nlink \"src/main.rs\" \"x\"\nfile \"lib/main.rs\" {length} 0\n"
-        ),
-    ];
-    for (number, marker) in markers.iter().enumerate() {
-        let project = place.0.path().join(format!("project {number}"));
-        for name in ["src/main.rs", "lib/main.rs"] {
-            let path = project.join(name);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, &text).unwrap();
-        }
-        fs::write(project.join(".cuda-build-view"), marker).unwrap();
-        let before = contents(&project);
-        let error = place.view_at(&ViewPlace::at(&project, &target()));
-        assert!(matches!(error, Err(Error::ViewPlace { .. })), "{error:?}");
-        assert_eq!(contents(&project), before, "{marker}");
-    }
-}
-
 #[test]
 fn abandoned_directories_are_removed_by_age() {
     let place = Place::new();
@@ -662,5 +469,43 @@ fn abandoned_directories_are_removed_by_age() {
     assert!(!at(&old).exists());
     for name in [&young, "mine.part", ".mine.part"] {
         assert!(at(name).exists(), "{name}");
+    }
+}
+
+#[test]
+fn a_view_that_others_can_change_is_not_used() {
+    let place = Place::new();
+    let view = place.view().unwrap();
+    let mode = |path: &Path, mode: u32| {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    };
+    for path in [view.root(), &place.views()] {
+        mode(path, 0o777);
+        let error = place.view().unwrap_err();
+        assert!(matches!(error, Error::ViewPlace { .. }), "{error}");
+        assert!(
+            error.to_string().contains("written by every user"),
+            "{error}"
+        );
+        mode(path, 0o755);
+        assert!(!place.view().unwrap().was_made());
+    }
+    // Only root can give a view to another user.
+    if std::os::unix::fs::chown(view.root(), Some(12345), None).is_ok() {
+        let error = place.view().unwrap_err().to_string();
+        assert!(error.contains("belongs to user 12345"), "{error}");
+    }
+    // A process that lets everybody write into its files.
+    fs::remove_dir_all(place.views()).unwrap();
+    for _ in 0..2 {
+        let child = place.child("once");
+        let mut shell = Command::new("sh");
+        shell.args(["-c", "umask 0; exec \"$@\"", "sh"]);
+        shell.arg(child.get_program()).args(child.get_args());
+        let variables = child.get_envs();
+        shell.envs(variables.filter_map(|(name, value)| Some((name, value?))));
+        let output = shell.output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success(), "{text}");
     }
 }

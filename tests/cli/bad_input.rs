@@ -10,7 +10,7 @@ use cargo_cuda::exit_code;
 use cargo_cuda::store::exit_code as store_code;
 
 use crate::components::{fetch, offline, site_packages};
-use crate::project::{Project, target};
+use crate::project::Project;
 use crate::support::{Finished, python, uv};
 use crate::tools::tool;
 
@@ -580,30 +580,6 @@ fn two_builds_at_once() {
 }
 
 #[test]
-fn a_distribution_name_that_leads_elsewhere() {
-    let Some(project) = Project::template("python-module", &[13]) else {
-        return;
-    };
-    let manifest = fs::read_to_string(project.path.join("Cargo.toml")).unwrap();
-    let bin = path_with(&project, &[("maturin", &tool("maturin"))]);
-    for name in ["/elsewhere/x", "../../up", "a b", "x\\ny", ""] {
-        let table = format!("\n[package.metadata.cuda.wheel]\nname = \"{name}\"\n");
-        project.write("Cargo.toml", &format!("{manifest}{table}"));
-        let mut wheel = project.command(&["wheel", "--cuda", "13", "--out", "dist"]);
-        let run = Finished::of(wheel.env("PATH", &bin).output().unwrap());
-        run.failed(
-            exit_code::WHEEL,
-            &[
-                "`name` in `[package.metadata.cuda.wheel]`: ",
-                "is not a name",
-                "hint: use ASCII letters",
-            ],
-        );
-        assert!(!project.path.join("dist").exists());
-    }
-}
-
-#[test]
 fn no_maturin() {
     let Some(project) = Project::template("python-module", &[12, 13]) else {
         return;
@@ -644,29 +620,4 @@ fn no_maturin() {
         &["target `x86_64-pc-windows-msvc` is not supported", "hint: "],
     );
     assert!(!project.path.join("dist").exists());
-}
-
-#[test]
-fn a_newline_in_a_path_reaches_no_directive() {
-    let directory = "inj\ncargo::rustc-env=EVIL=injected\nz";
-    let main = "fn main() { println!(\"{:?}\", option_env!(\"EVIL\")); }\n";
-    let project = Project::at("newline", directory, &[13], CAPABILITIES, BUILD, main);
-    let Some(mut project) = project.and_then(filled) else {
-        return;
-    };
-    // Cargo itself refuses a target directory with a colon.
-    project.target = target();
-    let mut cargo = Command::new("cargo");
-    cargo.arg("run");
-    project.prepare(&mut cargo);
-    let run = Finished::of(cargo.output().unwrap());
-    run.failed(
-        101,
-        &[
-            "cannot pass",
-            "newline",
-            r"inj\ncargo::",
-            "hint: rename or move",
-        ],
-    );
 }

@@ -20,8 +20,10 @@ mod cmake_crate;
 mod cmake_package;
 #[path = "../support/components.rs"]
 mod components;
+mod directives;
 mod doctor;
 mod environment;
+mod fetching;
 mod freshness;
 mod graph;
 mod meson;

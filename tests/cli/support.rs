@@ -9,6 +9,9 @@ use std::sync::OnceLock;
 
 use serde_json::Value;
 
+/// The package index as it was then, whatever has been published since. CUDA 13.5.0 is in it.
+pub const EXCLUDE_NEWER: &str = "2026-11-10T00:00:00Z";
+
 /// Whether tests may use the package index. Says so where they may not.
 pub fn online() -> bool {
     let offline = std::env::var_os("CUDA_BUILD_TEST_OFFLINE").is_some_and(|value| value != "0");
@@ -45,6 +48,7 @@ impl Sandbox {
         for directory in ["bin", "work"] {
             fs::create_dir(sandbox.path(directory)).unwrap();
         }
+        fs::write(sandbox.path("constraints.txt"), "cuda-toolkit<=13.5.0\n").unwrap();
         match tool {
             Tool::Uv => {
                 sandbox.shim("uv", "", uv());
@@ -98,6 +102,8 @@ impl Sandbox {
             .args(arguments)
             .env("CUDA_BUILD_CACHE_DIR", self.path("cache"))
             .env("PATH", self.path("bin"))
+            .env("UV_EXCLUDE_NEWER", EXCLUDE_NEWER)
+            .env("PIP_CONSTRAINT", self.path("constraints.txt"))
             .env_remove("VIRTUAL_ENV")
             .current_dir(self.path("work"));
         command

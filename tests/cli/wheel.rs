@@ -19,6 +19,7 @@ use cargo_cuda::wheel::runpath::{Kind, RunpathPlan};
 use cargo_cuda::wheel::{WheelError, archive};
 use cuda_build::{Component, Env};
 
+use crate::support::EXCLUDE_NEWER;
 use crate::tools::tool;
 
 /// What each major is built with: package, version, library directory below the package target.
@@ -253,6 +254,7 @@ fn venv(parent: &Path, name: &str) -> PathBuf {
 
 fn install(venv: &Path, wheel: &BuiltWheel) {
     run(uv(&["pip", "install", "--quiet", "--python"])
+        .env("UV_EXCLUDE_NEWER", EXCLUDE_NEWER)
         .arg(venv)
         .arg(&wheel.path));
 }

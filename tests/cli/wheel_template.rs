@@ -10,7 +10,7 @@ use cargo_cuda::wheel::archive;
 use cargo_cuda::wheel::elf::ElfFacts;
 
 use crate::components::{offline, site_packages};
-use crate::project::{checkout, copy, place, store};
+use crate::project::{Project, checkout, copy, place, store};
 use crate::support::Finished;
 use crate::tools::{self, tool};
 
@@ -70,21 +70,26 @@ pub fn files(directory: &Path) -> Vec<PathBuf> {
     files
 }
 
+/// The versions that CUDA's packages have when the wheels are installed, whatever is newest in the
+/// index.
+fn constraints(place: &Path) -> PathBuf {
+    let path = place.join("constraints.txt");
+    let text = "cuda-toolkit==13.4.3\nnvidia-cuda-runtime-cu12==12.9.79\nnvidia-cuda-nvrtc-cu12==12.9.86\n";
+    fs::write(&path, text).unwrap();
+    path
+}
+
 pub fn venv(parent: &Path, name: &str, wheels: &[&PathBuf]) -> PathBuf {
     let venv = parent.join(name);
     let run = |command: &mut Command| Finished::of(command.output().unwrap()).succeeded();
     run(Command::new(tool("uv"))
         .args(["venv", "--quiet"])
         .arg(&venv));
-    // The index may have newer releases than the tests were written with.
-    let constraints = venv.join("constraints.txt");
-    fs::write(&constraints, "cuda-toolkit==13.4.*\n").unwrap();
     run(Command::new(tool("uv"))
-        .args(["pip", "install", "--quiet", "--constraint"])
-        .arg(&constraints)
-        .arg("--python")
+        .args(["pip", "install", "--quiet", "--python"])
         .arg(&venv)
-        .args(wheels));
+        .args(wheels)
+        .args(["--constraint".into(), constraints(parent)]));
     venv
 }
 
@@ -329,4 +334,27 @@ fn a_wheel_that_does_not_compile_leaves_nothing() {
             .starts_with("fresh-")),
         "{left:?}"
     );
+}
+
+#[test]
+fn a_distribution_name_that_leads_elsewhere() {
+    let Some(project) = Project::template("python-module", &[13]) else {
+        return;
+    };
+    let manifest = fs::read_to_string(project.path.join("Cargo.toml")).unwrap();
+    for name in ["/elsewhere/x", "../../up", "a b", "x\\ny", ""] {
+        let table = format!("\n[package.metadata.cuda.wheel]\nname = \"{name}\"\n");
+        project.write("Cargo.toml", &format!("{manifest}{table}"));
+        let mut wheel = wheel(&project.path, &project.cache, &["--cuda", "13"]);
+        let run = Finished::of(wheel.output().unwrap());
+        run.failed(
+            cargo_cuda::exit_code::WHEEL,
+            &[
+                "`name` in `[package.metadata.cuda.wheel]`: ",
+                "is not a name",
+                "hint: use ASCII letters",
+            ],
+        );
+        assert!(!project.path.join("dist").exists());
+    }
 }

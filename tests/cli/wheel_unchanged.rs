@@ -21,7 +21,7 @@ name = "rtc"
 crate-type = ["cdylib"]
 
 [dependencies]
-pyo3 = { version = "0.30", features = ["abi3-py39"] }
+pyo3 = { version = "=0.30.1", features = ["abi3-py39"] }
 
 [dependencies.cudarc]
 version = "=0.19.10"

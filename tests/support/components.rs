@@ -1,7 +1,7 @@
 //! Real CUDA components, fetched once into the user's cache by the project's own
 //! `toolkit add`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use cargo_cuda::store::{self, AddRequest, Context, Messages};
@@ -28,8 +28,8 @@ pub fn offline() -> bool {
     offline
 }
 
-/// A site-packages directory with what `cargo cuda toolkit add <major>` fetches, and cuobjdump
-/// for 13; `None` where tests of real components are left out.
+/// A site-packages directory with the components of CUDA 11.8, 12.9 or 13.4; `None` if tests of
+/// real components are left out.
 pub fn site_packages(major: u32) -> Option<PathBuf> {
     static STORED: [OnceLock<PathBuf>; 3] = [const { OnceLock::new() }; 3];
     if offline() {
@@ -44,19 +44,23 @@ pub fn release(major: u32) -> &'static str {
     ["11.8", "12.9", "13.4"][(major - 11) as usize]
 }
 
-/// What `cargo cuda toolkit add <version>` fetches, and cuobjdump for 13.
-pub fn fetch(version: &str) -> PathBuf {
-    let mut request = AddRequest::new(version.parse().unwrap());
-    if version == "13.4" {
+/// What `cargo cuda toolkit add <release>` fetches, and cuobjdump for 13.4: the exact packages of
+/// the lock file beside this file, whatever is newest in the index. The lock file is written by
+/// the same commands in a workspace.
+pub fn fetch(release: &str) -> PathBuf {
+    let mut request = AddRequest::new(release.parse().unwrap());
+    if release == "13.4" {
         request.components.insert(Component::Cuobjdump);
     }
+    request.locked = true;
+    let lock = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/support/cuda-toolkits.lock");
     let context = Context {
         env: Env::from_process(),
-        lock_file: None,
+        lock_file: Some(lock),
         messages: Messages::Quiet,
     };
     match store::add(&request, &context) {
         Ok(added) => added.path,
-        Err(error) => panic!("tests need real components of CUDA {version}: {error:?}"),
+        Err(error) => panic!("tests need real components of CUDA {release}: {error:?}"),
     }
 }

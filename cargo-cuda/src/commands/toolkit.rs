@@ -8,7 +8,7 @@ use cuda_build::Component;
 use serde_json::{Value, json};
 
 use crate::store::{
-    self, AddRequest, Added, Context, Listed, Removed, Request, StoreError, human_size,
+    self, AddRequest, Added, Context, Listed, ReleaseSpec, Removed, StoreError, human_size,
 };
 
 /// Of every `--json` report of this command.
@@ -44,7 +44,7 @@ enum Action {
 #[derive(Args, Clone, Debug)]
 struct Add {
     /// CUDA version: `13`, `13.4` or `13.4.3`
-    version: Request,
+    version: ReleaseSpec,
     /// Components beside the default set, with what they need
     #[arg(long, value_delimiter = ',', value_name = "COMPONENT")]
     components: Vec<Component>,
@@ -105,7 +105,7 @@ impl Add {
     fn request(&self) -> AddRequest {
         let set = |list: &[Component]| list.iter().copied().collect::<BTreeSet<_>>();
         AddRequest {
-            version: self.version.clone(),
+            release: self.version.clone(),
             components: set(&self.components),
             only: (!self.only.is_empty()).then(|| set(&self.only)),
             upgrade: self.upgrade,
@@ -146,7 +146,7 @@ fn added_json(added: &Added) -> Value {
     json!({
         "format_version": FORMAT_VERSION,
         "name": added.name,
-        "path": added.path,
+        "path": added.path.to_string_lossy(),
         "version": added.version,
         "components": ids(&added.components),
         "new": added.new,
@@ -170,6 +170,13 @@ fn list_text(listed: &[Listed]) -> String {
             ids(&toolkit.components).join(", "),
             toolkit.path.display()
         );
+        if let Some(problem) = &toolkit.problem {
+            let repair = match toolkit.requests.first() {
+                Some(request) => format!("`cargo cuda toolkit add {request}` repairs it"),
+                None => format!("`cargo cuda toolkit remove {}` removes it", toolkit.name),
+            };
+            let _ = writeln!(text, "  cannot be used: {problem}; {repair}");
+        }
     }
     if text.is_empty() {
         text.push_str("no toolkits; add one with `cargo cuda toolkit add 13`\n");
@@ -183,13 +190,14 @@ fn list_json(listed: &[Listed]) -> Value {
         .map(|toolkit| {
             json!({
                 "name": toolkit.name,
-                "path": toolkit.path,
+                "path": toolkit.path.to_string_lossy(),
                 "version": toolkit.version,
                 "platform": toolkit.platform,
                 "components": ids(&toolkit.components),
                 "packages": toolkit.packages,
                 "bytes": toolkit.bytes,
                 "requests": toolkit.requests,
+                "problem": toolkit.problem,
             })
         })
         .collect();
@@ -204,7 +212,7 @@ fn removed_json(removed: &Removed) -> Value {
     json!({
         "format_version": FORMAT_VERSION,
         "name": removed.name,
-        "path": removed.path,
+        "path": removed.path.to_string_lossy(),
         "bytes": removed.bytes,
     })
 }
@@ -238,7 +246,7 @@ mod tests {
             BTreeSet::from([Component::Cublas, Component::Cufft])
         );
         assert_eq!(
-            (both.version.to_string(), both.only),
+            (both.release.to_string(), both.only),
             ("13.4".to_owned(), None)
         );
         let only = request(&["12", "--only", "cudart", "--locked"]).unwrap();
@@ -249,7 +257,7 @@ mod tests {
     #[test]
     fn bad_arguments_are_named() {
         for (arguments, word) in [
-            (&["new"][..], "expected a CUDA version"),
+            (&["new"][..], "expected a CUDA release"),
             (&["10.2"], "not supported"),
             (
                 &["13", "--components", "cublass"],

@@ -1,31 +1,46 @@
 //! uv or pip, as the user has configured them.
 //!
-//! Index, proxy and credentials are theirs: no option here names an index, and nothing of an
-//! answer but names, versions and hashes is kept.
+//! Index, proxy, certificates and credentials are the user's. Settings of the current directory
+//! do not count, and neither do settings of how and where to install: what is fetched goes to a
+//! store that all projects share. So installers start in an empty directory, where no `pip.py`
+//! and no `.venv` can be found, with an empty `uv.toml`, at which uv ends its search upwards.
 
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::{Path, PathBuf, absolute};
 
 use cuda_build::command::Invocation;
 use cuda_build::{Env, Version};
 use serde_json::Value;
+use tempfile::TempDir;
 
-use super::command::{Call, run};
+use super::command::{Call, Finished, NotRun, Signals, run, search_path, settings};
+use super::directory::{Guard, Part, read, write_atomically};
+use super::error::{Refusal, printable, refusal};
 use super::package::{Package, normal_name};
 use super::progress::Progress;
-use super::refusal::{Refused, refusal};
 use super::{Sha256, StoreError};
 
-/// `--dry-run` and `--report` came with it.
+/// The first pip with `--dry-run` and `--report`.
 const OLDEST_PIP: &str = "22.2";
 
 /// A program that resolves and fetches Python packages.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(super) struct Installer {
     kind: Kind,
     program: PathBuf,
-    /// `-m pip` where the program is Python.
+    /// `-m pip` if the program is Python.
     prefix: &'static [&'static str],
+    env: Env,
+    /// The directory in which it starts.
+    directory: TempDir,
+    signals: Signals,
+}
+
+/// Whether uv may link files of its cache. What damages such a file damages it in the cache too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Cache {
+    Use,
+    Bypass,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,75 +53,82 @@ impl Installer {
     /// The first usable of `uv`, `python3 -m pip`, `pip3`, `pip` on `PATH`.
     ///
     /// # Errors
-    /// [`StoreError::NoInstaller`] with what came of each.
+    /// [`StoreError::NoInstaller`] with the reason not to use each.
     pub fn find(env: &Env) -> Result<Self, StoreError> {
-        let path = env.peek("PATH").map(OsString::from).unwrap_or_default();
-        let locate = |name: &str| which::which_in_global(name, Some(&path)).ok()?.next();
-        let mut tried = Vec::new();
-        match locate("uv") {
-            Some(program) => {
-                return Ok(Self {
-                    kind: Kind::Uv,
-                    program,
-                    prefix: &[],
-                });
-            }
-            None => tried.push("`uv`: not on `PATH`".to_owned()),
-        }
-        let candidates: [(&str, &'static [&'static str]); 4] = [
-            ("python3", &["-m", "pip"]),
-            ("python", &["-m", "pip"]),
-            ("pip3", &[]),
-            ("pip", &[]),
+        let candidates: [(&str, Kind, &'static [&'static str]); 5] = [
+            ("uv", Kind::Uv, &[]),
+            ("python3", Kind::Pip, &["-m", "pip"]),
+            ("python", Kind::Pip, &["-m", "pip"]),
+            ("pip3", Kind::Pip, &[]),
+            ("pip", Kind::Pip, &[]),
         ];
-        for (name, prefix) in candidates {
+        let path = search_path(env);
+        let mut tried = Vec::new();
+        for (name, kind, prefix) in candidates {
             let shown = [&[name], prefix].concat().join(" ");
-            let Some(program) = locate(name) else {
+            let located = which::which_in_global(name, Some(&path)).ok();
+            let Some(program) = located.and_then(|mut found| found.next()) else {
                 tried.push(format!("`{shown}`: not on `PATH`"));
                 continue;
             };
-            let pip = Self {
-                kind: Kind::Pip,
-                program,
-                prefix,
-            };
-            match pip.version(env) {
-                Ok(version)
-                    if OLDEST_PIP
-                        .parse()
-                        .is_ok_and(|oldest: Version| version >= oldest) =>
-                {
-                    return Ok(pip);
-                }
-                Ok(version) => {
-                    tried.push(format!(
-                        "`{shown}` ({}): {version} is older than {OLDEST_PIP}",
-                        pip.program.display()
-                    ));
-                }
-                Err(reason) => {
-                    tried.push(format!("`{shown}` ({}): {reason}", pip.program.display()));
+            let installer = Self::new(kind, program, prefix, env)?;
+            match installer.unusable()? {
+                None => return Ok(installer),
+                Some(reason) => {
+                    let program = installer.program.display();
+                    tried.push(format!("`{shown}` ({program}): {reason}"));
                 }
             }
         }
         Err(StoreError::NoInstaller { tried })
     }
 
-    fn version(&self, env: &Env) -> Result<Version, String> {
-        let query = self.call(&["--version"]).invocation;
-        let finished = query.query_with(env).map_err(|error| error.to_string())?;
-        let output = finished.output();
-        let first = output.lines().next().unwrap_or_default();
-        if !finished.success {
-            return Err(first.rsplit(": ").next().unwrap_or_default().to_owned());
-        }
-        let version = first.split_whitespace().nth(1).unwrap_or_default();
-        version
-            .parse()
-            .map_err(|_| format!("says `{first}` instead of its version"))
+    fn new(
+        kind: Kind,
+        program: PathBuf,
+        prefix: &'static [&'static str],
+        env: &Env,
+    ) -> Result<Self, StoreError> {
+        let temporary = absolute(std::env::temp_dir()).unwrap_or_else(|_| "/tmp".into());
+        let directory = tempfile::Builder::new()
+            .prefix("cargo-cuda-")
+            .tempdir_in(&temporary)
+            .map_err(|error| StoreError::io("create a directory in", &temporary, error))?;
+        write_atomically(&directory.path().join("uv.toml"), "")?;
+        Ok(Self {
+            kind,
+            program,
+            prefix,
+            env: settings(env),
+            directory,
+            signals: Signals::catch(),
+        })
     }
 
-    /// As a message names it.
+    /// The reason that a pip cannot be used. Every uv can.
+    fn unusable(&self) -> Result<Option<String>, StoreError> {
+        if self.kind == Kind::Uv {
+            return Ok(None);
+        }
+        let call = self.call(&["--version"]);
+        let finished = match run(&call, &self.env, None, &self.signals, |_| {}) {
+            Ok(finished) => finished,
+            Err(NotRun::CannotStart(error)) => return Ok(Some(error.to_string())),
+            Err(NotRun::Interrupted(signal)) => return Err(StoreError::Interrupted { signal }),
+        };
+        let first = printable(finished.transcript.lines().next().unwrap_or_default());
+        if !finished.success {
+            return Ok(first.rsplit(": ").next().map(str::to_owned));
+        }
+        let version = first.split_whitespace().nth(1).unwrap_or_default();
+        let Ok(version) = version.parse::<Version>() else {
+            return Ok(Some(format!("prints `{first}` instead of its version")));
+        };
+        let old = OLDEST_PIP.parse().is_ok_and(|oldest| version < oldest);
+        Ok(old.then(|| format!("{version} is older than {OLDEST_PIP}")))
+    }
+
+    /// The name for messages.
     pub fn name(&self) -> &'static str {
         match self.kind {
             Kind::Uv => "uv",
@@ -114,185 +136,189 @@ impl Installer {
         }
     }
 
+    /// A signal that this process received while it had an installer.
+    ///
+    /// # Errors
+    /// [`StoreError::Interrupted`].
+    pub fn check_signals(&self) -> Result<(), StoreError> {
+        match self.signals.received() {
+            Some(signal) => Err(StoreError::Interrupted { signal }),
+            None => Ok(()),
+        }
+    }
+
     fn call(&self, arguments: &[&str]) -> Call {
-        // Settings that contradict `--target`, ask questions or colour the answer. What is
-        // fetched, and from where, is left alone.
-        let variables: &[(&'static str, &str)] = match self.kind {
-            Kind::Uv => &[("NO_COLOR", "1"), ("UV_NO_PROGRESS", "1")],
-            Kind::Pip => &[
-                ("NO_COLOR", "1"),
-                ("PIP_DISABLE_PIP_VERSION_CHECK", "1"),
-                ("PIP_NO_INPUT", "1"),
-                ("PIP_REQUIRE_VIRTUALENV", "0"),
-                ("PIP_USER", "0"),
-            ],
-        };
         let mut invocation =
             Invocation::new(&self.program).args(self.prefix.iter().chain(arguments));
-        for (name, value) in variables {
-            invocation = invocation.variable(name, value);
-        }
+        invocation.directory = Some(self.directory.path().to_owned());
         Call {
             invocation,
             input: Vec::new(),
         }
     }
 
-    /// The call that turns requirements into exact versions with hashes, downloading no package.
-    fn resolve_call(&self, requirements: &[String], place: &Path, loudness: &str) -> Call {
+    fn run(
+        &self,
+        call: &Call,
+        guard: Option<&Guard>,
+        on_line: impl FnMut(&str),
+    ) -> Result<Finished, StoreError> {
+        let could_not_run = |error| StoreError::Installer {
+            call: call.to_string(),
+            message: format!("could not be run: {error}"),
+        };
+        let lock = guard.map(Guard::share).transpose().map_err(could_not_run)?;
+        run(call, &self.env, lock, &self.signals, on_line).map_err(|reason| match reason {
+            NotRun::CannotStart(error) => could_not_run(error),
+            NotRun::Interrupted(signal) => StoreError::Interrupted { signal },
+        })
+    }
+
+    /// The call that resolves requirements and downloads no package.
+    fn resolve_call(&self, requirements: &[String], loudness: &str) -> Call {
+        // A source distribution would run its own code; NVIDIA publishes wheels.
+        let wheels_only = ["--only-binary", ":all:"];
         match self.kind {
             Kind::Uv => {
-                // Sources of packages (sdists) would run their own code; NVIDIA publishes wheels.
-                let mut call = self.call(&[
-                    "pip",
-                    "compile",
-                    "-",
-                    "--generate-hashes",
-                    "--no-header",
-                    "--no-annotate",
-                    "--only-binary",
-                    ":all:",
-                ]);
+                let arguments = ["pip", "compile", "-", "--generate-hashes", "--no-header"];
+                let mut call = self.call(&arguments);
+                let more = ["--no-annotate"]
+                    .iter()
+                    .chain(&wheels_only)
+                    .chain(self.python());
+                call.invocation.arguments.extend(more.map(OsString::from));
                 call.input = requirements.to_vec();
                 call
             }
             Kind::Pip => {
-                let mut call = self.call(&[
-                    "install",
-                    "--dry-run",
-                    "--ignore-installed",
-                    loudness,
-                    "--report",
-                    "-",
-                    "--only-binary",
-                    ":all:",
-                ]);
-                // Nothing is written, but without it Debian's pip 23.0 refuses to work.
-                call.invocation
-                    .arguments
-                    .extend(["--target".into(), place.join(".dry-run").into()]);
-                call.invocation
-                    .arguments
-                    .extend(requirements.iter().map(OsString::from));
+                let arguments = ["install", "--dry-run", "--ignore-installed", loudness];
+                let mut call = self.call(&arguments);
+                let arguments = &mut call.invocation.arguments;
+                arguments.extend(["--report".into(), self.report().into()]);
+                // Nothing is written there, but Debian's pip 23.0 refuses to work without it.
+                let target = self.directory.path().join("target");
+                arguments.extend(["--target".into(), target.into()]);
+                arguments.extend(TARGET_ONLY.iter().chain(&wheels_only).map(OsString::from));
+                arguments.extend(requirements.iter().map(OsString::from));
                 call
             }
         }
     }
 
-    /// Exact versions with hashes for `requirements`, and everything they require.
+    /// uv would also run the Python of a `.venv` in a directory above.
+    fn python(&self) -> &'static [&'static str] {
+        match self.env.peek("VIRTUAL_ENV") {
+            Some(_) => &[],
+            None => &["--system"],
+        }
+    }
+
+    fn report(&self) -> PathBuf {
+        self.directory.path().join("report.json")
+    }
+
+    /// Exact versions with hashes for `requirements`, and for everything they require.
     ///
     /// # Errors
-    /// [`Refused::NoMatch`] where the index has nothing that fits.
-    pub fn resolve(
-        &self,
-        requirements: &[String],
-        env: &Env,
-        place: &Path,
-    ) -> Result<Vec<Package>, Refused> {
-        let call = self.resolve_call(requirements, place, "--quiet");
-        let finished = run(&call, env, |_| {}).map_err(|error| could_not_run(&call, &error))?;
+    /// [`Refusal::NoMatch`] if the index has nothing that fits.
+    pub fn resolve(&self, requirements: &[String]) -> Result<Vec<Package>, Refusal> {
+        let place = self.directory.path();
+        let call = self.resolve_call(requirements, "--quiet");
+        let finished = self.run(&call, None, |_| {})?;
         if !finished.success {
             let refused = refusal(&call, &finished.transcript, place);
-            return Err(match (self.kind, refused) {
-                (
-                    Kind::Pip,
-                    Refused::NoMatch {
-                        unknown_name: true, ..
-                    },
-                ) => {
-                    // pip says the same for a name that is not there and for an index that it
-                    // did not reach, unless it is told to say more.
-                    let call = self.resolve_call(requirements, place, "-vv");
-                    let finished =
-                        run(&call, env, |_| {}).map_err(|error| could_not_run(&call, &error))?;
-                    refusal(&call, &finished.transcript, place)
-                }
-                (_, refused) => refused,
-            });
+            let unknown = matches!(refused, Refusal::NoMatch { unknown_name, .. } if unknown_name);
+            if self.kind == Kind::Pip && unknown {
+                // With fewer words, pip prints the same for a name that does not exist and for
+                // an index that it did not reach.
+                let call = self.resolve_call(requirements, "-vv");
+                let finished = self.run(&call, None, |_| {})?;
+                return Err(refusal(&call, &finished.transcript, place));
+            }
+            return Err(refused);
         }
         let packages = match self.kind {
-            Kind::Uv => read_compiled(&finished.stdout),
-            Kind::Pip => read_report(&finished.stdout),
+            Kind::Uv => parse_compiled(&finished.stdout),
+            Kind::Pip => parse_report(&read(&self.report())?.unwrap_or_default()),
         };
         packages.map_err(|reason| {
-            Refused::Failed(StoreError::Installer {
+            Refusal::Failed(StoreError::Installer {
                 call: call.to_string(),
                 message: format!("its answer was not understood: {reason}"),
             })
         })
     }
 
-    /// The call that fetches exactly the packages of a requirements file into `target`.
-    fn install_call(&self, requirements: &Path, target: &Path, temporary: &Path) -> Call {
+    /// The call that fetches exactly the packages of a requirements file.
+    fn install_call(&self, requirements: &Path, part: &Part, cache: Cache) -> Call {
         let mut call = self.call(match self.kind {
-            Kind::Uv => &["pip", "install"],
+            // Links into uv's cache would be dead after `uv cache clean`.
+            Kind::Uv => &["pip", "install", "--link-mode", "hardlink"],
             Kind::Pip => &["install"],
         });
-        call.invocation.arguments.extend([
-            "-r".into(),
-            requirements.into(),
-            "--target".into(),
-            target.into(),
-        ]);
-        call.invocation.arguments.extend(
-            [
-                "--no-deps",
-                "--require-hashes",
-                "--no-compile",
-                "--only-binary",
-                ":all:",
-            ]
-            .map(OsString::from),
-        );
-        // pip unpacks here first: on the store's own disk that is a rename away, and `/tmp` is
-        // often too small for a toolkit.
-        call.invocation
-            .variables
-            .push(("TMPDIR".to_owned(), temporary.into()));
+        let arguments = &mut call.invocation.arguments;
+        arguments.extend(["-r".into(), requirements.into()]);
+        arguments.extend(["--target".into(), part.site().into()]);
+        let common = ["--no-deps", "--require-hashes", "--no-compile"];
+        let wheels_only = ["--only-binary", ":all:"];
+        let own = match self.kind {
+            Kind::Uv => self.python(),
+            Kind::Pip => TARGET_ONLY,
+        };
+        let all = common.iter().chain(&wheels_only).chain(own);
+        arguments.extend(all.map(OsString::from));
+        if cache == Cache::Bypass && self.kind == Kind::Uv {
+            arguments.push("--no-cache".into());
+        }
+        // pip unpacks here first. From there to the target it is a rename, and `/tmp` is often
+        // too small for a toolkit.
+        call.invocation = call.invocation.variable("TMPDIR", part.temporary());
+        // The versions are decided, and constraints have no hashes.
+        for constraint in ["PIP_CONSTRAINT", "UV_CONSTRAINT"] {
+            call.invocation = call.invocation.variable(constraint, "");
+        }
         call
     }
 
-    /// Fetches the packages of a requirements file into `target`, hashes enforced.
+    /// Fetches exactly these packages into a part, and checks their hashes. The installer shares
+    /// the lock, so that nobody removes the part before it has ended.
     ///
     /// # Errors
-    /// The installer's failure, sorted.
+    /// The installer's failure.
     pub fn install(
         &self,
-        requirements: &Path,
-        target: &Path,
-        temporary: &Path,
-        env: &Env,
+        packages: &[&Package],
+        part: &Part,
+        guard: &Guard,
+        cache: Cache,
         progress: &Progress,
     ) -> Result<(), StoreError> {
-        let call = self.install_call(requirements, target, temporary);
-        let finished = run(&call, env, |line| {
+        let requirements = part.requirements(&requirements_file(packages))?;
+        let call = self.install_call(&requirements, part, cache);
+        let finished = self.run(&call, Some(guard), |line| {
             if let Some(what) = line.trim_start().strip_prefix("Downloading ") {
-                progress.detail(what);
+                progress.detail(&printable(what));
             }
-        })
-        .map_err(|error| could_not_run(&call, &error))?;
+        })?;
+        part.tidy();
         if finished.success {
             return Ok(());
         }
-        Err(match refusal(&call, &finished.transcript, target) {
-            Refused::Failed(error) => error,
-            Refused::NoMatch { message, .. } => StoreError::Index {
+        Err(match refusal(&call, &finished.transcript, &part.site()) {
+            Refusal::Failed(error) => error,
+            Refusal::NoMatch { message, .. } => StoreError::Index {
                 call: call.to_string(),
-                message: format!("a package that was there is gone:\n{message}"),
+                message: format!("a package that was resolved is not in the index:\n{message}"),
             },
         })
     }
 }
 
-fn could_not_run(call: &Call, error: &std::io::Error) -> StoreError {
-    StoreError::Installer {
-        call: call.to_string(),
-        message: format!("could not be started: {error}"),
-    }
-}
+/// Whatever pip's configuration files name, it installs into `--target`.
+const TARGET_ONLY: &[&str] = &["--prefix=", "--root=/", "--log=/dev/null"];
 
 /// The lines of a requirements file that admits exactly these packages.
-pub(super) fn requirements_file(packages: &[&Package]) -> String {
+fn requirements_file(packages: &[&Package]) -> String {
     let mut text = String::new();
     for package in packages {
         text.push_str(&format!("{}=={}", package.name, package.version));
@@ -304,22 +330,18 @@ pub(super) fn requirements_file(packages: &[&Package]) -> String {
     text
 }
 
-/// `uv pip compile --generate-hashes`: `name==version \` and lines of `--hash=sha256:…`. Other
-/// lines (a configured `--emit-index-url`, comments) are passed over.
-fn read_compiled(text: &str) -> Result<Vec<Package>, String> {
+/// The output of `uv pip compile --generate-hashes`: `name==version \` and lines of
+/// `--hash=sha256:…`. Other lines, such as comments and configured indexes, are ignored.
+fn parse_compiled(text: &str) -> Result<Vec<Package>, String> {
     let mut packages: Vec<Package> = Vec::new();
     for line in text.lines() {
         let line = line.trim().trim_end_matches('\\').trim_end();
         if let Some(hash) = line.strip_prefix("--hash=sha256:") {
             let hash = Sha256::from_hex(hash).ok_or_else(|| format!("hash `{hash}`"))?;
-            packages
-                .last_mut()
-                .ok_or("a hash before any package")?
-                .hashes
-                .push(hash);
-        } else if let Some((name, version)) = line
-            .split_once("==")
-            .filter(|_| !line.starts_with(['-', '#']))
+            let package = packages.last_mut().ok_or("a hash before any package")?;
+            package.hashes.push(hash);
+        } else if let Some((name, version)) = line.split_once("==")
+            && !line.starts_with(['-', '#'])
         {
             let version = version.split(';').next().unwrap_or_default().trim();
             packages.push(Package {
@@ -332,15 +354,12 @@ fn read_compiled(text: &str) -> Result<Vec<Package>, String> {
     finish(packages)
 }
 
-/// `pip install --dry-run --report -`: the installation report, version 1.
-fn read_report(text: &str) -> Result<Vec<Package>, String> {
+/// pip's installation report, version 1.
+fn parse_report(text: &str) -> Result<Vec<Package>, String> {
     let report: Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
-    let list = report
-        .get("install")
-        .and_then(Value::as_array)
-        .ok_or("no `install`")?;
+    let list = report.get("install").and_then(Value::as_array);
     let mut packages = Vec::new();
-    for item in list {
+    for item in list.ok_or("no `install`")? {
         let field = |path: &str| item.pointer(path).and_then(Value::as_str);
         let name = field("/metadata/name").ok_or("a package without `name`")?;
         let version = field("/metadata/version").ok_or("a package without `version`")?;
@@ -377,6 +396,7 @@ fn finish(mut packages: Vec<Package>) -> Result<Vec<Package>, String> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::directory::Store;
     use super::*;
 
     const COMPILED: &str = "\
@@ -396,9 +416,9 @@ nvidia-cuda-runtime==13.4.92 \\
          "requested": true, "metadata": {"name": "cuda-toolkit", "version": "13.4.3"}}]}"#;
 
     #[test]
-    fn both_answers_say_the_same() {
-        let uv = read_compiled(COMPILED).unwrap();
-        let pip = read_report(REPORT).unwrap();
+    fn both_answers_are_equal() {
+        let uv = parse_compiled(COMPILED).unwrap();
+        let pip = parse_report(REPORT).unwrap();
         assert_eq!(uv.len(), 2);
         for (uv, pip) in uv.iter().zip(&pip) {
             assert!(uv.shares_a_file_with(pip), "{uv:?} {pip:?}");
@@ -408,7 +428,7 @@ nvidia-cuda-runtime==13.4.92 \\
 
     #[test]
     fn nothing_of_an_index_is_kept() {
-        let packages = read_compiled(COMPILED).unwrap();
+        let packages = parse_compiled(COMPILED).unwrap();
         let file = requirements_file(&packages.iter().collect::<Vec<_>>());
         assert!(
             !file.contains("index") && !file.contains("secret"),
@@ -422,29 +442,25 @@ nvidia-cuda-runtime==13.4.92 \\
 
     #[test]
     fn an_answer_without_hashes_is_refused() {
-        assert!(read_compiled("cuda-toolkit==13.4.3\n").is_err());
-        assert!(read_compiled("").is_err());
+        assert!(parse_compiled("cuda-toolkit==13.4.3\n").is_err());
+        assert!(parse_compiled("").is_err());
         assert!(
-            read_report(r#"{"install": [{"metadata": {"name": "a", "version": "1"}}]}"#).is_err()
+            parse_report(r#"{"install": [{"metadata": {"name": "a", "version": "1"}}]}"#).is_err()
         );
-        assert!(read_report("pip says no").is_err());
+        assert!(parse_report("pip says no").is_err());
     }
 
     #[test]
     fn no_call_names_an_index() {
         for kind in [Kind::Uv, Kind::Pip] {
-            let installer = Installer {
-                kind,
-                program: "x".into(),
-                prefix: &[],
-            };
+            let installer = Installer::new(kind, "x".into(), &[], &Env::default()).unwrap();
+            let directory = tempfile::tempdir().unwrap();
+            let cache = [("CUDA_BUILD_CACHE_DIR", directory.path())];
+            let store = Store::locate(&Env::from_pairs(cache)).unwrap();
+            let part = store.part("13.4.3-a").unwrap();
             let calls = [
-                installer.resolve_call(
-                    &["cuda-toolkit==13.*".to_owned()],
-                    Path::new("s"),
-                    "--quiet",
-                ),
-                installer.install_call(Path::new("r"), Path::new("t"), Path::new("tmp")),
+                installer.resolve_call(&["cuda-toolkit==13.*".to_owned()], "--quiet"),
+                installer.install_call(Path::new("r"), &part, Cache::Use),
             ];
             for call in calls {
                 let text = call.to_string();

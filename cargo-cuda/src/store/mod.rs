@@ -1,33 +1,25 @@
-//! Toolkits in the user's cache directory: put together, fetched, pinned, listed, removed.
+//! Fetched toolkits in the user's cache directory: add, list, remove.
 //!
 //! ```text
-//! request ─► wanted ─► [lock | index] ─► resolve ─► PackageSet ─► place ─► probe ─► manifest
-//! "13"       components  known already?   exact versions, hashes   one directory, renamed in
+//! AddRequest ─► wanted ─► [lock | index] ─► resolve ─► PackageSet ─► write ─► verify ─► manifest
+//! "13"       components  resolved before?  exact versions, hashes  one directory, then renamed
 //! ```
 //!
-//! What a toolkit in the store looks like to its readers is [`cuda_build::store`]'s to say.
+//! How the search reads a toolkit in the store is defined by [`cuda_build::store`].
 
 mod add;
 mod command;
+mod directory;
 mod error;
-mod index;
 mod installer;
 mod lock;
-mod manage;
-mod manifest;
+mod maturin;
 mod package;
-mod place;
-mod probe;
 mod progress;
-mod refusal;
 mod request;
 mod resolve;
-mod reuse;
-mod sri;
-mod tool;
-mod wanted;
+mod stored;
 
-use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -36,67 +28,37 @@ use cuda_build::{Component, Env};
 pub use add::add;
 pub use error::{StoreError, exit_code};
 pub use lock::LOCK_FILE;
-pub use manage::{Listed, Removed, list, remove};
-pub use package::{Package, PackageSet};
+pub use maturin::{fetched_maturin, maturin};
+pub use package::{Package, PackageSet, Sha256};
 pub use progress::{Messages, human_size};
-pub use request::Request;
-pub use sri::Sha256;
-pub use tool::{fetched_maturin, maturin};
+pub use request::{AddRequest, ReleaseSpec};
+pub use stored::{Listed, Removed, list, remove};
 
-/// What `add` is asked for.
-#[derive(Clone, Debug)]
-pub struct AddRequest {
-    /// Which CUDA.
-    pub version: Request,
-    /// Taken beside the default set, with what they need.
-    pub components: BTreeSet<Component>,
-    /// Exactly these instead of the default set, without what they need.
-    pub only: Option<BTreeSet<Component>>,
-    /// Look for newer versions, whatever the lock file and the store hold.
-    pub upgrade: bool,
-    /// The lock file must already tell every version; nothing else will do.
-    pub locked: bool,
-}
-
-impl AddRequest {
-    /// The default set of a version.
-    #[must_use]
-    pub fn new(version: Request) -> Self {
-        Self {
-            version,
-            components: BTreeSet::new(),
-            only: None,
-            upgrade: false,
-            locked: false,
-        }
-    }
-}
-
-/// What the commands of this module work in.
+/// The surroundings of a command.
 #[derive(Clone, Debug)]
 pub struct Context {
-    /// Variables; installers are started with exactly these.
+    /// The environment.
     pub env: Env,
-    /// The workspace's lock file, whether it is there yet or not; `None` outside a workspace.
+    /// The workspace's lock file, which may not exist yet; `None` outside a workspace.
     pub lock_file: Option<PathBuf>,
-    /// How progress is told.
+    /// How progress is reported.
     pub messages: Messages,
 }
 
-/// What `add` did.
+/// The result of `add`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Added {
     /// Its directory's name in the store.
     pub name: String,
     /// The directory, to be searched as site-packages.
     pub path: PathBuf,
-    /// Of the set as a whole: `13.4.3`, or `13.5` where it was put together by minor.
+    /// The release: `13.4.3`, or `13.5` if it was put together by minor.
     pub version: String,
-    /// What was proved to be there.
+    /// The components that were found in it.
     pub components: Vec<Component>,
-    /// Whether it was put into the store now; `false` where it was there.
+    /// Whether it was written by this call. `false` if it was there.
     pub new: bool,
-    /// Packages that an installer fetched; empty where other toolkits of the store held them all.
+    /// The packages that an installer fetched. The others were in toolkits of the store.
     pub fetched: Vec<String>,
     /// Bytes of files that those packages brought.
     pub bytes_added: u64,

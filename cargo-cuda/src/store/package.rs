@@ -1,55 +1,125 @@
-//! Exact packages, and a set of them that makes a toolkit.
+//! Exact packages, the set of them that makes a toolkit, and the manifest of a stored toolkit.
 
+use std::fmt;
+use std::str::FromStr;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use cuda_build::component::Bundle;
 use cuda_build::release::NEWEST_MAJOR;
-use cuda_build::{Component, Version};
+use cuda_build::{Component, ToolkitVersion, Version, store};
 use serde::{Deserialize, Serialize};
 use sha2::Digest as _;
 
-use super::Sha256;
+use super::ReleaseSpec;
+
+/// A SHA-256 digest. Displayed and stored as the SRI specification has it, `sha256-<base64>`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Sha256([u8; 32]);
+
+impl Sha256 {
+    /// Reads 64 hexadecimal digits.
+    #[must_use]
+    pub fn from_hex(text: &str) -> Option<Self> {
+        let digits = text.as_bytes();
+        let mut bytes = [0; 32];
+        if digits.len() != 2 * bytes.len() || !digits.iter().all(u8::is_ascii_hexdigit) {
+            return None;
+        }
+        for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
+            *byte = u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()?;
+        }
+        Some(Self(bytes))
+    }
+
+    /// 64 lower-case hexadecimal digits, as installers read them.
+    #[must_use]
+    pub fn hex(self) -> String {
+        self.0.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
+impl fmt::Display for Sha256 {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "sha256-{}", BASE64.encode(self.0))
+    }
+}
+
+impl fmt::Debug for Sha256 {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl FromStr for Sha256 {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        text.strip_prefix("sha256-")
+            .and_then(|digits| BASE64.decode(digits).ok()?.try_into().ok())
+            .map(Self)
+            .ok_or_else(|| format!("`{text}` is not of the form `sha256-<base64>`"))
+    }
+}
+
+impl TryFrom<String> for Sha256 {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl From<Sha256> for String {
+    fn from(hash: Sha256) -> Self {
+        hash.to_string()
+    }
+}
 
 /// One Python package at one version.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Package {
     /// In the normal form of Python packaging: lower case, words joined by `-`.
     pub name: String,
-    /// Exact.
+    /// The exact version.
     pub version: String,
-    /// Of the files that are this package, sorted: one for each platform where the installer
-    /// tells them all (uv), else the one of this platform (pip).
+    /// Of the wheels of this version, sorted. uv reports one for each platform, pip only the one
+    /// for the current platform.
     pub hashes: Vec<Sha256>,
 }
 
 impl Package {
-    /// The same name and version.
+    /// Whether name and version are equal.
     pub(super) fn is(&self, other: &Self) -> bool {
         self.name == other.name && self.version == other.version
     }
 
-    /// Whether one file can be both.
+    /// Whether one wheel can be both.
     pub(super) fn shares_a_file_with(&self, other: &Self) -> bool {
         self.is(other) && self.hashes.iter().any(|hash| other.hashes.contains(hash))
     }
 
-    /// `major.minor` of the version, for packages that follow the toolkit's.
-    pub(super) fn minor(&self) -> Option<(u64, u64)> {
-        let version: Version = self.version.parse().ok()?;
-        Some((version.part(0), version.part(1)))
+    /// Whether the version begins with this minor.
+    pub(super) fn is_of(&self, minor: ToolkitVersion) -> bool {
+        self.version.parse() == Ok(minor)
     }
 }
 
 /// The packages of one toolkit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PackageSet {
-    /// `13.4.3` where the metapackage vouches for it, `13.5` where it was put together by minor.
+    /// The release: `13.4.3` if the metapackage of that version lists the packages, `13.5` if
+    /// they were resolved one by one.
     pub version: String,
     /// Sorted by name.
     pub packages: Vec<Package>,
 }
 
 impl PackageSet {
-    /// The directory's name in the store: the version and a digest of what exactly it is.
+    /// The directory's name in the store: the release and a digest of the exact packages.
     ///
-    /// Hashes of files stay out of it: installers differ in how many of them they tell.
+    /// Hashes of files are not part of it, because installers report different numbers of them.
     #[must_use]
     pub fn name(&self) -> String {
         let mut digest = sha2::Sha256::new();
@@ -57,8 +127,8 @@ impl PackageSet {
         for package in &self.packages {
             digest.update(format!("\n{}=={}", package.name, package.version));
         }
-        let hash: String = digest
-            .finalize()
+        let bytes = digest.finalize();
+        let hash: String = bytes
             .iter()
             .take(4)
             .map(|byte| format!("{byte:02x}"))
@@ -66,58 +136,174 @@ impl PackageSet {
         format!("{}-{hash}", self.version)
     }
 
-    /// The package that carries a component for this set's major.
+    /// The package that contains a component.
     pub(super) fn carrier(&self, component: Component) -> Option<&Package> {
-        let name = package_of(component, self.major())?;
-        self.find(name)
+        self.find(package_of(component, self.major())?)
     }
 
-    /// By name.
+    /// The package called `name`.
     pub(super) fn find(&self, name: &str) -> Option<&Package> {
         self.packages.iter().find(|package| package.name == name)
     }
 
-    /// Components whose package is in the set, in the order of the table.
+    /// The components whose package is in the set, in the order of the table.
     pub(super) fn components(&self) -> impl Iterator<Item = Component> {
         Component::all().filter(|&component| self.carrier(component).is_some())
     }
 
     /// The CUDA major.
     pub(super) fn major(&self) -> u32 {
-        self.version
-            .split('.')
-            .next()
+        let major = self.version.split('.').next();
+        major
             .and_then(|major| major.parse().ok())
             .unwrap_or_default()
     }
+
+    /// The first package whose version should begin with the set's minor and does not.
+    pub(super) fn inconsistent(&self) -> Option<&Package> {
+        let minor = self.version.parse::<ToolkitVersion>().ok();
+        self.components().find_map(|component| {
+            let facts = component.facts();
+            let package = self.carrier(component)?;
+            let follows = facts.follows_toolkit && facts.bundle != Bundle::Product;
+            let fits = minor.is_some_and(|minor| package.is_of(minor));
+            (follows && !fits).then_some(package)
+        })
+    }
+
+    /// Checks a set that was read from a file: names become arguments of an installer, and the
+    /// version becomes the name of a directory.
+    ///
+    /// # Errors
+    /// The first value that no `toolkit add` writes.
+    pub(super) fn check(&self) -> Result<(), String> {
+        let release: Result<ReleaseSpec, _> = self.version.parse();
+        let Some(minor) = release.ok().and_then(|release| release.minor()) else {
+            return Err(format!("{:?} is not a CUDA release", self.version));
+        };
+        for (index, package) in self.packages.iter().enumerate() {
+            let Package {
+                name,
+                version,
+                hashes,
+            } = package;
+            if !is_known(name, minor.major) {
+                return Err(format!(
+                    "{name:?} is not the package of a component of CUDA {}",
+                    minor.major
+                ));
+            }
+            let plain = |b: u8| b.is_ascii_alphanumeric() || b".+!".contains(&b);
+            if !version.bytes().all(plain) || version.parse::<Version>().is_err() {
+                return Err(format!("{name} has the version {version:?}"));
+            }
+            if hashes.is_empty() {
+                return Err(format!("{name} {version} has no hash"));
+            }
+            if self.packages[..index]
+                .iter()
+                .any(|other| other.name == *name)
+            {
+                return Err(format!("{name} is pinned twice"));
+            }
+        }
+        match self.inconsistent() {
+            Some(package) => Err(format!(
+                "{} {} does not belong to CUDA {}",
+                package.name, package.version, self.version
+            )),
+            None => Ok(()),
+        }
+    }
 }
 
-/// The package that carries `component`. A major that the tables don't know yet is expected to
-/// be packaged like the newest known one.
+/// Whether a package carries a component of this major.
+pub(super) fn is_known(name: &str, major: u32) -> bool {
+    Component::all().any(|component| package_of(component, major) == Some(name))
+}
+
+/// The package that carries `component`. A major that is newer than the tables is expected to
+/// have the packages of the newest one in them.
 pub(super) fn package_of(component: Component, major: u32) -> Option<&'static str> {
     component.facts().package(major.min(NEWEST_MAJOR))
 }
 
-/// Machine and system of the files that an installer started here fetches.
+/// Machine and system of the files that an installer fetches here.
 pub(super) fn platform() -> String {
     format!("{}-{}", std::env::consts::ARCH, std::env::consts::OS)
 }
 
 /// A package name in the normal form: `Nvidia_Cuda.Runtime` is `nvidia-cuda-runtime`.
 pub(super) fn normal_name(name: &str) -> String {
-    let mut normal = String::with_capacity(name.len());
-    for character in name.chars() {
-        match character {
-            '-' | '_' | '.' if normal.ends_with('-') => {}
-            '-' | '_' | '.' => normal.push('-'),
-            _ => normal.push(character.to_ascii_lowercase()),
+    let words = name.split(['-', '_', '.']).filter(|word| !word.is_empty());
+    words
+        .map(str::to_ascii_lowercase)
+        .collect::<Vec<_>>()
+        .join("-")
+}
+
+/// `toolkit.toml`. The search reads a part of it as [`store::StoredToolkit`]; the packages are
+/// for this crate.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Manifest {
+    format_version: i64,
+    pub version: String,
+    pub platform: String,
+    /// Of all files.
+    pub bytes: u64,
+    components: Vec<String>,
+    pub packages: Vec<Package>,
+}
+
+impl Manifest {
+    pub fn new(set: &PackageSet, components: &[Component], bytes: u64) -> Self {
+        Self {
+            format_version: store::FORMAT_VERSION,
+            version: set.version.clone(),
+            platform: platform(),
+            bytes,
+            components: components.iter().map(|c| c.id().to_owned()).collect(),
+            packages: set.packages.clone(),
         }
     }
-    normal
+
+    /// Reads a manifest.
+    ///
+    /// # Errors
+    /// It is not TOML, has another format, or names what no `toolkit add` writes.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let manifest: Self = toml::from_str(text).map_err(|error| error.message().to_owned())?;
+        if manifest.format_version != store::FORMAT_VERSION {
+            return Err(format!(
+                "format_version {}, this cargo-cuda reads {}",
+                manifest.format_version,
+                store::FORMAT_VERSION
+            ));
+        }
+        manifest.set().check()?;
+        Ok(manifest)
+    }
+
+    /// The components that were found when the toolkit was added.
+    pub fn components(&self) -> Vec<Component> {
+        let ids = self.components.iter();
+        ids.filter_map(|id| id.parse().ok()).collect()
+    }
+
+    pub fn set(&self) -> PackageSet {
+        PackageSet {
+            version: self.version.clone(),
+            packages: self.packages.clone(),
+        }
+    }
 }
 
 #[cfg(test)]
 pub(super) mod tests {
+    use std::path::Path;
+
+    use cuda_build::Root;
+
     use super::*;
 
     pub(in crate::store) fn package(name: &str, version: &str, digit: char) -> Package {
@@ -129,39 +315,116 @@ pub(super) mod tests {
         }
     }
 
-    #[test]
-    fn name_follows_versions_and_not_hashes() {
-        let set = |version: &str, digit| PackageSet {
-            version: "13.4.3".to_owned(),
-            packages: vec![package("nvidia-cuda-runtime", version, digit)],
-        };
-        assert_eq!(set("13.4.92", 'a').name(), set("13.4.92", 'b').name());
-        assert_ne!(set("13.4.92", 'a').name(), set("13.4.93", 'a').name());
-        assert!(set("13.4.92", 'a').name().starts_with("13.4.3-"));
-        assert_eq!(set("13.4.92", 'a').name().len(), "13.4.3-".len() + 8);
+    fn set(version: &str, packages: &[(&str, &str)]) -> PackageSet {
+        let packages = packages
+            .iter()
+            .map(|(name, version)| package(name, version, 'a'));
+        PackageSet {
+            version: version.to_owned(),
+            packages: packages.collect(),
+        }
     }
 
     #[test]
-    fn knows_the_carrier_by_major() {
-        let set = PackageSet {
-            version: "12.9.2.0".to_owned(),
-            packages: vec![package("nvidia-cuda-runtime-cu12", "12.9.79", '0')],
-        };
-        assert_eq!(
-            set.carrier(Component::Cudart).unwrap().minor(),
-            Some((12, 9))
+    fn a_digest_is_read_and_displayed() {
+        // `printf '' | openssl dgst -sha256 -binary | base64`
+        let (hex, sri) = (
+            "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
+            "sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=",
         );
+        let empty = Sha256::from_hex(hex).unwrap();
+        assert_eq!(
+            (empty.to_string(), empty.hex()),
+            (sri.to_owned(), hex.to_owned())
+        );
+        assert_eq!(sri.parse(), Ok(empty));
+        for bad in [
+            sri.replace("sha256-", "sha512-"),
+            sri.replace('+', "-"),
+            sri.replace("FU=", "FV="),
+            sri.replace("FU=", "="),
+            String::new(),
+        ] {
+            assert!(bad.parse::<Sha256>().is_err(), "{bad}");
+        }
+        assert!(Sha256::from_hex("e3b0").is_none());
+        assert!(Sha256::from_hex(&hex.replace("e3", "+3")).is_none());
+    }
+
+    #[test]
+    fn the_name_depends_on_versions_and_not_on_hashes() {
+        let one = set("13.4.3", &[("nvidia-cuda-runtime", "13.4.92")]);
+        let mut two = one.clone();
+        two.packages[0] = package("nvidia-cuda-runtime", "13.4.92", 'b');
+        assert_eq!(one.name(), two.name());
+        two.packages[0].version = "13.4.93".to_owned();
+        assert_ne!(one.name(), two.name());
+        assert!(one.name().starts_with("13.4.3-") && one.name().len() == "13.4.3-".len() + 8);
+    }
+
+    #[test]
+    fn the_carrier_depends_on_the_major() {
+        let set = set("12.9.2.0", &[("nvidia-cuda-runtime-cu12", "12.9.79")]);
+        assert_eq!(set.carrier(Component::Cudart), set.packages.first());
         assert_eq!(set.components().collect::<Vec<_>>(), [Component::Cudart]);
         assert_eq!(package_of(Component::Nvvm, 12), None);
         assert_eq!(package_of(Component::Nvvm, 14), Some("nvidia-nvvm"));
-    }
-
-    #[test]
-    fn names_have_one_form() {
         assert_eq!(
             normal_name("nvidia_cuda_runtime.cu12"),
             "nvidia-cuda-runtime-cu12"
         );
         assert_eq!(normal_name("A--_b"), "a-b");
+    }
+
+    #[test]
+    fn a_set_that_no_index_offers_is_refused() {
+        let good = [
+            ("nvidia-cuda-runtime", "13.4.92"),
+            ("nvidia-cuda-cccl", "13.4.3.1.2"),
+        ];
+        assert_eq!(set("13.4.3", &good).check(), Ok(()));
+        assert_eq!(set("13.4", &good).check(), Ok(()));
+        for (version, name, exact) in [
+            ("13.99.0", good[0].0, good[0].1),
+            ("13", good[0].0, good[0].1),
+            ("13.4.3\u{1b}[31m", good[0].0, good[0].1),
+            ("13.4/../../x", good[0].0, good[0].1),
+            ("13.4.3", "six", "1.16.0"),
+            ("13.4.3", "nvidia-cuda-runtime-cu12", "12.9.79"),
+            ("13.4.3", "--index-url=http://a", "13.4.92"),
+            ("13.4.3", good[0].0, "13.4.92\nother"),
+            ("13.4.3", good[0].0, "*"),
+        ] {
+            let error = set(version, &[(name, exact)]).check().unwrap_err();
+            assert!(!error.contains(['\u{1b}', '\n']), "{error:?}");
+        }
+        assert!(set("13.4.3", &[good[0], good[0]]).check().is_err());
+        let mut unpinned = set("13.4.3", &good);
+        unpinned.packages[0].hashes.clear();
+        assert!(unpinned.check().is_err());
+    }
+
+    #[test]
+    fn the_search_reads_what_the_store_writes() {
+        let set = set("13.4.3", &[("nvidia-cuda-runtime", "13.4.92")]);
+        let manifest = Manifest::new(&set, &[Component::Cudart], 7);
+        let text = toml::to_string(&manifest).unwrap();
+        assert_eq!(Manifest::parse(&text).unwrap(), manifest);
+        assert_eq!(manifest.set(), set);
+        assert!(Manifest::parse(&text.replace("13.4.3", "../x")).is_err());
+        assert!(
+            Manifest::parse(&text.replace("format_version = 1", "format_version = 2")).is_err()
+        );
+
+        let directory = tempfile::tempdir().unwrap();
+        #[allow(clippy::disallowed_methods, reason = "prepares a real directory")]
+        std::fs::write(directory.path().join(store::MANIFEST), text).unwrap();
+        let read = |path: &Path| store::StoredToolkit::read(&Root::system(), path).unwrap();
+        let found = read(directory.path());
+        assert_eq!(found.components, [Component::Cudart]);
+        assert_eq!(
+            (found.version.to_string(), found.platform),
+            ("13.4.3".to_owned(), platform())
+        );
     }
 }

@@ -1,21 +1,21 @@
-//! What is going on, on standard error: a spinner on a terminal, plain lines elsewhere.
+//! Progress on standard error: a spinner on a terminal, lines elsewhere.
 
 use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-/// How progress is told.
+/// How progress is reported.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Messages {
-    /// A spinner where standard error is a terminal, else a line a step.
+    /// A spinner if standard error is a terminal, or else one line for each step.
     #[default]
     Auto,
     /// Nothing.
     Quiet,
 }
 
-/// One running report.
+/// The progress of one command.
 #[derive(Debug)]
 pub(super) struct Progress {
     bar: Option<ProgressBar>,
@@ -46,12 +46,12 @@ impl Progress {
             bar.set_prefix(text.to_owned());
             bar.set_message("");
         } else if self.lines {
-            // Nobody is there to read it when standard error is closed.
+            // If standard error is closed, there is no reader.
             let _ = writeln!(io::stderr(), "{text}");
         }
     }
 
-    /// Where the step stands, such as the package being downloaded and its size.
+    /// How far the step is, such as the package being downloaded and its size.
     pub fn detail(&self, text: &str) {
         if let Some(bar) = &self.bar {
             bar.set_message(text.to_owned());

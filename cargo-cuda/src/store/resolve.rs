@@ -1,58 +1,66 @@
-//! From a request to one consistent set of exact packages.
+//! From a release and components to one consistent set of exact packages.
 //!
-//! The `cuda-toolkit` metapackage knows which component versions were released together and
-//! pins them through its extras, so it is asked first. It leaves two gaps, closed in a second
-//! round: nvJitLink is pinned as a range (the newest would be of a later minor), and a component
-//! may have no extra. A minor without a metapackage is put together from single packages whose
-//! versions start with that minor.
+//! The `cuda-toolkit` metapackage pins, through its extras, the component versions that were
+//! released together, so it is resolved first. It leaves two gaps, which a second round closes:
+//! it gives nvJitLink a range, whose newest version would be of a later minor, and some components
+//! have no extra. A minor without a metapackage is put together from single packages whose
+//! versions begin with it.
 
 use std::collections::BTreeSet;
 
-use cuda_build::component::{Bundle, Class};
+use cuda_build::component::Class;
 use cuda_build::{Component, ToolkitVersion};
 
-use super::package::{Package, PackageSet, package_of};
-use super::refusal::Refused;
-use super::{Request, StoreError};
+use super::error::Refusal;
+use super::package::{Package, PackageSet, is_known, package_of};
+use super::{ReleaseSpec, StoreError};
 
 const METAPACKAGE: &str = "cuda-toolkit";
 
-/// Turns requirement lines into exact packages: an installer, or a recorded one.
-pub(super) type Ask<'a> = dyn FnMut(&[String]) -> Result<Vec<Package>, Refused> + 'a;
+/// Turns requirement lines into exact packages: an installer, or a recorded answer.
+pub(super) type Resolver<'a> = dyn FnMut(&[String]) -> Result<Vec<Package>, Refusal> + 'a;
 
-/// What a set has to be.
+/// The set to resolve.
 #[derive(Clone, Debug)]
-pub(super) struct Wish {
-    pub request: Request,
+pub(super) struct SetSpec {
+    pub release: ReleaseSpec,
     pub components: BTreeSet<Component>,
-    /// Leave out packages that others require and nobody asked for.
+    /// Leave out the packages that other packages require.
     pub exact: bool,
-    /// A set that was decided before: its version and its packages stay as they are.
+    /// A set whose release and packages are kept as they are.
     pub base: Option<PackageSet>,
 }
 
-/// Asks until the set is complete and consistent.
+/// Resolves until the set is complete, and checks that it is consistent.
 ///
 /// # Errors
-/// No such version, a component that it does not have, or an index that offers no set whose
-/// versions belong together.
-pub(super) fn resolve(wish: &Wish, ask: &mut Ask<'_>) -> Result<PackageSet, StoreError> {
-    // A base that was put together by minor has no metapackage to ask.
-    let by_minor = wish
+/// There is no such release, it lacks a component, or the index has no set whose versions belong
+/// together.
+pub(super) fn resolve(
+    spec: &SetSpec,
+    resolver: &mut Resolver<'_>,
+) -> Result<PackageSet, StoreError> {
+    // A base without a metapackage has only a minor.
+    let by_minor = spec
         .base
         .as_ref()
         .and_then(|base| only_minor(&base.version));
     let set = match by_minor {
-        Some(minor) => loose(wish, minor, ask)?,
-        None => match ask(&with_metapackage(wish)) {
-            Ok(answer) => complete(wish, answer, ask)?,
-            Err(Refused::NoMatch { message, .. }) => without_answer(wish, message, ask)?,
-            Err(Refused::Failed(error)) => return Err(error),
+        Some(minor) => put_together(spec, minor, resolver)?,
+        None => match resolver(&with_metapackage(spec)) {
+            Ok(answer) => complete(spec, answer, resolver)?,
+            Err(Refusal::NoMatch { message, .. }) => without_answer(spec, message, resolver)?,
+            Err(Refusal::Failed(error)) => return Err(error),
         },
     };
-    let set = keep_base(wish, set)?;
-    consistent(&set)?;
-    Ok(set)
+    let set = keep_base(spec, set)?;
+    match set.inconsistent() {
+        Some(package) => Err(StoreError::Inconsistent {
+            package: format!("{} {}", package.name, package.version),
+            version: set.version,
+        }),
+        None => Ok(set),
+    }
 }
 
 fn only_minor(version: &str) -> Option<ToolkitVersion> {
@@ -60,29 +68,29 @@ fn only_minor(version: &str) -> Option<ToolkitVersion> {
 }
 
 /// The clause that the metapackage must meet, and so the whole set.
-fn metapackage_clause(wish: &Wish) -> String {
-    wish.base.as_ref().map_or_else(
-        || wish.request.clause(),
+fn metapackage_clause(spec: &SetSpec) -> String {
+    spec.base.as_ref().map_or_else(
+        || spec.release.clause(),
         |base| format!("=={}", base.version),
     )
 }
 
-fn with_metapackage(wish: &Wish) -> Vec<String> {
-    let facts = wish.components.iter().map(|component| component.facts());
+fn with_metapackage(spec: &SetSpec) -> Vec<String> {
+    let facts = spec.components.iter().map(|component| component.facts());
     let extras: Vec<&str> = facts.filter_map(|facts| facts.extra).collect();
     let mut lines = vec![format!(
         "{METAPACKAGE}[{}]{}",
         extras.join(","),
-        metapackage_clause(wish)
+        metapackage_clause(spec)
     )];
     if extras.is_empty() {
-        lines[0] = format!("{METAPACKAGE}{}", metapackage_clause(wish));
+        lines[0] = format!("{METAPACKAGE}{}", metapackage_clause(spec));
     }
-    for &component in &wish.components {
-        let Some(package) = package_of(component, wish.request.major()) else {
+    for &component in &spec.components {
+        let Some(package) = package_of(component, spec.release.major()) else {
             continue;
         };
-        match wish.request.minor() {
+        match spec.release.minor() {
             Some(minor) if component.facts().class == Class::Provider => {
                 lines.push(format!("{package}=={minor}.*"));
             }
@@ -90,29 +98,29 @@ fn with_metapackage(wish: &Wish) -> Vec<String> {
             _ => {}
         }
     }
-    lines.extend(pins(wish));
+    lines.extend(pins(spec));
     lines
 }
 
-fn pins(wish: &Wish) -> impl Iterator<Item = String> {
-    let packages = wish.base.iter().flat_map(|base| &base.packages);
+fn pins(spec: &SetSpec) -> impl Iterator<Item = String> {
+    let packages = spec.base.iter().flat_map(|base| &base.packages);
     packages.map(|package| format!("{}=={}", package.name, package.version))
 }
 
 /// Closes the metapackage's gaps.
 fn complete(
-    wish: &Wish,
+    spec: &SetSpec,
     answer: Vec<Package>,
-    ask: &mut Ask<'_>,
+    resolver: &mut Resolver<'_>,
 ) -> Result<PackageSet, StoreError> {
-    let set = split(wish, answer)?;
+    let set = split(spec, answer)?;
     let Ok(minor) = set.version.parse::<ToolkitVersion>() else {
         return Err(StoreError::Inconsistent {
             version: set.version,
             package: METAPACKAGE.to_owned(),
         });
     };
-    let gaps: Vec<String> = wish
+    let gaps: Vec<String> = spec
         .components
         .iter()
         .filter_map(|&component| {
@@ -121,7 +129,7 @@ fn complete(
             match set.find(package) {
                 None if follows => Some(format!("{package}=={minor}.*")),
                 None => Some(package.to_owned()),
-                Some(found) if follows && !belongs(found, minor) => {
+                Some(found) if follows && !found.is_of(minor) => {
                     Some(format!("{package}=={minor}.*"))
                 }
                 Some(_) => None,
@@ -131,85 +139,86 @@ fn complete(
     if gaps.is_empty() {
         return Ok(set);
     }
-    let mut lines = with_metapackage(wish);
-    // From here on it is this version, even if a newer one appears meanwhile.
+    let mut lines = with_metapackage(spec);
+    // The same release, even if a newer one has appeared meanwhile.
     let extras = lines[0].split("==").next().unwrap_or(METAPACKAGE);
     lines[0] = format!("{extras}=={}", set.version);
     lines.extend(gaps);
-    match ask(&lines) {
-        Ok(answer) => split(wish, answer),
-        Err(Refused::NoMatch { message, .. }) => Err(StoreError::Unresolvable {
-            request: wish.request.clone(),
-            message,
-        }),
-        Err(Refused::Failed(error)) => Err(error),
+    match resolver(&lines) {
+        Ok(answer) => split(spec, answer),
+        Err(Refusal::NoMatch { message, .. }) => Err(unresolvable(spec, message)),
+        Err(Refusal::Failed(error)) => Err(error),
     }
 }
 
-/// The answer with the metapackage taken out, which only tells the version.
-fn split(wish: &Wish, mut answer: Vec<Package>) -> Result<PackageSet, StoreError> {
+/// The answer without the metapackage, whose version is the release.
+fn split(spec: &SetSpec, mut answer: Vec<Package>) -> Result<PackageSet, StoreError> {
     let place = answer
         .iter()
         .position(|package| package.name == METAPACKAGE);
     let Some(place) = place else {
         return Err(StoreError::IndexLacks {
             package: METAPACKAGE.to_owned(),
-            request: wish.request.clone(),
+            release: spec.release.clone(),
         });
     };
     let version = answer.remove(place).version;
     Ok(PackageSet {
         version,
-        packages: asked_for(wish, answer),
+        packages: with_components(spec, answer),
     })
 }
 
-fn asked_for(wish: &Wish, packages: Vec<Package>) -> Vec<Package> {
-    let asked = |name: &str| {
-        wish.components
-            .iter()
-            .any(|&c| package_of(c, wish.request.major()) == Some(name))
-            || wish
+/// The packages of components. Anything else that a package requires has nothing of CUDA.
+fn with_components(spec: &SetSpec, packages: Vec<Package>) -> Vec<Package> {
+    let major = spec.release.major();
+    let listed = |name: &str| {
+        let mut components = spec.components.iter();
+        components.any(|&component| package_of(component, major) == Some(name))
+            || spec
                 .base
                 .as_ref()
                 .is_some_and(|base| base.find(name).is_some())
     };
-    packages
-        .into_iter()
-        .filter(|package| !wish.exact || asked(&package.name))
-        .collect()
+    let kept = |package: &Package| {
+        if spec.exact {
+            listed(&package.name)
+        } else {
+            is_known(&package.name, major)
+        }
+    };
+    packages.into_iter().filter(kept).collect()
 }
 
-/// The metapackage and the components together gave nothing: which of them is it?
+/// Finds out whether the release or one of its components does not exist.
 fn without_answer(
-    wish: &Wish,
+    spec: &SetSpec,
     message: String,
-    ask: &mut Ask<'_>,
+    resolver: &mut Resolver<'_>,
 ) -> Result<PackageSet, StoreError> {
-    match ask(&[format!("{METAPACKAGE}{}", metapackage_clause(wish))]) {
-        Ok(_) => Err(StoreError::Unresolvable {
-            request: wish.request.clone(),
-            message,
-        }),
-        Err(Refused::Failed(error)) => Err(error),
-        Err(Refused::NoMatch { unknown_name, .. }) => match wish.request.minor() {
-            Some(minor) if wish.request.is_minor() && wish.base.is_none() => {
-                loose(wish, minor, ask)
+    match resolver(&[format!("{METAPACKAGE}{}", metapackage_clause(spec))]) {
+        Ok(_) => Err(unresolvable(spec, message)),
+        Err(Refusal::Failed(error)) => Err(error),
+        Err(Refusal::NoMatch { unknown_name, .. }) => match spec.release.minor() {
+            Some(minor) if spec.release.is_minor() && spec.base.is_none() => {
+                put_together(spec, minor, resolver)
             }
             _ if unknown_name => Err(StoreError::IndexLacks {
                 package: METAPACKAGE.to_owned(),
-                request: wish.request.clone(),
+                release: spec.release.clone(),
             }),
-            _ => Err(StoreError::NeverReleased {
-                request: wish.request.clone(),
-            }),
+            _ => Err(never_released(spec)),
         },
     }
 }
 
-/// A set by minor, without a metapackage. What does not follow the toolkit's version (cuBLAS,
-/// CCCL …) is the newest that fits; that it is of the right major is proved by its SONAME later.
-fn loose(wish: &Wish, minor: ToolkitVersion, ask: &mut Ask<'_>) -> Result<PackageSet, StoreError> {
+/// A set by minor, without a metapackage. A package that does not follow the toolkit's version
+/// (cuBLAS, CCCL …) is the newest one; the probe checks its major by its SONAME.
+fn put_together(
+    spec: &SetSpec,
+    minor: ToolkitVersion,
+    resolver: &mut Resolver<'_>,
+) -> Result<PackageSet, StoreError> {
     let line = |component: Component| {
         let package = package_of(component, minor.major)?;
         let follows = component.facts().follows_toolkit;
@@ -219,37 +228,45 @@ fn loose(wish: &Wish, minor: ToolkitVersion, ask: &mut Ask<'_>) -> Result<Packag
             package.to_owned()
         })
     };
-    let mut lines: Vec<String> = wish
+    let mut lines: Vec<String> = spec
         .components
         .iter()
         .filter_map(|&component| line(component))
         .collect();
-    lines.extend(pins(wish));
-    match ask(&lines) {
+    lines.extend(pins(spec));
+    match resolver(&lines) {
         Ok(answer) => Ok(PackageSet {
             version: minor.to_string(),
-            packages: asked_for(wish, answer),
+            packages: with_components(spec, answer),
         }),
-        Err(Refused::Failed(error)) => Err(error),
-        Err(Refused::NoMatch { message, .. }) => {
-            let there = line(Component::Cudart).map(|runtime| ask(&[runtime]));
+        Err(Refusal::Failed(error)) => Err(error),
+        Err(Refusal::NoMatch { message, .. }) => {
+            let there = line(Component::Cudart).map(|runtime| resolver(&[runtime]));
             match there {
-                Some(Ok(_)) => Err(StoreError::Unresolvable {
-                    request: wish.request.clone(),
-                    message,
-                }),
-                Some(Err(Refused::Failed(error))) => Err(error),
-                _ => Err(StoreError::NeverReleased {
-                    request: wish.request.clone(),
-                }),
+                Some(Ok(_)) => Err(unresolvable(spec, message)),
+                Some(Err(Refusal::Failed(error))) => Err(error),
+                _ => Err(never_released(spec)),
             }
         }
     }
 }
 
-/// Keeps the hashes that were pinned before, and refuses other files under the same version.
-fn keep_base(wish: &Wish, mut set: PackageSet) -> Result<PackageSet, StoreError> {
-    for pinned in wish.base.iter().flat_map(|base| &base.packages) {
+fn unresolvable(spec: &SetSpec, message: String) -> StoreError {
+    StoreError::Unresolvable {
+        release: spec.release.clone(),
+        message,
+    }
+}
+
+fn never_released(spec: &SetSpec) -> StoreError {
+    StoreError::NeverReleased {
+        release: spec.release.clone(),
+    }
+}
+
+/// Keeps the hashes that were pinned before, and refuses other files of the same version.
+fn keep_base(spec: &SetSpec, mut set: PackageSet) -> Result<PackageSet, StoreError> {
+    for pinned in spec.base.iter().flat_map(|base| &base.packages) {
         if let Some(found) = set.packages.iter_mut().find(|package| package.is(pinned)) {
             if !found.shares_a_file_with(pinned) {
                 let message = format!(
@@ -265,39 +282,14 @@ fn keep_base(wish: &Wish, mut set: PackageSet) -> Result<PackageSet, StoreError>
     Ok(set)
 }
 
-fn belongs(package: &Package, minor: ToolkitVersion) -> bool {
-    package.minor() == Some((minor.major.into(), minor.minor.into()))
-}
-
-/// Every package that follows the toolkit's version must be of its minor.
-fn consistent(set: &PackageSet) -> Result<(), StoreError> {
-    let minor = set.version.parse::<ToolkitVersion>();
-    for component in set.components() {
-        let facts = component.facts();
-        let Some(package) = set.carrier(component) else {
-            continue;
-        };
-        if facts.bundle != Bundle::Product
-            && facts.follows_toolkit
-            && !minor.as_ref().is_ok_and(|&minor| belongs(package, minor))
-        {
-            return Err(StoreError::Inconsistent {
-                version: set.version.clone(),
-                package: format!("{} {}", package.name, package.version),
-            });
-        }
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::package::tests::package;
     use super::*;
 
     /// Answers by what is in the requirement lines, as a recorded index of three releases.
-    fn index(lines: &[String]) -> Result<Vec<Package>, Refused> {
-        let no = || Refused::NoMatch {
+    fn index(lines: &[String]) -> Result<Vec<Package>, Refusal> {
+        let no = || Refusal::NoMatch {
             message: lines.join(" "),
             unknown_name: false,
         };
@@ -320,12 +312,12 @@ mod tests {
         } else {
             return Err(no());
         };
-        let asked = |id: &str| lines[0].contains(id) || has(&format!("nvidia-{id}"));
+        let listed = |id: &str| lines[0].contains(id) || has(&format!("nvidia-{id}"));
         let suffix = if minor == "12.9" { "-cu12" } else { "" };
         let wanted = |name: &str| {
             has(&format!("nvidia-{name}")) || name.split('-').any(|word| lines[0].contains(word))
         };
-        if asked("cudart") || has("nvidia-cuda-runtime") {
+        if listed("cudart") || has("nvidia-cuda-runtime") {
             answer.push(package(
                 &format!("nvidia-cuda-runtime{suffix}"),
                 &format!("{minor}.92"),
@@ -365,17 +357,17 @@ mod tests {
         Ok(answer)
     }
 
-    fn wish(request: &str, components: &[Component]) -> Wish {
-        Wish {
-            request: request.parse().unwrap(),
+    fn spec(request: &str, components: &[Component]) -> SetSpec {
+        SetSpec {
+            release: request.parse().unwrap(),
             components: components.iter().copied().collect(),
             exact: false,
             base: None,
         }
     }
 
-    fn shown(wish: &Wish) -> String {
-        match resolve(wish, &mut |lines| index(lines)) {
+    fn shown(spec: &SetSpec) -> String {
+        match resolve(spec, &mut |lines| index(lines)) {
             Ok(set) => {
                 let packages: Vec<String> = set
                     .packages
@@ -391,11 +383,11 @@ mod tests {
     #[test]
     fn the_metapackage_decides() {
         assert_eq!(
-            shown(&wish("13", &[Component::Cudart])),
+            shown(&spec("13", &[Component::Cudart])),
             "13.4.3: nvidia-cuda-runtime 13.4.92"
         );
         assert_eq!(
-            shown(&wish("12", &[Component::Cudart])),
+            shown(&spec("12", &[Component::Cudart])),
             "12.9.2.0: nvidia-cuda-runtime-cu12 12.9.92"
         );
     }
@@ -405,14 +397,14 @@ mod tests {
         let expected = "13.4.3: nvidia-cusparse 12.8.6.72, nvidia-nvjitlink 13.4.92";
         for request in ["13", "13.4", "13.4.3"] {
             assert_eq!(
-                shown(&wish(request, &[Component::Cusparse, Component::Nvjitlink])),
+                shown(&spec(request, &[Component::Cusparse, Component::Nvjitlink])),
                 expected
             );
         }
         // With the minor known, one round is enough.
         let mut rounds = 0;
-        let wish = wish("13.4", &[Component::Cusparse, Component::Nvjitlink]);
-        resolve(&wish, &mut |lines| {
+        let spec = spec("13.4", &[Component::Cusparse, Component::Nvjitlink]);
+        resolve(&spec, &mut |lines| {
             rounds += 1;
             index(lines)
         })
@@ -422,20 +414,20 @@ mod tests {
 
     #[test]
     fn a_later_minor_that_slipped_in_is_an_error() {
-        // cuSPARSE requires nvJitLink, which nobody asked for and so nobody pinned.
-        let text = shown(&wish("13", &[Component::Cusparse]));
+        // cuSPARSE requires nvJitLink, which is not requested and so not pinned.
+        let text = shown(&spec("13", &[Component::Cusparse]));
         assert!(
             text.contains("no consistent CUDA 13.4.3: nvidia-nvjitlink 13.5.37"),
             "{text}"
         );
-        let mut exact = wish("13", &[Component::Cusparse]);
+        let mut exact = spec("13", &[Component::Cusparse]);
         exact.exact = true;
         assert_eq!(shown(&exact), "13.4.3: nvidia-cusparse 12.8.6.72");
     }
 
     #[test]
     fn a_component_without_an_extra_follows_the_minor() {
-        let text = shown(&wish("13", &[Component::Cudart, Component::Cudla]));
+        let text = shown(&spec("13", &[Component::Cudart, Component::Cudla]));
         assert_eq!(
             text,
             "13.4.3: nvidia-cuda-runtime 13.4.92, nvidia-cudla 13.4.92"
@@ -445,15 +437,15 @@ mod tests {
     #[test]
     fn a_minor_without_a_metapackage_is_put_together() {
         assert_eq!(
-            shown(&wish("13.5", &[Component::Cudart])),
+            shown(&spec("13.5", &[Component::Cudart])),
             "13.5: nvidia-cuda-runtime 13.5.92"
         );
     }
 
     #[test]
-    fn what_never_was_is_said_so() {
+    fn a_release_that_never_was_is_named() {
         for request in ["14", "12.7", "13.5.37"] {
-            let text = shown(&wish(request, &[Component::Cudart]));
+            let text = shown(&spec(request, &[Component::Cudart]));
             assert!(
                 text.starts_with(&format!("CUDA {request} was never released")),
                 "{text}"
@@ -463,34 +455,34 @@ mod tests {
 
     #[test]
     fn a_base_stays_and_its_files_too() {
-        let mut wish = wish("13", &[Component::Cudart, Component::Cudla]);
+        let mut spec = spec("13", &[Component::Cudart, Component::Cudla]);
         let base = package("nvidia-cuda-runtime", "13.4.92", '1');
-        wish.base = Some(PackageSet {
+        spec.base = Some(PackageSet {
             version: "13.4.3".to_owned(),
             packages: vec![base.clone()],
         });
-        let mut asked = Vec::new();
-        let set = resolve(&wish, &mut |lines| {
-            asked.push(lines.join(" "));
+        let mut queries = Vec::new();
+        let set = resolve(&spec, &mut |lines| {
+            queries.push(lines.join(" "));
             index(lines)
         })
         .unwrap();
         assert!(
-            asked[0].starts_with("cuda-toolkit[cudart]==13.4.3"),
-            "{asked:?}"
+            queries[0].starts_with("cuda-toolkit[cudart]==13.4.3"),
+            "{queries:?}"
         );
         assert!(
-            asked[0].ends_with("nvidia-cuda-runtime==13.4.92"),
-            "{asked:?}"
+            queries[0].ends_with("nvidia-cuda-runtime==13.4.92"),
+            "{queries:?}"
         );
         assert_eq!(set.find("nvidia-cuda-runtime"), Some(&base));
 
         let other = package("nvidia-cuda-runtime", "13.4.92", 'f');
-        wish.base = Some(PackageSet {
+        spec.base = Some(PackageSet {
             version: "13.4.3".to_owned(),
             packages: vec![other],
         });
-        let error = resolve(&wish, &mut |lines| index(lines)).unwrap_err();
+        let error = resolve(&spec, &mut |lines| index(lines)).unwrap_err();
         assert_eq!(error.exit_code(), crate::store::exit_code::LOCK, "{error}");
     }
 }

@@ -138,7 +138,7 @@ impl Maturin {
             args.push("--".into());
             args.extend(request.rustc_args.iter().map(OsString::from));
         }
-        invocation.variables = request.env.to_vec();
+        invocation.variables.extend(request.env.iter().cloned());
         invocation
     }
 
@@ -193,7 +193,10 @@ impl Maturin {
                 path,
                 &["--from", &format!("maturin>={MINIMUM},<2"), "maturin"],
             ),
-            Self::Module(python) => with(python, &["-m", "maturin"]),
+            // Python 3.11 and newer then ignore a `maturin.py` in the current directory.
+            Self::Module(python) => {
+                with(python, &["-m", "maturin"]).variable("PYTHONSAFEPATH", "1")
+            }
         }
     }
 }
@@ -250,7 +253,24 @@ mod tests {
     }
 
     #[test]
-    fn the_command_is_pasteable() {
+    fn a_module_of_the_current_directory_does_not_count() {
+        let maturin = Maturin::Module("/usr/bin/python3".into());
+        let request = Request {
+            manifest: Path::new("Cargo.toml"),
+            out: Path::new("out"),
+            profile: "release",
+            passthrough: &[],
+            rustc_args: &[],
+            env: &[("A".to_owned(), "b".into())],
+        };
+        for call in [maturin.version(), maturin.build(&request)] {
+            let (name, value) = &call.variables[0];
+            assert_eq!((name.as_str(), value), ("PYTHONSAFEPATH", &"1".into()));
+        }
+    }
+
+    #[test]
+    fn the_call_is_pasteable() {
         let maturin = Maturin::Program("/opt/my tools/maturin".into());
         let invocation = maturin.build(&Request {
             manifest: Path::new("/p/Cargo.toml"),

@@ -304,7 +304,7 @@ fn rewrite_text(path: &str, entry: &mut Entry, places: &Places) {
             entry.content = python::rename_entry_points(&text(entry), old, new).into_bytes();
         }
         "top_level.txt" => {
-            entry.content = python::rename_top_level(&text(entry), old, new).into_bytes()
+            entry.content = python::rename_top_level(&text(entry), old, new).into_bytes();
         }
         _ if inside.starts_with("sboms/") => {
             entry.content = sbom::reproducible(&entry.content);

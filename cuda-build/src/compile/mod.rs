@@ -17,19 +17,19 @@ pub use run::{Compiled, Runner};
 pub(crate) use step::Reading;
 pub use step::{Action, Image, NvrtcJob, Step};
 
-/// What compiles a module.
+/// The compiler of a module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Engine {
-    /// NVRTC where it is found, else nvcc.
+    /// NVRTC if the toolkit has it, otherwise nvcc.
     #[default]
     Auto,
-    /// NVRTC, loaded into this process: no host compiler, several times faster.
+    /// NVRTC, loaded into this process: several times faster than nvcc, and without a host compiler.
     Nvrtc,
-    /// nvcc: the C++ standard library's headers, and everything NVRTC has no name for.
+    /// nvcc: for sources that include the C++ standard library or system headers.
     Nvcc,
 }
 
-/// The file a module becomes.
+/// The file that a module is compiled to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Format {
     /// Code for all declared capabilities in one file.
@@ -61,10 +61,10 @@ pub(crate) struct Common {
     pub(crate) options: Vec<String>,
 }
 
-/// What modules and libraries take alike.
+/// The methods that modules and libraries have in common.
 macro_rules! common_options {
     () => {
-        /// Searches a directory, relative to the package, for headers.
+        /// Adds a directory, relative to the package, to those that are searched for headers.
         #[must_use]
         pub fn include(mut self, directory: impl Into<PathBuf>) -> Self {
             self.common.includes.push(directory.into());
@@ -78,7 +78,7 @@ macro_rules! common_options {
             self
         }
 
-        /// Hands an option to the compiler as it stands.
+        /// Passes an option to the compiler unchanged.
         #[must_use]
         pub fn option(mut self, option: impl Into<String>) -> Self {
             self.common.options.push(option.into());
@@ -104,7 +104,7 @@ pub struct Module {
 }
 
 impl Module {
-    /// A module named after its file.
+    /// A module with the name of its source, without the extension.
     pub fn new(source: impl Into<PathBuf>) -> Self {
         let source = source.into();
         let name = source
@@ -121,21 +121,21 @@ impl Module {
         }
     }
 
-    /// Names it otherwise: the output is `<name>.fatbin`, the constant `<NAME>`.
+    /// Sets its name: the output is `<name>.fatbin`, the constant `<NAME>`.
     #[must_use]
     pub fn named(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();
         self
     }
 
-    /// Fixes what compiles it.
+    /// Sets the compiler.
     #[must_use]
     pub fn engine(mut self, engine: Engine) -> Self {
         self.engine = engine;
         self
     }
 
-    /// Fixes what it becomes.
+    /// Sets the format of the output.
     #[must_use]
     pub fn format(mut self, format: Format) -> Self {
         self.format = format;
@@ -150,7 +150,7 @@ impl Module {
         &self.name
     }
 
-    /// What it is compiled from.
+    /// The source, or the sources, as the build script named them.
     #[must_use]
     pub fn source(&self) -> &PathBuf {
         &self.source
@@ -192,7 +192,7 @@ pub struct Library {
 }
 
 impl Library {
-    /// A library without a file yet; it becomes `lib<name>.a`.
+    /// A library without sources; its output is `lib<name>.a`.
     pub fn new(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -216,7 +216,7 @@ impl Library {
         &self.name
     }
 
-    /// What it is compiled from.
+    /// The source, or the sources, as the build script named them.
     #[must_use]
     pub fn sources(&self) -> &[PathBuf] {
         &self.sources

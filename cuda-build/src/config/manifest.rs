@@ -37,7 +37,7 @@ impl Document {
         Ok(table.into_inner())
     }
 
-    /// The table at `keys`, empty where the file has none.
+    /// The table at `keys`; empty if the file has none.
     pub(super) fn table(&self, keys: &[&str]) -> Result<Table<'_>, Error> {
         let mut table = self.parse()?;
         for key in keys {
@@ -54,7 +54,7 @@ impl Document {
     }
 }
 
-/// One table of a manifest, and where it stands.
+/// One table of a manifest, and its place.
 pub(super) struct Table<'a> {
     path: PathBuf,
     prefix: String,
@@ -70,7 +70,7 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// A misspelt key would be ignored in silence, so it is an error.
+    /// An unknown key is an error, because a misspelt one would be ignored.
     pub(super) fn check_keys(&self, known: &[&str]) -> Result<(), Error> {
         match self
             .table

@@ -1,5 +1,5 @@
-//! What a crate declares under `[package.metadata.cuda]`, with the workspace's defaults and the
-//! `CUDA_BUILD_*` variables laid over it.
+//! What a crate declares under `[package.metadata.cuda]`. The workspace's table holds defaults;
+//! `CUDA_BUILD_*` variables override both.
 //!
 //! ```toml
 //! [package.metadata.cuda]
@@ -39,7 +39,7 @@ pub enum Cudart {
 }
 
 impl Cudart {
-    /// As it is written in a manifest.
+    /// The value in a manifest.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -49,14 +49,14 @@ impl Cudart {
     }
 }
 
-/// A component that a crate asks for.
+/// A component that a crate declares.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wanted {
     /// Which one.
     pub component: Component,
-    /// The versions of it that will do, `>=9` for cuDNN 9 and newer.
+    /// The accepted versions: `>=9` for cuDNN 9 and newer.
     pub version: Option<semver::VersionReq>,
-    /// Build without it where there is none; `cfg(cuda_have_<name>)` tells.
+    /// If it is missing, the crate is built without it; `cfg(cuda_have_<name>)` reports which.
     pub optional: bool,
 }
 
@@ -65,15 +65,15 @@ pub struct Wanted {
 pub struct Config {
     /// The package's manifest, for messages.
     pub manifest: PathBuf,
-    /// Toolkits that will do.
+    /// The accepted releases of the toolkit.
     pub toolkit: semver::VersionReq,
-    /// The CUDA majors to package for.
+    /// The CUDA majors to build wheels for.
     pub majors: Vec<u32>,
     /// The one to build for now, where something fixes it.
     pub major: Option<u32>,
     /// How the runtime is linked.
     pub cudart: Cudart,
-    /// The one capability for consumers that take no list.
+    /// The capability for consumers that accept only one.
     pub single_capability: Option<String>,
     /// Whether an aarch64 Linux target is a Jetson board, not a server.
     pub jetson: bool,
@@ -99,7 +99,7 @@ struct PerMajor {
 /// How a wheel is packaged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wheel {
-    /// Name of the distribution without its `-cu12`; the Python project's own name where unset.
+    /// Name of the distribution without `-cu12`; if unset, the name of the Python project.
     pub name: Option<String>,
     /// `runpath` (default) or `rpath`, which beats `LD_LIBRARY_PATH`.
     pub rpath: Option<String>,
@@ -108,9 +108,9 @@ pub struct Wheel {
 /// A [`Config`] seen for one CUDA major.
 #[derive(Clone, Copy, Debug)]
 pub struct ForMajor<'a> {
-    /// Components asked for.
+    /// The declared components.
     pub components: &'a [Wanted],
-    /// Capabilities as declared, `None` where nothing is.
+    /// The declared capabilities; `None` if none are declared.
     pub capabilities: Option<&'a [String]>,
 }
 
@@ -119,8 +119,8 @@ impl Config {
     /// variables that override both.
     ///
     /// # Errors
-    /// [`Error::Io`] where there is no manifest, [`Error::Manifest`] where a key is unknown or
-    /// has a value of the wrong kind.
+    /// [`Error::Io`] if there is no manifest, [`Error::Manifest`] if a key is unknown or has a value
+    /// of the wrong kind.
     pub fn read(root: &Root, env: &Env, directory: &Path) -> Result<Self, Error> {
         let manifest = directory.join("Cargo.toml");
         let package = Document::read(root, &manifest)?;
@@ -133,7 +133,7 @@ impl Config {
         config.lay_over(&package.table(&["package", "metadata", "cuda"])?)?;
         config.lay_over_variables(env)?;
         let library = package.table(&["lib"])?;
-        // What is wrong with this table Cargo says itself.
+        // Cargo itself reports errors in this table.
         let types = |key| library.texts(key).ok().flatten().unwrap_or_default();
         config.cdylib = ["crate-type", "crate_type"]
             .into_iter()
@@ -162,7 +162,7 @@ impl Config {
         }
     }
 
-    /// The configuration seen for one CUDA major: its overrides replace, they don't add.
+    /// The configuration for one CUDA major: overrides replace, they do not add.
     #[must_use]
     pub fn for_major(&self, major: u32) -> ForMajor<'_> {
         let special = self.per_major.iter().rev().find(|p| p.major == major);
@@ -185,7 +185,7 @@ impl Config {
         self.capabilities_fixed = true;
     }
 
-    /// Whether any component is asked for, for any major.
+    /// Whether the manifest declares anything, for any major.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.components.is_empty() && self.capabilities.is_none() && self.per_major.is_empty()

@@ -41,7 +41,7 @@ impl Fatbin {
     /// zeros between them (which linkers put there). Compressed entries stay as they are.
     ///
     /// # Errors
-    /// [`Error::Format`] for anything else, with what is wrong and at which byte.
+    /// [`Error::Format`] for anything else, with the reason and the offset.
     pub fn parse(bytes: &[u8]) -> Result<Self, Error> {
         let mut containers = Vec::new();
         let mut offset = 0;
@@ -50,7 +50,7 @@ impl Fatbin {
             .and_then(|rest| rest.iter().position(|&byte| byte != 0))
         {
             let start = offset + skipped;
-            // No container starts with a zero, so where padding ends one has to begin.
+            // No container starts with a zero, so the first other byte after padding starts one.
             let (container, len) = Container::parse(&bytes[start..], start)?;
             containers.push(container);
             offset = start + len;
@@ -61,12 +61,11 @@ impl Fatbin {
         Ok(Self { containers })
     }
 
-    /// One container with these images: cubins by ascending capability, then PTX likewise, which
-    /// is the order in which nvcc hands them over.
+    /// One container with these images in nvcc's order: cubins by ascending capability, then PTX.
     ///
     /// # Errors
-    /// [`Error::Format`] where an image is not what it is said to be: no cubin, PTX without
-    /// `.version` and `.target`, for another capability than given, given twice.
+    /// [`Error::Format`] if an image is not a cubin, is PTX without `.version` and `.target`, is for
+    /// another capability than the given one, or is given twice.
     pub fn from_images(mut images: Vec<Image>) -> Result<Self, Error> {
         if images.is_empty() {
             return Err(invalid("no images to put in"));
@@ -90,7 +89,8 @@ impl Fatbin {
         })
     }
 
-    /// The bytes of the file. What was read comes out the same, padding between containers aside.
+    /// The bytes of the file. A file that was read is written unchanged, except for padding between
+    /// containers.
     #[must_use]
     pub fn write(&self) -> Vec<u8> {
         let lengths = |container: &Container| {
@@ -131,7 +131,7 @@ impl Fatbin {
 }
 
 impl Container {
-    /// Reads the container at the first of `bytes`, which is `at` in the file.
+    /// Reads the container at the start of `bytes`, which is at offset `at` of the file.
     fn parse(bytes: &[u8], at: usize) -> Result<(Self, usize), Error> {
         let cut = || {
             invalid(format!(

@@ -4,7 +4,7 @@ use super::read::{offset_at, size_at, u16_at, u32_at, u64_at};
 use super::{ENTRY_HEADER, flag, invalid};
 use crate::error::Error;
 
-/// What an entry's payload is.
+/// The kind of an entry's payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Kind {
@@ -34,11 +34,11 @@ impl Kind {
     }
 }
 
-/// How an entry's payload is compressed.
+/// The compression of an entry's payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Compression {
-    /// Not at all.
+    /// None.
     None,
     /// LZ4 block (`--compress-mode speed`, and all before CUDA 12.4).
     Lz4,
@@ -57,7 +57,7 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// Reads the entry that starts at the first of `bytes`; returns it with its whole length.
+    /// Reads the entry at the start of `bytes`; returns it with its length.
     pub(super) fn parse(bytes: &[u8]) -> Result<(Self, usize), Error> {
         let cut = || {
             invalid(format!(
@@ -86,7 +86,7 @@ impl Entry {
         Ok((entry, end))
     }
 
-    /// From parts of which the header's own lengths are right.
+    /// An entry from a header with correct lengths, and its payload.
     pub(super) fn from_parts(header: Vec<u8>, payload: Vec<u8>) -> Self {
         Self { header, payload }
     }
@@ -101,7 +101,7 @@ impl Entry {
         self.header.len() + self.payload.len()
     }
 
-    /// What the payload is.
+    /// The kind of the payload.
     #[must_use]
     pub fn kind(&self) -> Kind {
         Kind::from_number(u16_at(&self.header, 0).unwrap_or(0))
@@ -143,7 +143,7 @@ impl Entry {
         u64_at(&self.header, 40).unwrap_or(0)
     }
 
-    /// How the payload is compressed.
+    /// The compression of the payload.
     #[must_use]
     pub fn compression(&self) -> Compression {
         if self.flags() & flag::ZSTD != 0 {
@@ -155,7 +155,7 @@ impl Entry {
         }
     }
 
-    /// Bytes of the image before it was compressed; of an image that is not, its padded length.
+    /// Length of the image before compression, in bytes; without compression, its padded length.
     #[must_use]
     pub fn uncompressed_len(&self) -> u64 {
         match u64_at(&self.header, 56) {
@@ -164,14 +164,13 @@ impl Entry {
         }
     }
 
-    /// The payload as it is in the file, compressed where it is, padding included.
+    /// The payload as it is in the file, compression and padding included.
     #[must_use]
     pub fn payload(&self) -> &[u8] {
         &self.payload
     }
 
-    /// The image itself: PTX without the NULs that end it, or a cubin.
-    /// `None` where it is compressed.
+    /// The image: a cubin, or PTX without the NULs at its end. `None` if it is compressed.
     #[must_use]
     pub fn image(&self) -> Option<&[u8]> {
         if self.compression() != Compression::None {
@@ -188,7 +187,7 @@ impl Entry {
         self.payload.get(..end)
     }
 
-    /// The name of the source that `fatbinary --ident` put in, where it did.
+    /// The name of the source that `fatbinary --ident` has added, if it has.
     #[must_use]
     pub fn identifier(&self) -> Option<String> {
         let (start, len) = (offset_at(&self.header, 32)?, offset_at(&self.header, 36)?);
@@ -199,7 +198,7 @@ impl Entry {
         Some(String::from_utf8_lossy(bytes).into_owned())
     }
 
-    /// Bytes of the payload that are no padding, as far as the header tells.
+    /// Length of the payload without padding, in bytes, according to the header.
     fn stored_len(&self) -> usize {
         offset_at(&self.header, 16).unwrap_or(0)
     }

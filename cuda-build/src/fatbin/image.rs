@@ -1,4 +1,4 @@
-//! Images as a compiler makes them, and the entry that each becomes.
+//! Images as a compiler writes them, and their entries.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use super::read::{bytes_at, offset_at, size_at, u16_at, u32_at};
 use super::{ENTRY_HEADER, Entry, Kind, flag, invalid};
 use crate::error::Error;
 
-/// One compiler result, to be put into a fat binary.
+/// The output of a compiler, as input for a fat binary.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Image {
     /// SASS for one capability.
@@ -90,7 +90,7 @@ impl fmt::Display for Image {
     }
 }
 
-/// What an image says of itself that goes into its entry's header.
+/// The fields of an image that its entry's header repeats.
 struct Facts {
     major: u16,
     minor: u16,
@@ -180,7 +180,7 @@ fn ptx_facts(text: &str, named: &str, sm: u32, suffix: Option<char>) -> Result<F
     })
 }
 
-/// Reads the ELF header: ABI, capability, and what later GPUs may do with the code.
+/// Reads the ELF header: ABI, capability, and whether the code can be finalised for later GPUs.
 fn cubin_facts(bytes: &[u8], named: &str, sm: u32) -> Result<Facts, Error> {
     const EM_CUDA: u16 = 190;
     /// `EI_OSABI` of the ABI that cubins had alone before capability 10.0.

@@ -1,10 +1,9 @@
-//! The fat binary container: several cubins and PTX texts in one file, of which the driver
-//! takes the one that fits its GPU.
+//! The fat binary container: several cubins and PTX texts in one file. The driver loads the one
+//! that fits its GPU.
 //!
-//! Pure: bytes in, bytes out. What is written equals, byte for byte, what NVIDIA's `fatbinary
-//! --compress-mode none` writes for the same images (compared with 13.4; nvFatbin 12.9 writes
-//! the same headers). One difference is meant: `fatbinary` strips comments and indentation from
-//! PTX, this does not, so that what is taken out again is what was put in.
+//! Pure: bytes in, bytes out. The output equals, byte for byte, that of NVIDIA's `fatbinary
+//! --compress-mode none` for the same images (compared with 13.4; nvFatbin 12.9 writes the same
+//! headers), with one exception: `fatbinary` removes comments and indentation from PTX.
 //!
 //! All numbers are little-endian. A file or a `.nv_fatbin` section is a row of containers:
 //!
@@ -59,7 +58,7 @@ mod flag {
     pub(super) const FINALIZABLE: u64 = 0x100_0000;
 }
 
-/// The error for bytes that are no fat binary, or can't become one.
+/// The error for bytes that are not a fat binary, or not an image.
 fn invalid(reason: impl Into<String>) -> crate::Error {
     crate::Error::Format {
         what: "fat binary",

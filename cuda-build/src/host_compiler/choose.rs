@@ -122,7 +122,7 @@ fn option_value(flags: &str, names: &[&str]) -> Option<String> {
 struct Choice<'a> {
     toolkit: ToolkitVersion,
     judge: Judge<'a>,
-    /// nvcc is told not to check the host compiler.
+    /// A flag disables the check of the host compiler.
     unchecked: bool,
 }
 

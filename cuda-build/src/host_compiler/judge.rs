@@ -53,7 +53,7 @@ impl Judge<'_> {
         {
             return Ok(Some(judged));
         }
-        let Some(text) = self.ask(path)? else {
+        let Some(text) = self.query(path)? else {
             return Ok(None);
         };
         let judged = self.parse(path, &text);
@@ -79,7 +79,7 @@ impl Judge<'_> {
 
     /// Starts the compiler, and returns the lines for [`Judge::parse`]; `None` if the program is
     /// not a C++ compiler.
-    fn ask(&self, path: &Path) -> Result<Option<String>, Error> {
+    fn query(&self, path: &Path) -> Result<Option<String>, Error> {
         let with_header = self.preprocess(path, self.include)?;
         let mut lines = String::new();
         if self.include.is_some() && with_header.success {
@@ -87,12 +87,11 @@ impl Judge<'_> {
         } else if let Some(refusal) = refusal(&with_header) {
             lines.push_str(&format!("refusal {refusal}\n"));
         }
-        // clang may print no macros after an `#error`.
-        let output = if with_header.success {
-            with_header.output()
-        } else {
-            self.preprocess(path, None)?.output()
-        };
+        let mut output = with_header.output();
+        if family_and_version(&output).is_none() {
+            // A file that the header includes is missing, such as one of libc's.
+            output = self.preprocess(path, None)?.output();
+        }
         let Some((family, version)) = family_and_version(&output) else {
             return Ok(None);
         };
@@ -120,7 +119,7 @@ impl Judge<'_> {
         call.args(["/dev/null"]).query_with(self.env)
     }
 
-    /// Reads the lines of [`Judge::ask`].
+    /// Reads the lines of [`Judge::query`].
     fn parse(&self, path: &Path, text: &str) -> Option<Judged> {
         let value = |key: &str| {
             let mut lines = text.lines().filter_map(|line| line.split_once(' '));

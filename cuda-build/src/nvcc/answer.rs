@@ -21,7 +21,7 @@ pub struct NvccAnswer {
     pub includes: Vec<PathBuf>,
     /// `-L` of `LIBRARIES`, without directories of stubs.
     pub libraries: Vec<PathBuf>,
-    /// Where nvcc looks for programs: `CICC_PATH`, then `PATH`.
+    /// The directories that nvcc searches for programs: `CICC_PATH`, then `PATH`.
     pub programs: Vec<PathBuf>,
     /// The host compiler as nvcc starts it: `gcc`, `/usr/bin/g++-12`. `None` if the dry run failed.
     pub host_compiler: Option<PathBuf>,

@@ -44,7 +44,7 @@ pub fn query(root: &Root, env: &Env, nvcc: &Path) -> Result<NvccAnswer, Error> {
         return Ok(answer);
     }
     let before = root.fingerprint(nvcc);
-    let text = ask(env, nvcc, process_path)?;
+    let text = print(env, nvcc, process_path)?;
     let answer = NvccAnswer::parse(&text).ok_or_else(|| Error::Format {
         what: "nvcc",
         reason: format!("{} does not answer as nvcc does", nvcc.display()),
@@ -58,7 +58,8 @@ pub fn query(root: &Root, env: &Env, nvcc: &Path) -> Result<NvccAnswer, Error> {
     Ok(answer)
 }
 
-fn ask(env: &Env, nvcc: &Path, process_path: &str) -> Result<String, Error> {
+/// Starts nvcc; the output of a dry run, or that of `--version` if there is no host compiler.
+fn print(env: &Env, nvcc: &Path, process_path: &str) -> Result<String, Error> {
     let query = |arguments: &[&str]| Invocation::new(nvcc).args(arguments).query_with(env);
     let dry_run = query(&["--dryrun", "-E", "-x", "cu", "/dev/null"])?;
     if dry_run.success {

@@ -10,8 +10,8 @@ use super::api::{Api, Getter, RawProgram, Status};
 
 static COMPILATIONS: AtomicU64 = AtomicU64::new(0);
 
-/// How many compilations this process has started, failed ones included: what a cache saved is
-/// what this number did not grow.
+/// The number of compilations that this process has started, failed ones included. Tests use it to
+/// prove that nothing was compiled again.
 pub fn compilations() -> u64 {
     COMPILATIONS.load(Ordering::Relaxed)
 }
@@ -21,35 +21,34 @@ pub fn compilations() -> u64 {
 pub struct Program<'a> {
     /// The bytes of the source, with all of its `#include` lines.
     pub source: &'a [u8],
-    /// The source's path as the user knows it. Messages name it, and `#include "…"` looks beside
-    /// it, which for a relative path means relative to the process' directory.
+    /// The source's path. Messages print it, and `#include "…"` searches its directory. A relative
+    /// path is relative to the working directory of the process.
     pub name: &'a str,
     /// NVRTC's options, such as `-arch=sm_90a`, `-std=c++17`, `-I/usr/local/cuda/include`.
-    /// Their `-arch` decides what comes out: a cubin for `sm_`, PTX for `compute_` or none.
+    /// `-arch` decides the output: a cubin for `sm_`, PTX for `compute_` or without `-arch`.
     /// NVRTC defines `__CUDA_ARCH_LIST__` as the one capability it compiles for, and neither
     /// `-D` nor `-U` changes that; without `-std=`, NVRTC 11 compiles C++98.
     pub options: Vec<String>,
-    /// Headers that are no files: the name as an `#include` spells it, and the text. These go
-    /// before files, even before one beside the file that includes it; `__has_include` does not
-    /// see them in NVRTC 11.
+    /// Headers in memory: the name as an `#include` spells it, and the text. NVRTC prefers them to
+    /// all files; `__has_include` does not see them in NVRTC 11.
     pub headers: Vec<(String, String)>,
 }
 
-/// What a compilation made.
+/// The result of a compilation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Output {
     /// The cubin; or the PTX text, without the NUL at its end.
     pub image: Vec<u8>,
-    /// Warnings and remarks; empty where there are none.
+    /// Warnings and remarks; empty if there are none.
     pub log: String,
 }
 
-/// Why there is no output.
+/// The reason that a compilation failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NvrtcFailure {
-    /// What NVRTC calls it: `NVRTC_ERROR_COMPILATION`, `NVRTC_ERROR_INVALID_OPTION` …
+    /// NVRTC's name for it: `NVRTC_ERROR_COMPILATION`, `NVRTC_ERROR_INVALID_OPTION` …
     pub error: String,
-    /// The compiler's messages with file and line; empty where it did not come so far.
+    /// The compiler's messages with file and line; empty if it was not started.
     pub log: String,
 }
 
@@ -78,9 +77,9 @@ impl NvrtcFailure {
 impl Nvrtc {
     /// Compiles one program for one architecture.
     ///
-    /// The output depends on the program and the files that it includes, on their names only where
-    /// `__FILE__` or `assert` puts them in (measured with 11.8, 12.9 and 13.4). With `-G` or
-    /// `-lineinfo` the process' directory is in it too.
+    /// The output depends on the program and the files that it includes. It contains their names
+    /// only through `__FILE__` and `assert` (measured with 11.8, 12.9 and 13.4), and the working
+    /// directory with `-G` or `-lineinfo`.
     ///
     /// # Errors
     /// [`NvrtcFailure`] with NVRTC's own messages.
@@ -117,7 +116,7 @@ impl Nvrtc {
         // SAFETY: the handle is alive, and `options` holds `count` pointers to NUL-ended texts
         // that outlive the call.
         let status = unsafe { (self.api.compile)(handle.raw, count, options.as_ptr()) };
-        // NVRTC has a log also where compiling failed, and none worth an error where it succeeded.
+        // NVRTC has a log after a failure, too. After a success, a log that cannot be read is no error.
         let log = handle
             .get(self.api.log)
             .map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
@@ -201,7 +200,7 @@ impl Handle {
             return Err(failed(status));
         }
         let mut bytes = vec![0_u8; size];
-        // SAFETY: the function writes as many bytes as it has just said, and `bytes` has room.
+        // SAFETY: the function writes as many bytes as it has just reported, and `bytes` has room.
         let status = unsafe { (getter.bytes)(self.raw, bytes.as_mut_ptr().cast()) };
         if status != 0 {
             Err(failed(status))
@@ -213,7 +212,7 @@ impl Handle {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        // SAFETY: the handle came from `nvrtcCreateProgram` and is destroyed here alone.
+        // SAFETY: the handle came from `nvrtcCreateProgram` and is destroyed nowhere else.
         unsafe { (self.api.destroy)(&raw mut self.raw) };
     }
 }

@@ -1,4 +1,4 @@
-//! Loading NVRTC, and what it says of itself.
+//! Loading NVRTC and querying its version.
 
 use std::ffi::c_int;
 use std::fmt;
@@ -11,8 +11,7 @@ use crate::error::Error;
 
 /// An NVRTC that was loaded into this process.
 ///
-/// It may be shared by threads: compilations run in parallel. Several versions can be loaded
-/// beside each other.
+/// Threads may share it: compilations run in parallel. Several versions can be loaded at once.
 pub struct Nvrtc {
     pub(super) api: Api,
     path: PathBuf,
@@ -21,11 +20,11 @@ pub struct Nvrtc {
 
 impl Nvrtc {
     /// Loads `libnvrtc.so.11.2`, `.12`, `.13`, or another, from its full path, and with it the
-    /// `libnvrtc-builtins` that lies beside it: some wheels lack the `RUNPATH` by which it would
-    /// be found at the first compilation.
+    /// `libnvrtc-builtins` in the same directory: some wheels lack the `RUNPATH` that would find it
+    /// at the first compilation.
     ///
     /// # Errors
-    /// [`Error::Library`] where the file can't be loaded, is no NVRTC, or its builtins can't be loaded.
+    /// [`Error::Library`] if the file cannot be loaded, is not NVRTC, or its builtins cannot be loaded.
     pub fn load(path: &Path) -> Result<Self, Error> {
         let failed = |reason: String| Error::Library {
             path: path.to_owned(),
@@ -71,8 +70,8 @@ impl Nvrtc {
         &self.path
     }
 
-    /// The capabilities × 10 that it can compile for, ascending, without `a` and `f`; empty where
-    /// it can't tell (before CUDA 11.2).
+    /// The capabilities × 10 that it can compile for, ascending, without `a` and `f`; empty
+    /// before CUDA 11.2, which has no function for it.
     #[must_use]
     pub fn supported(&self) -> Vec<u32> {
         let Some(archs) = self.api.archs else {
@@ -84,7 +83,7 @@ impl Nvrtc {
             return Vec::new();
         }
         let mut list: Vec<c_int> = vec![0; usize::try_from(count).unwrap_or(0)];
-        // SAFETY: the function writes as many integers as it has just said, and `list` has room
+        // SAFETY: the function writes as many integers as it has just reported, and `list` has room
         // for them.
         if unsafe { (archs.list)(list.as_mut_ptr()) } != 0 {
             return Vec::new();
@@ -105,8 +104,8 @@ impl fmt::Debug for Nvrtc {
     }
 }
 
-/// Loads `libnvrtc-builtins.so.12.9` from beside NVRTC where it is there. NVRTC opens it by that
-/// name, without a path, when it first compiles; the loader then finds the one already loaded.
+/// Loads `libnvrtc-builtins.so.12.9` from NVRTC's directory, if it exists. NVRTC opens it by that
+/// name, without a path, when it first compiles; the loader then finds the loaded one.
 fn load_builtins(nvrtc: &Path, (major, minor): (u32, u32)) -> Result<(), Error> {
     let name = if cfg!(windows) {
         format!("nvrtc-builtins64_{major}{minor}.dll")
@@ -136,7 +135,7 @@ unsafe fn open_globally(path: &Path) -> Result<Library, libloading::Error> {
     #[cfg(unix)]
     {
         use libloading::os::unix;
-        // SAFETY: what `Library::new` asks of its caller, this function's caller has promised.
+        // SAFETY: the caller of this function has promised what `Library::new` requires.
         unsafe {
             unix::Library::open(Some(path), unix::RTLD_NOW | unix::RTLD_LOCAL).map(Library::from)
         }
@@ -148,7 +147,7 @@ unsafe fn open_globally(path: &Path) -> Result<Library, libloading::Error> {
     }
 }
 
-/// The loader's own words; `libloading` keeps them as the error's source.
+/// The loader's message, which `libloading` keeps as the error's source.
 fn reason(error: &libloading::Error) -> String {
     match std::error::Error::source(error) {
         Some(source) => source.to_string(),

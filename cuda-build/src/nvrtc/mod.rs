@@ -1,9 +1,9 @@
 //! NVRTC, the CUDA compiler as a library: device code without nvcc and without a host compiler.
 //!
-//! It is loaded into this process from wherever it was found, so that a pip wheel
-//! (`nvidia-cuda-nvrtc`, `-cu12`, `-cu11`) is enough. It does its work alone, in memory: no
-//! depfile ([`includes`](crate::includes) finds the headers that a source uses) and no system headers ([`shims`]
-//! has small ones for the usual C and C++ names).
+//! The library is loaded into this process from the place where it was found, so a pip wheel
+//! (`nvidia-cuda-nvrtc`, `-cu12`, `-cu11`) is enough. NVRTC works in memory. It writes no depfile:
+//! [`includes`](crate::includes) finds the headers that a source may include. It has no system
+//! headers: [`shims`] has small replacements for the usual C and C++ headers.
 
 mod api;
 mod compile;

@@ -1,15 +1,13 @@
-//! Small stand-ins for the C and C++ headers that device code usually includes.
+//! Small replacements for the C and C++ headers that device code usually includes.
 //!
 //! NVRTC has the math functions, `printf`, `malloc`, `memcpy`, `memset` and `assert` built in, and
 //! no system headers at all. CCCL's `cuda/std` headers would do, but take most of the time of a
 //! small compilation.
 //!
-//! NVRTC takes a named header before any file, by the name that an `#include` spells, so:
-//! a header that a source has of its own stays out (`except`), and beside CCCL the shims
-//! lead into CCCL's own headers, because both define the same macros (`beside_cccl`). So combined,
-//! the tests' sample of toolkit and CCCL headers compiles with 11.8, 12.9 and 13.4, without
-//! messages about macros. With 13.4, `math.h` then also brings NVIDIA's own warnings that `double4`
-//! is deprecated, as most of CCCL does.
+//! NVRTC prefers a header in memory to any file, by the name that an `#include` spells. A shim is
+//! therefore left out if the user has a header of its name (`except`). If CCCL is included, the
+//! shims include CCCL's own headers, because both define the same macros (`beside_cccl`). The
+//! tests compile a sample of toolkit and CCCL headers in this way with 11.8, 12.9 and 13.4.
 
 use std::collections::BTreeSet;
 use std::sync::OnceLock;
@@ -17,7 +15,7 @@ use std::sync::OnceLock;
 use crate::hash::Fnv;
 use crate::includes::Scan;
 
-/// Name, CCCL's counterpart where both define macros, text.
+/// Name; CCCL's header that defines the same macros, if there is one; text.
 const SHIMS: [(&str, Option<&str>, &str); 19] = [
     ("assert.h", None, include_str!("shims/assert.h")),
     ("cassert", None, include_str!("shims/cassert")),
@@ -89,7 +87,7 @@ pub fn headers(except: &BTreeSet<String>, beside_cccl: bool) -> Vec<(String, Str
     .collect()
 }
 
-/// A digest of all shims: what they are compiled into depends on it.
+/// A digest of all shims. It is part of the key of every step that uses them.
 pub(crate) fn identity() -> String {
     static IDENTITY: OnceLock<String> = OnceLock::new();
     let digest = || {
@@ -104,8 +102,8 @@ pub(crate) fn identity() -> String {
     IDENTITY.get_or_init(digest).clone()
 }
 
-/// The shims that go with a source: none for a name that the source, its include directories or
-/// the toolkit have, and those fit for CCCL where the source includes that.
+/// The shims for a source: without those of which the user or the toolkit has a header of the same
+/// name, and in the form for CCCL if the source includes CCCL.
 #[must_use]
 pub fn for_scan(scan: &Scan) -> Vec<(String, String)> {
     let except = scan.own.union(&scan.toolkit).cloned().collect();

@@ -15,6 +15,7 @@ use super::marker::{self, MARKER};
 use super::plan::{Entry, Plan};
 use crate::error::Error;
 use crate::root::Root;
+use crate::store;
 
 /// Begins the names of temporary directories.
 const TEMPORARY: &str = ".cuda-build-view-";
@@ -63,13 +64,14 @@ pub(super) fn write(
         path,
         ..*destination
     };
+    check_owner(root, destination)?;
     let complete = || marker::is_complete(plan, destination);
     if complete() {
         return Ok(false);
     }
     check_replaceable(root, destination)?;
     let parent = path.parent().unwrap_or(Path::new("/"));
-    fs::create_dir_all(parent).map_err(failed("create directory", parent))?;
+    create_directories(parent)?;
     remove_abandoned(parent);
     let new = Temporary::beside(path);
     fill(&new.0, plan, root, destination)?;
@@ -95,6 +97,34 @@ pub(super) fn write(
             _ => {}
         }
     }
+}
+
+/// Refuses a view that another user may have written or changed.
+fn check_owner(root: &Root, destination: &Destination<'_>) -> Result<(), Error> {
+    let path = destination.path;
+    // The user who names a new place vouches for its directory.
+    if destination.named_by_user && !root.exists(path) {
+        return Ok(());
+    }
+    match store::distrust(root, path) {
+        None => Ok(()),
+        Some(reason) => Err(Error::ViewPlace {
+            path: path.to_owned(),
+            reason,
+            hint: "remove it, or name another directory with `CUDA_BUILD_VIEWS`".to_owned(),
+        }),
+    }
+}
+
+/// Creates a directory and its parents, writable by the user only, whatever the umask.
+fn create_directories(path: &Path) -> Result<(), Error> {
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o755);
+    builder
+        .create(path)
+        .map_err(failed("create directory", path))
 }
 
 /// Checks that nothing but a view is lost if the directory is removed.
@@ -158,7 +188,7 @@ fn fill(
     root: &Root,
     destination: &Destination<'_>,
 ) -> Result<(), Error> {
-    fs::create_dir(directory).map_err(failed("create directory", directory))?;
+    create_directories(directory)?;
     let mut last = PathBuf::new();
     for (relative, entry) in &plan.entries {
         let path = directory.join(relative);
@@ -166,7 +196,7 @@ fn fill(
         if let Some(parent) = path.parent()
             && parent != last
         {
-            fs::create_dir_all(parent).map_err(failed("create directory", parent))?;
+            create_directories(parent)?;
             parent.clone_into(&mut last);
         }
         let written = match entry {

@@ -177,8 +177,7 @@ impl Tree {
             self.swap(&self.sources[1], &self.sources[2]);
             return Some("swapped two sources".to_owned());
         }
-        let first = random.below(3);
-        let second = (first + 1) % 3;
+        let (first, second) = *random.pick(&[(0, 1), (0, 1), (1, 2)]);
         self.swap(&self.sources[first], &self.sources[second]);
         Some(format!(
             "swapped {} and {}",

@@ -9,7 +9,7 @@
 //! differential` runs longer; the same seed makes the same edits.
 
 mod edit;
-mod random;
+pub mod random;
 mod tree;
 
 use std::fs;
@@ -56,7 +56,13 @@ fn run(
     let (mut wrong, mut failing, mut changed) = (Vec::new(), 0, 0);
     let mut last = compare(&tree).unwrap();
     for step in 1..=edits {
-        let mut edit = if last.is_none() && random.below(2) == 0 {
+        if step % 25 == 0 {
+            eprintln!(
+                "{name}, seed {seed}: edit {step}, {} differences",
+                wrong.len()
+            );
+        }
+        let mut edit = if last.is_none() && random.below(4) > 0 {
             tree.repair();
             "repaired".to_owned()
         } else {

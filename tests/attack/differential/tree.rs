@@ -21,8 +21,11 @@ pub const DIRECTORIES: [&str; 7] = [
 ];
 
 /// Where each header lies at first.
-const HEADERS: [(&str, &str); 10] = [
+const HEADERS: [(&str, &str); 13] = [
+    (".", "h0"),
     ("kernels", "h0"),
+    ("inc3", "h0"),
+    ("inc3", "h4"),
     ("inc1", "h1"),
     ("inc2", "h2"),
     ("inc2", "h3"),
@@ -177,6 +180,15 @@ impl Tree {
         self.write_plan();
         for directory in DIRECTORIES {
             fs::create_dir_all(self.package.path.join(directory)).unwrap();
+        }
+        for path in self.headers() {
+            // Renamed, or a link to what another link has changed since.
+            let name = path.file_stem().unwrap().to_str().unwrap().to_uppercase();
+            let text = fs::read_to_string(self.package.path.join(&path)).unwrap();
+            let behind_link = path.parent().is_some_and(|parent| parent.ends_with("deep"));
+            if !text.contains(&format!("#define {name} ")) || (name == "H6") != behind_link {
+                fs::remove_file(self.package.path.join(&path)).unwrap();
+            }
         }
         for (number, (directory, name)) in HEADERS.iter().enumerate() {
             let path = self
