@@ -1,3 +1,8 @@
+#![allow(
+    clippy::disallowed_methods,
+    reason = "tests write the files that are read"
+)]
+
 use std::fs;
 
 use super::*;
