@@ -21,7 +21,7 @@ use crate::env::Env;
 use crate::error::Error;
 use crate::probe::{Attempt, Prober};
 use crate::root::Root;
-use crate::sources::{Candidate, Label, Layout, Step};
+use crate::sources::{Candidate, Layout, Step};
 use crate::target::Target;
 use crate::version::Version;
 
@@ -150,12 +150,12 @@ pub fn stored_toolkits(root: &Root, directory: &Path) -> Vec<Result<StoredToolki
 /// The components in a directory of packages, as the search finds them.
 #[must_use]
 pub fn probe(root: &Root, target: &Target, directory: &Path) -> Attempt {
-    let candidate = Candidate {
-        step: Step::Stored,
-        label: Label::Text("fetched packages".to_owned()),
-        path: directory.to_owned(),
-        layout: Layout::SitePackages,
-    };
+    let candidate = Candidate::new(
+        Step::Stored,
+        "fetched packages",
+        directory,
+        Layout::SitePackages,
+    );
     Prober {
         root,
         target,

@@ -302,8 +302,11 @@ fn a_damaged_toolkit_is_repaired() {
         type Damage<'a> = &'a dyn Fn();
         let damages: [(&str, Damage<'_>); 6] = [
             ("is missing", &|| fs::remove_file(&runtime).unwrap()),
-            // Also in the installer's cache, if the file is a link to it.
-            ("is damaged", &|| drop(fs::File::create(&header).unwrap())),
+            // Not through the file: it may be a link to the user's cache of the installer.
+            ("is damaged", &|| {
+                fs::remove_file(&header).unwrap();
+                fs::write(&header, "").unwrap();
+            }),
             ("is missing", &|| {
                 fs::remove_file(&runtime).unwrap();
                 std::os::unix::fs::symlink("absent", &runtime).unwrap();
@@ -320,7 +323,6 @@ fn a_damaged_toolkit_is_repaired() {
                 run(Command::new("mkfifo").arg(&manifest)).succeeded();
             }),
         ];
-        // The installers differ in what they do about a file that is damaged in their cache too.
         let count = if tool == Tool::Uv { damages.len() } else { 2 };
         for (word, damage) in &damages[..count] {
             damage();

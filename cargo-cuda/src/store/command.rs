@@ -10,18 +10,14 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::{PathBuf, absolute};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
 use cuda_build::command::{Invocation, quoted};
 use cuda_build::{Env, Root};
-use signal_hook::SigId;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use signal_hook::flag;
-use signal_hook::low_level::unregister;
+
+use crate::signals;
 
 /// A program to run and its standard input. `Display` can be pasted into a shell.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,44 +57,6 @@ pub(super) enum NotRun {
     Interrupted(u8),
 }
 
-/// As long as this lives, SIGHUP, SIGINT and SIGTERM end an installer and not this process, so
-/// that its files are removed.
-#[derive(Debug)]
-pub(super) struct Signals {
-    received: Arc<AtomicUsize>,
-    actions: Vec<SigId>,
-}
-
-impl Signals {
-    pub fn catch() -> Self {
-        let received = Arc::<AtomicUsize>::default();
-        // Without an action, the next command removes what a signal leaves behind.
-        let register = |signal| {
-            let number = usize::try_from(signal).ok()?;
-            flag::register_usize(signal, Arc::clone(&received), number).ok()
-        };
-        let actions = [SIGHUP, SIGINT, SIGTERM].into_iter().filter_map(register);
-        Self {
-            actions: actions.collect(),
-            received,
-        }
-    }
-
-    /// The signal that this process received.
-    pub fn received(&self) -> Option<u8> {
-        let number = self.received.load(Ordering::Relaxed);
-        u8::try_from(number).ok().filter(|&number| number != 0)
-    }
-}
-
-impl Drop for Signals {
-    fn drop(&mut self) {
-        for action in self.actions.drain(..) {
-            unregister(action);
-        }
-    }
-}
-
 /// Runs a call with the variables of `env` and of the call, and passes each line of output to
 /// `on_line` as it comes. A program that reads no lines gets `stdin`, and nothing without it.
 ///
@@ -108,7 +66,6 @@ pub(super) fn run(
     call: &Call,
     env: &Env,
     stdin: Option<File>,
-    signals: &Signals,
     mut on_line: impl FnMut(&str),
 ) -> Result<Finished, NotRun> {
     let Invocation {
@@ -147,7 +104,7 @@ pub(super) fn run(
     }
     let (mut stdout, mut transcript) = (String::new(), String::new());
     loop {
-        if let Some(signal) = signals.received() {
+        if let Some(signal) = signals::received() {
             end(&mut child);
             return Err(NotRun::Interrupted(signal));
         }
@@ -165,7 +122,7 @@ pub(super) fn run(
     }
     let status = child.wait().map_err(NotRun::CannotStart)?;
     // In a terminal, Ctrl-C ends the program before this process sees the signal.
-    if let Some(signal) = signals.received() {
+    if let Some(signal) = signals::received() {
         return Err(NotRun::Interrupted(signal));
     }
     if let Some(signal) = ended_by(status) {
@@ -400,8 +357,8 @@ mod tests {
             "echo \"$GIVEN $OWN ${HOME-unset}\"; echo problem >&2; exit 3",
             &[],
         );
-        let (mut lines, signals) = (Vec::new(), Signals::catch());
-        let finished = run(&call, &env, None, &signals, |line| {
+        let mut lines = Vec::new();
+        let finished = run(&call, &env, None, |line| {
             lines.push(line.to_owned());
         })
         .unwrap();
@@ -413,9 +370,8 @@ mod tests {
 
     #[test]
     fn a_signal_is_told() {
-        let signals = Signals::catch();
         let call = shell("kill -9 $$", &[]);
-        let finished = run(&call, &Env::default(), None, &signals, |_| {}).unwrap();
+        let finished = run(&call, &Env::default(), None, |_| {}).unwrap();
         assert!(
             finished.transcript.contains("signal 9"),
             "{}",
