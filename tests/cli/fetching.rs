@@ -309,7 +309,7 @@ fn a_damaged_toolkit_is_repaired() {
             }),
             ("is missing", &|| {
                 fs::remove_file(&runtime).unwrap();
-                std::os::unix::fs::symlink("/nonexistent", &runtime).unwrap();
+                std::os::unix::fs::symlink("absent", &runtime).unwrap();
             }),
             ("is missing", &|| {
                 fs::remove_dir_all(toolkit.join("nvidia")).unwrap();

@@ -164,9 +164,13 @@ fn parse(text: &str) -> Result<Vec<(Version, ToolkitVersion, Packages)>, String>
                 .as_table()
                 .ok_or("`toolkit` is no table")?;
             let text = string(toolkit, "version")?;
-            let wrong = |_| format!("`version` {text:?} is no CUDA release");
-            let version: Version = text.parse().map_err(wrong)?;
-            let release: ToolkitVersion = text.parse().map_err(wrong)?;
+            let wrong = || format!("`version` {text:?} is no CUDA release");
+            // The text is printed, and a repository is not trusted to choose it.
+            if !text.bytes().all(|b| b.is_ascii_digit() || b == b'.') {
+                return Err(wrong());
+            }
+            let version: Version = text.parse().map_err(|_| wrong())?;
+            let release: ToolkitVersion = text.parse().map_err(|_| wrong())?;
             Ok((version, release, packages(toolkit)?))
         })
         .collect()
@@ -281,6 +285,10 @@ mod tests {
             ("format_version = 1\n[[toolkit]]\n", "no string `version`"),
             (
                 "format_version = 1\n[[toolkit]]\nversion = \"new\"\n",
+                "is no CUDA release",
+            ),
+            (
+                "format_version = 1\n[[toolkit]]\nversion = \"13.4\\u001b[31m\"\npackages = []\n",
                 "is no CUDA release",
             ),
             (
