@@ -95,7 +95,7 @@ pub fn main(arguments: Vec<OsString>) -> ExitCode {
     // Cargo starts `cargo-cuda cuda …`; by hand it may be `cargo-cuda …`.
     let named = arguments.first().is_some_and(|first| first == "cuda");
     let arguments: Vec<OsString> = arguments.into_iter().skip(named.into()).collect();
-    let (cli, split) = match parse(arguments) {
+    let (cli, split) = match parse(&arguments) {
         Ok(parsed) => parsed,
         Err(error) => return usage(&error),
     };
@@ -125,7 +125,7 @@ fn usage(error: &clap::Error) -> ExitCode {
 }
 
 /// Parses the command line. Of cargo's commands, the parser gets only the options of this program.
-fn parse(arguments: Vec<OsString>) -> Result<(Cli, Split), clap::Error> {
+fn parse(arguments: &[OsString]) -> Result<(Cli, Split), clap::Error> {
     let parse = |arguments: &[OsString]| {
         let all = std::iter::once("cargo cuda".into()).chain(arguments.iter().cloned());
         Cli::try_parse_from(all)
@@ -134,7 +134,7 @@ fn parse(arguments: Vec<OsString>) -> Result<(Cli, Split), clap::Error> {
         .split_first()
         .filter(|(name, _)| CARGO_COMMANDS.iter().any(|command| *name == command))
     else {
-        return Ok((parse(&arguments)?, Split::default()));
+        return Ok((parse(arguments)?, Split::default()));
     };
     let options = BuildOptions::augment_args(clap::Command::new("build"));
     let own = |name: &str| match name {
@@ -221,7 +221,8 @@ mod tests {
     use super::*;
 
     fn parsed(line: &str) -> Result<(Cli, Split), clap::Error> {
-        parse(line.split_whitespace().map(OsString::from).collect())
+        let arguments: Vec<OsString> = line.split_whitespace().map(OsString::from).collect();
+        parse(&arguments)
     }
 
     #[test]
