@@ -1,4 +1,4 @@
-//! `--fetch`: fetches what is missing, where a command would otherwise fail.
+//! `--fetch`: fetches what is missing, so that the command does not fail.
 
 use std::path::{Path, PathBuf};
 

@@ -176,8 +176,8 @@ pub(super) fn search_path(env: &Env) -> OsString {
         .unwrap_or_default()
 }
 
-/// What pip reads from `PIP_<OPTION>` and gets: where packages come from. It would read every
-/// other option too, such as `PIP_TARGET`.
+/// The options that pip may read from `PIP_<OPTION>`: they name the origin of packages. It would
+/// read every other option too, such as `PIP_TARGET`.
 const PIP_KEPT: &[&str] = &[
     "CACHE_DIR",
     "CERT",
@@ -430,7 +430,7 @@ mod tests {
 
     #[test]
     fn a_relative_path_keeps_its_meaning() {
-        // Of this package, where the tests run.
+        // A directory of this package: tests start in the package.
         let here = absolute("src").unwrap();
         let here = here.to_str().unwrap();
         for (name, given, expected) in [

@@ -1,9 +1,9 @@
 //! uv or pip, as the user has configured them.
 //!
 //! Index, proxy, certificates and credentials are the user's. Settings of the current directory
-//! do not count, and neither do settings of how and where to install: what is fetched goes to a
-//! store that all projects share. So installers start in an empty directory, where no `pip.py`
-//! and no `.venv` can be found, with an empty `uv.toml`, at which uv ends its search upwards.
+//! do not count, and neither do settings of how and where to install: fetched packages go to a
+//! store that all projects share. So installers start in an empty directory, which has no `pip.py`
+//! and no `.venv`, with an empty `uv.toml`, at which uv ends its search upwards.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf, absolute};
@@ -280,7 +280,7 @@ impl Installer {
     }
 
     /// Fetches exactly these packages into a part, and checks their hashes. The installer shares
-    /// the lock, so that nobody removes the part before it has ended.
+    /// the lock, so that no other process removes the part before the installer has ended.
     ///
     /// # Errors
     /// The installer's failure.
