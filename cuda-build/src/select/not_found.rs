@@ -133,7 +133,8 @@ impl NotFound {
     /// What to do next, most likely first.
     #[must_use]
     pub fn hints(&self) -> Vec<String> {
-        if self.searched.is_empty() && self.named.is_none() && self.request.needs.is_empty() {
+        let requested = !(self.request.needs.is_empty() && self.request.alternatives.is_empty());
+        if self.searched.is_empty() && self.named.is_none() && !requested {
             return Vec::new();
         }
         let mut hints: Vec<String> = self
