@@ -61,8 +61,8 @@ pub(super) fn text(plan: &Plan, directory: &Path, destination: &Destination<'_>)
     text
 }
 
-/// Whether the directory has every entry of the plan, unchanged. A spot check would miss half of
-/// the views that were partly deleted; all of CUDA 13 takes about a millisecond.
+/// Whether the directory has every entry of the plan, unchanged. Every entry is compared, because a
+/// sample would miss half of the views that were partly deleted.
 pub(super) fn is_complete(plan: &Plan, destination: &Destination<'_>) -> bool {
     let Some(marker) = read(destination.path) else {
         return false;
