@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread::sleep;
@@ -301,8 +302,11 @@ fn a_damaged_toolkit_is_repaired() {
         type Damage<'a> = &'a dyn Fn();
         let damages: [(&str, Damage<'_>); 6] = [
             ("is missing", &|| fs::remove_file(&runtime).unwrap()),
-            // Also in the installer's cache, if the file is a link to it.
-            ("is damaged", &|| drop(fs::File::create(&header).unwrap())),
+            // Not through the file: it may be a link to the user's cache of the installer.
+            ("is damaged", &|| {
+                fs::remove_file(&header).unwrap();
+                fs::write(&header, "").unwrap();
+            }),
             ("is missing", &|| {
                 fs::remove_file(&runtime).unwrap();
                 std::os::unix::fs::symlink("/nonexistent", &runtime).unwrap();
@@ -319,7 +323,6 @@ fn a_damaged_toolkit_is_repaired() {
                 run(Command::new("mkfifo").arg(&manifest)).succeeded();
             }),
         ];
-        // The installers differ in what they do about a file that is damaged in their cache too.
         let count = if tool == Tool::Uv { damages.len() } else { 2 };
         for (word, damage) in &damages[..count] {
             damage();
@@ -409,8 +412,12 @@ fn a_signal_ends_the_installer_and_removes_its_files() {
         assert!(installer.exists());
         let kill = ["-c", &format!("kill -{signal} {}", child.id())];
         run(Command::new("sh").args(kill)).succeeded();
-        let run = Finished::of(child.wait_with_output().unwrap());
-        run.failed(128 + number, &[&format!("interrupted by signal {number}")]);
+        let output = child.wait_with_output().unwrap();
+        let ended = output.status.signal().map(|signal| 128 + signal);
+        let code = ended.or(output.status.code());
+        assert_eq!(code, Some(128 + number), "{output:?}");
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert!(stderr.contains(&format!("signal {number}")), "{stderr}");
         assert!(!installer.exists(), "{signal}: it goes on");
         assert!(
             sandbox.stored().is_empty(),

@@ -1,11 +1,11 @@
-//! What is asked for: a release as far as the user cares, and the components to fetch.
+//! A request to fetch: a release as far as it is given, and components.
 
 use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 
 use cuda_build::component::{EdgeKind, closure};
-use cuda_build::release;
+use cuda_build::release::{self, is_nvcc_packaged};
 use cuda_build::{Component, ToolkitVersion, Version};
 
 use super::StoreError;
@@ -136,7 +136,7 @@ impl AddRequest {
         if let Some(only) = &self.only {
             return Ok(only.clone());
         }
-        let named: Vec<Component> = named.iter().chain(default_set(major)).copied().collect();
+        let named: Vec<Component> = named.iter().copied().chain(default_set(major)).collect();
         // In CUDA 11 and 12 some components have no package of their own.
         let needed = closure(&named, major)
             .into_iter()
@@ -146,16 +146,13 @@ impl AddRequest {
     }
 }
 
-/// The components to compile device code with. The wheels of CUDA 11 and 12 have no nvcc
-/// (`nvidia-cuda-nvcc-cu12` contains only `ptxas` and libNVVM), so NVRTC is the compiler there.
-/// No package requires CCCL.
-fn default_set(major: u32) -> &'static [Component] {
-    use Component::{Cccl, Crt, Cudart, Nvcc, Nvrtc, Nvvm};
-    if major >= 13 {
-        &[Nvcc, Nvvm, Crt, Cudart, Nvrtc, Cccl]
-    } else {
-        &[Cudart, Nvrtc, Cccl]
-    }
+/// The components to compile device code with. If the wheels of a major have no nvcc, NVRTC is
+/// the compiler: `nvidia-cuda-nvcc-cu12` contains only `ptxas` and libNVVM.
+fn default_set(major: u32) -> impl Iterator<Item = Component> {
+    let compiler = [Component::Nvcc, Component::Nvvm, Component::Crt];
+    Component::all()
+        .filter(|component| component.facts().in_every_toolkit)
+        .filter(move |component| is_nvcc_packaged(major) || !compiler.contains(component))
 }
 
 #[cfg(test)]

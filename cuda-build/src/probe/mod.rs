@@ -9,6 +9,7 @@ mod archives;
 mod directories;
 mod files;
 mod named;
+mod one_root;
 mod package_directory;
 mod plain_root;
 mod prefix;

@@ -1,382 +1,237 @@
-//! CUDA in roots: NVIDIA's installers, distributions, conda, and several roots that make one place
-//! (Nix outputs, redist archives side by side, the HPC SDK).
+//! CUDA in roots: NVIDIA's installers, distributions, conda, and several roots of one candidate (Nix outputs, redist
+//! archives side by side, the HPC SDK).
 
 use std::path::{Path, PathBuf};
 
 use super::archives;
 use super::files::Skipped;
-use super::package_directory::PackageDirectory;
-use super::prefix::{Prefix, tidy};
-use super::products::told_majors;
+use super::one_root::{OneRoot, compiler_release, read_roots};
+use super::prefix::Prefix;
 use super::versions::file_name_version;
 use super::{Found, Prober, Seen, Set, Unusable};
 use crate::component::{Bundle, Class, Component};
 use crate::nvcc::NvccAnswer;
 use crate::release;
-use crate::sources::{Candidate, Layout, Step, companions};
-use crate::version::{ToolkitVersion, Version};
-
-/// One root of a place, and which CUDA it is for.
-struct Piece {
-    path: PathBuf,
-    /// The answer of its nvcc.
-    answer: Option<NvccAnswer>,
-    /// Why its nvcc has no answer.
-    query_error: Option<String>,
-    /// The release that nvcc, `cuda.h`, `version.json` or the directory's name tells.
-    release: Option<ToolkitVersion>,
-    /// Majors that its files show; none where they are the same for every major (cuRAND).
-    majors: Vec<u32>,
-    /// The version in the directory's name, where that is the name of a package.
-    named: Option<Version>,
-    /// What the metadata beside it says, where it is a directory of Python packages.
-    packages: Option<PackageDirectory>,
-    /// Products of which something else than their files tells the major.
-    told: Vec<(Component, u32)>,
-    /// Its directories.
-    prefix: Prefix,
-    /// Files that were skipped while its majors were looked for.
-    skipped: Skipped,
-}
-
-impl Piece {
-    fn serves(&self, major: u32) -> bool {
-        if self.majors.is_empty() {
-            self.may_be_for(major)
-        } else {
-            self.majors.contains(&major)
-        }
-    }
-
-    /// Whether what is told lets any product of it be for this major.
-    fn may_be_for(&self, major: u32) -> bool {
-        let mut products = Component::all().filter(|c| c.facts().bundle == Bundle::Product);
-        products.any(|product| self.told(product).is_none_or(|told| told == major))
-    }
-
-    fn told(&self, component: Component) -> Option<u32> {
-        self.told
-            .iter()
-            .find(|(known, _)| *known == component)
-            .map(|(_, major)| *major)
-    }
-
-    /// Nothing tells which CUDA it is for.
-    fn is_silent(&self) -> bool {
-        self.majors.is_empty() && self.told.is_empty()
-    }
-}
+use crate::sources::{Candidate, Layout, Step};
+use crate::version::ToolkitVersion;
 
 pub(super) fn probe(prober: &Prober<'_>, candidate: &Candidate) -> Seen {
     let paths = candidate.roots().cloned().collect();
-    let (roots, left_out) = archives::belonging(prober.target, paths);
-    let pieces = pieces(prober, candidate, &roots);
+    let (paths, left_out) = archives::belonging(prober.target, paths);
+    let roots = read_roots(prober, candidate, &paths);
     if candidate.nvcc().is_some()
         && candidate.step.is_explicit()
-        && let Some(reason) = pieces.first().and_then(|first| first.query_error.clone())
+        && let Some(reason) = roots.first().and_then(|first| first.query_error.clone())
     {
         return Seen {
             remarks: vec![reason],
             ..Seen::default()
         };
     }
-    let mut majors: Vec<u32> = pieces
-        .iter()
-        .flat_map(|piece| piece.majors.iter().copied())
-        .collect();
-    majors.sort_unstable_by(|a, b| b.cmp(a));
-    majors.dedup();
-    // Of one root that is wrong the caller says so; among several it would go unnoticed.
-    let missing = |path: &&PathBuf| !prober.root.is_dir(path);
-    let mut remarks: Vec<String> = candidate
-        .roots()
-        .filter(|_| !candidate.more_roots().is_empty())
-        .filter(missing)
-        .map(|path| format!("{} does not exist", path.display()))
-        .collect();
+    let mut remarks = absent_roots(prober, candidate);
     remarks.extend(left_out);
-    let mut seen = Seen::default();
-    // cuRAND's archive looks the same for every CUDA. Where one CUDA is there it belongs to it;
-    // between two it would be a guess.
+    let majors = descending(roots.iter().flat_map(|root| root.majors.iter().copied()));
+    // cuRAND's archive looks the same for every CUDA. Beside one CUDA it belongs to it; beside two it is unknown.
     let several = majors.len() > 1;
-    let unclear = |piece: &&Piece| several && piece.is_silent() && prober.root.is_dir(&piece.path);
-    if pieces.iter().any(|piece| unclear(&piece)) {
-        let names: Vec<String> = pieces
-            .iter()
-            .filter(unclear)
-            .map(|piece| piece.path.display().to_string())
-            .collect();
-        remarks.push(format!(
-            "CUDA {majors:?} are there, and nothing tells which of them these are for, so they are left out: \
-             {}; name the roots of one CUDA alone",
-            names.join(", ")
-        ));
-    }
-    let pieces: Vec<Piece> = pieces
+    let (unclear, roots): (Vec<OneRoot>, Vec<OneRoot>) = roots
         .into_iter()
-        .filter(|piece| !(several && piece.is_silent()))
-        .collect();
+        .partition(|root| several && root.is_of_unknown_major());
+    remarks.extend(unclear_roots(prober, &majors, &unclear));
+    let mut seen = Seen::default();
     for major in &majors {
-        let set = set(prober, &pieces, *major, &mut seen);
+        let set = set(prober, &roots, *major, &mut seen);
         seen.sets.extend(set);
     }
-    seen.sets.extend(alone(prober, candidate, &pieces, &majors));
-    // One that is found for a single major is in a directory of that major.
-    let sets = |component| {
-        seen.sets
-            .iter()
-            .filter(|set| set.get(component).is_some())
-            .count()
-    };
-    let by_directory = |path: &PathBuf| {
-        let name = path
-            .parent()
-            .and_then(Path::file_name)
-            .and_then(|name| name.to_str());
-        name.is_some_and(|name| name.parse::<u32>().is_ok())
-    };
-    let silent = |found: &&Found| {
-        let is_product = found.component.facts().bundle == Bundle::Product;
-        let is_told = told(&pieces, found).is_some() || found.libraries.iter().any(by_directory);
-        is_product && majors.is_empty() && !is_told && sets(found.component) > 1
-    };
-    let found = seen.sets.first().into_iter().flat_map(|set| &set.found);
-    let silent: Vec<Component> = found.filter(silent).map(|found| found.component).collect();
-    for component in silent {
-        remarks.push(format!(
-            "nothing tells which CUDA this {component} is for: taken to fit"
-        ));
+    seen.sets
+        .extend(sets_of_products(prober, candidate, &roots, &majors));
+    if majors.is_empty() {
+        remarks.extend(products_of_unknown_major(&roots, &seen.sets));
     }
     remarks.append(&mut seen.remarks);
     if seen.sets.is_empty() {
         // If everything is for another machine, no file shows a major.
-        for piece in &pieces {
-            let mut skipped = piece.skipped.clone();
-            piece.prefix.skip_nvcc(prober, &mut skipped);
+        for root in &roots {
+            let mut skipped = root.skipped.clone();
+            root.prefix.skip_nvcc(prober, &mut skipped);
             remarks.extend(skipped.remarks(prober));
         }
     }
     if seen.sets.is_empty() && seen.unusable.is_empty() && remarks.is_empty() {
-        let prefix = Prefix::new(prober, &places(&pieces), &[]);
-        remarks.extend(prefix.remarks);
+        let paths: Vec<&Path> = roots.iter().map(|root| root.path.as_path()).collect();
+        remarks.extend(Prefix::new(prober, &paths, &[]).remarks);
     }
-    if let [piece] = pieces.as_slice()
-        && piece.majors.len() > 1
+    if let [root] = roots.as_slice()
+        && root.majors.len() > 1
     {
         remarks.push(format!(
             "libraries of several CUDA majors below one root: {:?}",
-            piece.majors
+            root.majors
         ));
     }
     Seen { remarks, ..seen }
 }
 
-/// What is there for majors of which nothing else is: products that something tells the major of,
-/// and, of a place without any CUDA that was named, those that nothing tells anything of, and CCCL,
-/// which has no major. Of all else in such a place nothing tells which CUDA it is for.
-fn alone(prober: &Prober<'_>, candidate: &Candidate, pieces: &[Piece], known: &[u32]) -> Vec<Set> {
-    let named = candidate.step.is_explicit() || candidate.step == Step::Product;
-    let product = known.is_empty() && (named || candidate.layout == Layout::SystemProducts);
-    let ranged = known.is_empty() && candidate.step.is_explicit();
-    let mut majors: Vec<u32> = release::majors().collect();
-    majors.extend(
-        pieces
-            .iter()
-            .flat_map(|piece| &piece.told)
-            .map(|(_, major)| *major),
-    );
+fn descending(majors: impl Iterator<Item = u32>) -> Vec<u32> {
+    let mut majors: Vec<u32> = majors.collect();
     majors.sort_unstable_by(|a, b| b.cmp(a));
     majors.dedup();
-    majors.retain(|major| !known.contains(major));
-    let of = |piece: &Piece, component: Component, major: u32| -> Option<Found> {
+    majors
+}
+
+/// Roots of a list that do not exist. A single root that does not exist is reported by the caller.
+fn absent_roots(prober: &Prober<'_>, candidate: &Candidate) -> Vec<String> {
+    candidate
+        .roots()
+        .filter(|_| !candidate.more_roots().is_empty())
+        .filter(|path| !prober.root.is_dir(path))
+        .map(|path| format!("{} does not exist", path.display()))
+        .collect()
+}
+
+fn unclear_roots(prober: &Prober<'_>, majors: &[u32], unclear: &[OneRoot]) -> Option<String> {
+    let names: Vec<String> = unclear
+        .iter()
+        .filter(|root| prober.root.is_dir(&root.path))
+        .map(|root| root.path.display().to_string())
+        .collect();
+    (!names.is_empty()).then(|| {
+        format!(
+            "CUDA {majors:?} are there, and nothing tells which of them these are for, so they are left out: {}; name \
+             the roots of one CUDA alone",
+            names.join(", ")
+        )
+    })
+}
+
+/// Reports products that are offered for every major because nothing shows theirs.
+fn products_of_unknown_major(roots: &[OneRoot], sets: &[Set]) -> Vec<String> {
+    let count = |component| {
+        sets.iter()
+            .filter(|set| set.get(component).is_some())
+            .count()
+    };
+    let in_directory_of_major = |path: &PathBuf| {
+        let directory = path.parent().and_then(Path::file_name);
+        let name = directory.and_then(|name| name.to_str());
+        name.is_some_and(|name| name.parse::<u32>().is_ok())
+    };
+    let is_unknown = |found: &&Found| {
+        found.component.facts().bundle == Bundle::Product
+            && named_major(roots, found).is_none()
+            && !found.libraries.iter().any(in_directory_of_major)
+            && count(found.component) > 1
+    };
+    let found = sets.first().into_iter().flat_map(|set| &set.found);
+    found
+        .filter(is_unknown)
+        .map(|found| {
+            format!(
+                "nothing tells which CUDA this {} is for: taken to fit",
+                found.component
+            )
+        })
+        .collect()
+}
+
+/// Sets for majors of which no toolkit was found.
+///
+/// They have products whose major is named. If no toolkit was found at all and the user named the candidate, they also
+/// have products of unknown major, and CCCL, which has no major. Nothing shows the major of other components.
+fn sets_of_products(
+    prober: &Prober<'_>,
+    candidate: &Candidate,
+    roots: &[OneRoot],
+    known: &[u32],
+) -> Vec<Set> {
+    let is_named = candidate.step.is_explicit() || candidate.step == Step::Product;
+    let any_product = known.is_empty() && (is_named || candidate.layout == Layout::SystemProducts);
+    let any_range = known.is_empty() && candidate.step.is_explicit();
+    let find = |root: &OneRoot, component: Component, major: u32| -> Option<Found> {
         let facts = component.facts();
-        let wanted = match (facts.bundle, piece.told(component)) {
-            (Bundle::Product, Some(told)) => told == major,
-            (Bundle::Product, None) => product,
-            _ => ranged && facts.class == Class::OwnRange,
+        let wanted = match (facts.bundle, root.named_major(component)) {
+            (Bundle::Product, Some(named)) => named == major,
+            (Bundle::Product, None) => any_product,
+            _ => any_range && facts.class == Class::OwnRange,
         };
         if !wanted {
             return None;
         }
-        let mut found = piece
+        let skipped = &mut Skipped::default();
+        let mut found = root
             .prefix
-            .component(prober, component, major, &mut Skipped::default())
+            .component(prober, component, major, skipped)
             .ok()?;
-        settle_versions(prober, &mut found, None, None, None);
+        settle_versions(prober, &mut found, Releases::default());
         Some(found)
     };
-    let found = |major| -> Vec<Found> {
-        let first = |component| pieces.iter().find_map(|piece| of(piece, component, major));
-        Component::all().filter_map(first).collect()
-    };
-    majors
+    let named = roots.iter().flat_map(|root| &root.named_majors);
+    descending(release::majors().chain(named.map(|(_, major)| *major)))
         .into_iter()
-        .map(|major| Set {
-            major,
-            found: found(major),
+        .filter(|major| !known.contains(major))
+        .map(|major| {
+            let first = |component| roots.iter().find_map(|root| find(root, component, major));
+            Set {
+                major,
+                found: Component::all().filter_map(first).collect(),
+            }
         })
-        .filter(|s| !s.found.is_empty())
+        .filter(|set| !set.found.is_empty())
         .collect()
 }
 
-/// The major that something else than its files tells of a product, where it was found.
-fn told(pieces: &[Piece], found: &Found) -> Option<u32> {
-    pieces
+/// The major of a product, if something other than its files names it.
+fn named_major(roots: &[OneRoot], found: &Found) -> Option<u32> {
+    roots
         .iter()
-        .find(|piece| holds(piece, found))?
-        .told(found.component)
+        .find(|root| root.holds(found))?
+        .named_major(found.component)
 }
 
-fn places(pieces: &[Piece]) -> Vec<&Path> {
-    pieces.iter().map(|piece| piece.path.as_path()).collect()
-}
-
-/// The roots of the place that count, and those that an nvcc in it names.
-fn pieces(prober: &Prober<'_>, candidate: &Candidate, roots: &[PathBuf]) -> Vec<Piece> {
-    let mut pieces: Vec<Piece> = Vec::new();
-    let own_nvcc = candidate
-        .nvcc()
-        .filter(|nvcc| prober.root.is_file(nvcc))
-        .map(Path::to_owned);
-    for (index, path) in roots.iter().enumerate() {
-        let nvcc = match &own_nvcc {
-            Some(nvcc) if index == 0 => Some(nvcc.clone()),
-            _ => Some(path.join("bin/nvcc")).filter(|nvcc| prober.root.is_file(nvcc)),
-        };
-        let answer = nvcc.map(|nvcc| (prober.query_nvcc)(&nvcc)).transpose();
-        let (answer, query_error) = match answer {
-            Ok(answer) => (answer, None),
-            Err(error) => (None, Some(error.to_string())),
-        };
-        let named = own_nvcc
-            .clone()
-            .filter(|_| index == 0 && candidate.step.is_explicit());
-        let answer = answer.map(|answer| NvccAnswer { named, ..answer });
-        let top = answer
-            .as_ref()
-            .and_then(|answer| answer.top.as_ref())
-            .map(|top| tidy(prober, top));
-        push(prober, &mut pieces, path.clone(), answer);
-        if let Some(piece) = pieces.last_mut() {
-            piece.query_error = query_error;
-        }
-        if candidate.layout == Layout::SystemProducts {
-            pieces.iter_mut().for_each(|piece| piece.majors.clear());
-        }
-        // A root elsewhere: the HPC SDK's nvcc is in `compilers/bin`.
-        let outside = |top: &PathBuf| {
-            top != path
-                && !prober
-                    .root
-                    .resolve(top)
-                    .starts_with(prober.root.resolve(path))
-        };
-        let Some(top) = top.filter(outside) else {
-            continue;
-        };
-        for path in [top.clone()]
-            .into_iter()
-            .chain(companions(prober.root, &top))
-        {
-            if !pieces.iter().any(|piece| piece.path == path) {
-                push(prober, &mut pieces, path, None);
-            }
-        }
-    }
-    pieces
-}
-
-fn push(prober: &Prober<'_>, pieces: &mut Vec<Piece>, path: PathBuf, answer: Option<NvccAnswer>) {
-    let prefix = Prefix::new(prober, &[&path], answer.as_ref().as_slice());
-    let compiler = answer.as_ref().and_then(compiler_release);
-    let header = prefix.header_release(prober).map(|(release, _)| release);
-    let named = named_version(&path);
-    let by_name = || named.as_ref().and_then(release_of_package);
-    let release = compiler
-        .or(header)
-        .or_else(|| version_json(prober, &path))
-        .or_else(by_name);
-    let mut skipped = Skipped::default();
-    let majors = match release {
-        Some(release) => vec![release.major],
-        None => prefix.majors(prober, &mut skipped),
-    };
-    let packages = PackageDirectory::at(prober, &path);
-    let told = told_majors(prober, &path, &prefix, !majors.is_empty());
-    pieces.push(Piece {
-        path,
-        answer,
-        query_error: None,
-        release,
-        majors,
-        named,
-        packages,
-        told,
-        prefix,
-        skipped,
-    });
-}
-
-fn compiler_release(answer: &NvccAnswer) -> Option<ToolkitVersion> {
-    release_of_package(&answer.version)
-}
-
-fn release_of_package(version: &Version) -> Option<ToolkitVersion> {
-    version.to_string().parse().ok()
-}
-
-/// The components for one CUDA major: of every root that is for it, and of those whose files don't
-/// tell.
-fn set(prober: &Prober<'_>, pieces: &[Piece], major: u32, seen: &mut Seen) -> Option<Set> {
-    let mine: Vec<&Piece> = pieces.iter().filter(|piece| piece.serves(major)).collect();
-    let roots: Vec<&Path> = mine.iter().map(|piece| piece.path.as_path()).collect();
-    let answers: Vec<&NvccAnswer> = mine
-        .iter()
-        .filter_map(|piece| piece.answer.as_ref())
-        .collect();
+/// The components for one CUDA major: of every root that is for it, and of those whose files do not show a major.
+fn set(prober: &Prober<'_>, roots: &[OneRoot], major: u32, seen: &mut Seen) -> Option<Set> {
+    let own: Vec<&OneRoot> = roots.iter().filter(|root| root.serves(major)).collect();
+    let answers: Vec<&NvccAnswer> = own.iter().filter_map(|root| root.answer.as_ref()).collect();
     let joined;
     let mut skipped = Skipped::default();
-    let prefix = match mine.as_slice() {
-        [alone] => {
-            skipped = alone.skipped.clone();
-            &alone.prefix
-        }
-        _ => {
-            joined = Prefix::new(prober, &roots, &answers);
-            &joined
-        }
+    let prefix = if let [single] = own.as_slice() {
+        skipped = single.skipped.clone();
+        &single.prefix
+    } else {
+        let paths: Vec<&Path> = own.iter().map(|root| root.path.as_path()).collect();
+        joined = Prefix::new(prober, &paths, &answers);
+        &joined
     };
     let compiler = answers.first().and_then(|answer| compiler_release(answer));
     let header = prefix.header_release(prober).map(|(release, _)| release);
-    let release = compiler
-        .or(header)
-        .or_else(|| mine.iter().find_map(|piece| piece.release));
+    let releases = Releases {
+        compiler,
+        header,
+        root: compiler
+            .or(header)
+            .or_else(|| own.iter().find_map(|root| root.release)),
+    };
     let mut found: Vec<Found> = Vec::new();
     for component in Component::all() {
-        // Its library is the driver's; the header alone is part of the runtime.
+        // Its library is the driver's. The header is part of the runtime.
         if component == Component::Driver {
             continue;
         }
         match prefix.component(prober, component, major, &mut skipped) {
-            Ok(component) if told(pieces, &component).is_some_and(|told| told != major) => {}
+            Ok(other) if named_major(roots, &other).is_some_and(|named| named != major) => {}
             Ok(mut component) => {
-                let here = mine.iter().find(|piece| holds(piece, &component));
-                let own = here.and_then(|piece| piece.release).or(compiler);
-                settle_versions(prober, &mut component, own, header, release);
-                if let Some(piece) = here {
-                    settle_by_package(piece, &mut component);
+                let root = own.iter().find(|root| root.holds(&component));
+                let compiler = root.and_then(|root| root.release).or(compiler);
+                let releases = Releases {
+                    compiler,
+                    ..releases
+                };
+                settle_versions(prober, &mut component, releases);
+                if let Some(root) = root {
+                    root.settle_by_package(&mut component);
                 }
                 if component.component == Component::Nvcc {
                     let Some(answer) = answers.first() else {
-                        let reason = mine.iter().find_map(|piece| piece.query_error.clone());
-                        let reason = reason.unwrap_or_else(|| {
-                            format!("{} is in no `bin` directory of a root", component.evidence)
-                        });
-                        seen.unusable.push(Unusable {
-                            component: Component::Nvcc,
-                            major,
-                            reason,
-                        });
+                        seen.unusable.push(without_answer(&own, &component));
                         continue;
                     };
                     component.version = Some(answer.version.clone());
@@ -401,7 +256,7 @@ fn set(prober: &Prober<'_>, pieces: &[Piece], major: u32, seen: &mut Seen) -> Op
             .push(format!("nvcc says {compiler}, cuda.h says {header}"));
     }
     seen.remarks.extend(skipped.remarks(prober));
-    let packages = mine.iter().filter_map(|piece| piece.packages.as_ref());
+    let packages = own.iter().filter_map(|root| root.packages.as_ref());
     seen.remarks
         .extend(packages.filter_map(|packages| packages.wrong_profile(prober)));
     for remark in &prefix.remarks {
@@ -412,36 +267,30 @@ fn set(prober: &Prober<'_>, pieces: &[Piece], major: u32, seen: &mut Seen) -> Op
     (!found.is_empty()).then_some(Set { major, found })
 }
 
-/// Whether a component was found in this root.
-fn holds(piece: &Piece, found: &Found) -> bool {
-    found
-        .paths()
-        .next()
-        .is_some_and(|path| path.starts_with(&piece.path))
+/// An nvcc that did not answer, or was not queried.
+fn without_answer(roots: &[&OneRoot], nvcc: &Found) -> Unusable {
+    let reason = roots.iter().find_map(|root| root.query_error.clone());
+    Unusable {
+        component: nvcc.component,
+        major: nvcc.major,
+        reason: reason
+            .unwrap_or_else(|| format!("{} is in no `bin` directory of a root", nvcc.evidence)),
+    }
 }
 
-/// Of cicc and the compiler's headers no file that could be read in each search tells a version:
-/// the headers have none, and cicc has it among 60 MB of program, and prints none. An archive's
-/// directory (`cuda_crt-linux-x86_64-13.0.88-archive`) and a store path (`…-cuda_crt-13.0.88`) tell
-/// by name.
-fn named_version(path: &Path) -> Option<Version> {
-    let mut parts = path.file_name()?.to_str()?.split('-');
-    parts.find(|part| {
-        part.starts_with("cuda_")
-            || Component::of_redist(part).is_some_and(|c| c.facts().follows_toolkit)
-    })?;
-    let version = parts.find(|part| part.starts_with(|c: char| c.is_ascii_digit()))?;
-    version.split('.').nth(2)?;
-    version.parse().ok()
-}
-
-fn settle_versions(
-    prober: &Prober<'_>,
-    found: &mut Found,
+/// The releases that are known about the root of a component.
+#[derive(Clone, Copy, Default)]
+struct Releases {
+    /// According to nvcc.
     compiler: Option<ToolkitVersion>,
+    /// According to `cuda.h`.
     header: Option<ToolkitVersion>,
-    release: Option<ToolkitVersion>,
-) {
+    /// According to the first of nvcc, `cuda.h` and names that has one.
+    root: Option<ToolkitVersion>,
+}
+
+/// Sets the version and release of a component from its file names and its root.
+fn settle_versions(prober: &Prober<'_>, found: &mut Found, releases: Releases) {
     if found.component.facts().class == Class::OwnRange {
         return;
     }
@@ -453,68 +302,19 @@ fn settle_versions(
     if !found.component.facts().follows_toolkit {
         return;
     }
-    // `libnvvm.so.4.0.0` and `libcupti.so.2024.1.1` number something else than their package.
+    // The numbers of `libnvvm.so.4.0.0` and `libcupti.so.2024.1.1` are not those of their packages.
     found.version = found
         .version
         .take()
         .filter(|version| version.part(0) == u64::from(found.major));
-    // Roots of one place may be of different releases: a library's own file name knows better.
+    // The roots of one candidate may be of different releases, so a library's own file name comes first.
     let own = found
         .version
         .as_ref()
         .and_then(|version| version.to_string().parse::<ToolkitVersion>().ok());
     found.toolkit = match found.component {
-        Component::Nvcc | Component::Nvvm | Component::Crt => compiler.or(release),
-        Component::Cudart => header.or(release),
-        _ => found.toolkit.or(own).or(release),
+        Component::Nvcc | Component::Nvvm | Component::Crt => releases.compiler.or(releases.root),
+        Component::Cudart => releases.header.or(releases.root),
+        _ => found.toolkit.or(own).or(releases.root),
     };
-}
-
-/// What a package's name or metadata says of a component, where it says more than the root does:
-/// a root's release is that of its nvcc, which another package may have brought.
-fn settle_by_package(piece: &Piece, found: &mut Found) {
-    if let Some(packages) = &piece.packages {
-        packages.settle(found);
-    } else if found.component.facts().follows_toolkit
-        && found.component.facts().class != Class::OwnRange
-    {
-        found.version = found.version.take().or_else(|| piece.named.clone());
-    }
-}
-
-/// `version.json` of NVIDIA's installers: `{"cuda": {"name": …, "version": "12.4.1"}, …}`. Read
-/// without a JSON library: the first `version` after `"cuda"` is all that is wanted.
-fn version_json(prober: &Prober<'_>, path: &Path) -> Option<ToolkitVersion> {
-    let text = prober.root.text(&path.join("version.json")).ok()?;
-    let after = text.split_once("\"cuda\"")?.1;
-    let after = after.split_once("\"version\"")?.1;
-    let value = after.split('"').nth(1)?;
-    value.parse().ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn directory_names_tell_a_release_where_the_version_is_the_toolkits() {
-        for (name, expected) in [
-            ("cuda_crt-linux-x86_64-13.0.88-archive", Some((13, 0))),
-            ("libnvvm-linux-sbsa-13.5.37-archive", Some((13, 5))),
-            ("7a0l8c9k-cuda_nvcc-12.4.131", Some((12, 4))),
-            ("7a0l8c9k-cuda12.8-cuda_cudart-12.8.90-lib", Some((12, 8))),
-            ("libcurand-linux-x86_64-10.3.5.147-archive", None),
-            ("cuda-12.4.0-abcdefgh", None),
-            ("cuda_nvcc", None),
-            ("cuda", None),
-        ] {
-            let expected = expected.map(|(major, minor)| ToolkitVersion::new(major, minor));
-            let named = named_version(Path::new(name));
-            assert_eq!(
-                named.as_ref().and_then(release_of_package),
-                expected,
-                "{name}"
-            );
-        }
-    }
 }

@@ -1,5 +1,5 @@
-//! What tells a product's version, and which CUDA it is for: a cuDNN for CUDA 12 and one for 13 have
-//! files of the same names, and none that is quick to read says which of them it is.
+//! The version of a product, and which CUDA it is for. A cuDNN for CUDA 12 and one for 13 have files of the same names,
+//! and no file that is quick to read differs.
 
 use std::path::Path;
 
@@ -23,9 +23,9 @@ pub(super) fn header_version(
     format!("{}.{}.{}", major?, minor?, patch?).parse().ok()
 }
 
-/// The CUDA major of each product in a root of which something tells it: Python's or Debian's
-/// packages, or the root's own name, which says nothing where the files of a toolkit in it do.
-pub(super) fn told_majors(
+/// The CUDA majors of products in a root, as far as Python's or Debian's packages name them, or the name of the root. The
+/// name does not count for the root of a toolkit.
+pub(super) fn named_majors(
     prober: &Prober<'_>,
     path: &Path,
     prefix: &Prefix,
@@ -39,7 +39,7 @@ pub(super) fn told_majors(
     } else {
         Vec::new()
     };
-    let told = |product: Component| {
+    let named = |product: Component| {
         let installed = installed
             .iter()
             .find(|(known, _)| *known == product)
@@ -50,7 +50,7 @@ pub(super) fn told_majors(
     };
     let products = Component::all().filter(|c| c.facts().bundle == Bundle::Product);
     products
-        .filter_map(|product| Some((product, told(product)?)))
+        .filter_map(|product| Some((product, named(product)?)))
         .collect()
 }
 
