@@ -33,10 +33,9 @@ const HEAD: &str = "cuda-build view 2";
 
 /// The files and directories of a view that this crate generates. A marker that lists any other
 /// file, and not as a copy of this date, was not written by this crate.
-const GENERATED: [&str; 6] = [
+const GENERATED: [&str; 5] = [
     "bin/nvcc.profile",
     "cmake",
-    "lib/cmake/CUDAComponents",
     "lib/pkgconfig",
     "lib/stubs",
     "version.json",
