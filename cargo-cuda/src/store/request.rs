@@ -136,7 +136,7 @@ impl AddRequest {
         if let Some(only) = &self.only {
             return Ok(only.clone());
         }
-        let named: Vec<Component> = named.iter().chain(default_set(major)).copied().collect();
+        let named: Vec<Component> = named.iter().copied().chain(default_set(major)).collect();
         // In CUDA 11 and 12 some components have no package of their own.
         let needed = closure(&named, major)
             .into_iter()
@@ -149,13 +149,11 @@ impl AddRequest {
 /// The components to compile device code with. The wheels of CUDA 11 and 12 have no nvcc
 /// (`nvidia-cuda-nvcc-cu12` contains only `ptxas` and libNVVM), so NVRTC is the compiler there.
 /// No package requires CCCL.
-fn default_set(major: u32) -> &'static [Component] {
-    use Component::{Cccl, Crt, Cudart, Nvcc, Nvrtc, Nvvm};
-    if major >= 13 {
-        &[Nvcc, Nvvm, Crt, Cudart, Nvrtc, Cccl]
-    } else {
-        &[Cudart, Nvrtc, Cccl]
-    }
+fn default_set(major: u32) -> impl Iterator<Item = Component> {
+    let compiler = [Component::Nvcc, Component::Nvvm, Component::Crt];
+    Component::all()
+        .filter(|component| component.facts().in_every_toolkit)
+        .filter(move |component| release::is_nvcc_packaged(major) || !compiler.contains(component))
 }
 
 #[cfg(test)]
