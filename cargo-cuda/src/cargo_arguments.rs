@@ -2,27 +2,66 @@
 
 use std::ffi::{OsStr, OsString};
 
-/// Long options whose value is the argument after them: cargo's, and two of ours.
-const WITH_VALUE: [&str; 22] = [
+/// What the rest of a command line means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// `cargo build`, `check`, `clippy`, `doc`
+    Build,
+    /// `cargo install`
+    Install,
+    /// `cargo run`: the first argument that is not an option is the program's
+    Run,
+    /// `cargo test`, `bench`
+    Test,
+    /// `cargo nextest`
+    Nextest,
+}
+
+impl Kind {
+    /// The kind of one of cargo's commands.
+    #[must_use]
+    pub fn of(command: &str) -> Self {
+        match command {
+            "install" => Self::Install,
+            "run" => Self::Run,
+            "test" | "bench" => Self::Test,
+            "nextest" => Self::Nextest,
+            _ => Self::Build,
+        }
+    }
+
+    /// Whether cargo runs what it has built.
+    #[must_use]
+    pub fn runs_programs(self) -> bool {
+        matches!(self, Self::Run | Self::Test | Self::Nextest)
+    }
+}
+
+/// Long options of cargo whose value is the argument after them.
+const WITH_VALUE: [&str; 26] = [
     "--artifact-dir",
     "--bench",
     "--bin",
-    "--capabilities",
+    "--branch",
     "--color",
     "--config",
     "--example",
     "--exclude",
     "--features",
+    "--git",
     "--jobs",
     "--lint",
     "--lockfile-path",
-    "--major",
     "--manifest-path",
     "--message-format",
     "--out-dir",
     "--package",
+    "--path",
     "--profile",
     "--registry",
+    "--rev",
+    "--root",
+    "--tag",
     "--target",
     "--target-dir",
     "--test",
@@ -31,26 +70,67 @@ const WITH_VALUE: [&str; 22] = [
 /// Short ones. The value may also be the rest of the argument.
 const SHORT_WITH_VALUE: [char; 5] = ['C', 'F', 'Z', 'j', 'p'];
 
-/// How many of the arguments are cargo's and ours: those before `--`, and of `cargo run` those
-/// before the first that is no option. That one and all after it are the program's.
+/// A command line after the name of one of cargo's commands.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Split {
+    /// Options of this program.
+    pub ours: Vec<OsString>,
+    /// Arguments of cargo.
+    pub cargos: Vec<OsString>,
+    /// Arguments of the programs that cargo runs, with the `--` before them.
+    pub programs: Vec<OsString>,
+}
+
+/// Splits a command line. `ours` returns whether an option is one of this program, and whether it
+/// has a value.
 #[must_use]
-pub fn own(subcommand: &str, arguments: &[OsString]) -> usize {
+pub fn split(
+    kind: Kind,
+    arguments: &[OsString],
+    ours: impl Fn(&str) -> Option<TakesValue>,
+) -> Split {
     let is_option = |argument: &OsString| {
         let text = argument.to_string_lossy();
         text.starts_with('-') && text != "-"
     };
-    let mut end = 0;
-    while let Some(argument) = arguments.get(end) {
-        if argument == "--" || (subcommand == "run" && !is_option(argument)) {
-            break;
+    let mut split = Split::default();
+    let mut rest = arguments.iter().cloned().peekable();
+    while let Some(argument) =
+        rest.next_if(|next| next != "--" && (kind != Kind::Run || is_option(next)))
+    {
+        let text = argument.to_string_lossy().into_owned();
+        let (name, attached) = text
+            .split_once('=')
+            .map_or((&*text, false), |(name, _)| (name, true));
+        if let Some(takes) = ours(name) {
+            split.ours.push(argument);
+            if takes == TakesValue::Yes && !attached {
+                split.ours.extend(rest.next());
+            }
+            continue;
         }
-        end += 1;
         // Some take a value or none: what looks like an option is one.
-        if takes_next(argument) && arguments.get(end).is_some_and(|next| !is_option(next)) {
-            end += 1;
-        }
+        let value = rest.next_if(|next| takes_next(&argument) && !is_option(next));
+        split.cargos.push(argument);
+        split.cargos.extend(value);
     }
-    end
+    split.programs = rest.collect();
+    split
+}
+
+/// Whether an option has a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TakesValue {
+    /// As `--cuda 13`.
+    Yes,
+    /// As `--fetch`.
+    No,
+}
+
+/// Whether cargo has this option, with a value.
+#[must_use]
+pub fn is_cargos(option: &str) -> bool {
+    WITH_VALUE.contains(&option)
 }
 
 fn takes_next(argument: &OsStr) -> bool {
@@ -66,19 +146,73 @@ fn short(text: &str) -> Option<&str> {
         .filter(|names| !names.is_empty() && !names.starts_with('-'))
 }
 
-/// The profile that cargo's own arguments name.
+/// The directory of the profile that the arguments of `cargo build` name.
 #[must_use]
-pub fn profile(subcommand: &str, own: &[OsString]) -> String {
-    let names_release = |argument: &OsString| {
+pub fn profile_directory(arguments: &[OsString]) -> String {
+    let is_release = |argument: &OsString| {
         let text = argument.to_string_lossy();
-        let flags = short(&text).and_then(|names| names.split(SHORT_WITH_VALUE).next());
-        text == "--release" || flags.is_some_and(|flags| flags.contains('r'))
+        text == "--release" || flags(&text).is_some_and(|flags| flags.contains('r'))
     };
-    match value_of(own, "--profile") {
-        Some(named) => named,
-        None if own.iter().any(names_release) || subcommand == "bench" => "release".to_owned(),
-        None => "dev".to_owned(),
+    match value_of(arguments, "--profile").as_deref() {
+        Some("dev" | "test") => "debug".to_owned(),
+        Some("bench") => "release".to_owned(),
+        Some(named) => named.to_owned(),
+        None if arguments.iter().any(is_release) => "release".to_owned(),
+        None => "debug".to_owned(),
     }
+}
+
+/// Whether cargo prints no messages.
+#[must_use]
+pub fn is_quiet(arguments: &[OsString]) -> bool {
+    arguments.iter().any(|argument| {
+        let text = argument.to_string_lossy();
+        text == "--quiet" || flags(&text).is_some_and(|flags| flags.contains('q'))
+    })
+}
+
+/// The short options without a value in one argument, as `vr` in `-vrpname`.
+fn flags(text: &str) -> Option<&str> {
+    short(text).and_then(|names| names.split(SHORT_WITH_VALUE).next())
+}
+
+/// The options that `cargo metadata` gets as well: the configuration, and whether the lock file and
+/// the network may be touched.
+#[must_use]
+pub fn metadata_options(arguments: &[OsString]) -> Vec<String> {
+    passed(
+        arguments,
+        &["--offline", "--locked", "--frozen"],
+        &["--config"],
+    )
+}
+
+/// The options that choose features.
+#[must_use]
+pub fn feature_options(arguments: &[OsString]) -> Vec<String> {
+    passed(
+        arguments,
+        &["--all-features", "--no-default-features"],
+        &["--features", "-F"],
+    )
+}
+
+fn passed(arguments: &[OsString], flags: &[&str], with_value: &[&str]) -> Vec<String> {
+    let mut arguments = arguments.iter().filter_map(|argument| argument.to_str());
+    let mut options = Vec::new();
+    while let Some(argument) = arguments.next() {
+        let attached = |name: &&&str| {
+            let rest = argument.strip_prefix(**name);
+            rest.is_some_and(|rest| rest.starts_with('=') || (**name == "-F" && !rest.is_empty()))
+        };
+        if flags.contains(&argument) || with_value.iter().any(|name| attached(&name)) {
+            options.push(argument.to_owned());
+        } else if with_value.contains(&argument) {
+            options.push(argument.to_owned());
+            options.extend(arguments.next().map(str::to_owned));
+        }
+    }
+    options
 }
 
 /// The value of an option. What comes after `--` is not cargo's.
@@ -106,22 +240,6 @@ pub fn values_of(arguments: &[OsString], name: &str) -> impl Iterator<Item = Str
     })
 }
 
-/// Cargo takes `--target-dir` once.
-#[must_use]
-pub fn without_target_directory(own: &[OsString]) -> Vec<OsString> {
-    let mut kept = Vec::new();
-    let mut rest = own.iter();
-    while let Some(argument) = rest.next() {
-        let text = argument.to_str().unwrap_or_default();
-        if text == "--target-dir" {
-            rest.next();
-        } else if !text.starts_with("--target-dir=") {
-            kept.push(argument.clone());
-        }
-    }
-    kept
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -131,64 +249,68 @@ mod tests {
     }
 
     #[test]
-    fn cargos_target_is_seen() {
-        assert_eq!(
-            value_of(&arguments("-r --target a -- --target b"), "--target").as_deref(),
-            Some("a")
-        );
-        assert_eq!(
-            value_of(&arguments("--target=c"), "--target").as_deref(),
-            Some("c")
-        );
-        assert_eq!(value_of(&arguments("--target-dir x"), "--target"), None);
+    fn the_value_of_an_option_is_found() {
+        let value = |text: &str, name: &str| value_of(&arguments(text), name);
+        let both = "-r --target a -- --target b";
+        assert_eq!(value(both, "--target").as_deref(), Some("a"));
+        assert_eq!(value("--target=c", "--target").as_deref(), Some("c"));
+        assert_eq!(value("--target-dir x", "--target"), None);
+        let path = value("--release --manifest-path a/Cargo.toml", "--manifest-path");
+        assert_eq!(path.as_deref(), Some("a/Cargo.toml"));
     }
 
     #[test]
     fn the_programs_arguments_are_not_cargos() {
-        for (subcommand, own, programs) in [
-            ("run", "-r", "x --release"),
-            ("run", "-qp made --bin=made --features a", "x -r"),
-            ("run", "-Fa -j4 --target", "-- x"),
-            (
-                "run",
-                "--major 12 --capabilities 8.0 --fetch",
-                "x --major 13 --fetch",
-            ),
-            ("run", "", "- -r"),
-            ("test", "some_test -r", "-- --release"),
+        for (kind, ours, cargos, programs) in [
+            (Kind::Run, "", "-r", "x --release"),
+            (Kind::Run, "", "-qp made --bin=made --features a", "x -r"),
+            (Kind::Run, "", "-Fa -j4 --target", "-- x"),
+            (Kind::Run, "", "", "- -r"),
+            (Kind::Run, "--cuda 12 --fetch", "-r", "x --cuda 13 --fetch"),
+            (Kind::Test, "--cuda=12", "some_test -r", "-- --cuda 13"),
+            (Kind::Nextest, "", "run -r", "-- --release"),
         ] {
-            let all = arguments(&format!("{own} {programs}"));
-            assert_eq!(
-                super::own(subcommand, &all),
-                arguments(own).len(),
-                "{own} {programs}"
-            );
+            let all = arguments(&format!("{ours} {cargos} {programs}"));
+            let own = |name: &str| match name {
+                "--cuda" => Some(TakesValue::Yes),
+                "--fetch" => Some(TakesValue::No),
+                _ => None,
+            };
+            let expected = Split {
+                ours: arguments(ours),
+                cargos: arguments(cargos),
+                programs: arguments(programs),
+            };
+            assert_eq!(split(kind, &all, own), expected);
         }
     }
 
     #[test]
     fn the_profile_is_read_as_cargo_reads_it() {
-        for (subcommand, text, expected) in [
-            ("build", "", "dev"),
-            ("bench", "", "release"),
-            ("bench", "--profile dev", "dev"),
-            ("build", "-vr", "release"),
-            ("build", "-rp made", "release"),
-            ("build", "-pother -Fr --verbose", "dev"),
-            ("build", "--release", "release"),
-            ("build", "--profile=fast", "fast"),
+        for (text, expected) in [
+            ("", "debug"),
+            ("--profile dev", "debug"),
+            ("--profile bench", "release"),
+            ("-vr", "release"),
+            ("-rp made", "release"),
+            ("-pother -Fr --verbose", "debug"),
+            ("--release", "release"),
+            ("--profile=fast", "fast"),
         ] {
-            assert_eq!(
-                profile(subcommand, &arguments(text)),
-                expected,
-                "{subcommand} {text}"
-            );
+            assert_eq!(profile_directory(&arguments(text)), expected, "{text}");
         }
+        assert!(is_quiet(&arguments("-vq")) && !is_quiet(&arguments("-pq")));
     }
 
     #[test]
-    fn a_target_directory_is_taken_out() {
-        let kept = without_target_directory(&arguments("-r --target-dir a --target-dir=b -v"));
-        assert_eq!(kept, arguments("-r -v"));
+    fn options_for_metadata_are_taken_over() {
+        let all =
+            arguments("-r --config a --config=b -F x -Fy --features=z --locked --all-features");
+        assert_eq!(
+            metadata_options(&all),
+            ["--config", "a", "--config=b", "--locked"]
+        );
+        let features = ["-F", "x", "-Fy", "--features=z", "--all-features"];
+        assert_eq!(feature_options(&all), features);
     }
 }

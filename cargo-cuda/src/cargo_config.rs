@@ -1,70 +1,49 @@
-//! What Cargo's configuration says, as far as it decides what `cargo cuda` may set.
+//! What Cargo's configuration says: files, what they include, and `--config`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use cuda_build::{Env, Root};
 
-/// What Cargo's configuration says: files, and `--config`.
+/// The keys that count here.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Configured {
-    /// `[build] rustflags`
-    pub build: Option<Flags>,
-    /// `[target.<triple>] rustflags` of this target
-    pub target: Option<Flags>,
-    /// `[target.'cfg(…)'] rustflags` of any
-    pub cfg: bool,
-    /// `[build] target` with another one, or a compiler or CMake's toolchain file in `[env]`
-    pub compilers: bool,
-    /// `runner` of any target
-    pub runner: bool,
-    /// The one `[build] target`, or what its variable says, as it is written there
+    /// The first `[build] target`, or the value of its variable.
     pub build_target: Option<String>,
-    /// `[build] rustc-wrapper`, where it is a path an absolute one; empty for none
+    /// Whether `[build] target` has several.
+    several_targets: bool,
+    /// `[build] rustc-wrapper`; empty for none. A path is absolute.
     pub wrapper: Option<PathBuf>,
-    /// `[env]`: what the scripts, rustc and programs that cargo starts get.
-    pub variables: BTreeMap<String, Variable>,
-    /// Files that are included and were not read: anything may be in them.
-    pub unknown: bool,
+    /// `[env]`: what scripts, rustc and programs get that cargo starts.
+    variables: BTreeMap<String, Variable>,
 }
 
-/// A variable of `[env]`. Each key may be said in another place.
+/// A variable of `[env]`. Each key may come from another file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Variable {
+struct Variable {
     value: Option<String>,
     /// Whether it replaces what cargo was started with.
     force: Option<bool>,
-    /// Whether it is a path below the directory that `value` was said for.
+    /// Whether it is a path below `base`.
     relative: Option<bool>,
-    below: Option<PathBuf>,
-}
-
-/// How `rustflags` are written. Cargo joins lists, takes one string instead of another, and
-/// refuses a list with a string.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Flags {
-    /// A list.
-    List,
-    /// A string, in the file that counts.
-    Text(String),
-    /// A string among cargo's arguments, where it counts more than ours would.
-    Given,
+    base: Option<PathBuf>,
 }
 
 /// A file that includes itself ends here.
 const DEEPEST: usize = 8;
 
 impl Configured {
+    /// Reads what applies in the current directory.
+    #[must_use]
+    pub fn here(root: &Root, env: &Env, arguments: &[String]) -> Self {
+        let here = std::env::current_dir().unwrap_or_default();
+        Self::read(root, env, &here, arguments)
+    }
+
     /// Reads what applies in `directory`, as Cargo does: `--config`, files above it, and the
     /// user's own. What is read first counts.
     #[must_use]
-    pub fn read(
-        root: &Root,
-        env: &Env,
-        directory: &Path,
-        triple: &str,
-        arguments: &[String],
-    ) -> Self {
+    pub fn read(root: &Root, env: &Env, directory: &Path, arguments: &[String]) -> Self {
         let home = env.peek("CARGO_HOME").map(PathBuf::from);
         let home = home.or_else(|| env.peek("HOME").map(|home| Path::new(home).join(".cargo")));
         let above = directory
@@ -74,164 +53,33 @@ impl Configured {
         for argument in arguments.iter().rev() {
             let file = directory.join(argument);
             if root.is_file(&file) {
-                configured.lay_over_file(root, &file, triple, 0);
+                configured.add_file(root, &file, 0);
             } else {
-                configured.lay_over(argument, triple);
-                configured.resolve(directory);
+                configured.add(argument, directory);
             }
         }
-        for flags in [&mut configured.build, &mut configured.target] {
-            if matches!(flags, Some(Flags::Text(_))) {
-                *flags = Some(Flags::Given);
-            }
-        }
-        let variable = || {
-            env.peek("CARGO_BUILD_TARGET")
-                .map(|target| target.to_string_lossy().into_owned())
-        };
-        configured.build_target = configured.build_target.or_else(variable);
+        let variable = env.peek("CARGO_BUILD_TARGET");
+        let variable = variable.map(|target| target.to_string_lossy().into_owned());
+        configured.build_target = configured.build_target.or(variable);
         for place in above.chain(home) {
             for name in ["config.toml", "config"] {
-                configured.lay_over_file(root, &place.join(name), triple, 0);
+                configured.add_file(root, &place.join(name), 0);
             }
         }
         configured
     }
 
-    /// Adds what a file says, and below it what those say that it includes.
-    fn lay_over_file(&mut self, root: &Root, file: &Path, triple: &str, depth: usize) {
-        let Ok(text) = root.text(file) else { return };
-        let had_wrapper = self.wrapper.is_some();
-        let included = self.lay_over(&text, triple);
-        let above = file
-            .parent()
-            .and_then(Path::parent)
-            .unwrap_or(Path::new(""));
-        self.resolve(above);
-        // A bare name is looked for on `PATH`; a path is below the directory that holds `.cargo`.
-        if let (false, Some(wrapper)) = (had_wrapper, &mut self.wrapper)
-            && wrapper.components().count() > 1
-        {
-            *wrapper = above.join(&*wrapper);
-        }
-        if depth == DEEPEST {
-            self.unknown |= !included.is_empty();
-            return;
-        }
-        for name in included.iter().rev() {
-            let beside = file.parent().unwrap_or(Path::new(""));
-            self.lay_over_file(root, &beside.join(name), triple, depth + 1);
-        }
+    /// Whether C code may be compiled for another target than `triple`.
+    #[must_use]
+    pub fn other_target(&self, triple: &str) -> bool {
+        let named = self.build_target.as_deref().map(target_directory_name);
+        self.several_targets || named.is_some_and(|named| named != triple)
     }
 
-    /// What was read last of `[env]` was said for this directory.
-    fn resolve(&mut self, directory: &Path) {
-        for variable in self
-            .variables
-            .values_mut()
-            .filter(|variable| variable.value.is_some())
-        {
-            variable.below.get_or_insert_with(|| directory.to_owned());
-        }
-    }
-
-    /// Adds what one text says that is not said yet, and returns the files that it includes.
-    pub(crate) fn lay_over(&mut self, text: &str, triple: &str) -> Vec<String> {
-        // Cargo itself says what is wrong with a file that can't be read.
-        let Ok(table) = text.parse::<toml::Table>() else {
-            return Vec::new();
-        };
-        let flags = |value: &toml::Value| {
-            value.get("rustflags").map(|flags| {
-                flags
-                    .as_str()
-                    .map_or(Flags::List, |t| Flags::Text(t.into()))
-            })
-        };
-        self.build = self
-            .build
-            .take()
-            .or_else(|| table.get("build").and_then(flags));
-        let named: Option<Vec<&str>> = table
-            .get("build")
-            .and_then(|build| build.get("target"))
-            .map(|named| match named {
-                toml::Value::Array(all) => all
-                    .iter()
-                    .map(|one| one.as_str().unwrap_or_default())
-                    .collect(),
-                one => vec![one.as_str().unwrap_or_default()],
-            });
-        let other = named
-            .iter()
-            .flatten()
-            .any(|one| directory_name(one) != triple);
-        if let (None, Some([one])) = (&self.build_target, named.as_deref()) {
-            self.build_target = Some((*one).to_owned());
-        }
-        let wrapper = table
-            .get("build")
-            .and_then(|build| build.get("rustc-wrapper")?.as_str());
-        self.wrapper = self.wrapper.take().or_else(|| wrapper.map(PathBuf::from));
-        let env = table.get("env").and_then(toml::Value::as_table);
-        let about = |name: &String| {
-            ["CC", "CXX", "HOST_CC", "HOST_CXX"].contains(&name.as_str())
-                || ["CC_", "CXX_"].iter().any(|start| name.starts_with(start))
-                || name.contains("CMAKE_TOOLCHAIN_FILE")
-        };
-        for (name, value) in env.into_iter().flatten() {
-            let plain = value.as_str();
-            let text = plain
-                .or_else(|| value.get("value")?.as_str())
-                .map(str::to_owned);
-            let flag = |key| {
-                value
-                    .get(key)
-                    .and_then(toml::Value::as_bool)
-                    .or(plain.map(|_| false))
-            };
-            let variable = self.variables.entry(name.clone()).or_default();
-            variable.value = variable.value.take().or(text);
-            variable.force = variable.force.or_else(|| flag("force"));
-            variable.relative = variable.relative.or_else(|| flag("relative"));
-        }
-        self.compilers |= other || env.is_some_and(|env| env.keys().any(about));
-        let targets = table.get("target").and_then(toml::Value::as_table);
-        for (name, value) in targets.into_iter().flatten() {
-            self.cfg |= name.starts_with("cfg(") && flags(value).is_some();
-            self.runner |= value.get("runner").is_some();
-            if name == triple {
-                self.target = self.target.take().or_else(|| flags(value));
-            }
-        }
-        let included = match table.get("include") {
-            None => Some(Vec::new()),
-            Some(toml::Value::Array(all)) => all.iter().map(included).collect(),
-            Some(one) => included(one).map(|one| vec![one]),
-        };
-        self.unknown |= included.is_none();
-        included.unwrap_or_default()
-    }
-}
-
-/// What Cargo's configuration here says that is built for: one `[build] target`, as it is written.
-#[must_use]
-pub fn build_target(root: &Root, env: &Env, arguments: &[String]) -> Option<String> {
-    let here = std::env::current_dir().unwrap_or_default();
-    Configured::read(root, env, &here, &host(), arguments).build_target
-}
-
-/// What build scripts will see of `env`: with `[env]` of Cargo's configuration below it, and above
-/// it what is forced. Both are the user's.
-#[must_use]
-pub fn with_variables(root: &Root, env: &Env, arguments: &[String]) -> Env {
-    let here = std::env::current_dir().unwrap_or_default();
-    Configured::read(root, env, &here, &host(), arguments).over(env)
-}
-
-impl Configured {
-    fn over(&self, env: &Env) -> Env {
-        // Cargo and rustup themselves look at what they were started with alone.
+    /// `env` as build scripts see it: with `[env]` below it, and what is forced above it.
+    #[must_use]
+    pub fn over(&self, env: &Env) -> Env {
+        // Cargo and rustup read these from their own environment alone.
         let read_before = |name: &str| {
             name == "HOME"
                 || ["CARGO", "RUST"]
@@ -247,24 +95,85 @@ impl Configured {
             if read_before(name) || (is_set(name) && variable.force != Some(true)) {
                 continue;
             }
-            seen = match (&variable.below, variable.relative) {
-                (Some(directory), Some(true)) => seen.with(name, directory.join(value)),
+            seen = match (&variable.base, variable.relative) {
+                (Some(base), Some(true)) => seen.with(name, base.join(value)),
                 _ => seen.with(name, value),
             };
         }
         seen
     }
+
+    /// Adds a file, and below it the files that it includes.
+    fn add_file(&mut self, root: &Root, file: &Path, depth: usize) {
+        let Ok(text) = root.text(file) else { return };
+        // Paths are relative to the directory that holds `.cargo`.
+        let base = file.parent().and_then(Path::parent);
+        let included = self.add(&text, base.unwrap_or(Path::new("")));
+        let beside = file.parent().unwrap_or(Path::new(""));
+        for name in included.iter().rev().filter(|_| depth < DEEPEST) {
+            self.add_file(root, &beside.join(name), depth + 1);
+        }
+    }
+
+    /// Adds the keys of one text that are not set yet, and returns the files that it includes.
+    fn add(&mut self, text: &str, base: &Path) -> Vec<String> {
+        // Cargo itself reports what is wrong with a file.
+        let Ok(table) = text.parse::<toml::Table>() else {
+            return Vec::new();
+        };
+        let build = table.get("build");
+        if let (None, Some(named)) = (
+            &self.build_target,
+            build.and_then(|build| build.get("target")),
+        ) {
+            let all = named
+                .as_array()
+                .map_or(std::slice::from_ref(named), Vec::as_slice);
+            self.build_target = all.first().and_then(|one| one.as_str()).map(str::to_owned);
+            self.several_targets = all.len() > 1;
+        }
+        let wrapper = build.and_then(|build| build.get("rustc-wrapper")?.as_str());
+        if let (None, Some(wrapper)) = (&self.wrapper, wrapper) {
+            // A bare name is searched on `PATH`.
+            let is_path = Path::new(wrapper).components().count() > 1;
+            self.wrapper = Some(if is_path {
+                base.join(wrapper)
+            } else {
+                wrapper.into()
+            });
+        }
+        let env = table.get("env").and_then(toml::Value::as_table);
+        for (name, value) in env.into_iter().flatten() {
+            let plain = value.as_str();
+            let flag = |key| {
+                let flag = value.get(key).and_then(toml::Value::as_bool);
+                flag.or(plain.map(|_| false))
+            };
+            let variable = self.variables.entry(name.clone()).or_default();
+            if let (None, Some(text)) = (
+                &variable.value,
+                plain.or_else(|| value.get("value")?.as_str()),
+            ) {
+                variable.value = Some(text.to_owned());
+                variable.base = Some(base.to_owned());
+            }
+            variable.force = variable.force.or_else(|| flag("force"));
+            variable.relative = variable.relative.or_else(|| flag("relative"));
+        }
+        let included = match table.get("include") {
+            Some(toml::Value::Array(all)) => all.as_slice(),
+            Some(one) => std::slice::from_ref(one),
+            None => &[],
+        };
+        let file = |value: &toml::Value| {
+            let text = value.as_str().or_else(|| value.get("path")?.as_str());
+            text.map(str::to_owned)
+        };
+        included.iter().filter_map(file).collect()
+    }
 }
 
-/// The file that an entry of `include` names.
-fn included(value: &toml::Value) -> Option<String> {
-    value
-        .as_str()
-        .or_else(|| value.get("path")?.as_str())
-        .map(str::to_owned)
-}
-
-/// The triple of this machine, where Rust has glibc: CUDA knows no other.
+/// The triple of this machine. CUDA supports glibc only.
 #[must_use]
 pub fn host() -> String {
     format!(
@@ -274,11 +183,11 @@ pub fn host() -> String {
     )
 }
 
-/// What Cargo calls a target's directory: the triple, and for one that is described in a file the
-/// file's name.
+/// The name of Cargo's directory for a target: the triple, or the name of the file that describes
+/// it.
 #[must_use]
-pub fn directory_name(target: &str) -> String {
-    // Cargo's own word for the machine that it runs on.
+pub fn target_directory_name(target: &str) -> String {
+    // Cargo's name for the machine that it runs on.
     if target == "host-tuple" {
         return host();
     }
@@ -292,43 +201,8 @@ pub fn directory_name(target: &str) -> String {
 mod tests {
     use super::*;
 
-    const TRIPLE: &str = "x86_64-unknown-linux-gnu";
-
-    #[test]
-    fn what_says_something_about_compilers_is_seen() {
-        for (text, compilers) in [
-            ("[build]\ntarget = 'x86_64-unknown-linux-gnu'", false),
-            ("[build]\ntarget = 'host-tuple'", host() != TRIPLE),
-            ("[env]\nCUDA_HOME = '/c'", false),
-            ("[build]\ntarget = 'x86_64-unknown-linux-musl'", true),
-            (
-                "[build]\ntarget = ['x86_64-unknown-linux-gnu', 'aarch64-unknown-linux-gnu']",
-                true,
-            ),
-            ("[env]\nCC_x86_64_unknown_linux_gnu = 'clang'", true),
-            (
-                "[env]\nCMAKE_TOOLCHAIN_FILE = { value = 't.cmake', relative = true }",
-                true,
-            ),
-        ] {
-            let mut configured = Configured::default();
-            configured.lay_over(text, TRIPLE);
-            assert_eq!(configured.compilers, compilers, "{text}");
-        }
-    }
-
-    #[test]
-    fn a_runner_of_any_target_is_seen() {
-        for (text, runner) in [
-            ("[target.x86_64-unknown-linux-gnu]\nrunner = 'qemu'", true),
-            ("[target.'cfg(unix)']\nrunner = ['a', 'b']", true),
-            ("[target.x86_64-unknown-linux-gnu]\nlinker = 'cc'", false),
-            ("", false),
-        ] {
-            let mut configured = Configured::default();
-            configured.lay_over(text, TRIPLE);
-            assert_eq!(configured.runner, runner, "{text}");
-        }
+    fn write(place: &Path, name: &str, text: &str) {
+        crate::output::write_if_changed(&place.join(name), text.as_bytes()).unwrap();
     }
 
     #[test]
@@ -341,34 +215,26 @@ mod tests {
             ("/bin/own", PathBuf::from("/bin/own")),
         ] {
             let text = format!("[build]\nrustc-wrapper = '{named}'");
-            crate::output::write_if_changed(
-                &place.path().join(".cargo/config.toml"),
-                text.as_bytes(),
-            )
-            .unwrap();
+            write(place.path(), ".cargo/config.toml", &text);
             let below = place.path().join("a/b");
-            let read = |arguments: &[String]| {
-                Configured::read(&Root::system(), &env, &below, TRIPLE, arguments).wrapper
-            };
-            assert_eq!(read(&[]), Some(wrapper));
-            assert_eq!(
-                read(&["build.rustc-wrapper=''".to_owned()]),
-                Some(PathBuf::new())
-            );
+            let read =
+                |arguments: &[String]| Configured::read(&Root::system(), &env, &below, arguments);
+            assert_eq!(read(&[]).wrapper, Some(wrapper));
+            let none = ["build.rustc-wrapper=''".to_owned()];
+            assert_eq!(read(&none).wrapper, Some(PathBuf::new()));
         }
     }
 
     #[test]
     fn variables_of_the_configuration_are_the_users() {
         let place = tempfile::tempdir().unwrap();
-        let write = |name: &str, text: &str| {
-            crate::output::write_if_changed(&place.path().join(name), text.as_bytes()).unwrap();
-        };
         write(
+            place.path(),
             ".cargo/config.toml",
             "[env]\nA = 'far'\nB = { value = 'b', relative = true }\nHOME = '/x'",
         );
         write(
+            place.path(),
             "w/.cargo/config.toml",
             "[env]\nA = 'near'\nC = { value = 'c', force = true }\nD = 'd'\nE = 'e'\nRUSTFLAGS = '-Ca'",
         );
@@ -389,7 +255,7 @@ mod tests {
         ];
         let arguments = arguments.map(str::to_owned);
         let here = place.path().join("w/below");
-        let seen = Configured::read(&Root::system(), &env, &here, TRIPLE, &arguments).over(&env);
+        let seen = Configured::read(&Root::system(), &env, &here, &arguments).over(&env);
         let b = place.path().join("b");
         let f = here.join("f");
         for (name, expected) in [
@@ -403,69 +269,51 @@ mod tests {
             ("HOME", None),
             ("RUSTFLAGS", None),
         ] {
-            assert_eq!(
-                seen.peek(name).and_then(std::ffi::OsStr::to_str),
-                expected,
-                "{name}"
-            );
+            let value = seen.peek(name).and_then(std::ffi::OsStr::to_str);
+            assert_eq!(value, expected, "{name}");
         }
     }
 
     #[test]
-    fn a_target_is_called_as_its_directory() {
-        assert_eq!(directory_name("x/own.json"), "own");
-        assert_eq!(directory_name("host-tuple"), host());
-        assert_eq!(directory_name(TRIPLE), TRIPLE);
+    fn targets_have_the_names_of_their_directories() {
+        assert_eq!(target_directory_name("x/own.json"), "own");
+        assert_eq!(target_directory_name("host-tuple"), host());
+        let target = |text: &str| {
+            let mut configured = Configured::default();
+            configured.add(text, Path::new("/"));
+            configured.other_target("t")
+        };
+        assert!(!target(""));
+        assert!(!target("build.target = 't'"));
+        assert!(target("build.target = 'u'"));
+        assert!(target("build.target = ['t', 'u']"));
     }
 
     #[test]
-    fn arguments_and_included_files_are_seen() {
+    fn arguments_and_included_files_are_read() {
         let place = tempfile::tempdir().unwrap();
-        let write = |name: &str, text: &str| {
-            crate::output::write_if_changed(&place.path().join(name), text.as_bytes()).unwrap();
-        };
+        let include = "include = ['one.toml', { path = 'more/two.toml', optional = true }]";
+        write(place.path(), ".cargo/config.toml", include);
         write(
-            ".cargo/config.toml",
-            "include = ['one.toml', { path = 'more/two.toml', optional = true }]",
-        );
-        write(
+            place.path(),
             ".cargo/one.toml",
-            "[build]\nrustflags = '-Ca'\ntarget = 'x/own.json'",
+            "env.X = 'one'\nbuild.target = 'x/own.json'",
         );
         write(
+            place.path(),
             ".cargo/more/two.toml",
-            "include = ['three.toml']\n[build]\nrustflags = '-Cb'",
+            "include = ['two.toml']\n[env]\nX = 'two'",
         );
-        write(
-            ".cargo/more/three.toml",
-            "[target.'cfg(unix)']\nrunner = 'a'",
-        );
-        write(
-            "given.toml",
-            "[target.x86_64-unknown-linux-gnu]\nrustflags = ['-Cc']",
-        );
+        write(place.path(), "given.toml", "env.X = 'given'");
         let env = Env::from_pairs([("CARGO_HOME", place.path().join("home"))]);
         let read = |arguments: &[&str]| {
             let arguments: Vec<String> = arguments.iter().map(|&a| a.to_owned()).collect();
-            Configured::read(&Root::system(), &env, place.path(), TRIPLE, &arguments)
+            let read = Configured::read(&Root::system(), &env, place.path(), &arguments);
+            let x = read.over(&env).peek("X").unwrap().to_owned();
+            (x.into_string().unwrap(), read.build_target.unwrap())
         };
-        let files = read(&[]);
-        assert_eq!(
-            files.build,
-            Some(Flags::Text("-Cb".to_owned())),
-            "of two, the later one"
-        );
-        assert!(files.runner && !files.unknown);
-        assert_eq!(files.build_target.as_deref(), Some("x/own.json"));
-        let given = read(&["given.toml", "build.rustflags='-Cd'", "build.target=['t']"]);
-        assert_eq!(
-            (given.target, given.build),
-            (Some(Flags::List), Some(Flags::Given))
-        );
-        assert_eq!(given.build_target.as_deref(), Some("t"));
-        write(".cargo/more/three.toml", "include = 3");
-        assert!(read(&[]).unknown);
-        write(".cargo/more/three.toml", "include = ['three.toml']");
-        assert!(read(&[]).unknown, "it includes itself");
+        assert_eq!(read(&[]), ("two".to_owned(), "x/own.json".to_owned()));
+        let given = read(&["given.toml", "build.target=['t']"]);
+        assert_eq!(given, ("given".to_owned(), "t".to_owned()));
     }
 }

@@ -1,28 +1,32 @@
 //! The command line.
 #![allow(
-    clippy::print_stdout,
     clippy::print_stderr,
-    reason = "here results and errors reach the terminal"
+    reason = "here the error of a command reaches the terminal"
 )]
 
 use std::ffi::OsString;
-use std::io::Write as _;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::error::{ContextKind, ErrorKind};
+use clap::{Args as _, Parser, Subcommand};
 use cuda_build::{Env, Root, config};
 
+use crate::cargo_arguments::{self, Kind, Split, TakesValue};
+use crate::cargo_config::Configured;
+use crate::commands::build;
 use crate::commands::capabilities::{self, CapabilitiesArgs};
-use crate::commands::cargo;
-use crate::commands::doctor;
+use crate::commands::clean::{self, CleanArgs};
+use crate::commands::doctor::{self, DoctorArgs};
 use crate::commands::env::{self as variables, EnvArgs, ExecArgs};
+use crate::commands::fetch::{self, FetchArgs};
 use crate::commands::toolkit::{self, ToolkitArgs};
 use crate::commands::view::{self, ViewArgs};
 use crate::commands::wheel::{self, WheelArgs};
 use crate::exit_code;
 use crate::failure::Failure;
+use crate::options::BuildOptions;
 use crate::store::{Context, LOCK_FILE, Messages};
-use crate::{cargo_config, runner, rustc_wrapper, session};
+use crate::{output, previous, rustc_wrapper, signals};
 
 /// Fetch CUDA components, build crates with them, package wheels per CUDA major.
 #[derive(Debug, Parser)]
@@ -34,68 +38,53 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// `cargo build` with a CUDA toolkit found for it
-    #[command(after_help = OWN_OPTIONS)]
-    Build(CargoArgs),
-    /// `cargo check` with a CUDA toolkit found for it
-    #[command(after_help = OWN_OPTIONS)]
-    Check(CargoArgs),
-    /// `cargo run`, with CUDA's libraries on the loader path
-    #[command(after_help = OWN_OPTIONS)]
-    Run(CargoArgs),
-    /// `cargo test`, with CUDA's libraries on the loader path
-    #[command(after_help = OWN_OPTIONS)]
-    Test(CargoArgs),
-    /// `cargo bench`, with CUDA's libraries on the loader path
-    #[command(after_help = OWN_OPTIONS)]
-    Bench(CargoArgs),
-    /// `cargo clippy` with a CUDA toolkit found for it
-    #[command(after_help = OWN_OPTIONS)]
-    Clippy(CargoArgs),
-    /// `cargo doc` with a CUDA toolkit found for it
-    #[command(after_help = OWN_OPTIONS)]
-    Doc(CargoArgs),
+    /// `cargo build` with CUDA, in a target directory of its own
+    #[command(after_help = CARGOS)]
+    Build(BuildOptions),
+    /// `cargo check` with CUDA
+    #[command(after_help = CARGOS)]
+    Check(BuildOptions),
+    /// `cargo run` with CUDA's libraries on the loader path
+    #[command(after_help = CARGOS)]
+    Run(BuildOptions),
+    /// `cargo test` with CUDA's libraries on the loader path
+    #[command(after_help = CARGOS)]
+    Test(BuildOptions),
+    /// `cargo bench` with CUDA's libraries on the loader path
+    #[command(after_help = CARGOS)]
+    Bench(BuildOptions),
+    /// `cargo clippy` with CUDA
+    #[command(after_help = CARGOS)]
+    Clippy(BuildOptions),
+    /// `cargo doc` with CUDA
+    #[command(after_help = CARGOS)]
+    Doc(BuildOptions),
+    /// `cargo nextest` with CUDA's libraries on the loader path
+    #[command(after_help = CARGOS)]
+    Nextest(BuildOptions),
+    /// `cargo install` with CUDA
+    #[command(after_help = CARGOS)]
+    Install(BuildOptions),
     Exec(ExecArgs),
     Env(EnvArgs),
     Wheel(Box<WheelArgs>),
     View(ViewArgs),
-    /// Say what is found here, what is chosen and why, and whether a build will work
-    Doctor {
-        /// As if this CUDA major were asked for
-        #[arg(long, value_name = "N")]
-        major: Option<u32>,
-        /// The Rust triple that is built for
-        #[arg(long, value_name = "TRIPLE")]
-        target: Option<String>,
-        /// Write JSON
-        #[arg(long)]
-        json: bool,
-    },
+    Doctor(DoctorArgs),
     Toolkit(ToolkitArgs),
+    Fetch(FetchArgs),
+    Clean(CleanArgs),
     Capabilities(CapabilitiesArgs),
-    /// Not to be called by hand: cargo starts programs through it, so that `cargo cuda run`, `test` and
-    /// `bench` give them the libraries that build scripts have made
-    #[command(name = runner::NAME, hide = true)]
-    RunProgram(CargoArgs),
 }
 
-/// Shown below each of these commands' help.
-const OWN_OPTIONS: &str = "\
-Every option of cargo's passes through. Our own, taken out wherever they stand before `--`:
-  --major <N>            the CUDA major; the newest that is found where not given
-  --capabilities <LIST>  instead of the manifest's, as in 8.0,9.0,12.0+PTX
-  --fetch                fetch a toolkit where none is found";
+/// Shown below the help of cargo's commands.
+const CARGOS: &str = "\
+Every other option is passed to cargo. What is built is in `<target>/cargo-cuda/<release>-<key>`,
+unless `--target-dir` is given; `<target>/cargo-cuda/latest` links to the last one.";
 
-#[derive(Debug, clap::Args)]
-struct CargoArgs {
-    /// For cargo, with our own among them
-    #[arg(
-        trailing_var_arg = true,
-        allow_hyphen_values = true,
-        value_name = "ARGUMENTS"
-    )]
-    arguments: Vec<OsString>,
-}
+/// Cargo's commands that this program runs.
+const CARGO_COMMANDS: [&str; 9] = [
+    "build", "check", "run", "test", "bench", "clippy", "doc", "nextest", "install",
+];
 
 /// The whole program; `arguments` without its own name.
 #[must_use]
@@ -104,83 +93,174 @@ pub fn main(arguments: Vec<OsString>) -> ExitCode {
         return code;
     }
     // Cargo starts `cargo-cuda cuda …`; by hand it may be `cargo-cuda …`.
-    let own = arguments.first().is_some_and(|first| first == "cuda");
-    let raw: Vec<OsString> = arguments.into_iter().skip(own.into()).collect();
-    let cli = match Cli::try_parse_from(
-        std::iter::once("cargo cuda".into()).chain(raw.iter().cloned()),
-    ) {
-        Ok(cli) => cli,
-        Err(error) => {
-            let _ = error.print();
-            return ExitCode::from(if error.use_stderr() {
-                exit_code::USAGE
-            } else {
-                exit_code::SUCCESS
-            });
+    let named = arguments.first().is_some_and(|first| first == "cuda");
+    let arguments: Vec<OsString> = arguments.into_iter().skip(named.into()).collect();
+    let (cli, split) = match parse(&arguments) {
+        Ok(parsed) => parsed,
+        Err(error) => return usage(&error),
+    };
+    signals::watch();
+    let ended =
+        dispatch(&cli.command, &split).and_then(|(text, code)| output::print(&text).map(|()| code));
+    let code = ended.unwrap_or_else(|failure| {
+        eprintln!("{failure}");
+        failure.code
+    });
+    signals::finish();
+    ExitCode::from(code)
+}
+
+/// Help, or what is wrong with the command line.
+fn usage(error: &clap::Error) -> ExitCode {
+    let code = match (error.use_stderr(), error.print()) {
+        (true, _) => exit_code::USAGE,
+        (false, Ok(())) => exit_code::SUCCESS,
+        (false, Err(error)) if error.kind() == std::io::ErrorKind::BrokenPipe => exit_code::SUCCESS,
+        (false, Err(error)) => {
+            eprintln!("error: could not write to standard output: {error}");
+            exit_code::DISK
         }
     };
-    // What is for cargo goes on as it is: the parser takes out a `--` that comes first.
-    match dispatch(&cli.command, raw.get(1..).unwrap_or_default()) {
-        Ok((text, code)) => {
-            // A closed pipe (`… | head`) is no error.
-            let _ = std::io::stdout().lock().write_all(text.as_bytes());
-            ExitCode::from(code)
+    ExitCode::from(code)
+}
+
+/// Parses the command line. Of cargo's commands, the parser gets only the options of this program.
+fn parse(arguments: &[OsString]) -> Result<(Cli, Split), clap::Error> {
+    let parse = |arguments: &[OsString]| {
+        let all = std::iter::once("cargo cuda".into()).chain(arguments.iter().cloned());
+        Cli::try_parse_from(all)
+    };
+    let Some((name, rest)) = arguments
+        .split_first()
+        .filter(|(name, _)| CARGO_COMMANDS.iter().any(|command| *name == command))
+    else {
+        return Ok((parse(arguments)?, Split::default()));
+    };
+    let options = BuildOptions::augment_args(clap::Command::new("build"));
+    let own = |name: &str| match name {
+        "--help" | "-h" => Some(TakesValue::No),
+        _ => options.get_arguments().find_map(|option| {
+            let is_it = option
+                .get_long()
+                .is_some_and(|long| name.strip_prefix("--") == Some(long));
+            is_it.then(|| match option.get_action().takes_values() {
+                true => TakesValue::Yes,
+                false => TakesValue::No,
+            })
+        }),
+    };
+    let kind = Kind::of(&name.to_string_lossy());
+    let split = cargo_arguments::split(kind, rest, own);
+    let ours: Vec<OsString> = std::iter::once(name.clone())
+        .chain(split.ours.iter().cloned())
+        .collect();
+    let cli = parse(&ours)?;
+    // An option that neither this program nor cargo has may be one of ours, misspelled.
+    for option in &split.cargos {
+        let text = option.to_string_lossy();
+        let long = text.split('=').next().unwrap_or_default();
+        if long.starts_with("--")
+            && !cargo_arguments::is_cargos(long)
+            && let Err(error) = parse(&[name.clone(), long.into()])
+            && error.kind() == ErrorKind::UnknownArgument
+            && error.get(ContextKind::SuggestedArg).is_some()
+        {
+            return Err(error);
         }
-        Err(failure) => {
-            eprintln!("{failure}");
-            ExitCode::from(failure.code)
+    }
+    Ok((cli, split))
+}
+
+/// Runs a command, and returns the text for standard output with the exit code.
+fn dispatch(command: &Command, split: &Split) -> Result<(String, u8), Failure> {
+    let root = &Root::system();
+    let process = Env::from_process();
+    let user = &previous::without(&process);
+    let seen = || Configured::here(root, user, &[]).over(user);
+    let silent = |code: u8| (String::new(), code);
+    let done = |text: String| (text, exit_code::SUCCESS);
+    let cargo = |name: &str, options: &BuildOptions| {
+        build::run(name, options, split, user, root).map(silent)
+    };
+    match command {
+        Command::Build(options) => cargo("build", options),
+        Command::Check(options) => cargo("check", options),
+        Command::Run(options) => cargo("run", options),
+        Command::Test(options) => cargo("test", options),
+        Command::Bench(options) => cargo("bench", options),
+        Command::Clippy(options) => cargo("clippy", options),
+        Command::Doc(options) => cargo("doc", options),
+        Command::Nextest(options) => cargo("nextest", options),
+        Command::Install(options) => cargo("install", options),
+        Command::Exec(arguments) => variables::exec(arguments, user, root).map(silent),
+        Command::Env(arguments) => variables::print(arguments, &process, root).map(done),
+        Command::Wheel(arguments) => wheel::run(arguments, user, root).map(done),
+        Command::View(arguments) => view::run(arguments, &seen(), root).map(done),
+        Command::Doctor(arguments) => doctor::run(arguments, &seen(), root),
+        Command::Fetch(arguments) => {
+            fetch::run(arguments, &seen(), root).map(|()| done(String::new()))
+        }
+        Command::Clean(arguments) => clean::run(arguments, &seen(), root).map(done),
+        Command::Capabilities(arguments) => capabilities::run(arguments, &seen(), root),
+        Command::Toolkit(arguments) => {
+            // Outside a workspace there is no lock file to keep.
+            let here = std::env::current_dir().unwrap_or_default();
+            let workspace = config::workspace_root(root, &here);
+            let context = Context {
+                env: seen(),
+                lock_file: workspace.map(|found| found.join(LOCK_FILE)),
+                messages: Messages::Auto,
+            };
+            Ok(done(toolkit::run(arguments, &context)?))
         }
     }
 }
 
-/// `rest` is the command line after the subcommand's name.
-fn dispatch(command: &Command, rest: &[OsString]) -> Result<(String, u8), Failure> {
-    let process = Env::from_process();
-    let users = session::users_own(&process);
-    let root = Root::system();
-    let cargo =
-        |name: &str| cargo::run(name, rest, &users, &root).map(|code| (String::new(), code));
-    let env = cargo_config::with_variables(&root, &users, &[]);
-    match command {
-        Command::Build(_) => cargo("build"),
-        Command::Check(_) => cargo("check"),
-        Command::Run(_) => cargo("run"),
-        Command::Test(_) => cargo("test"),
-        Command::Bench(_) => cargo("bench"),
-        Command::Clippy(_) => cargo("clippy"),
-        Command::Doc(_) => cargo("doc"),
-        Command::Exec(arguments) => {
-            variables::exec(arguments, &users, &root).map(|code| (String::new(), code))
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(line: &str) -> Result<(Cli, Split), clap::Error> {
+        let arguments: Vec<OsString> = line.split_whitespace().map(OsString::from).collect();
+        parse(&arguments)
+    }
+
+    #[test]
+    fn a_misspelled_option_is_ours_with_a_suggestion() {
+        for (line, suggestion) in [
+            ("build --capabilites 8.0", "--capabilities"),
+            ("run --release --cudaa=13 x", "--cuda"),
+            ("env --cud 13", "--cuda"),
+        ] {
+            let error = parsed(line).unwrap_err().to_string();
+            assert!(error.contains(suggestion), "{line}: {error}");
         }
-        Command::Env(arguments) => {
-            variables::print(arguments, &process, &root).map(|text| (text, exit_code::SUCCESS))
+    }
+
+    #[test]
+    fn no_option_of_cargo_is_taken_for_ours() {
+        const FLAGS: &str = "--lib --bins --examples --tests --benches --bench --all-targets --all-features \
+             --no-default-features --release --workspace --all --keep-going --ignore-rust-version --locked \
+             --offline --frozen --verbose --quiet --no-run --no-fail-fast --doc --open --no-deps \
+             --document-private-items --future-incompat-report --unit-graph --timings --fix --allow-dirty \
+             --force --no-track --cargo-quiet --partition --features=x --jobs 4 --branch main --list";
+        for command in CARGO_COMMANDS {
+            let (_, split) = parsed(&format!("{command} {FLAGS} --cuda 12")).unwrap();
+            assert_eq!(split.cargos.len(), FLAGS.split_whitespace().count());
         }
-        Command::Wheel(arguments) => {
-            wheel::run(arguments, &env, &root).map(|text| (text, exit_code::SUCCESS))
-        }
-        Command::View(arguments) => {
-            view::run(arguments, &env, &root).map(|text| (text, exit_code::SUCCESS))
-        }
-        Command::Doctor {
-            major,
-            target,
-            json,
-        } => doctor::run(*major, target.as_deref(), *json, &env, &root),
-        Command::Capabilities(arguments) => capabilities::run(arguments, &env, &root),
-        // The program gets what a `cargo cuda` above it has set.
-        Command::RunProgram(_) => {
-            runner::run(rest, &process, &root).map(|code| (String::new(), code))
-        }
-        Command::Toolkit(arguments) => {
-            // Outside a workspace there is no lock file to keep.
-            let here = std::env::current_dir().unwrap_or_default();
-            let workspace = config::workspace_root(&root, &here).map(|found| found.join(LOCK_FILE));
-            let context = Context {
-                env,
-                lock_file: workspace,
-                messages: Messages::Auto,
-            };
-            Ok((toolkit::run(arguments, &context)?, exit_code::SUCCESS))
+    }
+
+    #[test]
+    fn bad_values_are_usage_errors() {
+        for line in [
+            "build --cuda",
+            "build --cuda x",
+            "build --cuda 3",
+            "build --cuda 13.4.1",
+            "build --capabilities",
+            "build --capabilities=",
+        ] {
+            assert!(parsed(line).is_err(), "{line}");
         }
     }
 }

@@ -1,14 +1,14 @@
-//! What crates, makefiles and CMake projects that nobody changed want to find in the environment.
+//! The variables in which unmodified crates, makefiles and CMake projects look for CUDA.
 //!
-//! A pure function of a view and a list of capabilities, in one place, with the meaning of each
-//! variable. What the user has set stays.
+//! A pure function of a view and a list of capabilities, with the meaning of each variable. What
+//! the user has set stays.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use cuda_build::capability::Single;
-use cuda_build::{Env, Plan, ToolkitVersion, View};
+use cuda_build::{Env, Plan, ToolkitVersion};
 
 /// One variable.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,14 +21,14 @@ pub struct Setting {
     pub meaning: &'static str,
 }
 
-/// A variable of the user's that says something else.
+/// A variable that the user has set to something else.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kept {
     /// Its name.
     pub name: String,
     /// The user's value, which stays.
     pub value: OsString,
-    /// What it would have been.
+    /// The value that it would have had.
     pub instead_of: OsString,
 }
 
@@ -44,28 +44,30 @@ pub struct Environment {
 /// What the variables follow from.
 #[derive(Clone, Copy, Debug)]
 pub struct Inputs<'a> {
-    /// The toolkit as one root.
-    pub view: &'a View,
-    /// Its release.
+    /// The root of the view.
+    pub root: &'a Path,
+    /// Whether the view has an nvcc.
+    pub nvcc: bool,
+    /// The CUDA release.
     pub version: ToolkitVersion,
-    /// What is built for; `None` where nothing says.
+    /// The capabilities to build for, if they are known.
     pub plan: Option<&'a Plan>,
-    /// The one capability for those who take one.
+    /// The one capability for consumers that take one.
     pub single: Option<&'a Single>,
-    /// What cudarc is told, as in 13040; `None` where no cudarc asks.
+    /// `CUDARC_CUDA_VERSION`, as in 13040, if cudarc needs it.
     pub cudarc: Option<u32>,
-    /// The Rust triple that is built for, where it is this machine's own and nothing but
-    /// variables says which compilers C code gets.
+    /// The Rust triple, if it is this machine's own.
     pub native: Option<&'a str>,
-    /// The Rust triple that is built for, where it is another machine's.
+    /// The Rust triple, if it is another machine's.
     pub cross: Option<&'a str>,
-    /// Directory of the driver's own `libcuda.so`, where there is one to link with.
+    /// The directory of the driver's own `libcuda.so`, if there is one to link with.
     pub driver: Option<&'a Path>,
-    /// Directories of shared libraries, for programs that are run.
-    pub libraries: &'a [PathBuf],
+    /// The directory of the driver's libraries that programs need on the loader path (NixOS).
+    pub loaded_driver: Option<&'a str>,
 }
 
-/// What names a root. Nobody reads all of them, and each is all that somebody reads.
+/// The variables that name a root. No consumer reads all of them, and for each there is a consumer
+/// that reads no other.
 const ROOTS: [(&str, &str); 6] = [
     (
         "CUDA_HOME",
@@ -95,20 +97,15 @@ impl Environment {
     #[must_use]
     pub fn new(inputs: &Inputs<'_>, env: &Env) -> Self {
         let mut environment = Self::default();
-        let root = inputs.view.root();
-        let (lib, stubs) = (inputs.view.lib(), inputs.view.stubs());
-        let own = |name| {
-            env.peek(name)
-                .map(std::env::split_paths)
-                .into_iter()
-                .flatten()
-        };
+        let root = inputs.root;
+        let (lib, stubs) = (root.join("lib"), root.join("lib/stubs"));
         environment.list(
             "PATH",
-            [root.join("bin")].into_iter().chain(own("PATH")),
+            [root.join("bin")].into_iter().chain(paths(env, "PATH")),
             "nvcc and its tools",
         );
-        if let Some(nvcc) = inputs.view.nvcc() {
+        if inputs.nvcc {
+            let nvcc = root.join("bin/nvcc");
             environment.set(
                 env,
                 "NVCC",
@@ -120,10 +117,18 @@ impl Environment {
         for (name, meaning) in ROOTS {
             environment.set(env, name, root, meaning);
         }
-        environment.cmake(inputs, env);
-        // Roots for some, directories of libraries for others.
-        let both = [root.to_owned(), lib, stubs.clone()];
-        if let Ok(joined) = std::env::join_paths(both) {
+        if let Some(triple) = inputs.native
+            && overridden_by_toolchain_file(env, triple).is_none()
+        {
+            environment.set(
+                env,
+                "CMAKE_TOOLCHAIN_FILE",
+                root.join("cmake/toolchain.cmake"),
+                "a search that ends in the view: CMake 3.21 and newer, the cmake crate",
+            );
+        }
+        // Some read it as a list of roots, others as a list of library directories.
+        if let Ok(joined) = std::env::join_paths([root, &lib, &stubs]) {
             environment.set(
                 env,
                 "CUDA_LIBRARY_PATH",
@@ -131,25 +136,36 @@ impl Environment {
                 "roots and library directories: find_cuda_helper, cuda-sys",
             );
         }
-        environment
-            .settings
-            .extend(linker(inputs.view, inputs.driver, env));
+        // The stub replaces the driver's library, so it comes after every directory that may have
+        // the real one.
+        let search = [lib.clone()]
+            .into_iter()
+            .chain(paths(env, "LIBRARY_PATH"))
+            .chain(inputs.driver.map(Path::to_owned))
+            .chain([stubs.clone()]);
+        environment.list(
+            "LIBRARY_PATH",
+            search,
+            "where the linker looks: `-lcudart` without a search path",
+        );
         environment
             .settings
             .extend(pkg_config(root, inputs.cross, env));
-        // rustup puts its toolchain there for what cargo starts; a shell has no use for that.
+        // rustup adds its toolchain for what cargo starts; a shell has no use for that.
         let toolchain = env
             .peek("RUSTUP_TOOLCHAIN")
             .map(|name| Path::new("toolchains").join(name).join("lib"));
-        let rustups = |d: &PathBuf| {
+        let is_toolchain = |directory: &Path| {
             toolchain
                 .as_ref()
-                .is_some_and(|toolchain| d.ends_with(toolchain))
+                .is_some_and(|toolchain| directory.ends_with(toolchain))
         };
-        let loaded = own("LD_LIBRARY_PATH").chain(inputs.libraries.iter().cloned());
-        let loaded = loaded.filter(|d| *d != stubs && !rustups(d));
+        let loaded = paths(env, LOADER_PATH)
+            .chain([lib])
+            .chain(inputs.loaded_driver.map(PathBuf::from))
+            .filter(|directory| *directory != stubs && !is_toolchain(directory));
         environment.list(
-            "LD_LIBRARY_PATH",
+            LOADER_PATH,
             loaded,
             "where programs that are run find CUDA's libraries",
         );
@@ -157,62 +173,14 @@ impl Environment {
         let major = inputs.version.major.to_string();
         environment.set(env, "ORT_CUDA_VERSION", &major, "the CUDA major: ort");
         if let Some(version) = inputs.cudarc {
-            let version = version.to_string();
             environment.set(
                 env,
                 "CUDARC_CUDA_VERSION",
-                &version,
+                version.to_string(),
                 "the newest CUDA release that cudarc knows",
             );
         }
         environment
-    }
-
-    /// What CMake is told besides the root: projects that nobody changed search past it else.
-    fn cmake(&mut self, inputs: &Inputs<'_>, env: &Env) {
-        if let Some(package) = inputs.view.cmake_components() {
-            let meaning = "components where they are: CMake's find_package(CUDAComponents)";
-            self.set(env, "CUDAComponents_DIR", package, meaning);
-        }
-        if inputs
-            .native
-            .is_some_and(|triple| Self::overridden_by_toolchain_file(env, triple).is_none())
-        {
-            let meaning = "a search that ends in the view: CMake 3.21 and newer, the cmake crate";
-            self.set(
-                env,
-                "CMAKE_TOOLCHAIN_FILE",
-                inputs.view.cmake_toolchain(),
-                meaning,
-            );
-        }
-    }
-
-    /// The variable by which the user has chosen what a toolchain file would take away.
-    ///
-    /// With one the `cmake` crate leaves the choice of compilers to CMake, which chooses the same where
-    /// `CC` or nothing says, and no other; and projects take vcpkg's only where there is none.
-    #[must_use]
-    pub fn overridden_by_toolchain_file(env: &Env, triple: &str) -> Option<String> {
-        let underscored = triple.replace('-', "_");
-        let compilers = ["CC", "CXX"].into_iter().flat_map(|kind| {
-            [
-                format!("{kind}_{triple}"),
-                format!("{kind}_{underscored}"),
-                format!("HOST_{kind}"),
-            ]
-        });
-        let mut names = compilers.chain(["VCPKG_ROOT".to_owned()]);
-        let wrapped = |name: &&str| {
-            env.peek(name)
-                .is_some_and(|own| own.to_string_lossy().trim().contains(' '))
-        };
-        names.find(|name| env.peek(name).is_some()).or_else(|| {
-            ["CC", "CXX"]
-                .iter()
-                .find(|name| wrapped(name))
-                .map(|name| (*name).to_owned())
-        })
     }
 
     fn capabilities(&mut self, inputs: &Inputs<'_>, env: &Env) {
@@ -261,37 +229,21 @@ impl Environment {
         self.settings.extend(list(name, directories, meaning));
     }
 
-    /// The value of a variable, the user's where that stays.
-    #[must_use]
-    pub fn get(&self, name: &str) -> Option<&OsStr> {
-        let own = self
-            .settings
-            .iter()
-            .find(|setting| setting.name == name)
-            .map(|s| s.value.as_os_str());
-        own.or_else(|| {
-            self.kept
-                .iter()
-                .find(|kept| kept.name == name)
-                .map(|k| k.value.as_os_str())
-        })
-    }
-
     /// Everything that a build can depend on, besides lists of directories that hold more than
-    /// ours: what has to be another directory of Cargo's where it differs.
+    /// the view's: if it differs, the build belongs into another directory.
     pub fn decisive(&self) -> impl Iterator<Item = (&str, &OsStr)> {
         let settings = self
             .settings
             .iter()
-            .map(|s| (s.name.as_str(), s.value.as_os_str()));
+            .map(|setting| (setting.name.as_str(), setting.value.as_os_str()));
         let kept = self
             .kept
             .iter()
-            .map(|k| (k.name.as_str(), k.value.as_os_str()));
+            .map(|kept| (kept.name.as_str(), kept.value.as_os_str()));
         settings.chain(kept).filter(|(name, _)| !is_path_list(name))
     }
 
-    /// A sentence for each variable that stays as the user has it.
+    /// A sentence for each variable that stays as the user has set it.
     pub fn conflicts(&self) -> impl Iterator<Item = String> {
         self.kept.iter().map(|kept| {
             format!(
@@ -304,38 +256,55 @@ impl Environment {
     }
 }
 
+/// The variable by which the user has chosen what a toolchain file would take away.
+///
+/// If there is a toolchain file, the `cmake` crate leaves the choice of compilers to CMake, which
+/// reads `CC` and `CXX` and no other variable; and projects use vcpkg's file only if there is none.
+#[must_use]
+pub fn overridden_by_toolchain_file(env: &Env, triple: &str) -> Option<String> {
+    let underscored = triple.replace('-', "_");
+    let compilers = ["CC", "CXX"].into_iter().flat_map(|kind| {
+        [
+            format!("{kind}_{triple}"),
+            format!("{kind}_{underscored}"),
+            format!("HOST_{kind}"),
+        ]
+    });
+    let mut names = compilers.chain(["VCPKG_ROOT".to_owned()]);
+    let wrapped = |name: &&str| {
+        env.peek(name)
+            .is_some_and(|own| own.to_string_lossy().trim().contains(' '))
+    };
+    names.find(|name| env.peek(name).is_some()).or_else(|| {
+        ["CC", "CXX"]
+            .iter()
+            .find(|name| wrapped(name))
+            .map(|name| (*name).to_owned())
+    })
+}
+
+/// The loader's list of directories.
+pub const LOADER_PATH: &str = "LD_LIBRARY_PATH";
+
 /// pkg-config's list of directories.
 const PKG_CONFIG: &str = "PKG_CONFIG_PATH";
 
-/// Whether a variable is a list of directories that holds more than ours.
+/// Whether a variable is a list of directories that holds more than the view's.
 #[must_use]
 pub fn is_path_list(name: &str) -> bool {
-    ["PATH", "LIBRARY_PATH", "LD_LIBRARY_PATH"].contains(&name) || name.starts_with(PKG_CONFIG)
+    ["PATH", "LIBRARY_PATH", LOADER_PATH].contains(&name) || name.starts_with(PKG_CONFIG)
 }
 
-/// The variable for the linker alone, which Cargo does not track.
-#[must_use]
-pub fn linker(view: &View, driver: Option<&Path>, env: &Env) -> Option<Setting> {
-    let own = env
-        .peek("LIBRARY_PATH")
+/// The directories in a variable.
+fn paths<'a>(env: &'a Env, name: &str) -> impl Iterator<Item = PathBuf> + 'a {
+    env.peek(name)
         .map(std::env::split_paths)
         .into_iter()
-        .flatten();
-    // The stub stands in for the driver, so it comes after every place that may have the driver.
-    let search = [view.lib()]
-        .into_iter()
-        .chain(own)
-        .chain(driver.map(Path::to_owned))
-        .chain([view.stubs()]);
-    list(
-        "LIBRARY_PATH",
-        search,
-        "where the linker looks: `-lcudart` without a search path",
-    )
+        .flatten()
 }
 
-/// Where pkg-config looks first. For another machine the `pkg-config` crate reads a variable of that
-/// machine's, and then none of the others.
+/// Where pkg-config looks first. For another machine the `pkg-config` crate reads the first of
+/// these variables that is set, and no other.
 fn pkg_config(root: &Path, cross: Option<&str>, env: &Env) -> Option<Setting> {
     let names = match cross {
         None => vec![PKG_CONFIG.to_owned()],
@@ -346,12 +315,8 @@ fn pkg_config(root: &Path, cross: Option<&str>, env: &Env) -> Option<Setting> {
             PKG_CONFIG.to_owned(),
         ],
     };
-    let own = names
-        .iter()
-        .find_map(|name| env.peek(name))
-        .map(std::env::split_paths)
-        .into_iter()
-        .flatten();
+    let own = names.iter().find(|name| env.peek(name).is_some());
+    let own = own.map(|name| paths(env, name)).into_iter().flatten();
     let directories = [root.join("lib").join("pkgconfig")].into_iter().chain(own);
     list(
         &names[0],
@@ -372,10 +337,9 @@ fn list(
     })
 }
 
-/// The value of a list of directories, each once; `None` for none. A name that no list can hold is
-/// left out of it: what is set is what the others are found by.
-#[must_use]
-pub fn joined(directories: impl IntoIterator<Item = PathBuf>) -> Option<OsString> {
+/// The value of a list of directories, each once; `None` if it is empty. A path with a colon cannot
+/// be in a list and is left out.
+fn joined(directories: impl IntoIterator<Item = PathBuf>) -> Option<OsString> {
     let mut seen = BTreeSet::new();
     let once = directories
         .into_iter()
@@ -385,9 +349,9 @@ pub fn joined(directories: impl IntoIterator<Item = PathBuf>) -> Option<OsString
     (!value.is_empty()).then_some(value)
 }
 
-/// What cudarc is told: the newest release among those it knows that is not newer than the
-/// toolkit. It stops at a release that came after it, and one that is older will do: releases of a
-/// major only add to the interface.
+/// The value of `CUDARC_CUDA_VERSION`: the newest release that cudarc knows and that is not newer
+/// than the toolkit. cudarc fails on a release that came after it, and an older one is fine because
+/// releases of one major only add to the interface.
 ///
 /// `known` are the numbers in its features (`cuda-13040`), so that no table here has to follow
 /// cudarc's releases.

@@ -1,10 +1,10 @@
 //! Exit codes, documented in `cargo cuda --help` and the README.
 
-/// Everything went well.
+/// Success.
 pub const SUCCESS: u8 = 0;
-/// Something failed that has no code of its own.
+/// A failure without a code of its own.
 pub const FAILURE: u8 = 1;
-/// The command line can't be understood.
+/// The command line is not valid.
 pub const USAGE: u8 = 2;
 /// A required component or toolkit was not found.
 pub const NOT_FOUND: u8 = 10;
@@ -12,14 +12,14 @@ pub const NOT_FOUND: u8 = 10;
 pub const INCONSISTENT: u8 = 11;
 /// A capability is missing, unknown, or not supported by the toolkit.
 pub const CAPABILITY: u8 = 12;
-/// A manifest or a variable has a value that can't be used: a place that holds nothing of CUDA, for
-/// instance. Where the place holds something and a component is missing, that is [`NOT_FOUND`].
+/// A manifest or a variable has a value that is not usable, such as a directory without CUDA. If the
+/// directory has CUDA and a component is missing, the code is [`NOT_FOUND`].
 pub const CONFIGURATION: u8 = 13;
 /// A program that is needed is missing: maturin, cargo.
 pub const MISSING_PROGRAM: u8 = 14;
 /// A wheel could not be built or checked.
 pub const WHEEL: u8 = 15;
-/// The disk said no outside the store.
+/// An I/O error outside the store; output that cannot be written.
 pub const DISK: u8 = 16;
 
 /// The table for `--help`; 20 to 28 are [`crate::store::exit_code`]'s.
@@ -27,15 +27,15 @@ pub const HELP: &str = "\
 Exit codes:
    0  success
    1  failure without a code of its own
-   2  the command line can't be understood, or names a platform that is not supported
+   2  the command line is not valid, or names a platform that is not supported
   10  a required component or toolkit was not found
   11  components do not belong together
   12  a capability is missing, unknown or not supported by the toolkit
-  13  a manifest or a variable has a value that can't be used, or names a place without CUDA
+  13  a manifest or a variable has a value that is not usable, or names a directory without CUDA
   14  a needed program is missing (maturin, cargo)
   15  a wheel could not be built or checked
-  16  the disk said no
-  20  neither uv nor a usable pip is there
+  16  an I/O error; output that cannot be written
+  20  neither uv nor a usable pip was found
   21  the package index can't be reached
   22  no such CUDA version, or not with these components
   23  a package does not hold what it is named for
@@ -44,5 +44,5 @@ Exit codes:
   26  the store can't be written
   27  the installer failed
   28  the disk failed under the store
-build, check, run, test, bench, clippy and doc end with cargo's own code once cargo has started,
-exec with that of its program; wheel with 15 when maturin fails.";
+The commands of cargo end with cargo's own code once cargo has started, exec with that of its
+program; wheel with 15 when maturin fails.";

@@ -1,4 +1,4 @@
-//! What a command ends with when it fails: a message, hints, and an exit code.
+//! How a command fails: a message, hints, and an exit code.
 
 use std::fmt;
 
@@ -6,12 +6,12 @@ use cuda_build::Error;
 
 use crate::exit_code;
 
-/// The end of a command that failed.
+/// A command that failed.
 #[derive(Debug)]
 pub struct Failure {
-    /// For `std::process::ExitCode`.
+    /// The exit code.
     pub code: u8,
-    /// What, and what was tried.
+    /// What failed, and what was tried.
     pub message: String,
     /// What to do next.
     pub hints: Vec<String>,
@@ -27,7 +27,7 @@ impl Failure {
         }
     }
 
-    /// The same with a hint more.
+    /// Adds a hint.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hints.push(hint.into());

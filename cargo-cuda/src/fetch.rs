@@ -1,8 +1,8 @@
-//! `--fetch`: fetches what is missing, where a command would otherwise fail.
+//! `--fetch`: fetches what is missing, so that the command does not fail.
 
 use std::path::{Path, PathBuf};
 
-use cuda_build::{Component, Env};
+use cuda_build::{Component, Env, ReleaseReq};
 
 use crate::exit_code;
 use crate::failure::Failure;
@@ -11,8 +11,8 @@ use crate::store::{self, AddRequest, Context, LOCK_FILE, Messages, ReleaseSpec, 
 /// What to fetch.
 #[derive(Clone, Copy, Debug)]
 pub struct Fetch<'a> {
-    /// The CUDA major.
-    pub major: u32,
+    /// The CUDA release.
+    pub release: ReleaseReq,
     /// Components to fetch besides the default set.
     pub components: &'a [Component],
     /// The workspace whose lock file pins the versions.
@@ -24,7 +24,7 @@ pub struct Fetch<'a> {
 /// # Errors
 /// As [`store::add`].
 pub fn toolkit(env: &Env, fetch: &Fetch<'_>) -> Result<(), Failure> {
-    let release: ReleaseSpec = fetch.major.to_string().parse()?;
+    let release: ReleaseSpec = fetch.release.to_string().parse()?;
     let mut request = AddRequest::new(release);
     request.components = fetch.components.iter().copied().collect();
     store::add(&request, &context(env, fetch.workspace))?;

@@ -2,6 +2,7 @@
 //!
 //! A library so that tests reach the parts; the program is `main.rs`, which holds no logic.
 
+pub mod build;
 mod cargo_arguments;
 mod cargo_config;
 pub mod cli;
@@ -10,17 +11,15 @@ pub mod environment;
 pub mod exit_code;
 pub mod failure;
 mod fetch;
-pub mod graph;
-pub mod missing;
+mod lacking;
+mod options;
 mod output;
+mod previous;
 mod process;
 pub mod report;
-mod runner;
 pub mod rustc_wrapper;
-pub mod rustflags;
-pub mod session;
 pub mod shell;
-mod signs;
+mod signals;
 pub mod store;
 pub mod toolkits;
 pub mod wheel;

@@ -1,71 +1,144 @@
-//! Files that commands write below the target directory.
+//! Files and directories that commands write below the target directory.
 #![allow(
     clippy::disallowed_methods,
     reason = "commands write through this file"
 )]
 
 use std::fs;
-use std::path::Path;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use fs4::FileExt;
 
 use crate::exit_code;
 use crate::failure::Failure;
 
-/// Writes a file as a whole, and only where its content is another.
+/// An I/O error as the end of a command.
+fn failed(action: &str, path: &Path) -> impl FnOnce(io::Error) -> Failure {
+    let message = format!("could not {action} {}", path.display());
+    move |error| Failure::new(exit_code::DISK, format!("{message}: {error}"))
+}
+
+/// Writes a whole file, unless it has this content already.
 ///
 /// # Errors
-/// What the disk says, with the path.
+/// The I/O error, with the path.
 pub fn write_if_changed(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     if fs::read(path).is_ok_and(|old| old == bytes) {
         return Ok(());
     }
-    let failed = |error: std::io::Error| {
-        Failure::new(
-            exit_code::DISK,
-            format!("could not write {}: {error}", path.display()),
-        )
-    };
+    write(path, bytes).map_err(failed("write", path))
+}
+
+fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let directory = path.parent().unwrap_or(Path::new("."));
-    fs::create_dir_all(directory).map_err(failed)?;
+    fs::create_dir_all(directory)?;
     let mut builder = tempfile::Builder::new();
-    // For everybody whom the umask lets: temporary files are for their owner alone.
-    #[cfg(unix)]
+    // The mode that the umask gives to any new file: temporary files are readable by their owner only.
     builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-    let mut part = builder.tempfile_in(directory).map_err(failed)?;
-    std::io::Write::write_all(&mut part, bytes).map_err(failed)?;
-    part.persist(path).map_err(|error| failed(error.error))?;
+    let mut part = builder.tempfile_in(directory)?;
+    part.write_all(bytes)?;
+    part.persist(path)?;
     Ok(())
 }
 
-/// Makes a directory and its parents.
+/// Sets the time of change of a file to now, and creates it if it does not exist.
 ///
 /// # Errors
-/// What the disk says, with the path.
-pub fn make_directory(path: &Path) -> Result<(), Failure> {
-    fs::create_dir_all(path).map_err(|error| {
-        Failure::new(
+/// The I/O error, with the path.
+pub fn touch(path: &Path) -> Result<(), Failure> {
+    let file = fs::File::options().create(true).append(true).open(path);
+    file.and_then(|file| file.set_modified(SystemTime::now()))
+        .map_err(failed("write", path))
+}
+
+/// Makes `link` a symbolic link to `target`. An existing link is replaced in one step.
+///
+/// # Errors
+/// The I/O error, with the path; something that is not a link is not replaced.
+pub fn link(target: &Path, link: &Path) -> Result<(), Failure> {
+    if fs::read_link(link).is_ok_and(|old| old == target) {
+        return Ok(());
+    }
+    if fs::symlink_metadata(link).is_ok_and(|metadata| !metadata.is_symlink()) {
+        return Err(Failure::new(
             exit_code::DISK,
-            format!("could not create {}: {error}", path.display()),
+            format!("{} is not a symbolic link", link.display()),
         )
-    })
+        .hint(format!("remove {}", link.display())));
+    }
+    let directory = link.parent().unwrap_or(Path::new("."));
+    fs::create_dir_all(directory)
+        .and_then(|()| {
+            let beside = tempfile::Builder::new()
+                .make_in(directory, |path| std::os::unix::fs::symlink(target, path))?;
+            fs::rename(beside.path(), link)?;
+            // The renamed link is not a temporary file any more.
+            let _ = beside.into_temp_path().keep();
+            Ok(())
+        })
+        .map_err(failed("create", link))
+}
+
+/// Creates a directory and its parents.
+///
+/// # Errors
+/// The I/O error, with the path.
+pub fn make_directory(path: &Path) -> Result<(), Failure> {
+    fs::create_dir_all(path).map_err(failed("create", path))
+}
+
+/// Removes a directory with everything in it. Another process never sees a half of it under its name.
+///
+/// # Errors
+/// The I/O error, with the path.
+pub fn remove_directory(path: &Path) -> Result<(), Failure> {
+    let mut removed = path.as_os_str().to_owned();
+    removed.push(".removed");
+    let removed = PathBuf::from(removed);
+    fs::rename(path, &removed)
+        .and_then(|()| fs::remove_dir_all(&removed))
+        .map_err(failed("remove", path))
+}
+
+/// The time since a file was changed; `None` if there is no such file.
+#[must_use]
+pub fn age(path: &Path) -> Option<Duration> {
+    let changed = fs::metadata(path).ok()?.modified().ok()?;
+    Some(
+        SystemTime::now()
+            .duration_since(changed)
+            .unwrap_or_default(),
+    )
+}
+
+/// Waits for the lock file of `directory`, and holds its lock until the file is dropped.
+///
+/// # Errors
+/// The I/O error, with the path.
+pub fn lock(directory: &Path) -> Result<fs::File, Failure> {
+    let path = directory.join(".lock");
+    fs::create_dir_all(directory)
+        .and_then(|()| {
+            let file = fs::File::options().create(true).append(true).open(&path)?;
+            FileExt::lock(&file)?;
+            Ok(file)
+        })
+        .map_err(failed("lock", &path))
 }
 
 /// The files in a directory, sorted.
 ///
 /// # Errors
-/// What the disk says, with the path.
-pub fn files(directory: &Path) -> Result<Vec<std::path::PathBuf>, Failure> {
-    let failed = |error: std::io::Error| {
-        Failure::new(
-            exit_code::DISK,
-            format!("could not read {}: {error}", directory.display()),
-        )
-    };
-    let mut files = Vec::new();
-    for entry in fs::read_dir(directory).map_err(failed)? {
-        files.push(entry.map_err(failed)?.path());
-    }
+/// The I/O error, with the path.
+pub fn files(directory: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let entries = fs::read_dir(directory).and_then(Iterator::collect::<io::Result<Vec<_>>>);
+    let mut files: Vec<PathBuf> = entries
+        .map_err(failed("read", directory))?
+        .iter()
+        .map(fs::DirEntry::path)
+        .collect();
     files.sort();
     Ok(files)
 }
@@ -105,15 +178,7 @@ impl FreshDirectory {
                 _lock: lock,
             })
         };
-        make().map_err(|error: std::io::Error| {
-            Failure::new(
-                exit_code::DISK,
-                format!(
-                    "could not create a directory in {}: {error}",
-                    parent.display()
-                ),
-            )
-        })
+        make().map_err(failed("create a directory in", parent))
     }
 
     /// Its path.
@@ -123,16 +188,33 @@ impl FreshDirectory {
     }
 }
 
-/// A line about what goes on, on standard error.
-pub fn say(text: &str) {
-    // Nobody is there to read it when standard error is closed.
-    let _ = std::io::Write::write_all(
-        &mut std::io::stderr().lock(),
-        format!("{text}\n").as_bytes(),
-    );
+/// Writes the result of a command to standard output.
+///
+/// # Errors
+/// If it cannot be written (`> /dev/full`). A closed pipe (`| head`) is not an error.
+pub fn print(text: &str) -> Result<(), Failure> {
+    let mut stdout = io::stdout().lock();
+    match stdout
+        .write_all(text.as_bytes())
+        .and_then(|()| stdout.flush())
+    {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Failure::new(
+            exit_code::DISK,
+            format!("could not write to standard output: {error}"),
+        )),
+        _ => Ok(()),
+    }
 }
 
-#[cfg(all(test, unix))]
+/// Writes a line about progress to standard error.
+pub fn say(text: &str) {
+    // If standard error is closed, nobody reads it.
+    let _ = io::stderr()
+        .lock()
+        .write_all(format!("{text}\n").as_bytes());
+}
+
+#[cfg(test)]
 mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
@@ -164,5 +246,22 @@ mod tests {
         fs::write(place.path().join("any"), "").unwrap();
         write_if_changed(&place.path().join("ours"), b"text").unwrap();
         assert_eq!(mode("ours"), mode("any"));
+    }
+
+    #[test]
+    fn a_link_is_switched_and_a_directory_is_not() {
+        let place = tempfile::tempdir().unwrap();
+        let name = place.path().join("name");
+        for target in ["a", "b", "b"] {
+            link(Path::new(target), &name).unwrap();
+            assert_eq!(fs::read_link(&name).unwrap(), Path::new(target));
+        }
+        assert_eq!(files(place.path()).unwrap(), [name.as_path()]);
+        fs::remove_file(&name).unwrap();
+        fs::create_dir(&name).unwrap();
+        assert_eq!(
+            link(Path::new("a"), &name).unwrap_err().code,
+            exit_code::DISK
+        );
     }
 }

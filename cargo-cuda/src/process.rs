@@ -1,9 +1,10 @@
-//! Runs other programs with this process's standard streams.
+//! Runs other programs with the standard streams of this process.
 #![allow(
     clippy::disallowed_methods,
     reason = "this is the file that starts programs"
 )]
 
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::Command;
 
 use cuda_build::Env;
@@ -11,75 +12,62 @@ use cuda_build::command::Invocation;
 
 use crate::exit_code;
 use crate::failure::Failure;
-use crate::session;
+use crate::signals;
 
-/// Runs a program to its end and returns its exit code; a signal counts as the shell has it,
-/// 128 plus its number.
+/// Runs a program to its end and returns its exit code; as in a shell, a signal is 128 plus its
+/// number.
 ///
 /// # Errors
-/// Where it can't be started.
-pub fn run(call: &Invocation) -> Result<u8, Failure> {
-    let status = command(call)
+/// If it cannot be started.
+pub fn run(call: &Invocation, env: &Env) -> Result<u8, Failure> {
+    let status = command(call, env)
         .status()
         .map_err(|error| cannot_start(call, &error))?;
-    #[cfg(unix)]
-    if let Some(signal) = std::os::unix::process::ExitStatusExt::signal(&status) {
-        return Ok(u8::try_from(128 + signal).unwrap_or(exit_code::FAILURE));
-    }
-    let code = status.code().and_then(|code| u8::try_from(code).ok());
-    Ok(code.unwrap_or(exit_code::FAILURE))
+    let code = status
+        .signal()
+        .map_or(status.code(), |signal| Some(128 + signal));
+    Ok(code
+        .and_then(|code| u8::try_from(code).ok())
+        .unwrap_or(exit_code::FAILURE))
 }
 
-/// Runs a program in this process's place and with its whole environment.
+/// Runs a program in place of this process, so that signals and the exit code are its own.
 ///
 /// # Errors
-/// Where it can't be started.
-pub fn replace(call: &Invocation) -> Result<u8, Failure> {
-    let mut command = Command::new(&call.program);
-    command
-        .args(&call.arguments)
-        .envs(call.variables.iter().map(|(name, value)| (name, value)));
-    #[cfg(unix)]
-    let error = std::os::unix::process::CommandExt::exec(&mut command);
-    #[cfg(not(unix))]
-    let error = std::io::Error::from(std::io::ErrorKind::Unsupported);
-    Err(cannot_start(call, &error))
+/// If it cannot be started.
+pub fn replace(call: &Invocation, env: &Env) -> Result<u8, Failure> {
+    signals::release();
+    Err(cannot_start(call, &command(call, env).exec()))
 }
 
 /// What a program that answers a question printed on standard output; `None` if it fails, hangs or
 /// cannot be started.
 #[must_use]
-pub fn output(call: &Invocation) -> Option<String> {
-    let env = session::users_own(&Env::from_process());
-    let finished = call.query_with(&env).ok()?;
+pub fn output(call: &Invocation, env: &Env) -> Option<String> {
+    let finished = call.query_with(env).ok()?;
     finished.success.then_some(finished.stdout)
 }
 
 /// This program, for cargo to call in front of rustc.
 ///
 /// # Errors
-/// Where the system does not tell.
+/// If the system does not know.
 pub fn own_program() -> Result<std::path::PathBuf, Failure> {
     std::env::current_exe().map_err(|error| {
         Failure::new(
             exit_code::FAILURE,
-            format!("where this program lies is not known: {error}"),
+            format!("could not find the path of this program: {error}"),
         )
     })
 }
 
-fn command(call: &Invocation) -> Command {
+/// The environment is `env`, with the variables of the call on top.
+fn command(call: &Invocation, env: &Env) -> Command {
     let mut command = Command::new(&call.program);
-    // What a `cargo cuda` above this one has set is not the user's own.
-    let process = Env::from_process();
-    for (name, value) in session::restored(&process, &session::users_own(&process)) {
-        match value {
-            Some(value) => command.env(name, value),
-            None => command.env_remove(name),
-        };
-    }
     command
         .args(&call.arguments)
+        .env_clear()
+        .envs(env.variables())
         .envs(call.variables.iter().map(|(name, value)| (name, value)));
     if let Some(directory) = &call.directory {
         command.current_dir(directory);

@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 
 use clap::ValueEnum;
 
-/// A shell, or a program.
+/// A shell.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Shell {
     /// bash, zsh and every other POSIX shell: `eval "$(cargo cuda env)"`
@@ -13,35 +13,32 @@ pub enum Shell {
     Bash,
     /// `cargo cuda env --shell fish | source`
     Fish,
-    /// `cargo cuda env --shell powershell | Out-String | Invoke-Expression`
-    Powershell,
-    /// For programs
-    Json,
+}
+
+/// Whether a shell takes `name` for the name of a variable and nothing else.
+///
+/// A name with other characters could contain commands: `X; rm -r ~; Y`.
+#[must_use]
+pub fn is_name(name: &str) -> bool {
+    let mut characters = name.chars();
+    characters
+        .next()
+        .is_some_and(|first| first == '_' || first.is_ascii_alphabetic())
+        && characters.all(|c| c == '_' || c.is_ascii_alphanumeric())
 }
 
 impl Shell {
-    /// Whether it can write this value as it is. For PowerShell and JSON all values are text; a
-    /// replaced character in a list of directories would name another one.
-    #[must_use]
-    pub fn can_write(self, value: &OsStr) -> bool {
-        match self {
-            Self::Bash | Self::Fish => true,
-            Self::Powershell | Self::Json => value.to_str().is_some(),
-        }
-    }
-
-    /// The line that sets a variable; empty for JSON, which has no lines. One that only remarks
-    /// that it is left out, where the shell can't write the value.
+    /// The line that sets a variable.
     #[must_use]
     pub fn set(self, name: &str, value: &OsStr) -> String {
         match self {
-            // In single quotes nothing has a meaning but the quote. Every POSIX shell has this printf.
+            // Between single quotes only the quote is special. Every POSIX shell has this printf.
             Self::Bash => {
                 let text = |text: &str| text.replace('\'', r"'\''");
                 let byte = |byte: u8| format!(r#"'"$(printf '\{byte:03o}')"'"#);
                 format!("export {name}='{}'", pieces(value, text, byte))
             }
-            // Here a backslash has one too.
+            // In fish the backslash is special as well.
             Self::Fish => {
                 let text = |text: &str| text.replace('\\', r"\\").replace('\'', r"\'");
                 format!(
@@ -49,45 +46,20 @@ impl Shell {
                     pieces(value, text, |byte| format!(r"'\X{byte:02x}'"))
                 )
             }
-            // Typographic quotes end a string here as the plain one does.
-            Self::Powershell => {
-                let Some(value) = value.to_str() else {
-                    return self.comment(&format!("{name} is left out: its value is not UTF-8"));
-                };
-                let quotes = ['\'', '\u{2018}', '\u{2019}', '\u{201a}', '\u{201b}'];
-                let double =
-                    |c: char| std::iter::repeat_n(c, if quotes.contains(&c) { 2 } else { 1 });
-                format!(
-                    "${{env:{name}}} = '{}'",
-                    value.chars().flat_map(double).collect::<String>()
-                )
-            }
-            Self::Json => String::new(),
         }
     }
 
-    /// The line that takes a variable away; empty for JSON.
+    /// The line that removes a variable.
     #[must_use]
     pub fn unset(self, name: &str) -> String {
         match self {
             Self::Bash => format!("unset {name}"),
             Self::Fish => format!("set -e {name}"),
-            Self::Powershell => format!("Remove-Item Env:{name} -ErrorAction SilentlyContinue"),
-            Self::Json => String::new(),
-        }
-    }
-
-    /// A line that says something.
-    #[must_use]
-    pub fn comment(self, text: &str) -> String {
-        match self {
-            Self::Json => String::new(),
-            _ => format!("# {}", text.replace('\n', " ")),
         }
     }
 }
 
-/// A value with its text rewritten by `text`, and each byte that belongs to none by `byte`.
+/// A value with its text rewritten by `text`, and each byte that is not UTF-8 by `byte`.
 fn pieces(value: &OsStr, text: impl Fn(&str) -> String, byte: impl Fn(u8) -> String) -> String {
     let mut written = String::new();
     for chunk in value.as_encoded_bytes().utf8_chunks() {
@@ -104,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_that_are_no_text_stay_or_the_variable_is_left_out() {
+    fn bytes_that_are_not_utf8_are_kept() {
         let value = OsStr::from_bytes(b"/it's:/x\xe9\xff/bin");
         let bash = r#"export X='/it'\''s:/x'"$(printf '\351')"''"$(printf '\377')"'/bin'"#;
         assert_eq!(Shell::Bash.set("X", value), bash);
@@ -112,82 +84,56 @@ mod tests {
             Shell::Fish.set("X", value),
             r"set -gx X '/it\'s:/x'\Xe9''\Xff'/bin'"
         );
-        assert_eq!(
-            Shell::Powershell.set("X", value),
-            "# X is left out: its value is not UTF-8"
-        );
-        for (shell, can) in [
-            (Shell::Bash, true),
-            (Shell::Fish, true),
-            (Shell::Powershell, false),
-            (Shell::Json, false),
+    }
+
+    #[test]
+    fn only_plain_names_are_names() {
+        for name in ["CUDA_HOME", "_x", "a1"] {
+            assert!(is_name(name), "{name}");
+        }
+        for name in [
+            "",
+            "1a",
+            "CUDA_X; id; #",
+            "CUDA_X\nid",
+            "A-B",
+            "A B",
+            "Ä",
+            "A=",
         ] {
-            assert_eq!(shell.can_write(value), can);
-            assert!(shell.can_write(OsStr::new("ü")));
+            assert!(!is_name(name), "{name}");
         }
     }
 
-    /// `tests/cli/shells.rs` gives such lines to bash, sh and fish; no PowerShell was given one.
-    #[test]
-    fn a_variable_goes_away() {
-        assert_eq!(Shell::Bash.unset("X"), "unset X");
-        assert_eq!(Shell::Fish.unset("X"), "set -e X");
-        assert_eq!(
-            Shell::Powershell.unset("X"),
-            "Remove-Item Env:X -ErrorAction SilentlyContinue"
-        );
-    }
-
-    /// `tests/cli/environment.rs` gives such lines to bash and sh. fish 3.6 was given these by
-    /// hand; no PowerShell was.
+    /// `tests/cli/shells.rs` gives such lines to bash, sh and fish.
     #[test]
     fn quoting_by_shell() {
         let cases = [
-            ("", "''", "''", "''"),
-            ("/a b", "'/a b'", "'/a b'", "'/a b'"),
-            ("it's", r"'it'\''s'", r"'it\'s'", "'it''s'"),
-            (r#"say "x""#, r#"'say "x"'"#, r#"'say "x"'"#, r#"'say "x"'"#),
+            ("", "''", "''"),
+            ("/a b", "'/a b'", "'/a b'"),
+            ("it's", r"'it'\''s'", r"'it\'s'"),
+            (r#"say "x""#, r#"'say "x"'"#, r#"'say "x"'"#),
             (
                 "$HOME `id` $(id)",
                 "'$HOME `id` $(id)'",
                 "'$HOME `id` $(id)'",
-                "'$HOME `id` $(id)'",
             ),
-            (
-                r"back\slash\",
-                r"'back\slash\'",
-                r"'back\\slash\\'",
-                r"'back\slash\'",
-            ),
-            (r"\'", r"'\'\'''", r"'\\\''", r"'\'''"),
-            (
-                "line\nbreak\n",
-                "'line\nbreak\n'",
-                "'line\nbreak\n'",
-                "'line\nbreak\n'",
-            ),
+            (r"back\slash\", r"'back\slash\'", r"'back\\slash\\'"),
+            (r"\'", r"'\'\'''", r"'\\\''"),
+            ("line\nbreak\n", "'line\nbreak\n'", "'line\nbreak\n'"),
             (
                 "*?[a] {b,c} ~ # ;",
                 "'*?[a] {b,c} ~ # ;'",
                 "'*?[a] {b,c} ~ # ;'",
-                "'*?[a] {b,c} ~ # ;'",
             ),
-            ("& | < > !", "'& | < > !'", "'& | < > !'", "'& | < > !'"),
-            (
-                "\u{2018}ü\u{2019}",
-                "'\u{2018}ü\u{2019}'",
-                "'\u{2018}ü\u{2019}'",
-                "'\u{2018}\u{2018}ü\u{2019}\u{2019}'",
-            ),
+            ("& | < > !", "'& | < > !'", "'& | < > !'"),
         ];
-        for (value, bash, fish, powershell) in cases {
+        for (value, bash, fish) in cases {
             let value = OsStr::new(value);
             assert_eq!(Shell::Bash.set("X", value), format!("export X={bash}"));
             assert_eq!(Shell::Fish.set("X", value), format!("set -gx X {fish}"));
-            assert_eq!(
-                Shell::Powershell.set("X", value),
-                format!("${{env:X}} = {powershell}")
-            );
         }
+        assert_eq!(Shell::Bash.unset("X"), "unset X");
+        assert_eq!(Shell::Fish.unset("X"), "set -e X");
     }
 }

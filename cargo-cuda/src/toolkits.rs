@@ -1,68 +1,79 @@
-//! The toolkit for a workspace: searched once, fetched where that is allowed, handed to every
-//! build script as one file.
+//! The toolkit for a workspace: searched once, and fetched if that is allowed.
 
-use std::path::{Path, PathBuf};
-
-use cuda_build::component::closure;
 use cuda_build::select::{Need, Part, Request, Strength};
 use cuda_build::sources::LOCK_FILE;
-use cuda_build::{Component, Env, Error, Outcome, Root, Search, Target, Toolkit, ViewPlace};
+use cuda_build::{
+    Component, Env, Error, Outcome, ReleaseReq, Root, Search, Target, Toolkit, ViewPlace,
+};
 
+use crate::build::directory;
 use crate::cargo_config;
 use crate::failure::Failure;
 use crate::fetch::{self, Fetch};
-use crate::output;
 use crate::workspace::Workspace;
 
-/// What a search is for.
-#[derive(Clone, Debug, Default)]
-pub struct Wish {
-    /// The CUDA major, where the command line fixes it.
-    pub major: Option<u32>,
-    /// Whether missing toolkits may be fetched.
-    pub fetch: bool,
-    /// Whether a toolkit without any compiler will do where there is none with one.
-    pub partial: bool,
-    /// Whether a place with nvcc comes before one that is searched earlier and has none. Packages
-    /// of the workspace that compile libraries want that too.
-    pub compiler: bool,
-}
-
-/// Finds toolkits for one workspace.
-#[derive(Debug)]
+/// Finds a toolkit for one workspace.
+#[derive(Clone, Copy, Debug)]
 pub struct Finder<'a> {
     /// The variables.
     pub env: &'a Env,
     /// The disk.
     pub root: &'a Root,
     /// The platform.
-    pub target: Target,
+    pub target: &'a Target,
     /// The workspace, if there is one here.
     pub workspace: Option<&'a Workspace>,
+    /// Whether a missing toolkit is fetched.
+    pub fetch: bool,
+    /// Whether a toolkit without any compiler is accepted if there is none with one.
+    pub partial: bool,
+}
+
+/// Why a toolkit with a compiler is requested.
+const WHY: &str = "needed to compile `.cu` files";
+
+fn nvcc() -> Vec<Need> {
+    vec![
+        Need::new(Component::Nvcc, Part::Tools, WHY),
+        Need::new(Component::Nvvm, Part::Tools, WHY),
+        Need::new(Component::Crt, Part::Headers, WHY),
+        Need::new(Component::Cudart, Part::Headers, WHY),
+    ]
+}
+
+fn nvrtc() -> Need {
+    let why = format!("{WHY}; for modules `nvcc` would do as well");
+    Need::new(Component::Nvrtc, Part::Shared, why)
+}
+
+/// The variables of a search in a workspace: its lock file counts, unless the user has named
+/// another one.
+#[must_use]
+pub fn with_lock(env: Env, workspace: Option<&Workspace>) -> Env {
+    const VARIABLE: &str = "CUDA_BUILD_LOCK";
+    match workspace {
+        Some(workspace) if env.peek(VARIABLE).is_none() => {
+            env.with(VARIABLE, workspace.root.join(LOCK_FILE))
+        }
+        _ => env,
+    }
 }
 
 impl Finder<'_> {
-    /// The request that fits every package of the workspace. Which engine a build script will
-    /// use is not known here, so a toolkit with both is preferred, then NVRTC, then nvcc.
-    ///
-    /// # Errors
-    /// A variable that says nothing usable.
-    pub fn request(&self, wish: &Wish) -> Result<Request, Error> {
-        let packages = self
-            .workspace
-            .map(|w| w.packages.as_slice())
-            .unwrap_or_default();
-        let declared = || match packages {
-            [] => named_major(self.env),
-            packages => Ok(packages.iter().find_map(|p| p.config.major)),
-        };
-        let fixed = wish.major.map_or_else(declared, |major| Ok(Some(major)))?;
+    /// A request that fits every package of the workspace, with one of these sets of components.
+    fn request(&self, alternatives: Vec<Vec<Need>>) -> Result<Request, Error> {
+        let release = ReleaseReq::from_env(self.env)?;
         let mut request = Request {
-            major: fixed,
+            major: release.map(|release| release.major),
+            alternatives,
             ..Request::default()
         };
-        for package in packages {
-            let own = cuda_build::request(&package.config, &[], &[], fixed);
+        request
+            .toolkit
+            .comparators
+            .extend(release.and_then(ReleaseReq::comparator));
+        for package in self.workspace.iter().flat_map(|w| &w.packages) {
+            let own = cuda_build::request(&package.config, &[], &[], request.major);
             for need in own.needs {
                 if !request.needs.contains(&need) {
                     request.needs.push(need);
@@ -70,114 +81,117 @@ impl Finder<'_> {
             }
             request.toolkit.comparators.extend(own.toolkit.comparators);
         }
-        let why = "needed to compile `.cu` files";
-        let nvcc = || {
-            vec![
-                Need::new(Component::Nvcc, Part::Tools, why),
-                Need::new(Component::Nvvm, Part::Tools, why),
-                Need::new(Component::Crt, Part::Headers, why),
-                Need::new(Component::Cudart, Part::Headers, why),
-            ]
-        };
-        let nvrtc = || {
-            Need::new(
-                Component::Nvrtc,
-                Part::Shared,
-                format!("{why}; for modules `nvcc` would do as well"),
-            )
-        };
-        let both = nvcc().into_iter().chain([nvrtc()]).collect();
-        request.alternatives = match wish.compiler {
-            true => vec![both, nvcc()],
-            false => vec![both, vec![nvrtc()], nvcc()],
-        };
-        // A build script may need more than the manifest says.
+        // A build script may need more than the manifest declares.
         request.take_everything = true;
         Ok(request)
     }
 
-    /// The search, with everything it saw.
-    ///
-    /// # Errors
-    /// As [`Finder::request`].
-    pub fn report(&self, wish: &Wish) -> Result<Outcome, Error> {
-        let env = self.env_with_lock();
-        Ok(self.search(&env).report(&self.requests(wish)?))
-    }
-
-    /// What is requested, the most wanted first. Packages that need no nvcc can be built without one.
-    fn requests(&self, wish: &Wish) -> Result<Vec<Request>, Error> {
-        let packages = self
-            .workspace
-            .map(|w| w.packages.as_slice())
-            .unwrap_or_default();
-        let with_nvcc = wish.compiler || packages.iter().any(|package| package.wants_nvcc);
-        let request = |compiler| {
-            self.request(&Wish {
-                compiler,
-                ..wish.clone()
-            })
-        };
-        let first = with_nvcc.then(|| request(true));
-        first.into_iter().chain([request(false)]).collect()
-    }
-
-    fn search_for(&self, wish: &Wish) -> Result<Toolkit, Error> {
-        let env = self.env_with_lock();
-        self.search(&env).find_first(&self.requests(wish)?)
-    }
-
-    /// The variables of the search, with the workspace's lock file unless the user named another one.
-    fn env_with_lock(&self) -> Env {
-        let env = self.env.clone();
-        match self.workspace {
-            Some(workspace) if env.peek("CUDA_BUILD_LOCK").is_none() => {
-                env.with("CUDA_BUILD_LOCK", workspace.root.join(LOCK_FILE))
-            }
-            _ => env,
+    /// Any crate may call nvcc, so a toolkit with nvcc is requested first, unless the user has named a
+    /// place: that is not left for it.
+    fn with_nvcc(&self) -> Result<Request, Error> {
+        let both = nvcc().into_iter().chain([nvrtc()]).collect();
+        match self.is_explicit() {
+            true => self.with_compiler(),
+            false => self.request(vec![both, nvcc()]),
         }
     }
 
-    fn search<'s>(&'s self, env: &'s Env) -> Search<'s> {
+    /// A toolkit with any compiler is accepted if no source has nvcc.
+    fn with_compiler(&self) -> Result<Request, Error> {
+        let both = nvcc().into_iter().chain([nvrtc()]).collect();
+        self.request(vec![both, vec![nvrtc()], nvcc()])
+    }
+
+    /// The search, with everything that it has seen.
+    ///
+    /// # Errors
+    /// If a variable has a value that is not usable.
+    pub fn report(&self) -> Result<Outcome, Error> {
+        Ok(self.search().report(&self.requests()?))
+    }
+
+    fn requests(&self) -> Result<[Request; 2], Error> {
+        Ok([self.with_nvcc()?, self.with_compiler()?])
+    }
+
+    fn search(&self) -> Search<'_> {
         Search {
             root: self.root,
-            env,
-            target: &self.target,
+            env: self.env,
+            target: self.target,
             places: Vec::new(),
         }
     }
 
-    /// Finds the toolkit, fetching what is missing where `wish` allows it.
+    /// Finds the toolkit, and fetches it if it is missing and that is allowed.
     ///
     /// # Errors
     /// As [`Search::find`]; those of fetching.
-    pub fn find(&self, wish: &Wish) -> Result<Toolkit, Failure> {
-        let request = self.request(&Wish {
-            compiler: false,
-            ..wish.clone()
-        })?;
-        let found = match self.search_for(wish) {
-            Err(Error::NotFound(not_found)) if wish.partial && !wish.fetch => {
-                let why = "needed for everything else";
-                let libraries = vec![Need::new(Component::Cudart, Part::Shared, why)];
-                let request = Request {
-                    alternatives: vec![libraries],
-                    ..request.clone()
-                };
-                // What is missing for the whole is what a reader wants to know.
-                self.search(&self.env_with_lock())
-                    .find(&request)
-                    .map_err(|_| Error::NotFound(not_found))
-            }
-            found => found,
+    pub fn find(&self) -> Result<Toolkit, Failure> {
+        let search = self.search();
+        let requests = self.requests()?;
+        let request = &requests[1];
+        let error = match search.find_first(&requests) {
+            Ok(toolkit) => return Ok(toolkit),
+            Err(error @ Error::NotFound(_)) => error,
+            Err(error) => return Err(error.into()),
         };
-        let declared = self.workspace.map(Workspace::majors).unwrap_or_default();
-        let admitted = declared
+        if self.fetch && self.can_fetch() {
+            self.fetch_for(request)?;
+            return Ok(search.find(request)?);
+        }
+        if self.partial {
+            let why = "needed for everything else";
+            let runtime = Need::new(Component::Cudart, Part::Shared, why);
+            if let Ok(toolkit) = search.find(&self.request(vec![vec![runtime]])?) {
+                return Ok(toolkit);
+            }
+        }
+        // A reader wants to know what is missing for the whole, not for the last resort.
+        Err(error.into())
+    }
+
+    /// Fetches what the workspace needs, in every major that it declares or in the requested one.
+    ///
+    /// # Errors
+    /// Those of fetching.
+    pub fn fetch_all(&self) -> Result<(), Failure> {
+        let release = ReleaseReq::from_env(self.env)?;
+        let majors = match (release, self.workspace.map(Workspace::majors)) {
+            (None, Some(majors)) if !majors.is_empty() => majors,
+            _ => return self.fetch_for(&self.with_compiler()?),
+        };
+        for major in majors {
+            let env = &self
+                .env
+                .clone()
+                .with(ReleaseReq::VARIABLE, major.to_string());
+            let finder = Finder { env, ..*self };
+            finder.fetch_for(&finder.with_compiler()?)?;
+        }
+        Ok(())
+    }
+
+    fn fetch_for(&self, request: &Request) -> Result<(), Failure> {
+        let majors = self.workspace.map(Workspace::majors).unwrap_or_default();
+        let declared = majors
             .into_iter()
             .find(|major| request.admits_major(*major));
-        let major = match (found, admitted.or_else(|| request.newest_major())) {
-            (Err(Error::NotFound(_)), Some(major)) if wish.fetch && self.can_fetch() => major,
-            (found, _) => return found.map_err(Failure::from),
+        let release = match (
+            ReleaseReq::from_env(self.env)?,
+            declared.or_else(|| request.newest_major()),
+        ) {
+            (Some(release), _) => release,
+            (None, Some(major)) => ReleaseReq { major, minor: None },
+            (None, None) => {
+                return Err(self
+                    .search()
+                    .find(request)
+                    .map_or_else(Failure::from, |found| {
+                        let text = format!("no CUDA major fits; CUDA {} is found", found.version());
+                        Failure::new(crate::exit_code::NOT_FOUND, text)
+                    }));
+            }
         };
         let components: Vec<Component> = request
             .needs
@@ -185,133 +199,48 @@ impl Finder<'_> {
             .filter(|need| need.strength == Strength::Required)
             .map(|need| need.component)
             .collect();
-        let lock_file = self.workspace.map(|w| w.root.as_path());
+        let workspace = self.workspace.map(|workspace| workspace.root.as_path());
         fetch::toolkit(
             self.env,
             &Fetch {
-                major,
+                release,
                 components: &components,
-                workspace: lock_file,
+                workspace,
             },
-        )?;
-        let mut request = request;
-        request.major = Some(major);
-        self.search(&self.env_with_lock())
-            .find(&request)
-            .map_err(Failure::from)
+        )
     }
 
-    /// Not where somebody named a place, nor for another machine: nothing that is fetched would be
-    /// used.
+    /// If the user has named a place, or builds for another machine, a fetched toolkit would not
+    /// be used.
     fn can_fetch(&self) -> bool {
         self.target.is_native() && !self.is_explicit()
     }
 
     fn is_explicit(&self) -> bool {
-        let sources = cuda_build::sources::candidates(self.root, self.env, &self.target, &[]);
-        sources.is_ok_and(|s| s.candidates.iter().any(|c| c.step.is_explicit()))
-            || self.env.peek("CUDA_BUILD_TOOLKIT").is_some()
+        let sources = cuda_build::sources::candidates(self.root, self.env, self.target, &[]);
+        self.env.peek("CUDA_BUILD_TOOLKIT").is_some()
+            || sources.is_ok_and(|s| s.candidates.iter().any(|c| c.step.is_explicit()))
     }
-}
-
-/// What `CUDA_BUILD_MAJOR` says where no package's [`cuda_build::Config`] has read it.
-fn named_major(env: &Env) -> Result<Option<u32>, Error> {
-    const VARIABLE: &str = "CUDA_BUILD_MAJOR";
-    let Some(text) = env
-        .peek(VARIABLE)
-        .map(|text| text.to_string_lossy().into_owned())
-    else {
-        return Ok(None);
-    };
-    let major = text.parse().map_err(|_| Error::Manifest {
-        path: PathBuf::from("environment"),
-        key: VARIABLE.to_owned(),
-        reason: format!("`{text}` is no CUDA major such as `13`"),
-    })?;
-    Ok(Some(major))
-}
-
-/// Makes the workspace's own file remember the toolkit, which its build scripts declare and plain
-/// `cargo` reads as well.
-///
-/// # Errors
-/// Where the target directory can't be written.
-pub fn remember(
-    finder: &Finder<'_>,
-    toolkit: &Toolkit,
-    workspace: &Workspace,
-) -> Result<(), Failure> {
-    let file =
-        cuda_build::toolkit_file(&workspace.build_directory, &workspace.root, &finder.target);
-    match cuda_build::remember(&file, toolkit, &finder.search(finder.env))? {
-        Some(text) => output::write_if_changed(&file, text.as_bytes()),
-        None => Ok(()),
-    }
-}
-
-/// Where views of a workspace are kept: not below a profile's directory, which Cargo puts on the
-/// loader path of the programs it runs.
-#[must_use]
-pub fn views(target_directory: &Path) -> PathBuf {
-    target_directory.join("cuda").join("views")
-}
-
-/// Where the view of a toolkit goes: where the user says, else with the workspace, else into the
-/// user's cache directory.
-///
-/// # Errors
-/// As [`ViewPlace::from_env`].
-pub fn view_place(
-    env: &Env,
-    workspace: Option<&Workspace>,
-    target: &Target,
-) -> Result<ViewPlace, Failure> {
-    Ok(match workspace {
-        Some(workspace) if env.peek(VIEWS).is_none() => {
-            ViewPlace::below(&views(&workspace.build_directory), target)
-        }
-        _ => ViewPlace::from_env(env, target)?,
-    })
 }
 
 /// Names the directory of views.
 pub const VIEWS: &str = "CUDA_BUILD_VIEWS";
 
-/// Directories of the toolkit's shared libraries, for the loader path of programs that are run:
-/// those of `linked` and of what they need first, then those of everything else that was found,
-/// because a program may open a library that its manifest does not name. What is linked are the
-/// components that packages of the workspace declare. Where every loader looks anyway is left out:
-/// named, it would come before what the user has named.
-#[must_use]
-pub fn library_directories(toolkit: &Toolkit, workspace: Option<&Workspace>) -> Vec<PathBuf> {
-    let packages = workspace
-        .into_iter()
-        .flat_map(|workspace| &workspace.packages);
-    let declared = packages.flat_map(|p| p.config.for_major(toolkit.version().major).components);
-    let linked: Vec<Component> = declared.map(|wanted| wanted.component).collect();
-    let linked = linked.as_slice();
-    let needed = closure(linked, toolkit.version().major)
-        .into_iter()
-        .map(|(component, _)| component);
-    let first: Vec<Component> = linked.iter().copied().chain(needed).collect();
-    let (first, rest): (Vec<_>, Vec<_>) = toolkit
-        .components()
-        .iter()
-        .partition(|chosen| first.contains(&chosen.found.component));
-    let mut directories: Vec<PathBuf> = Vec::new();
-    for library in first
-        .into_iter()
-        .chain(rest)
-        .flat_map(|chosen| &chosen.found.libraries)
-    {
-        if let Some(directory) = library.parent()
-            && !toolkit.is_default_search_dir(directory)
-            && !directories.iter().any(|d| d == directory)
-        {
-            directories.push(directory.to_owned());
-        }
+/// Where `cargo cuda view` puts a view: where the user says, else with the workspace, else into
+/// the user's cache directory.
+///
+/// # Errors
+/// If no variable names a cache directory.
+pub fn view_place(
+    env: &Env,
+    workspace: Option<&Workspace>,
+    target: &Target,
+) -> Result<ViewPlace, Failure> {
+    if workspace.is_none() || env.peek(VIEWS).is_some() {
+        return Ok(ViewPlace::from_env(env, target)?);
     }
-    directories
+    let base = directory::base(env, workspace)?;
+    Ok(ViewPlace::below(&base.join("views"), target))
 }
 
 /// The platform that `--target` names, else `named` by Cargo's configuration, else this machine's.
@@ -321,7 +250,7 @@ pub fn library_directories(toolkit: &Toolkit, workspace: Option<&Workspace>) -> 
 pub fn target(given: Option<&str>, named: Option<&str>, jetson: bool) -> Result<Target, Failure> {
     let triple = given
         .or(named)
-        .map_or_else(cargo_config::host, cargo_config::directory_name);
+        .map_or_else(cargo_config::host, cargo_config::target_directory_name);
     Target::from_triple(&triple, jetson).map_err(|error| match (given, named) {
         (None, Some(_)) => Failure::from(error)
             .hint("Cargo's configuration names it (`[build] target`); `--target` comes before"),

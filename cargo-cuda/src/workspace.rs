@@ -1,29 +1,27 @@
-//! What `cargo metadata` says of the workspace at hand.
+//! The workspace, as `cargo metadata` describes it.
 
-use std::collections::BTreeSet;
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use cargo_metadata::{DependencyKind, MetadataCommand};
+use cargo_metadata::{DependencyKind, Metadata, MetadataCommand};
 use cuda_build::{Config, Env, Root};
 
 use crate::exit_code;
 use crate::failure::Failure;
-use crate::signs::Files;
 
-/// A workspace and the packages in it that declare CUDA.
+/// A workspace and its packages with what they declare.
 #[derive(Debug)]
 pub struct Workspace {
     /// The directory of its root.
     pub root: PathBuf,
-    /// Where cargo puts what it builds.
+    /// Cargo's target directory.
     pub target_directory: PathBuf,
-    /// Where it keeps what is only needed on the way there; mostly the same.
-    pub build_directory: PathBuf,
-    /// Whether this cargo, 1.91 or newer, knows that directory apart.
-    pub knows_build_directory: bool,
+    /// Whether Cargo's configuration names another directory for intermediate files.
+    pub has_build_directory: bool,
     /// Each package with its declarations.
     pub packages: Vec<Package>,
+    /// The releases that every cudarc in the dependencies knows, as in 13040; `None` without a
+    /// cudarc that looks for the release itself.
+    pub cudarc: Option<Vec<u32>>,
 }
 
 /// A package of the workspace.
@@ -39,134 +37,111 @@ pub struct Package {
     pub config: Config,
     /// Whether its build script uses cuda-build.
     pub uses_cuda_build: bool,
-    /// Whether it calls cuda-build, from its build script or for those of others, and names what only
-    /// nvcc can compile.
-    pub wants_nvcc: bool,
     /// Name of the library target that is a `cdylib`, if it has one.
     pub cdylib: Option<String>,
 }
 
-impl Workspace {
-    /// Asks cargo, as the user's own command line would be understood: `configs` is what its
-    /// `--config` says.
-    ///
-    /// # Errors
-    /// Where cargo can't be run, finds no manifest, or one can't be used.
-    pub fn load(
-        root: &Root,
-        env: &Env,
-        manifest: Option<&Path>,
-        configs: &[String],
-    ) -> Result<Self, Failure> {
+/// Which workspace.
+#[derive(Clone, Debug, Default)]
+pub struct Query {
+    /// `--manifest-path`
+    pub manifest: Option<PathBuf>,
+    /// Options for cargo: `--config`, and those that touch the network.
+    pub options: Vec<String>,
+    /// Options that choose features.
+    pub features: Vec<String>,
+}
+
+impl Query {
+    fn command(&self, env: &Env) -> MetadataCommand {
         let mut command = MetadataCommand::new();
         if let Some(cargo) = env.peek("CARGO") {
             command.cargo_path(cargo);
         }
-        if env.peek("CARGO_BUILD_BUILD_DIR").is_none() {
-            // One that a `cargo cuda` above this one has set.
-            command.env_remove("CARGO_BUILD_BUILD_DIR");
-        }
-        if let Some(manifest) = manifest {
+        if let Some(manifest) = &self.manifest {
             command.manifest_path(manifest);
         }
-        command.other_options(
-            configs
-                .iter()
-                .flat_map(|config| ["--config".to_owned(), config.clone()])
-                .collect::<Vec<_>>(),
-        );
-        let metadata = command.no_deps().exec().map_err(not_answered)?;
-        let files = Files::new(root, &metadata.packages);
-        let dependencies = metadata
-            .workspace_packages()
-            .into_iter()
-            .flat_map(|package| &package.dependencies);
-        let called_by_scripts: BTreeSet<&str> = dependencies
-            .filter(|dependency| dependency.kind == DependencyKind::Build)
-            .map(|dependency| dependency.name.as_str())
-            .collect();
+        command
+    }
+}
+
+impl Workspace {
+    /// Queries cargo.
+    ///
+    /// # Errors
+    /// If cargo cannot be run, finds no manifest, or one is not usable.
+    pub fn load(root: &Root, env: &Env, query: &Query) -> Result<Self, Failure> {
+        let mut command = query.command(env);
+        command.other_options(query.options.clone());
+        let metadata = command.no_deps().exec().map_err(failure)?;
         let mut packages = Vec::new();
         for package in metadata.workspace_packages() {
             let manifest = package.manifest_path.clone().into_std_path_buf();
             let directory = manifest.parent().unwrap_or(Path::new("."));
-            let cdylib = package.targets.iter().find(|target| {
-                target
-                    .crate_types
-                    .contains(&cargo_metadata::CrateType::CDyLib)
-            });
-            let uses_cuda_build = package.dependencies.iter().any(|dependency| {
-                dependency.name == "cuda-build" && dependency.kind == DependencyKind::Build
-            });
-            let script = package
-                .targets
-                .iter()
-                .find(|target| target.is_custom_build());
-            let script = script.map(|target| target.src_path.as_std_path());
-            // A crate that the workspace's build scripts call.
-            let called = called_by_scripts.contains(package.name.as_str())
-                && package.dependencies.iter().any(|dependency| {
-                    dependency.name == "cuda-build" && dependency.kind == DependencyKind::Normal
-                });
-            let wants_nvcc = (uses_cuda_build && files.wants_nvcc(package, script))
-                || (called && files.wants_nvcc(package, None));
+            let is_cdylib = |target: &&cargo_metadata::Target| {
+                let types = &target.crate_types;
+                types.contains(&cargo_metadata::CrateType::CDyLib)
+            };
             packages.push(Package {
                 name: package.name.to_string(),
                 version: package.version.to_string(),
-                uses_cuda_build,
-                wants_nvcc,
+                uses_cuda_build: package.dependencies.iter().any(|dependency| {
+                    dependency.name == "cuda-build" && dependency.kind == DependencyKind::Build
+                }),
                 config: Config::read(root, env, directory)?,
-                cdylib: cdylib.map(|target| target.name.clone()),
+                cdylib: package
+                    .targets
+                    .iter()
+                    .find(is_cdylib)
+                    .map(|t| t.name.clone()),
                 manifest,
             });
         }
-        let target_directory = metadata.target_directory.into_std_path_buf();
+        let build_directory = metadata.build_directory.as_ref();
+        let lock = metadata.workspace_root.join("Cargo.lock");
         Ok(Self {
+            has_build_directory: build_directory
+                .is_some_and(|directory| *directory != metadata.target_directory),
+            cudarc: cudarc(root, env, query, lock.as_std_path()),
             root: metadata.workspace_root.into_std_path_buf(),
-            knows_build_directory: metadata.build_directory.is_some(),
-            build_directory: metadata
-                .build_directory
-                .map_or_else(|| target_directory.clone(), |path| path.into_std_path_buf()),
-            target_directory,
+            target_directory: metadata.target_directory.into_std_path_buf(),
             packages,
         })
     }
 
-    /// The workspace, or none where the current directory belongs to none: some commands are also
-    /// for machines.
+    /// The workspace, or none if the current directory belongs to none.
     ///
     /// # Errors
-    /// As [`Workspace::load`], for a workspace that is there and can't be read.
-    pub fn load_optional(root: &Root, env: &Env) -> Result<Option<Self>, Failure> {
-        // Cargo would look in the same places, ten times as long as a whole view takes.
-        if manifest_here(root).is_none() {
+    /// As [`Workspace::load`], for a workspace that exists and is not usable.
+    pub fn load_optional(root: &Root, env: &Env, query: &Query) -> Result<Option<Self>, Failure> {
+        // Cargo would look in the same directories, and takes ten times as long as a whole view.
+        if query.manifest.is_none() && manifest_here(root).is_none() {
             return Ok(None);
         }
-        match Self::load(root, env, None, &[]) {
+        match Self::load(root, env, query) {
             Ok(workspace) => Ok(Some(workspace)),
-            Err(failure) if failure.message.contains("could not find `Cargo.toml`") => Ok(None),
             Err(failure) if failure.code == exit_code::MISSING_PROGRAM => Ok(None),
             Err(failure) => Err(failure),
         }
     }
 
-    /// The same with what the command line says of the target directory.
-    #[must_use]
-    pub fn at(mut self, target_directory: Option<PathBuf>) -> Self {
-        if let Some(directory) = target_directory.and_then(|d| std::path::absolute(d).ok()) {
-            if self.build_directory == self.target_directory {
-                self.build_directory.clone_from(&directory);
-            }
-            self.target_directory = directory;
-        }
-        self
-    }
-
-    /// Whether cargo can be told another build directory, below this one. It takes braces for a
-    /// template of its own.
-    #[must_use]
-    pub fn moves_build_directory(&self) -> bool {
-        let text = self.build_directory.to_str();
-        self.knows_build_directory && text.is_some_and(|text| !text.contains(['{', '}']))
+    /// The package of this name.
+    ///
+    /// # Errors
+    /// If there is none; the message lists all packages.
+    pub fn package(&self, name: &str) -> Result<&Package, Failure> {
+        let found = self.packages.iter().find(|package| package.name == name);
+        found.ok_or_else(|| {
+            let names: Vec<&str> = self.packages.iter().map(|p| p.name.as_str()).collect();
+            Failure::new(
+                exit_code::USAGE,
+                format!(
+                    "no package `{name}` in the workspace {}; it has {}",
+                    self.root.display(),
+                    names.join(", ")
+                ),
+            )
+        })
     }
 
     /// The majors that packages declare, newest first.
@@ -183,8 +158,39 @@ impl Workspace {
     }
 }
 
-/// Why cargo gave no answer.
-pub fn not_answered(error: cargo_metadata::Error) -> Failure {
+/// The releases that every cudarc knows which is built without a feature that names one. Its features
+/// are the list: `cuda-13040`. cudarc stops at a release that is newer than the last of them.
+fn cudarc(root: &Root, env: &Env, query: &Query, lock: &Path) -> Option<Vec<u32>> {
+    let text = root.text(lock);
+    if text.is_ok_and(|text| !text.contains("name = \"cudarc\"")) {
+        return None;
+    }
+    let mut command = query.command(env);
+    command.other_options([query.options.clone(), query.features.clone()].concat());
+    // Cargo reports what is wrong when it builds.
+    let metadata: Metadata = command.exec().ok()?;
+    let release = |feature: &str| feature.strip_prefix("cuda-")?.parse::<u32>().ok();
+    let nodes = metadata.resolve.as_ref()?.nodes.iter();
+    let mut known: Option<Vec<u32>> = None;
+    for node in nodes {
+        let package = metadata.packages.iter().find(|p| p.id == node.id)?;
+        let names_one = node
+            .features
+            .iter()
+            .any(|feature| release(feature).is_some());
+        if package.name != "cudarc" || names_one {
+            continue;
+        }
+        let own: Vec<u32> = package.features.keys().filter_map(|f| release(f)).collect();
+        match &mut known {
+            Some(known) => known.retain(|release| own.contains(release)),
+            None => known = Some(own),
+        }
+    }
+    known
+}
+
+fn failure(error: cargo_metadata::Error) -> Failure {
     match error {
         cargo_metadata::Error::CargoMetadata { stderr } => Failure::new(
             exit_code::FAILURE,
@@ -192,95 +198,15 @@ pub fn not_answered(error: cargo_metadata::Error) -> Failure {
         ),
         other => Failure::new(
             exit_code::MISSING_PROGRAM,
-            format!("could not ask cargo: {other}"),
+            format!("could not query cargo: {other}"),
         ),
     }
 }
 
-/// Those of cargo's arguments that decide which packages are built: features, and whether the
-/// lock file and the network may be touched.
-#[must_use]
-pub fn graph_options(arguments: &[OsString]) -> Vec<String> {
-    let mut arguments = arguments
-        .iter()
-        .take_while(|a| *a != "--")
-        .filter_map(|a| a.to_str());
-    let mut options = Vec::new();
-    while let Some(argument) = arguments.next() {
-        match argument {
-            "--all-features" | "--no-default-features" | "--offline" | "--locked" | "--frozen" => {
-                options.push(argument.to_owned());
-            }
-            "--features" | "-F" | "--config" => {
-                options.push(argument.to_owned());
-                options.extend(arguments.next().map(str::to_owned));
-            }
-            _ if ["--features=", "-F", "--config="]
-                .iter()
-                .any(|start| argument.starts_with(start)) =>
-            {
-                options.push(argument.to_owned());
-            }
-            _ => {}
-        }
-    }
-    options
-}
-
-/// Where cargo puts what a profile builds, below its build directory.
-#[must_use]
-pub fn profile_directory(directory: &Path, triple: Option<&str>, profile: &str) -> PathBuf {
-    let name = match profile {
-        "dev" | "test" => "debug",
-        "bench" => "release",
-        named => named,
-    };
-    triple
-        .map_or_else(|| directory.to_owned(), |triple| directory.join(triple))
-        .join(name)
-}
-
-/// The value of `--manifest-path` among arguments for cargo.
-#[must_use]
-pub fn manifest_path(arguments: &[OsString]) -> Option<PathBuf> {
-    let mut arguments = arguments.iter().take_while(|argument| *argument != "--");
-    while let Some(argument) = arguments.next() {
-        if argument == "--manifest-path" {
-            return arguments.next().map(PathBuf::from);
-        }
-        if let Some(path) = argument
-            .to_str()
-            .and_then(|text| text.strip_prefix("--manifest-path="))
-        {
-            return Some(PathBuf::from(path));
-        }
-    }
-    None
-}
-
-/// The manifest that cargo takes in the current directory.
-#[must_use]
-pub fn manifest_here(root: &Root) -> Option<PathBuf> {
+/// The manifest that cargo uses in the current directory.
+fn manifest_here(root: &Root) -> Option<PathBuf> {
     let here = std::env::current_dir().ok()?;
     here.ancestors()
         .map(|directory| directory.join("Cargo.toml"))
         .find(|manifest| root.is_file(manifest))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn manifest_path_is_read_up_to_the_separator() {
-        let find = |arguments: &[&str]| {
-            manifest_path(&arguments.iter().map(OsString::from).collect::<Vec<_>>())
-        };
-        assert_eq!(
-            find(&["--release", "--manifest-path", "a/Cargo.toml"]),
-            Some(PathBuf::from("a/Cargo.toml"))
-        );
-        assert_eq!(find(&["--manifest-path=b"]), Some(PathBuf::from("b")));
-        assert_eq!(find(&["--", "--manifest-path", "c"]), None);
-    }
 }

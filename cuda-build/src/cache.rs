@@ -8,7 +8,6 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::SystemTime;
 
 use crate::error::Error;
 
@@ -77,33 +76,6 @@ pub fn write_if_changed(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     } else {
         write(path, bytes)
     }
-}
-
-/// Writes a file, whole, where there is none yet, with a date before any build: it does not make
-/// Cargo run again the script that wrote it. What is there already stays, whoever wrote it.
-///
-/// # Errors
-/// [`Error::Io`].
-pub fn write_first(path: &Path, bytes: &[u8]) -> Result<(), Error> {
-    let mut part = path.as_os_str().to_owned();
-    part.push(format!(".{}.part", std::process::id()));
-    let part = PathBuf::from(part);
-    if let Some(directory) = path.parent() {
-        fs::create_dir_all(directory).map_err(failed("create", directory))?;
-    }
-    let written = fs::write(&part, bytes)
-        .and_then(|()| {
-            fs::File::options()
-                .append(true)
-                .open(&part)?
-                .set_modified(SystemTime::UNIX_EPOCH)
-        })
-        .and_then(|()| match fs::hard_link(&part, path) {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
-            _ => Ok(()),
-        });
-    let _ = fs::remove_file(&part);
-    written.map_err(failed("write", path))
 }
 
 /// Removes a file, if it exists.

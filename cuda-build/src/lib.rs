@@ -53,9 +53,7 @@
 //! says what nvcc may hand host code to. A [`View`] is the toolkit as one root, for whatever
 //! insists on one. What Cargo is told is written once, after everything has succeeded.
 //!
-//! The toolkit is remembered in one file per target directory ([`toolkit_file`]), which `cargo
-//! cuda` and plain `cargo` share; answers of nvcc and of host compilers are kept in the user's cache
-//! directory.
+//! Answers of nvcc and of host compilers are kept in the user's cache directory.
 //!
 //! A [`Search`] on its own, for build scripts that compile by themselves:
 //!
@@ -72,7 +70,6 @@
 mod cache;
 mod cached_answer;
 pub mod capability;
-mod cmake_package;
 pub mod command;
 pub mod compile;
 pub mod component;
@@ -103,7 +100,6 @@ mod version;
 mod view;
 
 pub use capability::{Capability, Declared, Plan};
-pub use cmake_package::CmakePackage;
 pub use compile::{Engine, Format, Library, Module};
 pub use component::Component;
 pub use config::Config;
@@ -113,6 +109,6 @@ pub use root::Root;
 pub use script::{Build, Built, request};
 pub use select::NotFound;
 pub use target::Target;
-pub use toolkit::{Outcome, Search, Toolkit, remember, toolkit_file};
-pub use version::{InvalidVersion, ToolkitVersion, Version};
+pub use toolkit::{Outcome, Search, Toolkit};
+pub use version::{InvalidVersion, ReleaseReq, ToolkitVersion, Version};
 pub use view::{View, ViewPlace};

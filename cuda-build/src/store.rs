@@ -1,4 +1,4 @@
-//! The store of fetched toolkits, and the check of who may write in the user's cache directory.
+//! The store of fetched toolkits, and the check that no other user can write in the cache directory.
 //!
 //! `cargo cuda toolkit add` writes the store, and the search reads it:
 //!
@@ -171,8 +171,8 @@ pub fn probe(root: &Root, target: &Target, directory: &Path) -> Attempt {
 }
 
 /// The reason not to trust `path`, a file or directory that this program or an earlier run of it
-/// wrote: another user owns it, or may write in it or replace it. `None` if nobody but the current
-/// user and root can have changed it. A directory with the sticky bit, such as `/tmp`, may lie
+/// wrote: another user owns it, or may write in it or replace it. `None` if only the current user
+/// and root can have changed it. A directory with the sticky bit, such as `/tmp`, may lie
 /// above it, but may not be it.
 ///
 /// ```
@@ -195,7 +195,7 @@ pub fn distrust(root: &Root, path: &Path) -> Option<String> {
         })
 }
 
-/// As on Unix, where owners and modes are known.
+/// Owners and modes are known on Unix only.
 #[must_use]
 #[cfg(not(unix))]
 pub fn distrust(_: &Root, _: &Path) -> Option<String> {

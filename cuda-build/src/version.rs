@@ -3,7 +3,12 @@
 use std::cmp::Ordering;
 use std::fmt;
 use std::hash::{Hash, Hasher};
+use std::path::PathBuf;
 use std::str::FromStr;
+
+use crate::env::Env;
+use crate::error::Error;
+use crate::release::OLDEST_MAJOR;
 
 /// A dotted version of any length: `12.9.1.4`, `13.3.5.0.6`, `9.27.0.42`.
 ///
@@ -119,6 +124,86 @@ impl fmt::Display for InvalidVersion {
 }
 
 impl std::error::Error for InvalidVersion {}
+
+/// Which CUDA release to use: any of one major (`13`), or exactly one (`13.4`).
+///
+/// ```
+/// use cuda_build::ReleaseReq;
+/// let any: ReleaseReq = "13".parse().unwrap();
+/// let one: ReleaseReq = "13.4".parse().unwrap();
+/// assert_eq!((any.major, any.minor), (13, None));
+/// assert_eq!((one.minor, one.to_string()), (Some(4), "13.4".to_owned()));
+/// assert!("13.4.1".parse::<ReleaseReq>().is_err());
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReleaseReq {
+    /// The CUDA major.
+    pub major: u32,
+    /// The release within the major, if only that one is accepted.
+    pub minor: Option<u32>,
+}
+
+impl ReleaseReq {
+    /// The variable with the release to build for.
+    pub const VARIABLE: &'static str = "CUDA_BUILD_RELEASE";
+
+    /// Reads [`ReleaseReq::VARIABLE`].
+    ///
+    /// # Errors
+    /// [`Error::Manifest`] if the value is not a release.
+    pub fn from_env(env: &Env) -> Result<Option<Self>, Error> {
+        let Some(text) = env.text(Self::VARIABLE) else {
+            return Ok(None);
+        };
+        let release = text.parse().map_err(|reason| Error::Manifest {
+            path: PathBuf::from("environment"),
+            key: Self::VARIABLE.to_owned(),
+            reason,
+        })?;
+        Ok(Some(release))
+    }
+
+    /// The requirement that a minor adds: `~13.4`.
+    #[must_use]
+    pub fn comparator(self) -> Option<semver::Comparator> {
+        Some(semver::Comparator {
+            op: semver::Op::Tilde,
+            major: self.major.into(),
+            minor: Some(self.minor?.into()),
+            patch: None,
+            pre: semver::Prerelease::EMPTY,
+        })
+    }
+}
+
+impl FromStr for ReleaseReq {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (major, minor) = match text.split_once('.') {
+            Some((major, minor)) => (major, Some(minor.parse::<u32>())),
+            None => (text, None),
+        };
+        match (major.parse(), minor.transpose()) {
+            (Ok(major), Ok(minor)) if major >= OLDEST_MAJOR => Ok(Self { major, minor }),
+            (Ok(_), Ok(_)) => Err(format!(
+                "CUDA `{text}` is not supported; the oldest supported major is {OLDEST_MAJOR}"
+            )),
+            _ => Err(format!(
+                "`{text}` is not a CUDA release such as `13` or `13.4`"
+            )),
+        }
+    }
+}
+
+impl fmt::Display for ReleaseReq {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.minor {
+            Some(minor) => write!(f, "{}.{minor}", self.major),
+            None => write!(f, "{}", self.major),
+        }
+    }
+}
 
 /// The `major.minor` of a CUDA toolkit, which is what its headers, its compiler and its file
 /// names agree on. Patch releases of one minor mix freely.

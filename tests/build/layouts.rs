@@ -8,10 +8,10 @@ use std::fmt::Write as _;
 use std::fs;
 
 use cargo_cuda::report::machine::Machine;
-use cargo_cuda::report::{self, Diagnosis};
-use cargo_cuda::toolkits::{Finder, Wish};
+use cargo_cuda::report::{self, Diagnosis, Findings};
+use cargo_cuda::toolkits::Finder;
 use cuda_build::driver::NoDriver;
-use cuda_build::{Build, Env, Library, Root, Target, Toolkit};
+use cuda_build::{Build, Component, Env, Library, Root, Target, Toolkit};
 
 use serde_json::Value;
 
@@ -32,17 +32,18 @@ impl Layout {
         let finder = Finder {
             env,
             root: &root,
-            target: self.target(),
+            target: &self.target(),
             workspace: None,
+            fetch: false,
+            partial: false,
         };
-        let report = finder.report(&Wish::default()).unwrap();
+        let report = finder.report().unwrap();
         let driver = Err(NoDriver {
             reason: "no driver".to_owned(),
             is_installed: false,
         });
         let machine = Machine::read(&root, self.target().multiarch());
         let diagnosis = Diagnosis {
-            compiler: None,
             host: None,
             variables: Vec::new(),
             report: &report,
@@ -56,7 +57,8 @@ impl Layout {
             undeclared: Vec::new(),
             absent: Vec::new(),
         };
-        let (text, json) = (report::text(&diagnosis), report::json(&diagnosis));
+        let findings = Findings::new(diagnosis);
+        let (text, json) = (findings.text(), report::json(&findings));
         (
             text,
             report.toolkit.ok().map(|toolkit| Reported {
@@ -149,6 +151,12 @@ struct Reported {
 /// `cargo cuda` hands over and in what `doctor --json` prints.
 fn agree(doctor: &Reported, build: &Toolkit) {
     let Reported { toolkit, json } = doctor;
+    // `cargo cuda` requests nvcc first, because any crate may call it; a module needs none, and takes
+    // the first source that has NVRTC.
+    let has_nvcc = |toolkit: &Toolkit| toolkit.get(Component::Nvcc).is_some();
+    if toolkit.version() != build.version() && has_nvcc(toolkit) && !has_nvcc(build) {
+        return;
+    }
     assert_eq!(
         toolkit.version(),
         build.version(),

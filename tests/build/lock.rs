@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use cargo_cuda::toolkits::{Finder, Wish};
+use cargo_cuda::toolkits::Finder;
 use cuda_build::{Build, Env, Error, Root, Toolkit};
 
 use crate::layout_files::Layout;
@@ -158,10 +158,12 @@ fn doctor_and_builds_use_the_same_locked_toolkit() {
     let finder = Finder {
         env: &env,
         root: &root,
-        target: workspace.0.target(),
+        target: &workspace.0.target(),
         workspace: None,
+        fetch: false,
+        partial: false,
     };
-    let outcome = finder.report(&Wish::default()).unwrap();
+    let outcome = finder.report().unwrap();
     assert_eq!(outcome.toolkit.unwrap().version().to_string(), "13.4");
     let steps: Vec<&str> = outcome
         .attempts
@@ -182,14 +184,12 @@ fn the_lock_is_not_left_for_an_nvcc() {
         let finder = Finder {
             env: &env,
             root: &root,
-            target: workspace.0.target(),
+            target: &workspace.0.target(),
             workspace: None,
+            fetch: false,
+            partial: false,
         };
-        let wish = Wish {
-            compiler: true,
-            ..Wish::default()
-        };
-        let toolkit = finder.report(&wish).unwrap().toolkit.unwrap();
+        let toolkit = finder.report().unwrap().toolkit.unwrap();
         assert_eq!(toolkit.version().to_string(), expected, "{locked:?}");
     }
 }
@@ -199,7 +199,7 @@ fn the_newest_locked_toolkit_that_is_admitted_is_used() {
     let workspace = Workspace::new(&["12", "13"]);
     assert_eq!(workspace.release(APP, &[]), "13.4");
     assert_eq!(
-        workspace.release(APP, &[("CUDA_BUILD_MAJOR", "12")]),
+        workspace.release(APP, &[("CUDA_BUILD_RELEASE", "12")]),
         "12.9"
     );
 }

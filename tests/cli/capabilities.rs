@@ -55,7 +55,7 @@ fn the_table_names_first_and_last_release() {
 
 #[test]
 fn one_release_and_a_list_for_every_consumer() {
-    let text = stdout(&["--toolkit", "12.8", "8.0,9.0a,12.0+PTX"]);
+    let text = stdout(&["--cuda", "12.8", "8.0,9.0a,12.0+PTX"]);
     for wanted in [
         "CUDA 12.8\n",
         "host compilers: gcc up to 14, clang up to 19",
@@ -75,7 +75,7 @@ fn one_release_and_a_list_for_every_consumer() {
 #[test]
 fn json_holds_the_same() {
     let value: Value =
-        serde_json::from_str(&stdout(&["--json", "--toolkit", "13.4", "10.7f"])).unwrap();
+        serde_json::from_str(&stdout(&["--json", "--cuda", "13.4", "10.7f"])).unwrap();
     assert_eq!(value["format_version"], 1);
     assert_eq!(value["toolkit"]["gcc_max"], 16);
     let rows = value["capabilities"].as_array().unwrap();
@@ -89,7 +89,7 @@ fn json_holds_the_same() {
 
 #[test]
 fn what_can_not_be_built_has_its_exit_code_and_reason() {
-    let output = run(&["--toolkit", "13.0", "7.0"]);
+    let output = run(&["--cuda", "13.0", "7.0"]);
     assert_eq!(output.status.code(), Some(12));
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(
@@ -98,10 +98,10 @@ fn what_can_not_be_built_has_its_exit_code_and_reason() {
     );
     for (release, reason) in [
         ("12.7", "there never was a CUDA 12.7"),
-        ("10.2", "older than 11.0"),
-        ("x", "not a version"),
+        ("10.2", "CUDA `10.2` is not supported"),
+        ("x", "`x` is not a CUDA release"),
     ] {
-        let output = run(&["--toolkit", release]);
+        let output = run(&["--cuda", release]);
         assert_eq!(output.status.code(), Some(2), "{release}");
         let text = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(text.contains(reason), "{text}");

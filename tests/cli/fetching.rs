@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread::sleep;
@@ -411,8 +412,12 @@ fn a_signal_ends_the_installer_and_removes_its_files() {
         assert!(installer.exists());
         let kill = ["-c", &format!("kill -{signal} {}", child.id())];
         run(Command::new("sh").args(kill)).succeeded();
-        let run = Finished::of(child.wait_with_output().unwrap());
-        run.failed(128 + number, &[&format!("interrupted by signal {number}")]);
+        let output = child.wait_with_output().unwrap();
+        let ended = output.status.signal().map(|signal| 128 + signal);
+        let code = ended.or(output.status.code());
+        assert_eq!(code, Some(128 + number), "{output:?}");
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert!(stderr.contains(&format!("signal {number}")), "{stderr}");
         assert!(!installer.exists(), "{signal}: it goes on");
         assert!(
             sandbox.stored().is_empty(),

@@ -35,32 +35,23 @@ fn plain(project: &Project) -> Finished {
 
 #[test]
 fn cargo_and_cargo_cuda_leave_each_others_work_alone() {
-    let Some(mut project) = Project::template("native-app", &[12, 13]) else {
+    let own = |project: Project| project.alone(&[12, 13]);
+    let Some(project) = Project::template("native-app", &[12, 13]).and_then(own) else {
         return;
     };
-    project.target = project.path.join("target");
-    assert!(compiled(&plain(&project)).contains(&"native-app".to_owned()));
-    assert_eq!(compiled(&project.run(&["build", "-v"])), [""; 0]);
-    assert_eq!(compiled(&plain(&project)), [""; 0]);
-
-    // And the other way round.
-    fs::remove_dir_all(&project.target).unwrap();
-    assert!(compiled(&project.run(&["build", "-v"])).contains(&"native-app".to_owned()));
-    assert_eq!(compiled(&plain(&project)), [""; 0]);
-    assert_eq!(compiled(&project.run(&["build", "-v"])), [""; 0]);
-
-    // Other capabilities for once: both stay.
-    assert!(
-        compiled(&project.run(&["build", "-v", "--capabilities", "8.6"]))
-            .contains(&"native-app".to_owned())
-    );
-    assert_eq!(compiled(&plain(&project)), [""; 0]);
-    assert_eq!(
-        compiled(&project.run(&["build", "-v", "--capabilities", "8.6"])),
-        [""; 0]
-    );
+    let all = |build: Finished| compiled(&build).contains(&"native-app".to_owned());
+    assert!(all(plain(&project)));
+    assert!(all(project.run(&["build", "-v"])));
+    assert!(all(project.run(&["build", "-v", "--capabilities", "8.6"])));
+    for _ in 0..2 {
+        assert_eq!(compiled(&plain(&project)), [""; 0]);
+        assert_eq!(compiled(&project.run(&["build", "-v"])), [""; 0]);
+        let other = project.run(&["build", "-v", "--capabilities", "8.6"]);
+        assert_eq!(compiled(&other), [""; 0]);
+    }
 }
 
+/// Links CUDA without a build script that looks for it.
 /// Links CUDA with nobody to look for it.
 const DIRECT: &str = r#"
 #[link(name = "cudart")]
@@ -98,16 +89,10 @@ fn crates_without_build_scripts_link_and_nothing_is_built_again() {
     let run = project.run(&["run", "-v"]);
     assert_eq!(compiled(&run), ["direct", "direct-sys"]);
     assert_eq!(run.stdout, "(13040, 13040)\n");
-    assert!(
-        !project.target.join("cuda/build").exists(),
-        "shared with plain cargo"
-    );
-    // The linker's variable is none that Cargo asks for.
-    assert_eq!(compiled(&plain(&project)), [""; 0]);
     assert_eq!(compiled(&project.run(&["build", "-v"])), [""; 0]);
-    let twelve = project.run(&["run", "--major", "12"]);
+    let twelve = project.run(&["run", "--cuda", "12"]);
     assert_eq!(twelve.stdout, "(12090, 12090)\n", "{twelve:?}");
-    assert_eq!(compiled(&plain(&project)), [""; 0]);
+    assert_eq!(compiled(&project.run(&["build", "-v"])), [""; 0]);
 }
 
 /// A build script that tells Cargo nothing of what it reads.
@@ -151,12 +136,11 @@ fn a_script_that_forgets_to_say_what_it_reads_is_never_stale() {
     };
     let (_, first) = run(&[], true);
     assert!(first.starts_with("13.4."), "{first}");
-    let (_, twelve) = run(&["--major", "12"], false);
+    let (_, twelve) = run(&["--cuda", "12"], false);
     assert!(twelve.starts_with("12.9."), "{twelve}");
-    for (thirteen, arguments, expected) in [
-        (true, &[][..], &first),
-        (false, &["--major", "12"], &twelve),
-    ] {
+    for (thirteen, arguments, expected) in
+        [(true, &[][..], &first), (false, &["--cuda", "12"], &twelve)]
+    {
         assert_eq!(run(arguments, thirteen), (Vec::new(), expected.clone()));
     }
     let (_, capabilities) = run(&["--capabilities", "8.0"], true);
@@ -210,7 +194,8 @@ fn a_view_that_others_were_told_of_is_made_again() {
         ("view-links", cudart, run, nothing),
         ("view-root", cudart, HANDS_A_ROOT_ON, root),
     ] {
-        let Some(project) = Project::new(name, &[13], cuda, script, main) else {
+        let project = Project::new(name, &[13], cuda, script, main);
+        let Some(project) = project.and_then(|project| project.alone(&[13])) else {
             return;
         };
         if name == "view-links" {

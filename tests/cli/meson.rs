@@ -153,8 +153,7 @@ fn meson_finds_the_view_and_nothing_beside_it() {
         "foreign/cuda.pc",
         "Name: cuda\nDescription: another\nVersion: 99.0\nLibs: -lcufft\n",
     );
-    let view = project.run(&["view", "--archives"]);
-    view.succeeded();
+    let view = exec(&project, None, Path::new("printenv"), &["CUDA_HOME"]);
     let view = view.stdout.trim_end().to_owned();
     for (name, lists, runtime) in [
         ("mixed", MIXED, None),

@@ -8,11 +8,11 @@ use crate::components;
 use crate::support::Finished;
 
 /// Variables that would name another toolkit than the one that a test means.
-const FOREIGN: [&str; 18] = [
+const FOREIGN: [&str; 19] = [
     "CUDA_BUILD_TOOLKIT",
     "CUDA_BUILD_ROOTS",
     "CUDA_BUILD_SOURCES",
-    "CUDA_BUILD_MAJOR",
+    "CUDA_BUILD_RELEASE",
     "CUDA_BUILD_CAPABILITIES",
     "CUDA_BUILD_CUDART",
     "NVCC",
@@ -27,6 +27,7 @@ const FOREIGN: [&str; 18] = [
     "VIRTUAL_ENV",
     "CONDA_PREFIX",
     "LD_LIBRARY_PATH",
+    "CUDA_BUILD_VIEWS",
 ];
 
 /// CUDA 12.9 with cuBLAS, a directory a component; no nvcc.
@@ -72,13 +73,27 @@ pub fn store(cache: &Path, majors: &[u32]) -> Option<()> {
     Some(())
 }
 
-/// A crate in a place of its own. All of them share a target directory, so that dependencies
-/// compile once; nothing of an earlier run of the test is left in it.
+/// The cache directory of all projects with these toolkits. The toolkits have the same paths for all
+/// of them then, and their builds the same variables.
+fn shared_cache(majors: &[u32]) -> Option<PathBuf> {
+    let mut name = "cache".to_owned();
+    for major in majors {
+        let stored = components::site_packages(*major)?;
+        name.push_str(&format!(
+            " {}",
+            stored.file_name().unwrap().to_str().unwrap()
+        ));
+    }
+    Some(below_target(&name))
+}
+
+/// A crate in a place of its own. Most of them share a target directory and a store, so that
+/// dependencies compile once; nothing of an earlier run of the test is left in it.
 #[derive(Debug)]
 pub struct Project {
     /// The package's directory.
     pub path: PathBuf,
-    /// Its own cache directory.
+    /// Its cache directory.
     pub cache: PathBuf,
     /// Where cargo builds it.
     pub target: PathBuf,
@@ -149,9 +164,17 @@ impl Project {
     /// The same in a directory called like that.
     pub fn bare_at(name: &str, directory: &str, majors: &[u32]) -> Option<Self> {
         let project = Self::empty(name, directory, majors)?;
+        project.alone(majors)
+    }
+
+    /// The same with a target directory and a store of its own.
+    pub fn alone(self, majors: &[u32]) -> Option<Self> {
+        let cache = self.path.parent().unwrap().join("cache");
+        store(&cache, majors)?;
         Some(Self {
-            target: project.path.join("target"),
-            ..project
+            target: self.path.join("target"),
+            cache,
+            path: self.path,
         })
     }
 
@@ -159,7 +182,7 @@ impl Project {
         let place = place(name);
         let project = Self {
             path: place.join(directory),
-            cache: place.join("cache"),
+            cache: shared_cache(majors)?,
             target: target(),
         };
         store(&project.cache, majors)?;
@@ -211,15 +234,21 @@ impl Project {
         Finished::of(self.command(arguments).output().unwrap())
     }
 
-    /// Everything that cargo built of a package goes away.
+    /// The target directories of all builds: those of `cargo cuda`, and that of plain cargo.
+    fn directories(&self) -> Vec<PathBuf> {
+        let own = fs::read_dir(self.target.join("cargo-cuda"));
+        let own = own.into_iter().flatten().map(Result::unwrap);
+        own.filter(|entry| entry.file_type().unwrap().is_dir())
+            .map(|entry| entry.path())
+            .chain([self.target.clone()])
+            .collect()
+    }
+
+    /// Removes everything that cargo has built of a package.
     fn forget(&self, package: &str) {
-        let apart = fs::read_dir(self.target.join("cuda/build"))
-            .into_iter()
-            .flatten();
-        for build in apart.map(|build| build.unwrap().path()) {
-            Self::forget_in(&build.join("debug"), package);
+        for directory in self.directories() {
+            Self::forget_in(&directory.join("debug"), package);
         }
-        Self::forget_in(&self.target.join("debug"), package);
     }
 
     fn forget_in(profile: &Path, package: &str) {
@@ -240,27 +269,29 @@ impl Project {
         let _ = fs::remove_file(profile.join(package));
     }
 
-    /// The directory that the package's build script writes to, in a build that is shared with
-    /// plain cargo.
+    /// The directory that the package's build script has written to last.
     pub fn out(&self, package: &str) -> PathBuf {
-        let mut found = outs(&self.target, package);
-        assert_eq!(found.len(), 1, "{found:?}");
-        found.remove(0)
+        let found = self.directories().into_iter();
+        newest(
+            found.flat_map(|directory| outs(&directory, package)),
+            |out| out.with_file_name("output"),
+        )
     }
 
-    /// The same for builds apart, one for each environment: the one that was made or changed last.
-    pub fn out_apart(&self, package: &str) -> PathBuf {
-        let builds = fs::read_dir(self.target.join("cuda/build")).unwrap();
-        let found = builds.flat_map(|build| outs(&build.unwrap().path(), package));
-        found
-            .max_by_key(|out| {
-                fs::metadata(out.with_file_name("output"))
-                    .unwrap()
-                    .modified()
-                    .unwrap()
-            })
-            .unwrap()
+    /// The program that was linked last.
+    pub fn program(&self, name: &str) -> PathBuf {
+        let directories = self.directories().into_iter();
+        let found = directories.map(|directory| directory.join("debug").join(name));
+        newest(found.filter(|program| program.is_file()), Path::to_owned)
     }
+}
+
+fn newest(paths: impl Iterator<Item = PathBuf>, dated: impl Fn(&Path) -> PathBuf) -> PathBuf {
+    let changed = |path: &PathBuf| {
+        let file = fs::metadata(dated(path)).or_else(|_| fs::metadata(path));
+        file.unwrap().modified().unwrap()
+    };
+    paths.max_by_key(changed).unwrap()
 }
 
 fn outs(target: &Path, package: &str) -> Vec<PathBuf> {

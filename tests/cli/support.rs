@@ -138,7 +138,7 @@ pub struct Finished {
 impl Finished {
     pub fn of(output: Output) -> Self {
         Self {
-            code: output.status.code().unwrap_or(-1),
+            code: exit_code(&output.status),
             stdout: String::from_utf8(output.stdout).unwrap(),
             stderr: String::from_utf8(output.stderr).unwrap(),
         }
@@ -177,6 +177,13 @@ impl Finished {
             );
         }
     }
+}
+
+/// The exit code, and for a signal what a shell makes of it.
+fn exit_code(status: &std::process::ExitStatus) -> i32 {
+    use std::os::unix::process::ExitStatusExt as _;
+    let signal = status.signal().map(|signal| 128 + signal);
+    status.code().or(signal).unwrap()
 }
 
 /// A real Python with pip, past the shims that version managers put on `PATH`.

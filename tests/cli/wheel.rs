@@ -13,7 +13,7 @@ use std::process::{Command, Output};
 use cargo_cuda::wheel::dependencies::BuiltWith;
 use cargo_cuda::wheel::elf::ElfFacts;
 use cargo_cuda::wheel::maturin::{Maturin, Request};
-use cargo_cuda::wheel::reproducible;
+use cargo_cuda::wheel::reproducible::{self, Scope};
 use cargo_cuda::wheel::rewrite::{BuiltWheel, Rewrite};
 use cargo_cuda::wheel::runpath::{Kind, RunpathPlan};
 use cargo_cuda::wheel::{WheelError, archive};
@@ -201,6 +201,7 @@ fn build(project: &Path, of: &Cudart, rustc_args: &[String]) -> (tempfile::TempD
     let program = Path::new(env!("CARGO_BIN_EXE_cargo-cuda"));
     env.extend(reproducible::environment(
         program,
+        Scope::Place,
         &[],
         None,
         &Env::from_process(),

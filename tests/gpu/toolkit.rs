@@ -126,7 +126,7 @@ fn cmake_compiles_for_the_gpu_that_is_there() {
 fn an_unchanged_crate_multiplies_matrices() {
     let place = tempfile::tempdir().unwrap();
     // The loader's path is that of what is found here.
-    let mut exec = cargo_cuda(&place, &["exec", "--major", "13", "--"]);
+    let mut exec = cargo_cuda(&place, &["exec", "--cuda", "13", "--"]);
     let ran = run(exec.arg(pack().join("candle-matmul"))).ok();
     assert_eq!(
         ran.after("largest difference between GPU and processor: "),

@@ -46,7 +46,7 @@ if [[ $program == */* ]]; then program=$(realpath "$program"); fi
 # What another toolkit could be found by. The tests mean the one that they name.
 unset CUDA_HOME CUDA_PATH CUDA_ROOT CUDA_TOOLKIT_ROOT_DIR CUDA_TOOLKIT_PATH CUDA_LIBRARY_PATH CUDAToolkit_ROOT \
     CUDACXX NVCC CUDARC_CUDA_VERSION CMAKE_TOOLCHAIN_FILE VIRTUAL_ENV CONDA_PREFIX LD_LIBRARY_PATH LIBRARY_PATH \
-    CUDA_BUILD_TOOLKIT CUDA_BUILD_ROOTS CUDA_BUILD_SOURCES CUDA_BUILD_MAJOR CUDA_BUILD_CAPABILITIES \
+    CUDA_BUILD_TOOLKIT CUDA_BUILD_ROOTS CUDA_BUILD_SOURCES CUDA_BUILD_RELEASE CUDA_BUILD_CAPABILITIES \
     CUDA_BUILD_VIEWS CUDA_BUILD_ENVIRONMENT CUDA_BUILD_ENVIRONMENT_VIEW
 # And what puts the programs elsewhere, or builds them otherwise.
 unset CARGO_TARGET_DIR CARGO_BUILD_TARGET_DIR CARGO_BUILD_BUILD_DIR CARGO_BUILD_TARGET RUSTFLAGS CARGO_ENCODED_RUSTFLAGS
@@ -95,7 +95,7 @@ uses() {
     while read -r library; do
         file=$(find "$CUDA_BUILD_CACHE_DIR/toolkits" -name "$library" -print -quit)
         # The driver's library is nowhere here: what was linked with is the view's stub.
-        [[ -n $file ]] || file=$(find "$package/target/cuda/views" -path '*/stubs/*' -name "${library%%.so*}.so" -print -quit 2>/dev/null)
+        [[ -n $file ]] || file=$(find "$package/target/.cuda/view" -path '*/stubs/*' -name "${library%%.so*}.so" -print -quit 2>/dev/null)
         if [[ -z $file ]]; then
             printf '    %s: not found\n' "$library"
             continue
@@ -117,7 +117,7 @@ way() {
         while read -r file; do
             [[ -n $(needed "$file") ]] || continue
             found+="${file##*/}: $(needed "$file" | tr '\n' ' ')"
-            if readelf -d "$file" | grep -E 'RPATH|RUNPATH' | grep -q "$CUDA_BUILD_CACHE_DIR\|/cuda/views"; then
+            if readelf -d "$file" | grep -E 'RPATH|RUNPATH' | grep -q "$CUDA_BUILD_CACHE_DIR\|/.cuda/view"; then
                 found+='AND A SEARCH PATH TO THEM '
             fi
             printf '  %s\n%s\n' "$file" "$(uses "$file")" >&2

@@ -1,15 +1,16 @@
-//! `cargo cuda capabilities`: which toolkit builds for what, and a list in every consumer's words.
+//! `cargo cuda capabilities`: the capabilities of each release, and a list in every consumer's syntax.
 
 use std::fmt::Write as _;
 
 use clap::Args;
 use cuda_build::capability::{self, Facts, Suffix, supported};
 use cuda_build::release;
-use cuda_build::{Declared, Env, Error, Plan, Root, ToolkitVersion};
+use cuda_build::{Declared, Env, Error, Plan, ReleaseReq, Root, ToolkitVersion};
 use serde_json::{Value, json};
 
 use crate::exit_code;
 use crate::failure::Failure;
+use crate::options::WorkspaceOptions;
 use crate::workspace::Workspace;
 
 /// Raised when a field changes its meaning or goes away; new fields don't raise it.
@@ -19,13 +20,15 @@ const FORMAT_VERSION: u32 = 1;
 /// nvcc, NVRTC, CMake, PyTorch and `CUDA_COMPUTE_CAP`.
 #[derive(Args, Clone, Debug)]
 pub struct CapabilitiesArgs {
-    /// Only what this CUDA release builds for, as in `12.4`
+    /// Only what this CUDA release builds for: 13 or 13.4
     #[arg(long, value_name = "RELEASE")]
-    toolkit: Option<String>,
+    cuda: Option<ReleaseReq>,
+    #[command(flatten)]
+    workspace: WorkspaceOptions,
     /// Write JSON
     #[arg(long)]
     json: bool,
-    /// A list to render, as in `8.0,9.0a,12.0+PTX`; what the packages here declare where not given
+    /// A list to render, as in `8.0,9.0a,12.0+PTX`; by default the declared ones
     #[arg(value_name = "LIST")]
     list: Vec<String>,
 }
@@ -42,12 +45,11 @@ struct Rendering {
 /// whether every list can be built.
 ///
 /// # Errors
-/// A release that is none or never was, a list that can't be read, a workspace that can't be
-/// loaded.
+/// A release that never was, a list that is not valid, a workspace that is not usable.
 pub fn run(arguments: &CapabilitiesArgs, env: &Env, root: &Root) -> Result<(String, u8), Failure> {
-    let toolkit = arguments.toolkit.as_deref().map(release).transpose()?;
+    let toolkit = arguments.cuda.map(named_release).transpose()?;
     let renderings = if arguments.list.is_empty() {
-        declared_here(toolkit, env, root)?
+        declared_here(toolkit, arguments.workspace.load(root, env)?.as_ref())?
     } else {
         vec![rendering(
             "command line".to_owned(),
@@ -73,42 +75,26 @@ pub fn run(arguments: &CapabilitiesArgs, env: &Env, root: &Root) -> Result<(Stri
     Ok((text, code))
 }
 
-fn release(text: &str) -> Result<ToolkitVersion, Failure> {
-    let wrong = |reason: String| {
-        let example = format!("give a release such as `{}`", release::newest());
-        Failure::new(exit_code::USAGE, reason).hint(example)
+fn named_release(release: ReleaseReq) -> Result<ToolkitVersion, Failure> {
+    let Some(minor) = release.minor else {
+        return Ok(newest_of(release.major));
     };
-    let release: ToolkitVersion = text
-        .parse()
-        .map_err(|error| wrong(format!("`--toolkit {text}`: {error}")))?;
-    if release.major < 11 {
-        return Err(wrong(format!(
-            "CUDA {release} is older than 11.0, the oldest that is known here"
-        )));
-    }
+    let release = ToolkitVersion::new(release.major, minor);
     if !release::was_released(release) {
-        return Err(wrong(format!("there never was a CUDA {release}")));
+        let message = format!("there never was a CUDA {release}");
+        let example = format!("give a release such as `{}`", release::newest());
+        return Err(Failure::new(exit_code::USAGE, message).hint(example));
     }
     Ok(release)
 }
 
-/// What the packages of the workspace declare, for each major that they are for.
+/// What the packages of the workspace declare, for each of their majors.
 fn declared_here(
     toolkit: Option<ToolkitVersion>,
-    env: &Env,
-    root: &Root,
+    workspace: Option<&Workspace>,
 ) -> Result<Vec<Rendering>, Failure> {
-    let workspace = match Workspace::load(root, env, None, &[]) {
-        Ok(workspace) => workspace,
-        // The table is for every directory.
-        Err(failure) if failure.message.contains("could not find `Cargo.toml`") => {
-            return Ok(Vec::new());
-        }
-        Err(failure) if failure.code == exit_code::MISSING_PROGRAM => return Ok(Vec::new()),
-        Err(failure) => return Err(failure),
-    };
     let mut renderings = Vec::new();
-    for package in &workspace.packages {
+    for package in workspace.iter().flat_map(|workspace| &workspace.packages) {
         let toolkits = match toolkit {
             Some(toolkit) => vec![toolkit],
             None if package.config.majors.is_empty() => vec![release::newest()],

@@ -2,24 +2,28 @@
 
 use std::path::PathBuf;
 
-use cuda_build::driver::{self, Driver, NoDriver};
+use clap::Args;
+use cuda_build::driver;
 use cuda_build::host_compiler;
 use cuda_build::select::{Need, Strength};
-use cuda_build::{Component, Declared, Env, Outcome, Plan, Root, Toolkit};
+use cuda_build::{
+    Capability, Component, Declared, Env, Error, Outcome, Plan, ReleaseReq, Root, Toolkit,
+};
 
-use crate::cargo_config;
+use crate::build::CAPABILITIES;
 use crate::failure::Failure;
+use crate::options::WorkspaceOptions;
 use crate::report::machine::Machine;
-use crate::report::{self, Diagnosis, Plans, Program};
-use crate::toolkits::{self, Finder, Wish};
+use crate::report::{self, Diagnosis, Findings, Plans, Program};
+use crate::toolkits::{self, Finder};
 use crate::workspace::Workspace;
 
-/// Variables that change what a build does, shown where they are set.
+/// Variables that change what a build does, shown if they are set.
 const SHOWN: &[&str] = &[
     "CUDA_BUILD_TOOLKIT",
     "CUDA_BUILD_ROOTS",
     "CUDA_BUILD_SOURCES",
-    "CUDA_BUILD_MAJOR",
+    "CUDA_BUILD_RELEASE",
     "CUDA_BUILD_CAPABILITIES",
     "CUDA_BUILD_CUDART",
     "CUDA_BUILD_CACHE_DIR",
@@ -40,95 +44,93 @@ const SHOWN: &[&str] = &[
     "LD_LIBRARY_PATH",
 ];
 
-/// Asked for by every search, and not about CUDA.
+/// Every search reads them, and they are not about CUDA.
 const UNREMARKABLE: &[&str] = &["HOME", "XDG_CACHE_HOME"];
 
 /// Programs that some command starts.
 const PROGRAMS: &[(&str, &str)] = &[
     ("uv", "fetches toolkits"),
-    ("pip", "fetches toolkits where there is no uv"),
+    ("pip", "fetches toolkits if there is no uv"),
     ("maturin", "builds wheels"),
     ("g++", "compiles host code for nvcc"),
     (
         "sccache",
-        "shares compiler results, where something is set to use it",
+        "shares compiler results, if a build is set to use it",
     ),
 ];
 
-/// Looks at everything and prints it; the exit code tells whether a build would find what it
-/// needs.
+/// Show what is found here, what is chosen and why, and whether a build will work
+#[derive(Args, Clone, Debug)]
+pub struct DoctorArgs {
+    /// As if this CUDA release were requested: 13 or 13.4
+    #[arg(long, value_name = "RELEASE")]
+    cuda: Option<ReleaseReq>,
+    #[command(flatten)]
+    workspace: WorkspaceOptions,
+    /// Write JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Looks at everything and returns the report; the exit code is that of a build.
 ///
 /// # Errors
-/// Where the workspace at hand can't be read.
-pub fn run(
-    major: Option<u32>,
-    triple: Option<&str>,
-    json: bool,
-    env: &Env,
-    root: &Root,
-) -> Result<(String, u8), Failure> {
-    let workspace = Workspace::load_optional(root, env)?;
-    let jetson = workspace
-        .iter()
-        .flat_map(|w| &w.packages)
-        .any(|p| p.config.jetson);
-    let named = cargo_config::build_target(root, env, &[]);
-    let target = toolkits::target(triple, named.as_deref(), jetson)?;
-    let finder = Finder {
+/// If the workspace is not usable.
+pub fn run(arguments: &DoctorArgs, env: &Env, root: &Root) -> Result<(String, u8), Failure> {
+    let env = &match arguments.cuda {
+        Some(release) => env.clone().with(ReleaseReq::VARIABLE, release.to_string()),
+        None => env.clone(),
+    };
+    let workspace = arguments.workspace.load(root, env)?;
+    let env = &toolkits::with_lock(env.clone(), workspace.as_ref());
+    let target = arguments
+        .workspace
+        .platform(root, env, workspace.as_ref())?;
+    let report = Finder {
         env,
         root,
-        target,
+        target: &target,
         workspace: workspace.as_ref(),
-    };
-    let report = finder.report(&Wish {
-        major,
-        ..Wish::default()
-    })?;
+        fetch: false,
+        partial: false,
+    }
+    .report()?;
     let driver = driver::driver();
-    let capabilities = report
+    let gpus = driver
+        .as_ref()
+        .map(|driver| driver.gpus.as_slice())
+        .unwrap_or_default();
+    let plans = report
         .toolkit
         .as_ref()
-        .ok()
-        .and_then(|t| capabilities(t, env, workspace.as_ref(), &driver));
-    let no_gpu = driver
-        .as_ref()
-        .map_or(true, |driver| driver.gpus.is_empty());
+        .map(|toolkit| plans(toolkit, env, workspace.as_ref(), gpus))
+        .unwrap_or_default();
     let undeclared = match &report.toolkit {
-        Ok(toolkit) if no_gpu => undeclared(toolkit, workspace.as_ref()),
+        Ok(toolkit) if gpus.is_empty() => undeclared(toolkit, workspace.as_ref()),
         _ => Vec::new(),
     };
-    let plans = plans(&report, workspace.as_ref(), &driver);
     let driver_notes = match (&driver, &report.toolkit) {
         (Ok(driver), Ok(toolkit)) => {
             let version = toolkit.version();
             let about = report::driver::notes(driver, version).into_iter();
             about
-                .chain(report::driver::gpu_notes(driver, version, &plans))
+                .chain(report::driver::gpu_notes(
+                    driver,
+                    version,
+                    &possible(&plans),
+                ))
                 .collect()
         }
         _ => Vec::new(),
     };
-    let machine = Machine::read(root, finder.target.multiarch());
+    let machine = Machine::read(root, target.multiarch());
     let version = report.toolkit.as_ref().ok().map(Toolkit::version);
     let with_nvcc = report
         .toolkit
         .as_ref()
         .ok()
         .filter(|toolkit| toolkit.get(Component::Nvcc).is_some());
-    let lacks_nvcc = report
-        .toolkit
-        .as_ref()
-        .is_ok_and(|toolkit| toolkit.get(Component::Nvcc).is_none());
-    let wish = Wish {
-        major,
-        compiler: true,
-        ..Wish::default()
-    };
-    let compiler = lacks_nvcc
-        .then(|| finder.report(&wish).ok()?.toolkit.ok())
-        .flatten();
-    let diagnosis = Diagnosis {
-        compiler: compiler.as_ref(),
+    let findings = Findings::new(Diagnosis {
         host: with_nvcc.map(|toolkit| host_compiler::choose(env, root, toolkit)),
         variables: variables(env),
         machine_notes: machine.notes(&driver, version),
@@ -140,96 +142,70 @@ pub fn run(
         workspace: workspace.as_ref(),
         undeclared,
         absent: absent(&report, workspace.as_ref()),
-        capabilities,
+        capabilities: summary(&plans),
+    });
+    let text = match arguments.json {
+        true => report::json(&findings),
+        false => findings.text(),
     };
-    let text = if json {
-        report::json(&diagnosis)
-    } else {
-        report::text(&diagnosis)
-    };
-    Ok((text, report::verdict(&diagnosis).code))
+    Ok((text, findings.code))
 }
 
-/// Counts outside a workspace too; inside, each package has read it.
-const CAPABILITIES: &str = "CUDA_BUILD_CAPABILITIES";
-
-/// Per package that declares any, the plan, or why the toolkit can't do it.
-fn capabilities(
+/// The plan of each package that declares capabilities, or why the toolkit cannot build it.
+fn plans(
     toolkit: &Toolkit,
     env: &Env,
     workspace: Option<&Workspace>,
-    driver: &Result<Driver, NoDriver>,
-) -> Option<Plans> {
-    let mut plans = Vec::new();
-    let mut refused = Vec::new();
-    let gpus = driver
-        .as_ref()
-        .map(|d| d.gpus.as_slice())
-        .unwrap_or_default();
+    gpus: &[Capability],
+) -> Vec<(String, Result<Plan, Error>)> {
     let observed = toolkit.observed_capabilities();
-    let mut add = |name: &str, items: &[String], used: &[Component]| {
+    let version = toolkit.version();
+    let plan = |name: &str, items: &[String], used: &[Component]| {
         let plan = Declared::parse(items)
-            .and_then(|declared| declared.plan(toolkit.version(), gpus, observed.as_deref()))
+            .and_then(|declared| declared.plan(version, gpus, observed.as_deref()))
             .and_then(|plan| toolkit.check_plan(&plan, used).map(|()| plan));
-        match plan {
-            Ok(plan) => plans.push((name.to_owned(), plan.to_string())),
-            Err(error) => refused.push(format!("{name}: {error:?}")),
-        }
+        (name.to_owned(), plan)
     };
-    if workspace.is_none() {
-        add(CAPABILITIES, &[env.text(CAPABILITIES)?], &[]);
-    }
-    for package in workspace.iter().flat_map(|workspace| &workspace.packages) {
-        let Some(items) = package
-            .config
-            .for_major(toolkit.version().major)
-            .capabilities
-        else {
-            continue;
-        };
-        let components = package.config.for_major(toolkit.version().major).components;
-        let used: Vec<Component> = components.iter().map(|wanted| wanted.component).collect();
-        add(&package.name, items, &used);
-    }
-    Some(if refused.is_empty() {
-        Ok(plans)
-    } else {
-        Err(refused)
-    })
-}
-
-/// The plan of each package that declares capabilities this toolkit can do.
-fn plans(
-    report: &Outcome,
-    workspace: Option<&Workspace>,
-    driver: &Result<Driver, NoDriver>,
-) -> Vec<(String, Plan)> {
-    let Ok(toolkit) = &report.toolkit else {
-        return Vec::new();
+    let Some(workspace) = workspace else {
+        // In a workspace, each package has read the variable.
+        let list = env.text(CAPABILITIES);
+        return list
+            .map(|list| plan(CAPABILITIES, &[list], &[]))
+            .into_iter()
+            .collect();
     };
-    let gpus = driver
-        .as_ref()
-        .map(|d| d.gpus.as_slice())
-        .unwrap_or_default();
-    let observed = toolkit.observed_capabilities();
-    let packages = workspace
-        .into_iter()
-        .flat_map(|workspace| &workspace.packages);
-    let planned = packages.filter_map(|package| {
-        let items = package
-            .config
-            .for_major(toolkit.version().major)
-            .capabilities?;
-        let plan = Declared::parse(items)
-            .ok()?
-            .plan(toolkit.version(), gpus, observed.as_deref())
-            .ok()?;
-        Some((package.name.clone(), plan))
+    let packages = workspace.packages.iter().filter_map(|package| {
+        let declared = package.config.for_major(version.major);
+        let used = declared.components.iter().map(|wanted| wanted.component);
+        let used: Vec<Component> = used.collect();
+        Some(plan(&package.name, declared.capabilities?, &used))
     });
-    planned.collect()
+    packages.collect()
 }
 
-/// Those of [`SHOWN`] that are set, then what else the search has asked for and found set.
+/// All plans, or all reasons why there is none for a package; `None` if nothing is declared.
+fn summary(plans: &[(String, Result<Plan, Error>)]) -> Option<Plans> {
+    let refused: Vec<String> = plans
+        .iter()
+        .filter_map(|(name, plan)| Some(format!("{name}: {:?}", plan.as_ref().err()?)))
+        .collect();
+    let possible = possible(plans).into_iter();
+    let shown = possible.map(|(name, plan)| (name, plan.to_string()));
+    match (plans.is_empty(), refused.is_empty()) {
+        (true, _) => None,
+        (false, true) => Some(Ok(shown.collect())),
+        (false, false) => Some(Err(refused)),
+    }
+}
+
+fn possible(plans: &[(String, Result<Plan, Error>)]) -> Vec<(String, Plan)> {
+    let plan = |(name, plan): &(String, Result<Plan, Error>)| {
+        Some((name.clone(), plan.as_ref().ok()?.clone()))
+    };
+    plans.iter().filter_map(plan).collect()
+}
+
+/// The set ones among [`SHOWN`], then everything else that the search has read and that is set.
 fn variables(env: &Env) -> Vec<(String, String)> {
     let asked = env.asked();
     let more = asked.iter().map(String::as_str);
@@ -240,7 +216,7 @@ fn variables(env: &Env) -> Vec<(String, String)> {
         .collect()
 }
 
-/// Packages with a build script of ours that declare no capabilities.
+/// Packages that use cuda-build and declare no capabilities.
 fn undeclared(toolkit: &Toolkit, workspace: Option<&Workspace>) -> Vec<String> {
     let packages = workspace.iter().flat_map(|workspace| &workspace.packages);
     let silent = packages.filter(|p| p.uses_cuda_build).filter(|package| {
@@ -253,7 +229,7 @@ fn undeclared(toolkit: &Toolkit, workspace: Option<&Workspace>) -> Vec<String> {
     silent.map(|package| package.name.clone()).collect()
 }
 
-/// Optional components that packages are built without, and where they are for another CUDA.
+/// Optional components that packages are built without, and sources that have them for another CUDA.
 fn absent(report: &Outcome, workspace: Option<&Workspace>) -> Vec<String> {
     let Ok(toolkit) = &report.toolkit else {
         return Vec::new();
@@ -276,7 +252,7 @@ fn absent(report: &Outcome, workspace: Option<&Workspace>) -> Vec<String> {
                 .as_ref()
                 .map_or(String::new(), |version| format!(" {version}"));
             let mut line = format!(
-                "{}: optional {component}{wanted} is not there for CUDA {major}, so `cfg(cuda_have_{})` is off",
+                "{}: optional {component}{wanted} was not found for CUDA {major}, so `cfg(cuda_have_{})` is off",
                 package.name,
                 component.id().replace('-', "_")
             );
@@ -303,10 +279,10 @@ fn programs(env: &Env, root: &Root) -> Vec<Program> {
             .map(|directory| directory.join(name))
             .find(|path| root.is_file(path))
     };
-    let program = |(name, purpose): &(&str, &str)| Program {
-        name: (*name).to_owned(),
-        purpose: (*purpose).to_owned(),
-        path: find(name),
+    let program = |(name, purpose): &(&'static str, &'static str)| Program {
+        name,
+        purpose,
+        path: find(name).as_deref().map(report::shown),
     };
     PROGRAMS.iter().map(program).collect()
 }

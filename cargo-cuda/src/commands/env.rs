@@ -1,46 +1,50 @@
-//! `cargo cuda env` and `cargo cuda exec`: the variables, for a shell or for one command.
+//! `cargo cuda env` and `cargo cuda exec`: the variables, for a shell or for one program.
 
 use std::ffi::OsString;
 
 use clap::Args;
 use cuda_build::command::Invocation;
 use cuda_build::{Env, Root};
-use serde_json::json;
+use serde::Serialize;
 
+use crate::build::{Build, Purpose, Request};
+use crate::cargo_config::Configured;
 use crate::environment::Setting;
 use crate::failure::Failure;
-use crate::graph::Graph;
-use crate::rustflags::{Addition, ENCODED};
-use crate::session::{self, Asked, Session};
-use crate::shell::Shell;
-use crate::workspace::Workspace;
-use crate::{cargo_config, output, process, runner};
+use crate::options::{BuildOptions, WorkspaceOptions};
+use crate::report;
+use crate::shell::{self, Shell};
+use crate::{output, previous, process};
 
-/// Why a variable goes away.
-const GONE: &str = "set by an earlier `cargo cuda env`, and not by this one";
+/// Why a variable is removed.
+const REMOVED: &str = "set by an earlier `cargo cuda env`, and not by this one";
 
-/// Of the JSON that `--shell json` writes.
-const FORMAT_VERSION: u32 = 1;
-
-/// Print the variables that crates and build tools look for
+/// Print the variables in which crates and build tools look for CUDA
 ///
-/// Plain `cargo`, editors and other build tools then find what `cargo cuda build` finds:
+/// Editors, makefiles and other build tools then find what `cargo cuda build` finds:
 ///   eval "$(cargo cuda env)"
 #[derive(Args, Clone, Debug)]
 #[command(verbatim_doc_comment)]
 pub struct EnvArgs {
-    /// Whose syntax to write
+    /// The shell whose syntax is written
     #[arg(long, value_enum, default_value_t)]
     shell: Shell,
+    /// Write JSON
+    #[arg(long, conflicts_with = "shell")]
+    json: bool,
     #[command(flatten)]
-    wish: WishArgs,
+    build: BuildOptions,
+    #[command(flatten)]
+    workspace: WorkspaceOptions,
 }
 
-/// Run a program with the variables that crates and build tools look for
+/// Run a program with the variables in which crates and build tools look for CUDA
 #[derive(Args, Clone, Debug)]
 pub struct ExecArgs {
     #[command(flatten)]
-    wish: WishArgs,
+    build: BuildOptions,
+    #[command(flatten)]
+    workspace: WorkspaceOptions,
     /// The program and its arguments
     #[arg(
         required = true,
@@ -51,188 +55,144 @@ pub struct ExecArgs {
     command: Vec<OsString>,
 }
 
-/// Which toolkit.
-#[derive(Args, Clone, Debug)]
-struct WishArgs {
-    /// The CUDA major; the newest that is found where not given
-    #[arg(long, value_name = "N")]
-    major: Option<u32>,
-    /// Instead of the manifest's, as in 8.0,9.0,12.0+PTX
-    #[arg(long, value_name = "LIST")]
-    capabilities: Option<String>,
-    /// The Rust triple that is built for
-    #[arg(long, value_name = "TRIPLE")]
-    target: Option<String>,
-    /// Fetch a toolkit where none is found
-    #[arg(long)]
-    fetch: bool,
+/// The report of `env --json`.
+#[derive(Serialize)]
+struct Report {
+    variables: Vec<Variable>,
+    notes: Vec<String>,
 }
 
-/// What belongs on standard output.
+/// A variable; without a value it is removed.
+#[derive(Serialize)]
+struct Variable {
+    name: String,
+    value: Option<String>,
+    meaning: &'static str,
+}
+
+/// Returns the text for standard output.
 ///
 /// # Errors
-/// Where no toolkit is found.
+/// If no toolkit is found.
 pub fn print(arguments: &EnvArgs, process: &Env, root: &Root) -> Result<String, Failure> {
-    let users = session::anew(process);
-    let (mut variables, mut notes) = variables(&arguments.wish, &users, root, true)?;
-    let mut gone = Vec::new();
-    for (name, value) in session::restored(process, &users) {
-        let Some(name) = name
-            .to_str()
-            .filter(|name| variables.iter().all(|new| new.name != *name))
-        else {
-            continue;
-        };
+    let user = previous::without_requests(process);
+    let (mut settings, mut notes) = settings(&arguments.build, &arguments.workspace, &user, root)?;
+    let mut removed = Vec::new();
+    for (name, value) in previous::removed(process, &user) {
+        let Some(name) = name.to_str() else { continue };
         match value {
-            Some(value) => variables.push(Setting {
+            _ if settings.iter().any(|setting| setting.name == name) => {}
+            Some(value) => settings.push(Setting {
                 name: name.to_owned(),
                 value: value.to_owned(),
                 meaning: "as it was before an earlier `cargo cuda env`",
             }),
-            None => gone.push(name),
+            None => removed.push(name.to_owned()),
         }
     }
-    let (variables, left_out): (Vec<_>, Vec<_>) = variables
-        .into_iter()
-        .partition(|variable| arguments.shell.can_write(&variable.value));
-    notes.extend(left_out.iter().map(|variable| {
-        format!(
-            "note: {} is left out: its value is not UTF-8, and such text can't hold it",
-            variable.name
-        )
-    }));
+    // A shell would run what a name contains besides.
+    let is_name = |name: &str| shell::is_name(name);
+    let refused = settings.iter().map(|setting| &setting.name).chain(&removed);
+    notes.extend(
+        refused
+            .filter(|name| !is_name(name))
+            .map(|name| format!("warning: {name:?} is not a name of a variable, and is left out")),
+    );
+    settings.retain(|setting| is_name(&setting.name));
+    removed.retain(|name| is_name(name));
+    if arguments.json {
+        let mut variables = Vec::new();
+        for Setting {
+            name,
+            value,
+            meaning,
+        } in settings
+        {
+            match value.into_string() {
+                Ok(value) => variables.push(Variable {
+                    name,
+                    value: Some(value),
+                    meaning,
+                }),
+                Err(_) => notes.push(format!(
+                    "warning: {name} is left out: its value is not UTF-8, and JSON cannot hold it"
+                )),
+            }
+        }
+        variables.extend(removed.into_iter().map(|name| Variable {
+            name,
+            value: None,
+            meaning: REMOVED,
+        }));
+        notes.iter().for_each(|note| output::say(note));
+        return Ok(report::json(&Report { variables, notes }));
+    }
     notes.iter().for_each(|note| output::say(note));
-    if arguments.shell == Shell::Json {
-        let set = variables
-            .iter()
-            .map(|v| json!({ "name": v.name, "value": v.value.to_str(), "meaning": v.meaning }));
-        let unset = gone
-            .iter()
-            .map(|name| json!({ "name": name, "value": null, "meaning": GONE }));
-        let list: Vec<_> = set.chain(unset).collect();
-        return Ok(format!(
-            "{:#}\n",
-            json!({ "format_version": FORMAT_VERSION, "variables": list, "notes": notes })
-        ));
-    }
+    let shell = arguments.shell;
     let mut text = String::new();
-    for variable in &variables {
-        text.push_str(&format!(
-            "{}\n{}\n",
-            arguments.shell.comment(variable.meaning),
-            arguments.shell.set(&variable.name, &variable.value)
-        ));
+    for setting in &settings {
+        let line = shell.set(&setting.name, &setting.value);
+        text.push_str(&format!("# {}\n{line}\n", setting.meaning));
     }
-    if !gone.is_empty() {
-        text.push_str(&format!("{}\n", arguments.shell.comment(GONE)));
+    for name in &removed {
+        text.push_str(&format!("# {REMOVED}\n{}\n", shell.unset(name)));
     }
-    gone.iter()
-        .for_each(|name| text.push_str(&format!("{}\n", arguments.shell.unset(name))));
     Ok(text)
 }
 
-/// Where flags would have to be a text that is split at blanks.
-const BLANKS: &str = "note: a path with spaces can't be added to rustflags by a variable: static libraries of \
-                      CUDA are found by `cargo cuda build` alone";
-
-/// Where `runner` would have to be such a text.
-const NO_RUNNER: &str = "note: the path of `cargo cuda` has spaces, and it is not the first on PATH: libraries that \
-                         build scripts leave in OUT_DIR are found by `cargo cuda run` and `test` alone";
-
-/// Runs the command and returns its exit code.
+/// Runs the program in place of this one.
 ///
 /// # Errors
-/// Where no toolkit is found, or the program can't be started.
-pub fn exec(arguments: &ExecArgs, env: &Env, root: &Root) -> Result<u8, Failure> {
-    let (variables, notes) = variables(&arguments.wish, env, root, false)?;
+/// If no toolkit is found, or the program cannot be started.
+pub fn exec(arguments: &ExecArgs, user: &Env, root: &Root) -> Result<u8, Failure> {
+    let (settings, notes) = settings(&arguments.build, &arguments.workspace, user, root)?;
     notes.iter().for_each(|note| output::say(note));
     let mut command = arguments.command.iter().cloned();
-    let program = command.next().unwrap_or_default();
-    let mut call = Invocation::new(program).args(command);
-    for variable in variables {
-        call = call.variable(&variable.name, variable.value);
+    let mut call = Invocation::new(command.next().unwrap_or_default()).args(command);
+    for setting in settings {
+        call = call.variable(&setting.name, setting.value);
     }
-    process::run(&call)
+    process::replace(&call, user)
 }
 
-/// `users` is the user's environment. For a `shell` nothing is set that would take the effect from
-/// what is set there later.
-fn variables(
-    wish: &WishArgs,
-    users: &Env,
+fn settings(
+    options: &BuildOptions,
+    which: &WorkspaceOptions,
+    user: &Env,
     root: &Root,
-    shell: bool,
 ) -> Result<(Vec<Setting>, Vec<String>), Failure> {
-    let env = &cargo_config::with_variables(root, users, &[]);
-    let workspace = Workspace::load_optional(root, env)?;
-    let asked = Asked {
-        major: wish.major,
-        capabilities: wish.capabilities.clone(),
-        fetch: wish.fetch,
-        ..Asked::default()
-    };
-    let session = Session::find(env, root, workspace.as_ref(), wish.target.as_deref(), asked)?;
-    let graph = match &workspace {
-        Some(workspace) => Graph::load(root, env, workspace, session.target(), &[])?,
-        None => Graph::default(),
-    };
-    let session = session.fitting(&graph)?;
-    let apart = session.apart(&graph)?;
-    let mut variables = session.variables(&apart)?;
-    // Cargo alone reads its `[env]`, and other programs are meant here as well: what is set there of
-    // variables that would be ours, and what steers nvcc.
-    let kept = |name: &str| apart.environment.kept.iter().any(|kept| kept.name == name);
+    let config = Configured::here(root, user, &[]);
+    let env = &options.over(config.over(user));
+    let workspace = which.load(root, env)?;
+    let build = Build::prepare(&Request {
+        env,
+        root,
+        workspace: workspace.as_ref(),
+        config: &config,
+        triple: which.target.as_deref(),
+        fetch: options.search.fetch,
+        package: which.package.as_deref(),
+        target_directory: None,
+        purpose: Purpose::Program,
+    })?;
+    let mut settings = build.settings;
+    // Cargo alone reads its `[env]`. Other programs get what is set there in place of a variable of
+    // ours, and what configures nvcc and cuda-build.
     for (name, value) in env.variables() {
-        let Some(name) = name.to_str().filter(|name| !session::is_set(users, name)) else {
-            continue;
-        };
-        let about_cuda = name.starts_with("CUDA") || name.starts_with("NVCC");
-        if kept(name) || (about_cuda && variables.iter().all(|ours| ours.name != name)) {
-            variables.push(Setting {
+        let Some(name) = name.to_str() else { continue };
+        let is_kept = build.kept.iter().any(|kept| kept == name);
+        let is_about_cuda = name.starts_with("CUDA") || name.starts_with("NVCC");
+        if (is_kept || is_about_cuda)
+            && user.peek(name) != Some(value)
+            && settings.iter().all(|setting| setting.name != name)
+        {
+            settings.push(Setting {
                 name: name.to_owned(),
                 value: value.to_owned(),
-                meaning: "as `[env]` of Cargo's configuration has it",
+                meaning: "from `[env]` of Cargo's configuration",
             });
         }
     }
-    // Elsewhere nobody knows whose flags they would be added to.
-    let added = match workspace.as_ref().map(|_| session.rustflags(&apart)) {
-        Some(Addition::Variable(setting))
-            if shell && setting.name == ENCODED && !session::is_set(env, ENCODED) =>
-        {
-            Err(BLANKS.to_owned())
-        }
-        Some(Addition::Variable(setting)) => Ok(Some(setting)),
-        Some(Addition::Config(added)) => added
-            .variable(env)
-            .map(Some)
-            .ok_or_else(|| BLANKS.to_owned()),
-        Some(Addition::Nowhere(reason)) => Err(format!("note: {reason}")),
-        None => Ok(None),
-    };
-    let mut notes = apart.notes;
-    match added {
-        Ok(setting) => variables.extend(setting),
-        Err(note) => notes.push(note),
-    }
-    if let (Some(directory), Some(workspace)) = (apart.directory, &workspace)
-        && env.peek("CARGO_BUILD_BUILD_DIR").is_none()
-        && workspace.moves_build_directory()
-    {
-        let meaning =
-            "cargo's directory for this environment: many build scripts don't say what they read";
-        variables.push(Setting {
-            name: "CARGO_BUILD_BUILD_DIR".to_owned(),
-            value: directory.into(),
-            meaning,
-        });
-        if session.runs_directly() {
-            match runner::variable(session.target().triple(), env, root)? {
-                Some(setting) => variables.push(setting),
-                None => notes.push(NO_RUNNER.to_owned()),
-            }
-        }
-    }
-    session::name_own(&mut variables, apart.view.root(), users);
-    Ok((variables, notes))
+    settings.push(previous::record(&settings, user));
+    Ok((settings, build.notes))
 }

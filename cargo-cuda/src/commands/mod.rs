@@ -1,9 +1,11 @@
-//! One file a subcommand: what it accepts and what it prints.
+//! One file for each subcommand: what it accepts and what it prints.
 
+pub mod build;
 pub mod capabilities;
-pub mod cargo;
+pub mod clean;
 pub mod doctor;
 pub mod env;
+pub mod fetch;
 pub mod toolkit;
 pub mod view;
 pub mod wheel;

@@ -5,14 +5,12 @@ use std::fmt::Write as _;
 
 use clap::{Args, Subcommand};
 use cuda_build::Component;
-use serde_json::{Value, json};
+use serde::Serialize;
 
+use crate::report::{self, shown};
 use crate::store::{
-    self, AddRequest, Added, Context, Listed, ReleaseSpec, Removed, StoreError, human_size,
+    self, AddRequest, Added, Context, Listed, Package, ReleaseSpec, Removed, StoreError, human_size,
 };
-
-/// Of every `--json` report of this command.
-const FORMAT_VERSION: u32 = 1;
 
 /// Fetch CUDA components into the user's cache directory, list and remove them.
 #[derive(Args, Clone, Debug)]
@@ -77,7 +75,7 @@ pub fn run(arguments: &ToolkitArgs, context: &Context) -> Result<String, StoreEr
         Action::Add(add) => {
             let added = store::add(&add.request(), context)?;
             Ok(if add.json {
-                lines(&added_json(&added))
+                report::json(&AddReport::new(&added))
             } else {
                 added_text(&added)
             })
@@ -85,7 +83,7 @@ pub fn run(arguments: &ToolkitArgs, context: &Context) -> Result<String, StoreEr
         Action::List { json } => {
             let listed = store::list(context)?;
             Ok(if *json {
-                lines(&list_json(&listed))
+                report::json(&ListReport::new(&listed))
             } else {
                 list_text(&listed)
             })
@@ -93,7 +91,7 @@ pub fn run(arguments: &ToolkitArgs, context: &Context) -> Result<String, StoreEr
         Action::Remove { toolkit, json } => {
             let removed = store::remove(toolkit, context)?;
             Ok(if *json {
-                lines(&removed_json(&removed))
+                report::json(&RemoveReport::new(&removed))
             } else {
                 removed_text(&removed)
             })
@@ -118,10 +116,6 @@ fn ids(components: &[Component]) -> Vec<&'static str> {
     components.iter().map(|component| component.id()).collect()
 }
 
-fn lines(value: &Value) -> String {
-    format!("{value:#}\n")
-}
-
 fn added_text(added: &Added) -> String {
     let what = format!(
         "CUDA {} ({})",
@@ -142,19 +136,34 @@ fn added_text(added: &Added) -> String {
     )
 }
 
-fn added_json(added: &Added) -> Value {
-    json!({
-        "format_version": FORMAT_VERSION,
-        "name": added.name,
-        "path": added.path.to_string_lossy(),
-        "version": added.version,
-        "components": ids(&added.components),
-        "new": added.new,
-        "fetched": added.fetched,
-        "bytes_added": added.bytes_added,
-        "bytes": added.bytes,
-        "milliseconds": u64::try_from(added.took.as_millis()).unwrap_or(u64::MAX),
-    })
+/// The report of `add --json`.
+#[derive(Serialize)]
+struct AddReport<'a> {
+    name: &'a str,
+    path: String,
+    version: String,
+    components: Vec<&'static str>,
+    new: bool,
+    fetched: &'a [String],
+    bytes_added: u64,
+    bytes: u64,
+    milliseconds: u64,
+}
+
+impl<'a> AddReport<'a> {
+    fn new(added: &'a Added) -> Self {
+        Self {
+            name: &added.name,
+            path: shown(&added.path),
+            version: added.version.to_string(),
+            components: ids(&added.components),
+            new: added.new,
+            fetched: &added.fetched,
+            bytes_added: added.bytes_added,
+            bytes: added.bytes,
+            milliseconds: u64::try_from(added.took.as_millis()).unwrap_or(u64::MAX),
+        }
+    }
 }
 
 fn list_text(listed: &[Listed]) -> String {
@@ -184,37 +193,64 @@ fn list_text(listed: &[Listed]) -> String {
     text
 }
 
-fn list_json(listed: &[Listed]) -> Value {
-    let toolkits: Vec<Value> = listed
-        .iter()
-        .map(|toolkit| {
-            json!({
-                "name": toolkit.name,
-                "path": toolkit.path.to_string_lossy(),
-                "version": toolkit.version,
-                "platform": toolkit.platform,
-                "components": ids(&toolkit.components),
-                "packages": toolkit.packages,
-                "bytes": toolkit.bytes,
-                "requests": toolkit.requests,
-                "problem": toolkit.problem,
-            })
-        })
-        .collect();
-    json!({ "format_version": FORMAT_VERSION, "toolkits": toolkits })
+/// The report of `list --json`.
+#[derive(Serialize)]
+struct ListReport<'a> {
+    toolkits: Vec<ListedReport<'a>>,
+}
+
+#[derive(Serialize)]
+struct ListedReport<'a> {
+    name: &'a str,
+    path: String,
+    version: String,
+    platform: &'a str,
+    components: Vec<&'static str>,
+    packages: &'a [Package],
+    bytes: u64,
+    requests: &'a [String],
+    problem: Option<&'a str>,
+}
+
+impl<'a> ListReport<'a> {
+    fn new(listed: &'a [Listed]) -> Self {
+        let toolkit = |toolkit: &'a Listed| ListedReport {
+            name: &toolkit.name,
+            path: shown(&toolkit.path),
+            version: toolkit.version.to_string(),
+            platform: &toolkit.platform,
+            components: ids(&toolkit.components),
+            packages: &toolkit.packages,
+            bytes: toolkit.bytes,
+            requests: &toolkit.requests,
+            problem: toolkit.problem.as_deref(),
+        };
+        Self {
+            toolkits: listed.iter().map(toolkit).collect(),
+        }
+    }
 }
 
 fn removed_text(removed: &Removed) -> String {
     format!("removed {}, {}\n", removed.name, human_size(removed.bytes))
 }
 
-fn removed_json(removed: &Removed) -> Value {
-    json!({
-        "format_version": FORMAT_VERSION,
-        "name": removed.name,
-        "path": removed.path.to_string_lossy(),
-        "bytes": removed.bytes,
-    })
+/// The report of `remove --json`.
+#[derive(Serialize)]
+struct RemoveReport<'a> {
+    name: &'a str,
+    path: String,
+    bytes: u64,
+}
+
+impl<'a> RemoveReport<'a> {
+    fn new(removed: &'a Removed) -> Self {
+        Self {
+            name: &removed.name,
+            path: shown(&removed.path),
+            bytes: removed.bytes,
+        }
+    }
 }
 
 #[cfg(test)]
@@ -276,7 +312,9 @@ mod tests {
 
     #[test]
     fn reports_carry_a_format_version() {
-        assert_eq!(list_json(&[])["format_version"], 1);
-        assert_eq!(list_json(&[])["toolkits"], json!([]));
+        let text = report::json(&ListReport::new(&[]));
+        let value: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(value["format_version"], 1);
+        assert_eq!(value["toolkits"], serde_json::json!([]));
     }
 }

@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use cuda_build::command::Invocation;
-use cuda_build::{Env, Root};
+use cuda_build::{Env, ReleaseReq, Root};
 
-use crate::cargo_arguments::{value_of, values_of};
-use crate::cargo_config;
+use crate::build::CAPABILITIES;
+use crate::cargo_arguments::{feature_options, metadata_options, value_of, values_of};
+use crate::cargo_config::Configured;
 use crate::exit_code;
 use crate::failure::Failure;
 use crate::process;
@@ -18,7 +19,7 @@ use crate::wheel::build::Job;
 use crate::wheel::maturin::Maturin;
 use crate::wheel::rewrite::BuiltWheel;
 use crate::wheel::runpath::Kind;
-use crate::workspace::{Package, Workspace};
+use crate::workspace::{Package, Query, Workspace};
 use crate::{fetch, wheel};
 
 /// Build one wheel per CUDA major.
@@ -28,10 +29,13 @@ use crate::{fetch, wheel};
 /// that maturin computes: it follows the glibc of the machine that builds.
 #[derive(Args, Clone, Debug)]
 pub struct WheelArgs {
-    /// CUDA majors, as in `12,13`; those of the manifest's `majors` where not given
-    #[arg(long, value_delimiter = ',', value_name = "MAJORS")]
-    cuda: Vec<u32>,
-    /// The crate
+    /// CUDA releases, as in `12,13` or `13.4`; by default the majors that the manifest declares
+    #[arg(long, value_delimiter = ',', value_name = "RELEASES")]
+    cuda: Vec<ReleaseReq>,
+    /// The package, in a workspace with several modules
+    #[arg(long, short, value_name = "NAME")]
+    package: Option<String>,
+    /// The manifest of the package
     #[arg(long, value_name = "Cargo.toml")]
     manifest_path: Option<PathBuf>,
     /// Where the wheels go
@@ -60,10 +64,31 @@ pub struct WheelArgs {
 /// Where anything is missing or refused; wheels of majors that were finished stay.
 pub fn run(arguments: &WheelArgs, env: &Env, root: &Root) -> Result<String, Failure> {
     let configs: Vec<String> = values_of(&arguments.passthrough, "--config").collect();
-    let env = &cargo_config::with_variables(root, env, &configs);
-    let workspace = Workspace::load(root, env, arguments.manifest_path.as_deref(), &configs)?;
-    let package = package(&workspace, arguments.manifest_path.as_deref())?;
-    let majors = majors(arguments, package)?;
+    let config = Configured::here(root, env, &configs);
+    let env = &config.over(env);
+    let env = &match &arguments.capabilities {
+        Some(list) => env.clone().with(CAPABILITIES, list),
+        None => env.clone(),
+    };
+    let manifest = arguments.manifest_path.clone();
+    let manifest = manifest.unwrap_or_else(|| PathBuf::from("Cargo.toml"));
+    let pyproject = root.text(&manifest.with_file_name("pyproject.toml"));
+    let features = Maturin::graph_arguments(
+        &manifest,
+        &arguments.passthrough,
+        &pyproject.unwrap_or_default(),
+    );
+    let query = Query {
+        manifest: arguments.manifest_path.clone(),
+        options: metadata_options(&arguments.passthrough),
+        features: feature_options(&features),
+    };
+    let workspace = Workspace::load(root, env, &query)?;
+    let package = match &arguments.package {
+        Some(name) => workspace.package(name)?,
+        None => package(&workspace, arguments.manifest_path.as_deref())?,
+    };
+    let releases = releases(arguments, package, env)?;
     let kind = kind(arguments, package)?;
     let maturin = maturin(arguments, env, root)?;
     let triple = value_of(&arguments.passthrough, "--target");
@@ -72,10 +97,9 @@ pub fn run(arguments: &WheelArgs, env: &Env, root: &Root) -> Result<String, Fail
         root,
         workspace: &workspace,
         package,
-        capabilities: arguments.capabilities.as_deref(),
         fetch: arguments.fetch,
         triple: triple.as_deref(),
-        configs: &configs,
+        config: &config,
         profile: &arguments.profile,
         passthrough: &arguments.passthrough,
         out: &arguments.out,
@@ -84,8 +108,8 @@ pub fn run(arguments: &WheelArgs, env: &Env, root: &Root) -> Result<String, Fail
     };
     // Every toolkit first: a second major that is not there should not cost the first one's build.
     let mut prepared = Vec::new();
-    for major in majors {
-        prepared.push(job.prepare(major)?);
+    for release in releases {
+        prepared.push(job.prepare(release)?);
     }
     let mut built = Vec::new();
     for prepared in &prepared {
@@ -95,12 +119,12 @@ pub fn run(arguments: &WheelArgs, env: &Env, root: &Root) -> Result<String, Fail
 }
 
 fn maturin(arguments: &WheelArgs, env: &Env, root: &Root) -> Result<Maturin, Failure> {
-    let answers = |invocation: &Invocation| process::output(invocation).is_some();
+    let answers = |invocation: &Invocation| process::output(invocation, env).is_some();
     // Where fetching is allowed, a pinned program of our own rather than one that `uvx` picks.
     let found = Maturin::find(env, root, answers);
     match found {
         Ok(program @ (Maturin::Program(_) | Maturin::Module(_))) => {
-            let printed = process::output(&program.version()).unwrap_or_default();
+            let printed = process::output(&program.version(), env).unwrap_or_default();
             Maturin::check_version(&printed)?;
             Ok(program)
         }
@@ -151,13 +175,24 @@ fn package<'a>(workspace: &'a Workspace, manifest: Option<&Path>) -> Result<&'a 
     }
 }
 
-fn majors(arguments: &WheelArgs, package: &Package) -> Result<Vec<u32>, Failure> {
-    let majors = if arguments.cuda.is_empty() {
-        &package.config.majors
-    } else {
-        &arguments.cuda
-    };
-    if majors.is_empty() {
+/// The releases to build for: the option's, the variable's, or the declared majors.
+fn releases(
+    arguments: &WheelArgs,
+    package: &Package,
+    env: &Env,
+) -> Result<Vec<ReleaseReq>, Failure> {
+    let mut releases = arguments.cuda.clone();
+    if releases.is_empty() {
+        releases.extend(ReleaseReq::from_env(env)?);
+    }
+    if releases.is_empty() {
+        let majors = package.config.majors.iter();
+        releases.extend(majors.map(|major| ReleaseReq {
+            major: *major,
+            minor: None,
+        }));
+    }
+    if releases.is_empty() {
         return Err(Failure::new(
             exit_code::CONFIGURATION,
             "which CUDA majors to make wheels for is not declared",
@@ -166,10 +201,10 @@ fn majors(arguments: &WheelArgs, package: &Package) -> Result<Vec<u32>, Failure>
             "write `majors = [12, 13]` below `[package.metadata.cuda]`, or give `--cuda 12,13`",
         ));
     }
-    for major in majors {
-        wheel::dependencies::check_major(*major)?;
+    for release in &releases {
+        wheel::dependencies::check_major(release.major)?;
     }
-    Ok(majors.clone())
+    Ok(releases)
 }
 
 fn kind(arguments: &WheelArgs, package: &Package) -> Result<Kind, Failure> {

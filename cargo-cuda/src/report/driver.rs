@@ -48,7 +48,7 @@ pub fn notes(driver: &Driver, toolkit: ToolkitVersion) -> Vec<String> {
     )]
 }
 
-/// What each package has for each GPU of this machine, where that is not SASS.
+/// A sentence for each package that has no SASS for a GPU of this machine.
 #[must_use]
 pub fn gpu_notes(
     driver: &Driver,

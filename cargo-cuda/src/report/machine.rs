@@ -1,5 +1,5 @@
-//! What kind of machine this is, as far as its driver goes: WSL, NixOS and Jetson boards keep the
-//! driver's libraries in places of their own, a container has those that it is given.
+//! The kind of this machine, which decides where the driver's libraries are: WSL, NixOS and Jetson
+//! boards have directories of their own, a container has the libraries that it is given.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use cuda_build::{Root, ToolkitVersion, Version};
 
 use super::driver::module_version;
 
-/// What the disk tells.
+/// What the file system shows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Machine {
     /// Linux below Windows: the driver is that of Windows.
@@ -28,7 +28,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Looks at what tells the kinds apart.
+    /// Reads the files in which the kinds differ.
     #[must_use]
     pub fn read(root: &Root, multiarch: &str) -> Self {
         let text = |place: &str| root.text(&root.locate(place)).ok();
@@ -69,7 +69,7 @@ impl Machine {
         }
     }
 
-    /// What follows for programs that use the GPU. Nothing of it matters to a build.
+    /// Sentences for programs that use the GPU. A build needs no driver.
     #[must_use]
     pub fn notes(
         &self,
@@ -78,7 +78,7 @@ impl Machine {
     ) -> Vec<String> {
         let mut notes = Vec::new();
         match driver {
-            // One that is there and does not start says itself why.
+            // A driver that is installed and does not start has its own message.
             Err(none) => notes.extend(self.how_to_get_one().filter(|_| !none.is_installed)),
             Ok(driver) => {
                 notes.extend(self.out_of_the_loaders_sight(Path::new(&driver.opened_as)));
@@ -89,7 +89,7 @@ impl Machine {
                 );
             }
         }
-        // Also where it answers: it talks to a kernel module that WSL has not.
+        // Even if it starts: it needs a kernel module that WSL does not have.
         if let Some(packaged) = self.packaged.as_ref().filter(|_| self.wsl) {
             notes.push(format!(
                 "{} is a driver for Linux itself and hides the one of Windows in /usr/lib/wsl/lib: remove the package \

@@ -1,24 +1,23 @@
-//! What `doctor` found, as text and as JSON. Both print the same values.
+//! Reports: what `doctor` found, and JSON for all commands.
 
 pub mod driver;
-mod json;
+mod findings;
 pub mod machine;
-mod text;
 mod verdict;
 
-use std::path::PathBuf;
+use std::path::Path;
 
 use cuda_build::component::Class;
 use cuda_build::driver::{Driver, NoDriver};
 use cuda_build::host_compiler::HostCompiler;
 use cuda_build::release::HALF_NEEDS_CCCL_SINCE;
 use cuda_build::{Component, Error, Outcome, Toolkit};
+use serde::Serialize;
 
 use crate::failure::Failure;
 use crate::workspace::Workspace;
 
-pub use json::json;
-pub use text::text;
+pub use findings::Findings;
 pub use verdict::{Verdict, verdict};
 
 /// Package and plan for each that declares capabilities, or why the toolkit can't do them.
@@ -31,8 +30,6 @@ pub struct Diagnosis<'a> {
     pub variables: Vec<(String, String)>,
     /// The search.
     pub report: &'a Outcome,
-    /// The toolkit with nvcc that what needs one gets, where the one that was chosen has none.
-    pub compiler: Option<&'a Toolkit>,
     /// What nvcc hands host code to, or why nothing will do; `None` where there is no nvcc.
     pub host: Option<Result<HostCompiler, Error>>,
     /// What the driver says, or why it says nothing.
@@ -56,14 +53,42 @@ pub struct Diagnosis<'a> {
 }
 
 /// A program that some command starts.
-#[derive(Debug)]
+#[derive(Debug, Serialize)]
 pub struct Program {
     /// Its name.
-    pub name: String,
+    pub name: &'static str,
     /// What it is for.
-    pub purpose: String,
+    #[serde(skip)]
+    pub purpose: &'static str,
     /// Where it is on `PATH`.
-    pub path: Option<PathBuf>,
+    pub path: Option<String>,
+}
+
+/// Raised when a field changes its meaning or goes away; new fields do not raise it.
+const FORMAT_VERSION: u32 = 1;
+
+/// A report as one JSON object and a newline.
+#[must_use]
+pub fn json(report: &impl Serialize) -> String {
+    #[derive(Serialize)]
+    struct Versioned<'a, T> {
+        format_version: u32,
+        #[serde(flatten)]
+        report: &'a T,
+    }
+    let versioned = Versioned {
+        format_version: FORMAT_VERSION,
+        report,
+    };
+    // Reports hold strings, numbers and lists of them: nothing that JSON cannot hold.
+    let text = serde_json::to_string_pretty(&versioned).unwrap_or_default();
+    format!("{text}\n")
+}
+
+/// A path in a report. Bytes that are not UTF-8 are replaced: JSON cannot hold them.
+#[must_use]
+pub fn shown(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
 }
 
 /// The exit code that a build would end with.

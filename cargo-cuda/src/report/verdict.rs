@@ -1,6 +1,6 @@
 //! The last line: whether a build will work.
 
-use cuda_build::{Component, Toolkit};
+use cuda_build::Component;
 
 use super::{Diagnosis, code_of};
 use crate::exit_code;
@@ -31,36 +31,25 @@ pub fn verdict(diagnosis: &Diagnosis<'_>) -> Verdict {
     };
     let toolkit = match &diagnosis.report.toolkit {
         Ok(toolkit) => toolkit,
-        Err(error) => return bad(code_of(error), "A build will not work here as things are."),
+        Err(error) => return bad(code_of(error), "Not ready to build."),
     };
     if let Some(Err(_)) = diagnosis.capabilities {
-        let line = "A build will not work: the toolkit can't do the declared capabilities.";
+        let line = "Not ready to build: the toolkit does not support the declared capabilities.";
         return bad(exit_code::CAPABILITY, line);
     }
     let packages = diagnosis
         .workspace
-        .map(|workspace| workspace.packages.as_slice())
-        .unwrap_or_default();
+        .iter()
+        .flat_map(|workspace| &workspace.packages);
     // Outside a workspace any crate is meant.
-    let wants_nvcc = packages.iter().any(|package| package.wants_nvcc);
-    let compiles =
-        diagnosis.workspace.is_none() || packages.iter().any(|package| package.uses_cuda_build);
+    let compiles = diagnosis.workspace.is_none()
+        || packages.into_iter().any(|package| package.uses_cuda_build);
     let has = |component| toolkit.get(component).is_some();
     let refused = diagnosis.host.as_ref().and_then(|host| host.as_ref().err());
     let what = match (has(Component::Nvcc), has(Component::Nvrtc), refused) {
         (true, false, Some(error)) if compiles => {
-            let line = "A build will not work: nvcc has no host compiler that it accepts, and there is no NVRTC.";
+            let line = "Not ready to build: nvcc has no host compiler that it accepts, and NVRTC is missing.";
             return bad(code_of(error), line);
-        }
-        (true, true, Some(error)) if wants_nvcc => {
-            let line = "A build will not work: a build script compiles with nvcc, which has no host compiler that it \
-                        accepts.";
-            return bad(code_of(error), line);
-        }
-        (false, _, _) if wants_nvcc => {
-            let line =
-                "A build will not work: a build script compiles with nvcc, which is not there.";
-            return bad(exit_code::NOT_FOUND, line);
         }
         (true, false, Some(_)) => {
             "no device code: nvcc has no host compiler that it accepts".to_owned()
@@ -70,7 +59,7 @@ pub fn verdict(diagnosis: &Diagnosis<'_>) -> Verdict {
         }
         (true, true, None) => "modules with NVRTC or nvcc, libraries with nvcc".to_owned(),
         (true, false, None) => "modules and libraries with nvcc".to_owned(),
-        (false, true, _) => format!("modules with NVRTC; {}", other_nvcc(diagnosis.compiler)),
+        (false, true, _) => "modules with NVRTC; libraries need nvcc, which is missing".to_owned(),
         (false, false, _) => "no device code: neither nvcc nor NVRTC is there".to_owned(),
     };
     let once = match diagnosis.undeclared.is_empty() {
@@ -83,20 +72,5 @@ pub fn verdict(diagnosis: &Diagnosis<'_>) -> Verdict {
             "A build will work with CUDA {}{once}: {what}.",
             toolkit.version()
         ),
-    }
-}
-
-/// What takes nvcc where the toolkit has none.
-fn other_nvcc(other: Option<&Toolkit>) -> String {
-    let is_nvcc = |chosen: &&cuda_build::select::Chosen| chosen.found.component == Component::Nvcc;
-    let found =
-        other.and_then(|toolkit| Some((toolkit, toolkit.components().iter().find(is_nvcc)?)));
-    match found {
-        Some((toolkit, nvcc)) => format!(
-            "what needs nvcc (libraries, crates that call it) is built with CUDA {} of {}",
-            toolkit.version(),
-            nvcc.origin
-        ),
-        None => "libraries need nvcc, which is not there".to_owned(),
     }
 }

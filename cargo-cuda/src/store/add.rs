@@ -286,7 +286,7 @@ impl Run<'_> {
     }
 
     /// Records what the request was resolved to: in the store for this user, in the workspace for
-    /// everyone. What a lock file says counts in its workspace only.
+    /// everyone. The set of a lock file is used in its workspace only.
     fn remember(&self, decided: &Decided) -> Result<(), StoreError> {
         if decided.locked {
             return Ok(());

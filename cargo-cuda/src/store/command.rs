@@ -10,16 +10,14 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::{PathBuf, absolute};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
 
 use cuda_build::command::{Invocation, quoted};
 use cuda_build::{Env, Root};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use signal_hook::flag;
+
+use crate::signals;
 
 /// A program to run and its standard input. `Display` can be pasted into a shell.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,47 +57,6 @@ pub(super) enum NotRun {
     Interrupted(u8),
 }
 
-/// As long as this lives, SIGHUP, SIGINT and SIGTERM end an installer and not this process, so
-/// that its files are removed. Afterwards they have their default actions again.
-#[derive(Debug)]
-pub(super) struct Signals(&'static Handlers);
-
-#[derive(Debug, Default)]
-struct Handlers {
-    received: Arc<AtomicUsize>,
-    default: Arc<AtomicBool>,
-}
-
-impl Signals {
-    pub fn catch() -> Self {
-        static HANDLERS: OnceLock<Handlers> = OnceLock::new();
-        let handlers = HANDLERS.get_or_init(|| {
-            let handlers = Handlers::default();
-            for signal in [SIGHUP, SIGINT, SIGTERM] {
-                // Without a handler, the next command removes what a signal leaves behind.
-                let _ = flag::register_conditional_default(signal, Arc::clone(&handlers.default));
-                let number = usize::try_from(signal).unwrap_or_default();
-                let _ = flag::register_usize(signal, Arc::clone(&handlers.received), number);
-            }
-            handlers
-        });
-        handlers.default.store(false, Ordering::Relaxed);
-        Self(handlers)
-    }
-
-    /// The signal that this process received.
-    pub fn received(&self) -> Option<u8> {
-        let number = self.0.received.load(Ordering::Relaxed);
-        u8::try_from(number).ok().filter(|&number| number != 0)
-    }
-}
-
-impl Drop for Signals {
-    fn drop(&mut self) {
-        self.0.default.store(true, Ordering::Relaxed);
-    }
-}
-
 /// Runs a call with the variables of `env` and of the call, and passes each line of output to
 /// `on_line` as it comes. A program that reads no lines gets `stdin`, and nothing without it.
 ///
@@ -109,7 +66,6 @@ pub(super) fn run(
     call: &Call,
     env: &Env,
     stdin: Option<File>,
-    signals: &Signals,
     mut on_line: impl FnMut(&str),
 ) -> Result<Finished, NotRun> {
     let Invocation {
@@ -148,7 +104,7 @@ pub(super) fn run(
     }
     let (mut stdout, mut transcript) = (String::new(), String::new());
     loop {
-        if let Some(signal) = signals.received() {
+        if let Some(signal) = signals::received() {
             end(&mut child);
             return Err(NotRun::Interrupted(signal));
         }
@@ -166,7 +122,7 @@ pub(super) fn run(
     }
     let status = child.wait().map_err(NotRun::CannotStart)?;
     // In a terminal, Ctrl-C ends the program before this process sees the signal.
-    if let Some(signal) = signals.received() {
+    if let Some(signal) = signals::received() {
         return Err(NotRun::Interrupted(signal));
     }
     if let Some(signal) = ended_by(status) {
@@ -220,8 +176,8 @@ pub(super) fn search_path(env: &Env) -> OsString {
         .unwrap_or_default()
 }
 
-/// What pip reads from `PIP_<OPTION>` and gets: where packages come from. It would read every
-/// other option too, such as `PIP_TARGET`.
+/// The options that pip may read from `PIP_<OPTION>`: they name the origin of packages. It would
+/// read every other option too, such as `PIP_TARGET`.
 const PIP_KEPT: &[&str] = &[
     "CACHE_DIR",
     "CERT",
@@ -401,8 +357,8 @@ mod tests {
             "echo \"$GIVEN $OWN ${HOME-unset}\"; echo problem >&2; exit 3",
             &[],
         );
-        let (mut lines, signals) = (Vec::new(), Signals::catch());
-        let finished = run(&call, &env, None, &signals, |line| {
+        let mut lines = Vec::new();
+        let finished = run(&call, &env, None, |line| {
             lines.push(line.to_owned());
         })
         .unwrap();
@@ -414,9 +370,8 @@ mod tests {
 
     #[test]
     fn a_signal_is_told() {
-        let signals = Signals::catch();
         let call = shell("kill -9 $$", &[]);
-        let finished = run(&call, &Env::default(), None, &signals, |_| {}).unwrap();
+        let finished = run(&call, &Env::default(), None, |_| {}).unwrap();
         assert!(
             finished.transcript.contains("signal 9"),
             "{}",
@@ -475,7 +430,7 @@ mod tests {
 
     #[test]
     fn a_relative_path_keeps_its_meaning() {
-        // Of this package, where the tests run.
+        // A directory of this package: tests start in the package.
         let here = absolute("src").unwrap();
         let here = here.to_str().unwrap();
         for (name, given, expected) in [

@@ -182,7 +182,7 @@ impl Store {
     /// Moves a part to its place, with its manifest. The caller holds the lock of `name`.
     pub fn commit(&self, part: &Part, name: &str, manifest: &Manifest) -> Result<(), StoreError> {
         let site = part.site();
-        // A manifest on the disk says that the files are on the disk.
+        // After a power cut, a toolkit with a manifest has all its files.
         sync(&site)?;
         let path = site.join(store::MANIFEST);
         write_atomically(&path, &to_toml(manifest, &path)?)?;
@@ -279,7 +279,7 @@ pub(super) fn link(source: &Path, target: &Path) -> Result<(), StoreError> {
 }
 
 /// Waits until the files below `directory` are on the disk, and with them all others of its file
-/// system: one call, where thousands of files would take one each.
+/// system. One call takes less time than one for each of thousands of files.
 fn sync(directory: &Path) -> Result<(), StoreError> {
     let failed = |error| StoreError::io("sync", directory, error);
     let handle = File::open(directory).map_err(failed)?;

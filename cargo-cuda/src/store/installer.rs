@@ -1,9 +1,9 @@
 //! uv or pip, as the user has configured them.
 //!
 //! Index, proxy, certificates and credentials are the user's. Settings of the current directory
-//! do not count, and neither do settings of how and where to install: what is fetched goes to a
-//! store that all projects share. So installers start in an empty directory, where no `pip.py`
-//! and no `.venv` can be found, with an empty `uv.toml`, at which uv ends its search upwards.
+//! do not count, and neither do settings of how and where to install: fetched packages go to a
+//! store that all projects share. So installers start in an empty directory, which has no `pip.py`
+//! and no `.venv`, with an empty `uv.toml`, at which uv ends its search upwards.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf, absolute};
@@ -13,12 +13,13 @@ use cuda_build::{Env, Version};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use super::command::{Call, Finished, NotRun, Signals, run, search_path, settings};
+use super::command::{Call, Finished, NotRun, run, search_path, settings};
 use super::directory::{Guard, Part, read, write_atomically};
 use super::error::{Refusal, printable, refusal};
 use super::package::{Package, normal_name};
 use super::progress::Progress;
 use super::{Sha256, StoreError};
+use crate::signals;
 
 /// The first pip with `--dry-run` and `--report`.
 const OLDEST_PIP: &str = "22.2";
@@ -33,7 +34,6 @@ pub(super) struct Installer {
     env: Env,
     /// The directory in which it starts.
     directory: TempDir,
-    signals: Signals,
 }
 
 /// Whether uv may link files of its cache. What damages such a file damages it in the cache too.
@@ -101,7 +101,6 @@ impl Installer {
             prefix,
             env: settings(env),
             directory,
-            signals: Signals::catch(),
         })
     }
 
@@ -111,7 +110,7 @@ impl Installer {
             return Ok(None);
         }
         let call = self.call(&["--version"]);
-        let finished = match run(&call, &self.env, None, &self.signals, |_| {}) {
+        let finished = match run(&call, &self.env, None, |_| {}) {
             Ok(finished) => finished,
             Err(NotRun::CannotStart(error)) => return Ok(Some(error.to_string())),
             Err(NotRun::Interrupted(signal)) => return Err(StoreError::Interrupted { signal }),
@@ -136,12 +135,12 @@ impl Installer {
         }
     }
 
-    /// A signal that this process received while it had an installer.
+    /// Fails if this process has received a signal.
     ///
     /// # Errors
     /// [`StoreError::Interrupted`].
     pub fn check_signals(&self) -> Result<(), StoreError> {
-        match self.signals.received() {
+        match signals::received() {
             Some(signal) => Err(StoreError::Interrupted { signal }),
             None => Ok(()),
         }
@@ -168,7 +167,7 @@ impl Installer {
             message: format!("could not be run: {error}"),
         };
         let lock = guard.map(Guard::share).transpose().map_err(could_not_run)?;
-        run(call, &self.env, lock, &self.signals, on_line).map_err(|reason| match reason {
+        run(call, &self.env, lock, on_line).map_err(|reason| match reason {
             NotRun::CannotStart(error) => could_not_run(error),
             NotRun::Interrupted(signal) => StoreError::Interrupted { signal },
         })
@@ -281,7 +280,7 @@ impl Installer {
     }
 
     /// Fetches exactly these packages into a part, and checks their hashes. The installer shares
-    /// the lock, so that nobody removes the part before it has ended.
+    /// the lock, so that no other process removes the part before the installer has ended.
     ///
     /// # Errors
     /// The installer's failure.

@@ -32,7 +32,7 @@ pub(super) struct Lock {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Locked {
-    /// The release as it was asked for: `13`.
+    /// The release as it was given: `13`.
     request: String,
     version: String,
     packages: Vec<Package>,

@@ -1,11 +1,11 @@
-//! What is asked for: a release as far as the user cares, and the components to fetch.
+//! A request to fetch: a release as far as it is given, and components.
 
 use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 
 use cuda_build::component::{EdgeKind, closure};
-use cuda_build::release;
+use cuda_build::release::{self, is_nvcc_packaged};
 use cuda_build::{Component, ToolkitVersion, Version};
 
 use super::StoreError;
@@ -146,14 +146,13 @@ impl AddRequest {
     }
 }
 
-/// The components to compile device code with. The wheels of CUDA 11 and 12 have no nvcc
-/// (`nvidia-cuda-nvcc-cu12` contains only `ptxas` and libNVVM), so NVRTC is the compiler there.
-/// No package requires CCCL.
+/// The components to compile device code with. If the wheels of a major have no nvcc, NVRTC is
+/// the compiler: `nvidia-cuda-nvcc-cu12` contains only `ptxas` and libNVVM.
 fn default_set(major: u32) -> impl Iterator<Item = Component> {
     let compiler = [Component::Nvcc, Component::Nvvm, Component::Crt];
     Component::all()
         .filter(|component| component.facts().in_every_toolkit)
-        .filter(move |component| release::is_nvcc_packaged(major) || !compiler.contains(component))
+        .filter(move |component| is_nvcc_packaged(major) || !compiler.contains(component))
 }
 
 #[cfg(test)]

@@ -169,7 +169,7 @@ fn split(spec: &SetSpec, mut answer: Vec<Package>) -> Result<PackageSet, StoreEr
     })
 }
 
-/// The packages of components. Anything else that a package requires has nothing of CUDA.
+/// The packages of components. Other required packages contain no CUDA component.
 fn with_components(spec: &SetSpec, packages: Vec<Package>) -> Vec<Package> {
     let major = spec.release.major();
     let listed = |name: &str| {

@@ -1,35 +1,37 @@
 //! The wheel of one CUDA major, from the search for its toolkit to the file.
 //!
-//! Always a build apart: maturin gets what `cargo cuda build --major` gives to cargo, so that
-//! crates that look for CUDA by themselves find the same. Below the session's directory it has one
-//! of its own, because cargo does not rebuild what it built without the wrapper.
+//! maturin gets what `cargo cuda build --cuda` gives to cargo, so that unmodified crates find the
+//! same toolkit. The target directory has a key of its own, because cargo does not rebuild what it
+//! built without the wrapper of rustc.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
 
 use cuda_build::command::Invocation;
 use cuda_build::component::{EdgeKind, closure};
 use cuda_build::config::Cudart;
-use cuda_build::{Component, Env, Plan, Root, Toolkit, capability};
+use cuda_build::{Component, Env, Plan, ReleaseReq, Root, Toolkit, capability};
 
+use super::WheelError;
 use super::archive;
 use super::dependencies::{self, BuiltWith, Origin};
 use super::elf::{self, ElfFacts};
 use super::maturin::{Maturin, Request};
 use super::metadata::{IN_MANIFEST, check_name};
+use super::reproducible::{self, Scope};
 use super::rewrite::{BuiltWheel, Rewrite};
 use super::runpath::{Kind, RunpathPlan};
-use super::{WheelError, reproducible};
+use crate::build::{Build, Purpose, Request as BuildRequest};
+use crate::cargo_config::Configured;
 use crate::exit_code;
 use crate::failure::Failure;
-use crate::graph::Graph;
-use crate::missing::Missing;
+use crate::lacking;
 use crate::output::{self, FreshDirectory};
+use crate::previous;
 use crate::process;
-use crate::session::{self, Apart, Asked, Session};
-use crate::workspace::{Package, Workspace, profile_directory};
+use crate::rustc_wrapper;
+use crate::workspace::{Package, Workspace};
 
 /// What all majors have in common.
 #[derive(Debug)]
@@ -42,14 +44,12 @@ pub struct Job<'a> {
     pub workspace: &'a Workspace,
     /// The package that makes the module.
     pub package: &'a Package,
-    /// Instead of the manifest's.
-    pub capabilities: Option<&'a str>,
     /// Whether toolkits may be fetched.
     pub fetch: bool,
     /// The Rust triple, where it is not this machine's.
     pub triple: Option<&'a str>,
-    /// What cargo's own `--config` says.
-    pub configs: &'a [String],
+    /// What Cargo's configuration says.
+    pub config: &'a Configured,
     /// Cargo's profile.
     pub profile: &'a str,
     /// The user's own arguments for maturin.
@@ -64,80 +64,60 @@ pub struct Job<'a> {
 
 /// Everything about one major that is decided before anything is compiled.
 #[derive(Debug)]
-pub struct Prepared<'a> {
+pub struct Prepared {
     major: u32,
-    session: Session<'a>,
-    apart: Apart,
-    graph: Graph,
+    build: Build,
     plan: Plan,
     /// Components whose shared library the manifest has linked.
     linked: BTreeSet<Component>,
 }
 
-impl<'a> Job<'a> {
+impl Job<'_> {
     /// Finds the toolkit of a major and makes its view.
     ///
     /// # Errors
     /// Where there is none, or it can't do what is declared.
-    pub fn prepare(&self, major: u32) -> Result<Prepared<'a>, Failure> {
+    pub fn prepare(&self, release: ReleaseReq) -> Result<Prepared, Failure> {
         if let Some(name) = &self.package.config.wheel.name {
             check_name(name, IN_MANIFEST)?;
         }
-        let asked = Asked {
-            major: Some(major),
-            capabilities: self.capabilities.map(str::to_owned),
-            fetch: self.fetch,
-            package: Some(self.package.name.clone()),
-            configs: self.configs.to_vec(),
-        };
-        let session = Session::find(
-            self.env,
-            self.root,
-            Some(self.workspace),
-            self.triple,
-            asked,
-        )?;
+        let major = release.major;
         let declared = self.package.config.for_major(major);
-        if self.capabilities.is_none() && declared.capabilities.is_none() {
+        let env = &self
+            .env
+            .clone()
+            .with(ReleaseReq::VARIABLE, release.to_string());
+        let build = Build::prepare(&BuildRequest {
+            env,
+            root: self.root,
+            workspace: Some(self.workspace),
+            config: self.config,
+            triple: self.triple,
+            fetch: self.fetch,
+            package: Some(&self.package.name),
+            target_directory: None,
+            purpose: Purpose::Wheel,
+        })?;
+        if declared.capabilities.is_none() {
             return Err(undeclared());
         }
-        let pyproject = self
-            .root
-            .text(&self.package.manifest.with_file_name("pyproject.toml"));
-        let arguments = Maturin::graph_arguments(
-            &self.package.manifest,
-            self.passthrough,
-            &pyproject.unwrap_or_default(),
-        );
-        let graph = Graph::load(
-            self.root,
-            self.env,
-            self.workspace,
-            session.target(),
-            &arguments,
-        )?;
-        let session = session.fitting(&graph)?;
-        let apart = session.apart(&graph)?;
-        let plan = apart.plan.clone().ok_or_else(undeclared)?;
+        let plan = build.plan.clone().ok_or_else(undeclared)?;
         let used: Vec<Component> = declared
             .components
             .iter()
             .map(|wanted| wanted.component)
             .collect();
-        session.toolkit.check_plan(&plan, &used)?;
+        build.toolkit.check_plan(&plan, &used)?;
         let linked = used.into_iter();
         let linked = linked
             .filter(|c| *c != Component::Cudart || self.package.config.cudart == Cudart::Shared);
-        let linked: BTreeSet<Component> = linked
-            .filter(|c| session.toolkit.get(*c).is_some())
-            .collect();
+        let linked: BTreeSet<Component> =
+            linked.filter(|c| build.toolkit.get(*c).is_some()).collect();
         // What has no search path is an error before anything is compiled.
         RunpathPlan::new(&linked, major, self.kind)?;
         Ok(Prepared {
             major,
-            session,
-            apart,
-            graph,
+            build,
             plan,
             linked,
         })
@@ -147,25 +127,20 @@ impl<'a> Job<'a> {
     ///
     /// # Errors
     /// Where maturin fails, or what it made is no wheel of this major.
-    pub fn build(&self, prepared: &Prepared<'_>) -> Result<BuiltWheel, Failure> {
-        let Prepared {
-            major,
-            session,
-            apart,
-            ..
-        } = prepared;
+    pub fn build(&self, prepared: &Prepared) -> Result<BuiltWheel, Failure> {
+        let Prepared { major, build, .. } = prepared;
         output::say(&format!(
             "building {} {} for CUDA {major}",
             self.package.name, self.package.version
         ));
-        apart.notes.iter().for_each(|note| output::say(note));
+        build.notes.iter().for_each(|note| output::say(note));
         let (target, variables) = self.variables(prepared)?;
         output::make_directory(&target)?;
 
         let mut linked = prepared.linked.clone();
         let mut runpath = RunpathPlan::new(&linked, *major, self.kind)?;
         let (mut fresh, mut wheel) = self.compile(prepared, &target, &variables, &runpath)?;
-        let more = undeclared_components(&wheel, *major, &linked, &session.toolkit)?;
+        let more = undeclared_components(&wheel, *major, &linked, &build.toolkit)?;
         if !more.is_empty() {
             // Crates below link what they like, and no manifest says so. The module alone is linked
             // again, with a search path for what it turned out to need.
@@ -176,23 +151,23 @@ impl<'a> Job<'a> {
             ));
             linked.extend(more);
             let used: Vec<Component> = linked.iter().copied().collect();
-            session.toolkit.check_plan(&prepared.plan, &used)?;
+            build.toolkit.check_plan(&prepared.plan, &used)?;
             runpath = RunpathPlan::new(&linked, *major, self.kind)?;
             (fresh, wheel) = self.compile(prepared, &target, &variables, &runpath)?;
         }
         output::make_directory(self.out)?;
-        let components = session.toolkit.components().iter();
+        let components = build.toolkit.components().iter();
         let rewrite = Rewrite {
             name: self.package.config.wheel.name.clone(),
             major: *major,
             runpath,
             built_with: BuiltWith {
-                toolkit: session.toolkit.version(),
+                toolkit: build.toolkit.version(),
                 components: components
                     .filter_map(|c| Some((c.found.component, c.found.version.clone()?)))
                     .collect::<BTreeMap<_, _>>(),
             },
-            loaded_at_run_time: loaded(&linked, &session.toolkit),
+            loaded_at_run_time: loaded(&linked, &build.toolkit),
             capabilities: prepared.plan.real.iter().map(ToString::to_string).collect(),
             ptx: prepared.plan.ptx.iter().map(ToString::to_string).collect(),
         };
@@ -210,29 +185,26 @@ impl<'a> Job<'a> {
     /// Where cargo builds, and the variables for maturin.
     fn variables(
         &self,
-        prepared: &Prepared<'_>,
+        prepared: &Prepared,
     ) -> Result<(PathBuf, Vec<(String, OsString)>), Failure> {
-        let Prepared { session, apart, .. } = prepared;
-        let target = apart.directory.clone().unwrap_or_default().join("wheel");
-        let mut settings = session.variables(apart)?;
-        session::name_own(&mut settings, apart.view.root(), self.env);
+        let build = &prepared.build;
+        let target = build.directory.path.clone();
         // maturin starts nothing that needs CUDA's libraries to run.
-        settings.retain(|setting| setting.name != "LD_LIBRARY_PATH");
+        let mut settings: Vec<_> = build.settings_without_loader_path().cloned().collect();
+        settings.push(previous::record(&settings, self.env));
         let mut variables: Vec<(String, OsString)> = settings
             .into_iter()
             .map(|setting| (setting.name, setting.value))
             .collect();
         variables.push(("CARGO_TARGET_DIR".to_owned(), target.clone().into()));
-        if self.workspace.moves_build_directory() {
-            // The user's configuration may have one for everything.
+        if self.workspace.has_build_directory {
             variables.push(("CARGO_BUILD_BUILD_DIR".to_owned(), target.clone().into()));
         }
-        let program = process::own_program()?;
-        let wrapper = session.rustc_wrapper();
         variables.extend(reproducible::environment(
-            &program,
-            &apart.search,
-            wrapper.as_deref(),
+            &process::own_program()?,
+            Scope::Place,
+            &rustc_wrapper::search(build),
+            self.config.wrapper.as_deref(),
             self.env,
         ));
         Ok((target, variables))
@@ -241,7 +213,7 @@ impl<'a> Job<'a> {
     /// Has maturin build the module; the wheel lies in a directory that is removed when dropped.
     fn compile(
         &self,
-        prepared: &Prepared<'_>,
+        prepared: &Prepared,
         target: &Path,
         variables: &[(String, OsString)],
         runpath: &RunpathPlan,
@@ -256,21 +228,12 @@ impl<'a> Job<'a> {
             rustc_args: &runpath.rustc_arguments(1),
             env: variables,
         });
-        let since = SystemTime::now();
-        let code = process::run(&invocation)?;
+        let code = process::run(&invocation, self.env)?;
         if code != 0 {
             let text = "its own messages are above";
             let message =
                 format!("maturin ended with code {code}; {text}\n  command: {invocation}");
-            let Prepared {
-                session,
-                apart,
-                graph,
-                ..
-            } = prepared;
-            let kept = profile_directory(target, session.built_for(), self.profile);
-            let missing = Missing::read(self.root, &kept, since);
-            let hints = missing.hints(&session.toolkit, &apart.view, graph, false);
+            let hints = lacking::hints(&prepared.build);
             return Err(Failure {
                 code: exit_code::WHEEL,
                 message,

@@ -20,8 +20,26 @@ use std::path::{Path, PathBuf};
 use cuda_build::Env;
 use sha2::{Digest as _, Sha256};
 
-/// Set if this program is the `RUSTC_WRAPPER`.
+/// Set if this program is the `RUSTC_WRAPPER`: what it changes.
 pub const FLAG: &str = "CARGO_CUDA_RUSTC_WRAPPER";
+
+/// What this program changes in rustc's arguments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// Only the directories in which rustc looks for libraries.
+    Search,
+    /// Everything that depends on the place of the build, too.
+    Place,
+}
+
+impl Scope {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Search => "search",
+            Self::Place => "place",
+        }
+    }
+}
 
 /// The user's own wrapper, which this program calls.
 pub const INNER: &str = "CARGO_CUDA_INNER_WRAPPER";
@@ -36,13 +54,14 @@ pub const SEARCH: &str = "CARGO_CUDA_SEARCH";
 #[must_use]
 pub fn environment(
     program: &Path,
+    scope: Scope,
     search: &[PathBuf],
     configured: Option<&Path>,
     env: &Env,
 ) -> Vec<(String, OsString)> {
     let mut variables = vec![
         ("RUSTC_WRAPPER".to_owned(), program.as_os_str().to_owned()),
-        (FLAG.to_owned(), "1".into()),
+        (FLAG.to_owned(), scope.as_str().into()),
     ];
     // A list of paths cannot contain a path with a colon.
     let search = search
@@ -109,6 +128,9 @@ fn changed(arguments: &[OsString], env: &Env, current: &Path) -> Vec<OsString> {
         let mut argument = OsString::from("-Lnative=");
         argument.push(directory);
         arguments.push(argument);
+    }
+    if env.peek(FLAG) == Some(OsStr::new(Scope::Search.as_str())) {
+        return arguments;
     }
     let mut remap = |from: &OsStr, to: &str| {
         let mut argument = OsString::from("--remap-path-prefix=");
@@ -202,7 +224,7 @@ mod tests {
 
     fn call(root: &str, manifest: &str, hash: &str, features: &[&str]) -> Vec<String> {
         let env = Env::from_pairs([
-            (FLAG, "1".to_owned()),
+            (FLAG, "place".to_owned()),
             ("CARGO_PKG_NAME", "saxpy".to_owned()),
             ("CARGO_PKG_VERSION", "0.1.0".to_owned()),
             ("CARGO_MANIFEST_DIR", manifest.to_owned()),
@@ -272,7 +294,7 @@ mod tests {
 
     #[test]
     fn other_calls_pass_through() {
-        let env = Env::from_pairs([(FLAG, "1"), (INNER, "sccache")]);
+        let env = Env::from_pairs([(FLAG, "place"), (INNER, "sccache")]);
         let current = Path::new("/");
         assert_eq!(
             wrapped(&words(&["rustc", "-vV"]), &env, current),
@@ -288,7 +310,13 @@ mod tests {
     #[test]
     fn directories_with_static_libraries_reach_every_package() {
         let search = ["/a b".into(), "/with:colon".into(), "/c".into()];
-        let variables = environment(Path::new("/bin/cargo-cuda"), &search, None, &Env::default());
+        let variables = environment(
+            Path::new("/bin/cargo-cuda"),
+            Scope::Search,
+            &search,
+            None,
+            &Env::default(),
+        );
         let package = [
             ("CARGO_PKG_NAME", "a"),
             ("CARGO_PKG_VERSION", "1.0.0"),
@@ -298,7 +326,7 @@ mod tests {
         let env = Env::from_pairs(variables.iter().cloned().chain(package));
         let command = wrapped(&words(&["rustc", "-Lnative=/out"]), &env, Path::new("/")).unwrap();
         assert_eq!(
-            command[..4],
+            command,
             words(&["rustc", "-Lnative=/out", "-Lnative=/a b", "-Lnative=/c"])
         );
         let question = Env::from_pairs(variables);
@@ -316,6 +344,7 @@ mod tests {
             let env = Env::from_pairs(variables.iter().copied());
             let all = environment(
                 Path::new("/bin/cargo-cuda"),
+                Scope::Place,
                 &[],
                 configured.map(Path::new),
                 &env,

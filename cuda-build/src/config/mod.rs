@@ -26,6 +26,7 @@ use crate::component::Component;
 use crate::env::Env;
 use crate::error::Error;
 use crate::root::Root;
+use crate::version::ReleaseReq;
 use manifest::{Document, Table};
 
 /// How the CUDA runtime is linked.
@@ -69,8 +70,8 @@ pub struct Config {
     pub toolkit: semver::VersionReq,
     /// The CUDA majors to build wheels for.
     pub majors: Vec<u32>,
-    /// The one to build for now, where something fixes it.
-    pub major: Option<u32>,
+    /// The CUDA release to build for now (`CUDA_BUILD_RELEASE`).
+    pub release: Option<ReleaseReq>,
     /// How the runtime is linked.
     pub cudart: Cudart,
     /// The capability for consumers that accept only one.
@@ -148,7 +149,7 @@ impl Config {
             manifest,
             toolkit: semver::VersionReq::STAR,
             majors: Vec::new(),
-            major: None,
+            release: None,
             cudart: Cudart::default(),
             single_capability: None,
             jetson: false,
@@ -246,15 +247,7 @@ impl Config {
             key: variable.to_owned(),
             reason,
         };
-        if let Some(text) = env.text("CUDA_BUILD_MAJOR") {
-            let major = text.parse().map_err(|_| {
-                wrong(
-                    "CUDA_BUILD_MAJOR",
-                    format!("`{text}` is no CUDA major such as `13`"),
-                )
-            })?;
-            self.major = Some(major);
-        }
+        self.release = ReleaseReq::from_env(env)?;
         if let Some(text) = env.text("CUDA_BUILD_CUDART") {
             self.cudart =
                 parse_cudart(&text).map_err(|reason| wrong("CUDA_BUILD_CUDART", reason))?;

@@ -11,7 +11,7 @@ use crate::cache;
 use crate::capability::{self, Declared, Plan};
 use crate::compile::{Compiled, Format, Library, Module};
 use crate::component::{Bundle, Component};
-use crate::config::{self, Config};
+use crate::config::Config;
 use crate::directive::{Directive, Directives};
 use crate::driver::{self, Driver, NoDriver};
 use crate::env::Env;
@@ -21,7 +21,7 @@ use crate::root::Root;
 use crate::select::Note;
 use crate::sources;
 use crate::target::Target;
-use crate::toolkit::{self, Search, Toolkit};
+use crate::toolkit::{Search, Toolkit};
 use crate::view::{View, ViewPlace};
 
 pub use needs::request;
@@ -194,28 +194,15 @@ impl Build {
     /// # Errors
     /// As [`Search::find`].
     pub fn toolkit(&self) -> Result<Toolkit, Error> {
-        let request = request(
-            &self.config,
-            &self.modules,
-            &self.libraries,
-            self.config.major,
-        );
+        let major = self.config.release.map(|release| release.major);
+        let request = request(&self.config, &self.modules, &self.libraries, major);
         let search = Search {
             root: &self.root,
             env: &self.env,
             target: &self.target,
             places: Vec::new(),
         };
-        match self.remembered() {
-            Some(file) => toolkit::find(&search, &request, &file),
-            None => search.find(&request),
-        }
-    }
-
-    /// The file that the toolkit of this target directory is remembered in.
-    fn remembered(&self) -> Option<PathBuf> {
-        let workspace = config::workspace_root(&self.root, &self.package)?;
-        toolkit::beside_out(&self.root, &self.out, &workspace, &self.target)
+        search.find(&request)
     }
 
     fn compiles(&self) -> bool {
@@ -414,8 +401,6 @@ impl Build {
         }
         watched.extend(self.env.path("CUDA_BUILD_TOOLKIT"));
         watched.extend(sources::lock_file(&self.root, &self.env));
-        // One that is not there would run the script each time.
-        watched.extend(self.remembered().filter(|file| self.root.is_file(file)));
         watched.extend(self.views.borrow().iter().cloned());
         directives.rerun_if_changed(watched);
         for name in self.env.asked() {

@@ -8,6 +8,7 @@ use crate::config::{Config, Cudart};
 use crate::probe::Found;
 use crate::root::Root;
 use crate::select::{Need, Part, Request, Strength};
+use crate::version::ReleaseReq;
 
 /// The request for a package that compiles `modules` and `libraries`, for `major` or for the
 /// newest that is found.
@@ -68,11 +69,15 @@ pub fn request(
             .with(Strength::Optional),
         );
     }
+    let mut toolkit = config.toolkit.clone();
+    toolkit
+        .comparators
+        .extend(config.release.and_then(ReleaseReq::comparator));
     Request {
         needs,
         alternatives,
         major,
-        toolkit: config.toolkit.clone(),
+        toolkit,
         take_everything: false,
     }
 }

@@ -1,7 +1,6 @@
 //! A set of components that belong together, ready to compile and link with.
 
 mod file;
-mod remembered;
 mod search;
 
 use std::path::{Path, PathBuf};
@@ -15,8 +14,6 @@ use crate::release;
 use crate::select::{Chosen, Note, Selection, capability_conflicts};
 use crate::version::ToolkitVersion;
 
-pub(crate) use remembered::{beside_out, find};
-pub use remembered::{remember, toolkit_file};
 pub use search::{Outcome, Search};
 
 /// What a search chose.

@@ -124,13 +124,6 @@ pub(super) fn entries(contains: impl Fn(&str) -> bool) -> Vec<(String, &'static 
     ] {
         entries.push((name.to_owned(), "FILEPATH", first(&owned(paths))));
     }
-    if contains(COMPONENTS_CONFIG) {
-        entries.push((
-            "CUDAComponents_DIR".to_owned(),
-            "PATH",
-            COMPONENTS_PACKAGE.to_owned(),
-        ));
-    }
     entries.sort();
     entries
 }
@@ -146,13 +139,9 @@ const ROOTS: [(&str, &str); 3] = [
 /// The old FindCUDA looks for the directory of a header that not every view has.
 const OLD_INCLUDE: (&str, &str) = ("CUDA_TOOLKIT_INCLUDE", "include");
 
-/// Where a view has the package of components, which is not in copies.
-pub(super) const COMPONENTS_PACKAGE: &str = "lib/cmake/CUDAComponents";
-
-const COMPONENTS_CONFIG: &str = "lib/cmake/CUDAComponents/CUDAComponentsConfig.cmake";
-
-/// A script for `cmake -C`. It finds the view relative to itself, so it stays right if the view is
-/// moved.
+/// A script for `cmake -C`. It derives the view from its own location, so that it stays valid in a
+/// view that is moved. `FORCE` replaces the entries of an earlier configuration: a build directory
+/// is configured again after the toolkit behind the view has gained a library.
 pub(super) fn initial_cache(has_compiler: bool, contains: impl Fn(&str) -> bool) -> String {
     let mut text = String::from(
         "# For `cmake -C`: CUDA from this directory, and from nowhere else.\n\
@@ -160,15 +149,17 @@ pub(super) fn initial_cache(has_compiler: bool, contains: impl Fn(&str) -> bool)
     );
     for (name, kind) in ROOTS {
         text.push_str(&format!(
-            "set({name} \"${{_cuda_view}}\" CACHE {kind} \"\")\n"
+            "set({name} \"${{_cuda_view}}\" CACHE {kind} \"\" FORCE)\n"
         ));
     }
     let (name, path) = OLD_INCLUDE;
     text.push_str(&format!(
-        "set({name} \"${{_cuda_view}}/{path}\" CACHE PATH \"\")\n"
+        "set({name} \"${{_cuda_view}}/{path}\" CACHE PATH \"\" FORCE)\n"
     ));
     if has_compiler {
-        text.push_str("set(CMAKE_CUDA_COMPILER \"${_cuda_view}/bin/nvcc\" CACHE FILEPATH \"\")\n");
+        text.push_str(
+            "set(CMAKE_CUDA_COMPILER \"${_cuda_view}/bin/nvcc\" CACHE FILEPATH \"\" FORCE)\n",
+        );
     }
     for (name, kind, path) in entries(contains) {
         let value = if path.is_empty() {
@@ -176,7 +167,9 @@ pub(super) fn initial_cache(has_compiler: bool, contains: impl Fn(&str) -> bool)
         } else {
             format!("${{_cuda_view}}/{path}")
         };
-        text.push_str(&format!("set({name} \"{value}\" CACHE {kind} \"\")\n"));
+        text.push_str(&format!(
+            "set({name} \"{value}\" CACHE {kind} \"\" FORCE)\n"
+        ));
     }
     text
 }
@@ -269,17 +262,6 @@ impl View {
         defines
     }
 
-    /// The directory of its CMake package of components ([`Toolkit::cmake_package`]), for
-    /// `CUDAComponents_DIR`; a copy for another machine has none, nor has a view of components in a place
-    /// whose path CMake can't write in a list.
-    ///
-    /// [`Toolkit::cmake_package`]: crate::Toolkit::cmake_package
-    #[must_use]
-    pub fn cmake_components(&self) -> Option<std::path::PathBuf> {
-        self.contains(COMPONENTS_CONFIG)
-            .then(|| self.root().join(COMPONENTS_PACKAGE))
-    }
-
     /// The entries of [`View::cmake_defines`], without capabilities, as a script for
     /// `cmake -C <file>`.
     #[must_use]
@@ -340,12 +322,10 @@ mod tests {
             assert_eq!(value(&format!("CUDA_{absent}_LIBRARY")), "");
         }
         let script = initial_cache(false, |path| there.contains(&path));
-        assert!(script.contains("set(CUDA_cufft_LIBRARY \"\" CACHE FILEPATH \"\")\n"));
-        assert!(
-            script.contains(
-                "set(CUDA_CUDART \"${_cuda_view}/lib/libcudart.so\" CACHE FILEPATH \"\")\n"
-            )
-        );
+        assert!(script.contains("set(CUDA_cufft_LIBRARY \"\" CACHE FILEPATH \"\" FORCE)\n"));
+        assert!(script.contains(
+            "set(CUDA_CUDART \"${_cuda_view}/lib/libcudart.so\" CACHE FILEPATH \"\" FORCE)\n"
+        ));
         assert!(!script.contains("nvcc"));
     }
 }

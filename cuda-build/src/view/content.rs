@@ -85,7 +85,6 @@ pub(super) fn plan(
     let version = text::version_json(toolkit.version(), &planner.found);
     planner.plan.put("version.json", Entry::Text(version));
     planner.pkg_config(toolkit);
-    planner.components_package(toolkit);
     let cache = cmake::initial_cache(planner.plan.has("bin/nvcc"), |path| planner.plan.has(path));
     planner
         .plan
@@ -279,23 +278,6 @@ impl Planner<'_> {
             }
         }
         Ok(())
-    }
-
-    /// For a project that asks for components: they are where they are. Copies are for another
-    /// machine, where they are not; and a place whose path CMake can't write in a list has no package.
-    fn components_package(&mut self, toolkit: &Toolkit) {
-        if self.options.every_file {
-            return;
-        }
-        let Ok(package) = toolkit.cmake_package_with(&self.found) else {
-            return;
-        };
-        for (name, text) in package.files() {
-            self.plan.put(
-                Path::new(cmake::COMPONENTS_PACKAGE).join(name),
-                Entry::Text(text.clone()),
-            );
-        }
     }
 
     /// The other names that consumers use for directories of the view.

@@ -1,7 +1,7 @@
-//! Directories that hold more than CUDA: `/usr/include`, a conda environment's `include`.
+//! Directories that CUDA shares with other projects: `/usr/include`, a conda environment's `include`.
 //!
-//! A view takes from them what is known to be CUDA's and nothing else: the system's headers in a
-//! view would come before the compiler's own.
+//! A view takes only CUDA's headers from them: headers of the system in a view would precede the
+//! compiler's own.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -9,9 +9,10 @@ use std::path::Path;
 use crate::component::{Bundle, Component, Facts};
 use crate::root::Root;
 
-/// Whether other packages put their headers there too.
+/// Whether the directory has headers of other projects.
 pub(super) fn is_shared(root: &Root, include: &Path) -> bool {
-    // The C library's, of which Debian has a part in a directory of the platform, or conda's.
+    // Headers of the C library, some of which Debian has in a directory of the platform; or a conda
+    // environment.
     ["stdio.h", "sys/cdefs.h"]
         .iter()
         .any(|header| root.is_file(&include.join(header)))
@@ -23,7 +24,7 @@ pub(super) fn is_shared(root: &Root, include: &Path) -> bool {
 /// How the names of other projects' headers begin that begin like CUDA's.
 const OTHERS: [&str; 4] = ["nvme", "nvpair", "cubeb", "nvtop"];
 
-/// Whether `name`, in a directory that is not CUDA's alone, belongs to this component.
+/// Whether `name`, in a shared directory, belongs to this component.
 pub(super) fn is_header_of(component: Component, name: &OsStr) -> bool {
     let Some(name) = name.to_str() else {
         return false;

@@ -47,6 +47,14 @@ impl View {
         &self.path
     }
 
+    /// The same view, reached by `link`, a symbolic link to its directory. The paths that it gives
+    /// then stay valid when the link is switched to the view of a changed toolkit.
+    #[must_use]
+    pub fn through(mut self, link: PathBuf) -> Self {
+        self.path = link;
+        self
+    }
+
     /// The shared libraries and archives.
     #[must_use]
     pub fn lib(&self) -> PathBuf {

@@ -111,7 +111,7 @@ fn check_owner(root: &Root, destination: &Destination<'_>) -> Result<(), Error> 
         Some(reason) => Err(Error::ViewPlace {
             path: path.to_owned(),
             reason,
-            hint: "remove it, or name another directory with `CUDA_BUILD_VIEWS`".to_owned(),
+            hint: format!("remove {}, or name another directory", path.display()),
         }),
     }
 }

@@ -19,7 +19,7 @@ pub enum Reach {
 }
 
 /// Number of kinds of edits.
-const KINDS: usize = 27;
+const KINDS: usize = 30;
 
 impl Tree {
     /// Makes one edit, and returns what it was.
@@ -47,7 +47,7 @@ impl Tree {
             12 | 13 => self.shadow(random),
             14 => self.swap_headers(random),
             15 => self.swap_sources(random),
-            16 => Some(self.retarget()),
+            16 => Some(self.retarget(random, reach)),
             17 => self.change_through_link(random),
             18 | 19 => self.optional_header(random),
             20 => Some(self.change_define(random)),
@@ -56,7 +56,10 @@ impl Tree {
             23 => self.change_variable(random),
             24 => self.move_source(random),
             25 => self.swap_directories(random),
-            _ => self.replace_by_link_or_damage(random, reach),
+            26 => self.replace_by_link(random),
+            27 => self.damage(random, reach),
+            28 => self.change_engine(random),
+            _ => self.change_toolkit(random),
         }
     }
 
@@ -163,10 +166,10 @@ impl Tree {
     fn swap_headers(&self, random: &mut Random) -> Option<String> {
         let headers = self.headers();
         let one = random.pick(&headers);
-        let others = headers
+        let mut others = headers
             .iter()
             .filter(|path| path.file_name() == one.file_name() && *path != one);
-        let other = others.last()?;
+        let other = others.next_back()?;
         self.swap(one, other);
         Some(format!("swapped {} and {}", one.display(), other.display()))
     }
@@ -193,22 +196,19 @@ impl Tree {
         fs::rename(between, self.at(other)).unwrap();
     }
 
-    fn retarget(&self) -> String {
-        let link = self.at(Path::new("inc1/via"));
-        let link = if link.is_symlink() {
-            link
+    /// The link itself, or one that it leads through: that one lies where Cargo does not look.
+    fn retarget(&self, random: &mut Random, reach: Reach) -> String {
+        let (link, targets) = if reach == Reach::Script && random.below(2) == 0 {
+            ("hop", ["real/deep", "other/deep"])
         } else {
-            self.at(Path::new("inc2/via"))
+            ("inc1/via", ["../real/deep", "../other/deep"])
         };
-        let to = fs::read_link(&link).unwrap_or_default();
-        let to = if to.starts_with("../real") {
-            "../other/deep"
-        } else {
-            "../real/deep"
-        };
-        let _ = fs::remove_file(&link);
-        symlink(to, &link).unwrap();
-        format!("the link leads to {to}")
+        let path = self.at(Path::new(link));
+        let old = fs::read_link(&path).unwrap_or_default();
+        let to = targets[usize::from(old == Path::new(targets[0]))];
+        let _ = fs::remove_file(&path);
+        symlink(to, &path).unwrap();
+        format!("{link} leads to {to}")
     }
 
     fn change_through_link(&self, random: &mut Random) -> Option<String> {
@@ -222,7 +222,7 @@ impl Tree {
 
     /// A file that `__has_include` asks for appears or disappears.
     fn optional_header(&self, random: &mut Random) -> Option<String> {
-        let name = format!("o{}.cuh", random.below(3));
+        let name = random.pick(&["o0.cuh", "o1.cuh", "o2.cuh", "float.h", "math_constants.h"]);
         let path = Path::new(random.pick(&DIRECTORIES)).join(name);
         if self.at(&path).exists() {
             fs::remove_file(self.at(&path)).unwrap();
@@ -298,6 +298,12 @@ impl Tree {
         if self.compiler != Compiler::Nvcc13 {
             return None;
         }
+        if random.below(3) == 0 {
+            let flags = format!("-DD{}={}", random.below(2), random.value());
+            let variable = *random.pick(&["NVCC_APPEND_FLAGS", "NVCC_PREPEND_FLAGS"]);
+            self.package.set(variable, &flags);
+            return Some(format!("{variable}={flags}"));
+        }
         let path = self.package.place.join("cpath");
         let name = random.pick(&["o0.cuh", "o1.cuh", "h5.cuh", "h0.cuh"]);
         fs::write(path.join(name), Self::new_text(Path::new(name), random)).unwrap();
@@ -338,29 +344,7 @@ impl Tree {
         Some(format!("swapped the directories {one} and {other}"))
     }
 
-    fn replace_by_link_or_damage(&self, random: &mut Random, reach: Reach) -> Option<String> {
-        if reach == Reach::Script && random.below(2) == 0 {
-            let out = self.package.place.join("incremental");
-            let outputs: Vec<PathBuf> = fs::read_dir(out)
-                .unwrap()
-                .map(|entry| entry.unwrap().path())
-                .collect();
-            let outputs: Vec<&PathBuf> = outputs
-                .iter()
-                .filter(|path| {
-                    path.extension()
-                        .is_some_and(|e| e == "fatbin" || e == "a" || e == "o")
-                })
-                .collect();
-            if outputs.is_empty() {
-                return None;
-            }
-            let path = random.pick(&outputs);
-            let length = fs::metadata(path).unwrap().len();
-            let file = File::options().write(true).open(path).unwrap();
-            file.set_len(length / 2).unwrap();
-            return Some(format!("cut {}", path.display()));
-        }
+    fn replace_by_link(&self, random: &mut Random) -> Option<String> {
         let path = self.any_header(random)?;
         let target = Path::new("kernels").join(format!("target{}.txt", random.below(3)));
         fs::write(self.at(&target), Self::new_text(&path, random)).unwrap();
@@ -371,6 +355,49 @@ impl Tree {
             path.display(),
             target.display()
         ))
+    }
+
+    /// A file of the output directory, whatever it is.
+    fn damage(&self, random: &mut Random, reach: Reach) -> Option<String> {
+        if reach == Reach::Cargo {
+            return None;
+        }
+        let entries = fs::read_dir(self.package.place.join("incremental")).unwrap();
+        let mut files: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
+        files.retain(|path| path.is_file());
+        files.sort();
+        if files.is_empty() {
+            return None;
+        }
+        let path = random.pick(&files);
+        let length = fs::metadata(path).unwrap().len();
+        let file = File::options().write(true).open(path).unwrap();
+        file.set_len(length / 2).unwrap();
+        Some(format!("cut {}", path.display()))
+    }
+
+    fn change_engine(&mut self, random: &mut Random) -> Option<String> {
+        if self.compiler != Compiler::Nvcc13 {
+            return None;
+        }
+        let edit = if random.below(2) == 0 {
+            self.reversed = !self.reversed;
+            format!("reversed is {}", self.reversed)
+        } else {
+            self.by_nvrtc = !self.by_nvrtc;
+            format!("NVRTC for the module is {}", self.by_nvrtc)
+        };
+        self.write_plan();
+        Some(edit)
+    }
+
+    fn change_toolkit(&mut self, random: &mut Random) -> Option<String> {
+        if self.compiler == Compiler::Nvcc13 {
+            return None;
+        }
+        let compiler = *random.pick(&[Compiler::Nvrtc12, Compiler::Nvrtc13]);
+        self.package.set("CUDA_BUILD_ROOTS", compiler.root()?);
+        Some(format!("the toolkit is {}", compiler.id()))
     }
 }
 

@@ -37,11 +37,12 @@ const HEADERS: [(&str, &str); 13] = [
     ("other", "h7"),
 ];
 
-/// Sources and what they read. `HEADER` is defined by the script.
+/// Sources and what they read. `HEADER` is defined by the script, so that the includes of `b` cannot
+/// be known from its text; `c` has a header that NVRTC lacks, and one of the toolkit.
 const SOURCES: [(&str, &str); 3] = [
     (
         "kernels/a.cu",
-        "#include \"h0.cuh\"\n#include <h1.cuh>\n#define H \"h2.cuh\"\n#include H\n\
+        "#include \"h0.cuh\"\n#include <h1.cuh>\n#include \"h2.cuh\"\n\
          #if __has_include(\"o0.cuh\")\n#include \"o0.cuh\"\n#endif\n",
     ),
     (
@@ -52,6 +53,7 @@ const SOURCES: [(&str, &str); 3] = [
     (
         "kernels/sub/c.cu",
         "#include \"h4.cuh\"\n#include \"../h0.cuh\"\n#include \"via/h6.cuh\"\n\
+         #include <float.h>\n#include <math_constants.h>\n\
          #if __has_include(<via/o2.cuh>)\n#include <via/o2.cuh>\n#endif\n",
     ),
 ];
@@ -102,6 +104,10 @@ pub struct Tree {
     pub includes: Vec<&'static str>,
     pub defines: BTreeMap<&'static str, String>,
     pub options: Vec<&'static str>,
+    /// The files of the library in another order.
+    pub reversed: bool,
+    /// The module is compiled by NVRTC, although nvcc is there.
+    pub by_nvrtc: bool,
     pub package_capabilities: Option<&'static str>,
     pub workspace_capabilities: &'static str,
 }
@@ -116,6 +122,8 @@ impl Tree {
             includes: vec!["inc1", "inc2", "inc3"],
             defines: BTreeMap::from([("HEADER", "\"h5.cuh\"".to_owned()), ("D", "100".to_owned())]),
             options: Vec::new(),
+            reversed: false,
+            by_nvrtc: false,
             package_capabilities: None,
             workspace_capabilities: "[\"8.0\"]",
         };
@@ -140,6 +148,9 @@ impl Tree {
     pub fn header(name: &str, value: usize) -> String {
         let includes = match name {
             "h3" => "#if __has_include(\"o0.cuh\")\n#define O3 1\n#else\n#define O3 2\n#endif\n",
+            // Instead of another's: `O4` for `float.h`, `O5` for `math_constants.h`.
+            "float" => return format!("#define O4 {value}\n"),
+            "math_constants" => return format!("#define O5 {value}\n"),
             // Behind a link: relative to where the link leads.
             "h6" => "#include \"../h7.cuh\"\n",
             _ => "",
@@ -152,12 +163,16 @@ impl Tree {
         let includes = SOURCES[index].1;
         let mut stores = format!("x[20] = {variant}; x[21] = D;\n");
         for name in [
-            "H0", "H1", "H2", "H3", "H4", "H5", "H6", "H7", "O0", "O1", "O2", "O3",
+            "H0", "H1", "H2", "H3", "H4", "H5", "H6", "H7", "O0", "O1", "O2", "O3", "O4", "O5",
+            "D0", "D1",
         ] {
-            stores += &format!(
-                "#ifdef {name}\nx[{}] = {name};\n#endif\n",
-                name.as_bytes()[1] - b'0' + if name.starts_with('O') { 10 } else { 0 }
-            );
+            let first = match name.as_bytes()[0] {
+                b'O' => 10,
+                b'D' => 22,
+                _ => 0,
+            };
+            let index = name.as_bytes()[1] - b'0' + first;
+            stores += &format!("#ifdef {name}\nx[{index}] = {name};\n#endif\n");
         }
         format!(
             "{includes}extern \"C\" __global__ void k{index}(int *x) {{\n{stores}}}\n\
@@ -186,7 +201,9 @@ impl Tree {
             let name = path.file_stem().unwrap().to_str().unwrap().to_uppercase();
             let text = fs::read_to_string(self.package.path.join(&path)).unwrap();
             let behind_link = path.parent().is_some_and(|parent| parent.ends_with("deep"));
-            if !text.contains(&format!("#define {name} ")) || (name == "H6") != behind_link {
+            let own = name.starts_with('H') || name.starts_with('O');
+            let renamed = own && !text.contains(&format!("#define {name} "));
+            if renamed || (name == "H6") != behind_link {
                 fs::remove_file(self.package.path.join(&path)).unwrap();
             }
         }
@@ -208,7 +225,11 @@ impl Tree {
         }
         let link = self.package.path.join("inc1/via");
         if fs::symlink_metadata(&link).is_err() {
-            symlink("../real/deep", link).unwrap();
+            symlink("../hop", link).unwrap();
+        }
+        let hop = self.package.path.join("hop");
+        if fs::symlink_metadata(&hop).is_err() {
+            symlink("real/deep", hop).unwrap();
         }
     }
 
@@ -225,12 +246,14 @@ impl Tree {
             settings += &format!("option {option}\n");
         }
         let source = |index: usize| self.sources[index].display();
+        let (first, second) = if self.reversed { (2, 1) } else { (1, 2) };
+        let engine = if self.by_nvrtc { "nvrtc" } else { "nvcc" };
         let plan = if self.compiler == Compiler::Nvcc13 {
             format!(
-                "nvcc a\nsource {}\n{settings}\nlibrary l\nfile {}\nfile {}\ndefine HOST=1\n{settings}\n",
+                "{engine} a\nsource {}\n{settings}\nlibrary l\nfile {}\nfile {}\ndefine HOST=1\n{settings}\n",
                 source(0),
-                source(1),
-                source(2)
+                source(first),
+                source(second)
             )
         } else {
             ["a", "b", "c"]
@@ -269,7 +292,10 @@ impl Tree {
                 .into_iter()
                 .flatten();
             for entry in entries.map(Result::unwrap) {
-                let is_header = entry.path().extension().is_some_and(|e| e == "cuh");
+                let is_header = entry
+                    .path()
+                    .extension()
+                    .is_some_and(|e| e == "cuh" || e == "h");
                 if is_header && entry.path().is_file() {
                     found.push(Path::new(directory).join(entry.file_name()));
                 }

@@ -1,0 +1,38 @@
+//! `cargo cuda clean`: removes target directories that are not used any more.
+
+use std::time::Duration;
+
+use clap::Args;
+use cuda_build::{Env, Root};
+
+use crate::build::directory;
+use crate::failure::Failure;
+use crate::options::WorkspaceOptions;
+use crate::output;
+
+/// Remove the target directories that no build has used for 30 days
+#[derive(Args, Clone, Debug)]
+pub struct CleanArgs {
+    #[command(flatten)]
+    workspace: WorkspaceOptions,
+}
+
+const UNUSED: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+
+/// Removes the directories, and returns a line for each.
+///
+/// # Errors
+/// If the workspace is not usable, or a directory cannot be removed.
+pub fn run(arguments: &CleanArgs, env: &Env, root: &Root) -> Result<String, Failure> {
+    let workspace = arguments.workspace.load(root, env)?;
+    let base = directory::base(env, workspace.as_ref())?;
+    let mut text = String::new();
+    for path in directory::old(root, &base, UNUSED) {
+        output::remove_directory(&path)?;
+        text.push_str(&format!("removed {}\n", path.display()));
+    }
+    if text.is_empty() {
+        text = format!("nothing below {} is unused for 30 days\n", base.display());
+    }
+    Ok(text)
+}

@@ -1,0 +1,73 @@
+//! What a toolkit lacks, for a build that failed: only its own messages say what it looked for.
+
+use cuda_build::Component;
+use cuda_build::component::{Bundle, Facts};
+
+use crate::build::Build;
+
+/// What to do without static libraries.
+const ARCHIVES: &str = "Python's packages don't carry them. Switch on that crate's feature for linking \
+                        dynamically (`dynamic-link`, `dynamic-linking` or the like), or name a toolkit that has \
+                        them with CUDA_BUILD_ROOTS or CUDA_PATH: of NVIDIA's installer, its redist archives, \
+                        Debian's, or conda's with the `-static` packages";
+
+/// One sentence for the libraries that can be added, one for the static ones that cannot, and one
+/// for undeclared capabilities.
+#[must_use]
+pub fn hints(build: &Build) -> Vec<String> {
+    let Build {
+        toolkit,
+        view,
+        plan,
+        ..
+    } = build;
+    let version = toolkit.version();
+    let all = Component::all().map(Component::facts);
+    let known: Vec<&Facts> = all
+        .filter(|facts| facts.bundle == Bundle::Toolkit && facts.package(version.major).is_some())
+        .filter(|facts| !facts.libraries.is_empty() || !facts.archives.is_empty())
+        .collect();
+    let has_archive = |name: &str| view.contains(format!("lib/{name}"));
+    let is_there = |facts: &Facts| match facts.libraries {
+        // A package of static libraries alone, as culibos.
+        [] => facts.archives.iter().all(|name| has_archive(name)),
+        _ => toolkit
+            .get(facts.component)
+            .is_some_and(|found| !found.libraries.is_empty()),
+    };
+    let absent: Vec<&&Facts> = known.iter().filter(|facts| !is_there(facts)).collect();
+    let mut hints = Vec::new();
+    if let Some(first) = absent.first() {
+        hints.push(format!(
+            "if the build looked for a library: this CUDA {version} has no {}; \
+             `cargo cuda toolkit add {} --components {}` adds those that are named",
+            joined(absent.iter().map(|facts| facts.id)),
+            version.major,
+            first.id,
+        ));
+    }
+    let with_shared = known.iter().filter(|facts| !facts.libraries.is_empty());
+    let archives: Vec<&str> = with_shared
+        .flat_map(|facts| facts.archives.iter().copied())
+        .filter(|name| !has_archive(name))
+        .map(|name| name.trim_start_matches("lib").trim_end_matches(".a"))
+        .collect();
+    if !archives.is_empty() {
+        hints.push(format!(
+            "if it looked for static libraries: this CUDA {version} has no static {}; {ARCHIVES}",
+            joined(archives)
+        ));
+    }
+    if plan.is_none() {
+        hints.push(
+            "if it compiled for CUDA_COMPUTE_CAP: no capabilities are declared, and there is no GPU here; give \
+             `--capabilities 8.0`, or declare `capabilities` in [package.metadata.cuda]"
+                .to_owned(),
+        );
+    }
+    hints
+}
+
+fn joined<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
+    names.into_iter().collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,196 @@
+//! Ends the programs that this one has started when it is told to end.
+//!
+//! A signal to this process alone (`kill`, a CI runner's cancel, a closed terminal) would leave
+//! cargo, build scripts, nvcc or pip running, with cargo's lock. So SIGINT, SIGTERM and SIGHUP are
+//! passed on to every descendant. The main thread then sees its child end, removes temporary
+//! files on its way out, and [`finish`] ends this process by the same signal.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use cuda_build::Root;
+use rustix::process::{Pid, Signal, getpid, kill_process, set_child_subreaper};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use signal_hook::low_level::emulate_default_handler;
+
+/// The signal that was received, zero for none.
+static RECEIVED: AtomicI32 = AtomicI32::new(0);
+
+/// Whether the main thread has nothing left to do.
+static FINISHED: AtomicBool = AtomicBool::new(false);
+
+/// After this time descendants that are still running are killed.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The time that the main thread has to remove temporary files.
+const CLEAN_UP: Duration = Duration::from_secs(2);
+
+/// The signal that was received, for loops that do not end with a child.
+#[must_use]
+pub fn received() -> Option<u8> {
+    let signal = RECEIVED.load(Ordering::SeqCst);
+    u8::try_from(signal).ok().filter(|signal| *signal != 0)
+}
+
+/// Starts to pass signals on.
+pub fn watch() {
+    let status = Root::system()
+        .text(Path::new("/proc/self/status"))
+        .unwrap_or_default();
+    // `nohup` and `command &` in a script have some ignored, and expect that it stays so.
+    let watched = [SIGINT, SIGTERM, SIGHUP]
+        .into_iter()
+        .filter(|signal| ignored(&status) >> (signal - 1) & 1 == 0);
+    let Ok(mut signals) = Signals::new(watched) else {
+        return;
+    };
+    // Orphans of a descendant that has ended become children of this process, so that they are found.
+    let _ = set_child_subreaper(Some(getpid()));
+    thread::spawn(move || {
+        if let Some(signal) = signals.forever().next() {
+            RECEIVED.store(signal, Ordering::SeqCst);
+            end(signal);
+        }
+    });
+}
+
+/// Stops to be responsible for orphans, before another program takes the place of this one.
+pub fn release() {
+    let _ = set_child_subreaper(None);
+}
+
+/// To be called by the main thread when nothing is left to do. If a signal was received, this
+/// process ends by it as soon as every descendant has ended; else this returns.
+pub fn finish() {
+    if RECEIVED.load(Ordering::SeqCst) == 0 {
+        return;
+    }
+    FINISHED.store(true, Ordering::SeqCst);
+    loop {
+        thread::park();
+    }
+}
+
+/// The bit mask of ignored signals in `/proc/<pid>/status`.
+fn ignored(status: &str) -> u64 {
+    let line = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    line.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
+        .unwrap_or(0)
+}
+
+/// Passes `signal` on to every descendant, waits until all have ended, and ends this process.
+fn end(signal: i32) {
+    let mut reached = BTreeSet::new();
+    let started = Instant::now();
+    let mut idle = Instant::now();
+    loop {
+        let running = descendants();
+        if !running.is_empty() {
+            idle = Instant::now();
+        } else if reached.is_empty() || FINISHED.load(Ordering::SeqCst) || idle.elapsed() > CLEAN_UP
+        {
+            break;
+        }
+        for process in running {
+            let kill = started.elapsed() > PATIENCE;
+            if reached.insert((process, kill))
+                && let (Some(pid), Some(signal)) = (
+                    Pid::from_raw(process),
+                    Signal::from_named_raw(if kill { SIGKILL } else { signal }),
+                )
+            {
+                let _ = kill_process(pid, signal);
+            }
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+    let _ = emulate_default_handler(signal);
+}
+
+const SIGKILL: i32 = signal_hook::consts::SIGKILL;
+
+/// A line of `/proc/<pid>/stat`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Process {
+    parent: i32,
+    session: i32,
+    ended: bool,
+}
+
+impl Process {
+    fn parse(stat: &str) -> Option<Self> {
+        // The name in parentheses may contain anything, parentheses too.
+        let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
+        let state = fields.next()?;
+        let parent = fields.next()?.parse().ok()?;
+        let session = fields.nth(1)?.parse().ok()?;
+        Some(Self {
+            parent,
+            session,
+            ended: matches!(state, "Z" | "X"),
+        })
+    }
+}
+
+/// Running processes below this one. Daemons, which have a session of their own, are left alone:
+/// sccache's server serves other builds too.
+fn descendants() -> Vec<i32> {
+    let root = Root::system();
+    let processes: BTreeMap<i32, Process> = root
+        .names(Path::new("/proc"))
+        .into_iter()
+        .filter_map(|name| {
+            let stat = root
+                .text(&Path::new("/proc").join(&name).join("stat"))
+                .ok()?;
+            Some((name.to_str()?.parse().ok()?, Process::parse(&stat)?))
+        })
+        .collect();
+    let own = getpid().as_raw_nonzero().get();
+    let Some(session) = processes.get(&own).map(|process| process.session) else {
+        return Vec::new();
+    };
+    let is_below = |process: &Process| {
+        let mut parent = process.parent;
+        // Process ids are reused: a table that is read while it changes may contain a cycle.
+        for _ in 0..processes.len() {
+            match processes.get(&parent) {
+                _ if parent == own => return true,
+                Some(above) => parent = above.parent,
+                None => return false,
+            }
+        }
+        false
+    };
+    processes
+        .iter()
+        .filter(|(_, process)| !process.ended && process.session == session && is_below(process))
+        .map(|(pid, _)| *pid)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_may_contain_parentheses() {
+        let process = Process::parse("12 (a) b) S 7 12 5 0 -1").unwrap();
+        assert_eq!(
+            (process.parent, process.session, process.ended),
+            (7, 5, false)
+        );
+        assert!(Process::parse("12 (a) Z 7 12 5").unwrap().ended);
+        assert_eq!(Process::parse("12 (a"), None);
+    }
+
+    #[test]
+    fn ignored_signals_are_read() {
+        assert_eq!(ignored("Name:\tx\nSigIgn:\t0000000000000001\n"), 1);
+        assert_eq!(ignored("Name:\tx\n"), 0);
+    }
+}

@@ -1,0 +1,188 @@
+//! What is left running when `cargo cuda` is told to end, and output that cannot be written.
+
+use std::fs;
+use std::io::Read as _;
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::project::Project;
+use crate::support::Finished;
+
+const SIGNALS: [(&str, i32); 3] = [("HUP", 1), ("INT", 2), ("TERM", 15)];
+
+/// A build script that starts a program and waits for it, as one that calls nvcc.
+const SLEEPS: &str = r#"
+fn main() {
+    let mut sleep = std::process::Command::new("sleep").arg("1000.25").spawn().unwrap();
+    std::fs::write("sleeping", sleep.id().to_string()).unwrap();
+    sleep.wait().unwrap();
+}
+"#;
+
+fn project(name: &str, script: &str, main: &str) -> Option<Project> {
+    let project = Project::bare_at(name, "plain", &[13])?;
+    project.write(
+        "Cargo.toml",
+        "[package]\nname = \"sleeper\"\nversion = \"0.1.0\"\nedition = \"2024\"\n[workspace]\n",
+    );
+    project.write("build.rs", script);
+    project.write("src/main.rs", main);
+    Some(project)
+}
+
+fn wait_for<T>(what: &str, mut value: impl FnMut() -> Option<T>) -> T {
+    let start = Instant::now();
+    loop {
+        if let Some(value) = value() {
+            return value;
+        }
+        assert!(start.elapsed() < Duration::from_secs(120), "{what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// The id of a process that was written to a file, once it is there.
+fn sleeping(project: &Project) -> u32 {
+    let file = project.path.join("sleeping");
+    let id = wait_for("the program sleeps", || {
+        fs::read_to_string(&file).ok()?.trim().parse().ok()
+    });
+    fs::remove_file(file).unwrap();
+    id
+}
+
+fn is_running(id: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
+    let state = stat
+        .rsplit(')')
+        .next()
+        .and_then(|rest| rest.split_whitespace().next());
+    state.is_some_and(|state| state != "Z" && state != "X")
+}
+
+fn start(mut command: Command) -> Child {
+    command
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap()
+}
+
+/// Sends a signal to this process alone, and returns the signal that it ends by.
+fn signal(child: &mut Child, name: &str) -> Option<i32> {
+    let id = child.id().to_string();
+    let kill = Command::new("kill").args(["-s", name, &id]).status();
+    assert!(kill.unwrap().success());
+    let status = wait_for("the command ends", || child.try_wait().unwrap());
+    status.signal()
+}
+
+#[test]
+fn a_build_that_is_told_to_end_leaves_nothing_running() {
+    let Some(project) = project("told-build", SLEEPS, "fn main() {}\n") else {
+        return;
+    };
+    for (name, number) in SIGNALS {
+        let mut build = start(project.command(&["build", "-q"]));
+        let sleeps = sleeping(&project);
+        assert!(is_running(sleeps));
+        assert_eq!(signal(&mut build, name), Some(number), "{name}");
+        assert!(!is_running(sleeps), "{name}");
+        // Nothing holds Cargo's lock any more.
+        let metadata = project.run(&["clean"]);
+        metadata.succeeded();
+    }
+}
+
+#[test]
+fn programs_replace_the_command_that_starts_them() {
+    let main = "fn main() {\n    std::fs::write(\"sleeping\", std::process::id().to_string()).unwrap();\n    \
+                std::thread::sleep(std::time::Duration::from_secs(1000));\n}\n";
+    let Some(project) = project("told-run", "fn main() {}\n", main) else {
+        return;
+    };
+    for arguments in [
+        &["run", "-q"][..],
+        &[
+            "exec",
+            "--",
+            "sh",
+            "-c",
+            "echo $$ > sleeping; exec sleep 1000",
+        ],
+    ] {
+        let mut command = start(project.command(arguments));
+        let sleeps = sleeping(&project);
+        assert_eq!(sleeps, command.id(), "{arguments:?}");
+        assert_eq!(signal(&mut command, "TERM"), Some(15));
+    }
+}
+
+#[test]
+fn ignored_signals_stay_ignored() {
+    let Some(project) = project("told-nohup", SLEEPS, "fn main() {}\n") else {
+        return;
+    };
+    let mut nohup = Command::new("sh");
+    let program = env!("CARGO_BIN_EXE_cargo-cuda");
+    nohup.args([
+        "-c",
+        &format!("trap '' HUP; exec '{program}' cuda build -q"),
+    ]);
+    project.prepare(&mut nohup);
+    let mut build = start(nohup);
+    let sleeps = sleeping(&project);
+    let id = build.id().to_string();
+    let kill = Command::new("kill").args(["-s", "HUP", &id]).status();
+    assert!(kill.unwrap().success());
+    std::thread::sleep(Duration::from_millis(300));
+    assert!(is_running(sleeps));
+    assert_eq!(signal(&mut build, "TERM"), Some(15));
+    assert!(!is_running(sleeps));
+}
+
+#[test]
+fn output_that_cannot_be_written_is_an_error() {
+    let Some(project) = project("full", "fn main() {}\n", "fn main() {}\n") else {
+        return;
+    };
+    for arguments in [
+        &["env"][..],
+        &["env", "--json"],
+        &["view"],
+        &["doctor"],
+        &["doctor", "--json"],
+        &["capabilities"],
+        &["toolkit", "list"],
+        &["clean"],
+        &["--help"],
+    ] {
+        let mut command = project.command(arguments);
+        let full = fs::File::options().write(true).open("/dev/full").unwrap();
+        let run = Finished::of(command.stdout(full).output().unwrap());
+        run.failed(
+            cargo_cuda::exit_code::DISK,
+            &["could not write to standard output", "No space left"],
+        );
+    }
+    // Whoever reads the head alone has what he wanted.
+    let mut command = project.command(&["capabilities"]);
+    let mut child = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let mut stderr = String::new();
+    child
+        .stderr
+        .take()
+        .unwrap()
+        .read_to_string(&mut stderr)
+        .unwrap();
+    assert!(
+        child.wait().unwrap().success() && stderr.is_empty(),
+        "{stderr}"
+    );
+}
