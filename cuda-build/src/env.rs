@@ -1,4 +1,4 @@
-//! A snapshot of the environment that remembers what it was asked.
+//! A snapshot of the environment that records which variables were read.
 #![allow(
     clippy::disallowed_methods,
     reason = "this is the one file that reads the environment"
@@ -9,8 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
-/// Variables read once; each name that is asked for is recorded, so that the
-/// `rerun-if-env-changed` lines come from what the build really looked at.
+/// The variables of a process. Each name that is read is recorded, so that the `rerun-if-env-changed` lines name what
+/// the build really used.
 ///
 /// ```
 /// use cuda_build::Env;
@@ -51,7 +51,7 @@ impl Env {
         }
     }
 
-    /// The same environment with one variable set, and nothing asked yet.
+    /// The same environment with one variable set.
     #[must_use]
     pub fn with(mut self, name: &str, value: impl Into<OsString>) -> Self {
         self.variables.insert(name.into(), value.into());

@@ -12,19 +12,18 @@ use super::Component;
 /// How one component needs another, from the closest to the loosest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum EdgeKind {
-    /// Its library names the other's (`NEEDED`): without it nothing starts.
+    /// Its library links the other's (`NEEDED`): without it no program starts.
     Link,
-    /// Its library opens the other's while the program runs (`dlopen`), and does not do all of
-    /// its work without.
+    /// Its library opens the other's while the program runs (`dlopen`), and cannot do all of its work without it.
     Load,
-    /// The same, and it does without where the other is not there.
+    /// As `Load`, but it works without the other.
     LoadIfThere,
-    /// Its programs run the other's programs or read its headers; nothing at run time.
+    /// Its programs run the other's programs or read its headers. Not needed at run time.
     Build,
 }
 
 impl EdgeKind {
-    /// Whether a program that uses the one runs into the other.
+    /// Whether the edge matters when a program runs.
     #[must_use]
     pub fn is_run_time(self) -> bool {
         self != Self::Build
@@ -49,7 +48,7 @@ const fn edge(from: Component, kind: EdgeKind, to: Component, majors: (u32, u32)
     }
 }
 
-/// Every major there is or will be, until somebody looks.
+/// Also for every later major.
 const ON: u32 = u32::MAX;
 
 static EDGES: &[Edge] = {

@@ -1,9 +1,8 @@
-//! Looks into one candidate and says what is really there, with evidence.
+//! Reads one candidate and returns an attempt: the components found, with evidence, or the reason there are none.
 //!
-//! Package metadata is a claim and a file is a proof: a component counts as found when the file
-//! that makes it usable is there (a tool, a library under its SONAME, a header). Versions come
-//! from the most telling file: `CUDA_VERSION` in `cuda.h`, the name of NVRTC's builtins, nvcc's
-//! own answer; package metadata says the rest.
+//! Package metadata proves nothing: a component is found if the file that makes it usable exists (a tool, a library
+//! under its SONAME, a header). Versions come from `CUDA_VERSION` in `cuda.h`, the name of NVRTC's builtins and nvcc's
+//! answer, then from package metadata.
 
 mod archives;
 mod directories;
@@ -30,17 +29,16 @@ use crate::version::{ToolkitVersion, Version};
 
 pub(crate) use named::RELATIVE;
 
-/// A component that is there.
+/// A component that was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// Which one.
+    /// The component.
     pub component: Component,
     /// The CUDA major it is built for.
     pub major: u32,
-    /// Its own version, where something tells it.
+    /// Its own version, if known.
     pub version: Option<Version>,
-    /// The CUDA release it belongs to, where something tells it: a file of its own, its package,
-    /// else the root that it is in.
+    /// The CUDA release it belongs to, if known: from a file of its own, its package, or the root that it is in.
     pub toolkit: Option<ToolkitVersion>,
     /// Directories to give to a compiler with `-I`.
     pub include: Vec<PathBuf>,
@@ -50,13 +48,12 @@ pub struct Found {
     pub archives: Vec<PathBuf>,
     /// Programs.
     pub tools: Vec<PathBuf>,
-    /// What proves it, in a few words.
+    /// The file that proves it, and its package if known.
     pub evidence: String,
 }
 
 impl Found {
-    /// The program called `name`. The compiler comes first, and may have a name of its own where
-    /// somebody named it.
+    /// The program called `name`. The compiler is the first, and may have another file name if the user named it.
     #[must_use]
     pub fn tool(&self, name: &str) -> Option<&PathBuf> {
         if self.component == Component::Nvcc && name == "nvcc" {
@@ -86,8 +83,8 @@ impl Found {
             .find(|path| path.file_name().is_some_and(|file| file == name))
     }
 
-    /// The version to show: its own, else the CUDA release that a file of its own tells, else its
-    /// major. The release of the root that it is in is not its own.
+    /// The version to display: its own, otherwise the CUDA release in a file of its own, otherwise its major. The release
+    /// of the root that it is in does not count.
     #[must_use]
     pub fn shown_version(&self) -> String {
         // By the name of its builtins, and by `cuda.h`.
@@ -133,33 +130,32 @@ impl Set {
     }
 }
 
-/// What came of looking into one candidate; kept also where it succeeded.
+/// The result of probing one candidate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attempt {
-    /// What was looked into.
+    /// The candidate.
     pub candidate: Candidate,
-    /// One set per CUDA major, newest first; empty where nothing is there.
+    /// One set per CUDA major, newest first; empty if nothing was found.
     pub sets: Vec<Set>,
-    /// Components of which something is there, and why it can't be used.
+    /// Components that are partly present, and why they cannot be used.
     pub unusable: Vec<Unusable>,
-    /// Why there is nothing, or what is there but does not count.
+    /// Why nothing was found, or what was found and is not used.
     pub remarks: Vec<String>,
 }
 
-/// A component of which something is there that does not make it usable: a package without its
-/// files, a library without the other one that it loads.
+/// A component that is partly present: a package without its files, a library without another one that it loads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unusable {
     /// Which one.
     pub component: Component,
     /// The CUDA major it is for.
     pub major: u32,
-    /// What is there and what is missing, in a sentence without a full stop.
+    /// What was found and what is missing, in a sentence without a full stop.
     pub reason: String,
 }
 
 impl Attempt {
-    /// What is there, in one line.
+    /// What was found, in one line.
     #[must_use]
     pub fn summary(&self) -> String {
         let mut parts: Vec<String> = self
@@ -173,7 +169,7 @@ impl Attempt {
                     .join(", ")
             })
             .collect();
-        // What is offered for every major is there once.
+        // A component that fits every major is in each set.
         parts.dedup();
         parts.extend(self.unusable.iter().map(|unusable| unusable.reason.clone()));
         parts.extend(self.remarks.iter().cloned());
@@ -181,7 +177,7 @@ impl Attempt {
     }
 }
 
-/// What looking needs besides the candidate.
+/// What probing needs besides the candidate.
 pub struct Prober<'a> {
     /// The disk.
     pub root: &'a Root,
@@ -192,7 +188,7 @@ pub struct Prober<'a> {
 }
 
 impl Prober<'_> {
-    /// Looks into `candidate`. Never fails: what is wrong becomes a remark.
+    /// Probes `candidate`. It never fails: problems become remarks.
     #[must_use]
     pub fn probe(&self, candidate: &Candidate) -> Attempt {
         let Seen {

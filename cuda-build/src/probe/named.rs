@@ -1,4 +1,4 @@
-//! What is wrong with a place that somebody named, before or beside looking into it.
+//! What is wrong with a place that the user named.
 
 use std::path::{Path, PathBuf};
 
@@ -9,20 +9,20 @@ use crate::component::{Bundle, Component};
 use crate::release;
 use crate::sources::{Candidate, Step, belonging, is_package};
 
-/// What is wrong with a path that means another place in each directory.
+/// Why a relative path is refused.
 pub(crate) const RELATIVE: &str = "is a relative path: build scripts run in their packages' directories, and would look for it there";
 
 impl Prober<'_> {
-    /// Looks into `candidate`, and says of each root of a list that holds nothing that it does: as an
-    /// attempt of its own, because beside the others it would go unnoticed.
+    /// Probes `candidate`. Each root of a list that has no component becomes an attempt of its own, so that it is
+    /// reported.
     #[must_use]
     pub fn probe_each(&self, candidate: &Candidate) -> Vec<Attempt> {
         let attempt = self.probe(candidate);
-        let idle: Vec<Attempt> = self.idle(candidate, &attempt);
-        [attempt].into_iter().chain(idle).collect()
+        let unused = self.unused_roots(candidate, &attempt);
+        [attempt].into_iter().chain(unused).collect()
     }
 
-    /// Why a place is not looked into.
+    /// Why a place is not probed.
     pub(super) fn refusal(&self, candidate: &Candidate) -> Option<String> {
         if candidate.step == Step::Argument {
             return None;
@@ -54,7 +54,7 @@ impl Prober<'_> {
         ))
     }
 
-    /// What to say of a path that nothing came of.
+    /// Why nothing was found at a path.
     pub(super) fn nothing_at(&self, path: &Path, otherwise: &str) -> String {
         let exists = self.root.metadata(path).is_ok();
         let reason = match () {
@@ -66,7 +66,7 @@ impl Prober<'_> {
         reason.to_owned()
     }
 
-    fn idle(&self, candidate: &Candidate, attempt: &Attempt) -> Vec<Attempt> {
+    fn unused_roots(&self, candidate: &Candidate, attempt: &Attempt) -> Vec<Attempt> {
         if !candidate.step.is_explicit()
             || candidate.nvcc().is_some()
             || candidate.more_roots().is_empty()
@@ -86,7 +86,7 @@ impl Prober<'_> {
                 .flat_map(super::Found::paths)
                 .any(|file| file.starts_with(path))
         };
-        let mut idle = Vec::new();
+        let mut unused = Vec::new();
         for path in &all {
             if used(path)
                 || belongs(path)
@@ -101,7 +101,7 @@ impl Prober<'_> {
             if let Some(reason) = self.nothing_in(&roots) {
                 let candidate = Candidate::root(candidate.step, candidate.label.clone(), *path);
                 let (sets, unusable) = (Vec::new(), Vec::new());
-                idle.push(Attempt {
+                unused.push(Attempt {
                     candidate,
                     sets,
                     unusable,
@@ -109,11 +109,11 @@ impl Prober<'_> {
                 });
             }
         }
-        idle
+        unused
     }
 
-    /// `None` where some component is in these roots, whatever it is for, or a part of one. What is in
-    /// two roots of a list is found in the first of them, and the second holds it all the same.
+    /// Why these roots have no component, not even a part of one, for any major; `None` if they have. Roots are asked one
+    /// by one, because a component in two roots of a list is found in the first only.
     fn nothing_in(&self, roots: &[PathBuf]) -> Option<String> {
         let roots: Vec<&Path> = roots.iter().map(PathBuf::as_path).collect();
         let prefix = Prefix::new(self, &roots, &[]);

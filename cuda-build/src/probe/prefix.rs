@@ -9,19 +9,19 @@ use crate::component::{Bundle, Component};
 use crate::nvcc::NvccAnswer;
 use crate::version::ToolkitVersion;
 
-/// Why a conda prefix's own `include` and `lib` are left out.
+/// Why a conda prefix's own `include` and `lib` are not used.
 const SHARED: &str = "that directory holds every library of the environment";
 
-/// Directories of one place that hold something, in the order to search them.
+/// The existing directories of one place, in the order to search them.
 pub(super) struct Prefix {
     pub(super) include: Vec<PathBuf>,
     pub(super) lib: Vec<PathBuf>,
     pub(super) bin: Vec<PathBuf>,
-    /// The compiler, where somebody named it.
+    /// The compiler, if the user named it.
     pub(super) nvcc: Option<PathBuf>,
-    /// Where nvcc itself looks for the programs it starts.
+    /// The directories in which nvcc looks for the programs that it starts.
     pub(super) nvcc_programs: Vec<PathBuf>,
-    /// What was left out, and why.
+    /// What is not used, and why.
     pub(super) remarks: Vec<String>,
     pub(super) directories: Directories,
     /// The roots of the place, links resolved.
@@ -247,7 +247,7 @@ impl Prefix {
             Some(directory.join(name))
         };
         let toolkit = Component::all().filter(|c| c.facts().bundle == Bundle::Toolkit);
-        // The environment has an OpenCL loader that is nobody's in particular.
+        // The environment's OpenCL loader need not be CUDA's.
         let found: Vec<(Component, PathBuf)> = toolkit
             .filter(|component| *component != Component::Opencl)
             .filter_map(|component| Some((component, there(component)?)))

@@ -95,8 +95,7 @@ fn push(
     }
 }
 
-/// The directory that holds the `bin` that holds a program; the program itself where that can't be
-/// told.
+/// The directory above the `bin` of a program; the program itself if its path is relative.
 fn root_of(program: &Path) -> PathBuf {
     let above = program
         .parent()
