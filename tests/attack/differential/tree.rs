@@ -136,7 +136,8 @@ impl Tree {
         fs::create_dir_all(package.place.join("cpath")).unwrap();
         package.write_script_with(SCRIPT, "");
         match compiler {
-            Compiler::Nvcc13 => package.write_program(&["a"], &["value_b", "value_c"]),
+            // The archive is compared as it is: an edit may leave a function undefined or define it twice.
+            Compiler::Nvcc13 => package.write_program(&["a"], &[]),
             _ => package.write_program(&["a", "b", "c"], &[]),
         }
         tree.write_manifests();
