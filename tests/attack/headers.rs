@@ -205,10 +205,10 @@ fn a_parent_behind_a_link(compiler: Compiler) {
     package.write_modules(compiler, &[("m", "")]);
     let mut edits = Edits::of(&package);
     edits.changes("the file behind the link", |p| {
-        p.write("real/x.cuh", "#define B 2\n")
+        p.write("real/x.cuh", "#define B 2\n");
     });
     edits.changes("the other file", |p| {
-        p.write("kernels/x.cuh", "#define A 2\n")
+        p.write("kernels/x.cuh", "#define A 2\n");
     });
     edits.changes("named by a header behind the link", |p| {
         p.write("real/common.cuh", "#define C 2\n");
@@ -251,7 +251,7 @@ fn new_and_deleted_files(compiler: Compiler) {
     let mut edits = Edits::of(&package);
     edits.changes("shadowed", |p| p.write("inc1/v.cuh", "#define V 2\n"));
     edits.changes("shadowed beside the source", |p| {
-        p.write("kernels/w.cuh", "#define W 2\n")
+        p.write("kernels/w.cuh", "#define W 2\n");
     });
     edits.changes("a file that is asked for", |p| p.write("inc1/opt.cuh", ""));
     edits.changes("in a new directory", |p| p.write("inc2/far/opt.cuh", ""));

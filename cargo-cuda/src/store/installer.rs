@@ -109,13 +109,15 @@ impl Installer {
         if self.kind == Kind::Uv {
             return Ok(None);
         }
-        let call = self.call(&["--version"]);
-        let finished = match run(&call, &self.env, None, |_| {}) {
+        let query = self.call(&["--version"]).invocation;
+        let finished = match query.query_with(&self.env) {
             Ok(finished) => finished,
-            Err(NotRun::CannotStart(error)) => return Ok(Some(error.to_string())),
-            Err(NotRun::Interrupted(signal)) => return Err(StoreError::Interrupted { signal }),
+            Err(cuda_build::Error::Program { reason, .. }) => return Ok(Some(reason)),
+            Err(error) => return Ok(Some(error.to_string())),
         };
-        let first = printable(finished.transcript.lines().next().unwrap_or_default());
+        self.check_signals()?;
+        let output = finished.output();
+        let first = printable(output.lines().next().unwrap_or_default());
         if !finished.success {
             return Ok(first.rsplit(": ").next().map(str::to_owned));
         }

@@ -166,10 +166,10 @@ impl Tree {
     fn swap_headers(&self, random: &mut Random) -> Option<String> {
         let headers = self.headers();
         let one = random.pick(&headers);
-        let others = headers
+        let mut others = headers
             .iter()
             .filter(|path| path.file_name() == one.file_name() && *path != one);
-        let other = others.last()?;
+        let other = others.next_back()?;
         self.swap(one, other);
         Some(format!("swapped {} and {}", one.display(), other.display()))
     }
