@@ -138,6 +138,7 @@ pub(super) fn reading<'o>(
         .collect();
     Reading::Headers {
         search: SearchPath {
+            working: directory.to_owned(),
             directories,
             toolkit,
         },

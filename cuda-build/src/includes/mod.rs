@@ -23,6 +23,8 @@ use lex::Mention;
 /// Where a compiler looks for headers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SearchPath {
+    /// The directory that the compiler runs in: headers that an option includes are searched there.
+    pub(crate) working: PathBuf,
     /// The user's directories, in any order.
     pub(crate) directories: Vec<PathBuf>,
     /// The toolkit's directories. Their headers are not read further: the toolkit's identity
@@ -75,6 +77,7 @@ pub(crate) struct Scanner {
 #[must_use]
 pub fn scan_file(source: &Path, directories: &[PathBuf], toolkit: &[PathBuf]) -> Scan {
     let search = SearchPath {
+        working: PathBuf::new(),
         directories: directories.to_vec(),
         toolkit: toolkit.to_vec(),
     };
@@ -119,7 +122,14 @@ impl Scanner {
         let sources: BTreeSet<PathBuf> = running.queue.iter().cloned().collect();
         running.known.extend(sources.iter().cloned());
         for header in headers {
+            let sources = sources.iter().filter_map(|source| source.parent());
+            for directory in sources.chain([search.working.as_path()]) {
+                running.candidate(header, directory);
+            }
             running.look_up(header, None);
+            if !running.scan.own.contains(header) && !running.scan.toolkit.contains(header) {
+                running.scan.computed_include = Some(PathBuf::from(header));
+            }
         }
         for name in other_names {
             running.look_up_in_own(name);

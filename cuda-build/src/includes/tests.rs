@@ -27,6 +27,7 @@ struct Scanned {
 /// Scans `src/k.cu` with `inc` as the user's directory.
 fn scan(package: &Path, headers: &[String]) -> Scanned {
     let search = SearchPath {
+        working: package.to_owned(),
         directories: vec![package.join("inc")],
         toolkit: vec![package.join("cuda")],
     };
@@ -205,9 +206,22 @@ fn headers_of_options_and_macros() {
         ("inc/first.h", "#include \"second.h\""),
         ("inc/second.h", ""),
     ]);
-    let found = scan(package.path(), &["first.h".to_owned()]);
+    let found = scan(
+        package.path(),
+        &["first.h".to_owned(), "inc/second.h".to_owned()],
+    );
     assert_eq!(found.files, ["inc/first.h", "inc/second.h"]);
     assert!(found.scan.computed_include.is_some() && found.scan.computed_query.is_some());
+}
+
+#[test]
+fn a_header_of_an_option_that_is_not_found_makes_the_scan_incomplete() {
+    let package = package(&[("src/k.cu", ""), ("pre/first.h", "")]);
+    let found = scan(package.path(), &["pre/first.h".to_owned()]);
+    assert_eq!(found.files, ["pre/first.h"]);
+    assert!(found.scan.computed_include.is_none());
+    let found = scan(package.path(), &["nowhere.h".to_owned()]);
+    assert!(found.scan.computed_include.is_some());
 }
 
 #[test]
