@@ -91,6 +91,8 @@ struct Running<'s> {
     files: &'s mut Files,
     search: &'s SearchPath,
     scan: Scan,
+    /// Names that a header from a macro may have.
+    other_names: Rc<[String]>,
     known: BTreeSet<PathBuf>,
     queue: VecDeque<PathBuf>,
 }
@@ -98,7 +100,8 @@ struct Running<'s> {
 impl Scanner {
     /// Scans `sources` (a source, and whatever else a depfile names of the user's) with what they
     /// include. `headers` are included before the first line, as `--pre-include` does;
-    /// `other_names` are names that other files include by `<…>`: they are looked up, too.
+    /// `other_names` are names that headers from macros, and files that are not scanned, may
+    /// include: they are looked up, too.
     pub(crate) fn scan<'n>(
         &mut self,
         files: &mut Files,
@@ -111,6 +114,7 @@ impl Scanner {
             files,
             search,
             scan: Scan::default(),
+            other_names: other_names.into_iter().map(str::to_owned).collect(),
             known: BTreeSet::new(),
             queue: VecDeque::new(),
         };
@@ -131,7 +135,7 @@ impl Scanner {
                 running.scan.computed_include = Some(PathBuf::from(header));
             }
         }
-        for name in other_names {
+        for name in Rc::clone(&running.other_names).iter() {
             running.look_up_in_own(name);
         }
         while let Some(file) = running.queue.pop_front() {
@@ -162,6 +166,12 @@ impl Running<'_> {
             Mention::Quoted(name) => self.look_up(name, file.parent()),
             Mention::Angled(name) => self.look_up(name, None),
             Mention::ComputedInclude => {
+                // The macro may hold `"…"`, for which this directory is searched first.
+                for name in Rc::clone(&self.other_names).iter() {
+                    file.parent()
+                        .into_iter()
+                        .for_each(|beside| self.candidate(name, beside));
+                }
                 self.scan
                     .computed_include
                     .get_or_insert_with(|| file.to_owned());

@@ -215,6 +215,19 @@ fn headers_of_options_and_macros() {
 }
 
 #[test]
+fn a_macro_may_name_a_header_beside_its_file() {
+    let package = package(&[("src/k.cu", "#include NAME\n"), ("inc/math.h", "")]);
+    // `math.h` is among the other names of these tests.
+    let found = scan(package.path(), &[]);
+    assert_eq!(found.files, ["inc/math.h"]);
+    assert!(
+        found.absent.contains(&"src/math.h".to_owned()),
+        "{:?}",
+        found.absent
+    );
+}
+
+#[test]
 fn a_header_of_an_option_that_is_not_found_makes_the_scan_incomplete() {
     let package = package(&[("src/k.cu", ""), ("pre/first.h", "")]);
     let found = scan(package.path(), &["pre/first.h".to_owned()]);
