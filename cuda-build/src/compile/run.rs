@@ -229,14 +229,24 @@ impl Runner {
         {
             cache::remove(depfile)?;
         }
-        let finished = invocation.run()?;
-        self.files().forget(&step.output);
         let failed = |output: String| Error::Compile {
             tool: step.tool.clone(),
             source_file: step.source.clone(),
             command: invocation.to_string(),
             output,
         };
+        let package = invocation.directory.as_deref();
+        let mut paths = package
+            .into_iter()
+            .chain([step.source.as_path(), &step.output]);
+        if let Some(path) = paths.find(|path| has_shell_syntax(path)) {
+            return Err(failed(format!(
+                "nvcc would have a shell run a part of the path {}: rename it",
+                path.display()
+            )));
+        }
+        let finished = invocation.run()?;
+        self.files().forget(&step.output);
         if !finished.success {
             cache::remove(&step.output)?;
             return Err(failed(finished.output()));
@@ -295,6 +305,14 @@ impl Runner {
                 reason: "not loaded".to_owned(),
             })
     }
+}
+
+/// Whether a path has something that a shell acts on between double quotes. nvcc 13.5 puts the
+/// source, the output and its working directory into commands of a shell in that way: it runs
+/// `touch x` for a source in the directory `$(touch x)`.
+fn has_shell_syntax(path: &Path) -> bool {
+    let text = path.to_string_lossy();
+    text.contains("$(") || text.contains(['`', '"'])
 }
 
 /// Whether a file that a depfile names is the user's: its own includes are then followed.
@@ -394,6 +412,18 @@ mod tests {
         cache::write(&to, b"").unwrap();
         assert_eq!([made(&step, out), made(&step, out)], [1, 0]);
         assert_eq!(cache::read(&to).unwrap(), b"1");
+    }
+
+    #[test]
+    fn a_path_that_a_shell_would_run_is_refused() {
+        for name in ["$(touch x)", "`touch x`", "a\"; touch x; \""] {
+            let directory = tempfile::tempdir().unwrap();
+            let out = directory.path();
+            cache::write(&out.join("a"), b"1").unwrap();
+            let error = Runner::new(out).run(&[copy(&out.join("a"), &out.join(name))]);
+            let message = error.unwrap_err().to_string();
+            assert!(message.contains("rename it"), "{message}");
+        }
     }
 
     #[test]
