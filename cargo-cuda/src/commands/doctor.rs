@@ -82,6 +82,7 @@ pub fn run(arguments: &DoctorArgs, env: &Env, root: &Root) -> Result<(String, u8
         None => env.clone(),
     };
     let workspace = arguments.workspace.load(root, env)?;
+    let user_env = env;
     let env = &toolkits::with_lock(env.clone(), workspace.as_ref());
     let target = arguments
         .workspace
@@ -132,7 +133,7 @@ pub fn run(arguments: &DoctorArgs, env: &Env, root: &Root) -> Result<(String, u8
         .filter(|toolkit| toolkit.get(Component::Nvcc).is_some());
     let findings = Findings::new(Diagnosis {
         host: with_nvcc.map(|toolkit| host_compiler::choose(env, root, toolkit)),
-        variables: variables(env),
+        variables: variables(user_env, &env.asked()),
         machine_notes: machine.notes(&driver, version),
         module: machine.module,
         driver_notes,
@@ -206,13 +207,12 @@ fn possible(plans: &[(String, Result<Plan, Error>)]) -> Vec<(String, Plan)> {
 }
 
 /// The set ones among [`SHOWN`], then everything else that the search has read and that is set.
-fn variables(env: &Env) -> Vec<(String, String)> {
-    let asked = env.asked();
+fn variables(user_env: &Env, asked: &[String]) -> Vec<(String, String)> {
     let more = asked.iter().map(String::as_str);
     let more = more.filter(|name| !SHOWN.contains(name) && !UNREMARKABLE.contains(name));
     let names = SHOWN.iter().copied().chain(more);
     names
-        .filter_map(|name| Some((name.to_owned(), env.text(name)?)))
+        .filter_map(|name| Some((name.to_owned(), user_env.text(name)?)))
         .collect()
 }
 
