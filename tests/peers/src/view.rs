@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
-use cuda_build::select::{Need, Part, Request, Strength};
+use cuda_build::select::{Need, Part, Request};
 use cuda_build::{Component, Env, Root, Search, Target, ViewPlace};
 
 use crate::measure::{Used, machine, measured, median, print_table};
