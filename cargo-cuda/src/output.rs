@@ -208,7 +208,7 @@ pub fn print(text: &str) -> Result<(), Failure> {
 
 /// Writes a line about progress to standard error.
 pub fn say(text: &str) {
-    // If standard error is closed, nobody reads it.
+    // If standard error is closed, the message is lost; that is no reason to fail.
     let _ = io::stderr()
         .lock()
         .write_all(format!("{text}\n").as_bytes());

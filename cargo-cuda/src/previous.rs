@@ -15,7 +15,7 @@ use crate::environment::{Setting, is_path_list};
 /// The record: a JSON list of names and values; for lists of directories, the added ones.
 pub const RECORD: &str = "CUDA_BUILD_ENVIRONMENT";
 
-/// What flags have requested holds for every `cargo cuda` below, until `env` prints anew.
+/// Options of `env` and `exec` hold for every `cargo cuda` started from them, until `env` runs again.
 const REQUESTS: [&str; 2] = [ReleaseReq::VARIABLE, "CUDA_BUILD_CAPABILITIES"];
 
 /// The variable that records `settings`, which are set on top of `env`.

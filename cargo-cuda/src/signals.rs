@@ -1,4 +1,4 @@
-//! Ends the programs that this one has started when it is told to end.
+//! Passes SIGINT, SIGTERM and SIGHUP on to every program that this one has started.
 //!
 //! A signal to this process alone (`kill`, a CI runner's cancel, a closed terminal) would leave
 //! cargo, build scripts, nvcc or pip running, with cargo's lock. So SIGINT, SIGTERM and SIGHUP are

@@ -207,7 +207,7 @@ fn write_toolkit(toolkit: ToolkitVersion, out: &mut String) -> std::fmt::Result 
     let (major, minor) = facts.ptx_isa;
     writeln!(
         out,
-        "  PTX {major}.{minor}; where nothing is said, code for {}",
+        "  PTX {major}.{minor}; without an architecture option, nvcc compiles for {}",
         facts.default_capability
     )?;
     writeln!(
