@@ -146,7 +146,7 @@ fn other_process() {
         // Replaces a view of the other kind, again and again.
         "copies" | "links" => {
             let place = ViewPlace::at(&path.join("exact"), &target()).copy(mode == "copies");
-            for _ in 0..30 {
+            for _ in 0..100 {
                 toolkit.view(&place, &Root::system()).unwrap();
             }
         }

@@ -129,26 +129,31 @@ fn create_directories(path: &Path) -> Result<(), Error> {
 
 /// Checks that nothing but a view is lost if the directory is removed.
 fn check_replaceable(root: &Root, destination: &Destination<'_>) -> Result<(), Error> {
-    let path = destination.path;
     loop {
-        let before = root.fingerprint(path);
-        let reason = match fs::symlink_metadata(path) {
-            Err(_) => return Ok(()),
-            Ok(metadata) if !metadata.is_dir() => Some("it is not a directory".to_owned()),
-            Ok(_) if !destination.named_by_user => return Ok(()),
-            Ok(_) => reason_to_keep(path)?,
-        };
-        let Some(reason) = reason else {
-            return Ok(());
-        };
+        let before = root.fingerprint(destination.path);
+        let result = check_contents(destination);
         // Another process may have replaced the view while this one listed it.
-        if root.fingerprint(path) == before {
-            return Err(Error::ViewPlace {
-                path: path.to_owned(),
-                reason,
-                hint: format!("name another directory, or remove {}", path.display()),
-            });
+        if result.is_ok() || root.fingerprint(destination.path) == before {
+            return result;
         }
+    }
+}
+
+fn check_contents(destination: &Destination<'_>) -> Result<(), Error> {
+    let path = destination.path;
+    let reason = match fs::symlink_metadata(path) {
+        Err(_) => None,
+        Ok(metadata) if !metadata.is_dir() => Some("it is not a directory".to_owned()),
+        Ok(_) if !destination.named_by_user => None,
+        Ok(_) => reason_to_keep(path)?,
+    };
+    match reason {
+        None => Ok(()),
+        Some(reason) => Err(Error::ViewPlace {
+            path: path.to_owned(),
+            reason,
+            hint: format!("name another directory, or remove {}", path.display()),
+        }),
     }
 }
 
