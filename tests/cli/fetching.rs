@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use cargo_cuda::store::exit_code;
+use cargo_cuda::exit_code;
 use cuda_build::{Component, Root, Target, store};
 
 use crate::support::{EXCLUDE_NEWER, Finished, Sandbox, Tool, left_out, online, python, uv};

@@ -19,7 +19,7 @@ use crate::cargo_config::{self, Configured};
 use crate::environment::{self, Environment, Inputs, Setting, overridden_by_toolchain_file};
 use crate::failure::Failure;
 use crate::output;
-use crate::toolkits::{self, Finder};
+use crate::toolkits::{self, Finder, LockPolicy};
 use crate::workspace::{Package, Workspace};
 
 pub use directory::{Directory, Purpose};
@@ -39,6 +39,8 @@ pub struct Request<'a> {
     pub triple: Option<&'a str>,
     /// `--fetch`
     pub fetch: bool,
+    /// What the workspace's lock file means.
+    pub lock: LockPolicy,
     /// The package whose declarations count; those of all packages if unset.
     pub package: Option<&'a str>,
     /// `--target-dir`
@@ -84,13 +86,11 @@ impl Build {
             .triple
             .or(named)
             .map(cargo_config::target_directory_name);
+        let env = &toolkits::with_lock(request.env.clone(), request.workspace);
         let toolkit = Finder {
-            env: &toolkits::with_lock(request.env.clone(), request.workspace),
-            root: request.root,
-            target: &target,
-            workspace: request.workspace,
             fetch: request.fetch,
-            partial: false,
+            lock: request.lock,
+            ..Finder::new(env, request.root, &target, request.workspace)
         }
         .find()?;
         let gpus = driver::driver()

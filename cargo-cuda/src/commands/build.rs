@@ -13,6 +13,7 @@ use crate::cargo_config::Configured;
 use crate::environment::Setting;
 use crate::failure::Failure;
 use crate::options::BuildOptions;
+use crate::toolkits::LockPolicy;
 use crate::workspace::{Query, Workspace};
 use crate::{lacking, output, previous, process, rustc_wrapper};
 
@@ -55,6 +56,10 @@ pub fn run(
         config: &config,
         triple: triple.as_deref(),
         fetch: options.search.fetch,
+        lock: match query.is_locked() {
+            true => LockPolicy::Unchanged,
+            false => LockPolicy::Prefer,
+        },
         package: None,
         target_directory: target_directory.as_deref(),
         purpose: Purpose::Cargo,

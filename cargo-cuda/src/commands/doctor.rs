@@ -87,15 +87,7 @@ pub fn run(arguments: &DoctorArgs, env: &Env, root: &Root) -> Result<(String, u8
     let target = arguments
         .workspace
         .platform(root, env, workspace.as_ref())?;
-    let report = Finder {
-        env,
-        root,
-        target: &target,
-        workspace: workspace.as_ref(),
-        fetch: false,
-        partial: false,
-    }
-    .report()?;
+    let report = Finder::new(env, root, &target, workspace.as_ref()).report()?;
     let driver = driver::driver();
     let gpus = driver
         .as_ref()

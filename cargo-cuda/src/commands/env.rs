@@ -14,6 +14,7 @@ use crate::failure::Failure;
 use crate::options::{BuildOptions, WorkspaceOptions};
 use crate::report;
 use crate::shell::{self, Shell};
+use crate::toolkits::LockPolicy;
 use crate::{output, previous, process};
 
 /// Why a variable is removed.
@@ -171,6 +172,7 @@ fn settings(
         config: &config,
         triple: which.target.as_deref(),
         fetch: options.search.fetch,
+        lock: LockPolicy::Prefer,
         package: which.package.as_deref(),
         target_directory: None,
         purpose: Purpose::Program,

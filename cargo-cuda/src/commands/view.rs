@@ -63,12 +63,9 @@ pub fn run(arguments: &ViewArgs, env: &Env, root: &Root) -> Result<String, Failu
         place = place.components(arguments.components.iter().copied());
     }
     let toolkit = Finder {
-        env,
-        root,
-        target: &target,
-        workspace: workspace.as_ref(),
         fetch: arguments.search.fetch,
         partial: true,
+        ..Finder::new(env, root, &target, workspace.as_ref())
     }
     .find()?;
     // A view of everything reports what it lacks; a view of some components what they lack.

@@ -13,14 +13,15 @@ use crate::cargo_config::Configured;
 use crate::exit_code;
 use crate::failure::Failure;
 use crate::process;
-use crate::store::{self, human_size};
+use crate::store::{self, Context, human_size};
+use crate::toolkits::LockPolicy;
+use crate::wheel;
 use crate::wheel::WheelError;
 use crate::wheel::build::Job;
 use crate::wheel::maturin::Maturin;
 use crate::wheel::rewrite::BuiltWheel;
 use crate::wheel::runpath::Kind;
 use crate::workspace::{Package, Query, Workspace};
-use crate::{fetch, wheel};
 
 /// Build one wheel per CUDA major.
 ///
@@ -53,6 +54,9 @@ pub struct WheelArgs {
     /// Fetch toolkits and maturin where they are missing
     #[arg(long)]
     fetch: bool,
+    /// Fail if Cargo.lock or the lock file of toolkits would change
+    #[arg(long)]
+    locked: bool,
     /// For maturin, after `--`
     #[arg(last = true)]
     passthrough: Vec<OsString>,
@@ -63,7 +67,9 @@ pub struct WheelArgs {
 /// # Errors
 /// Where anything is missing or refused; wheels of majors that were finished stay.
 pub fn run(arguments: &WheelArgs, env: &Env, root: &Root) -> Result<String, Failure> {
-    let configs: Vec<String> = values_of(&arguments.passthrough, "--config").collect();
+    let mut passthrough = arguments.passthrough.clone();
+    passthrough.extend(arguments.locked.then(|| "--locked".into()));
+    let configs: Vec<String> = values_of(&passthrough, "--config").collect();
     let config = Configured::here(root, env, &configs);
     let env = &config.over(env);
     let env = &match &arguments.capabilities {
@@ -73,14 +79,11 @@ pub fn run(arguments: &WheelArgs, env: &Env, root: &Root) -> Result<String, Fail
     let manifest = arguments.manifest_path.clone();
     let manifest = manifest.unwrap_or_else(|| PathBuf::from("Cargo.toml"));
     let pyproject = root.text(&manifest.with_file_name("pyproject.toml"));
-    let features = Maturin::graph_arguments(
-        &manifest,
-        &arguments.passthrough,
-        &pyproject.unwrap_or_default(),
-    );
+    let features =
+        Maturin::graph_arguments(&manifest, &passthrough, &pyproject.unwrap_or_default());
     let query = Query {
         manifest: arguments.manifest_path.clone(),
-        options: metadata_options(&arguments.passthrough),
+        options: metadata_options(&passthrough),
         features: feature_options(&features),
     };
     let workspace = Workspace::load(root, env, &query)?;
@@ -91,17 +94,21 @@ pub fn run(arguments: &WheelArgs, env: &Env, root: &Root) -> Result<String, Fail
     let releases = releases(arguments, package, env)?;
     let kind = kind(arguments, package)?;
     let maturin = maturin(arguments, env, root)?;
-    let triple = value_of(&arguments.passthrough, "--target");
+    let triple = value_of(&passthrough, "--target");
     let job = Job {
         env,
         root,
         workspace: &workspace,
         package,
         fetch: arguments.fetch,
+        lock: match query.is_locked() {
+            true => LockPolicy::Unchanged,
+            false => LockPolicy::Require,
+        },
         triple: triple.as_deref(),
         config: &config,
         profile: &arguments.profile,
-        passthrough: &arguments.passthrough,
+        passthrough: &passthrough,
         out: &arguments.out,
         kind,
         maturin,
@@ -129,7 +136,8 @@ fn maturin(arguments: &WheelArgs, env: &Env, root: &Root) -> Result<Maturin, Fai
             Ok(program)
         }
         Ok(Maturin::Uvx(_)) | Err(WheelError::NoMaturin { .. }) if arguments.fetch => {
-            Ok(Maturin::Program(fetch::maturin(env)?))
+            let context = Context::new(env, None);
+            Ok(Maturin::Program(store::maturin(&context)?))
         }
         // What an earlier `--fetch` got is there for all that follow.
         found => match (store::fetched_maturin(env), found) {

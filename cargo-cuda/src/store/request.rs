@@ -5,11 +5,12 @@ use std::fmt;
 use std::str::FromStr;
 
 use cuda_build::component::{EdgeKind, closure};
-use cuda_build::release::{self, is_nvcc_packaged};
-use cuda_build::{Component, ToolkitVersion, Version};
+use cuda_build::release::{OLDEST_MAJOR, is_nvcc_packaged};
+use cuda_build::{Component, ReleaseReq, Version};
 
-use super::StoreError;
 use super::package::package_of;
+use super::refusal::no_package;
+use crate::failure::Failure;
 
 /// A CUDA release as far as it is given: `13`, `13.4` or `13.4.3`.
 ///
@@ -21,25 +22,14 @@ use super::package::package_of;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReleaseSpec {
-    parts: Vec<u64>,
+    parts: Vec<u32>,
 }
 
 impl ReleaseSpec {
     /// 11, 12, 13 …
     #[must_use]
     pub fn major(&self) -> u32 {
-        // The parser has checked it.
-        self.parts
-            .first()
-            .and_then(|&part| u32::try_from(part).ok())
-            .unwrap_or_default()
-    }
-
-    /// `major.minor`, if both are given.
-    #[must_use]
-    pub fn minor(&self) -> Option<ToolkitVersion> {
-        let minor = u32::try_from(*self.parts.get(1)?).ok()?;
-        Some(ToolkitVersion::new(self.major(), minor))
+        self.parts[0]
     }
 
     /// Whether it ends with the minor, so that any patch release fits.
@@ -51,45 +41,48 @@ impl ReleaseSpec {
     pub(super) fn admits(&self, version: &Version) -> bool {
         (0..)
             .zip(&self.parts)
-            .all(|(index, part)| version.part(index) == *part)
+            .all(|(index, part)| version.part(index) == u64::from(*part))
     }
 
     /// The clause after the name of a Python package.
     pub(super) fn clause(&self) -> String {
-        if self.parts.len() > 2 {
-            format!("=={self}")
-        } else {
-            format!("=={self}.*")
+        let any_patch = if self.parts.len() > 2 { "" } else { ".*" };
+        format!("=={self}{any_patch}")
+    }
+}
+
+impl From<ReleaseReq> for ReleaseSpec {
+    fn from(release: ReleaseReq) -> Self {
+        let parts = std::iter::once(release.major).chain(release.minor);
+        Self {
+            parts: parts.collect(),
         }
     }
 }
 
 impl FromStr for ReleaseSpec {
-    type Err = StoreError;
+    type Err = String;
 
-    fn from_str(text: &str) -> Result<Self, StoreError> {
-        let invalid = |reason: &str| StoreError::InvalidRelease {
-            text: text.to_owned(),
-            reason: reason.to_owned(),
+    fn from_str(text: &str) -> Result<Self, String> {
+        let number = |part: &str| match part.bytes().all(|byte| byte.is_ascii_digit()) {
+            true => part.parse().ok().filter(|number| *number <= 9999),
+            false => None,
         };
-        let shape = "expected a CUDA release such as `13`, `13.4` or `13.4.3`";
-        let version: Version = text.parse().map_err(|_| invalid(shape))?;
-        let plain = text.bytes().all(|b| b.is_ascii_digit() || b == b'.') && !text.ends_with('.');
-        let parts = version.parts().to_vec();
-        if !plain || parts.len() > 4 || parts.iter().any(|&part| part > 9999) {
-            return Err(invalid(shape));
+        let parts: Option<Vec<u32>> = text.split('.').map(number).collect();
+        match parts {
+            Some(parts) if parts.len() <= 4 && parts[0] >= OLDEST_MAJOR => Ok(Self { parts }),
+            Some(parts) if parts.len() <= 4 => Err(format!(
+                "CUDA {} is not supported; the oldest supported major is {OLDEST_MAJOR}",
+                parts[0]
+            )),
+            _ => Err("expected a CUDA release such as `13`, `13.4` or `13.4.3`".to_owned()),
         }
-        let oldest = release::OLDEST_MAJOR;
-        if parts[0] < u64::from(oldest) {
-            return Err(invalid(&format!("CUDA before {oldest} is not supported")));
-        }
-        Ok(Self { parts })
     }
 }
 
 impl fmt::Display for ReleaseSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let parts: Vec<String> = self.parts.iter().map(u64::to_string).collect();
+        let parts: Vec<String> = self.parts.iter().map(u32::to_string).collect();
         f.write_str(&parts.join("."))
     }
 }
@@ -125,13 +118,13 @@ impl AddRequest {
     /// The components to fetch.
     ///
     /// # Errors
-    /// [`StoreError::NoPackage`] if a component that was named has no package for this major.
-    pub(super) fn wanted(&self) -> Result<BTreeSet<Component>, StoreError> {
+    /// A component that was named has no package for this major.
+    pub(super) fn wanted(&self) -> Result<BTreeSet<Component>, Failure> {
         let major = self.release.major();
         let named = self.only.as_ref().unwrap_or(&self.components);
         let has_package = |component: Component| package_of(component, major).is_some();
         if let Some(&component) = named.iter().find(|&&component| !has_package(component)) {
-            return Err(StoreError::NoPackage { component, major });
+            return Err(no_package(component, major));
         }
         if let Some(only) = &self.only {
             return Ok(only.clone());

@@ -31,6 +31,7 @@ use crate::output::{self, FreshDirectory};
 use crate::previous;
 use crate::process;
 use crate::rustc_wrapper;
+use crate::toolkits::LockPolicy;
 use crate::workspace::{Package, Workspace};
 
 /// What all majors have in common.
@@ -46,6 +47,8 @@ pub struct Job<'a> {
     pub package: &'a Package,
     /// Whether toolkits may be fetched.
     pub fetch: bool,
+    /// What the workspace's lock file means.
+    pub lock: LockPolicy,
     /// The Rust triple, where it is not this machine's.
     pub triple: Option<&'a str>,
     /// What Cargo's configuration says.
@@ -94,6 +97,7 @@ impl Job<'_> {
             config: self.config,
             triple: self.triple,
             fetch: self.fetch,
+            lock: self.lock,
             package: Some(&self.package.name),
             target_directory: None,
             purpose: Purpose::Wheel,
