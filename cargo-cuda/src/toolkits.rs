@@ -1,11 +1,9 @@
 //! The toolkit for a workspace: searched once, and fetched if that is allowed.
 
-use cuda_build::select::{Need, Note, Part, Request, Strength};
-use cuda_build::sources::{self, Locked};
-use cuda_build::{
-    Component, Env, Error, Outcome, ReleaseReq, Root, Search, Target, Toolkit, ToolkitVersion,
-    ViewPlace,
-};
+use cuda_build::internal::select::{Need, Note, Part, Request, Strength};
+use cuda_build::internal::sources::{self, Locked};
+use cuda_build::internal::{Env, Outcome, ReleaseReq, Root, Search, Target, ViewPlace};
+use cuda_build::{Component, Error, Toolkit, ToolkitVersion};
 
 use crate::build::directory;
 use crate::cargo_config;
@@ -106,7 +104,7 @@ impl<'a> Finder<'a> {
             .comparators
             .extend(release.and_then(ReleaseReq::comparator));
         for package in self.workspace.iter().flat_map(|w| &w.packages) {
-            let own = cuda_build::request(&package.config, &[], &[], request.major);
+            let own = cuda_build::internal::request(&package.config, request.major);
             for need in own.needs {
                 if !request.needs.contains(&need) {
                     request.needs.push(need);

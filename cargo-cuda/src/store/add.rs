@@ -6,8 +6,9 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use cuda_build::sources::LOCK_FILE;
-use cuda_build::{Component, Env, Root, store};
+use cuda_build::Component;
+use cuda_build::internal::sources::LOCK_FILE;
+use cuda_build::internal::{Env, Root, store};
 use serde::Serialize;
 
 use super::directory::{Part, Store, link, size, trusted};

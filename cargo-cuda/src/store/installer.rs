@@ -16,8 +16,9 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, absolute};
 use std::process::{Command, Stdio};
 
-use cuda_build::command::Invocation;
-use cuda_build::{Env, Version};
+use cuda_build::Version;
+use cuda_build::internal::Env;
+use cuda_build::internal::command::Invocation;
 use serde_json::Value;
 use tempfile::TempDir;
 

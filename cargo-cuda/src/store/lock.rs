@@ -157,7 +157,7 @@ impl Lock {
 
 #[cfg(test)]
 mod tests {
-    use cuda_build::sources::LOCK_FILE;
+    use cuda_build::internal::sources::LOCK_FILE;
 
     use super::super::package::tests::package;
     use super::*;

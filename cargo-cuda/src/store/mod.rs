@@ -5,7 +5,7 @@
 //! "13"                       resolved before?  exact versions, hashes  beside its place, then renamed
 //! ```
 //!
-//! How the search reads a toolkit in the store is defined by [`cuda_build::store`].
+//! How the search reads a toolkit in the store is defined by [`cuda_build::internal::store`].
 
 mod add;
 mod directory;
@@ -22,8 +22,8 @@ use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use cuda_build::Env;
-use cuda_build::sources::LOCK_FILE;
+use cuda_build::internal::Env;
+use cuda_build::internal::sources::LOCK_FILE;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 pub use add::{Added, add, fetched_maturin, maturin};

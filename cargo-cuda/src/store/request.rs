@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 
-use cuda_build::component::{EdgeKind, closure};
-use cuda_build::release::{OLDEST_MAJOR, is_nvcc_packaged};
-use cuda_build::{Component, ReleaseReq, Version};
+use cuda_build::internal::ReleaseReq;
+use cuda_build::internal::component::{EdgeKind, closure};
+use cuda_build::internal::release::{OLDEST_MAJOR, is_nvcc_packaged};
+use cuda_build::{Component, Version};
 
 use super::package::package_of;
 use super::refusal::no_package;

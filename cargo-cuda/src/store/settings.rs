@@ -4,7 +4,7 @@
 use std::ffi::{OsStr, OsString};
 use std::path::{PathBuf, absolute};
 
-use cuda_build::{Env, Root};
+use cuda_build::internal::{Env, Root};
 
 /// The absolute directories of `PATH`. A relative one is another one in each repository.
 pub(super) fn search_path(env: &Env) -> OsString {
