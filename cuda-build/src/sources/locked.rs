@@ -92,18 +92,16 @@ pub fn lock_file(root: &Root, env: &Env) -> Option<PathBuf> {
     }
     let beside =
         |directory: &Path| Some(directory.join(LOCK_FILE)).filter(|path| root.is_file(path));
-    let above_out = env.peek("OUT_DIR").map(PathBuf::from).and_then(|out| {
-        let mut above = out.ancestors();
-        let built = above.find(|directory| root.is_file(&directory.join("Cargo.toml")))?;
-        beside(built)
-    });
-    above_out.or_else(|| {
-        let package = PathBuf::from(env.peek("CARGO_MANIFEST_DIR")?);
-        if is_dependency(root, env, &package) {
-            return None;
-        }
-        beside(&workspace_root(root, &package)?)
-    })
+    let out = env.peek("OUT_DIR").map(PathBuf::from);
+    let mut above_out = out.iter().flat_map(|out| out.ancestors());
+    if let Some(built) = above_out.find(|directory| root.is_file(&directory.join("Cargo.toml"))) {
+        return beside(built);
+    }
+    let package = PathBuf::from(env.peek("CARGO_MANIFEST_DIR")?);
+    if is_dependency(root, env, &package) {
+        return None;
+    }
+    beside(&workspace_root(root, &package)?)
 }
 
 /// Whether Cargo downloaded the package: below `CARGO_HOME`, or with the file that `cargo vendor` adds.
@@ -224,6 +222,7 @@ mod tests {
             file(&top.join(path), "[package]\nname = \"p\"\n[workspace]\n");
             file(&top.join(path).with_file_name(LOCK_FILE), "");
         }
+        file(&top.join("bare/Cargo.toml"), "[workspace]\n");
         file(
             &top.join("vendor/dep/Cargo.toml"),
             "[package]\nname = \"p\"\n[workspace]\n",
@@ -251,6 +250,14 @@ mod tests {
                 Some("named.lock"),
             ),
             (vec![out, ("CUDA_BUILD_LOCK", "absent.lock")], None),
+            // The built workspace has no lock file.
+            (
+                vec![
+                    ("OUT_DIR", "bare/target/out"),
+                    ("CARGO_MANIFEST_DIR", "dep"),
+                ],
+                None,
+            ),
             // A target directory elsewhere.
             (
                 vec![("OUT_DIR", "elsewhere/out"), ("CARGO_MANIFEST_DIR", "dep")],
