@@ -1,15 +1,13 @@
 //! `cargo cuda toolkit add|list|remove`.
 
-use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use clap::{Args, Subcommand};
-use cuda_build::Component;
 use serde::Serialize;
 
 use crate::failure::Failure;
 use crate::report;
-use crate::store::{self, AddRequest, Added, Context, Listed, ReleaseSpec, human_size};
+use crate::store::{self, AddRequest, Added, Context, Listed, human_size};
 
 /// Fetch CUDA components into the user's cache directory, list and remove them.
 #[derive(Args, Clone, Debug)]
@@ -21,7 +19,13 @@ pub struct ToolkitArgs {
 #[derive(Clone, Debug, Subcommand)]
 enum Action {
     /// Fetch one consistent set of components with uv or pip
-    Add(Add),
+    Add {
+        #[command(flatten)]
+        request: AddRequest,
+        /// Write JSON
+        #[arg(long)]
+        json: bool,
+    },
     /// List the toolkits that have been fetched
     List {
         /// Write JSON
@@ -38,41 +42,15 @@ enum Action {
     },
 }
 
-#[derive(Args, Clone, Debug)]
-struct Add {
-    /// CUDA version: `13`, `13.4` or `13.4.3`
-    version: ReleaseSpec,
-    /// Components in addition to the default set, with those that they need
-    #[arg(long, value_delimiter = ',', value_name = "COMPONENT")]
-    components: Vec<Component>,
-    /// Exactly these components, without the default set and without those that they need
-    #[arg(
-        long,
-        value_delimiter = ',',
-        value_name = "COMPONENT",
-        conflicts_with = "components"
-    )]
-    only: Vec<Component>,
-    /// Look for newer versions than those in the lock file and in the store
-    #[arg(long)]
-    upgrade: bool,
-    /// Fail if the lock file would change
-    #[arg(long, conflicts_with = "upgrade")]
-    locked: bool,
-    /// Write JSON
-    #[arg(long)]
-    json: bool,
-}
-
 /// Runs the action and returns the text for standard output.
 ///
 /// # Errors
 /// As [`store::add`], [`store::list`] and [`store::remove`].
 pub fn run(arguments: &ToolkitArgs, context: &Context) -> Result<String, Failure> {
     Ok(match &arguments.action {
-        Action::Add(add) => {
-            let added = store::add(&add.request(), context)?;
-            match add.json {
+        Action::Add { request, json } => {
+            let added = store::add(request, context)?;
+            match json {
                 true => report::json(&added),
                 false => added_text(&added),
             }
@@ -92,19 +70,6 @@ pub fn run(arguments: &ToolkitArgs, context: &Context) -> Result<String, Failure
             }
         }
     })
-}
-
-impl Add {
-    fn request(&self) -> AddRequest {
-        let set = |list: &[Component]| list.iter().copied().collect::<BTreeSet<_>>();
-        AddRequest {
-            release: self.version.clone(),
-            components: set(&self.components),
-            only: (!self.only.is_empty()).then(|| set(&self.only)),
-            upgrade: self.upgrade,
-            locked: self.locked,
-        }
-    }
 }
 
 /// What was added, for a reader.
@@ -158,6 +123,7 @@ struct ListReport {
 #[cfg(test)]
 mod tests {
     use clap::Parser;
+    use cuda_build::Component;
 
     use super::*;
 
@@ -171,7 +137,7 @@ mod tests {
         let cli = Cli::try_parse_from([&["toolkit", "add"], arguments].concat())
             .map_err(|e| e.to_string())?;
         match cli.toolkit.action {
-            Action::Add(add) => Ok(add.request()),
+            Action::Add { request, .. } => Ok(request),
             other => Err(format!("{other:?}")),
         }
     }
@@ -179,16 +145,13 @@ mod tests {
     #[test]
     fn arguments_become_a_request() {
         let both = request(&["13.4", "--components", "cublas,cufft"]).unwrap();
-        assert_eq!(
-            both.components,
-            BTreeSet::from([Component::Cublas, Component::Cufft])
-        );
+        assert_eq!(both.components, [Component::Cublas, Component::Cufft]);
         assert_eq!(
             (both.release.to_string(), both.only),
-            ("13.4".to_owned(), None)
+            ("13.4".to_owned(), Vec::new())
         );
         let only = request(&["12", "--only", "cudart", "--locked"]).unwrap();
-        assert_eq!(only.only, Some(BTreeSet::from([Component::Cudart])));
+        assert_eq!(only.only, [Component::Cudart]);
         assert!(only.locked && !only.upgrade);
     }
 

@@ -15,7 +15,7 @@ use super::directory::{Part, Store, link, size, trusted};
 use super::installer::{Cache, Installer};
 use super::lock::Lock;
 use super::package::{Manifest, Package, PackageSet, package_of, platform};
-use super::refusal::{Refusal, hash_mismatch, unreachable};
+use super::refusal::{Refusal, unreachable};
 use super::resolve::{SetSpec, resolve};
 use super::stored::{components, damage, damage_of, files_of, lossy};
 use super::{AddRequest, Context, Progress, human_size};
@@ -58,13 +58,11 @@ pub struct Added {
 /// the lock file. The store and the lock file are then as they were.
 pub fn add(request: &AddRequest, context: &Context) -> Result<Added, Failure> {
     let started = Instant::now();
-    let mut run = Run {
+    let run = Run {
         request,
         context,
         store: Store::toolkits(&context.env)?,
-        progress: Progress::new(context.messages),
-        root: Root::system(),
-        installer: None,
+        progress: Progress::new(),
     };
     let wanted = request.wanted()?;
     let lock = match &context.lock_file {
@@ -126,35 +124,16 @@ struct Run<'a> {
     context: &'a Context,
     store: Store,
     progress: Progress,
-    root: Root,
-    /// Searched when it is first needed.
-    installer: Option<Installer>,
-}
-
-/// What the store has under the name of a set.
-enum State {
-    Whole,
-    Absent,
-    /// With the reason.
-    Damaged(String),
 }
 
 /// The names of packages that were fetched, and the bytes of their files.
 type Fetched = (Vec<String>, u64);
 
 impl Run<'_> {
-    fn installer(&mut self) -> Result<&Installer, Failure> {
-        let installer = match self.installer.take() {
-            Some(installer) => installer,
-            None => Installer::find(&self.context.env)?,
-        };
-        Ok(self.installer.insert(installer))
-    }
-
     /// The set of the lock file, or else the set that the same request was resolved to earlier,
     /// or else the answer of the index.
     fn decide(
-        &mut self,
+        &self,
         locked: Option<&PackageSet>,
         wanted: &BTreeSet<Component>,
     ) -> Result<PackageSet, Failure> {
@@ -171,13 +150,13 @@ impl Run<'_> {
         let spec = SetSpec {
             release: release.clone(),
             components: wanted.iter().copied().chain(before).collect(),
-            exact: self.request.only.is_some(),
+            exact: !self.request.only.is_empty(),
             base: known.filter(|_| !upgrade).cloned(),
         };
-        let name = self.installer()?.name();
+        let installer = Installer::find(&self.context.env)?;
+        let name = installer.name();
         self.progress
             .step(&format!("resolving CUDA {release} with {name}"));
-        let installer = self.installer()?;
         resolve(&spec, &mut |lines| installer.resolve(lines))
     }
 
@@ -188,108 +167,98 @@ impl Run<'_> {
 
     /// Makes sure that the store has the set, whole. `None` if it had.
     fn ensure(
-        &mut self,
+        &self,
         set: &PackageSet,
         wanted: &BTreeSet<Component>,
     ) -> Result<Option<Fetched>, Failure> {
-        if matches!(self.state(set)?, State::Whole) {
+        if self.problem(set)?.is_none() {
             return Ok(None);
         }
         let lock = self.store.lock(&self.progress)?;
         // Another process may have added it meanwhile.
-        match self.state(set)? {
-            State::Whole => return Ok(None),
-            State::Absent => {}
-            State::Damaged(reason) => {
-                let version = &set.version;
-                self.progress
-                    .step(&format!("repairing CUDA {version}: {reason}"));
-            }
+        let Some(problem) = self.problem(set)? else {
+            return Ok(None);
+        };
+        if Root::system().exists(&self.store.path(&set.name())) {
+            let version = &set.version;
+            self.progress
+                .step(&format!("repairing CUDA {version}: {problem}"));
         }
         let (mut part, mut fetched) = self.fetch(set, &lock, Cache::Use)?;
-        if let Some(reason) = damage(&part.site(), set, &self.root) {
+        if let Some(reason) = damage(&part.site(), set) {
             self.progress
                 .step(&format!("fetching again, because {reason}"));
             (part, fetched) = self.fetch(set, &lock, Cache::Bypass)?;
         }
         self.progress.step("checking what was fetched");
-        if let Some(reason) = damage(&part.site(), set, &self.root) {
-            return Err(incomplete(self.installer()?, &reason));
+        if let Some(reason) = damage(&part.site(), set) {
+            return Err(incomplete(&reason));
         }
-        let found = components(&part.site(), set, wanted, &self.root)?;
+        let found = components(&part.site(), set, wanted)?;
         let manifest = Manifest::new(set.clone(), &found, size(&part.site()));
         self.store.commit(&part, &set.name(), &manifest)?;
         Ok(Some(fetched))
     }
 
-    fn state(&self, set: &PackageSet) -> Result<State, Failure> {
+    /// The reason that the store does not have the set, whole.
+    fn problem(&self, set: &PackageSet) -> Result<Option<String>, Failure> {
         let name = set.name();
         let path = self.store.path(&name);
         trusted(&path)?;
-        Ok(match self.store.manifest(&name) {
-            Ok(None) => State::Absent,
+        match self.store.manifest(&name) {
             Ok(Some(manifest)) => {
-                same_files(set, &manifest.set)?;
-                damage(&path, set, &self.root).map_or(State::Whole, State::Damaged)
+                set.check_files(&manifest.set, "the store has")?;
+                Ok(damage(&path, set))
             }
-            Err(reason) => State::Damaged(reason),
-        })
+            Ok(None) => Ok(Some("it has no manifest".to_owned())),
+            Err(reason) => Ok(Some(reason)),
+        }
     }
 
     /// Writes the files of a set: links to those that the store has, and the others fetched.
     fn fetch(
-        &mut self,
+        &self,
         set: &PackageSet,
         lock: &File,
         cache: Cache,
     ) -> Result<(Part, Fetched), Failure> {
         let part = self.store.part()?;
         let site = part.site();
-        let holders = self.holders(set);
-        let held = |package: &&Package| holders.iter().any(|(held, _)| held == package);
-        let missing: Vec<&Package> = set.packages.iter().filter(|it| !held(it)).collect();
-        // Installers require an empty directory, so what is missing comes first.
-        if !missing.is_empty() {
-            let name = self.installer()?.name();
-            let (count, plural) = (missing.len(), if missing.len() == 1 { "" } else { "s" });
-            self.progress
-                .step(&format!("fetching {count} package{plural} with {name}"));
-            let progress = Progress::new(self.context.messages);
-            self.installer()?
-                .install(&missing, &part, lock, cache, &progress)?;
-        }
-        let bytes = size(&site);
-        self.progress
-            .detail(&format!("{} unpacked", human_size(bytes)));
-        for (package, from) in holders {
-            let files = files_of(&from, package, &self.root).unwrap_or_default();
-            for file in files.keys() {
-                link(&from.join(file), &site.join(file))?;
-            }
-        }
-        let names = missing.iter().map(|package| package.name.clone());
-        Ok((part, (names.collect(), bytes)))
-    }
-
-    /// The packages that a toolkit in the store has whole, with its directory.
-    fn holders<'s>(&self, set: &'s PackageSet) -> Vec<(&'s Package, PathBuf)> {
         let names = self.store.names().into_iter();
         let stored: Vec<(PathBuf, Manifest)> = names
             .filter_map(|name| Some((self.store.path(&name), self.store.manifest(&name).ok()??)))
             .filter(|(_, manifest)| manifest.platform == platform())
             .collect();
-        let holder = |package: &Package| {
+        let (mut held, mut missing) = (Vec::new(), Vec::new());
+        for package in &set.packages {
             let has = |(path, manifest): &&(PathBuf, Manifest)| {
                 let mut packages = manifest.set.packages.iter();
                 packages.any(|other| other.shares_a_file_with(package))
-                    && damage_of(path, package, &self.root).is_none()
+                    && damage_of(path, package).is_none()
             };
-            stored.iter().find(has).map(|(path, _)| path.clone())
-        };
-        let packages = set.packages.iter();
-        packages
-            .filter_map(|package| Some((package, holder(package)?)))
-            .collect()
+            match stored.iter().find(has) {
+                Some((holder, _)) => held.push((package, holder)),
+                None => missing.push(package),
+            }
+        }
+        // Installers require an empty directory, so what is missing comes first.
+        if !missing.is_empty() {
+            let installer = Installer::find(&self.context.env)?;
+            let (count, plural) = (missing.len(), if missing.len() == 1 { "" } else { "s" });
+            let text = format!("fetching {count} package{plural} with {}", installer.name());
+            self.progress.step(&text);
+            installer.install(&missing, &part, lock, cache, &self.progress)?;
+        }
+        let bytes = size(&site);
+        self.progress
+            .detail(&format!("{} unpacked", human_size(bytes)));
+        for (package, holder) in held {
+            for file in files_of(holder, package).unwrap_or_default().keys() {
+                link(&holder.join(file), &site.join(file))?;
+            }
+        }
+        let names = missing.iter().map(|package| package.name.clone());
+        Ok((part, (names.collect(), bytes)))
     }
 
     /// Records what the request was resolved to: in the store for this user, in the workspace for
@@ -319,23 +288,9 @@ fn lacking(set: &PackageSet, wanted: &BTreeSet<Component>) -> Option<Component> 
     })
 }
 
-/// The files in the store must be the pinned ones, and not only of the same version.
-fn same_files(pinned: &PackageSet, stored: &PackageSet) -> Result<(), Failure> {
-    for pinned in &pinned.packages {
-        let stored = stored.packages.iter().find(|package| package.is(pinned));
-        if let Some(stored) = stored.filter(|stored| !stored.shares_a_file_with(pinned)) {
-            return Err(hash_mismatch(&format!(
-                "{} {}: pinned {:?}, the store has {:?}",
-                pinned.name, pinned.version, pinned.hashes, stored.hashes
-            )));
-        }
-    }
-    Ok(())
-}
-
 /// An installer reported success, and files are missing.
-fn incomplete(installer: &Installer, reason: &str) -> Failure {
-    let message = format!("{} reported success, but {reason}", installer.name());
+fn incomplete(reason: &str) -> Failure {
+    let message = format!("the installer reported success, but {reason}");
     Failure::new(exit_code::INSTALLER, message)
 }
 
@@ -343,7 +298,6 @@ fn incomplete(installer: &Installer, reason: &str) -> Failure {
 const MATURIN: &str = "maturin-1.16.0";
 
 /// The maturin that [`maturin`] fetched earlier.
-#[must_use]
 pub fn fetched_maturin(env: &Env) -> Option<PathBuf> {
     let directory = Store::tools(env).ok()?.path(MATURIN);
     let root = Root::system();
@@ -361,7 +315,7 @@ pub fn maturin(context: &Context) -> Result<PathBuf, Failure> {
         return Ok(program);
     }
     let store = Store::tools(&context.env)?;
-    let progress = Progress::new(context.messages);
+    let progress = Progress::new();
     let lock = store.lock(&progress)?;
     // Another process may have fetched it meanwhile.
     if let Some(program) = fetched_maturin(&context.env) {
@@ -382,7 +336,7 @@ pub fn maturin(context: &Context) -> Result<PathBuf, Failure> {
     installer.install(&wanted, &part, &lock, Cache::Use, &progress)?;
     if !Root::system().is_file(&part.site().join("bin/maturin")) {
         let reason = format!("the package of {MATURIN} has no `bin/maturin`");
-        return Err(incomplete(&installer, &reason));
+        return Err(incomplete(&reason));
     }
     progress.detail(&format!("{} unpacked", human_size(size(&part.site()))));
     store.put(&part, MATURIN)?;

@@ -42,17 +42,11 @@ pub(super) struct Store {
 
 impl Store {
     /// The toolkits. Nothing is created yet, but leftovers are removed.
-    ///
-    /// # Errors
-    /// No variable names the store by an absolute path, or another user can write in it.
     pub fn toolkits(env: &Env) -> Result<Self, Failure> {
         Self::beside(env, "toolkits")
     }
 
     /// Programs that commands run.
-    ///
-    /// # Errors
-    /// As [`Store::toolkits`].
     pub fn tools(env: &Env) -> Result<Self, Failure> {
         Self::beside(env, "tools")
     }
@@ -100,9 +94,6 @@ impl Store {
     }
 
     /// The manifest of a toolkit; `None` if there is no toolkit of that name.
-    ///
-    /// # Errors
-    /// The reason that the toolkit cannot be used.
     pub fn manifest(&self, name: &str) -> Result<Option<Manifest>, String> {
         let path = self.path(name);
         if let Some(reason) = store::distrust(&Root::system(), &path) {
@@ -127,7 +118,7 @@ impl Store {
     /// copy in another process, is open.
     pub fn lock(&self, progress: &Progress) -> Result<File, Failure> {
         let file = self.lock_file()?;
-        let failed = |error| io_error("lock", &self.directory, error);
+        let failed = failed("lock", &self.directory);
         match FileExt::try_lock(&file) {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
@@ -146,9 +137,7 @@ impl Store {
         // Readable, because an installer gets it as its standard input.
         let mut options = File::options();
         options.create(true).truncate(false).read(true).write(true);
-        options
-            .open(&path)
-            .map_err(|error| io_error("open", &path, error))
+        options.open(&path).map_err(failed("open", &path))
     }
 
     /// What commands are writing or have left.
@@ -171,9 +160,9 @@ impl Store {
         let directory = tempfile::Builder::new()
             .prefix(PART)
             .tempdir_in(&self.directory)
-            .map_err(|error| io_error("create a directory in", &self.directory, error))?;
+            .map_err(failed("create a directory in", &self.directory))?;
         let part = Part { directory };
-        for directory in [part.site(), part.temporary()] {
+        for directory in [part.site(), part.path("tmp")] {
             create_directory(&directory)?;
         }
         Ok(part)
@@ -185,12 +174,12 @@ impl Store {
         let path = site.join(store::MANIFEST);
         let text = toml::to_string(manifest).map_err(io::Error::other);
         text.and_then(|text| fs::write(&path, text))
-            .map_err(|error| io_error("write", &path, error))?;
+            .map_err(failed("write", &path))?;
         // After a power cut, a toolkit has all its files. One call takes less time than one for
         // each of thousands of files.
         File::open(&site)
             .and_then(|handle| Ok(rustix::fs::syncfs(&handle)?))
-            .map_err(|error| io_error("sync", &site, error))?;
+            .map_err(failed("sync", &site))?;
         self.put(part, name)
     }
 
@@ -201,15 +190,14 @@ impl Store {
             // It is damaged, or the caller would not replace it.
             self.discard(name)?;
         }
-        fs::rename(part.site(), &path).map_err(|error| io_error("rename into", &path, error))
+        fs::rename(part.site(), &path).map_err(failed("rename into", &path))
     }
 
     /// Removes a toolkit: at once for its readers, then from the disk. The caller holds the lock.
     pub fn discard(&self, name: &str) -> Result<(), Failure> {
         let part = self.part()?;
         let path = self.path(name);
-        fs::rename(&path, part.directory.path().join("removed"))
-            .map_err(|error| io_error("remove", &path, error))
+        fs::rename(&path, part.path("removed")).map_err(failed("remove", &path))
     }
 }
 
@@ -222,19 +210,12 @@ pub(super) struct Part {
 impl Part {
     /// Becomes the toolkit.
     pub fn site(&self) -> PathBuf {
-        self.directory.path().join("site")
+        self.path("site")
     }
 
-    /// For the installer's temporary files.
-    pub fn temporary(&self) -> PathBuf {
-        self.directory.path().join("tmp")
-    }
-
-    /// Writes the requirements file.
-    pub fn requirements(&self, text: &str) -> Result<PathBuf, Failure> {
-        let path = self.directory.path().join("requirements.txt");
-        write(&path, text)?;
-        Ok(path)
+    /// Any other file or directory.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
     }
 
     /// Removes what an installer leaves beside the packages: uv's lock of its target directory.
@@ -256,15 +237,14 @@ pub(super) fn trusted(directory: &Path) -> Result<(), Failure> {
 }
 
 /// Sorts an I/O error by what the user can do.
-pub(super) fn io_error(action: &str, path: &Path, error: io::Error) -> Failure {
+pub(super) fn failed(action: &str, path: &Path) -> impl FnOnce(io::Error) -> Failure {
+    use io::ErrorKind::{
+        NotADirectory, PermissionDenied, QuotaExceeded, ReadOnlyFilesystem, StorageFull,
+    };
     let path = path.display();
-    match error.kind() {
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-            no_space(&path.to_string(), &error.to_string())
-        }
-        io::ErrorKind::PermissionDenied
-        | io::ErrorKind::ReadOnlyFilesystem
-        | io::ErrorKind::NotADirectory => not_writable(&path.to_string(), &error.to_string()),
+    move |error| match error.kind() {
+        StorageFull | QuotaExceeded => no_space(path, error),
+        PermissionDenied | ReadOnlyFilesystem | NotADirectory => not_writable(path, error),
         _ => Failure::new(
             exit_code::DISK,
             format!("could not {action} {path}: {error}"),
@@ -281,7 +261,7 @@ pub(super) fn link(source: &Path, target: &Path) -> Result<(), Failure> {
         // Two packages may have one file in common (`nvidia/__init__.py`).
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => fs::copy(source, target)
             .map(drop)
-            .map_err(|error| io_error("copy to", target, error)),
+            .map_err(failed("copy to", target)),
         _ => Ok(()),
     }
 }
@@ -303,12 +283,12 @@ fn names(directory: &Path) -> Vec<String> {
 }
 
 fn create_directory(path: &Path) -> Result<(), Failure> {
-    fs::create_dir_all(path).map_err(|error| io_error("create", path, error))
+    fs::create_dir_all(path).map_err(failed("create", path))
 }
 
 /// Writes a file that no other process reads yet.
 pub(super) fn write(path: &Path, text: &str) -> Result<(), Failure> {
-    fs::write(path, text).map_err(|error| io_error("write", path, error))
+    fs::write(path, text).map_err(failed("write", path))
 }
 
 /// The text of a regular file; `None` if it does not exist.
@@ -347,7 +327,7 @@ mod tests {
     fn a_part_becomes_a_toolkit_or_disappears() {
         let directory = tempfile::tempdir().unwrap();
         let store = store(directory.path());
-        let _lock = store.lock(&Progress::Quiet).unwrap();
+        let _lock = store.lock(&Progress::Lines).unwrap();
         drop(store.part().unwrap());
         assert!(entries(&store).is_empty());
 
@@ -377,7 +357,7 @@ mod tests {
             fs::create_dir_all(toolkits.path(name)).unwrap();
         }
         // A lock belongs to the open file: an installer's copy is as good as the command's.
-        let lock = toolkits.lock(&Progress::Quiet).unwrap();
+        let lock = toolkits.lock(&Progress::Lines).unwrap();
         let installers = lock.try_clone().unwrap();
         drop(lock);
         assert_eq!(entries(&store(directory.path())), both);
@@ -427,7 +407,7 @@ mod tests {
     #[test]
     fn a_place_that_cannot_be_written_is_an_error() {
         let store = store(Path::new("/dev/null/cache"));
-        let error = store.lock(&Progress::Quiet).unwrap_err();
+        let error = store.lock(&Progress::Lines).unwrap_err();
         assert_eq!(error.code, exit_code::NO_STORE, "{error}");
     }
 }

@@ -23,7 +23,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use super::Progress;
-use super::directory::{Part, io_error, read, write};
+use super::directory::{Part, failed, read, write};
 use super::package::{Package, Sha256, normal_name};
 use super::refusal::{Refusal, installer_failed, printable, refusal, unreachable};
 use super::settings::{search_path, settings};
@@ -66,9 +66,6 @@ const TARGET_ONLY: [&str; 3] = ["--prefix=", "--root=/", "--log=/dev/null"];
 
 impl Installer {
     /// The first usable of `uv`, `python3 -m pip`, `pip3`, `pip` on `PATH`.
-    ///
-    /// # Errors
-    /// None is usable; the message has the reason for each.
     pub fn find(env: &Env) -> Result<Self, Failure> {
         let path = search_path(env);
         let mut message = "no program to fetch CUDA components with".to_owned();
@@ -101,7 +98,7 @@ impl Installer {
         let directory = tempfile::Builder::new()
             .prefix("cargo-cuda-")
             .tempdir_in(&temporary)
-            .map_err(|error| io_error("create a directory in", &temporary, error))?;
+            .map_err(failed("create a directory in", &temporary))?;
         write(&directory.path().join("uv.toml"), "")?;
         Ok(Self {
             kind,
@@ -182,8 +179,7 @@ impl Installer {
             }
             Ok((child.wait()?, output))
         };
-        let (status, mut output) =
-            run().map_err(|error| installer_failed(&call.to_string(), &error.to_string()))?;
+        let (status, mut output) = run().map_err(|error| installer_failed(call, error))?;
         // The signal has reached the installer too.
         if let Some(signal) = signals::received() {
             let text = "what was fetched so far has been removed";
@@ -230,15 +226,12 @@ impl Installer {
     }
 
     /// Exact versions with hashes for `requirements`, and for everything they require.
-    ///
-    /// # Errors
-    /// [`Refusal::NoMatch`] if the index has nothing that fits.
     pub fn resolve(&self, requirements: &[String]) -> Result<Vec<Package>, Refusal> {
         let place = self.directory.path();
         let answer = tempfile::Builder::new()
             .suffix(".txt")
             .tempfile_in(place)
-            .map_err(|error| io_error("create a file in", place, error))?;
+            .map_err(failed("create a file in", place))?;
         let answer = answer.path();
         write(&place.join("requirements.in"), &requirements.join("\n"))?;
         let call = self.resolve_call(requirements, answer);
@@ -250,7 +243,7 @@ impl Installer {
         if !success {
             return Err(refusal(&shown, &output, place));
         }
-        let text = read(answer).map_err(|error| io_error("read", answer, error))?;
+        let text = read(answer).map_err(failed("read", answer))?;
         let text = text.unwrap_or_default();
         let packages = match self.kind {
             Kind::Uv => parse_compiled(&text),
@@ -258,7 +251,7 @@ impl Installer {
         };
         packages.map_err(|reason| {
             let reason = format!("its answer was not understood: {reason}");
-            Refusal::Failed(installer_failed(&shown, &reason))
+            Refusal::Failed(installer_failed(&shown, reason))
         })
     }
 
@@ -283,7 +276,7 @@ impl Installer {
             .args([part.site()])
             // pip unpacks here first. From there to the target it is a rename, and `/tmp` is
             // often too small for a toolkit.
-            .variable("TMPDIR", part.temporary())
+            .variable("TMPDIR", part.path("tmp"))
             // The versions are decided, and constraints have no hashes.
             .variable("PIP_CONSTRAINT", "")
             .variable("UV_CONSTRAINT", "")
@@ -291,9 +284,6 @@ impl Installer {
 
     /// Fetches exactly these packages into a part, and checks their hashes. The installer shares
     /// the lock, so that no other process removes the part before the installer has ended.
-    ///
-    /// # Errors
-    /// The installer's failure.
     pub fn install(
         &self,
         packages: &[&Package],
@@ -302,7 +292,8 @@ impl Installer {
         cache: Cache,
         progress: &Progress,
     ) -> Result<(), Failure> {
-        let requirements = part.requirements(&requirements_file(packages))?;
+        let requirements = part.path("requirements.txt");
+        write(&requirements, &requirements_file(packages))?;
         let call = self.install_call(&requirements, part, cache);
         let (success, output) = self.run(&call, Some(lock), |line| {
             if let Some(what) = line.trim_start().strip_prefix("Downloading ") {
@@ -465,7 +456,7 @@ nvidia-cuda-runtime==13.4.92 \\
             let directory = tempfile::tempdir().unwrap();
             let cache = [("CUDA_BUILD_CACHE_DIR", directory.path())];
             let store = Store::toolkits(&Env::from_pairs(cache)).unwrap();
-            let _lock = store.lock(&Progress::Quiet).unwrap();
+            let _lock = store.lock(&Progress::Lines).unwrap();
             let part = store.part().unwrap();
             let calls = [
                 installer.resolve_call(&["cuda-toolkit==13.*".to_owned()], Path::new("a")),

@@ -102,7 +102,6 @@ impl Lock {
     }
 
     /// The releases in the file, the one with the newest version first.
-    #[must_use]
     pub fn releases(&self) -> Vec<(ReleaseSpec, ToolkitVersion)> {
         let mut toolkits: Vec<&Locked> = self.toolkits.iter().collect();
         toolkits.sort_by_key(|locked| std::cmp::Reverse(locked.version()));

@@ -41,45 +41,30 @@ pub struct Context {
     pub env: Env,
     /// The workspace's lock file, which may not exist yet; `None` outside a workspace.
     pub lock_file: Option<PathBuf>,
-    /// How progress is reported.
-    pub messages: Messages,
 }
 
 impl Context {
     /// The context of a command in the workspace at this directory.
-    #[must_use]
     pub fn new(env: &Env, workspace: Option<&Path>) -> Self {
         let named = env.peek(LOCK_VARIABLE).map(PathBuf::from);
         Self {
             env: env.clone(),
             lock_file: named.or_else(|| Some(workspace?.join(LOCK_FILE))),
-            messages: Messages::Auto,
         }
     }
-}
-
-/// How progress is reported.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Messages {
-    /// A spinner if standard error is a terminal, otherwise one line for each step.
-    Auto,
-    /// Nothing.
-    Quiet,
 }
 
 /// The progress of one command, on standard error.
 #[derive(Debug)]
 enum Progress {
+    /// On a terminal.
     Spinner(ProgressBar),
+    /// One for each step.
     Lines,
-    Quiet,
 }
 
 impl Progress {
-    fn new(messages: Messages) -> Self {
-        if messages == Messages::Quiet {
-            return Self::Quiet;
-        }
+    fn new() -> Self {
         if !io::stderr().is_terminal() {
             return Self::Lines;
         }
@@ -109,7 +94,6 @@ impl Progress {
             Self::Spinner(bar) => bar.set_message(message.to_owned()),
             // If standard error is closed, there is no reader.
             Self::Lines => drop(writeln!(io::stderr(), "{line}")),
-            Self::Quiet => {}
         }
     }
 }
@@ -129,7 +113,6 @@ impl Drop for Progress {
 /// assert_eq!(human_size(999), "999 B");
 /// assert_eq!(human_size(2_460_000), "2.5 MB");
 /// ```
-#[must_use]
 pub fn human_size(bytes: u64) -> String {
     const UNITS: [(&str, u64); 3] = [("GB", 1_000_000_000), ("MB", 1_000_000), ("kB", 1_000)];
     for (unit, size) in UNITS {

@@ -11,6 +11,8 @@ use serde::{Deserialize, Serialize};
 use sha2::Digest as _;
 
 use super::ReleaseSpec;
+use super::refusal::hash_mismatch;
+use crate::failure::Failure;
 
 /// A SHA-256 digest. Files hold it as the SRI specification has it, `sha256-<base64>`; installers
 /// read and print hexadecimal digits.
@@ -90,7 +92,7 @@ impl Package {
 }
 
 /// The packages of one toolkit.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PackageSet {
     /// The release: `13.4.3` if the metapackage of that version lists the packages, `13.5` if
     /// they were resolved one by one.
@@ -142,11 +144,22 @@ impl PackageSet {
             .find(|package| minor.is_none() || package.version.parse().ok() != minor)
     }
 
+    /// Fails if `other` has another file than the pinned one of a package at the same version.
+    pub(super) fn check_files(&self, other: &Self, origin: &str) -> Result<(), Failure> {
+        for pinned in &self.packages {
+            let same = other.packages.iter().find(|package| package.is(pinned));
+            if let Some(found) = same.filter(|found| !found.shares_a_file_with(pinned)) {
+                return Err(hash_mismatch(&format!(
+                    "{} {}: pinned {:?}, {origin} {:?}",
+                    pinned.name, pinned.version, pinned.hashes, found.hashes
+                )));
+            }
+        }
+        Ok(())
+    }
+
     /// Checks a set that was read from a file: names become arguments of an installer, and the
     /// version becomes the name of a directory.
-    ///
-    /// # Errors
-    /// The first value that no `toolkit add` writes.
     pub(super) fn check(&self) -> Result<(), String> {
         let minor = self.version.parse::<ToolkitVersion>().ok();
         let is_release = self.version.parse::<ReleaseSpec>().is_ok();
@@ -211,7 +224,7 @@ pub(super) fn normal_name(name: &str) -> String {
 
 /// `toolkit.toml`. The search reads a part of it as [`store::StoredToolkit`]; the packages are
 /// for this crate.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Manifest {
     format_version: i64,
     pub platform: String,
@@ -235,9 +248,6 @@ impl Manifest {
     }
 
     /// Reads a manifest.
-    ///
-    /// # Errors
-    /// It is not TOML, has another format, or names what no `toolkit add` writes.
     pub fn parse(text: &str) -> Result<Self, String> {
         let manifest: Self = toml::from_str(text).map_err(|error| error.message().to_owned())?;
         if manifest.format_version != store::FORMAT_VERSION {

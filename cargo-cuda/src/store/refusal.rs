@@ -1,9 +1,11 @@
 //! What the output of an installer that failed means, and errors that several modules report.
 
+use std::fmt::Display;
 use std::path::Path;
 
 use cuda_build::Component;
 
+use super::ReleaseSpec;
 use crate::exit_code;
 use crate::failure::Failure;
 
@@ -88,9 +90,9 @@ const UNKNOWN_NAME: &[&str] = &[
 pub(super) fn refusal(call: &str, transcript: &str, place: &Path) -> Refusal {
     let has = |phrases: &[&str]| phrases.iter().any(|phrase| transcript.contains(phrase));
     let message = summary(transcript);
-    let place = place.display().to_string();
+    let place = place.display();
     if has(FULL) {
-        return no_space(&place, &message).into();
+        return no_space(place, message).into();
     }
     if has(MISMATCH) {
         return hash_mismatch(&message).into();
@@ -114,9 +116,9 @@ pub(super) fn refusal(call: &str, transcript: &str, place: &Path) -> Refusal {
         };
     }
     if has(NOT_WRITABLE) {
-        return not_writable(&place, &message).into();
+        return not_writable(place, message).into();
     }
-    installer_failed(call, &message).into()
+    installer_failed(call, message).into()
 }
 
 /// The output from the first line that is an error, or else its last lines.
@@ -144,12 +146,12 @@ fn summary(transcript: &str) -> String {
 }
 
 /// A failure whose message is a sentence and an installer's output below it.
-fn with_output(code: u8, sentence: &str, output: &str) -> Failure {
-    let output = printable(output).replace('\n', "\n  ");
+fn with_output(code: u8, sentence: &str, output: impl Display) -> Failure {
+    let output = printable(&output.to_string()).replace('\n', "\n  ");
     Failure::new(code, format!("{sentence}\n  {output}"))
 }
 
-pub(super) fn no_space(place: &str, message: &str) -> Failure {
+pub(super) fn no_space(place: impl Display, message: impl Display) -> Failure {
     let sentence = format!("no space left for {place}");
     with_output(exit_code::STORE_FULL, &sentence, message).hint(
         "free some space, remove toolkits (`cargo cuda toolkit list`), or set `CUDA_BUILD_CACHE_DIR` to a \
@@ -157,10 +159,11 @@ pub(super) fn no_space(place: &str, message: &str) -> Failure {
     )
 }
 
-pub(super) fn not_writable(place: &str, message: &str) -> Failure {
+pub(super) fn not_writable(place: impl Display, message: impl Display) -> Failure {
+    let message = printable(&message.to_string());
     Failure::new(
         exit_code::NO_STORE,
-        format!("cannot write {place}: {}", printable(message)),
+        format!("cannot write {place}: {message}"),
     )
     .hint("set `CUDA_BUILD_CACHE_DIR` to the absolute path of a directory that you may write")
 }
@@ -173,22 +176,22 @@ pub(super) fn hash_mismatch(message: &str) -> Failure {
     )
 }
 
-pub(super) fn unreachable(call: &str, message: &str) -> Failure {
-    let message = format!("{message}\ncommand: {call}");
-    with_output(
-        exit_code::INDEX,
-        "the package index could not be reached",
-        &message,
-    )
-    .hint(
+pub(super) fn unreachable(call: impl Display, message: &str) -> Failure {
+    let sentence = "the package index could not be reached";
+    with_output(exit_code::INDEX, sentence, format!("{message}\ncommand: {call}")).hint(
         "check the network, and the index and proxy that uv or pip are configured with; then run the same \
          command again",
     )
 }
 
-pub(super) fn installer_failed(call: &str, message: &str) -> Failure {
-    let message = format!("{message}\ncommand: {call}");
-    with_output(exit_code::INSTALLER, "the installer failed", &message)
+pub(super) fn installer_failed(call: impl Display, message: impl Display) -> Failure {
+    let output = format!("{message}\ncommand: {call}");
+    with_output(exit_code::INSTALLER, "the installer failed", output)
+}
+
+pub(super) fn unresolvable(release: &ReleaseSpec, message: &str) -> Failure {
+    let sentence = format!("CUDA {release} is not available with these components");
+    with_output(exit_code::NOT_RELEASED, &sentence, message)
 }
 
 pub(super) fn no_package(component: Component, major: u32) -> Failure {
@@ -204,11 +207,6 @@ pub(super) fn no_package(component: Component, major: u32) -> Failure {
 /// The hint if a Python package does not have a component.
 pub(super) const OTHER_ORIGIN: &str =
     "install NVIDIA's own packages or archive and set `CUDA_HOME`, or fetch a newer CUDA";
-
-pub(super) fn unresolvable(release: &super::ReleaseSpec, message: &str) -> Failure {
-    let sentence = format!("CUDA {release} is not available with these components");
-    with_output(exit_code::NOT_RELEASED, &sentence, message)
-}
 
 /// Text from outside, without characters that steer a terminal.
 pub(super) fn printable(text: &str) -> String {

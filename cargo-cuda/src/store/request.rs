@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 
+use clap::Args;
 use cuda_build::internal::ReleaseReq;
 use cuda_build::internal::component::{EdgeKind, closure};
 use cuda_build::internal::release::{OLDEST_MAJOR, is_nvcc_packaged};
@@ -28,7 +29,6 @@ pub struct ReleaseSpec {
 
 impl ReleaseSpec {
     /// 11, 12, 13 …
-    #[must_use]
     pub fn major(&self) -> u32 {
         self.parts[0]
     }
@@ -89,52 +89,62 @@ impl fmt::Display for ReleaseSpec {
 }
 
 /// A toolkit to fetch.
-#[derive(Clone, Debug)]
+#[derive(Args, Clone, Debug)]
 pub struct AddRequest {
-    /// The release.
+    /// CUDA version: `13`, `13.4` or `13.4.3`
     pub release: ReleaseSpec,
-    /// Components to fetch besides the default set, with the components that they need.
-    pub components: BTreeSet<Component>,
-    /// Exactly these components, without the default set and without what they need.
-    pub only: Option<BTreeSet<Component>>,
-    /// Look for newer versions than those in the lock file and in the store.
+    /// Components in addition to the default set, with those that they need
+    #[arg(long, value_delimiter = ',', value_name = "COMPONENT")]
+    pub components: Vec<Component>,
+    /// Exactly these components, without the default set and without those that they need
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_name = "COMPONENT",
+        conflicts_with = "components"
+    )]
+    pub only: Vec<Component>,
+    /// Look for newer versions than those in the lock file and in the store
+    #[arg(long)]
     pub upgrade: bool,
-    /// Fail if the lock file does not pin every package.
+    /// Fail if the lock file would change
+    #[arg(long, conflicts_with = "upgrade")]
     pub locked: bool,
 }
 
 impl AddRequest {
     /// The default set of a release.
-    #[must_use]
     pub fn new(release: ReleaseSpec) -> Self {
         Self {
             release,
-            components: BTreeSet::new(),
-            only: None,
+            components: Vec::new(),
+            only: Vec::new(),
             upgrade: false,
             locked: false,
         }
     }
 
     /// The components to fetch.
-    ///
-    /// # Errors
-    /// A component that was named has no package for this major.
     pub(super) fn wanted(&self) -> Result<BTreeSet<Component>, Failure> {
         let major = self.release.major();
-        let named = self.only.as_ref().unwrap_or(&self.components);
-        let has_package = |component: Component| package_of(component, major).is_some();
-        if let Some(&component) = named.iter().find(|&&component| !has_package(component)) {
+        let has_package = |component: &Component| package_of(*component, major).is_some();
+        let mut named = self.only.iter().chain(&self.components).copied();
+        if let Some(component) = named.find(|component| !has_package(component)) {
             return Err(no_package(component, major));
         }
-        if let Some(only) = &self.only {
-            return Ok(only.clone());
+        if !self.only.is_empty() {
+            return Ok(self.only.iter().copied().collect());
         }
-        let named: Vec<Component> = named.iter().copied().chain(default_set(major)).collect();
+        let named: Vec<Component> = self
+            .components
+            .iter()
+            .copied()
+            .chain(default_set(major))
+            .collect();
         // In CUDA 11 and 12 some components have no package of their own.
         let needed = closure(&named, major)
             .into_iter()
-            .filter(|(component, kind)| *kind != EdgeKind::LoadIfThere && has_package(*component))
+            .filter(|(component, kind)| *kind != EdgeKind::LoadIfThere && has_package(component))
             .map(|(component, _)| component);
         Ok(named.iter().copied().chain(needed).collect())
     }
@@ -192,7 +202,7 @@ mod tests {
 
     fn ids(release: &str, components: &[Component]) -> Vec<&'static str> {
         let mut request = AddRequest::new(spec(release));
-        request.components = components.iter().copied().collect();
+        request.components = components.to_vec();
         let wanted = request.wanted().unwrap();
         wanted.into_iter().map(Component::id).collect()
     }
@@ -227,7 +237,7 @@ mod tests {
     #[test]
     fn only_means_only() {
         let mut request = AddRequest::new(spec("13"));
-        request.only = Some(BTreeSet::from([Component::Cufft]));
+        request.only = vec![Component::Cufft];
         assert_eq!(
             request.wanted().unwrap(),
             BTreeSet::from([Component::Cufft])
@@ -237,7 +247,7 @@ mod tests {
     #[test]
     fn a_component_without_a_package_is_named() {
         let mut request = AddRequest::new(spec("12"));
-        request.components = BTreeSet::from([Component::Nvvm]);
+        request.components = vec![Component::Nvvm];
         let error = request.wanted().unwrap_err().to_string();
         assert!(
             error.contains("`nvvm`") && error.contains("CUDA 12"),

@@ -12,7 +12,7 @@ use cuda_build::{Component, ToolkitVersion};
 
 use super::ReleaseSpec;
 use super::package::{Package, PackageSet, is_known, package_of};
-use super::refusal::{Refusal, hash_mismatch, unresolvable};
+use super::refusal::{Refusal, unresolvable};
 use crate::exit_code;
 use crate::failure::Failure;
 
@@ -33,10 +33,6 @@ pub(super) struct SetSpec {
 }
 
 /// Resolves a set, and checks that it is consistent.
-///
-/// # Errors
-/// There is no such release, it lacks a component, or the index has no set whose versions belong
-/// together.
 pub(super) fn resolve(spec: &SetSpec, resolver: &mut Resolver<'_>) -> Result<PackageSet, Failure> {
     let release = &spec.release;
     let (version, has_metapackage) = match &spec.base {
@@ -73,7 +69,13 @@ pub(super) fn resolve(spec: &SetSpec, resolver: &mut Resolver<'_>) -> Result<Pac
     };
     let mut set = PackageSet { version, packages };
     set.packages.retain(|package| spec.keeps(&package.name));
-    keep_hashes(spec, &mut set)?;
+    if let Some(base) = &spec.base {
+        base.check_files(&set, "the index offers")?;
+        // The hashes that were pinned before stay.
+        set.packages
+            .retain(|it| !base.packages.iter().any(|pinned| pinned.is(it)));
+        set.packages.extend(base.packages.iter().cloned());
+    }
     set.packages.sort();
     match set.inconsistent() {
         Some(package) => Err(inconsistent(
@@ -138,22 +140,6 @@ fn line(component: Component, minor: ToolkitVersion) -> Option<String> {
         true => format!("{package}=={minor}.*"),
         false => package.to_owned(),
     })
-}
-
-/// Keeps the hashes that were pinned before, and refuses other files of the same version.
-fn keep_hashes(spec: &SetSpec, set: &mut PackageSet) -> Result<(), Failure> {
-    for pinned in spec.base.iter().flat_map(|base| &base.packages) {
-        if let Some(found) = set.packages.iter_mut().find(|package| package.is(pinned)) {
-            if !found.shares_a_file_with(pinned) {
-                return Err(hash_mismatch(&format!(
-                    "{} {}: pinned {:?}, the index offers {:?}",
-                    pinned.name, pinned.version, pinned.hashes, found.hashes
-                )));
-            }
-            found.hashes.clone_from(&pinned.hashes);
-        }
-    }
-    Ok(())
 }
 
 fn never_released(release: &ReleaseSpec) -> Failure {

@@ -2,7 +2,7 @@
 //! they are installed is not.
 
 use std::ffi::{OsStr, OsString};
-use std::path::{PathBuf, absolute};
+use std::path::absolute;
 
 use cuda_build::internal::{Env, Root};
 
@@ -29,14 +29,11 @@ const OVERRIDES: &str = "NO_COLOR=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_DRY_RUN=
      PIP_NO_DEPS=0 PIP_NO_INPUT=1 PIP_PRE=0 PIP_QUIET=0 PIP_REQUIRE_HASHES=0 PIP_REQUIRE_VIRTUALENV=0 \
      PIP_UPGRADE=0 PIP_USER=0 PIP_VERBOSE=0 UV_NO_PROGRESS=1";
 
-/// Variables that hold one path.
-const PATHS: &str = "CURL_CA_BUNDLE NETRC PIP_CACHE_DIR PIP_CERT PIP_CLIENT_CERT PIP_CONFIG_FILE \
-     REQUESTS_CA_BUNDLE SSL_CERT_DIR SSL_CERT_FILE SSL_CLIENT_CERT UV_CACHE_DIR UV_CONFIG_FILE \
-     UV_CREDENTIALS_DIR UV_PYTHON_INSTALL_DIR";
-
-/// Variables that hold paths or addresses, separated by blanks or commas.
-const LISTS: &str = "PIP_CONSTRAINT PIP_EXTRA_INDEX_URL PIP_FIND_LINKS PIP_INDEX_URL UV_CONSTRAINT \
-     UV_DEFAULT_INDEX UV_EXTRA_INDEX_URL UV_FIND_LINKS UV_INDEX UV_INDEX_URL";
+/// Variables that hold paths, some of them several paths or addresses, separated by blanks or commas.
+const PATHS: &str = "CURL_CA_BUNDLE NETRC PIP_CACHE_DIR PIP_CERT PIP_CLIENT_CERT PIP_CONFIG_FILE PIP_CONSTRAINT \
+     PIP_EXTRA_INDEX_URL PIP_FIND_LINKS PIP_INDEX_URL REQUESTS_CA_BUNDLE SSL_CERT_DIR SSL_CERT_FILE \
+     SSL_CLIENT_CERT UV_CACHE_DIR UV_CONFIG_FILE UV_CONSTRAINT UV_CREDENTIALS_DIR UV_DEFAULT_INDEX \
+     UV_EXTRA_INDEX_URL UV_FIND_LINKS UV_INDEX UV_INDEX_URL UV_PYTHON_INSTALL_DIR";
 
 /// Whether one of these words is `name`.
 fn has(words: &str, name: &str) -> bool {
@@ -59,36 +56,32 @@ pub(super) fn settings(env: &Env) -> Env {
     Env::from_pairs(kept.chain(overrides.map(|(name, value)| (name.into(), value.into()))))
 }
 
+/// The value of a variable, with absolute paths for files and directories that exist here: `wheels
+/// name=../index https://…`. A directory, such as a cache, may not exist yet.
 fn absolute_value(name: &OsStr, value: &OsStr) -> OsString {
-    let name = name.to_str().unwrap_or_default();
-    match value.to_str() {
-        Some(list) if has(LISTS, name) => absolute_items(list).into(),
-        _ if has(PATHS, name) && !value.is_empty() => {
-            absolute(value).map_or_else(|_| value.to_owned(), PathBuf::into_os_string)
-        }
-        _ => value.to_owned(),
-    }
-}
-
-/// A list whose items that are files or directories here have absolute paths: `wheels
-/// name=../index https://…`.
-fn absolute_items(list: &str) -> String {
     const SEPARATORS: [char; 4] = [' ', '\t', '\n', ','];
+    let name = name.to_str().unwrap_or_default();
+    let Some(text) = value.to_str().filter(|_| has(PATHS, name)) else {
+        return value.to_owned();
+    };
+    let absolute = |path: &str| {
+        let path = absolute(path).ok().filter(|_| !path.contains("://"))?;
+        (name.ends_with("_DIR") || Root::system().exists(&path)).then_some(path)
+    };
+    if let Some(path) = absolute(text) {
+        return path.into();
+    }
     let item = |item: &str| {
         let end = item.trim_end_matches(SEPARATORS);
         // uv's indexes may have names.
-        let (name, place) = match end.split_once('=') {
-            Some((name, place)) => (format!("{name}="), place),
-            None => (String::new(), end),
-        };
-        match absolute(place) {
-            Ok(path) if !item.contains("://") && Root::system().exists(&path) => {
-                format!("{name}{}{}", path.display(), &item[end.len()..])
-            }
-            _ => item.to_owned(),
+        let start = end.find('=').map_or(0, |equals| equals + 1);
+        match absolute(&end[start..]) {
+            Some(path) => format!("{}{}{}", &end[..start], path.display(), &item[end.len()..]),
+            None => item.to_owned(),
         }
     };
-    list.split_inclusive(SEPARATORS).map(item).collect()
+    let items = text.split_inclusive(SEPARATORS).map(item);
+    items.collect::<String>().into()
 }
 
 #[cfg(test)]

@@ -61,35 +61,31 @@ pub fn list(context: &Context) -> Result<Vec<Listed>, Failure> {
 
 fn listed(store: &Store, index: &Lock, name: String) -> Option<Listed> {
     let path = store.path(&name);
-    let mut listed = Listed {
-        version: name.split('-').next().unwrap_or_default().to_owned(),
-        requests: index.requests_of(&name),
-        platform: String::new(),
-        components: Vec::new(),
-        packages: Vec::new(),
-        bytes: 0,
-        problem: None,
-        name,
-        path,
-    };
-    match store.manifest(&listed.name) {
-        Ok(None) => return None,
-        Err(reason) => listed.problem = Some(reason),
-        Ok(Some(manifest)) => {
-            listed.problem = damage(&listed.path, &manifest.set, &Root::system());
-            Manifest {
-                set: PackageSet {
-                    version: listed.version,
-                    packages: listed.packages,
-                },
-                platform: listed.platform,
-                components: listed.components,
-                bytes: listed.bytes,
-                ..
-            } = manifest;
+    let (manifest, problem) = match store.manifest(&name) {
+        Ok(manifest) => {
+            let manifest = manifest?;
+            let problem = damage(&path, &manifest.set);
+            (manifest, problem)
         }
-    }
-    Some(listed)
+        Err(reason) => (Manifest::default(), Some(reason)),
+    };
+    let PackageSet { version, packages } = manifest.set;
+    let shown = name.split('-').next().unwrap_or_default();
+    Some(Listed {
+        requests: index.requests_of(&name),
+        version: if version.is_empty() {
+            shown.to_owned()
+        } else {
+            version
+        },
+        platform: manifest.platform,
+        components: manifest.components,
+        packages,
+        bytes: manifest.bytes,
+        problem,
+        path,
+        name,
+    })
 }
 
 /// Removes the toolkit of this name, or of this release as far as it is given.
@@ -99,7 +95,7 @@ fn listed(store: &Store, index: &Lock, name: String) -> Option<Listed> {
 pub fn remove(name: &str, context: &Context) -> Result<Listed, Failure> {
     let store = Store::toolkits(&context.env)?;
     let removed = choose(name, list(context)?)?;
-    let _lock = store.lock(&Progress::new(context.messages))?;
+    let _lock = store.lock(&Progress::new())?;
     let mut index = Lock::read(&store.index()).unwrap_or_default();
     index.forget(&removed.name);
     index.write(&store.index())?;
@@ -134,11 +130,8 @@ fn choose(name: &str, mut all: Vec<Listed>) -> Result<Listed, Failure> {
 
 /// The files of an installed package, with their sizes: paths below site-packages, none of which
 /// leaves it. `None` if the package is not installed there.
-pub(super) fn files_of(
-    site: &Path,
-    package: &Package,
-    root: &Root,
-) -> Option<BTreeMap<String, Option<u64>>> {
+pub(super) fn files_of(site: &Path, package: &Package) -> Option<BTreeMap<String, Option<u64>>> {
+    let root = Root::system();
     let names = root.names(site).into_iter();
     let info = names
         .filter_map(|name| name.into_string().ok())
@@ -171,21 +164,21 @@ fn parse_line(line: &str) -> Option<(String, Option<u64>)> {
 }
 
 /// The first package of a set, and its first file, that is missing or has another size.
-pub(super) fn damage(site: &Path, set: &PackageSet, root: &Root) -> Option<String> {
+pub(super) fn damage(site: &Path, set: &PackageSet) -> Option<String> {
     set.packages
         .iter()
-        .find_map(|package| damage_of(site, package, root))
+        .find_map(|package| damage_of(site, package))
 }
 
 /// As [`damage`], of one package.
-pub(super) fn damage_of(site: &Path, package: &Package, root: &Root) -> Option<String> {
+pub(super) fn damage_of(site: &Path, package: &Package) -> Option<String> {
     let Package { name, version, .. } = package;
-    let files = files_of(site, package, root).filter(|files| !files.is_empty());
+    let files = files_of(site, package).filter(|files| !files.is_empty());
     let Some(files) = files else {
         return Some(format!("package {name} {version} is not installed"));
     };
     files.iter().find_map(|(path, size)| {
-        let problem = match root.metadata(&site.join(path)) {
+        let problem = match Root::system().metadata(&site.join(path)) {
             Ok(found) if found.is_file() && size.is_none_or(|size| size == found.len()) => {
                 return None;
             }
@@ -197,22 +190,17 @@ pub(super) fn damage_of(site: &Path, package: &Package, root: &Root) -> Option<S
 }
 
 /// The components of a set that the search finds in `site`.
-///
-/// # Errors
-/// One of `wanted` is not among them: some package names are placeholders
-/// (`nvidia-cuda-runtime-cu13`), which install and contain nothing.
 pub(super) fn components(
     site: &Path,
     set: &PackageSet,
     wanted: &BTreeSet<Component>,
-    root: &Root,
 ) -> Result<Vec<Component>, Failure> {
     let triple = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
     let Ok(target) = Target::from_triple(&triple, false) else {
         // Nothing can be built for this machine, and nothing is known of its layout.
         return Ok(set.components().collect());
     };
-    let attempt = store::probe(root, &target, site);
+    let attempt = store::probe(&Root::system(), &target, site);
     let major = set.major();
     let probed = attempt.sets.iter().find(|probed| probed.major == major);
     let is_found = |component: &Component| probed.is_some_and(|set| set.get(*component).is_some());
@@ -318,12 +306,11 @@ mod tests {
 
     #[test]
     fn a_missing_or_shortened_file_is_damage() {
-        let root = Root::system();
         let (site, set) = site(&WHOLE);
-        assert_eq!(damage(site.path(), &set, &root), None);
+        assert_eq!(damage(site.path(), &set), None);
         let library = site.path().join(LIBRARY);
         let expect = |problem: &str| {
-            let damage = damage(site.path(), &set, &root).unwrap();
+            let damage = damage(site.path(), &set).unwrap();
             assert!(
                 damage.contains(LIBRARY) && damage.ends_with(problem),
                 "{damage}"
@@ -337,7 +324,7 @@ mod tests {
         expect("is missing");
         let other = package("nvidia-cufft-cu12", "11.4.1.5", '0');
         assert!(
-            damage_of(site.path(), &other, &root)
+            damage_of(site.path(), &other)
                 .unwrap()
                 .ends_with("is not installed")
         );
@@ -345,13 +332,11 @@ mod tests {
 
     #[test]
     fn a_placeholder_is_named() {
-        let root = Root::system();
         let (site_packages, set) = site(&WHOLE);
         let found = components(
             site_packages.path(),
             &set,
             &BTreeSet::from([Component::Cufft]),
-            &root,
         );
         assert_eq!(found.unwrap(), [Component::Cufft]);
         let (site_packages, set) = site(&[]);
@@ -359,7 +344,6 @@ mod tests {
             site_packages.path(),
             &set,
             &BTreeSet::from([Component::Cufft]),
-            &root,
         )
         .unwrap_err();
         let text = error.to_string();
@@ -367,13 +351,12 @@ mod tests {
             text.contains("nvidia-cufft-cu12 11.4.1.4") && text.contains("`cufft`"),
             "{text}"
         );
-        let found = components(site_packages.path(), &set, &BTreeSet::new(), &root);
+        let found = components(site_packages.path(), &set, &BTreeSet::new());
         assert_eq!(found.unwrap(), []);
         let error = components(
             site_packages.path(),
             &set,
             &BTreeSet::from([Component::Cublas]),
-            &root,
         )
         .unwrap_err();
         assert!(error.message.contains("no Python package"), "{error}");
