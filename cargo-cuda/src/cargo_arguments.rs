@@ -19,7 +19,6 @@ pub enum Kind {
 
 impl Kind {
     /// The kind of one of cargo's commands.
-    #[must_use]
     pub fn of(command: &str) -> Self {
         match command {
             "install" => Self::Install,
@@ -31,7 +30,6 @@ impl Kind {
     }
 
     /// Whether cargo runs what it has built.
-    #[must_use]
     pub fn runs_programs(self) -> bool {
         matches!(self, Self::Run | Self::Test | Self::Nextest)
     }
@@ -83,7 +81,6 @@ pub struct Split {
 
 /// Splits a command line. `ours` returns whether an option is one of this program, and whether it
 /// has a value.
-#[must_use]
 pub fn split(
     kind: Kind,
     arguments: &[OsString],
@@ -128,7 +125,6 @@ pub enum TakesValue {
 }
 
 /// Whether cargo has this option, with a value.
-#[must_use]
 pub fn is_cargos(option: &str) -> bool {
     WITH_VALUE.contains(&option)
 }
@@ -147,7 +143,6 @@ fn short(text: &str) -> Option<&str> {
 }
 
 /// The directory of the profile that the arguments of `cargo build` name.
-#[must_use]
 pub fn profile_directory(arguments: &[OsString]) -> String {
     let is_release = |argument: &OsString| {
         let text = argument.to_string_lossy();
@@ -163,7 +158,6 @@ pub fn profile_directory(arguments: &[OsString]) -> String {
 }
 
 /// Whether cargo prints no messages.
-#[must_use]
 pub fn is_quiet(arguments: &[OsString]) -> bool {
     arguments.iter().any(|argument| {
         let text = argument.to_string_lossy();
@@ -178,7 +172,6 @@ fn flags(text: &str) -> Option<&str> {
 
 /// The options that `cargo metadata` gets as well: the configuration, and whether the lock file and
 /// the network may be touched.
-#[must_use]
 pub fn metadata_options(arguments: &[OsString]) -> Vec<String> {
     passed(
         arguments,
@@ -188,7 +181,6 @@ pub fn metadata_options(arguments: &[OsString]) -> Vec<String> {
 }
 
 /// The options that choose features.
-#[must_use]
 pub fn feature_options(arguments: &[OsString]) -> Vec<String> {
     passed(
         arguments,
@@ -216,7 +208,6 @@ fn passed(arguments: &[OsString], flags: &[&str], with_value: &[&str]) -> Vec<St
 }
 
 /// The value of an option. What comes after `--` is not cargo's.
-#[must_use]
 pub fn value_of(arguments: &[OsString], name: &str) -> Option<String> {
     values_of(arguments, name).next()
 }

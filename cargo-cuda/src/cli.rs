@@ -87,7 +87,6 @@ const CARGO_COMMANDS: [&str; 9] = [
 ];
 
 /// The whole program; `arguments` without its own name.
-#[must_use]
 pub fn main(arguments: Vec<OsString>) -> ExitCode {
     if let Some(code) = rustc_wrapper::run(&arguments) {
         return code;

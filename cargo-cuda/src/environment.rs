@@ -94,7 +94,6 @@ const ROOTS: [(&str, &str); 6] = [
 
 impl Environment {
     /// The variables for `inputs`, on top of what the user has set.
-    #[must_use]
     pub fn new(inputs: &Inputs<'_>, env: &Env) -> Self {
         let mut environment = Self::default();
         let root = inputs.root;
@@ -260,7 +259,6 @@ impl Environment {
 ///
 /// If there is a toolchain file, the `cmake` crate leaves the choice of compilers to CMake, which
 /// reads `CC` and `CXX` and no other variable; and projects use vcpkg's file only if there is none.
-#[must_use]
 pub fn overridden_by_toolchain_file(env: &Env, triple: &str) -> Option<String> {
     let underscored = triple.replace('-', "_");
     let compilers = ["CC", "CXX"].into_iter().flat_map(|kind| {
@@ -290,7 +288,6 @@ pub const LOADER_PATH: &str = "LD_LIBRARY_PATH";
 const PKG_CONFIG: &str = "PKG_CONFIG_PATH";
 
 /// Whether a variable is a list of directories that holds more than the view's.
-#[must_use]
 pub fn is_path_list(name: &str) -> bool {
     ["PATH", "LIBRARY_PATH", LOADER_PATH].contains(&name) || name.starts_with(PKG_CONFIG)
 }
@@ -363,7 +360,6 @@ fn joined(directories: impl IntoIterator<Item = PathBuf>) -> Option<OsString> {
 /// assert_eq!(cudarc_version(&[12090, 13030, 13040], ToolkitVersion::new(13, 3)), Some(13030));
 /// assert_eq!(cudarc_version(&[12090], ToolkitVersion::new(13, 3)), None);
 /// ```
-#[must_use]
 pub fn cudarc_version(known: &[u32], found: ToolkitVersion) -> Option<u32> {
     let found = found.cuda_version();
     known

@@ -28,7 +28,6 @@ impl Failure {
     }
 
     /// Adds a hint.
-    #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hints.push(hint.into());
         self
@@ -47,7 +46,6 @@ impl fmt::Display for Failure {
 
 impl Failure {
     /// The exit code that fits an error of `cuda-build`.
-    #[must_use]
     pub fn code_of(error: &Error) -> u8 {
         match error {
             Error::NotFound(_) => exit_code::NOT_FOUND,

@@ -49,7 +49,6 @@ pub struct WorkspaceOptions {
 
 impl SearchOptions {
     /// The variables as the command sees them: an option wins over the variable.
-    #[must_use]
     pub fn over(&self, env: Env) -> Env {
         match self.cuda {
             Some(release) => env.with(ReleaseReq::VARIABLE, release.to_string()),
@@ -60,7 +59,6 @@ impl SearchOptions {
 
 impl BuildOptions {
     /// The variables as the command sees them: an option wins over the variable.
-    #[must_use]
     pub fn over(&self, env: Env) -> Env {
         let env = self.search.over(env);
         match &self.capabilities {
@@ -72,9 +70,6 @@ impl BuildOptions {
 
 impl WorkspaceOptions {
     /// The workspace that is meant, if there is one.
-    ///
-    /// # Errors
-    /// If it is not usable, or has no package of the name.
     pub fn load(&self, root: &Root, env: &Env) -> Result<Option<Workspace>, Failure> {
         let query = Query {
             manifest: self.manifest_path.clone(),
@@ -88,9 +83,6 @@ impl WorkspaceOptions {
     }
 
     /// The platform to build for.
-    ///
-    /// # Errors
-    /// A platform that CUDA has no toolkit for.
     pub fn platform(
         &self,
         root: &Root,

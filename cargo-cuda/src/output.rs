@@ -21,9 +21,6 @@ fn failed(action: &str, path: &Path) -> impl FnOnce(io::Error) -> Failure {
 }
 
 /// Writes a whole file, unless it has this content already.
-///
-/// # Errors
-/// The I/O error, with the path.
 pub fn write_if_changed(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     if fs::read(path).is_ok_and(|old| old == bytes) {
         return Ok(());
@@ -44,9 +41,6 @@ fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
 }
 
 /// Sets the time of change of a file to now, and creates it if it does not exist.
-///
-/// # Errors
-/// The I/O error, with the path.
 pub fn touch(path: &Path) -> Result<(), Failure> {
     let file = fs::File::options().create(true).append(true).open(path);
     file.and_then(|file| file.set_modified(SystemTime::now()))
@@ -54,9 +48,6 @@ pub fn touch(path: &Path) -> Result<(), Failure> {
 }
 
 /// Makes `link` a symbolic link to `target`. An existing link is replaced in one step.
-///
-/// # Errors
-/// The I/O error, with the path; something that is not a link is not replaced.
 pub fn link(target: &Path, link: &Path) -> Result<(), Failure> {
     if fs::read_link(link).is_ok_and(|old| old == target) {
         return Ok(());
@@ -82,17 +73,11 @@ pub fn link(target: &Path, link: &Path) -> Result<(), Failure> {
 }
 
 /// Creates a directory and its parents.
-///
-/// # Errors
-/// The I/O error, with the path.
 pub fn make_directory(path: &Path) -> Result<(), Failure> {
     fs::create_dir_all(path).map_err(failed("create", path))
 }
 
 /// Removes a directory with everything in it. Another process never sees a half of it under its name.
-///
-/// # Errors
-/// The I/O error, with the path.
 pub fn remove_directory(path: &Path) -> Result<(), Failure> {
     let mut removed = path.as_os_str().to_owned();
     removed.push(".removed");
@@ -103,7 +88,6 @@ pub fn remove_directory(path: &Path) -> Result<(), Failure> {
 }
 
 /// The time since a file was changed; `None` if there is no such file.
-#[must_use]
 pub fn age(path: &Path) -> Option<Duration> {
     let changed = fs::metadata(path).ok()?.modified().ok()?;
     Some(
@@ -114,9 +98,6 @@ pub fn age(path: &Path) -> Option<Duration> {
 }
 
 /// Waits for the lock file of `directory`, and holds its lock until the file is dropped.
-///
-/// # Errors
-/// The I/O error, with the path.
 pub fn lock(directory: &Path) -> Result<fs::File, Failure> {
     let path = directory.join(".lock");
     fs::create_dir_all(directory)
@@ -129,9 +110,6 @@ pub fn lock(directory: &Path) -> Result<fs::File, Failure> {
 }
 
 /// The files in a directory, sorted.
-///
-/// # Errors
-/// The I/O error, with the path.
 pub fn files(directory: &Path) -> Result<Vec<PathBuf>, Failure> {
     let entries = fs::read_dir(directory).and_then(Iterator::collect::<io::Result<Vec<_>>>);
     let mut files: Vec<PathBuf> = entries
@@ -155,9 +133,6 @@ pub struct FreshDirectory {
 
 impl FreshDirectory {
     /// Makes an empty directory below `parent`, and removes those that killed processes left.
-    ///
-    /// # Errors
-    /// I/O errors, with the path.
     pub fn below(parent: &Path) -> Result<Self, Failure> {
         let make = || {
             // Held until the new directory has its own lock.
@@ -182,16 +157,12 @@ impl FreshDirectory {
     }
 
     /// Its path.
-    #[must_use]
     pub fn path(&self) -> &Path {
         self.directory.path()
     }
 }
 
 /// Writes the result of a command to standard output.
-///
-/// # Errors
-/// If it cannot be written (`> /dev/full`). A closed pipe (`| head`) is not an error.
 pub fn print(text: &str) -> Result<(), Failure> {
     let mut stdout = io::stdout().lock();
     match stdout

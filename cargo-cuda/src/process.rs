@@ -16,9 +16,6 @@ use crate::signals;
 
 /// Runs a program to its end and returns its exit code; as in a shell, a signal is 128 plus its
 /// number.
-///
-/// # Errors
-/// If it cannot be started.
 pub fn run(call: &Invocation, env: &Env) -> Result<u8, Failure> {
     let status = command(call, env)
         .status()
@@ -32,9 +29,6 @@ pub fn run(call: &Invocation, env: &Env) -> Result<u8, Failure> {
 }
 
 /// Runs a program in place of this process, so that signals and the exit code are its own.
-///
-/// # Errors
-/// If it cannot be started.
 pub fn replace(call: &Invocation, env: &Env) -> Result<u8, Failure> {
     signals::release();
     Err(cannot_start(call, &command(call, env).exec()))
@@ -42,16 +36,12 @@ pub fn replace(call: &Invocation, env: &Env) -> Result<u8, Failure> {
 
 /// What a program that answers a question printed on standard output; `None` if it fails, hangs or
 /// cannot be started.
-#[must_use]
 pub fn output(call: &Invocation, env: &Env) -> Option<String> {
     let finished = call.query_with(env).ok()?;
     finished.success.then_some(finished.stdout)
 }
 
 /// This program, for cargo to call in front of rustc.
-///
-/// # Errors
-/// If the system does not know.
 pub fn own_program() -> Result<std::path::PathBuf, Failure> {
     std::env::current_exe().map_err(|error| {
         Failure::new(

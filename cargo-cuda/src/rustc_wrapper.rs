@@ -40,9 +40,6 @@ pub fn search(build: &Build) -> Vec<PathBuf> {
 ///
 /// A wrapper of the user's own (sccache) is left in its place: the `cc` crate looks for its name.
 /// Then static libraries are found only if their build script names their directory.
-///
-/// # Errors
-/// If the path of this program is not known.
 pub fn variables(
     build: &Build,
     config: &Configured,
@@ -71,7 +68,6 @@ pub fn variables(
 
 /// Runs rustc in place of this process if cargo has called this program as its wrapper; returns
 /// `None` for any other call.
-#[must_use]
 pub fn run(arguments: &[OsString]) -> Option<ExitCode> {
     let env = Env::from_process();
     let current = std::env::current_dir().unwrap_or_default();

@@ -18,7 +18,6 @@ pub enum Shell {
 /// Whether a shell takes `name` for the name of a variable and nothing else.
 ///
 /// A name with other characters could contain commands: `X; rm -r ~; Y`.
-#[must_use]
 pub fn is_name(name: &str) -> bool {
     let mut characters = name.chars();
     characters
@@ -29,7 +28,6 @@ pub fn is_name(name: &str) -> bool {
 
 impl Shell {
     /// The line that sets a variable.
-    #[must_use]
     pub fn set(self, name: &str, value: &OsStr) -> String {
         match self {
             // Between single quotes only the quote is special. Every POSIX shell has this printf.
@@ -50,7 +48,6 @@ impl Shell {
     }
 
     /// The line that removes a variable.
-    #[must_use]
     pub fn unset(self, name: &str) -> String {
         match self {
             Self::Bash => format!("unset {name}"),

@@ -67,9 +67,6 @@ impl Query {
 
 impl Workspace {
     /// Queries cargo.
-    ///
-    /// # Errors
-    /// If cargo cannot be run, finds no manifest, or one is not usable.
     pub fn load(root: &Root, env: &Env, query: &Query) -> Result<Self, Failure> {
         let mut command = query.command(env);
         command.other_options(query.options.clone());
@@ -110,9 +107,6 @@ impl Workspace {
     }
 
     /// The workspace, or none if the current directory belongs to none.
-    ///
-    /// # Errors
-    /// As [`Workspace::load`], for a workspace that exists and is not usable.
     pub fn load_optional(root: &Root, env: &Env, query: &Query) -> Result<Option<Self>, Failure> {
         // Cargo would look in the same directories, and takes ten times as long as a whole view.
         if query.manifest.is_none() && manifest_here(root).is_none() {
@@ -126,9 +120,6 @@ impl Workspace {
     }
 
     /// The package of this name.
-    ///
-    /// # Errors
-    /// If there is none; the message lists all packages.
     pub fn package(&self, name: &str) -> Result<&Package, Failure> {
         let found = self.packages.iter().find(|package| package.name == name);
         found.ok_or_else(|| {
@@ -145,7 +136,6 @@ impl Workspace {
     }
 
     /// The majors that packages declare, newest first.
-    #[must_use]
     pub fn majors(&self) -> Vec<u32> {
         let mut majors: Vec<u32> = self
             .packages

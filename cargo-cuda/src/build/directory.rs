@@ -84,9 +84,6 @@ pub struct Directory {
 
 impl Directory {
     /// Chooses the directory for a toolkit and these variables, and records the toolkit in it.
-    ///
-    /// # Errors
-    /// If it cannot be written.
     pub fn open(
         request: &Request<'_>,
         target: &Target,
@@ -159,21 +156,16 @@ impl Directory {
     }
 
     /// The link to the view.
-    #[must_use]
     pub fn view(&self) -> PathBuf {
         self.own().join("view")
     }
 
     /// The directory of views.
-    #[must_use]
     pub fn views(&self) -> PathBuf {
         self.own().join("views")
     }
 
     /// Writes the toolkit's file, and returns the variables that name it and the views.
-    ///
-    /// # Errors
-    /// If it cannot be written.
     pub fn settings(&self, env: &Env, toolkit: &Toolkit) -> Result<Vec<Setting>, Failure> {
         let file = self.own().join("toolkit.toml");
         output::write_if_changed(&file, toolkit.to_toml()?.as_bytes())?;
@@ -198,9 +190,6 @@ const RECORD: &str = "components.json";
 const USED: &str = "used";
 
 /// The directory that the target directories are in: the workspace's, else the user's.
-///
-/// # Errors
-/// If no variable names a cache directory.
 pub fn base(env: &Env, workspace: Option<&Workspace>) -> Result<PathBuf, Failure> {
     let place = match workspace {
         Some(workspace) => Some(workspace.target_directory.clone()),
@@ -216,9 +205,6 @@ pub fn base(env: &Env, workspace: Option<&Workspace>) -> Result<PathBuf, Failure
 }
 
 /// Target directories that no build has used for `unused`.
-///
-/// # Errors
-/// If the base cannot be read.
 pub fn old(root: &Root, base: &Path, unused: Duration) -> Vec<PathBuf> {
     root.names(base)
         .into_iter()

@@ -72,9 +72,6 @@ pub struct Build {
 
 impl Build {
     /// Finds the toolkit, and makes view and directory.
-    ///
-    /// # Errors
-    /// If no toolkit is found, it cannot do what is requested, or a file cannot be written.
     pub fn prepare(request: &Request<'_>) -> Result<Self, Failure> {
         let packages = request.packages();
         let jetson = packages.iter().any(|package| package.config.jetson);

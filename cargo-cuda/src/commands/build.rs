@@ -20,9 +20,6 @@ use crate::{lacking, output, previous, process, rustc_wrapper};
 const CARGO_FAILED: u8 = 101;
 
 /// Runs `cargo <command> <arguments>` and returns its exit code.
-///
-/// # Errors
-/// If no toolkit is found, or cargo cannot be started.
 pub fn run(
     command: &str,
     options: &BuildOptions,

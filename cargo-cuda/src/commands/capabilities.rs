@@ -43,9 +43,6 @@ struct Rendering {
 
 /// Prints the table, and the renderings of the given or declared lists. The exit code tells
 /// whether every list can be built.
-///
-/// # Errors
-/// A release that never was, a list that is not valid, a workspace that is not usable.
 pub fn run(arguments: &CapabilitiesArgs, env: &Env, root: &Root) -> Result<(String, u8), Failure> {
     let toolkit = arguments.cuda.map(named_release).transpose()?;
     let renderings = if arguments.list.is_empty() {

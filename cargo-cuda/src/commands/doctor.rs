@@ -73,9 +73,6 @@ pub struct DoctorArgs {
 }
 
 /// Looks at everything and returns the report; the exit code is that of a build.
-///
-/// # Errors
-/// If the workspace is not usable.
 pub fn run(arguments: &DoctorArgs, env: &Env, root: &Root) -> Result<(String, u8), Failure> {
     let env = &match arguments.cuda {
         Some(release) => env.clone().with(ReleaseReq::VARIABLE, release.to_string()),

@@ -71,9 +71,6 @@ struct Variable {
 }
 
 /// Returns the text for standard output.
-///
-/// # Errors
-/// If no toolkit is found.
 pub fn print(arguments: &EnvArgs, process: &Env, root: &Root) -> Result<String, Failure> {
     let user = previous::without_requests(process);
     let (mut settings, mut notes) = settings(&arguments.build, &arguments.workspace, &user, root)?;
@@ -141,9 +138,6 @@ pub fn print(arguments: &EnvArgs, process: &Env, root: &Root) -> Result<String, 
 }
 
 /// Runs the program in place of this one.
-///
-/// # Errors
-/// If no toolkit is found, or the program cannot be started.
 pub fn exec(arguments: &ExecArgs, user: &Env, root: &Root) -> Result<u8, Failure> {
     let (settings, notes) = settings(&arguments.build, &arguments.workspace, user, root)?;
     notes.iter().for_each(|note| output::say(note));

@@ -39,9 +39,6 @@ pub struct ViewArgs {
 }
 
 /// Makes the view and returns the text for standard output.
-///
-/// # Errors
-/// If no toolkit is found or the view cannot be made.
 pub fn run(arguments: &ViewArgs, env: &Env, root: &Root) -> Result<String, Failure> {
     if let Some(directory) = &arguments.output {
         let directory = std::path::absolute(directory).unwrap_or_else(|_| directory.clone());

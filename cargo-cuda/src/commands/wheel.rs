@@ -59,9 +59,6 @@ pub struct WheelArgs {
 }
 
 /// Builds the wheels and returns what to say about them.
-///
-/// # Errors
-/// Where anything is missing or refused; wheels of majors that were finished stay.
 pub fn run(arguments: &WheelArgs, env: &Env, root: &Root) -> Result<String, Failure> {
     let configs: Vec<String> = values_of(&arguments.passthrough, "--config").collect();
     let config = Configured::here(root, env, &configs);

@@ -7,7 +7,6 @@ use cuda_build::{Plan, ToolkitVersion, Version};
 
 /// The version in `/proc/driver/nvidia/version`, as `nvidia-smi` shows it: `580.65.06`. WSL and
 /// Jetson boards have no such file.
-#[must_use]
 pub fn module_version(text: &str) -> Option<Version> {
     let line = text
         .lines()
@@ -21,7 +20,6 @@ pub fn module_version(text: &str) -> Option<Version> {
 }
 
 /// Whether programs of this toolkit run with this driver.
-#[must_use]
 pub fn notes(driver: &Driver, toolkit: ToolkitVersion) -> Vec<String> {
     if driver.version >= toolkit {
         return Vec::new();
@@ -49,7 +47,6 @@ pub fn notes(driver: &Driver, toolkit: ToolkitVersion) -> Vec<String> {
 }
 
 /// A sentence for each package that has no SASS for a GPU of this machine.
-#[must_use]
 pub fn gpu_notes(
     driver: &Driver,
     toolkit: ToolkitVersion,

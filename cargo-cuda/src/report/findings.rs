@@ -192,7 +192,6 @@ impl ToolkitFindings {
 
 impl Findings {
     /// Takes over what was diagnosed.
-    #[must_use]
     pub fn new(diagnosis: Diagnosis<'_>) -> Self {
         let toolkit = diagnosis.report.toolkit.as_ref();
         let problem = |error: &Error| Problem {
@@ -260,7 +259,6 @@ impl Findings {
     }
 
     /// The report for people, a section each, with the verdict at its end.
-    #[must_use]
     pub fn text(&self) -> String {
         let mut out = String::new();
         // Writing to a String does not fail.

@@ -29,7 +29,6 @@ pub struct Machine {
 
 impl Machine {
     /// Reads the files in which the kinds differ.
-    #[must_use]
     pub fn read(root: &Root, multiarch: &str) -> Self {
         let text = |place: &str| root.text(&root.locate(place)).ok();
         let file = |place: &str| root.is_file(&root.locate(place));
@@ -70,7 +69,6 @@ impl Machine {
     }
 
     /// Sentences for programs that use the GPU. A build needs no driver.
-    #[must_use]
     pub fn notes(
         &self,
         driver: &Result<Driver, NoDriver>,

@@ -68,7 +68,6 @@ pub struct Program {
 const FORMAT_VERSION: u32 = 1;
 
 /// A report as one JSON object and a newline.
-#[must_use]
 pub fn json(report: &impl Serialize) -> String {
     #[derive(Serialize)]
     struct Versioned<'a, T> {
@@ -86,19 +85,16 @@ pub fn json(report: &impl Serialize) -> String {
 }
 
 /// A path in a report. Bytes that are not UTF-8 are replaced: JSON cannot hold them.
-#[must_use]
 pub fn shown(path: &Path) -> String {
     path.to_string_lossy().into_owned()
 }
 
 /// The exit code that a build would end with.
-#[must_use]
 pub fn code_of(error: &Error) -> u8 {
     Failure::code_of(error)
 }
 
 /// What a reader of the choice should know: of the search, and of the components themselves.
-#[must_use]
 pub fn notes(toolkit: &Toolkit) -> Vec<String> {
     let mut notes: Vec<String> = toolkit.notes().iter().map(ToString::to_string).collect();
     for found in toolkit.components().iter().map(|chosen| &chosen.found) {

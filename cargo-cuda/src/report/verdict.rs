@@ -16,14 +16,12 @@ pub struct Verdict {
 
 impl Verdict {
     /// Whether a build will work.
-    #[must_use]
     pub fn is_good(&self) -> bool {
         self.code == exit_code::SUCCESS
     }
 }
 
 /// Judges what was found.
-#[must_use]
 pub fn verdict(diagnosis: &Diagnosis<'_>) -> Verdict {
     let bad = |code: u8, line: &str| Verdict {
         code,

@@ -43,10 +43,6 @@ pub struct Wheel {
 }
 
 /// Reads a wheel into memory.
-///
-/// # Errors
-/// [`WheelError::Io`]; [`WheelError::InvalidWheel`] if the file is not a zip file, is damaged, is
-/// not a wheel, or has entries that an installer would refuse or put elsewhere.
 pub fn read(path: &Path) -> Result<Wheel, WheelError> {
     read_at_most(path, MAX_SIZE)
 }
@@ -163,9 +159,6 @@ fn dist_info(entries: &BTreeMap<String, Entry>) -> Result<String, String> {
 /// Writes a wheel: files sorted, metadata after them, `RECORD` last, the date 1980-01-01, one
 /// compression level, modes 0644 and 0755. The file appears under its name complete or not at all.
 /// Returns its size in bytes.
-///
-/// # Errors
-/// [`WheelError::Io`], a full disk among them.
 pub fn write(wheel: &Wheel, target: &Path) -> Result<u64, WheelError> {
     let failed = |action| {
         move |source| WheelError::Io {

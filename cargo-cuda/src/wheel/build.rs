@@ -74,9 +74,6 @@ pub struct Prepared {
 
 impl Job<'_> {
     /// Finds the toolkit of a major and makes its view.
-    ///
-    /// # Errors
-    /// Where there is none, or it can't do what is declared.
     pub fn prepare(&self, release: ReleaseReq) -> Result<Prepared, Failure> {
         if let Some(name) = &self.package.config.wheel.name {
             check_name(name, IN_MANIFEST)?;
@@ -124,9 +121,6 @@ impl Job<'_> {
     }
 
     /// Builds the wheel.
-    ///
-    /// # Errors
-    /// Where maturin fails, or what it made is no wheel of this major.
     pub fn build(&self, prepared: &Prepared) -> Result<BuiltWheel, Failure> {
         let Prepared { major, build, .. } = prepared;
         output::say(&format!(

@@ -40,9 +40,6 @@ pub struct BuiltWith {
 }
 
 /// Checks that wheels can be made for a CUDA major.
-///
-/// # Errors
-/// [`WheelError::UnknownMajor`] where its packages are not known.
 pub fn check_major(major: u32) -> Result<(), WheelError> {
     if (OLDEST_MAJOR..=NEWEST_MAJOR).contains(&major) {
         Ok(())
@@ -52,9 +49,6 @@ pub fn check_major(major: u32) -> Result<(), WheelError> {
 }
 
 /// Tells what a SONAME is to a wheel of `major`.
-///
-/// # Errors
-/// [`WheelError::OtherMajor`] and [`WheelError::UnknownLibrary`].
 ///
 /// ```
 /// use cargo_cuda::wheel::dependencies::{Origin, origin};
@@ -124,7 +118,6 @@ fn stem(soname: &str) -> Option<&str> {
 /// assert!(is_nvidia_library("libcublasLt.so.13"));
 /// assert!(!is_nvidia_library("saxpy.abi3.so"));
 /// ```
-#[must_use]
 pub fn is_nvidia_library(file_name: &str) -> bool {
     let Some(stem) = stem(file_name).filter(|_| file_name.contains(".so")) else {
         return false;
@@ -158,9 +151,6 @@ fn carries(facts: &Facts, stem: &str, soname: &str, major: u32) -> bool {
 }
 
 /// The components behind a list of needed SONAMEs, each once, in the table's order.
-///
-/// # Errors
-/// Those of [`origin`].
 pub fn components<'a>(
     needed: impl IntoIterator<Item = &'a str>,
     major: u32,
@@ -176,9 +166,6 @@ pub fn components<'a>(
 
 /// `Requires-Dist` lines for components, with the lower bounds of what the wheel was built with
 /// and an upper bound that keeps the CUDA major (and a product's own).
-///
-/// # Errors
-/// [`WheelError::NoPackage`] and [`WheelError::NoVersion`].
 pub fn requirements(
     components: &BTreeSet<Component>,
     major: u32,

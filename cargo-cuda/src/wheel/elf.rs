@@ -58,16 +58,12 @@ pub struct Import {
 }
 
 /// Whether the bytes start as an ELF file does.
-#[must_use]
 pub fn is_elf(bytes: &[u8]) -> bool {
     bytes.starts_with(&elf::ELFMAG)
 }
 
 impl ElfFacts {
     /// Reads a 64-bit ELF file. CUDA 12 and later support no other.
-    ///
-    /// # Errors
-    /// [`WheelError::InvalidElf`] if the file is not ELF or its tables are damaged.
     pub fn parse(bytes: &[u8]) -> Result<Self, WheelError> {
         read(bytes).map_err(|error| WheelError::InvalidElf {
             reason: error.to_string(),

@@ -180,7 +180,6 @@ fn search_path(entries: &[String]) -> String {
 
 impl WheelError {
     /// What to do next, most likely first.
-    #[must_use]
     pub fn hints(&self) -> Vec<String> {
         let hint = match self {
             Self::InvalidName { .. } => {

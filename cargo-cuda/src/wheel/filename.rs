@@ -24,7 +24,6 @@ pub struct FileName {
 
 impl FileName {
     /// Parses a file name; `None` if it is not that of a wheel.
-    #[must_use]
     pub fn parse(file_name: &str) -> Option<Self> {
         let parts: Vec<&str> = file_name.strip_suffix(".whl")?.split('-').collect();
         if parts.iter().any(|part| part.is_empty()) {
@@ -46,7 +45,6 @@ impl FileName {
     }
 
     /// The compatibility tags, one for each combination.
-    #[must_use]
     pub fn tags(&self) -> Vec<String> {
         let [pythons, abis, platforms] = &self.compatibility;
         let mut tags = Vec::new();

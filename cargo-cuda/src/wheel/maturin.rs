@@ -48,9 +48,6 @@ pub struct Request<'a> {
 impl Maturin {
     /// Finds maturin: the program on `PATH`, otherwise `uvx`, otherwise a module of `python3`.
     /// `succeeds` runs a command and returns whether it succeeded; it is called for modules only.
-    ///
-    /// # Errors
-    /// [`WheelError::NoMaturin`] with the attempts.
     pub fn find(
         env: &Env,
         root: &Root,
@@ -89,15 +86,11 @@ impl Maturin {
     }
 
     /// The command that prints the version.
-    #[must_use]
     pub fn version(&self) -> Invocation {
         self.call(&["--version"])
     }
 
     /// Parses the output of [`Maturin::version`] (`maturin 1.16.0`).
-    ///
-    /// # Errors
-    /// [`WheelError::OldMaturin`] if it is older than [`MINIMUM`], or not a version.
     pub fn check_version(printed: &str) -> Result<Version, WheelError> {
         let old = || WheelError::OldMaturin {
             found: printed.trim().to_owned(),
@@ -117,7 +110,6 @@ impl Maturin {
     }
 
     /// The command that builds one wheel.
-    #[must_use]
     pub fn build(&self, request: &Request<'_>) -> Invocation {
         let mut invocation = self.call(&[
             "build",
@@ -144,7 +136,6 @@ impl Maturin {
 
     /// Cargo's arguments that decide which packages are built: the user's and, unless these name
     /// features, those in `[tool.maturin]` of `pyproject.toml`.
-    #[must_use]
     pub fn graph_arguments(
         manifest: &Path,
         passthrough: &[OsString],

@@ -22,7 +22,6 @@ pub struct Metadata {
 impl Metadata {
     /// Parses a `METADATA` or a `WHEEL` file. A line that is not a header belongs to the value of the
     /// header before it.
-    #[must_use]
     pub fn parse(text: &str) -> Self {
         let text = text.replace("\r\n", "\n");
         let (head, body) = match text.split_once("\n\n") {
@@ -49,7 +48,6 @@ impl Metadata {
     }
 
     /// The first value of a header. Upper and lower case are the same in names.
-    #[must_use]
     pub fn get(&self, name: &str) -> Option<&str> {
         self.headers
             .iter()
@@ -58,9 +56,6 @@ impl Metadata {
     }
 
     /// The value of a header that must be there exactly once.
-    ///
-    /// # Errors
-    /// [`WheelError::InvalidWheel`] without a path.
     pub fn one<'a>(&'a self, header: &'a str) -> Result<&'a str, WheelError> {
         match self.all(header).collect::<Vec<_>>()[..] {
             [value] => Ok(value),
@@ -130,9 +125,6 @@ pub const IN_MANIFEST: &str = "`name` in `[package.metadata.cuda.wheel]`";
 
 /// Checks the name of a distribution by PEP 508. File names are made of it, so a `/` in it would
 /// lead elsewhere.
-///
-/// # Errors
-/// [`WheelError::InvalidName`] with `origin`, which describes where the name is written.
 pub fn check_name(name: &str, origin: &'static str) -> Result<(), WheelError> {
     let is_allowed = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     let is_end = |c: char| c.is_ascii_alphanumeric();
@@ -146,9 +138,6 @@ pub fn check_name(name: &str, origin: &'static str) -> Result<(), WheelError> {
 }
 
 /// Checks the version in the metadata: installers refuse a wheel with another one in its file name.
-///
-/// # Errors
-/// [`WheelError::InvalidWheel`] without a path.
 pub fn check_version(version: &str, in_file_name: &str) -> Result<(), WheelError> {
     let parse = |text: &str| {
         text.parse::<pep440_rs::Version>()
@@ -170,7 +159,6 @@ pub fn check_version(version: &str, in_file_name: &str) -> Result<(), WheelError
 /// use cargo_cuda::wheel::metadata::normalized_name;
 /// assert_eq!(normalized_name("My__Saxpy.cu12"), "my-saxpy-cu12");
 /// ```
-#[must_use]
 pub fn normalized_name(name: &str) -> String {
     let mut normalized = String::with_capacity(name.len());
     for c in name.trim().chars() {
@@ -186,7 +174,6 @@ pub fn normalized_name(name: &str) -> String {
 }
 
 /// The name in file names of wheels: [`normalized_name`] with `_` for `-`.
-#[must_use]
 pub fn file_name_component(name: &str) -> String {
     normalized_name(name).replace('-', "_")
 }
@@ -211,7 +198,6 @@ impl Requirement {
     /// assert_eq!(r.name, "cuda-toolkit");
     /// assert_eq!(r.extras, ["cublas", "cudart"]);
     /// ```
-    #[must_use]
     pub fn parse(text: &str) -> Self {
         let name_end = text
             .find(|c: char| !(c.is_ascii_alphanumeric() || "-_.".contains(c)))
@@ -232,7 +218,6 @@ impl Requirement {
 
     /// Whether an environment that satisfies `self` has the package and the extras of `other`.
     /// Versions are not compared: the author of the wheel may choose other bounds.
-    #[must_use]
     pub fn covers(&self, other: &Self) -> bool {
         self.name == other.name
             && !self.conditional

@@ -65,7 +65,6 @@ pub(super) fn refuse_absolute_imports(
 
 /// The lines with which Python code imports `package` by its absolute name, as `line: text`.
 /// Relative imports (`from . import x`) work under any name.
-#[must_use]
 pub fn absolute_imports(source: &str, package: &str) -> Vec<String> {
     let names_package = |module: &str| {
         let name = module.split_whitespace().next().unwrap_or_default();
@@ -94,7 +93,6 @@ pub fn absolute_imports(source: &str, package: &str) -> Vec<String> {
 }
 
 /// `entry_points.txt` with the module of each entry in the renamed package.
-#[must_use]
 pub fn rename_entry_points(text: &str, package: &str, renamed: &str) -> String {
     let rename = |line: &str| match line.split_once('=') {
         Some((name, object)) if !line.trim_start().starts_with(['#', ';', '[']) => {
@@ -109,7 +107,6 @@ pub fn rename_entry_points(text: &str, package: &str, renamed: &str) -> String {
 }
 
 /// `top_level.txt`, which has one import package in each line.
-#[must_use]
 pub fn rename_top_level(text: &str, package: &str, renamed: &str) -> String {
     lines(text, |line| {
         if line.trim() == package {
@@ -122,7 +119,6 @@ pub fn rename_top_level(text: &str, package: &str, renamed: &str) -> String {
 
 /// A dotted module, with or without `:object`, in the renamed package; `None` if it is in another
 /// package.
-#[must_use]
 pub fn rename_module(module: &str, package: &str, renamed: &str) -> Option<String> {
     let rest = module.strip_prefix(package)?;
     (rest.is_empty() || rest.starts_with(['.', ':', ' ', ';'])).then(|| format!("{renamed}{rest}"))

@@ -12,14 +12,12 @@ use sha2::{Digest as _, Sha256};
 ///     "a/b.py,sha256=47DEQpj8HBSa-_TImW-5JCeuQeRkm5NMpJWZG3hSuFU,0\n"
 /// );
 /// ```
-#[must_use]
 pub fn line(path: &str, content: &[u8]) -> String {
     let hash = URL_SAFE_NO_PAD.encode(Sha256::digest(content));
     format!("{},sha256={hash},{}\n", field(path), content.len())
 }
 
 /// The line of `RECORD` itself, without a hash.
-#[must_use]
 pub fn own_line(path: &str) -> String {
     format!("{},,\n", field(path))
 }

@@ -51,7 +51,6 @@ pub const SEARCH: &str = "CARGO_CUDA_SEARCH";
 /// Variables with which cargo calls `program` instead of rustc, and rustc also searches `search` for
 /// static libraries. A wrapper of the user's (sccache), from the environment or `configured`, is
 /// still called.
-#[must_use]
 pub fn environment(
     program: &Path,
     scope: Scope,
@@ -87,7 +86,6 @@ pub fn environment(
 
 /// The command to run if this program is called as a wrapper; `None` if it is called as
 /// `cargo cuda …`. `arguments` do not include the program's name.
-#[must_use]
 pub fn wrapped(arguments: &[OsString], env: &Env, current: &Path) -> Option<Vec<OsString>> {
     env.peek(FLAG)?;
     let (compiler, arguments) = arguments

@@ -65,9 +65,6 @@ pub struct BuiltWheel {
 
 impl Rewrite {
     /// Reads the wheel at `input`, and writes the new one into `out_dir`.
-    ///
-    /// # Errors
-    /// Any [`WheelError`]; then nothing is written.
     pub fn apply(&self, input: &Path, out_dir: &Path) -> Result<BuiltWheel, WheelError> {
         let invalid = |reason: &str| WheelError::InvalidWheel {
             path: input.to_owned(),

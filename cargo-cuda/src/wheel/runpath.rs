@@ -47,9 +47,6 @@ impl RunpathPlan {
     /// assert_eq!(plan.entries(1), ["$ORIGIN/../nvidia/cuda_runtime/lib"]);
     /// assert_eq!(plan.entries(2), ["$ORIGIN/../../nvidia/cuda_runtime/lib"]);
     /// ```
-    ///
-    /// # Errors
-    /// [`WheelError::NoPackage`] if the directory of a component's package is not known.
     pub fn new(
         components: &BTreeSet<Component>,
         major: u32,
@@ -78,7 +75,6 @@ impl RunpathPlan {
 
     /// The entries for a module `depth` directories below site-packages
     /// (`saxpy_cu12/saxpy.abi3.so` has depth 1).
-    #[must_use]
     pub fn entries(&self, depth: usize) -> Vec<String> {
         let up = "/..".repeat(depth);
         self.directories
@@ -89,7 +85,6 @@ impl RunpathPlan {
 
     /// Arguments of rustc for the crate of the module. `$ORIGIN` is for the loader: these must not
     /// pass through a shell.
-    #[must_use]
     pub fn rustc_arguments(&self, depth: usize) -> Vec<String> {
         let entries = self.entries(depth);
         if entries.is_empty() {
@@ -112,10 +107,6 @@ impl RunpathPlan {
     /// Checks that a module has exactly the planned entries, of the planned kind, and that they
     /// include the directory of each component that it needs. A module that needs no component may
     /// have no entries.
-    ///
-    /// # Errors
-    /// [`WheelError::RunpathMismatch`], [`WheelError::NotCovered`] and those of
-    /// [`dependencies::origin`].
     pub fn check(&self, module: &str, facts: &ElfFacts) -> Result<(), WheelError> {
         let mut needs_component = false;
         for soname in &facts.needed {
