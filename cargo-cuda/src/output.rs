@@ -14,18 +14,12 @@ use fs4::FileExt;
 use crate::exit_code;
 use crate::failure::Failure;
 
-/// An I/O error as the end of a command.
-fn failed(action: &str, path: &Path) -> impl FnOnce(io::Error) -> Failure {
-    let message = format!("could not {action} {}", path.display());
-    move |error| Failure::new(exit_code::DISK, format!("{message}: {error}"))
-}
-
 /// Writes a whole file, unless it has this content already.
 pub fn write_if_changed(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     if fs::read(path).is_ok_and(|old| old == bytes) {
         return Ok(());
     }
-    write(path, bytes).map_err(failed("write", path))
+    write(path, bytes).map_err(Failure::io("write", path))
 }
 
 fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
@@ -44,7 +38,7 @@ fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
 pub fn touch(path: &Path) -> Result<(), Failure> {
     let file = fs::File::options().create(true).append(true).open(path);
     file.and_then(|file| file.set_modified(SystemTime::now()))
-        .map_err(failed("write", path))
+        .map_err(Failure::io("write", path))
 }
 
 /// Makes `link` a symbolic link to `target`. An existing link is replaced in one step.
@@ -69,12 +63,12 @@ pub fn link(target: &Path, link: &Path) -> Result<(), Failure> {
             let _ = beside.into_temp_path().keep();
             Ok(())
         })
-        .map_err(failed("create", link))
+        .map_err(Failure::io("create", link))
 }
 
 /// Creates a directory and its parents.
 pub fn make_directory(path: &Path) -> Result<(), Failure> {
-    fs::create_dir_all(path).map_err(failed("create", path))
+    fs::create_dir_all(path).map_err(Failure::io("create", path))
 }
 
 /// Removes a directory with everything in it. Another process never sees a half of it under its name.
@@ -84,7 +78,7 @@ pub fn remove_directory(path: &Path) -> Result<(), Failure> {
     let removed = PathBuf::from(removed);
     fs::rename(path, &removed)
         .and_then(|()| fs::remove_dir_all(&removed))
-        .map_err(failed("remove", path))
+        .map_err(Failure::io("remove", path))
 }
 
 /// The time since a file was changed; `None` if there is no such file.
@@ -106,14 +100,14 @@ pub fn lock(directory: &Path) -> Result<fs::File, Failure> {
             FileExt::lock(&file)?;
             Ok(file)
         })
-        .map_err(failed("lock", &path))
+        .map_err(Failure::io("lock", &path))
 }
 
 /// The files in a directory, sorted.
 pub fn files(directory: &Path) -> Result<Vec<PathBuf>, Failure> {
     let entries = fs::read_dir(directory).and_then(Iterator::collect::<io::Result<Vec<_>>>);
     let mut files: Vec<PathBuf> = entries
-        .map_err(failed("read", directory))?
+        .map_err(Failure::io("read", directory))?
         .iter()
         .map(fs::DirEntry::path)
         .collect();
@@ -153,7 +147,7 @@ impl FreshDirectory {
                 _lock: lock,
             })
         };
-        make().map_err(failed("create a directory in", parent))
+        make().map_err(Failure::io("create a directory in", parent))
     }
 
     /// Its path.

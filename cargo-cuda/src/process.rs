@@ -5,10 +5,11 @@
 )]
 
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::path::PathBuf;
 use std::process::Command;
 
-use cuda_build::Env;
 use cuda_build::command::Invocation;
+use cuda_build::{Env, Root};
 
 use crate::exit_code;
 use crate::failure::Failure;
@@ -34,6 +35,15 @@ pub fn replace(call: &Invocation, env: &Env) -> Result<u8, Failure> {
     Err(cannot_start(call, &command(call, env).exec()))
 }
 
+/// A program on `PATH`.
+pub fn on_path(env: &Env, name: &str) -> Option<PathBuf> {
+    let places = env
+        .search_path()
+        .into_iter()
+        .map(|directory| directory.join(name));
+    places.into_iter().find(|path| Root::system().is_file(path))
+}
+
 /// What a program that answers a question printed on standard output; `None` if it fails, hangs or
 /// cannot be started.
 pub fn output(call: &Invocation, env: &Env) -> Option<String> {
@@ -42,7 +52,7 @@ pub fn output(call: &Invocation, env: &Env) -> Option<String> {
 }
 
 /// This program, for cargo to call in front of rustc.
-pub fn own_program() -> Result<std::path::PathBuf, Failure> {
+pub fn own_program() -> Result<PathBuf, Failure> {
     std::env::current_exe().map_err(|error| {
         Failure::new(
             exit_code::FAILURE,

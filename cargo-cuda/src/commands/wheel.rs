@@ -4,29 +4,27 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use cuda_build::command::Invocation;
 use cuda_build::{Env, ReleaseReq, Root};
 
 use crate::build::CAPABILITIES;
-use crate::cargo_arguments::{feature_options, metadata_options, value_of, values_of};
+use crate::cargo_arguments::{metadata_options, value_of, values_of};
 use crate::cargo_config::Configured;
 use crate::exit_code;
 use crate::failure::Failure;
-use crate::process;
-use crate::store::{self, human_size};
-use crate::wheel::WheelError;
+use crate::store::human_size;
+use crate::wheel;
 use crate::wheel::build::Job;
-use crate::wheel::maturin::Maturin;
+use crate::wheel::maturin::{self, Maturin};
 use crate::wheel::rewrite::BuiltWheel;
 use crate::wheel::runpath::Kind;
 use crate::workspace::{Package, Query, Workspace};
-use crate::{fetch, wheel};
 
 /// Build one wheel per CUDA major.
 ///
-/// maturin builds, and each result is renamed, given the dependencies of its major and a search
-/// path for NVIDIA's own wheels; nothing of NVIDIA is copied in. The manylinux tag is the one
-/// that maturin computes: it follows the glibc of the machine that builds.
+/// maturin builds, and each result gets a name with `-cu12` or `-cu13`, the dependencies of its
+/// major, and a search path for NVIDIA's own wheels. Nothing of NVIDIA is copied in, and the
+/// package is imported by the same name for every major. The manylinux tag is the one that maturin
+/// computes: it follows the glibc of the machine that builds.
 #[derive(Args, Clone, Debug)]
 pub struct WheelArgs {
     /// CUDA releases, as in `12,13` or `13.4`; by default the majors that the manifest declares
@@ -70,15 +68,10 @@ pub fn run(arguments: &WheelArgs, env: &Env, root: &Root) -> Result<String, Fail
     let manifest = arguments.manifest_path.clone();
     let manifest = manifest.unwrap_or_else(|| PathBuf::from("Cargo.toml"));
     let pyproject = root.text(&manifest.with_file_name("pyproject.toml"));
-    let features = Maturin::graph_arguments(
-        &manifest,
-        &arguments.passthrough,
-        &pyproject.unwrap_or_default(),
-    );
     let query = Query {
         manifest: arguments.manifest_path.clone(),
         options: metadata_options(&arguments.passthrough),
-        features: feature_options(&features),
+        features: maturin::features(&arguments.passthrough, &pyproject.unwrap_or_default()),
     };
     let workspace = Workspace::load(root, env, &query)?;
     let package = match &arguments.package {
@@ -87,7 +80,7 @@ pub fn run(arguments: &WheelArgs, env: &Env, root: &Root) -> Result<String, Fail
     };
     let releases = releases(arguments, package, env)?;
     let kind = kind(arguments, package)?;
-    let maturin = maturin(arguments, env, root)?;
+    let maturin = Maturin::find(env, arguments.fetch)?;
     let triple = value_of(&arguments.passthrough, "--target");
     let job = Job {
         env,
@@ -113,30 +106,6 @@ pub fn run(arguments: &WheelArgs, env: &Env, root: &Root) -> Result<String, Fail
         built.push(job.build(prepared)?);
     }
     Ok(summary(&built))
-}
-
-fn maturin(arguments: &WheelArgs, env: &Env, root: &Root) -> Result<Maturin, Failure> {
-    let answers = |invocation: &Invocation| process::output(invocation, env).is_some();
-    // Where fetching is allowed, a pinned program of our own rather than one that `uvx` picks.
-    let found = Maturin::find(env, root, answers);
-    match found {
-        Ok(program @ (Maturin::Program(_) | Maturin::Module(_))) => {
-            let printed = process::output(&program.version(), env).unwrap_or_default();
-            Maturin::check_version(&printed)?;
-            Ok(program)
-        }
-        Ok(Maturin::Uvx(_)) | Err(WheelError::NoMaturin { .. }) if arguments.fetch => {
-            Ok(Maturin::Program(fetch::maturin(env)?))
-        }
-        // What an earlier `--fetch` got is there for all that follow.
-        found => match (store::fetched_maturin(env), found) {
-            (Some(program), _) => Ok(Maturin::Program(program)),
-            (None, Ok(uvx)) => Ok(uvx),
-            (None, Err(error)) => {
-                Err(Failure::from(error).hint("or let this command fetch it: `--fetch`"))
-            }
-        },
-    }
 }
 
 /// The package at `--manifest-path`, else the only one that makes a Python module.
@@ -252,21 +221,4 @@ fn summary(built: &[BuiltWheel]) -> String {
         .collect();
     text.push_str(&format!("to publish: uv publish {}\n", paths.join(" ")));
     text
-}
-
-impl From<WheelError> for Failure {
-    fn from(error: WheelError) -> Self {
-        let code = match &error {
-            WheelError::NoMaturin { .. } | WheelError::OldMaturin { .. } => {
-                exit_code::MISSING_PROGRAM
-            }
-            WheelError::Io { .. } => exit_code::DISK,
-            _ => exit_code::WHEEL,
-        };
-        Self {
-            code,
-            message: error.to_string(),
-            hints: error.hints(),
-        }
-    }
 }

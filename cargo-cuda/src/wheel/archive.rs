@@ -13,7 +13,8 @@ use zip::result::ZipError;
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, DateTime, ZipArchive, ZipWriter};
 
-use super::{WheelError, record};
+use super::record;
+use crate::failure::Failure;
 use crate::store::human_size;
 
 /// zlib's default. Higher levels take much longer and gain little on device code, which is
@@ -43,22 +44,13 @@ pub struct Wheel {
 }
 
 /// Reads a wheel into memory.
-pub fn read(path: &Path) -> Result<Wheel, WheelError> {
+pub fn read(path: &Path) -> Result<Wheel, Failure> {
     read_at_most(path, MAX_SIZE)
 }
 
-fn read_at_most(path: &Path, max_size: u64) -> Result<Wheel, WheelError> {
-    let invalid = |reason: String| WheelError::InvalidWheel {
-        path: path.to_owned(),
-        reason,
-    };
-    let failed = |action| {
-        move |source| WheelError::Io {
-            action,
-            path: path.to_owned(),
-            source,
-        }
-    };
+fn read_at_most(path: &Path, max_size: u64) -> Result<Wheel, Failure> {
+    let invalid = |reason: String| Failure::wheel(format!("{}: {reason}", path.display()));
+    let failed = |action| Failure::io(action, path);
     let of_zip = |error: ZipError| match error {
         ZipError::Io(source) => failed("read")(source),
         other => invalid(format!("not a readable zip file: {other}")),
@@ -159,14 +151,8 @@ fn dist_info(entries: &BTreeMap<String, Entry>) -> Result<String, String> {
 /// Writes a wheel: files sorted, metadata after them, `RECORD` last, the date 1980-01-01, one
 /// compression level, modes 0644 and 0755. The file appears under its name complete or not at all.
 /// Returns its size in bytes.
-pub fn write(wheel: &Wheel, target: &Path) -> Result<u64, WheelError> {
-    let failed = |action| {
-        move |source| WheelError::Io {
-            action,
-            path: target.to_owned(),
-            source,
-        }
-    };
+pub fn write(wheel: &Wheel, target: &Path) -> Result<u64, Failure> {
+    let failed = |action| Failure::io(action, target);
     let directory = target
         .parent()
         .filter(|p| !p.as_os_str().is_empty())

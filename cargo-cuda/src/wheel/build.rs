@@ -13,7 +13,6 @@ use cuda_build::component::{EdgeKind, closure};
 use cuda_build::config::Cudart;
 use cuda_build::{Component, Env, Plan, ReleaseReq, Root, Toolkit, capability};
 
-use super::WheelError;
 use super::archive;
 use super::dependencies::{self, BuiltWith, Origin};
 use super::elf::{self, ElfFacts};
@@ -24,7 +23,6 @@ use super::rewrite::{BuiltWheel, Rewrite};
 use super::runpath::{Kind, RunpathPlan};
 use crate::build::{Build, Purpose, Request as BuildRequest};
 use crate::cargo_config::Configured;
-use crate::exit_code;
 use crate::failure::Failure;
 use crate::lacking;
 use crate::output::{self, FreshDirectory};
@@ -162,8 +160,6 @@ impl Job<'_> {
                     .collect::<BTreeMap<_, _>>(),
             },
             loaded_at_run_time: loaded(&linked, &build.toolkit),
-            capabilities: prepared.plan.real.iter().map(ToString::to_string).collect(),
-            ptx: prepared.plan.ptx.iter().map(ToString::to_string).collect(),
         };
         let built = rewrite.apply(&wheel, self.out)?;
         drop(fresh);
@@ -229,9 +225,8 @@ impl Job<'_> {
                 format!("maturin ended with code {code}; {text}\n  command: {invocation}");
             let hints = lacking::hints(&prepared.build);
             return Err(Failure {
-                code: exit_code::WHEEL,
-                message,
                 hints,
+                ..Failure::wheel(message)
             });
         }
         let wheel = one_wheel(&output::files(fresh.path())?, &invocation)?;
@@ -246,7 +241,7 @@ fn undeclared_components(
     major: u32,
     known: &BTreeSet<Component>,
     toolkit: &Toolkit,
-) -> Result<BTreeSet<Component>, WheelError> {
+) -> Result<BTreeSet<Component>, Failure> {
     let mut found = BTreeSet::new();
     for entry in archive::read(wheel)?
         .entries
@@ -283,14 +278,11 @@ fn loaded(linked: &BTreeSet<Component>, toolkit: &Toolkit) -> BTreeSet<Component
 fn one_wheel(files: &[PathBuf], invocation: &Invocation) -> Result<PathBuf, Failure> {
     match files {
         [wheel] if wheel.extension().is_some_and(|e| e == "whl") => Ok(wheel.clone()),
-        other => Err(Failure::new(
-            exit_code::WHEEL,
-            format!(
-                "expected maturin to make one wheel, it made {}: one interpreter at a time, or an abi3 module\n  \
+        other => Err(Failure::wheel(format!(
+            "expected maturin to make one wheel, it made {}: one interpreter at a time, or an abi3 module\n  \
                  command: {invocation}",
-                other.len()
-            ),
-        )),
+            other.len()
+        ))),
     }
 }
 

@@ -2,8 +2,7 @@
 //!
 //! Source: the core metadata specification of the Python Packaging Authority, version 2.4.
 
-use super::WheelError;
-use super::rewrite::invalid;
+use crate::failure::Failure;
 
 /// A `METADATA` file.
 ///
@@ -47,24 +46,18 @@ impl Metadata {
         Self { headers, body }
     }
 
-    /// The first value of a header. Upper and lower case are the same in names.
-    pub fn get(&self, name: &str) -> Option<&str> {
-        self.headers
-            .iter()
-            .find(|(n, _)| n.eq_ignore_ascii_case(name))
-            .map(|(_, v)| v.as_str())
-    }
-
     /// The value of a header that must be there exactly once.
-    pub fn one<'a>(&'a self, header: &'a str) -> Result<&'a str, WheelError> {
+    pub fn one<'a>(&'a self, header: &'a str) -> Result<&'a str, Failure> {
         match self.all(header).collect::<Vec<_>>()[..] {
             [value] => Ok(value),
-            [] => Err(invalid(&format!("METADATA has no {header}"))),
-            _ => Err(invalid(&format!("METADATA has several lines `{header}`"))),
+            [] => Err(Failure::wheel(format!("METADATA has no {header}"))),
+            _ => Err(Failure::wheel(format!(
+                "METADATA has several lines `{header}`"
+            ))),
         }
     }
 
-    /// All values of a header.
+    /// All values of a header. Upper and lower case are the same in names.
     pub fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
         self.headers
             .iter()
@@ -124,30 +117,31 @@ impl std::fmt::Display for Metadata {
 pub const IN_MANIFEST: &str = "`name` in `[package.metadata.cuda.wheel]`";
 
 /// Checks the name of a distribution by PEP 508. File names are made of it, so a `/` in it would
-/// lead elsewhere.
-pub fn check_name(name: &str, origin: &'static str) -> Result<(), WheelError> {
+/// lead elsewhere. `origin` describes where the name is written.
+pub fn check_name(name: &str, origin: &str) -> Result<(), Failure> {
     let is_allowed = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     let is_end = |c: char| c.is_ascii_alphanumeric();
     if name.chars().all(is_allowed) && name.starts_with(is_end) && name.ends_with(is_end) {
         return Ok(());
     }
-    Err(WheelError::InvalidName {
-        name: name.to_owned(),
-        origin,
-    })
+    Err(Failure::wheel(format!(
+        "{origin}: {name:?} is not a name for a Python distribution"
+    ))
+    .hint("use ASCII letters, digits, `-`, `_` and `.`, with a letter or digit at both ends"))
 }
 
 /// Checks the version in the metadata: installers refuse a wheel with another one in its file name.
-pub fn check_version(version: &str, in_file_name: &str) -> Result<(), WheelError> {
+pub fn check_version(version: &str, in_file_name: &str) -> Result<(), Failure> {
     let parse = |text: &str| {
-        text.parse::<pep440_rs::Version>()
-            .map_err(|error| invalid(&format!("{version:?} is not a Python version: {error}")))
+        text.parse::<pep440_rs::Version>().map_err(|error| {
+            Failure::wheel(format!("{version:?} is not a Python version: {error}"))
+        })
     };
     // File names have `_` where a version has `-`.
     if parse(version)? == parse(&in_file_name.replace('_', "-"))? {
         return Ok(());
     }
-    Err(invalid(&format!(
+    Err(Failure::wheel(format!(
         "METADATA has version {version}, and the file name {in_file_name}"
     )))
 }
@@ -251,7 +245,7 @@ mod tests {
         for name in [
             "", "-a", "a-", "_", "a/b", "/a", "../a", "a b", "ü", "x\ny", "x\n  y", "a\\b", "a\0",
         ] {
-            let error = check_name(name, IN_MANIFEST).unwrap_err().to_string();
+            let error = check_name(name, IN_MANIFEST).unwrap_err().message;
             assert!(error.contains(&format!("{name:?}")), "{error}");
             assert!(error.contains("metadata.cuda.wheel") && !error.contains('\n'));
         }
@@ -276,7 +270,7 @@ mod tests {
             "{text}"
         );
         assert!(text.ends_with("Text: not a header\n"));
-        assert_eq!(metadata.get("License"), Some("MIT\n  and more"));
+        assert_eq!(metadata.one("License").unwrap(), "MIT\n  and more");
     }
 
     #[test]

@@ -6,9 +6,9 @@ use std::collections::BTreeSet;
 use cuda_build::Component;
 use cuda_build::component::Bundle;
 
-use super::WheelError;
 use super::dependencies::{self, Origin};
 use super::elf::ElfFacts;
+use crate::failure::Failure;
 
 /// The two kinds of search path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -18,15 +18,6 @@ pub enum Kind {
     Runpath,
     /// `DT_RPATH`: searched before `LD_LIBRARY_PATH`.
     Rpath,
-}
-
-impl Kind {
-    fn tag(self) -> &'static str {
-        match self {
-            Self::Runpath => "DT_RUNPATH",
-            Self::Rpath => "DT_RPATH",
-        }
-    }
 }
 
 /// The search path of the native modules of one wheel.
@@ -47,11 +38,7 @@ impl RunpathPlan {
     /// assert_eq!(plan.entries(1), ["$ORIGIN/../nvidia/cuda_runtime/lib"]);
     /// assert_eq!(plan.entries(2), ["$ORIGIN/../../nvidia/cuda_runtime/lib"]);
     /// ```
-    pub fn new(
-        components: &BTreeSet<Component>,
-        major: u32,
-        kind: Kind,
-    ) -> Result<Self, WheelError> {
+    pub fn new(components: &BTreeSet<Component>, major: u32, kind: Kind) -> Result<Self, Failure> {
         dependencies::check_major(major)?;
         let mut directories = Vec::new();
         for &component in components {
@@ -61,7 +48,7 @@ impl RunpathPlan {
                 continue;
             }
             let directory = library_directory(component, major)
-                .ok_or(WheelError::NoPackage { component, major })?;
+                .ok_or_else(|| dependencies::no_package(component, major))?;
             if !directories.contains(&directory) {
                 directories.push(directory);
             }
@@ -74,7 +61,7 @@ impl RunpathPlan {
     }
 
     /// The entries for a module `depth` directories below site-packages
-    /// (`saxpy_cu12/saxpy.abi3.so` has depth 1).
+    /// (`saxpy/saxpy.abi3.so` has depth 1).
     pub fn entries(&self, depth: usize) -> Vec<String> {
         let up = "/..".repeat(depth);
         self.directories
@@ -107,7 +94,7 @@ impl RunpathPlan {
     /// Checks that a module has exactly the planned entries, of the planned kind, and that they
     /// include the directory of each component that it needs. A module that needs no component may
     /// have no entries.
-    pub fn check(&self, module: &str, facts: &ElfFacts) -> Result<(), WheelError> {
+    pub fn check(&self, module: &str, facts: &ElfFacts) -> Result<(), Failure> {
         let mut needs_component = false;
         for soname in &facts.needed {
             let Origin::Component(component) = dependencies::origin(soname, self.major)? else {
@@ -117,12 +104,12 @@ impl RunpathPlan {
             let covered = library_directory(component, self.major)
                 .is_some_and(|d| self.directories.contains(&d));
             if !covered {
-                let module = module.to_owned();
-                return Err(WheelError::NotCovered {
-                    module,
-                    soname: soname.clone(),
-                    component,
-                });
+                return Err(Failure::wheel(format!(
+                    "{module} needs `{soname}` of `{component}`, which the planned search path does not cover"
+                ))
+                .hint(format!(
+                    "add \"{component}\" to `components` in `[package.metadata.cuda]`"
+                )));
             }
         }
         let nowhere = facts.runpath.is_empty() && facts.rpath.is_empty();
@@ -137,13 +124,25 @@ impl RunpathPlan {
         if *wanted == expected && other.is_empty() {
             return Ok(());
         }
-        Err(WheelError::RunpathMismatch {
-            module: module.to_owned(),
-            kind: self.kind.tag(),
-            expected,
-            runpath: facts.runpath.clone(),
-            rpath: facts.rpath.clone(),
-        })
+        let shown = |entries: &[String]| match entries {
+            [] => "nothing".to_owned(),
+            entries => entries.join(":"),
+        };
+        let tag = match self.kind {
+            Kind::Runpath => "DT_RUNPATH",
+            Kind::Rpath => "DT_RPATH",
+        };
+        Err(Failure::wheel(format!(
+            "{module} does not look for CUDA where its dependencies put it\n  \
+             wanted {tag}: {}\n  has DT_RUNPATH: {}\n  has DT_RPATH: {}",
+            shown(&expected),
+            shown(&facts.runpath),
+            shown(&facts.rpath)
+        ))
+        .hint(
+            "a build script or `.cargo/config.toml` may add search paths (`-rpath`); remove them, \
+             `cargo cuda wheel` gives the linker the right ones",
+        ))
     }
 }
 
@@ -257,10 +256,7 @@ mod tests {
             (vec![good, "$ORIGIN/../nvidia/cuda_runtime/lib"], vec![]),
         ] {
             let error = check(&module(&["libcudart.so.13"], &runpath, &rpath)).unwrap_err();
-            assert!(
-                matches!(error, WheelError::RunpathMismatch { .. }),
-                "{error}"
-            );
+            assert!(error.message.contains("wanted DT_RUNPATH"), "{error}");
         }
         let error = check(&module(&["libc.so.6"], &["/build"], &[])).unwrap_err();
         assert!(error.to_string().contains("/build"), "{error}");
@@ -289,16 +285,7 @@ mod tests {
             &[],
         );
         let error = plan.check("a/b.so", &facts).unwrap_err();
-        assert!(
-            matches!(
-                &error,
-                WheelError::NotCovered {
-                    component: Component::Cublas,
-                    ..
-                }
-            ),
-            "{error}"
-        );
-        assert!(error.hints()[0].contains("\"cublas\""));
+        assert!(error.message.contains("of `cublas`, which"), "{error}");
+        assert!(error.hints[0].contains("\"cublas\""));
     }
 }
