@@ -24,7 +24,7 @@ use crate::commands::view::{self, ViewArgs};
 use crate::commands::wheel::{self, WheelArgs};
 use crate::exit_code;
 use crate::failure::Failure;
-use crate::options::BuildOptions;
+use crate::project::BuildOptions;
 use crate::store::{Context, LOCK_FILE, Messages};
 use crate::{output, previous, rustc_wrapper, signals};
 
@@ -194,10 +194,10 @@ fn dispatch(command: &Command, split: &Split) -> Result<(String, u8), Failure> {
         Command::Exec(arguments) => variables::exec(arguments, user, root).map(silent),
         Command::Env(arguments) => variables::print(arguments, &process, root).map(done),
         Command::Wheel(arguments) => wheel::run(arguments, user, root).map(done),
-        Command::View(arguments) => view::run(arguments, &seen(), root).map(done),
-        Command::Doctor(arguments) => doctor::run(arguments, &seen(), root),
+        Command::View(arguments) => view::run(arguments, user, root).map(done),
+        Command::Doctor(arguments) => doctor::run(arguments, user, root),
         Command::Fetch(arguments) => {
-            fetch::run(arguments, &seen(), root).map(|()| done(String::new()))
+            fetch::run(arguments, user, root).map(|()| done(String::new()))
         }
         Command::Clean(arguments) => clean::run(arguments, &seen(), root).map(done),
         Command::Capabilities(arguments) => capabilities::run(arguments, &seen(), root),

@@ -42,10 +42,8 @@ pub struct Environment {
 }
 
 /// What the variables follow from.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Inputs<'a> {
-    /// The root of the view.
-    pub root: &'a Path,
     /// Whether the view has an nvcc.
     pub nvcc: bool,
     /// The CUDA release.
@@ -56,12 +54,13 @@ pub struct Inputs<'a> {
     pub single: Option<&'a Single>,
     /// `CUDARC_CUDA_VERSION`, as in 13040, if cudarc needs it.
     pub cudarc: Option<u32>,
-    /// The Rust triple, if it is this machine's own.
-    pub native: Option<&'a str>,
+    /// The Rust triple, if CMake, left alone, chooses the compilers that the other C code of the build
+    /// gets.
+    pub native_cmake: Option<&'a str>,
     /// The Rust triple, if it is another machine's.
     pub cross: Option<&'a str>,
     /// The directory of the driver's own `libcuda.so`, if there is one to link with.
-    pub driver: Option<&'a Path>,
+    pub driver: Option<PathBuf>,
     /// The directory of the driver's libraries that programs need on the loader path (NixOS).
     pub loaded_driver: Option<&'a str>,
 }
@@ -93,10 +92,9 @@ const ROOTS: [(&str, &str); 6] = [
 ];
 
 impl Environment {
-    /// The variables for `inputs`, on top of what the user has set.
-    pub fn new(inputs: &Inputs<'_>, env: &Env) -> Self {
+    /// The variables for `inputs` and a view at `root`, on top of what the user has set.
+    pub fn new(inputs: &Inputs<'_>, root: &Path, env: &Env) -> Self {
         let mut environment = Self::default();
-        let root = inputs.root;
         let (lib, stubs) = (root.join("lib"), root.join("lib/stubs"));
         environment.list(
             "PATH",
@@ -116,7 +114,7 @@ impl Environment {
         for (name, meaning) in ROOTS {
             environment.set(env, name, root, meaning);
         }
-        if let Some(triple) = inputs.native
+        if let Some(triple) = inputs.native_cmake
             && overridden_by_toolchain_file(env, triple).is_none()
         {
             environment.set(
@@ -140,7 +138,7 @@ impl Environment {
         let search = [lib.clone()]
             .into_iter()
             .chain(paths(env, "LIBRARY_PATH"))
-            .chain(inputs.driver.map(Path::to_owned))
+            .chain(inputs.driver.clone())
             .chain([stubs.clone()]);
         environment.list(
             "LIBRARY_PATH",

@@ -171,6 +171,11 @@ pub fn print(text: &str) -> Result<(), Failure> {
     }
 }
 
+/// Writes notes to standard error, one in each line.
+pub fn say_all(notes: &[String]) {
+    notes.iter().for_each(|note| say(note));
+}
+
 /// Writes a line about progress to standard error.
 pub fn say(text: &str) {
     // If standard error is closed, the message is lost; that is no reason to fail.

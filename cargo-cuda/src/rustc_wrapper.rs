@@ -21,15 +21,15 @@ use std::process::{Command, ExitCode};
 use cuda_build::Env;
 
 use crate::build::Build;
-use crate::cargo_config::Configured;
 use crate::failure::Failure;
 use crate::process;
+use crate::project::Project;
 use crate::wheel::reproducible::{self, Scope};
 
 /// The directories in which rustc looks for libraries.
-pub fn search(build: &Build) -> Vec<PathBuf> {
+pub fn search(project: &Project, build: &Build) -> Vec<PathBuf> {
     let mut search = vec![build.view.lib()];
-    if !build.target.is_native() {
+    if !project.target.is_native() {
         // A cross linker does not read LIBRARY_PATH.
         search.push(build.view.stubs());
     }
@@ -40,11 +40,8 @@ pub fn search(build: &Build) -> Vec<PathBuf> {
 ///
 /// A wrapper of the user's own (sccache) is left in its place: the `cc` crate looks for its name.
 /// Then static libraries are found only if their build script names their directory.
-pub fn variables(
-    build: &Build,
-    config: &Configured,
-    env: &Env,
-) -> Result<Vec<(String, OsString)>, Failure> {
+pub fn variables(project: &Project, build: &Build) -> Result<Vec<(String, OsString)>, Failure> {
+    let (env, config) = (&project.user, &project.config);
     let is_set = |name: &str| env.peek(name).is_some();
     let has_own = is_set("RUSTC_WRAPPER")
         || is_set("CARGO_BUILD_RUSTC_WRAPPER")
@@ -52,7 +49,7 @@ pub fn variables(
             .wrapper
             .as_ref()
             .is_some_and(|own| !own.as_os_str().is_empty());
-    if has_own && build.target.is_native() {
+    if has_own && project.target.is_native() {
         return Ok(Vec::new());
     }
     let program = process::own_program()?;
@@ -60,7 +57,7 @@ pub fn variables(
     Ok(reproducible::environment(
         &program,
         Scope::Search,
-        &search(build),
+        &search(project, build),
         wrapper,
         env,
     ))

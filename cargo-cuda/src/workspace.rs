@@ -9,7 +9,7 @@ use crate::exit_code;
 use crate::failure::Failure;
 
 /// A workspace and its packages with what they declare.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Workspace {
     /// The directory of its root.
     pub root: PathBuf,
@@ -25,7 +25,7 @@ pub struct Workspace {
 }
 
 /// A package of the workspace.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Package {
     /// Its name.
     pub name: String,
@@ -37,8 +37,6 @@ pub struct Package {
     pub config: Config,
     /// Whether its build script uses cuda-build.
     pub uses_cuda_build: bool,
-    /// Name of the library target that is a `cdylib`, if it has one.
-    pub cdylib: Option<String>,
 }
 
 /// Which workspace.
@@ -75,10 +73,6 @@ impl Workspace {
         for package in metadata.workspace_packages() {
             let manifest = package.manifest_path.clone().into_std_path_buf();
             let directory = manifest.parent().unwrap_or(Path::new("."));
-            let is_cdylib = |target: &&cargo_metadata::Target| {
-                let types = &target.crate_types;
-                types.contains(&cargo_metadata::CrateType::CDyLib)
-            };
             packages.push(Package {
                 name: package.name.to_string(),
                 version: package.version.to_string(),
@@ -86,11 +80,6 @@ impl Workspace {
                     dependency.name == "cuda-build" && dependency.kind == DependencyKind::Build
                 }),
                 config: Config::read(root, env, directory)?,
-                cdylib: package
-                    .targets
-                    .iter()
-                    .find(is_cdylib)
-                    .map(|t| t.name.clone()),
                 manifest,
             });
         }

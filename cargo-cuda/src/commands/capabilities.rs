@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::exit_code;
 use crate::failure::Failure;
-use crate::options::WorkspaceOptions;
+use crate::project::WorkspaceOptions;
 use crate::workspace::Workspace;
 
 /// Raised when a field changes its meaning or goes away; new fields don't raise it.

@@ -7,8 +7,8 @@ use cuda_build::{Env, Root};
 
 use crate::build::directory;
 use crate::failure::Failure;
-use crate::options::WorkspaceOptions;
 use crate::output;
+use crate::project::WorkspaceOptions;
 
 /// Remove the target directories that no build has used for 30 days
 #[derive(Args, Clone, Debug)]

@@ -10,12 +10,10 @@ use cuda_build::{
     Capability, Component, Declared, Env, Error, Outcome, Plan, ReleaseReq, Root, Toolkit,
 };
 
-use crate::build::CAPABILITIES;
 use crate::failure::Failure;
-use crate::options::WorkspaceOptions;
+use crate::project::{BuildOptions, CAPABILITIES, Project, SearchOptions, WorkspaceOptions};
 use crate::report::machine::Machine;
 use crate::report::{self, Diagnosis, Findings, Plans, Program};
-use crate::toolkits::{self, Finder};
 use crate::workspace::Workspace;
 
 /// Variables that change what a build does, shown if they are set.
@@ -74,25 +72,16 @@ pub struct DoctorArgs {
 
 /// Looks at everything and returns the report; the exit code is that of a build.
 pub fn run(arguments: &DoctorArgs, env: &Env, root: &Root) -> Result<(String, u8), Failure> {
-    let env = &match arguments.cuda {
-        Some(release) => env.clone().with(ReleaseReq::VARIABLE, release.to_string()),
-        None => env.clone(),
+    let build = BuildOptions {
+        search: SearchOptions {
+            cuda: arguments.cuda,
+            fetch: false,
+        },
+        ..BuildOptions::default()
     };
-    let workspace = arguments.workspace.load(root, env)?;
-    let user_env = env;
-    let env = &toolkits::with_lock(env.clone(), workspace.as_ref());
-    let target = arguments
-        .workspace
-        .platform(root, env, workspace.as_ref())?;
-    let report = Finder {
-        env,
-        root,
-        target: &target,
-        workspace: workspace.as_ref(),
-        fetch: false,
-        partial: false,
-    }
-    .report()?;
+    let project = Project::open(env, root, &build, &arguments.workspace)?;
+    let (env, workspace) = (&project.search_env, &project.workspace);
+    let report = project.finder().report()?;
     let driver = driver::driver();
     let gpus = driver
         .as_ref()
@@ -121,7 +110,7 @@ pub fn run(arguments: &DoctorArgs, env: &Env, root: &Root) -> Result<(String, u8
         }
         _ => Vec::new(),
     };
-    let machine = Machine::read(root, target.multiarch());
+    let machine = Machine::read(root, project.target.multiarch());
     let version = report.toolkit.as_ref().ok().map(Toolkit::version);
     let with_nvcc = report
         .toolkit
@@ -130,7 +119,7 @@ pub fn run(arguments: &DoctorArgs, env: &Env, root: &Root) -> Result<(String, u8
         .filter(|toolkit| toolkit.get(Component::Nvcc).is_some());
     let findings = Findings::new(Diagnosis {
         host: with_nvcc.map(|toolkit| host_compiler::choose(env, root, toolkit)),
-        variables: variables(user_env, &env.asked()),
+        variables: variables(&project.env, &env.asked()),
         machine_notes: machine.notes(&driver, version),
         module: machine.module,
         driver_notes,

@@ -7,11 +7,10 @@ use cuda_build::command::Invocation;
 use cuda_build::{Env, Root};
 use serde::Serialize;
 
-use crate::build::{Build, Purpose, Request};
-use crate::cargo_config::Configured;
+use crate::build::{self, Build, Purpose};
 use crate::environment::Setting;
 use crate::failure::Failure;
-use crate::options::{BuildOptions, WorkspaceOptions};
+use crate::project::{BuildOptions, Project, WorkspaceOptions};
 use crate::report;
 use crate::shell::{self, Shell};
 use crate::{output, previous, process};
@@ -121,10 +120,10 @@ pub fn print(arguments: &EnvArgs, process: &Env, root: &Root) -> Result<String, 
             value: None,
             meaning: REMOVED,
         }));
-        notes.iter().for_each(|note| output::say(note));
+        output::say_all(&notes);
         return Ok(report::json(&Report { variables, notes }));
     }
-    notes.iter().for_each(|note| output::say(note));
+    output::say_all(&notes);
     let shell = arguments.shell;
     let mut text = String::new();
     for setting in &settings {
@@ -140,7 +139,7 @@ pub fn print(arguments: &EnvArgs, process: &Env, root: &Root) -> Result<String, 
 /// Runs the program in place of this one.
 pub fn exec(arguments: &ExecArgs, user: &Env, root: &Root) -> Result<u8, Failure> {
     let (settings, notes) = settings(&arguments.build, &arguments.workspace, user, root)?;
-    notes.iter().for_each(|note| output::say(note));
+    output::say_all(&notes);
     let mut command = arguments.command.iter().cloned();
     let mut call = Invocation::new(command.next().unwrap_or_default()).args(command);
     for setting in settings {
@@ -155,24 +154,12 @@ fn settings(
     user: &Env,
     root: &Root,
 ) -> Result<(Vec<Setting>, Vec<String>), Failure> {
-    let config = Configured::here(root, user, &[]);
-    let env = &options.over(config.over(user));
-    let workspace = which.load(root, env)?;
-    let build = Build::prepare(&Request {
-        env,
-        root,
-        workspace: workspace.as_ref(),
-        config: &config,
-        triple: which.target.as_deref(),
-        fetch: options.search.fetch,
-        package: which.package.as_deref(),
-        target_directory: None,
-        purpose: Purpose::Program,
-    })?;
+    let project = Project::open(user, root, options, which)?;
+    let build = Build::prepare(&project, Purpose::Program, &build::gpus(), None)?;
     let mut settings = build.settings;
     // Cargo alone reads its `[env]`. Other programs get what is set there in place of a variable of
     // ours, and what configures nvcc and cuda-build.
-    for (name, value) in env.variables() {
+    for (name, value) in project.env.variables() {
         let Some(name) = name.to_str() else { continue };
         let is_kept = build.kept.iter().any(|kept| kept == name);
         let is_about_cuda = name.starts_with("CUDA") || name.starts_with("NVCC");

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use cuda_build::command::Invocation;
 use cuda_build::component::{EdgeKind, closure};
 use cuda_build::config::Cudart;
-use cuda_build::{Component, Env, Plan, ReleaseReq, Root, Toolkit, capability};
+use cuda_build::{Capability, Component, Plan, ReleaseReq, Toolkit, capability};
 
 use super::archive;
 use super::dependencies::{self, BuiltWith, Origin};
@@ -21,33 +21,23 @@ use super::metadata::{IN_MANIFEST, check_name};
 use super::reproducible::{self, Scope};
 use super::rewrite::{BuiltWheel, Rewrite};
 use super::runpath::{Kind, RunpathPlan};
-use crate::build::{Build, Purpose, Request as BuildRequest};
-use crate::cargo_config::Configured;
+use crate::build::{Build, Purpose};
 use crate::failure::Failure;
 use crate::lacking;
 use crate::output::{self, FreshDirectory};
 use crate::previous;
 use crate::process;
+use crate::project::Project;
 use crate::rustc_wrapper;
-use crate::workspace::{Package, Workspace};
+use crate::workspace::Package;
 
 /// What all majors have in common.
 #[derive(Debug)]
 pub struct Job<'a> {
-    /// The variables.
-    pub env: &'a Env,
-    /// The disk.
-    pub root: &'a Root,
-    /// The workspace.
-    pub workspace: &'a Workspace,
+    /// The project of the package alone.
+    pub project: Project,
     /// The package that makes the module.
-    pub package: &'a Package,
-    /// Whether toolkits may be fetched.
-    pub fetch: bool,
-    /// The Rust triple, where it is not this machine's.
-    pub triple: Option<&'a str>,
-    /// What Cargo's configuration says.
-    pub config: &'a Configured,
+    pub package: Package,
     /// Cargo's profile.
     pub profile: &'a str,
     /// The user's own arguments for maturin.
@@ -72,27 +62,14 @@ pub struct Prepared {
 
 impl Job<'_> {
     /// Finds the toolkit of a major and makes its view.
-    pub fn prepare(&self, release: ReleaseReq) -> Result<Prepared, Failure> {
+    pub fn prepare(&self, release: ReleaseReq, gpus: &[Capability]) -> Result<Prepared, Failure> {
         if let Some(name) = &self.package.config.wheel.name {
             check_name(name, IN_MANIFEST)?;
         }
         let major = release.major;
         let declared = self.package.config.for_major(major);
-        let env = &self
-            .env
-            .clone()
-            .with(ReleaseReq::VARIABLE, release.to_string());
-        let build = Build::prepare(&BuildRequest {
-            env,
-            root: self.root,
-            workspace: Some(self.workspace),
-            config: self.config,
-            triple: self.triple,
-            fetch: self.fetch,
-            package: Some(&self.package.name),
-            target_directory: None,
-            purpose: Purpose::Wheel,
-        })?;
+        let project = self.project.for_release(release);
+        let build = Build::prepare(&project, Purpose::Wheel, gpus, None)?;
         if declared.capabilities.is_none() {
             return Err(undeclared());
         }
@@ -125,13 +102,12 @@ impl Job<'_> {
             "building {} {} for CUDA {major}",
             self.package.name, self.package.version
         ));
-        build.notes.iter().for_each(|note| output::say(note));
-        let (target, variables) = self.variables(prepared)?;
-        output::make_directory(&target)?;
+        output::say_all(&build.notes);
+        let variables = self.variables(build)?;
 
         let mut linked = prepared.linked.clone();
         let mut runpath = RunpathPlan::new(&linked, *major, self.kind)?;
-        let (mut fresh, mut wheel) = self.compile(prepared, &target, &variables, &runpath)?;
+        let (mut fresh, mut wheel) = self.compile(build, &variables, &runpath)?;
         let more = undeclared_components(&wheel, *major, &linked, &build.toolkit)?;
         if !more.is_empty() {
             // Crates below link what they like, and no manifest says so. The module alone is linked
@@ -145,7 +121,7 @@ impl Job<'_> {
             let used: Vec<Component> = linked.iter().copied().collect();
             build.toolkit.check_plan(&prepared.plan, &used)?;
             runpath = RunpathPlan::new(&linked, *major, self.kind)?;
-            (fresh, wheel) = self.compile(prepared, &target, &variables, &runpath)?;
+            (fresh, wheel) = self.compile(build, &variables, &runpath)?;
         }
         output::make_directory(self.out)?;
         let components = build.toolkit.components().iter();
@@ -172,43 +148,39 @@ impl Job<'_> {
         Ok(built)
     }
 
-    /// Where cargo builds, and the variables for maturin.
-    fn variables(
-        &self,
-        prepared: &Prepared,
-    ) -> Result<(PathBuf, Vec<(String, OsString)>), Failure> {
-        let build = &prepared.build;
-        let target = build.directory.path.clone();
+    /// The variables for maturin.
+    fn variables(&self, build: &Build) -> Result<Vec<(String, OsString)>, Failure> {
+        let target = &build.directory.path;
         // maturin starts nothing that needs CUDA's libraries to run.
         let mut settings: Vec<_> = build.settings_without_loader_path().cloned().collect();
-        settings.push(previous::record(&settings, self.env));
+        settings.push(previous::record(&settings, &self.project.user));
         let mut variables: Vec<(String, OsString)> = settings
             .into_iter()
             .map(|setting| (setting.name, setting.value))
             .collect();
-        variables.push(("CARGO_TARGET_DIR".to_owned(), target.clone().into()));
-        if self.workspace.has_build_directory {
-            variables.push(("CARGO_BUILD_BUILD_DIR".to_owned(), target.clone().into()));
+        variables.push(("CARGO_TARGET_DIR".to_owned(), target.into()));
+        let workspace = self.project.workspace.as_ref();
+        if workspace.is_some_and(|workspace| workspace.has_build_directory) {
+            variables.push(("CARGO_BUILD_BUILD_DIR".to_owned(), target.into()));
         }
         variables.extend(reproducible::environment(
             &process::own_program()?,
             Scope::Place,
-            &rustc_wrapper::search(build),
-            self.config.wrapper.as_deref(),
-            self.env,
+            &rustc_wrapper::search(&self.project, build),
+            self.project.config.wrapper.as_deref(),
+            &self.project.user,
         ));
-        Ok((target, variables))
+        Ok(variables)
     }
 
     /// Has maturin build the module; the wheel lies in a directory that is removed when dropped.
     fn compile(
         &self,
-        prepared: &Prepared,
-        target: &Path,
+        build: &Build,
         variables: &[(String, OsString)],
         runpath: &RunpathPlan,
     ) -> Result<(FreshDirectory, PathBuf), Failure> {
-        let fresh = FreshDirectory::below(target)?;
+        let fresh = FreshDirectory::below(&build.directory.path)?;
         let invocation = self.maturin.build(&Request {
             manifest: &self.package.manifest,
             out: fresh.path(),
@@ -218,12 +190,12 @@ impl Job<'_> {
             rustc_args: &runpath.rustc_arguments(1),
             env: variables,
         });
-        let code = process::run(&invocation, self.env)?;
+        let code = process::run(&invocation, &self.project.user)?;
         if code != 0 {
             let text = "its own messages are above";
             let message =
                 format!("maturin ended with code {code}; {text}\n  command: {invocation}");
-            let hints = lacking::hints(&prepared.build);
+            let hints = lacking::hints(build);
             return Err(Failure {
                 hints,
                 ..Failure::wheel(message)

@@ -12,7 +12,6 @@ use cuda_build::command::Invocation;
 use cuda_build::{Env, Version};
 use serde::Deserialize;
 
-use crate::cargo_arguments::feature_options;
 use crate::exit_code;
 use crate::failure::Failure;
 use crate::{fetch, process, store};
@@ -114,9 +113,8 @@ fn check_version(printed: &str) -> Result<(), Failure> {
     )))
 }
 
-/// The feature options that cargo gets: the user's and, unless these name features, those in
-/// `[tool.maturin]` of `pyproject.toml`.
-pub fn features(passthrough: &[OsString], pyproject: &str) -> Vec<String> {
+/// Feature options from `[tool.maturin]` of `pyproject.toml`, which maturin adds to the user's own.
+pub fn default_features(passthrough: &[OsString], pyproject: &str) -> Vec<OsString> {
     #[derive(Default, Deserialize)]
     #[serde(default)]
     struct Pyproject {
@@ -134,30 +132,32 @@ pub fn features(passthrough: &[OsString], pyproject: &str) -> Vec<String> {
         all_features: bool,
         no_default_features: bool,
     }
-    let mut options = feature_options(passthrough);
     // maturin reports a file that cannot be parsed.
     let table = toml::from_str::<Pyproject>(pyproject)
         .unwrap_or_default()
         .tool
         .maturin;
-    let names_features =
-        |option: &String| option.starts_with("-F") || option.starts_with("--features");
-    if !table.features.is_empty() && !options.iter().any(names_features) {
-        options.extend(["--features".to_owned(), table.features.join(",")]);
+    let mut options: Vec<OsString> = Vec::new();
+    let names_features = |option: &OsString| {
+        let option = option.to_string_lossy();
+        option.starts_with("-F") || option.starts_with("--features")
+    };
+    if !table.features.is_empty() && !passthrough.iter().any(names_features) {
+        options.extend(["--features".into(), table.features.join(",").into()]);
     }
-    for (is_set, option) in [
-        (table.all_features, "--all-features"),
-        (table.no_default_features, "--no-default-features"),
-    ] {
-        if is_set && !options.iter().any(|own| own == option) {
-            options.push(option.to_owned());
-        }
+    if table.all_features {
+        options.push("--all-features".into());
+    }
+    if table.no_default_features {
+        options.push("--no-default-features".into());
     }
     options
 }
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsStr;
+
     use super::*;
 
     #[test]
@@ -213,21 +213,16 @@ mod tests {
     fn features_of_pyproject_are_the_default() {
         let options = |passed: &str, text: &str| {
             let passed: Vec<OsString> = passed.split_whitespace().map(OsString::from).collect();
-            features(&passed, text).join(" ")
+            let options = default_features(&passed, text);
+            options.join(OsStr::new(" ")).into_string().unwrap()
         };
         let project = "[tool.maturin]\nfeatures = ['pyo3/abi3', 'x']\nno-default-features = true\n";
         assert_eq!(
             options("", project),
             "--features pyo3/abi3,x --no-default-features"
         );
-        assert_eq!(
-            options("--locked -Fy", project),
-            "-Fy --no-default-features"
-        );
-        assert_eq!(
-            options("--features y", "[tool.maturin]\nall-features = false"),
-            "--features y"
-        );
+        assert_eq!(options("--locked -Fy", project), "--no-default-features");
+        assert_eq!(options("", "[tool.maturin]\nall-features = false"), "");
         assert_eq!(options("--offline", "[tool"), "");
     }
 
