@@ -8,8 +8,8 @@ use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::PathBuf;
 use std::process::Command;
 
-use cuda_build::command::Invocation;
-use cuda_build::{Env, Root};
+use cuda_build::internal::command::Invocation;
+use cuda_build::internal::{Env, Root};
 
 use crate::exit_code;
 use crate::failure::Failure;

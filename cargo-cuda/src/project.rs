@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
-use cuda_build::{Env, ReleaseReq, Root, Target};
+use cuda_build::internal::{Env, ReleaseReq, Root, Target};
 
 use crate::cargo_arguments::{feature_options, metadata_options, values_of};
 use crate::cargo_config::{self, Configured};

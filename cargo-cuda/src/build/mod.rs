@@ -10,9 +10,8 @@ pub mod directory;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use cuda_build::{
-    Capability, Component, Env, Plan, ReleaseReq, Root, Target, Toolkit, View, ViewPlace, driver,
-};
+use cuda_build::internal::{Env, ReleaseReq, Root, Target, ViewPlace, driver, link};
+use cuda_build::{Capability, Component, Plan, Toolkit, View};
 
 use self::capabilities::Capabilities;
 use crate::environment::{self, Environment, Inputs, Setting, overridden_by_toolchain_file};
@@ -85,7 +84,7 @@ impl Build {
             native_cmake,
             cross: (!target.is_native()).then_some(triple),
             driver: driver_directory(root, target),
-            loaded_driver: driver::nixos_directory(root),
+            loaded_driver: link::nixos_directory(root),
         };
         let list = declared_list(&packages, version.major);
         // The directory's name follows from the variables, and the view's path is part of those.

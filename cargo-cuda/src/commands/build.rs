@@ -3,8 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
-use cuda_build::command::Invocation;
-use cuda_build::{Env, Root};
+use cuda_build::internal::command::Invocation;
+use cuda_build::internal::{Env, Root};
 
 use crate::build::{self, Build, Purpose};
 use crate::cargo_arguments::{self, Kind, Split};

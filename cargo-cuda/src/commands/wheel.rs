@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use cuda_build::{Env, ReleaseReq, Root};
+use cuda_build::internal::{Env, ReleaseReq, Root};
 
 use crate::build;
 use crate::cargo_arguments::value_of;

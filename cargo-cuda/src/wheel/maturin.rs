@@ -8,8 +8,9 @@
 use std::ffi::OsString;
 use std::path::Path;
 
-use cuda_build::command::Invocation;
-use cuda_build::{Env, Version};
+use cuda_build::Version;
+use cuda_build::internal::Env;
+use cuda_build::internal::command::Invocation;
 use serde::Deserialize;
 
 use crate::exit_code;
