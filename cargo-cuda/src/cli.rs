@@ -1,8 +1,4 @@
 //! The command line.
-#![allow(
-    clippy::print_stderr,
-    reason = "here the error of a command reaches the terminal"
-)]
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -102,7 +98,7 @@ pub fn main(arguments: Vec<OsString>) -> ExitCode {
     let ended =
         dispatch(&cli.command, &split).and_then(|(text, code)| output::print(&text).map(|()| code));
     let code = ended.unwrap_or_else(|failure| {
-        eprintln!("{failure}");
+        output::say(&failure.to_string());
         failure.code
     });
     signals::finish();
@@ -116,7 +112,9 @@ fn usage(error: &clap::Error) -> ExitCode {
         (false, Ok(())) => exit_code::SUCCESS,
         (false, Err(error)) if error.kind() == std::io::ErrorKind::BrokenPipe => exit_code::SUCCESS,
         (false, Err(error)) => {
-            eprintln!("error: could not write to standard output: {error}");
+            output::say(&format!(
+                "error: could not write to standard output: {error}"
+            ));
             exit_code::DISK
         }
     };

@@ -171,17 +171,29 @@ pub fn print(text: &str) -> Result<(), Failure> {
     }
 }
 
+/// Text for a terminal. Control characters are escaped, because a variable or a file name may contain
+/// a sequence that changes the terminal. Line breaks and tabs stay.
+pub fn printable(text: &str) -> String {
+    let mut printable = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c.is_control() && !matches!(c, '\n' | '\t') {
+            true => printable.extend(c.escape_unicode()),
+            false => printable.push(c),
+        }
+    }
+    printable
+}
+
 /// Writes notes to standard error, one in each line.
 pub fn say_all(notes: &[String]) {
     notes.iter().for_each(|note| say(note));
 }
 
-/// Writes a line about progress to standard error.
+/// Writes a message to standard error.
 pub fn say(text: &str) {
+    let line = printable(text) + "\n";
     // If standard error is closed, the message is lost; that is no reason to fail.
-    let _ = io::stderr()
-        .lock()
-        .write_all(format!("{text}\n").as_bytes());
+    let _ = io::stderr().lock().write_all(line.as_bytes());
 }
 
 #[cfg(test)]
@@ -202,6 +214,12 @@ mod tests {
         assert!(first.path().exists(), "it is in use");
         drop((first, second));
         assert_eq!(fs::read_dir(place.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn control_characters_do_not_reach_a_terminal() {
+        let text = "a\u{1b}[2J\rb\n\tü";
+        assert_eq!(printable(text), "a\\u{1b}[2J\\u{d}b\n\tü");
     }
 
     #[test]

@@ -8,10 +8,6 @@
     clippy::disallowed_methods,
     reason = "this file runs rustc in this process's place"
 )]
-#![allow(
-    clippy::print_stderr,
-    reason = "cargo shows what a compiler says there"
-)]
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt as _;
@@ -22,6 +18,7 @@ use cuda_build::internal::Env;
 
 use crate::build::Build;
 use crate::failure::Failure;
+use crate::output;
 use crate::process;
 use crate::project::Project;
 use crate::wheel::reproducible::{self, Scope};
@@ -71,9 +68,7 @@ pub fn run(arguments: &[OsString]) -> Option<ExitCode> {
     let command = reproducible::wrapped(arguments, &env, &current)?;
     let (program, arguments) = command.split_first()?;
     let error = Command::new(program).args(arguments).exec();
-    eprintln!(
-        "error: could not run `{}`: {error}",
-        program.to_string_lossy()
-    );
+    let program = program.display();
+    output::say(&format!("error: could not run `{program}`: {error}"));
     Some(ExitCode::from(101))
 }

@@ -56,14 +56,23 @@ impl Shell {
     }
 }
 
-/// A value with its text rewritten by `text`, and each byte that is not UTF-8 by `byte`.
+/// A value with its text rewritten by `text`, and by `byte` each byte that is not UTF-8 or belongs to
+/// a control character, which would change a terminal. Line breaks stay: `$(…)` removes them.
 fn pieces(value: &OsStr, text: impl Fn(&str) -> String, byte: impl Fn(u8) -> String) -> String {
     let mut written = String::new();
     for chunk in value.as_encoded_bytes().utf8_chunks() {
-        written.push_str(&text(chunk.valid()));
-        written.extend(chunk.invalid().iter().map(|invalid| byte(*invalid)));
+        for part in chunk.valid().split_inclusive(is_escaped) {
+            let plain = part.trim_end_matches(is_escaped);
+            written.push_str(&text(plain));
+            written.extend(part[plain.len()..].bytes().map(&byte));
+        }
+        written.extend(chunk.invalid().iter().copied().map(&byte));
     }
     written
+}
+
+fn is_escaped(c: char) -> bool {
+    c.is_control() && c != '\n'
 }
 
 #[cfg(test)]
@@ -80,6 +89,19 @@ mod tests {
         assert_eq!(
             Shell::Fish.set("X", value),
             r"set -gx X '/it\'s:/x'\Xe9''\Xff'/bin'"
+        );
+    }
+
+    #[test]
+    fn control_characters_are_escaped() {
+        let value = OsStr::new("a\u{1b}[0m\u{9b}\tb\nc");
+        assert_eq!(
+            Shell::Bash.set("X", value),
+            r#"export X='a'"$(printf '\033')"'[0m'"$(printf '\302')"''"$(printf '\233')"''"$(printf '\011')"'b"#.to_owned() + "\nc'"
+        );
+        assert_eq!(
+            Shell::Fish.set("X", value),
+            "set -gx X 'a'\\X1b'[0m'\\Xc2''\\X9b''\\X09'b\nc'"
         );
     }
 
