@@ -2,7 +2,6 @@
 
 use std::ffi::{OsStr, OsString};
 
-/// What the rest of a command line means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// `cargo build`, `check`, `clippy`, `doc`
@@ -18,7 +17,6 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The kind of one of cargo's commands.
     pub fn of(command: &str) -> Self {
         match command {
             "install" => Self::Install,
@@ -71,9 +69,7 @@ const SHORT_WITH_VALUE: [char; 5] = ['C', 'F', 'Z', 'j', 'p'];
 /// A command line after the name of one of cargo's commands.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Split {
-    /// Options of this program.
     pub ours: Vec<OsString>,
-    /// Arguments of cargo.
     pub cargos: Vec<OsString>,
     /// Arguments of the programs that cargo runs, with the `--` before them.
     pub programs: Vec<OsString>,
@@ -115,12 +111,9 @@ pub fn split(
     split
 }
 
-/// Whether an option has a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TakesValue {
-    /// As `--cuda 13`.
     Yes,
-    /// As `--fetch`.
     No,
 }
 
@@ -157,7 +150,6 @@ pub fn profile_directory(arguments: &[OsString]) -> String {
     }
 }
 
-/// Whether cargo prints no messages.
 pub fn is_quiet(arguments: &[OsString]) -> bool {
     arguments.iter().any(|argument| {
         let text = argument.to_string_lossy();
@@ -180,7 +172,6 @@ pub fn metadata_options(arguments: &[OsString]) -> Vec<String> {
     )
 }
 
-/// The options that choose features.
 pub fn feature_options(arguments: &[OsString]) -> Vec<String> {
     passed(
         arguments,

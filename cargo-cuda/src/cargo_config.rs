@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 
 use cuda_build::internal::{Env, Root};
 
-/// The keys that count here.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Configured {
     /// The first `[build] target`, or the value of its variable.

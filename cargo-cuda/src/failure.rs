@@ -7,20 +7,16 @@ use cuda_build::Error;
 
 use crate::exit_code;
 
-/// A command that failed.
 #[derive(Debug, thiserror::Error)]
 #[error("error: {message}{}", hint_lines(hints))]
 pub struct Failure {
-    /// The exit code.
     pub code: u8,
     /// What failed, and what was tried.
     pub message: String,
-    /// What to do next.
     pub hints: Vec<String>,
 }
 
 impl Failure {
-    /// A failure without hints.
     pub fn new(code: u8, message: impl Into<String>) -> Self {
         Self {
             code,
@@ -46,7 +42,6 @@ impl Failure {
         self
     }
 
-    /// Adds a hint.
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hints.push(hint.into());
         self

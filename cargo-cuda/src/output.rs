@@ -66,7 +66,6 @@ pub fn link(target: &Path, link: &Path) -> Result<(), Failure> {
         .map_err(Failure::io("create", link))
 }
 
-/// Creates a directory and its parents.
 pub fn make_directory(path: &Path) -> Result<(), Failure> {
     fs::create_dir_all(path).map_err(Failure::io("create", path))
 }
@@ -103,7 +102,6 @@ pub fn lock(directory: &Path) -> Result<fs::File, Failure> {
         .map_err(Failure::io("lock", &path))
 }
 
-/// The files in a directory, sorted.
 pub fn files(directory: &Path) -> Result<Vec<PathBuf>, Failure> {
     let entries = fs::read_dir(directory).and_then(Iterator::collect::<io::Result<Vec<_>>>);
     let mut files: Vec<PathBuf> = entries
@@ -150,7 +148,6 @@ impl FreshDirectory {
         make().map_err(Failure::io("create a directory in", parent))
     }
 
-    /// Its path.
     pub fn path(&self) -> &Path {
         self.directory.path()
     }

@@ -33,11 +33,11 @@ pub fn record(settings: &[Setting], env: &Env) -> Setting {
             && env.peek(name) == Some(OsStr::new(value))
             && settings.iter().all(|setting| setting.name != *name)
     }));
-    Setting {
-        name: RECORD.to_owned(),
-        value: serde_json::to_string(&added).unwrap_or_default().into(),
-        meaning: "which of these variables are not yours: cargo cuda",
-    }
+    Setting::new(
+        RECORD,
+        serde_json::to_string(&added).unwrap_or_default(),
+        "which of these variables are not yours: cargo cuda",
+    )
 }
 
 /// The environment without what is recorded in it, but with what flags have requested.

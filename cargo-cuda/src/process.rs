@@ -35,7 +35,6 @@ pub fn replace(call: &Invocation, env: &Env) -> Result<u8, Failure> {
     Err(cannot_start(call, &command(call, env).exec()))
 }
 
-/// A program on `PATH`.
 pub fn on_path(env: &Env, name: &str) -> Option<PathBuf> {
     let places = env
         .search_path()

@@ -90,7 +90,6 @@ impl WorkspaceOptions {
 /// The project that a command works on.
 #[derive(Clone, Debug)]
 pub struct Project {
-    /// The disk.
     pub root: Root,
     /// The variables that the user has set; programs are started with them.
     pub user: Env,
@@ -98,17 +97,13 @@ pub struct Project {
     pub env: Env,
     /// `env` with the lock file of the workspace.
     pub search_env: Env,
-    /// What Cargo's configuration says.
     pub config: Configured,
-    /// The workspace, if there is one.
     pub workspace: Option<Workspace>,
     /// The package whose declarations count; those of all packages if unset.
     pub package: Option<String>,
-    /// The platform.
     pub target: Target,
     /// The name of Cargo's directory for a target that is named.
     pub target_name: Option<String>,
-    /// Whether a missing toolkit is fetched.
     pub fetch: bool,
 }
 
@@ -162,7 +157,6 @@ impl Project {
         packages(self.workspace.as_ref(), self.package.as_deref())
     }
 
-    /// The search for a toolkit.
     pub fn finder(&self) -> Finder<'_> {
         Finder {
             env: &self.search_env,

@@ -4,7 +4,6 @@ use std::ffi::OsStr;
 
 use clap::ValueEnum;
 
-/// A shell.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Shell {
     /// bash, zsh and every other POSIX shell: `eval "$(cargo cuda env)"`
@@ -27,8 +26,14 @@ pub fn is_name(name: &str) -> bool {
 }
 
 impl Shell {
-    /// The line that sets a variable.
-    pub fn set(self, name: &str, value: &OsStr) -> String {
+    /// The line that sets a variable, or removes it.
+    pub fn line(self, name: &str, value: Option<&OsStr>) -> String {
+        let Some(value) = value else {
+            return match self {
+                Self::Bash => format!("unset {name}"),
+                Self::Fish => format!("set -e {name}"),
+            };
+        };
         match self {
             // Between single quotes only the quote is special. Every POSIX shell has this printf.
             Self::Bash => {
@@ -44,14 +49,6 @@ impl Shell {
                     pieces(value, text, |byte| format!(r"'\X{byte:02x}'"))
                 )
             }
-        }
-    }
-
-    /// The line that removes a variable.
-    pub fn unset(self, name: &str) -> String {
-        match self {
-            Self::Bash => format!("unset {name}"),
-            Self::Fish => format!("set -e {name}"),
         }
     }
 }
@@ -85,9 +82,9 @@ mod tests {
     fn bytes_that_are_not_utf8_are_kept() {
         let value = OsStr::from_bytes(b"/it's:/x\xe9\xff/bin");
         let bash = r#"export X='/it'\''s:/x'"$(printf '\351')"''"$(printf '\377')"'/bin'"#;
-        assert_eq!(Shell::Bash.set("X", value), bash);
+        assert_eq!(Shell::Bash.line("X", Some(value)), bash);
         assert_eq!(
-            Shell::Fish.set("X", value),
+            Shell::Fish.line("X", Some(value)),
             r"set -gx X '/it\'s:/x'\Xe9''\Xff'/bin'"
         );
     }
@@ -96,11 +93,11 @@ mod tests {
     fn control_characters_are_escaped() {
         let value = OsStr::new("a\u{1b}[0m\u{9b}\tb\nc");
         assert_eq!(
-            Shell::Bash.set("X", value),
+            Shell::Bash.line("X", Some(value)),
             r#"export X='a'"$(printf '\033')"'[0m'"$(printf '\302')"''"$(printf '\233')"''"$(printf '\011')"'b"#.to_owned() + "\nc'"
         );
         assert_eq!(
-            Shell::Fish.set("X", value),
+            Shell::Fish.line("X", Some(value)),
             "set -gx X 'a'\\X1b'[0m'\\Xc2''\\X9b''\\X09'b\nc'"
         );
     }
@@ -149,10 +146,16 @@ mod tests {
         ];
         for (value, bash, fish) in cases {
             let value = OsStr::new(value);
-            assert_eq!(Shell::Bash.set("X", value), format!("export X={bash}"));
-            assert_eq!(Shell::Fish.set("X", value), format!("set -gx X {fish}"));
+            assert_eq!(
+                Shell::Bash.line("X", Some(value)),
+                format!("export X={bash}")
+            );
+            assert_eq!(
+                Shell::Fish.line("X", Some(value)),
+                format!("set -gx X {fish}")
+            );
         }
-        assert_eq!(Shell::Bash.unset("X"), "unset X");
-        assert_eq!(Shell::Fish.unset("X"), "set -e X");
+        assert_eq!(Shell::Bash.line("X", None), "unset X");
+        assert_eq!(Shell::Fish.line("X", None), "set -e X");
     }
 }

@@ -374,7 +374,7 @@ fn metadata_of_wheels() {
             assert!(!requirement.covers(&requirement) || !requirement.conditional);
             if let Some(name) = FileName::parse(line) {
                 assert_eq!(name.to_string(), line);
-                assert!(!name.tags().is_empty());
+                let _ = name.glibc();
             }
         }
     });

@@ -34,10 +34,8 @@ use crate::project::Project;
 use crate::toolkits::VIEWS;
 use crate::workspace::Workspace;
 
-/// What is built in a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// What cargo builds.
     Cargo,
     /// A wheel: this program is in front of rustc, and cargo does not rebuild for that.
     Wheel,
@@ -74,7 +72,6 @@ const LATEST: &str = "latest";
 /// Each component with its identity.
 type Record = BTreeMap<String, String>;
 
-/// A target directory.
 #[derive(Clone, Debug)]
 pub struct Directory {
     /// For `--target-dir`.
@@ -149,7 +146,6 @@ impl Directory {
         self.own().join("view")
     }
 
-    /// The directory of views.
     pub fn views(&self) -> PathBuf {
         self.own().join("views")
     }
@@ -158,17 +154,11 @@ impl Directory {
     pub fn settings(&self, env: &Env, toolkit: &Toolkit) -> Result<Vec<Setting>, Failure> {
         let file = self.own().join("toolkit.toml");
         output::write_if_changed(&file, toolkit.to_toml()?.as_bytes())?;
-        let mut settings = vec![Setting {
-            name: "CUDA_BUILD_TOOLKIT".to_owned(),
-            value: file.into(),
-            meaning: "the toolkit: build scripts with cuda-build",
-        }];
+        let meaning = "the toolkit: build scripts with cuda-build";
+        let mut settings = vec![Setting::new("CUDA_BUILD_TOOLKIT", file, meaning)];
         if env.peek(VIEWS).is_none() {
-            settings.push(Setting {
-                name: VIEWS.to_owned(),
-                value: self.views().into(),
-                meaning: "the directory of views: build scripts with cuda-build",
-            });
+            let meaning = "the directory of views: build scripts with cuda-build";
+            settings.push(Setting::new(VIEWS, self.views(), meaning));
         }
         Ok(settings)
     }

@@ -26,7 +26,6 @@ pub use directory::{Directory, Purpose};
 /// Everything that is decided before cargo, maturin or a program is started.
 #[derive(Debug)]
 pub struct Build {
-    /// The toolkit.
     pub toolkit: Toolkit,
     /// The capabilities to build for, if they are known.
     pub plan: Option<Plan>,
@@ -34,11 +33,9 @@ pub struct Build {
     pub view: View,
     /// Cargo's target directory, and what belongs to it.
     pub directory: Directory,
-    /// The variables.
     pub settings: Vec<Setting>,
     /// Variables that are left as the user has set them.
     pub kept: Vec<String>,
-    /// Sentences that the user should read.
     pub notes: Vec<String>,
 }
 
@@ -109,7 +106,7 @@ impl Build {
                  CUDARC_CUDA_VERSION={newest} is set, the newest release that it knows"
             ));
         }
-        notes.extend(environment.conflicts());
+        notes.extend(environment.notes);
         if let Some(name) = native_cmake.and_then(|t| overridden_by_toolchain_file(env, t))
             && env.peek("CMAKE_TOOLCHAIN_FILE").is_none()
         {
@@ -119,7 +116,7 @@ impl Build {
                 view.cmake_cache().display()
             ));
         }
-        let kept = environment.kept.into_iter().map(|kept| kept.name).collect();
+        let kept = environment.kept.into_iter().map(|(name, _)| name).collect();
         let mut settings = environment.settings;
         settings.extend(cuda_build_settings(env, purpose, &toolkit, list));
         if purpose != Purpose::Program {

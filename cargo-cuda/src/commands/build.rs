@@ -10,9 +10,9 @@ use crate::build::{self, Build, Purpose};
 use crate::cargo_arguments::{self, Kind, Split};
 use crate::failure::Failure;
 use crate::project::{BuildOptions, Project, WorkspaceOptions, WorkspaceUse};
-use crate::{lacking, output, previous, process, rustc_wrapper};
+use crate::rustc_wrapper::{self, Scope};
+use crate::{lacking, output, previous, process};
 
-/// Cargo's exit code if a build failed.
 const CARGO_FAILED: u8 = 101;
 
 /// Runs `cargo <command> <arguments>` and returns its exit code.
@@ -76,7 +76,7 @@ pub fn run(
         // Only some of its commands have the option.
         call = call.variable("CARGO_TARGET_DIR", directory);
     }
-    for (name, value) in rustc_wrapper::variables(&project, &build)? {
+    for (name, value) in rustc_wrapper::variables(&project, &build, Scope::Search)? {
         call = call.variable(&name, value);
     }
     if kind.runs_programs() {

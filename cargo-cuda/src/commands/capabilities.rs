@@ -29,7 +29,6 @@ pub struct CapabilitiesArgs {
     list: Vec<String>,
 }
 
-/// The report.
 #[derive(Serialize)]
 struct Report {
     toolkit: Option<Toolkit>,
@@ -154,7 +153,6 @@ fn declared_here(
     Ok(lists)
 }
 
-/// The newest known release of a major.
 fn newest_of(major: u32) -> ToolkitVersion {
     (0..100)
         .rev()

@@ -42,7 +42,6 @@ const SHOWN: &[&str] = &[
 /// Every search reads them, and they are not about CUDA.
 const UNREMARKABLE: &[&str] = &["HOME", "XDG_CACHE_HOME"];
 
-/// Programs that some command starts.
 const PROGRAMS: &[(&str, &str)] = &[
     ("uv", "fetches toolkits"),
     ("pip", "fetches toolkits if there is no uv"),

@@ -108,7 +108,6 @@ fn in_json(arguments: &ViewArgs, path: &Path, code: u8) -> Result<(), Failure> {
         .hint("choose a directory whose path is UTF-8, or leave out --json"))
 }
 
-/// The report of `--json`.
 #[derive(Serialize)]
 struct Report {
     root: String,

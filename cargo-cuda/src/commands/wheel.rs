@@ -180,13 +180,6 @@ fn kind(arguments: &WheelArgs, package: &Package) -> Result<Kind, Failure> {
     }
 }
 
-/// `2.34` of `cp39-abi3-manylinux_2_34_x86_64`.
-fn glibc(tag: &str) -> Option<String> {
-    let mut parts = tag.split_once("-manylinux_")?.1.split('_');
-    let (major, minor) = (parts.next()?, parts.next()?);
-    Some(format!("{major}.{minor}"))
-}
-
 fn summary(built: &[BuiltWheel]) -> String {
     let mut text = String::new();
     for wheel in built {
@@ -195,7 +188,7 @@ fn summary(built: &[BuiltWheel]) -> String {
         for requirement in &wheel.requires {
             text.push_str(&format!("  requires {requirement}\n"));
         }
-        if let Some(glibc) = wheel.tags.iter().find_map(|tag| glibc(tag)) {
+        if let Some(glibc) = &wheel.glibc {
             text.push_str(&format!(
                 "  runs on glibc {glibc} and newer: follows from the machine that built it\n"
             ));

@@ -19,7 +19,6 @@ use crate::failure::Failure;
 /// Everything that was found. Fields that are not in JSON are sentences about fields that are.
 #[derive(Debug, Serialize)]
 pub struct Findings {
-    /// Variables that are set.
     pub environment: BTreeMap<String, String>,
     pub(super) attempts: Vec<AttemptFindings>,
     pub(super) warnings: Vec<String>,
@@ -91,7 +90,6 @@ pub(super) struct ToolkitFindings {
     pub remarks: Vec<String>,
 }
 
-/// An error in a report.
 #[derive(Debug, Serialize)]
 pub struct Problem {
     pub message: String,

@@ -17,7 +17,6 @@ pub struct Machine {
     pub wsl: bool,
     /// The driver's libraries are in `/run/opengl-driver/lib`.
     pub nixos: bool,
-    /// A Jetson board.
     pub jetson: bool,
     /// A container that Docker or Podman made.
     pub container: bool,

@@ -5,7 +5,6 @@ use super::{Capabilities, Findings, Host};
 use crate::output::printable;
 
 impl Findings {
-    /// The whole text.
     pub fn text(&self) -> String {
         let mut lines = vec!["Environment".to_owned()];
         if self.environment.is_empty() {

@@ -25,12 +25,9 @@ const LEVEL: i64 = 6;
 /// much less.
 const MAX_SIZE: u64 = 2_000_000_000;
 
-/// One file of a wheel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Its bytes.
     pub content: Vec<u8>,
-    /// Whether it is executable.
     pub executable: bool,
 }
 
@@ -43,7 +40,6 @@ pub struct Wheel {
     pub entries: BTreeMap<String, Entry>,
 }
 
-/// Reads a wheel into memory.
 pub fn read(path: &Path) -> Result<Wheel, Failure> {
     read_at_most(path, MAX_SIZE)
 }

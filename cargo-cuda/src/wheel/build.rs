@@ -19,7 +19,6 @@ use super::dependencies::{self, BuiltWith, Origin};
 use super::elf::{self, ElfFacts};
 use super::maturin::{Maturin, Request};
 use super::metadata::{IN_MANIFEST, check_name};
-use super::reproducible::{self, Scope};
 use super::rewrite::{BuiltWheel, Rewrite};
 use super::runpath::{Kind, RunpathPlan};
 use crate::build::{Build, Purpose};
@@ -29,7 +28,7 @@ use crate::output::{self, FreshDirectory};
 use crate::previous;
 use crate::process;
 use crate::project::Project;
-use crate::rustc_wrapper;
+use crate::rustc_wrapper::{self, Scope};
 use crate::workspace::Package;
 
 /// What all majors have in common.
@@ -37,17 +36,13 @@ use crate::workspace::Package;
 pub struct Job<'a> {
     /// The project of the package alone.
     pub project: Project,
-    /// The package that makes the module.
     pub package: Package,
-    /// Cargo's profile.
     pub profile: &'a str,
     /// The user's own arguments for maturin.
     pub passthrough: &'a [OsString],
-    /// Where the wheels go.
     pub out: &'a Path,
     /// The kind of search path.
     pub kind: Kind,
-    /// The builder.
     pub maturin: Maturin,
 }
 
@@ -164,13 +159,11 @@ impl Job<'_> {
         if workspace.is_some_and(|workspace| workspace.has_build_directory) {
             variables.push(("CARGO_BUILD_BUILD_DIR".to_owned(), target.into()));
         }
-        variables.extend(reproducible::environment(
-            &process::own_program()?,
+        variables.extend(rustc_wrapper::variables(
+            &self.project,
+            build,
             Scope::Place,
-            &rustc_wrapper::search(&self.project, build),
-            self.project.config.wrapper.as_deref(),
-            &self.project.user,
-        ));
+        )?);
         Ok(variables)
     }
 

@@ -5,13 +5,6 @@
 use crate::failure::Failure;
 
 /// A `METADATA` file.
-///
-/// ```
-/// use cargo_cuda::wheel::metadata::Metadata;
-/// let mut metadata = Metadata::parse("Metadata-Version: 2.4\nName: saxpy\n\nA text.\n");
-/// metadata.set("Name", "saxpy-cu12");
-/// assert_eq!(metadata.to_string(), "Metadata-Version: 2.4\nName: saxpy-cu12\n\nA text.\n");
-/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Metadata {
     headers: Vec<(String, String)>,
@@ -148,11 +141,6 @@ pub fn check_version(version: &str, in_file_name: &str) -> Result<(), Failure> {
 
 /// The normalised name of a distribution (PEP 503): lower case, and one `-` for each run of `-`, `_`
 /// and `.`.
-///
-/// ```
-/// use cargo_cuda::wheel::metadata::normalized_name;
-/// assert_eq!(normalized_name("My__Saxpy.cu12"), "my-saxpy-cu12");
-/// ```
 pub fn normalized_name(name: &str) -> String {
     let mut normalized = String::with_capacity(name.len());
     for c in name.trim().chars() {
@@ -185,13 +173,6 @@ pub struct Requirement {
 
 impl Requirement {
     /// Parses a requirement.
-    ///
-    /// ```
-    /// use cargo_cuda::wheel::metadata::Requirement;
-    /// let r = Requirement::parse("CUDA_Toolkit[cudart, cublas]>=13.4,<14");
-    /// assert_eq!(r.name, "cuda-toolkit");
-    /// assert_eq!(r.extras, ["cublas", "cudart"]);
-    /// ```
     pub fn parse(text: &str) -> Self {
         let name_end = text
             .find(|c: char| !(c.is_ascii_alphanumeric() || "-_.".contains(c)))
@@ -225,6 +206,14 @@ mod tests {
 
     const TEXT: &str = "Metadata-Version: 2.4\nName: saxpy\nVersion: 0.1.0\nRequires-Dist: numpy>=1.2\n\
                         License: MIT\n  and more\nProject-URL: x, https://example.org/a:b\n\n# Title\n\nText: not a header\n";
+
+    #[test]
+    fn names_are_normalized() {
+        assert_eq!(normalized_name("My__Saxpy.cu12"), "my-saxpy-cu12");
+        let requirement = Requirement::parse("CUDA_Toolkit[cudart, cublas]>=13.4,<14");
+        assert_eq!(requirement.name, "cuda-toolkit");
+        assert_eq!(requirement.extras, ["cublas", "cudart"]);
+    }
 
     #[test]
     fn text_survives_unchanged() {

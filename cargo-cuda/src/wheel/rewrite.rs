@@ -43,8 +43,8 @@ pub struct BuiltWheel {
     pub path: PathBuf,
     /// The requirements on CUDA packages that were added.
     pub requires: Vec<String>,
-    /// Its compatibility tags, as the builder computed them.
-    pub tags: Vec<String>,
+    /// The oldest glibc that it runs on, as the builder computed it.
+    pub glibc: Option<String>,
     /// The size in bytes.
     pub size: u64,
     /// Needed libraries that are neither NVIDIA's, nor in the wheel, nor on every manylinux system:
@@ -78,7 +78,7 @@ impl Rewrite {
         Ok(BuiltWheel {
             path,
             requires: rewritten.requires,
-            tags: file_name.tags(),
+            glibc: file_name.glibc(),
             size,
             expected_on_system: rewritten.expected_on_system,
         })

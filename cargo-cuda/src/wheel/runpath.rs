@@ -30,14 +30,6 @@ pub struct RunpathPlan {
 
 impl RunpathPlan {
     /// The plan for the components that a crate links as shared libraries.
-    ///
-    /// ```
-    /// use cargo_cuda::wheel::runpath::{Kind, RunpathPlan};
-    /// use cuda_build::Component;
-    /// let plan = RunpathPlan::new(&[Component::Cudart].into(), 12, Kind::Runpath).unwrap();
-    /// assert_eq!(plan.entries(1), ["$ORIGIN/../nvidia/cuda_runtime/lib"]);
-    /// assert_eq!(plan.entries(2), ["$ORIGIN/../../nvidia/cuda_runtime/lib"]);
-    /// ```
     pub fn new(components: &BTreeSet<Component>, major: u32, kind: Kind) -> Result<Self, Failure> {
         dependencies::check_major(major)?;
         let mut directories = Vec::new();
@@ -178,6 +170,13 @@ mod tests {
             rpath: owned(rpath),
             ..ElfFacts::default()
         }
+    }
+
+    #[test]
+    fn entries_lead_from_the_module_to_the_packages() {
+        let plan = plan(&[Component::Cudart], 12, Kind::Runpath);
+        assert_eq!(plan.entries(1), ["$ORIGIN/../nvidia/cuda_runtime/lib"]);
+        assert_eq!(plan.entries(2), ["$ORIGIN/../../nvidia/cuda_runtime/lib"]);
     }
 
     #[test]
