@@ -66,9 +66,11 @@ const WITH_VALUE: [&str; 26] = [
 /// Short ones. The value may also be the rest of the argument.
 const SHORT_WITH_VALUE: [char; 5] = ['C', 'F', 'Z', 'j', 'p'];
 
-/// A command line after the name of one of cargo's commands.
+/// The command line of one of cargo's commands.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Split {
+    /// The command: `build`, `run` …
+    pub command: String,
     pub ours: Vec<OsString>,
     pub cargos: Vec<OsString>,
     /// Arguments of the programs that cargo runs, with the `--` before them.
@@ -78,7 +80,7 @@ pub struct Split {
 /// Splits a command line. `ours` returns whether an option is one of this program, and whether it
 /// has a value.
 pub fn split(
-    kind: Kind,
+    command: &str,
     arguments: &[OsString],
     ours: impl Fn(&str) -> Option<TakesValue>,
 ) -> Split {
@@ -86,7 +88,11 @@ pub fn split(
         let text = argument.to_string_lossy();
         text.starts_with('-') && text != "-"
     };
-    let mut split = Split::default();
+    let kind = Kind::of(command);
+    let mut split = Split {
+        command: command.to_owned(),
+        ..Split::default()
+    };
     let mut rest = arguments.iter().cloned().peekable();
     while let Some(argument) =
         rest.next_if(|next| next != "--" && (kind != Kind::Run || is_option(next)))
@@ -243,14 +249,14 @@ mod tests {
 
     #[test]
     fn the_programs_arguments_are_not_cargos() {
-        for (kind, ours, cargos, programs) in [
-            (Kind::Run, "", "-r", "x --release"),
-            (Kind::Run, "", "-qp made --bin=made --features a", "x -r"),
-            (Kind::Run, "", "-Fa -j4 --target", "-- x"),
-            (Kind::Run, "", "", "- -r"),
-            (Kind::Run, "--cuda 12 --fetch", "-r", "x --cuda 13 --fetch"),
-            (Kind::Test, "--cuda=12", "some_test -r", "-- --cuda 13"),
-            (Kind::Nextest, "", "run -r", "-- --release"),
+        for (command, ours, cargos, programs) in [
+            ("run", "", "-r", "x --release"),
+            ("run", "", "-qp made --bin=made --features a", "x -r"),
+            ("run", "", "-Fa -j4 --target", "-- x"),
+            ("run", "", "", "- -r"),
+            ("run", "--cuda 12 --fetch", "-r", "x --cuda 13 --fetch"),
+            ("test", "--cuda=12", "some_test -r", "-- --cuda 13"),
+            ("nextest", "", "run -r", "-- --release"),
         ] {
             let all = arguments(&format!("{ours} {cargos} {programs}"));
             let own = |name: &str| match name {
@@ -259,11 +265,12 @@ mod tests {
                 _ => None,
             };
             let expected = Split {
+                command: command.to_owned(),
                 ours: arguments(ours),
                 cargos: arguments(cargos),
                 programs: arguments(programs),
             };
-            assert_eq!(split(kind, &all, own), expected);
+            assert_eq!(split(command, &all, own), expected);
         }
     }
 

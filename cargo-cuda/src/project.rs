@@ -152,6 +152,12 @@ impl Project {
         }
     }
 
+    /// Whether Cargo's configuration names another directory for intermediate files.
+    pub fn has_build_directory(&self) -> bool {
+        let workspace = self.workspace.as_ref();
+        workspace.is_some_and(|workspace| workspace.has_build_directory)
+    }
+
     /// The packages whose declarations count.
     pub fn packages(&self) -> impl Iterator<Item = &Package> {
         packages(self.workspace.as_ref(), self.package.as_deref())

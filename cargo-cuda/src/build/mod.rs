@@ -17,6 +17,7 @@ use self::capabilities::Capabilities;
 use crate::environment::{self, Environment, Inputs, Setting, overridden_by_toolchain_file};
 use crate::failure::Failure;
 use crate::output;
+use crate::previous;
 use crate::project::{CAPABILITIES, Project};
 use crate::toolkits::VIEWS;
 use crate::workspace::Package;
@@ -133,12 +134,22 @@ impl Build {
         })
     }
 
-    /// The variables of a build that starts no programs with CUDA's libraries.
-    pub fn settings_without_loader_path(&self) -> impl Iterator<Item = &Setting> {
-        self.settings
-            .iter()
-            .filter(|setting| setting.name != environment::LOADER_PATH)
+    /// The variables for a program that is started with `user`, and the record of what is set.
+    pub fn variables(&self, loader: LoaderPath, user: &Env) -> Vec<(String, OsString)> {
+        let keep = |setting: &&Setting| {
+            loader == LoaderPath::Set || setting.name != environment::LOADER_PATH
+        };
+        let mut settings: Vec<Setting> = self.settings.iter().filter(keep).cloned().collect();
+        settings.push(previous::record(&settings, user));
+        settings.into_iter().map(|s| (s.name, s.value)).collect()
     }
+}
+
+/// Whether programs are started that need CUDA's libraries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LoaderPath {
+    Set,
+    Unset,
 }
 
 /// The capabilities for build scripts of dependencies, if all packages of the workspace declare the

@@ -6,23 +6,23 @@ use std::path::{Path, PathBuf};
 use cuda_build::internal::command::Invocation;
 use cuda_build::internal::{Env, Root};
 
-use crate::build::{self, Build, Purpose};
+use crate::build::{self, Build, LoaderPath, Purpose};
 use crate::cargo_arguments::{self, Kind, Split};
 use crate::failure::Failure;
 use crate::project::{BuildOptions, Project, WorkspaceOptions, WorkspaceUse};
 use crate::rustc_wrapper::{self, Scope};
-use crate::{lacking, output, previous, process};
+use crate::{lacking, output, process};
 
 const CARGO_FAILED: u8 = 101;
 
 /// Runs `cargo <command> <arguments>` and returns its exit code.
 pub fn run(
-    command: &str,
     options: &BuildOptions,
     arguments: &Split,
     user: &Env,
     root: &Root,
 ) -> Result<u8, Failure> {
+    let command = arguments.command.as_str();
     let kind = Kind::of(command);
     let cargos = arguments.cargos.as_slice();
     let value = |name: &str| cargo_arguments::value_of(cargos, name);
@@ -54,24 +54,16 @@ pub fn run(
     if target_directory.is_none() && kind != Kind::Nextest {
         call = call.args(["--target-dir".as_ref(), directory.as_os_str()]);
     }
-    if project
-        .workspace
-        .as_ref()
-        .is_some_and(|w| w.has_build_directory)
-    {
+    if project.has_build_directory() {
         let text = toml::Value::String(directory.to_string_lossy().into_owned());
         call = call.args(["--config".to_owned(), format!("build.build-dir={text}")]);
     }
     call = call.args(arguments.programs.iter().cloned());
-    // A build that runs nothing needs no loader path.
-    let mut settings = match kind.runs_programs() {
-        true => build.settings.clone(),
-        false => build.settings_without_loader_path().cloned().collect(),
+    let loader = match kind.runs_programs() {
+        true => LoaderPath::Set,
+        false => LoaderPath::Unset,
     };
-    settings.push(previous::record(&settings, user));
-    for setting in settings {
-        call = call.variable(&setting.name, setting.value);
-    }
+    call.variables = build.variables(loader, user);
     if kind == Kind::Nextest {
         // Only some of its commands have the option.
         call = call.variable("CARGO_TARGET_DIR", directory);

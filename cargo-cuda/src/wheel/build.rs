@@ -4,7 +4,7 @@
 //! same toolkit. The target directory has a key of its own, because cargo does not rebuild what it
 //! built without the wrapper of rustc.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -21,11 +21,10 @@ use super::maturin::{Maturin, Request};
 use super::metadata::{IN_MANIFEST, check_name};
 use super::rewrite::{BuiltWheel, Rewrite};
 use super::runpath::{Kind, RunpathPlan};
-use crate::build::{Build, Purpose};
+use crate::build::{Build, LoaderPath, Purpose};
 use crate::failure::Failure;
 use crate::lacking;
 use crate::output::{self, FreshDirectory};
-use crate::previous;
 use crate::process;
 use crate::project::Project;
 use crate::rustc_wrapper::{self, Scope};
@@ -94,20 +93,23 @@ impl Job<'_> {
     /// Builds the wheel.
     pub fn build(&self, prepared: &Prepared) -> Result<BuiltWheel, Failure> {
         let Prepared { major, build, .. } = prepared;
+        let (major, toolkit) = (*major, &build.toolkit);
         output::say(&format!(
             "building {} {} for CUDA {major}",
             self.package.name, self.package.version
         ));
         output::say_all(&build.notes);
         let variables = self.variables(build)?;
-
         let mut linked = prepared.linked.clone();
-        let mut runpath = RunpathPlan::new(&linked, *major, self.kind)?;
-        let (mut fresh, mut wheel) = self.compile(build, &variables, &runpath)?;
-        let more = undeclared_components(&wheel, *major, &linked, &build.toolkit)?;
-        if !more.is_empty() {
-            // Crates below link what they like, and no manifest says so. The module alone is linked
-            // again, with a search path for what it turned out to need.
+        let (runpath, fresh, wheel) = loop {
+            let runpath = RunpathPlan::new(&linked, major, self.kind)?;
+            let (fresh, wheel) = self.compile(build, &variables, &runpath)?;
+            // Dependencies may link libraries that no manifest declares. Then the module alone is
+            // linked again, with a search path for what it turned out to need.
+            let more = undeclared_components(&wheel, major, &linked, toolkit)?;
+            if more.is_empty() {
+                break (runpath, fresh, wheel);
+            }
             let names: Vec<&str> = more.iter().map(|component| component.id()).collect();
             output::say(&format!(
                 "note: the module needs {}, which `components` does not name: linked again with a search path for it",
@@ -115,23 +117,21 @@ impl Job<'_> {
             ));
             linked.extend(more);
             let used: Vec<Component> = linked.iter().copied().collect();
-            build.toolkit.check_plan(&prepared.plan, &used)?;
-            runpath = RunpathPlan::new(&linked, *major, self.kind)?;
-            (fresh, wheel) = self.compile(build, &variables, &runpath)?;
-        }
+            toolkit.check_plan(&prepared.plan, &used)?;
+        };
         output::make_directory(self.out)?;
-        let components = build.toolkit.components().iter();
+        let components = toolkit.components().iter();
         let rewrite = Rewrite {
             name: self.package.config.wheel.name.clone(),
-            major: *major,
+            major,
             runpath,
             built_with: BuiltWith {
-                toolkit: build.toolkit.version(),
+                toolkit: toolkit.version(),
                 components: components
                     .filter_map(|c| Some((c.found.component, c.found.version.clone()?)))
-                    .collect::<BTreeMap<_, _>>(),
+                    .collect(),
             },
-            loaded_at_run_time: loaded(&linked, &build.toolkit),
+            loaded_at_run_time: loaded(&linked, toolkit),
         };
         let built = rewrite.apply(&wheel, self.out)?;
         drop(fresh);
@@ -144,26 +144,16 @@ impl Job<'_> {
         Ok(built)
     }
 
-    /// The variables for maturin.
     fn variables(&self, build: &Build) -> Result<Vec<(String, OsString)>, Failure> {
         let target = &build.directory.path;
         // maturin starts nothing that needs CUDA's libraries to run.
-        let mut settings: Vec<_> = build.settings_without_loader_path().cloned().collect();
-        settings.push(previous::record(&settings, &self.project.user));
-        let mut variables: Vec<(String, OsString)> = settings
-            .into_iter()
-            .map(|setting| (setting.name, setting.value))
-            .collect();
+        let mut variables = build.variables(LoaderPath::Unset, &self.project.user);
         variables.push(("CARGO_TARGET_DIR".to_owned(), target.into()));
-        let workspace = self.project.workspace.as_ref();
-        if workspace.is_some_and(|workspace| workspace.has_build_directory) {
+        if self.project.has_build_directory() {
             variables.push(("CARGO_BUILD_BUILD_DIR".to_owned(), target.into()));
         }
-        variables.extend(rustc_wrapper::variables(
-            &self.project,
-            build,
-            Scope::Place,
-        )?);
+        let project = &self.project;
+        variables.extend(rustc_wrapper::variables(project, build, Scope::Place)?);
         Ok(variables)
     }
 
@@ -186,14 +176,11 @@ impl Job<'_> {
         });
         let code = process::run(&invocation, &self.project.user)?;
         if code != 0 {
-            let text = "its own messages are above";
-            let message =
-                format!("maturin ended with code {code}; {text}\n  command: {invocation}");
-            let hints = lacking::hints(build);
-            return Err(Failure {
-                hints,
-                ..Failure::wheel(message)
-            });
+            let mut failure = Failure::wheel(format!(
+                "maturin ended with code {code}; its own messages are above\n  command: {invocation}"
+            ));
+            failure.hints = lacking::hints(build);
+            return Err(failure);
         }
         let wheel = one_wheel(&output::files(fresh.path())?, &invocation)?;
         Ok((fresh, wheel))
@@ -208,27 +195,23 @@ fn undeclared_components(
     known: &BTreeSet<Component>,
     toolkit: &Toolkit,
 ) -> Result<BTreeSet<Component>, Failure> {
-    let mut found = BTreeSet::new();
-    for entry in archive::read(wheel)?
-        .entries
-        .values()
-        .filter(|entry| elf::is_elf(&entry.content))
-    {
-        let needed = ElfFacts::parse(&entry.content)
-            .map(|facts| facts.needed)
-            .unwrap_or_default();
-        for soname in needed {
-            if let Ok(Origin::Component(component)) = dependencies::origin(&soname, major)
-                && !known.contains(&component)
-                && toolkit
-                    .get(component)
-                    .is_some_and(|found| !found.libraries.is_empty())
-            {
-                found.insert(component);
-            }
-        }
-    }
-    Ok(found)
+    let wheel = archive::read(wheel)?;
+    let modules = wheel.entries.values().filter(|e| elf::is_elf(&e.content));
+    let needed = modules
+        .filter_map(|module| ElfFacts::parse(&module.content).ok())
+        .flat_map(|facts| facts.needed);
+    let component = |soname: String| match dependencies::origin(&soname, major) {
+        Ok(Origin::Component(component)) => Some(component),
+        _ => None,
+    };
+    let has_library = |component: &Component| {
+        let found = toolkit.get(*component);
+        found.is_some_and(|found| !found.libraries.is_empty())
+    };
+    Ok(needed
+        .filter_map(component)
+        .filter(|component| !known.contains(component) && has_library(component))
+        .collect())
 }
 
 /// What linked libraries open by name while they run, which no ELF file tells. NVIDIA's packages
