@@ -156,18 +156,14 @@ pub fn probe(root: &Root, target: &Target, directory: &Path) -> Attempt {
         directory,
         Layout::SitePackages,
     );
-    Prober {
-        root,
-        target,
-        // Packages are described by their files; none has to run its nvcc for that.
-        query_nvcc: &|nvcc| {
-            Err(Error::Format {
-                what: "nvcc",
-                reason: format!("{} was not queried", nvcc.display()),
-            })
-        },
-    }
-    .probe(&candidate)
+    // The files of packages describe them; no nvcc is started.
+    let query_nvcc = |nvcc: &Path| {
+        Err(Error::Format {
+            what: "nvcc",
+            reason: format!("{} was not queried", nvcc.display()),
+        })
+    };
+    Prober::new(root, target, &query_nvcc).probe(&candidate)
 }
 
 /// The reason not to trust `path`, a file or directory that this program or an earlier run of it
