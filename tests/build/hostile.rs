@@ -363,7 +363,7 @@ fn an_nvcc_that_answers_nonsense() {
             0o755,
             "opt/odd/bin/nvcc --dryrun -E -x cu /dev/null`: Exec format error",
         ),
-        (0o644, "no executable files"),
+        (0o644, "not executable"),
     ] {
         fs::set_permissions(&nvcc, fs::Permissions::from_mode(mode)).unwrap();
         let report = search(root, &home);
