@@ -7,7 +7,7 @@ use crate::error::Error;
 /// The platform that is built for.
 ///
 /// ```
-/// use cuda_build::Target;
+/// use cuda_build::internal::Target;
 /// let target = Target::from_triple("aarch64-unknown-linux-gnu").unwrap();
 /// assert_eq!(target.directory(), "sbsa-linux");
 /// assert_eq!(target.on_jetson().directory(), "aarch64-linux");

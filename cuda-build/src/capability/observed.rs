@@ -7,7 +7,7 @@ use super::Capability;
 /// ascending. Empty where the text lists none.
 ///
 /// ```
-/// use cuda_build::capability::observed_from_ptxas_help;
+/// use cuda_build::internal::capability::observed_from_ptxas_help;
 /// let list = observed_from_ptxas_help("Allowed values: 'compute_90','lto_90','sm_90','sm_90a'.");
 /// assert_eq!(list.iter().map(|c| c.sm()).collect::<Vec<_>>(), ["sm_90", "sm_90a"]);
 /// ```

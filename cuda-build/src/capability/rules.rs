@@ -16,7 +16,7 @@ use crate::version::ToolkitVersion;
 ///
 /// ```
 /// use cuda_build::ToolkitVersion;
-/// use cuda_build::capability::sass_runs_on;
+/// use cuda_build::internal::capability::sass_runs_on;
 /// let cuda = ToolkitVersion::new(13, 0);
 /// assert!(sass_runs_on("8.0".parse()?, "8.6".parse()?, cuda));
 /// assert!(!sass_runs_on("8.6".parse()?, "8.0".parse()?, cuda));

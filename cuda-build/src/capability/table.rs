@@ -189,7 +189,7 @@ pub fn facts(capability: Capability) -> Option<&'static Facts> {
 ///
 /// ```
 /// use cuda_build::ToolkitVersion;
-/// use cuda_build::capability::supported;
+/// use cuda_build::internal::capability::supported;
 /// let names: Vec<String> = supported(ToolkitVersion::new(12, 0)).iter().map(|c| c.digits()).collect();
 /// assert_eq!(names.last().map(String::as_str), Some("90a"));
 /// ```
@@ -235,7 +235,7 @@ pub fn available(toolkit: ToolkitVersion, observed: Option<&[Capability]>) -> Ve
 ///
 /// ```
 /// use cuda_build::Capability;
-/// use cuda_build::capability::renamed;
+/// use cuda_build::internal::capability::renamed;
 /// let (name, at) = renamed("10.1a".parse()?).unwrap();
 /// assert_eq!((name.to_string(), at.to_string()), ("11.0a".to_owned(), "13.0".to_owned()));
 /// # Ok::<(), cuda_build::Error>(())

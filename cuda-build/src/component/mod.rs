@@ -52,7 +52,7 @@ pub enum VersionMacros {
 }
 
 /// What is known about a component. A list with one entry per major begins with the oldest major of
-/// [`release`](crate::release).
+/// the table of releases.
 #[derive(Debug)]
 pub struct Facts {
     /// The component.
@@ -203,6 +203,7 @@ impl Component {
     }
 
     /// What is known about it.
+    #[doc(hidden)]
     #[must_use]
     pub fn facts(self) -> &'static Facts {
         // Both are made from the same rows.
@@ -210,6 +211,7 @@ impl Component {
     }
 
     /// The component that NVIDIA's redistributable archives call `name`: `libcublas` is cuBLAS.
+    #[doc(hidden)]
     #[must_use]
     pub fn of_redist(name: &str) -> Option<Self> {
         Self::all().find(|component| component.facts().redist.contains(&name))

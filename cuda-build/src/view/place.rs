@@ -21,7 +21,8 @@ const VARIABLE: &str = "CUDA_BUILD_VIEWS";
 ///
 /// ```no_run
 /// # fn main() -> Result<(), cuda_build::Error> {
-/// use cuda_build::{Build, Env, Root, Target, ViewPlace};
+/// use cuda_build::internal::{Env, Root, Target, ViewPlace};
+/// use cuda_build::Build;
 /// let target = Target::from_triple("x86_64-unknown-linux-gnu")?;
 /// let place = ViewPlace::from_env(&Env::from_process(), &target)?;
 /// let view = Build::new()?.toolkit()?.view(&place, &Root::system())?;
@@ -138,6 +139,7 @@ impl Toolkit {
     /// # Errors
     /// [`Error::ViewConflict`] if components have different files of the same name,
     /// [`Error::ViewPlace`] if something else is at the path, [`Error::Io`].
+    #[doc(hidden)]
     pub fn view(&self, place: &ViewPlace, root: &Root) -> Result<View, Error> {
         let plan = content::plan(self, root, &place.target, &place.options)?;
         let digest = plan.digest(if place.copy { "copies" } else { "links" });
