@@ -402,7 +402,7 @@ fn the_nvcc_package_of_cuda_12_has_no_nvcc() {
             "CUDA component `nvcc` not found",
             "cause: nvidia-cuda-nvcc-cu12 12.9.86 has ptxas and libnvvm but no nvcc: no wheel of CUDA 12 has it",
             "(argument ({place}))",
-            "hint: the wheels of CUDA 12 carry no nvcc: use NVRTC for modules",
+            "hint: no wheel of CUDA 12 has nvcc: use NVRTC for modules",
         ],
     );
 }

@@ -18,7 +18,7 @@ use std::cmp::Reverse;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use crate::component::Component;
+use crate::component::{Bundle, Class, Component};
 use crate::error::Error;
 use crate::nvcc::NvccAnswer;
 use crate::root::Root;
@@ -28,6 +28,7 @@ use crate::version::{ToolkitVersion, Version};
 use directories::Directories;
 
 pub(crate) use named::RELATIVE;
+pub(crate) use versions::release_in_file_name;
 
 /// A component that was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -121,11 +122,37 @@ impl Set {
         self.found.iter().find(|found| found.component == component)
     }
 
+    /// Whether it has a component that shows which toolkit it is. CCCL and products fit several toolkits.
+    pub(crate) fn is_toolkit(&self) -> bool {
+        self.found.iter().any(|found| {
+            let facts = found.component.facts();
+            facts.class != Class::OwnRange && facts.bundle != Bundle::Product
+        })
+    }
+
+    pub(crate) fn has_product(&self) -> bool {
+        let is_product = |found: &Found| found.component.facts().bundle == Bundle::Product;
+        self.found.iter().any(is_product)
+    }
+
+    /// Its release, otherwise its major.
+    pub(crate) fn shown_release(&self) -> String {
+        let release = self.toolkit().map(|release| release.to_string());
+        release.unwrap_or_else(|| self.major.to_string())
+    }
+
     /// The CUDA release of the set: that of its first core component, otherwise of the newest component that has one.
     pub fn toolkit(&self) -> Option<ToolkitVersion> {
         let core = |component: &Component| self.get(*component)?.toolkit;
         let newest = || self.found.iter().filter_map(|found| found.toolkit).max();
         Component::CORE.iter().find_map(core).or_else(newest)
+    }
+}
+
+impl fmt::Display for Set {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let found: Vec<String> = self.found.iter().map(Found::to_string).collect();
+        f.write_str(&found.join(", "))
     }
 }
 
@@ -165,14 +192,23 @@ impl Attempt {
 
     /// What was found, in one line.
     pub fn summary(&self) -> String {
-        let shown = |set: &Set| {
-            let found: Vec<String> = set.found.iter().map(Found::to_string).collect();
-            found.join(", ")
-        };
-        let mut parts: Vec<String> = self.sets.iter().map(shown).collect();
+        self.describe(Set::to_string, |_| true)
+    }
+
+    /// What was found, in one line, with a description of each set, and the unusable components that are to be listed.
+    pub(crate) fn describe(
+        &self,
+        set: impl Fn(&Set) -> String,
+        is_listed: impl Fn(Component) -> bool,
+    ) -> String {
+        let mut parts: Vec<String> = self.sets.iter().map(set).collect();
         // A component that fits every major is in each set.
         parts.dedup();
-        parts.extend(self.unusable.iter().map(|unusable| unusable.reason.clone()));
+        let unusable = self
+            .unusable
+            .iter()
+            .filter(|unusable| is_listed(unusable.component));
+        parts.extend(unusable.map(|unusable| unusable.reason.clone()));
         parts.extend(self.remarks.iter().cloned());
         parts.join("; ")
     }
