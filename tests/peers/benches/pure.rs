@@ -1,8 +1,8 @@
 //! What is computed without a disk: capability plans and fat binaries.
 
-use cuda_build::internal::fatbin::{Fatbin, Image};
-use cuda_build::internal::Declared;
 use cuda_build::ToolkitVersion;
+use cuda_build::internal::Declared;
+use cuda_build::internal::fatbin::{Fatbin, Image};
 use divan::counter::BytesCount;
 
 fn main() {
