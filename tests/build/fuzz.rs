@@ -110,7 +110,7 @@ impl Fuzz {
 }
 
 fn target() -> Target {
-    Target::from_triple("x86_64-unknown-linux-gnu", false).unwrap()
+    Target::from_triple("x86_64-unknown-linux-gnu").unwrap()
 }
 
 fn search(root: &Path, env: &Env) -> Outcome {

@@ -199,7 +199,7 @@ fn capabilities_that_the_toolkit_cannot_do() {
         exit_code::NOT_FOUND,
         &[
             "`toolkit = \">=12, <13\"`",
-            "rules it out: change one of the two",
+            "excludes it: change one of them",
         ],
     );
     let other = project.run(&["build"]);

@@ -100,7 +100,7 @@ impl Layout {
 }
 
 fn target() -> Target {
-    Target::from_triple("x86_64-unknown-linux-gnu", false).unwrap()
+    Target::from_triple("x86_64-unknown-linux-gnu").unwrap()
 }
 
 #[test]
