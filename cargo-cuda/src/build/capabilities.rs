@@ -86,9 +86,7 @@ impl Choice<'_> {
         let single = all.single_for(self.gpus.first().copied());
         if self.only_unmodified()
             && self.env.peek("CUDA_COMPUTE_CAP").is_none()
-            && let Some(warning) = single
-                .as_ref()
-                .and_then(|single| single.warning("CUDA_COMPUTE_CAP"))
+            && let Some(warning) = single.as_ref().and_then(|single| single.warning.as_ref())
         {
             notes.push(format!("warning: {warning}"));
         }

@@ -245,9 +245,7 @@ fn write_rendering(rendering: &Rendering, out: &mut String) -> std::fmt::Result 
             for (consumer, value) in words(plan) {
                 writeln!(out, "  {consumer}: {value}")?;
             }
-            let warning = plan
-                .single_for(None)
-                .and_then(|single| single.warning("CUDA_COMPUTE_CAP"));
+            let warning = plan.single_for(None).and_then(|single| single.warning);
             warning
                 .iter()
                 .try_for_each(|warning| writeln!(out, "  note: {warning}"))

@@ -44,7 +44,7 @@ pub struct Diagnosis<'a> {
     pub programs: Vec<Program>,
     /// The workspace at hand.
     pub workspace: Option<&'a Workspace>,
-    /// Packages that compile without saying what for, on a machine that has no GPU to ask.
+    /// Packages that compile without declared capabilities, on a machine without a GPU.
     pub undeclared: Vec<String>,
     /// Optional components that packages are built without, a sentence each.
     pub absent: Vec<String>,

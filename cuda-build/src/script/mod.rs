@@ -216,7 +216,7 @@ impl Build {
         }
         let items = self.config.for_major(toolkit.version().major).capabilities;
         let declared = items.map_or_else(|| Ok(Declared::native()), Declared::parse)?;
-        let gpus = if declared.asks_for_gpu() {
+        let gpus = if declared.is_native() {
             (self.driver)()
                 .map(|driver| driver.gpus)
                 .unwrap_or_default()
