@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use cuda_build::{Env, Root};
+use cuda_build::internal::{Env, Root};
 
 /// The keys that count here.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 
 use clap::error::{ContextKind, ErrorKind};
 use clap::{Args as _, Parser, Subcommand};
-use cuda_build::{Env, Root, config};
+use cuda_build::internal::{Env, Root, config};
 
 use crate::cargo_arguments::{self, Kind, Split, TakesValue};
 use crate::cargo_config::Configured;

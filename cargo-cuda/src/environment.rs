@@ -7,8 +7,9 @@ use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-use cuda_build::capability::Single;
-use cuda_build::{Env, Plan, ToolkitVersion};
+use cuda_build::internal::Env;
+use cuda_build::internal::capability::Single;
+use cuda_build::{Plan, ToolkitVersion};
 
 /// One variable.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use cuda_build::{Component, Env, ReleaseReq};
+use cuda_build::Component;
+use cuda_build::internal::{Env, ReleaseReq};
 
 use crate::exit_code;
 use crate::failure::Failure;

@@ -1,7 +1,7 @@
 //! What a toolkit lacks, for a build that failed: only its own messages say what it looked for.
 
 use cuda_build::Component;
-use cuda_build::component::{Bundle, Facts};
+use cuda_build::internal::component::{Bundle, Facts};
 
 use crate::build::Build;
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
-use cuda_build::{Env, ReleaseReq, Root, Target};
+use cuda_build::internal::{Env, ReleaseReq, Root, Target};
 
 use crate::build::CAPABILITIES;
 use crate::cargo_config::Configured;

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
-use cuda_build::{Env, ReleaseReq};
+use cuda_build::internal::{Env, ReleaseReq};
 
 use crate::environment::{Setting, is_path_list};
 

@@ -7,8 +7,8 @@
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::Command;
 
-use cuda_build::Env;
-use cuda_build::command::Invocation;
+use cuda_build::internal::Env;
+use cuda_build::internal::command::Invocation;
 
 use crate::exit_code;
 use crate::failure::Failure;

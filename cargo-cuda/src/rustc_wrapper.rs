@@ -18,7 +18,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
-use cuda_build::Env;
+use cuda_build::internal::Env;
 
 use crate::build::Build;
 use crate::cargo_config::Configured;

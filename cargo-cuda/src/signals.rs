@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use cuda_build::Root;
+use cuda_build::internal::Root;
 use rustix::process::{Pid, Signal, getpid, kill_process, set_child_subreaper};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;

@@ -1,10 +1,9 @@
 //! The toolkit for a workspace: searched once, and fetched if that is allowed.
 
-use cuda_build::select::{Need, Part, Request, Strength};
-use cuda_build::sources::LOCK_FILE;
-use cuda_build::{
-    Component, Env, Error, Outcome, ReleaseReq, Root, Search, Target, Toolkit, ViewPlace,
-};
+use cuda_build::internal::select::{Need, Part, Request, Strength};
+use cuda_build::internal::sources::LOCK_FILE;
+use cuda_build::internal::{Env, Outcome, ReleaseReq, Root, Search, Target, ViewPlace};
+use cuda_build::{Component, Error, Toolkit};
 
 use crate::build::directory;
 use crate::cargo_config;
@@ -73,7 +72,7 @@ impl Finder<'_> {
             .comparators
             .extend(release.and_then(ReleaseReq::comparator));
         for package in self.workspace.iter().flat_map(|w| &w.packages) {
-            let own = cuda_build::request(&package.config, &[], &[], request.major);
+            let own = cuda_build::internal::request(&package.config, request.major);
             for need in own.needs {
                 if !request.needs.contains(&need) {
                     request.needs.push(need);
@@ -217,7 +216,8 @@ impl Finder<'_> {
     }
 
     fn is_explicit(&self) -> bool {
-        let sources = cuda_build::sources::candidates(self.root, self.env, self.target, &[]);
+        let sources =
+            cuda_build::internal::sources::candidates(self.root, self.env, self.target, &[]);
         self.env.peek("CUDA_BUILD_TOOLKIT").is_some()
             || sources.is_ok_and(|s| s.candidates.iter().any(|c| c.step.is_explicit()))
     }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use cargo_metadata::{DependencyKind, Metadata, MetadataCommand};
-use cuda_build::{Config, Env, Root};
+use cuda_build::internal::{Config, Env, Root};
 
 use crate::exit_code;
 use crate::failure::Failure;

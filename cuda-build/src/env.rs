@@ -13,7 +13,7 @@ use std::path::PathBuf;
 /// the build really used.
 ///
 /// ```
-/// use cuda_build::Env;
+/// use cuda_build::internal::Env;
 /// let env = Env::from_pairs([("CUDA_HOME", "/opt/cuda")]);
 /// assert_eq!(env.text("CUDA_HOME").as_deref(), Some("/opt/cuda"));
 /// assert_eq!(env.text("CUDA_PATH"), None);

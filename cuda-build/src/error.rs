@@ -150,6 +150,13 @@ pub enum Error {
         /// Which one.
         variable: &'static str,
     },
+    /// The build needs a part of this crate that its features leave out.
+    FeatureOff {
+        /// What needs it.
+        what: String,
+        /// The feature.
+        feature: &'static str,
+    },
 }
 
 /// Two components that do not belong together.
@@ -204,6 +211,9 @@ impl Error {
             Self::NotABuildScript { .. } => {
                 vec!["call this from build.rs, or give the values yourself".to_owned()]
             }
+            Self::FeatureOff { feature, .. } => vec![format!(
+                "add `features = [\"{feature}\"]` to the dependency `cuda-build` in Cargo.toml"
+            )],
             _ => Vec::new(),
         }
     }
@@ -317,6 +327,9 @@ impl fmt::Display for Error {
                     f,
                     "`{variable}` is not set: this is not running as a build script"
                 )
+            }
+            Self::FeatureOff { what, feature } => {
+                write!(f, "{what} needs the feature `{feature}` of cuda-build")
             }
         }
     }

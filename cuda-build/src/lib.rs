@@ -17,17 +17,24 @@
 //! }
 //! ```
 //!
-//! `Cargo.toml` says what for ([`config`] has all keys):
+//! `Cargo.toml` declares what to build for:
 //!
 //! ```toml
 //! [build-dependencies]
 //! cuda-build = "0.1"
 //!
-//! [package.metadata.cuda]
-//! capabilities = ["8.0", "9.0", "12.0+PTX"]
+//! [package.metadata.cuda]          # [workspace.metadata.cuda] holds defaults
+//! toolkit           = ">=12.2, <14"
+//! components        = ["cudart", { name = "cudnn", version = ">=9", optional = true }]
+//! capabilities      = ["8.0", "9.0", "12.0+PTX"]
+//! single-capability = "9.0"        # for consumers that take no list
+//! cudart            = "static"     # or "shared"
+//! jetson            = false        # on aarch64 Linux: a board, not a server
+//! [package.metadata.cuda.major.12] # replaces keys for one CUDA major
+//! capabilities      = ["8.0", "9.0+PTX"]
 //! ```
 //!
-//! and the crate includes what came out:
+//! The crate includes the compiled modules:
 //!
 //! ```text
 //! mod cuda {
@@ -36,26 +43,7 @@
 //! let image: &[u8] = cuda::modules::SAXPY;
 //! ```
 //!
-//! # How it works
-//!
-//! ```text
-//!           read only                  pure                     pure                 effects
-//! process ─► Env ──┐                                               ┌─► view ─────► directory of links
-//!                  ├─► sources ─► probe ─► [Attempt] ─► select ─► Toolkit ─► [Step] ─► run, link
-//! disk ────► Root ─┘   where it    what is      │      what belongs  └─ Plan ─┘  │
-//!                      may be      there        ▼      together    (capability)  ▼
-//!                                          error texts                     [Directive], last
-//! ```
-//!
-//! [`sources`] lists places without looking into them, [`probe`] looks and keeps evidence,
-//! [`select`] chooses without touching anything, and so can be tested with tables. A [`Toolkit`]
-//! and a [`Plan`] give [`compile::Step`]s, which are values until they are run; [`host_compiler`]
-//! says what nvcc may hand host code to. A [`View`] is the toolkit as one root, for whatever
-//! insists on one. What Cargo is told is written once, after everything has succeeded.
-//!
-//! Answers of nvcc and of host compilers are kept in the user's cache directory.
-//!
-//! A [`Search`] on its own, for build scripts that compile by themselves:
+//! A build script that compiles by itself takes the toolkit:
 //!
 //! ```no_run
 //! # fn main() -> Result<(), cuda_build::Error> {
@@ -66,49 +54,73 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! # Features
+//!
+//! - `compile` (default): compiles `.cu` with nvcc and NVRTC; includes `view`.
+//! - `view`: joins the components into one directory ([`Build::view`]), sets `DEP_<links>_*`, and
+//!   links with the driver's libraries.
+//! - Without either, a build script finds components and links them.
+
+#![cfg_attr(
+    not(feature = "compile"),
+    allow(
+        dead_code,
+        unused_mut,
+        reason = "some functions are used by compiling only"
+    )
+)]
 
 mod cache;
 mod cached_answer;
-pub mod capability;
-pub mod command;
-pub mod compile;
-pub mod component;
-pub mod config;
-pub mod directive;
-pub mod driver;
+mod capability;
+mod command;
+#[cfg(feature = "compile")]
+mod compile;
+mod component;
+mod config;
+mod directive;
+#[cfg(feature = "compile")]
+mod driver;
 mod env;
 mod error;
-pub mod fatbin;
+#[cfg(feature = "compile")]
+mod fatbin;
+#[cfg(feature = "compile")]
 mod freshness;
 mod hash;
-pub mod host_compiler;
+#[cfg(feature = "compile")]
+mod host_compiler;
+#[cfg(feature = "compile")]
+mod includes;
 #[doc(hidden)]
-pub mod includes;
+pub mod internal;
 mod link;
-pub mod nvcc;
-pub mod nvrtc;
-pub mod probe;
-pub mod release;
+mod nvcc;
+#[cfg(feature = "compile")]
+mod nvrtc;
+mod probe;
+mod release;
 mod root;
 mod script;
-pub mod select;
-pub mod sources;
-pub mod store;
+mod select;
+mod sources;
+mod store;
 mod target;
 mod toolkit;
 mod version;
+#[cfg(feature = "view")]
 mod view;
 
-pub use capability::{Capability, Declared, Plan};
-pub use compile::{Engine, Format, Library, Module};
+pub use capability::{Capability, Plan, Suffix};
+#[cfg(feature = "compile")]
+pub use compile::{Compiled, Engine, Format, Library, Module};
 pub use component::Component;
-pub use config::Config;
-pub use env::Env;
-pub use error::{Conflict, Error};
-pub use root::Root;
-pub use script::{Build, Built, request};
-pub use select::NotFound;
-pub use target::Target;
-pub use toolkit::{Outcome, Search, Toolkit};
-pub use version::{InvalidVersion, ReleaseReq, ToolkitVersion, Version};
-pub use view::{View, ViewPlace};
+pub use error::Error;
+pub use probe::Found;
+pub use script::{Build, Built};
+pub use select::Chosen;
+pub use toolkit::Toolkit;
+pub use version::{ToolkitVersion, Version};
+#[cfg(feature = "view")]
+pub use view::View;

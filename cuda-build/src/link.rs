@@ -5,7 +5,6 @@ use std::path::Path;
 use crate::component::{Bundle, Component};
 use crate::config::Cudart;
 use crate::directive::{Directive, Directives};
-use crate::driver::nixos_directory;
 use crate::probe::Found;
 use crate::root::Root;
 use crate::toolkit::Toolkit;
@@ -32,6 +31,15 @@ pub(crate) fn directives(
             _ => shared(toolkit, *component, into),
         }
     }
+}
+
+/// The absolute path that programs on NixOS need as a run-time search path, because the loader does
+/// not search it by default; `None` on other systems. nixpkgs' `addDriverRunpath` adds it to the
+/// packages that it builds.
+#[must_use]
+pub fn nixos_directory(root: &Root) -> Option<&'static str> {
+    root.is_file(&root.locate("/etc/NIXOS"))
+        .then_some("/run/opengl-driver/lib")
 }
 
 /// NixOS has the driver's libraries in a place that no loader looks into by itself: programs carry

@@ -36,7 +36,7 @@ pub const FORMAT_VERSION: i64 = 1;
 /// specification asks. `None` if none of these variables is set.
 ///
 /// ```
-/// use cuda_build::{Env, store};
+/// use cuda_build::internal::{Env, store};
 /// let env = Env::from_pairs([("HOME", "/home/a")]);
 /// assert_eq!(store::cache_dir(&env).unwrap().to_str(), Some("/home/a/.cache/cuda-build"));
 /// ```
@@ -176,7 +176,7 @@ pub fn probe(root: &Root, target: &Target, directory: &Path) -> Attempt {
 /// above it, but may not be it.
 ///
 /// ```
-/// use cuda_build::{Root, store};
+/// use cuda_build::internal::{Root, store};
 /// assert_eq!(store::distrust(&Root::system(), "/proc/self/status".as_ref()), None);
 /// ```
 #[must_use]

@@ -7,7 +7,7 @@ use crate::error::Error;
 /// The platform that is built for.
 ///
 /// ```
-/// use cuda_build::Target;
+/// use cuda_build::internal::Target;
 /// let target = Target::from_triple("x86_64-unknown-linux-gnu", false).unwrap();
 /// assert_eq!(target.directory(), "x86_64-linux");
 /// ```

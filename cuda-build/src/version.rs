@@ -128,7 +128,7 @@ impl std::error::Error for InvalidVersion {}
 /// Which CUDA release to use: any of one major (`13`), or exactly one (`13.4`).
 ///
 /// ```
-/// use cuda_build::ReleaseReq;
+/// use cuda_build::internal::ReleaseReq;
 /// let any: ReleaseReq = "13".parse().unwrap();
 /// let one: ReleaseReq = "13.4".parse().unwrap();
 /// assert_eq!((any.major, any.minor), (13, None));

@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 
-use cuda_build::capability::{observed_from_ptxas_help, supported};
-use cuda_build::driver::Driver;
-use cuda_build::nvrtc::{Nvrtc, Program};
-use cuda_build::{Build, Capability, Declared, Env, Plan, Root, ToolkitVersion};
+use cuda_build::internal::capability::{observed_from_ptxas_help, supported};
+use cuda_build::internal::driver::Driver;
+use cuda_build::internal::nvrtc::{Nvrtc, Program};
+use cuda_build::internal::{Declared, Env, Root};
+use cuda_build::{Build, Capability, Plan, ToolkitVersion};
 
 use crate::support::{components, output, text, toolkit13};
 use crate::tools::tool;

@@ -8,8 +8,8 @@ use std::fs;
 use std::path::Path;
 
 use cuda_build::Capability;
-use cuda_build::fatbin::{Compression, Fatbin, Image, Kind};
-use cuda_build::nvrtc::Program;
+use cuda_build::internal::fatbin::{Compression, Fatbin, Image, Kind};
+use cuda_build::internal::nvrtc::Program;
 
 use crate::support::{components, listed, nvrtc, tool};
 

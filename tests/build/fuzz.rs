@@ -22,14 +22,13 @@ use std::time::Duration;
 use cargo_cuda::wheel::elf::ElfFacts;
 use cargo_cuda::wheel::filename::FileName;
 use cargo_cuda::wheel::metadata::{Metadata, Requirement};
-use cuda_build::capability::{Declared, observed_from_ptxas_help};
-use cuda_build::fatbin::Fatbin;
-use cuda_build::nvcc::NvccAnswer;
-use cuda_build::select::{Need, Part, Request};
-use cuda_build::store::StoredToolkit;
-use cuda_build::{
-    Capability, Component, Config, Env, Outcome, Root, Search, Target, ToolkitVersion, Version,
-};
+use cuda_build::internal::capability::{Declared, observed_from_ptxas_help};
+use cuda_build::internal::fatbin::Fatbin;
+use cuda_build::internal::nvcc::NvccAnswer;
+use cuda_build::internal::select::{Need, Part, Request};
+use cuda_build::internal::store::StoredToolkit;
+use cuda_build::internal::{Config, Env, Outcome, Root, Search, Target};
+use cuda_build::{Capability, Component, ToolkitVersion, Version};
 
 use crate::mutate::{Random, mutated};
 

@@ -4,9 +4,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use cuda_build::host_compiler::{Family, HostCompiler, choose};
-use cuda_build::select::{Need, Part, Request};
-use cuda_build::{Component, Env, Error, Root, Search, Target, Toolkit};
+use cuda_build::internal::host_compiler::{Family, HostCompiler, choose};
+use cuda_build::internal::select::{Need, Part, Request};
+use cuda_build::internal::{Env, Root, Search, Target};
+use cuda_build::{Component, Error, Toolkit};
 
 use crate::support::{output, text};
 use crate::wheels::wheels;

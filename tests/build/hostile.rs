@@ -8,8 +8,9 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use cuda_build::select::{Need, Part, Request};
-use cuda_build::{Component, Env, Outcome, Root, Search, Target};
+use cuda_build::Component;
+use cuda_build::internal::select::{Need, Part, Request};
+use cuda_build::internal::{Env, Outcome, Root, Search, Target};
 
 /// The search of everything, which must not take longer than a person would wait.
 fn search(root: &Path, env: &[(&str, &str)]) -> Outcome {

@@ -10,8 +10,9 @@ use std::fs;
 use cargo_cuda::report::machine::Machine;
 use cargo_cuda::report::{self, Diagnosis, Findings};
 use cargo_cuda::toolkits::Finder;
-use cuda_build::driver::NoDriver;
-use cuda_build::{Build, Component, Env, Library, Root, Target, Toolkit};
+use cuda_build::internal::driver::NoDriver;
+use cuda_build::internal::{Env, Root, Target};
+use cuda_build::{Build, Component, Library, Toolkit};
 
 use serde_json::Value;
 
@@ -121,7 +122,7 @@ impl Layout {
                 for directory in toolkit.include_dirs() {
                     let _ = writeln!(text, "-I {}", directory.display());
                 }
-                for line in build.directives(&toolkit).lines() {
+                for line in build.directives(toolkit).lines() {
                     let line = line.to_string();
                     if !line.starts_with("cargo::rerun-if-") {
                         let _ = writeln!(text, "{line}");
@@ -129,7 +130,7 @@ impl Layout {
                 }
                 agree(
                     &reported.expect("what a build script finds, doctor finds"),
-                    &toolkit,
+                    toolkit,
                 );
             }
             Err(error) => {
@@ -214,10 +215,8 @@ fn every_order(layout: &Layout, variable: &str) {
     let separator = if value.contains(';') { ";" } else { ":" };
     let places: Vec<&str> = value.split(separator).collect();
     let components = |value: String| -> Vec<String> {
-        let toolkit = layout
-            .build(layout.environment().with(variable, value))
-            .toolkit()
-            .unwrap();
+        let build = layout.build(layout.environment().with(variable, value));
+        let toolkit = build.toolkit().unwrap();
         toolkit
             .components()
             .iter()

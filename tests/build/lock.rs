@@ -3,7 +3,8 @@
 use std::fs;
 
 use cargo_cuda::toolkits::Finder;
-use cuda_build::{Build, Env, Error, Root, Toolkit};
+use cuda_build::internal::{Env, Root};
+use cuda_build::{Build, Error, Toolkit};
 
 use crate::layout_files::Layout;
 
@@ -115,7 +116,7 @@ impl Workspace {
             .unwrap()
             .module("k.cu");
         let toolkit = build.toolkit();
-        let warnings = toolkit.iter().flat_map(|toolkit| {
+        let warnings = toolkit.as_ref().into_iter().flat_map(|toolkit| {
             let directives = build.directives(toolkit);
             let lines: Vec<String> = directives.lines().iter().map(ToString::to_string).collect();
             lines
@@ -123,7 +124,7 @@ impl Workspace {
                 .filter(|line| line.starts_with("cargo::warning="))
         });
         let warnings = warnings.collect();
-        (toolkit, warnings)
+        (toolkit.cloned(), warnings)
     }
 
     fn release(&self, package: &str, more: &[(&str, &str)]) -> String {

@@ -3,9 +3,10 @@
 
 use std::path::{Path, PathBuf};
 
-use cuda_build::nvrtc::{Nvrtc, Program};
-use cuda_build::select::{Need, Part, Request};
-use cuda_build::{Build, Component, Env, Error, Root, Search, Target};
+use cuda_build::internal::nvrtc::{Nvrtc, Program};
+use cuda_build::internal::select::{Need, Part, Request};
+use cuda_build::internal::{Env, Root, Search, Target};
+use cuda_build::{Build, Component, Error};
 
 use crate::wheels::wheels;
 

@@ -4,12 +4,10 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 
-use cuda_build::compile::{Compiled, Engine};
-use cuda_build::directive::Directives;
-use cuda_build::select::{Need, Part, Request};
-use cuda_build::{
-    Build, Component, Env, Error, Module, Outcome, Root, Search, Target, Toolkit, ViewPlace,
-};
+use cuda_build::Engine;
+use cuda_build::internal::select::{Need, Part, Request};
+use cuda_build::internal::{Env, Outcome, Root, Search, Target, ViewPlace};
+use cuda_build::{Build, Component, Error, Module};
 
 use crate::components::site_packages;
 use crate::layout_files::Layout;
@@ -100,21 +98,12 @@ fn package(directory: &Path, env: &[(&str, &Path)]) -> Build {
         .with("CARGO_MANIFEST_DIR", &package)
         .with("OUT_DIR", &out)
         .with("PATH", "/usr/bin:/bin")
+        .with("CUDA_BUILD_CAPABILITIES", "8.0")
         .with("CUDA_BUILD_CACHE_DIR", directory.join("cache"));
     for (name, value) in env {
         all = all.with(name, *value);
     }
     Build::from_env(all, Root::below(directory)).unwrap()
-}
-
-fn compile(build: &Build, toolkit: &Toolkit) -> Compiled {
-    let plan = cuda_build::Declared::parse(["8.0"])
-        .unwrap()
-        .plan(toolkit.version(), &[], None)
-        .unwrap();
-    build
-        .compile(toolkit, &plan, &mut Directives::default())
-        .unwrap()
 }
 
 #[test]
@@ -132,7 +121,7 @@ fn the_variable_that_is_read_first_decides_and_a_build_says_that_they_disagree()
         let toolkit = build.toolkit().unwrap();
         assert_eq!(toolkit.version().major, expected);
         let lines: Vec<String> = build
-            .directives(&toolkit)
+            .directives(toolkit)
             .lines()
             .iter()
             .map(|line| line.to_string())
@@ -155,11 +144,9 @@ fn the_variable_that_is_read_first_decides_and_a_build_says_that_they_disagree()
     let build = package(
         directory.path(),
         &[("CUDA_HOME", &cuda12), ("CUDA_PATH", &cuda13)],
-    );
-    let toolkit = build
-        .module(Module::new("k.cu").engine(Engine::Nvcc))
-        .toolkit()
-        .unwrap();
+    )
+    .module(Module::new("k.cu").engine(Engine::Nvcc));
+    let toolkit = build.toolkit().unwrap();
     assert_eq!(
         (
             toolkit.version().to_string().as_str(),
@@ -252,7 +239,7 @@ fn a_compiler_that_is_named_is_the_one_that_runs() {
                 "{}",
                 named.display()
             );
-            assert_eq!(compile(&build, &toolkit).made.len(), 1);
+            assert_eq!(build.run().unwrap().compiled.made.len(), 1);
             let logged = fs::read_to_string(&log).unwrap_or_default();
             assert_eq!(
                 logged.contains("k.cu"),

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use cuda_build::release::NEWEST_MAJOR;
+use cuda_build::internal::release::NEWEST_MAJOR;
 
 /// Tables, which may name majors, and files where the number means something else.
 const EXCEPT: [&str; 5] = [

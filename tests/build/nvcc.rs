@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use cuda_build::nvcc::{NvccAnswer, query};
-use cuda_build::probe::Attempt;
-use cuda_build::select::Request;
-use cuda_build::{Env, Error, Root, Search, Target};
+use cuda_build::Error;
+use cuda_build::internal::nvcc::{NvccAnswer, query};
+use cuda_build::internal::probe::Attempt;
+use cuda_build::internal::select::Request;
+use cuda_build::internal::{Env, Root, Search, Target};
 
 use crate::support::{output, text};
 use crate::wheels::wheels;

@@ -7,8 +7,8 @@
 use std::fs;
 use std::path::PathBuf;
 
-use cuda_build::includes::scan_file;
-use cuda_build::nvrtc::{Nvrtc, NvrtcFailure, Output, Program, compilations, shims};
+use cuda_build::internal::includes::scan_file;
+use cuda_build::internal::nvrtc::{Nvrtc, NvrtcFailure, Output, Program, compilations, shims};
 
 use crate::support::{Components, components, nvrtc};
 

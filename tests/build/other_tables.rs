@@ -1,8 +1,9 @@
 //! Where other public tables say something else than the toolkits: what ours must keep saying.
 
-use cuda_build::capability::{facts, supported};
-use cuda_build::release::{self, was_released};
-use cuda_build::{Capability, Declared, ToolkitVersion};
+use cuda_build::internal::Declared;
+use cuda_build::internal::capability::{facts, supported};
+use cuda_build::internal::release::{self, was_released};
+use cuda_build::{Capability, ToolkitVersion};
 
 fn v(text: &str) -> ToolkitVersion {
     text.parse().unwrap()

@@ -5,8 +5,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use cuda_build::select::{Need, Part, Request, Strength};
-use cuda_build::{Component, Env, Error, Root, Search, Target, Toolkit, ViewPlace};
+use cuda_build::internal::select::{Need, Part, Request, Strength};
+use cuda_build::internal::{Env, Root, Search, Target, ViewPlace};
+use cuda_build::{Component, Error, Toolkit};
 
 use crate::layout_files::Layout;
 use crate::wheels::wheels;

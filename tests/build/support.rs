@@ -3,9 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use cuda_build::nvrtc::Nvrtc;
-use cuda_build::select::{Need, Part, Request};
-use cuda_build::{Component, Env, Root, Search, Target, Toolkit};
+use cuda_build::internal::nvrtc::Nvrtc;
+use cuda_build::internal::select::{Need, Part, Request};
+use cuda_build::internal::{Env, Root, Search, Target};
+use cuda_build::{Component, Toolkit};
 
 use crate::components::site_packages;
 

@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use cargo_cuda::wheel::elf::ElfFacts;
-use cuda_build::capability::{observed_from_ptxas_help, supported};
-use cuda_build::component::{EdgeKind, edges};
-use cuda_build::release::{self, release_of};
+use cuda_build::internal::capability::{observed_from_ptxas_help, supported};
+use cuda_build::internal::component::{EdgeKind, edges};
+use cuda_build::internal::release::{self, release_of};
 use cuda_build::{Component, ToolkitVersion};
 
 use crate::support::{output, text};

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use cargo_cuda::store::{self, AddRequest, Context, Messages};
-use cuda_build::{Component, Env, Root, Target, View, ViewPlace};
+use cuda_build::internal::{Env, Root, Target, ViewPlace};
+use cuda_build::{Component, View};
 use tempfile::TempDir;
 
 use crate::components::{release, site_packages};

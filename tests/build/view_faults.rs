@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use cuda_build::{Error, Root, Target, Toolkit, View, ViewPlace};
+use cuda_build::internal::{Root, Target, ViewPlace};
+use cuda_build::{Error, Toolkit, View};
 
 use crate::support::everything_in;
 

@@ -4,7 +4,8 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-use cuda_build::{Error, ViewPlace};
+use cuda_build::Error;
+use cuda_build::internal::ViewPlace;
 
 use crate::view_faults::{Place, contents, target, temporaries};
 

@@ -22,7 +22,7 @@ fn main() -> Result<(), cuda_build::Error> {
         .module(Module::new("src/alone.cu").engine(Engine::Nvrtc))
         .module(Module::new("src/by_nvcc.cu").engine(Engine::Nvcc))
         .run()?;
-    let mut text = format!("nvrtc {}\n", cuda_build::nvrtc::compilations());
+    let mut text = format!("nvrtc {}\n", cuda_build::internal::nvrtc::compilations());
     let made = built.compiled.made.iter().map(|(path, _)| ("made", path));
     for (what, path) in made.chain(built.compiled.fresh.iter().map(|path| ("fresh", path))) {
         text += &format!("{what} {}\n", path.file_name().unwrap().to_str().unwrap());

@@ -9,7 +9,8 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use cargo_cuda::store::exit_code;
-use cuda_build::{Component, Root, Target, store};
+use cuda_build::Component;
+use cuda_build::internal::{Root, Target, store};
 
 use crate::support::{EXCLUDE_NEWER, Finished, Sandbox, Tool, left_out, online, python, uv};
 

@@ -8,7 +8,8 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use cargo_cuda::store::exit_code;
-use cuda_build::{Component, Root, store};
+use cuda_build::Component;
+use cuda_build::internal::{Root, store};
 
 use crate::support::{Finished, Sandbox, Tool, left_out, online, uv};
 

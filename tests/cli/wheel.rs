@@ -17,7 +17,8 @@ use cargo_cuda::wheel::reproducible::{self, Scope};
 use cargo_cuda::wheel::rewrite::{BuiltWheel, Rewrite};
 use cargo_cuda::wheel::runpath::{Kind, RunpathPlan};
 use cargo_cuda::wheel::{WheelError, archive};
-use cuda_build::{Component, Env};
+use cuda_build::Component;
+use cuda_build::internal::Env;
 
 use crate::support::EXCLUDE_NEWER;
 use crate::tools::tool;

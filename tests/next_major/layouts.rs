@@ -9,9 +9,10 @@
 use std::fs;
 use std::path::PathBuf;
 
-use cuda_build::release::NEWEST_MAJOR;
-use cuda_build::select::{Need, Part, Request};
-use cuda_build::{Component, Env, Root, Search, Target};
+use cuda_build::internal::release::NEWEST_MAJOR;
+use cuda_build::internal::select::{Need, Part, Request};
+use cuda_build::internal::{Env, Root, Search, Target};
+use cuda_build::Component;
 
 /// The files of one component: its package version and paths below a root.
 struct Files {

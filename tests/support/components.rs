@@ -5,12 +5,13 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use cargo_cuda::store::{self, AddRequest, Context, Messages};
-use cuda_build::{Component, Env};
+use cuda_build::Component;
+use cuda_build::internal::Env;
 
 /// The directory below the user's cache directory in which tests keep their downloads, so that
 /// several checkouts share them and none is in the repository.
 pub fn test_cache() -> PathBuf {
-    let cache = cuda_build::store::cache_dir(&Env::from_process());
+    let cache = cuda_build::internal::store::cache_dir(&Env::from_process());
     cache
         .expect("tests need a cache directory: set HOME or CUDA_BUILD_CACHE_DIR")
         .join("tests")

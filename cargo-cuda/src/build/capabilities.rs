@@ -1,8 +1,9 @@
 //! Resolves compute capabilities: the full list, and the single value for tools that accept only
 //! one (`CUDA_COMPUTE_CAP`).
 
-use cuda_build::capability::Single;
-use cuda_build::{Capability, Declared, Env, Plan, ToolkitVersion};
+use cuda_build::internal::capability::Single;
+use cuda_build::internal::{Declared, Env};
+use cuda_build::{Capability, Plan, ToolkitVersion};
 
 use crate::failure::Failure;
 use crate::workspace::Package;

@@ -22,8 +22,9 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 
-use cuda_build::probe::Found;
-use cuda_build::{Component, Env, Error, Root, Target, Toolkit, store};
+use cuda_build::internal::probe::Found;
+use cuda_build::internal::{Env, Root, Target, store};
+use cuda_build::{Component, Error, Toolkit};
 use sha2::{Digest as _, Sha256};
 
 use super::Request;

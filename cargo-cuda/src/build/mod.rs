@@ -9,10 +9,9 @@ pub mod directory;
 
 use std::path::{Path, PathBuf};
 
-use cuda_build::capability::Single;
-use cuda_build::{
-    Component, Env, Plan, ReleaseReq, Root, Target, Toolkit, View, ViewPlace, driver,
-};
+use cuda_build::internal::capability::Single;
+use cuda_build::internal::{Env, ReleaseReq, Root, Target, ViewPlace, driver};
+use cuda_build::{Component, Plan, Toolkit, View};
 
 use self::capabilities::{Capabilities, Choice};
 use crate::cargo_config::{self, Configured};
@@ -240,7 +239,7 @@ impl Facts<'_> {
             native: self.has_native_cmake().then_some(triple),
             cross: (!is_native).then_some(triple),
             driver: self.driver.as_deref(),
-            loaded_driver: driver::nixos_directory(self.request.root),
+            loaded_driver: cuda_build::internal::link::nixos_directory(self.request.root),
         };
         Environment::new(&inputs, self.request.env)
     }

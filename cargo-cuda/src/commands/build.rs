@@ -4,8 +4,8 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use cuda_build::command::Invocation;
-use cuda_build::{Env, Root};
+use cuda_build::internal::command::Invocation;
+use cuda_build::internal::{Env, Root};
 
 use crate::build::{Build, Purpose, Request};
 use crate::cargo_arguments::{self, Kind, Split};

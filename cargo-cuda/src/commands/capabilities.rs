@@ -3,9 +3,10 @@
 use std::fmt::Write as _;
 
 use clap::Args;
-use cuda_build::capability::{self, Facts, Suffix, supported};
-use cuda_build::release;
-use cuda_build::{Declared, Env, Error, Plan, ReleaseReq, Root, ToolkitVersion};
+use cuda_build::internal::capability::{self, Facts, Suffix, supported};
+use cuda_build::internal::release;
+use cuda_build::internal::{Declared, Env, ReleaseReq, Root};
+use cuda_build::{Error, Plan, ToolkitVersion};
 use serde_json::{Value, json};
 
 use crate::exit_code;

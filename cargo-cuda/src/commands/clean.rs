@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::Args;
-use cuda_build::{Env, Root};
+use cuda_build::internal::{Env, Root};
 
 use crate::build::directory;
 use crate::failure::Failure;

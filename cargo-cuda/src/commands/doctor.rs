@@ -3,12 +3,11 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use cuda_build::driver;
-use cuda_build::host_compiler;
-use cuda_build::select::{Need, Strength};
-use cuda_build::{
-    Capability, Component, Declared, Env, Error, Outcome, Plan, ReleaseReq, Root, Toolkit,
-};
+use cuda_build::internal::driver;
+use cuda_build::internal::host_compiler;
+use cuda_build::internal::select::{Need, Strength};
+use cuda_build::internal::{Declared, Env, Outcome, ReleaseReq, Root};
+use cuda_build::{Capability, Component, Error, Plan, Toolkit};
 
 use crate::build::CAPABILITIES;
 use crate::failure::Failure;
@@ -237,7 +236,7 @@ fn absent(report: &Outcome, workspace: Option<&Workspace>) -> Vec<String> {
     let major = toolkit.version().major;
     let mut absent = Vec::new();
     for package in workspace.iter().flat_map(|workspace| &workspace.packages) {
-        let needs = cuda_build::request(&package.config, &[], &[], Some(major)).needs;
+        let needs = cuda_build::internal::request(&package.config, Some(major)).needs;
         let lacks = |need: &&Need| {
             need.strength == Strength::Optional
                 && !toolkit

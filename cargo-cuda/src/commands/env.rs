@@ -3,8 +3,8 @@
 use std::ffi::OsString;
 
 use clap::Args;
-use cuda_build::command::Invocation;
-use cuda_build::{Env, Root};
+use cuda_build::internal::command::Invocation;
+use cuda_build::internal::{Env, Root};
 use serde::Serialize;
 
 use crate::build::{Build, Purpose, Request};

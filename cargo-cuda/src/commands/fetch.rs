@@ -1,7 +1,7 @@
 //! `cargo cuda fetch`: gets what the workspace needs, for CI and containers.
 
 use clap::Args;
-use cuda_build::{Env, ReleaseReq, Root};
+use cuda_build::internal::{Env, ReleaseReq, Root};
 
 use crate::failure::Failure;
 use crate::options::WorkspaceOptions;

@@ -3,8 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use cuda_build::select::Note;
-use cuda_build::{Component, Env, Root, Toolkit, View, ViewPlace};
+use cuda_build::internal::select::Note;
+use cuda_build::internal::{Env, Root, ViewPlace};
+use cuda_build::{Component, Toolkit, View};
 use serde::Serialize;
 
 use crate::exit_code;
@@ -137,7 +138,7 @@ struct Part {
 
 impl Report {
     fn new(toolkit: &Toolkit, view: &View) -> Self {
-        let part = |chosen: &cuda_build::select::Chosen| Part {
+        let part = |chosen: &cuda_build::internal::select::Chosen| Part {
             name: chosen.found.component.id(),
             version: chosen.found.shown_version(),
             origin: chosen.origin.clone(),

@@ -4,8 +4,8 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use cuda_build::command::Invocation;
-use cuda_build::{Env, ReleaseReq, Root};
+use cuda_build::internal::command::Invocation;
+use cuda_build::internal::{Env, ReleaseReq, Root};
 
 use crate::build::CAPABILITIES;
 use crate::cargo_arguments::{feature_options, metadata_options, value_of, values_of};

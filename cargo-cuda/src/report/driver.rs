@@ -1,8 +1,8 @@
 //! What the driver and the GPUs of this machine mean for programs that are built here.
 
-use cuda_build::capability::Support;
-use cuda_build::driver::Driver;
-use cuda_build::release::{self, driver_floor};
+use cuda_build::internal::capability::Support;
+use cuda_build::internal::driver::Driver;
+use cuda_build::internal::release::{self, driver_floor};
 use cuda_build::{Plan, ToolkitVersion, Version};
 
 /// The version in `/proc/driver/nvidia/version`, as `nvidia-smi` shows it: `580.65.06`. WSL and
@@ -83,7 +83,8 @@ pub fn gpu_notes(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cuda_build::{Capability, Declared};
+    use cuda_build::Capability;
+    use cuda_build::internal::Declared;
 
     fn driver(version: (u32, u32), gpus: &[&str]) -> Driver {
         Driver {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use cuda_build::probe::{Attempt, Found};
+use cuda_build::internal::probe::{Attempt, Found};
 use cuda_build::{Error, Toolkit};
 use serde::{Serialize, Serializer};
 

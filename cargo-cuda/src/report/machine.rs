@@ -3,8 +3,10 @@
 
 use std::path::{Path, PathBuf};
 
-use cuda_build::driver::{Driver, NoDriver, nixos_directory};
-use cuda_build::{Root, ToolkitVersion, Version};
+use cuda_build::internal::Root;
+use cuda_build::internal::driver::{Driver, NoDriver};
+use cuda_build::internal::link::nixos_directory;
+use cuda_build::{ToolkitVersion, Version};
 
 use super::driver::module_version;
 

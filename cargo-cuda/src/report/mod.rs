@@ -7,11 +7,12 @@ mod verdict;
 
 use std::path::Path;
 
-use cuda_build::component::Class;
-use cuda_build::driver::{Driver, NoDriver};
-use cuda_build::host_compiler::HostCompiler;
-use cuda_build::release::HALF_NEEDS_CCCL_SINCE;
-use cuda_build::{Component, Error, Outcome, Toolkit};
+use cuda_build::internal::Outcome;
+use cuda_build::internal::component::Class;
+use cuda_build::internal::driver::{Driver, NoDriver};
+use cuda_build::internal::host_compiler::HostCompiler;
+use cuda_build::internal::release::HALF_NEEDS_CCCL_SINCE;
+use cuda_build::{Component, Error, Toolkit};
 use serde::Serialize;
 
 use crate::failure::Failure;

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use cuda_build::{Component, Root, store};
+use cuda_build::Component;
+use cuda_build::internal::{Root, store};
 
 use super::directory::{Guard, Store, link, size};
 use super::installer::{Cache, Installer};

@@ -14,8 +14,8 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
-use cuda_build::command::{Invocation, quoted};
-use cuda_build::{Env, Root};
+use cuda_build::internal::command::{Invocation, quoted};
+use cuda_build::internal::{Env, Root};
 
 use crate::signals;
 

@@ -1,7 +1,7 @@
 //! The store on the disk. Each change takes effect as a whole or not at all.
 //!
 //! ```text
-//! <cache>/toolkits/            <cache> is `cuda_build::store::cache_dir`
+//! <cache>/toolkits/            <cache> is `cuda_build::internal::store::cache_dir`
 //!   13.4.3-1f0c9a2e/           a toolkit: site-packages as installed, and
 //!     toolkit.toml             its manifest, written before the directory gets this name
 //!   .13.4.3-1f0c9a2e.4711.part/   written by process 4711: site/, tmp/, requirements.txt
@@ -21,7 +21,7 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use cuda_build::{Env, Root, store};
+use cuda_build::internal::{Env, Root, store};
 use fs4::{FileExt, TryLockError};
 
 use super::StoreError;

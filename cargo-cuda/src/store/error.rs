@@ -416,7 +416,7 @@ fn is_bar(line: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use cuda_build::command::Invocation;
+    use cuda_build::internal::command::Invocation;
 
     use super::*;
 

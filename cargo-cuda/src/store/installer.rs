@@ -8,8 +8,9 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf, absolute};
 
-use cuda_build::command::Invocation;
-use cuda_build::{Env, Version};
+use cuda_build::Version;
+use cuda_build::internal::Env;
+use cuda_build::internal::command::Invocation;
 use serde_json::Value;
 use tempfile::TempDir;
 

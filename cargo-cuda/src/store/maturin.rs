@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use cuda_build::{Env, Root, store};
+use cuda_build::internal::{Env, Root, store};
 
 use super::directory::{Store, size};
 use super::error::Refusal;

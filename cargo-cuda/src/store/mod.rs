@@ -5,7 +5,7 @@
 //! "13"       components  resolved before?  exact versions, hashes  one directory, then renamed
 //! ```
 //!
-//! How the search reads a toolkit in the store is defined by [`cuda_build::store`].
+//! How the search reads a toolkit in the store is defined by [`cuda_build::internal::store`].
 
 mod add;
 mod command;
@@ -23,7 +23,8 @@ mod stored;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use cuda_build::{Component, Env};
+use cuda_build::Component;
+use cuda_build::internal::Env;
 
 pub use add::add;
 pub use error::{StoreError, exit_code};

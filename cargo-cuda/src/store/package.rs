@@ -5,9 +5,10 @@ use std::str::FromStr;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use cuda_build::component::Bundle;
-use cuda_build::release::NEWEST_MAJOR;
-use cuda_build::{Component, ToolkitVersion, Version, store};
+use cuda_build::internal::component::Bundle;
+use cuda_build::internal::release::NEWEST_MAJOR;
+use cuda_build::internal::store;
+use cuda_build::{Component, ToolkitVersion, Version};
 use serde::{Deserialize, Serialize};
 use sha2::Digest as _;
 
@@ -302,7 +303,7 @@ impl Manifest {
 pub(super) mod tests {
     use std::path::Path;
 
-    use cuda_build::Root;
+    use cuda_build::internal::Root;
 
     use super::*;
 

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 
-use cuda_build::component::{EdgeKind, closure};
-use cuda_build::release::{self, is_nvcc_packaged};
+use cuda_build::internal::component::{EdgeKind, closure};
+use cuda_build::internal::release::{self, is_nvcc_packaged};
 use cuda_build::{Component, ToolkitVersion, Version};
 
 use super::StoreError;

@@ -8,7 +8,7 @@
 
 use std::collections::BTreeSet;
 
-use cuda_build::component::Class;
+use cuda_build::internal::component::Class;
 use cuda_build::{Component, ToolkitVersion};
 
 use super::error::Refusal;

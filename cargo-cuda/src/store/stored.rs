@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use cuda_build::{Component, Root, Target, store};
+use cuda_build::Component;
+use cuda_build::internal::{Root, Target, store};
 
 use super::directory::Store;
 use super::lock::Index;

@@ -8,10 +8,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use cuda_build::command::Invocation;
-use cuda_build::component::{EdgeKind, closure};
-use cuda_build::config::Cudart;
-use cuda_build::{Component, Env, Plan, ReleaseReq, Root, Toolkit, capability};
+use cuda_build::internal::command::Invocation;
+use cuda_build::internal::component::{EdgeKind, closure};
+use cuda_build::internal::config::Cudart;
+use cuda_build::internal::{Env, ReleaseReq, Root, capability};
+use cuda_build::{Component, Plan, Toolkit};
 
 use super::WheelError;
 use super::archive;

@@ -7,8 +7,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cuda_build::component::{Bundle, Facts, edges};
-use cuda_build::release::{self, NEWEST_MAJOR, OLDEST_MAJOR};
+use cuda_build::internal::component::{Bundle, Facts, edges};
+use cuda_build::internal::release::{self, NEWEST_MAJOR, OLDEST_MAJOR};
 use cuda_build::{Component, ToolkitVersion, Version};
 
 use super::WheelError;

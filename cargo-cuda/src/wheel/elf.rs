@@ -165,7 +165,7 @@ mod tests {
     fn reads_the_program_that_runs_this() {
         // The test program is an ELF file that every machine of this kind has.
         let path = std::path::Path::new("/proc/self/exe");
-        let bytes = cuda_build::Root::system().bytes(path).unwrap();
+        let bytes = cuda_build::internal::Root::system().bytes(path).unwrap();
         assert!(is_elf(&bytes));
         let facts = ElfFacts::parse(&bytes).unwrap();
         assert!(

@@ -5,7 +5,7 @@ use std::io;
 use std::path::PathBuf;
 
 use cuda_build::Component;
-use cuda_build::release::{NEWEST_MAJOR, OLDEST_MAJOR};
+use cuda_build::internal::release::{NEWEST_MAJOR, OLDEST_MAJOR};
 use thiserror::Error;
 
 /// Everything that can go wrong between a builder's wheel and a wheel of one CUDA major.

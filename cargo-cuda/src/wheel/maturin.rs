@@ -8,8 +8,9 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use cuda_build::command::Invocation;
-use cuda_build::{Env, Root, Version};
+use cuda_build::Version;
+use cuda_build::internal::command::Invocation;
+use cuda_build::internal::{Env, Root};
 
 use super::WheelError;
 

@@ -17,7 +17,7 @@
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-use cuda_build::Env;
+use cuda_build::internal::Env;
 use sha2::{Digest as _, Sha256};
 
 /// Set if this program is the `RUSTC_WRAPPER`: what it changes.

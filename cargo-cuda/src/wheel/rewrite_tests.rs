@@ -8,7 +8,7 @@ use cuda_build::ToolkitVersion;
 const INIT: &str = "from .saxpy import *\n\n__doc__ = saxpy.__doc__\nif hasattr(saxpy, \"__all__\"):\n    __all__ = saxpy.__all__";
 
 fn this_program() -> Vec<u8> {
-    cuda_build::Root::system()
+    cuda_build::internal::Root::system()
         .bytes(Path::new("/proc/self/exe"))
         .unwrap()
 }

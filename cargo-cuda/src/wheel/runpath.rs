@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use cuda_build::Component;
-use cuda_build::component::Bundle;
+use cuda_build::internal::component::Bundle;
 
 use super::WheelError;
 use super::dependencies::{self, Origin};

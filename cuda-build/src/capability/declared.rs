@@ -21,7 +21,7 @@ use crate::error::Error;
 /// `TORCH_CUDA_ARCH_LIST`. CMake reads a plain `80` as both.
 ///
 /// ```
-/// use cuda_build::Declared;
+/// use cuda_build::internal::Declared;
 /// let declared = Declared::parse(["8.0;9.0a", "120-real 120-virtual"])?;
 /// assert_eq!(declared, Declared::parse(["8.0", "9.0a", "12.0+PTX"])?);
 /// # Ok::<(), cuda_build::Error>(())

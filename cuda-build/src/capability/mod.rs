@@ -5,7 +5,8 @@
 //! the disk or starts a program.
 //!
 //! ```
-//! use cuda_build::{Declared, ToolkitVersion};
+//! use cuda_build::internal::Declared;
+//! use cuda_build::ToolkitVersion;
 //! let declared = Declared::parse(["8.0", "9.0a", "12.0+PTX"])?;
 //! let plan = declared.plan(ToolkitVersion::new(13, 4), &[], None)?;
 //! assert_eq!(plan.cmake(), "80-real;90a-real;120-real;120-virtual");

@@ -20,8 +20,9 @@ const SOURCE: &str = include_str!("runtime_source.rs.in");
 /// - `warn_if_jit(major, minor)`, which warns once on stderr that the driver has to compile first.
 ///
 /// ```
-/// use cuda_build::capability::generated_source;
-/// use cuda_build::{Declared, ToolkitVersion};
+/// use cuda_build::internal::capability::generated_source;
+/// use cuda_build::internal::Declared;
+/// use cuda_build::ToolkitVersion;
 /// let toolkit = ToolkitVersion::new(13, 4);
 /// let plan = Declared::parse(["7.5+PTX"])?.plan(toolkit, &[], None)?;
 /// let source = generated_source(&plan, toolkit, "static");

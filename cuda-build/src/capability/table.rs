@@ -189,7 +189,7 @@ pub fn facts(capability: Capability) -> Option<&'static Facts> {
 ///
 /// ```
 /// use cuda_build::ToolkitVersion;
-/// use cuda_build::capability::supported;
+/// use cuda_build::internal::capability::supported;
 /// let names: Vec<String> = supported(ToolkitVersion::new(12, 0)).iter().map(|c| c.digits()).collect();
 /// assert_eq!(names.last().map(String::as_str), Some("90a"));
 /// ```
@@ -208,7 +208,7 @@ pub fn supported(toolkit: ToolkitVersion) -> Vec<Capability> {
 /// lists none.
 ///
 /// ```
-/// use cuda_build::capability::observed_from_ptxas_help;
+/// use cuda_build::internal::capability::observed_from_ptxas_help;
 /// let list = observed_from_ptxas_help("Allowed values: 'compute_90','lto_90','sm_90','sm_90a'.");
 /// assert_eq!(list.iter().map(|c| c.sm()).collect::<Vec<_>>(), ["sm_90", "sm_90a"]);
 /// ```

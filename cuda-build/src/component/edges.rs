@@ -84,7 +84,7 @@ static EDGES: &[Edge] = {
 ///
 /// ```
 /// use cuda_build::Component;
-/// use cuda_build::component::{EdgeKind, edges};
+/// use cuda_build::internal::component::{EdgeKind, edges};
 /// // A library that `readelf` shows in CUDA 12, and that is opened by name in 13.
 /// assert_eq!(edges(Component::Cusparse, 12), [(Component::Nvjitlink, EdgeKind::Link)]);
 /// assert_eq!(edges(Component::Cusparse, 13), [(Component::Nvjitlink, EdgeKind::Load)]);
@@ -111,7 +111,7 @@ pub fn edges(component: Component, major: u32) -> Vec<(Component, EdgeKind)> {
 ///
 /// ```
 /// use cuda_build::Component;
-/// use cuda_build::component::{EdgeKind, closure};
+/// use cuda_build::internal::component::{EdgeKind, closure};
 /// let needed = closure(&[Component::Cusolver], 13);
 /// assert_eq!(needed, [
 ///     (Component::Nvrtc, EdgeKind::Load),

@@ -43,7 +43,7 @@ pub enum Class {
 }
 
 /// What is known about a component. A list with one entry per major begins with the oldest major of
-/// [`release`](crate::release).
+/// the table of releases.
 #[derive(Debug)]
 pub struct Facts {
     /// The component.

@@ -7,7 +7,7 @@ use crate::error::Error;
 /// `.nv_fatbin` section of a host object.
 ///
 /// ```
-/// use cuda_build::fatbin::{Fatbin, Image, Kind};
+/// use cuda_build::internal::fatbin::{Fatbin, Image, Kind};
 /// let text = ".version 8.0\n.target sm_80\n.address_size 64\n".to_owned();
 /// let fatbin = Fatbin::from_images(vec![Image::Ptx { capability: "8.0".parse()?, text }])?;
 /// let again = Fatbin::parse(&fatbin.write())?;

@@ -33,7 +33,7 @@ impl NvccAnswer {
     /// Reads the output of `nvcc --dryrun` or `nvcc --version`; `None` if it has no version.
     ///
     /// ```
-    /// use cuda_build::nvcc::NvccAnswer;
+    /// use cuda_build::internal::nvcc::NvccAnswer;
     /// let answer = NvccAnswer::parse("#$ TOP=/opt/cuda/bin/..\nCuda compilation tools, release 12.4, V12.4.131").unwrap();
     /// assert_eq!(answer.version.to_string(), "12.4.131");
     /// assert!(answer.top.is_some());

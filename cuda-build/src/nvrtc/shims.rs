@@ -68,7 +68,7 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 /// ([`Scan::includes_cccl`](crate::includes::Scan::includes_cccl)); CCCL must then be among the include directories.
 ///
 /// ```
-/// use cuda_build::nvrtc::shims;
+/// use cuda_build::internal::nvrtc::shims;
 /// let own = ["math.h".to_owned()].into();
 /// let headers = shims::headers(&own, false);
 /// assert!(headers.iter().any(|(name, _)| name == "stdint.h"));

@@ -48,7 +48,7 @@ pub const HALF_NEEDS_CCCL_SINCE: u32 = 13;
 /// Every CUDA major that the tables cover, oldest first.
 ///
 /// ```
-/// use cuda_build::release::{NEWEST_MAJOR, OLDEST_MAJOR, majors};
+/// use cuda_build::internal::release::{NEWEST_MAJOR, OLDEST_MAJOR, majors};
 /// assert!(majors().eq(OLDEST_MAJOR..=NEWEST_MAJOR));
 /// ```
 pub fn majors() -> impl DoubleEndedIterator<Item = u32> + Clone {
@@ -71,7 +71,7 @@ pub fn facts(toolkit: ToolkitVersion) -> Option<&'static Release> {
 ///
 /// ```
 /// use cuda_build::ToolkitVersion;
-/// use cuda_build::release::was_released;
+/// use cuda_build::internal::release::was_released;
 /// assert!(!was_released(ToolkitVersion::new(12, 7)));
 /// assert!(was_released(ToolkitVersion::new(99, 1)), "newer than this crate: nothing is known");
 /// ```
@@ -104,7 +104,7 @@ pub const fn is_nvcc_packaged(major: u32) -> bool {
 ///
 /// ```
 /// use cuda_build::Component;
-/// use cuda_build::release::release_of;
+/// use cuda_build::internal::release::release_of;
 /// let release = |component, version: &str| {
 ///     release_of(component, &version.parse().unwrap()).map(|release| release.to_string())
 /// };

@@ -1,42 +1,233 @@
-//! The compiling part of a build: the host compiler, the view to call nvcc in, and the steps.
+//! The part of a build that compiles.
 
-use std::collections::BTreeMap;
-use std::path::Path;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 
-use super::Build;
-use crate::capability::Plan;
+use super::{Build, needs};
+use crate::cache;
+use crate::capability::{self, Declared, Plan};
 use crate::compile::identity::{self, Variables};
-use crate::compile::{Compiled, Engine, Module, Places, Runner, Settings};
+use crate::compile::{Compiled, Engine, Format, Library, Module, Places, Runner, Settings};
 use crate::component::Component;
+use crate::config::Cudart;
 use crate::directive::{Directive, Directives};
+use crate::driver::{self, Driver, NoDriver};
 use crate::error::Error;
 use crate::host_compiler::{self, HostCompiler};
 use crate::nvcc;
+use crate::select::Request;
 use crate::toolkit::Toolkit;
-use crate::view::{View, ViewPlace};
+use crate::view::View;
 
-/// The compilers of all files.
-struct Compilers {
-    /// `None` if nvcc compiles nothing.
-    host: Option<HostCompiler>,
-    /// `None` if nvcc is called where it is installed.
-    view: Option<View>,
+/// What a package compiles.
+#[derive(Debug)]
+pub(super) struct Code {
+    pub(super) modules: Vec<Module>,
+    pub(super) libraries: Vec<Library>,
+    driver: fn() -> Result<Driver, NoDriver>,
 }
 
-impl Build {
-    fn compilers(&self, toolkit: &Toolkit) -> Result<Compilers, Error> {
-        let host = self.host_compiler(toolkit)?;
-        let view = if host.is_some() {
-            self.compiler_view(toolkit)?
-        } else {
-            None
-        };
-        Ok(Compilers { host, view })
+impl Default for Code {
+    fn default() -> Self {
+        Self {
+            modules: Vec::new(),
+            libraries: Vec::new(),
+            driver: driver::driver,
+        }
+    }
+}
+
+impl Code {
+    fn is_empty(&self) -> bool {
+        self.modules.is_empty() && self.libraries.is_empty()
     }
 
-    /// A view to call nvcc in, where it would not find cicc by itself: in redist archives, and in
-    /// other splits of a directory per component.
-    fn compiler_view(&self, toolkit: &Toolkit) -> Result<Option<View>, Error> {
+    /// The request of a package that also compiles this code.
+    pub(super) fn added_to(&self, mut request: Request, cudart: Cudart) -> Request {
+        let modules = |engine: Engine| {
+            let wanted = |module: &&Module| module.wanted_engine() == engine;
+            self.modules.iter().filter(wanted).count()
+        };
+        let library_files: usize = self.libraries.iter().map(|l| l.sources().len()).sum();
+        let nvcc_files = library_files + modules(Engine::Nvcc);
+        let mut needs = Vec::new();
+        if nvcc_files > 0 {
+            let why = format!("needed to compile {}", count(nvcc_files, "`.cu` file"));
+            needs.extend(needs::nvcc(&why));
+        }
+        if !self.libraries.is_empty() {
+            needs.push(needs::runtime(cudart, "needed to link device code"));
+        }
+        let nvrtc_modules = modules(Engine::Nvrtc);
+        if nvrtc_modules > 0 {
+            let why = format!("needed to compile {}", count(nvrtc_modules, "module"));
+            needs.push(needs::nvrtc(&why));
+        }
+        needs.append(&mut request.needs);
+        let automatic = modules(Engine::Auto);
+        if automatic > 0 {
+            let why = format!("needed to compile {}", count(automatic, "module"));
+            request.alternatives = vec![
+                vec![needs::nvrtc(&format!("{why}; `nvcc` would do as well"))],
+                needs::nvcc(&why),
+            ];
+        }
+        if automatic + nvrtc_modules > 0 {
+            needs.extend(needs::headers_of_kernels());
+        }
+        request.needs = needs;
+        request
+    }
+
+    /// Two modules of one name would be one file and one constant.
+    fn check_names(&self) -> Result<(), Error> {
+        let mut sources = BTreeMap::new();
+        for module in &self.modules {
+            if let Some(earlier) = sources.insert(module.constant(), module.source()) {
+                return Err(Error::DuplicateModule {
+                    constant: module.constant(),
+                    sources: [earlier.clone(), module.source().clone()],
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// The part of the generated source that has the compiled modules.
+    fn modules_source(&self) -> String {
+        let mut source = String::from(MODULES_HEAD);
+        for module in &self.modules {
+            let constant = module.constant();
+            let shown = module.source().display();
+            // Quoted as Rust quotes: a file may be named `a"b.cu`.
+            let file = format!("/{}", module.file_name());
+            let path = format!("concat!(env!(\"OUT_DIR\"), {file:?})");
+            source.push_str(&format!(
+                "\n    /// `{shown}`, compiled.\n    #[allow(dead_code)]\n"
+            ));
+            source.push_str(&match module.wanted_format() {
+                Format::Ptx => format!("    pub static {constant}: &str = include_str!({path});\n"),
+                _ => format!(
+                    "    pub static {constant}: &[u8] = {{\n        static CODE: &Aligned<[u8]> = \
+                     &Aligned(*include_bytes!({path}));\n        &CODE.0\n    }};\n"
+                ),
+            });
+        }
+        source.push_str("}\n");
+        source
+    }
+}
+
+/// The driver reads numbers of eight bytes out of fat binaries, and `include_bytes!` alone aligns
+/// to one byte.
+const MODULES_HEAD: &str = "
+/// The compiled modules.
+#[allow(unreachable_pub)]
+pub mod modules {
+    #[allow(dead_code)]
+    #[repr(C, align(16))]
+    struct Aligned<T: ?Sized>(T);
+";
+
+impl Build {
+    /// Replaces the query for the GPUs of this machine, for tests.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn with_driver(mut self, driver: fn() -> Result<Driver, NoDriver>) -> Self {
+        self.code.driver = driver;
+        self
+    }
+
+    /// The declared capabilities, checked against the toolkit; `None` if nothing is compiled.
+    pub(super) fn plan(
+        &self,
+        toolkit: &Toolkit,
+        directives: &mut Directives,
+    ) -> Result<Option<Plan>, Error> {
+        if self.code.is_empty() {
+            return Ok(None);
+        }
+        let config = self.config.for_major(toolkit.version().major);
+        let declared = match config.capabilities {
+            Some(items) => Declared::parse(items)?,
+            None => Declared::native(),
+        };
+        let gpus = if declared.is_native() {
+            (self.code.driver)().map_or_else(|_| Vec::new(), |driver| driver.gpus)
+        } else {
+            Vec::new()
+        };
+        if config.capabilities.is_none() && gpus.is_empty() {
+            return Err(capability::undeclared());
+        }
+        let observed = toolkit.observed_capabilities();
+        let plan = declared.plan(toolkit.version(), &gpus, observed.as_deref())?;
+        let used: Vec<Component> = config.components.iter().map(|w| w.component).collect();
+        toolkit.check_plan(&plan, &used)?;
+        if config.capabilities.is_none() {
+            directives.push(Directive::Warning(format!(
+                "no capabilities are declared; built for the GPU of this machine alone: {plan}"
+            )));
+        }
+        Ok(Some(plan))
+    }
+
+    /// Compiles everything that is not up to date, and writes the generated source.
+    pub(super) fn compile(
+        &self,
+        toolkit: &Toolkit,
+        plan: Option<&Plan>,
+        directives: &mut Directives,
+    ) -> Result<Compiled, Error> {
+        let Some(plan) = plan else {
+            return Ok(Compiled::default());
+        };
+        self.code.check_names()?;
+        let host = self.host_compiler(toolkit)?;
+        let host_identity = host.as_ref().map(HostCompiler::identity);
+        let mut view = None;
+        if let Some(host) = &host {
+            let compiler = &host.compiler;
+            directives.push(Directive::Remark(format!("host compiler {compiler}")));
+            for warning in &host.warnings {
+                directives.push(Directive::Warning(warning.clone()));
+            }
+            view = self.compiler_view(toolkit)?;
+        }
+        if let Some(view) = view {
+            let root = view.root().display();
+            directives.push(Directive::Remark(format!("nvcc is called in {root}")));
+        }
+        let mut runner = Runner::new(&self.out);
+        let toolkit_identity = identity::of_toolkit(runner.files(), toolkit);
+        let working = std::env::current_dir().unwrap_or_default();
+        let places = Places {
+            package: &self.package,
+            out: &self.out,
+            working: &working,
+        };
+        let settings = Settings {
+            toolkit: &toolkit_identity,
+            nvcc: &Variables::of_nvcc(&self.env),
+            nvrtc: &Variables::of_nvrtc(&self.env),
+            host: host.as_ref().zip(host_identity.as_deref()),
+            view,
+        };
+        let mut steps = Vec::new();
+        for module in &self.code.modules {
+            steps.extend(module.steps(toolkit, plan, places, settings)?);
+        }
+        for library in &self.code.libraries {
+            steps.extend(library.steps(toolkit, plan, places, settings)?);
+        }
+        let compiled = runner.run(&steps)?;
+        self.write_source(toolkit, plan)?;
+        Ok(compiled)
+    }
+
+    /// A view to call nvcc in, if nvcc would not find cicc: in redist archives, and in other
+    /// layouts with a directory for each component.
+    fn compiler_view(&self, toolkit: &Toolkit) -> Result<Option<&View>, Error> {
         let (Some(program), Some(cicc)) = (
             toolkit.tool(Component::Nvcc, "nvcc"),
             toolkit.tool(Component::Nvvm, "cicc"),
@@ -56,88 +247,94 @@ impl Build {
         {
             return Ok(None);
         }
-        toolkit
-            .view(&ViewPlace::from_env(&self.env, &self.target)?, &self.root)
-            .map(Some)
+        self.view().map(Some)
     }
 
     /// The compiler of host code; `None` if nvcc compiles nothing.
-    ///
-    /// # Errors
-    /// As [`host_compiler::choose`].
-    pub fn host_compiler(&self, toolkit: &Toolkit) -> Result<Option<HostCompiler>, Error> {
+    fn host_compiler(&self, toolkit: &Toolkit) -> Result<Option<HostCompiler>, Error> {
         let by_nvcc = |module: &Module| module.engine_for(toolkit) == Engine::Nvcc;
-        if self.libraries.is_empty() && !self.modules.iter().any(by_nvcc) {
+        if self.code.libraries.is_empty() && !self.code.modules.iter().any(by_nvcc) {
             return Ok(None);
         }
         host_compiler::choose(&self.env, &self.root, toolkit).map(Some)
     }
 
-    /// Compiles everything that is not up to date.
-    ///
-    /// # Errors
-    /// As [`Build::run`].
-    #[doc(hidden)]
-    pub fn compile(
-        &self,
-        toolkit: &Toolkit,
-        plan: &Plan,
-        directives: &mut Directives,
-    ) -> Result<Compiled, Error> {
-        self.check_names()?;
-        let compilers = self.compilers(toolkit)?;
-        let mut runner = Runner::new(&self.out);
-        let host_identity = compilers.host.as_ref().map(HostCompiler::identity);
-        if let Some(host) = &compilers.host {
-            directives.push(Directive::Remark(format!(
-                "host compiler {}",
-                host.compiler
-            )));
-            host.warnings
-                .iter()
-                .for_each(|warning| directives.push(Directive::Warning(warning.clone())));
-        }
-        if let Some(view) = &compilers.view {
-            directives.push(Directive::Remark(format!(
-                "nvcc is called in {}",
-                view.root().display()
-            )));
-        }
-        let toolkit_identity = identity::of_toolkit(runner.files(), toolkit);
-        let working = std::env::current_dir().unwrap_or_default();
-        let places = Places {
-            package: &self.package,
-            out: &self.out,
-            working: &working,
+    /// `cuda_build.rs` in `OUT_DIR`: what the crate knows at run time.
+    fn write_source(&self, toolkit: &Toolkit, plan: &Plan) -> Result<(), Error> {
+        let cudart = if self.links(Component::Cudart, toolkit) {
+            self.config.cudart.as_str()
+        } else {
+            "none"
         };
-        let settings = Settings {
-            toolkit: &toolkit_identity,
-            nvcc: &Variables::of_nvcc(&self.env),
-            nvrtc: &Variables::of_nvrtc(&self.env),
-            host: compilers.host.as_ref().zip(host_identity.as_deref()),
-            view: compilers.view.as_ref(),
-        };
-        let mut steps = Vec::new();
-        for module in &self.modules {
-            steps.extend(module.steps(toolkit, plan, places, settings)?);
-        }
-        for library in &self.libraries {
-            steps.extend(library.steps(toolkit, plan, places, settings)?);
-        }
-        runner.run(&steps)
+        let mut source = capability::generated_source(plan, toolkit.version(), cudart);
+        source.push_str(&self.code.modules_source());
+        cache::write_if_changed(&self.out.join("cuda_build.rs"), source.as_bytes())
     }
 
-    /// Two modules of one name would be one file and one constant.
-    fn check_names(&self) -> Result<(), Error> {
-        let mut sources = BTreeMap::new();
-        for module in &self.modules {
-            if let Some(earlier) = sources.insert(module.constant(), module.source()) {
-                return Err(Error::DuplicateModule {
-                    constant: module.constant(),
-                    sources: [earlier.clone(), module.source().clone()],
-                });
+    /// Declares those of the paths that compilers read or searched that Cargo can watch. Not
+    /// among them: outputs of this script, and directories that Cargo itself writes to or that are
+    /// not the user's, because Cargo looks at every file below a directory.
+    pub(super) fn watch_inputs(
+        &self,
+        toolkit: &Toolkit,
+        inputs: &BTreeSet<PathBuf>,
+        directives: &mut Directives,
+    ) {
+        let mut system = self.root.default_search_dirs(self.target.multiarch());
+        system.push(self.root.locate("/usr/local/include"));
+        system.extend(toolkit.include_dirs());
+        let has_outputs = |directory: &Path| {
+            self.out.starts_with(directory)
+                || self.root.is_file(&directory.join("target/CACHEDIR.TAG"))
+                || self.root.is_file(&directory.join("CACHEDIR.TAG"))
+        };
+        let can_be_watched = |path: &&PathBuf| {
+            if path.starts_with(&self.out) {
+                return false;
             }
-        }
-        Ok(())
+            if self.root.is_dir(path) {
+                !has_outputs(path) && !system.iter().any(|dir| path.starts_with(dir))
+            } else {
+                self.root.is_file(path)
+            }
+        };
+        directives.rerun_if_changed(inputs.iter().filter(can_be_watched).cloned());
+    }
+}
+
+/// Reports what was compiled, and why some outputs are never up to date.
+pub(super) fn report(compiled: &Compiled, directives: &mut Directives) {
+    let name = |path: &Path| {
+        let name = path.file_name().unwrap_or_default();
+        name.to_string_lossy().into_owned()
+    };
+    for (output, tool) in &compiled.made {
+        let output = name(output);
+        directives.push(Directive::Remark(format!("made {output} with {tool}")));
+    }
+    directives.push(Directive::Remark(format!(
+        "{} made, {} up to date",
+        compiled.made.len(),
+        compiled.fresh.len()
+    )));
+    for warning in &compiled.warnings {
+        directives.push(Directive::Warning(warning.clone()));
+    }
+    for (output, reason) in &compiled.never_fresh {
+        directives.push(Directive::Remark(format!(
+            "{} is compiled whenever this script runs: {reason}",
+            name(output)
+        )));
+    }
+}
+
+fn count(number: usize, what: &str) -> String {
+    let ending = if number == 1 { "" } else { "s" };
+    format!("{number} {what}{ending}")
+}
+
+impl<T: Into<PathBuf>> From<T> for Module {
+    fn from(source: T) -> Self {
+        Self::new(source)
     }
 }

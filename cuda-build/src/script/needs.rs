@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 
-use crate::compile::{Engine, Library, Module};
 use crate::component::{Bundle, Component};
 use crate::config::{Config, Cudart};
 use crate::probe::Found;
@@ -10,79 +9,25 @@ use crate::root::Root;
 use crate::select::{Need, Part, Request, Strength};
 use crate::version::ReleaseReq;
 
-/// The request for a package that compiles `modules` and `libraries`, for `major` or for the
-/// newest that is found.
+/// The request for the components that a package declares, for `major` or for the newest that is
+/// found.
 #[must_use]
-pub fn request(
-    config: &Config,
-    modules: &[Module],
-    libraries: &[Library],
-    major: Option<u32>,
-) -> Request {
-    let mut needs = Vec::new();
-    let fixed = |engine: Engine| {
-        modules
-            .iter()
-            .filter(|m| m.wanted_engine() == engine)
-            .count()
-    };
-    let files: usize =
-        libraries.iter().map(|l| l.sources().len()).sum::<usize>() + fixed(Engine::Nvcc);
-    if files > 0 {
-        needs.extend(nvcc_needs(&format!(
-            "needed to compile {}",
-            count(files, "`.cu` file")
-        )));
-    }
-    if !libraries.is_empty() {
-        needs.push(runtime_need(config.cudart, "needed to link device code"));
-    }
-    if fixed(Engine::Nvrtc) > 0 {
-        needs.push(nvrtc_need(&format!(
-            "needed to compile {}",
-            count(fixed(Engine::Nvrtc), "module")
-        )));
-    }
-    declared(config, major, &mut needs);
-    let automatic = fixed(Engine::Auto);
-    let alternatives = if automatic == 0 {
-        Vec::new()
-    } else {
-        let why = format!("needed to compile {}", count(automatic, "module"));
-        vec![
-            vec![nvrtc_need(&format!("{why}; `nvcc` would do as well"))],
-            nvcc_needs(&why),
-        ]
-    };
-    if automatic + fixed(Engine::Nvrtc) > 0 {
-        // Headers that a kernel may include: used where they are, and then they have to fit.
-        needs.push(
-            Need::new(Component::Cudart, Part::Headers, "headers of the runtime")
-                .with(Strength::Optional),
-        );
-        needs.push(
-            Need::new(
-                Component::Cccl,
-                Part::Headers,
-                "headers of CUB, Thrust and libcu++",
-            )
-            .with(Strength::Optional),
-        );
-    }
+pub fn request(config: &Config, major: Option<u32>) -> Request {
     let mut toolkit = config.toolkit.clone();
     toolkit
         .comparators
         .extend(config.release.and_then(ReleaseReq::comparator));
     Request {
-        needs,
-        alternatives,
+        needs: declared(config, major),
+        alternatives: Vec::new(),
         major,
         toolkit,
         take_everything: false,
     }
 }
 
-fn declared(config: &Config, major: Option<u32>, needs: &mut Vec<Need>) {
+fn declared(config: &Config, major: Option<u32>) -> Vec<Need> {
+    let mut needs = Vec::new();
     let newest = config.majors.iter().copied().max();
     let components = config
         .for_major(major.or(newest).unwrap_or_default())
@@ -99,7 +44,7 @@ fn declared(config: &Config, major: Option<u32>, needs: &mut Vec<Need>) {
                 "`cuda.h`, to link with the driver's library",
             ),
             _ if facts.bundle == Bundle::Driver => Need::new(component, Part::Headers, why),
-            Component::Cudart => runtime_need(config.cudart, why),
+            Component::Cudart => runtime(config.cudart, why),
             _ if !facts.libraries.is_empty() => Need::new(component, Part::Shared, why),
             _ if !facts.tools.is_empty() => Need::new(component, Part::Tools, why),
             _ if !facts.archives.is_empty() => Need::new(component, Part::Archive, why),
@@ -111,9 +56,10 @@ fn declared(config: &Config, major: Option<u32>, needs: &mut Vec<Need>) {
         }
         needs.push(need);
     }
+    needs
 }
 
-fn runtime_need(cudart: Cudart, why: &str) -> Need {
+pub(super) fn runtime(cudart: Cudart, why: &str) -> Need {
     let part = match cudart {
         Cudart::Static => Part::Archive,
         Cudart::Shared => Part::Shared,
@@ -121,13 +67,15 @@ fn runtime_need(cudart: Cudart, why: &str) -> Need {
     Need::new(Component::Cudart, part, why)
 }
 
-fn nvrtc_need(why: &str) -> Need {
+#[cfg(feature = "compile")]
+pub(super) fn nvrtc(why: &str) -> Need {
     Need::new(Component::Nvrtc, Part::Shared, why)
 }
 
-/// nvcc alone compiles nothing: cicc, its own headers and the runtime's belong to it. Without
-/// CCCL even `cuda_fp16.h` fails, but not every kernel includes that.
-fn nvcc_needs(why: &str) -> Vec<Need> {
+/// nvcc, and what it can't compile without: cicc, its own headers and the runtime's. Without CCCL
+/// even `cuda_fp16.h` fails, but not every kernel includes that.
+#[cfg(feature = "compile")]
+pub(super) fn nvcc(why: &str) -> Vec<Need> {
     vec![
         Need::new(Component::Nvcc, Part::Tools, why),
         Need::new(Component::Nvvm, Part::Tools, why),
@@ -137,12 +85,15 @@ fn nvcc_needs(why: &str) -> Vec<Need> {
     ]
 }
 
-fn count(number: usize, what: &str) -> String {
-    if number == 1 {
-        format!("1 {what}")
-    } else {
-        format!("{number} {what}s")
-    }
+/// Headers that a kernel for NVRTC may include. If they are there, they have to fit.
+#[cfg(feature = "compile")]
+pub(super) fn headers_of_kernels() -> [Need; 2] {
+    let headers =
+        |component, why| Need::new(component, Part::Headers, why).with(Strength::Optional);
+    [
+        headers(Component::Cudart, "headers of the runtime"),
+        headers(Component::Cccl, "headers of CUB, Thrust and libcu++"),
+    ]
 }
 
 /// Files that change when the component is replaced in place.

@@ -229,7 +229,8 @@ impl View {
     ///
     /// ```no_run
     /// # fn main() -> Result<(), cuda_build::Error> {
-    /// let view = cuda_build::Build::new()?.view()?;
+    /// let build = cuda_build::Build::new()?;
+    /// let view = build.view()?;
     /// for (name, value) in view.cmake_defines(None) {
     ///     println!("-D{name}={value}");
     /// }

@@ -21,7 +21,8 @@ const VARIABLE: &str = "CUDA_BUILD_VIEWS";
 ///
 /// ```no_run
 /// # fn main() -> Result<(), cuda_build::Error> {
-/// use cuda_build::{Build, Env, Root, Target, ViewPlace};
+/// use cuda_build::internal::{Env, Root, Target, ViewPlace};
+/// use cuda_build::Build;
 /// let target = Target::from_triple("x86_64-unknown-linux-gnu", false)?;
 /// let place = ViewPlace::from_env(&Env::from_process(), &target)?;
 /// let view = Build::new()?.toolkit()?.view(&place, &Root::system())?;

@@ -3,10 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
-use cuda_build::probe::{Attempt, Prober};
-use cuda_build::select::{self, Need, Part, Request, Strength};
-use cuda_build::sources::{Candidate, Label, Layout, Step};
-use cuda_build::{Component, Env, Error, Root, Search, Target};
+use cuda_build::internal::probe::{Attempt, Prober};
+use cuda_build::internal::select::{self, Need, Part, Request, Strength};
+use cuda_build::internal::sources::{Candidate, Label, Layout, Step};
+use cuda_build::internal::{Env, Root, Search, Target};
+use cuda_build::{Component, Error};
 use peers::fixture;
 
 struct Places {

@@ -8,8 +8,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
-use cuda_build::select::{Need, Part, Request};
-use cuda_build::{Component, Env, Root, Search, Target, ViewPlace};
+use cuda_build::internal::select::{Need, Part, Request};
+use cuda_build::internal::{Env, Root, Search, Target, ViewPlace};
+use cuda_build::Component;
 
 use crate::measure::{Used, machine, measured, median, print_table};
 

@@ -6,8 +6,9 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use cuda_build::select::{Need, Part, Request};
-use cuda_build::{Component, Env, Root, Search, Target};
+use cuda_build::internal::select::{Need, Part, Request};
+use cuda_build::internal::{Env, Root, Search, Target};
+use cuda_build::Component;
 
 /// Links to a real toolkit, nvcc a script in front of the real one.
 pub struct Shims {
@@ -55,7 +56,7 @@ impl Shims {
             .ok_or("nvcc lies in no root")?;
         let version = toolkit
             .get(Component::Nvcc)
-            .map(cuda_build::probe::Found::shown_version);
+            .map(cuda_build::internal::probe::Found::shown_version);
 
         fs::create_dir_all(root.join("bin"))?;
         for entry in fs::read_dir(real)? {

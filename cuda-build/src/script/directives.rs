@@ -1,0 +1,153 @@
+//! What Cargo is told about a build.
+
+use std::path::{Path, PathBuf};
+
+use super::{Build, needs};
+#[cfg(feature = "view")]
+use crate::capability::Plan;
+use crate::component::{Bundle, Component};
+use crate::directive::{Directive, Directives};
+use crate::error::Error;
+use crate::link;
+use crate::select::Note;
+use crate::sources;
+use crate::toolkit::Toolkit;
+
+impl Build {
+    pub(super) fn links(&self, component: Component, toolkit: &Toolkit) -> bool {
+        self.linked(toolkit).contains(&component)
+    }
+
+    /// The declared components, and the runtime for code with launches.
+    fn linked(&self, toolkit: &Toolkit) -> Vec<Component> {
+        let declared = self.config.for_major(toolkit.version().major).components;
+        let mut linked: Vec<Component> = declared.iter().map(|wanted| wanted.component).collect();
+        #[cfg(feature = "compile")]
+        if !self.code.libraries.is_empty() && !linked.contains(&Component::Cudart) {
+            linked.push(Component::Cudart);
+        }
+        linked
+    }
+
+    /// The directory of stubs to link with the driver's libraries, if they are declared. A machine
+    /// that builds may have no driver, and one that has a driver may lack the link names.
+    pub(super) fn stubs(&self, toolkit: &Toolkit) -> Result<Option<PathBuf>, Error> {
+        let is_drivers = |component: &Component| component.facts().bundle == Bundle::Driver;
+        match self.linked(toolkit).iter().find(|c| is_drivers(c)) {
+            None => Ok(None),
+            #[cfg(feature = "view")]
+            Some(_) => self.view().map(|view| Some(view.stubs())),
+            #[cfg(not(feature = "view"))]
+            Some(component) => Err(Error::FeatureOff {
+                what: format!("linking with the component `{}`", component.id()),
+                feature: "view",
+            }),
+        }
+    }
+
+    /// Reports the view to the crate and to the build scripts of its dependents.
+    #[cfg(feature = "view")]
+    pub(super) fn report_view(
+        &self,
+        toolkit: &Toolkit,
+        plan: Option<&Plan>,
+        directives: &mut Directives,
+    ) -> Result<(), Error> {
+        if let Some(name) = &self.root_variable {
+            directives.push(Directive::RustcEnv {
+                name: name.clone(),
+                value: self.view()?.root().into(),
+            });
+        }
+        if self.env.peek("CARGO_MANIFEST_LINKS").is_none() {
+            return Ok(());
+        }
+        let view = self.view()?;
+        let cccl = view.include().join("cccl");
+        let cccl = self.root.is_dir(&cccl).then_some(cccl);
+        let include = std::env::join_paths(std::iter::once(view.include()).chain(cccl));
+        if include.is_err() {
+            directives.push(Directive::Warning(format!(
+                "`DEP_<links>_INCLUDE` is not set: the path of the view, {}, contains `:`, which separates paths",
+                view.root().display()
+            )));
+        }
+        let declared = self.config.for_major(toolkit.version().major).capabilities;
+        let capabilities = plan
+            .map(ToString::to_string)
+            .or_else(|| declared.map(|items| items.join(", ")));
+        for (key, value) in [
+            ("root", Some(view.root().into())),
+            ("version", Some(toolkit.version().to_string().into())),
+            ("include", include.ok()),
+            ("lib", Some(view.lib().into())),
+            ("capabilities", capabilities.map(Into::into)),
+        ] {
+            if let Some(value) = value {
+                directives.push(Directive::Metadata { key, value });
+            }
+        }
+        Ok(())
+    }
+
+    /// Links the compiled libraries and the components.
+    pub(super) fn link(
+        &self,
+        toolkit: &Toolkit,
+        stubs: Option<&Path>,
+        directives: &mut Directives,
+    ) {
+        #[cfg(feature = "compile")]
+        for library in &self.code.libraries {
+            directives.push(Directive::LinkSearch(self.out.clone()));
+            directives.push(Directive::LinkLib {
+                kind: "static",
+                name: library.name().into(),
+            });
+        }
+        let declared = self.config.for_major(toolkit.version().major).components;
+        for wanted in declared.iter().filter(|wanted| wanted.optional) {
+            let cfg = format!("cuda_have_{}", wanted.component.id().replace('-', "_"));
+            directives.push(Directive::CheckCfg(cfg.clone()));
+            if toolkit.get(wanted.component).is_some() {
+                directives.push(Directive::Cfg(cfg));
+            }
+        }
+        let linked = self.linked(toolkit);
+        link::directives(toolkit, &linked, self.config.cudart, stubs, directives);
+        link::driver_of_nixos(&self.root, self.config.cdylib, directives);
+        #[cfg(feature = "compile")]
+        if !self.code.libraries.is_empty() {
+            directives.push(Directive::LinkLib {
+                kind: "dylib",
+                name: "stdc++".into(),
+            });
+        }
+        for warning in toolkit.warnings() {
+            directives.push(Directive::Warning(warning.clone()));
+        }
+        for note in toolkit.notes() {
+            if matches!(note, Note::Combined { .. } | Note::LockNotFetched { .. }) {
+                directives.push(Directive::Warning(note.to_string()));
+            }
+        }
+    }
+
+    /// Declares the files and variables that decided which toolkit is used, and how.
+    pub(super) fn watch(&self, toolkit: &Toolkit, directives: &mut Directives) {
+        let mut watched = vec![self.package.join("Cargo.toml")];
+        watched.extend(self.config.workspace.clone());
+        for chosen in toolkit.components() {
+            watched.extend(needs::telling_files(&self.root, &chosen.found));
+        }
+        watched.extend(self.env.path("CUDA_BUILD_TOOLKIT"));
+        watched.extend(sources::lock_file(&self.root, &self.env));
+        // A dependent's build fails without the view: this script writes it again.
+        #[cfg(feature = "view")]
+        watched.extend(self.view.get().map(crate::view::View::marker));
+        directives.rerun_if_changed(watched);
+        for name in self.env.asked() {
+            directives.push(Directive::RerunIfEnvChanged(name));
+        }
+    }
+}
