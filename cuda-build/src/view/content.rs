@@ -85,7 +85,7 @@ pub(super) fn plan(
     let version = text::version_json(toolkit.version(), &planner.found);
     planner.plan.put("version.json", Entry::Text(version));
     planner.pkg_config(toolkit);
-    let cache = cmake::initial_cache(planner.plan.has("bin/nvcc"), |path| planner.plan.has(path));
+    let cache = cmake::initial_cache(|path| planner.plan.has(path));
     planner
         .plan
         .put("cmake/initial-cache.cmake", Entry::Text(cache));
