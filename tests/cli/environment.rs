@@ -493,11 +493,12 @@ fn a_sys_crate_tells_its_dependents_what_it_was_built_with() {
         .lines()
         .find(|line| line.starts_with("cuda-build"))
         .unwrap();
+    let view_only = dependency.replace(" }", ", default-features = false, features = [\"view\"] }");
     project.write(
         "thing-sys/Cargo.toml",
         &format!(
             "[package]\nname = \"thing-sys\"\nversion = \"0.1.0\"\nedition = \"2024\"\nlinks = \"thing\"\n\
-             [build-dependencies]\n{dependency}\n\
+             [build-dependencies]\n{view_only}\n\
              [package.metadata.cuda]\ncomponents = [\"cudart\"]\ncapabilities = [\"8.0\", \"12.0+PTX\"]\n"
         ),
     );
@@ -517,6 +518,47 @@ fn a_sys_crate_tells_its_dependents_what_it_was_built_with() {
     let run = project.run(&["run"]);
     run.succeeded();
     assert_eq!(run.stdout, "13.4|8.0, 12.0+PTX|true\ntrue true\n");
+}
+
+const CALLS_THE_RUNTIME: &str = r#"
+unsafe extern "C" {
+    fn cudaRuntimeGetVersion(version: *mut i32) -> i32;
+}
+
+fn main() {
+    let mut version = 0;
+    let status = unsafe { cudaRuntimeGetVersion(&mut version) };
+    println!("status {status}, version {version}");
+}
+"#;
+
+#[test]
+fn a_crate_that_only_links_needs_no_features() {
+    let declared = "components = [\"cudart\"]";
+    let script =
+        "fn main() -> Result<(), cuda_build::Error> { cuda_build::Build::new()?.run().map(drop) }";
+    let Some(project) = Project::new("links", &[13], declared, script, CALLS_THE_RUNTIME) else {
+        return;
+    };
+    let manifest = fs::read_to_string(project.path.join("Cargo.toml")).unwrap();
+    let manifest = manifest.replace(
+        "version = \"0.1\" }",
+        "version = \"0.1\", default-features = false }",
+    );
+    assert!(manifest.contains("default-features"), "{manifest}");
+    project.write("Cargo.toml", &manifest);
+    let run = project.run(&["run"]);
+    run.succeeded();
+    assert_eq!(run.stdout, "status 0, version 13040\n");
+
+    project.write(
+        "Cargo.toml",
+        &manifest.replace("\"cudart\"]", "\"cuda-driver\"]"),
+    );
+    let run = project.run(&["build"]);
+    assert_ne!(run.code, 0);
+    let hint = "add `features = [\"view\"]` to the dependency `cuda-build`";
+    assert!(run.stderr.contains(hint), "{run:?}");
 }
 
 const CALLS_THE_DRIVER: &str = r#"

@@ -186,6 +186,7 @@ impl Component {
     }
 
     /// What is known about it.
+    #[doc(hidden)]
     #[must_use]
     pub fn facts(self) -> &'static Facts {
         // Both are made from the same rows.
@@ -193,6 +194,7 @@ impl Component {
     }
 
     /// The component that NVIDIA's redistributable archives call `name`: `libcublas` is cuBLAS.
+    #[doc(hidden)]
     #[must_use]
     pub fn of_redist(name: &str) -> Option<Self> {
         Self::all().find(|component| component.facts().redist.contains(&name))

@@ -19,6 +19,7 @@ impl Toolkit {
     ///
     /// # Errors
     /// [`Error::Format`] where a path is not Unicode.
+    #[doc(hidden)]
     pub fn to_toml(&self) -> Result<String, Error> {
         let mut text = format!(
             "format_version = {FORMAT_VERSION}\nversion = {}\n",

@@ -36,6 +36,7 @@ impl Toolkit {
     ///
     /// # Errors
     /// [`Error::Format`] if nothing in it tells the CUDA release.
+    #[doc(hidden)]
     pub fn from_selection(selection: Selection) -> Result<Self, Error> {
         let version = selection.toolkit.ok_or_else(|| Error::Format {
             what: "toolkit",
@@ -68,6 +69,7 @@ impl Toolkit {
     }
 
     /// Whether compiler and linker search a directory by default.
+    #[doc(hidden)]
     #[must_use]
     pub fn is_default_search_dir(&self, directory: &Path) -> bool {
         self.default_search_dirs
@@ -88,18 +90,21 @@ impl Toolkit {
     }
 
     /// Which of the request's alternatives is met.
+    #[doc(hidden)]
     #[must_use]
     pub fn alternative(&self) -> Option<usize> {
         self.alternative
     }
 
     /// Whether its components come from more than one step of the search.
+    #[doc(hidden)]
     #[must_use]
     pub fn is_combined(&self) -> bool {
         self.combined
     }
 
     /// What to report about the choice.
+    #[doc(hidden)]
     #[must_use]
     pub fn notes(&self) -> &[Note] {
         &self.notes
@@ -124,6 +129,7 @@ impl Toolkit {
     ///
     /// # Errors
     /// [`Error::Inconsistent`] that names the product and the capabilities.
+    #[doc(hidden)]
     pub fn check_plan(&self, plan: &Plan, used: &[Component]) -> Result<(), Error> {
         let chosen: Vec<Chosen> = self
             .components
@@ -141,6 +147,7 @@ impl Toolkit {
 
     /// The capabilities that the toolkit's own compiler lists, which is queried only if the toolkit is newer than the
     /// tables. [`capability::Declared::plan`] needs them.
+    #[doc(hidden)]
     #[must_use]
     pub fn observed_capabilities(&self) -> Option<Vec<Capability>> {
         if self.version <= release::newest() {

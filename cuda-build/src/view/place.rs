@@ -143,6 +143,7 @@ impl Toolkit {
     /// # Errors
     /// [`Error::ViewConflict`] if components have different files of the same name,
     /// [`Error::ViewPlace`] if something else is at the path, [`Error::Io`].
+    #[doc(hidden)]
     pub fn view(&self, place: &ViewPlace, root: &Root) -> Result<View, Error> {
         let plan = content::plan(self, root, place)?;
         let digest = plan.digest();

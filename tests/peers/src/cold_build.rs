@@ -7,10 +7,15 @@ use std::path::{Path, PathBuf};
 
 use crate::measure::{Used, cargo, machine, measured, median, print_table};
 
-/// Name, and what stands after `=` in the manifest. The first is the one that all are compared
-/// with; the empty one is what a build script costs by itself.
-const PEERS: [(&str, &str); 6] = [
+/// Name, and what stands after `=` in the manifest; for cuda-build, what stands beside its path. The
+/// first is the one that all are compared with; the last is what a build script costs by itself.
+const PEERS: [(&str, &str); 8] = [
     ("cuda-build", ""),
+    (
+        "cuda-build",
+        ", default-features = false, features = [\"view\"]",
+    ),
+    ("cuda-build", ", default-features = false"),
     ("cmake", "\"0.1\""),
     ("cc", "\"1\""),
     ("bindgen_cuda", "\"0.1\""),
@@ -19,7 +24,8 @@ const PEERS: [(&str, &str); 6] = [
 ];
 
 struct Peer {
-    name: &'static str,
+    /// The name, and the features of cuda-build.
+    name: String,
     directory: PathBuf,
     version: String,
     crates: usize,
@@ -33,8 +39,9 @@ pub fn run(arguments: &[String]) -> Result<(), Box<dyn Error>> {
     let rounds: usize = arguments.first().map_or(Ok(3), |text| text.parse())?;
     let place = tempfile::tempdir()?;
     let mut peers = Vec::new();
-    for (name, requirement) in PEERS {
-        peers.push(prepare(place.path(), name, requirement)?);
+    for (number, (name, requirement)) in PEERS.into_iter().enumerate() {
+        let directory = place.path().join(number.to_string());
+        peers.push(prepare(place.path(), directory, name, requirement)?);
     }
     for round in 0..rounds {
         // Interleaved, so that a slow minute of the machine meets everyone.
@@ -58,13 +65,19 @@ pub fn run(arguments: &[String]) -> Result<(), Box<dyn Error>> {
 }
 
 /// Writes the crate and fetches what it needs, so that the measurement has no download in it.
-fn prepare(place: &Path, name: &'static str, requirement: &str) -> Result<Peer, Box<dyn Error>> {
-    let directory = place.join(name.trim_matches(['(', ')']).replace(' ', "-"));
+fn prepare(
+    place: &Path,
+    directory: PathBuf,
+    name: &str,
+    requirement: &str,
+) -> Result<Peer, Box<dyn Error>> {
     fs::create_dir_all(directory.join("src"))?;
     let is_crate = !name.starts_with('(');
     let dependency = match (is_crate, requirement) {
         (false, _) => String::new(),
-        (true, "") => format!("{name} = {{ path = {:?} }}\n", own()),
+        (true, features) if name == "cuda-build" => {
+            format!("{name} = {{ path = {:?}{features} }}\n", own())
+        }
         (true, requirement) => format!("{name} = {requirement}\n"),
     };
     let manifest = format!(
@@ -110,8 +123,13 @@ fn prepare(place: &Path, name: &'static str, requirement: &str) -> Result<Peer, 
         .map_or("", |c| c[1])
         .trim_start_matches('v')
         .to_owned();
+    let shown = match requirement.split_once("default-features = false") {
+        Some((_, "")) => format!("{name}, no features"),
+        Some((_, features)) => format!("{name}{features}"),
+        None => name.to_owned(),
+    };
     Ok(Peer {
-        name,
+        name: shown,
         directory,
         version,
         crates: crates.len(),
@@ -145,7 +163,7 @@ fn print(peers: &[Peer], rounds: usize) {
     for peer in peers {
         let cpu = median_of(&peer.cpu);
         rows.push(vec![
-            peer.name.to_owned(),
+            peer.name.clone(),
             peer.version.clone(),
             peer.crates.to_string(),
             format!("{cpu:.2}"),

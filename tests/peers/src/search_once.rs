@@ -4,10 +4,10 @@ use std::error::Error;
 use std::path::Path;
 use std::time::Instant;
 
+use cuda_build::Component;
 use cuda_build::internal::select::Request;
 use cuda_build::internal::select::{Need, Part};
 use cuda_build::internal::{Env, Root, Search, Target};
-use cuda_build::Component;
 
 /// # Errors
 /// No place was given, or it holds no NVRTC.

@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
+use cuda_build::Component;
 use cuda_build::internal::select::{Need, Part, Request};
 use cuda_build::internal::{Env, Root, Search, Target, ViewPlace};
-use cuda_build::Component;
 
 use crate::measure::{Used, machine, measured, median, print_table};
 
@@ -171,7 +171,7 @@ fn in_process(places: &Places) -> Result<(f64, f64), Box<dyn Error>> {
             "to measure",
         )]],
         take_everything: true,
-            ..Request::default()
+        ..Request::default()
     };
     let target = Target::from_triple("x86_64-unknown-linux-gnu", false)?;
     let (root, env) = (Root::system(), Env::default());

@@ -6,9 +6,9 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use cuda_build::Component;
 use cuda_build::internal::select::{Need, Part, Request};
 use cuda_build::internal::{Env, Root, Search, Target};
-use cuda_build::Component;
 
 /// Links to a real toolkit, nvcc a script in front of the real one.
 pub struct Shims {

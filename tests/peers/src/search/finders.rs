@@ -6,9 +6,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use cuda_build::Component;
 use cuda_build::internal::select::{Need, Part, Request};
 use cuda_build::internal::{Env, Root, Search, Target};
-use cuda_build::Component;
 
 use super::places::{Place, site_packages};
 
