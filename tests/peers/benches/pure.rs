@@ -1,7 +1,7 @@
 //! What is computed without a disk: capability plans and fat binaries.
 
-use cuda_build::internal::fatbin::{Fatbin, Image};
 use cuda_build::internal::Declared;
+use cuda_build::internal::fatbin::{Fatbin, Image};
 use cuda_build::{Capability, ToolkitVersion};
 use divan::counter::BytesCount;
 
