@@ -3,10 +3,10 @@
 use clap::Args;
 use cuda_build::internal::{Env, ReleaseReq, Root};
 
-use super::toolkit;
+use crate::commands::toolkit;
 use crate::failure::Failure;
-use crate::options::WorkspaceOptions;
-use crate::toolkits::{self, Finder, LockPolicy};
+use crate::project::{BuildOptions, Project, SearchOptions, WorkspaceOptions};
+use crate::toolkits::LockPolicy;
 
 /// Fetch the toolkits that the workspace and its lock file need
 ///
@@ -25,29 +25,18 @@ pub struct FetchArgs {
 }
 
 /// Fetches the toolkits and returns the text for standard output.
-///
-/// # Errors
-/// If the workspace is not usable; those of fetching.
 pub fn run(arguments: &FetchArgs, env: &Env, root: &Root) -> Result<String, Failure> {
-    let env = &match arguments.cuda {
-        Some(release) => env.clone().with(ReleaseReq::VARIABLE, release.to_string()),
-        None => env.clone(),
-    };
-    let workspace = arguments.workspace.load(root, env)?;
-    let env = &toolkits::with_lock(env.clone(), workspace.as_ref());
-    let target = arguments
-        .workspace
-        .platform(root, env, workspace.as_ref())?;
-    let finder = Finder {
-        lock: match arguments.locked {
-            true => LockPolicy::Unchanged,
-            false => LockPolicy::Prefer,
+    let build = BuildOptions {
+        search: SearchOptions {
+            cuda: arguments.cuda,
+            fetch: true,
         },
-        ..Finder::new(env, root, &target, workspace.as_ref())
+        ..BuildOptions::default()
     };
-    Ok(finder
-        .fetch_all()?
-        .iter()
-        .map(toolkit::added_text)
-        .collect())
+    let mut project = Project::open(env, root, &build, &arguments.workspace)?;
+    if arguments.locked {
+        project.lock = LockPolicy::Unchanged;
+    }
+    let added = project.finder().fetch_all()?;
+    Ok(added.iter().map(toolkit::added_text).collect())
 }

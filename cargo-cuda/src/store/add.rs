@@ -310,18 +310,18 @@ pub fn fetched_maturin(env: &Env) -> Option<PathBuf> {
 ///
 /// # Errors
 /// As [`add`].
-pub fn maturin(context: &Context) -> Result<PathBuf, Failure> {
-    if let Some(program) = fetched_maturin(&context.env) {
+pub fn maturin(env: &Env) -> Result<PathBuf, Failure> {
+    if let Some(program) = fetched_maturin(env) {
         return Ok(program);
     }
-    let store = Store::tools(&context.env)?;
+    let store = Store::tools(env)?;
     let progress = Progress::new();
     let lock = store.lock(&progress)?;
     // Another process may have fetched it meanwhile.
-    if let Some(program) = fetched_maturin(&context.env) {
+    if let Some(program) = fetched_maturin(env) {
         return Ok(program);
     }
-    let installer = Installer::find(&context.env)?;
+    let installer = Installer::find(env)?;
     progress.step(&format!("fetching {MATURIN} with {}", installer.name()));
     let requirement = MATURIN.replace('-', "==");
     let resolved = installer.resolve(std::slice::from_ref(&requirement));

@@ -352,12 +352,12 @@ mod tests {
     fn leftovers_are_removed_if_no_command_is_at_work() {
         let directory = tempfile::tempdir().unwrap();
         let toolkits = store(directory.path());
+        // A lock belongs to the open file: an installer's copy is as good as the command's.
+        let lock = toolkits.lock(&Progress::Lines).unwrap();
         let both = [".other", ".part-killed"];
         for name in both {
             fs::create_dir_all(toolkits.path(name)).unwrap();
         }
-        // A lock belongs to the open file: an installer's copy is as good as the command's.
-        let lock = toolkits.lock(&Progress::Lines).unwrap();
         let installers = lock.try_clone().unwrap();
         drop(lock);
         assert_eq!(entries(&store(directory.path())), both);
