@@ -52,10 +52,6 @@ pub struct Added {
 /// In a workspace the lock file decides the versions, and is written if it does not pin them yet.
 /// Components that an earlier call for the same release did not name are added to its set, at
 /// the same versions.
-///
-/// # Errors
-/// The release or a component does not exist, it cannot be fetched or written, or it contradicts
-/// the lock file. The store and the lock file are then as they were.
 pub fn add(request: &AddRequest, context: &Context) -> Result<Added, Failure> {
     let started = Instant::now();
     let run = Run {
@@ -307,9 +303,6 @@ pub fn fetched_maturin(env: &Env) -> Option<PathBuf> {
 
 /// Fetches maturin into a directory of its own beside the toolkits, with uv or pip, unless it is
 /// there. The user's Python environments are not changed.
-///
-/// # Errors
-/// As [`add`].
 pub fn maturin(env: &Env) -> Result<PathBuf, Failure> {
     if let Some(program) = fetched_maturin(env) {
         return Ok(program);

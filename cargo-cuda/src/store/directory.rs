@@ -327,7 +327,7 @@ mod tests {
     fn a_part_becomes_a_toolkit_or_disappears() {
         let directory = tempfile::tempdir().unwrap();
         let store = store(directory.path());
-        let _lock = store.lock(&Progress::Lines).unwrap();
+        let _lock = store.lock(&Progress::new()).unwrap();
         drop(store.part().unwrap());
         assert!(entries(&store).is_empty());
 
@@ -353,7 +353,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let toolkits = store(directory.path());
         // A lock belongs to the open file: an installer's copy is as good as the command's.
-        let lock = toolkits.lock(&Progress::Lines).unwrap();
+        let lock = toolkits.lock(&Progress::new()).unwrap();
         let both = [".other", ".part-killed"];
         for name in both {
             fs::create_dir_all(toolkits.path(name)).unwrap();
@@ -407,7 +407,7 @@ mod tests {
     #[test]
     fn a_place_that_cannot_be_written_is_an_error() {
         let store = store(Path::new("/dev/null/cache"));
-        let error = store.lock(&Progress::Lines).unwrap_err();
+        let error = store.lock(&Progress::new()).unwrap_err();
         assert_eq!(error.code, exit_code::NO_STORE, "{error}");
     }
 }
