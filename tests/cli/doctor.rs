@@ -579,3 +579,25 @@ fn paths_that_are_not_utf8_are_reported() {
         }
     }
 }
+
+#[test]
+fn control_characters_in_variables_are_escaped() {
+    let Some(machine) = Machine::new("doctor-escape").holding(&[13]) else {
+        return;
+    };
+    let machine = machine
+        .with("NVCC_APPEND_FLAGS", "-DX=\u{1b}[31m\u{9b}1m")
+        .with("CUDA_BUILD_CUDART", "no\nline\u{7}");
+    let report = machine.doctor(&[]).stdout;
+    assert!(
+        report.contains("NVCC_APPEND_FLAGS=-DX=\\u{1b}[31m\\u{9b}1m\n"),
+        "{report}"
+    );
+    for arguments in [&["doctor"][..], &["env"], &["build"]] {
+        let run = Finished::of(machine.command(arguments).output().unwrap());
+        for text in [run.stdout, run.stderr] {
+            let raw = |c: char| c.is_control() && c != '\n';
+            assert!(!text.contains(raw), "{arguments:?}: {text:?}");
+        }
+    }
+}

@@ -99,6 +99,9 @@ pub struct Facts {
     pub nix: &'static [&'static str],
     /// Packages of Spack that hold it.
     pub spack: &'static [&'static str],
+    /// Libraries whose names in CMake's `FindCUDAToolkit` are not those of their files: the name, and
+    /// the files below `lib`.
+    pub cmake: &'static [(&'static str, &'static [&'static str])],
     /// The oldest capability that it has code for since one of its releases, newest release first.
     pub oldest_capabilities: &'static [((u64, u64), Capability)],
     /// From a major of its own on, the oldest CUDA release that its headers accept.
@@ -128,6 +131,7 @@ const NOTHING: Facts = Facts {
     redist: &[],
     nix: &[],
     spack: &[],
+    cmake: &[],
     oldest_capabilities: &[],
     oldest_release: None,
 };

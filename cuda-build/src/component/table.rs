@@ -57,7 +57,7 @@ components! {
         id: "cuda-driver", bundle: Bundle::Driver, class: Class::Driver,
         libraries: &["cuda"],
         sonames: [&["libcuda.so.1"], &["libcuda.so.1"], &["libcuda.so.1"]],
-        header: Some("cuda.h"),
+        header: Some("cuda.h"), cmake: &[("cuda_driver", &["stubs/libcuda.so"])],
     }
     /// Compiler driver, `ptxas`, `cudafe++`, `fatbinary`, `nvlink`.
     Nvcc {
@@ -128,6 +128,7 @@ components! {
         package_dirs: [Some("nvidia/cuda_nvrtc"), Some("nvidia/cuda_nvrtc"), Some("nvidia/cu13")],
         header_prefixes: &["nvrtc"],
         redist: &["cuda_nvrtc"],
+        cmake: &[("nvrtc_builtins", &["libnvrtc-builtins.so"]), ("nvrtc_builtins_static", &["libnvrtc-builtins_static.a"])],
     }
     /// Link-time optimisation at run time.
     Nvjitlink {
@@ -194,6 +195,7 @@ components! {
         package_dirs: [Some("nvidia/cusolver"), Some("nvidia/cusolver"), Some("nvidia/cu13")],
         header_prefixes: &["cusolver"],
         redist: &["libcusolver"],
+        cmake: &[("cusolver_metis_static", &["libcusolver_metis_static.a", "libmetis_static.a"]), ("cusolver_lapack_static", &["libcusolver_lapack_static.a", "liblapack_static.a"])],
     }
     /// Sparse linear algebra.
     Cusparse {
@@ -249,7 +251,7 @@ components! {
         packages: [Some("nvidia-nvtx-cu11"), Some("nvidia-nvtx-cu12"), Some("nvidia-nvtx")],
         package_dirs: [Some("nvidia/nvtx"), Some("nvidia/nvtx"), Some("nvidia/cu13")],
         header_prefixes: &["nvtx3", "nvToolsExt"],
-        redist: &["cuda_nvtx"],
+        redist: &["cuda_nvtx"], cmake: &[("nvtx3_interop", &["libnvtx3interop.so"])],
     }
     /// Management library of the driver (the package has the header alone).
     Nvml {
@@ -261,6 +263,7 @@ components! {
         package_dirs: [Some("nvidia/nvml_dev"), Some("nvidia/nvml_dev"), Some("nvidia/cu13")],
         header_prefixes: &["nvml"],
         redist: &["cuda_nvml_dev"],
+        cmake: &[("nvml", &["stubs/libnvidia-ml.so"]), ("nvml_static", &["libnvidia-ml.a", "libnvml.a"])],
     }
     /// GPUDirect Storage.
     Cufile {
@@ -272,6 +275,7 @@ components! {
         package_dirs: [None, Some("nvidia/cufile"), Some("nvidia/cu13")],
         header_prefixes: &["cufile"],
         redist: &["libcufile"],
+        cmake: &[("cuFile", &["libcufile.so"]), ("cuFile_static", &["libcufile_static.a"]), ("cuFile_rdma", &["libcufile_rdma.so"]), ("cuFile_rdma_static", &["libcufile_rdma_static.a"])],
     }
     /// OpenCL loader.
     Opencl {
@@ -299,7 +303,7 @@ components! {
         header: Some("sanitizer.h"), tools: &["compute-sanitizer"],
         packages: [Some("nvidia-cuda-sanitizer-api-cu11"), Some("nvidia-cuda-sanitizer-api-cu12"), Some("nvidia-cuda-sanitizer-api")],
         package_dirs: [Some("nvidia/cuda_sanitizer_api"), Some("nvidia/cuda_sanitizer_api"), Some("nvidia/cu13")],
-        redist: &["cuda_sanitizer_api"],
+        redist: &["cuda_sanitizer_api"], cmake: &[("sanitizer", &["libsanitizer-public.so"])],
     }
     /// Deep-learning accelerators of Jetson.
     Cudla {
