@@ -159,7 +159,7 @@ mod tests {
             (&["10.2"], "not supported"),
             (
                 &["13", "--components", "cublass"],
-                "no CUDA component is called `cublass`",
+                "`cublass` is not a CUDA component",
             ),
             (&["13", "--locked", "--upgrade"], "cannot be used with"),
             (
