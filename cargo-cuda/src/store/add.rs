@@ -57,7 +57,7 @@ pub fn add(request: &AddRequest, context: &Context) -> Result<Added, Failure> {
     let run = Run {
         request,
         context,
-        store: Store::toolkits(&context.env)?,
+        store: Store::open(&context.env, "toolkits")?,
         progress: Progress::new(),
     };
     let wanted = request.wanted()?;
@@ -295,7 +295,7 @@ const MATURIN: &str = "maturin-1.16.0";
 
 /// The maturin that [`maturin`] fetched earlier.
 pub fn fetched_maturin(env: &Env) -> Option<PathBuf> {
-    let directory = Store::tools(env).ok()?.path(MATURIN);
+    let directory = Store::open(env, "tools").ok()?.path(MATURIN);
     let root = Root::system();
     let program = directory.join("bin/maturin");
     (store::distrust(&root, &directory).is_none() && root.is_file(&program)).then_some(program)
@@ -307,7 +307,7 @@ pub fn maturin(env: &Env) -> Result<PathBuf, Failure> {
     if let Some(program) = fetched_maturin(env) {
         return Ok(program);
     }
-    let store = Store::tools(env)?;
+    let store = Store::open(env, "tools")?;
     let progress = Progress::new();
     let lock = store.lock(&progress)?;
     // Another process may have fetched it meanwhile.

@@ -48,7 +48,7 @@ pub(super) fn lossy<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, 
 /// All toolkits of the store, sorted by name, including those that cannot be used. Empty if there
 /// is no store yet.
 pub fn list(context: &Context) -> Result<Vec<Listed>, Failure> {
-    let store = Store::toolkits(&context.env)?;
+    let store = Store::open(&context.env, "toolkits")?;
     let index = Lock::read(&store.index()).unwrap_or_default();
     let names = store.names().into_iter();
     Ok(names
@@ -87,7 +87,7 @@ fn listed(store: &Store, index: &Lock, name: String) -> Option<Listed> {
 
 /// Removes the toolkit of this name, or of this release as far as it is given.
 pub fn remove(name: &str, context: &Context) -> Result<Listed, Failure> {
-    let store = Store::toolkits(&context.env)?;
+    let store = Store::open(&context.env, "toolkits")?;
     let removed = choose(name, list(context)?)?;
     let _lock = store.lock(&Progress::new())?;
     let mut index = Lock::read(&store.index()).unwrap_or_default();
