@@ -136,7 +136,7 @@ impl PackageSet {
         self.components()
             .filter(|component| component.facts().follows_toolkit)
             .filter_map(|component| self.carrier(component))
-            .find(|package| minor.is_none() || package.version.parse().ok() != minor)
+            .find(|package| package.version.parse().ok() != minor)
     }
 
     /// Fails if `other` has another file than the pinned one of a package at the same version.

@@ -66,18 +66,13 @@ fn listed(store: &Store, index: &Lock, name: String) -> Option<Listed> {
         }
         Err(reason) => (Manifest::default(), Some(reason)),
     };
-    let PackageSet { version, packages } = manifest.set;
-    let shown = name.split('-').next().unwrap_or_default();
     Some(Listed {
         requests: index.requests_of(&name),
-        version: if version.is_empty() {
-            shown.to_owned()
-        } else {
-            version
-        },
+        // A directory's name is the version and a digest.
+        version: name.split('-').next().unwrap_or_default().to_owned(),
         platform: manifest.platform,
         components: manifest.components,
-        packages,
+        packages: manifest.set.packages,
         bytes: manifest.bytes,
         problem,
         path,
