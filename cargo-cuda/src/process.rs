@@ -44,7 +44,7 @@ pub fn replace(call: &Invocation, env: &Env) -> Result<u8, Failure> {
 /// cannot be started.
 #[must_use]
 pub fn output(call: &Invocation, env: &Env) -> Option<String> {
-    let finished = call.query_with(env).ok()?;
+    let finished = call.query(env).ok()?;
     finished.success.then_some(finished.stdout)
 }
 

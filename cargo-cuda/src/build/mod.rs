@@ -98,7 +98,9 @@ impl Build {
         let mut chosen = Choice {
             env: request.env,
             version: toolkit.version(),
-            observed: toolkit.observed_capabilities().as_deref(),
+            observed: toolkit
+                .observed_capabilities(request.root, request.env)
+                .as_deref(),
             packages: &packages,
             gpus: &gpus,
         }

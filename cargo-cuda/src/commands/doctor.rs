@@ -103,7 +103,7 @@ pub fn run(arguments: &DoctorArgs, env: &Env, root: &Root) -> Result<(String, u8
     let plans = report
         .toolkit
         .as_ref()
-        .map(|toolkit| plans(toolkit, env, workspace.as_ref(), gpus))
+        .map(|toolkit| plans(toolkit, root, env, workspace.as_ref(), gpus))
         .unwrap_or_default();
     let undeclared = match &report.toolkit {
         Ok(toolkit) if gpus.is_empty() => undeclared(toolkit, workspace.as_ref()),
@@ -154,11 +154,12 @@ pub fn run(arguments: &DoctorArgs, env: &Env, root: &Root) -> Result<(String, u8
 /// The plan of each package that declares capabilities, or why the toolkit cannot build it.
 fn plans(
     toolkit: &Toolkit,
+    root: &Root,
     env: &Env,
     workspace: Option<&Workspace>,
     gpus: &[Capability],
 ) -> Vec<(String, Result<Plan, Error>)> {
-    let observed = toolkit.observed_capabilities();
+    let observed = toolkit.observed_capabilities(root, env);
     let version = toolkit.version();
     let plan = |name: &str, items: &[String], used: &[Component]| {
         let plan = Declared::parse(items)

@@ -111,7 +111,7 @@ impl Installer {
             return Ok(None);
         }
         let query = self.call(&["--version"]).invocation;
-        let finished = match query.query_with(&self.env) {
+        let finished = match query.query(&self.env) {
             Ok(finished) => finished,
             Err(cuda_build::Error::Program { reason, .. }) => return Ok(Some(reason)),
             Err(error) => return Ok(Some(error.to_string())),

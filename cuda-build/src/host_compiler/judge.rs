@@ -101,7 +101,7 @@ impl Judge<'_> {
         }
         for tool in TOOLS {
             let query = Invocation::new(path).args([format!("-print-prog-name={tool}")]);
-            let output = query.query_with(self.env)?.stdout;
+            let output = query.query(self.env)?.stdout;
             lines.push_str(&format!("{tool} {}\n", output.trim()));
         }
         Ok(Some(lines))
@@ -116,7 +116,7 @@ impl Judge<'_> {
                 .args([include])
                 .args(["-include", HEADER]);
         }
-        call.args(["/dev/null"]).query_with(self.env)
+        call.args(["/dev/null"]).query(self.env)
     }
 
     /// Reads the lines of [`Judge::query`].
