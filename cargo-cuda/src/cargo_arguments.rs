@@ -2,7 +2,6 @@
 
 use std::ffi::{OsStr, OsString};
 
-/// What the rest of a command line means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// `cargo build`, `check`, `clippy`, `doc`
@@ -18,8 +17,6 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The kind of one of cargo's commands.
-    #[must_use]
     pub fn of(command: &str) -> Self {
         match command {
             "install" => Self::Install,
@@ -31,7 +28,6 @@ impl Kind {
     }
 
     /// Whether cargo runs what it has built.
-    #[must_use]
     pub fn runs_programs(self) -> bool {
         matches!(self, Self::Run | Self::Test | Self::Nextest)
     }
@@ -70,12 +66,12 @@ const WITH_VALUE: [&str; 26] = [
 /// Short ones. The value may also be the rest of the argument.
 const SHORT_WITH_VALUE: [char; 5] = ['C', 'F', 'Z', 'j', 'p'];
 
-/// A command line after the name of one of cargo's commands.
+/// The command line of one of cargo's commands.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Split {
-    /// Options of this program.
+    /// The command: `build`, `run` …
+    pub command: String,
     pub ours: Vec<OsString>,
-    /// Arguments of cargo.
     pub cargos: Vec<OsString>,
     /// Arguments of the programs that cargo runs, with the `--` before them.
     pub programs: Vec<OsString>,
@@ -83,9 +79,8 @@ pub struct Split {
 
 /// Splits a command line. `ours` returns whether an option is one of this program, and whether it
 /// has a value.
-#[must_use]
 pub fn split(
-    kind: Kind,
+    command: &str,
     arguments: &[OsString],
     ours: impl Fn(&str) -> Option<TakesValue>,
 ) -> Split {
@@ -93,7 +88,11 @@ pub fn split(
         let text = argument.to_string_lossy();
         text.starts_with('-') && text != "-"
     };
-    let mut split = Split::default();
+    let kind = Kind::of(command);
+    let mut split = Split {
+        command: command.to_owned(),
+        ..Split::default()
+    };
     let mut rest = arguments.iter().cloned().peekable();
     while let Some(argument) =
         rest.next_if(|next| next != "--" && (kind != Kind::Run || is_option(next)))
@@ -118,17 +117,13 @@ pub fn split(
     split
 }
 
-/// Whether an option has a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TakesValue {
-    /// As `--cuda 13`.
     Yes,
-    /// As `--fetch`.
     No,
 }
 
 /// Whether cargo has this option, with a value.
-#[must_use]
 pub fn is_cargos(option: &str) -> bool {
     WITH_VALUE.contains(&option)
 }
@@ -147,7 +142,6 @@ fn short(text: &str) -> Option<&str> {
 }
 
 /// The directory of the profile that the arguments of `cargo build` name.
-#[must_use]
 pub fn profile_directory(arguments: &[OsString]) -> String {
     let is_release = |argument: &OsString| {
         let text = argument.to_string_lossy();
@@ -162,8 +156,6 @@ pub fn profile_directory(arguments: &[OsString]) -> String {
     }
 }
 
-/// Whether cargo prints no messages.
-#[must_use]
 pub fn is_quiet(arguments: &[OsString]) -> bool {
     arguments.iter().any(|argument| {
         let text = argument.to_string_lossy();
@@ -178,7 +170,6 @@ fn flags(text: &str) -> Option<&str> {
 
 /// The options that `cargo metadata` gets as well: the configuration, and whether the lock file and
 /// the network may be touched.
-#[must_use]
 pub fn metadata_options(arguments: &[OsString]) -> Vec<String> {
     passed(
         arguments,
@@ -187,8 +178,6 @@ pub fn metadata_options(arguments: &[OsString]) -> Vec<String> {
     )
 }
 
-/// The options that choose features.
-#[must_use]
 pub fn feature_options(arguments: &[OsString]) -> Vec<String> {
     passed(
         arguments,
@@ -216,7 +205,6 @@ fn passed(arguments: &[OsString], flags: &[&str], with_value: &[&str]) -> Vec<St
 }
 
 /// The value of an option. What comes after `--` is not cargo's.
-#[must_use]
 pub fn value_of(arguments: &[OsString], name: &str) -> Option<String> {
     values_of(arguments, name).next()
 }
@@ -261,14 +249,14 @@ mod tests {
 
     #[test]
     fn the_programs_arguments_are_not_cargos() {
-        for (kind, ours, cargos, programs) in [
-            (Kind::Run, "", "-r", "x --release"),
-            (Kind::Run, "", "-qp made --bin=made --features a", "x -r"),
-            (Kind::Run, "", "-Fa -j4 --target", "-- x"),
-            (Kind::Run, "", "", "- -r"),
-            (Kind::Run, "--cuda 12 --fetch", "-r", "x --cuda 13 --fetch"),
-            (Kind::Test, "--cuda=12", "some_test -r", "-- --cuda 13"),
-            (Kind::Nextest, "", "run -r", "-- --release"),
+        for (command, ours, cargos, programs) in [
+            ("run", "", "-r", "x --release"),
+            ("run", "", "-qp made --bin=made --features a", "x -r"),
+            ("run", "", "-Fa -j4 --target", "-- x"),
+            ("run", "", "", "- -r"),
+            ("run", "--cuda 12 --fetch", "-r", "x --cuda 13 --fetch"),
+            ("test", "--cuda=12", "some_test -r", "-- --cuda 13"),
+            ("nextest", "", "run -r", "-- --release"),
         ] {
             let all = arguments(&format!("{ours} {cargos} {programs}"));
             let own = |name: &str| match name {
@@ -277,11 +265,12 @@ mod tests {
                 _ => None,
             };
             let expected = Split {
+                command: command.to_owned(),
                 ours: arguments(ours),
                 cargos: arguments(cargos),
                 programs: arguments(programs),
             };
-            assert_eq!(split(kind, &all, own), expected);
+            assert_eq!(split(command, &all, own), expected);
         }
     }
 

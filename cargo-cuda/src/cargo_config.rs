@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 
 use cuda_build::internal::{Env, Root};
 
-/// The keys that count here.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Configured {
     /// The first `[build] target`, or the value of its variable.
@@ -34,7 +33,6 @@ const DEEPEST: usize = 8;
 
 impl Configured {
     /// Reads what applies in the current directory.
-    #[must_use]
     pub fn here(root: &Root, env: &Env, arguments: &[String]) -> Self {
         let here = std::env::current_dir().unwrap_or_default();
         Self::read(root, env, &here, arguments)
@@ -42,7 +40,6 @@ impl Configured {
 
     /// Reads what applies in `directory`, as Cargo does: `--config`, files above it, and the
     /// user's own. What is read first counts.
-    #[must_use]
     pub fn read(root: &Root, env: &Env, directory: &Path, arguments: &[String]) -> Self {
         let home = env.peek("CARGO_HOME").map(PathBuf::from);
         let home = home.or_else(|| env.peek("HOME").map(|home| Path::new(home).join(".cargo")));
@@ -70,14 +67,12 @@ impl Configured {
     }
 
     /// Whether C code may be compiled for another target than `triple`.
-    #[must_use]
     pub fn other_target(&self, triple: &str) -> bool {
         let named = self.build_target.as_deref().map(target_directory_name);
         self.several_targets || named.is_some_and(|named| named != triple)
     }
 
     /// `env` as build scripts see it: with `[env]` below it, and what is forced above it.
-    #[must_use]
     pub fn over(&self, env: &Env) -> Env {
         // Cargo and rustup read these from their own environment alone.
         let read_before = |name: &str| {
@@ -174,7 +169,6 @@ impl Configured {
 }
 
 /// The triple of this machine. CUDA supports glibc only.
-#[must_use]
 pub fn host() -> String {
     format!(
         "{}-unknown-{}-gnu",
@@ -185,7 +179,6 @@ pub fn host() -> String {
 
 /// The name of Cargo's directory for a target: the triple, or the name of the file that describes
 /// it.
-#[must_use]
 pub fn target_directory_name(target: &str) -> String {
     // Cargo's name for the machine that it runs on.
     if target == "host-tuple" {

@@ -1,8 +1,4 @@
 //! The command line.
-#![allow(
-    clippy::print_stderr,
-    reason = "here the error of a command reaches the terminal"
-)]
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -11,7 +7,7 @@ use clap::error::{ContextKind, ErrorKind};
 use clap::{Args as _, Parser, Subcommand};
 use cuda_build::internal::{Env, Root, config};
 
-use crate::cargo_arguments::{self, Kind, Split, TakesValue};
+use crate::cargo_arguments::{self, Split, TakesValue};
 use crate::cargo_config::Configured;
 use crate::commands::build;
 use crate::commands::capabilities::{self, CapabilitiesArgs};
@@ -24,7 +20,7 @@ use crate::commands::view::{self, ViewArgs};
 use crate::commands::wheel::{self, WheelArgs};
 use crate::exit_code;
 use crate::failure::Failure;
-use crate::options::BuildOptions;
+use crate::project::BuildOptions;
 use crate::store::{Context, LOCK_FILE, Messages};
 use crate::{output, previous, rustc_wrapper, signals};
 
@@ -87,7 +83,6 @@ const CARGO_COMMANDS: [&str; 9] = [
 ];
 
 /// The whole program; `arguments` without its own name.
-#[must_use]
 pub fn main(arguments: Vec<OsString>) -> ExitCode {
     if let Some(code) = rustc_wrapper::run(&arguments) {
         return code;
@@ -103,7 +98,7 @@ pub fn main(arguments: Vec<OsString>) -> ExitCode {
     let ended =
         dispatch(&cli.command, &split).and_then(|(text, code)| output::print(&text).map(|()| code));
     let code = ended.unwrap_or_else(|failure| {
-        eprintln!("{failure}");
+        output::say(&failure.to_string());
         failure.code
     });
     signals::finish();
@@ -117,7 +112,9 @@ fn usage(error: &clap::Error) -> ExitCode {
         (false, Ok(())) => exit_code::SUCCESS,
         (false, Err(error)) if error.kind() == std::io::ErrorKind::BrokenPipe => exit_code::SUCCESS,
         (false, Err(error)) => {
-            eprintln!("error: could not write to standard output: {error}");
+            output::say(&format!(
+                "error: could not write to standard output: {error}"
+            ));
             exit_code::DISK
         }
     };
@@ -139,18 +136,17 @@ fn parse(arguments: &[OsString]) -> Result<(Cli, Split), clap::Error> {
     let options = BuildOptions::augment_args(clap::Command::new("build"));
     let own = |name: &str| match name {
         "--help" | "-h" => Some(TakesValue::No),
-        _ => options.get_arguments().find_map(|option| {
-            let is_it = option
-                .get_long()
-                .is_some_and(|long| name.strip_prefix("--") == Some(long));
-            is_it.then(|| match option.get_action().takes_values() {
+        _ => options
+            .get_arguments()
+            .find(|option| {
+                option.get_long().is_some() && option.get_long() == name.strip_prefix("--")
+            })
+            .map(|option| match option.get_action().takes_values() {
                 true => TakesValue::Yes,
                 false => TakesValue::No,
-            })
-        }),
+            }),
     };
-    let kind = Kind::of(&name.to_string_lossy());
-    let split = cargo_arguments::split(kind, rest, own);
+    let split = cargo_arguments::split(&name.to_string_lossy(), rest, own);
     let ours: Vec<OsString> = std::iter::once(name.clone())
         .chain(split.ours.iter().cloned())
         .collect();
@@ -179,26 +175,23 @@ fn dispatch(command: &Command, split: &Split) -> Result<(String, u8), Failure> {
     let seen = || Configured::here(root, user, &[]).over(user);
     let silent = |code: u8| (String::new(), code);
     let done = |text: String| (text, exit_code::SUCCESS);
-    let cargo = |name: &str, options: &BuildOptions| {
-        build::run(name, options, split, user, root).map(silent)
-    };
     match command {
-        Command::Build(options) => cargo("build", options),
-        Command::Check(options) => cargo("check", options),
-        Command::Run(options) => cargo("run", options),
-        Command::Test(options) => cargo("test", options),
-        Command::Bench(options) => cargo("bench", options),
-        Command::Clippy(options) => cargo("clippy", options),
-        Command::Doc(options) => cargo("doc", options),
-        Command::Nextest(options) => cargo("nextest", options),
-        Command::Install(options) => cargo("install", options),
+        Command::Build(options)
+        | Command::Check(options)
+        | Command::Run(options)
+        | Command::Test(options)
+        | Command::Bench(options)
+        | Command::Clippy(options)
+        | Command::Doc(options)
+        | Command::Nextest(options)
+        | Command::Install(options) => build::run(options, split, user, root).map(silent),
         Command::Exec(arguments) => variables::exec(arguments, user, root).map(silent),
         Command::Env(arguments) => variables::print(arguments, &process, root).map(done),
         Command::Wheel(arguments) => wheel::run(arguments, user, root).map(done),
-        Command::View(arguments) => view::run(arguments, &seen(), root).map(done),
-        Command::Doctor(arguments) => doctor::run(arguments, &seen(), root),
+        Command::View(arguments) => view::run(arguments, user, root).map(done),
+        Command::Doctor(arguments) => doctor::run(arguments, user, root),
         Command::Fetch(arguments) => {
-            fetch::run(arguments, &seen(), root).map(|()| done(String::new()))
+            fetch::run(arguments, user, root).map(|()| done(String::new()))
         }
         Command::Clean(arguments) => clean::run(arguments, &seen(), root).map(done),
         Command::Capabilities(arguments) => capabilities::run(arguments, &seen(), root),

@@ -1,24 +1,22 @@
 //! How a command fails: a message, hints, and an exit code.
 
-use std::fmt;
+use std::io;
+use std::path::Path;
 
 use cuda_build::Error;
 
 use crate::exit_code;
 
-/// A command that failed.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("error: {message}{}", hint_lines(hints))]
 pub struct Failure {
-    /// The exit code.
     pub code: u8,
     /// What failed, and what was tried.
     pub message: String,
-    /// What to do next.
     pub hints: Vec<String>,
 }
 
 impl Failure {
-    /// A failure without hints.
     pub fn new(code: u8, message: impl Into<String>) -> Self {
         Self {
             code,
@@ -27,27 +25,29 @@ impl Failure {
         }
     }
 
-    /// Adds a hint.
-    #[must_use]
+    /// A wheel that could not be built, or is not as it must be.
+    pub fn wheel(message: impl Into<String>) -> Self {
+        Self::new(exit_code::WHEEL, message)
+    }
+
+    /// An I/O error, as in `could not write dist/x.whl: No space left on device`.
+    pub fn io(action: &str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+        let message = format!("could not {action} {}", path.display());
+        move |error| Self::new(exit_code::DISK, format!("{message}: {error}"))
+    }
+
+    /// Names the file that the failure is about.
+    pub fn in_file(mut self, name: &str) -> Self {
+        self.message = format!("{name}: {}", self.message);
+        self
+    }
+
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hints.push(hint.into());
         self
     }
-}
 
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "error: {}", self.message)?;
-        for hint in &self.hints {
-            write!(f, "\nhint: {hint}")?;
-        }
-        Ok(())
-    }
-}
-
-impl Failure {
     /// The exit code that fits an error of `cuda-build`.
-    #[must_use]
     pub fn code_of(error: &Error) -> u8 {
         match error {
             Error::NotFound(_) => exit_code::NOT_FOUND,
@@ -63,6 +63,10 @@ impl Failure {
             _ => exit_code::FAILURE,
         }
     }
+}
+
+fn hint_lines(hints: &[String]) -> String {
+    hints.iter().map(|hint| format!("\nhint: {hint}")).collect()
 }
 
 impl From<Error> for Failure {

@@ -13,7 +13,6 @@ const ARCHIVES: &str = "Python's packages don't carry them. Switch on that crate
 
 /// One sentence for the libraries that can be added, one for the static ones that cannot, and one
 /// for undeclared capabilities.
-#[must_use]
 pub fn hints(build: &Build) -> Vec<String> {
     let Build {
         toolkit,

@@ -1,6 +1,10 @@
 //! `cargo cuda`: fetch CUDA components, build crates with them, package wheels per CUDA major.
 //!
 //! A library so that tests reach the parts; the program is `main.rs`, which holds no logic.
+#![allow(
+    missing_docs,
+    reason = "nothing but this program and its tests uses this library"
+)]
 
 pub mod build;
 mod cargo_arguments;
@@ -12,10 +16,10 @@ pub mod exit_code;
 pub mod failure;
 mod fetch;
 mod lacking;
-mod options;
 mod output;
 mod previous;
 mod process;
+mod project;
 pub mod report;
 pub mod rustc_wrapper;
 pub mod shell;

@@ -14,21 +14,12 @@ use fs4::FileExt;
 use crate::exit_code;
 use crate::failure::Failure;
 
-/// An I/O error as the end of a command.
-fn failed(action: &str, path: &Path) -> impl FnOnce(io::Error) -> Failure {
-    let message = format!("could not {action} {}", path.display());
-    move |error| Failure::new(exit_code::DISK, format!("{message}: {error}"))
-}
-
 /// Writes a whole file, unless it has this content already.
-///
-/// # Errors
-/// The I/O error, with the path.
 pub fn write_if_changed(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     if fs::read(path).is_ok_and(|old| old == bytes) {
         return Ok(());
     }
-    write(path, bytes).map_err(failed("write", path))
+    write(path, bytes).map_err(Failure::io("write", path))
 }
 
 fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
@@ -44,19 +35,13 @@ fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
 }
 
 /// Sets the time of change of a file to now, and creates it if it does not exist.
-///
-/// # Errors
-/// The I/O error, with the path.
 pub fn touch(path: &Path) -> Result<(), Failure> {
     let file = fs::File::options().create(true).append(true).open(path);
     file.and_then(|file| file.set_modified(SystemTime::now()))
-        .map_err(failed("write", path))
+        .map_err(Failure::io("write", path))
 }
 
 /// Makes `link` a symbolic link to `target`. An existing link is replaced in one step.
-///
-/// # Errors
-/// The I/O error, with the path; something that is not a link is not replaced.
 pub fn link(target: &Path, link: &Path) -> Result<(), Failure> {
     if fs::read_link(link).is_ok_and(|old| old == target) {
         return Ok(());
@@ -78,32 +63,24 @@ pub fn link(target: &Path, link: &Path) -> Result<(), Failure> {
             let _ = beside.into_temp_path().keep();
             Ok(())
         })
-        .map_err(failed("create", link))
+        .map_err(Failure::io("create", link))
 }
 
-/// Creates a directory and its parents.
-///
-/// # Errors
-/// The I/O error, with the path.
 pub fn make_directory(path: &Path) -> Result<(), Failure> {
-    fs::create_dir_all(path).map_err(failed("create", path))
+    fs::create_dir_all(path).map_err(Failure::io("create", path))
 }
 
 /// Removes a directory with everything in it. Another process never sees a half of it under its name.
-///
-/// # Errors
-/// The I/O error, with the path.
 pub fn remove_directory(path: &Path) -> Result<(), Failure> {
     let mut removed = path.as_os_str().to_owned();
     removed.push(".removed");
     let removed = PathBuf::from(removed);
     fs::rename(path, &removed)
         .and_then(|()| fs::remove_dir_all(&removed))
-        .map_err(failed("remove", path))
+        .map_err(Failure::io("remove", path))
 }
 
 /// The time since a file was changed; `None` if there is no such file.
-#[must_use]
 pub fn age(path: &Path) -> Option<Duration> {
     let changed = fs::metadata(path).ok()?.modified().ok()?;
     Some(
@@ -114,9 +91,6 @@ pub fn age(path: &Path) -> Option<Duration> {
 }
 
 /// Waits for the lock file of `directory`, and holds its lock until the file is dropped.
-///
-/// # Errors
-/// The I/O error, with the path.
 pub fn lock(directory: &Path) -> Result<fs::File, Failure> {
     let path = directory.join(".lock");
     fs::create_dir_all(directory)
@@ -125,17 +99,13 @@ pub fn lock(directory: &Path) -> Result<fs::File, Failure> {
             FileExt::lock(&file)?;
             Ok(file)
         })
-        .map_err(failed("lock", &path))
+        .map_err(Failure::io("lock", &path))
 }
 
-/// The files in a directory, sorted.
-///
-/// # Errors
-/// The I/O error, with the path.
 pub fn files(directory: &Path) -> Result<Vec<PathBuf>, Failure> {
     let entries = fs::read_dir(directory).and_then(Iterator::collect::<io::Result<Vec<_>>>);
     let mut files: Vec<PathBuf> = entries
-        .map_err(failed("read", directory))?
+        .map_err(Failure::io("read", directory))?
         .iter()
         .map(fs::DirEntry::path)
         .collect();
@@ -155,9 +125,6 @@ pub struct FreshDirectory {
 
 impl FreshDirectory {
     /// Makes an empty directory below `parent`, and removes those that killed processes left.
-    ///
-    /// # Errors
-    /// I/O errors, with the path.
     pub fn below(parent: &Path) -> Result<Self, Failure> {
         let make = || {
             // Held until the new directory has its own lock.
@@ -178,20 +145,15 @@ impl FreshDirectory {
                 _lock: lock,
             })
         };
-        make().map_err(failed("create a directory in", parent))
+        make().map_err(Failure::io("create a directory in", parent))
     }
 
-    /// Its path.
-    #[must_use]
     pub fn path(&self) -> &Path {
         self.directory.path()
     }
 }
 
 /// Writes the result of a command to standard output.
-///
-/// # Errors
-/// If it cannot be written (`> /dev/full`). A closed pipe (`| head`) is not an error.
 pub fn print(text: &str) -> Result<(), Failure> {
     let mut stdout = io::stdout().lock();
     match stdout
@@ -206,12 +168,29 @@ pub fn print(text: &str) -> Result<(), Failure> {
     }
 }
 
-/// Writes a line about progress to standard error.
+/// Text for a terminal. Control characters are escaped, because a variable or a file name may contain
+/// a sequence that changes the terminal. Line breaks and tabs stay.
+pub fn printable(text: &str) -> String {
+    let mut printable = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c.is_control() && !matches!(c, '\n' | '\t') {
+            true => printable.extend(c.escape_unicode()),
+            false => printable.push(c),
+        }
+    }
+    printable
+}
+
+/// Writes notes to standard error, one in each line.
+pub fn say_all(notes: &[String]) {
+    notes.iter().for_each(|note| say(note));
+}
+
+/// Writes a message to standard error.
 pub fn say(text: &str) {
+    let line = printable(text) + "\n";
     // If standard error is closed, the message is lost; that is no reason to fail.
-    let _ = io::stderr()
-        .lock()
-        .write_all(format!("{text}\n").as_bytes());
+    let _ = io::stderr().lock().write_all(line.as_bytes());
 }
 
 #[cfg(test)]
@@ -232,6 +211,12 @@ mod tests {
         assert!(first.path().exists(), "it is in use");
         drop((first, second));
         assert_eq!(fs::read_dir(place.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn control_characters_do_not_reach_a_terminal() {
+        let text = "a\u{1b}[2J\rb\n\tü";
+        assert_eq!(printable(text), "a\\u{1b}[2J\\u{d}b\n\tü");
     }
 
     #[test]

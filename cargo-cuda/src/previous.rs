@@ -19,7 +19,6 @@ pub const RECORD: &str = "CUDA_BUILD_ENVIRONMENT";
 const REQUESTS: [&str; 2] = [ReleaseReq::VARIABLE, "CUDA_BUILD_CAPABILITIES"];
 
 /// The variable that records `settings`, which are set on top of `env`.
-#[must_use]
 pub fn record(settings: &[Setting], env: &Env) -> Setting {
     let own = |setting: &Setting| {
         let value = match env.peek(&setting.name) {
@@ -34,15 +33,14 @@ pub fn record(settings: &[Setting], env: &Env) -> Setting {
             && env.peek(name) == Some(OsStr::new(value))
             && settings.iter().all(|setting| setting.name != *name)
     }));
-    Setting {
-        name: RECORD.to_owned(),
-        value: serde_json::to_string(&added).unwrap_or_default().into(),
-        meaning: "which of these variables are not yours: cargo cuda",
-    }
+    Setting::new(
+        RECORD,
+        serde_json::to_string(&added).unwrap_or_default(),
+        "which of these variables are not yours: cargo cuda",
+    )
 }
 
 /// The environment without what is recorded in it, but with what flags have requested.
-#[must_use]
 pub fn without(env: &Env) -> Env {
     let mut recorded = recorded(env);
     recorded.retain(|(name, _)| !REQUESTS.contains(&name.as_str()));
@@ -50,7 +48,6 @@ pub fn without(env: &Env) -> Env {
 }
 
 /// The environment without anything that is recorded in it.
-#[must_use]
 pub fn without_requests(env: &Env) -> Env {
     stripped(env, &recorded(env))
 }

@@ -5,10 +5,11 @@
 )]
 
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::path::PathBuf;
 use std::process::Command;
 
-use cuda_build::internal::Env;
 use cuda_build::internal::command::Invocation;
+use cuda_build::internal::{Env, Root};
 
 use crate::exit_code;
 use crate::failure::Failure;
@@ -16,9 +17,6 @@ use crate::signals;
 
 /// Runs a program to its end and returns its exit code; as in a shell, a signal is 128 plus its
 /// number.
-///
-/// # Errors
-/// If it cannot be started.
 pub fn run(call: &Invocation, env: &Env) -> Result<u8, Failure> {
     let status = command(call, env)
         .status()
@@ -32,27 +30,28 @@ pub fn run(call: &Invocation, env: &Env) -> Result<u8, Failure> {
 }
 
 /// Runs a program in place of this process, so that signals and the exit code are its own.
-///
-/// # Errors
-/// If it cannot be started.
 pub fn replace(call: &Invocation, env: &Env) -> Result<u8, Failure> {
     signals::release();
     Err(cannot_start(call, &command(call, env).exec()))
 }
 
+pub fn on_path(env: &Env, name: &str) -> Option<PathBuf> {
+    let places = env
+        .search_path()
+        .into_iter()
+        .map(|directory| directory.join(name));
+    places.into_iter().find(|path| Root::system().is_file(path))
+}
+
 /// What a program that answers a question printed on standard output; `None` if it fails, hangs or
 /// cannot be started.
-#[must_use]
 pub fn output(call: &Invocation, env: &Env) -> Option<String> {
     let finished = call.query(env).ok()?;
     finished.success.then_some(finished.stdout)
 }
 
 /// This program, for cargo to call in front of rustc.
-///
-/// # Errors
-/// If the system does not know.
-pub fn own_program() -> Result<std::path::PathBuf, Failure> {
+pub fn own_program() -> Result<PathBuf, Failure> {
     std::env::current_exe().map_err(|error| {
         Failure::new(
             exit_code::FAILURE,

@@ -3,84 +3,227 @@
 //! rustc itself reads the static libraries of a library crate, and only from directories that it
 //! gets with `-L`: `LIBRARY_PATH` is the linker's. A wrapper adds these directories without
 //! touching the user's rustflags, of which Cargo reads one place and ignores the others. For
-//! wheels it does more: see [`crate::wheel::reproducible`].
+//! wheels it does more: see [`reproducible`].
 #![allow(
     clippy::disallowed_methods,
     reason = "this file runs rustc in this process's place"
 )]
-#![allow(
-    clippy::print_stderr,
-    reason = "cargo shows what a compiler says there"
-)]
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::process::CommandExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use cuda_build::internal::Env;
 
 use crate::build::Build;
-use crate::cargo_config::Configured;
 use crate::failure::Failure;
+use crate::output;
 use crate::process;
-use crate::wheel::reproducible::{self, Scope};
+use crate::project::Project;
+use crate::wheel::reproducible;
 
-/// The directories in which rustc looks for libraries.
-pub fn search(build: &Build) -> Vec<PathBuf> {
-    let mut search = vec![build.view.lib()];
-    if !build.target.is_native() {
-        // A cross linker does not read LIBRARY_PATH.
-        search.push(build.view.stubs());
+/// Set if this program is the `RUSTC_WRAPPER`: what it changes.
+pub const FLAG: &str = "CARGO_CUDA_RUSTC_WRAPPER";
+
+/// The user's own wrapper, which this program calls.
+const INNER: &str = "CARGO_CUDA_INNER_WRAPPER";
+
+/// Directories where rustc looks for static libraries, in the form of `PATH`. They are not in
+/// rustflags, because cargo hashes those, with the absolute paths, into the names of files.
+const SEARCH: &str = "CARGO_CUDA_SEARCH";
+
+/// What this program changes in rustc's arguments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// Only the directories in which rustc looks for libraries.
+    Search,
+    /// Everything that depends on the place of the build, too.
+    Place,
+}
+
+impl Scope {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Search => "search",
+            Self::Place => "place",
+        }
     }
-    search
 }
 
 /// The variables that put this program in front of rustc.
 ///
-/// A wrapper of the user's own (sccache) is left in its place: the `cc` crate looks for its name.
-/// Then static libraries are found only if their build script names their directory.
-///
-/// # Errors
-/// If the path of this program is not known.
+/// Under `Scope::Search` a wrapper of the user's own (sccache) is left in its place: the `cc` crate
+/// looks for its name. Then static libraries are found only if their build script names their
+/// directory.
 pub fn variables(
+    project: &Project,
     build: &Build,
-    config: &Configured,
-    env: &Env,
+    scope: Scope,
 ) -> Result<Vec<(String, OsString)>, Failure> {
-    let is_set = |name: &str| env.peek(name).is_some();
-    let has_own = is_set("RUSTC_WRAPPER")
-        || is_set("CARGO_BUILD_RUSTC_WRAPPER")
-        || config
-            .wrapper
-            .as_ref()
-            .is_some_and(|own| !own.as_os_str().is_empty());
-    if has_own && build.target.is_native() {
+    let own = own_wrapper(project.config.wrapper.as_deref(), &project.user);
+    let mut search = vec![build.view.lib()];
+    if !project.target.is_native() {
+        // A cross linker does not read LIBRARY_PATH.
+        search.push(build.view.stubs());
+    } else if scope == Scope::Search && own.is_some() {
         return Ok(Vec::new());
     }
-    let program = process::own_program()?;
-    let wrapper = config.wrapper.as_deref();
-    Ok(reproducible::environment(
-        &program,
-        Scope::Search,
-        &search(build),
-        wrapper,
-        env,
-    ))
+    Ok(environment(&process::own_program()?, scope, &search, own))
+}
+
+/// The user's own wrapper. In Cargo's order; an empty value means no wrapper.
+fn own_wrapper<'a>(configured: Option<&'a Path>, env: &'a Env) -> Option<&'a OsStr> {
+    let set = |wanted: &str| {
+        env.variables()
+            .find(|(name, _)| *name == wanted)
+            .map(|(_, value)| value)
+    };
+    set("RUSTC_WRAPPER")
+        .or_else(|| set("CARGO_BUILD_RUSTC_WRAPPER"))
+        .or(configured.map(Path::as_os_str))
+        .filter(|own| !own.is_empty())
+}
+
+/// Variables with which cargo calls `program` instead of rustc, and rustc also searches `search` for
+/// static libraries. The user's own wrapper is still called.
+pub fn environment(
+    program: &Path,
+    scope: Scope,
+    search: &[PathBuf],
+    own: Option<&OsStr>,
+) -> Vec<(String, OsString)> {
+    let mut variables = vec![
+        ("RUSTC_WRAPPER".to_owned(), program.into()),
+        (FLAG.to_owned(), scope.as_str().into()),
+    ];
+    // A list of paths cannot contain a path with a colon.
+    let search = search
+        .iter()
+        .filter(|directory| !directory.to_string_lossy().contains(':'));
+    match std::env::join_paths(search) {
+        Ok(search) if !search.is_empty() => variables.push((SEARCH.to_owned(), search)),
+        _ => {}
+    }
+    if let Some(own) = own.filter(|own| *own != program.as_os_str()) {
+        variables.push((INNER.to_owned(), own.to_owned()));
+    }
+    variables
 }
 
 /// Runs rustc in place of this process if cargo has called this program as its wrapper; returns
 /// `None` for any other call.
-#[must_use]
 pub fn run(arguments: &[OsString]) -> Option<ExitCode> {
     let env = Env::from_process();
     let current = std::env::current_dir().unwrap_or_default();
-    let command = reproducible::wrapped(arguments, &env, &current)?;
+    let command = wrapped(arguments, &env, &current)?;
     let (program, arguments) = command.split_first()?;
     let error = Command::new(program).args(arguments).exec();
-    eprintln!(
-        "error: could not run `{}`: {error}",
-        program.to_string_lossy()
-    );
+    let program = program.display();
+    output::say(&format!("error: could not run `{program}`: {error}"));
     Some(ExitCode::from(101))
+}
+
+/// The command to run if this program is called as a wrapper; `None` if it is called as
+/// `cargo cuda …`. `arguments` do not include the program's name.
+pub fn wrapped(arguments: &[OsString], env: &Env, current: &Path) -> Option<Vec<OsString>> {
+    let scope = env.peek(FLAG)?;
+    if arguments.first()? == "cuda" {
+        return None;
+    }
+    let mut command: Vec<OsString> = env.peek(INNER).map(OsStr::to_owned).into_iter().collect();
+    command.extend(arguments.iter().cloned());
+    // Cargo also queries rustc; those calls build no package.
+    let Some(name) = env.peek("CARGO_PKG_NAME") else {
+        return Some(command);
+    };
+    // After the directories of build scripts, which take precedence.
+    let search = env.peek(SEARCH).map(std::env::split_paths);
+    for directory in search.into_iter().flatten() {
+        let mut argument = OsString::from("-Lnative=");
+        argument.push(directory);
+        command.push(argument);
+    }
+    if scope == Scope::Place.as_str() {
+        reproducible::remap(&mut command, name, env, current);
+    }
+    Some(command)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(list: &[&str]) -> Vec<OsString> {
+        list.iter().map(OsString::from).collect()
+    }
+
+    #[test]
+    fn other_calls_pass_through() {
+        let env = Env::from_pairs([(FLAG, "place"), (INNER, "sccache")]);
+        let current = Path::new("/");
+        assert_eq!(
+            wrapped(&words(&["rustc", "-vV"]), &env, current),
+            Some(words(&["sccache", "rustc", "-vV"]))
+        );
+        assert_eq!(wrapped(&words(&["cuda", "wheel"]), &env, current), None);
+        assert_eq!(
+            wrapped(&words(&["rustc", "-vV"]), &Env::default(), current),
+            None
+        );
+    }
+
+    #[test]
+    fn directories_with_static_libraries_reach_every_package() {
+        let search = ["/a b".into(), "/with:colon".into(), "/c".into()];
+        let variables = environment(Path::new("/bin/cargo-cuda"), Scope::Search, &search, None);
+        let package = [
+            ("CARGO_PKG_NAME", "a"),
+            ("CARGO_PKG_VERSION", "1.0.0"),
+            ("CARGO_MANIFEST_DIR", "/m"),
+        ];
+        let package = package.map(|(name, value)| (name.to_owned(), value.into()));
+        let env = Env::from_pairs(variables.iter().cloned().chain(package));
+        let command = wrapped(&words(&["rustc", "-Lnative=/out"]), &env, Path::new("/")).unwrap();
+        assert_eq!(
+            command,
+            words(&["rustc", "-Lnative=/out", "-Lnative=/a b", "-Lnative=/c"])
+        );
+        let question = Env::from_pairs(variables);
+        assert_eq!(
+            wrapped(&words(&["rustc", "-vV"]), &question, Path::new("/"))
+                .unwrap()
+                .len(),
+            2
+        );
+    }
+
+    #[test]
+    fn the_users_wrapper_stays() {
+        let inner = |variables: &[(&str, &str)], configured: Option<&str>| {
+            let env = Env::from_pairs(variables.iter().copied());
+            let own = own_wrapper(configured.map(Path::new), &env);
+            let all = environment(Path::new("/bin/cargo-cuda"), Scope::Place, &[], own);
+            all.into_iter()
+                .find(|(name, _)| name == INNER)
+                .map(|(_, value)| value.into_string().unwrap())
+        };
+        let [by_cargo, by_build] = ["RUSTC_WRAPPER", "CARGO_BUILD_RUSTC_WRAPPER"];
+        assert_eq!(
+            inner(&[(by_cargo, "sccache")], None).as_deref(),
+            Some("sccache")
+        );
+        assert_eq!(
+            inner(&[(by_build, "sccache")], Some("other")).as_deref(),
+            Some("sccache")
+        );
+        assert_eq!(inner(&[], Some("/bin/own")).as_deref(), Some("/bin/own"));
+        assert_eq!(inner(&[(by_cargo, "")], Some("sccache")), None);
+        assert_eq!(inner(&[], Some("")), None);
+        assert_eq!(
+            inner(&[(by_cargo, "/bin/cargo-cuda")], None),
+            None,
+            "itself"
+        );
+    }
 }

@@ -4,7 +4,6 @@ use std::ffi::OsStr;
 
 use clap::ValueEnum;
 
-/// A shell.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Shell {
     /// bash, zsh and every other POSIX shell: `eval "$(cargo cuda env)"`
@@ -18,7 +17,6 @@ pub enum Shell {
 /// Whether a shell takes `name` for the name of a variable and nothing else.
 ///
 /// A name with other characters could contain commands: `X; rm -r ~; Y`.
-#[must_use]
 pub fn is_name(name: &str) -> bool {
     let mut characters = name.chars();
     characters
@@ -28,9 +26,14 @@ pub fn is_name(name: &str) -> bool {
 }
 
 impl Shell {
-    /// The line that sets a variable.
-    #[must_use]
-    pub fn set(self, name: &str, value: &OsStr) -> String {
+    /// The line that sets a variable, or removes it.
+    pub fn line(self, name: &str, value: Option<&OsStr>) -> String {
+        let Some(value) = value else {
+            return match self {
+                Self::Bash => format!("unset {name}"),
+                Self::Fish => format!("set -e {name}"),
+            };
+        };
         match self {
             // Between single quotes only the quote is special. Every POSIX shell has this printf.
             Self::Bash => {
@@ -48,25 +51,25 @@ impl Shell {
             }
         }
     }
-
-    /// The line that removes a variable.
-    #[must_use]
-    pub fn unset(self, name: &str) -> String {
-        match self {
-            Self::Bash => format!("unset {name}"),
-            Self::Fish => format!("set -e {name}"),
-        }
-    }
 }
 
-/// A value with its text rewritten by `text`, and each byte that is not UTF-8 by `byte`.
+/// A value with its text rewritten by `text`, and by `byte` each byte that is not UTF-8 or belongs to
+/// a control character, which would change a terminal. Line breaks stay: `$(…)` removes them.
 fn pieces(value: &OsStr, text: impl Fn(&str) -> String, byte: impl Fn(u8) -> String) -> String {
     let mut written = String::new();
     for chunk in value.as_encoded_bytes().utf8_chunks() {
-        written.push_str(&text(chunk.valid()));
-        written.extend(chunk.invalid().iter().map(|invalid| byte(*invalid)));
+        for part in chunk.valid().split_inclusive(is_escaped) {
+            let plain = part.trim_end_matches(is_escaped);
+            written.push_str(&text(plain));
+            written.extend(part[plain.len()..].bytes().map(&byte));
+        }
+        written.extend(chunk.invalid().iter().copied().map(&byte));
     }
     written
+}
+
+fn is_escaped(c: char) -> bool {
+    c.is_control() && c != '\n'
 }
 
 #[cfg(test)]
@@ -79,10 +82,23 @@ mod tests {
     fn bytes_that_are_not_utf8_are_kept() {
         let value = OsStr::from_bytes(b"/it's:/x\xe9\xff/bin");
         let bash = r#"export X='/it'\''s:/x'"$(printf '\351')"''"$(printf '\377')"'/bin'"#;
-        assert_eq!(Shell::Bash.set("X", value), bash);
+        assert_eq!(Shell::Bash.line("X", Some(value)), bash);
         assert_eq!(
-            Shell::Fish.set("X", value),
+            Shell::Fish.line("X", Some(value)),
             r"set -gx X '/it\'s:/x'\Xe9''\Xff'/bin'"
+        );
+    }
+
+    #[test]
+    fn control_characters_are_escaped() {
+        let value = OsStr::new("a\u{1b}[0m\u{9b}\tb\nc");
+        assert_eq!(
+            Shell::Bash.line("X", Some(value)),
+            r#"export X='a'"$(printf '\033')"'[0m'"$(printf '\302')"''"$(printf '\233')"''"$(printf '\011')"'b"#.to_owned() + "\nc'"
+        );
+        assert_eq!(
+            Shell::Fish.line("X", Some(value)),
+            "set -gx X 'a'\\X1b'[0m'\\Xc2''\\X9b''\\X09'b\nc'"
         );
     }
 
@@ -130,10 +146,16 @@ mod tests {
         ];
         for (value, bash, fish) in cases {
             let value = OsStr::new(value);
-            assert_eq!(Shell::Bash.set("X", value), format!("export X={bash}"));
-            assert_eq!(Shell::Fish.set("X", value), format!("set -gx X {fish}"));
+            assert_eq!(
+                Shell::Bash.line("X", Some(value)),
+                format!("export X={bash}")
+            );
+            assert_eq!(
+                Shell::Fish.line("X", Some(value)),
+                format!("set -gx X {fish}")
+            );
         }
-        assert_eq!(Shell::Bash.unset("X"), "unset X");
-        assert_eq!(Shell::Fish.unset("X"), "set -e X");
+        assert_eq!(Shell::Bash.line("X", None), "unset X");
+        assert_eq!(Shell::Fish.line("X", None), "set -e X");
     }
 }

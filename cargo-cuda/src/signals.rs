@@ -30,7 +30,6 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const CLEAN_UP: Duration = Duration::from_secs(2);
 
 /// The signal that was received, for loops that do not end with a child.
-#[must_use]
 pub fn received() -> Option<u8> {
     let signal = RECEIVED.load(Ordering::SeqCst);
     u8::try_from(signal).ok().filter(|signal| *signal != 0)

@@ -9,7 +9,7 @@ use crate::exit_code;
 use crate::failure::Failure;
 
 /// A workspace and its packages with what they declare.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Workspace {
     /// The directory of its root.
     pub root: PathBuf,
@@ -25,7 +25,7 @@ pub struct Workspace {
 }
 
 /// A package of the workspace.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Package {
     /// Its name.
     pub name: String,
@@ -37,8 +37,6 @@ pub struct Package {
     pub config: Config,
     /// Whether its build script uses cuda-build.
     pub uses_cuda_build: bool,
-    /// Name of the library target that is a `cdylib`, if it has one.
-    pub cdylib: Option<String>,
 }
 
 /// Which workspace.
@@ -67,9 +65,6 @@ impl Query {
 
 impl Workspace {
     /// Queries cargo.
-    ///
-    /// # Errors
-    /// If cargo cannot be run, finds no manifest, or one is not usable.
     pub fn load(root: &Root, env: &Env, query: &Query) -> Result<Self, Failure> {
         let mut command = query.command(env);
         command.other_options(query.options.clone());
@@ -78,10 +73,6 @@ impl Workspace {
         for package in metadata.workspace_packages() {
             let manifest = package.manifest_path.clone().into_std_path_buf();
             let directory = manifest.parent().unwrap_or(Path::new("."));
-            let is_cdylib = |target: &&cargo_metadata::Target| {
-                let types = &target.crate_types;
-                types.contains(&cargo_metadata::CrateType::CDyLib)
-            };
             packages.push(Package {
                 name: package.name.to_string(),
                 version: package.version.to_string(),
@@ -89,11 +80,6 @@ impl Workspace {
                     dependency.name == "cuda-build" && dependency.kind == DependencyKind::Build
                 }),
                 config: Config::read(root, env, directory)?,
-                cdylib: package
-                    .targets
-                    .iter()
-                    .find(is_cdylib)
-                    .map(|t| t.name.clone()),
                 manifest,
             });
         }
@@ -110,9 +96,6 @@ impl Workspace {
     }
 
     /// The workspace, or none if the current directory belongs to none.
-    ///
-    /// # Errors
-    /// As [`Workspace::load`], for a workspace that exists and is not usable.
     pub fn load_optional(root: &Root, env: &Env, query: &Query) -> Result<Option<Self>, Failure> {
         // Cargo would look in the same directories, and takes ten times as long as a whole view.
         if query.manifest.is_none() && manifest_here(root).is_none() {
@@ -126,9 +109,6 @@ impl Workspace {
     }
 
     /// The package of this name.
-    ///
-    /// # Errors
-    /// If there is none; the message lists all packages.
     pub fn package(&self, name: &str) -> Result<&Package, Failure> {
         let found = self.packages.iter().find(|package| package.name == name);
         found.ok_or_else(|| {
@@ -145,7 +125,6 @@ impl Workspace {
     }
 
     /// The majors that packages declare, newest first.
-    #[must_use]
     pub fn majors(&self) -> Vec<u32> {
         let mut majors: Vec<u32> = self
             .packages

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use std::fs;
 
 use cargo_cuda::report::machine::Machine;
-use cargo_cuda::report::{self, Diagnosis, Findings};
+use cargo_cuda::report::{self, Findings};
 use cargo_cuda::toolkits::Finder;
 use cuda_build::internal::driver::NoDriver;
 use cuda_build::internal::{Env, Root, Target};
@@ -24,7 +24,12 @@ impl Layout {
     }
 
     pub fn target(&self) -> Target {
-        Target::from_triple(&self.triple, self.jetson).unwrap()
+        let target = Target::from_triple(&self.triple).unwrap();
+        if self.jetson {
+            target.on_jetson()
+        } else {
+            target
+        }
     }
 
     /// What `cargo cuda doctor` prints, driver and programs aside: those are the machine's.
@@ -44,21 +49,7 @@ impl Layout {
             is_installed: false,
         });
         let machine = Machine::read(&root, self.target().multiarch());
-        let diagnosis = Diagnosis {
-            host: None,
-            variables: Vec::new(),
-            report: &report,
-            driver: &driver,
-            module: None,
-            driver_notes: Vec::new(),
-            machine_notes: machine.notes(&driver, None),
-            programs: Vec::new(),
-            workspace: None,
-            capabilities: None,
-            undeclared: Vec::new(),
-            absent: Vec::new(),
-        };
-        let findings = Findings::new(diagnosis);
+        let findings = Findings::new(&report, &driver, machine).judged();
         let (text, json) = (findings.text(), report::json(&findings));
         (
             text,

@@ -162,7 +162,7 @@ fn cuda_12_alone_has_no_compiler_for_libraries() {
         exit_code::NOT_FOUND,
         NOT_WORKING,
         &[
-            "holds CUDA 12.9, but `toolkit = \">=13, <14\"` is asked for",
+            "has CUDA 12.9, but `toolkit = \">=13, <14\"` is requested",
             "cargo cuda toolkit add 13`",
         ],
     );
@@ -191,7 +191,7 @@ fn of_12_and_13_the_newest() {
         exit_code::SUCCESS,
         "A build will work with CUDA 13.4: modules with NVRTC or nvcc, libraries with nvcc.",
         &[
-            "note: CUDA 12.9 is also there, not used",
+            "note: CUDA 12.9 was also found and is not used",
             "nvcc 13.4.92",
             "nvrtc 12.9.86",
             "Host compiler: ",
@@ -459,7 +459,7 @@ fn what_does_not_fit_and_nobody_asked_for_is_told() {
     let json = machine.says(
         exit_code::SUCCESS,
         "A build will work with CUDA 13.4: modules with NVRTC; libraries need nvcc, which is missing.",
-        &["note: cusparse 12.8.6.72 is left out: ", "nvjitlink 13.0.88 is of CUDA 13.0: what uses it"],
+        &["note: cusparse 12.8.6.72 is not used: ", "nvjitlink 13.0.88 is of CUDA 13.0: what uses it"],
     );
     let names = json["toolkit"]["components"]
         .as_array()
@@ -477,7 +477,7 @@ fn what_does_not_fit_and_nobody_asked_for_is_told() {
         view.code == 0
             && view
                 .stderr
-                .contains("warning: cusparse 12.8.6.72 is left out: "),
+                .contains("warning: cusparse 12.8.6.72 is not used: "),
         "{view:?}"
     );
 }
@@ -576,6 +576,28 @@ fn paths_that_are_not_utf8_are_reported() {
                 !run.stderr.contains("panicked"),
                 "{name} {arguments:?}: {run:?}"
             );
+        }
+    }
+}
+
+#[test]
+fn control_characters_in_variables_are_escaped() {
+    let Some(machine) = Machine::new("doctor-escape").holding(&[13]) else {
+        return;
+    };
+    let machine = machine
+        .with("NVCC_APPEND_FLAGS", "-DX=\u{1b}[31m\u{9b}1m")
+        .with("CUDA_BUILD_CUDART", "no\nline\u{7}");
+    let report = machine.doctor(&[]).stdout;
+    assert!(
+        report.contains("NVCC_APPEND_FLAGS=-DX=\\u{1b}[31m\\u{9b}1m\n"),
+        "{report}"
+    );
+    for arguments in [&["doctor"][..], &["env"], &["build"]] {
+        let run = Finished::of(machine.command(arguments).output().unwrap());
+        for text in [run.stdout, run.stderr] {
+            let raw = |c: char| c.is_control() && c != '\n';
+            assert!(!text.contains(raw), "{arguments:?}: {text:?}");
         }
     }
 }

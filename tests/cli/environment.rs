@@ -235,7 +235,7 @@ fn values_survive_a_shell() {
         .into_iter()
         .flat_map(|value| [(value, "bash"), (value, "sh")])
     {
-        let line = Shell::Bash.set("X", value.as_ref());
+        let line = Shell::Bash.line("X", Some(value.as_ref()));
         // As `eval "$(cargo cuda env)"` has it.
         let script = r#"eval "$(printf '%s\n' "$LINES_OF_ENV")"; printenv X"#;
         let mut shell = Command::new(program);
@@ -251,7 +251,7 @@ fn values_survive_a_shell() {
 #[test]
 fn bytes_that_are_no_text_survive_a_shell() {
     let value = OsStr::from_bytes(b"/it's:/x\xe9\xff/bin\xc3");
-    let line = Shell::Bash.set("X", value);
+    let line = Shell::Bash.line("X", Some(value));
     for (program, locale) in [("bash", "C"), ("bash", "C.UTF-8"), ("sh", "C.UTF-8")] {
         let mut shell = Command::new(program);
         shell

@@ -10,13 +10,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use cargo_cuda::rustc_wrapper::{self, Scope};
+use cargo_cuda::wheel::archive;
 use cargo_cuda::wheel::dependencies::BuiltWith;
 use cargo_cuda::wheel::elf::ElfFacts;
 use cargo_cuda::wheel::maturin::{Maturin, Request};
-use cargo_cuda::wheel::reproducible::{self, Scope};
 use cargo_cuda::wheel::rewrite::{BuiltWheel, Rewrite};
 use cargo_cuda::wheel::runpath::{Kind, RunpathPlan};
-use cargo_cuda::wheel::{WheelError, archive};
 use cuda_build::Component;
 use cuda_build::internal::Env;
 
@@ -182,11 +182,7 @@ mod saxpy {
 
 /// Builds the project with maturin as found on this machine, into a fresh directory.
 fn build(project: &Path, of: &Cudart, rustc_args: &[String]) -> (tempfile::TempDir, PathBuf) {
-    let maturin = Maturin::Program(tool("maturin"));
-    let version = maturin.version();
-    let printed = run(Command::new(&version.program).args(&version.arguments)).stdout;
-    Maturin::check_version(&String::from_utf8_lossy(&printed)).unwrap();
-
+    let maturin = Maturin::program(&tool("maturin"), &Env::from_process()).unwrap();
     let out = tempfile::tempdir().unwrap();
     let mut env: Vec<(String, OsString)> = vec![
         ("TEST_CUDART_DIR".to_owned(), cudart(of).into()),
@@ -200,13 +196,7 @@ fn build(project: &Path, of: &Cudart, rustc_args: &[String]) -> (tempfile::TempD
         ),
     ];
     let program = Path::new(env!("CARGO_BIN_EXE_cargo-cuda"));
-    env.extend(reproducible::environment(
-        program,
-        Scope::Place,
-        &[],
-        None,
-        &Env::from_process(),
-    ));
+    env.extend(rustc_wrapper::environment(program, Scope::Place, &[], None));
     let call = maturin.build(&Request {
         manifest: &project.join("Cargo.toml"),
         out: out.path(),
@@ -237,8 +227,6 @@ fn rewriting(of: &Cudart) -> Rewrite {
             components: [(Component::Cudart, of.version.parse().unwrap())].into(),
         },
         loaded_at_run_time: BTreeSet::new(),
-        capabilities: vec!["8.0".to_owned(), "9.0".to_owned()],
-        ptx: vec!["9.0".to_owned()],
     }
 }
 
@@ -263,10 +251,10 @@ fn install(venv: &Path, wheel: &BuiltWheel) {
 
 /// Imports the package in the venv and tells CUDA's version and the path of the libcudart that
 /// the loader took.
-fn import(venv: &Path, package: &str) -> (u32, String) {
-    let code = format!("import {package} as m; print(m.runtime_version(), m.__doc__)");
+fn import(venv: &Path) -> (u32, String) {
+    let code = "import saxpy as m; print(m.runtime_version(), m.__doc__)";
     let output = run(Command::new(venv.join("bin/python"))
-        .args(["-c", &code])
+        .args(["-c", code])
         .env("LD_DEBUG", "libs"));
     let printed = String::from_utf8(output.stdout).unwrap();
     let (version, doc) = printed.trim().split_once(' ').unwrap();
@@ -285,8 +273,8 @@ fn import(venv: &Path, package: &str) -> (u32, String) {
 }
 
 #[test]
-fn one_crate_becomes_two_wheels_that_leave_each_other_alone() {
-    if offline("one_crate_becomes_two_wheels_that_leave_each_other_alone") {
+fn one_crate_becomes_a_wheel_for_each_major() {
+    if offline("one_crate_becomes_a_wheel_for_each_major") {
         return;
     }
     let project = checkout(&place("majors"));
@@ -294,9 +282,10 @@ fn one_crate_becomes_two_wheels_that_leave_each_other_alone() {
     let [cu12, cu13] = MAJORS.map(|of| {
         let wheel = wheel(&project, &of, &work.path().join("dist"));
         let major = of.major;
-        assert_eq!(
-            (&wheel.name, &wheel.package),
-            (&format!("saxpy-cu{major}"), &format!("saxpy_cu{major}"))
+        let name = wheel.path.file_name().unwrap().to_str().unwrap();
+        assert!(
+            name.starts_with(&format!("saxpy_cu{major}-0.1.0-cp39-abi3-manylinux_")),
+            "{name}"
         );
         assert_eq!(wheel.size, fs::metadata(&wheel.path).unwrap().len());
         assert!(
@@ -304,14 +293,10 @@ fn one_crate_becomes_two_wheels_that_leave_each_other_alone() {
             "{:?}",
             wheel.expected_on_system
         );
-        assert!(
-            wheel.tags[0].starts_with("cp39-abi3-manylinux_"),
-            "{:?}",
-            wheel.tags
-        );
+        assert!(wheel.glibc.is_some(), "{name}");
 
         let content = archive::read(&wheel.path).unwrap();
-        let module = &content.entries[&format!("saxpy_cu{major}/saxpy.abi3.so")];
+        let module = &content.entries["saxpy/saxpy.abi3.so"];
         let facts = ElfFacts::parse(&module.content).unwrap();
         let soname = format!("libcudart.so.{major}");
         assert!(facts.needed.contains(&soname), "{:?}", facts.needed);
@@ -332,7 +317,7 @@ fn one_crate_becomes_two_wheels_that_leave_each_other_alone() {
 
         let venv = venv(work.path(), &format!("only-{major}"));
         install(&venv, &wheel);
-        let (version, path) = import(&venv, &wheel.package);
+        let (version, path) = import(&venv);
         assert_eq!(version / 1000, major);
         let venv = fs::canonicalize(venv).unwrap();
         let path = fs::canonicalize(path).unwrap();
@@ -344,21 +329,6 @@ fn one_crate_becomes_two_wheels_that_leave_each_other_alone() {
     });
     assert_eq!(cu12.requires, ["nvidia-cuda-runtime-cu12>=12.9,<13"]);
     assert_eq!(cu13.requires, ["cuda-toolkit[cudart]>=13.4,<14"]);
-
-    let both = venv(work.path(), "both");
-    install(&both, &cu12);
-    install(&both, &cu13);
-    assert_eq!(import(&both, "saxpy_cu12").0 / 1000, 12);
-    assert_eq!(import(&both, "saxpy_cu13").0 / 1000, 13);
-    run(uv(&["pip", "uninstall", "--quiet", "--python"])
-        .arg(&both)
-        .arg("saxpy-cu12"));
-    assert_eq!(import(&both, "saxpy_cu13").0 / 1000, 13);
-    let gone = Command::new(both.join("bin/python"))
-        .args(["-c", "import saxpy_cu12"])
-        .output()
-        .unwrap();
-    assert!(!gone.status.success());
 }
 
 #[test]
@@ -400,15 +370,11 @@ fn a_module_that_is_not_as_planned_is_refused() {
 
     let (_fresh, no_runpath) = build(&project, cu12, &[]);
     let error = rewriting(cu12).apply(&no_runpath, &out).unwrap_err();
-    assert!(
-        matches!(&error, WheelError::RunpathMismatch { module, .. } if module == "saxpy/saxpy.abi3.so"),
-        "{error}"
-    );
+    let expected = "saxpy/saxpy.abi3.so does not look for CUDA where its dependencies put it";
+    assert!(error.message.contains(expected), "{error}");
     let error = rewriting(cu13).apply(&no_runpath, &out).unwrap_err();
-    assert!(
-        matches!(&error, WheelError::OtherMajor { major: 13, .. }),
-        "{error}"
-    );
+    let expected = "`libcudart.so.12` of CUDA 12, the wheel is for CUDA 13";
+    assert!(error.message.contains(expected), "{error}");
 
     let absolute = [
         "-C".to_owned(),

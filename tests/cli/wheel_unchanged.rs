@@ -156,7 +156,7 @@ fn a_module_above_published_crates_requires_what_it_needs() {
         ),
     ] {
         let (path, facts, metadata) = module(&wheels[index]);
-        assert_eq!(path, format!("rtc_cu{major}/rtc.abi3.so"));
+        assert_eq!(path, "rtc/rtc.abi3.so");
         assert_eq!(cudas(&facts), [format!("libnvrtc.so.{major}")]);
         assert_eq!(
             (facts.runpath.as_slice(), facts.rpath.len()),
@@ -169,10 +169,7 @@ fn a_module_above_published_crates_requires_what_it_needs() {
         assert_eq!(requires, [requirement]);
 
         let venv = venv(&work, &format!("venv-{major}"), &[&wheels[index]]);
-        let run = python(
-            &venv,
-            &format!("import rtc_cu{major} as m; print(*m.version())"),
-        );
+        let run = python(&venv, "import rtc as m; print(*m.version())");
         assert_eq!(
             run.stdout,
             if major == 12 { "12 9\n" } else { "13 4\n" },
@@ -220,7 +217,7 @@ fn a_module_above_published_crates_requires_what_it_needs() {
     let venv = venv(&work, "venv-driver", &[&wheels[1]]);
     let run = python(
         &venv,
-        "import rtc_cu13 as m; print(m.version(), m.driver_version())",
+        "import rtc as m; print(m.version(), m.driver_version())",
     );
     if run.code == 0 {
         let stub = run

@@ -2,10 +2,11 @@
 //! one (`CUDA_COMPUTE_CAP`).
 
 use cuda_build::internal::capability::Single;
-use cuda_build::internal::{Declared, Env};
-use cuda_build::{Capability, Plan, ToolkitVersion};
+use cuda_build::internal::{Declared, Env, Root};
+use cuda_build::{Capability, Plan, Toolkit};
 
 use crate::failure::Failure;
+use crate::project::CAPABILITIES;
 use crate::workspace::Package;
 
 /// A list and one of it, with notes about how they were chosen.
@@ -17,85 +18,60 @@ pub(super) struct Capabilities {
     pub notes: Vec<String>,
 }
 
-/// What the choice follows from.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Choice<'a> {
-    pub env: &'a Env,
-    pub version: ToolkitVersion,
-    /// The capabilities that the toolkit's own compiler lists, if the tables do not know it.
-    pub observed: Option<&'a [Capability]>,
-    /// The packages whose declarations count.
-    pub packages: &'a [&'a Package],
-    /// The GPUs of this machine.
-    pub gpus: &'a [Capability],
-}
+impl Capabilities {
+    /// Chooses what `packages` declare, otherwise the GPUs of this machine.
+    pub fn choose(
+        root: &Root,
+        env: &Env,
+        packages: &[&Package],
+        toolkit: &Toolkit,
+        gpus: &[Capability],
+    ) -> Result<Self, Failure> {
+        let version = toolkit.version();
+        let observed = toolkit.observed_capabilities(root, env);
+        let plan = |declared: Declared| declared.plan(version, gpus, observed.as_deref());
+        let mut chosen = Self::default();
 
-impl Choice<'_> {
-    pub(super) fn make(&self) -> Result<Capabilities, Failure> {
-        let mut notes = Vec::new();
-        let plan = self.plan(&mut notes)?;
-        let single = match &plan {
-            Some(plan) => self.single(plan, &mut notes)?,
-            None => None,
-        };
-        Ok(Capabilities {
-            plan,
-            single,
-            notes,
-        })
-    }
-
-    fn plan(&self, notes: &mut Vec<String>) -> Result<Option<Plan>, Failure> {
-        let major = self.version.major;
-        let lists = self
-            .packages
+        let mut items: Vec<String> = packages
             .iter()
-            .filter_map(|package| package.config.for_major(major).capabilities);
-        let mut items: Vec<String> = lists.flatten().cloned().collect();
-        if items.is_empty() && self.packages.is_empty() {
+            .filter_map(|package| package.config.for_major(version.major).capabilities)
+            .flatten()
+            .cloned()
+            .collect();
+        if packages.is_empty() {
             // Packages have read the variable themselves.
-            let named = self.env.peek("CUDA_BUILD_CAPABILITIES");
-            items.extend(named.map(|list| list.to_string_lossy().into_owned()));
+            items.extend(env.text(CAPABILITIES));
         }
-        let declared = if !items.is_empty() {
-            Declared::parse(&items)?
-        } else if !self.gpus.is_empty() {
-            notes.push(
-                "note: no capabilities are declared; built for the GPU of this machine alone"
-                    .to_owned(),
-            );
-            Declared::native()
+        let all = if !items.is_empty() {
+            plan(Declared::parse(&items)?)?
+        } else if !gpus.is_empty() {
+            let note =
+                "note: no capabilities are declared; built for the GPU of this machine alone";
+            chosen.notes.push(note.to_owned());
+            plan(Declared::native())?
         } else {
-            return Ok(None);
+            return Ok(chosen);
         };
-        Ok(Some(declared.plan(
-            self.version,
-            self.gpus,
-            self.observed,
-        )?))
-    }
 
-    fn single(&self, all: &Plan, notes: &mut Vec<String>) -> Result<Option<Single>, Failure> {
-        let declared = self
-            .packages
+        let mut declared = packages
             .iter()
-            .find_map(|package| package.config.single_capability.as_ref());
-        if let Some(text) = declared {
-            let only = Declared::parse([text])?.plan(self.version, self.gpus, self.observed)?;
-            return Ok(only.single_for(None));
+            .filter_map(|package| package.config.single_capability.as_ref());
+        chosen.single = match declared.next() {
+            Some(text) => plan(Declared::parse([text])?)?.single_for(None),
+            None => all.single_for(gpus.first().copied()),
+        };
+        let warning = chosen
+            .single
+            .as_ref()
+            .and_then(|single| single.warning.as_ref());
+        // cuda-build takes the whole list.
+        let reads_one = !packages.iter().any(|package| package.uses_cuda_build);
+        if let Some(warning) = warning.filter(|_| reads_one && env.peek(COMPUTE_CAP).is_none()) {
+            chosen.notes.push(format!("warning: {warning}"));
         }
-        let single = all.single_for(self.gpus.first().copied());
-        if self.only_unmodified()
-            && self.env.peek("CUDA_COMPUTE_CAP").is_none()
-            && let Some(warning) = single.as_ref().and_then(|single| single.warning.as_ref())
-        {
-            notes.push(format!("warning: {warning}"));
-        }
-        Ok(single)
-    }
-
-    /// Whether all device code here is that of crates that do not use cuda-build, which takes lists.
-    fn only_unmodified(&self) -> bool {
-        !self.packages.iter().any(|package| package.uses_cuda_build)
+        chosen.plan = Some(all);
+        Ok(chosen)
     }
 }
+
+const COMPUTE_CAP: &str = "CUDA_COMPUTE_CAP";

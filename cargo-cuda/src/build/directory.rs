@@ -20,24 +20,22 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::Duration;
 
 use cuda_build::internal::probe::Found;
-use cuda_build::internal::{Env, Root, Target, store};
+use cuda_build::internal::{Env, Root, store};
 use cuda_build::{Component, Error, Toolkit};
 use sha2::{Digest as _, Sha256};
 
-use super::Request;
 use crate::environment::Setting;
 use crate::failure::Failure;
 use crate::output;
+use crate::project::Project;
 use crate::toolkits::VIEWS;
 use crate::workspace::Workspace;
 
-/// What is built in a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// What cargo builds.
     Cargo,
     /// A wheel: this program is in front of rustc, and cargo does not rebuild for that.
     Wheel,
@@ -69,83 +67,67 @@ const FLAGS: [&str; 10] = [
 ];
 
 /// The name of the link to the directory that was used last.
-pub const LATEST: &str = "latest";
+const LATEST: &str = "latest";
 
 /// Each component with its identity.
 type Record = BTreeMap<String, String>;
 
-/// A target directory.
 #[derive(Clone, Debug)]
 pub struct Directory {
     /// For `--target-dir`.
     pub path: PathBuf,
-    /// Sentences that the user should read.
-    pub notes: Vec<String>,
 }
 
 impl Directory {
     /// Chooses the directory for a toolkit and these variables, and records the toolkit in it.
-    ///
-    /// # Errors
-    /// If it cannot be written.
-    pub fn open(
-        request: &Request<'_>,
-        target: &Target,
+    pub fn choose(
+        project: &Project,
+        purpose: Purpose,
         toolkit: &Toolkit,
         variables: &[(&str, OsString)],
     ) -> Result<Self, Failure> {
-        let record: Record = toolkit
-            .components()
-            .iter()
-            .map(|chosen| &chosen.found)
-            .map(|found| {
-                let id = found.component.id().to_owned();
-                (id, identity(request.root, found))
-            })
-            .collect();
-        if let Some(named) = request.target_directory {
-            return Self::named(request.root, named, &record);
-        }
-        let base = base(request.env, request.workspace)?;
-        let key = key(request, target, &record, variables);
+        let root = &project.root;
+        let record = record(root, toolkit);
+        let base = base(&project.env, project.workspace.as_ref())?;
+        let key = key(project, purpose, &record, variables);
         let name = format!("{}-{key}", toolkit.version());
         let _lock = output::lock(&base)?;
         let mut names = std::iter::once(name.clone())
             .chain((2..).map(|number| format!("{name}-{number}")))
             .map(|name| (base.join(&name), name));
-        let Some((path, name)) = names.find(|(path, _)| holds(request.root, path, &record)) else {
+        let Some((path, name)) = names.find(|(path, _)| holds(root, path, &record)) else {
             return Err(Error::Format {
                 what: "target directory",
                 reason: format!("no name is free for {name}"),
             }
             .into());
         };
-        let directory = Self {
-            path,
-            notes: Vec::new(),
-        };
+        let directory = Self { path };
         directory.used(&record)?;
-        if request.purpose == Purpose::Cargo {
+        if purpose == Purpose::Cargo {
             output::link(Path::new(&name), &base.join(LATEST))?;
         }
         Ok(directory)
     }
 
-    /// The directory that the user has named.
-    fn named(root: &Root, path: &Path, record: &Record) -> Result<Self, Failure> {
+    /// The directory that the user has named. A note is added if it was built with another toolkit.
+    pub fn named(
+        root: &Root,
+        path: &Path,
+        toolkit: &Toolkit,
+        notes: &mut Vec<String>,
+    ) -> Result<Self, Failure> {
         let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-        let mut directory = Self {
-            path,
-            notes: Vec::new(),
-        };
-        if !holds(root, &directory.path, record) {
-            directory.notes.push(format!(
+        let record = record(root, toolkit);
+        if !holds(root, &path, &record) {
+            notes.push(format!(
                 "warning: {} was built with another toolkit: crates that do not notice the change keep what they have; \
                  without --target-dir every toolkit has a directory of its own",
-                directory.path.display()
+                path.display()
             ));
         }
-        directory.used(record)?;
+        let directory = Self { path };
+        directory.used(&record)?;
         Ok(directory)
     }
 
@@ -160,35 +142,23 @@ impl Directory {
     }
 
     /// The link to the view.
-    #[must_use]
     pub fn view(&self) -> PathBuf {
         self.own().join("view")
     }
 
-    /// The directory of views.
-    #[must_use]
     pub fn views(&self) -> PathBuf {
         self.own().join("views")
     }
 
     /// Writes the toolkit's file, and returns the variables that name it and the views.
-    ///
-    /// # Errors
-    /// If it cannot be written.
     pub fn settings(&self, env: &Env, toolkit: &Toolkit) -> Result<Vec<Setting>, Failure> {
         let file = self.own().join("toolkit.toml");
         output::write_if_changed(&file, toolkit.to_toml()?.as_bytes())?;
-        let mut settings = vec![Setting {
-            name: "CUDA_BUILD_TOOLKIT".to_owned(),
-            value: file.into(),
-            meaning: "the toolkit: build scripts with cuda-build",
-        }];
+        let meaning = "the toolkit: build scripts with cuda-build";
+        let mut settings = vec![Setting::new("CUDA_BUILD_TOOLKIT", file, meaning)];
         if env.peek(VIEWS).is_none() {
-            settings.push(Setting {
-                name: VIEWS.to_owned(),
-                value: self.views().into(),
-                meaning: "the directory of views: build scripts with cuda-build",
-            });
+            let meaning = "the directory of views: build scripts with cuda-build";
+            settings.push(Setting::new(VIEWS, self.views(), meaning));
         }
         Ok(settings)
     }
@@ -199,9 +169,6 @@ const RECORD: &str = "components.json";
 const USED: &str = "used";
 
 /// The directory that the target directories are in: the workspace's, else the user's.
-///
-/// # Errors
-/// If no variable names a cache directory.
 pub fn base(env: &Env, workspace: Option<&Workspace>) -> Result<PathBuf, Failure> {
     let place = match workspace {
         Some(workspace) => Some(workspace.target_directory.clone()),
@@ -217,9 +184,6 @@ pub fn base(env: &Env, workspace: Option<&Workspace>) -> Result<PathBuf, Failure
 }
 
 /// Target directories that no build has used for `unused`.
-///
-/// # Errors
-/// If the base cannot be read.
 pub fn old(root: &Root, base: &Path, unused: Duration) -> Vec<PathBuf> {
     root.names(base)
         .into_iter()
@@ -239,75 +203,74 @@ fn holds(root: &Root, path: &Path, record: &Record) -> bool {
         .all(|(id, identity)| record.get(id) == Some(identity))
 }
 
-/// Version, and name, size and time of change of every file. A toolkit of the store that gains a
-/// component is a new directory with hard links to the old files, so paths do not count.
-fn identity(root: &Root, found: &Found) -> String {
-    let mut hash = Sha256::new();
-    let mut field = |text: &str| {
-        hash.update((text.len() as u64).to_le_bytes());
-        hash.update(text);
-    };
-    let version = found.version.as_ref().map(ToString::to_string);
-    field(version.as_deref().unwrap_or_default());
-    let files = found
-        .libraries
-        .iter()
-        .chain(&found.archives)
-        .chain(&found.tools);
-    for path in files {
-        field(&path.file_name().unwrap_or_default().to_string_lossy());
-        if let Ok(metadata) = root.metadata(path) {
-            let changed = metadata
-                .modified()
-                .ok()
-                .and_then(|time| time.duration_since(UNIX_EPOCH).ok());
-            field(&format!("{} {changed:?}", metadata.len()));
+/// Each component of a toolkit with its identity: version, and name, size and time of change of every
+/// file. A toolkit of the store that gains a component is a new directory with hard links to the
+/// old files, so paths do not count.
+fn record(root: &Root, toolkit: &Toolkit) -> Record {
+    let identity = |found: &Found| {
+        let mut digest = Digest::default();
+        digest.field(
+            found
+                .version
+                .as_ref()
+                .map(ToString::to_string)
+                .unwrap_or_default(),
+        );
+        let files = found.libraries.iter().chain(&found.archives);
+        for path in files.chain(&found.tools) {
+            digest.field(path.file_name().unwrap_or_default().as_encoded_bytes());
+            digest.field(root.identity(path));
         }
-    }
-    hex(&hash.finalize())
+        digest.hex()
+    };
+    let all = toolkit.components().iter().map(|chosen| &chosen.found);
+    all.map(|found| (found.component.id().to_owned(), identity(found)))
+        .collect()
 }
 
 fn key(
-    request: &Request<'_>,
-    target: &Target,
+    project: &Project,
+    purpose: Purpose,
     record: &Record,
     variables: &[(&str, OsString)],
 ) -> String {
-    let mut hash = Sha256::new();
-    let mut field = |bytes: &[u8]| {
-        hash.update((bytes.len() as u64).to_le_bytes());
-        hash.update(bytes);
-    };
-    field(match request.purpose {
-        Purpose::Wheel => b"wheel",
-        Purpose::Cargo | Purpose::Program => b"cargo",
+    let mut digest = Digest::default();
+    digest.field(match purpose {
+        Purpose::Wheel => "wheel",
+        Purpose::Cargo | Purpose::Program => "cargo",
     });
-    field(target.triple().as_bytes());
-    field(target.directory().as_bytes());
+    digest.field(project.target.triple());
+    digest.field(project.target.directory());
     for component in COMPILING {
-        let identity = record.get(component.id()).map(String::as_str);
-        field(identity.unwrap_or_default().as_bytes());
+        digest.field(record.get(component.id()).map_or("", String::as_str));
     }
     for (name, value) in variables {
-        field(name.as_bytes());
-        field(value.as_encoded_bytes());
+        digest.field(name);
+        digest.field(value.as_encoded_bytes());
     }
     for name in FLAGS {
-        field(
-            request
-                .env
-                .peek(name)
-                .unwrap_or_default()
-                .as_encoded_bytes(),
-        );
+        let value = project.env.peek(name).unwrap_or_default();
+        digest.field(value.as_encoded_bytes());
     }
-    hex(&hash.finalize())
+    digest.hex()
 }
 
-fn hex(digest: &[u8]) -> String {
-    digest
-        .iter()
-        .take(8)
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
+/// A digest of fields, each with its length, so that no two lists of fields are the same bytes.
+#[derive(Default)]
+struct Digest(Sha256);
+
+impl Digest {
+    fn field(&mut self, bytes: impl AsRef<[u8]>) {
+        let bytes = bytes.as_ref();
+        self.0.update((bytes.len() as u64).to_le_bytes());
+        self.0.update(bytes);
+    }
+
+    fn hex(self) -> String {
+        let digest = self.0.finalize();
+        digest[..8]
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect()
+    }
 }

@@ -7,8 +7,8 @@ use cuda_build::internal::{Env, Root};
 
 use crate::build::directory;
 use crate::failure::Failure;
-use crate::options::WorkspaceOptions;
 use crate::output;
+use crate::project::WorkspaceOptions;
 
 /// Remove the target directories that no build has used for 30 days
 #[derive(Args, Clone, Debug)]
@@ -20,9 +20,6 @@ pub struct CleanArgs {
 const UNUSED: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
 /// Removes the directories, and returns a line for each.
-///
-/// # Errors
-/// If the workspace is not usable, or a directory cannot be removed.
 pub fn run(arguments: &CleanArgs, env: &Env, root: &Root) -> Result<String, Failure> {
     let workspace = arguments.workspace.load(root, env)?;
     let base = directory::base(env, workspace.as_ref())?;

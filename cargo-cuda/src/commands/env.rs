@@ -5,19 +5,15 @@ use std::ffi::OsString;
 use clap::Args;
 use cuda_build::internal::command::Invocation;
 use cuda_build::internal::{Env, Root};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
-use crate::build::{Build, Purpose, Request};
-use crate::cargo_config::Configured;
+use crate::build::{self, Build, Purpose};
 use crate::environment::Setting;
 use crate::failure::Failure;
-use crate::options::{BuildOptions, WorkspaceOptions};
+use crate::project::{BuildOptions, Project, WorkspaceOptions};
 use crate::report;
 use crate::shell::{self, Shell};
 use crate::{output, previous, process};
-
-/// Why a variable is removed.
-const REMOVED: &str = "set by an earlier `cargo cuda env`, and not by this one";
 
 /// Print the variables in which crates and build tools look for CUDA
 ///
@@ -55,7 +51,6 @@ pub struct ExecArgs {
     command: Vec<OsString>,
 }
 
-/// The report of `env --json`.
 #[derive(Serialize)]
 struct Report {
     variables: Vec<Variable>,
@@ -66,87 +61,77 @@ struct Report {
 #[derive(Serialize)]
 struct Variable {
     name: String,
-    value: Option<String>,
+    #[serde(serialize_with = "as_text")]
+    value: Option<OsString>,
     meaning: &'static str,
 }
 
-/// Returns the text for standard output.
-///
-/// # Errors
-/// If no toolkit is found.
+fn as_text<S: Serializer>(value: &Option<OsString>, serializer: S) -> Result<S::Ok, S::Error> {
+    value
+        .as_ref()
+        .and_then(|v| v.to_str())
+        .serialize(serializer)
+}
+
 pub fn print(arguments: &EnvArgs, process: &Env, root: &Root) -> Result<String, Failure> {
     let user = previous::without_requests(process);
-    let (mut settings, mut notes) = settings(&arguments.build, &arguments.workspace, &user, root)?;
-    let mut removed = Vec::new();
+    let (settings, mut notes) = settings(&arguments.build, &arguments.workspace, &user, root)?;
+    let mut variables: Vec<Variable> = settings
+        .into_iter()
+        .map(|setting| Variable {
+            name: setting.name,
+            value: Some(setting.value),
+            meaning: setting.meaning,
+        })
+        .collect();
     for (name, value) in previous::removed(process, &user) {
         let Some(name) = name.to_str() else { continue };
-        match value {
-            _ if settings.iter().any(|setting| setting.name == name) => {}
-            Some(value) => settings.push(Setting {
+        if variables.iter().all(|variable| variable.name != name) {
+            variables.push(Variable {
                 name: name.to_owned(),
-                value: value.to_owned(),
-                meaning: "as it was before an earlier `cargo cuda env`",
-            }),
-            None => removed.push(name.to_owned()),
+                value: value.map(ToOwned::to_owned),
+                meaning: match value {
+                    Some(_) => "as it was before an earlier `cargo cuda env`",
+                    None => "set by an earlier `cargo cuda env`, and not by this one",
+                },
+            });
         }
     }
-    // A shell would run what a name contains besides.
-    let is_name = |name: &str| shell::is_name(name);
-    let refused = settings.iter().map(|setting| &setting.name).chain(&removed);
-    notes.extend(
-        refused
-            .filter(|name| !is_name(name))
-            .map(|name| format!("warning: {name:?} is not a name of a variable, and is left out")),
-    );
-    settings.retain(|setting| is_name(&setting.name));
-    removed.retain(|name| is_name(name));
-    if arguments.json {
-        let mut variables = Vec::new();
-        for Setting {
-            name,
-            value,
-            meaning,
-        } in settings
-        {
-            match value.into_string() {
-                Ok(value) => variables.push(Variable {
-                    name,
-                    value: Some(value),
-                    meaning,
-                }),
-                Err(_) => notes.push(format!(
-                    "warning: {name} is left out: its value is not UTF-8, and JSON cannot hold it"
-                )),
-            }
+    variables.retain(|Variable { name, value, .. }| {
+        // A shell would run what a name contains besides.
+        let is_name = shell::is_name(name);
+        if !is_name {
+            notes.push(format!(
+                "warning: {name:?} is not a name of a variable, and is left out"
+            ));
         }
-        variables.extend(removed.into_iter().map(|name| Variable {
-            name,
-            value: None,
-            meaning: REMOVED,
-        }));
-        notes.iter().for_each(|note| output::say(note));
+        let is_text = value.as_ref().is_none_or(|value| value.to_str().is_some());
+        if arguments.json && !is_text {
+            notes.push(format!(
+                "warning: {name} is left out: its value is not UTF-8, and JSON cannot hold it"
+            ));
+        }
+        is_name && (is_text || !arguments.json)
+    });
+    output::say_all(&notes);
+    if arguments.json {
         return Ok(report::json(&Report { variables, notes }));
     }
-    notes.iter().for_each(|note| output::say(note));
-    let shell = arguments.shell;
-    let mut text = String::new();
-    for setting in &settings {
-        let line = shell.set(&setting.name, &setting.value);
-        text.push_str(&format!("# {}\n{line}\n", setting.meaning));
-    }
-    for name in &removed {
-        text.push_str(&format!("# {REMOVED}\n{}\n", shell.unset(name)));
-    }
-    Ok(text)
+    let line = |Variable {
+                    name,
+                    value,
+                    meaning,
+                }: &Variable| {
+        let line = arguments.shell.line(name, value.as_deref());
+        format!("# {meaning}\n{line}\n")
+    };
+    Ok(variables.iter().map(line).collect())
 }
 
 /// Runs the program in place of this one.
-///
-/// # Errors
-/// If no toolkit is found, or the program cannot be started.
 pub fn exec(arguments: &ExecArgs, user: &Env, root: &Root) -> Result<u8, Failure> {
     let (settings, notes) = settings(&arguments.build, &arguments.workspace, user, root)?;
-    notes.iter().for_each(|note| output::say(note));
+    output::say_all(&notes);
     let mut command = arguments.command.iter().cloned();
     let mut call = Invocation::new(command.next().unwrap_or_default()).args(command);
     for setting in settings {
@@ -161,24 +146,12 @@ fn settings(
     user: &Env,
     root: &Root,
 ) -> Result<(Vec<Setting>, Vec<String>), Failure> {
-    let config = Configured::here(root, user, &[]);
-    let env = &options.over(config.over(user));
-    let workspace = which.load(root, env)?;
-    let build = Build::prepare(&Request {
-        env,
-        root,
-        workspace: workspace.as_ref(),
-        config: &config,
-        triple: which.target.as_deref(),
-        fetch: options.search.fetch,
-        package: which.package.as_deref(),
-        target_directory: None,
-        purpose: Purpose::Program,
-    })?;
+    let project = Project::open(user, root, options, which)?;
+    let build = Build::prepare(&project, Purpose::Program, &build::gpus(), None)?;
     let mut settings = build.settings;
     // Cargo alone reads its `[env]`. Other programs get what is set there in place of a variable of
     // ours, and what configures nvcc and cuda-build.
-    for (name, value) in env.variables() {
+    for (name, value) in project.env.variables() {
         let Some(name) = name.to_str() else { continue };
         let is_kept = build.kept.iter().any(|kept| kept == name);
         let is_about_cuda = name.starts_with("CUDA") || name.starts_with("NVCC");
@@ -186,11 +159,8 @@ fn settings(
             && user.peek(name) != Some(value)
             && settings.iter().all(|setting| setting.name != name)
         {
-            settings.push(Setting {
-                name: name.to_owned(),
-                value: value.to_owned(),
-                meaning: "from `[env]` of Cargo's configuration",
-            });
+            let meaning = "from `[env]` of Cargo's configuration";
+            settings.push(Setting::new(name, value, meaning));
         }
     }
     settings.push(previous::record(&settings, user));

@@ -4,8 +4,7 @@ use clap::Args;
 use cuda_build::internal::{Env, ReleaseReq, Root};
 
 use crate::failure::Failure;
-use crate::options::WorkspaceOptions;
-use crate::toolkits::{self, Finder};
+use crate::project::{BuildOptions, Project, SearchOptions, WorkspaceOptions};
 
 /// Fetch the toolkits that the workspace and its lock file need
 ///
@@ -24,22 +23,14 @@ pub struct FetchArgs {
 /// # Errors
 /// If the workspace is not usable; those of fetching.
 pub fn run(arguments: &FetchArgs, env: &Env, root: &Root) -> Result<(), Failure> {
-    let env = &match arguments.cuda {
-        Some(release) => env.clone().with(ReleaseReq::VARIABLE, release.to_string()),
-        None => env.clone(),
+    let build = BuildOptions {
+        search: SearchOptions {
+            cuda: arguments.cuda,
+            fetch: true,
+        },
+        ..BuildOptions::default()
     };
-    let workspace = arguments.workspace.load(root, env)?;
-    let env = &toolkits::with_lock(env.clone(), workspace.as_ref());
-    let target = arguments
-        .workspace
-        .platform(root, env, workspace.as_ref())?;
-    Finder {
-        env,
-        root,
-        target: &target,
-        workspace: workspace.as_ref(),
-        fetch: true,
-        partial: false,
-    }
-    .fetch_all()
+    Project::open(env, root, &build, &arguments.workspace)?
+        .finder()
+        .fetch_all()
 }

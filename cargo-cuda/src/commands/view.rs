@@ -10,8 +10,8 @@ use serde::Serialize;
 
 use crate::exit_code;
 use crate::failure::Failure;
-use crate::options::{SearchOptions, WorkspaceOptions};
 use crate::output;
+use crate::project::{BuildOptions, Project, SearchOptions, WorkspaceOptions};
 use crate::report::{self, shown};
 use crate::toolkits::{self, Finder};
 
@@ -40,23 +40,19 @@ pub struct ViewArgs {
 }
 
 /// Makes the view and returns the text for standard output.
-///
-/// # Errors
-/// If no toolkit is found or the view cannot be made.
 pub fn run(arguments: &ViewArgs, env: &Env, root: &Root) -> Result<String, Failure> {
     if let Some(directory) = &arguments.output {
         let directory = std::path::absolute(directory).unwrap_or_else(|_| directory.clone());
         in_json(arguments, &directory, exit_code::USAGE)?;
     }
-    let env = &arguments.search.over(env.clone());
-    let workspace = arguments.workspace.load(root, env)?;
-    let env = &toolkits::with_lock(env.clone(), workspace.as_ref());
-    let target = arguments
-        .workspace
-        .platform(root, env, workspace.as_ref())?;
+    let build = BuildOptions {
+        search: arguments.search.clone(),
+        ..BuildOptions::default()
+    };
+    let project = Project::open(env, root, &build, &arguments.workspace)?;
     let mut place = match &arguments.output {
-        Some(directory) => ViewPlace::at(directory, &target),
-        None => toolkits::view_place(env, workspace.as_ref(), &target)?,
+        Some(directory) => ViewPlace::at(directory, &project.target),
+        None => toolkits::view_place(&project.env, project.workspace.as_ref(), &project.target)?,
     };
     in_json(arguments, place.directory(), exit_code::CONFIGURATION)?;
     place = place.archives(arguments.archives).copy(arguments.copy);
@@ -64,12 +60,8 @@ pub fn run(arguments: &ViewArgs, env: &Env, root: &Root) -> Result<String, Failu
         place = place.components(arguments.components.iter().copied());
     }
     let toolkit = Finder {
-        env,
-        root,
-        target: &target,
-        workspace: workspace.as_ref(),
-        fetch: arguments.search.fetch,
         partial: true,
+        ..project.finder()
     }
     .find()?;
     // A view of everything reports what it lacks; a view of some components what they lack.
@@ -116,7 +108,6 @@ fn in_json(arguments: &ViewArgs, path: &Path, code: u8) -> Result<(), Failure> {
         .hint("choose a directory whose path is UTF-8, or leave out --json"))
 }
 
-/// The report of `--json`.
 #[derive(Serialize)]
 struct Report {
     root: String,

@@ -3,11 +3,10 @@
 use cuda_build::internal::capability::Support;
 use cuda_build::internal::driver::Driver;
 use cuda_build::internal::release::{self, driver_floor};
-use cuda_build::{Plan, ToolkitVersion, Version};
+use cuda_build::{Capability, Plan, ToolkitVersion, Version};
 
 /// The version in `/proc/driver/nvidia/version`, as `nvidia-smi` shows it: `580.65.06`. WSL and
 /// Jetson boards have no such file.
-#[must_use]
 pub fn module_version(text: &str) -> Option<Version> {
     let line = text
         .lines()
@@ -21,7 +20,6 @@ pub fn module_version(text: &str) -> Option<Version> {
 }
 
 /// Whether programs of this toolkit run with this driver.
-#[must_use]
 pub fn notes(driver: &Driver, toolkit: ToolkitVersion) -> Vec<String> {
     if driver.version >= toolkit {
         return Vec::new();
@@ -48,36 +46,31 @@ pub fn notes(driver: &Driver, toolkit: ToolkitVersion) -> Vec<String> {
     )]
 }
 
-/// A sentence for each package that has no SASS for a GPU of this machine.
-#[must_use]
+/// A sentence for each GPU of this machine that a package has no SASS for.
 pub fn gpu_notes(
     driver: &Driver,
     toolkit: ToolkitVersion,
-    plans: &[(String, Plan)],
+    package: &str,
+    plan: &Plan,
 ) -> Vec<String> {
-    let mut notes = Vec::new();
     let mut gpus = driver.gpus.clone();
     gpus.sort();
     gpus.dedup();
-    for (package, plan) in plans {
-        for gpu in &gpus {
-            match plan.runs_on(*gpu, toolkit) {
-                Support::Native => {}
-                Support::Jit if driver.version < toolkit => notes.push(format!(
-                    "{package}: nothing that this machine's {gpu} GPU can run: PTX alone fits it, and the driver is older \
-                     than CUDA {toolkit}; add \"{gpu}\" to `capabilities`"
-                )),
-                Support::Jit => notes.push(format!(
-                    "{package}: PTX alone for this machine's {gpu} GPU, which the driver compiles when a program starts; \
-                     \"{gpu}\" in `capabilities` saves that"
-                )),
-                Support::None => notes.push(format!(
-                    "{package}: no code for this machine's {gpu} GPU: it gets {plan}; add \"{gpu}\" to `capabilities`"
-                )),
-            }
-        }
-    }
-    notes
+    let note = |gpu: Capability| match plan.runs_on(gpu, toolkit) {
+        Support::Native => None,
+        Support::Jit if driver.version < toolkit => Some(format!(
+            "{package}: nothing that this machine's {gpu} GPU can run: only PTX fits it, and the driver is older \
+             than CUDA {toolkit}; add \"{gpu}\" to `capabilities`"
+        )),
+        Support::Jit => Some(format!(
+            "{package}: only PTX for this machine's {gpu} GPU, which the driver compiles when a program starts; \
+             \"{gpu}\" in `capabilities` saves that"
+        )),
+        Support::None => Some(format!(
+            "{package}: no code for this machine's {gpu} GPU: it gets {plan}; add \"{gpu}\" to `capabilities`"
+        )),
+    };
+    gpus.into_iter().filter_map(note).collect()
 }
 
 #[cfg(test)]
@@ -143,13 +136,12 @@ mod tests {
             .unwrap()
             .plan(toolkit, &[], None)
             .unwrap();
-        let plans = [("p".to_owned(), plan)];
-        let notes = |version, gpus: &[&str]| gpu_notes(&driver(version, gpus), toolkit, &plans);
+        let notes = |version, gpus: &[&str]| gpu_notes(&driver(version, gpus), toolkit, "p", &plan);
         assert!(notes((13, 0), &["8.0", "8.6", "9.0"]).is_empty());
         let newer = notes((13, 0), &["12.0", "12.0"]);
         assert_eq!(newer.len(), 1);
         assert!(
-            newer[0].contains("PTX alone for this machine's 12.0 GPU"),
+            newer[0].contains("only PTX for this machine's 12.0 GPU"),
             "{newer:?}"
         );
         assert!(notes((12, 9), &["12.0"])[0].contains("the driver is older than CUDA 13.0"));

@@ -1,47 +1,61 @@
-//! What `doctor` prints, as values: JSON and text are written from the same ones.
+//! What `doctor` reports, as one value: JSON and text are written from it.
 
-use std::fmt::Write as _;
+use std::collections::BTreeMap;
 
-use cuda_build::internal::probe::{Attempt, Found};
-use cuda_build::{Error, Toolkit};
-use serde::{Serialize, Serializer};
+use cuda_build::internal::Outcome;
+use cuda_build::internal::component::Class;
+use cuda_build::internal::driver::{self, NoDriver};
+use cuda_build::internal::host_compiler::HostCompiler;
+use cuda_build::internal::probe::Attempt;
+use cuda_build::internal::release::HALF_NEEDS_CCCL_SINCE;
+use cuda_build::{Component, Error, Found, Toolkit};
+use serde::Serialize;
 
-use super::{Diagnosis, Program, notes, shown, verdict};
+use super::machine::Machine;
+use super::shown;
+use super::verdict::verdict;
+use crate::failure::Failure;
 
 /// Everything that was found. Fields that are not in JSON are sentences about fields that are.
 #[derive(Debug, Serialize)]
 pub struct Findings {
-    #[serde(serialize_with = "as_map")]
-    environment: Vec<(String, String)>,
-    attempts: Vec<AttemptFindings>,
-    warnings: Vec<String>,
-    toolkit: Option<ToolkitFindings>,
-    problem: Option<Problem>,
-    capabilities: Option<Capabilities>,
-    capabilities_undeclared: Vec<String>,
-    optional_absent: Vec<String>,
-    host_compiler: Option<Host>,
-    driver: Driver,
-    programs: Vec<Program>,
+    pub environment: BTreeMap<String, String>,
+    pub(super) attempts: Vec<AttemptFindings>,
+    pub(super) warnings: Vec<String>,
+    pub(super) toolkit: Option<ToolkitFindings>,
+    pub(super) problem: Option<Problem>,
+    /// `None` if no package declares any.
+    pub capabilities: Option<Capabilities>,
+    /// Packages with device code that declare no capabilities, on a machine without a GPU.
+    pub capabilities_undeclared: Vec<String>,
+    /// Optional components that packages are built without, a sentence for each.
+    pub optional_absent: Vec<String>,
+    /// `None` without nvcc.
+    pub host_compiler: Option<Host>,
+    pub driver: Driver,
+    pub programs: Vec<Program>,
     build_will_work: bool,
-    verdict: String,
+    pub(super) verdict: String,
     #[serde(skip)]
-    workspace: Option<String>,
+    pub workspace: Option<String>,
+    /// Whether a package here may have device code. Outside a workspace any crate may.
+    #[serde(skip)]
+    pub compiles: bool,
     /// The exit code of a build.
     #[serde(skip)]
     pub code: u8,
 }
 
 #[derive(Debug, Serialize)]
-struct AttemptFindings {
+pub(super) struct AttemptFindings {
     step: &'static str,
     source: String,
     path: String,
-    found: Vec<Component>,
+    found: Vec<ComponentFindings>,
     unusable: Vec<Unusable>,
     remarks: Vec<String>,
     #[serde(skip)]
-    line: String,
+    pub line: String,
 }
 
 #[derive(Debug, Serialize)]
@@ -52,7 +66,7 @@ struct Unusable {
 }
 
 #[derive(Debug, Serialize)]
-struct Component {
+pub(super) struct ComponentFindings {
     component: &'static str,
     major: u32,
     version: Option<String>,
@@ -61,83 +75,161 @@ struct Component {
     libraries: Vec<String>,
     archives: Vec<String>,
     tools: Vec<String>,
-    evidence: String,
+    pub evidence: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     origin: Option<String>,
     #[serde(skip)]
-    name: String,
+    pub name: String,
 }
 
 #[derive(Debug, Serialize)]
-struct ToolkitFindings {
-    version: String,
-    combined: bool,
-    components: Vec<Component>,
-    remarks: Vec<String>,
+pub(super) struct ToolkitFindings {
+    pub version: String,
+    pub combined: bool,
+    pub components: Vec<ComponentFindings>,
+    pub remarks: Vec<String>,
 }
 
 #[derive(Debug, Serialize)]
-struct Problem {
-    message: String,
-    hints: Vec<String>,
+pub struct Problem {
+    pub message: String,
+    pub hints: Vec<String>,
+    #[serde(skip)]
+    pub(super) code: u8,
+}
+
+impl From<&Error> for Problem {
+    fn from(error: &Error) -> Self {
+        Self {
+            message: error.to_string(),
+            hints: error.hints(),
+            code: Failure::code_of(error),
+        }
+    }
 }
 
 /// The plan of each package, or why the toolkit cannot build them.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
-enum Capabilities {
-    #[serde(serialize_with = "as_map")]
-    Plans(Vec<(String, String)>),
+pub enum Capabilities {
+    Plans(BTreeMap<String, String>),
     Refused(Vec<String>),
 }
 
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
-enum Host {
+pub enum Host {
     Chosen {
         path: String,
         family: String,
         version: String,
         named_to_nvcc: Option<String>,
         warnings: Vec<String>,
-        #[serde(skip)]
-        line: String,
     },
     Refused {
         refused: String,
         hints: Vec<String>,
         #[serde(skip)]
-        text: String,
+        code: u8,
     },
 }
 
+/// The driver, or the reason there is none in `absent`.
+#[derive(Debug, Default, Serialize)]
+pub struct Driver {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) absent: Option<String>,
+    pub(super) cuda: Option<String>,
+    pub(super) capabilities: Vec<String>,
+    pub(super) library: Option<String>,
+    /// The version of the kernel module, if the system reports it.
+    pub(super) module: Option<String>,
+    /// What driver and GPUs mean for what is built here.
+    pub warnings: Vec<String>,
+    /// What the kind of this machine means for its driver.
+    pub(super) notes: Vec<String>,
+}
+
+/// A program that some command starts.
 #[derive(Debug, Serialize)]
-#[serde(untagged)]
-enum Driver {
-    Present {
-        cuda: String,
-        capabilities: Vec<String>,
-        library: String,
-        module: Option<String>,
-        warnings: Vec<String>,
-        notes: Vec<String>,
-    },
-    Absent {
-        absent: String,
-        module: Option<String>,
-        notes: Vec<String>,
-    },
+pub struct Program {
+    pub name: &'static str,
+    #[serde(skip)]
+    pub purpose: &'static str,
+    /// Where it is on `PATH`.
+    pub path: Option<String>,
 }
 
-fn as_map<S: Serializer>(pairs: &[(String, String)], serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_map(pairs.iter().map(|(name, value)| (name, value)))
+impl Findings {
+    /// The findings of a search, outside a workspace, on a machine with this driver.
+    pub fn new(
+        outcome: &Outcome,
+        driver: &Result<driver::Driver, NoDriver>,
+        machine: Machine,
+    ) -> Self {
+        let toolkit = outcome.toolkit.as_ref();
+        let mut report = Driver {
+            notes: machine.notes(driver, toolkit.ok().map(Toolkit::version)),
+            module: machine.module,
+            ..Driver::default()
+        };
+        match driver {
+            Ok(driver) => {
+                report.cuda = Some(driver.version.to_string());
+                report.capabilities = driver.gpus.iter().map(ToString::to_string).collect();
+                report.library = Some(driver.library.clone());
+            }
+            Err(reason) => report.absent = Some(reason.to_string()),
+        }
+        Self {
+            environment: BTreeMap::new(),
+            attempts: outcome.attempts.iter().map(AttemptFindings::new).collect(),
+            warnings: outcome.remarks.clone(),
+            toolkit: toolkit.ok().map(ToolkitFindings::new),
+            problem: toolkit.err().map(Problem::from),
+            capabilities: None,
+            capabilities_undeclared: Vec::new(),
+            optional_absent: Vec::new(),
+            host_compiler: None,
+            driver: report,
+            programs: Vec::new(),
+            build_will_work: false,
+            verdict: String::new(),
+            workspace: None,
+            compiles: true,
+            code: 0,
+        }
+    }
+
+    /// With the verdict, which follows from everything else.
+    pub fn judged(mut self) -> Self {
+        (self.code, self.verdict) = verdict(&self);
+        self.build_will_work = self.code == crate::exit_code::SUCCESS;
+        self
+    }
 }
 
-fn texts(values: &[impl ToString]) -> Vec<String> {
-    values.iter().map(ToString::to_string).collect()
+impl AttemptFindings {
+    fn new(attempt: &Attempt) -> Self {
+        let found = attempt.sets.iter().flat_map(|set| &set.found);
+        let unusable = attempt.unusable.iter().map(|unusable| Unusable {
+            component: unusable.component.id(),
+            major: unusable.major,
+            reason: unusable.reason.clone(),
+        });
+        Self {
+            step: attempt.candidate.step.id(),
+            source: attempt.candidate.label.to_string(),
+            path: shown(&attempt.candidate.path),
+            found: found.map(|f| ComponentFindings::new(f, None)).collect(),
+            unusable: unusable.collect(),
+            remarks: attempt.remarks.clone(),
+            line: format!("{}: {}", attempt.candidate, attempt.summary()),
+        }
+    }
 }
 
-impl Component {
+impl ComponentFindings {
     fn new(found: &Found, origin: Option<&str>) -> Self {
         let paths = |paths: &[std::path::PathBuf]| paths.iter().map(|path| shown(path)).collect();
         Self {
@@ -156,26 +248,6 @@ impl Component {
     }
 }
 
-impl AttemptFindings {
-    fn new(attempt: &Attempt) -> Self {
-        let found = attempt.sets.iter().flat_map(|set| &set.found);
-        let unusable = attempt.unusable.iter().map(|unusable| Unusable {
-            component: unusable.component.id(),
-            major: unusable.major,
-            reason: unusable.reason.clone(),
-        });
-        Self {
-            step: attempt.candidate.step.id(),
-            source: attempt.candidate.label.to_string(),
-            path: shown(&attempt.candidate.path),
-            found: found.map(|found| Component::new(found, None)).collect(),
-            unusable: unusable.collect(),
-            remarks: attempt.remarks.clone(),
-            line: format!("{}: {}", attempt.candidate, attempt.summary()),
-        }
-    }
-}
-
 impl ToolkitFindings {
     fn new(toolkit: &Toolkit) -> Self {
         let components = toolkit.components().iter();
@@ -183,222 +255,69 @@ impl ToolkitFindings {
             version: toolkit.version().to_string(),
             combined: toolkit.is_combined(),
             components: components
-                .map(|chosen| Component::new(&chosen.found, Some(&chosen.origin)))
+                .map(|chosen| ComponentFindings::new(&chosen.found, Some(&chosen.origin)))
                 .collect(),
-            remarks: notes(toolkit),
+            remarks: remarks(toolkit),
+        }
+    }
+
+    pub fn has(&self, component: Component) -> bool {
+        let mut components = self.components.iter();
+        components.any(|found| found.component == component.id())
+    }
+}
+
+impl From<Result<HostCompiler, Error>> for Host {
+    fn from(host: Result<HostCompiler, Error>) -> Self {
+        match host {
+            Ok(host) => Self::Chosen {
+                path: shown(&host.compiler.path),
+                family: host.compiler.family.to_string(),
+                version: host.compiler.version,
+                named_to_nvcc: host.option.as_deref().map(shown),
+                warnings: host.warnings,
+            },
+            Err(error) => Self::Refused {
+                refused: error.to_string(),
+                hints: error.hints(),
+                code: Failure::code_of(&error),
+            },
         }
     }
 }
 
-impl Findings {
-    /// Takes over what was diagnosed.
-    #[must_use]
-    pub fn new(diagnosis: Diagnosis<'_>) -> Self {
-        let toolkit = diagnosis.report.toolkit.as_ref();
-        let problem = |error: &Error| Problem {
-            message: error.to_string(),
-            hints: error.hints(),
+/// What a reader of the choice should know: of the search, and of the components themselves.
+fn remarks(toolkit: &Toolkit) -> Vec<String> {
+    let mut notes: Vec<String> = toolkit.notes().iter().map(ToString::to_string).collect();
+    for found in toolkit.components().iter().map(|chosen| &chosen.found) {
+        let facts = found.component.facts();
+        let other = found.toolkit.filter(|own| *own != toolkit.version());
+        let Some(release) = other.filter(|_| facts.follows_toolkit) else {
+            continue;
         };
-        let verdict = verdict(&diagnosis);
-        let host_compiler = diagnosis.host.map(|host| match host {
-            Ok(host) => Host::Chosen {
-                path: shown(&host.compiler.path),
-                family: host.compiler.family.to_string(),
-                version: host.compiler.version.clone(),
-                line: host.compiler.to_string(),
-                named_to_nvcc: host.option.as_ref().map(|option| shown(option.as_ref())),
-                warnings: host.warnings,
-            },
-            Err(error) => Host::Refused {
-                refused: error.to_string(),
-                hints: error.hints(),
-                text: format!("{error:?}"),
-            },
+        notes.push(match facts.class {
+            Class::Provider => {
+                format!("{found} is of CUDA {release}: what uses it must not be newer")
+            }
+            _ => format!(
+                "{found} is of CUDA {release}, which fits: compiler and headers alone have to be of one release"
+            ),
         });
-        let (module, notes) = (diagnosis.module, diagnosis.machine_notes);
-        let driver = match diagnosis.driver {
-            Ok(driver) => Driver::Present {
-                cuda: driver.version.to_string(),
-                capabilities: texts(&driver.gpus),
-                library: driver.library.clone(),
-                module,
-                warnings: diagnosis.driver_notes,
-                notes,
-            },
-            Err(reason) => Driver::Absent {
-                absent: reason.to_string(),
-                module,
-                notes,
-            },
+    }
+    let compiles = [Component::Nvcc, Component::Nvrtc]
+        .iter()
+        .any(|c| toolkit.get(*c).is_some());
+    if compiles && toolkit.get(Component::Cccl).is_none() {
+        let major = toolkit.version().major;
+        let package = Component::Cccl.facts().package(major);
+        let half = match major >= HALF_NEEDS_CCCL_SINCE {
+            true => ", and `cuda_fp16.h`,",
+            false => "",
         };
-        let capabilities = diagnosis.capabilities.map(|plans| match plans {
-            Ok(plans) => Capabilities::Plans(plans),
-            Err(refused) => Capabilities::Refused(refused),
-        });
-        Self {
-            environment: diagnosis.variables,
-            attempts: diagnosis
-                .report
-                .attempts
-                .iter()
-                .map(AttemptFindings::new)
-                .collect(),
-            warnings: diagnosis.report.remarks.clone(),
-            toolkit: toolkit.ok().map(ToolkitFindings::new),
-            problem: toolkit.err().map(problem),
-            capabilities,
-            capabilities_undeclared: diagnosis.undeclared,
-            optional_absent: diagnosis.absent,
-            host_compiler,
-            driver,
-            programs: diagnosis.programs,
-            build_will_work: verdict.is_good(),
-            verdict: verdict.line,
-            workspace: diagnosis.workspace.map(|workspace| shown(&workspace.root)),
-            code: verdict.code,
-        }
+        notes.push(format!(
+            "no cccl: kernels that include CUB, Thrust or libcu++{half} will not compile; `{}` has it",
+            package.unwrap_or("nvidia-cuda-cccl")
+        ));
     }
-
-    /// The report for people, a section each, with the verdict at its end.
-    #[must_use]
-    pub fn text(&self) -> String {
-        let mut out = String::new();
-        // Writing to a String does not fail.
-        let _ = self.write(&mut out);
-        out
-    }
-
-    fn write(&self, out: &mut String) -> std::fmt::Result {
-        let listed = |out: &mut String, kind: &str, lines: &[String]| {
-            lines
-                .iter()
-                .try_for_each(|line| writeln!(out, "  {kind}: {line}"))
-        };
-        writeln!(out, "Environment")?;
-        if self.environment.is_empty() {
-            writeln!(out, "  no variable about CUDA is set")?;
-        }
-        for (name, value) in &self.environment {
-            writeln!(out, "  {name}={value}")?;
-        }
-        writeln!(out, "Search, in order")?;
-        if self.attempts.is_empty() {
-            writeln!(
-                out,
-                "  no place to look at: no variable, environment, added toolkit, nvcc on `PATH`, or /usr/local/cuda"
-            )?;
-        }
-        for attempt in &self.attempts {
-            writeln!(out, "  {}", attempt.line)?;
-        }
-        listed(out, "warning", &self.warnings)?;
-        if let Some(toolkit) = &self.toolkit {
-            let combined = match toolkit.combined {
-                true => ", combined from several places",
-                false => "",
-            };
-            writeln!(out, "Toolkit: CUDA {}{combined}", toolkit.version)?;
-            for Component { name, evidence, .. } in &toolkit.components {
-                writeln!(out, "  {name}: {evidence}")?;
-            }
-            listed(out, "note", &toolkit.remarks)?;
-        }
-        self.write_host(out)?;
-        writeln!(out, "Driver and GPUs")?;
-        let (warnings, notes) = match &self.driver {
-            Driver::Present {
-                cuda,
-                capabilities,
-                library,
-                module,
-                warnings,
-                notes,
-            } => {
-                let gpus = match capabilities.is_empty() {
-                    true => "no GPU".to_owned(),
-                    false => capabilities.join(", "),
-                };
-                let module = module.iter().map(|version| format!(" {version}"));
-                let module: String = module.collect();
-                writeln!(
-                    out,
-                    "  driver{module} for CUDA {cuda}, compute capabilities: {gpus}"
-                )?;
-                writeln!(out, "  {library}")?;
-                (warnings.as_slice(), notes)
-            }
-            Driver::Absent { absent, notes, .. } => {
-                writeln!(out, "  {absent} (not needed to build)")?;
-                (&[][..], notes)
-            }
-        };
-        listed(out, "warning", warnings)?;
-        listed(out, "note", notes)?;
-        self.write_workspace(out)?;
-        writeln!(out, "Programs")?;
-        for program in &self.programs {
-            let place = program.path.as_deref().unwrap_or("not found");
-            writeln!(out, "  {}: {place} ({})", program.name, program.purpose)?;
-        }
-        if let Some(Problem { message, hints }) = &self.problem {
-            writeln!(out, "Problem\n  {}", message.replace('\n', "\n  "))?;
-            listed(out, "hint", hints)?;
-        }
-        writeln!(out, "{}", self.verdict)
-    }
-
-    fn write_host(&self, out: &mut String) -> std::fmt::Result {
-        match &self.host_compiler {
-            Some(Host::Chosen {
-                line,
-                named_to_nvcc,
-                warnings,
-                ..
-            }) => {
-                let named = match named_to_nvcc {
-                    Some(_) => ", named to nvcc, whose own choice it would refuse",
-                    None => "",
-                };
-                writeln!(out, "Host compiler: {line}{named}")?;
-                warnings
-                    .iter()
-                    .try_for_each(|warning| writeln!(out, "  warning: {warning}"))
-            }
-            Some(Host::Refused { text, .. }) => {
-                writeln!(out, "Host compiler\n  {}", text.replace('\n', "\n  "))
-            }
-            None => Ok(()),
-        }
-    }
-
-    fn write_workspace(&self, out: &mut String) -> std::fmt::Result {
-        match (&self.workspace, &self.capabilities) {
-            (Some(root), _) => writeln!(out, "Workspace {root}")?,
-            (None, Some(_)) => writeln!(out, "Outside a workspace")?,
-            (None, None) => return Ok(()),
-        }
-        match &self.capabilities {
-            Some(Capabilities::Plans(plans)) => {
-                for (package, plan) in plans {
-                    writeln!(out, "  {package}: capabilities {plan}")?;
-                }
-            }
-            Some(Capabilities::Refused(refused)) => {
-                for line in refused {
-                    writeln!(out, "  {}", line.replace('\n', "\n  "))?;
-                }
-            }
-            None => {}
-        }
-        for package in &self.capabilities_undeclared {
-            writeln!(
-                out,
-                "  {package}: no capabilities declared, and no GPU here to ask: `.cu` files will not compile; write \
-                 them below `[package.metadata.cuda]`, such as `capabilities = [\"8.0\", \"9.0+PTX\"]`"
-            )?;
-        }
-        self.optional_absent
-            .iter()
-            .try_for_each(|line| writeln!(out, "  note: {line}"))
-    }
+    notes
 }

@@ -17,7 +17,6 @@ pub struct Machine {
     pub wsl: bool,
     /// The driver's libraries are in `/run/opengl-driver/lib`.
     pub nixos: bool,
-    /// A Jetson board.
     pub jetson: bool,
     /// A container that Docker or Podman made.
     pub container: bool,
@@ -31,7 +30,6 @@ pub struct Machine {
 
 impl Machine {
     /// Reads the files in which the kinds differ.
-    #[must_use]
     pub fn read(root: &Root, multiarch: &str) -> Self {
         let text = |place: &str| root.text(&root.locate(place)).ok();
         let file = |place: &str| root.is_file(&root.locate(place));
@@ -72,7 +70,6 @@ impl Machine {
     }
 
     /// Sentences for programs that use the GPU. A build needs no driver.
-    #[must_use]
     pub fn notes(
         &self,
         driver: &Result<Driver, NoDriver>,

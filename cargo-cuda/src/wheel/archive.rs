@@ -13,7 +13,8 @@ use zip::result::ZipError;
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, DateTime, ZipArchive, ZipWriter};
 
-use super::{WheelError, record};
+use super::record;
+use crate::failure::Failure;
 use crate::store::human_size;
 
 /// zlib's default. Higher levels take much longer and gain little on device code, which is
@@ -24,12 +25,9 @@ const LEVEL: i64 = 6;
 /// much less.
 const MAX_SIZE: u64 = 2_000_000_000;
 
-/// One file of a wheel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Its bytes.
     pub content: Vec<u8>,
-    /// Whether it is executable.
     pub executable: bool,
 }
 
@@ -42,27 +40,13 @@ pub struct Wheel {
     pub entries: BTreeMap<String, Entry>,
 }
 
-/// Reads a wheel into memory.
-///
-/// # Errors
-/// [`WheelError::Io`]; [`WheelError::InvalidWheel`] if the file is not a zip file, is damaged, is
-/// not a wheel, or has entries that an installer would refuse or put elsewhere.
-pub fn read(path: &Path) -> Result<Wheel, WheelError> {
+pub fn read(path: &Path) -> Result<Wheel, Failure> {
     read_at_most(path, MAX_SIZE)
 }
 
-fn read_at_most(path: &Path, max_size: u64) -> Result<Wheel, WheelError> {
-    let invalid = |reason: String| WheelError::InvalidWheel {
-        path: path.to_owned(),
-        reason,
-    };
-    let failed = |action| {
-        move |source| WheelError::Io {
-            action,
-            path: path.to_owned(),
-            source,
-        }
-    };
+fn read_at_most(path: &Path, max_size: u64) -> Result<Wheel, Failure> {
+    let invalid = |reason: String| Failure::wheel(format!("{}: {reason}", path.display()));
+    let failed = |action| Failure::io(action, path);
     let of_zip = |error: ZipError| match error {
         ZipError::Io(source) => failed("read")(source),
         other => invalid(format!("not a readable zip file: {other}")),
@@ -163,17 +147,8 @@ fn dist_info(entries: &BTreeMap<String, Entry>) -> Result<String, String> {
 /// Writes a wheel: files sorted, metadata after them, `RECORD` last, the date 1980-01-01, one
 /// compression level, modes 0644 and 0755. The file appears under its name complete or not at all.
 /// Returns its size in bytes.
-///
-/// # Errors
-/// [`WheelError::Io`], a full disk among them.
-pub fn write(wheel: &Wheel, target: &Path) -> Result<u64, WheelError> {
-    let failed = |action| {
-        move |source| WheelError::Io {
-            action,
-            path: target.to_owned(),
-            source,
-        }
-    };
+pub fn write(wheel: &Wheel, target: &Path) -> Result<u64, Failure> {
+    let failed = |action| Failure::io(action, target);
     let directory = target
         .parent()
         .filter(|p| !p.as_os_str().is_empty())

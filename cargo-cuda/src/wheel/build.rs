@@ -4,62 +4,44 @@
 //! same toolkit. The target directory has a key of its own, because cargo does not rebuild what it
 //! built without the wrapper of rustc.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use cuda_build::internal::command::Invocation;
 use cuda_build::internal::component::{EdgeKind, closure};
 use cuda_build::internal::config::Cudart;
-use cuda_build::internal::{Env, ReleaseReq, Root, capability};
-use cuda_build::{Component, Plan, Toolkit};
+use cuda_build::internal::{ReleaseReq, capability};
+use cuda_build::{Capability, Component, Plan, Toolkit};
 
-use super::WheelError;
 use super::archive;
 use super::dependencies::{self, BuiltWith, Origin};
 use super::elf::{self, ElfFacts};
 use super::maturin::{Maturin, Request};
 use super::metadata::{IN_MANIFEST, check_name};
-use super::reproducible::{self, Scope};
 use super::rewrite::{BuiltWheel, Rewrite};
 use super::runpath::{Kind, RunpathPlan};
-use crate::build::{Build, Purpose, Request as BuildRequest};
-use crate::cargo_config::Configured;
-use crate::exit_code;
+use crate::build::{Build, LoaderPath, Purpose};
 use crate::failure::Failure;
 use crate::lacking;
 use crate::output::{self, FreshDirectory};
-use crate::previous;
 use crate::process;
-use crate::rustc_wrapper;
-use crate::workspace::{Package, Workspace};
+use crate::project::Project;
+use crate::rustc_wrapper::{self, Scope};
+use crate::workspace::Package;
 
 /// What all majors have in common.
 #[derive(Debug)]
 pub struct Job<'a> {
-    /// The variables.
-    pub env: &'a Env,
-    /// The disk.
-    pub root: &'a Root,
-    /// The workspace.
-    pub workspace: &'a Workspace,
-    /// The package that makes the module.
-    pub package: &'a Package,
-    /// Whether toolkits may be fetched.
-    pub fetch: bool,
-    /// The Rust triple, where it is not this machine's.
-    pub triple: Option<&'a str>,
-    /// What Cargo's configuration says.
-    pub config: &'a Configured,
-    /// Cargo's profile.
+    /// The project of the package alone.
+    pub project: Project,
+    pub package: Package,
     pub profile: &'a str,
     /// The user's own arguments for maturin.
     pub passthrough: &'a [OsString],
-    /// Where the wheels go.
     pub out: &'a Path,
     /// The kind of search path.
     pub kind: Kind,
-    /// The builder.
     pub maturin: Maturin,
 }
 
@@ -75,30 +57,14 @@ pub struct Prepared {
 
 impl Job<'_> {
     /// Finds the toolkit of a major and makes its view.
-    ///
-    /// # Errors
-    /// Where there is none, or it can't do what is declared.
-    pub fn prepare(&self, release: ReleaseReq) -> Result<Prepared, Failure> {
+    pub fn prepare(&self, release: ReleaseReq, gpus: &[Capability]) -> Result<Prepared, Failure> {
         if let Some(name) = &self.package.config.wheel.name {
             check_name(name, IN_MANIFEST)?;
         }
         let major = release.major;
         let declared = self.package.config.for_major(major);
-        let env = &self
-            .env
-            .clone()
-            .with(ReleaseReq::VARIABLE, release.to_string());
-        let build = Build::prepare(&BuildRequest {
-            env,
-            root: self.root,
-            workspace: Some(self.workspace),
-            config: self.config,
-            triple: self.triple,
-            fetch: self.fetch,
-            package: Some(&self.package.name),
-            target_directory: None,
-            purpose: Purpose::Wheel,
-        })?;
+        let project = self.project.for_release(release);
+        let build = Build::prepare(&project, Purpose::Wheel, gpus, None)?;
         if declared.capabilities.is_none() {
             return Err(undeclared());
         }
@@ -125,26 +91,25 @@ impl Job<'_> {
     }
 
     /// Builds the wheel.
-    ///
-    /// # Errors
-    /// Where maturin fails, or what it made is no wheel of this major.
     pub fn build(&self, prepared: &Prepared) -> Result<BuiltWheel, Failure> {
         let Prepared { major, build, .. } = prepared;
+        let (major, toolkit) = (*major, &build.toolkit);
         output::say(&format!(
             "building {} {} for CUDA {major}",
             self.package.name, self.package.version
         ));
-        build.notes.iter().for_each(|note| output::say(note));
-        let (target, variables) = self.variables(prepared)?;
-        output::make_directory(&target)?;
-
+        output::say_all(&build.notes);
+        let variables = self.variables(build)?;
         let mut linked = prepared.linked.clone();
-        let mut runpath = RunpathPlan::new(&linked, *major, self.kind)?;
-        let (mut fresh, mut wheel) = self.compile(prepared, &target, &variables, &runpath)?;
-        let more = undeclared_components(&wheel, *major, &linked, &build.toolkit)?;
-        if !more.is_empty() {
-            // Crates below link what they like, and no manifest says so. The module alone is linked
-            // again, with a search path for what it turned out to need.
+        let (runpath, fresh, wheel) = loop {
+            let runpath = RunpathPlan::new(&linked, major, self.kind)?;
+            let (fresh, wheel) = self.compile(build, &variables, &runpath)?;
+            // Dependencies may link libraries that no manifest declares. Then the module alone is
+            // linked again, with a search path for what it turned out to need.
+            let more = undeclared_components(&wheel, major, &linked, toolkit)?;
+            if more.is_empty() {
+                break (runpath, fresh, wheel);
+            }
             let names: Vec<&str> = more.iter().map(|component| component.id()).collect();
             output::say(&format!(
                 "note: the module needs {}, which `components` does not name: linked again with a search path for it",
@@ -152,25 +117,21 @@ impl Job<'_> {
             ));
             linked.extend(more);
             let used: Vec<Component> = linked.iter().copied().collect();
-            build.toolkit.check_plan(&prepared.plan, &used)?;
-            runpath = RunpathPlan::new(&linked, *major, self.kind)?;
-            (fresh, wheel) = self.compile(prepared, &target, &variables, &runpath)?;
-        }
+            toolkit.check_plan(&prepared.plan, &used)?;
+        };
         output::make_directory(self.out)?;
-        let components = build.toolkit.components().iter();
+        let components = toolkit.components().iter();
         let rewrite = Rewrite {
             name: self.package.config.wheel.name.clone(),
-            major: *major,
+            major,
             runpath,
             built_with: BuiltWith {
-                toolkit: build.toolkit.version(),
+                toolkit: toolkit.version(),
                 components: components
                     .filter_map(|c| Some((c.found.component, c.found.version.clone()?)))
-                    .collect::<BTreeMap<_, _>>(),
+                    .collect(),
             },
-            loaded_at_run_time: loaded(&linked, &build.toolkit),
-            capabilities: prepared.plan.real.iter().map(ToString::to_string).collect(),
-            ptx: prepared.plan.ptx.iter().map(ToString::to_string).collect(),
+            loaded_at_run_time: loaded(&linked, toolkit),
         };
         let built = rewrite.apply(&wheel, self.out)?;
         drop(fresh);
@@ -183,43 +144,27 @@ impl Job<'_> {
         Ok(built)
     }
 
-    /// Where cargo builds, and the variables for maturin.
-    fn variables(
-        &self,
-        prepared: &Prepared,
-    ) -> Result<(PathBuf, Vec<(String, OsString)>), Failure> {
-        let build = &prepared.build;
-        let target = build.directory.path.clone();
+    fn variables(&self, build: &Build) -> Result<Vec<(String, OsString)>, Failure> {
+        let target = &build.directory.path;
         // maturin starts nothing that needs CUDA's libraries to run.
-        let mut settings: Vec<_> = build.settings_without_loader_path().cloned().collect();
-        settings.push(previous::record(&settings, self.env));
-        let mut variables: Vec<(String, OsString)> = settings
-            .into_iter()
-            .map(|setting| (setting.name, setting.value))
-            .collect();
-        variables.push(("CARGO_TARGET_DIR".to_owned(), target.clone().into()));
-        if self.workspace.has_build_directory {
-            variables.push(("CARGO_BUILD_BUILD_DIR".to_owned(), target.clone().into()));
+        let mut variables = build.variables(LoaderPath::Unset, &self.project.user);
+        variables.push(("CARGO_TARGET_DIR".to_owned(), target.into()));
+        if self.project.has_build_directory() {
+            variables.push(("CARGO_BUILD_BUILD_DIR".to_owned(), target.into()));
         }
-        variables.extend(reproducible::environment(
-            &process::own_program()?,
-            Scope::Place,
-            &rustc_wrapper::search(build),
-            self.config.wrapper.as_deref(),
-            self.env,
-        ));
-        Ok((target, variables))
+        let project = &self.project;
+        variables.extend(rustc_wrapper::variables(project, build, Scope::Place)?);
+        Ok(variables)
     }
 
     /// Has maturin build the module; the wheel lies in a directory that is removed when dropped.
     fn compile(
         &self,
-        prepared: &Prepared,
-        target: &Path,
+        build: &Build,
         variables: &[(String, OsString)],
         runpath: &RunpathPlan,
     ) -> Result<(FreshDirectory, PathBuf), Failure> {
-        let fresh = FreshDirectory::below(target)?;
+        let fresh = FreshDirectory::below(&build.directory.path)?;
         let invocation = self.maturin.build(&Request {
             manifest: &self.package.manifest,
             out: fresh.path(),
@@ -229,17 +174,13 @@ impl Job<'_> {
             rustc_args: &runpath.rustc_arguments(1),
             env: variables,
         });
-        let code = process::run(&invocation, self.env)?;
+        let code = process::run(&invocation, &self.project.user)?;
         if code != 0 {
-            let text = "its own messages are above";
-            let message =
-                format!("maturin ended with code {code}; {text}\n  command: {invocation}");
-            let hints = lacking::hints(&prepared.build);
-            return Err(Failure {
-                code: exit_code::WHEEL,
-                message,
-                hints,
-            });
+            let mut failure = Failure::wheel(format!(
+                "maturin ended with code {code}; its own messages are above\n  command: {invocation}"
+            ));
+            failure.hints = lacking::hints(build);
+            return Err(failure);
         }
         let wheel = one_wheel(&output::files(fresh.path())?, &invocation)?;
         Ok((fresh, wheel))
@@ -253,28 +194,24 @@ fn undeclared_components(
     major: u32,
     known: &BTreeSet<Component>,
     toolkit: &Toolkit,
-) -> Result<BTreeSet<Component>, WheelError> {
-    let mut found = BTreeSet::new();
-    for entry in archive::read(wheel)?
-        .entries
-        .values()
-        .filter(|entry| elf::is_elf(&entry.content))
-    {
-        let needed = ElfFacts::parse(&entry.content)
-            .map(|facts| facts.needed)
-            .unwrap_or_default();
-        for soname in needed {
-            if let Ok(Origin::Component(component)) = dependencies::origin(&soname, major)
-                && !known.contains(&component)
-                && toolkit
-                    .get(component)
-                    .is_some_and(|found| !found.libraries.is_empty())
-            {
-                found.insert(component);
-            }
-        }
-    }
-    Ok(found)
+) -> Result<BTreeSet<Component>, Failure> {
+    let wheel = archive::read(wheel)?;
+    let modules = wheel.entries.values().filter(|e| elf::is_elf(&e.content));
+    let needed = modules
+        .filter_map(|module| ElfFacts::parse(&module.content).ok())
+        .flat_map(|facts| facts.needed);
+    let component = |soname: String| match dependencies::origin(&soname, major) {
+        Ok(Origin::Component(component)) => Some(component),
+        _ => None,
+    };
+    let has_library = |component: &Component| {
+        let found = toolkit.get(*component);
+        found.is_some_and(|found| !found.libraries.is_empty())
+    };
+    Ok(needed
+        .filter_map(component)
+        .filter(|component| !known.contains(component) && has_library(component))
+        .collect())
 }
 
 /// What linked libraries open by name while they run, which no ELF file tells. NVIDIA's packages
@@ -290,14 +227,11 @@ fn loaded(linked: &BTreeSet<Component>, toolkit: &Toolkit) -> BTreeSet<Component
 fn one_wheel(files: &[PathBuf], invocation: &Invocation) -> Result<PathBuf, Failure> {
     match files {
         [wheel] if wheel.extension().is_some_and(|e| e == "whl") => Ok(wheel.clone()),
-        other => Err(Failure::new(
-            exit_code::WHEEL,
-            format!(
-                "expected maturin to make one wheel, it made {}: one interpreter at a time, or an abi3 module\n  \
+        other => Err(Failure::wheel(format!(
+            "expected maturin to make one wheel, it made {}: one interpreter at a time, or an abi3 module\n  \
                  command: {invocation}",
-                other.len()
-            ),
-        )),
+            other.len()
+        ))),
     }
 }
 

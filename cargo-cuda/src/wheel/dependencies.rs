@@ -11,7 +11,7 @@ use cuda_build::internal::component::{Bundle, Facts, edges};
 use cuda_build::internal::release::{self, NEWEST_MAJOR, OLDEST_MAJOR};
 use cuda_build::{Component, ToolkitVersion, Version};
 
-use super::WheelError;
+use crate::failure::Failure;
 
 /// Stems of libraries that come with the driver and belong to no component.
 const DRIVER_STEMS: &[&str] = &["cuda", "cudadebugger", "nvcuvid", "nvoptix", "nvidia-ml"];
@@ -40,34 +40,27 @@ pub struct BuiltWith {
 }
 
 /// Checks that wheels can be made for a CUDA major.
-///
-/// # Errors
-/// [`WheelError::UnknownMajor`] where its packages are not known.
-pub fn check_major(major: u32) -> Result<(), WheelError> {
+pub fn check_major(major: u32) -> Result<(), Failure> {
     if (OLDEST_MAJOR..=NEWEST_MAJOR).contains(&major) {
         Ok(())
     } else {
-        Err(WheelError::UnknownMajor { major })
+        Err(Failure::wheel(format!(
+            "CUDA {major} is not known here: wheels are made for {OLDEST_MAJOR} to {NEWEST_MAJOR}"
+        )))
     }
 }
 
 /// Tells what a SONAME is to a wheel of `major`.
-///
-/// # Errors
-/// [`WheelError::OtherMajor`] and [`WheelError::UnknownLibrary`].
-///
-/// ```
-/// use cargo_cuda::wheel::dependencies::{Origin, origin};
-/// use cuda_build::Component;
-/// assert_eq!(origin("libcudart.so.12", 12).unwrap(), Origin::Component(Component::Cudart));
-/// assert_eq!(origin("libcuda.so.1", 12).unwrap(), Origin::Driver);
-/// assert_eq!(origin("libc.so.6", 12).unwrap(), Origin::Foreign);
-/// assert!(origin("libcudart.so.12", 13).is_err());
-/// ```
-pub fn origin(soname: &str, major: u32) -> Result<Origin, WheelError> {
+pub fn origin(soname: &str, major: u32) -> Result<Origin, Failure> {
     check_major(major)?;
     let Some(stem) = stem(soname) else {
         return Ok(Origin::Foreign);
+    };
+    let unknown = || {
+        Failure::wheel(format!(
+            "the native module needs `{soname}`, which no known CUDA component has"
+        ))
+        .hint("if it belongs to a CUDA component that is not known here, please report its name")
     };
     let driver = DRIVER_STEMS.contains(&stem) || stem.starts_with("nvidia-");
     if driver {
@@ -78,9 +71,7 @@ pub fn origin(soname: &str, major: u32) -> Result<Origin, WheelError> {
         .find(|f| f.libraries.contains(&stem))
     else {
         return if looks_like_nvidia(stem) {
-            Err(WheelError::UnknownLibrary {
-                soname: soname.to_owned(),
-            })
+            Err(unknown())
         } else {
             Ok(Origin::Foreign)
         };
@@ -98,15 +89,17 @@ pub fn origin(soname: &str, major: u32) -> Result<Origin, WheelError> {
     if belongs_to.contains(&major) {
         Ok(Origin::Component(facts.component))
     } else if belongs_to.is_empty() {
-        Err(WheelError::UnknownLibrary {
-            soname: soname.to_owned(),
-        })
+        Err(unknown())
     } else {
-        Err(WheelError::OtherMajor {
-            soname: soname.to_owned(),
-            belongs_to,
-            major,
-        })
+        let majors: Vec<String> = belongs_to.iter().map(|m| format!("CUDA {m}")).collect();
+        Err(Failure::wheel(format!(
+            "the native module needs `{soname}` of {}, the wheel is for CUDA {major}",
+            majors.join(" or ")
+        ))
+        .hint(format!(
+            "build with a toolkit of CUDA {major}; a build script that caches its result needs a \
+             target directory for each major"
+        )))
     }
 }
 
@@ -117,14 +110,6 @@ fn stem(soname: &str) -> Option<&str> {
 
 /// Whether a file is one of NVIDIA's libraries, renamed by a repair tool
 /// (`libcudart-16e8815a.so.12`) or not.
-///
-/// ```
-/// use cargo_cuda::wheel::dependencies::is_nvidia_library;
-/// assert!(is_nvidia_library("libcuda-df60b7cf.so.1"));
-/// assert!(is_nvidia_library("libcublasLt.so.13"));
-/// assert!(!is_nvidia_library("saxpy.abi3.so"));
-/// ```
-#[must_use]
 pub fn is_nvidia_library(file_name: &str) -> bool {
     let Some(stem) = stem(file_name).filter(|_| file_name.contains(".so")) else {
         return false;
@@ -158,13 +143,10 @@ fn carries(facts: &Facts, stem: &str, soname: &str, major: u32) -> bool {
 }
 
 /// The components behind a list of needed SONAMEs, each once, in the table's order.
-///
-/// # Errors
-/// Those of [`origin`].
 pub fn components<'a>(
     needed: impl IntoIterator<Item = &'a str>,
     major: u32,
-) -> Result<BTreeSet<Component>, WheelError> {
+) -> Result<BTreeSet<Component>, Failure> {
     let mut found = BTreeSet::new();
     for soname in needed {
         if let Origin::Component(component) = origin(soname, major)? {
@@ -176,14 +158,11 @@ pub fn components<'a>(
 
 /// `Requires-Dist` lines for components, with the lower bounds of what the wheel was built with
 /// and an upper bound that keeps the CUDA major (and a product's own).
-///
-/// # Errors
-/// [`WheelError::NoPackage`] and [`WheelError::NoVersion`].
 pub fn requirements(
     components: &BTreeSet<Component>,
     major: u32,
     built_with: &BuiltWith,
-) -> Result<Vec<String>, WheelError> {
+) -> Result<Vec<String>, Failure> {
     check_major(major)?;
     let mut wanted = components.clone();
     // The math libraries' packages ask for any nvJitLink, yet each minor needs the names of its
@@ -204,7 +183,7 @@ pub fn requirements(
     let mut extras = Vec::new();
     for &component in &wanted {
         let facts = component.facts();
-        let missing = || WheelError::NoPackage { component, major };
+        let missing = || no_package(component, major);
         if facts.bundle == Bundle::Toolkit && !names_major(facts, major) {
             extras.push(facts.extra.ok_or_else(missing)?);
         } else {
@@ -227,6 +206,13 @@ pub fn requirements(
     Ok(lines)
 }
 
+/// No Python package is known for a component.
+pub fn no_package(component: Component, major: u32) -> Failure {
+    Failure::wheel(format!(
+        "no Python package is known that delivers `{component}` for CUDA {major}"
+    ))
+}
+
 /// Whether the package of a component names the CUDA major. The packages of a toolkit component that do not, such as
 /// `nvidia-cublas`, are required through the metapackage.
 fn names_major(facts: &Facts, major: u32) -> bool {
@@ -237,15 +223,16 @@ fn names_major(facts: &Facts, major: u32) -> bool {
 }
 
 /// Lower bound and the first version that is too new.
-fn bounds(component: Component, built_with: &BuiltWith) -> Result<(String, u64), WheelError> {
+fn bounds(component: Component, built_with: &BuiltWith) -> Result<(String, u64), Failure> {
     if component.facts().follows_toolkit {
         let ToolkitVersion { major, minor } = built_with.toolkit;
         return Ok((format!("{major}.{minor}"), u64::from(major) + 1));
     }
-    let version = built_with
-        .components
-        .get(&component)
-        .ok_or(WheelError::NoVersion { component })?;
+    let version = built_with.components.get(&component).ok_or_else(|| {
+        Failure::wheel(format!(
+            "the version of `{component}` is not known, so its lower bound cannot be written"
+        ))
+    })?;
     // These count on their own: two releases of CUDA can share `10.3` and differ in the third
     // number (cuRAND 10.3.5 is CUDA 12.4's, 10.3.10 is 12.9's).
     let floor: Vec<String> = version.parts().iter().take(3).map(u64::to_string).collect();
@@ -269,6 +256,17 @@ mod tests {
     fn lines(needed: &[&str], major: u32, built: &BuiltWith) -> Vec<String> {
         let found = components(needed.iter().copied(), major).unwrap();
         requirements(&found, major, built).unwrap()
+    }
+
+    #[test]
+    fn grafted_names_are_recognised() {
+        assert_eq!(
+            origin("libcudart.so.12", 12).unwrap(),
+            Origin::Component(Component::Cudart)
+        );
+        assert!(is_nvidia_library("libcuda-df60b7cf.so.1"));
+        assert!(is_nvidia_library("libcublasLt.so.13"));
+        assert!(!is_nvidia_library("saxpy.abi3.so"));
     }
 
     #[test]
@@ -366,7 +364,7 @@ mod tests {
 
     #[test]
     fn other_majors_and_unknown_names_are_errors() {
-        let error = origin("libcudart.so.12", 13).unwrap_err().to_string();
+        let error = origin("libcudart.so.12", 13).unwrap_err().message;
         assert_eq!(
             error,
             "the native module needs `libcudart.so.12` of CUDA 12, the wheel is for CUDA 13"
@@ -383,11 +381,8 @@ mod tests {
             "libcuquantum.so.3",
         ] {
             let error = origin(soname, 12).unwrap_err();
-            assert!(
-                matches!(&error, WheelError::UnknownLibrary { .. }),
-                "{soname}: {error}"
-            );
-            assert!(error.to_string().contains(soname));
+            let expected = format!("needs `{soname}`, which no known CUDA component has");
+            assert!(error.message.contains(&expected), "{error}");
         }
         for soname in [
             "libcurl.so.4",
@@ -397,10 +392,8 @@ mod tests {
         ] {
             assert_eq!(origin(soname, 12).unwrap(), Origin::Foreign, "{soname}");
         }
-        assert!(matches!(
-            origin("libc.so.6", 14),
-            Err(WheelError::UnknownMajor { major: 14 })
-        ));
+        let error = origin("libc.so.6", 14).unwrap_err().message;
+        assert!(error.contains("CUDA 14 is not known here"), "{error}");
     }
 
     #[test]

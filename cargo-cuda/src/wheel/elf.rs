@@ -7,7 +7,8 @@ use object::read::elf::{Dyn as _, FileHeader as _, Sym as _};
 use object::{Endianness, SymbolIndex};
 
 use super::archive::Entry;
-use super::{WheelError, dependencies};
+use super::dependencies;
+use crate::failure::Failure;
 
 /// Libraries that every manylinux system has (PEP 600), as far as Rust code and nvcc's host code link
 /// them.
@@ -58,20 +59,14 @@ pub struct Import {
 }
 
 /// Whether the bytes start as an ELF file does.
-#[must_use]
 pub fn is_elf(bytes: &[u8]) -> bool {
     bytes.starts_with(&elf::ELFMAG)
 }
 
 impl ElfFacts {
     /// Reads a 64-bit ELF file. CUDA 12 and later support no other.
-    ///
-    /// # Errors
-    /// [`WheelError::InvalidElf`] if the file is not ELF or its tables are damaged.
-    pub fn parse(bytes: &[u8]) -> Result<Self, WheelError> {
-        read(bytes).map_err(|error| WheelError::InvalidElf {
-            reason: error.to_string(),
-        })
+    pub fn parse(bytes: &[u8]) -> Result<Self, Failure> {
+        read(bytes).map_err(|error| Failure::wheel(format!("not a readable ELF library: {error}")))
     }
 }
 
@@ -132,7 +127,7 @@ fn text(bytes: &[u8]) -> String {
 pub(super) fn refuse_grafted(
     entries: &BTreeMap<String, Entry>,
     dist_info: &str,
-) -> Result<(), WheelError> {
+) -> Result<(), Failure> {
     let is_copy = |(path, entry): &(&String, &Entry)| {
         let file_name = path.rsplit('/').next().unwrap_or_default();
         let soname = || {
@@ -145,16 +140,22 @@ pub(super) fn refuse_grafted(
                 || (is_elf(&entry.content)
                     && soname().is_some_and(|soname| dependencies::is_nvidia_library(&soname))))
     };
-    let files: Vec<String> = entries
+    let files: Vec<&str> = entries
         .iter()
         .filter(is_copy)
-        .map(|(path, _)| path.clone())
+        .map(|(path, _)| path.as_str())
         .collect();
     if files.is_empty() {
-        Ok(())
-    } else {
-        Err(WheelError::Grafted { files })
+        return Ok(());
     }
+    Err(Failure::wheel(format!(
+        "the wheel contains copies of NVIDIA's libraries:\n  {}",
+        files.join("\n  ")
+    ))
+    .hint(
+        "build with `maturin build --auditwheel warn` (or `auditwheel repair --exclude`): \
+         the libraries come from NVIDIA's own packages, and the driver's from the driver",
+    ))
 }
 
 #[cfg(test)]
@@ -196,8 +197,8 @@ mod tests {
             b"\x7fELF",
             b"\x7fELF\x02\x01\x01 and then text that is no header at all .......",
         ] {
-            let error = ElfFacts::parse(bytes).unwrap_err();
-            assert!(matches!(error, WheelError::InvalidElf { .. }), "{error}");
+            let error = ElfFacts::parse(bytes).unwrap_err().message;
+            assert!(error.starts_with("not a readable ELF"), "{error}");
         }
     }
 }

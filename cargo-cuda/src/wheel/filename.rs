@@ -3,73 +3,43 @@
 use std::fmt;
 
 /// The parts of a wheel's file name.
-///
-/// ```
-/// use cargo_cuda::wheel::filename::FileName;
-/// let name = FileName::parse("saxpy-0.1.0-cp39-abi3-manylinux_2_17_x86_64.manylinux2014_x86_64.whl").unwrap();
-/// assert_eq!(name.distribution, "saxpy");
-/// assert_eq!(name.tags(), ["cp39-abi3-manylinux_2_17_x86_64", "cp39-abi3-manylinux2014_x86_64"]);
-/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileName {
     /// The distribution's name, escaped.
     pub distribution: String,
-    /// Its version.
     pub version: String,
-    /// The build number, which starts with a digit.
-    pub build: Option<String>,
-    /// The Python, ABI and platform tags. Each may be a set, separated by `.`.
-    pub compatibility: [String; 3],
+    /// The build number, if there is one, and the compatibility tags.
+    pub rest: String,
 }
 
 impl FileName {
     /// Parses a file name; `None` if it is not that of a wheel.
-    #[must_use]
     pub fn parse(file_name: &str) -> Option<Self> {
         let parts: Vec<&str> = file_name.strip_suffix(".whl")?.split('-').collect();
-        if parts.iter().any(|part| part.is_empty()) {
-            return None;
-        }
-        let (distribution, version, build, tags) = match parts[..] {
-            [d, v, p, a, l] => (d, v, None, [p, a, l]),
-            [d, v, b, p, a, l] if b.starts_with(|c: char| c.is_ascii_digit()) => {
-                (d, v, Some(b), [p, a, l])
-            }
-            _ => return None,
+        let is_wheel = match parts[..] {
+            [_, _, _, _, _] => true,
+            [_, _, build, _, _, _] => build.starts_with(|c: char| c.is_ascii_digit()),
+            _ => false,
         };
-        Some(Self {
-            distribution: distribution.to_owned(),
-            version: version.to_owned(),
-            build: build.map(str::to_owned),
-            compatibility: tags.map(str::to_owned),
+        (is_wheel && parts.iter().all(|part| !part.is_empty())).then(|| Self {
+            distribution: parts[0].to_owned(),
+            version: parts[1].to_owned(),
+            rest: parts[2..].join("-"),
         })
     }
 
-    /// The compatibility tags, one for each combination.
-    #[must_use]
-    pub fn tags(&self) -> Vec<String> {
-        let [pythons, abis, platforms] = &self.compatibility;
-        let mut tags = Vec::new();
-        for python in pythons.split('.') {
-            for abi in abis.split('.') {
-                tags.extend(
-                    platforms
-                        .split('.')
-                        .map(|platform| format!("{python}-{abi}-{platform}")),
-                );
-            }
-        }
-        tags
+    /// The oldest glibc that the platform tag allows: `2.34` of `manylinux_2_34_x86_64`.
+    pub fn glibc(&self) -> Option<String> {
+        let mut parts = self.rest.split_once("-manylinux_")?.1.split('_');
+        let (major, minor) = (parts.next()?, parts.next()?);
+        Some(format!("{major}.{minor}"))
     }
 }
 
 impl fmt::Display for FileName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}-{}", self.distribution, self.version)?;
-        if let Some(build) = &self.build {
-            write!(f, "-{build}")?;
-        }
-        write!(f, "-{}.whl", self.compatibility.join("-"))
+        let (name, version) = (&self.distribution, &self.version);
+        write!(f, "{name}-{version}-{}.whl", self.rest)
     }
 }
 
@@ -85,12 +55,10 @@ mod tests {
         ] {
             assert_eq!(FileName::parse(name).unwrap().to_string(), name);
         }
-        assert_eq!(
-            FileName::parse("a_b-1-2x-py2.py3-none-any.whl")
-                .unwrap()
-                .tags(),
-            ["py2-none-any", "py3-none-any"]
-        );
+        let name = "saxpy-0.1.0-cp39-abi3-manylinux_2_17_x86_64.manylinux2014_x86_64.whl";
+        let name = FileName::parse(name).unwrap();
+        assert_eq!(name.distribution, "saxpy");
+        assert_eq!(name.glibc().as_deref(), Some("2.17"));
     }
 
     #[test]

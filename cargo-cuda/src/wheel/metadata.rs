@@ -2,17 +2,9 @@
 //!
 //! Source: the core metadata specification of the Python Packaging Authority, version 2.4.
 
-use super::WheelError;
-use super::rewrite::invalid;
+use crate::failure::Failure;
 
 /// A `METADATA` file.
-///
-/// ```
-/// use cargo_cuda::wheel::metadata::Metadata;
-/// let mut metadata = Metadata::parse("Metadata-Version: 2.4\nName: saxpy\n\nA text.\n");
-/// metadata.set("Name", "saxpy-cu12");
-/// assert_eq!(metadata.to_string(), "Metadata-Version: 2.4\nName: saxpy-cu12\n\nA text.\n");
-/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Metadata {
     headers: Vec<(String, String)>,
@@ -22,7 +14,6 @@ pub struct Metadata {
 impl Metadata {
     /// Parses a `METADATA` or a `WHEEL` file. A line that is not a header belongs to the value of the
     /// header before it.
-    #[must_use]
     pub fn parse(text: &str) -> Self {
         let text = text.replace("\r\n", "\n");
         let (head, body) = match text.split_once("\n\n") {
@@ -48,28 +39,18 @@ impl Metadata {
         Self { headers, body }
     }
 
-    /// The first value of a header. Upper and lower case are the same in names.
-    #[must_use]
-    pub fn get(&self, name: &str) -> Option<&str> {
-        self.headers
-            .iter()
-            .find(|(n, _)| n.eq_ignore_ascii_case(name))
-            .map(|(_, v)| v.as_str())
-    }
-
     /// The value of a header that must be there exactly once.
-    ///
-    /// # Errors
-    /// [`WheelError::InvalidWheel`] without a path.
-    pub fn one<'a>(&'a self, header: &'a str) -> Result<&'a str, WheelError> {
+    pub fn one<'a>(&'a self, header: &'a str) -> Result<&'a str, Failure> {
         match self.all(header).collect::<Vec<_>>()[..] {
             [value] => Ok(value),
-            [] => Err(invalid(&format!("METADATA has no {header}"))),
-            _ => Err(invalid(&format!("METADATA has several lines `{header}`"))),
+            [] => Err(Failure::wheel(format!("METADATA has no {header}"))),
+            _ => Err(Failure::wheel(format!(
+                "METADATA has several lines `{header}`"
+            ))),
         }
     }
 
-    /// All values of a header.
+    /// All values of a header. Upper and lower case are the same in names.
     pub fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
         self.headers
             .iter()
@@ -129,48 +110,37 @@ impl std::fmt::Display for Metadata {
 pub const IN_MANIFEST: &str = "`name` in `[package.metadata.cuda.wheel]`";
 
 /// Checks the name of a distribution by PEP 508. File names are made of it, so a `/` in it would
-/// lead elsewhere.
-///
-/// # Errors
-/// [`WheelError::InvalidName`] with `origin`, which describes where the name is written.
-pub fn check_name(name: &str, origin: &'static str) -> Result<(), WheelError> {
+/// lead elsewhere. `origin` describes where the name is written.
+pub fn check_name(name: &str, origin: &str) -> Result<(), Failure> {
     let is_allowed = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     let is_end = |c: char| c.is_ascii_alphanumeric();
     if name.chars().all(is_allowed) && name.starts_with(is_end) && name.ends_with(is_end) {
         return Ok(());
     }
-    Err(WheelError::InvalidName {
-        name: name.to_owned(),
-        origin,
-    })
+    Err(Failure::wheel(format!(
+        "{origin}: {name:?} is not a name for a Python distribution"
+    ))
+    .hint("use ASCII letters, digits, `-`, `_` and `.`, with a letter or digit at both ends"))
 }
 
 /// Checks the version in the metadata: installers refuse a wheel with another one in its file name.
-///
-/// # Errors
-/// [`WheelError::InvalidWheel`] without a path.
-pub fn check_version(version: &str, in_file_name: &str) -> Result<(), WheelError> {
+pub fn check_version(version: &str, in_file_name: &str) -> Result<(), Failure> {
     let parse = |text: &str| {
-        text.parse::<pep440_rs::Version>()
-            .map_err(|error| invalid(&format!("{version:?} is not a Python version: {error}")))
+        text.parse::<pep440_rs::Version>().map_err(|error| {
+            Failure::wheel(format!("{version:?} is not a Python version: {error}"))
+        })
     };
     // File names have `_` where a version has `-`.
     if parse(version)? == parse(&in_file_name.replace('_', "-"))? {
         return Ok(());
     }
-    Err(invalid(&format!(
+    Err(Failure::wheel(format!(
         "METADATA has version {version}, and the file name {in_file_name}"
     )))
 }
 
 /// The normalised name of a distribution (PEP 503): lower case, and one `-` for each run of `-`, `_`
 /// and `.`.
-///
-/// ```
-/// use cargo_cuda::wheel::metadata::normalized_name;
-/// assert_eq!(normalized_name("My__Saxpy.cu12"), "my-saxpy-cu12");
-/// ```
-#[must_use]
 pub fn normalized_name(name: &str) -> String {
     let mut normalized = String::with_capacity(name.len());
     for c in name.trim().chars() {
@@ -186,7 +156,6 @@ pub fn normalized_name(name: &str) -> String {
 }
 
 /// The name in file names of wheels: [`normalized_name`] with `_` for `-`.
-#[must_use]
 pub fn file_name_component(name: &str) -> String {
     normalized_name(name).replace('-', "_")
 }
@@ -204,14 +173,6 @@ pub struct Requirement {
 
 impl Requirement {
     /// Parses a requirement.
-    ///
-    /// ```
-    /// use cargo_cuda::wheel::metadata::Requirement;
-    /// let r = Requirement::parse("CUDA_Toolkit[cudart, cublas]>=13.4,<14");
-    /// assert_eq!(r.name, "cuda-toolkit");
-    /// assert_eq!(r.extras, ["cublas", "cudart"]);
-    /// ```
-    #[must_use]
     pub fn parse(text: &str) -> Self {
         let name_end = text
             .find(|c: char| !(c.is_ascii_alphanumeric() || "-_.".contains(c)))
@@ -232,7 +193,6 @@ impl Requirement {
 
     /// Whether an environment that satisfies `self` has the package and the extras of `other`.
     /// Versions are not compared: the author of the wheel may choose other bounds.
-    #[must_use]
     pub fn covers(&self, other: &Self) -> bool {
         self.name == other.name
             && !self.conditional
@@ -246,6 +206,14 @@ mod tests {
 
     const TEXT: &str = "Metadata-Version: 2.4\nName: saxpy\nVersion: 0.1.0\nRequires-Dist: numpy>=1.2\n\
                         License: MIT\n  and more\nProject-URL: x, https://example.org/a:b\n\n# Title\n\nText: not a header\n";
+
+    #[test]
+    fn names_are_normalized() {
+        assert_eq!(normalized_name("My__Saxpy.cu12"), "my-saxpy-cu12");
+        let requirement = Requirement::parse("CUDA_Toolkit[cudart, cublas]>=13.4,<14");
+        assert_eq!(requirement.name, "cuda-toolkit");
+        assert_eq!(requirement.extras, ["cublas", "cudart"]);
+    }
 
     #[test]
     fn text_survives_unchanged() {
@@ -266,7 +234,7 @@ mod tests {
         for name in [
             "", "-a", "a-", "_", "a/b", "/a", "../a", "a b", "ü", "x\ny", "x\n  y", "a\\b", "a\0",
         ] {
-            let error = check_name(name, IN_MANIFEST).unwrap_err().to_string();
+            let error = check_name(name, IN_MANIFEST).unwrap_err().message;
             assert!(error.contains(&format!("{name:?}")), "{error}");
             assert!(error.contains("metadata.cuda.wheel") && !error.contains('\n'));
         }
@@ -291,7 +259,7 @@ mod tests {
             "{text}"
         );
         assert!(text.ends_with("Text: not a header\n"));
-        assert_eq!(metadata.get("License"), Some("MIT\n  and more"));
+        assert_eq!(metadata.one("License").unwrap(), "MIT\n  and more");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Wheels: a builder makes one, and it is rewritten into the wheel of one CUDA major.
 //!
 //! ```text
-//!  build: session ─► maturin ─► archive::read ─► rewrite ─► archive::write
+//!  build: maturin ─► archive::read ─► rewrite ─► archive::write
 //!                                               │  elf: the libraries that native modules need
 //!                                               │  dependencies: the packages with these libraries
 //!                                               │  runpath: the directories of these packages
@@ -14,15 +14,11 @@ pub mod archive;
 pub mod build;
 pub mod dependencies;
 pub mod elf;
-mod error;
 pub mod filename;
 pub mod maturin;
 pub mod metadata;
-pub mod python;
 pub mod record;
 pub mod reproducible;
 pub mod rewrite;
 pub mod runpath;
 pub mod sbom;
-
-pub use error::WheelError;

@@ -5,21 +5,12 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use sha2::{Digest as _, Sha256};
 
 /// One line of `RECORD`: path, SHA-256 in URL-safe base64 without padding, size in bytes.
-///
-/// ```
-/// assert_eq!(
-///     cargo_cuda::wheel::record::line("a/b.py", b""),
-///     "a/b.py,sha256=47DEQpj8HBSa-_TImW-5JCeuQeRkm5NMpJWZG3hSuFU,0\n"
-/// );
-/// ```
-#[must_use]
 pub fn line(path: &str, content: &[u8]) -> String {
     let hash = URL_SAFE_NO_PAD.encode(Sha256::digest(content));
     format!("{},sha256={hash},{}\n", field(path), content.len())
 }
 
 /// The line of `RECORD` itself, without a hash.
-#[must_use]
 pub fn own_line(path: &str) -> String {
     format!("{},,\n", field(path))
 }
@@ -36,6 +27,14 @@ fn field(path: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_line_has_path_hash_and_size() {
+        assert_eq!(
+            line("a/b.py", b""),
+            "a/b.py,sha256=47DEQpj8HBSa-_TImW-5JCeuQeRkm5NMpJWZG3hSuFU,0\n"
+        );
+    }
 
     #[test]
     fn separators_are_quoted() {

@@ -53,12 +53,10 @@ fn rewriting(major: u32) -> Rewrite {
             components: [(Component::Cudart, "13.4.92".parse().unwrap())].into(),
         },
         loaded_at_run_time: cudart,
-        capabilities: vec!["8.0".to_owned()],
-        ptx: vec!["9.0".to_owned()],
     }
 }
 
-fn rewrite(wheel: Wheel) -> Result<Rewritten, WheelError> {
+fn rewrite(wheel: Wheel) -> Result<Rewritten, Failure> {
     let name = FileName::parse("saxpy-0.1.0-cp39-abi3-manylinux_2_34_x86_64.whl").unwrap();
     rewriting(13).rewrite(wheel, &name)
 }
@@ -68,62 +66,53 @@ fn text<'a>(wheel: &'a Wheel, path: &str) -> &'a str {
 }
 
 #[test]
-fn all_names_are_rewritten() {
+fn only_the_distribution_is_renamed() {
     let extra = [
         (
             "saxpy-0.1.0.dist-info/entry_points.txt",
             "[console_scripts]\nsaxpy = saxpy:main\n",
         ),
         ("saxpy-0.1.0.data/data/share/x", "x"),
-        ("saxpy/py.typed", ""),
+        ("saxpy/cli.py", "from saxpy import axpy\n"),
+        ("helper.py", ""),
+        ("other/__init__.py", ""),
     ];
+    let before = wheel(&extra);
     let Rewritten {
         wheel,
         name,
-        package,
         requires,
         ..
-    } = rewrite(wheel(&extra)).unwrap();
-    assert_eq!(
-        (name.as_str(), package.as_str()),
-        ("saxpy-cu13", "saxpy_cu13")
-    );
+    } = rewrite(before.clone()).unwrap();
+    assert_eq!(name, "saxpy-cu13");
     assert_eq!(requires, ["cuda-toolkit[cudart]>=13.4,<14"]);
     let paths: Vec<&str> = wheel.entries.keys().map(String::as_str).collect();
     assert_eq!(
         paths,
         [
+            "helper.py",
+            "other/__init__.py",
+            "saxpy/__init__.py",
+            "saxpy/cli.py",
+            "saxpy/saxpy.abi3.so",
             "saxpy_cu13-0.1.0.data/data/share/x",
             "saxpy_cu13-0.1.0.dist-info/METADATA",
             "saxpy_cu13-0.1.0.dist-info/WHEEL",
             "saxpy_cu13-0.1.0.dist-info/entry_points.txt",
             "saxpy_cu13-0.1.0.dist-info/licenses/LICENSE",
-            "saxpy_cu13/__init__.py",
-            "saxpy_cu13/_build.json",
-            "saxpy_cu13/py.typed",
-            "saxpy_cu13/saxpy.abi3.so",
         ]
     );
+    for (path, entry) in &wheel.entries {
+        if !path.ends_with("METADATA") {
+            let old = path.replace("saxpy_cu13-", "saxpy-");
+            assert_eq!(before.entries[&old], *entry, "{path}");
+        }
+    }
     assert_eq!(
         text(&wheel, "saxpy_cu13-0.1.0.dist-info/METADATA"),
         "Metadata-Version: 2.4\nName: saxpy-cu13\nVersion: 0.1.0\nRequires-Dist: saxpy-cu13[plot]; extra == 'all'\n\
          Requires-Dist: cuda-toolkit[cudart]>=13.4,<14\nClassifier: Environment :: GPU :: NVIDIA CUDA :: 13\n"
     );
-    assert_eq!(text(&wheel, "saxpy_cu13/__init__.py"), INIT);
-    assert!(
-        text(&wheel, "saxpy_cu13-0.1.0.dist-info/WHEEL")
-            .contains("Tag: cp39-abi3-manylinux_2_34_x86_64")
-    );
-    assert!(
-        text(&wheel, "saxpy_cu13-0.1.0.dist-info/entry_points.txt")
-            .contains("saxpy = saxpy_cu13:main")
-    );
-    let info: serde_json::Value =
-        serde_json::from_str(text(&wheel, "saxpy_cu13/_build.json")).unwrap();
-    assert_eq!(info["toolkit"], "13.4");
-    assert_eq!(info["components"]["cudart"], "13.4.92");
-    assert_eq!(info["capabilities"][0], "8.0");
-    assert!(wheel.entries["saxpy_cu13/saxpy.abi3.so"].executable);
 }
 
 #[test]
@@ -142,10 +131,8 @@ fn requirements_of_the_author_are_kept() {
     let error = rewrite(wheel(&[("saxpy-0.1.0.dist-info/METADATA", metadata)]))
         .err()
         .unwrap();
-    assert!(
-        matches!(error, WheelError::ForeignRequirement { .. }),
-        "{error}"
-    );
+    let expected = "requires `nvidia-cublas-cu12>=12`, and the wheel is for CUDA 13";
+    assert!(error.message.contains(expected), "{error}");
 }
 
 #[test]
@@ -156,34 +143,13 @@ fn grafted_libraries_are_refused() {
         "saxpy.libs/libnvidia-ml.so.1",
     ] {
         let error = rewrite(wheel(&[(file, "")])).err().unwrap();
-        assert!(
-            matches!(&error, WheelError::Grafted { files } if files == &[file]),
-            "{error}"
-        );
+        let expected = format!("copies of NVIDIA's libraries:\n  {file}");
+        assert!(error.message.ends_with(&expected), "{error}");
     }
 }
 
 #[test]
-fn packages_that_cannot_be_renamed_are_refused() {
-    let error = rewrite(wheel(&[(
-        "saxpy/cli.py",
-        "import os\nfrom saxpy import axpy\n",
-    )]))
-    .err()
-    .unwrap();
-    assert!(
-        error
-            .to_string()
-            .ends_with("\n  saxpy/cli.py:2: from saxpy import axpy"),
-        "{error}"
-    );
-    for (path, reason) in [
-        ("helper.py", "`helper.py` lies beside"),
-        ("other/__init__.py", "(other, saxpy)"),
-    ] {
-        let error = rewrite(wheel(&[(path, "")])).err().unwrap().to_string();
-        assert!(error.contains(reason), "{error}");
-    }
+fn a_wheel_of_one_major_is_refused() {
     let error = rewrite(wheel(&[(
         "saxpy-0.1.0.dist-info/METADATA",
         "Name: saxpy_cu12\nVersion: 0.1.0\n",
@@ -215,28 +181,26 @@ fn an_error_names_the_wheel_and_leaves_nothing() {
     let input = directory
         .path()
         .join("saxpy-0.1.0-cp39-abi3-manylinux_2_34_x86_64.whl");
-    archive::write(&wheel(&[("beside.py", "")]), &input).unwrap();
+    let mut pure = wheel(&[]);
+    pure.entries.remove("saxpy/saxpy.abi3.so");
+    archive::write(&pure, &input).unwrap();
     let out = directory.path().join("dist");
-    let error = rewriting(13).apply(&input, &out).unwrap_err().to_string();
-    assert!(
-        error.starts_with(&format!("{}: `beside.py` lies", input.display())),
-        "{error}"
-    );
+    let error = rewriting(13).apply(&input, &out).unwrap_err().message;
+    let expected = "saxpy-0.1.0-cp39-abi3-manylinux_2_34_x86_64.whl: contains no native module";
+    assert!(error.starts_with(expected), "{error}");
     assert!(!out.exists());
 }
 
 #[test]
-fn another_name_leaves_the_import_package_alone() {
+fn another_name_is_that_of_the_distribution() {
     let file = FileName::parse("saxpy-0.1.0-cp39-abi3-manylinux_2_34_x86_64.whl").unwrap();
     let rewriting = Rewrite {
         name: Some("Fast.Saxpy".to_owned()),
         ..rewriting(13)
     };
     let rewritten = rewriting.rewrite(wheel(&[]), &file).unwrap();
-    assert_eq!(
-        (rewritten.name.as_str(), rewritten.package.as_str()),
-        ("fast-saxpy-cu13", "saxpy_cu13")
-    );
+    assert_eq!(rewritten.name, "fast-saxpy-cu13");
+    assert!(rewritten.wheel.entries.contains_key("saxpy/__init__.py"));
     let metadata = text(&rewritten.wheel, "fast_saxpy_cu13-0.1.0.dist-info/METADATA");
     assert!(metadata.contains("Name: fast-saxpy-cu13\n"), "{metadata}");
 }
@@ -263,6 +227,6 @@ fn invalid_names_and_versions_are_refused() {
             ..rewriting(13)
         };
         let error = rewriting.rewrite(wheel(&[]), &file).err().unwrap();
-        assert!(matches!(error, WheelError::InvalidName { .. }), "{error}");
+        assert!(error.message.contains("is not a name"), "{error}");
     }
 }

@@ -6,9 +6,9 @@ use std::collections::BTreeSet;
 use cuda_build::Component;
 use cuda_build::internal::component::Bundle;
 
-use super::WheelError;
 use super::dependencies::{self, Origin};
 use super::elf::ElfFacts;
+use crate::failure::Failure;
 
 /// The two kinds of search path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -18,15 +18,6 @@ pub enum Kind {
     Runpath,
     /// `DT_RPATH`: searched before `LD_LIBRARY_PATH`.
     Rpath,
-}
-
-impl Kind {
-    fn tag(self) -> &'static str {
-        match self {
-            Self::Runpath => "DT_RUNPATH",
-            Self::Rpath => "DT_RPATH",
-        }
-    }
 }
 
 /// The search path of the native modules of one wheel.
@@ -39,22 +30,7 @@ pub struct RunpathPlan {
 
 impl RunpathPlan {
     /// The plan for the components that a crate links as shared libraries.
-    ///
-    /// ```
-    /// use cargo_cuda::wheel::runpath::{Kind, RunpathPlan};
-    /// use cuda_build::Component;
-    /// let plan = RunpathPlan::new(&[Component::Cudart].into(), 12, Kind::Runpath).unwrap();
-    /// assert_eq!(plan.entries(1), ["$ORIGIN/../nvidia/cuda_runtime/lib"]);
-    /// assert_eq!(plan.entries(2), ["$ORIGIN/../../nvidia/cuda_runtime/lib"]);
-    /// ```
-    ///
-    /// # Errors
-    /// [`WheelError::NoPackage`] if the directory of a component's package is not known.
-    pub fn new(
-        components: &BTreeSet<Component>,
-        major: u32,
-        kind: Kind,
-    ) -> Result<Self, WheelError> {
+    pub fn new(components: &BTreeSet<Component>, major: u32, kind: Kind) -> Result<Self, Failure> {
         dependencies::check_major(major)?;
         let mut directories = Vec::new();
         for &component in components {
@@ -64,7 +40,7 @@ impl RunpathPlan {
                 continue;
             }
             let directory = library_directory(component, major)
-                .ok_or(WheelError::NoPackage { component, major })?;
+                .ok_or_else(|| dependencies::no_package(component, major))?;
             if !directories.contains(&directory) {
                 directories.push(directory);
             }
@@ -77,8 +53,7 @@ impl RunpathPlan {
     }
 
     /// The entries for a module `depth` directories below site-packages
-    /// (`saxpy_cu12/saxpy.abi3.so` has depth 1).
-    #[must_use]
+    /// (`saxpy/saxpy.abi3.so` has depth 1).
     pub fn entries(&self, depth: usize) -> Vec<String> {
         let up = "/..".repeat(depth);
         self.directories
@@ -89,7 +64,6 @@ impl RunpathPlan {
 
     /// Arguments of rustc for the crate of the module. `$ORIGIN` is for the loader: these must not
     /// pass through a shell.
-    #[must_use]
     pub fn rustc_arguments(&self, depth: usize) -> Vec<String> {
         let entries = self.entries(depth);
         if entries.is_empty() {
@@ -112,11 +86,7 @@ impl RunpathPlan {
     /// Checks that a module has exactly the planned entries, of the planned kind, and that they
     /// include the directory of each component that it needs. A module that needs no component may
     /// have no entries.
-    ///
-    /// # Errors
-    /// [`WheelError::RunpathMismatch`], [`WheelError::NotCovered`] and those of
-    /// [`dependencies::origin`].
-    pub fn check(&self, module: &str, facts: &ElfFacts) -> Result<(), WheelError> {
+    pub fn check(&self, module: &str, facts: &ElfFacts) -> Result<(), Failure> {
         let mut needs_component = false;
         for soname in &facts.needed {
             let Origin::Component(component) = dependencies::origin(soname, self.major)? else {
@@ -126,12 +96,12 @@ impl RunpathPlan {
             let covered = library_directory(component, self.major)
                 .is_some_and(|d| self.directories.contains(&d));
             if !covered {
-                let module = module.to_owned();
-                return Err(WheelError::NotCovered {
-                    module,
-                    soname: soname.clone(),
-                    component,
-                });
+                return Err(Failure::wheel(format!(
+                    "{module} needs `{soname}` of `{component}`, which the planned search path does not cover"
+                ))
+                .hint(format!(
+                    "add \"{component}\" to `components` in `[package.metadata.cuda]`"
+                )));
             }
         }
         let nowhere = facts.runpath.is_empty() && facts.rpath.is_empty();
@@ -146,13 +116,25 @@ impl RunpathPlan {
         if *wanted == expected && other.is_empty() {
             return Ok(());
         }
-        Err(WheelError::RunpathMismatch {
-            module: module.to_owned(),
-            kind: self.kind.tag(),
-            expected,
-            runpath: facts.runpath.clone(),
-            rpath: facts.rpath.clone(),
-        })
+        let shown = |entries: &[String]| match entries {
+            [] => "nothing".to_owned(),
+            entries => entries.join(":"),
+        };
+        let tag = match self.kind {
+            Kind::Runpath => "DT_RUNPATH",
+            Kind::Rpath => "DT_RPATH",
+        };
+        Err(Failure::wheel(format!(
+            "{module} does not look for CUDA where its dependencies put it\n  \
+             wanted {tag}: {}\n  has DT_RUNPATH: {}\n  has DT_RPATH: {}",
+            shown(&expected),
+            shown(&facts.runpath),
+            shown(&facts.rpath)
+        ))
+        .hint(
+            "a build script or `.cargo/config.toml` may add search paths (`-rpath`); remove them, \
+             `cargo cuda wheel` gives the linker the right ones",
+        ))
     }
 }
 
@@ -188,6 +170,13 @@ mod tests {
             rpath: owned(rpath),
             ..ElfFacts::default()
         }
+    }
+
+    #[test]
+    fn entries_lead_from_the_module_to_the_packages() {
+        let plan = plan(&[Component::Cudart], 12, Kind::Runpath);
+        assert_eq!(plan.entries(1), ["$ORIGIN/../nvidia/cuda_runtime/lib"]);
+        assert_eq!(plan.entries(2), ["$ORIGIN/../../nvidia/cuda_runtime/lib"]);
     }
 
     #[test]
@@ -266,10 +255,7 @@ mod tests {
             (vec![good, "$ORIGIN/../nvidia/cuda_runtime/lib"], vec![]),
         ] {
             let error = check(&module(&["libcudart.so.13"], &runpath, &rpath)).unwrap_err();
-            assert!(
-                matches!(error, WheelError::RunpathMismatch { .. }),
-                "{error}"
-            );
+            assert!(error.message.contains("wanted DT_RUNPATH"), "{error}");
         }
         let error = check(&module(&["libc.so.6"], &["/build"], &[])).unwrap_err();
         assert!(error.to_string().contains("/build"), "{error}");
@@ -298,16 +284,7 @@ mod tests {
             &[],
         );
         let error = plan.check("a/b.so", &facts).unwrap_err();
-        assert!(
-            matches!(
-                &error,
-                WheelError::NotCovered {
-                    component: Component::Cublas,
-                    ..
-                }
-            ),
-            "{error}"
-        );
-        assert!(error.hints()[0].contains("\"cublas\""));
+        assert!(error.message.contains("of `cublas`, which"), "{error}");
+        assert!(error.hints[0].contains("\"cublas\""));
     }
 }

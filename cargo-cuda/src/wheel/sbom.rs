@@ -5,7 +5,6 @@ use serde_json::Value;
 
 /// The bill with path packages named by name and version, lists sorted, and without serial number
 /// and time. A document that is not CycloneDX is returned unchanged.
-#[must_use]
 pub fn reproducible(text: &[u8]) -> Vec<u8> {
     let Ok(mut document) = serde_json::from_slice::<Value>(text) else {
         return text.to_owned();

@@ -23,7 +23,7 @@ const VARIABLE: &str = "CUDA_BUILD_VIEWS";
 /// # fn main() -> Result<(), cuda_build::Error> {
 /// use cuda_build::internal::{Env, Root, Target, ViewPlace};
 /// use cuda_build::Build;
-/// let target = Target::from_triple("x86_64-unknown-linux-gnu", false)?;
+/// let target = Target::from_triple("x86_64-unknown-linux-gnu")?;
 /// let place = ViewPlace::from_env(&Env::from_process(), &target)?;
 /// let view = Build::new()?.toolkit()?.view(&place, &Root::system())?;
 /// assert!(view.lib().starts_with(view.root()));
@@ -183,7 +183,7 @@ mod tests {
     use super::*;
 
     fn target() -> Target {
-        Target::from_triple("x86_64-unknown-linux-gnu", false).unwrap()
+        Target::from_triple("x86_64-unknown-linux-gnu").unwrap()
     }
 
     #[test]

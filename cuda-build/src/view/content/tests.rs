@@ -109,7 +109,7 @@ fn view() -> ViewPlace {
 }
 
 fn target() -> Target {
-    Target::from_triple("x86_64-unknown-linux-gnu", false).unwrap()
+    Target::from_triple("x86_64-unknown-linux-gnu").unwrap()
 }
 
 #[test]

@@ -1,0 +1,184 @@
+//! What every command starts from: the variables, Cargo's configuration, the workspace, and the
+//! platform.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::Args;
+use clap::builder::NonEmptyStringValueParser;
+use cuda_build::internal::{Env, ReleaseReq, Root, Target};
+
+use crate::cargo_arguments::{feature_options, metadata_options, values_of};
+use crate::cargo_config::{self, Configured};
+use crate::failure::Failure;
+use crate::toolkits::{self, Finder};
+use crate::workspace::{Package, Query, Workspace};
+
+/// Replaces the capabilities that packages declare.
+pub const CAPABILITIES: &str = "CUDA_BUILD_CAPABILITIES";
+
+/// Which toolkit, and what for.
+#[derive(Args, Clone, Debug, Default)]
+pub struct BuildOptions {
+    #[command(flatten)]
+    pub search: SearchOptions,
+    /// Compute capabilities instead of the declared ones, as in 8.0,9.0,12.0+PTX
+    #[arg(long, value_name = "LIST", value_parser = NonEmptyStringValueParser::new())]
+    pub capabilities: Option<String>,
+}
+
+/// Which toolkit.
+#[derive(Args, Clone, Debug, Default)]
+pub struct SearchOptions {
+    /// The CUDA release, 13 or 13.4; by default the newest that is found
+    #[arg(long, value_name = "RELEASE")]
+    pub cuda: Option<ReleaseReq>,
+    /// Fetch a toolkit if none is found
+    #[arg(long)]
+    pub fetch: bool,
+}
+
+/// Which workspace, and what is built in it.
+#[derive(Args, Clone, Debug, Default)]
+pub struct WorkspaceOptions {
+    /// The package whose declarations count; by default those of all packages
+    #[arg(long, short, value_name = "NAME")]
+    pub package: Option<String>,
+    /// The manifest of the workspace or package
+    #[arg(long, value_name = "Cargo.toml")]
+    pub manifest_path: Option<PathBuf>,
+    /// The Rust triple to build for
+    #[arg(long, value_name = "TRIPLE")]
+    pub target: Option<String>,
+    /// Arguments for cargo, some of which decide what it reads: `--config`, `--features` and others.
+    #[arg(skip)]
+    pub cargo: Vec<OsString>,
+    #[arg(skip)]
+    pub workspace: WorkspaceUse,
+}
+
+/// Whether there has to be a workspace.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WorkspaceUse {
+    #[default]
+    Optional,
+    Required,
+    /// Even if there is one in this directory.
+    Ignored,
+}
+
+impl WorkspaceOptions {
+    /// The workspace that is meant, if there is one.
+    pub fn load(&self, root: &Root, env: &Env) -> Result<Option<Workspace>, Failure> {
+        let query = Query {
+            manifest: self.manifest_path.clone(),
+            options: metadata_options(&self.cargo),
+            features: feature_options(&self.cargo),
+        };
+        let workspace = match self.workspace {
+            WorkspaceUse::Optional => Workspace::load_optional(root, env, &query)?,
+            WorkspaceUse::Required => Some(Workspace::load(root, env, &query)?),
+            WorkspaceUse::Ignored => None,
+        };
+        if let (Some(name), Some(workspace)) = (&self.package, &workspace) {
+            workspace.package(name)?;
+        }
+        Ok(workspace)
+    }
+}
+
+/// The project that a command works on.
+#[derive(Clone, Debug)]
+pub struct Project {
+    pub root: Root,
+    /// The variables that the user has set; programs are started with them.
+    pub user: Env,
+    /// The variables with `[env]` of Cargo's configuration, and with the options of the command.
+    pub env: Env,
+    /// `env` with the lock file of the workspace.
+    pub search_env: Env,
+    pub config: Configured,
+    pub workspace: Option<Workspace>,
+    /// The package whose declarations count; those of all packages if unset.
+    pub package: Option<String>,
+    pub target: Target,
+    /// The name of Cargo's directory for a target that is named.
+    pub target_name: Option<String>,
+    pub fetch: bool,
+}
+
+impl Project {
+    /// Reads what applies in the current directory.
+    pub fn open(
+        user: &Env,
+        root: &Root,
+        build: &BuildOptions,
+        which: &WorkspaceOptions,
+    ) -> Result<Self, Failure> {
+        let configs: Vec<String> = values_of(&which.cargo, "--config").collect();
+        let config = Configured::here(root, user, &configs);
+        let mut env = config.over(user);
+        if let Some(release) = build.search.cuda {
+            env = env.with(ReleaseReq::VARIABLE, release.to_string());
+        }
+        if let Some(list) = &build.capabilities {
+            env = env.with(CAPABILITIES, list);
+        }
+        let workspace = which.load(root, &env)?;
+        let jetson = packages(workspace.as_ref(), which.package.as_deref())
+            .any(|package| package.config.jetson);
+        let (given, named) = (which.target.as_deref(), config.build_target.as_deref());
+        Ok(Self {
+            root: root.clone(),
+            user: user.clone(),
+            search_env: toolkits::with_lock(env.clone(), workspace.as_ref()),
+            env,
+            target: toolkits::target(given, named, jetson)?,
+            target_name: given.or(named).map(cargo_config::target_directory_name),
+            config,
+            workspace,
+            package: which.package.clone(),
+            fetch: build.search.fetch,
+        })
+    }
+
+    /// The same project for one CUDA release.
+    pub fn for_release(&self, release: ReleaseReq) -> Self {
+        let with = |env: &Env| env.clone().with(ReleaseReq::VARIABLE, release.to_string());
+        Self {
+            env: with(&self.env),
+            search_env: with(&self.search_env),
+            ..self.clone()
+        }
+    }
+
+    /// Whether Cargo's configuration names another directory for intermediate files.
+    pub fn has_build_directory(&self) -> bool {
+        let workspace = self.workspace.as_ref();
+        workspace.is_some_and(|workspace| workspace.has_build_directory)
+    }
+
+    /// The packages whose declarations count.
+    pub fn packages(&self) -> impl Iterator<Item = &Package> {
+        packages(self.workspace.as_ref(), self.package.as_deref())
+    }
+
+    pub fn finder(&self) -> Finder<'_> {
+        Finder {
+            env: &self.search_env,
+            root: &self.root,
+            target: &self.target,
+            workspace: self.workspace.as_ref(),
+            fetch: self.fetch,
+            partial: false,
+        }
+    }
+}
+
+fn packages<'a>(
+    workspace: Option<&'a Workspace>,
+    named: Option<&'a str>,
+) -> impl Iterator<Item = &'a Package> {
+    let all = workspace.into_iter().flat_map(|w| &w.packages);
+    all.filter(move |package| named.is_none_or(|name| package.name == name))
+}

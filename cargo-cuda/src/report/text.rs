@@ -1,0 +1,134 @@
+//! The report of `doctor` for people: a section for each part, and the verdict at its end.
+
+use super::findings::ComponentFindings;
+use super::{Capabilities, Findings, Host};
+use crate::output::printable;
+
+impl Findings {
+    pub fn text(&self) -> String {
+        let mut lines = vec!["Environment".to_owned()];
+        if self.environment.is_empty() {
+            lines.push("  no variable about CUDA is set".to_owned());
+        }
+        for (name, value) in &self.environment {
+            lines.push(format!("  {name}={}", value.replace('\n', "\\n")));
+        }
+        lines.push("Search, in order".to_owned());
+        if self.attempts.is_empty() {
+            lines.push(
+                "  no place to look at: no variable, environment, added toolkit, nvcc on `PATH`, or /usr/local/cuda"
+                    .to_owned(),
+            );
+        }
+        for attempt in &self.attempts {
+            lines.push(format!("  {}", attempt.line));
+        }
+        lines.extend(labelled("warning", &self.warnings));
+        if let Some(toolkit) = &self.toolkit {
+            let combined = match toolkit.combined {
+                true => ", combined from several places",
+                false => "",
+            };
+            lines.push(format!("Toolkit: CUDA {}{combined}", toolkit.version));
+            for ComponentFindings { name, evidence, .. } in &toolkit.components {
+                lines.push(format!("  {name}: {evidence}"));
+            }
+            lines.extend(labelled("note", &toolkit.remarks));
+        }
+        self.host(&mut lines);
+        self.driver(&mut lines);
+        self.workspace(&mut lines);
+        lines.push("Programs".to_owned());
+        for program in &self.programs {
+            let place = program.path.as_deref().unwrap_or("not found");
+            lines.push(format!("  {}: {place} ({})", program.name, program.purpose));
+        }
+        if let Some(problem) = &self.problem {
+            lines.push("Problem".to_owned());
+            lines.push(indented(&problem.message));
+            lines.extend(labelled("hint", &problem.hints));
+        }
+        lines.push(self.verdict.clone());
+        printable(&(lines.join("\n") + "\n"))
+    }
+
+    fn host(&self, lines: &mut Vec<String>) {
+        match &self.host_compiler {
+            Some(Host::Chosen {
+                path,
+                family,
+                version,
+                named_to_nvcc,
+                warnings,
+            }) => {
+                let named = match named_to_nvcc {
+                    Some(_) => ", named to nvcc, which would refuse its own choice",
+                    None => "",
+                };
+                lines.push(format!("Host compiler: {family} {version} ({path}){named}"));
+                lines.extend(labelled("warning", warnings));
+            }
+            Some(Host::Refused { refused, hints, .. }) => {
+                lines.push("Host compiler".to_owned());
+                lines.push(indented(refused));
+                lines.extend(labelled("hint", hints));
+            }
+            None => {}
+        }
+    }
+
+    fn driver(&self, lines: &mut Vec<String>) {
+        let driver = &self.driver;
+        lines.push("Driver and GPUs".to_owned());
+        if let Some(reason) = &driver.absent {
+            lines.push(format!("  {reason} (not needed to build)"));
+        }
+        if let Some(cuda) = &driver.cuda {
+            let gpus = match driver.capabilities.is_empty() {
+                true => "no GPU".to_owned(),
+                false => driver.capabilities.join(", "),
+            };
+            let module: String = driver.module.iter().map(|v| format!(" {v}")).collect();
+            lines.push(format!(
+                "  driver{module} for CUDA {cuda}, compute capabilities: {gpus}"
+            ));
+        }
+        lines.extend(driver.library.iter().map(|library| format!("  {library}")));
+        lines.extend(labelled("warning", &driver.warnings));
+        lines.extend(labelled("note", &driver.notes));
+    }
+
+    fn workspace(&self, lines: &mut Vec<String>) {
+        match (&self.workspace, &self.capabilities) {
+            (Some(root), _) => lines.push(format!("Workspace {root}")),
+            (None, Some(_)) => lines.push("Outside a workspace".to_owned()),
+            (None, None) => {}
+        }
+        match &self.capabilities {
+            Some(Capabilities::Plans(plans)) => lines.extend(
+                plans
+                    .iter()
+                    .map(|(package, plan)| format!("  {package}: capabilities {plan}")),
+            ),
+            Some(Capabilities::Refused(refused)) => {
+                lines.extend(refused.iter().map(|reason| indented(reason)));
+            }
+            None => {}
+        }
+        for package in &self.capabilities_undeclared {
+            lines.push(format!(
+                "  {package}: no capabilities declared, and no GPU here to query: `.cu` files will not compile; write \
+                 them below `[package.metadata.cuda]`, such as `capabilities = [\"8.0\", \"9.0+PTX\"]`"
+            ));
+        }
+        lines.extend(labelled("note", &self.optional_absent));
+    }
+}
+
+fn indented(text: &str) -> String {
+    format!("  {}", text.replace('\n', "\n  "))
+}
+
+fn labelled(label: &str, lines: &[String]) -> impl Iterator<Item = String> {
+    lines.iter().map(move |line| format!("  {label}: {line}"))
+}
