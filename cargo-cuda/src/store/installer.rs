@@ -117,7 +117,7 @@ impl Installer {
             return None;
         }
         let query = self.program.clone().args(["--version"]);
-        let finished = match query.query_with(&self.env) {
+        let finished = match query.query(&self.env) {
             Ok(finished) => finished,
             Err(cuda_build::Error::Program { reason, .. }) => return Some(reason),
             Err(error) => return Some(error.to_string()),
