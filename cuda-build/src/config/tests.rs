@@ -101,7 +101,7 @@ fn bad_values_name_file_and_key() {
             "package.metadata.cuda.capabilites`: unknown key",
         ),
         ("capabilities = [80]", "expected a list of strings"),
-        ("toolkit = 'new'", "no version requirement"),
+        ("toolkit = 'new'", "not a version requirement"),
         (
             "components = ['cublass']",
             "`cublass` is not a CUDA component",

@@ -165,7 +165,7 @@ impl Build {
         if config.capabilities.is_none() && gpus.is_empty() {
             return Err(capability::undeclared());
         }
-        let observed = toolkit.observed_capabilities();
+        let observed = toolkit.observed_capabilities(&self.root, &self.env);
         let plan = declared.plan(toolkit.version(), &gpus, observed.as_deref())?;
         let used: Vec<Component> = config.components.iter().map(|w| w.component).collect();
         toolkit.check_plan(&plan, &used)?;

@@ -5,12 +5,15 @@ mod search;
 
 use std::path::{Path, PathBuf};
 
+use crate::cached_answer::CachedAnswer;
 use crate::capability::{self, Capability, Plan};
 use crate::command::Invocation;
 use crate::component::Component;
+use crate::env::Env;
 use crate::error::Error;
 use crate::probe::Found;
 use crate::release;
+use crate::root::Root;
 use crate::select::{Chosen, Note, Selection, capability_conflicts};
 use crate::version::ToolkitVersion;
 
@@ -118,14 +121,26 @@ impl Toolkit {
     /// The capabilities that the toolkit's own compiler lists, which is queried only if the toolkit is newer than the
     /// tables. [`capability::Declared::plan`] needs them.
     #[doc(hidden)]
-    pub fn observed_capabilities(&self) -> Option<Vec<Capability>> {
+    pub fn observed_capabilities(&self, root: &Root, env: &Env) -> Option<Vec<Capability>> {
         if self.version <= release::newest() {
             return None;
         }
         let ptxas = self.tool(Component::Nvcc, "ptxas")?;
-        let help = Invocation::new(ptxas).args(["--help"]).query().ok()?;
-        let observed = capability::observed_from_ptxas_help(&help.output());
-        (!observed.is_empty()).then_some(observed)
+        let identity = root.fingerprint(ptxas)?;
+        let cached = CachedAnswer::new(env, "ptxas", [ptxas.as_os_str()]);
+        if let Some((kept, text)) = cached.read(root)
+            && kept == identity
+        {
+            return Some(capability::observed_from_ptxas_help(&text));
+        }
+        let help = Invocation::new(ptxas).args(["--help"]).query(env).ok()?;
+        let help = help.output();
+        let observed = capability::observed_from_ptxas_help(&help);
+        if observed.is_empty() {
+            return None;
+        }
+        cached.write(&identity, &help);
+        Some(observed)
     }
 
     /// A program of a chosen component.
@@ -143,5 +158,71 @@ impl Toolkit {
             }
         }
         directories
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    /// The capabilities of a toolkit newer than the tables are a list that is kept.
+    #[test]
+    #[allow(clippy::disallowed_methods, reason = "writes a program")]
+    fn ptxas_of_a_newer_toolkit_is_queried_once() {
+        let directory = tempfile::tempdir().unwrap();
+        let (ptxas, log) = (directory.path().join("ptxas"), directory.path().join("log"));
+        // Written by another process: a file that this one has open for writing cannot be started.
+        let install = |listed: &str| {
+            let script = format!(
+                "#!/bin/sh\necho x >> '{}'\necho \"{listed}\"\n",
+                log.display()
+            );
+            let mut command = Command::new("sh");
+            command.args([
+                "-c",
+                "printf %s \"$1\" > \"$2.new\" && chmod +x \"$2.new\" && mv \"$2.new\" \"$2\"",
+                "sh",
+            ]);
+            assert!(command.arg(script).arg(&ptxas).status().unwrap().success());
+        };
+        let toolkit = Toolkit {
+            version: ToolkitVersion::new(99, 0),
+            components: vec![Chosen {
+                found: Found {
+                    component: Component::Nvcc,
+                    major: 99,
+                    version: None,
+                    toolkit: None,
+                    include: Vec::new(),
+                    libraries: Vec::new(),
+                    archives: Vec::new(),
+                    tools: vec![ptxas.clone()],
+                    evidence: String::new(),
+                },
+                origin: String::new(),
+            }],
+            notes: Vec::new(),
+            warnings: Vec::new(),
+            default_search_dirs: Vec::new(),
+        };
+        let env = Env::from_pairs([("PATH", "/usr/bin:/bin")])
+            .with("CUDA_BUILD_CACHE_DIR", directory.path());
+        let observed = || {
+            let list = toolkit.observed_capabilities(&Root::system(), &env);
+            list.map(|list| list.iter().map(|c| c.sm()).collect::<Vec<_>>())
+        };
+        install("'sm_90', 'sm_130'");
+        for _ in 0..2 {
+            assert_eq!(observed().unwrap(), ["sm_90", "sm_130"]);
+        }
+        let starts = || std::fs::read_to_string(&log).unwrap().lines().count();
+        assert_eq!(starts(), 1);
+        install("'sm_140'");
+        assert_eq!(observed().unwrap(), ["sm_140"]);
+        // An answer without capabilities is not kept.
+        install("usage");
+        assert_eq!((observed(), observed(), starts()), (None, None, 4));
     }
 }
