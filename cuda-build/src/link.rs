@@ -36,7 +36,6 @@ pub(crate) fn directives(
 /// The absolute path that programs on NixOS need as a run-time search path, because the loader does
 /// not search it by default; `None` on other systems. nixpkgs' `addDriverRunpath` adds it to the
 /// packages that it builds.
-#[must_use]
 pub fn nixos_directory(root: &Root) -> Option<&'static str> {
     root.is_file(&root.locate("/etc/NIXOS"))
         .then_some("/run/opengl-driver/lib")

@@ -41,7 +41,6 @@ pub enum Cudart {
 
 impl Cudart {
     /// The value in a manifest.
-    #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Static => "static",
@@ -146,7 +145,6 @@ impl Config {
     }
 
     /// The configuration for one CUDA major: overrides replace, they do not add.
-    #[must_use]
     pub fn for_major(&self, major: u32) -> ForMajor<'_> {
         let special = self.per_major.iter().rev().find(|p| p.major == major);
         let components = special.and_then(|p| p.components.as_ref());
@@ -229,7 +227,6 @@ impl Config {
 /// The root of the workspace that `directory` is in, found as Cargo finds it: the workspace of the
 /// nearest package at or above it, or that package itself. `None` outside any package, or if a
 /// manifest cannot be read.
-#[must_use]
 pub fn workspace_root(root: &Root, directory: &Path) -> Option<PathBuf> {
     let package = directory
         .ancestors()

@@ -38,7 +38,6 @@ impl NvccAnswer {
     /// assert_eq!(answer.version.to_string(), "12.4.131");
     /// assert!(answer.top.is_some());
     /// ```
-    #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let version = macro_version(text).or_else(|| printed_version(text))?;
         let mut answer = Self {

@@ -32,9 +32,6 @@ struct Planner<'a, 'r> {
 }
 
 /// The plan of the view of `toolkit` that `place` describes.
-///
-/// # Errors
-/// [`Error::ViewConflict`] if two components have different files of the same name.
 pub(super) fn plan<'r>(
     toolkit: &Toolkit,
     root: &'r Root,

@@ -85,7 +85,6 @@ impl ViewPlace {
 
     /// A directory below `directory`, named by the release and a digest of the content: the same
     /// components give the same view, and replaced ones another.
-    #[must_use]
     pub fn below(directory: &Path, target: &Target) -> Self {
         Self {
             directory: absolute(directory),
@@ -99,7 +98,6 @@ impl ViewPlace {
 
     /// Exactly `directory`. A view that is there is replaced, unless files in it were added or
     /// changed; anything else is not touched.
-    #[must_use]
     pub fn at(directory: &Path, target: &Target) -> Self {
         Self {
             exact: true,
@@ -108,7 +106,6 @@ impl ViewPlace {
     }
 
     /// The directory that was given to [`ViewPlace::at`] or [`ViewPlace::below`].
-    #[must_use]
     pub fn directory(&self) -> &Path {
         &self.directory
     }
