@@ -127,6 +127,12 @@ impl Directives {
         }
     }
 
+    /// Adds a [`Directive::LinkLib`].
+    pub fn link(&mut self, kind: &'static str, name: impl Into<OsString>) {
+        let name = name.into();
+        self.push(Directive::LinkLib { kind, name });
+    }
+
     /// Adds a [`Directive::RerunIfChanged`] for each path.
     pub fn rerun_if_changed(&mut self, paths: impl IntoIterator<Item = PathBuf>) {
         // Sorted: compilers report their inputs in no fixed order, and two runs print the same.
