@@ -178,6 +178,13 @@ pub fn metadata_options(arguments: &[OsString]) -> Vec<String> {
     )
 }
 
+/// Whether lock files may not change.
+pub fn is_locked(arguments: &[OsString]) -> bool {
+    let options = metadata_options(arguments);
+    let mut options = options.iter();
+    options.any(|option| option == "--locked" || option == "--frozen")
+}
+
 pub fn feature_options(arguments: &[OsString]) -> Vec<String> {
     passed(
         arguments,

@@ -8,10 +8,10 @@ use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
 use cuda_build::internal::{Env, ReleaseReq, Root, Target};
 
-use crate::cargo_arguments::{feature_options, metadata_options, values_of};
+use crate::cargo_arguments::{feature_options, is_locked, metadata_options, values_of};
 use crate::cargo_config::{self, Configured};
 use crate::failure::Failure;
-use crate::toolkits::{self, Finder};
+use crate::toolkits::{self, Finder, LockPolicy};
 use crate::workspace::{Package, Query, Workspace};
 
 /// Replaces the capabilities that packages declare.
@@ -105,6 +105,7 @@ pub struct Project {
     /// The name of Cargo's directory for a target that is named.
     pub target_name: Option<String>,
     pub fetch: bool,
+    pub lock: LockPolicy,
 }
 
 impl Project {
@@ -139,6 +140,10 @@ impl Project {
             workspace,
             package: which.package.clone(),
             fetch: build.search.fetch,
+            lock: match is_locked(&which.cargo) {
+                true => LockPolicy::Unchanged,
+                false => LockPolicy::Prefer,
+            },
         })
     }
 
@@ -164,13 +169,11 @@ impl Project {
     }
 
     pub fn finder(&self) -> Finder<'_> {
+        let workspace = self.workspace.as_ref();
         Finder {
-            env: &self.search_env,
-            root: &self.root,
-            target: &self.target,
-            workspace: self.workspace.as_ref(),
             fetch: self.fetch,
-            partial: false,
+            lock: self.lock,
+            ..Finder::new(&self.search_env, &self.root, &self.target, workspace)
         }
     }
 }

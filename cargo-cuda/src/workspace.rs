@@ -51,6 +51,13 @@ pub struct Query {
 }
 
 impl Query {
+    /// Whether no lock file may change.
+    #[must_use]
+    pub fn is_locked(&self) -> bool {
+        let mut options = self.options.iter();
+        options.any(|option| option == "--locked" || option == "--frozen")
+    }
+
     fn command(&self, env: &Env) -> MetadataCommand {
         let mut command = MetadataCommand::new();
         if let Some(cargo) = env.peek("CARGO") {

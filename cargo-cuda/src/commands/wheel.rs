@@ -12,6 +12,7 @@ use crate::exit_code;
 use crate::failure::Failure;
 use crate::project::{BuildOptions, Project, SearchOptions, WorkspaceOptions, WorkspaceUse};
 use crate::store::human_size;
+use crate::toolkits::LockPolicy;
 use crate::wheel::build::Job;
 use crate::wheel::dependencies;
 use crate::wheel::maturin::{self, Maturin};
@@ -51,6 +52,9 @@ pub struct WheelArgs {
     /// Fetch toolkits and maturin where they are missing
     #[arg(long)]
     fetch: bool,
+    /// Fail if Cargo.lock or the lock file of toolkits would change
+    #[arg(long)]
+    locked: bool,
     /// For maturin, after `--`
     #[arg(last = true)]
     passthrough: Vec<OsString>,
@@ -59,12 +63,14 @@ pub struct WheelArgs {
 /// Builds the wheels and returns a report about them. If it fails, wheels of majors that were
 /// finished stay.
 pub fn run(arguments: &WheelArgs, user: &Env, root: &Root) -> Result<String, Failure> {
+    let mut passthrough = arguments.passthrough.clone();
+    passthrough.extend(arguments.locked.then(|| "--locked".into()));
     let manifest = arguments.manifest_path.clone();
     let manifest = manifest.unwrap_or_else(|| PathBuf::from("Cargo.toml"));
     let pyproject = root.text(&manifest.with_file_name("pyproject.toml"));
-    let mut cargo = arguments.passthrough.clone();
+    let mut cargo = passthrough.clone();
     cargo.extend(maturin::default_features(
-        &arguments.passthrough,
+        &passthrough,
         &pyproject.unwrap_or_default(),
     ));
     let build = BuildOptions {
@@ -77,13 +83,16 @@ pub fn run(arguments: &WheelArgs, user: &Env, root: &Root) -> Result<String, Fai
     let which = WorkspaceOptions {
         package: arguments.package.clone(),
         manifest_path: arguments.manifest_path.clone(),
-        target: value_of(&arguments.passthrough, "--target"),
+        target: value_of(&passthrough, "--target"),
         cargo,
         workspace: WorkspaceUse::Required,
     };
     let mut project = Project::open(user, root, &build, &which)?;
     let package = package(&project, arguments.manifest_path.as_deref())?.clone();
     project.package = Some(package.name.clone());
+    if project.lock == LockPolicy::Prefer {
+        project.lock = LockPolicy::Require;
+    }
     let releases = releases(arguments, &package, &project.env)?;
     let job = Job {
         kind: kind(arguments, &package)?,
@@ -91,7 +100,7 @@ pub fn run(arguments: &WheelArgs, user: &Env, root: &Root) -> Result<String, Fai
         project,
         package,
         profile: &arguments.profile,
-        passthrough: &arguments.passthrough,
+        passthrough: &passthrough,
         out: &arguments.out,
     };
     // Every toolkit first: a second major that is not there should not cost the first one's build.

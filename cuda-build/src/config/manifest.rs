@@ -6,7 +6,6 @@ use semver::VersionReq;
 use toml::de::{DeTable, DeValue};
 
 use super::Wanted;
-use crate::component::UnknownComponent;
 use crate::error::Error;
 use crate::root::Root;
 
@@ -182,7 +181,7 @@ impl<'a> Table<'a> {
     fn component(&self, key: &str, item: &DeValue<'a>) -> Result<Wanted, Error> {
         let parse = |name: &str| {
             name.parse()
-                .map_err(|e: UnknownComponent| self.wrong(key, e.to_string()))
+                .map_err(|reason: String| self.wrong(key, reason))
         };
         match item {
             DeValue::String(name) => Ok(Wanted {

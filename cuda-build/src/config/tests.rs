@@ -104,7 +104,7 @@ fn bad_values_name_file_and_key() {
         ("toolkit = 'new'", "not a version requirement"),
         (
             "components = ['cublass']",
-            "no CUDA component is called `cublass`",
+            "`cublass` is not a CUDA component",
         ),
         ("cudart = 'dynamic'", "neither `static` nor `shared`"),
         ("majors = ['13']", "list of CUDA majors"),

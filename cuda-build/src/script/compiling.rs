@@ -84,9 +84,14 @@ impl Code {
         let mut sources = BTreeMap::new();
         for module in &self.modules {
             if let Some(earlier) = sources.insert(module.constant(), module.source()) {
-                return Err(Error::DuplicateModule {
-                    constant: module.constant(),
-                    sources: [earlier.clone(), module.source().clone()],
+                return Err(Error::Usage {
+                    reason: format!(
+                        "the modules {} and {} are both named `{}`",
+                        earlier.display(),
+                        module.source().display(),
+                        module.constant()
+                    ),
+                    hint: Some("give one of them another name with `Module::named`".to_owned()),
                 });
             }
         }

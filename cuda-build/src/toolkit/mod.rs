@@ -21,106 +21,76 @@ pub use search::{Outcome, Search};
 
 /// What a search chose.
 ///
-/// It can be written to a file and read back, so that `cargo cuda` searches once and every build
-/// script under it uses the same answer (`CUDA_BUILD_TOOLKIT=<file>`).
+/// It can be written to a file and read back, so that `cargo cuda` searches once and every build script under it uses
+/// the same answer (`CUDA_BUILD_TOOLKIT=<file>`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Toolkit {
     version: ToolkitVersion,
     components: Vec<Chosen>,
-    alternative: Option<usize>,
-    combined: bool,
     notes: Vec<Note>,
     warnings: Vec<String>,
+    /// The directories that the machine's compiler and linker search by default.
     default_search_dirs: Vec<PathBuf>,
 }
 
 impl Toolkit {
-    /// The toolkit of a selection.
-    ///
-    /// # Errors
-    /// [`Error::Format`] if nothing in it tells the CUDA release.
-    #[doc(hidden)]
-    pub fn from_selection(selection: Selection) -> Result<Self, Error> {
+    fn new(
+        selection: Selection,
+        warnings: Vec<String>,
+        default_search_dirs: Vec<PathBuf>,
+    ) -> Result<Self, Error> {
         let version = selection.toolkit.ok_or_else(|| Error::Format {
             what: "toolkit",
             reason: format!(
-                "nothing tells which CUDA {} release it is: no cuda.h, no nvcc, no NVRTC",
+                "nothing shows which CUDA {} release it is: no cuda.h, no nvcc, no NVRTC",
                 selection.major
             ),
         })?;
         Ok(Self {
             version,
             components: selection.chosen,
-            alternative: selection.alternative,
-            combined: selection.combined,
             notes: selection.notes,
-            warnings: Vec::new(),
-            default_search_dirs: vec![PathBuf::from("/usr/include")],
+            warnings,
+            default_search_dirs,
         })
-    }
-
-    /// The same toolkit on a machine whose compiler and linker search these directories by default.
-    pub(crate) fn with_default_search_dirs(mut self, directories: Vec<PathBuf>) -> Self {
-        self.default_search_dirs = directories;
-        self
-    }
-
-    /// The same toolkit with these warnings.
-    pub(crate) fn with_warnings(mut self, warnings: Vec<String>) -> Self {
-        self.warnings = warnings;
-        self
     }
 
     /// Whether compiler and linker search a directory by default.
     #[doc(hidden)]
-    #[must_use]
     pub fn is_default_search_dir(&self, directory: &Path) -> bool {
-        self.default_search_dirs
-            .iter()
-            .any(|known| known == directory)
+        let mut known = self.default_search_dirs.iter();
+        known.any(|known| known == directory)
     }
 
     /// The CUDA release.
-    #[must_use]
     pub fn version(&self) -> ToolkitVersion {
         self.version
     }
 
     /// Every component that was chosen, with its origin.
-    #[must_use]
     pub fn components(&self) -> &[Chosen] {
         &self.components
     }
 
-    /// Which of the request's alternatives is met.
-    #[doc(hidden)]
-    #[must_use]
-    pub fn alternative(&self) -> Option<usize> {
-        self.alternative
-    }
-
     /// Whether its components come from more than one step of the search.
     #[doc(hidden)]
-    #[must_use]
     pub fn is_combined(&self) -> bool {
-        self.combined
+        self.notes.iter().any(Note::is_combined)
     }
 
     /// What to report about the choice.
     #[doc(hidden)]
-    #[must_use]
     pub fn notes(&self) -> &[Note] {
         &self.notes
     }
 
     /// What a build has to report: variables that name different places, one sentence each.
-    #[must_use]
+    #[doc(hidden)]
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
 
-    /// A component, where it was chosen.
-    #[must_use]
+    /// A component, if it was chosen.
     pub fn get(&self, component: Component) -> Option<&Found> {
         self.components
             .iter()
@@ -150,7 +120,7 @@ impl Toolkit {
 
     /// The capabilities that the toolkit's own compiler lists, which is queried only if the toolkit is newer than the
     /// tables. [`capability::Declared::plan`] needs them.
-    #[must_use]
+    #[doc(hidden)]
     pub fn observed_capabilities(&self, root: &Root, env: &Env) -> Option<Vec<Capability>> {
         if self.version <= release::newest() {
             return None;
@@ -174,21 +144,15 @@ impl Toolkit {
     }
 
     /// A program of a chosen component.
-    #[must_use]
     pub fn tool(&self, component: Component, name: &str) -> Option<&Path> {
         self.get(component)?.tool(name).map(PathBuf::as_path)
     }
 
     /// Directories with the headers of chosen components, each once. `/usr/include` is never
     /// among them: a compiler searches it by default, and naming it early hides its own headers.
-    #[must_use]
     pub fn include_dirs(&self) -> Vec<PathBuf> {
         let mut directories: Vec<PathBuf> = Vec::new();
-        for directory in self
-            .components
-            .iter()
-            .flat_map(|chosen| &chosen.found.include)
-        {
+        for directory in self.components.iter().flat_map(|c| &c.found.include) {
             if !self.is_default_search_dir(directory) && !directories.contains(directory) {
                 directories.push(directory.clone());
             }
@@ -239,8 +203,6 @@ mod tests {
                 },
                 origin: String::new(),
             }],
-            alternative: None,
-            combined: false,
             notes: Vec::new(),
             warnings: Vec::new(),
             default_search_dirs: Vec::new(),
