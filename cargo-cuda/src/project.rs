@@ -1,14 +1,13 @@
 //! What every command starts from: the variables, Cargo's configuration, the workspace, and the
 //! platform.
 
-use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
 use cuda_build::internal::{Env, ReleaseReq, Root, Target};
 
-use crate::cargo_arguments::{feature_options, metadata_options, values_of};
+use crate::cargo_arguments::Options;
 use crate::cargo_config::{self, Configured};
 use crate::failure::Failure;
 use crate::toolkits::{self, Finder};
@@ -50,9 +49,9 @@ pub struct WorkspaceOptions {
     /// The Rust triple to build for
     #[arg(long, value_name = "TRIPLE")]
     pub target: Option<String>,
-    /// Arguments for cargo, some of which decide what it reads: `--config`, `--features` and others.
+    /// Options for cargo, some of which decide what it reads: `--config`, `--features` and others.
     #[arg(skip)]
-    pub cargo: Vec<OsString>,
+    pub cargo: Options,
     #[arg(skip)]
     pub workspace: WorkspaceUse,
 }
@@ -72,8 +71,8 @@ impl WorkspaceOptions {
     pub fn load(&self, root: &Root, env: &Env) -> Result<Option<Workspace>, Failure> {
         let query = Query {
             manifest: self.manifest_path.clone(),
-            options: metadata_options(&self.cargo),
-            features: feature_options(&self.cargo),
+            options: self.cargo.for_metadata(),
+            features: self.cargo.features(),
         };
         let workspace = match self.workspace {
             WorkspaceUse::Optional => Workspace::load_optional(root, env, &query)?,
@@ -115,7 +114,7 @@ impl Project {
         build: &BuildOptions,
         which: &WorkspaceOptions,
     ) -> Result<Self, Failure> {
-        let configs: Vec<String> = values_of(&which.cargo, "--config").collect();
+        let configs: Vec<String> = which.cargo.values("--config").collect();
         let config = Configured::here(root, user, &configs);
         let mut env = config.over(user);
         if let Some(release) = build.search.cuda {

@@ -7,7 +7,7 @@ use cuda_build::internal::command::Invocation;
 use cuda_build::internal::{Env, Root};
 
 use crate::build::{self, Build, LoaderPath, Purpose};
-use crate::cargo_arguments::{self, Kind, Split};
+use crate::cargo_arguments::{Kind, Options, Split};
 use crate::failure::Failure;
 use crate::project::{BuildOptions, Project, WorkspaceOptions, WorkspaceUse};
 use crate::rustc_wrapper::{self, Scope};
@@ -25,15 +25,17 @@ pub fn run(
     let command = arguments.command.as_str();
     let kind = Kind::of(command);
     let cargos = arguments.cargos.as_slice();
-    let value = |name: &str| cargo_arguments::value_of(cargos, name);
+    let cargo = Options::parse(cargos);
     let manifest_path = match kind {
-        Kind::Install => value("--path").map(|path| Path::new(&path).join("Cargo.toml")),
-        _ => value("--manifest-path").map(PathBuf::from),
+        Kind::Install => cargo
+            .value("--path")
+            .map(|path| Path::new(&path).join("Cargo.toml")),
+        _ => cargo.value("--manifest-path").map(PathBuf::from),
     };
     let which = WorkspaceOptions {
         package: None,
-        target: value("--target"),
-        cargo: cargos.to_vec(),
+        target: cargo.value("--target"),
+        cargo: cargo.clone(),
         workspace: match (kind, &manifest_path) {
             // A published program is in no workspace.
             (Kind::Install, None) => WorkspaceUse::Ignored,
@@ -42,7 +44,7 @@ pub fn run(
         manifest_path,
     };
     let project = Project::open(user, root, options, &which)?;
-    let target_directory = value("--target-dir").map(PathBuf::from);
+    let target_directory = cargo.value("--target-dir").map(PathBuf::from);
     let gpus = build::gpus();
     let build = Build::prepare(&project, Purpose::Cargo, &gpus, target_directory.as_deref())?;
     output::say_all(&build.notes);
@@ -79,14 +81,13 @@ pub fn run(
         for hint in lacking::hints(&build) {
             output::say(&format!("hint: {hint}"));
         }
-    } else if code == 0 && command == "build" && !cargo_arguments::is_quiet(cargos) {
-        let profile = cargo_arguments::profile_directory(cargos);
+    } else if code == 0 && command == "build" && !cargo.has(&["--quiet", "-q"]) {
         let target = project.target_name.iter();
         let place = target.fold(directory.clone(), |path, target| path.join(target));
         output::say(&format!(
             "{:>12} {} (CUDA {})",
             "Result in",
-            shown(&place.join(profile)),
+            shown(&place.join(cargo.profile_directory())),
             build.toolkit.version()
         ));
     }

@@ -7,7 +7,7 @@ use clap::Args;
 use cuda_build::internal::{Env, ReleaseReq, Root};
 
 use crate::build;
-use crate::cargo_arguments::value_of;
+use crate::cargo_arguments::Options;
 use crate::exit_code;
 use crate::failure::Failure;
 use crate::project::{BuildOptions, Project, SearchOptions, WorkspaceOptions, WorkspaceUse};
@@ -62,11 +62,9 @@ pub fn run(arguments: &WheelArgs, user: &Env, root: &Root) -> Result<String, Fai
     let manifest = arguments.manifest_path.clone();
     let manifest = manifest.unwrap_or_else(|| PathBuf::from("Cargo.toml"));
     let pyproject = root.text(&manifest.with_file_name("pyproject.toml"));
-    let mut cargo = arguments.passthrough.clone();
-    cargo.extend(maturin::default_features(
-        &arguments.passthrough,
-        &pyproject.unwrap_or_default(),
-    ));
+    let features =
+        maturin::default_features(&arguments.passthrough, &pyproject.unwrap_or_default());
+    let cargo = Options::parse(&[features, arguments.passthrough.clone()].concat());
     let build = BuildOptions {
         search: SearchOptions {
             cuda: None,
@@ -77,7 +75,7 @@ pub fn run(arguments: &WheelArgs, user: &Env, root: &Root) -> Result<String, Fai
     let which = WorkspaceOptions {
         package: arguments.package.clone(),
         manifest_path: arguments.manifest_path.clone(),
-        target: value_of(&arguments.passthrough, "--target"),
+        target: cargo.value("--target"),
         cargo,
         workspace: WorkspaceUse::Required,
     };
