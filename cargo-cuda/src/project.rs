@@ -11,7 +11,7 @@ use crate::cargo_arguments::Options;
 use crate::cargo_config::{self, Configured};
 use crate::failure::Failure;
 use crate::toolkits::{self, Finder};
-use crate::workspace::{Package, Query, Workspace};
+use crate::workspace::{Package, Workspace};
 
 /// Replaces the capabilities that packages declare.
 pub const CAPABILITIES: &str = "CUDA_BUILD_CAPABILITIES";
@@ -69,14 +69,10 @@ pub enum WorkspaceUse {
 impl WorkspaceOptions {
     /// The workspace that is meant, if there is one.
     pub fn load(&self, root: &Root, env: &Env) -> Result<Option<Workspace>, Failure> {
-        let query = Query {
-            manifest: self.manifest_path.clone(),
-            options: self.cargo.for_metadata(),
-            features: self.cargo.features(),
-        };
+        let manifest = self.manifest_path.as_deref();
         let workspace = match self.workspace {
-            WorkspaceUse::Optional => Workspace::load_optional(root, env, &query)?,
-            WorkspaceUse::Required => Some(Workspace::load(root, env, &query)?),
+            WorkspaceUse::Optional => Workspace::load_optional(root, env, manifest, &self.cargo)?,
+            WorkspaceUse::Required => Some(Workspace::load(root, env, manifest, &self.cargo)?),
             WorkspaceUse::Ignored => None,
         };
         if let (Some(name), Some(workspace)) = (&self.package, &workspace) {

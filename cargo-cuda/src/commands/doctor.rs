@@ -63,7 +63,8 @@ pub fn run(arguments: &DoctorArgs, user: &Env, root: &Root) -> Result<(String, u
     let env = &project.search_env;
     let outcome = project.finder().report()?;
     let driver = driver::driver();
-    let machine = Machine::read(root, project.target.multiarch());
+    let version = outcome.toolkit.as_ref().ok().map(Toolkit::version);
+    let machine = Machine::read(root, project.target.multiarch(), version);
     let mut findings = Findings::new(&outcome, &driver, machine);
     if let Some(workspace) = &project.workspace {
         findings.workspace = Some(shown(&workspace.root));

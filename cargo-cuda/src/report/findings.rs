@@ -169,7 +169,7 @@ impl Findings {
     ) -> Self {
         let toolkit = outcome.toolkit.as_ref();
         let mut report = Driver {
-            notes: machine.notes(driver, toolkit.ok().map(Toolkit::version)),
+            notes: machine.notes(driver),
             module: machine.module,
             ..Driver::default()
         };
