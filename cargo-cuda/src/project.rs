@@ -37,6 +37,15 @@ pub struct SearchOptions {
     pub fetch: bool,
 }
 
+impl BuildOptions {
+    pub fn new(cuda: Option<ReleaseReq>, fetch: bool) -> Self {
+        Self {
+            search: SearchOptions { cuda, fetch },
+            capabilities: None,
+        }
+    }
+}
+
 /// Which workspace, and what is built in it.
 #[derive(Args, Clone, Debug, Default)]
 pub struct WorkspaceOptions {

@@ -8,7 +8,7 @@ use cuda_build::internal::{Declared, Env, Outcome, ReleaseReq, Root, driver, hos
 use cuda_build::{Capability, Component, Error, Plan, Toolkit};
 
 use crate::failure::Failure;
-use crate::project::{BuildOptions, CAPABILITIES, Project, SearchOptions, WorkspaceOptions};
+use crate::project::{BuildOptions, CAPABILITIES, Project, WorkspaceOptions};
 use crate::report::machine::Machine;
 use crate::report::{self, Capabilities, Findings, Program, shown};
 use crate::{previous, process};
@@ -52,13 +52,7 @@ pub struct DoctorArgs {
 
 /// Looks at everything and returns the report; the exit code is that of a build.
 pub fn run(arguments: &DoctorArgs, user: &Env, root: &Root) -> Result<(String, u8), Failure> {
-    let build = BuildOptions {
-        search: SearchOptions {
-            cuda: arguments.cuda,
-            fetch: false,
-        },
-        ..BuildOptions::default()
-    };
+    let build = BuildOptions::new(arguments.cuda, false);
     let project = Project::open(user, root, &build, &arguments.workspace)?;
     let env = &project.search_env;
     let outcome = project.finder().report()?;

@@ -4,7 +4,7 @@ use clap::Args;
 use cuda_build::internal::{Env, ReleaseReq, Root};
 
 use crate::failure::Failure;
-use crate::project::{BuildOptions, Project, SearchOptions, WorkspaceOptions};
+use crate::project::{BuildOptions, Project, WorkspaceOptions};
 
 /// Fetch the toolkits that the workspace and its lock file need
 ///
@@ -23,13 +23,7 @@ pub struct FetchArgs {
 /// # Errors
 /// If the workspace is not usable; those of fetching.
 pub fn run(arguments: &FetchArgs, env: &Env, root: &Root) -> Result<(), Failure> {
-    let build = BuildOptions {
-        search: SearchOptions {
-            cuda: arguments.cuda,
-            fetch: true,
-        },
-        ..BuildOptions::default()
-    };
+    let build = BuildOptions::new(arguments.cuda, true);
     Project::open(env, root, &build, &arguments.workspace)?
         .finder()
         .fetch_all()

@@ -10,7 +10,7 @@ use crate::build;
 use crate::cargo_arguments::Options;
 use crate::exit_code;
 use crate::failure::Failure;
-use crate::project::{BuildOptions, Project, SearchOptions, WorkspaceOptions, WorkspaceUse};
+use crate::project::{BuildOptions, Project, WorkspaceOptions, WorkspaceUse};
 use crate::store::human_size;
 use crate::wheel::build::Job;
 use crate::wheel::dependencies;
@@ -66,11 +66,8 @@ pub fn run(arguments: &WheelArgs, user: &Env, root: &Root) -> Result<String, Fai
         maturin::default_features(&arguments.passthrough, &pyproject.unwrap_or_default());
     let cargo = Options::parse(&[features, arguments.passthrough.clone()].concat());
     let build = BuildOptions {
-        search: SearchOptions {
-            cuda: None,
-            fetch: arguments.fetch,
-        },
         capabilities: arguments.capabilities.clone(),
+        ..BuildOptions::new(None, arguments.fetch)
     };
     let which = WorkspaceOptions {
         package: arguments.package.clone(),
