@@ -2,37 +2,6 @@
 
 use std::ffi::{OsStr, OsString};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// `cargo build`, `check`, `clippy`, `doc`
-    Build,
-    /// `cargo install`
-    Install,
-    /// `cargo run`: the first argument that is not an option is the program's
-    Run,
-    /// `cargo test`, `bench`
-    Test,
-    /// `cargo nextest`
-    Nextest,
-}
-
-impl Kind {
-    pub fn of(command: &str) -> Self {
-        match command {
-            "install" => Self::Install,
-            "run" => Self::Run,
-            "test" | "bench" => Self::Test,
-            "nextest" => Self::Nextest,
-            _ => Self::Build,
-        }
-    }
-
-    /// Whether cargo runs what it has built.
-    pub fn runs_programs(self) -> bool {
-        matches!(self, Self::Run | Self::Test | Self::Nextest)
-    }
-}
-
 /// Long options of cargo whose value is the argument after them.
 const WITH_VALUE: [&str; 26] = [
     "--artifact-dir",
@@ -77,7 +46,8 @@ pub struct Split {
     pub programs: Vec<OsString>,
 }
 
-/// Splits a command line. `ours` returns whether an option is one of this program, and whether it
+/// Splits a command line. After `run`, the first argument that is not an option is the program's, and
+/// so are all that follow. `ours` returns whether an option is one of this program, and whether it
 /// has a value.
 pub fn split(
     command: &str,
@@ -88,14 +58,13 @@ pub fn split(
         let text = argument.to_string_lossy();
         text.starts_with('-') && text != "-"
     };
-    let kind = Kind::of(command);
     let mut split = Split {
         command: command.to_owned(),
         ..Split::default()
     };
     let mut rest = arguments.iter().cloned().peekable();
     while let Some(argument) =
-        rest.next_if(|next| next != "--" && (kind != Kind::Run || is_option(next)))
+        rest.next_if(|next| next != "--" && (command != "run" || is_option(next)))
     {
         let text = argument.to_string_lossy().into_owned();
         let (name, attached) = text

@@ -7,7 +7,7 @@ use cuda_build::internal::command::Invocation;
 use cuda_build::internal::{Env, Root};
 
 use crate::build::{self, Build, LoaderPath, Purpose};
-use crate::cargo_arguments::{Kind, Options, Split};
+use crate::cargo_arguments::{Options, Split};
 use crate::failure::Failure;
 use crate::project::{BuildOptions, Project, WorkspaceOptions, WorkspaceUse};
 use crate::rustc_wrapper::{self, Scope};
@@ -23,11 +23,10 @@ pub fn run(
     root: &Root,
 ) -> Result<u8, Failure> {
     let command = arguments.command.as_str();
-    let kind = Kind::of(command);
     let cargos = arguments.cargos.as_slice();
     let cargo = Options::parse(cargos);
-    let manifest_path = match kind {
-        Kind::Install => cargo
+    let manifest_path = match command {
+        "install" => cargo
             .value("--path")
             .map(|path| Path::new(&path).join("Cargo.toml")),
         _ => cargo.value("--manifest-path").map(PathBuf::from),
@@ -36,9 +35,9 @@ pub fn run(
         package: None,
         target: cargo.value("--target"),
         cargo: cargo.clone(),
-        workspace: match (kind, &manifest_path) {
+        workspace: match (command, &manifest_path) {
             // A published program is in no workspace.
-            (Kind::Install, None) => WorkspaceUse::Ignored,
+            ("install", None) => WorkspaceUse::Ignored,
             _ => WorkspaceUse::Required,
         },
         manifest_path,
@@ -53,7 +52,7 @@ pub fn run(
     let mut call = Invocation::new(program)
         .args([command])
         .args(cargos.iter().cloned());
-    if target_directory.is_none() && kind != Kind::Nextest {
+    if target_directory.is_none() && command != "nextest" {
         call = call.args(["--target-dir".as_ref(), directory.as_os_str()]);
     }
     if project.has_build_directory() {
@@ -61,19 +60,19 @@ pub fn run(
         call = call.args(["--config".to_owned(), format!("build.build-dir={text}")]);
     }
     call = call.args(arguments.programs.iter().cloned());
-    let loader = match kind.runs_programs() {
-        true => LoaderPath::Set,
-        false => LoaderPath::Unset,
+    let loader = match command {
+        "run" | "test" | "bench" | "nextest" => LoaderPath::Set,
+        _ => LoaderPath::Unset,
     };
     call.variables = build.variables(loader, user);
-    if kind == Kind::Nextest {
+    if command == "nextest" {
         // Only some of its commands have the option.
         call = call.variable("CARGO_TARGET_DIR", directory);
     }
     for (name, value) in rustc_wrapper::variables(&project, &build, Scope::Search)? {
         call = call.variable(&name, value);
     }
-    if kind.runs_programs() {
+    if loader == LoaderPath::Set {
         return process::replace(&call, user);
     }
     let code = process::run(&call, user)?;
