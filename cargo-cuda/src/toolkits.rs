@@ -251,9 +251,10 @@ pub fn target(given: Option<&str>, named: Option<&str>, jetson: bool) -> Result<
     let triple = given
         .or(named)
         .map_or_else(cargo_config::host, cargo_config::target_directory_name);
-    Target::from_triple(&triple, jetson).map_err(|error| match (given, named) {
+    let target = Target::from_triple(&triple).map_err(|error| match (given, named) {
         (None, Some(_)) => Failure::from(error)
             .hint("Cargo's configuration names it (`[build] target`); `--target` comes before"),
         _ => error.into(),
-    })
+    })?;
+    Ok(if jetson { target.on_jetson() } else { target })
 }

@@ -80,6 +80,7 @@ mod compile;
 mod component;
 mod config;
 mod directive;
+mod document;
 #[cfg(feature = "compile")]
 mod driver;
 mod env;

@@ -7,17 +7,17 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, Metadata};
 use std::io::{self, Read, Seek, SeekFrom};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
+use std::time::UNIX_EPOCH;
 
-/// Headers and metadata that are read for a version are small; a larger one is not what it
-/// seems. CUDA 13.5's `cuda.h` has 1.1 MB.
+/// Files that are read as text are smaller: `cuda.h` of CUDA 13.5 has 1.1 MB.
 const TEXT_LIMIT: u64 = 16 * 1024 * 1024;
 
-/// The version in CUDA's headers stands within the first 16 KiB.
+/// The version is within the first 16 KiB of CUDA's headers.
 const HEAD: u64 = 32 * 1024;
 
-/// Reads the disk and never writes. Built-in places (`/usr/local/cuda`) are looked up below
-/// `prefix`, so that a test can build a small real directory and have it searched.
+/// Reads the disk and never writes. Built-in places (`/usr/local/cuda`) are below `prefix`, so that a test can search a
+/// small real directory.
 #[derive(Clone, Debug)]
 pub struct Root {
     prefix: PathBuf,
@@ -25,60 +25,50 @@ pub struct Root {
 
 impl Root {
     /// The machine's own disk.
-    #[must_use]
     pub fn system() -> Self {
-        Self {
-            prefix: PathBuf::from("/"),
-        }
+        Self::below("/")
     }
 
-    /// A disk whose built-in places lie below `prefix`.
-    #[must_use]
+    /// A disk whose built-in places are below `prefix`.
     pub fn below(prefix: impl Into<PathBuf>) -> Self {
         Self {
             prefix: prefix.into(),
         }
     }
 
-    /// Where a built-in absolute place lies.
-    #[must_use]
+    /// The path of a built-in absolute place.
     pub fn locate(&self, place: &str) -> PathBuf {
         self.prefix.join(place.trim_start_matches('/'))
     }
 
     /// Directories that compilers and linkers search by default. Naming one of them puts all of the system's headers or
     /// libraries before those of directories that are named after it.
-    #[must_use]
     pub fn default_search_dirs(&self, multiarch: &str) -> Vec<PathBuf> {
-        let places = ["/usr/include", "/usr/lib64", "/usr/lib", "/lib64", "/lib"];
-        let deeper =
-            ["/usr/include", "/usr/lib", "/lib"].map(|place| self.locate(place).join(multiarch));
-        places
+        let top = ["/usr/include", "/usr/lib64", "/usr/lib", "/lib64", "/lib"];
+        let top = top.iter().map(|place| self.locate(place));
+        let deeper = ["/usr/include", "/usr/lib", "/lib"];
+        let deeper = deeper
             .iter()
-            .map(|place| self.locate(place))
-            .chain(deeper)
-            .collect()
+            .map(|place| self.locate(place).join(multiarch));
+        top.chain(deeper).collect()
     }
 
     /// Whether `path` is a regular file, links followed.
-    #[must_use]
     pub fn is_file(&self, path: &Path) -> bool {
-        fs::metadata(path).is_ok_and(|m| m.is_file())
+        path.is_file()
     }
 
     /// Whether `path` is a directory, links followed.
-    #[must_use]
     pub fn is_dir(&self, path: &Path) -> bool {
-        fs::metadata(path).is_ok_and(|m| m.is_dir())
+        path.is_dir()
     }
 
     /// Whether anything is at `path`, a broken link included.
-    #[must_use]
     pub fn exists(&self, path: &Path) -> bool {
         fs::symlink_metadata(path).is_ok()
     }
 
-    /// What the file system says of `path`, links followed.
+    /// The metadata of `path`, links followed.
     ///
     /// # Errors
     /// Those of [`std::fs::metadata`].
@@ -86,42 +76,26 @@ impl Root {
         fs::metadata(path)
     }
 
-    /// Size and time of change, links followed: what changes when a file is replaced in place. Of
-    /// a directory the time alone, which moves when a name in it comes or goes.
-    #[must_use]
+    /// Size and time of change, links followed. For a directory only the time, which changes when a name is added or
+    /// removed.
     pub fn identity(&self, path: &Path) -> String {
-        let Ok(metadata) = fs::metadata(path) else {
-            return "absent".to_owned();
-        };
-        let changed = metadata
-            .modified()
-            .ok()
-            .and_then(|t| t.duration_since(std::time::UNIX_EPOCH).ok());
-        let changed = changed.map_or(0, |t| t.as_nanos());
-        if metadata.is_dir() {
-            format!("directory {changed}")
-        } else {
-            format!("{} {changed}", metadata.len())
+        match fs::metadata(path) {
+            Err(_) => "absent".to_owned(),
+            Ok(metadata) if metadata.is_dir() => format!("directory {}", modified(&metadata)),
+            Ok(metadata) => format!("{} {}", metadata.len(), modified(&metadata)),
         }
     }
 
-    /// What tells a file from every other one, and from itself after it was changed: device, inode,
-    /// size and time of change, links followed. `None` where there is nothing.
-    #[must_use]
+    /// What distinguishes a file from every other file, and from itself before a change: device, inode, size and time of
+    /// change, links followed.
     pub fn fingerprint(&self, path: &Path) -> Option<String> {
         let metadata = fs::metadata(path).ok()?;
-        let changed = metadata
-            .modified()
-            .ok()
-            .and_then(|t| t.duration_since(std::time::UNIX_EPOCH).ok());
-        let changed = changed.map_or(0, |t| t.as_nanos());
-        let (device, inode) = place_on_disk(&metadata);
-        Some(format!("{device} {inode} {} {changed}", metadata.len()))
+        let ((device, inode), size) = (place_on_disk(&metadata), metadata.len());
+        Some(format!("{device} {inode} {size} {}", modified(&metadata)))
     }
 
-    /// The same text for the same file or directory, by whatever path it is reached; the path itself
-    /// where there is nothing. One system call, where resolving takes one for each part of a path.
-    #[must_use]
+    /// The same text for the same file or directory, whatever path leads to it; the path itself if nothing exists.
+    /// This is one system call; resolving a path takes one for each of its parts.
     pub fn place(&self, path: &Path) -> OsString {
         match fs::metadata(path).map(|metadata| place_on_disk(&metadata)) {
             Err(_) => path.as_os_str().to_owned(),
@@ -130,17 +104,28 @@ impl Root {
         }
     }
 
+    /// The path without `bin/..`, if that is the same directory.
+    pub(crate) fn tidy(&self, path: &Path) -> PathBuf {
+        let mut tidied = PathBuf::new();
+        for part in path.components() {
+            match part {
+                Component::ParentDir => drop(tidied.pop()),
+                part => tidied.push(part),
+            }
+        }
+        let is_same = tidied == path || self.place(&tidied) == self.place(path);
+        if is_same { tidied } else { path.to_owned() }
+    }
+
     /// Whether `path` is a link.
-    #[must_use]
     pub fn is_link(&self, path: &Path) -> bool {
         fs::read_link(path).is_ok()
     }
 
-    /// The name of the file itself, where `path` is a link to it, or to a link.
-    #[must_use]
+    /// The name of the file at the end of a chain of links.
     pub fn final_name(&self, path: &Path) -> Option<OsString> {
         let mut path = path.to_owned();
-        // As many as Linux follows.
+        // Linux follows as many links.
         for _ in 0..40 {
             let Ok(target) = fs::read_link(&path) else {
                 break;
@@ -150,44 +135,30 @@ impl Root {
         path.file_name().map(OsStr::to_owned)
     }
 
-    /// The path with links resolved; the path itself where that fails.
-    #[must_use]
+    /// The path with links resolved; the path itself if that fails.
     pub fn resolve(&self, path: &Path) -> PathBuf {
         fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
     }
 
-    /// The text of a regular file of reasonable size, bytes that are no UTF-8 replaced.
+    /// The text of a regular file, with invalid UTF-8 replaced.
     ///
     /// # Errors
-    /// Not a regular file (a FIFO would block for ever), too large, or unreadable.
+    /// If it is not a regular file (opening a FIFO would block), larger than 16 MiB, or unreadable.
     pub fn text(&self, path: &Path) -> io::Result<String> {
-        let metadata = fs::metadata(path)?;
-        if !metadata.is_file() {
-            return Err(io::Error::new(
-                io::ErrorKind::InvalidInput,
-                "not a regular file",
-            ));
+        let length = regular_file(path)?;
+        if length > TEXT_LIMIT {
+            let reason = "larger than 16 MiB";
+            return Err(io::Error::new(io::ErrorKind::InvalidData, reason));
         }
-        if metadata.len() > TEXT_LIMIT {
-            return Err(io::Error::new(
-                io::ErrorKind::InvalidData,
-                "larger than 16 MiB",
-            ));
-        }
-        read(path, TEXT_LIMIT, metadata.len())
+        read(path, TEXT_LIMIT, length)
     }
 
-    /// As [`Root::text`], the whole lines of the first 32 KiB alone.
+    /// As [`Root::text`], but only the whole lines of the first 32 KiB.
     ///
     /// # Errors
     /// As [`Root::text`].
     pub fn head(&self, path: &Path) -> io::Result<String> {
-        if !fs::metadata(path)?.is_file() {
-            return Err(io::Error::new(
-                io::ErrorKind::InvalidInput,
-                "not a regular file",
-            ));
-        }
+        regular_file(path)?;
         let mut text = read(path, HEAD, HEAD)?;
         if text.len() as u64 >= HEAD {
             text.truncate(text.rfind('\n').unwrap_or_default());
@@ -195,27 +166,25 @@ impl Root {
         Ok(text)
     }
 
-    /// The machine that an ELF file is for (`e_machine`, of a little-endian file); `None` for what
-    /// is no such file.
-    #[must_use]
+    /// `e_machine` of a little-endian ELF file; `None` for other files.
     pub fn elf_machine(&self, path: &Path) -> Option<u16> {
-        self.is_file(path)
-            .then(|| self.machine_of_file(path))
-            .flatten()
+        // Opening a FIFO would block.
+        self.is_file(path).then(|| self.machine_of_file(path))?
     }
 
-    /// As [`Root::elf_machine`], of what is known to be a regular file.
-    #[must_use]
-    pub fn machine_of_file(&self, path: &Path) -> Option<u16> {
+    /// As [`Root::elf_machine`], for a path that is known to be a regular file.
+    pub(crate) fn machine_of_file(&self, path: &Path) -> Option<u16> {
         let mut head = [0; 20];
         fs::File::open(path).ok()?.read_exact(&mut head).ok()?;
         machine(&head)
     }
 
-    /// As [`Root::elf_machine`], of the objects in a static library; `None` where the first of its
-    /// members show none.
-    #[must_use]
-    pub fn machine_of_archive(&self, path: &Path) -> Option<u16> {
+    /// As [`Root::machine_of_file`], for a shared library or a static archive. For an archive, the machine of its first
+    /// object.
+    pub fn machine_of_library(&self, path: &Path) -> Option<u16> {
+        if path.extension().is_none_or(|extension| extension != "a") {
+            return self.machine_of_file(path);
+        }
         // The first members are an index and a table of long names.
         const MEMBERS: usize = 8;
         let mut file = fs::File::open(path).ok()?;
@@ -226,28 +195,21 @@ impl Root {
         }
         let mut at = 8;
         for _ in 0..MEMBERS {
-            // Name, dates and owners in 48 bytes, the size in 10, an end mark; then the member.
+            // 48 bytes of name, date and owner, 10 of size, 2 that end the header; then the member.
             let mut head = [0; 80];
             file.seek(SeekFrom::Start(at)).ok()?;
             file.read_exact(&mut head).ok()?;
             if let Some(machine) = machine(&head[60..]) {
                 return Some(machine);
             }
-            let size: u64 = std::str::from_utf8(&head[48..58])
-                .ok()?
-                .trim_end()
-                .parse()
-                .ok()?;
-            at = at
-                .checked_add(60)?
-                .checked_add(size)?
-                .checked_next_multiple_of(2)?;
+            let size = std::str::from_utf8(&head[48..58]).ok()?.trim_end();
+            let end = at.checked_add(60)?.checked_add(size.parse().ok()?)?;
+            at = end.checked_next_multiple_of(2)?;
         }
         None
     }
 
     /// Whether a file is executable.
-    #[must_use]
     pub fn is_executable(&self, path: &Path) -> bool {
         #[cfg(unix)]
         {
@@ -268,10 +230,9 @@ impl Root {
         fs::read(path)
     }
 
-    /// As [`Root::names`], of a directory with at most `limit` names. `None` where there are more, or
-    /// where it can't be listed: files in it may be found all the same.
-    #[must_use]
-    pub fn few_names(&self, directory: &Path, limit: usize) -> Option<Vec<OsString>> {
+    /// As [`Root::names`], if there are at most `limit` names. `None` if there are more, or if the directory cannot be
+    /// listed: files in it may be found nevertheless.
+    pub(crate) fn few_names(&self, directory: &Path, limit: usize) -> Option<Vec<OsString>> {
         let entries = match fs::read_dir(directory) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Some(Vec::new()),
             entries => entries.ok()?,
@@ -287,26 +248,36 @@ impl Root {
         Some(names)
     }
 
-    /// Why a directory keeps this user out; `None` where it does not, or is none.
-    #[must_use]
-    pub fn closed(&self, directory: &Path) -> Option<io::Error> {
-        fs::read_dir(directory)
-            .err()
-            .filter(|error| error.kind() == io::ErrorKind::PermissionDenied)
+    /// The error if the user has no permission to list a directory.
+    pub(crate) fn closed(&self, directory: &Path) -> Option<io::Error> {
+        let error = fs::read_dir(directory).err()?;
+        (error.kind() == io::ErrorKind::PermissionDenied).then_some(error)
     }
 
-    /// Names in a directory, sorted; empty where there is none or it can't be read.
-    #[must_use]
+    /// The names in a directory, sorted; empty if it cannot be listed.
     pub fn names(&self, directory: &Path) -> Vec<OsString> {
-        let mut names: Vec<OsString> = fs::read_dir(directory)
-            .into_iter()
-            .flatten()
-            .filter_map(Result::ok)
-            .map(|entry| entry.file_name())
-            .collect();
+        let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+        let mut names: Vec<OsString> = entries.map(|entry| entry.file_name()).collect();
         names.sort();
         names
     }
+}
+
+/// The length of a file that must be regular.
+fn regular_file(path: &Path) -> io::Result<u64> {
+    let metadata = fs::metadata(path)?;
+    if metadata.is_file() {
+        return Ok(metadata.len());
+    }
+    let reason = "not a regular file";
+    Err(io::Error::new(io::ErrorKind::InvalidInput, reason))
+}
+
+/// Nanoseconds since 1970.
+fn modified(metadata: &Metadata) -> u128 {
+    let time = metadata.modified().ok();
+    let since = time.and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+    since.map_or(0, |since| since.as_nanos())
 }
 
 /// `e_machine` in the first bytes of a little-endian ELF file.
@@ -316,7 +287,7 @@ fn machine(head: &[u8]) -> Option<u16> {
     Some(u16::from_le_bytes([bytes[0], bytes[1]]))
 }
 
-/// Device and inode, the same by whatever path a file was reached.
+/// Device and inode.
 #[cfg(unix)]
 fn place_on_disk(metadata: &Metadata) -> (u64, u64) {
     use std::os::unix::fs::MetadataExt as _;
@@ -328,14 +299,11 @@ fn place_on_disk(_: &Metadata) -> (u64, u64) {
     (0, 0)
 }
 
-/// `expected` bytes are read at once; there may be more or fewer.
 fn read(path: &Path, limit: u64, expected: u64) -> io::Result<String> {
     let mut bytes = Vec::with_capacity(usize::try_from(expected).unwrap_or(0).saturating_add(1));
     fs::File::open(path)?.take(limit).read_to_end(&mut bytes)?;
-    Ok(match String::from_utf8(bytes) {
-        Ok(text) => text,
-        Err(error) => String::from_utf8_lossy(error.as_bytes()).into_owned(),
-    })
+    let text = String::from_utf8(bytes);
+    Ok(text.unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
 }
 
 #[cfg(test)]
@@ -343,7 +311,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn built_in_places_lie_below_the_prefix() {
+    fn built_in_places_are_below_the_prefix() {
         assert_eq!(
             Root::below("/tmp/x").locate("/usr/local/cuda"),
             Path::new("/tmp/x/usr/local/cuda")
@@ -371,7 +339,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn a_place_has_one_text_and_a_link_its_files_name() {
+    fn every_path_of_a_file_has_the_same_place() {
         let directory = tempfile::tempdir().unwrap();
         let (root, path) = (Root::system(), directory.path());
         fs::create_dir_all(path.join("cuda-13.4/targets/lib")).unwrap();
@@ -408,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_is_no_text() {
+    fn a_directory_is_not_read_as_text() {
         let directory = tempfile::tempdir().unwrap();
         assert!(Root::system().text(directory.path()).is_err());
         assert!(

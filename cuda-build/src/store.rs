@@ -11,12 +11,14 @@
 //!   index.toml, .locks/, .*.part/      for `cargo cuda toolkit` alone
 //! ```
 
+use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use toml::de::{DeTable, DeValue};
+use toml::de::DeTable;
 
 use crate::component::Component;
+use crate::document;
 use crate::env::Env;
 use crate::error::Error;
 use crate::probe::{Attempt, Prober};
@@ -31,29 +33,32 @@ pub const MANIFEST: &str = "toolkit.toml";
 /// The newest `format_version` of [`MANIFEST`] that this crate reads.
 pub const FORMAT_VERSION: i64 = 1;
 
-/// The user's cache directory: `CUDA_BUILD_CACHE_DIR`, else `$XDG_CACHE_HOME/cuda-build`, else
-/// `~/.cache/cuda-build`. A relative `XDG_CACHE_HOME` is ignored, as the XDG base directory
-/// specification asks. `None` if none of these variables is set.
-///
-/// ```
-/// use cuda_build::internal::{Env, store};
-/// let env = Env::from_pairs([("HOME", "/home/a")]);
-/// assert_eq!(store::cache_dir(&env).unwrap().to_str(), Some("/home/a/.cache/cuda-build"));
-/// ```
-#[must_use]
+/// Names and versions of Python packages.
+pub(crate) type Packages = BTreeSet<(String, String)>;
+
+/// The packages that a table lists.
+pub(crate) fn packages(table: &DeTable<'_>) -> Result<Packages, String> {
+    let packages = document::tables(table, "packages")?;
+    let packages = packages.into_iter().map(|package| {
+        let string = |key| document::string(package, key).map(str::to_owned);
+        Ok((string("name")?, string("version")?))
+    });
+    packages.collect()
+}
+
+/// The user's cache directory: `CUDA_BUILD_CACHE_DIR`, otherwise `$XDG_CACHE_HOME/cuda-build`, otherwise
+/// `~/.cache/cuda-build`. A relative `XDG_CACHE_HOME` is ignored, as the XDG base directory specification requires.
+/// `None` if none of these variables is set.
 pub fn cache_dir(env: &Env) -> Option<PathBuf> {
     if let Some(directory) = env.path("CUDA_BUILD_CACHE_DIR") {
         return Some(directory);
     }
-    if let Some(xdg) = env.path("XDG_CACHE_HOME").filter(|path| path.is_absolute()) {
-        return Some(xdg.join("cuda-build"));
-    }
-    env.path("HOME")
-        .map(|home| home.join(".cache").join("cuda-build"))
+    let xdg = env.path("XDG_CACHE_HOME").filter(|path| path.is_absolute());
+    let cache = xdg.or_else(|| Some(env.path("HOME")?.join(".cache")))?;
+    Some(cache.join("cuda-build"))
 }
 
-/// The directory below [`cache_dir`] that holds one directory for each toolkit.
-#[must_use]
+/// The directory below [`cache_dir`] that has one directory for each toolkit.
 pub fn toolkits_dir(env: &Env) -> Option<PathBuf> {
     cache_dir(env).map(|cache| cache.join("toolkits"))
 }
@@ -67,17 +72,17 @@ pub struct StoredToolkit {
     pub version: Version,
     /// The platform directory of its files, such as `x86_64-linux`.
     pub platform: String,
-    /// The components that were found in it when it was added. Components that this version of
-    /// the crate does not know are left out.
+    /// The components that were found in it when it was added, without those that this crate does not know.
     pub components: Vec<Component>,
+    /// The packages it was made from.
+    pub(crate) packages: Packages,
 }
 
 impl StoredToolkit {
     /// Reads `<path>/toolkit.toml`.
     ///
     /// # Errors
-    /// [`Error::Io`] if it cannot be read, [`Error::Format`] if it is not a manifest of a known
-    /// format.
+    /// [`Error::Io`] if it cannot be read, [`Error::Format`] if it is not a manifest of a known format.
     pub fn read(root: &Root, path: &Path) -> Result<Self, Error> {
         let file = path.join(MANIFEST);
         let text = root.text(&file).map_err(|source| Error::Io {
@@ -92,44 +97,21 @@ impl StoredToolkit {
     }
 
     fn parse(path: &Path, text: &str) -> Result<Self, String> {
-        let table = DeTable::parse(text)
-            .map_err(|error| error.message().to_owned())?
-            .into_inner();
-        let value = |key: &str| table.get(key).map(|value| value.get_ref());
-        let string = |key: &str| {
-            value(key)
-                .and_then(DeValue::as_str)
-                .ok_or_else(|| format!("no string `{key}`"))
-        };
-        let format: i64 = value("format_version")
-            .and_then(DeValue::as_integer)
-            .and_then(|number| number.as_str().parse().ok())
-            .ok_or("no number `format_version`")?;
-        if !(1..=FORMAT_VERSION).contains(&format) {
-            return Err(format!(
-                "format_version {format}, this cuda-build reads up to {FORMAT_VERSION}"
-            ));
-        }
-        let version = string("version")?
-            .parse()
-            .map_err(|e| format!("`version`: {e}"))?;
-        let components = value("components")
-            .and_then(DeValue::as_array)
-            .ok_or("no array `components`")?
-            .iter()
-            .filter_map(|component| component.get_ref().as_str()?.parse().ok())
-            .collect();
+        let table = document::parse(text, FORMAT_VERSION)?;
+        let version = document::string(&table, "version")?;
+        let components = document::strings(&table, "components")?.into_iter();
         Ok(Self {
             path: path.to_owned(),
-            version,
-            platform: string("platform")?.to_owned(),
-            components,
+            version: version.parse().map_err(|e| format!("`version`: {e}"))?,
+            platform: document::string(&table, "platform")?.to_owned(),
+            components: components.filter_map(|name| name.parse().ok()).collect(),
+            packages: packages(&table)?,
         })
     }
 }
 
-/// All toolkits below `directory`, in the order of their names; for each one that cannot be used,
-/// the reason. A directory without a manifest, such as one that is being written, is no toolkit.
+/// All toolkits below `directory`, in the order of their names; for each one that cannot be used, the reason. A directory
+/// without a manifest, such as one that is being written, is not a toolkit.
 pub fn stored_toolkits(root: &Root, directory: &Path) -> Vec<Result<StoredToolkit, Error>> {
     root.names(directory)
         .into_iter()
@@ -147,56 +129,37 @@ pub fn stored_toolkits(root: &Root, directory: &Path) -> Vec<Result<StoredToolki
         .collect()
 }
 
-/// The components in a directory of packages, as the search finds them.
-#[must_use]
+/// The components in a directory of packages, as the search finds them. No nvcc is started.
 pub fn probe(root: &Root, target: &Target, directory: &Path) -> Attempt {
-    let candidate = Candidate::new(
-        Step::Stored,
-        "fetched packages",
-        directory,
-        Layout::SitePackages,
-    );
-    Prober {
-        root,
-        target,
-        // Packages are described by their files; none has to run its nvcc for that.
-        query_nvcc: &|nvcc| {
-            Err(Error::Format {
-                what: "nvcc",
-                reason: format!("{} was not queried", nvcc.display()),
-            })
-        },
-    }
-    .probe(&candidate)
+    let layout = Layout::SitePackages;
+    let candidate = Candidate::new(Step::Stored, "fetched packages", directory, layout);
+    let query_nvcc = |nvcc: &Path| {
+        Err(Error::Format {
+            what: "nvcc",
+            reason: format!("{} was not queried", nvcc.display()),
+        })
+    };
+    Prober::new(root, target, &query_nvcc).probe(&candidate)
 }
 
-/// The reason not to trust `path`, a file or directory that this program or an earlier run of it
-/// wrote: another user owns it, or may write in it or replace it. `None` if only the current user
-/// and root can have changed it. A directory with the sticky bit, such as `/tmp`, may lie
-/// above it, but may not be it.
-///
-/// ```
-/// use cuda_build::internal::{Root, store};
-/// assert_eq!(store::distrust(&Root::system(), "/proc/self/status".as_ref()), None);
-/// ```
-#[must_use]
+/// The reason not to trust `path`, a file or directory that this program wrote: another user owns it, or may write in
+/// it or replace it. `None` if only the current user and root can have changed it. A directory with the sticky bit,
+/// such as `/tmp`, may be its parent.
 #[cfg(unix)]
 pub fn distrust(root: &Root, path: &Path) -> Option<String> {
     use std::os::unix::fs::MetadataExt as _;
     // The owner of this directory is the user of this process.
     let user = root.metadata(Path::new("/proc/self")).ok()?.uid();
-    let above = path.parent().unwrap_or(path);
-    [(path, 0), (above, STICKY)]
-        .into_iter()
-        .find_map(|(path, excuse)| {
-            let metadata = root.metadata(path).ok()?;
-            let reason = refusal(metadata.uid(), metadata.mode(), user, excuse)?;
-            Some(format!("{} {reason}", path.display()))
-        })
+    let parent = path.parent().unwrap_or(path);
+    let mut places = [(path, 0), (parent, STICKY)].into_iter();
+    places.find_map(|(path, excuse)| {
+        let metadata = root.metadata(path).ok()?;
+        let reason = refusal(metadata.uid(), metadata.mode(), user, excuse)?;
+        Some(format!("{} {reason}", path.display()))
+    })
 }
 
 /// Owners and modes are known on Unix only.
-#[must_use]
 #[cfg(not(unix))]
 pub fn distrust(_: &Root, _: &Path) -> Option<String> {
     None

@@ -8,8 +8,9 @@ use crate::error::Error;
 ///
 /// ```
 /// use cuda_build::internal::Target;
-/// let target = Target::from_triple("x86_64-unknown-linux-gnu", false).unwrap();
-/// assert_eq!(target.directory(), "x86_64-linux");
+/// let target = Target::from_triple("aarch64-unknown-linux-gnu").unwrap();
+/// assert_eq!(target.directory(), "sbsa-linux");
+/// assert_eq!(target.on_jetson().directory(), "aarch64-linux");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
@@ -17,20 +18,21 @@ pub struct Target {
     directory: &'static str,
 }
 
+/// The platform directories of ARM servers and of Jetson boards.
+const SBSA: &str = "sbsa-linux";
+const JETSON: &str = "aarch64-linux";
+
 impl Target {
-    /// Maps a Rust target triple to CUDA's target directory. SBSA servers and Jetson boards
-    /// share one Rust triple and differ in the directory, so `jetson` has to say which.
+    /// Maps a Rust target triple to CUDA's platform directory.
     ///
     /// # Errors
-    /// [`Error::UnsupportedTarget`] where CUDA has no toolkit, or this crate no support yet.
-    pub fn from_triple(triple: &str, jetson: bool) -> Result<Self, Error> {
+    /// [`Error::UnsupportedTarget`] if CUDA has no toolkit for it, or this crate does not support it.
+    pub fn from_triple(triple: &str) -> Result<Self, Error> {
         let mut parts = triple.split('-');
         let arch = parts.next().unwrap_or_default();
-        let linux = parts.any(|part| part == "linux");
-        let directory = match (arch, linux) {
+        let directory = match (arch, parts.any(|part| part == "linux")) {
             ("x86_64", true) => "x86_64-linux",
-            ("aarch64", true) if jetson => "aarch64-linux",
-            ("aarch64", true) => "sbsa-linux",
+            ("aarch64", true) => SBSA,
             _ => {
                 return Err(Error::UnsupportedTarget {
                     triple: triple.to_owned(),
@@ -43,37 +45,57 @@ impl Target {
         })
     }
 
-    /// The Rust triple.
+    /// The same target on a Jetson board. Servers with ARM have the same Rust triple and another platform directory.
     #[must_use]
+    pub fn on_jetson(mut self) -> Self {
+        if self.directory == SBSA {
+            self.directory = JETSON;
+        }
+        self
+    }
+
+    /// What to write if files of another ARM platform were found; empty for other platforms.
+    pub(crate) fn jetson_hint(&self, found: &str) -> &'static str {
+        if [self.directory, found]
+            .iter()
+            .all(|name| [SBSA, JETSON].contains(name))
+        {
+            "; servers with ARM and Jetson boards differ: `jetson = true` in `[package.metadata.cuda]` selects Jetson"
+        } else {
+            ""
+        }
+    }
+
+    /// The Rust triple.
     pub fn triple(&self) -> &str {
         &self.triple
     }
 
     /// The name below `targets/` in toolkits that have such a directory.
-    #[must_use]
     pub fn directory(&self) -> &'static str {
         self.directory
     }
 
+    /// The architecture, as Rust names it.
+    pub(crate) fn architecture(&self) -> &str {
+        self.triple.split('-').next().unwrap_or_default()
+    }
+
     /// `e_machine` of its ELF files: `EM_X86_64` or `EM_AARCH64`.
-    #[must_use]
     pub fn elf_machine(&self) -> u16 {
-        machine(self.triple.split('-').next().unwrap_or_default()).unwrap_or(AARCH64)
+        machine(self.architecture()).unwrap_or(AARCH64)
     }
 
-    /// Whether what is built for it runs on the machine that builds.
-    #[must_use]
+    /// Whether programs for it run on the machine that builds.
     pub fn is_native(&self) -> bool {
-        self.triple.split('-').next() == Some(std::env::consts::ARCH)
+        self.architecture() == std::env::consts::ARCH
     }
 
-    /// The multiarch name that Debian puts libraries under (`/usr/lib/<this>`).
-    #[must_use]
+    /// Debian's name for its libraries (`/usr/lib/<this>`).
     pub fn multiarch(&self) -> &'static str {
-        if self.directory == "x86_64-linux" {
-            "x86_64-linux-gnu"
-        } else {
-            "aarch64-linux-gnu"
+        match self.directory {
+            "x86_64-linux" => "x86_64-linux-gnu",
+            _ => "aarch64-linux-gnu",
         }
     }
 }
@@ -82,7 +104,7 @@ impl Target {
 const X86_64: u16 = 62;
 const AARCH64: u16 = 183;
 
-/// `e_machine` of an architecture as Rust names it; `None` where CUDA has nothing for it.
+/// `e_machine` of an architecture as Rust names it; `None` if CUDA does not support it.
 pub(crate) fn machine(architecture: &str) -> Option<u16> {
     match architecture {
         "x86_64" => Some(X86_64),
@@ -102,31 +124,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_triple_two_directories_on_arm() {
-        let directory = |triple, jetson| Target::from_triple(triple, jetson).map(|t| t.directory());
-        assert_eq!(
-            directory("x86_64-unknown-linux-gnu", false).unwrap(),
-            "x86_64-linux"
-        );
-        assert_eq!(
-            directory("aarch64-unknown-linux-gnu", false).unwrap(),
-            "sbsa-linux"
-        );
-        assert_eq!(
-            directory("aarch64-unknown-linux-gnu", true).unwrap(),
-            "aarch64-linux"
-        );
-    }
-
-    #[test]
-    fn other_platforms_are_an_error_not_a_guess() {
+    fn other_platforms_are_an_error() {
         for triple in [
             "x86_64-pc-windows-msvc",
             "aarch64-apple-darwin",
             "wasm32-unknown-unknown",
         ] {
-            let error = Target::from_triple(triple, false).unwrap_err().to_string();
+            let error = Target::from_triple(triple).unwrap_err().to_string();
             assert!(error.contains(triple), "{error}");
         }
+        let target = Target::from_triple("x86_64-unknown-linux-gnu").unwrap();
+        assert_eq!(target.on_jetson().directory(), "x86_64-linux");
     }
 }

@@ -41,6 +41,11 @@ impl Version {
         self.parts.get(index).copied().unwrap_or(0)
     }
 
+    /// The CUDA release in its first two parts, if it has two.
+    pub(crate) fn release(&self) -> Option<ToolkitVersion> {
+        self.text.parse().ok()
+    }
+
     fn trimmed(&self) -> &[u64] {
         let end = self
             .parts

@@ -112,7 +112,9 @@ fn nvcc_lists_the_tables_numbers() {
     ));
     let mut numbers = supported(version(&toolkit));
     numbers.retain(|capability| capability.suffix.is_none());
-    assert_eq!(observed_from_ptxas_help(&codes), numbers);
+    let mut listed: Vec<Capability> = codes.lines().map(|line| line.parse().unwrap()).collect();
+    listed.sort();
+    assert_eq!(listed, numbers);
 }
 
 #[test]

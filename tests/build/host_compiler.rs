@@ -27,7 +27,7 @@ fn toolkit() -> Option<Toolkit> {
         need(Component::Cudart, Part::Headers),
     ];
     let (root, env) = (Root::system(), Env::from_pairs::<&str, &str>([]));
-    let target = Target::from_triple("x86_64-unknown-linux-gnu", false).unwrap();
+    let target = Target::from_triple("x86_64-unknown-linux-gnu").unwrap();
     let search = Search {
         root: &root,
         env: &env,
@@ -271,7 +271,7 @@ fn the_verdict_is_that_of_the_toolkits_header() {
             ("CUDA_BUILD_ROOTS", root.to_str().unwrap()),
         ]),
     );
-    let target = Target::from_triple("x86_64-unknown-linux-gnu", false).unwrap();
+    let target = Target::from_triple("x86_64-unknown-linux-gnu").unwrap();
     let search = Search {
         root: &disk,
         env: &env,

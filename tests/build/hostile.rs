@@ -22,7 +22,7 @@ fn search(root: &Path, env: &[(&str, &str)]) -> Outcome {
     });
     let env = Env::from_pairs(pairs);
     let root = Root::below(root);
-    let target = Target::from_triple("x86_64-unknown-linux-gnu", false).unwrap();
+    let target = Target::from_triple("x86_64-unknown-linux-gnu").unwrap();
     let started = Instant::now();
     let search = Search {
         root: &root,
@@ -144,7 +144,7 @@ fn directories_that_cannot_be_read() {
         home.toolkit
             .unwrap_err()
             .to_string()
-            .contains("can't be read: Permission denied")
+            .contains("cannot be read: Permission denied")
     );
     assert!(searched.toolkit.is_ok(), "{}", summaries(&searched));
 }
@@ -214,7 +214,7 @@ fn libraries_that_are_none() {
     fs::create_dir(libraries.join("libnvrtc-builtins.so.12.4")).unwrap();
     let text = summaries(&search(root, &[]));
     assert!(
-        text.contains("nvrtc is not whole: no `libnvrtc-builtins.so`"),
+        text.contains("nvrtc is incomplete: no `libnvrtc-builtins.so`"),
         "{text}"
     );
     assert!(!text.contains("cudnn"), "{text}");
@@ -240,7 +240,7 @@ fn a_companion_does_not_stand_for_its_library() {
     symlink("libnvblas.so.12.4.5.8", libraries.join("libnvblas.so.12")).unwrap();
     let text = summaries(&search(dir.path(), &[]));
     assert!(
-        text.contains("cublas is not whole: no `libcublas.so` for CUDA 12"),
+        text.contains("cublas is incomplete: no `libcublas.so` for CUDA 12"),
         "{text}"
     );
     write(&libraries.join("libcublas.so.12"), b"");
@@ -364,7 +364,7 @@ fn an_nvcc_that_answers_nonsense() {
             0o755,
             "opt/odd/bin/nvcc --dryrun -E -x cu /dev/null`: Exec format error",
         ),
-        (0o644, "no executable files"),
+        (0o644, "not executable"),
     ] {
         fs::set_permissions(&nvcc, fs::Permissions::from_mode(mode)).unwrap();
         let report = search(root, &home);

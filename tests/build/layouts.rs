@@ -24,7 +24,12 @@ impl Layout {
     }
 
     pub fn target(&self) -> Target {
-        Target::from_triple(&self.triple, self.jetson).unwrap()
+        let target = Target::from_triple(&self.triple).unwrap();
+        if self.jetson {
+            target.on_jetson()
+        } else {
+            target
+        }
     }
 
     /// What `cargo cuda doctor` prints, driver and programs aside: those are the machine's.

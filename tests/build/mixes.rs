@@ -12,7 +12,7 @@ use crate::wheels::wheels;
 
 fn search(places: &[&Path], request: &Request) -> Result<cuda_build::Toolkit, Error> {
     let (root, env) = (Root::system(), Env::from_pairs::<&str, &str>([]));
-    let target = Target::from_triple("x86_64-unknown-linux-gnu", false).unwrap();
+    let target = Target::from_triple("x86_64-unknown-linux-gnu").unwrap();
     let places: Vec<PathBuf> = places.iter().map(|place| place.to_path_buf()).collect();
     Search {
         root: &root,
@@ -48,7 +48,7 @@ fn shared(components: &[Component]) -> Request {
 
 /// What a crate with `.cu` files gets where `CUDA_HOME` names `place`.
 fn by_home(place: &Path) -> Result<cuda_build::Toolkit, Error> {
-    let target = Target::from_triple("x86_64-unknown-linux-gnu", false).unwrap();
+    let target = Target::from_triple("x86_64-unknown-linux-gnu").unwrap();
     let env = Env::from_pairs([("CUDA_HOME", place)]);
     Search {
         root: &Root::system(),
@@ -240,7 +240,7 @@ fn a_static_library_for_another_machine() {
         return;
     };
     let find = |triple: &str| {
-        let target = Target::from_triple(triple, false).unwrap();
+        let target = Target::from_triple(triple).unwrap();
         let env = Env::from_pairs::<&str, &str>([]);
         let need = Need::new(Component::Cudart, Part::Archive, "linked statically");
         let request = Request {
@@ -267,7 +267,7 @@ fn a_static_library_for_another_machine() {
     assert!(format!("{error:?}").contains("libcudart.so"), "{error:?}");
     for archive in archives {
         assert_eq!(
-            Root::system().machine_of_archive(archive),
+            Root::system().machine_of_library(archive),
             Some(62),
             "{}",
             archive.display()
@@ -351,7 +351,7 @@ fn nvrtc_without_its_builtins() {
         &shared(&[Component::Nvrtc]),
         &[
             "CUDA component `nvrtc` not found",
-            "cause: nvidia-cuda-nvrtc-cu12 12.9.86 has no `libnvrtc-builtins.so` for CUDA 12, so its NVRTC can't be used",
+            "cause: nvidia-cuda-nvrtc-cu12 12.9.86 has no `libnvrtc-builtins.so` for CUDA 12, so its NVRTC cannot be used",
             "(argument ({place}))",
             "hint: fetch them with `cargo cuda toolkit add 12`",
         ],
@@ -380,7 +380,7 @@ fn a_placeholder() {
         &shared(&[Component::Cudart, Component::Cupti]),
         &[
             "CUDA component `cupti` not found",
-            "cause: nvidia-cuda-cupti 0.0.0a0 is installed but holds no `libcupti.so` for CUDA 13 (an incomplete or damaged package, or a placeholder",
+            "cause: nvidia-cuda-cupti 0.0.0a0 is installed but has no `libcupti.so` for CUDA 13 (an incomplete or damaged package, or a placeholder",
             "(argument ({place}))",
             "hint: fetch them with `cargo cuda toolkit add 13 --components cupti`",
         ],
@@ -400,9 +400,9 @@ fn the_nvcc_package_of_cuda_12_has_no_nvcc() {
         &library(),
         &[
             "CUDA component `nvcc` not found",
-            "cause: nvidia-cuda-nvcc-cu12 12.9.86 holds ptxas and libnvvm but no nvcc: the wheels of CUDA 12 carry no compiler",
+            "cause: nvidia-cuda-nvcc-cu12 12.9.86 has ptxas and libnvvm but no nvcc: no wheel of CUDA 12 has it",
             "(argument ({place}))",
-            "hint: the wheels of CUDA 12 carry no nvcc: use NVRTC for modules",
+            "hint: no wheel of CUDA 12 has nvcc: use NVRTC for modules",
         ],
     );
 }
@@ -512,7 +512,7 @@ fn cccl_says_nothing_of_what_lies_beside_it() {
     }
     let roots = format!("{}:{}", library.path().display(), headers.path().display());
     let find = |request: &Request| {
-        let target = Target::from_triple("x86_64-unknown-linux-gnu", false).unwrap();
+        let target = Target::from_triple("x86_64-unknown-linux-gnu").unwrap();
         let env = Env::from_pairs([("CUDA_BUILD_ROOTS", roots.clone())]);
         Search {
             root: &Root::system(),

@@ -126,7 +126,7 @@ impl Place {
     fn attempt(&self, env: &Env) -> Attempt {
         let (disk, target) = (
             Root::system(),
-            Target::from_triple("x86_64-unknown-linux-gnu", false).unwrap(),
+            Target::from_triple("x86_64-unknown-linux-gnu").unwrap(),
         );
         let search = Search {
             root: &disk,

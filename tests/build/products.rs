@@ -67,7 +67,7 @@ const CUDNN_VERSION: &str =
     "#define CUDNN_MAJOR 9\n#define CUDNN_MINOR 5\n#define CUDNN_PATCHLEVEL 0\n";
 
 fn target() -> Target {
-    Target::from_triple("x86_64-unknown-linux-gnu", false).unwrap()
+    Target::from_triple("x86_64-unknown-linux-gnu").unwrap()
 }
 
 fn need(component: Component) -> Need {
@@ -336,7 +336,7 @@ fn a_product_alone_is_no_toolkit() {
         says(
             &error,
             &[
-                "`cudart` not found (nothing else tells which CUDA release is there)",
+                "`cudart` not found (nothing else shows the CUDA release)",
                 "cudnn 9.5.0",
             ],
         );
@@ -553,6 +553,6 @@ fn a_named_product_decides_an_open_major() {
     assert_eq!(toolkit.version().to_string(), "13.4", "nobody wants it");
     assert!(toolkit.notes().iter().any(|note| {
         note.to_string()
-            .starts_with("CUDA 12.9 is also there, not used")
+            .starts_with("CUDA 12.9 was also found and is not used")
     }));
 }

@@ -141,7 +141,7 @@ pub fn everything_in(places: &[&Path]) -> Toolkit {
         take_everything: true,
         ..Request::default()
     };
-    let target = Target::from_triple("x86_64-unknown-linux-gnu", false).unwrap();
+    let target = Target::from_triple("x86_64-unknown-linux-gnu").unwrap();
     let places = places.iter().map(|place| place.to_path_buf()).collect();
     let search = Search {
         root: &Root::system(),

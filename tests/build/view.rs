@@ -49,7 +49,7 @@ fn with_nvml(major: u32) -> Option<[PathBuf; 2]> {
 }
 
 fn target(triple: &str) -> Target {
-    Target::from_triple(triple, false).unwrap()
+    Target::from_triple(triple).unwrap()
 }
 
 pub fn view_at(places: &[&Path], directory: &Path) -> View {

@@ -106,7 +106,7 @@ pub fn temporaries(parent: &Path) -> Vec<String> {
 }
 
 pub fn target() -> Target {
-    Target::from_triple("x86_64-unknown-linux-gnu", false).unwrap()
+    Target::from_triple("x86_64-unknown-linux-gnu").unwrap()
 }
 
 /// Everything below a directory: what a link says, or the length of a file.

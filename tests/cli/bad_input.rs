@@ -174,7 +174,7 @@ fn capabilities_that_the_toolkit_cannot_do() {
     let has_gpu = Path::new("/dev/nvidiactl").exists();
     if !has_gpu {
         let undeclared = [
-            "no compute capability is declared, and this machine has no GPU to ask",
+            "no compute capability is declared, and this machine has no GPU",
             "capabilities = [",
         ];
         project.run(&["build"]).failed(101, &undeclared);
@@ -199,7 +199,7 @@ fn capabilities_that_the_toolkit_cannot_do() {
         exit_code::NOT_FOUND,
         &[
             "`toolkit = \">=12, <13\"`",
-            "rules it out: change one of the two",
+            "excludes it: change one of them",
         ],
     );
     let other = project.run(&["build"]);

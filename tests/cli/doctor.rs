@@ -162,7 +162,7 @@ fn cuda_12_alone_has_no_compiler_for_libraries() {
         exit_code::NOT_FOUND,
         NOT_WORKING,
         &[
-            "holds CUDA 12.9, but `toolkit = \">=13, <14\"` is asked for",
+            "has CUDA 12.9, but `toolkit = \">=13, <14\"` is requested",
             "cargo cuda toolkit add 13`",
         ],
     );
@@ -191,7 +191,7 @@ fn of_12_and_13_the_newest() {
         exit_code::SUCCESS,
         "A build will work with CUDA 13.4: modules with NVRTC or nvcc, libraries with nvcc.",
         &[
-            "note: CUDA 12.9 is also there, not used",
+            "note: CUDA 12.9 was also found and is not used",
             "nvcc 13.4.92",
             "nvrtc 12.9.86",
             "Host compiler: ",
@@ -459,7 +459,7 @@ fn what_does_not_fit_and_nobody_asked_for_is_told() {
     let json = machine.says(
         exit_code::SUCCESS,
         "A build will work with CUDA 13.4: modules with NVRTC; libraries need nvcc, which is missing.",
-        &["note: cusparse 12.8.6.72 is left out: ", "nvjitlink 13.0.88 is of CUDA 13.0: what uses it"],
+        &["note: cusparse 12.8.6.72 is not used: ", "nvjitlink 13.0.88 is of CUDA 13.0: what uses it"],
     );
     let names = json["toolkit"]["components"]
         .as_array()
@@ -477,7 +477,7 @@ fn what_does_not_fit_and_nobody_asked_for_is_told() {
         view.code == 0
             && view
                 .stderr
-                .contains("warning: cusparse 12.8.6.72 is left out: "),
+                .contains("warning: cusparse 12.8.6.72 is not used: "),
         "{view:?}"
     );
 }

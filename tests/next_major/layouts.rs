@@ -124,7 +124,7 @@ impl Disk {
 
     /// Every component is found for the new major, below this disk.
     fn check(&self, layout: &str) {
-        let target = Target::from_triple("x86_64-unknown-linux-gnu", false).unwrap();
+        let target = Target::from_triple("x86_64-unknown-linux-gnu").unwrap();
         let needs = components().map(|files| {
             let component: Component = files.id.parse().unwrap();
             Need::new(component, Part::Shared, "tested")

@@ -95,7 +95,7 @@ uses() {
     while read -r library; do
         file=$(find "$CUDA_BUILD_CACHE_DIR/toolkits" -name "$library" -print -quit)
         # The driver's library is nowhere here: what was linked with is the view's stub.
-        [[ -n $file ]] || file=$(find "$package/target/.cuda/view" -path '*/stubs/*' -name "${library%%.so*}.so" -print -quit 2>/dev/null)
+        [[ -n $file ]] || file=$(find "$(built)/../.cuda/view/" -path '*/stubs/*' -name "${library%%.so*}.so" -print -quit 2>/dev/null)
         if [[ -z $file ]]; then
             printf '    %s: not found\n' "$library"
             continue
@@ -106,6 +106,12 @@ uses() {
     done < <(needed "$1")
 }
 
+# Cargo's directory of what was built last: `cargo cuda` has another than cargo.
+built() {
+    local latest=$package/target/cargo-cuda/latest
+    if [[ -d $latest/debug ]]; then echo "$(realpath "$latest")/debug"; else echo "$package/target/debug"; fi
+}
+
 rows=()
 # way NAME LABEL COMMAND…: builds from an empty target directory
 way() {
@@ -113,6 +119,7 @@ way() {
     shift 2
     rm -rf "$package/target"
     if (cd "$package" && "$@") >"$package/$label.log" 2>&1; then
+        [[ -x $(built)/app ]] || found='AND THERE IS NO PROGRAM '
         # The program, and libraries that its crates have built, each once.
         while read -r file; do
             [[ -n $(needed "$file") ]] || continue
@@ -122,8 +129,8 @@ way() {
             fi
             printf '  %s\n%s\n' "$file" "$(uses "$file")" >&2
         done < <(
-            echo "$package/target/debug/app"
-            find "$package/target/cuda/build" -type f -path '*/out/*' -name 'lib*.so*' -printf '%f %p\n' 2>/dev/null |
+            echo "$(built)/app"
+            find "$(built)/build" -type f -path '*/out/*' -name 'lib*.so*' -printf '%f %p\n' 2>/dev/null |
                 sort -u -k1,1 | cut -d' ' -f2-
         )
         rows+=("$name|$label|builds in $((SECONDS - started)) s|$found")

@@ -59,7 +59,10 @@ impl Capabilities {
             Some(text) => plan(Declared::parse([text])?)?.single_for(None),
             None => all.single_for(gpus.first().copied()),
         };
-        let warning = chosen.single.as_ref().and_then(|s| s.warning(COMPUTE_CAP));
+        let warning = chosen
+            .single
+            .as_ref()
+            .and_then(|single| single.warning.as_ref());
         // cuda-build takes the whole list.
         let reads_one = !packages.iter().any(|package| package.uses_cuda_build);
         if let Some(warning) = warning.filter(|_| reads_one && env.peek(COMPUTE_CAP).is_none()) {

@@ -221,7 +221,7 @@ impl Renderings {
             torch: plan.torch(),
             arch_list: plan.arch_list_define(),
             cuda_compute_cap: single.as_ref().map(|single| single.compute_cap()),
-            warning: single.and_then(|single| single.warning("CUDA_COMPUTE_CAP")),
+            warning: single.and_then(|single| single.warning),
         }
     }
 }

@@ -209,7 +209,7 @@ pub(super) fn components(
     root: &Root,
 ) -> Result<Vec<Component>, StoreError> {
     let triple = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
-    let Ok(target) = Target::from_triple(&triple, false) else {
+    let Ok(target) = Target::from_triple(&triple) else {
         // Nothing can be built for this machine, and nothing is known of its layout.
         return Ok(set.components().collect());
     };

@@ -5,7 +5,7 @@ use std::fmt;
 use super::Capability;
 use crate::error::Error;
 
-/// What a manifest, a variable or a flag asks for, before any toolkit is known.
+/// The capabilities in a manifest, a variable or a flag, before any toolkit is known.
 ///
 /// Each item may itself be a list, separated by `;`, `,` or spaces. An entry is one of
 ///
@@ -31,9 +31,9 @@ pub struct Declared {
     entries: Vec<Entry>,
 }
 
-/// One thing to build for.
+/// One entry of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Entry {
+pub(super) enum Entry {
     /// SASS for this capability.
     Real(Capability),
     /// PTX for this capability.
@@ -55,12 +55,8 @@ impl Declared {
         let mut entries = Vec::new();
         for item in items {
             let separator = |c: char| c == ';' || c == ',' || c.is_whitespace();
-            for text in item
-                .as_ref()
-                .split(separator)
-                .filter(|text| !text.is_empty())
-            {
-                read_entry(text, &mut entries)?;
+            for text in item.as_ref().split(separator).filter(|t| !t.is_empty()) {
+                entries.extend(parse_entry(text)?);
             }
         }
         if entries.is_empty() {
@@ -74,7 +70,7 @@ impl Declared {
         Ok(Self { entries })
     }
 
-    /// The GPUs in this machine: what is built where nothing was declared.
+    /// The GPUs in this machine, which are the default.
     #[must_use]
     pub fn native() -> Self {
         Self {
@@ -83,88 +79,65 @@ impl Declared {
     }
 
     /// The entries, sorted, each once.
-    #[must_use]
-    pub fn entries(&self) -> &[Entry] {
+    pub(super) fn entries(&self) -> &[Entry] {
         &self.entries
     }
 
     /// Whether the list depends on the GPUs in this machine.
     #[must_use]
-    pub fn asks_for_gpu(&self) -> bool {
+    pub fn is_native(&self) -> bool {
         self.entries.contains(&Entry::Native)
     }
 }
 
-fn read_entry(text: &str, entries: &mut Vec<Entry>) -> Result<(), Error> {
-    match text.to_ascii_lowercase().as_str() {
-        "native" => entries.push(Entry::Native),
-        "all" => entries.push(Entry::All),
-        "all-major" => entries.push(Entry::AllMajor),
-        lower => {
-            let (rest, ptx) = strip_suffix(lower, "+ptx");
-            let (rest, real) = strip_suffix(rest, "-real");
-            let (number, virtual_) = strip_suffix(rest, "-virtual");
-            if matches!(number, "native" | "all" | "all-major") {
-                return Err(contradiction(text, format!("`{number}` takes no addition")));
-            }
-            let capability: Capability = number.parse().map_err(|error| match error {
-                Error::Capability { hint, .. } => Error::Capability {
-                    reason: format!("`{text}` is not a compute capability"),
-                    hint: hint.map(|hint| {
-                        format!("{hint}; or `native`, `all`, `all-major`; `+PTX` adds PTX to a capability")
-                    }),
-                },
-                other => other,
-            })?;
-            let real = real || number.starts_with("sm_");
-            let virtual_ = virtual_ || number.starts_with("compute_");
-            if real && virtual_ {
-                let clear = format!(
-                    "`{}` for SASS or `{}` for PTX",
-                    capability.sm(),
-                    capability.compute()
-                );
-                return Err(contradiction(text, format!("write {clear}")));
-            }
-            if ptx && virtual_ {
-                let clear = format!(
-                    "`{capability}+PTX` for both or `{}` for PTX",
-                    capability.compute()
-                );
-                return Err(contradiction(text, format!("write {clear}")));
-            }
-            if !virtual_ {
-                entries.push(Entry::Real(capability));
-            }
-            if ptx || virtual_ {
-                entries.push(Entry::Virtual(capability));
-            }
-        }
+/// The entries that one word stands for: `8.0+PTX` stands for two.
+fn parse_entry(text: &str) -> Result<Vec<Entry>, Error> {
+    let lower = text.to_ascii_lowercase();
+    match lower.as_str() {
+        "native" => return Ok(vec![Entry::Native]),
+        "all" => return Ok(vec![Entry::All]),
+        "all-major" => return Ok(vec![Entry::AllMajor]),
+        _ => {}
     }
-    Ok(())
-}
-
-fn strip_suffix<'a>(text: &'a str, suffix: &str) -> (&'a str, bool) {
-    text.strip_suffix(suffix)
-        .map_or((text, false), |rest| (rest, true))
-}
-
-fn contradiction(text: &str, hint: String) -> Error {
-    Error::Capability {
-        reason: format!("`{text}` contradicts itself"),
-        hint: Some(hint),
+    let (name, ending) = ["+ptx", "-real", "-virtual"]
+        .into_iter()
+        .find_map(|ending| Some((lower.strip_suffix(ending)?, ending)))
+        .unwrap_or((&lower, ""));
+    let capability: Capability = name.parse().map_err(|error| match error {
+        Error::Capability { hint, .. } => Error::Capability {
+            reason: format!("`{text}` is not a compute capability"),
+            hint: hint.map(|hint| {
+                format!("{hint}; or `native`, `all`, `all-major`; `+PTX` adds PTX to a capability")
+            }),
+        },
+        other => other,
+    })?;
+    let (real, ptx) = (Entry::Real(capability), Entry::Virtual(capability));
+    let prefix = name.split_once('_').map_or("", |(prefix, _)| prefix);
+    match (prefix, ending) {
+        ("" | "sm", "" | "-real") => Ok(vec![real]),
+        ("" | "sm", "+ptx") => Ok(vec![real, ptx]),
+        ("" | "compute", "-virtual") | ("compute", "") => Ok(vec![ptx]),
+        _ => Err(Error::Capability {
+            reason: format!("`{text}` contradicts itself"),
+            hint: Some(format!(
+                "write `{}` for SASS, `{}` for PTX, or `{capability}+PTX` for both",
+                capability.sm(),
+                capability.compute()
+            )),
+        }),
     }
 }
 
 /// A list that every toolkit from 11.8 on can build.
 pub(super) const EXAMPLE: &str = "[package.metadata.cuda]\ncapabilities = [\"8.0\", \"9.0+PTX\"]";
 
-/// The error for a build that declares no capability on a machine without a GPU to ask.
+/// The error for a build that declares no capability, on a machine without a GPU.
 #[must_use]
 pub fn undeclared() -> Error {
     Error::Capability {
-        reason: "no compute capability is declared, and this machine has no GPU to ask".to_owned(),
-        hint: Some(format!("say in Cargo.toml what to build for:\n{EXAMPLE}")),
+        reason: "no compute capability is declared, and this machine has no GPU".to_owned(),
+        hint: Some(format!("declare capabilities in Cargo.toml:\n{EXAMPLE}")),
     }
 }
 
@@ -271,8 +244,8 @@ mod tests {
             ),
             (
                 &["native+PTX"],
-                "`native+PTX` contradicts itself",
-                "`native` takes no addition",
+                "`native+PTX` is not a compute capability",
+                "or `native`, `all`, `all-major`",
             ),
             (&[], "the list of capabilities is empty", "capabilities = ["),
             (

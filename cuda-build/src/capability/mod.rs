@@ -1,8 +1,8 @@
 //! Compute capabilities: one declared list, checked against a toolkit, rendered for every consumer.
 //!
-//! [`Declared`] is what a manifest or a variable says, [`Plan`] what is built with one toolkit:
-//! a list of real architectures (SASS) and one of virtual architectures (PTX). Everything here
-//! is computed from values; nothing reads the disk or runs a program.
+//! [`Declared`] is the list in a manifest or a variable. [`Plan`] is what is built with one toolkit:
+//! a list of real architectures (SASS) and one of virtual architectures (PTX). Nothing here reads
+//! the disk or starts a program.
 //!
 //! ```
 //! use cuda_build::internal::Declared;
@@ -15,25 +15,23 @@
 //! ```
 
 mod declared;
-mod nearest;
-mod observed;
-mod parse;
 mod plan;
-mod refusal;
 mod render;
 mod rules;
 mod runtime;
 mod table;
 
 use std::fmt;
+use std::str::FromStr;
 
-pub use declared::{Declared, Entry, undeclared};
-pub use nearest::{Chosen, Single};
-pub use observed::observed_from_ptxas_help;
+use crate::error::Error;
+
+pub use declared::{Declared, undeclared};
 pub use plan::Plan;
-pub use rules::{ptx_runs_on, sass_runs_on};
-pub use runtime::{Support, generated_source};
-pub use table::{Facts, all, available, facts, renamed, supported};
+pub use render::Single;
+pub use rules::Support;
+pub use runtime::generated_source;
+pub use table::{Facts, all, facts, observed_from_ptxas_help, supported};
 
 /// A compute capability, with the suffix of a target that trades portability for features.
 ///
@@ -58,7 +56,7 @@ pub struct Capability {
     pub suffix: Option<Suffix>,
 }
 
-/// What narrows a target to some devices.
+/// The suffix of a target that runs on some devices only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Suffix {
     /// `a`: runs on exactly this capability.
@@ -133,5 +131,152 @@ impl fmt::Display for Capability {
         write!(f, "{}.{}", self.major, self.minor)?;
         self.suffix
             .map_or(Ok(()), |suffix| write!(f, "{}", suffix.letter()))
+    }
+}
+
+impl FromStr for Capability {
+    type Err = Error;
+
+    /// Reads `9.0`, `90`, `sm_90`, `compute_90`, each with or without `a` or `f`.
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let text = text.trim();
+        let bare = strip_prefix(text, "sm_")
+            .or_else(|| strip_prefix(text, "compute_"))
+            .unwrap_or(text);
+        let (number, suffix) = match bare.as_bytes().last() {
+            Some(b'a') => (&bare[..bare.len() - 1], Some(Suffix::ArchSpecific)),
+            Some(b'f') => (&bare[..bare.len() - 1], Some(Suffix::Family)),
+            _ => (bare, None),
+        };
+        let (major, minor) = split_number(number).ok_or_else(|| invalid(text, number))?;
+        Ok(Self {
+            major,
+            minor,
+            suffix,
+        })
+    }
+}
+
+fn strip_prefix<'a>(text: &'a str, prefix: &str) -> Option<&'a str> {
+    text.get(..prefix.len())
+        .filter(|head| head.eq_ignore_ascii_case(prefix))
+        .map(|_| &text[prefix.len()..])
+}
+
+/// Major and minor of `9.0`, `90` or `120`. The minor is always one digit.
+fn split_number(number: &str) -> Option<(u32, u32)> {
+    let (major, minor) = match number.split_once('.') {
+        Some(parts) => parts,
+        None => number.split_at_checked(number.len().checked_sub(1)?)?,
+    };
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    // `800` and `8600` are values of `__CUDA_ARCH__`, not the capabilities 80.0 and 860.0.
+    if !digits(major)
+        || !digits(minor)
+        || major.len() > 2
+        || minor.len() != 1
+        || major.starts_with('0')
+    {
+        return None;
+    }
+    let major = major.parse().ok().filter(|&major| major < 30)?;
+    Some((major, minor.parse().ok()?))
+}
+
+fn invalid(text: &str, number: &str) -> Error {
+    let arch = number
+        .strip_suffix('0')
+        .filter(|arch| arch.len() > 1 && !arch.contains('.'));
+    let hint = if let Ok(major @ 1..=9) = number.parse::<u32>() {
+        format!("write both parts: `{major}.0`")
+    } else if let Some((major, minor)) = arch.and_then(split_number) {
+        format!("`{number}` is a value of `__CUDA_ARCH__`; write `{major}.{minor}`")
+    } else {
+        "write a capability as `8.0`, `80`, `sm_80` or `9.0a`".to_owned()
+    };
+    Error::Capability {
+        reason: format!("`{text}` is not a compute capability"),
+        hint: Some(hint),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_spelling_is_read() {
+        for (expected, spellings) in [
+            (
+                "8.0",
+                &[
+                    "8.0",
+                    "80",
+                    "sm_80",
+                    "compute_80",
+                    " 8.0 ",
+                    "SM_80",
+                    "sm_8.0",
+                ][..],
+            ),
+            ("9.0a", &["9.0a", "90a", "sm_90a", "compute_90a"]),
+            ("10.0f", &["10.0f", "100f", "sm_100f", "compute_100f"]),
+            ("12.1", &["12.1", "121", "sm_121"]),
+        ] {
+            for spelling in spellings {
+                let capability: Capability = spelling.parse().unwrap();
+                assert_eq!(capability.to_string(), expected, "{spelling:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn names_of_the_targets() {
+        let capability: Capability = "100f".parse().unwrap();
+        assert_eq!(
+            (capability.sm(), capability.compute(), capability.number()),
+            ("sm_100f".to_owned(), "compute_100f".to_owned(), 100)
+        );
+    }
+
+    #[test]
+    fn ordered_by_number_not_by_text() {
+        let mut list: Vec<Capability> = ["12.0", "9.0a", "10.0f", "8.6", "9.0", "10.0"]
+            .map(|t| t.parse().unwrap())
+            .to_vec();
+        list.sort();
+        let text: Vec<String> = list.iter().map(ToString::to_string).collect();
+        assert_eq!(text, ["8.6", "9.0", "9.0a", "10.0", "10.0f", "12.0"]);
+    }
+
+    #[test]
+    fn refuses_what_is_none_and_says_what_to_write() {
+        for (text, hint) in [
+            ("", "write a capability as"),
+            ("8", "write both parts: `8.0`"),
+            ("800", "`800` is a value of `__CUDA_ARCH__`; write `8.0`"),
+            ("1200", "`1200` is a value of `__CUDA_ARCH__`; write `12.0`"),
+            ("8.10", "write a capability as"),
+            ("8.", "write a capability as"),
+            (".0", "write a capability as"),
+            ("08.0", "write a capability as"),
+            ("9.0b", "write a capability as"),
+            ("90aa", "write a capability as"),
+            ("sm_", "write a capability as"),
+            ("lto_80", "write a capability as"),
+            ("Hopper", "write a capability as"),
+            ("8.0.0", "write a capability as"),
+            ("-8.0", "write a capability as"),
+            ("+80", "write a capability as"),
+            ("٨٠", "write a capability as"),
+            ("8٠", "write a capability as"),
+        ] {
+            let error = text.parse::<Capability>().unwrap_err();
+            assert_eq!(
+                error.to_string(),
+                format!("`{text}` is not a compute capability")
+            );
+            assert!(error.hints()[0].contains(hint), "{text:?}: {error:?}");
+        }
     }
 }

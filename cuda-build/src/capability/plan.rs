@@ -2,16 +2,19 @@
 
 use std::fmt;
 
-use super::declared::EXAMPLE;
-use super::refusal::{Refusal, explain};
-use super::{Capability, Declared, Entry, Suffix, available, sass_runs_on};
+use super::declared::{EXAMPLE, Entry};
+use super::rules::sass_runs_on;
+use super::table::{facts, renamed, supported};
+use super::{Capability, Declared, Suffix};
 use crate::error::Error;
+use crate::release::{self, OLDEST_MAJOR};
 use crate::version::ToolkitVersion;
 
-/// What is built with one toolkit: every entry is one it can build, sorted, each once.
+/// What is built with one toolkit. The toolkit supports every entry; each list is sorted, without
+/// duplicates.
 ///
 /// Prints as a list that [`Declared::parse`] reads back: `8.0, 9.0a, 12.0+PTX`, with
-/// `compute_90` where there is PTX alone.
+/// `compute_90` for PTX without SASS.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Plan {
     /// Compiled to SASS.
@@ -20,55 +23,75 @@ pub struct Plan {
     pub ptx: Vec<Capability>,
 }
 
+/// Why a toolkit does not build an entry, without a full stop, and what to write instead.
+struct Refusal {
+    reason: String,
+    hint: String,
+}
+
+/// What a toolkit builds for.
+struct Compiler {
+    version: ToolkitVersion,
+    /// Its targets, ascending.
+    targets: Vec<Capability>,
+    /// Whether the compiler itself has listed them. Otherwise they are from the table.
+    observed: bool,
+}
+
 impl Declared {
     /// Resolves the list for one toolkit.
     ///
-    /// `gpus` are the devices of this machine, for `native`. `observed` is what the toolkit's own
-    /// compiler lists ([`observed_from_ptxas_help`](super::observed_from_ptxas_help)); where it is given, it decides.
+    /// `gpus` are the devices of this machine, for `native`. `observed` is the list of the toolkit's
+    /// own compiler ([`observed_from_ptxas_help`](super::observed_from_ptxas_help)), which replaces
+    /// the table.
     ///
     /// # Errors
-    /// [`Error::Capability`] that names every entry this toolkit can't build, with the reason of
-    /// each; for `native` on a machine without a GPU; and for 10.0 beside 10.0f, which nvcc refuses.
+    /// [`Error::Capability`] that names every entry that this toolkit does not support, with the
+    /// reason of each; for `native` on a machine without a GPU; and for 10.0 beside 10.0f, which nvcc
+    /// refuses.
     pub fn plan(
         &self,
         toolkit: ToolkitVersion,
         gpus: &[Capability],
         observed: Option<&[Capability]>,
     ) -> Result<Plan, Error> {
-        let available = available(toolkit, observed);
+        let observed = observed.filter(|list| !list.is_empty());
+        let compiler = Compiler {
+            version: toolkit,
+            targets: observed.map_or_else(|| supported(toolkit), <[_]>::to_vec),
+            observed: observed.is_some(),
+        };
         let mut plan = Plan::default();
         let mut refused = Vec::new();
         for &entry in self.entries() {
             match entry {
-                Entry::Real(capability) if available.contains(&capability) => {
-                    plan.real.push(capability);
-                }
-                Entry::Virtual(capability) if available.contains(&capability) => {
-                    plan.ptx.push(capability);
-                }
-                Entry::Real(capability) | Entry::Virtual(capability) => {
-                    refused.push(explain(capability, toolkit, &available));
-                }
-                Entry::Native if gpus.is_empty() => refused.push(no_gpu()),
+                Entry::Real(capability) => match compiler.check(capability) {
+                    Ok(()) => plan.real.push(capability),
+                    Err(refusal) => refused.push(refusal),
+                },
+                Entry::Virtual(capability) => match compiler.check(capability) {
+                    Ok(()) => plan.ptx.push(capability),
+                    Err(refusal) => refused.push(refusal),
+                },
+                Entry::Native if gpus.is_empty() => refused.push(Refusal {
+                    reason: "`native` builds for the GPUs in this machine, and there is none"
+                        .to_owned(),
+                    hint: format!("name the capabilities, for example\n{EXAMPLE}"),
+                }),
                 Entry::Native => {
                     for gpu in gpus.iter().map(|gpu| gpu.base()) {
-                        if available.contains(&gpu) {
-                            plan.real.push(gpu);
-                        } else {
-                            refused.push(native_refusal(gpu, toolkit, &available));
+                        match compiler.check(gpu) {
+                            Ok(()) => plan.real.push(gpu),
+                            Err(refusal) => refused.push(compiler.for_native(gpu, refusal)),
                         }
                     }
                 }
-                Entry::All => {
-                    plan.add_all(
-                        available
-                            .iter()
-                            .copied()
-                            .filter(|c| c.suffix.is_none())
-                            .collect(),
-                    );
+                Entry::All => plan.add_all(compiler.without_suffix().collect()),
+                Entry::AllMajor => {
+                    let mut list: Vec<_> = compiler.without_suffix().collect();
+                    list.dedup_by_key(|capability| capability.major);
+                    plan.add_all(list);
                 }
-                Entry::AllMajor => plan.add_all(first_of_each_major(&available)),
             }
         }
         for list in [&mut plan.real, &mut plan.ptx] {
@@ -85,21 +108,25 @@ impl Declared {
 }
 
 impl Plan {
-    /// Adds SASS for each, and PTX for the first of the newest major, as nvcc's `all` does.
-    /// (CMake puts the PTX on the last of its list instead.)
+    /// Every capability of either list, ascending.
+    pub(super) fn all(&self) -> Vec<Capability> {
+        let mut all: Vec<Capability> = self.real.iter().chain(&self.ptx).copied().collect();
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+
+    /// Adds SASS for each of an ascending list, and PTX for the first of the newest major, as nvcc's
+    /// `all` does. (CMake puts the PTX on the last of its list instead.)
     fn add_all(&mut self, list: Vec<Capability>) {
-        let newest = list.iter().map(|c| c.major).max();
-        self.ptx.extend(
-            list.iter()
-                .copied()
-                .filter(|c| Some(c.major) == newest)
-                .min(),
-        );
+        let newest = list.last().map(|c| c.major);
+        self.ptx
+            .extend(list.iter().find(|c| Some(c.major) == newest));
         self.real.extend(list);
     }
 
     /// nvcc 13.0 to 13.5 refuse SASS for 10.0 beside SASS for 10.0f ("The same GPU code … generated
-    /// for non family-specific and family-specific GPU arch"). 10.0 beside 10.0a they take, and PTX
+    /// for non family-specific and family-specific GPU arch"). They accept 10.0 beside 10.0a, and PTX
     /// never conflicts.
     fn slot_conflicts(&self) -> impl Iterator<Item = Refusal> {
         self.real
@@ -110,66 +137,159 @@ impl Plan {
                     "capabilities {} and {family} can't both be compiled to SASS: nvcc refuses",
                     family.base()
                 ),
-                hint: Some(format!(
+                hint: format!(
                     "keep {family}, or {}; `{}` adds PTX beside {family}",
                     family.base(),
                     family.base().compute()
-                )),
+                ),
             })
     }
 }
 
-fn first_of_each_major(available: &[Capability]) -> Vec<Capability> {
-    let mut list: Vec<Capability> = available
-        .iter()
-        .copied()
-        .filter(|c| c.suffix.is_none())
-        .collect();
-    list.sort_unstable();
-    list.dedup_by_key(|capability| capability.major);
-    list
-}
+impl Compiler {
+    fn without_suffix(&self) -> impl Iterator<Item = Capability> {
+        self.targets.iter().copied().filter(|c| c.suffix.is_none())
+    }
 
-fn no_gpu() -> Refusal {
-    Refusal {
-        reason: "`native` builds for the GPUs in this machine, and there is none".to_owned(),
-        hint: Some(format!("name the capabilities, for example\n{EXAMPLE}")),
+    fn check(&self, capability: Capability) -> Result<(), Refusal> {
+        if self.targets.contains(&capability) {
+            Ok(())
+        } else {
+            Err(self.refuse(capability))
+        }
+    }
+
+    /// Explains a capability that is not among the targets.
+    fn refuse(&self, capability: Capability) -> Refusal {
+        let version = self.version;
+        let Some(facts) = facts(capability) else {
+            return self.unknown(capability);
+        };
+        if let Some(refusal) = self.renamed(capability) {
+            return refusal;
+        }
+        if let Some(max) = facts.max_cuda.filter(|&max| version >= max) {
+            let last = format!("{}.x", max.major - 1);
+            return Refusal {
+                reason: format!(
+                    "capability {} was removed in CUDA {max}; {last} is the last that builds for it",
+                    facts.capability
+                ),
+                hint: if max.major > OLDEST_MAJOR {
+                    format!(
+                        "remove {capability} for CUDA {}, or build with CUDA {last}",
+                        version.major
+                    )
+                } else {
+                    format!("remove {capability}: CUDA before {OLDEST_MAJOR} is not supported")
+                },
+            };
+        }
+        match facts.since(capability.suffix) {
+            None => self.no_such_variant(capability),
+            Some(since) if version < since => Refusal {
+                reason: format!(
+                    "capability {capability} needs CUDA {since} or newer, this toolkit is {version}"
+                ),
+                hint: format!("use CUDA {since} or newer, or remove {capability}"),
+            },
+            Some(_) => Refusal {
+                reason: format!(
+                    "the compiler of this CUDA {version} does not list capability {capability}"
+                ),
+                hint: format!("it lists {}", join(&self.targets)),
+            },
+        }
+    }
+
+    fn renamed(&self, capability: Capability) -> Option<Refusal> {
+        let (other, at) = renamed(capability)?;
+        if !self.targets.contains(&other) {
+            return None;
+        }
+        let when = if other > capability {
+            format!("from CUDA {at} on")
+        } else {
+            format!("before CUDA {at}")
+        };
+        Some(Refusal {
+            reason: format!(
+                "capability {capability} is called {other} {when}, this toolkit is {}",
+                self.version
+            ),
+            hint: format!("write {other} for CUDA {}", self.version.major),
+        })
+    }
+
+    fn no_such_variant(&self, capability: Capability) -> Refusal {
+        let (base, version) = (capability.base(), self.version);
+        let letter = capability.suffix.map_or(' ', Suffix::letter);
+        let mut variants = self.targets.clone();
+        variants.retain(|target| target.base() == base);
+        Refusal {
+            reason: format!("capability {base} has no `{letter}` variant"),
+            hint: if variants.is_empty() {
+                format!("CUDA {version} supports {}", join(&self.targets))
+            } else {
+                format!("CUDA {version} has {}", join(&variants))
+            },
+        }
+    }
+
+    fn unknown(&self, capability: Capability) -> Refusal {
+        let (version, newest) = (self.version, release::newest());
+        let targets = join(&self.targets);
+        Refusal {
+            reason: format!("CUDA {version} does not support compute capability {capability}"),
+            hint: if version > newest && !self.observed {
+                format!(
+                    "CUDA {version} is newer than {newest}, the newest known release, and it has no `ptxas` to query; \
+                     known are {targets}"
+                )
+            } else {
+                format!("it supports {targets}")
+            },
+        }
+    }
+
+    /// The refusal of a GPU in this machine. Its hint names a target whose SASS runs on the GPU.
+    fn for_native(&self, gpu: Capability, refusal: Refusal) -> Refusal {
+        let mut targets = self.without_suffix().collect::<Vec<_>>().into_iter();
+        let substitute = targets.rfind(|target| sass_runs_on(*target, gpu, self.version));
+        Refusal {
+            reason: format!("`native`: this machine has a {gpu} GPU: {}", refusal.reason),
+            hint: substitute.map_or(refusal.hint, |c| format!("write {c}, which runs on it")),
+        }
     }
 }
 
-fn native_refusal(gpu: Capability, toolkit: ToolkitVersion, available: &[Capability]) -> Refusal {
-    let refusal = explain(gpu, toolkit, available);
-    let runs = |c: &&Capability| c.suffix.is_none() && sass_runs_on(**c, gpu, toolkit);
-    let substitute = available.iter().rfind(runs);
-    Refusal {
-        reason: format!("`native`: this machine has a {gpu} GPU: {}", refusal.reason),
-        hint: substitute.map_or(refusal.hint, |c| {
-            Some(format!("write {c}, which runs on it"))
-        }),
-    }
+fn join(list: &[Capability]) -> String {
+    list.iter()
+        .map(ToString::to_string)
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
-/// All reasons and all hints, a line each: mending one at a time would cost a build each.
+/// All reasons and all hints, a line each, so that one build reports them all.
 fn error(refused: Vec<Refusal>) -> Error {
     let (mut reasons, mut hints) = (Vec::new(), Vec::new());
     for Refusal { reason, hint } in refused {
         if !reasons.contains(&reason) {
             reasons.push(reason);
-            hints.extend(hint.filter(|hint| !hints.contains(hint)));
+            if !hints.contains(&hint) {
+                hints.push(hint);
+            }
         }
     }
     Error::Capability {
         reason: reasons.join("\n"),
-        hint: (!hints.is_empty()).then(|| hints.join("\n")),
+        hint: Some(hints.join("\n")),
     }
 }
 
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut all: Vec<Capability> = self.real.iter().chain(&self.ptx).copied().collect();
-        all.sort_unstable();
-        all.dedup();
-        for (index, capability) in all.iter().enumerate() {
+        for (index, capability) in self.all().iter().enumerate() {
             f.write_str(if index == 0 { "" } else { ", " })?;
             match (
                 self.real.contains(capability),

@@ -1,49 +1,68 @@
-//! One plan, in the words of each consumer.
+//! One plan in the spelling of each consumer.
 
-use super::{Capability, Plan};
+use super::{Capability, Plan, Suffix};
+
+/// The capability for a consumer that takes exactly one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Single {
+    /// The capability.
+    pub capability: Capability,
+    /// Which declared capabilities the consumer does not build for, in a sentence for the user.
+    /// `None` if the choice is the only one, or fits the GPU of this machine.
+    pub warning: Option<String>,
+}
+
+impl Single {
+    /// The value of `CUDA_COMPUTE_CAP`: `90`. Without suffix, since consumers read an integer.
+    #[must_use]
+    pub fn compute_cap(&self) -> String {
+        self.capability.number().to_string()
+    }
+}
 
 impl Plan {
-    /// nvcc's `-gencode` options, one for each piece of code:
+    /// The architectures in the order of every list: SASS, then PTX.
+    fn render(
+        &self,
+        real: impl Fn(&Capability) -> String,
+        ptx: impl Fn(&Capability) -> String,
+    ) -> Vec<String> {
+        let real = self.real.iter().map(real);
+        real.chain(self.ptx.iter().map(ptx)).collect()
+    }
+
+    /// nvcc's `-gencode` options, one for each image:
     /// `-gencode=arch=compute_80,code=sm_80`, and `code=compute_80` for PTX.
     #[must_use]
     pub fn nvcc_gencode(&self) -> Vec<String> {
         let option =
             |c: &Capability, code: String| format!("-gencode=arch={},code={code}", c.compute());
-        let real = self.real.iter().map(|c| option(c, c.sm()));
-        let ptx = self.ptx.iter().map(|c| option(c, c.compute()));
-        real.chain(ptx).collect()
+        self.render(|c| option(c, c.sm()), |c| option(c, c.compute()))
     }
 
     /// NVRTC's options, one for each run of it: `--gpu-architecture=sm_80`, `…=compute_120` for PTX.
     #[must_use]
     pub fn nvrtc_options(&self) -> Vec<String> {
-        let real = self.real.iter().map(|c| c.sm());
-        let ptx = self.ptx.iter().map(|c| c.compute());
-        real.chain(ptx)
-            .map(|name| format!("--gpu-architecture={name}"))
-            .collect()
+        let option = |name: String| format!("--gpu-architecture={name}");
+        self.render(|c| option(c.sm()), |c| option(c.compute()))
     }
 
     /// `CMAKE_CUDA_ARCHITECTURES`, and `CUDAARCHS`: `80-real;90a-real;120-real;120-virtual`.
     #[must_use]
     pub fn cmake(&self) -> String {
-        let real = self.real.iter().map(|c| format!("{}-real", c.digits()));
-        let ptx = self.ptx.iter().map(|c| format!("{}-virtual", c.digits()));
-        real.chain(ptx).collect::<Vec<_>>().join(";")
+        let real = |c: &Capability| format!("{}-real", c.digits());
+        self.render(real, |c| format!("{}-virtual", c.digits()))
+            .join(";")
     }
 
     /// `TORCH_CUDA_ARCH_LIST`: `8.0;9.0a;12.0+PTX`.
     ///
-    /// PyTorch has no word for PTX alone: such an entry is given as `9.0+PTX`, so that it
-    /// builds SASS beside it rather than nothing.
+    /// PyTorch has no spelling for PTX without SASS: for `compute_90` it gets `9.0+PTX`.
     #[must_use]
     pub fn torch(&self) -> String {
-        let mut all: Vec<Capability> = self.real.iter().chain(&self.ptx).copied().collect();
-        all.sort_unstable();
-        all.dedup();
-        let entry =
-            |c: &Capability| format!("{c}{}", if self.ptx.contains(c) { "+PTX" } else { "" });
-        all.iter().map(entry).collect::<Vec<_>>().join(";")
+        let ptx = |c: &Capability| if self.ptx.contains(c) { "+PTX" } else { "" };
+        let entries = self.all().into_iter().map(|c| format!("{c}{}", ptx(&c)));
+        entries.collect::<Vec<_>>().join(";")
     }
 
     /// The value that nvcc gives `__CUDA_ARCH_LIST__` for this plan: `800,900,1200`. The numbers of
@@ -53,25 +72,51 @@ impl Plan {
     /// needs the value of the whole plan.
     #[must_use]
     pub fn arch_list_define(&self) -> String {
-        let mut numbers: Vec<u32> = self
-            .real
-            .iter()
-            .chain(&self.ptx)
-            .map(|c| c.number() * 10)
-            .collect();
-        numbers.sort_unstable();
+        let numbers = self.all().into_iter().map(|c| format!("{}0", c.number()));
+        let mut numbers: Vec<String> = numbers.collect();
         numbers.dedup();
-        numbers
-            .iter()
-            .map(u32::to_string)
-            .collect::<Vec<_>>()
-            .join(",")
+        numbers.join(",")
+    }
+
+    /// The capability for a consumer that takes exactly one: the highest whose SASS runs on `gpu`,
+    /// the device in this machine, otherwise the lowest, because its PTX runs on the most devices.
+    /// `None` only for an empty plan.
+    #[must_use]
+    pub fn single_for(&self, gpu: Option<Capability>) -> Option<Single> {
+        let list = if self.real.is_empty() {
+            &self.ptx
+        } else {
+            &self.real
+        };
+        let fits = |gpu: Capability, c: &Capability| match c.suffix {
+            Some(Suffix::ArchSpecific) => c.base() == gpu,
+            _ => c.major == gpu.major && c.minor <= gpu.minor,
+        };
+        let for_gpu = gpu.and_then(|gpu| list.iter().rfind(|c| fits(gpu, c)));
+        let capability = *for_gpu.or(list.first())?;
+        let mut others = self.all();
+        others.retain(|other| *other != capability);
+        let warning = (for_gpu.is_none() && list.len() > 1).then(|| {
+            let others: Vec<String> = others.iter().map(ToString::to_string).collect();
+            let gpu = gpu.map_or(String::new(), |gpu| {
+                format!(", and none runs on the {gpu} GPU of this machine")
+            });
+            format!(
+                "CUDA_COMPUTE_CAP takes one capability: it gets the lowest declared, {capability}, and not {}{gpu}; \
+                 set `single-capability` in [package.metadata.cuda] to choose",
+                others.join(", ")
+            )
+        });
+        Some(Single {
+            capability,
+            warning,
+        })
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::capability::{Declared, Plan};
+    use crate::capability::{Capability, Declared, Plan};
     use crate::version::ToolkitVersion;
 
     fn plan(declared: &str) -> Plan {
@@ -139,5 +184,32 @@ mod tests {
                 .unwrap(),
             plan
         );
+    }
+
+    #[test]
+    fn one_capability_for_consumers_that_take_one() {
+        let declared = plan("8.0 9.0a 12.0+PTX");
+        let single = |gpu: Option<(u32, u32)>| {
+            let gpu = gpu.map(|(major, minor)| Capability::new(major, minor));
+            declared.single_for(gpu).unwrap()
+        };
+        for (gpu, expected) in [((9, 0), "90"), ((8, 6), "80"), ((12, 1), "120")] {
+            let single = single(Some(gpu));
+            assert_eq!((&*single.compute_cap(), single.warning), (expected, None));
+        }
+        assert_eq!(
+            single(None).warning.unwrap(),
+            "CUDA_COMPUTE_CAP takes one capability: it gets the lowest declared, 8.0, and not 9.0a, 12.0; \
+             set `single-capability` in [package.metadata.cuda] to choose"
+        );
+        let other = single(Some((7, 5)));
+        assert_eq!(other.compute_cap(), "80");
+        let warning = other.warning.unwrap();
+        assert!(warning.contains("none runs on the 7.5 GPU"), "{warning}");
+        let only = plan("8.0+PTX").single_for(Some(Capability::new(9, 0)));
+        assert_eq!(only.unwrap().warning, None);
+        let ptx = plan("compute_90").single_for(None).unwrap();
+        assert_eq!(ptx.compute_cap(), "90");
+        assert_eq!(Plan::default().single_for(None), None);
     }
 }

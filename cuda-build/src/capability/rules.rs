@@ -1,47 +1,61 @@
 //! Which code runs on which device.
 //!
 //! SASS runs on devices of its own major whose minor is not smaller; with `a` on its own
-//! capability only, with `f` on the members of its family. PTX without suffix is compiled by the
-//! driver for any newer device, with a suffix for what SASS of that suffix runs on. (Pairs measured
-//! with `ptxas` 12.9.86 and 13.5.37, and the words of `ptxas --help`.)
+//! capability only, with `f` on the members of its family. The driver compiles PTX without suffix
+//! for any newer device, and PTX with a suffix for the devices that run SASS of that suffix. (Pairs
+//! measured with `ptxas` 12.9.86 and 13.5.37; documented in `ptxas --help`.)
 
-use super::{Capability, Suffix, facts};
+use super::{Capability, Plan, Suffix, facts};
 use crate::release;
 use crate::version::ToolkitVersion;
 
-/// Whether SASS that this toolkit wrote for `code` runs on a device.
-///
-/// A device this crate does not know joins the families of its major: so did 10.7 and 12.1.
-/// Before CUDA 13 code for Jetson modules and code for other GPUs are not interchangeable.
-///
-/// ```
-/// use cuda_build::ToolkitVersion;
-/// use cuda_build::internal::capability::sass_runs_on;
-/// let cuda = ToolkitVersion::new(13, 0);
-/// assert!(sass_runs_on("8.0".parse()?, "8.6".parse()?, cuda));
-/// assert!(!sass_runs_on("8.6".parse()?, "8.0".parse()?, cuda));
-/// assert!(!sass_runs_on("9.0a".parse()?, "10.0".parse()?, cuda));
-/// # Ok::<(), cuda_build::Error>(())
-/// ```
-#[must_use]
-pub fn sass_runs_on(code: Capability, device: Capability, toolkit: ToolkitVersion) -> bool {
-    let same_major = code.major == device.major;
-    match code.suffix {
-        None => same_major && code.minor <= device.minor && !jetson_mismatch(code, device, toolkit),
-        Some(Suffix::ArchSpecific) => code.base() == device.base(),
-        Some(Suffix::Family) => {
-            let known_outside_family = facts(device).is_some()
-                && facts(code)
-                    .is_some_and(|f| f.family.iter().all(|&(minor, _)| minor != device.minor));
-            same_major && code.minor <= device.minor && !known_outside_family
+/// What a plan has for a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Support {
+    /// SASS.
+    Native,
+    /// PTX alone, which the driver compiles.
+    Jit,
+    /// Nothing that can run.
+    None,
+}
+
+impl Plan {
+    /// Whether a device runs this plan's SASS, or at least its PTX. The generated source gives the
+    /// same answer at run time.
+    #[must_use]
+    pub fn runs_on(&self, device: Capability, toolkit: ToolkitVersion) -> Support {
+        let sass = |code: &Capability| sass_runs_on(*code, device, toolkit);
+        let ptx = |code: &Capability| ptx_runs_on(*code, device, toolkit);
+        if self.real.iter().any(sass) {
+            Support::Native
+        } else if self.ptx.iter().any(ptx) {
+            Support::Jit
+        } else {
+            Support::None
         }
     }
 }
 
-/// Whether the driver can compile PTX for `code` on a device (a driver older than the toolkit
-/// that wrote it can't read it: that is another question).
-#[must_use]
-pub fn ptx_runs_on(code: Capability, device: Capability, toolkit: ToolkitVersion) -> bool {
+/// Whether SASS that this toolkit wrote for `code` runs on a device.
+///
+/// An unknown device belongs to the families of its major, as 10.7 and 12.1 did when they were new.
+/// Before CUDA 13, code for Jetson modules and code for other GPUs are not interchangeable.
+pub(super) fn sass_runs_on(code: Capability, device: Capability, toolkit: ToolkitVersion) -> bool {
+    let not_older = code.major == device.major && code.minor <= device.minor;
+    match code.suffix {
+        None => not_older && !jetson_mismatch(code, device, toolkit),
+        Some(Suffix::ArchSpecific) => code.base() == device.base(),
+        Some(Suffix::Family) => {
+            let known_outside_family = facts(device).is_some()
+                && facts(code).is_some_and(|facts| !facts.family.contains(&device.minor));
+            not_older && !known_outside_family
+        }
+    }
+}
+
+/// Whether a driver that is as new as the toolkit can compile PTX for `code` on a device.
+fn ptx_runs_on(code: Capability, device: Capability, toolkit: ToolkitVersion) -> bool {
     match code.suffix {
         None => code.base() <= device.base(),
         Some(_) => sass_runs_on(code, device, toolkit),

@@ -1,6 +1,6 @@
 //! Which toolkit builds for which capability.
 //!
-//! First and last toolkits are what the tools themselves say: the `--gpu-name` values in
+//! First and last toolkits are those of the tools themselves: the `--gpu-name` values in
 //! `ptxas --help` of every release from 11.7 to 13.5. Below 11.7 they follow
 //! [CMake's list](https://github.com/Kitware/CMake/blob/master/Modules/Internal/CMakeCUDAArchitecturesAll.cmake)
 //! and [Meson's](https://github.com/mesonbuild/meson/blob/master/mesonbuild/modules/cuda.py), except that 8.7
@@ -23,9 +23,9 @@ pub struct Facts {
     pub arch_specific_since: Option<ToolkitVersion>,
     /// The first toolkit with the `f` variant.
     pub family_since: Option<ToolkitVersion>,
-    /// The minors of the same major that its `f` variant runs on, and the toolkit that added each.
-    pub family: &'static [(u32, ToolkitVersion)],
-    /// Whether it is a Jetson module's; `None` where that is not public.
+    /// The minors of the same major that its `f` variant runs on.
+    pub family: &'static [u32],
+    /// Whether it is a Jetson module's; `None` if that is not public.
     pub jetson: Option<bool>,
     /// The generation's name.
     pub architecture: &'static str,
@@ -78,7 +78,7 @@ impl Facts {
         }
     }
 
-    const fn family(self, since: ToolkitVersion, family: &'static [(u32, ToolkitVersion)]) -> Self {
+    const fn family(self, since: ToolkitVersion, family: &'static [u32]) -> Self {
         Self {
             family_since: Some(since),
             family,
@@ -86,7 +86,7 @@ impl Facts {
         }
     }
 
-    /// The first toolkit that has this variant; `None` where there is no such variant.
+    /// The first toolkit that has this variant; `None` if there is no such variant.
     #[must_use]
     pub fn since(&self, suffix: Option<Suffix>) -> Option<ToolkitVersion> {
         match suffix {
@@ -137,24 +137,24 @@ static TABLE: &[Facts] = &[
     Facts::new((9, 0), "Hopper", v(11, 8), "H100, H200, GH200").arch_specific(v(12, 0)),
     Facts::new((10, 0), "Blackwell", v(12, 8), "B200, GB200")
         .arch_specific(v(12, 8))
-        .family(v(12, 9), &[(0, v(12, 9)), (3, v(12, 9)), (7, v(13, 4))]),
+        .family(v(12, 9), &[0, 3, 7]),
     // The same silicon as 11.0, see `renamed`.
     Facts::new((10, 1), "Blackwell", v(12, 8), "Jetson Thor (with CUDA 12)")
         .until(v(13, 0))
         .jetson()
         .arch_specific(v(12, 8))
-        .family(v(12, 9), &[(1, v(12, 9))]),
+        .family(v(12, 9), &[1]),
     Facts::new((10, 3), "Blackwell", v(12, 9), "B300, GB300")
         .arch_specific(v(12, 9))
-        .family(v(12, 9), &[(3, v(12, 9)), (7, v(13, 4))]),
+        .family(v(12, 9), &[3, 7]),
     // pytorch/pytorch#190654, llvm/llvm-project#211677
     Facts::new((10, 7), "Rubin", v(13, 4), "Rubin")
         .arch_specific(v(13, 4))
-        .family(v(13, 4), &[(7, v(13, 4))]),
+        .family(v(13, 4), &[7]),
     Facts::new((11, 0), "Blackwell", v(13, 0), "Jetson Thor (with CUDA 13)")
         .jetson()
         .arch_specific(v(13, 0))
-        .family(v(13, 0), &[(0, v(13, 0))]),
+        .family(v(13, 0), &[0]),
     // Meson gives 12.9 for 12.0a; ptxas 12.8.61 lists it.
     Facts::new(
         (12, 0),
@@ -163,10 +163,10 @@ static TABLE: &[Facts] = &[
         "RTX 50xx, RTX PRO Blackwell",
     )
     .arch_specific(v(12, 8))
-    .family(v(12, 9), &[(0, v(12, 9)), (1, v(12, 9))]),
+    .family(v(12, 9), &[0, 1]),
     Facts::new((12, 1), "Blackwell", v(12, 9), "GB10 (DGX Spark)")
         .arch_specific(v(12, 9))
-        .family(v(12, 9), &[(1, v(12, 9))]),
+        .family(v(12, 9), &[1]),
 ];
 
 /// Every known capability number, ascending.
@@ -174,7 +174,7 @@ pub fn all() -> impl Iterator<Item = &'static Facts> {
     TABLE.iter()
 }
 
-/// What is known about a capability's number; its suffix plays no part.
+/// What is known about a capability's number, whatever its suffix.
 #[must_use]
 pub fn facts(capability: Capability) -> Option<&'static Facts> {
     TABLE
@@ -184,8 +184,8 @@ pub fn facts(capability: Capability) -> Option<&'static Facts> {
 
 /// Every target this toolkit is known to build for, suffix variants included, ascending.
 ///
-/// For a toolkit newer than [`release::newest`](crate::release::newest) that is what the newest known
-/// one builds for.
+/// For a toolkit newer than [`release::newest`](crate::release::newest) these are the targets of the
+/// newest known one.
 ///
 /// ```
 /// use cuda_build::ToolkitVersion;
@@ -204,44 +204,30 @@ pub fn supported(toolkit: ToolkitVersion) -> Vec<Capability> {
         .collect()
 }
 
-/// Every target to accept: what the compiler itself was observed to list, else [`supported`].
+/// The targets that `ptxas --help` lists as values of `--gpu-name`, ascending. Empty if the text
+/// lists none.
 ///
-/// A list without any suffix is `nvcc --list-gpu-code`'s, which names none: then the suffix
-/// variants known of the listed numbers are accepted too.
+/// ```
+/// use cuda_build::internal::capability::observed_from_ptxas_help;
+/// let list = observed_from_ptxas_help("Allowed values: 'compute_90','lto_90','sm_90','sm_90a'.");
+/// assert_eq!(list.iter().map(|c| c.sm()).collect::<Vec<_>>(), ["sm_90", "sm_90a"]);
+/// ```
 #[must_use]
-pub fn available(toolkit: ToolkitVersion, observed: Option<&[Capability]>) -> Vec<Capability> {
-    let known = supported(toolkit);
-    let Some(observed) = observed.filter(|list| !list.is_empty()) else {
-        return known;
-    };
-    let mut list = observed.to_vec();
-    if observed
-        .iter()
-        .all(|capability| capability.suffix.is_none())
-    {
-        list.extend(
-            known
-                .into_iter()
-                .filter(|known| observed.contains(&known.base())),
-        );
-    }
+pub fn observed_from_ptxas_help(text: &str) -> Vec<Capability> {
+    // Only the values of options are between quotes.
+    let quoted = text.split('\'').skip(1).step_by(2);
+    let mut list: Vec<Capability> = quoted
+        .filter(|word| word.starts_with("sm_"))
+        .filter_map(|word| word.parse().ok())
+        .collect();
     list.sort_unstable();
     list.dedup();
     list
 }
 
-/// The name that this capability's silicon has in another toolkit, where a toolkit renamed it:
-/// 10.1 became 11.0 in CUDA 13.0. The suffix is kept.
-///
-/// ```
-/// use cuda_build::Capability;
-/// use cuda_build::internal::capability::renamed;
-/// let (name, at) = renamed("10.1a".parse()?).unwrap();
-/// assert_eq!((name.to_string(), at.to_string()), ("11.0a".to_owned(), "13.0".to_owned()));
-/// # Ok::<(), cuda_build::Error>(())
-/// ```
-#[must_use]
-pub fn renamed(capability: Capability) -> Option<(Capability, ToolkitVersion)> {
+/// The other name of this capability's hardware, and the toolkit that renamed it: 10.1 is 11.0 from
+/// CUDA 13.0 on. The suffix is kept.
+pub(super) fn renamed(capability: Capability) -> Option<(Capability, ToolkitVersion)> {
     let (old, new, at) = (Capability::new(10, 1), Capability::new(11, 0), v(13, 0));
     let other = match capability.base() {
         base if base == old => new,
@@ -322,13 +308,9 @@ mod tests {
                 assert!(row.max_cuda.is_none_or(|max| since < max), "{name}");
             }
             assert_eq!(row.family.is_empty(), row.family_since.is_none(), "{name}");
-            for &(minor, since) in row.family {
-                let member = facts(Capability::new(name.major, minor)).unwrap();
-                assert!(
-                    minor >= name.minor && since >= member.min_cuda,
-                    "{name}f on {}",
-                    member.capability
-                );
+            for &minor in row.family {
+                assert!(facts(Capability::new(name.major, minor)).is_some());
+                assert!(minor >= name.minor, "{name}f on {minor}");
             }
             for bound in [Some(row.min_cuda), row.max_cuda].into_iter().flatten() {
                 assert!(
@@ -346,23 +328,23 @@ mod tests {
     }
 
     #[test]
-    fn what_the_compiler_lists_wins_over_the_table() {
-        let list = |text: &str| -> Vec<Capability> {
-            text.split(' ')
-                .map(|digits| digits.parse().unwrap())
-                .collect()
-        };
-        // With suffixes the list is complete, so a missing 75 is really gone.
-        assert_eq!(
-            available(v(14, 0), Some(&list("130f 80 130"))),
-            list("80 130 130f")
-        );
-        // Without, it is `nvcc --list-gpu-code`'s, which leaves suffixes out.
-        assert_eq!(
-            available(v(14, 0), Some(&list("90 120 130"))),
-            list("90 90a 120 120a 120f 130")
-        );
-        assert_eq!(available(v(13, 0), Some(&[])), supported(v(13, 0)));
-        assert_eq!(available(v(13, 0), None), supported(v(13, 0)));
+    fn help_of_ptxas() {
+        let help = "\
+--gpu-name <gpu name>                               (-arch)
+        PTX for .target sm_XY can be compiled to all GPU targets sm_MN, sm_MNa.
+        Allowed values for this option:  'compute_100','compute_100a',
+        'compute_75','lto_100','lto_75','sm_100',
+        'sm_100a','sm_100f','sm_75','sm_90a'.
+        Default value:  'sm_75'.
+--other
+        Supported on
+        sm_70 or higher.This is a deprecated option
+";
+        let digits: Vec<String> = observed_from_ptxas_help(help)
+            .iter()
+            .map(|c| c.digits())
+            .collect();
+        assert_eq!(digits.join(" "), "75 90a 100 100a 100f");
+        assert_eq!(observed_from_ptxas_help(""), []);
     }
 }

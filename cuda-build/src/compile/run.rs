@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 
 use super::{Action, Image, NvrtcJob, Reading, Step, depfile};
 use crate::cache;
-use crate::capability::{Capability, Suffix};
 use crate::command::Invocation;
 use crate::error::Error;
 use crate::fatbin::{self, Fatbin};
@@ -344,22 +343,16 @@ fn join(step: &Step, images: &[Image]) -> Result<(), Error> {
         let bytes = cache::read(path)?;
         contents.push(match image {
             Image::Real(capability) => fatbin::Image::Cubin {
-                sm: capability.number(),
-                suffix: letter(*capability),
+                capability: *capability,
                 bytes,
             },
             Image::Ptx(capability) => fatbin::Image::Ptx {
-                sm: capability.number(),
-                suffix: letter(*capability),
+                capability: *capability,
                 text: String::from_utf8_lossy(&bytes).into_owned(),
             },
         });
     }
     cache::write(&step.output, &Fatbin::from_images(contents)?.write())
-}
-
-fn letter(capability: Capability) -> Option<char> {
-    capability.suffix.map(Suffix::letter)
 }
 
 #[cfg(unix)]

@@ -42,6 +42,15 @@ pub enum Class {
     Driver,
 }
 
+/// The macros in a header that have a version.
+#[derive(Debug)]
+pub enum VersionMacros {
+    /// Major, minor and patch.
+    Parts([&'static str; 3]),
+    /// One number, which is 300403 for 3.4.3.
+    Number(&'static str),
+}
+
 /// What is known about a component. A list with one entry per major begins with the oldest major of
 /// the table of releases.
 #[derive(Debug)]
@@ -78,8 +87,10 @@ pub struct Facts {
     pub extra: Option<&'static str>,
     /// How the names of its headers begin, in an `include` that it shares with other packages.
     pub header_prefixes: &'static [&'static str],
-    /// The header, relative to the include directory, with macros for major, minor and patch version.
-    pub version_macros: Option<(&'static str, [&'static str; 3])>,
+    /// The header, relative to the include directory, that has the component's own version, and the macros for it.
+    pub version_macros: Option<(&'static str, VersionMacros)>,
+    /// The index of the library whose SONAME ends with the CUDA release: NVRTC's builtins.
+    pub library_with_release: Option<usize>,
     /// Environment variables that name its root.
     pub variables: &'static [&'static str],
     /// Its names among NVIDIA's redistributable archives, which nixpkgs uses too.
@@ -88,6 +99,9 @@ pub struct Facts {
     pub nix: &'static [&'static str],
     /// Packages of Spack that hold it.
     pub spack: &'static [&'static str],
+    /// Libraries whose names in CMake's `FindCUDAToolkit` are not those of their files: the name, and
+    /// the files below `lib`.
+    pub cmake: &'static [(&'static str, &'static [&'static str])],
     /// The oldest capability that it has code for since one of its releases, newest release first.
     pub oldest_capabilities: &'static [((u64, u64), Capability)],
     /// From a major of its own on, the oldest CUDA release that its headers accept.
@@ -112,10 +126,12 @@ const NOTHING: Facts = Facts {
     extra: None,
     header_prefixes: &[],
     version_macros: None,
+    library_with_release: None,
     variables: &[],
     redist: &[],
     nix: &[],
     spack: &[],
+    cmake: &[],
     oldest_capabilities: &[],
     oldest_release: None,
 };
@@ -176,6 +192,15 @@ impl Facts {
 }
 
 impl Component {
+    /// The components whose release is that of a toolkit, the most significant first: what compiles device code
+    /// decides, otherwise the runtime.
+    pub(crate) const CORE: [Self; 3] = [Self::Nvcc, Self::Nvrtc, Self::Cudart];
+
+    /// Whether it is one of [`Component::CORE`].
+    pub(crate) fn is_core(self) -> bool {
+        Self::CORE.contains(&self)
+    }
+
     /// All components, toolkit first.
     pub fn all() -> impl Iterator<Item = Self> {
         table::TABLE.iter().map(|facts| facts.component)

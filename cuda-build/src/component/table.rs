@@ -9,7 +9,7 @@
 //! from the packages of its built-in repository, header prefixes from `include` of CUDA 11.8, 12.9 and 13.4.
 //! The order is for readers only: toolkit first, products after it.
 
-use super::{Bundle, Class, Facts, NOTHING};
+use super::{Bundle, Class, Facts, NOTHING, VersionMacros};
 use crate::capability::Capability;
 use crate::version::ToolkitVersion;
 
@@ -57,7 +57,7 @@ components! {
         id: "cuda-driver", bundle: Bundle::Driver, class: Class::Driver,
         libraries: &["cuda"],
         sonames: [&["libcuda.so.1"], &["libcuda.so.1"], &["libcuda.so.1"]],
-        header: Some("cuda.h"),
+        header: Some("cuda.h"), cmake: &[("cuda_driver", &["stubs/libcuda.so"])],
     }
     /// Compiler driver, `ptxas`, `cudafe++`, `fatbinary`, `nvlink`.
     Nvcc {
@@ -92,7 +92,8 @@ components! {
     Cccl {
         id: "cccl", class: Class::OwnRange, in_every_toolkit: true, extra: Some("cccl"),
         // In every release, unlike libcu++'s: the wheel of 12.0 holds CUB and Thrust alone.
-        header: Some("cub/version.cuh"),
+        // CUB_VERSION is older than the common version of all parts of CCCL.
+        header: Some("cub/version.cuh"), version_macros: Some(("cub/version.cuh", VersionMacros::Number("CUB_VERSION"))),
         packages: [Some("nvidia-cuda-cccl-cu11"), Some("nvidia-cuda-cccl-cu12"), Some("nvidia-cuda-cccl")],
         package_dirs: [Some("nvidia/cuda_cccl"), Some("nvidia/cuda_cccl"), Some("nvidia/cu13")],
         header_prefixes: &["cub", "nv", "thrust"],
@@ -120,13 +121,14 @@ components! {
     /// Run-time compiler and its builtins.
     Nvrtc {
         id: "nvrtc", follows_toolkit: true, in_every_toolkit: true, extra: Some("nvrtc"),
-        libraries: &["nvrtc", "nvrtc-builtins"],
+        libraries: &["nvrtc", "nvrtc-builtins"], library_with_release: Some(1),
         sonames: [&["libnvrtc.so.11.2", "libnvrtc-builtins.so.11.8"], &["libnvrtc.so.12", "libnvrtc-builtins.so.12.9"], &["libnvrtc.so.13", "libnvrtc-builtins.so.13.4"]],
         archives: &["libnvrtc_static.a", "libnvrtc-builtins_static.a"], header: Some("nvrtc.h"),
         packages: [Some("nvidia-cuda-nvrtc-cu11"), Some("nvidia-cuda-nvrtc-cu12"), Some("nvidia-cuda-nvrtc")],
         package_dirs: [Some("nvidia/cuda_nvrtc"), Some("nvidia/cuda_nvrtc"), Some("nvidia/cu13")],
         header_prefixes: &["nvrtc"],
         redist: &["cuda_nvrtc"],
+        cmake: &[("nvrtc_builtins", &["libnvrtc-builtins.so"]), ("nvrtc_builtins_static", &["libnvrtc-builtins_static.a"])],
     }
     /// Link-time optimisation at run time.
     Nvjitlink {
@@ -193,6 +195,7 @@ components! {
         package_dirs: [Some("nvidia/cusolver"), Some("nvidia/cusolver"), Some("nvidia/cu13")],
         header_prefixes: &["cusolver"],
         redist: &["libcusolver"],
+        cmake: &[("cusolver_metis_static", &["libcusolver_metis_static.a", "libmetis_static.a"]), ("cusolver_lapack_static", &["libcusolver_lapack_static.a", "liblapack_static.a"])],
     }
     /// Sparse linear algebra.
     Cusparse {
@@ -248,7 +251,7 @@ components! {
         packages: [Some("nvidia-nvtx-cu11"), Some("nvidia-nvtx-cu12"), Some("nvidia-nvtx")],
         package_dirs: [Some("nvidia/nvtx"), Some("nvidia/nvtx"), Some("nvidia/cu13")],
         header_prefixes: &["nvtx3", "nvToolsExt"],
-        redist: &["cuda_nvtx"],
+        redist: &["cuda_nvtx"], cmake: &[("nvtx3_interop", &["libnvtx3interop.so"])],
     }
     /// Management library of the driver (the package has the header alone).
     Nvml {
@@ -260,6 +263,7 @@ components! {
         package_dirs: [Some("nvidia/nvml_dev"), Some("nvidia/nvml_dev"), Some("nvidia/cu13")],
         header_prefixes: &["nvml"],
         redist: &["cuda_nvml_dev"],
+        cmake: &[("nvml", &["stubs/libnvidia-ml.so"]), ("nvml_static", &["libnvidia-ml.a", "libnvml.a"])],
     }
     /// GPUDirect Storage.
     Cufile {
@@ -271,6 +275,7 @@ components! {
         package_dirs: [None, Some("nvidia/cufile"), Some("nvidia/cu13")],
         header_prefixes: &["cufile"],
         redist: &["libcufile"],
+        cmake: &[("cuFile", &["libcufile.so"]), ("cuFile_static", &["libcufile_static.a"]), ("cuFile_rdma", &["libcufile_rdma.so"]), ("cuFile_rdma_static", &["libcufile_rdma_static.a"])],
     }
     /// OpenCL loader.
     Opencl {
@@ -298,7 +303,7 @@ components! {
         header: Some("sanitizer.h"), tools: &["compute-sanitizer"],
         packages: [Some("nvidia-cuda-sanitizer-api-cu11"), Some("nvidia-cuda-sanitizer-api-cu12"), Some("nvidia-cuda-sanitizer-api")],
         package_dirs: [Some("nvidia/cuda_sanitizer_api"), Some("nvidia/cuda_sanitizer_api"), Some("nvidia/cu13")],
-        redist: &["cuda_sanitizer_api"],
+        redist: &["cuda_sanitizer_api"], cmake: &[("sanitizer", &["libsanitizer-public.so"])],
     }
     /// Deep-learning accelerators of Jetson.
     Cudla {
@@ -352,7 +357,7 @@ components! {
         packages: [Some("nvidia-cudnn-cu11"), Some("nvidia-cudnn-cu12"), Some("nvidia-cudnn-cu13")],
         package_dirs: [Some("nvidia/cudnn"), Some("nvidia/cudnn"), Some("nvidia/cudnn")],
         header_prefixes: &["cudnn"],
-        version_macros: Some(("cudnn_version.h", ["CUDNN_MAJOR", "CUDNN_MINOR", "CUDNN_PATCHLEVEL"])),
+        version_macros: Some(("cudnn_version.h", VersionMacros::Parts(["CUDNN_MAJOR", "CUDNN_MINOR", "CUDNN_PATCHLEVEL"]))),
         variables: &["CUDNN_PATH"], redist: &["cudnn"], nix: &["libcudnn"], spack: &["cudnn"],
         // What `libcudnn_ops` (`libcudnn_ops_infer` before 9) of the wheels 8.5.0, 8.7.0, 8.8.0, 8.9.7, 9.0.0, 9.10.2,
         // 9.11.0, 9.12.0 and 9.28.0 holds, for every CUDA major alike. Other libraries of 9.11 still have code for 5.0,
@@ -368,7 +373,7 @@ components! {
         packages: [Some("nvidia-nccl-cu11"), Some("nvidia-nccl-cu12"), Some("nvidia-nccl-cu13")],
         package_dirs: [Some("nvidia/nccl"), Some("nvidia/nccl"), Some("nvidia/nccl")],
         header_prefixes: &["nccl"],
-        version_macros: Some(("nccl.h", ["NCCL_MAJOR", "NCCL_MINOR", "NCCL_PATCH"])),
+        version_macros: Some(("nccl.h", VersionMacros::Parts(["NCCL_MAJOR", "NCCL_MINOR", "NCCL_PATCH"]))),
         variables: &["NCCL_HOME"], nix: &["nccl", "libnccl"], spack: &["nccl"],
     }
     /// Tensor contractions; own version line.
@@ -380,7 +385,7 @@ components! {
         packages: [Some("cutensor-cu11"), Some("cutensor-cu12"), Some("cutensor-cu13")],
         package_dirs: [Some("cutensor"), Some("cutensor"), Some("cutensor")],
         header_prefixes: &["cutensor"],
-        version_macros: Some(("cutensor.h", ["CUTENSOR_MAJOR", "CUTENSOR_MINOR", "CUTENSOR_PATCH"])),
+        version_macros: Some(("cutensor.h", VersionMacros::Parts(["CUTENSOR_MAJOR", "CUTENSOR_MINOR", "CUTENSOR_PATCH"]))),
         variables: &["CUTENSOR_PATH"], redist: &["libcutensor"], nix: &["cutensor"], spack: &["cutensor"],
     }
     /// Structured sparsity; own version line.
@@ -392,7 +397,7 @@ components! {
         packages: [None, Some("nvidia-cusparselt-cu12"), Some("nvidia-cusparselt-cu13")],
         package_dirs: [None, Some("nvidia/cusparselt"), Some("nvidia/cu13")],
         header_prefixes: &["cusparseLt"],
-        version_macros: Some(("cusparseLt.h", ["CUSPARSELT_VER_MAJOR", "CUSPARSELT_VER_MINOR", "CUSPARSELT_VER_PATCH"])),
+        version_macros: Some(("cusparseLt.h", VersionMacros::Parts(["CUSPARSELT_VER_MAJOR", "CUSPARSELT_VER_MINOR", "CUSPARSELT_VER_PATCH"]))),
         variables: &["CUSPARSELT_PATH"], redist: &["libcusparse_lt"], nix: &["cusparselt"], spack: &["cusparselt"],
     }
     /// Shared memory over GPUs; own version line.
@@ -404,7 +409,7 @@ components! {
         packages: [None, Some("nvidia-nvshmem-cu12"), Some("nvidia-nvshmem-cu13")],
         package_dirs: [None, Some("nvidia/nvshmem"), Some("nvidia/nvshmem")],
         header_prefixes: &["nvshmem"],
-        version_macros: Some(("non_abi/nvshmem_version.h", ["NVSHMEM_VENDOR_MAJOR_VERSION", "NVSHMEM_VENDOR_MINOR_VERSION", "NVSHMEM_VENDOR_PATCH_VERSION"])),
+        version_macros: Some(("non_abi/nvshmem_version.h", VersionMacros::Parts(["NVSHMEM_VENDOR_MAJOR_VERSION", "NVSHMEM_VENDOR_MINOR_VERSION", "NVSHMEM_VENDOR_PATCH_VERSION"]))),
         variables: &["NVSHMEM_HOME"], redist: &["libnvshmem"], nix: &["nvshmem"], spack: &["nvshmem"],
     }
     /// Direct sparse solvers; own version line.
@@ -416,7 +421,7 @@ components! {
         packages: [None, Some("nvidia-cudss-cu12"), Some("nvidia-cudss-cu13")],
         package_dirs: [None, Some("nvidia/cu12"), Some("nvidia/cu13")],
         header_prefixes: &["cudss"],
-        version_macros: Some(("cudss.h", ["CUDSS_VERSION_MAJOR", "CUDSS_VERSION_MINOR", "CUDSS_VERSION_PATCH"])),
+        version_macros: Some(("cudss.h", VersionMacros::Parts(["CUDSS_VERSION_MAJOR", "CUDSS_VERSION_MINOR", "CUDSS_VERSION_PATCH"]))),
         variables: &["CUDSS_DIR", "CUDSS_ROOT"], redist: &["libcudss"], nix: &["cudss"], spack: &["cudss"],
     }
 }

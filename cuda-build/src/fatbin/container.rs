@@ -1,7 +1,6 @@
 //! Containers: reading, writing, and the order of images.
 
-use super::read::{size_at, u16_at, u32_at};
-use super::{CONTAINER_HEADER, Entry, Image, MAGIC, invalid};
+use super::{CONTAINER_HEADER, Entry, Image, MAGIC, invalid, size_at, u16_at, u32_at};
 use crate::error::Error;
 
 /// A fat binary: one container as a file (`.fatbin`), or one for each translation unit as the
@@ -10,30 +9,16 @@ use crate::error::Error;
 /// ```
 /// use cuda_build::internal::fatbin::{Fatbin, Image, Kind};
 /// let text = ".version 8.0\n.target sm_80\n.address_size 64\n".to_owned();
-/// let fatbin = Fatbin::from_images(vec![Image::Ptx { sm: 80, suffix: None, text }])?;
+/// let fatbin = Fatbin::from_images(vec![Image::Ptx { capability: "8.0".parse()?, text }])?;
 /// let again = Fatbin::parse(&fatbin.write())?;
 /// assert_eq!(again, fatbin);
 /// let entry = again.entries().next().unwrap();
-/// assert_eq!((entry.kind(), entry.sm(), entry.version()), (Kind::Ptx, 80, (8, 0)));
+/// assert_eq!((entry.kind(), entry.capability().sm()), (Kind::Ptx, "sm_80".to_owned()));
 /// # Ok::<(), cuda_build::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fatbin {
-    containers: Vec<Container>,
-}
-
-/// The images of one translation unit.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Container {
-    entries: Vec<Entry>,
-}
-
-impl Container {
-    /// In the file's order.
-    #[must_use]
-    pub fn entries(&self) -> &[Entry] {
-        &self.entries
-    }
+    containers: Vec<Vec<Entry>>,
 }
 
 impl Fatbin {
@@ -51,7 +36,7 @@ impl Fatbin {
         {
             let start = offset + skipped;
             // No container starts with a zero, so the first other byte after padding starts one.
-            let (container, len) = Container::parse(&bytes[start..], start)?;
+            let (container, len) = parse_container(&bytes[start..], start)?;
             containers.push(container);
             offset = start + len;
         }
@@ -64,28 +49,22 @@ impl Fatbin {
     /// One container with these images in nvcc's order: cubins by ascending capability, then PTX.
     ///
     /// # Errors
-    /// [`Error::Format`] if an image is not a cubin, is PTX without `.version` and `.target`, is for
-    /// another capability than the given one, or is given twice.
+    /// [`Error::Format`] if there is no image, or if one is not a cubin, is PTX without `.version`
+    /// and `.target`, is for another capability than the given one, or is given twice.
     pub fn from_images(mut images: Vec<Image>) -> Result<Self, Error> {
         if images.is_empty() {
-            return Err(invalid("no images to put in"));
+            return Err(invalid("it has no images"));
         }
         images.sort_by_key(Image::order);
         if let Some(pair) = images
             .windows(2)
             .find(|pair| pair[0].order() == pair[1].order())
         {
-            return Err(invalid(format!(
-                "two images of the same kind for {}",
-                pair[0]
-            )));
+            return Err(invalid(format!("it has {} twice", pair[0])));
         }
-        let entries = images
-            .into_iter()
-            .map(Image::into_entry)
-            .collect::<Result<_, _>>()?;
+        let entries = images.into_iter().map(Image::into_entry);
         Ok(Self {
-            containers: vec![Container { entries }],
+            containers: vec![entries.collect::<Result<_, _>>()?],
         })
     }
 
@@ -93,94 +72,80 @@ impl Fatbin {
     /// containers.
     #[must_use]
     pub fn write(&self) -> Vec<u8> {
-        let lengths = |container: &Container| {
-            container
-                .entries
-                .iter()
-                .map(Entry::written_len)
-                .sum::<usize>()
-        };
-        let total = self
-            .containers
-            .iter()
-            .map(|container| CONTAINER_HEADER + lengths(container))
-            .sum();
-        let mut out = Vec::with_capacity(total);
-        for container in &self.containers {
+        let mut out = Vec::new();
+        for entries in &self.containers {
+            let len: usize = entries.iter().map(Entry::written_len).sum();
+            out.reserve(CONTAINER_HEADER + len);
             out.extend_from_slice(&MAGIC.to_le_bytes());
             out.extend_from_slice(&1_u16.to_le_bytes());
             out.extend_from_slice(&(CONTAINER_HEADER as u16).to_le_bytes());
-            out.extend_from_slice(&(lengths(container) as u64).to_le_bytes());
-            for entry in &container.entries {
+            out.extend_from_slice(&(len as u64).to_le_bytes());
+            for entry in entries {
                 entry.write_to(&mut out);
             }
         }
         out
     }
 
-    /// In the file's order; a `.fatbin` file has one.
+    /// The entries of each container, in the file's order; a `.fatbin` file has one container.
     #[must_use]
-    pub fn containers(&self) -> &[Container] {
+    pub fn containers(&self) -> &[Vec<Entry>] {
         &self.containers
     }
 
     /// Every entry of every container.
     pub fn entries(&self) -> impl Iterator<Item = &Entry> {
-        self.containers.iter().flat_map(Container::entries)
+        self.containers.iter().flatten()
     }
 }
 
-impl Container {
-    /// Reads the container at the start of `bytes`, which is at offset `at` of the file.
-    fn parse(bytes: &[u8], at: usize) -> Result<(Self, usize), Error> {
-        let cut = || {
-            invalid(format!(
-                "the container at byte {at} is cut off ({} bytes)",
-                bytes.len()
-            ))
-        };
-        let magic = u32_at(bytes, 0).ok_or_else(cut)?;
-        if magic != MAGIC {
-            return Err(invalid(format!(
-                "{magic:#010x} at byte {at}, where {MAGIC:#010x} starts a container"
-            )));
-        }
-        let version = u16_at(bytes, 4).ok_or_else(cut)?;
-        let header_len = usize::from(u16_at(bytes, 6).ok_or_else(cut)?);
-        if version != 1 || header_len != CONTAINER_HEADER {
-            return Err(invalid(format!(
-                "container version {version} with a header of {header_len} bytes at byte {at}; known is \
-                 version 1 with {CONTAINER_HEADER}"
-            )));
-        }
-        let body_len = size_at(bytes, 8).ok_or_else(cut)?;
-        let end = CONTAINER_HEADER.checked_add(body_len).ok_or_else(cut)?;
-        let mut body = bytes.get(CONTAINER_HEADER..end).ok_or_else(cut)?;
-        let mut entries = Vec::new();
-        while !body.is_empty() {
-            let (entry, len) = Entry::parse(body)?;
-            entries.push(entry);
-            // An entry has at least its own header, so this always comes to an end.
-            body = &body[len..];
-        }
-        Ok((Self { entries }, end))
+/// Reads the container at the start of `bytes`, which is at offset `at` of the file; returns its
+/// entries and its length.
+fn parse_container(bytes: &[u8], at: usize) -> Result<(Vec<Entry>, usize), Error> {
+    let cut = || {
+        invalid(format!(
+            "the container at byte {at} is cut off ({} bytes)",
+            bytes.len()
+        ))
+    };
+    let magic = u32_at(bytes, 0).ok_or_else(cut)?;
+    if magic != MAGIC {
+        return Err(invalid(format!(
+            "{magic:#010x} at byte {at}, where {MAGIC:#010x} starts a container"
+        )));
     }
+    let version = u16_at(bytes, 4).ok_or_else(cut)?;
+    let header_len = usize::from(u16_at(bytes, 6).ok_or_else(cut)?);
+    if version != 1 || header_len != CONTAINER_HEADER {
+        return Err(invalid(format!(
+            "container version {version} with a header of {header_len} bytes at byte {at}; only \
+             version 1 with {CONTAINER_HEADER} bytes is known"
+        )));
+    }
+    let body_len = size_at(bytes, 8).ok_or_else(cut)?;
+    let end = CONTAINER_HEADER.checked_add(body_len).ok_or_else(cut)?;
+    let mut body = bytes.get(CONTAINER_HEADER..end).ok_or_else(cut)?;
+    let mut entries = Vec::new();
+    while !body.is_empty() {
+        // An entry is never empty, so this ends.
+        let (entry, len) = Entry::parse(body)?;
+        entries.push(entry);
+        body = &body[len..];
+    }
+    Ok((entries, end))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::capability::Capability;
 
     fn sample() -> Vec<u8> {
-        let ptx = |sm: u32| {
-            let text = format!(".version 8.0\n.target sm_{sm}\n.address_size 64\n");
-            Image::Ptx {
-                sm,
-                suffix: None,
-                text,
-            }
+        let ptx = |major: u32| Image::Ptx {
+            capability: Capability::new(major, 0),
+            text: format!(".version 8.0\n.target sm_{major}0\n.address_size 64\n"),
         };
-        Fatbin::from_images(vec![ptx(80), ptx(90)]).unwrap().write()
+        Fatbin::from_images(vec![ptx(8), ptx(9)]).unwrap().write()
     }
 
     #[test]
@@ -242,12 +207,7 @@ mod tests {
                 Ok(fatbin) => {
                     accepted += 1;
                     for entry in fatbin.entries() {
-                        let _ = (
-                            entry.image(),
-                            entry.identifier(),
-                            entry.uncompressed_len(),
-                            entry.suffix(),
-                        );
+                        let _ = (entry.kind(), entry.image(), entry.capability());
                     }
                     assert!(fatbin.write().len() <= bytes.len());
                     assert_eq!(Fatbin::parse(&fatbin.write()).unwrap(), fatbin);

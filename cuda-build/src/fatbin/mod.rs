@@ -27,9 +27,8 @@
 mod container;
 mod entry;
 mod image;
-mod read;
 
-pub use container::{Container, Fatbin};
+pub use container::Fatbin;
 pub use entry::{Compression, Entry, Kind};
 pub use image::Image;
 
@@ -56,6 +55,33 @@ mod flag {
     pub(super) const FAMILY_SPECIFIC: u64 = 0x20_0000;
     /// The cubin also holds the form that can be finalised for later GPUs.
     pub(super) const FINALIZABLE: u64 = 0x100_0000;
+}
+
+/// `N` bytes at `offset`; `None` if the file is too short.
+fn bytes_at<const N: usize>(bytes: &[u8], offset: usize) -> Option<[u8; N]> {
+    bytes.get(offset..offset.checked_add(N)?)?.try_into().ok()
+}
+
+fn u16_at(bytes: &[u8], offset: usize) -> Option<u16> {
+    bytes_at(bytes, offset).map(u16::from_le_bytes)
+}
+
+fn u32_at(bytes: &[u8], offset: usize) -> Option<u32> {
+    bytes_at(bytes, offset).map(u32::from_le_bytes)
+}
+
+fn u64_at(bytes: &[u8], offset: usize) -> Option<u64> {
+    bytes_at(bytes, offset).map(u64::from_le_bytes)
+}
+
+/// A length or an offset of 64 bits; `None` if this machine cannot address it.
+fn size_at(bytes: &[u8], offset: usize) -> Option<usize> {
+    usize::try_from(u64_at(bytes, offset)?).ok()
+}
+
+/// A length or an offset of 32 bits.
+fn offset_at(bytes: &[u8], offset: usize) -> Option<usize> {
+    usize::try_from(u32_at(bytes, offset)?).ok()
 }
 
 /// The error for bytes that are not a fat binary, or not an image.

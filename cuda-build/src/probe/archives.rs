@@ -1,6 +1,5 @@
-//! Which of NVIDIA's archives that lie side by side belong together: those for the platform, of one
-//! release. Their names tell: `cuda_cudart-linux-x86_64-13.0.96-archive`,
-//! `cudnn-linux-sbsa-9.12.0.46_cuda13-archive`.
+//! Which of NVIDIA's archives that are side by side belong together: those for the platform, of one release. Their names
+//! show both: `cuda_cudart-linux-x86_64-13.0.96-archive`, `cudnn-linux-sbsa-9.12.0.46_cuda13-archive`.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -10,23 +9,15 @@ use crate::release::release_of;
 use crate::target::Target;
 use crate::version::{ToolkitVersion, Version};
 
-/// The parts of a compiler. A release that lacks one of them is incomplete if a release beside it has it.
-const COMPILER: [Component; 4] = [
-    Component::Crt,
-    Component::Cudart,
-    Component::Nvcc,
-    Component::Nvvm,
-];
-
-/// Names of left-out archives that a remark lists.
+/// How many unused archives a remark names.
 const LISTED: usize = 4;
 
-/// One archive, by its name.
+/// What the name of an archive shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Archive {
     name: String,
     component: Option<Component>,
-    /// As below `targets`: `x86_64-linux`; `None` for what is for all of them.
+    /// As below `targets`: `x86_64-linux`; `None` for an archive for all platforms.
     platform: Option<String>,
     version: Version,
     /// `cuda13`, of a product that is built once per major.
@@ -48,99 +39,104 @@ impl Archive {
             None => (version, None),
         };
         let version: Version = version.parse().ok()?;
-        let platform = match machine {
-            "all" => None,
-            // The Rust triple's `aarch64` is `sbsa` in archives, and theirs is Jetson's.
-            machine => Some(format!("{machine}-{system}")),
-        };
         let component = Component::of_redist(name);
-        let release = release(name, component, &version);
+        let release = if name.starts_with("cuda_") {
+            // All of these have the toolkit's version, also those that are not a component (`cuda_gdb`).
+            version.release()
+        } else {
+            component.and_then(|component| release_of(component, &version))
+        };
         Some(Self {
             name: name.to_owned(),
             component,
-            platform,
+            // Servers with ARM are `sbsa` in archives; `aarch64` is Jetson.
+            platform: (machine != "all").then(|| format!("{machine}-{system}")),
             version,
             built_for,
             release,
         })
     }
 
-    /// Whether `other` is the same thing in another version: what is for another major is not.
-    fn rivals(&self, other: &Self) -> bool {
-        let major = |archive: &Self| archive.release.map(|release| release.major);
+    fn major(&self) -> Option<u32> {
+        self.release.map(|release| release.major)
+    }
+
+    /// Whether `other` is the same archive in another version. Archives for different majors are not.
+    fn is_rival_of(&self, other: &Self) -> bool {
+        let is_product = |component: Component| component.facts().bundle == Bundle::Product;
         self.name == other.name
             && self.platform == other.platform
             && self.built_for == other.built_for
-            && major(self) == major(other)
+            && self.major() == other.major()
             // A library of the toolkit whose release is not known may be for any major.
-            && (self.release.is_some() || self.component.is_none_or(|c| c.facts().bundle == Bundle::Product))
+            && (self.release.is_some() || self.component.is_none_or(is_product))
     }
 
-    /// Whether the compiler and this component have to be of one release to work together.
+    /// Whether this component and the compiler must be of one release.
     fn is_tied(&self) -> bool {
         self.component.is_some_and(|component| {
-            component.facts().class == Class::ExactMinor
-                || matches!(component, Component::Cudart | Component::Nvrtc)
+            component.facts().class == Class::ExactMinor || component.is_core()
         })
     }
-
-    fn shown(&self) -> String {
-        format!("{} {}", self.name, self.version)
-    }
 }
 
-/// The CUDA release of an archive. Everything called `cuda_…` has the toolkit's version, also what is no component
-/// (`cuda_gdb`).
-fn release(name: &str, component: Option<Component>, version: &Version) -> Option<ToolkitVersion> {
-    if name.starts_with("cuda_") {
-        return version.to_string().parse().ok();
-    }
-    release_of(component?, version)
-}
-
-/// The roots without archives that are for another machine or of another release than the rest,
-/// and a remark for each reason. What is no archive stays where it is.
+/// The roots without archives that are for another machine or of another release than the rest, and a remark for each
+/// reason. Other directories stay in the list.
 ///
-/// Archives for the machine that builds, where that is another one than the target, come last: they
-/// are there for their programs.
+/// In a build for another target, archives for the machine that builds come last: their programs are needed.
 pub(super) fn belonging(target: &Target, paths: Vec<PathBuf>) -> (Vec<PathBuf>, Vec<String>) {
     let mut remarks = Vec::new();
-    let mut foreign: Vec<PathBuf> = Vec::new();
-    let mut kept: Vec<(bool, PathBuf, Option<Archive>)> = Vec::new();
+    let mut for_target: Vec<(PathBuf, Option<Archive>)> = Vec::new();
+    let (mut for_this_machine, mut foreign) = (Vec::new(), Vec::new());
     for path in paths {
         let archive = Archive::parse(&path);
         let platform = archive
             .as_ref()
             .and_then(|archive| archive.platform.as_deref());
-        let for_target = platform.is_none_or(|platform| platform == target.directory());
-        if for_target || platform.is_some_and(|platform| runs_here(target, platform)) {
-            kept.push((!for_target, path, archive));
-        } else {
-            foreign.push(path);
+        match platform {
+            Some(platform) if platform == target.directory() => for_target.push((path, archive)),
+            Some(platform) if runs_here(target, platform) => for_this_machine.push((path, archive)),
+            Some(platform) => foreign.push((path, target.jetson_hint(platform))),
+            None => for_target.push((path, archive)),
         }
     }
-    remarks.extend(remark_foreign(target, &foreign));
-    kept.sort_by_key(|(last, ..)| *last);
+    if let [(first, _), rest @ ..] = foreign.as_slice() {
+        let are = match rest.len() {
+            0 => "is".to_owned(),
+            more => format!("and {more} more are"),
+        };
+        let hint = foreign
+            .iter()
+            .map(|(_, hint)| *hint)
+            .max()
+            .unwrap_or_default();
+        let first = first.display();
+        remarks.push(format!("{first} {are} not for {target} and not used{hint}"));
+    }
+    let mut kept = for_target;
+    kept.append(&mut for_this_machine);
     let archives: Vec<&Archive> = kept
         .iter()
-        .filter_map(|(.., archive)| archive.as_ref())
+        .filter_map(|(_, archive)| archive.as_ref())
         .collect();
-    let left_out = left_out(&archives, &mut remarks);
-    let stays = |archive: &Option<Archive>| {
+    let majors: BTreeSet<Option<u32>> = archives.iter().map(|archive| archive.major()).collect();
+    let mut unused: Vec<Archive> = Vec::new();
+    for major in majors {
+        let here = archives
+            .iter()
+            .copied()
+            .filter(|archive| archive.major() == major);
+        unused.extend(unused_of_major(&here.collect::<Vec<_>>(), &mut remarks));
+    }
+    kept.retain(|(_, archive)| {
         archive
             .as_ref()
-            .is_none_or(|archive| !left_out.contains(archive))
-    };
-    let roots = kept
-        .iter()
-        .filter(|(.., archive)| stays(archive))
-        .map(|(_, path, _)| path.clone())
-        .collect();
-    (roots, remarks)
+            .is_none_or(|archive| !unused.contains(archive))
+    });
+    (kept.into_iter().map(|(path, _)| path).collect(), remarks)
 }
 
-/// Whether programs of this platform run on the machine that builds, for a target that is another
-/// one.
+/// Whether programs of this platform run on the machine that builds, if the target is another one.
 fn runs_here(target: &Target, platform: &str) -> bool {
     !target.is_native()
         && match std::env::consts::ARCH {
@@ -149,152 +145,71 @@ fn runs_here(target: &Target, platform: &str) -> bool {
         }
 }
 
-fn remark_foreign(target: &Target, foreign: &[PathBuf]) -> Option<String> {
-    let more = match foreign {
-        [] => return None,
-        [_] => " is".to_owned(),
-        [_, rest @ ..] => format!(" and {} more are", rest.len()),
+/// The archives of one major to leave out: those of another release than the one that is used, and older versions.
+fn unused_of_major(archives: &[&Archive], remarks: &mut Vec<String>) -> Vec<Archive> {
+    let choice = release_to_use(archives);
+    let used = choice.as_ref().map(|(release, _)| *release);
+    let rank = |archive: &Archive| (archive.release == used, archive.version.clone());
+    let is_unused = |archive: &&Archive| {
+        let mut rivals = archives.iter().filter(|other| archive.is_rival_of(other));
+        (used.is_some() && archive.is_tied() && archive.release != used)
+            || rivals.any(|rival| rank(rival) > rank(archive))
     };
-    let first = foreign.first()?;
-    let arm = foreign
+    let unused: Vec<Archive> = archives
         .iter()
-        .filter_map(|path| Archive::parse(path)?.platform);
-    let arm = target.elf_machine() == 183
-        && arm
-            .into_iter()
-            .any(|p| p == "sbsa-linux" || p == "aarch64-linux");
-    let hint = if arm {
-        "; SBSA servers and Jetson boards differ: `jetson = true` in `[package.metadata.cuda]` says which"
-    } else {
-        ""
-    };
-    Some(format!(
-        "{}{more} not for {target} and left out{hint}",
-        first.display()
-    ))
+        .copied()
+        .filter(is_unused)
+        .cloned()
+        .collect();
+    if unused.is_empty() {
+        return unused;
+    }
+    let listed = unused.iter().take(LISTED);
+    let mut listed: Vec<String> = listed
+        .map(|a| format!("{} {}", a.name, a.version))
+        .collect();
+    if unused.len() > LISTED {
+        listed.push(format!("{} more", unused.len() - LISTED));
+    }
+    let listed = listed.join(", ");
+    remarks.push(match choice {
+        Some((release, reason)) => format!(
+            "archives of several releases of CUDA {} were found; {release} is used{reason}, not used: {listed}; to use another release, name only its archives",
+            release.major
+        ),
+        None => format!(
+            "several versions of one archive were found; the newest is used, not used: {listed}"
+        ),
+    });
+    unused
 }
 
-/// Archives that stand back: those of another release than the chosen one where two toolkits of one
-/// major lie side by side, and older ones of the same name.
-fn left_out(archives: &[&Archive], remarks: &mut Vec<String>) -> Vec<Archive> {
-    let majors: BTreeSet<u32> = archives
-        .iter()
-        .filter_map(|a| a.release)
-        .map(|r| r.major)
-        .collect();
-    let mut left_out: Vec<Archive> = Vec::new();
-    for major in majors {
-        let of_major = |archive: &&&Archive| {
-            archive
-                .release
-                .is_some_and(|release| release.major == major)
+/// If several toolkits of one major were found, the newest complete one, and why it is not the newest.
+fn release_to_use(archives: &[&Archive]) -> Option<(ToolkitVersion, String)> {
+    let tied: Vec<&Archive> = archives.iter().copied().filter(|a| a.is_tied()).collect();
+    let has_other_release = |archive: &&&Archive| {
+        let mut others = tied.iter();
+        others.any(|other| archive.is_rival_of(other) && archive.release != other.release)
+    };
+    tied.iter().find(has_other_release)?;
+    // Parts of a compiler that other releases have, and this one does not.
+    let lacks = |release: ToolkitVersion| -> BTreeSet<&str> {
+        let has = |part: &Archive| {
+            let mut others = tied.iter().filter(|other| other.release == Some(release));
+            others.any(|other| other.name == part.name && other.platform == part.platform)
         };
-        let here: Vec<&Archive> = archives.iter().filter(of_major).copied().collect();
-        let chosen = chosen(&here);
-        let stands_back = |archive: &Archive| {
-            let other = chosen.is_some() && archive.is_tied() && archive.release != chosen;
-            let rank = |archive: &Archive| (archive.release == chosen, archive.version.clone());
-            other
-                || here
-                    .iter()
-                    .any(|rival| archive.rivals(rival) && rank(rival) > rank(archive))
-        };
-        let back: Vec<Archive> = here
-            .iter()
-            .filter(|a| stands_back(a))
-            .map(|a| (*a).clone())
-            .collect();
-        if !back.is_empty() {
-            remarks.push(match chosen {
-                Some(chosen) => format!(
-                    "archives of several releases of CUDA {major} are there; {chosen} is used{}, left out: {}; name the \
-                     archives of another release alone to use it",
-                    why_not_newest(&here, chosen),
-                    listed(&back)
-                ),
-                None => format!("of several versions of one archive the newest is used, left out: {}", listed(&back)),
-            });
-        }
-        left_out.extend(back);
-    }
-    let others = archives.iter().filter(|archive| archive.release.is_none());
-    let newer = |archive: &Archive| {
-        archives
-            .iter()
-            .any(|a| archive.rivals(a) && a.version > archive.version)
+        let absent = tied.iter().filter(|part| !has(part));
+        absent.map(|part| part.name.as_str()).collect()
     };
-    let back: Vec<Archive> = others
-        .filter(|archive| newer(archive))
-        .map(|a| (*a).clone())
-        .collect();
-    if !back.is_empty() {
-        remarks.push(format!(
-            "of several versions of one archive the newest is used, left out: {}",
-            listed(&back)
-        ));
-    }
-    left_out.extend(back);
-    left_out
-}
-
-/// The release to use where several toolkits of one major are there: the newest whole one. `None`
-/// where there are not several, or none is whole.
-fn chosen(archives: &[&Archive]) -> Option<ToolkitVersion> {
-    let tied: Vec<&&Archive> = archives
-        .iter()
-        .filter(|archive| archive.is_tied())
-        .collect();
-    let twice = |archive: &&&&Archive| {
-        tied.iter()
-            .any(|other| archive.rivals(other) && archive.release != other.release)
+    let releases: BTreeSet<ToolkitVersion> = tied.iter().filter_map(|a| a.release).collect();
+    let complete = |release: &&ToolkitVersion| lacks(**release).is_empty();
+    let (newest, used) = (*releases.last()?, *releases.iter().rev().find(complete)?);
+    let absent: Vec<&str> = lacks(newest).into_iter().collect();
+    let reason = match newest == used {
+        true => String::new(),
+        false => format!(", because {newest} has no {}", absent.join(", ")),
     };
-    tied.iter().find(twice)?;
-    let releases: BTreeSet<ToolkitVersion> =
-        tied.iter().filter_map(|archive| archive.release).collect();
-    releases
-        .into_iter()
-        .rev()
-        .find(|release| lacks(archives, *release).is_empty())
-}
-
-/// Parts of a compiler that other releases have and this one has not.
-fn lacks<'a>(archives: &[&'a Archive], release: ToolkitVersion) -> BTreeSet<&'a str> {
-    let parts = archives
-        .iter()
-        .filter(|archive| archive.component.is_some_and(|c| COMPILER.contains(&c)));
-    let has = |part: &Archive| {
-        let same = |a: &&Archive| a.name == part.name && a.platform == part.platform;
-        archives
-            .iter()
-            .any(|archive| same(archive) && archive.release == Some(release))
-    };
-    parts
-        .filter(|part| !has(part))
-        .map(|part| part.name.as_str())
-        .collect()
-}
-
-fn why_not_newest(archives: &[&Archive], chosen: ToolkitVersion) -> String {
-    let tied = archives.iter().filter(|archive| archive.is_tied());
-    match tied
-        .filter_map(|archive| archive.release)
-        .max()
-        .filter(|newest| *newest > chosen)
-    {
-        Some(newest) => {
-            let lacks: Vec<&str> = lacks(archives, newest).into_iter().collect();
-            format!(", because {newest} has no {}", lacks.join(", "))
-        }
-        None => String::new(),
-    }
-}
-
-fn listed(archives: &[Archive]) -> String {
-    let names: Vec<String> = archives.iter().take(LISTED).map(Archive::shown).collect();
-    match archives.len().checked_sub(LISTED).filter(|more| *more > 0) {
-        Some(more) => format!("{} and {more} more", names.join(", ")),
-        None => names.join(", "),
-    }
+    Some((used, reason))
 }
 
 #[cfg(test)]
@@ -303,7 +218,7 @@ mod tests {
 
     /// The names that stay, and all remarks, for `x86_64`.
     fn kept(names: &[&str]) -> (Vec<String>, String) {
-        let target = Target::from_triple("x86_64-unknown-linux-gnu", false).unwrap();
+        let target = Target::from_triple("x86_64-unknown-linux-gnu").unwrap();
         let path = |name: &&str| PathBuf::from(format!("/r/{name}-archive"));
         let (roots, remarks) = belonging(&target, names.iter().map(path).collect());
         let name = |path: &PathBuf| {
@@ -316,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_whole_release_stays() {
+    fn the_newest_complete_release_is_used() {
         let set = |minor: &str| -> Vec<String> {
             [
                 "cuda_crt",
@@ -334,7 +249,7 @@ mod tests {
             .into_iter()
             .map(PathBuf::from)
             .collect();
-        let target = Target::from_triple("x86_64-unknown-linux-gnu", false).unwrap();
+        let target = Target::from_triple("x86_64-unknown-linux-gnu").unwrap();
         for order in [all.clone(), all.into_iter().rev().collect()] {
             let (roots, remarks) = belonging(&target, order);
             assert_eq!(roots.len(), 5);
@@ -345,16 +260,16 @@ mod tests {
                 "{roots:?}"
             );
             assert!(
-                remarks[0].contains("13.5 is used, left out: ")
-                    && remarks[0].contains("13.4.92 and 1 more")
+                remarks[0].contains("13.5 is used, not used: ")
+                    && remarks[0].contains("13.4.92, 1 more")
             );
         }
     }
 
     #[test]
-    fn what_stays_and_what_is_said() {
-        for (names, stay, said) in [
-            // One of each: nothing to choose, whatever the releases are.
+    fn older_archives_are_not_used() {
+        for (names, stay, remark) in [
+            // One of each: there is no choice, whatever the releases are.
             (
                 &[
                     "cuda_nvcc-linux-x86_64-13.5.37",
@@ -363,7 +278,7 @@ mod tests {
                 &[0, 1][..],
                 "",
             ),
-            // A newer runtime beside a whole toolkit.
+            // A newer runtime beside a complete toolkit.
             (
                 &[
                     "cuda_cudart-linux-x86_64-13.4.92",
@@ -371,9 +286,9 @@ mod tests {
                     "cuda_nvcc-linux-x86_64-13.4.92",
                 ],
                 &[0, 2],
-                "13.4 is used, because 13.5 has no cuda_nvcc, left out: cuda_cudart 13.5.37;",
+                "13.4 is used, because 13.5 has no cuda_nvcc, not used: cuda_cudart 13.5.37;",
             ),
-            // Neither is whole: the newest of each, and what does not fit is refused later.
+            // Neither is complete: the newest of each, and a mismatch is refused later.
             (
                 &[
                     "cuda_crt-linux-x86_64-13.5.37",
@@ -382,7 +297,7 @@ mod tests {
                     "cuda_nvcc-linux-x86_64-13.4.92",
                 ],
                 &[0, 2, 3],
-                "newest is used, left out: cuda_cudart 13.4.92",
+                "newest is used, not used: cuda_cudart 13.4.92",
             ),
             // Libraries of the release that is used come first, whatever number they have.
             (
@@ -416,7 +331,7 @@ mod tests {
                     "cuda_nvcc-linux-x86_64-12.6.85",
                 ],
                 &[0],
-                "newest is used, left out: cuda_nvcc 12.6.85",
+                "newest is used, not used: cuda_nvcc 12.6.85",
             ),
             (
                 &[
@@ -424,19 +339,19 @@ mod tests {
                     "libcudss-linux-x86_64-0.10.0.1_cuda13",
                 ],
                 &[1],
-                "left out: libcudss 0.7.1.4",
+                "not used: libcudss 0.7.1.4",
             ),
-            // No archive by its name: none of ours to judge.
+            // Not archives by their names.
             (&["cuda", "cuda_nvcc-linux-x86_64-later"], &[0, 1], ""),
         ] {
             let (kept, remarks) = kept(names);
             let stay: Vec<&str> = stay.iter().map(|index| names[*index]).collect();
             assert_eq!(kept, stay, "{remarks}");
             assert!(
-                if said.is_empty() {
+                if remark.is_empty() {
                     remarks.is_empty()
                 } else {
-                    remarks.contains(said)
+                    remarks.contains(remark)
                 },
                 "{remarks}"
             );
@@ -444,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn machines() {
+    fn archives_for_other_machines_are_not_used() {
         let names = [
             "linux-sbsa",
             "linux-x86_64",
@@ -458,12 +373,15 @@ mod tests {
             .map(|name| PathBuf::from(format!("/r/cuda_nvcc-{name}-13.5.37-archive")))
             .collect();
         let here = std::env::consts::ARCH;
-        for (triple, jetson, machine) in [
-            ("x86_64-unknown-linux-gnu", false, "linux-x86_64"),
-            ("aarch64-unknown-linux-gnu", false, "linux-sbsa"),
-            ("aarch64-unknown-linux-gnu", true, "linux-aarch64"),
+        let target = |triple| Target::from_triple(triple).unwrap();
+        for (target, machine) in [
+            (target("x86_64-unknown-linux-gnu"), "linux-x86_64"),
+            (target("aarch64-unknown-linux-gnu"), "linux-sbsa"),
+            (
+                target("aarch64-unknown-linux-gnu").on_jetson(),
+                "linux-aarch64",
+            ),
         ] {
-            let target = Target::from_triple(triple, jetson).unwrap();
             let (roots, remarks) = belonging(&target, paths.clone());
             let shown: Vec<String> = roots
                 .iter()
@@ -483,12 +401,12 @@ mod tests {
                 .collect();
             assert_eq!(shown, expected);
             assert!(
-                remarks[0].contains(&format!("are not for {triple} and left out")),
+                remarks[0].contains(&format!("are not for {target} and not used")),
                 "{remarks:?}"
             );
             assert_eq!(
                 remarks[0].contains("jetson"),
-                triple.starts_with("aarch64"),
+                target.triple().starts_with("aarch64"),
                 "{remarks:?}"
             );
         }

@@ -1,5 +1,4 @@
-//! What is known of the directories of one place, so that the disk is asked for each once: dozens
-//! of files are looked for in each, and most of them are not there.
+//! A memo of directories: dozens of files are looked for in each one, and most of them do not exist.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -9,38 +8,46 @@ use std::rc::Rc;
 
 use crate::root::Root;
 
-/// A directory with more names (`/usr/lib/x86_64-linux-gnu` has thousands) takes longer to list
-/// than the files that are looked for in it take to be asked for.
+/// Listing a directory with more names than this (`/usr/lib/x86_64-linux-gnu` has thousands) takes longer than a
+/// system call for each file.
 const MANY: usize = 400;
-
-#[derive(Default)]
-pub(super) struct Directories {
-    /// Sorted; `None` where asking for each file is the only way, or the cheaper one.
-    few: RefCell<BTreeMap<OsString, Option<Names>>>,
-    all: RefCell<BTreeMap<OsString, Names>>,
-    resolved: RefCell<BTreeMap<OsString, PathBuf>>,
-}
 
 type Names = Rc<[OsString]>;
 
-impl Directories {
-    /// `directory/name`, where that is a regular file.
-    pub(super) fn file(&self, root: &Root, directory: &Path, name: &str) -> Option<PathBuf> {
-        let first = name.split('/').next().unwrap_or(name);
-        if self.lacks(root, directory, first) {
-            return None;
+/// What was read about directories. Each is read once, and only what the disk holds decides the answers.
+pub(super) struct Directories<'r> {
+    root: &'r Root,
+    /// Sorted names. `None` if the directory has many, or cannot be listed.
+    listed: RefCell<BTreeMap<OsString, Option<Names>>>,
+    resolved: RefCell<BTreeMap<OsString, PathBuf>>,
+}
+
+impl<'r> Directories<'r> {
+    pub(super) fn new(root: &'r Root) -> Self {
+        Self {
+            root,
+            listed: RefCell::default(),
+            resolved: RefCell::default(),
         }
-        Some(directory.join(name)).filter(|path| root.is_file(path))
     }
 
-    /// Whether there is certainly no such name in the directory; cheap where it was listed.
-    pub(super) fn lacks(&self, root: &Root, directory: &Path, name: &str) -> bool {
-        let mut few = self.few.borrow_mut();
-        if !few.contains_key(directory.as_os_str()) {
-            let names = root.few_names(directory, MANY).map(Rc::from);
-            few.insert(directory.as_os_str().to_owned(), names);
+    /// `directory/name`, if that is a regular file.
+    pub(super) fn file(&self, directory: &Path, name: &str) -> Option<PathBuf> {
+        let first = name.split('/').next().unwrap_or(name);
+        if self.lacks(directory, first) {
+            return None;
         }
-        let names = few.get(directory.as_os_str()).and_then(Option::as_ref);
+        Some(directory.join(name)).filter(|path| self.root.is_file(path))
+    }
+
+    /// Whether the directory was listed and does not have this name.
+    pub(super) fn lacks(&self, directory: &Path, name: &str) -> bool {
+        let mut listed = self.listed.borrow_mut();
+        if !listed.contains_key(directory.as_os_str()) {
+            let names = self.root.few_names(directory, MANY).map(Rc::from);
+            listed.insert(directory.as_os_str().to_owned(), names);
+        }
+        let names = listed.get(directory.as_os_str()).and_then(Option::as_ref);
         names.is_some_and(|names| {
             names
                 .binary_search_by(|known| known.as_os_str().cmp(OsStr::new(name)))
@@ -48,34 +55,33 @@ impl Directories {
         })
     }
 
-    /// All names in a directory, sorted, however many they are.
-    pub(super) fn names(&self, root: &Root, directory: &Path) -> Names {
-        if let Some(Some(names)) = self.few.borrow().get(directory.as_os_str()) {
+    /// All names in a directory, sorted, however many there are.
+    pub(super) fn names(&self, directory: &Path) -> Names {
+        let mut listed = self.listed.borrow_mut();
+        if let Some(Some(names)) = listed.get(directory.as_os_str()) {
             return Rc::clone(names);
         }
-        let mut all = self.all.borrow_mut();
-        let names = all
-            .entry(directory.as_os_str().to_owned())
-            .or_insert_with(|| root.names(directory).into());
-        Rc::clone(names)
+        let names: Names = self.root.names(directory).into();
+        listed.insert(directory.as_os_str().to_owned(), Some(Rc::clone(&names)));
+        names
     }
 
-    /// As [`Root::resolve`], each directory above looked at once.
-    pub(super) fn resolve(&self, root: &Root, path: &Path) -> PathBuf {
+    /// As [`Root::resolve`], with each parent directory resolved once.
+    pub(super) fn resolve(&self, path: &Path) -> PathBuf {
         if let Some(known) = self.resolved.borrow().get(path.as_os_str()) {
             return known.clone();
         }
         let resolved = match (path.parent(), path.file_name()) {
-            // Without a name it is `/`, or ends in `..`.
-            (Some(above), Some(name)) if path.is_absolute() => {
-                let path = self.resolve(root, above).join(name);
-                if root.is_link(&path) {
-                    root.resolve(&path)
+            // A path without a name is `/`, or ends with `..`.
+            (Some(parent), Some(name)) if path.is_absolute() => {
+                let path = self.resolve(parent).join(name);
+                if self.root.is_link(&path) {
+                    self.root.resolve(&path)
                 } else {
                     path
                 }
             }
-            _ => root.resolve(path),
+            _ => self.root.resolve(path),
         };
         self.resolved
             .borrow_mut()
@@ -105,7 +111,7 @@ mod tests {
             for index in 0..more {
                 fs::write(path.join(format!("other{index}.h")), "").unwrap();
             }
-            let directories = Directories::default();
+            let directories = Directories::new(&root);
             for (name, there) in [
                 ("cuda.h", true),
                 ("cub/version.cuh", true),
@@ -116,12 +122,13 @@ mod tests {
                 ("absent.h", false),
                 ("absent/version.cuh", false),
             ] {
-                let found = directories.file(&root, path, name);
+                let found = directories.file(path, name);
                 assert_eq!(found, there.then(|| path.join(name)), "{name} {more}");
             }
-            assert_eq!(directories.names(&root, path).len(), 5 + more);
-            assert_eq!(directories.lacks(&root, path, "absent.h"), more == 0);
-            assert!(directories.lacks(&root, &path.join("absent"), "cuda.h"));
+            assert_eq!(directories.lacks(path, "absent.h"), more == 0);
+            assert_eq!(directories.names(path).len(), 5 + more);
+            assert!(directories.lacks(path, "absent.h"));
+            assert!(directories.lacks(&path.join("absent"), "cuda.h"));
         }
     }
 
@@ -133,7 +140,7 @@ mod tests {
         symlink("cuda-13.4", path.join("cuda")).unwrap();
         symlink("targets/x/lib", path.join("cuda-13.4/lib64")).unwrap();
         symlink("loop", path.join("loop")).unwrap();
-        let directories = Directories::default();
+        let directories = Directories::new(&root);
         fs::create_dir(path.join("cuda-13.4/bin")).unwrap();
         for name in [
             "cuda",
@@ -145,20 +152,13 @@ mod tests {
         ] {
             let path = path.join(name);
             assert!(path.exists(), "{name}");
-            assert_eq!(
-                directories.resolve(&root, &path),
-                root.resolve(&path),
-                "{name}"
-            );
+            assert_eq!(directories.resolve(&path), root.resolve(&path), "{name}");
         }
         // No end: the path stays as it is.
+        assert_eq!(directories.resolve(&path.join("loop")), path.join("loop"));
+        assert_eq!(directories.resolve(Path::new("/")), Path::new("/"));
         assert_eq!(
-            directories.resolve(&root, &path.join("loop")),
-            path.join("loop")
-        );
-        assert_eq!(directories.resolve(&root, Path::new("/")), Path::new("/"));
-        assert_eq!(
-            directories.resolve(&root, Path::new("relative")),
+            directories.resolve(Path::new("relative")),
             Path::new("relative")
         );
     }

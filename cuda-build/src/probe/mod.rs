@@ -8,26 +8,27 @@ mod archives;
 mod directories;
 mod files;
 mod named;
-mod one_root;
-mod package_directory;
-mod plain_root;
+mod packages;
 mod prefix;
 mod products;
-mod site_packages;
+mod roots;
 mod versions;
 
+use std::cmp::Reverse;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use crate::component::Component;
+use crate::component::{Bundle, Class, Component};
 use crate::error::Error;
 use crate::nvcc::NvccAnswer;
 use crate::root::Root;
 use crate::sources::{Candidate, Layout};
 use crate::target::Target;
 use crate::version::{ToolkitVersion, Version};
+use directories::Directories;
 
 pub(crate) use named::RELATIVE;
+pub(crate) use versions::release_in_file_name;
 
 /// A component that was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,45 +54,48 @@ pub struct Found {
 }
 
 impl Found {
-    /// The program called `name`. The compiler is the first, and may have another file name if the user named it.
-    #[must_use]
-    pub fn tool(&self, name: &str) -> Option<&PathBuf> {
-        if self.component == Component::Nvcc && name == "nvcc" {
-            let others = &self.component.facts().tools[1..];
-            let is_other = |path: &PathBuf| others.iter().any(|other| path.ends_with(other));
-            return self.tools.first().filter(|path| !is_other(path));
+    /// A component without files.
+    pub(crate) fn new(component: Component, major: u32) -> Self {
+        Self {
+            component,
+            major,
+            version: None,
+            toolkit: None,
+            include: Vec::new(),
+            libraries: Vec::new(),
+            archives: Vec::new(),
+            tools: Vec::new(),
+            evidence: String::new(),
         }
-        self.tools
-            .iter()
-            .find(|path| path.file_name().is_some_and(|file| file == name))
+    }
+
+    /// The program called `name`. The compiler is the first program, and has another file name if the user named it so.
+    pub fn tool(&self, name: &str) -> Option<&PathBuf> {
+        let known = self.component.facts().tools;
+        let is_known = |path: &PathBuf| known.iter().any(|tool| path.ends_with(tool));
+        let first = self.tools.first().filter(|path| !is_known(path));
+        let first = first.filter(|_| known.first() == Some(&name));
+        let mut tools = self.tools.iter();
+        first.or_else(|| tools.find(|path| path.ends_with(name)))
+    }
+
+    /// The archive called `name`.
+    pub fn archive(&self, name: &str) -> Option<&PathBuf> {
+        self.archives.iter().find(|path| path.ends_with(name))
     }
 
     /// Every file and directory of the component.
     pub fn paths(&self) -> impl Iterator<Item = &PathBuf> {
-        self.tools
-            .iter()
-            .chain(&self.libraries)
-            .chain(&self.archives)
-            .chain(&self.include)
-    }
-
-    /// The archive called `name`.
-    #[must_use]
-    pub fn archive(&self, name: &str) -> Option<&PathBuf> {
-        self.archives
-            .iter()
-            .find(|path| path.file_name().is_some_and(|file| file == name))
+        let files = self.tools.iter().chain(&self.libraries);
+        files.chain(&self.archives).chain(&self.include)
     }
 
     /// The version to display: its own, otherwise the CUDA release in a file of its own, otherwise its major. The release
     /// of the root that it is in does not count.
-    #[must_use]
     pub fn shown_version(&self) -> String {
-        // By the name of its builtins, and by `cuda.h`.
-        let tells = matches!(self.component, Component::Nvrtc | Component::Cudart);
         match (&self.version, self.toolkit) {
             (Some(version), _) => version.to_string(),
-            (None, Some(toolkit)) if tells => toolkit.to_string(),
+            (None, Some(toolkit)) if self.component.is_core() => toolkit.to_string(),
             (None, _) => format!("for CUDA {}", self.major),
         }
     }
@@ -113,20 +117,42 @@ pub struct Set {
 }
 
 impl Set {
-    /// The component, where this set has it.
-    #[must_use]
+    /// The component, if this set has it.
     pub fn get(&self, component: Component) -> Option<&Found> {
         self.found.iter().find(|found| found.component == component)
     }
 
-    /// The CUDA release of the set: that of its compiler, else of what device code is compiled
-    /// with, else of the newest component that names one.
-    #[must_use]
+    /// Whether it has a component that shows which toolkit it is. CCCL and products fit several toolkits.
+    pub(crate) fn is_toolkit(&self) -> bool {
+        self.found.iter().any(|found| {
+            let facts = found.component.facts();
+            facts.class != Class::OwnRange && facts.bundle != Bundle::Product
+        })
+    }
+
+    pub(crate) fn has_product(&self) -> bool {
+        let is_product = |found: &Found| found.component.facts().bundle == Bundle::Product;
+        self.found.iter().any(is_product)
+    }
+
+    /// Its release, otherwise its major.
+    pub(crate) fn shown_release(&self) -> String {
+        let release = self.toolkit().map(|release| release.to_string());
+        release.unwrap_or_else(|| self.major.to_string())
+    }
+
+    /// The CUDA release of the set: that of its first core component, otherwise of the newest component that has one.
     pub fn toolkit(&self) -> Option<ToolkitVersion> {
-        [Component::Nvcc, Component::Nvrtc, Component::Cudart]
-            .into_iter()
-            .find_map(|component| self.get(component)?.toolkit)
-            .or_else(|| self.found.iter().filter_map(|found| found.toolkit).max())
+        let core = |component: &Component| self.get(*component)?.toolkit;
+        let newest = || self.found.iter().filter_map(|found| found.toolkit).max();
+        Component::CORE.iter().find_map(core).or_else(newest)
+    }
+}
+
+impl fmt::Display for Set {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let found: Vec<String> = self.found.iter().map(Found::to_string).collect();
+        f.write_str(&found.join(", "))
     }
 }
 
@@ -146,7 +172,7 @@ pub struct Attempt {
 /// A component that is partly present: a package without its files, a library without another one that it loads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unusable {
-    /// Which one.
+    /// The component.
     pub component: Component,
     /// The CUDA major it is for.
     pub major: u32,
@@ -155,85 +181,96 @@ pub struct Unusable {
 }
 
 impl Attempt {
+    pub(crate) fn without_components(candidate: Candidate, reason: String) -> Self {
+        Self {
+            candidate,
+            sets: Vec::new(),
+            unusable: Vec::new(),
+            remarks: vec![reason],
+        }
+    }
+
     /// What was found, in one line.
-    #[must_use]
     pub fn summary(&self) -> String {
-        let mut parts: Vec<String> = self
-            .sets
-            .iter()
-            .map(|set| {
-                set.found
-                    .iter()
-                    .map(Found::to_string)
-                    .collect::<Vec<_>>()
-                    .join(", ")
-            })
-            .collect();
+        self.describe(Set::to_string, |_| true)
+    }
+
+    /// What was found, in one line, with a description of each set, and the unusable components that are to be listed.
+    pub(crate) fn describe(
+        &self,
+        set: impl Fn(&Set) -> String,
+        is_listed: impl Fn(Component) -> bool,
+    ) -> String {
+        let mut parts: Vec<String> = self.sets.iter().map(set).collect();
         // A component that fits every major is in each set.
         parts.dedup();
-        parts.extend(self.unusable.iter().map(|unusable| unusable.reason.clone()));
+        let unusable = self
+            .unusable
+            .iter()
+            .filter(|unusable| is_listed(unusable.component));
+        parts.extend(unusable.map(|unusable| unusable.reason.clone()));
         parts.extend(self.remarks.iter().cloned());
         parts.join("; ")
     }
 }
 
-/// What probing needs besides the candidate.
+/// Reads candidates.
 pub struct Prober<'a> {
-    /// The disk.
-    pub root: &'a Root,
-    /// The platform, for `targets/<platform>`.
-    pub target: &'a Target,
-    /// Queries an nvcc; see [`nvcc::query`](crate::nvcc::query).
-    pub query_nvcc: &'a dyn Fn(&Path) -> Result<NvccAnswer, Error>,
+    root: &'a Root,
+    target: &'a Target,
+    query_nvcc: &'a dyn Fn(&Path) -> Result<NvccAnswer, Error>,
+    directories: Directories<'a>,
 }
 
-impl Prober<'_> {
-    /// Probes `candidate`. It never fails: problems become remarks.
-    #[must_use]
-    pub fn probe(&self, candidate: &Candidate) -> Attempt {
-        let Seen {
-            mut sets,
-            unusable,
-            mut remarks,
-        } = if let Some(reason) = self.refusal(candidate) {
-            Seen {
-                remarks: vec![reason],
-                ..Seen::default()
-            }
-        } else if candidate.layout == Layout::SitePackages {
-            site_packages::probe(self, &candidate.path)
-        } else if candidate.layout == Layout::PythonScript {
-            Seen::default()
-        } else {
-            plain_root::probe(self, candidate)
-        };
-        sets.sort_by_key(|set| std::cmp::Reverse(set.major));
-        if sets.is_empty() && unusable.is_empty() && remarks.is_empty() {
-            remarks.push(if let Some(error) = self.root.closed(&candidate.path) {
-                format!("can't be read: {error}")
-            } else if self.root.is_dir(&candidate.path) {
-                "no CUDA component in it".to_owned()
-            } else if candidate.layout == Layout::PythonScript {
-                "a script that starts some interpreter, so whose packages to look into is not known; those of a \
-                 virtual environment that is active are looked into"
-                    .to_owned()
-            } else {
-                self.nothing_at(&candidate.path, "not a directory")
-            });
-        }
-        Attempt {
-            candidate: candidate.clone(),
-            sets,
-            unusable,
-            remarks,
+impl<'a> Prober<'a> {
+    /// Reads the disk for a platform. `query_nvcc` queries an nvcc, as [`nvcc::query`](crate::nvcc::query) does.
+    pub fn new(
+        root: &'a Root,
+        target: &'a Target,
+        query_nvcc: &'a dyn Fn(&Path) -> Result<NvccAnswer, Error>,
+    ) -> Self {
+        Self {
+            root,
+            target,
+            query_nvcc,
+            directories: Directories::new(root),
         }
     }
-}
 
-/// What one kind of layout gives.
-#[derive(Default)]
-struct Seen {
-    sets: Vec<Set>,
-    unusable: Vec<Unusable>,
-    remarks: Vec<String>,
+    /// Probes `candidate`. It never fails: problems become remarks.
+    pub fn probe(&self, candidate: &Candidate) -> Attempt {
+        let mut attempt = Attempt {
+            candidate: candidate.clone(),
+            sets: Vec::new(),
+            unusable: Vec::new(),
+            remarks: Vec::new(),
+        };
+        if let Some(reason) = self.refusal(candidate) {
+            attempt.remarks.push(reason);
+        } else {
+            match candidate.layout {
+                Layout::SitePackages => packages::probe(self, &mut attempt),
+                Layout::PythonScript => attempt.remarks.push(
+                    "a script that starts some Python, so its site-packages are not known; activate a virtual \
+                     environment to have its packages searched"
+                        .to_owned(),
+                ),
+                _ => roots::probe(self, &mut attempt),
+            }
+        }
+        attempt.sets.sort_by_key(|set| Reverse(set.major));
+        if attempt.sets.is_empty() && attempt.unusable.is_empty() && attempt.remarks.is_empty() {
+            let path = &candidate.path;
+            attempt
+                .remarks
+                .push(if let Some(error) = self.root.closed(path) {
+                    format!("cannot be read: {error}")
+                } else if self.root.is_dir(path) {
+                    "no CUDA component in it".to_owned()
+                } else {
+                    self.nothing_at(path, "not a directory")
+                });
+        }
+        attempt
+    }
 }

@@ -2,9 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use super::files::Skipped;
 use super::prefix::Prefix;
-use super::{Attempt, Prober};
+use super::{Attempt, Found, Prober};
 use crate::component::{Bundle, Component};
 use crate::release;
 use crate::sources::{Candidate, Step, belonging, is_package};
@@ -15,7 +14,6 @@ pub(crate) const RELATIVE: &str = "is a relative path: build scripts run in thei
 impl Prober<'_> {
     /// Probes `candidate`. Each root of a list that has no component becomes an attempt of its own, so that it is
     /// reported.
-    #[must_use]
     pub fn probe_each(&self, candidate: &Candidate) -> Vec<Attempt> {
         let attempt = self.probe(candidate);
         let unused = self.unused_roots(candidate, &attempt);
@@ -28,113 +26,92 @@ impl Prober<'_> {
             return None;
         }
         let named = candidate.nvcc().filter(|_| candidate.step.is_explicit());
-        if let Some(nvcc) =
-            named.filter(|nvcc| nvcc.is_relative() && nvcc.components().count() == 1)
-        {
+        let absent = named.filter(|nvcc| !self.root.is_file(nvcc));
+        if let Some(nvcc) = named.filter(|nvcc| nvcc.is_relative() && nvcc.iter().count() == 1) {
             return Some(format!("no program `{}` is on `PATH`", nvcc.display()));
         }
-        let has_blank = |nvcc: &&Path| nvcc.to_string_lossy().contains(char::is_whitespace);
-        if let Some(nvcc) = named
-            .filter(has_blank)
-            .filter(|nvcc| !self.root.is_file(nvcc))
+        if let Some(nvcc) =
+            absent.filter(|nvcc| nvcc.to_string_lossy().contains(char::is_whitespace))
         {
             return Some(format!(
-                "`{}` is no file: the path of nvcc alone is wanted, without a launcher before it or arguments after it",
+                "`{}` is not a file: write only the path of nvcc, without a launcher or arguments",
                 nvcc.display()
             ));
         }
         if candidate.roots().any(|path| path.is_relative()) {
             return Some(RELATIVE.to_owned());
         }
-        let nvcc = named.filter(|nvcc| !self.root.is_file(nvcc))?;
-        Some(format!(
-            "{}: {}",
-            nvcc.display(),
-            self.nothing_at(nvcc, "not a file")
-        ))
+        absent.map(|nvcc| {
+            format!(
+                "{}: {}",
+                nvcc.display(),
+                self.nothing_at(nvcc, "not a file")
+            )
+        })
     }
 
     /// Why nothing was found at a path.
     pub(super) fn nothing_at(&self, path: &Path, otherwise: &str) -> String {
-        let exists = self.root.metadata(path).is_ok();
-        let reason = match () {
-            () if exists => otherwise,
-            () if self.root.is_link(path) => "a link to something that does not exist",
-            () if self.root.exists(path) => "can't be read",
-            () => "does not exist",
+        let reason = if self.root.metadata(path).is_ok() {
+            otherwise
+        } else if self.root.is_link(path) {
+            "a link to something that does not exist"
+        } else if self.root.exists(path) {
+            "cannot be read"
+        } else {
+            "does not exist"
         };
         reason.to_owned()
     }
 
     fn unused_roots(&self, candidate: &Candidate, attempt: &Attempt) -> Vec<Attempt> {
-        if !candidate.step.is_explicit()
-            || candidate.nvcc().is_some()
-            || candidate.more_roots().is_empty()
-        {
+        if !candidate.step.is_explicit() || candidate.more_roots().is_empty() {
             return Vec::new();
         }
-        let all: Vec<&PathBuf> = candidate.roots().collect();
         let belongs = |path: &PathBuf| {
-            let others = all.iter().filter(|other| **other != path);
-            others
-                .into_iter()
-                .any(|other| belonging(self.root, other).contains(path))
+            let mut others = candidate.roots().filter(|other| *other != path);
+            others.any(|other| belonging(self.root, other).contains(path))
         };
-        let used = |path: &Path| {
+        let is_used = |path: &Path| {
             let found = attempt.sets.iter().flat_map(|set| &set.found);
-            found
-                .flat_map(super::Found::paths)
-                .any(|file| file.starts_with(path))
+            let mut files = found.flat_map(Found::paths);
+            files.any(|file| file.starts_with(path))
         };
-        let mut unused = Vec::new();
-        for path in &all {
-            if used(path)
-                || belongs(path)
-                || (is_package(path) && !self.root.names(path).is_empty())
-            {
-                continue;
-            }
-            let roots: Vec<PathBuf> = [(*path).clone()]
-                .into_iter()
-                .chain(belonging(self.root, path))
-                .collect();
-            if let Some(reason) = self.nothing_in(&roots) {
-                let candidate = Candidate::root(candidate.step, candidate.label.clone(), *path);
-                let (sets, unusable) = (Vec::new(), Vec::new());
-                unused.push(Attempt {
-                    candidate,
-                    sets,
-                    unusable,
-                    remarks: vec![reason],
-                });
-            }
-        }
-        unused
+        let is_other_package = |path: &Path| is_package(path) && !self.root.names(path).is_empty();
+        let unused = candidate
+            .roots()
+            .filter(|path| !is_used(path) && !belongs(path) && !is_other_package(path));
+        let attempt = |path: &PathBuf| {
+            let reason = self.nothing_in(path)?;
+            let candidate = Candidate::root(candidate.step, candidate.label.clone(), path);
+            Some(Attempt::without_components(candidate, reason))
+        };
+        unused.filter_map(attempt).collect()
     }
 
-    /// Why these roots have no component, not even a part of one, for any major; `None` if they have. Roots are asked one
-    /// by one, because a component in two roots of a list is found in the first only.
-    fn nothing_in(&self, roots: &[PathBuf]) -> Option<String> {
-        let roots: Vec<&Path> = roots.iter().map(PathBuf::as_path).collect();
+    /// Why a root has no component, not even a part of one, for any major; `None` if it has. Each root of a list is
+    /// examined alone, because a component in two of them is found only in the first.
+    fn nothing_in(&self, path: &Path) -> Option<String> {
+        let beside = belonging(self.root, path);
+        let roots: Vec<&Path> = [path]
+            .into_iter()
+            .chain(beside.iter().map(PathBuf::as_path))
+            .collect();
         let prefix = Prefix::new(self, &roots, &[]);
-        let holds = |component: Component, major: u32| match prefix.component(
-            self,
-            component,
-            major,
-            &mut Skipped::default(),
-        ) {
-            Ok(_) => true,
-            Err(absent) => absent.something,
+        let holds = |component: Component| {
+            release::majors().any(|major| match prefix.component(component, major) {
+                Ok(_) => true,
+                Err(absent) => absent.is_partial,
+            })
         };
         let mut components = Component::all().filter(|c| c.facts().bundle != Bundle::Driver);
-        if components.any(|c| release::majors().any(|major| holds(c, major))) {
+        if components.any(holds) {
             return None;
         }
-        let remarks = prefix.remarks.clone();
-        Some(if remarks.is_empty() {
+        Some(if prefix.remarks.is_empty() {
             "no CUDA component in it".to_owned()
         } else {
-            remarks.join("; ")
+            prefix.remarks.join("; ")
         })
     }
 }

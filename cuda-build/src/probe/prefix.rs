@@ -1,19 +1,19 @@
-//! The directories of one place, in the order to look into them.
+//! The directories of one or more roots in which the files of components are looked for.
 
-use std::cell::OnceCell;
+use std::cell::{OnceCell, RefCell};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::Prober;
-use super::directories::Directories;
+use super::versions::number_macro;
 use crate::component::{Bundle, Component};
 use crate::nvcc::NvccAnswer;
+use crate::release;
 use crate::version::ToolkitVersion;
 
-/// Why a conda prefix's own `include` and `lib` are not used.
-const SHARED: &str = "that directory holds every library of the environment";
-
-/// The existing directories of one place, in the order to search them.
-pub(super) struct Prefix {
+/// The existing directories of one or more roots, in the order in which they are searched.
+pub(super) struct Prefix<'p> {
+    pub(super) prober: &'p Prober<'p>,
     pub(super) include: Vec<PathBuf>,
     pub(super) lib: Vec<PathBuf>,
     pub(super) bin: Vec<PathBuf>,
@@ -21,308 +21,214 @@ pub(super) struct Prefix {
     pub(super) nvcc: Option<PathBuf>,
     /// The directories in which nvcc looks for the programs that it starts.
     pub(super) nvcc_programs: Vec<PathBuf>,
-    /// What is not used, and why.
+    /// Directories that are not used, and why.
     pub(super) remarks: Vec<String>,
-    pub(super) directories: Directories,
-    /// The roots of the place, links resolved.
-    roots: Vec<PathBuf>,
-    /// What `cuda.h` says, read once.
-    pub(super) release: OnceCell<Option<(ToolkitVersion, PathBuf)>>,
+    /// The first path, by name, of the files that were skipped for each reason.
+    pub(super) skipped: RefCell<BTreeMap<String, PathBuf>>,
+    release: OnceCell<Option<(ToolkitVersion, PathBuf)>>,
 }
 
-/// The prefixes of one site-packages directory. Many components share one, and CUDA 11, 12 and 13
-/// are looked for in turn: each is looked into once.
-#[derive(Default)]
-pub(super) struct Prefixes {
-    known: Vec<(PathBuf, Prefix)>,
-}
-
-impl Prefixes {
-    pub(super) fn at(&mut self, prober: &Prober<'_>, path: PathBuf) -> &Prefix {
-        // As text: comparing paths takes them apart, and this is asked for every component.
-        let same = |(known, _): &(PathBuf, Prefix)| known.as_os_str() == path.as_os_str();
-        let index = self.known.iter().position(same).unwrap_or_else(|| {
-            let prefix = Prefix::new(prober, &[&path], &[]);
-            self.known.push((path, prefix));
-            self.known.len() - 1
-        });
-        &self.known[index].1
-    }
-}
-
-impl Prefix {
-    /// `targets/<platform>` comes first: where both exist, the top level is a link to it, or
-    /// belongs to the machine that compiles and not to the one compiled for. What nvcc names comes
-    /// after what is known of a root, and only where it exists.
-    pub(super) fn new(prober: &Prober<'_>, roots: &[&Path], answers: &[&NvccAnswer]) -> Self {
-        let mut prefix = Self {
+impl<'p> Prefix<'p> {
+    fn empty(prober: &'p Prober<'p>) -> Self {
+        Self {
+            prober,
             include: Vec::new(),
             lib: Vec::new(),
             bin: Vec::new(),
-            nvcc: answers.iter().find_map(|answer| answer.named.clone()),
+            nvcc: None,
             nvcc_programs: Vec::new(),
             remarks: Vec::new(),
-            directories: Directories::default(),
-            roots: Vec::new(),
+            skipped: RefCell::default(),
             release: OnceCell::new(),
-        };
-        // A wheel has a directory of its own, so most that are looked for are absent.
-        for root in roots.iter().filter(|root| prober.root.is_dir(root)) {
-            prefix
-                .roots
-                .push(prefix.directories.resolve(prober.root, root));
-            prefix.add_root(prober, root);
         }
+    }
+
+    /// The directories of these roots, then those that their compilers name.
+    pub(super) fn new(prober: &'p Prober<'p>, roots: &[&Path], answers: &[&NvccAnswer]) -> Self {
+        let mut prefix = Self::empty(prober);
+        let roots: Vec<&Path> = roots
+            .iter()
+            .copied()
+            .filter(|root| prober.root.is_dir(root))
+            .collect();
+        let resolved: Vec<PathBuf> = roots
+            .iter()
+            .map(|root| prober.directories.resolve(root))
+            .collect();
+        for root in &roots {
+            prefix.add_root(root, &resolved);
+        }
+        let conda = roots.iter().filter(|root| prefix.is_conda(root));
+        let unused: Vec<String> = conda
+            .filter_map(|root| prefix.unused_in_conda(root))
+            .collect();
+        prefix.remarks.extend(unused);
+        prefix.nvcc = answers.iter().find_map(|answer| answer.named.clone());
         for answer in answers {
-            let mut shared = Vec::new();
-            let include = prefix.without_shared(prober, &answer.includes, &mut shared);
-            let lib = prefix.without_shared(prober, &answer.libraries, &mut shared);
-            prefix.add(prober, |p| &mut p.include, include);
-            prefix.add(prober, |p| &mut p.lib, lib);
-            if !shared.is_empty() {
-                let shared = shared.join(" and ");
-                prefix.remarks.push(format!(
-                    "nvcc names {shared}, and that is not used: {SHARED}"
-                ));
-            }
+            let tidy = |paths: &[PathBuf]| paths.iter().map(|p| prober.root.tidy(p)).collect();
+            prefix.add(|p| &mut p.include, tidy(&answer.includes), &resolved);
+            prefix.add(|p| &mut p.lib, tidy(&answer.libraries), &resolved);
             prefix
                 .nvcc_programs
-                .extend(answer.programs.iter().map(|path| tidy(prober, path)));
+                .extend::<Vec<_>>(tidy(&answer.programs));
         }
         prefix
     }
 
-    fn add_root(&mut self, prober: &Prober<'_>, root: &Path) {
-        let target = root.join("targets").join(prober.target.directory());
-        // conda's `include` and `lib` hold every library of the environment: giving them to a
-        // compiler or linker replaces the system's. CUDA is in `targets` there.
-        let shared = is_shared(prober, root);
-        let own = |names: &[&str]| -> Vec<PathBuf> {
-            names
-                .iter()
-                .filter(|_| !shared)
-                .map(|name| root.join(name))
-                .collect()
-        };
-        let mut include = vec![target.join("include")];
-        include.extend(own(&["include"]));
-        // NVIDIA's packages of products for Debian.
-        include.extend(
-            own(&["include"])
-                .into_iter()
-                .map(|dir| dir.join(prober.target.multiarch())),
-        );
-        // Fedora: a directory of its own below `/usr/include`. CCCL has a directory of that name.
-        include.extend(
-            own(&["include/cuda"])
-                .into_iter()
-                .filter(|dir| prober.root.is_file(&dir.join("cuda.h"))),
-        );
-        // A directory of CCCL's headers and nothing else.
-        include.extend(
-            [root]
-                .into_iter()
-                .filter(|_| !shared)
-                .map(Path::to_owned)
-                .filter(|dir| prober.root.is_file(&dir.join("cuda/std/version"))),
-        );
-        include.extend([root.join("nvvm/include"), root.join("extras/CUPTI/include")]);
-        let mut lib = vec![target.join("lib")];
-        lib.extend(own(&["lib64", "lib"]));
-        lib.extend(
-            own(&["lib"])
-                .into_iter()
-                .map(|dir| dir.join(prober.target.multiarch())),
-        );
-        lib.extend([
-            root.join("nvvm/lib64"),
-            root.join("nvvm/lib"),
-            root.join("extras/CUPTI/lib64"),
-        ]);
-        let programs = ["bin", "nvvm/bin", "lib/nvidia-cuda-toolkit/bin"];
-        let bin = programs.iter().map(|name| root.join(name)).collect();
-        self.add(prober, |p| &mut p.include, include);
-        self.add(prober, |p| &mut p.lib, lib);
-        self.add(prober, |p| &mut p.bin, bin);
-        if shared {
-            self.remark_shared(prober, root);
+    /// `targets/<platform>` comes first: if `include` and `lib` exist too, they are links to it, or belong to the
+    /// machine that compiles rather than to the target.
+    fn add_root(&mut self, root: &Path, resolved: &[PathBuf]) {
+        let target = self.prober.target;
+        let platform = root.join("targets").join(target.directory());
+        let (include, lib) = (root.join("include"), root.join("lib"));
+        let has = |file: &str| self.prober.root.is_file(&root.join(file));
+        // NVIDIA's packages of products for Debian use the multiarch directories.
+        let mut includes = vec![platform.join("include"), include.clone()];
+        includes.push(include.join(target.multiarch()));
+        // Fedora. A directory of CCCL has this name too.
+        if has("include/cuda/cuda.h") {
+            includes.push(include.join("cuda"));
         }
+        // A directory that contains CCCL's headers and nothing else.
+        if has("cuda/std/version") {
+            includes.push(root.to_owned());
+        }
+        includes.extend(["nvvm/include", "extras/CUPTI/include"].map(|name| root.join(name)));
+        let mut libs = vec![platform.join("lib"), root.join("lib64"), lib.clone()];
+        libs.push(lib.join(target.multiarch()));
+        libs.extend(["nvvm/lib64", "nvvm/lib", "extras/CUPTI/lib64"].map(|name| root.join(name)));
+        let bins = ["bin", "nvvm/bin", "lib/nvidia-cuda-toolkit/bin"].map(|name| root.join(name));
+        self.add(|p| &mut p.include, includes, resolved);
+        self.add(|p| &mut p.lib, libs, resolved);
+        self.add(|p| &mut p.bin, bins.into(), resolved);
     }
 
-    /// Adds directories that exist and are not there yet under another name.
+    /// Adds directories that exist, are not in the list under another name, and are for the target.
     fn add(
         &mut self,
-        prober: &Prober<'_>,
-        to: impl Fn(&mut Self) -> &mut Vec<PathBuf>,
-        candidates: Vec<PathBuf>,
+        list: impl Fn(&mut Self) -> &mut Vec<PathBuf>,
+        directories: Vec<PathBuf>,
+        roots: &[PathBuf],
     ) {
-        for candidate in candidates {
-            // Most of what an nvcc names is known by then.
-            if to(self).contains(&candidate) || !prober.root.is_dir(&candidate) {
+        let prober = self.prober;
+        let resolve = |path: &Path| prober.directories.resolve(path);
+        for directory in directories {
+            // Most of what an nvcc names is in the list.
+            if list(self).contains(&directory) || !prober.root.is_dir(&directory) {
                 continue;
             }
-            let real = self.directories.resolve(prober.root, &candidate);
-            let known = to(self).clone();
-            if known
-                .iter()
-                .any(|known| self.directories.resolve(prober.root, known) == real)
-            {
+            let real = resolve(&directory);
+            let is_known = list(self).iter().any(|known| resolve(known) == real);
+            if is_known || self.is_shared_in_conda(&real) {
                 continue;
             }
-            // What is above a root says nothing of what is in it.
-            let below = self
-                .roots
-                .iter()
-                .find_map(|root| real.strip_prefix(root).ok())
-                .unwrap_or(&real);
-            match other_target(below, prober.target.directory()) {
-                Some(other) => self.remark_target(prober, &other),
-                None => to(self).push(candidate),
+            // The path of the root itself does not show a platform.
+            let mut below = roots.iter().filter_map(|root| real.strip_prefix(root).ok());
+            match other_platform(below.next().unwrap_or(&real), prober.target.directory()) {
+                Some(other) => self.remark_platform(&other),
+                None => list(self).push(directory),
             }
         }
     }
 
-    fn remark_target(&mut self, prober: &Prober<'_>, other: &str) {
-        let wanted = prober.target.directory();
-        let arm = ["aarch64-linux", "sbsa-linux"];
-        let hint = if arm.contains(&other) && arm.contains(&wanted) {
-            "; SBSA servers and Jetson boards differ: `jetson = true` in `[package.metadata.cuda]` says which"
-        } else {
-            ""
-        };
+    fn remark_platform(&mut self, other: &str) {
+        let target = self.prober.target;
         let remark = format!(
-            "files of `targets/{other}` are not for {} (`{wanted}`){hint}",
-            prober.target
+            "files of `targets/{other}` are not for {target} (`{}`){}",
+            target.directory(),
+            target.jetson_hint(other)
         );
         if !self.remarks.contains(&remark) {
             self.remarks.push(remark);
         }
     }
 
-    /// What nvcc names, without a conda prefix's own `include` and `lib`.
-    fn without_shared(
-        &self,
-        prober: &Prober<'_>,
-        named: &[PathBuf],
-        shared: &mut Vec<String>,
-    ) -> Vec<PathBuf> {
-        let named = named.iter().map(|path| tidy(prober, path));
-        let (left_out, own): (Vec<PathBuf>, Vec<PathBuf>) = named.partition(|path| {
-            // Most of it was added with the root, which has been asked.
-            if self.include.contains(path) || self.lib.contains(path) {
-                return false;
-            }
-            let real = self.directories.resolve(prober.root, path);
-            let elsewhere = real.parent().filter(|above| Some(*above) != path.parent());
-            path.parent()
-                .into_iter()
-                .chain(elsewhere)
-                .any(|above| is_shared(prober, above))
-        });
-        let there = left_out.iter().filter(|path| prober.root.is_dir(path));
-        shared.extend(there.map(|path| path.display().to_string()));
-        own
+    fn is_conda(&self, root: &Path) -> bool {
+        self.prober.root.is_dir(&root.join("conda-meta"))
     }
 
-    /// Older packages (`cudatoolkit` 11, those of NVIDIA's channel) put CUDA beside everything else.
-    fn remark_top_level(&mut self, prober: &Prober<'_>, root: &Path) {
-        let targets = self.directories.resolve(prober.root, &root.join("targets"));
-        let there = |component: Component| -> Option<PathBuf> {
-            let facts = component.facts();
-            let sonames = facts.sonames.iter().flat_map(|names| names.first());
-            let libraries = sonames.map(|name| (&self.lib, root.join("lib"), *name));
-            let headers = facts
-                .header
-                .map(|name| (&self.include, root.join("include"), name));
-            let main = (component == Component::Cudart)
-                .then(|| (&self.include, root.join("include"), "cuda.h"));
-            let mut files = libraries.chain(main).chain(headers);
-            let (_, directory, name) = files.find(|(used, directory, name)| {
-                // conda-forge links `lib` into `targets`.
-                let own = |path: PathBuf| {
-                    prober.root.is_file(&path) && !prober.root.resolve(&path).starts_with(&targets)
-                };
-                self.first(prober, used, name).is_none() && own(directory.join(name))
-            })?;
-            Some(directory.join(name))
+    /// Whether this is the `include` or `lib` of a conda prefix, which hold every library of the environment: a
+    /// compiler or linker that is given them uses those instead of the system's. CUDA is in `targets` there.
+    fn is_shared_in_conda(&self, directory: &Path) -> bool {
+        ["include", "lib"]
+            .iter()
+            .any(|name| directory.ends_with(name))
+            && directory.parent().is_some_and(|root| self.is_conda(root))
+    }
+
+    /// Components beside everything else in a conda prefix: older packages (`cudatoolkit` 11, NVIDIA's channel) have
+    /// them there.
+    fn unused_in_conda(&self, root: &Path) -> Option<String> {
+        let top = Self {
+            include: vec![root.join("include")],
+            lib: vec![root.join("lib")],
+            ..Self::empty(self.prober)
         };
-        let toolkit = Component::all().filter(|c| c.facts().bundle == Bundle::Toolkit);
-        // The environment's OpenCL loader need not be CUDA's.
-        let found: Vec<(Component, PathBuf)> = toolkit
-            .filter(|component| *component != Component::Opencl)
-            .filter_map(|component| Some((component, there(component)?)))
+        let has = |prefix: &Self, component| {
+            let mut majors = release::majors().rev();
+            majors.find_map(|major| prefix.component(component, major).ok())
+        };
+        let unused: Vec<_> = Component::all()
+            .filter(|component| component.facts().bundle != Bundle::Driver)
+            .filter(|component| has(self, *component).is_none())
+            .filter_map(|component| has(&top, component))
             .collect();
-        let telling = [Component::Cudart, Component::Nvrtc, Component::Cublas];
-        let Some((_, example)) = found
-            .first()
-            .filter(|_| found.iter().any(|(c, _)| telling.contains(c)))
-        else {
-            return;
+        // Other packages bring files with the names of some components, such as a loader of OpenCL.
+        let is_toolkit = unused.iter().any(|found| found.component.is_core());
+        let is_product = |component: Component| component.facts().bundle == Bundle::Product;
+        let unused: Vec<_> = unused
+            .iter()
+            .filter(|found| is_toolkit || is_product(found.component))
+            .collect();
+        let first = unused.first()?;
+        let names: Vec<&str> = unused.iter().map(|found| found.component.id()).collect();
+        let hint = if is_toolkit {
+            "; install the `cuda-*` packages of conda-forge, or name another toolkit with `CUDA_HOME`"
+        } else {
+            ""
         };
-        let names: Vec<&str> = found.iter().map(|(component, _)| component.id()).collect();
-        self.remarks.push(format!(
-            "at the top level of the conda prefix and not used: {} ({}): {SHARED}; install the `cuda-*` packages of \
-             conda-forge, or name another toolkit with `CUDA_HOME`",
+        Some(format!(
+            "at the top level of the conda prefix and not used: {} ({}): that directory holds every library of the \
+             environment{hint}",
             names.join(", "),
-            example.display()
-        ));
+            first.evidence
+        ))
     }
 
-    fn remark_shared(&mut self, prober: &Prober<'_>, root: &Path) {
-        for component in Component::all().filter(|c| c.facts().bundle == Bundle::Product) {
-            let facts = component.facts();
-            let names = facts.sonames.iter().flat_map(|names| names.first());
-            if let Some(library) = names
-                .map(|name| root.join("lib").join(name))
-                .find(|path| prober.root.is_file(path))
-            {
-                self.remarks.push(format!(
-                    "{component} is there ({}) and not used: {SHARED}",
-                    library.display()
-                ));
-            }
-        }
-        self.remark_top_level(prober, root);
-    }
-
-    pub(super) fn first(
-        &self,
-        prober: &Prober<'_>,
-        directories: &[PathBuf],
-        name: &str,
-    ) -> Option<PathBuf> {
+    /// The first regular file of this name in a list of directories.
+    pub(super) fn first(&self, directories: &[PathBuf], name: &str) -> Option<PathBuf> {
         directories
             .iter()
-            .find_map(|directory| self.directories.file(prober.root, directory, name))
+            .find_map(|directory| self.prober.directories.file(directory, name))
+    }
+
+    /// The CUDA release in `cuda.h`, and the path of the header.
+    pub(super) fn header_release(&self) -> Option<(ToolkitVersion, PathBuf)> {
+        let read = || {
+            let path = self.first(&self.include, "cuda.h")?;
+            // The macro is near the beginning of more than a megabyte of text.
+            let root = self.prober.root;
+            let number = |text: &str| number_macro(text, "CUDA_VERSION");
+            let number =
+                number(&root.head(&path).ok()?).or_else(|| number(&root.text(&path).ok()?));
+            Some((ToolkitVersion::from_cuda_version(number?)?, path))
+        };
+        self.release.get_or_init(read).clone()
+    }
+
+    /// What was skipped because it cannot be used here, one example for each reason.
+    pub(super) fn skipped_remarks(&self) -> Vec<String> {
+        let skipped = self.skipped.borrow();
+        let remark = |(reason, path): (&String, &PathBuf)| {
+            format!("{} and the like {reason}", path.display())
+        };
+        skipped.iter().map(remark).collect()
     }
 }
 
-/// Whether a directory is a conda prefix, whose `include` and `lib` are everybody's.
-fn is_shared(prober: &Prober<'_>, directory: &Path) -> bool {
-    prober.root.is_dir(&directory.join("conda-meta"))
-}
-
-/// The path without `bin/..`, where that is the same directory.
-pub(super) fn tidy(prober: &Prober<'_>, path: &Path) -> PathBuf {
-    let mut tidied = PathBuf::new();
-    for part in path.components() {
-        match part {
-            std::path::Component::ParentDir => {
-                tidied.pop();
-            }
-            part => tidied.push(part),
-        }
-    }
-    let same = tidied == path || prober.root.place(&tidied) == prober.root.place(path);
-    if same { tidied } else { path.to_owned() }
-}
-
-/// The platform of a directory `targets/<platform>/include` or `lib`, where it is another one.
-fn other_target(path: &Path, wanted: &str) -> Option<String> {
-    let parts: Vec<&str> = path
-        .components()
-        .filter_map(|part| part.as_os_str().to_str())
-        .collect();
+/// The platform of a directory `targets/<platform>/include` or `lib`, if it is another one.
+fn other_platform(path: &Path, wanted: &str) -> Option<String> {
+    let parts: Vec<&str> = path.iter().filter_map(|part| part.to_str()).collect();
     let platform = parts.windows(3).find_map(|parts| match parts {
         ["targets", platform, "include" | "lib"] => Some(*platform),
         _ => None,

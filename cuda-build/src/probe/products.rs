@@ -1,150 +1,117 @@
-//! The version of a product, and which CUDA it is for. A cuDNN for CUDA 12 and one for 13 have files of the same names,
-//! and no file that is quick to read differs.
+//! The CUDA major of products. A cuDNN for CUDA 12 and one for 13 have the same file names, and no file that is quick to
+//! read differs.
 
 use std::path::Path;
 
 use super::Prober;
-use super::files::Skipped;
 use super::prefix::Prefix;
-use super::versions::number_macro;
 use crate::component::{Bundle, Component};
 use crate::release;
-use crate::version::Version;
 
-/// The version that a product's headers name.
-pub(super) fn header_version(
-    prober: &Prober<'_>,
-    component: Component,
-    include: &Path,
-) -> Option<Version> {
-    let (header, macros) = component.facts().version_macros?;
-    let text = prober.root.head(&include.join(header)).ok()?;
-    let [major, minor, patch] = macros.map(|name| number_macro(&text, name));
-    format!("{}.{}.{}", major?, minor?, patch?).parse().ok()
-}
-
-/// The CUDA majors of products in a root, as far as Python's or Debian's packages name them, or the name of the root. The
-/// name does not count for the root of a toolkit.
+/// The CUDA majors of products in a root, if packages of Debian or Python or the name of the root show them. The name
+/// does not count for the root of a toolkit.
 pub(super) fn named_majors(
     prober: &Prober<'_>,
     path: &Path,
-    prefix: &Prefix,
+    prefix: &Prefix<'_>,
     is_toolkit: bool,
 ) -> Vec<(Component, u32)> {
-    let name = |path: &Path| named_major(path.file_name()?.to_str()?);
-    let by_name = || name(path).or_else(|| name(&prober.root.resolve(path)));
-    let by_name = if is_toolkit { None } else { by_name() };
-    let installed = if prober.root.place(path) == prober.root.place(&prober.root.locate("/usr")) {
+    let in_name = |path: &Path| named_major(path.file_name()?.to_str()?);
+    let by_name = match is_toolkit {
+        true => None,
+        false => in_name(path).or_else(|| in_name(&prober.root.resolve(path))),
+    };
+    let is_usr = prober.root.place(path) == prober.root.place(&prober.root.locate("/usr"));
+    let debian = if is_usr {
         debian_packages(prober, prefix)
     } else {
         Vec::new()
     };
     let named = |product: Component| {
-        let installed = installed
-            .iter()
-            .find(|(known, _)| *known == product)
-            .map(|(_, major)| *major);
-        installed
+        let debian = debian.iter().find(|(known, _)| *known == product);
+        debian
+            .map(|(_, major)| *major)
             .or_else(|| python_package(prober, path, product))
             .or(by_name)
     };
-    let products = Component::all().filter(|c| c.facts().bundle == Bundle::Product);
-    products
+    products()
         .filter_map(|product| Some((product, named(product)?)))
         .collect()
 }
 
-/// The CUDA major in a name or version of NVIDIA's packages: `…-9.5.0.50_cuda13-archive`,
-/// `libcudnn9-cuda-12`, `2.22.3-1+cuda12.6`, `…-cuda12.8-cudnn-9.8.0.87-lib` in a Nix store.
+pub(super) fn products() -> impl Iterator<Item = Component> {
+    Component::all().filter(|component| component.facts().bundle == Bundle::Product)
+}
+
+/// The CUDA major in a name or version of NVIDIA's packages: `…-9.5.0.50_cuda13-archive`, `libcudnn9-cuda-12`,
+/// `2.22.3-1+cuda12.6`, `…-cuda12.8-cudnn-9.8.0.87-lib` in a Nix store.
 fn named_major(name: &str) -> Option<u32> {
     name.match_indices("cuda").find_map(|(at, word)| {
-        let apart = name[..at].ends_with(['_', '+', '~', '-']);
+        let is_separate = name[..at].ends_with(['_', '+', '~', '-']);
         let rest = &name[at + word.len()..];
         let rest = rest.strip_prefix('-').unwrap_or(rest);
-        let digits = rest
-            .find(|c: char| !c.is_ascii_digit())
-            .unwrap_or(rest.len());
-        rest[..digits]
-            .parse()
-            .ok()
-            .filter(|major| apart && (8..100).contains(major))
+        let digits = rest.split(|c: char| !c.is_ascii_digit()).next()?;
+        let major = digits.parse().ok()?;
+        (is_separate && (8..100).contains(&major)).then_some(major)
     })
 }
 
-/// The major of the wheel that a directory such as `<site-packages>/nvidia/cudnn` is of; nothing
-/// where wheels for two of them claim it.
+/// The major of the wheel that a directory such as `<site-packages>/nvidia/cudnn` belongs to; `None` if wheels for two
+/// majors have it.
 fn python_package(prober: &Prober<'_>, path: &Path, product: Component) -> Option<u32> {
     let facts = product.facts();
-    let installed = |major: &u32| -> Option<bool> {
-        let directory = Path::new(facts.package_dir(*major)?);
-        let site = path
-            .ancestors()
-            .nth(directory.components().count())
-            .filter(|_| path.ends_with(directory))?;
-        let start = format!("{}-", facts.package(*major)?.replace('-', "_"));
-        let is_of = |name: &str| name.starts_with(&start) && name.ends_with(".dist-info");
-        Some(
-            prober
-                .root
-                .names(site)
-                .iter()
-                .filter_map(|name| name.to_str())
-                .any(is_of),
-        )
+    let is_installed = |major: &u32| {
+        let installed = || {
+            let directory = Path::new(facts.package_dir(*major)?);
+            let site = path.ancestors().nth(directory.iter().count())?;
+            let start = format!("{}-", facts.package(*major)?.replace('-', "_"));
+            let names = prober.root.names(site);
+            let mut names = names.iter().filter_map(|name| name.to_str());
+            let has = names.any(|name| name.starts_with(&start) && name.ends_with(".dist-info"));
+            Some(has && path.ends_with(directory))
+        };
+        installed() == Some(true)
     };
-    let mut majors = release::majors().filter(|major| installed(major) == Some(true));
-    let major = majors.next()?;
-    majors.next().is_none().then_some(major)
+    let mut majors = release::majors().filter(is_installed);
+    majors.next().filter(|_| majors.next().is_none())
 }
 
-/// The majors of the products in `/usr`, where Debian's package manager knows them. Its list has
-/// megabytes, so it is read only where a product is there.
-fn debian_packages(prober: &Prober<'_>, prefix: &Prefix) -> Vec<(Component, u32)> {
-    let products = Component::all().filter(|c| c.facts().bundle == Bundle::Product);
-    let there: Vec<Component> = products
-        .filter(|product| {
-            let header = product
-                .facts()
-                .header
-                .and_then(|header| prefix.header(prober, header));
-            header.is_some()
-                || release::majors().any(|major| {
-                    prefix
-                        .component(prober, *product, major, &mut Skipped::default())
-                        .is_ok()
-                })
-        })
+/// The majors of the products in `/usr` according to Debian's list of packages. The list has megabytes, so it is read
+/// only if there is a product.
+fn debian_packages(prober: &Prober<'_>, prefix: &Prefix<'_>) -> Vec<(Component, u32)> {
+    let has_header = |product: Component| {
+        let header = product.facts().header;
+        header.is_some_and(|header| prefix.first(&prefix.include, header).is_some())
+    };
+    let has_files =
+        |product| release::majors().any(|major| prefix.component(product, major).is_ok());
+    let present: Vec<Component> = products()
+        .filter(|product| has_header(*product) || has_files(*product))
         .collect();
-    if there.is_empty() {
+    if present.is_empty() {
         return Vec::new();
     }
     let status = prober.root.locate("/var/lib/dpkg/status");
     let text = prober.root.text(&status).unwrap_or_default();
-    there
+    present
         .into_iter()
         .filter_map(|product| Some((product, debian_major(&text, product)?)))
         .collect()
 }
 
-/// What the list of installed packages says; nothing where two of them disagree.
+/// The major in the list of installed packages; `None` if two packages disagree.
 fn debian_major(status: &str, product: Component) -> Option<u32> {
     let start = format!("lib{}", product.id());
     let packages = status.split("\n\n").filter_map(|stanza| {
-        let field = |name: &str| {
-            stanza
-                .lines()
-                .find_map(|line| line.strip_prefix(name))
-                .map(str::trim)
-        };
-        let package = field("Package:").filter(|name| name.starts_with(&start))?;
+        let field = |name: &str| stanza.lines().find_map(|line| line.strip_prefix(name));
+        let package = field("Package:")?.trim();
         field("Status:").filter(|status| status.ends_with(" installed"))?;
-        named_major(package).or_else(|| named_major(field("Version:")?))
+        let major = named_major(package).or_else(|| named_major(field("Version:")?));
+        major.filter(|_| package.starts_with(&start))
     });
     let majors: Vec<u32> = packages.collect();
-    majors
-        .first()
-        .copied()
-        .filter(|first| majors.iter().all(|major| major == first))
+    let first = majors.first().copied();
+    first.filter(|first| majors.iter().all(|major| major == first))
 }
 
 #[cfg(test)]
@@ -152,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_archives_packages_and_store_paths_tell_a_major() {
+    fn names_of_packages_show_a_major() {
         for (name, expected) in [
             ("cudnn-linux-x86_64-9.5.0.50_cuda13-archive", Some(13)),
             ("libcutensor-linux-x86_64-2.3.1.0_cuda12-archive", Some(12)),
@@ -175,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn the_package_managers_list_tells_a_major() {
+    fn debians_list_shows_a_major() {
         let status = "Package: libcudnn9-cuda-12\nStatus: install ok installed\nVersion: 9.7.0.66-1\n\n\
                       Package: libcudnn9-dev-cuda-12\nStatus: install ok installed\nVersion: 9.7.0.66-1\n\n\
                       Package: libcudnn8\nStatus: deinstall ok config-files\nVersion: 8.9.7.29-1+cuda11.8\n\n\

@@ -152,7 +152,7 @@ impl Build {
             Some(items) => Declared::parse(items)?,
             None => Declared::native(),
         };
-        let gpus = if declared.asks_for_gpu() {
+        let gpus = if declared.is_native() {
             (self.code.driver)().map_or_else(|_| Vec::new(), |driver| driver.gpus)
         } else {
             Vec::new()

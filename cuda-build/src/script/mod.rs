@@ -92,7 +92,12 @@ impl Build {
         let out = variable("OUT_DIR")?;
         let triple = variable("TARGET")?;
         let config = Config::read(&root, &env, &package)?;
-        let target = Target::from_triple(&triple.to_string_lossy(), config.jetson)?;
+        let target = Target::from_triple(&triple.to_string_lossy())?;
+        let target = if config.jetson {
+            target.on_jetson()
+        } else {
+            target
+        };
         Ok(Self {
             env,
             root,

@@ -1,51 +1,50 @@
 //! The order in which places are considered.
 
-use super::consistency::conflicts;
-use super::not_found::{not_found, products_of_another_major};
+use std::cmp::Reverse;
+
+use super::not_found::{found_for_another_major, not_found};
 use super::pool::{Offer, Rule, complete, offers};
 use super::request::{Request, Strength};
 use super::selection::{Note, Selection};
-use crate::error::Error;
-use crate::probe::Attempt;
+use crate::component::Bundle;
+use crate::error::{Conflict, Error};
+use crate::probe::{Attempt, Set};
 use crate::sources::{Layout, Step};
 
 /// Attempts by what their places count for.
 struct Places<'a> {
-    /// The user named them: then only named places count.
+    /// Places that the user named: then only named places count.
     named: Vec<&'a Attempt>,
-    /// Variables of products.
+    /// Places that the variables of products name.
     products: Vec<&'a Attempt>,
-    /// Everything else, in the order of the search.
+    /// All other places, in the order of the search.
     others: Vec<&'a Attempt>,
 }
 
 impl<'a> Places<'a> {
     fn new(attempts: &[&'a Attempt]) -> Self {
-        let (named, others) = attempts
-            .iter()
-            .copied()
-            .partition::<Vec<_>, _>(|attempt| attempt.candidate.step.is_explicit());
-        let (products, others) = others
-            .into_iter()
-            .partition(|attempt| attempt.candidate.step == Step::Product);
-        Self {
-            named,
-            products,
-            others,
+        let mut places = Self {
+            named: Vec::new(),
+            products: Vec::new(),
+            others: Vec::new(),
+        };
+        for attempt in attempts {
+            match attempt.candidate.step {
+                step if step.is_explicit() => places.named.push(attempt),
+                Step::Product => places.products.push(attempt),
+                _ => places.others.push(attempt),
+            }
         }
+        places
     }
 
     /// A place that was named and has nothing. A wrong variable of a product matters only if a product is needed.
     fn wrong(&self, request: &Request) -> Option<&'a Attempt> {
-        let needs_product = request
-            .needs
-            .iter()
-            .any(|need| need.is_product() && need.strength != Strength::Extra);
+        let mut needs = request.needs.iter();
+        let needs_product = needs.any(|need| need.is_product() && need.strength != Strength::Extra);
         let products = self.products.iter().filter(|_| needs_product);
-        let mut named = self.named.iter().chain(products);
-        named
-            .find(|attempt| attempt.sets.is_empty() && !self.is_below_named_root(attempt))
-            .copied()
+        let mut named = self.named.iter().chain(products).copied();
+        named.find(|attempt| attempt.sets.is_empty() && !self.is_below_named_root(attempt))
     }
 
     /// Whether this is the `site-packages` below a named prefix that is itself a toolkit's root.
@@ -78,24 +77,23 @@ pub fn select(request: &Request, attempts: &[&Attempt]) -> Result<Selection, Err
         });
     }
     // `/usr` is on the compiler's default path even if roots are named, so products are accepted from it.
+    let is_named = !places.named.is_empty();
     let is_system = |attempt: &&Attempt| attempt.candidate.layout == Layout::SystemProducts;
-    let (system, unused): (Vec<&Attempt>, Vec<&Attempt>) = places
-        .others
-        .iter()
-        .partition(|attempt| !places.named.is_empty() && is_system(attempt));
+    let others = places.others.iter().copied();
+    let (system, unused) = others.partition::<Vec<_>, _>(|other| is_named && is_system(other));
     let beside = [places.products.as_slice(), &system].concat();
-    let selection = if places.named.is_empty() {
-        searched(request, &places)
-    } else {
+    let selection = if is_named {
         named(request, &[places.named.as_slice(), &beside].concat())
+    } else {
+        searched(request, &places)
     };
     let selection = selection.ok_or_else(|| not_found(request, &places.named, &beside, &unused))?;
-    let wrong = products_of_another_major(request, &selection, &places.products);
-    if !wrong.is_empty() {
-        return with_the_products_major(request, attempts, &selection, &places.products)
-            .ok_or(Error::Inconsistent { conflicts: wrong });
+    let mut conflicts = products_of_another_major(request, &selection, &places.products);
+    if conflicts.is_empty() {
+        conflicts = super::conflicts(&selection.chosen);
+    } else if let Some(other) = with_the_products_major(request, attempts, &selection, &places) {
+        return Ok(other);
     }
-    let conflicts = conflicts(&selection.chosen);
     if conflicts.is_empty() {
         Ok(selection)
     } else {
@@ -103,25 +101,43 @@ pub fn select(request: &Request, attempts: &[&Attempt]) -> Result<Selection, Err
     }
 }
 
+/// Products that their variables name, and that are for another CUDA major than the chosen one. The user named them, so
+/// they are neither ignored nor taken from another place.
+fn products_of_another_major(
+    request: &Request,
+    selection: &Selection,
+    products: &[&Attempt],
+) -> Vec<Conflict> {
+    let mut chosen = selection.chosen.iter();
+    let Some(toolkit) = chosen.find(|c| c.found.component.facts().bundle == Bundle::Toolkit) else {
+        return Vec::new();
+    };
+    let sets = || products.iter().flat_map(|attempt| &attempt.sets);
+    let is_for_major = |set: &Set| set.major == toolkit.found.major;
+    let needed = request.needs.iter().filter(|need| {
+        need.is_product()
+            && need.strength != Strength::Extra
+            && !sets().any(|set| is_for_major(set) && set.get(need.component).is_some())
+    });
+    needed
+        .filter_map(|need| found_for_another_major(need, toolkit, products))
+        .collect()
+}
+
 /// A selection for the major of a product that a variable names, if no major was requested.
 fn with_the_products_major(
     request: &Request,
     attempts: &[&Attempt],
     selection: &Selection,
-    products: &[&Attempt],
+    places: &Places<'_>,
 ) -> Option<Selection> {
-    let mut majors: Vec<u32> = products
-        .iter()
-        .flat_map(|attempt| &attempt.sets)
-        .map(|set| set.major)
-        .filter(|major| request.major.is_none() && *major != selection.major)
-        .collect();
-    majors.sort_unstable_by(|a, b| b.cmp(a));
+    let sets = places.products.iter().flat_map(|attempt| &attempt.sets);
+    let mut majors: Vec<u32> = sets.map(|set| set.major).collect();
+    majors.retain(|major| request.major.is_none() && *major != selection.major);
+    majors.sort_unstable_by_key(|major| Reverse(*major));
     majors.into_iter().find_map(|major| {
-        let request = Request {
-            major: Some(major),
-            ..request.clone()
-        };
+        let mut request = request.clone();
+        request.major = Some(major);
         select(&request, attempts).ok()
     })
 }
@@ -129,19 +145,16 @@ fn with_the_products_major(
 /// From named places, which may be combined. The first decides the major if it has what is needed.
 fn named(request: &Request, attempts: &[&Attempt]) -> Option<Selection> {
     let offers = offers(request, attempts);
-    let toolkits: Vec<&Offer<'_>> = offers.iter().filter(|offer| offer.is_toolkit()).collect();
-    let mut majors: Vec<u32> = Vec::new();
-    for offer in &toolkits {
-        if !majors.contains(&offer.set.major) {
-            majors.push(offer.set.major);
-        }
-    }
-    let (mut selection, _) = majors.into_iter().find_map(|major| {
-        let pool: Vec<Offer<'_>> = offers
-            .iter()
-            .copied()
-            .filter(|offer| offer.set.major == major)
-            .collect();
+    let toolkits: Vec<&Offer<'_>> = offers
+        .iter()
+        .filter(|offer| offer.set.is_toolkit())
+        .collect();
+    let of_major = |major: u32| {
+        let offers = offers.iter().copied();
+        offers.filter(move |offer| offer.set.major == major)
+    };
+    let (mut selection, _) = toolkits.iter().find_map(|toolkit| {
+        let pool: Vec<Offer<'_>> = of_major(toolkit.set.major).collect();
         complete(request, &pool, Rule::ProductsOnly)
     })?;
     let major = selection.major;
@@ -157,33 +170,22 @@ fn searched(request: &Request, places: &Places<'_>) -> Option<Selection> {
         request,
         &[places.products.as_slice(), &places.others].concat(),
     );
-    let is_base =
-        |offer: &&Offer<'_>| offer.attempt.candidate.step != Step::Product && offer.is_toolkit();
+    let is_base = |offer: &&Offer<'_>| offer.step() != Step::Product && offer.set.is_toolkit();
     let toolkits: Vec<Offer<'_>> = all.iter().filter(is_base).copied().collect();
-    let mut steps: Vec<Step> = toolkits
-        .iter()
-        .map(|offer| offer.attempt.candidate.step)
-        .collect();
-    steps.dedup();
-    let complete_step = |step: &Step| {
-        let mut here: Vec<Offer<'_>> = toolkits
-            .iter()
-            .copied()
-            .filter(|offer| offer.attempt.candidate.step == *step)
-            .collect();
-        here.sort_by_key(|offer| std::cmp::Reverse((offer.set.major, offer.set.toolkit())));
-        newest_complete(request, &here, &all)
-    };
+    let mut steps = toolkits.chunk_by(|one, other| one.step() == other.step());
     steps
-        .iter()
-        .find_map(complete_step)
+        .find_map(|here| {
+            let mut here = here.to_vec();
+            here.sort_by_key(|offer| Reverse((offer.set.major, offer.set.toolkit())));
+            newest_complete(request, &here, &all)
+        })
         .or_else(|| combined(request, &toolkits, &all))
 }
 
 /// The newest complete toolkit of one step. Products may come from any place.
 fn newest_complete(request: &Request, here: &[Offer<'_>], all: &[Offer<'_>]) -> Option<Selection> {
     here.iter().find_map(|base| {
-        let pool = pool(base, all, Offer::has_product);
+        let pool = pool(base, all, |offer| offer.set.has_product());
         let (mut selection, _) = complete(request, &pool, Rule::ProductsOnly)?;
         for other in here.iter().filter(|other| !other.is(base)) {
             note_other(&mut selection, other);
@@ -208,23 +210,22 @@ fn combined(request: &Request, toolkits: &[Offer<'_>], all: &[Offer<'_>]) -> Opt
     })
 }
 
-/// A base, and the others of its major that are wanted.
+/// A base, and the accepted offers for the same major.
 fn pool<'a>(
     base: &Offer<'a>,
     all: &[Offer<'a>],
-    wanted: impl Fn(&Offer<'a>) -> bool,
+    accept: impl Fn(&Offer<'a>) -> bool,
 ) -> Vec<Offer<'a>> {
     let others = all
         .iter()
-        .filter(|offer| !offer.is(base) && offer.set.major == base.set.major && wanted(offer));
+        .filter(|offer| !offer.is(base) && offer.set.major == base.set.major && accept(offer));
     [*base].into_iter().chain(others.copied()).collect()
 }
 
 /// A toolkit that is not used is reported, so that the choice is visible.
 fn note_other(selection: &mut Selection, other: &Offer<'_>) {
-    let release = other.set.toolkit();
     selection.note(Note::OtherToolkit {
-        release: release.map_or_else(|| other.set.major.to_string(), |v| v.to_string()),
+        release: other.set.shown_release(),
         origin: other.origin(),
     });
 }

@@ -4,9 +4,9 @@ use std::fmt;
 
 use super::consistency::major_conflict;
 use super::pool::{Offer, offers};
-use super::request::{Need, Part, Request, Strength};
-use super::selection::{Chosen, Selection};
-use crate::component::{Bundle, Component};
+use super::request::{Need, Part, Request};
+use super::selection::Chosen;
+use crate::component::Component;
 use crate::error::{Conflict, Error};
 use crate::probe::{Attempt, Found, Set};
 use crate::release::{self, NEWEST_MAJOR};
@@ -29,8 +29,8 @@ pub struct Missing {
 pub struct NotFound {
     /// The missing components.
     pub missing: Vec<Missing>,
-    /// What was requested.
-    pub request: Request,
+    /// What was requested; `None` if a toolkit turned out to lack a component.
+    pub request: Option<Request>,
     /// The places that were searched.
     pub searched: Vec<Attempt>,
     /// The places that were not used because the user named others.
@@ -59,153 +59,116 @@ impl NotFound {
     }
 
     fn is_missing(&self, component: Component) -> bool {
-        self.missing
-            .iter()
-            .any(|missing| missing.component == component)
+        let mut missing = self.missing.iter();
+        missing.any(|missing| missing.component == component)
     }
 
     /// Why components that are partly present cannot be used.
     fn causes(&self) -> Vec<String> {
         let mut causes = Vec::new();
         for attempt in &self.searched {
-            for unusable in &attempt.unusable {
-                let for_major = self.major.is_none_or(|major| major == unusable.major);
-                if for_major && self.is_missing(unusable.component) {
-                    causes.push(format!("{} ({})", unusable.reason, attempt.candidate));
-                }
-            }
+            let for_major = |major| self.major.is_none_or(|wanted| wanted == major);
+            let unusable = attempt.unusable.iter();
+            let unusable = unusable.filter(|u| for_major(u.major) && self.is_missing(u.component));
+            causes.extend(unusable.map(|u| format!("{} ({})", u.reason, attempt.candidate)));
         }
         causes.extend(self.other_major.iter().map(|other| other.reason.clone()));
-        if let Some(target) = &self.cross {
-            causes.push(format!(
-                "it is built for `{target}`: that takes CUDA's libraries for it (`targets/{}` of a toolkit), and those \
-                 of this machine don't do",
+        causes.extend(self.cross.as_ref().map(|target| {
+            format!(
+                "the build is for `{target}`, which needs CUDA's libraries for it (`targets/{}` of a toolkit); those of \
+                 this machine cannot be used",
                 target.directory()
-            ));
-        }
+            )
+        }));
         causes
     }
 
-    /// What one attempt found, and lacks.
-    fn tried(&self, attempt: &Attempt) -> String {
-        if attempt.sets.is_empty() {
-            return attempt.summary();
-        }
-        let mut parts: Vec<String> = attempt.sets.iter().map(|set| self.tried_set(set)).collect();
-        // A component that fits every major is in each set.
-        parts.dedup();
-        // Those of missing components are causes.
-        let others = attempt
-            .unusable
-            .iter()
-            .filter(|unusable| !self.is_missing(unusable.component));
-        parts.extend(others.map(|unusable| unusable.reason.clone()));
-        parts.extend(attempt.remarks.iter().cloned());
-        parts.join("; ")
-    }
-
-    fn tried_set(&self, set: &Set) -> String {
-        let request = &self.request;
-        if !request.admits(set) {
-            let version = set
-                .toolkit()
-                .map_or_else(|| set.major.to_string(), |release| release.to_string());
+    /// What a set has, and which missing components it lacks.
+    fn tried(&self, set: &Set) -> String {
+        if let Some(request) = self.request.as_ref().filter(|request| !request.admits(set)) {
+            let version = set.shown_release();
             let requested = match request.major {
-                Some(major) if major != set.major => format!("CUDA {major} is asked for"),
-                _ => format!("`toolkit = \"{}\"` is asked for", request.toolkit),
+                Some(major) if major != set.major => format!("CUDA {major}"),
+                _ => format!("`toolkit = \"{}\"`", request.toolkit),
             };
-            return format!("holds CUDA {version}, but {requested}");
+            return format!("has CUDA {version}, but {requested} is requested");
         }
-        let lacks = self.missing.iter().map(|missing| missing.component);
-        let lacks: Vec<String> = lacks
-            .filter(|component| set.get(*component).is_none())
-            .map(|component| format!("no `{component}`"))
-            .collect();
-        let has: Vec<String> = set.found.iter().map(Found::to_string).collect();
-        let found = format!("found {}", has.join(", "));
-        if lacks.is_empty() {
-            found
-        } else {
-            format!("{}; {found}", lacks.join(", "))
+        let mut parts: Vec<String> = Vec::new();
+        for Missing { component, .. } in &self.missing {
+            let lacks = format!("no `{component}`");
+            if set.get(*component).is_none() && !parts.contains(&lacks) {
+                parts.push(lacks);
+            }
         }
+        let found = format!("found {set}");
+        if parts.is_empty() {
+            return found;
+        }
+        format!("{}; {found}", parts.join(", "))
     }
 
     /// What to do next, most likely first.
-    #[must_use]
     pub fn hints(&self) -> Vec<String> {
-        let requested = !(self.request.needs.is_empty() && self.request.alternatives.is_empty());
-        if self.searched.is_empty() && self.named.is_none() && !requested {
+        let Some(request) = &self.request else {
             return Vec::new();
-        }
-        let mut hints: Vec<String> = self
-            .other_major
-            .iter()
-            .map(|other| other.fix.clone())
-            .collect();
-        if let Some(named) = &self.named {
-            hints.push(format!(
-                "unset or correct {}: what is named explicitly rules out every other place",
+        };
+        let other_major = self.other_major.iter();
+        let mut hints: Vec<String> = other_major.map(|other| other.fix.clone()).collect();
+        hints.extend(self.named.as_ref().map(|named| {
+            format!(
+                "unset or correct {}: a toolkit that is named explicitly excludes every other place",
                 named.short()
-            ));
-        }
-        let static_runtime = |missing: &Missing| {
+            )
+        }));
+        let is_static_runtime = |missing: &Missing| {
             missing.component == Component::Cudart && missing.lacks == Some(Part::Archive)
         };
-        if self.missing.iter().any(static_runtime) {
+        if self.missing.iter().any(is_static_runtime) {
             hints.push(
-                "`cudart = \"shared\"` in `[package.metadata.cuda]` links the shared library that is there"
+                "`cudart = \"shared\"` in `[package.metadata.cuda]` links the shared library, which was found"
                     .to_owned(),
             );
         }
         hints.push(match &self.cross {
             Some(target) => format!(
                 "name a toolkit that has `targets/{}` with CUDA_PATH or CUDA_BUILD_ROOTS; `cargo cuda toolkit add` \
-                 fetches what the machine needs that it runs on",
+                 fetches only for the machine that it runs on",
                 target.directory()
             ),
-            None => self.how_to_get(),
+            None => self.how_to_get(request),
         });
         hints
     }
 
     /// The command that fetches the missing components, or why there is none.
-    fn how_to_get(&self) -> String {
-        let request = &self.request;
-        let attempts: Vec<&Attempt> = self.searched.iter().collect();
-        let majors = offers_of_any_release(&attempts)
-            .into_iter()
-            .filter(Offer::is_toolkit)
-            .map(|offer| offer.set.major);
-        let found = majors.filter(|major| request.admits_major(*major)).max();
+    fn how_to_get(&self, request: &Request) -> String {
+        let found = self.searched.iter().flat_map(|attempt| &attempt.sets);
+        let found = found.filter(|set| set.is_toolkit()).map(|set| set.major);
+        let found = found.filter(|major| request.admits_major(*major)).max();
         let Some(major) = found.or_else(|| request.newest_major()) else {
-            let toolkit = &request.toolkit;
+            let toolkit = format!(
+                "`toolkit = \"{}\"` in `[package.metadata.cuda]`",
+                request.toolkit
+            );
             return match request.major {
                 Some(major) => format!(
-                    "CUDA {major} is asked for, `toolkit = \"{toolkit}\"` in `[package.metadata.cuda]` rules it out: \
-                     change one of the two"
+                    "CUDA {major} is requested, but {toolkit} excludes it: change one of them"
                 ),
-                None => format!(
-                    "no CUDA release meets `toolkit = \"{toolkit}\"` in `[package.metadata.cuda]`"
-                ),
+                None => format!("no CUDA release meets {toolkit}"),
             };
         };
         if !release::is_nvcc_packaged(major) && self.is_missing(Component::Nvcc) {
             return format!(
-                "the wheels of CUDA {major} carry no nvcc: use NVRTC for modules, install the CUDA {major} toolkit of \
-                 your system or of conda, or build for CUDA {NEWEST_MAJOR}"
+                "no wheel of CUDA {major} has nvcc: use NVRTC for modules, install the CUDA {major} toolkit of your \
+                 system or of conda, or build for CUDA {NEWEST_MAJOR}"
             );
         }
-        let named: Vec<&str> = self
-            .missing
-            .iter()
-            .map(|missing| missing.component.facts())
-            .filter(|facts| !facts.in_every_toolkit)
-            .map(|facts| facts.id)
-            .collect();
-        let components = if named.is_empty() {
-            String::new()
-        } else {
-            format!(" --components {}", named.join(","))
+        let missing = self.missing.iter().map(|missing| missing.component.facts());
+        let named = missing.filter(|facts| !facts.in_every_toolkit);
+        let named: Vec<&str> = named.map(|facts| facts.id).collect();
+        let components = match named.as_slice() {
+            [] => String::new(),
+            named => format!(" --components {}", named.join(",")),
         };
         format!("fetch them with `cargo cuda toolkit add {major}{components}`")
     }
@@ -213,12 +176,19 @@ impl NotFound {
 
 impl fmt::Display for NotFound {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, missing) in self.missing.iter().enumerate() {
+        for (
+            index,
+            Missing {
+                component,
+                why,
+                lacks,
+            },
+        ) in self.missing.iter().enumerate()
+        {
             let newline = if index == 0 { "" } else { "\n" };
-            let Missing { component, why, .. } = missing;
             write!(f, "{newline}CUDA component `{component}` not found ({why}")?;
-            if let Some(part) = missing.lacks {
-                write!(f, "; what is there has no {}", part.plural())?;
+            if let Some(part) = lacks {
+                write!(f, "; it was found without {}", part.plural())?;
             }
             f.write_str(")")?;
         }
@@ -226,24 +196,18 @@ impl fmt::Display for NotFound {
             write!(f, "\n  cause: {cause}")?;
         }
         for attempt in &self.searched {
-            write!(
-                f,
-                "\n  tried {}: {}",
-                attempt.candidate,
-                self.tried(attempt)
-            )?;
+            // Unusable parts of missing components are causes.
+            let is_other = |component| attempt.sets.is_empty() || !self.is_missing(component);
+            let tried = attempt.describe(|set| self.tried(set), is_other);
+            write!(f, "\n  tried {}: {tried}", attempt.candidate)?;
         }
         for attempt in self
             .unused
             .iter()
             .filter(|attempt| !attempt.sets.is_empty())
         {
-            let summary = attempt.summary();
-            write!(
-                f,
-                "\n  available, not used: {}: {summary}",
-                attempt.candidate
-            )?;
+            let (candidate, summary) = (&attempt.candidate, attempt.summary());
+            write!(f, "\n  available, not used: {candidate}: {summary}")?;
         }
         Ok(())
     }
@@ -251,7 +215,7 @@ impl fmt::Display for NotFound {
 
 /// The error of a search that did not meet every need.
 ///
-/// If the user named the places, and all that is missing was found for another CUDA major, the components are
+/// If the user named the places, and everything that is missing was found for another CUDA major, the components are
 /// inconsistent rather than missing.
 pub(super) fn not_found(
     request: &Request,
@@ -260,11 +224,23 @@ pub(super) fn not_found(
     others: &[&Attempt],
 ) -> Error {
     let searched = [if named.is_empty() { others } else { named }, products].concat();
-    let searched = searched.as_slice();
-    let Lacking { needs, base } = lacking(request, searched);
+    let (base, needs) = lacking(request, &searched);
+    let beside = base.and_then(|base| {
+        let is_required = |found: &&Found| request.requires(found);
+        let found = base
+            .set
+            .found
+            .iter()
+            .find(is_required)
+            .or(base.set.found.first())?;
+        Some(Chosen {
+            found: found.clone(),
+            origin: base.origin(),
+        })
+    });
     let other_major: Vec<Option<Conflict>> = needs
         .iter()
-        .map(|need| for_another_major(request, need, base?, searched))
+        .map(|need| found_for_another_major(need, beside.as_ref()?, &searched))
         .collect();
     let is_mixed = !other_major.is_empty() && other_major.iter().all(Option::is_some);
     let other_major: Vec<Conflict> = other_major.into_iter().flatten().collect();
@@ -273,21 +249,17 @@ pub(super) fn not_found(
             conflicts: other_major,
         };
     }
-    let owned = |attempts: &[&Attempt]| attempts.iter().map(|a| (*a).clone()).collect();
     let missing = needs.into_iter().map(|need| Missing {
         component: need.component,
-        lacks: only_part_is_missing(request, &need, searched).then_some(need.part),
+        lacks: only_part_is_missing(request, &need, &searched).then_some(need.part),
         why: need.why,
     });
+    let owned = |attempts: &[&Attempt]| attempts.iter().map(|a| (*a).clone()).collect();
     Error::NotFound(Box::new(NotFound {
         missing: missing.collect(),
-        request: request.clone(),
-        searched: owned(searched),
-        unused: if named.is_empty() {
-            Vec::new()
-        } else {
-            owned(others)
-        },
+        request: Some(request.clone()),
+        searched: owned(&searched),
+        unused: owned(if named.is_empty() { &[] } else { others }),
         named: named.first().map(|first| first.candidate.label.clone()),
         major: request.major.or(base.map(|base| base.set.major)),
         other_major,
@@ -295,155 +267,72 @@ pub(super) fn not_found(
     }))
 }
 
-/// Every set, whether its release is accepted or not.
-fn offers_of_any_release<'a>(attempts: &[&'a Attempt]) -> Vec<Offer<'a>> {
-    offers(&Request::default(), attempts)
-}
-
 /// Whether the component was found, and only the needed part of it is missing.
 fn only_part_is_missing(request: &Request, need: &Need, searched: &[&Attempt]) -> bool {
-    let sets = searched
-        .iter()
-        .flat_map(|attempt| &attempt.sets)
-        .filter(|set| request.admits(set));
+    let sets = searched.iter().flat_map(|attempt| &attempt.sets);
+    let sets = sets.filter(|set| request.admits(set));
     let found: Vec<&Found> = sets.filter_map(|set| set.get(need.component)).collect();
     !found.is_empty() && need.version.is_none() && !found.iter().any(|found| need.is_met_by(found))
 }
 
-/// A missing component that was found for another CUDA major than the base.
-fn for_another_major(
-    request: &Request,
+/// The conflict with a component that was found for another CUDA major than `beside`.
+pub(super) fn found_for_another_major(
     need: &Need,
-    base: Offer<'_>,
+    beside: &Chosen,
     searched: &[&Attempt],
 ) -> Option<Conflict> {
-    let requested: Vec<&Need> = request
-        .needs
-        .iter()
-        .chain(request.alternatives.iter().flatten())
-        .collect();
-    let is_requested = |found: &&Found| {
-        requested
-            .iter()
-            .any(|need| need.is_required() && need.is_met_by(found))
-    };
-    let beside = base
-        .set
-        .found
-        .iter()
-        .find(is_requested)
-        .or(base.set.found.first())?;
-    let other = searched.iter().find_map(|attempt| {
+    searched.iter().find_map(|attempt| {
         let sets = attempt
             .sets
             .iter()
-            .filter(|set| set.major != base.set.major);
-        let found = sets
-            .flat_map(|set| &set.found)
-            .find(|found| need.is_met_by(found))?;
-        Some(Chosen {
-            found: found.clone(),
+            .filter(|set| set.major != beside.found.major);
+        let mut found = sets.flat_map(|set| &set.found);
+        let other = Chosen {
+            found: found.find(|found| need.is_met_by(found))?.clone(),
             origin: attempt.candidate.to_string(),
-        })
-    })?;
-    let beside = Chosen {
-        found: beside.clone(),
-        origin: base.origin(),
-    };
-    Some(major_conflict(&beside, &other))
+        };
+        Some(major_conflict(beside, &other))
+    })
 }
 
-/// The needs that are not met, and the toolkit beside which they are missing.
-struct Lacking<'a> {
-    needs: Vec<Need>,
-    base: Option<Offer<'a>>,
-}
-
-/// What the best place lacks, by the alternative that lacks least.
-fn lacking<'a>(request: &Request, searched: &[&'a Attempt]) -> Lacking<'a> {
-    let all = offers_of_any_release(searched);
+/// The toolkit that lacks least, and what it lacks by the alternative that lacks least.
+fn lacking<'a>(request: &Request, searched: &[&'a Attempt]) -> (Option<Offer<'a>>, Vec<Need>) {
+    let all = offers(&Request::default(), searched);
     let bases = all
         .iter()
-        .filter(|offer| request.admits(offer.set) && offer.is_toolkit())
-        .map(|offer| Some(*offer))
-        .chain([None]);
-    let candidates = bases.flat_map(|base| {
-        let all = &all;
-        let has = move |need: &Need| {
-            let meets =
-                |offer: &Offer<'_>| offer.set.found.iter().any(|found| need.is_met_by(found));
-            let beside =
-                |offer: &Offer<'_>| base.is_none_or(|base| base.set.major == offer.set.major);
-            base.as_ref().is_some_and(meets)
-                || (need.is_product() && all.iter().any(|offer| beside(offer) && meets(offer)))
+        .filter(|offer| request.admits(offer.set) && offer.set.is_toolkit());
+    let mut least: Option<(Option<Offer<'_>>, Vec<Need>)> = None;
+    for base in bases.map(Some).chain([None]) {
+        let has = |need: &Need| {
+            let meets = |offer: &Offer<'_>| offer.set.found.iter().any(|f| need.is_met_by(f));
+            let is_beside = |o: &Offer<'_>| base.is_none_or(|base| base.set.major == o.set.major);
+            base.is_some_and(meets)
+                || (need.is_product() && all.iter().any(|offer| is_beside(offer) && meets(offer)))
+        };
+        // Of equals, the one with compiler or runtime, which the rest has to fit.
+        let rank = |(base, needs): &(Option<Offer<'_>>, Vec<Need>)| {
+            let is_core =
+                base.is_some_and(|base| base.set.found.iter().any(|f| f.component.is_core()));
+            (needs.len(), !is_core)
         };
         let major = base.map(|base| base.set.major).or(request.major);
-        request
-            .groups(major.unwrap_or(NEWEST_MAJOR))
-            .into_iter()
-            .map(move |(_, mut needs)| {
-                needs.retain(|need| need.is_required() && !has(need));
-                Lacking { needs, base }
-            })
-    });
-    // Of equals, the one with compiler or runtime, which the rest has to fit. Then the first: the earlier place, the
-    // preferred alternative.
-    let is_core = |base: &Offer<'_>| {
-        [Component::Nvcc, Component::Nvrtc, Component::Cudart]
-            .iter()
-            .any(|component| base.set.get(*component).is_some())
-    };
-    let least = candidates.min_by_key(|lacking| {
-        let is_core = lacking.base.as_ref().is_some_and(is_core);
-        (lacking.needs.len(), !is_core)
-    });
-    let mut least = least.unwrap_or(Lacking {
-        needs: Vec::new(),
-        base: None,
-    });
-    if least.needs.is_empty() {
-        // Only products and CCCL were found.
-        let why = "nothing else tells which CUDA release is there";
-        least
-            .needs
-            .push(Need::new(Component::Cudart, Part::Headers, why));
+        for (_, mut needs) in request.groups(major.unwrap_or(NEWEST_MAJOR)) {
+            needs.retain(|need| need.is_required() && !has(need));
+            let candidate = (base.copied(), needs);
+            // Then the first: the earlier place, the preferred alternative.
+            if least
+                .as_ref()
+                .is_none_or(|least| rank(&candidate) < rank(least))
+            {
+                least = Some(candidate);
+            }
+        }
     }
-    least
-}
-
-/// Products that their variables name, and that are for another CUDA major than the chosen one. The user named them,
-/// so they are neither left out nor taken from another place.
-pub(super) fn products_of_another_major(
-    request: &Request,
-    selection: &Selection,
-    products: &[&Attempt],
-) -> Vec<Conflict> {
-    let toolkit = selection
-        .chosen
-        .iter()
-        .find(|c| c.found.component.facts().bundle == Bundle::Toolkit);
-    let Some(toolkit) = toolkit else {
-        return Vec::new();
-    };
-    let needed = request
-        .needs
-        .iter()
-        .filter(|need| need.is_product() && need.strength != Strength::Extra);
-    let conflicts = needed.filter_map(|need| {
-        let named: Vec<(&Attempt, &Found)> = products
-            .iter()
-            .flat_map(|attempt| attempt.sets.iter().map(move |set| (*attempt, set)))
-            .filter_map(|(attempt, set)| Some((attempt, set.get(need.component)?)))
-            .collect();
-        let fits = named
-            .iter()
-            .any(|(_, found)| found.major == selection.major);
-        let (attempt, other) = named.first().filter(|_| !fits)?;
-        let other = Chosen {
-            found: (*other).clone(),
-            origin: attempt.candidate.to_string(),
-        };
-        Some(major_conflict(toolkit, &other))
-    });
-    conflicts.collect()
+    let (base, mut needs) = least.unwrap_or_default();
+    if needs.is_empty() {
+        // Only products and CCCL were found.
+        let why = "nothing else shows the CUDA release";
+        needs.push(Need::new(Component::Cudart, Part::Headers, why));
+    }
+    (base, needs)
 }

@@ -3,8 +3,7 @@
 use super::consistency::conflicts;
 use super::request::{Need, Part, Request, Strength};
 use super::selection::{Chosen, Note, Selection};
-use crate::component::{Bundle, Class, Component};
-use crate::error::Conflict;
+use crate::component::Component;
 use crate::probe::{Attempt, Found, Set};
 use crate::sources::Step;
 
@@ -13,65 +12,38 @@ use crate::sources::Step;
 pub(super) struct Offer<'a> {
     pub(super) attempt: &'a Attempt,
     pub(super) set: &'a Set,
-    /// Its index among all offers of the selection.
-    index: usize,
 }
 
 impl Offer<'_> {
     /// Whether both are the same set of the same attempt.
     pub(super) fn is(&self, other: &Self) -> bool {
-        self.index == other.index
+        std::ptr::eq(self.set, other.set)
     }
 
-    /// Whether it has a component that shows which toolkit it is. CCCL and products fit several toolkits.
-    pub(super) fn is_toolkit(&self) -> bool {
-        let shows_toolkit = |component: Component| {
-            let facts = component.facts();
-            facts.class != Class::OwnRange && facts.bundle != Bundle::Product
-        };
-        self.set
-            .found
-            .iter()
-            .any(|found| shows_toolkit(found.component))
-    }
-
-    pub(super) fn has_product(&self) -> bool {
-        let is_product = |found: &Found| found.component.facts().bundle == Bundle::Product;
-        self.set.found.iter().any(is_product)
+    pub(super) fn step(&self) -> Step {
+        self.attempt.candidate.step
     }
 
     pub(super) fn origin(&self) -> String {
         self.attempt.candidate.to_string()
     }
 
-    /// Where one component is. Of a place with several roots, the path of the component is named.
+    /// Where one component is. If the place has several roots, this is the path of the component.
     fn origin_of(&self, found: &Found) -> String {
         let candidate = &self.attempt.candidate;
-        if candidate.more_roots().is_empty() {
-            candidate.to_string()
-        } else {
-            format!("{} ({})", candidate.label, found.evidence)
+        match candidate.more_roots() {
+            [] => candidate.to_string(),
+            _ => format!("{} ({})", candidate.label, found.evidence),
         }
-    }
-
-    fn is_of_product_variable(&self) -> bool {
-        self.attempt.candidate.step == Step::Product
     }
 }
 
 /// Every accepted set of these attempts.
 pub(super) fn offers<'a>(request: &Request, attempts: &[&'a Attempt]) -> Vec<Offer<'a>> {
-    let sets = attempts
+    let offers = attempts
         .iter()
-        .flat_map(|attempt| attempt.sets.iter().map(move |set| (*attempt, set)));
-    sets.enumerate()
-        .map(|(index, (attempt, set))| Offer {
-            attempt,
-            set,
-            index,
-        })
-        .filter(|offer| request.admits(offer.set))
-        .collect()
+        .flat_map(|attempt| attempt.sets.iter().map(|set| Offer { attempt, set }));
+    offers.filter(|offer| request.admits(offer.set)).collect()
 }
 
 /// What may be taken from the members of a pool after the first.
@@ -89,25 +61,50 @@ pub(super) fn complete(
     pool: &[Offer<'_>],
     rule: Rule,
 ) -> Option<(Selection, Vec<usize>)> {
-    let major = pool.first()?.set.major;
-    for (alternative, needs) in request.groups(major) {
-        let mut choice = Choice {
-            pool,
-            rule,
-            chosen: Vec::new(),
-            used: Vec::new(),
-            incompatible: Vec::new(),
-        };
-        let unmet = |need: &Need| !choice.meet(need) && need.is_required();
-        if needs.iter().any(unmet) {
-            continue;
-        }
-        if request.take_everything {
-            choice.take_everything();
-        }
-        return Some(choice.finish(major, alternative));
-    }
-    None
+    let first = pool.first()?;
+    let major = first.set.major;
+    request
+        .groups(major)
+        .into_iter()
+        .find_map(|(alternative, needs)| {
+            let mut choice = Choice {
+                pool,
+                rule,
+                chosen: Vec::new(),
+                used: Vec::new(),
+                incompatible: Vec::new(),
+            };
+            for need in &needs {
+                if !choice.meet(need) && need.is_required() {
+                    return None;
+                }
+            }
+            if request.take_everything {
+                choice.take_everything();
+            }
+            let Choice {
+                mut chosen,
+                mut used,
+                incompatible,
+                ..
+            } = choice;
+            chosen.sort_by_key(|c| c.found.component);
+            used.sort_unstable();
+            used.dedup();
+            let found = chosen.iter().map(|c| c.found.clone()).collect();
+            let selection = Selection {
+                step: first.step(),
+                major,
+                toolkit: Set { major, found }
+                    .toolkit()
+                    .or_else(|| first.set.toolkit()),
+                chosen,
+                alternative,
+                combined: false,
+                notes: incompatible,
+            };
+            Some((selection, used))
+        })
 }
 
 /// The components chosen from a pool so far.
@@ -126,25 +123,28 @@ impl Choice<'_, '_> {
             return true;
         }
         let pool = self.pool;
+        let is_named = pool[0].step().is_explicit();
         for (index, offer) in in_order(need, pool) {
             let Some(found) = offer.set.found.iter().find(|found| need.is_met_by(found)) else {
                 continue;
             };
-            let named = pool[0].attempt.candidate.step.is_explicit();
-            if self.rule == Rule::ProductsOnly && index > 0 && !named && !need.is_product() {
+            if self.rule == Rule::ProductsOnly && index > 0 && !is_named && !need.is_product() {
                 continue;
             }
             self.chosen.push(Chosen {
                 found: found.clone(),
                 origin: offer.origin_of(found),
             });
-            let added = self.rule == Rule::WhateverFits && index > 0;
-            let must_fit = added || need.strength == Strength::Extra;
-            if let Some(conflict) = must_fit.then(|| self.conflict()).flatten() {
+            let is_added = self.rule == Rule::WhateverFits && index > 0;
+            if (is_added || need.strength == Strength::Extra)
+                && let Some(conflict) = conflicts(&self.chosen).into_iter().next()
+            {
                 self.chosen.pop();
-                // Extras are left out without an error, so they are reported.
-                if !added {
-                    self.leave_out(found, conflict);
+                let found = Box::new(found.clone());
+                let note = Note::Incompatible { found, conflict };
+                // Extras are dropped without an error, so they are reported.
+                if !is_added && !self.incompatible.contains(&note) {
+                    self.incompatible.push(note);
                 }
                 continue;
             }
@@ -154,49 +154,14 @@ impl Choice<'_, '_> {
         false
     }
 
-    fn conflict(&self) -> Option<Conflict> {
-        conflicts(&self.chosen).into_iter().next()
-    }
-
-    fn leave_out(&mut self, found: &Found, conflict: Conflict) {
-        let note = Note::Incompatible {
-            found: Box::new(found.clone()),
-            conflict,
-        };
-        if !self.incompatible.contains(&note) {
-            self.incompatible.push(note);
-        }
-    }
-
     fn take_everything(&mut self) {
-        for component in Component::all() {
-            if !self.pool.iter().any(|o| o.set.get(component).is_some()) {
-                continue;
-            }
+        let pool = self.pool;
+        let is_found = |component: &Component| pool.iter().any(|o| o.set.get(*component).is_some());
+        for component in Component::all().filter(is_found) {
             for part in Part::ALL {
                 self.meet(&Need::new(component, part, "").with(Strength::Extra));
             }
         }
-    }
-
-    fn finish(mut self, major: u32, alternative: Option<usize>) -> (Selection, Vec<usize>) {
-        self.chosen.sort_by_key(|c| c.found.component);
-        self.used.sort_unstable();
-        self.used.dedup();
-        let set = Set {
-            major,
-            found: self.chosen.iter().map(|c| c.found.clone()).collect(),
-        };
-        let selection = Selection {
-            step: self.pool[0].attempt.candidate.step,
-            major,
-            toolkit: set.toolkit().or_else(|| self.pool[0].set.toolkit()),
-            chosen: self.chosen,
-            alternative,
-            combined: false,
-            notes: self.incompatible,
-        };
-        (selection, self.used)
     }
 }
 
@@ -206,13 +171,14 @@ fn in_order<'p, 'a>(
     pool: &'p [Offer<'a>],
 ) -> impl Iterator<Item = (usize, &'p Offer<'a>)> {
     let is_product = need.is_product();
-    let of_variable = pool
+    let of_variable = |offer: &Offer<'_>| offer.step() == Step::Product;
+    let named = pool
         .iter()
         .enumerate()
-        .filter(move |(_, offer)| is_product && offer.is_of_product_variable());
+        .filter(move |(_, o)| is_product && of_variable(o));
     let others = pool
         .iter()
         .enumerate()
-        .filter(|(_, offer)| !offer.is_of_product_variable());
-    of_variable.chain(others)
+        .filter(move |(_, o)| !of_variable(o));
+    named.chain(others)
 }

@@ -24,7 +24,7 @@ impl Part {
     pub(super) fn plural(self) -> &'static str {
         match self {
             Self::Headers => "headers",
-            Self::Shared => "shared library",
+            Self::Shared => "shared libraries",
             Self::Archive => "static archives",
             Self::Tools => "programs",
         }
@@ -36,9 +36,9 @@ impl Part {
 pub enum Strength {
     /// The search fails without it.
     Required,
-    /// The build does without it if it is not found. If it is found, it has to fit.
+    /// The build works without it. If it is found, it has to fit.
     Optional,
-    /// Taken if it is found and fits.
+    /// Used if it is found and fits.
     Extra,
 }
 
@@ -82,20 +82,18 @@ impl Need {
         if self.part != Part::Shared || self.strength == Strength::Extra {
             return Vec::new();
         }
-        let run_time = closure(&[self.component], major)
-            .into_iter()
-            .filter(|(_, kind)| kind.is_run_time());
-        run_time
-            .map(|(component, kind)| {
-                let strength = match kind {
-                    EdgeKind::Link => self.strength,
-                    EdgeKind::Load => Strength::Optional,
-                    EdgeKind::LoadIfThere | EdgeKind::Build => Strength::Extra,
-                };
-                let why = format!("`{}` needs it", self.component);
-                Self::new(component, Part::Shared, why).with(strength)
-            })
-            .collect()
+        let mut dependencies = closure(&[self.component], major);
+        dependencies.retain(|(_, kind)| kind.is_run_time());
+        let need = |(component, kind)| {
+            let strength = match kind {
+                EdgeKind::Link => self.strength,
+                EdgeKind::Load => Strength::Optional,
+                EdgeKind::LoadIfThere | EdgeKind::Build => Strength::Extra,
+            };
+            let why = format!("`{}` needs it", self.component);
+            Self::new(component, Part::Shared, why).with(strength)
+        };
+        dependencies.into_iter().map(need).collect()
     }
 
     pub(crate) fn is_product(&self) -> bool {
@@ -107,23 +105,21 @@ impl Need {
     }
 
     /// Whether `found` meets the need.
-    #[must_use]
     pub fn is_met_by(&self, found: &Found) -> bool {
-        let part = match self.part {
-            Part::Headers => !found.include.is_empty(),
-            Part::Shared => !found.libraries.is_empty(),
-            Part::Archive => !found.archives.is_empty(),
-            Part::Tools => !found.tools.is_empty(),
+        let paths = match self.part {
+            Part::Headers => &found.include,
+            Part::Shared => &found.libraries,
+            Part::Archive => &found.archives,
+            Part::Tools => &found.tools,
         };
-        let version = match (&self.version, &found.version) {
-            (Some(accepted), Some(version)) => accepted.matches(&semver::Version::new(
-                version.part(0),
-                version.part(1),
-                version.part(2),
-            )),
+        let is_accepted = match (&self.version, &found.version) {
+            (Some(accepted), Some(version)) => {
+                let [major, minor, patch] = [0, 1, 2].map(|index| version.part(index));
+                accepted.matches(&semver::Version::new(major, minor, patch))
+            }
             _ => true,
         };
-        found.component == self.component && part && version
+        found.component == self.component && !paths.is_empty() && is_accepted
     }
 }
 
@@ -145,56 +141,50 @@ pub struct Request {
 
 impl Request {
     /// Whether this release is accepted.
-    #[must_use]
     pub fn admits_release(&self, release: ToolkitVersion) -> bool {
         self.major.is_none_or(|fixed| fixed == release.major) && release.matches(&self.toolkit)
     }
 
     /// Whether some release of this major is accepted.
-    #[must_use]
     pub fn admits_major(&self, major: u32) -> bool {
-        let minors = 0..100;
-        minors
-            .map(|minor| ToolkitVersion::new(major, minor))
-            .any(|release| self.admits_release(release))
+        (0..100).any(|minor| self.admits_release(ToolkitVersion::new(major, minor)))
     }
 
     /// The major to fetch if nothing is found: the newest accepted one of the tables; `None` if major and requirement
     /// contradict each other.
-    #[must_use]
     pub fn newest_major(&self) -> Option<u32> {
-        release::majors()
-            .rev()
-            .chain(self.major)
-            .find(|major| self.admits_major(*major))
+        let mut majors = release::majors().rev().chain(self.major);
+        majors.find(|major| self.admits_major(*major))
     }
 
     /// Whether a set is of an accepted release.
     pub(super) fn admits(&self, set: &Set) -> bool {
-        self.major.is_none_or(|major| major == set.major)
-            && set
-                .toolkit()
-                .is_none_or(|toolkit| toolkit.matches(&self.toolkit))
+        let admits = |toolkit: ToolkitVersion| toolkit.matches(&self.toolkit);
+        self.major.is_none_or(|major| major == set.major) && set.toolkit().is_none_or(admits)
+    }
+
+    /// Whether a component meets one of the required needs.
+    pub(super) fn requires(&self, found: &Found) -> bool {
+        let mut needs = self.needs.iter().chain(self.alternatives.iter().flatten());
+        needs.any(|need| need.is_required() && need.is_met_by(found))
     }
 
     /// The groups of which one has to be met: the needs with each alternative in turn, and what the libraries among
     /// them need in a toolkit of this major.
     pub(super) fn groups(&self, major: u32) -> Vec<(Option<usize>, Vec<Need>)> {
         let group = |more: &[Need]| -> Vec<Need> {
-            let own: Vec<Need> = self.needs.iter().chain(more).cloned().collect();
-            let dependencies = own
-                .iter()
-                .flat_map(|need| need.dependencies(major))
-                .collect::<Vec<_>>();
-            // What is requested by itself comes first: the rest has to fit it.
-            own.into_iter().chain(dependencies).collect()
+            // Requested components come first: the rest has to fit them.
+            let mut needs = [self.needs.as_slice(), more].concat();
+            let dependencies = needs.iter().flat_map(|need| need.dependencies(major));
+            let dependencies: Vec<Need> = dependencies.collect();
+            needs.extend(dependencies);
+            needs
         };
         if self.alternatives.is_empty() {
             return vec![(None, group(&[]))];
         }
-        self.alternatives
-            .iter()
-            .enumerate()
+        let alternatives = self.alternatives.iter().enumerate();
+        alternatives
             .map(|(index, more)| (Some(index), group(more)))
             .collect()
     }

@@ -23,7 +23,7 @@ pub struct Chosen {
 pub enum Note {
     /// Another toolkit was found, which is not used.
     OtherToolkit {
-        /// Its release, or its major if nothing tells the release.
+        /// Its release, or its major if nothing shows the release.
         release: String,
         /// Where it is.
         origin: String,
@@ -53,7 +53,7 @@ impl fmt::Display for Note {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::OtherToolkit { release, origin } => {
-                write!(f, "CUDA {release} is also there, not used: {origin}")
+                write!(f, "CUDA {release} was also found and is not used: {origin}")
             }
             Self::Combined { origins } => write!(f, "combined from {}", origins.join(" and ")),
             Self::LockNotFetched { file, version } => write!(
@@ -62,11 +62,8 @@ impl fmt::Display for Note {
                 file.display()
             ),
             Self::Incompatible { found, conflict } => {
-                write!(
-                    f,
-                    "{found} is left out: {}; {}",
-                    conflict.reason, conflict.fix
-                )
+                let Conflict { reason, fix } = conflict;
+                write!(f, "{found} is not used: {reason}; {fix}")
             }
         }
     }
@@ -94,17 +91,10 @@ pub struct Selection {
 impl Selection {
     /// Whether a product is needed with this strength, and was not chosen.
     pub(crate) fn lacks_product(&self, request: &Request, strength: Strength) -> bool {
-        let has = |need: &Need| {
-            self.chosen
-                .iter()
-                .any(|chosen| need.is_met_by(&chosen.found))
-        };
-        let everything = request.take_everything && strength == Strength::Extra;
-        everything
-            || request
-                .needs
-                .iter()
-                .any(|need| need.is_product() && need.strength == strength && !has(need))
+        let is_chosen = |need: &Need| self.chosen.iter().any(|c| need.is_met_by(&c.found));
+        let lacks =
+            |need: &Need| need.is_product() && need.strength == strength && !is_chosen(need);
+        (request.take_everything && strength == Strength::Extra) || request.needs.iter().any(lacks)
     }
 
     pub(crate) fn note(&mut self, note: Note) {

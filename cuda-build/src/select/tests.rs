@@ -383,7 +383,7 @@ fn cases() -> Vec<Case> {
             "error: nvcc 13.4.92 && 13.0 && (/b)",
         ),
         case(
-            "nothing complete: the same release is combined and said so",
+            "nothing complete: the same release is combined",
             library(),
             vec![
                 at(
@@ -409,7 +409,7 @@ fn cases() -> Vec<Case> {
             "a library for 12 where only wheels of 12 are",
             for_major(library(), 12),
             vec![at(Stored, "/store/12.9", PIP12)],
-            "error: `nvcc` not found && the wheels of CUDA 12 carry no nvcc",
+            "error: `nvcc` not found && no wheel of CUDA 12 has nvcc",
         ),
         case(
             "the manifest's range rules a toolkit out",
@@ -418,7 +418,7 @@ fn cases() -> Vec<Case> {
                 ..module()
             },
             vec![at(Stored, "/store/13.4", PIP13)],
-            "error: holds CUDA 13.4, but `toolkit = \"<13\"` is asked for",
+            "error: has CUDA 13.4, but `toolkit = \"<13\"` is requested",
         ),
         case(
             "nothing at all",
@@ -461,7 +461,7 @@ fn other_toolkits_in_the_same_step_are_mentioned() {
     assert!(
         selection.notes[0]
             .to_string()
-            .contains("CUDA 12.9 is also there"),
+            .contains("CUDA 12.9 was also found"),
         "{:?}",
         selection.notes
     );

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::belonging;
 use crate::root::Root;
 
-/// One step of the search.
+/// One step of the search, in the order of the search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Step {
     /// Given by the caller of this library or on a command line.
@@ -15,7 +15,7 @@ pub enum Step {
     Roots,
     /// Named by one of the variables that CUDA's users set.
     Variable,
-    /// Named by the variable of one product, such as `CUDNN_PATH`: counts for products alone.
+    /// Named by the variable of one product, such as `CUDNN_PATH`: counts only for products.
     Product,
     /// The toolkit that the workspace's lock file names.
     Locked,
@@ -44,51 +44,32 @@ pub enum Step {
 }
 
 impl Step {
-    /// Every step, in the order of the search.
-    pub(super) const ALL: [Self; 16] = [
-        Self::Argument,
-        Self::Roots,
-        Self::Variable,
-        Self::Product,
-        Self::Locked,
-        Self::Environment,
-        Self::Conda,
-        Self::Nix,
-        Self::Spack,
-        Self::HpcSdk,
-        Self::Stored,
-        Self::SearchPath,
-        Self::DefaultPlace,
-        Self::VersionedPlace,
-        Self::System,
-        Self::Python,
+    /// Every step with the name that `CUDA_BUILD_SOURCES` and reports use.
+    pub(super) const ALL: [(Self, &'static str); 16] = [
+        (Self::Argument, "argument"),
+        (Self::Roots, "roots"),
+        (Self::Variable, "variable"),
+        (Self::Product, "product"),
+        (Self::Locked, "lock"),
+        (Self::Environment, "environment"),
+        (Self::Conda, "conda"),
+        (Self::Nix, "nix"),
+        (Self::Spack, "spack"),
+        (Self::HpcSdk, "hpc-sdk"),
+        (Self::Stored, "stored"),
+        (Self::SearchPath, "path"),
+        (Self::DefaultPlace, "default"),
+        (Self::VersionedPlace, "versioned"),
+        (Self::System, "system"),
+        (Self::Python, "python"),
     ];
 
     /// The name that `CUDA_BUILD_SOURCES` and reports use.
-    #[must_use]
     pub fn id(self) -> &'static str {
-        match self {
-            Self::Argument => "argument",
-            Self::Roots => "roots",
-            Self::Variable => "variable",
-            Self::Product => "product",
-            Self::Locked => "lock",
-            Self::Environment => "environment",
-            Self::Conda => "conda",
-            Self::Nix => "nix",
-            Self::Spack => "spack",
-            Self::HpcSdk => "hpc-sdk",
-            Self::Stored => "stored",
-            Self::SearchPath => "path",
-            Self::DefaultPlace => "default",
-            Self::VersionedPlace => "versioned",
-            Self::System => "system",
-            Self::Python => "python",
-        }
+        Self::ALL[self as usize].1
     }
 
     /// Whether the user named the place. Then only named places count.
-    #[must_use]
     pub fn is_explicit(self) -> bool {
         matches!(self, Self::Argument | Self::Roots | Self::Variable)
     }
@@ -97,7 +78,7 @@ impl Step {
 /// What named a place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Label {
-    /// An environment variable, by its name.
+    /// An environment variable.
     Variable(&'static str),
     /// Anything else, in words that fit into a sentence.
     Text(String),
@@ -105,7 +86,6 @@ pub enum Label {
 
 impl Label {
     /// The variable's name alone, in backticks, or the words.
-    #[must_use]
     pub fn short(&self) -> String {
         match self {
             Self::Variable(name) => format!("`{name}`"),
@@ -139,7 +119,7 @@ pub enum Layout {
         /// The nvcc that proposed the candidate, if it may be another file than `bin/nvcc` of the root.
         nvcc: Option<PathBuf>,
     },
-    /// The system's own directories, which hold no toolkit: only products count.
+    /// The system's own directories, which have no toolkit: only products count.
     SystemProducts,
     /// A Python site-packages directory.
     SitePackages,
@@ -150,7 +130,7 @@ pub enum Layout {
     ToolkitFile,
 }
 
-/// A place that may hold CUDA components. Nothing has been read yet.
+/// A place that may have CUDA components. Nothing has been read yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidate {
     /// The step of the search that proposed it.
@@ -164,7 +144,6 @@ pub struct Candidate {
 }
 
 impl Candidate {
-    /// A candidate of this layout.
     pub(crate) fn new(
         step: Step,
         label: impl Into<Label>,
@@ -181,22 +160,15 @@ impl Candidate {
 
     /// A single root.
     pub(crate) fn root(step: Step, label: impl Into<Label>, path: impl Into<PathBuf>) -> Self {
-        let layout = Layout::Roots {
-            more: Vec::new(),
-            nvcc: None,
-        };
-        Self::new(step, label, path, layout)
+        let (more, nvcc) = (Vec::new(), None);
+        Self::new(step, label, path, Layout::Roots { more, nvcc })
     }
 
-    pub(super) fn site_packages(
-        step: Step,
-        label: impl Into<Label>,
-        path: impl Into<PathBuf>,
-    ) -> Self {
+    pub(super) fn site_packages(step: Step, label: impl Into<Label>, path: PathBuf) -> Self {
         Self::new(step, label, path, Layout::SitePackages)
     }
 
-    /// Several roots, each with what belongs to it by its packager's convention; `None` for no root.
+    /// Several roots, each with what belongs to it by its packager's convention; `None` if there is no root.
     pub(super) fn scattered(
         root: &Root,
         step: Step,
@@ -214,23 +186,19 @@ impl Candidate {
         }
         let mut all = all.into_iter();
         let first = all.next()?;
-        let layout = Layout::Roots {
-            more: all.collect(),
-            nvcc: None,
-        };
-        Some(Self::new(step, label, first, layout))
+        let (more, nvcc) = (all.collect(), None);
+        Some(Self::new(step, label, first, Layout::Roots { more, nvcc }))
     }
 
     /// The same roots, proposed by this nvcc. Other layouts have none.
-    pub(super) fn with_nvcc(mut self, named: Option<&Path>) -> Self {
+    pub(super) fn with_nvcc(mut self, named: &Path) -> Self {
         if let Layout::Roots { nvcc, .. } = &mut self.layout {
-            *nvcc = named.map(Path::to_owned);
+            *nvcc = Some(named.to_owned());
         }
         self
     }
 
     /// The roots after the first.
-    #[must_use]
     pub fn more_roots(&self) -> &[PathBuf] {
         match &self.layout {
             Layout::Roots { more, .. } => more,
@@ -244,7 +212,6 @@ impl Candidate {
     }
 
     /// The nvcc that proposed the candidate.
-    #[must_use]
     pub fn nvcc(&self) -> Option<&Path> {
         match &self.layout {
             Layout::Roots { nvcc, .. } => nvcc.as_deref(),

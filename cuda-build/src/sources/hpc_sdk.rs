@@ -1,6 +1,7 @@
-//! NVIDIA's HPC SDK: CUDA in `cuda/<version>`, the mathematical libraries beside it in
-//! `math_libs/<version>`, NCCL and NVSHMEM in `comm_libs/<version>`, several versions at once.
+//! NVIDIA's HPC SDK: CUDA in `cuda/<version>`, the math libraries beside it in `math_libs/<version>`, NCCL and NVSHMEM in
+//! `comm_libs/<version>`, several versions at once.
 
+use std::cmp::Reverse;
 use std::path::{Path, PathBuf};
 
 use super::{Candidate, Sources, Step};
@@ -11,95 +12,75 @@ use crate::version::Version;
 
 /// What the SDK's environment module sets.
 pub(super) fn propose_active(root: &Root, env: &Env, found: &mut Sources) {
-    if let Some(home) = env.path("NVHPC_CUDA_HOME") {
+    let candidates = if let Some(home) = env.path("NVHPC_CUDA_HOME") {
         let label = "HPC SDK (`NVHPC_CUDA_HOME`)";
-        found
-            .candidates
-            .extend(Candidate::scattered(root, Step::HpcSdk, label, vec![home]));
+        Vec::from_iter(Candidate::scattered(root, Step::HpcSdk, label, vec![home]))
     } else if let Some(sdk) = env.path("NVHPC_ROOT") {
         let label = "HPC SDK (`NVHPC_ROOT`)";
-        let before = found.candidates.len();
-        push(root, label, &sdk, found);
-        if found.candidates.len() == before {
-            found
-                .candidates
-                .push(Candidate::root(Step::HpcSdk, label, sdk));
+        match of_sdk(root, label, &sdk) {
+            candidates if candidates.is_empty() => vec![Candidate::root(Step::HpcSdk, label, sdk)],
+            candidates => candidates,
         }
-    }
+    } else {
+        return;
+    };
+    found.candidates.extend(candidates);
 }
 
 /// The newest SDK in its default place, unless a module has named one.
 pub(super) fn propose_default(root: &Root, target: &Target, found: &mut Sources) {
-    let loaded =
+    let is_loaded =
         |candidate: &Candidate| candidate.step == Step::HpcSdk && root.is_dir(&candidate.path);
-    if found.candidates.iter().any(loaded) {
+    if found.candidates.iter().any(is_loaded) {
         return;
     }
-    let machine = target.triple().split('-').next().unwrap_or_default();
-    let parent = root
-        .locate("/opt/nvidia/hpc_sdk")
-        .join(format!("Linux_{machine}"));
-    if let Some(newest) = versions(root, &parent).first() {
-        push(root, "HPC SDK", newest, found);
+    let platform = format!("/opt/nvidia/hpc_sdk/Linux_{}", target.architecture());
+    if let Some(newest) = versions(root, &root.locate(&platform)).first() {
+        found.candidates.extend(of_sdk(root, "HPC SDK", newest));
     }
 }
 
 /// One candidate for each CUDA of an SDK.
-fn push(root: &Root, label: &str, sdk: &Path, found: &mut Sources) {
-    for cuda in versions(root, &sdk.join("cuda")) {
-        found
-            .candidates
-            .extend(Candidate::scattered(root, Step::HpcSdk, label, vec![cuda]));
-    }
+fn of_sdk(root: &Root, label: &str, sdk: &Path) -> Vec<Candidate> {
+    let versions = versions(root, &sdk.join("cuda")).into_iter();
+    versions
+        .filter_map(|cuda| Candidate::scattered(root, Step::HpcSdk, label, vec![cuda]))
+        .collect()
 }
 
 /// Directories named after a version, newest first.
 fn versions(root: &Root, parent: &Path) -> Vec<PathBuf> {
-    let mut versions: Vec<(Version, PathBuf)> = Vec::new();
-    for name in root.names(parent) {
-        let Some(version) = name.to_str().and_then(|name| name.parse().ok()) else {
-            continue;
-        };
-        let path = parent.join(&name);
-        if root.is_dir(&path) {
-            versions.push((version, path));
-        }
-    }
-    versions.sort_by(|a, b| b.0.cmp(&a.0));
+    let names = root.names(parent).into_iter();
+    let version = |name: &Path| Some((name.to_str()?.parse().ok()?, parent.join(name)));
+    let mut versions: Vec<(Version, PathBuf)> =
+        names.filter_map(|name| version(name.as_ref())).collect();
+    versions.retain(|(_, path)| root.is_dir(path));
+    versions.sort_by_key(|(version, _)| Reverse(version.clone()));
     versions.into_iter().map(|(_, path)| path).collect()
 }
 
-/// The other halves of an SDK's `cuda/<version>`, or of its unversioned `cuda`, by whatever path it
-/// is reached.
+/// The other parts of an SDK with this `cuda/<version>`, or with this unversioned `cuda`, whatever path leads to it.
 pub(crate) fn companions(root: &Root, cuda: &Path) -> Vec<PathBuf> {
-    let beside = companions_of(root, cuda);
-    if beside.is_empty() {
-        companions_of(root, &root.resolve(cuda))
-    } else {
-        beside
-    }
+    let companions = companions_of(root, cuda);
+    companions
+        .or_else(|| companions_of(root, &root.resolve(cuda)))
+        .unwrap_or_default()
 }
 
-fn companions_of(root: &Root, cuda: &Path) -> Vec<PathBuf> {
-    let Some(parent) = cuda.parent() else {
-        return Vec::new();
-    };
-    let named = |path: &Path| path.file_name().is_some_and(|name| name == "cuda");
+fn companions_of(root: &Root, cuda: &Path) -> Option<Vec<PathBuf>> {
+    let parent = cuda.parent()?;
+    let is_cuda = |path: &Path| path.file_name().is_some_and(|name| name == "cuda");
     let (sdk, version) = match cuda.file_name() {
-        Some(version) if named(parent) => (parent.parent(), Path::new(version)),
-        _ if named(cuda) => (Some(parent), Path::new("")),
-        _ => return Vec::new(),
+        Some(version) if is_cuda(parent) => (parent.parent()?, Path::new(version)),
+        _ if is_cuda(cuda) => (parent, Path::new("")),
+        _ => return None,
     };
-    let Some(sdk) = sdk.filter(|sdk| root.is_dir(&sdk.join("math_libs"))) else {
-        return Vec::new();
-    };
+    if !root.is_dir(&sdk.join("math_libs")) {
+        return None;
+    }
     let libraries = sdk.join("comm_libs").join(version);
-    [
-        sdk.join("math_libs").join(version),
-        libraries.join("nccl"),
-        libraries.join("nvshmem"),
-    ]
-    .into_iter()
-    .filter(|path| root.is_dir(path))
-    .collect()
+    let mut companions = vec![sdk.join("math_libs").join(version)];
+    companions.extend(["nccl", "nvshmem"].map(|name| libraries.join(name)));
+    companions.retain(|path| root.is_dir(path));
+    (!companions.is_empty()).then_some(companions)
 }

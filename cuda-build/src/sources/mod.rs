@@ -14,50 +14,25 @@
 //! a `;`-list.
 
 mod candidate;
-mod conda;
-mod default_places;
-mod distribution;
-mod explicit;
+mod environments;
 mod hpc_sdk;
-mod locked;
-mod nix;
 mod python;
-mod redist;
-mod search_path;
-mod spack;
 mod stored;
+mod system;
 mod variables;
 
 pub use candidate::{Candidate, Label, Layout, Step};
-pub(crate) use distribution::holds_product;
 pub(crate) use hpc_sdk::companions;
-pub use locked::{LOCK_FILE, Locked, lock_file};
+pub use stored::{LOCK_FILE, Locked, lock_file};
+pub(crate) use system::holds_product;
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use crate::env::Env;
 use crate::error::Error;
 use crate::root::Root;
 use crate::target::Target;
-
-/// What belongs to a root by its packager's convention: the HPC SDK's `math_libs`, the `/usr` that Debian's root
-/// stands for.
-pub(crate) fn belonging(root: &Root, path: &Path) -> Vec<PathBuf> {
-    companions(root, path)
-        .into_iter()
-        .chain(distribution::behind_facade(root, path))
-        .collect()
-}
-
-/// Whether the name of a root is that of one of NVIDIA's packages, such as one output or archive of many. Some of
-/// those hold no component.
-pub(crate) fn is_package(path: &Path) -> bool {
-    // Store paths are listed by a shell's hook, which lists everything that NVIDIA made.
-    path.parent()
-        .is_some_and(|parent| parent.ends_with("nix/store"))
-        || redist::is_archive(path)
-}
 
 /// All candidates in the order of the search, and remarks about the variables.
 #[derive(Clone, Debug, Default)]
@@ -83,18 +58,14 @@ pub fn candidates(
     arguments: &[PathBuf],
 ) -> Result<Sources, Error> {
     let mut found = Sources::default();
-    explicit::propose(root, env, arguments, &mut found);
-    variables::propose(root, env, &mut found);
-    locked::propose(root, env, target, &mut found)?;
+    variables::propose(root, env, arguments, &mut found);
+    stored::propose_locked(root, env, target, &mut found)?;
     python::propose_active(root, env, &mut found);
-    conda::propose(root, env, &mut found);
-    nix::propose(root, env, &mut found);
-    spack::propose(root, env, &mut found);
+    environments::propose(root, env, &mut found);
     hpc_sdk::propose_active(root, env, &mut found);
     stored::propose(root, env, target, &mut found);
-    search_path::propose(root, env, &mut found);
-    default_places::propose(root, &mut found);
-    distribution::propose(root, &mut found);
+    variables::propose_on_path(root, env, &mut found);
+    system::propose(root, &mut found);
     hpc_sdk::propose_default(root, target, &mut found);
     python::propose_on_path(root, env, &mut found);
     limit(env, &mut found)?;
@@ -106,19 +77,16 @@ pub fn candidates(
 fn drop_repeated(root: &Root, candidates: &mut Vec<Candidate>) {
     let mut kept: Vec<(OsString, Vec<PathBuf>, [bool; 2])> = Vec::new();
     candidates.retain(|candidate| {
-        // A product's variable names a place for that product alone, even if it is the toolkit's too.
+        // A product's variable names a place only for that product, even if it is the toolkit's too.
         let kind = [
             candidate.layout == Layout::SitePackages,
             candidate.step == Step::Product,
         ];
-        let place = (
-            root.place(&candidate.path),
-            candidate.more_roots().to_vec(),
-            kind,
-        );
-        let known = kept.contains(&place) && !candidate.step.is_explicit();
+        let place = root.place(&candidate.path);
+        let place = (place, candidate.more_roots().to_vec(), kind);
+        let is_known = kept.contains(&place) && !candidate.step.is_explicit();
         kept.push(place);
-        !known
+        !is_known
     });
 }
 
@@ -128,17 +96,18 @@ fn limit(env: &Env, found: &mut Sources) -> Result<(), Error> {
     let Some(text) = env.text("CUDA_BUILD_SOURCES") else {
         return Ok(());
     };
-    let mut wanted = Vec::new();
+    let mut wanted = vec![Step::Argument, Step::Roots, Step::Product];
     for name in text.split([',', ' ']).filter(|name| !name.is_empty()) {
-        let step = Step::ALL.into_iter().find(|step| step.id() == name);
-        wanted.push(step.ok_or_else(|| Error::Manifest {
+        let step = Step::ALL.iter().find(|(_, id)| *id == name);
+        let (step, _) = step.ok_or_else(|| Error::Manifest {
             path: PathBuf::from("environment"),
             key: "CUDA_BUILD_SOURCES".to_owned(),
             reason: format!(
-                "`{name}` is no step of the search; known: {}",
-                Step::ALL.map(Step::id).join(", ")
+                "`{name}` is not a step of the search; known: {}",
+                Step::ALL.map(|(_, id)| id).join(", ")
             ),
-        })?);
+        })?;
+        wanted.push(*step);
     }
     if !wanted.contains(&Step::Variable) {
         found.disagreements.clear();
@@ -146,9 +115,9 @@ fn limit(env: &Env, found: &mut Sources) -> Result<(), Error> {
     if !wanted.contains(&Step::Locked) {
         found.locked.clear();
     }
-    found.candidates.retain(|c| {
-        matches!(c.step, Step::Argument | Step::Roots | Step::Product) || wanted.contains(&c.step)
-    });
+    found
+        .candidates
+        .retain(|candidate| wanted.contains(&candidate.step));
     Ok(())
 }
 
@@ -163,22 +132,18 @@ fn named(root: &Root, step: Step, label: &Label, paths: &[PathBuf]) -> Vec<Candi
             proposed.push(Candidate::root(step, label.clone(), path));
             continue;
         }
-        let packages: Vec<PathBuf> = [path.clone()]
-            .into_iter()
-            .chain(python::site_packages_of(root, path))
-            .filter(|path| python::holds_cuda(root, path))
-            .collect();
-        let archives = redist::archives(root, path);
-        let is_root = looks_like_root(root, path);
-        if is_root || (packages.is_empty() && archives.is_empty()) {
+        let mut packages = python::site_packages_of(root, path);
+        packages.insert(0, path.clone());
+        packages.retain(|path| python::has_cuda(root, path));
+        let names = root.names(path).into_iter().map(|name| path.join(name));
+        let archives = names.filter(|path| is_archive(path) && root.is_dir(path));
+        let archives: Vec<PathBuf> = archives.collect();
+        if looks_like_root(root, path) || (packages.is_empty() && archives.is_empty()) {
             roots.push(path.clone());
         }
         roots.extend(archives);
-        proposed.extend(
-            packages
-                .into_iter()
-                .map(|path| Candidate::site_packages(step, label.clone(), path)),
-        );
+        let packages = packages.into_iter();
+        proposed.extend(packages.map(|path| Candidate::site_packages(step, label.clone(), path)));
     }
     // Roots come first, then the packages that complete them.
     let scattered = Candidate::scattered(root, step, label.clone(), roots);
@@ -187,17 +152,46 @@ fn named(root: &Root, step: Step, label: &Label, paths: &[PathBuf]) -> Vec<Candi
 
 /// Conda prefixes and `/usr` contain a Python, and are roots nevertheless.
 fn looks_like_root(root: &Root, path: &Path) -> bool {
-    ["bin/nvcc", "include/cuda.h"]
-        .iter()
-        .any(|file| root.is_file(&path.join(file)))
-        || root.is_dir(&path.join("targets"))
+    let mut files = ["bin/nvcc", "include/cuda.h"].iter();
+    files.any(|file| root.is_file(&path.join(file))) || root.is_dir(&path.join("targets"))
 }
 
-/// Splits a list of paths at `;`, and at the platform's separator, as nixpkgs and CMake write them.
-fn split_list(value: &std::ffi::OsStr) -> Vec<PathBuf> {
+/// What belongs to a root by its packager's convention: the HPC SDK's `math_libs`, the `/usr` that Debian's root
+/// stands for.
+pub(crate) fn belonging(root: &Root, path: &Path) -> Vec<PathBuf> {
+    let mut belonging = companions(root, path);
+    belonging.extend(system::behind_facade(root, path));
+    belonging
+}
+
+/// Whether this is the root of one of NVIDIA's packages, such as one output or archive of many. Some of those have no
+/// component.
+pub(crate) fn is_package(path: &Path) -> bool {
+    // The hook of a Nix shell lists every package of NVIDIA's.
+    let is_store_path = path
+        .parent()
+        .is_some_and(|parent| parent.ends_with("nix/store"));
+    is_store_path || is_archive(path)
+}
+
+/// Whether this is one of NVIDIA's redistributable archives, unpacked: one directory for each component, named
+/// `cuda_cudart-linux-x86_64-13.0.96-archive`.
+fn is_archive(path: &Path) -> bool {
+    let name = path.file_name().and_then(OsStr::to_str);
+    name.is_some_and(|name| name.ends_with("-archive"))
+}
+
+/// The first of these programs on `PATH`.
+fn on_path(root: &Root, env: &Env, names: &[&Path]) -> Option<PathBuf> {
+    let directories = env.search_path().into_iter();
+    let mut paths =
+        directories.flat_map(|directory| names.iter().map(move |name| directory.join(name)));
+    paths.find(|path| root.is_file(path))
+}
+
+/// Splits a list of paths at `;` (CMake) and `:` (nixpkgs).
+fn split_list(value: &OsStr) -> Vec<PathBuf> {
     let text = value.to_string_lossy();
-    text.split([';', ':'])
-        .filter(|part| !part.is_empty())
-        .map(PathBuf::from)
-        .collect()
+    let parts = text.split([';', ':']).filter(|part| !part.is_empty());
+    parts.map(PathBuf::from).collect()
 }

@@ -1,8 +1,10 @@
 //! site-packages of Python environments, found without starting Python.
 
+use std::cmp::Reverse;
 use std::path::{Path, PathBuf};
 
-use super::{Candidate, Layout, Sources, Step};
+use super::{Candidate, Layout, Sources, Step, on_path};
+use crate::component::Component;
 use crate::env::Env;
 use crate::root::Root;
 
@@ -15,104 +17,80 @@ pub(super) fn propose_active(root: &Root, env: &Env, found: &mut Sources) {
         // So that it is reported: it does not exist, or has no packages.
         packages.push(prefix);
     }
-    for path in packages {
-        found.candidates.push(Candidate::site_packages(
-            Step::Environment,
-            "virtual environment of `VIRTUAL_ENV`",
-            path,
-        ));
-    }
+    let label = "virtual environment of `VIRTUAL_ENV`";
+    let packages = packages.into_iter();
+    let candidates = packages.map(|path| Candidate::site_packages(Step::Environment, label, path));
+    found.candidates.extend(candidates);
 }
 
 /// A Python on `PATH` has its packages in the prefix two levels above the program, in the administrator's `local`
 /// below it, or in the user's own directory. The `python3` of a virtual environment is a link to another prefix, so
 /// the unresolved path is tried first, then the resolved one.
 pub(super) fn propose_on_path(root: &Root, env: &Env, found: &mut Sources) {
-    let python = env
-        .search_path()
-        .into_iter()
-        .flat_map(|dir| [dir.join("python3"), dir.join("python")])
-        .find(|path| root.is_file(path));
-    let Some(python) = python else { return };
-    let mut prefixes: Vec<PathBuf> = Vec::new();
+    let names = ["python3", "python"].map(Path::new);
+    let Some(python) = on_path(root, env, &names) else {
+        return;
+    };
+    let mut packages: Vec<PathBuf> = Vec::new();
     for program in [python.clone(), root.resolve(&python)] {
         if let Some(prefix) = program.parent().and_then(Path::parent) {
-            prefixes.push(prefix.to_owned());
-            // Debian's and Ubuntu's Python has what pip installs as root in `/usr/local`.
-            prefixes.extend(prefix.ends_with("usr").then(|| prefix.join("local")));
+            packages.extend(site_packages_of(root, prefix));
+            // pip installs into `/usr/local` for the Python of Debian and Ubuntu.
+            if prefix.ends_with("usr") {
+                packages.extend(site_packages_of(root, &prefix.join("local")));
+            }
         }
     }
     let label = "site-packages of the Python on `PATH`";
-    if prefixes
-        .iter()
-        .all(|prefix| site_packages_of(root, prefix).is_empty())
-        && is_script(root, &python)
-    {
-        found.candidates.push(Candidate::new(
-            Step::Python,
-            label,
-            python,
-            Layout::PythonScript,
-        ));
+    // pyenv and asdf have a script that starts some interpreter.
+    let is_script = || root.head(&python).is_ok_and(|head| head.starts_with("#!"));
+    if packages.is_empty() && is_script() {
+        let candidate = Candidate::new(Step::Python, label, &python, Layout::PythonScript);
+        found.candidates.push(candidate);
     }
-    if let Some(home) = env.path("HOME") {
-        prefixes.push(home.join(".local"));
-    }
-    // A link beside the program it leads to has the same prefix.
-    let mut distinct: Vec<PathBuf> = Vec::new();
-    for prefix in prefixes {
-        if !distinct.contains(&prefix) {
-            distinct.push(prefix);
-        }
-    }
+    let user = env.path("HOME").map(|home| home.join(".local"));
+    packages.extend(
+        user.into_iter()
+            .flat_map(|user| site_packages_of(root, &user)),
+    );
     let mut proposed: Vec<PathBuf> = Vec::new();
-    for path in distinct
-        .iter()
-        .flat_map(|prefix| site_packages_of(root, prefix))
-    {
+    for path in packages {
         // A Python without any CUDA wheel is not reported.
-        if holds_cuda(root, &path) && !proposed.contains(&path) {
+        if has_cuda(root, &path) && !proposed.contains(&path) {
             proposed.push(path);
         }
     }
-    for path in proposed {
-        found
-            .candidates
-            .push(Candidate::site_packages(Step::Python, label, path));
-    }
+    let proposed = proposed.into_iter();
+    let candidates = proposed.map(|path| Candidate::site_packages(Step::Python, label, path));
+    found.candidates.extend(candidates);
 }
 
-/// A script that starts some interpreter, as pyenv and asdf have them.
-fn is_script(root: &Root, program: &Path) -> bool {
-    root.head(program).is_ok_and(|head| head.starts_with("#!"))
-}
-
-/// Whether site-packages hold any CUDA wheel. cuTENSOR's are not in `nvidia/`.
-pub(super) fn holds_cuda(root: &Root, path: &Path) -> bool {
-    ["nvidia", "cutensor"]
-        .iter()
-        .any(|name| root.is_dir(&path.join(name)))
+/// Whether site-packages contain any CUDA wheel.
+pub(super) fn has_cuda(root: &Root, path: &Path) -> bool {
+    let directories = Component::all().flat_map(|component| component.facts().package_dirs);
+    let top = |directory: &'static str| directory.split('/').next();
+    let mut names: Vec<&str> = directories.flatten().filter_map(top).collect();
+    names.dedup();
+    names.iter().any(|name| root.is_dir(&path.join(name)))
 }
 
 /// `lib/python3.*/{site,dist}-packages` below a prefix, newest Python first.
 pub(super) fn site_packages_of(root: &Root, prefix: &Path) -> Vec<PathBuf> {
     let lib = prefix.join("lib");
-    let mut pythons: Vec<(u32, PathBuf)> = Vec::new();
-    for name in root.names(&lib) {
-        let Some(name) = name.to_str() else { continue };
-        let Some(rest) = name.strip_prefix("python3") else {
-            continue;
-        };
-        // `python3` itself (Debian's dist-packages) sorts last.
-        let minor = rest
+    let names = root.names(&lib);
+    let python = |name: &str| {
+        let rest = name.strip_prefix("python3")?;
+        // `python3` itself (Debian's dist-packages) comes last.
+        let minor: u32 = rest
             .strip_prefix('.')
-            .and_then(|m| m.parse().ok())
-            .unwrap_or(0);
-        pythons.push((minor, lib.join(name)));
-    }
-    pythons.sort_by_key(|(minor, _)| std::cmp::Reverse(*minor));
+            .map_or(0, |minor| minor.parse().unwrap_or(0));
+        Some((Reverse(minor), lib.join(name)))
+    };
+    let names = names.iter().filter_map(|name| name.to_str());
+    let mut pythons: Vec<_> = names.filter_map(python).collect();
+    pythons.sort();
+    let pythons = pythons.iter();
     pythons
-        .iter()
         .flat_map(|(_, python)| [python.join("site-packages"), python.join("dist-packages")])
         .filter(|path| root.is_dir(path))
         .collect()

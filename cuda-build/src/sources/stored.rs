@@ -1,35 +1,261 @@
-//! Toolkits that `cargo cuda toolkit add` fetched.
+//! Fetched toolkits: those that the workspace's `cuda-toolkits.lock` names, and all others.
+
+use std::cmp::Reverse;
+use std::path::{Path, PathBuf};
 
 use super::{Candidate, Label, Sources, Step};
+use crate::config::workspace_root;
+use crate::document;
 use crate::env::Env;
+use crate::error::Error;
 use crate::root::Root;
-use crate::store;
+use crate::store::{self, Packages, StoredToolkit};
 use crate::target::Target;
+use crate::version::{ToolkitVersion, Version};
 
-/// Newest first. Toolkits for another platform are left out.
-pub(super) fn propose(root: &Root, env: &Env, target: &Target, found: &mut Sources) {
-    let Some(directory) = store::toolkits_dir(env) else {
-        return;
-    };
-    let mut toolkits = Vec::new();
-    for toolkit in store::stored_toolkits(root, &directory) {
+/// The name of the lock file, which is beside the workspace's `Cargo.toml`.
+pub const LOCK_FILE: &str = "cuda-toolkits.lock";
+
+/// The variable that names the lock file.
+const VARIABLE: &str = "CUDA_BUILD_LOCK";
+
+/// The newest format of the lock file that this crate reads.
+const FORMAT_VERSION: i64 = 1;
+
+/// One toolkit of a lock file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Locked {
+    /// The lock file.
+    pub file: PathBuf,
+    /// The version of the set: `13.4.3`.
+    pub version: Version,
+    /// Its CUDA release.
+    pub release: ToolkitVersion,
+    /// The stored toolkit with exactly these packages; `None` if it has not been fetched.
+    pub path: Option<PathBuf>,
+}
+
+/// The stored toolkits for the platform, and the reasons why others cannot be used.
+fn stored(root: &Root, env: &Env, target: &Target) -> (Vec<StoredToolkit>, Vec<Error>) {
+    let (mut toolkits, mut errors) = (Vec::new(), Vec::new());
+    let directory = store::toolkits_dir(env);
+    for toolkit in directory
+        .iter()
+        .flat_map(|directory| store::stored_toolkits(root, directory))
+    {
         match toolkit {
             Ok(toolkit) if toolkit.platform == target.directory() => toolkits.push(toolkit),
             Ok(_) => {}
-            Err(error) => found.remarks.push(error.to_string()),
+            Err(error) => errors.push(error),
         }
     }
-    // Of two toolkits of one version, the one with more components comes first.
-    toolkits.sort_by(|a, b| {
-        let rank = |t: &store::StoredToolkit| (t.version.clone(), t.components.len());
-        rank(b).cmp(&rank(a)).then_with(|| a.path.cmp(&b.path))
+    (toolkits, errors)
+}
+
+/// The newest comes first; of two toolkits of one version, the one with more components.
+pub(super) fn propose(root: &Root, env: &Env, target: &Target, found: &mut Sources) {
+    let (mut toolkits, errors) = stored(root, env, target);
+    found.remarks.extend(errors.iter().map(ToString::to_string));
+    toolkits.sort_by_key(|t| {
+        (
+            Reverse((t.version.clone(), t.components.len())),
+            t.path.clone(),
+        )
     });
-    for toolkit in toolkits {
-        let label = format!("toolkit {} from `cargo cuda toolkit add`", toolkit.version);
-        found.candidates.push(Candidate::site_packages(
-            Step::Stored,
-            Label::Text(label),
-            toolkit.path,
-        ));
+    for StoredToolkit { version, path, .. } in toolkits {
+        let label = Label::Text(format!("toolkit {version} from `cargo cuda toolkit add`"));
+        let candidate = Candidate::site_packages(Step::Stored, label, path);
+        found.candidates.push(candidate);
+    }
+}
+
+pub(super) fn propose_locked(
+    root: &Root,
+    env: &Env,
+    target: &Target,
+    found: &mut Sources,
+) -> Result<(), Error> {
+    let Some(file) = lock_file(root, env) else {
+        return Ok(());
+    };
+    let text = root.text(&file).map_err(|error| error.to_string());
+    let locked = text.and_then(|text| parse(&text));
+    let mut locked = locked.map_err(|reason| Error::Format {
+        what: "lock file",
+        reason: format!("{}: {reason}", file.display()),
+    })?;
+    locked.sort_by_key(|(version, ..)| Reverse(version.clone()));
+    let (stored, _) = stored(root, env, target);
+    for (version, release, packages) in locked {
+        let toolkit = stored.iter().find(|stored| stored.packages == packages);
+        let path = toolkit.map(|toolkit| toolkit.path.clone());
+        found.candidates.extend(path.iter().map(|path| {
+            let label = Label::Text(format!("CUDA {version} of `{LOCK_FILE}`"));
+            Candidate::site_packages(Step::Locked, label, path.clone())
+        }));
+        found.locked.push(Locked {
+            file: file.clone(),
+            version,
+            release,
+            path,
+        });
+    }
+    Ok(())
+}
+
+/// The lock file that decides: the one that `CUDA_BUILD_LOCK` names; otherwise the one beside the `Cargo.toml` that
+/// is nearest above `OUT_DIR`, which belongs to the workspace that is built; otherwise the one of the package's own
+/// workspace, unless the package is a dependency from a registry, from git or from a vendor directory.
+///
+/// If the variable names a file that does not exist, there is no lock file: `cargo cuda init` sets the variable before
+/// the file is written.
+pub fn lock_file(root: &Root, env: &Env) -> Option<PathBuf> {
+    if let Some(named) = env.path(VARIABLE) {
+        return Some(named).filter(|path| root.exists(path));
+    }
+    let beside =
+        |directory: &Path| Some(directory.join(LOCK_FILE)).filter(|path| root.is_file(path));
+    let above_out = || {
+        let out = Path::new(env.peek("OUT_DIR")?);
+        let is_package = |directory: &&Path| root.is_file(&directory.join("Cargo.toml"));
+        beside(out.ancestors().find(is_package)?)
+    };
+    let of_package = || {
+        let package = Path::new(env.peek("CARGO_MANIFEST_DIR")?);
+        let is_own = !is_dependency(root, env, package);
+        beside(&is_own.then(|| workspace_root(root, package))??)
+    };
+    above_out().or_else(of_package)
+}
+
+/// Whether Cargo downloaded the package: below `CARGO_HOME`, or with the file that `cargo vendor` adds.
+fn is_dependency(root: &Root, env: &Env, package: &Path) -> bool {
+    let cargo_home = env.peek("CARGO_HOME").map(PathBuf::from);
+    let default = || Some(Path::new(env.peek("HOME")?).join(".cargo"));
+    let is_below = |home: PathBuf| root.resolve(package).starts_with(root.resolve(&home));
+    cargo_home.or_else(default).is_some_and(is_below)
+        || root.is_file(&package.join(".cargo-checksum.json"))
+}
+
+fn parse(text: &str) -> Result<Vec<(Version, ToolkitVersion, Packages)>, String> {
+    let table = document::parse(text, FORMAT_VERSION)?;
+    let toolkits = document::tables(&table, "toolkit")?.into_iter();
+    toolkits
+        .map(|toolkit| {
+            let text = document::string(toolkit, "version")?;
+            // The text is printed, so only digits and dots are accepted.
+            let is_plain = text.bytes().all(|b| b.is_ascii_digit() || b == b'.');
+            let version: Option<Version> = text.parse().ok().filter(|_| is_plain);
+            let release = version.as_ref().and_then(Version::release);
+            let (version, release) = version
+                .zip(release)
+                .ok_or_else(|| format!("`version` {text:?} is not a CUDA release"))?;
+            if !toolkit.contains_key("packages") {
+                return Err("no array `packages`".to_owned());
+            }
+            Ok((version, release, store::packages(toolkit)?))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "tests prepare real directories")]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    fn file(path: &Path, text: &str) {
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    #[test]
+    fn the_lock_of_the_built_workspace_is_found() {
+        let top = tempfile::tempdir().unwrap();
+        let top = &top.path().canonicalize().unwrap();
+        for path in [
+            "ws/Cargo.toml",
+            "dep/Cargo.toml",
+            "home/registry/dep/Cargo.toml",
+        ] {
+            file(&top.join(path), "[package]\nname = \"p\"\n[workspace]\n");
+            file(&top.join(path).with_file_name(LOCK_FILE), "");
+        }
+        file(
+            &top.join("vendor/dep/Cargo.toml"),
+            "[package]\nname = \"p\"\n[workspace]\n",
+        );
+        file(&top.join("vendor/dep/cuda-toolkits.lock"), "");
+        file(&top.join("vendor/dep/.cargo-checksum.json"), "{}");
+        file(&top.join("named.lock"), "");
+        let found = |variables: &[(&str, &str)]| {
+            let pairs = variables
+                .iter()
+                .map(|(name, below)| (*name, top.join(below)));
+            let env = Env::from_pairs(pairs).with("CARGO_HOME", top.join("home"));
+            let lock = lock_file(&Root::system(), &env)?;
+            Some(lock.strip_prefix(top).unwrap().display().to_string())
+        };
+        let out = ("OUT_DIR", "ws/target/debug/build/p-0/out");
+        for (variables, expected) in [
+            // A dependency, wherever it is, is built for the workspace of `OUT_DIR`.
+            (
+                vec![out, ("CARGO_MANIFEST_DIR", "home/registry/dep")],
+                Some("ws/cuda-toolkits.lock"),
+            ),
+            (
+                vec![out, ("CUDA_BUILD_LOCK", "named.lock")],
+                Some("named.lock"),
+            ),
+            (vec![out, ("CUDA_BUILD_LOCK", "absent.lock")], None),
+            // A target directory elsewhere.
+            (
+                vec![("OUT_DIR", "elsewhere/out"), ("CARGO_MANIFEST_DIR", "dep")],
+                Some("dep/cuda-toolkits.lock"),
+            ),
+            (
+                vec![
+                    ("OUT_DIR", "elsewhere/out"),
+                    ("CARGO_MANIFEST_DIR", "home/registry/dep"),
+                ],
+                None,
+            ),
+            (
+                vec![
+                    ("OUT_DIR", "elsewhere/out"),
+                    ("CARGO_MANIFEST_DIR", "vendor/dep"),
+                ],
+                None,
+            ),
+            (vec![], None),
+        ] {
+            assert_eq!(found(&variables).as_deref(), expected, "{variables:?}");
+        }
+    }
+
+    #[test]
+    fn broken_lock_files_are_refused() {
+        for (text, reason) in [
+            ("<<<<<<< HEAD\n", "invalid"),
+            ("", "no number `format_version`"),
+            ("format_version = 2\n", "format_version 2"),
+            ("format_version = 1\n[[toolkit]]\n", "no string `version`"),
+            (
+                "format_version = 1\n[[toolkit]]\nversion = \"new\"\n",
+                "is not a CUDA release",
+            ),
+            (
+                "format_version = 1\n[[toolkit]]\nversion = \"13.4\\u001b[31m\"\npackages = []\n",
+                "is not a CUDA release",
+            ),
+            (
+                "format_version = 1\n[[toolkit]]\nversion = \"13.4.3\"\n",
+                "no array `packages`",
+            ),
+        ] {
+            let error = parse(text).unwrap_err();
+            assert!(!error.is_empty(), "{text}");
+            assert!(reason == "invalid" || error.contains(reason), "{error}");
+        }
     }
 }

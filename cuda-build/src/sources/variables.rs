@@ -1,9 +1,10 @@
-//! The variables that CUDA's users and packagers set.
+//! Places that the user names: arguments, `CUDA_BUILD_ROOTS`, the variables of CUDA's users and packagers, and nvcc on
+//! `PATH`.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use super::{Candidate, Label, Layout, Sources, Step, belonging, named, search_path, split_list};
+use super::{Candidate, Label, Layout, Sources, Step, belonging, named, on_path, split_list};
 use crate::component::Component;
 use crate::env::Env;
 use crate::root::Root;
@@ -21,75 +22,89 @@ const ROOTS: [&str; 6] = [
     "CUDA_TOOLKIT_PATH",
 ];
 
-pub(super) fn propose(root: &Root, env: &Env, found: &mut Sources) {
-    let mut compilers: Vec<(&'static str, Vec<PathBuf>)> = Vec::new();
-    let mut roots: Vec<(&str, Vec<PathBuf>)> = Vec::new();
+/// What a variable names.
+type Named = (&'static str, Vec<PathBuf>);
+
+pub(super) fn propose(root: &Root, env: &Env, arguments: &[PathBuf], found: &mut Sources) {
+    let candidates = named(root, Step::Argument, &"argument".into(), arguments);
+    found.candidates.extend(candidates);
+    if let Some(list) = env.get("CUDA_BUILD_ROOTS") {
+        let label = Label::Variable("CUDA_BUILD_ROOTS");
+        let candidates = named(root, Step::Roots, &label, &split_list(list));
+        found.candidates.extend(candidates);
+    }
+    let (mut compilers, mut roots): (Vec<Named>, Vec<Named>) = (Vec::new(), Vec::new());
     for variable in COMPILERS {
         if let Some(value) = env.get(variable) {
             let nvcc = compiler(root, env, Path::new(value));
             let path = root_of(&nvcc);
-            push(
-                root,
-                found,
-                Step::Variable,
-                variable,
-                std::slice::from_ref(&path),
-                Some(&nvcc),
-            );
+            add(root, found, of_compiler(root, variable, &path, &nvcc));
             compilers.push((variable, vec![nvcc]));
             roots.push((variable, vec![path]));
         }
     }
     for variable in ROOTS {
-        let Some(value) = env.get(variable) else {
-            continue;
-        };
-        let paths = split_list(value);
-        push(root, found, Step::Variable, variable, &paths, None);
-        roots.push((variable, paths));
+        if let Some(value) = env.get(variable) {
+            let paths = split_list(value);
+            let label = Label::Variable(variable);
+            add(root, found, named(root, Step::Variable, &label, &paths));
+            roots.push((variable, paths));
+        }
     }
     for variable in Component::all().flat_map(|component| component.facts().variables) {
         if let Some(path) = env.path(variable) {
-            push(root, found, Step::Product, variable, &[path], None);
+            let label = Label::Variable(variable);
+            add(root, found, named(root, Step::Product, &label, &[path]));
         }
     }
-    // Two compilers of one root disagree too.
-    let disagree = remark_disagreement(root, &roots, "places", found);
-    if !disagree {
-        remark_disagreement(root, &compilers, "programs", found);
+    found.disagreements = disagreements(root, &roots, "places");
+    if found.disagreements.is_empty() {
+        // Two compilers of one root disagree too.
+        found.disagreements = disagreements(root, &compilers, "programs");
     }
 }
 
-fn push(
-    root: &Root,
-    found: &mut Sources,
-    step: Step,
-    variable: &'static str,
-    paths: &[PathBuf],
-    nvcc: Option<&Path>,
-) {
+pub(super) fn propose_on_path(root: &Root, env: &Env, found: &mut Sources) {
+    let nvcc = on_path(root, env, &[Path::new("nvcc")]);
+    let Some(program) = nvcc.map(|nvcc| program(root, nvcc)) else {
+        return;
+    };
+    let prefix = program.parent().and_then(Path::parent).map(Path::to_owned);
+    let prefix = prefix.into_iter().collect();
+    let place = Candidate::scattered(root, Step::SearchPath, "nvcc on `PATH`", prefix);
+    found
+        .candidates
+        .extend(place.map(|place| place.with_nvcc(&program)));
+}
+
+/// The compiler's own root without archives beside it, and its packages.
+fn of_compiler(root: &Root, variable: &'static str, path: &Path, nvcc: &Path) -> Vec<Candidate> {
     let label = Label::Variable(variable);
-    let mut proposed = named(root, step, &label, paths);
-    if let (Some(_), [path]) = (nvcc, paths) {
-        // The compiler's own root, whatever has been unpacked beside it.
-        proposed.retain(|candidate| candidate.layout == Layout::SitePackages);
-        proposed.insert(0, Candidate::root(step, label, path));
-    }
+    let mut proposed = named(root, Step::Variable, &label, &[path.to_owned()]);
+    proposed.retain(|candidate| candidate.layout == Layout::SitePackages);
+    proposed.insert(
+        0,
+        Candidate::root(Step::Variable, label, path).with_nvcc(nvcc),
+    );
+    proposed
+}
+
+/// Adds the candidates that an earlier variable does not name.
+fn add(root: &Root, found: &mut Sources, proposed: Vec<Candidate>) {
+    let is_same = |one: &Path, other: &Path| root.place(one) == root.place(other);
     for candidate in proposed {
-        let candidate = candidate.with_nvcc(nvcc);
-        let same = |one: &Path, other: &Path| root.place(one) == root.place(other);
         // Two compilers of one root are both probed: one of them may be broken.
-        let covers = |c: &Candidate| match (c.nvcc(), candidate.nvcc()) {
-            (Some(one), Some(other)) => same(one, other),
+        let covers = |known: &Candidate| match (known.nvcc(), candidate.nvcc()) {
+            (Some(one), Some(other)) => is_same(one, other),
             (_, other) => other.is_none(),
         };
-        let known = |c: &Candidate| {
-            c.step == step
-                && c.more_roots() == candidate.more_roots()
-                && same(&c.path, &candidate.path)
-                && covers(c)
+        let is_known = |known: &Candidate| {
+            known.step == candidate.step
+                && known.more_roots() == candidate.more_roots()
+                && is_same(&known.path, &candidate.path)
+                && covers(known)
         };
-        if !found.candidates.iter().any(known) {
+        if !found.candidates.iter().any(is_known) {
             found.candidates.push(candidate);
         }
     }
@@ -97,66 +112,68 @@ fn push(
 
 /// The directory above the `bin` of a program; the program itself if its path is relative.
 fn root_of(program: &Path) -> PathBuf {
-    let above = program
-        .parent()
-        .and_then(Path::parent)
-        .filter(|_| program.is_absolute());
-    above.unwrap_or(program).to_owned()
+    let root = program.parent().and_then(Path::parent);
+    root.filter(|_| program.is_absolute())
+        .unwrap_or(program)
+        .to_owned()
 }
 
-/// A bare name is looked up on `PATH`, as a shell and CMake do. One that is not there stays.
+/// The path of a compiler. A bare name is looked up on `PATH`, as a shell and CMake do; if it is not there, it stays.
 fn compiler(root: &Root, env: &Env, value: &Path) -> PathBuf {
-    let bare = value.components().count() == 1 && value.is_relative();
-    let on_path = || {
-        env.search_path()
-            .into_iter()
-            .map(|dir| dir.join(value))
-            .find(|p| root.is_file(p))
+    let is_bare = value.iter().count() == 1 && value.is_relative();
+    let nvcc = match is_bare {
+        true => on_path(root, env, &[value]),
+        false => None,
     };
-    let named = if bare {
-        on_path()
-    } else {
-        Some(value.to_owned())
-    };
-    match named {
-        Some(nvcc) if nvcc.is_absolute() => search_path::program(root, nvcc),
-        named => named.unwrap_or_else(|| value.to_owned()),
+    match nvcc.unwrap_or_else(|| value.to_owned()) {
+        nvcc if nvcc.is_absolute() => program(root, nvcc),
+        nvcc => nvcc,
     }
 }
 
-/// Whether any two have nothing in common: a list may name what another variable does, and more.
-fn remark_disagreement(
-    root: &Root,
-    named: &[(&str, Vec<PathBuf>)],
-    what: &str,
-    found: &mut Sources,
-) -> bool {
+/// The nvcc to start, whose place decides the root.
+///
+/// nvcc looks beside argv\[0\] without following links, so a `bin` of links is a root of its own. A single link to an
+/// nvcc elsewhere is not: then the real path decides.
+fn program(root: &Root, nvcc: PathBuf) -> PathBuf {
+    let has_profile = |program: &Path| root.is_file(&program.with_file_name("nvcc.profile"));
+    if has_profile(&nvcc) {
+        return nvcc;
+    }
+    let real = root.resolve(&nvcc);
+    // A link to a program with another name (ccache) is a wrapper: start the link.
+    if real.ends_with("nvcc") || has_profile(&real) {
+        real
+    } else {
+        nvcc
+    }
+}
+
+/// The variables that have nothing in common with the first: a list may name what another variable does, and more.
+fn disagreements(root: &Root, named: &[Named], what: &str) -> Vec<String> {
     let places = |paths: &[PathBuf]| -> Vec<OsString> {
-        let all = paths
-            .iter()
-            .flat_map(|path| [path.clone()].into_iter().chain(belonging(root, path)));
+        let belonging = paths.iter().flat_map(|path| belonging(root, path));
+        let all = paths.iter().cloned().chain(belonging);
         all.map(|path| root.place(&path)).collect()
     };
-    let shown = |paths: &[PathBuf]| match paths {
-        [] => String::new(),
-        [path] => path.display().to_string(),
-        [path, more @ ..] => format!("{} and {} more", path.display(), more.len()),
+    let shown = |(variable, paths): &Named| match paths.as_slice() {
+        [path] => format!("`{variable}` ({})", path.display()),
+        [path, more @ ..] => format!("`{variable}` ({} and {} more)", path.display(), more.len()),
+        [] => format!("`{variable}`"),
     };
-    let mut all = named.iter().filter(|(_, paths)| !paths.is_empty());
-    let Some((first, paths)) = all.next() else {
-        return false;
+    let mut named = named.iter().filter(|(_, paths)| !paths.is_empty());
+    let Some(first) = named.next() else {
+        return Vec::new();
     };
-    let before = found.disagreements.len();
-    for (other, other_paths) in all {
-        let theirs = places(other_paths);
-        if !places(paths).iter().any(|place| theirs.contains(place)) {
-            found.disagreements.push(format!(
-                "`{first}` ({}) and `{other}` ({}) name different {what}; `{first}` is read first, and the other \
-                 for what is not there",
-                shown(paths),
-                shown(other_paths)
-            ));
-        }
-    }
-    found.disagreements.len() > before
+    let (variable, places_of_first) = (first.0, places(&first.1));
+    named
+        .filter(|(_, paths)| !places(paths).iter().any(|place| places_of_first.contains(place)))
+        .map(|other| {
+            format!(
+                "{} and {} name different {what}; `{variable}` is read first, and the other for what is missing there",
+                shown(first),
+                shown(other)
+            )
+        })
+        .collect()
 }

@@ -112,12 +112,7 @@ impl Search<'_> {
 
     fn probe(&self, candidate: &Candidate) -> Vec<Attempt> {
         let query_nvcc = |nvcc: &Path| nvcc::query(self.root, self.env, nvcc);
-        Prober {
-            root: self.root,
-            target: self.target,
-            query_nvcc: &query_nvcc,
-        }
-        .probe_each(candidate)
+        Prober::new(self.root, self.target, &query_nvcc).probe_each(candidate)
     }
 
     /// A file of these components that does not exist, and its component.

@@ -5,167 +5,103 @@
 //! the view lacks from another toolkit. An entry in CMake's cache replaces the search for a
 //! library: the entry is the view's file, or empty.
 
-use std::path::Path;
+use std::collections::BTreeMap;
 
 use super::View;
 use crate::capability::Plan;
+use crate::component::{Bundle, Component};
 
-/// Libraries that `FindCUDAToolkit` looks for (up to CMake 4.4), each with its files, the first of
-/// which that the view has is used.
-const NAMED: [(&str, &[&str]); 23] = [
-    ("cuda_driver", &["lib/stubs/libcuda.so"]),
-    ("cudart_static", &["lib/libcudart_static.a"]),
-    ("culibos", &["lib/libculibos.a"]),
-    ("cuFile", &["lib/libcufile.so"]),
-    ("cuFile_static", &["lib/libcufile_static.a"]),
-    ("cuFile_rdma", &["lib/libcufile_rdma.so"]),
-    ("cuFile_rdma_static", &["lib/libcufile_rdma_static.a"]),
-    (
-        "cufft_static_nocallback",
-        &["lib/libcufft_static_nocallback.a"],
-    ),
-    (
-        "cusolver_metis_static",
-        &["lib/libcusolver_metis_static.a", "lib/libmetis_static.a"],
-    ),
-    (
-        "cusolver_lapack_static",
-        &["lib/libcusolver_lapack_static.a", "lib/liblapack_static.a"],
-    ),
-    ("nvptxcompiler_static", &["lib/libnvptxcompiler_static.a"]),
-    ("nvperf_host", &["lib/libnvperf_host.so"]),
-    ("nvperf_host_static", &["lib/libnvperf_host_static.a"]),
-    ("nvperf_target", &["lib/libnvperf_target.so"]),
-    ("nvrtc_builtins", &["lib/libnvrtc-builtins.so"]),
-    ("nvrtc_builtins_static", &["lib/libnvrtc-builtins_static.a"]),
-    ("nvml", &["lib/stubs/libnvidia-ml.so"]),
-    ("nvml_static", &["lib/libnvidia-ml.a", "lib/libnvml.a"]),
-    ("nvtx3_interop", &["lib/libnvtx3interop.so"]),
-    ("pcsamplingutil", &["lib/libpcsamplingutil.so"]),
-    ("cufilt", &["lib/libcufilt.a"]),
-    ("sanitizer", &["lib/libsanitizer-public.so"]),
-    // Only the old FindCUDA looks for this one.
-    ("cudadevrt", &["lib/libcudadevrt.a"]),
-];
+/// Libraries that `FindCUDAToolkit` looks for, and that CUDA no longer has since 11.
+const REMOVED: [&str; 4] = ["nvgraph", "nvgraph_static", "nppicom", "nppicom_static"];
 
-/// Libraries that are `lib<name>.so` if shared and `lib<name>_static.a` if static.
-const PLAIN: [&str; 29] = [
-    "cudart",
-    "nvJitLink",
-    "nvfatbin",
-    "cublasLt",
-    "cublas",
-    "cufft",
-    "cufftw",
-    "nvjpeg",
-    "curand",
-    "nppc",
-    "cusparse",
-    "cudla",
-    "cusolver",
-    "nvgraph",
-    "nppial",
-    "nppicc",
-    "nppidei",
-    "nppif",
-    "nppig",
-    "nppim",
-    "nppist",
-    "nppitc",
-    "npps",
-    "nppicom",
-    "nppisu",
-    "cupti",
-    "nvrtc",
-    "nvToolsExt",
-    "OpenCL",
-];
+/// A cache entry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Entry {
+    name: String,
+    kind: &'static str,
+    /// A path in the view; `None` if the view lacks the library.
+    path: Option<String>,
+}
 
-/// Names, types and values of cache entries. A value is a path in the view, or empty if the view
-/// lacks the library.
-pub(super) fn entries(contains: impl Fn(&str) -> bool) -> Vec<(String, &'static str, String)> {
-    let first = |paths: &[String]| {
-        paths
-            .iter()
-            .find(|path| contains(path))
-            .cloned()
-            .unwrap_or_default()
+/// All entries but the capabilities.
+fn entries(contains: impl Fn(&str) -> bool) -> Vec<Entry> {
+    let entry = |name: &str, kind, path: Option<&str>| Entry {
+        name: name.to_owned(),
+        kind,
+        path: path.map(str::to_owned),
     };
-    let owned = |paths: &[&str]| {
-        paths
-            .iter()
-            .map(|path| (*path).to_owned())
-            .collect::<Vec<_>>()
-    };
-    let mut entries = Vec::new();
-    for (name, paths) in NAMED {
-        entries.push((
-            format!("CUDA_{name}_LIBRARY"),
-            "FILEPATH",
-            first(&owned(paths)),
-        ));
+    let mut entries = vec![
+        entry("CUDAToolkit_ROOT", "PATH", Some("")),
+        entry("CUDA_TOOLKIT_ROOT_DIR", "PATH", Some("")),
+        // The old FindCUDA deletes its entries for libraries if this one, from its previous run,
+        // differs from its root. It also looks for the directory of a header that not every view has.
+        entry("CUDA_TOOLKIT_ROOT_DIR_INTERNAL", "INTERNAL", Some("")),
+        entry("CUDA_TOOLKIT_INCLUDE", "PATH", Some("include")),
+    ];
+    if contains("bin/nvcc") {
+        entries.push(entry("CMAKE_CUDA_COMPILER", "FILEPATH", Some("bin/nvcc")));
     }
-    for name in PLAIN {
-        entries.push((
-            format!("CUDA_{name}_LIBRARY"),
-            "FILEPATH",
-            first(&[format!("lib/lib{name}.so")]),
-        ));
-        if name != "OpenCL" && name != "cudart" {
-            let path = first(&[format!("lib/lib{name}_static.a")]);
-            entries.push((format!("CUDA_{name}_static_LIBRARY"), "FILEPATH", path));
-        }
+    for (name, files) in libraries() {
+        let path = files.into_iter().find(|path| contains(path));
+        entries.push(entry(&name, "FILEPATH", path.as_deref()));
     }
-    for (name, paths) in [
-        ("CUDA_CUDART", &["lib/libcudart.so"][..]),
-        ("CUDA_CUDART_LIBRARY", &["lib/libcudart.so"]),
-        ("CUDA_CUDA_LIBRARY", &["lib/stubs/libcuda.so"]),
-        ("CUDA_NVCC_EXECUTABLE", &["bin/nvcc"]),
-    ] {
-        entries.push((name.to_owned(), "FILEPATH", first(&owned(paths))));
-    }
-    entries.sort();
     entries
 }
 
-/// The root, for both search modules. The old FindCUDA deletes its entries for libraries if the last
-/// of these, from its previous run, differs from its root.
-const ROOTS: [(&str, &str); 3] = [
-    ("CUDAToolkit_ROOT", "PATH"),
-    ("CUDA_TOOLKIT_ROOT_DIR", "PATH"),
-    ("CUDA_TOOLKIT_ROOT_DIR_INTERNAL", "INTERNAL"),
-];
-
-/// The old FindCUDA looks for the directory of a header that not every view has.
-const OLD_INCLUDE: (&str, &str) = ("CUDA_TOOLKIT_INCLUDE", "include");
+/// The variable for each library, and the library's files, the first of which that exists is used.
+fn libraries() -> BTreeMap<String, Vec<String>> {
+    let mut libraries = BTreeMap::new();
+    let mut add = |name: &str, files: Vec<String>| {
+        libraries.insert(format!("CUDA_{name}_LIBRARY"), files);
+    };
+    for facts in Component::all().map(Component::facts) {
+        if facts.bundle == Bundle::Toolkit {
+            for name in facts.libraries {
+                add(name, vec![format!("lib/lib{name}.so")]);
+                let archive = format!("lib/lib{name}_static.a");
+                add(&format!("{name}_static"), vec![archive]);
+            }
+            for archive in facts.archives {
+                let name = archive.strip_prefix("lib");
+                let name = name.and_then(|name| name.strip_suffix(".a"));
+                add(name.unwrap_or(archive), vec![format!("lib/{archive}")]);
+            }
+        }
+        for (name, files) in facts.cmake {
+            add(
+                name,
+                files.iter().map(|file| format!("lib/{file}")).collect(),
+            );
+        }
+    }
+    for name in REMOVED {
+        add(name, Vec::new());
+    }
+    // The old FindCUDA has other names for these.
+    add("CUDART", vec!["lib/libcudart.so".to_owned()]);
+    add("CUDA", vec!["lib/stubs/libcuda.so".to_owned()]);
+    for (name, file) in [
+        ("CUDA_CUDART", "lib/libcudart.so"),
+        ("CUDA_NVCC_EXECUTABLE", "bin/nvcc"),
+    ] {
+        libraries.insert(name.to_owned(), vec![file.to_owned()]);
+    }
+    libraries
+}
 
 /// A script for `cmake -C`. It derives the view from its own location, so that it stays valid in a
 /// view that is moved. `FORCE` replaces the entries of an earlier configuration: a build directory
 /// is configured again after the toolkit behind the view has gained a library.
-pub(super) fn initial_cache(has_compiler: bool, contains: impl Fn(&str) -> bool) -> String {
+pub(super) fn initial_cache(contains: impl Fn(&str) -> bool) -> String {
     let mut text = String::from(
         "# For `cmake -C`: CUDA from this directory, and from nowhere else.\n\
          get_filename_component(_cuda_view \"${CMAKE_CURRENT_LIST_DIR}/..\" ABSOLUTE)\n",
     );
-    for (name, kind) in ROOTS {
-        text.push_str(&format!(
-            "set({name} \"${{_cuda_view}}\" CACHE {kind} \"\" FORCE)\n"
-        ));
-    }
-    let (name, path) = OLD_INCLUDE;
-    text.push_str(&format!(
-        "set({name} \"${{_cuda_view}}/{path}\" CACHE PATH \"\" FORCE)\n"
-    ));
-    if has_compiler {
-        text.push_str(
-            "set(CMAKE_CUDA_COMPILER \"${_cuda_view}/bin/nvcc\" CACHE FILEPATH \"\" FORCE)\n",
-        );
-    }
-    for (name, kind, path) in entries(contains) {
-        let value = if path.is_empty() {
-            String::new()
-        } else {
-            format!("${{_cuda_view}}/{path}")
+    for Entry { name, kind, path } in entries(contains) {
+        let value = match path.as_deref() {
+            None => String::new(),
+            Some("") => "${_cuda_view}".to_owned(),
+            Some(path) => format!("${{_cuda_view}}/{path}"),
         };
         text.push_str(&format!(
             "set({name} \"{value}\" CACHE {kind} \"\" FORCE)\n"
@@ -239,27 +175,17 @@ impl View {
     /// ```
     #[must_use]
     pub fn cmake_defines(&self, plan: Option<&Plan>) -> Vec<(String, String)> {
-        let shown = |path: &Path| path.to_string_lossy().into_owned();
-        let mut defines: Vec<(String, String)> = ROOTS
-            .iter()
-            .map(|(name, kind)| (format!("{name}:{kind}"), shown(self.root())))
+        let value = |path: Option<String>| match path.as_deref() {
+            None => String::new(),
+            Some("") => self.root().to_string_lossy().into_owned(),
+            Some(path) => self.root().join(path).to_string_lossy().into_owned(),
+        };
+        let entries = entries(|path| self.contains(path)).into_iter();
+        let mut defines: Vec<(String, String)> = entries
+            .map(|entry| (format!("{}:{}", entry.name, entry.kind), value(entry.path)))
             .collect();
-        let (name, path) = OLD_INCLUDE;
-        defines.push((format!("{name}:PATH"), shown(&self.root().join(path))));
-        if let Some(nvcc) = self.nvcc() {
-            defines.push(("CMAKE_CUDA_COMPILER:FILEPATH".to_owned(), shown(&nvcc)));
-        }
-        if let Some(plan) = plan {
-            defines.push(("CMAKE_CUDA_ARCHITECTURES:STRING".to_owned(), plan.cmake()));
-        }
-        for (name, kind, path) in entries(|path| self.contains(path)) {
-            let value = if path.is_empty() {
-                String::new()
-            } else {
-                shown(&self.root().join(path))
-            };
-            defines.push((format!("{name}:{kind}"), value));
-        }
+        defines
+            .extend(plan.map(|plan| ("CMAKE_CUDA_ARCHITECTURES:STRING".to_owned(), plan.cmake())));
         defines
     }
 
@@ -293,13 +219,9 @@ mod tests {
         ];
         let entries = entries(|path| there.contains(&path));
         let value = |name: &str| {
-            let found: Vec<&str> = entries
-                .iter()
-                .filter(|(n, ..)| n == name)
-                .map(|(.., path)| path.as_str())
-                .collect();
+            let found: Vec<_> = entries.iter().filter(|entry| entry.name == name).collect();
             assert_eq!(found.len(), 1, "{name}");
-            found[0]
+            found[0].path.as_deref().unwrap_or_default()
         };
         assert_eq!(value("CUDA_cudart_LIBRARY"), "lib/libcudart.so");
         assert_eq!(value("CUDA_CUDART"), "lib/libcudart.so");
@@ -319,10 +241,13 @@ mod tests {
             "nvml",
             "nvToolsExt",
             "OpenCL",
+            "nvgraph",
+            "nvperf_host_static",
+            "cuFile",
         ] {
             assert_eq!(value(&format!("CUDA_{absent}_LIBRARY")), "");
         }
-        let script = initial_cache(false, |path| there.contains(&path));
+        let script = initial_cache(|path| there.contains(&path));
         assert!(script.contains("set(CUDA_cufft_LIBRARY \"\" CACHE FILEPATH \"\" FORCE)\n"));
         assert!(script.contains(
             "set(CUDA_CUDART \"${_cuda_view}/lib/libcudart.so\" CACHE FILEPATH \"\" FORCE)\n"

@@ -1,17 +1,14 @@
 //! From a toolkit to the plan of its view.
 
 mod compiler;
-mod stubs;
+mod headers;
 
-use std::collections::BTreeMap;
-use std::ffi::{OsStr, OsString};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+use super::ViewPlace;
 use super::cmake;
-use super::foreign;
-use super::join::{Join, Source};
-use super::plan::{Entry, Plan};
-use super::stub::Driver;
+use super::plan::{Entry, Plan, Source};
+use super::stub::{DRIVERS, Driver, Stub};
 use super::text;
 use crate::component::{Component, closure};
 use crate::error::Error;
@@ -20,252 +17,175 @@ use crate::root::Root;
 use crate::target::Target;
 use crate::toolkit::Toolkit;
 
-/// What a view contains.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Options {
-    /// These components and those that they need; `None` for all of the toolkit.
-    pub(super) components: Option<Vec<Component>>,
-    /// Also the static archives of the math libraries: gigabytes, nearly all of CUDA 13's size.
-    pub(super) archives: bool,
-    /// A link for each file instead of links to directories, so that the files can be copied.
-    pub(super) every_file: bool,
-}
-
 /// Archives that nvcc links by default, or that a default one needs.
 const USUAL_ARCHIVES: [&str; 3] = ["libcudart_static.a", "libcudadevrt.a", "libculibos.a"];
 
 /// The CMake packages of CCCL.
 const CMAKE_PACKAGES: [&str; 5] = ["cccl", "cub", "cudax", "libcudacxx", "thrust"];
 
-struct Planner<'a> {
-    root: &'a Root,
+struct Planner<'a, 'r> {
+    root: &'r Root,
     target: &'a Target,
-    options: &'a Options,
-    found: Vec<&'a Found>,
-    plan: Plan,
+    /// The components of the view.
+    found: &'a [&'a Found],
+    plan: Plan<'r>,
 }
 
-/// The plan of a view of `toolkit`.
+/// The plan of the view of `toolkit` that `place` describes.
 ///
 /// # Errors
 /// [`Error::ViewConflict`] if two components have different files of the same name.
-pub(super) fn plan(
+pub(super) fn plan<'r>(
     toolkit: &Toolkit,
-    root: &Root,
-    target: &Target,
-    options: &Options,
-) -> Result<Plan, Error> {
-    let wanted = options
-        .components
-        .as_deref()
-        .map(|wanted| with_needs(wanted, toolkit.version().major));
-    let found: Vec<&Found> = toolkit
-        .components()
-        .iter()
-        .map(|chosen| &chosen.found)
-        .filter(|found| {
-            wanted
-                .as_ref()
-                .is_none_or(|wanted| wanted.contains(&found.component))
-        })
-        .collect();
+    root: &'r Root,
+    place: &ViewPlace,
+) -> Result<Plan<'r>, Error> {
+    let wanted = place.components.as_ref().map(|components| {
+        let needed = closure(components, toolkit.version().major).into_iter();
+        let needed = needed.map(|(component, _)| component);
+        needed.chain(components.iter().copied()).collect::<Vec<_>>()
+    });
+    let mut found: Vec<&Found> = toolkit.components().iter().map(|c| &c.found).collect();
+    if let Some(wanted) = wanted {
+        found.retain(|found| wanted.contains(&found.component));
+    }
     let mut planner = Planner {
         root,
-        target,
-        options,
-        found,
-        plan: Plan::default(),
+        target: &place.target,
+        found: &found,
+        plan: Plan::new(root, place.copy),
     };
     planner.headers()?;
-    planner.libraries()?;
+    planner.libraries(place.archives)?;
     planner.compiler()?;
     planner.stubs()?;
     planner.cmake_packages()?;
     planner.layout();
-    let version = text::version_json(toolkit.version(), &planner.found);
-    planner.plan.put("version.json", Entry::Text(version));
     planner.pkg_config(toolkit);
-    let cache = cmake::initial_cache(planner.plan.has("bin/nvcc"), |path| planner.plan.has(path));
-    planner
-        .plan
-        .put("cmake/initial-cache.cmake", Entry::Text(cache));
-    planner.plan.put(
-        "cmake/toolchain.cmake",
-        Entry::Text(cmake::TOOLCHAIN.to_owned()),
-    );
-    Ok(planner.plan)
+    let mut plan = planner.plan;
+    let version = text::version_json(toolkit.version(), &found);
+    let cache = cmake::initial_cache(|path| plan.has(path));
+    plan.put("version.json", Entry::Text(version));
+    plan.put("cmake/initial-cache.cmake", Entry::Text(cache));
+    let toolchain = cmake::TOOLCHAIN.to_owned();
+    plan.put("cmake/toolchain.cmake", Entry::Text(toolchain));
+    Ok(plan)
 }
 
-fn with_needs(components: &[Component], major: u32) -> Vec<Component> {
-    let needed = closure(components, major)
-        .into_iter()
-        .map(|(component, _)| component);
-    components.iter().copied().chain(needed).collect()
-}
-
-impl Planner<'_> {
-    fn get(&self, component: Component) -> Option<&Found> {
-        self.found
-            .iter()
-            .copied()
-            .find(|found| found.component == component)
+impl<'a> Planner<'a, '_> {
+    fn get(&self, component: Component) -> Option<&'a Found> {
+        let mut found = self.found.iter().copied();
+        found.find(|found| found.component == component)
     }
 
-    fn link(
-        &mut self,
-        component: Component,
-        path: impl Into<PathBuf>,
-        target: PathBuf,
-    ) -> Result<(), Error> {
-        self.plan.link(self.root, component, path.into(), target)
-    }
-
-    fn headers(&mut self) -> Result<(), Error> {
-        let mut sources: Vec<Source> = Vec::new();
-        let mut below: BTreeMap<OsString, Vec<Source>> = BTreeMap::new();
-        for found in self.found.clone() {
-            for directory in &found.include {
-                if self.has_own_directory(found, directory) {
-                    self.tree(found.component, "compute-sanitizer/include", directory)?;
-                    continue;
-                }
-                let source = Source {
-                    component: found.component,
-                    directory: directory.clone(),
-                };
-                let list = if directory.ends_with("cccl") {
-                    below.entry("cccl".into()).or_default()
-                } else {
-                    &mut sources
-                };
-                // Components that share a directory would each add all of it. From a directory
-                // that other projects share, each adds its own headers only.
-                let known = list.iter().any(|known| known.directory == *directory);
-                if !known || foreign::is_shared(self.root, directory) {
-                    list.push(source);
-                }
-            }
-        }
-        let shared: Vec<PathBuf> = sources
-            .iter()
-            .map(|source| source.directory.clone())
-            .filter(|directory| foreign::is_shared(self.root, directory))
-            .collect();
-        let wanted = |source: &Source, name: &OsStr| {
-            !shared.contains(&source.directory) || foreign::is_header_of(source.component, name)
+    /// Adds a file or directory of a component.
+    fn add(&mut self, component: Component, path: String, source: &Path) -> Result<(), Error> {
+        let source = Source {
+            component,
+            path: source.to_owned(),
         };
-        let join = Join {
-            root: self.root,
-            whole: !self.options.every_file,
-            wanted: &wanted,
-        };
-        join.join(&mut self.plan, Path::new("include"), &sources, &below)
+        self.plan.add(path, source)
     }
 
-    /// NVIDIA's installers have the sanitizer below `compute-sanitizer`, because some of its headers
-    /// have the names of CUPTI's and other contents. The wheels of CUDA 13 have both in one
-    /// directory.
-    fn has_own_directory(&self, found: &Found, directory: &Path) -> bool {
-        let others = || {
-            self.found
-                .iter()
-                .filter(|other| other.component != Component::Sanitizer)
-        };
-        found.component == Component::Sanitizer
-            && !others().any(|other| other.include.iter().any(|include| include == directory))
-    }
-
-    fn libraries(&mut self) -> Result<(), Error> {
-        for found in self.found.clone() {
-            let facts = found.component.facts();
+    fn libraries(&mut self, all_archives: bool) -> Result<(), Error> {
+        for found in self.found {
+            let component = found.component;
             for library in &found.libraries {
-                let Some(name) = library.file_name() else {
-                    continue;
-                };
-                self.link(
-                    found.component,
-                    Path::new("lib").join(name),
-                    library.clone(),
-                )?;
-                if let Some((stem, _)) = name.to_str().and_then(|name| name.split_once(".so."))
-                    && facts
-                        .libraries
-                        .iter()
-                        .any(|known| stem.strip_prefix("lib") == Some(known))
-                {
-                    let alias = Entry::Link(name.into());
-                    self.plan
-                        .put(Path::new("lib").join(format!("{stem}.so")), alias);
-                }
+                self.add(component, in_lib(library), library)?;
             }
-            // The names of CUPTI's helper libraries have no version.
-            if let Some(directory) = found.libraries.first().and_then(|library| library.parent()) {
-                for name in facts.libraries.iter().map(|name| format!("lib{name}.so")) {
-                    if !self.plan.has(&format!("lib/{name}"))
-                        && self.root.is_file(&directory.join(&name))
-                    {
-                        self.link(
-                            found.component,
-                            Path::new("lib").join(&name),
-                            directory.join(&name),
-                        )?;
-                    }
+            let directory = found.libraries.first().and_then(|path| path.parent());
+            for name in component.facts().libraries {
+                let name = format!("lib{name}.so");
+                let is_versioned = |file: &&str| {
+                    let rest = file.strip_prefix(&*name);
+                    rest.is_some_and(|rest| rest.starts_with('.'))
+                };
+                let mut files = found.libraries.iter().filter_map(|path| path.file_name());
+                let versioned = files.find_map(|file| file.to_str().filter(is_versioned));
+                if let Some(file) = versioned {
+                    self.plan.link(format!("lib/{name}"), file);
+                    continue;
+                }
+                // The names of CUPTI's helper libraries have no version.
+                let file = directory.map(|directory| directory.join(&name));
+                if let Some(file) = file.filter(|file| self.root.is_file(file)) {
+                    self.add(component, format!("lib/{name}"), &file)?;
                 }
             }
             let mut archives = found.archives.clone();
-            if found.component == Component::Cudart {
+            if component == Component::Cudart {
                 // The wheels of CUDA 12 have culibos in the runtime's package.
-                let beside = found.archives.first().and_then(|archive| archive.parent());
-                archives.extend(
-                    beside
-                        .map(|d| d.join("libculibos.a"))
-                        .filter(|path| self.root.is_file(path)),
-                );
+                let beside = archives.first().and_then(|archive| archive.parent());
+                let culibos = beside.map(|directory| directory.join("libculibos.a"));
+                archives.extend(culibos.filter(|path| self.root.is_file(path)));
             }
             for archive in archives {
-                let Some(name) = archive.file_name().map(OsStr::to_owned) else {
-                    continue;
-                };
-                if self.options.archives || USUAL_ARCHIVES.iter().any(|usual| name == *usual) {
-                    self.link(found.component, Path::new("lib").join(name), archive)?;
+                let is_usual = USUAL_ARCHIVES.iter().any(|usual| archive.ends_with(usual));
+                if all_archives || is_usual {
+                    self.add(component, in_lib(&archive), &archive)?;
                 }
             }
         }
         Ok(())
     }
 
-    /// Adds a file or a directory.
-    fn tree(&mut self, component: Component, path: &str, source: &Path) -> Result<(), Error> {
-        if self.root.is_dir(source) && self.options.every_file {
-            let source = Source {
-                component,
-                directory: source.to_owned(),
-            };
-            let join = Join {
-                root: self.root,
-                whole: false,
-                wanted: &|_, _| true,
-            };
-            return join.join(&mut self.plan, Path::new(path), &[source], &BTreeMap::new());
+    /// Adds the driver's stubs of the toolkit, and generates those that it lacks.
+    fn stubs(&mut self) -> Result<(), Error> {
+        let files = self
+            .found
+            .iter()
+            .flat_map(|found| found.libraries.iter().chain(&found.archives));
+        let mut beside_libraries: Vec<_> = files.filter_map(|file| file.parent()).collect();
+        beside_libraries.dedup();
+        for driver in &DRIVERS {
+            let headers = self.get(driver.component);
+            let includes = headers.into_iter().flat_map(|found| &found.include);
+            let beside_headers =
+                includes.flat_map(|include| ["../lib", "../lib64"].map(|lib| include.join(lib)));
+            let places = beside_libraries.iter().map(|place| place.to_path_buf());
+            let mut shipped = places
+                .chain(beside_headers)
+                .map(|place| place.join(format!("stubs/lib{}.so", driver.name)));
+            if let Some(file) = shipped.find(|file| self.root.is_file(file)) {
+                self.add(driver.component, driver.path(), &file)?;
+            } else if let Some(stub) = self.generated_stub(driver) {
+                self.plan.put(driver.path(), stub);
+            }
         }
-        self.link(component, path, source.to_owned())
+        Ok(())
+    }
+
+    /// A stub that is generated from the driver's headers; `None` without the required one.
+    fn generated_stub(&self, driver: &'static Driver) -> Option<Entry> {
+        let directories = self.found.iter().flat_map(|found| &found.include);
+        let header = |name: &&str| {
+            let mut files = directories.clone().map(|directory| directory.join(name));
+            files.find(|path| self.root.is_file(path))
+        };
+        let mut headers = vec![header(&driver.headers[0])?];
+        headers.extend(driver.headers[1..].iter().filter_map(header));
+        let identity: Vec<String> = headers
+            .iter()
+            .map(|path| format!("{} {}", path.display(), self.root.identity(path)))
+            .collect();
+        Some(Entry::Stub {
+            stub: Stub {
+                driver,
+                headers,
+                platform: self.target.directory(),
+            },
+            identity: identity.join("\n"),
+        })
     }
 
     /// `find_package(CCCL)` and its parts search headers relative to themselves, in
     /// `../../../include`.
     fn cmake_packages(&mut self) -> Result<(), Error> {
-        let Some(include) = self
-            .get(Component::Cccl)
-            .and_then(|found| found.include.first())
-            .cloned()
-        else {
-            return Ok(());
-        };
-        let Some(prefix) = include
-            .ancestors()
-            .find(|path| path.ends_with("include"))
-            .and_then(Path::parent)
-        else {
+        let cccl = self.get(Component::Cccl);
+        let include = cccl.and_then(|found| found.include.first());
+        // The headers may be in `include/cccl`.
+        let include = include.and_then(|path| path.ancestors().find(|p| p.ends_with("include")));
+        let Some(prefix) = include.and_then(Path::parent) else {
             return Ok(());
         };
         for place in ["cccl/lib/cmake", "lib/cmake", "lib64/cmake"] {
@@ -273,7 +193,7 @@ impl Planner<'_> {
                 let package = prefix.join(place).join(name);
                 let path = format!("lib/cmake/{name}");
                 if self.root.is_dir(&package) && !self.plan.has(&path) {
-                    self.tree(Component::Cccl, &path, &package)?;
+                    self.add(Component::Cccl, path, &package)?;
                 }
             }
         }
@@ -282,58 +202,49 @@ impl Planner<'_> {
 
     /// The other names that consumers use for directories of the view.
     fn layout(&mut self) {
-        self.plan.put("lib64", Entry::Link("lib".into()));
         let platform = Path::new("targets").join(self.target.directory());
-        self.plan.put(
-            platform.join("include"),
-            Entry::Link("../../include".into()),
-        );
-        self.plan
-            .put(platform.join("lib"), Entry::Link("../../lib".into()));
+        self.plan.link("lib64", "lib");
+        self.plan.link(platform.join("include"), "../../include");
+        self.plan.link(platform.join("lib"), "../../lib");
         if self.get(Component::Cupti).is_some() {
-            self.plan
-                .put("extras/CUPTI/include", Entry::Link("../../include".into()));
-            self.plan
-                .put("extras/CUPTI/lib64", Entry::Link("../../lib".into()));
+            self.plan.link("extras/CUPTI/include", "../../include");
+            self.plan.link("extras/CUPTI/lib64", "../../lib");
         }
     }
 
     /// `cudart-13.4.pc` after the component's own version, as NVIDIA names them, and `cudart.pc`.
     fn pkg_config(&mut self, toolkit: &Toolkit) {
         let release = toolkit.version().to_string();
-        let mut files: Vec<(String, String, String, bool)> = Vec::new();
-        for found in &self.found {
-            let version = found
-                .version
-                .as_ref()
-                .map_or_else(|| release.clone(), ToString::to_string);
-            for library in found.component.facts().libraries {
-                if self.plan.has(&format!("lib/lib{library}.so")) {
-                    let name = library.to_ascii_lowercase();
-                    files.push((name, (*library).to_owned(), version.clone(), false));
-                }
-            }
+        let mut files = Vec::new();
+        for found in self.found {
+            let version = found.version.as_ref().map(ToString::to_string);
+            let version = version.unwrap_or_else(|| release.clone());
+            let libraries = found.component.facts().libraries;
+            files.extend(libraries.iter().map(|name| ("lib", *name, version.clone())));
         }
-        for (driver, name, library) in [
-            (Driver::Cuda, "cuda", "cuda"),
-            (Driver::Nvml, "nvidia-ml", "nvidia-ml"),
-        ] {
-            if self.plan.has(&format!("lib/stubs/{}", driver.file_name())) {
-                files.push((name.to_owned(), library.to_owned(), release.clone(), true));
+        files.extend(DRIVERS.each_ref().map(|driver| {
+            let directory = "lib/stubs";
+            (directory, driver.name, release.clone())
+        }));
+        for (directory, library, version) in files {
+            if !self.plan.has(&format!("{directory}/lib{library}.so")) {
+                continue;
             }
-        }
-        for (name, library, version, stub) in files {
+            let name = library.to_ascii_lowercase();
             let short: Vec<&str> = version.splitn(3, '.').take(2).collect();
             let file = format!("{name}-{}.pc", short.join("."));
-            let text = text::pkg_config(&name, &library, &version, stub);
-            let directory = Path::new("lib/pkgconfig");
-            self.plan.put(directory.join(&file), Entry::Text(text));
-            self.plan.put(
-                directory.join(format!("{name}.pc")),
-                Entry::Link(file.into()),
-            );
+            let text = text::pkg_config(library, directory, &version);
+            self.plan
+                .put(format!("lib/pkgconfig/{file}"), Entry::Text(text));
+            self.plan.link(format!("lib/pkgconfig/{name}.pc"), file);
         }
     }
+}
+
+/// The path of a library in the view.
+fn in_lib(file: &Path) -> String {
+    let name = file.file_name().unwrap_or_default();
+    format!("lib/{}", name.to_string_lossy())
 }
 
 #[cfg(test)]

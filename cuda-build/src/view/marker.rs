@@ -18,21 +18,21 @@
 )]
 
 use std::collections::HashSet;
-use std::fs::{self, Metadata};
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
-use super::plan::{Entry, Plan};
-use super::write::Destination;
+use super::plan::Plan;
 use crate::hash::Fnv;
 
 /// Its name.
 pub(super) const MARKER: &str = ".cuda-build-view";
 const HEAD: &str = "cuda-build view 2";
+/// No generated file is larger.
+const GENERATED_LIMIT: u64 = 16 * 1024 * 1024;
 
-/// The files and directories of a view that this crate generates. A marker that lists any other
-/// file, and not as a copy of this date, was not written by this crate.
+/// The files and directories of a view that this crate generates.
 const GENERATED: [&str; 5] = [
     "bin/nvcc.profile",
     "cmake",
@@ -49,32 +49,24 @@ pub(super) fn is_generated(path: &Path) -> bool {
 }
 
 /// The marker of a view that was just written to `directory`.
-pub(super) fn text(plan: &Plan, directory: &Path, destination: &Destination<'_>) -> String {
-    let mut text = format!("{HEAD}\n{}\n", destination.digest);
-    for (path, entry) in &plan.entries {
-        let line = expected(path, entry, destination.copy)
-            .or_else(|| on_disk(directory, path, is_copy(entry, destination.copy)));
+pub(super) fn text(plan: &Plan<'_>, directory: &Path, digest: &str) -> String {
+    let mut text = format!("{HEAD}\n{digest}\n");
+    for path in plan.entries.keys() {
         // Without its line the view is never complete and is written again.
-        text.extend(line.into_iter().flat_map(|line| [line, "\n".to_owned()]));
+        text.extend(line(directory, path).map(|line| line + "\n"));
     }
     text
 }
 
-/// Whether the directory has every entry of the plan, unchanged. Every entry is compared, because a
-/// sample would miss half of the views that were partly deleted.
-pub(super) fn is_complete(plan: &Plan, destination: &Destination<'_>) -> bool {
-    let Some(marker) = read(destination.path) else {
+/// Whether the directory has every entry of the plan with this digest, unchanged. Every entry is
+/// compared, because a sample would miss half of the views that were partly deleted.
+pub(super) fn is_complete(plan: &Plan<'_>, view: &Path, digest: &str) -> bool {
+    let Some(marker) = read(view) else {
         return false;
     };
     let lines: HashSet<&str> = marker.lines().collect();
-    marker.lines().nth(1) == Some(destination.digest)
-        && plan.entries.iter().all(|(path, entry)| {
-            let is_copy = is_copy(entry, destination.copy);
-            on_disk(destination.path, path, is_copy).is_some_and(|found| {
-                lines.contains(&*found)
-                    && expected(path, entry, destination.copy).is_none_or(|line| line == found)
-            })
-        })
+    let is_listed = |path: &PathBuf| line(view, path).is_some_and(|line| lines.contains(&*line));
+    marker.lines().nth(1) == Some(digest) && plan.entries.keys().all(is_listed)
 }
 
 /// The files below `view` that are not as this crate wrote them, sorted; `None` if the directory
@@ -82,12 +74,9 @@ pub(super) fn is_complete(plan: &Plan, destination: &Destination<'_>) -> bool {
 pub(super) fn other_files(view: &Path) -> Option<io::Result<Vec<PathBuf>>> {
     let marker = read(view)?;
     let lines: HashSet<&str> = marker.lines().collect();
-    let is_own = |path: &Path| {
-        let is_listed = |is_copy| on_disk(view, path, is_copy).is_some_and(|l| lines.contains(&*l));
-        path == Path::new(MARKER) || is_listed(true) || is_generated(path) && is_listed(false)
-    };
+    let is_listed = |path: &Path| line(view, path).is_some_and(|line| lines.contains(&*line));
     Some(files_below(view).map(|mut files| {
-        files.retain(|path| !is_own(path));
+        files.retain(|path| path != Path::new(MARKER) && !is_listed(path));
         files.sort();
         files
     }))
@@ -111,58 +100,34 @@ fn files_below(directory: &Path) -> io::Result<Vec<PathBuf>> {
 }
 
 fn read(view: &Path) -> Option<String> {
-    let text = String::from_utf8(small_file(&view.join(MARKER))?).ok()?;
+    let path = view.join(MARKER);
+    // A FIFO would never end.
+    if !fs::symlink_metadata(&path).ok()?.is_file() {
+        return None;
+    }
+    let text = fs::read_to_string(path).ok()?;
     (text.lines().next() == Some(HEAD)).then_some(text)
 }
 
-fn is_copy(entry: &Entry, copy: bool) -> bool {
-    copy && matches!(entry, Entry::Component { .. })
-}
-
-/// The line of an entry, if the plan alone determines it.
-fn expected(path: &Path, entry: &Entry, copy: bool) -> Option<String> {
-    match entry {
-        Entry::Component { .. } if copy => None,
-        Entry::Component { target, .. } | Entry::Link(target) => Some(link(path, target)),
-        Entry::Text(text) => Some(file(path, text.as_bytes())),
-        // Making a stub again would mean to read a header of a megabyte.
-        Entry::Stub { .. } => None,
-    }
-}
-
-/// The line of what is at `path` in a view. Copies are compared by size and date: reading them
-/// could take minutes.
-fn on_disk(view: &Path, path: &Path, is_copy: bool) -> Option<String> {
+/// The line for what is at `path` in a view: the target of a link, or the content of a generated
+/// file. Copies are compared by size and date, because reading them could take minutes. A repository
+/// does not keep dates, so a marker in a repository cannot list its other files.
+fn line(view: &Path, path: &Path) -> Option<String> {
     let place = view.join(path);
     if let Ok(target) = fs::read_link(&place) {
-        return Some(link(path, &target));
+        return Some(format!("link {path:?} {target:?}"));
     }
-    if !is_copy {
-        return small_file(&place).map(|bytes| file(path, &bytes));
+    let metadata = fs::symlink_metadata(&place).ok()?;
+    if !metadata.is_file() {
+        return None;
     }
-    let metadata = fs::symlink_metadata(&place)
-        .ok()
-        .filter(Metadata::is_file)?;
+    if is_generated(path) && metadata.len() <= GENERATED_LIMIT {
+        let mut digest = Fnv::default();
+        digest.field(&fs::read(&place).ok()?);
+        let digest = digest.hex();
+        return Some(format!("file {path:?} {} {digest}", metadata.len()));
+    }
     let changed = metadata.modified().ok()?.duration_since(UNIX_EPOCH).ok()?;
-    let line = format!("copy {path:?} {} {}", metadata.len(), changed.as_nanos());
-    Some(line)
-}
-
-/// The content of a regular file, if it has the size of a file that this crate writes.
-fn small_file(path: &Path) -> Option<Vec<u8>> {
-    const LIMIT: u64 = 16 * 1024 * 1024;
-    let metadata = fs::symlink_metadata(path).ok()?;
-    (metadata.is_file() && metadata.len() <= LIMIT)
-        .then(|| fs::read(path).ok())
-        .flatten()
-}
-
-fn link(path: &Path, target: &Path) -> String {
-    format!("link {path:?} {target:?}")
-}
-
-fn file(path: &Path, bytes: &[u8]) -> String {
-    let mut digest = Fnv::default();
-    digest.field(bytes);
-    format!("file {path:?} {} {}", bytes.len(), digest.hex())
+    let nanoseconds = changed.as_nanos();
+    Some(format!("copy {path:?} {} {nanoseconds}", metadata.len()))
 }

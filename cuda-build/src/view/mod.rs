@@ -18,8 +18,6 @@
 
 mod cmake;
 mod content;
-mod foreign;
-mod join;
 mod marker;
 mod place;
 mod plan;

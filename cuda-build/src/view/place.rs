@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use super::View;
-use super::content::{self, Options};
+use super::content;
 use super::write::{self, Destination};
 use crate::component::Component;
 use crate::env::Env;
@@ -23,7 +23,7 @@ const VARIABLE: &str = "CUDA_BUILD_VIEWS";
 /// # fn main() -> Result<(), cuda_build::Error> {
 /// use cuda_build::internal::{Env, Root, Target, ViewPlace};
 /// use cuda_build::Build;
-/// let target = Target::from_triple("x86_64-unknown-linux-gnu", false)?;
+/// let target = Target::from_triple("x86_64-unknown-linux-gnu")?;
 /// let place = ViewPlace::from_env(&Env::from_process(), &target)?;
 /// let view = Build::new()?.toolkit()?.view(&place, &Root::system())?;
 /// assert!(view.lib().starts_with(view.root()));
@@ -33,10 +33,14 @@ const VARIABLE: &str = "CUDA_BUILD_VIEWS";
 #[derive(Clone, Debug)]
 pub struct ViewPlace {
     directory: PathBuf,
+    /// Whether `directory` is the view's own path. Otherwise the view is below it.
     exact: bool,
-    copy: bool,
-    target: Target,
-    options: Options,
+    pub(super) target: Target,
+    /// These components and those that they need; `None` for all of the toolkit.
+    pub(super) components: Option<Vec<Component>>,
+    /// Also the static archives of the math libraries: gigabytes, nearly all of CUDA 13's size.
+    pub(super) archives: bool,
+    pub(super) copy: bool,
 }
 
 impl ViewPlace {
@@ -86,9 +90,10 @@ impl ViewPlace {
         Self {
             directory: absolute(directory),
             exact: false,
-            copy: false,
             target: target.clone(),
-            options: Options::default(),
+            components: None,
+            archives: false,
+            copy: false,
         }
     }
 
@@ -111,7 +116,7 @@ impl ViewPlace {
     /// Limits the view to these components and those that they need.
     #[must_use]
     pub fn components(mut self, components: impl IntoIterator<Item = Component>) -> Self {
-        self.options.components = Some(components.into_iter().collect());
+        self.components = Some(components.into_iter().collect());
         self
     }
 
@@ -119,7 +124,7 @@ impl ViewPlace {
     /// `cudadevrt` and `culibos`.
     #[must_use]
     pub fn archives(mut self, archives: bool) -> Self {
-        self.options.archives = archives;
+        self.archives = archives;
         self
     }
 
@@ -127,7 +132,6 @@ impl ViewPlace {
     #[must_use]
     pub fn copy(mut self, copy: bool) -> Self {
         self.copy = copy;
-        self.options.every_file = copy;
         self
     }
 }
@@ -141,8 +145,8 @@ impl Toolkit {
     /// [`Error::ViewPlace`] if something else is at the path, [`Error::Io`].
     #[doc(hidden)]
     pub fn view(&self, place: &ViewPlace, root: &Root) -> Result<View, Error> {
-        let plan = content::plan(self, root, &place.target, &place.options)?;
-        let digest = plan.digest(if place.copy { "copies" } else { "links" });
+        let plan = content::plan(self, root, place)?;
+        let digest = plan.digest();
         let path = if place.exact {
             place.directory.clone()
         } else {
@@ -160,7 +164,6 @@ impl Toolkit {
             path: &path,
             digest: &digest,
             named_by_user: place.exact,
-            copy: place.copy,
         };
         let made = write::write(&plan, root, &destination)?;
         Ok(View {
@@ -180,7 +183,7 @@ mod tests {
     use super::*;
 
     fn target() -> Target {
-        Target::from_triple("x86_64-unknown-linux-gnu", false).unwrap()
+        Target::from_triple("x86_64-unknown-linux-gnu").unwrap()
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry as Slot;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use super::stub::Stub;
@@ -15,6 +16,7 @@ use crate::root::Root;
 pub(super) enum Entry {
     /// A file or directory of a component.
     Component {
+        component: Component,
         /// Its path.
         target: PathBuf,
         /// Changes if it is replaced in place.
@@ -26,67 +28,121 @@ pub(super) enum Entry {
     Text(String),
     /// A stub of a driver library, generated when the view is written.
     Stub {
-        /// What it is made from.
         stub: Stub,
         /// Changes if its headers change.
         identity: String,
     },
 }
 
-/// All paths of a view but its directories.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Plan {
-    /// Sorted, so that the same components give the same text.
-    pub(super) entries: BTreeMap<PathBuf, Entry>,
-    /// The component of each [`Entry::Component`], for the message about a conflict.
-    owners: Vec<(PathBuf, Component)>,
+/// A file or directory of a component that is added to a view.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Source {
+    pub(super) component: Component,
+    pub(super) path: PathBuf,
 }
 
-impl Plan {
+/// What several directories contain, by name.
+pub(super) type Contents = BTreeMap<OsString, Vec<Source>>;
+
+/// All paths of a view but its directories.
+#[derive(Clone, Debug)]
+pub(super) struct Plan<'a> {
+    root: &'a Root,
+    /// Whether files are copied. Then every file of a component has an entry; otherwise a directory
+    /// that only one component has is one link. CCCL has 2000 headers.
+    pub(super) copy: bool,
+    /// Sorted, so that the same components give the same digest.
+    pub(super) entries: BTreeMap<PathBuf, Entry>,
+}
+
+impl<'a> Plan<'a> {
+    pub(super) fn new(root: &'a Root, copy: bool) -> Self {
+        Self {
+            root,
+            copy,
+            entries: BTreeMap::new(),
+        }
+    }
+
     /// Adds a file or directory of a component.
     ///
     /// # Errors
     /// [`Error::ViewConflict`] if another component has a different file at this path.
-    pub(super) fn link(
-        &mut self,
-        root: &Root,
-        component: Component,
-        path: PathBuf,
-        target: PathBuf,
-    ) -> Result<(), Error> {
+    pub(super) fn add(&mut self, path: impl Into<PathBuf>, source: Source) -> Result<(), Error> {
+        let path = path.into();
+        if self.copy && self.root.is_dir(&source.path) {
+            let mut contents = Contents::new();
+            list(self.root, &source, &mut contents, |_| true);
+            return self.join(&path, contents);
+        }
+        self.insert(path, source)
+    }
+
+    fn insert(&mut self, path: PathBuf, source: Source) -> Result<(), Error> {
+        let Source {
+            component,
+            path: target,
+        } = source;
         // A relative target would be read from the directory of the link.
-        let target = if target.is_absolute() {
-            target
-        } else {
-            std::path::absolute(&target).unwrap_or(target)
-        };
+        let target = std::path::absolute(&target).unwrap_or(target);
         match self.entries.entry(path) {
             Slot::Vacant(slot) => {
-                self.owners.push((slot.key().clone(), component));
-                let identity = root.identity(&target);
-                slot.insert(Entry::Component { target, identity });
+                let identity = self.root.identity(&target);
+                slot.insert(Entry::Component {
+                    component,
+                    target,
+                    identity,
+                });
                 Ok(())
             }
             Slot::Occupied(slot) => match slot.get() {
-                Entry::Component { target: first, .. } if !same_content(root, first, &target) => {
-                    let mut owners = self.owners.iter();
-                    let owner = owners
-                        .find(|(path, _)| path == slot.key())
-                        .map_or(component, |(_, o)| *o);
-                    Err(Error::ViewConflict {
-                        path: slot.key().clone(),
-                        components: [owner, component],
-                        files: [first.clone(), target],
-                    })
-                }
+                Entry::Component {
+                    component: owner,
+                    target: first,
+                    ..
+                } if !same_content(self.root, first, &target) => Err(Error::ViewConflict {
+                    path: slot.key().clone(),
+                    components: [*owner, component],
+                    files: [first.clone(), target],
+                }),
                 _ => Ok(()),
             },
         }
     }
 
+    /// Adds `contents` below `path`. A directory that several components have becomes a real one
+    /// with the contents of all.
+    ///
+    /// # Errors
+    /// As [`Plan::add`].
+    pub(super) fn join(&mut self, path: &Path, contents: Contents) -> Result<(), Error> {
+        for (name, sources) in contents {
+            let path = path.join(&name);
+            if let [source] = &sources[..] {
+                self.add(path, source.clone())?;
+            } else if sources.iter().all(|s| self.root.is_dir(&s.path)) {
+                let mut inner = Contents::new();
+                for source in &sources {
+                    list(self.root, source, &mut inner, |_| true);
+                }
+                self.join(&path, inner)?;
+            } else {
+                for source in sources {
+                    self.insert(path.clone(), source)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Adds an entry that is no component's. It replaces a component's.
     pub(super) fn put(&mut self, path: impl Into<PathBuf>, entry: Entry) {
         self.entries.insert(path.into(), entry);
+    }
+
+    /// Adds a relative link to another path of the view.
+    pub(super) fn link(&mut self, path: impl Into<PathBuf>, target: impl Into<PathBuf>) {
+        self.put(path, Entry::Link(target.into()));
     }
 
     /// Whether the view has `path`.
@@ -97,41 +153,72 @@ impl Plan {
     /// Sixteen digits that differ if a path, a target, a text, or the size or date of a linked file
     /// differs. They are the same with every compiler of Rust, because other tools remember paths
     /// that contain them.
-    pub(super) fn digest(&self, salt: &str) -> String {
+    pub(super) fn digest(&self) -> String {
         let mut hash = Fnv::default();
-        hash.field(salt.as_bytes());
+        let mut fields = |fields: &[&[u8]]| fields.iter().for_each(|field| hash.field(field));
+        fields(&[if self.copy { b"copies" } else { b"links" }]);
         for (path, entry) in &self.entries {
-            hash.field(path.as_os_str().as_encoded_bytes());
+            fields(&[path.as_os_str().as_encoded_bytes()]);
             match entry {
-                Entry::Component { target, identity } => {
-                    hash.field(b"component");
-                    hash.field(target.as_os_str().as_encoded_bytes());
-                    hash.field(identity.as_bytes());
+                Entry::Component {
+                    target, identity, ..
+                } => {
+                    let target = target.as_os_str().as_encoded_bytes();
+                    fields(&[b"component", target, identity.as_bytes()]);
                 }
-                Entry::Link(target) => {
-                    hash.field(b"link");
-                    hash.field(target.as_os_str().as_encoded_bytes());
-                }
-                Entry::Text(text) => {
-                    hash.field(b"text");
-                    hash.field(text.as_bytes());
-                }
-                Entry::Stub { stub, identity } => {
-                    hash.field(b"stub");
+                Entry::Link(target) => fields(&[b"link", target.as_os_str().as_encoded_bytes()]),
+                Entry::Text(text) => fields(&[b"text", text.as_bytes()]),
+                Entry::Stub { stub, identity } => fields(&[
+                    b"stub",
                     // Another version of this crate may generate another stub.
-                    hash.field(env!("CARGO_PKG_VERSION").as_bytes());
-                    hash.field(stub.driver.soname().as_bytes());
-                    hash.field(stub.platform.as_bytes());
-                    hash.field(identity.as_bytes());
-                }
+                    env!("CARGO_PKG_VERSION").as_bytes(),
+                    stub.driver.soname.as_bytes(),
+                    stub.platform.as_bytes(),
+                    identity.as_bytes(),
+                ]),
             }
         }
         hash.hex()
     }
 }
 
+/// Adds the contents of a directory to `contents`, except for names that are not `wanted`.
+pub(super) fn list(
+    root: &Root,
+    directory: &Source,
+    contents: &mut Contents,
+    wanted: impl Fn(&OsStr) -> bool,
+) {
+    for name in root.names(&directory.path) {
+        if is_excluded(&name) || !wanted(&name) {
+            continue;
+        }
+        let source = Source {
+            component: directory.component,
+            path: directory.path.join(&name),
+        };
+        offer(name, source, contents);
+    }
+}
+
+/// Adds a source to `contents` unless its path is there already.
+pub(super) fn offer(name: OsString, source: Source, contents: &mut Contents) {
+    let sources = contents.entry(name).or_default();
+    if !sources.iter().any(|known| known.path == source.path) {
+        sources.push(source);
+    }
+}
+
+/// Files in wheels that are not part of CUDA: Python's package markers, and second builds of
+/// libraries under other names.
+fn is_excluded(name: &OsStr) -> bool {
+    name.to_str().is_some_and(|name| {
+        name == "__init__.py" || name == "__pycache__" || name.contains(".alt.so")
+    })
+}
+
 /// Whether two paths are one file, or two files of the same bytes.
-pub(super) fn same_content(root: &Root, a: &Path, b: &Path) -> bool {
+fn same_content(root: &Root, a: &Path, b: &Path) -> bool {
     if a == b || root.resolve(a) == root.resolve(b) {
         return true;
     }
@@ -152,6 +239,10 @@ pub(super) fn same_content(root: &Root, a: &Path, b: &Path) -> bool {
 mod tests {
     use super::*;
 
+    fn source(component: Component, path: PathBuf) -> Source {
+        Source { component, path }
+    }
+
     #[test]
     fn equal_files_join_and_different_ones_are_a_conflict() {
         let place = tempfile::tempdir().unwrap();
@@ -161,14 +252,11 @@ mod tests {
             path
         };
         let root = Root::system();
-        let mut plan = Plan::default();
-        let at = || PathBuf::from("include/cuda.h");
-        plan.link(&root, Component::Cudart, at(), file("a", "same"))
-            .unwrap();
-        plan.link(&root, Component::Nvcc, at(), file("b", "same"))
-            .unwrap();
-        let error = plan
-            .link(&root, Component::Cupti, at(), file("c", "else"))
+        let mut plan = Plan::new(&root, false);
+        let mut add = |component, file| plan.add("include/cuda.h", source(component, file));
+        add(Component::Cudart, file("a", "same")).unwrap();
+        add(Component::Nvcc, file("b", "same")).unwrap();
+        let error = add(Component::Cupti, file("c", "else"))
             .unwrap_err()
             .to_string();
         for word in ["include/cuda.h", "cudart", "cupti", "/a", "/c"] {
@@ -182,25 +270,93 @@ mod tests {
         let path = place.path().join("libcudart.so.13");
         std::fs::write(&path, "one").unwrap();
         let root = Root::system();
-        let plan = || {
-            let mut plan = Plan::default();
-            plan.link(
-                &root,
-                Component::Cudart,
-                PathBuf::from("lib/libcudart.so.13"),
-                path.clone(),
-            )
-            .unwrap();
+        let plan = |copy| {
+            let mut plan = Plan::new(&root, copy);
+            let library = source(Component::Cudart, path.clone());
+            plan.add("lib/libcudart.so.13", library).unwrap();
             plan.put("version.json", Entry::Text("13.4".to_owned()));
             plan
         };
-        let first = plan().digest("");
-        assert_eq!(first, plan().digest(""));
-        assert_ne!(first, plan().digest("copy"));
-        let mut other = plan();
+        let first = plan(false).digest();
+        assert_eq!(first, plan(false).digest());
+        assert_ne!(first, plan(true).digest());
+        let mut other = plan(false);
         other.put("version.json", Entry::Text("13.5".to_owned()));
-        assert_ne!(first, other.digest(""));
+        assert_ne!(first, other.digest());
         std::fs::write(&path, "other").unwrap();
-        assert_ne!(first, plan().digest(""));
+        assert_ne!(first, plan(false).digest());
+    }
+
+    fn tree(place: &Path, files: &[(&str, &str)]) {
+        for (name, text) in files {
+            let path = place.join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        }
+    }
+
+    fn joined(place: &Path, copy: bool) -> Result<Vec<String>, Error> {
+        let root = Root::system();
+        let mut contents = Contents::new();
+        for (component, name) in [(Component::Cudart, "a"), (Component::Nvcc, "b")] {
+            let directory = source(component, place.join(name));
+            list(&root, &directory, &mut contents, |_| true);
+        }
+        let mut plan = Plan::new(&root, copy);
+        plan.join(Path::new("include"), contents)?;
+        let shown = |(path, entry): (&PathBuf, &Entry)| match entry {
+            Entry::Component { target, .. } => {
+                format!(
+                    "{} {}",
+                    path.display(),
+                    target.strip_prefix(place).unwrap().display()
+                )
+            }
+            other => panic!("{other:?}"),
+        };
+        Ok(plan.entries.iter().map(shown).collect())
+    }
+
+    #[test]
+    fn shared_directories_are_joined_and_others_linked() {
+        let place = tempfile::tempdir().unwrap();
+        tree(
+            place.path(),
+            &[
+                ("a/cuda.h", ""),
+                ("a/cub/x.cuh", ""),
+                ("a/crt/one.h", ""),
+                ("b/crt/two.h", ""),
+                ("b/crt/deep/y.h", ""),
+                ("a/__init__.py", "a"),
+                ("b/__init__.py", "b"),
+                ("b/__pycache__/x.pyc", ""),
+            ],
+        );
+        assert_eq!(
+            joined(place.path(), false).unwrap(),
+            [
+                "include/crt/deep b/crt/deep",
+                "include/crt/one.h a/crt/one.h",
+                "include/crt/two.h b/crt/two.h",
+                "include/cub a/cub",
+                "include/cuda.h a/cuda.h"
+            ]
+        );
+        let every = joined(place.path(), true).unwrap();
+        assert!(
+            every.contains(&"include/cub/x.cuh a/cub/x.cuh".to_owned()),
+            "{every:?}"
+        );
+    }
+
+    #[test]
+    fn a_file_against_a_directory_is_a_conflict() {
+        let place = tempfile::tempdir().unwrap();
+        tree(place.path(), &[("a/nv", ""), ("b/nv/target", "")]);
+        assert!(matches!(
+            joined(place.path(), false),
+            Err(Error::ViewConflict { .. })
+        ));
     }
 }

@@ -69,17 +69,13 @@ pub(super) fn version_json(toolkit: ToolkitVersion, found: &[&Found]) -> String 
     text
 }
 
-/// A pkg-config file for one library. `pcfiledir` stays right if the view is moved. pkgconf escapes
-/// blanks in it; quotes here would undo that.
-pub(super) fn pkg_config(name: &str, library: &str, version: &str, stub: bool) -> String {
-    let directory = if stub {
-        "${prefix}/lib/stubs"
-    } else {
-        "${prefix}/lib"
-    };
+/// A pkg-config file for one library in a directory of the view. `pcfiledir` stays right if the view
+/// is moved. pkgconf escapes blanks in it; quotes here would undo that.
+pub(super) fn pkg_config(library: &str, directory: &str, version: &str) -> String {
+    let name = library.to_ascii_lowercase();
     format!(
         "prefix=${{pcfiledir}}/../..\n\
-         libdir={directory}\n\
+         libdir=${{prefix}}/{directory}\n\
          includedir=${{prefix}}/include\n\
          \n\
          Name: {name}\n\

@@ -35,8 +35,6 @@ pub(super) struct Destination<'a> {
     /// Whether the user named this path: another view may be there, and anything else must not be
     /// touched. Otherwise the name contains the digest, and the directory is this crate's.
     pub(super) named_by_user: bool,
-    /// Copies of the components' files instead of links to them.
-    pub(super) copy: bool,
 }
 
 fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
@@ -54,7 +52,7 @@ fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error 
 /// # Errors
 /// [`Error::Io`]; [`Error::ViewPlace`] if something else is at the path.
 pub(super) fn write(
-    plan: &Plan,
+    plan: &Plan<'_>,
     root: &Root,
     destination: &Destination<'_>,
 ) -> Result<bool, Error> {
@@ -65,7 +63,7 @@ pub(super) fn write(
         ..*destination
     };
     check_owner(root, destination)?;
-    let complete = || marker::is_complete(plan, destination);
+    let complete = || marker::is_complete(plan, path, destination.digest);
     if complete() {
         return Ok(false);
     }
@@ -189,7 +187,7 @@ fn reason_to_keep(path: &Path) -> Result<Option<String>, Error> {
 /// Writes the whole view, the marker last.
 fn fill(
     directory: &Path,
-    plan: &Plan,
+    plan: &Plan<'_>,
     root: &Root,
     destination: &Destination<'_>,
 ) -> Result<(), Error> {
@@ -205,9 +203,7 @@ fn fill(
             parent.clone_into(&mut last);
         }
         let written = match entry {
-            Entry::Component { target, .. } if destination.copy => {
-                fs::copy(target, &path).map(|_| ())
-            }
+            Entry::Component { target, .. } if plan.copy => fs::copy(target, &path).map(|_| ()),
             Entry::Component { target, .. } | Entry::Link(target) => symlink(target, &path),
             Entry::Text(text) => fs::write(&path, text),
             Entry::Stub { stub, .. } => fs::write(&path, stub.bytes(root)?),
@@ -215,7 +211,7 @@ fn fill(
         written.map_err(failed("write", &path))?;
     }
     let path = directory.join(MARKER);
-    let text = marker::text(plan, directory, destination);
+    let text = marker::text(plan, directory, destination.digest);
     let written = fs::write(&path, text).and_then(|()| {
         if destination.named_by_user {
             return Ok(());

@@ -1,8 +1,8 @@
 //! What is computed without a disk: capability plans and fat binaries.
 
-use cuda_build::ToolkitVersion;
 use cuda_build::internal::Declared;
 use cuda_build::internal::fatbin::{Fatbin, Image};
+use cuda_build::{Capability, ToolkitVersion};
 use divan::counter::BytesCount;
 
 fn main() {
@@ -23,15 +23,15 @@ fn capability_plan(bencher: divan::Bencher<'_, '_>, list: usize) {
 
 /// Three PTX images of `len` bytes each.
 fn images(len: usize) -> Vec<Image> {
-    let image = |sm| {
-        let text = format!(".version 9.0\n.target sm_{sm}\n.address_size 64\n// and so on\n");
+    let image = |major| {
+        let text =
+            format!(".version 9.0\n.target sm_{major}0\n.address_size 64\n// and so on\n");
         Image::Ptx {
-            sm,
-            suffix: None,
+            capability: Capability::new(major, 0),
             text: text.repeat(len / text.len()),
         }
     };
-    [80, 90, 120].map(image).into()
+    [8, 9, 12].map(image).into()
 }
 
 const LENGTHS: [usize; 2] = [10_000, 10_000_000];

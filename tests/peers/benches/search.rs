@@ -37,7 +37,7 @@ fn main() {
 }
 
 fn target() -> Target {
-    Target::from_triple("x86_64-unknown-linux-gnu", false).unwrap()
+    Target::from_triple("x86_64-unknown-linux-gnu").unwrap()
 }
 
 fn probe(path: &Path, layout: Layout) -> Attempt {
@@ -47,16 +47,12 @@ fn probe(path: &Path, layout: Layout) -> Attempt {
         path: path.to_owned(),
         layout,
     };
-    let attempt = Prober {
-        root: &Root::system(),
-        target: &target(),
-        query_nvcc: &|nvcc| {
-            let command = nvcc.display().to_string();
-            let reason = "not in this benchmark".to_owned();
-            Err(Error::Program { command, reason })
-        },
-    }
-    .probe(&candidate);
+    let query_nvcc = |nvcc: &Path| {
+        let command = nvcc.display().to_string();
+        let reason = "not in this benchmark".to_owned();
+        Err(Error::Program { command, reason })
+    };
+    let attempt = Prober::new(&Root::system(), &target(), &query_nvcc).probe(&candidate);
     assert!(!attempt.sets.is_empty());
     attempt
 }

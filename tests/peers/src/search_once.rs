@@ -18,7 +18,7 @@ pub fn run(arguments: &[String]) -> Result<(), Box<dyn Error>> {
     let env = env.with("CUDA_BUILD_ROOTS", place);
     let (root, target) = (
         Root::system(),
-        Target::from_triple("x86_64-unknown-linux-gnu", false)?,
+        Target::from_triple("x86_64-unknown-linux-gnu")?,
     );
     let request = Request {
         needs: vec![Need::new(Component::Cudart, Part::Headers, "to measure")],

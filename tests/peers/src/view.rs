@@ -173,7 +173,7 @@ fn in_process(places: &Places) -> Result<(f64, f64), Box<dyn Error>> {
         take_everything: true,
         ..Request::default()
     };
-    let target = Target::from_triple("x86_64-unknown-linux-gnu", false)?;
+    let target = Target::from_triple("x86_64-unknown-linux-gnu")?;
     let (root, env) = (Root::system(), Env::default());
     let search = Search {
         root: &root,

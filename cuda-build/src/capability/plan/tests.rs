@@ -1,6 +1,5 @@
 use super::*;
-use crate::capability::{all, supported};
-use crate::release;
+use crate::capability::all;
 
 fn v(text: &str) -> ToolkitVersion {
     text.parse().unwrap()
@@ -157,13 +156,13 @@ fn refusals_say_why_and_what_to_write() {
     refuse(
         "9.9",
         "13.4",
-        "capability 9.9 is none that CUDA 13.4 builds for",
-        "it builds for 7.5, 8.0",
+        "CUDA 13.4 does not support compute capability 9.9",
+        "it supports 7.5, 8.0",
     );
     refuse(
         "13.0",
         "13.9",
-        "capability 13.0 is none that CUDA 13.9 builds for",
+        "CUDA 13.9 does not support compute capability 13.0",
         "newer than 13.5",
     );
     refuse(

@@ -24,115 +24,74 @@ const BESIDE_NVCC: [&str; 9] = [
     "crt",
 ];
 
-impl Planner<'_> {
+impl Planner<'_, '_> {
     pub(super) fn compiler(&mut self) -> Result<(), Error> {
-        for found in self.found.clone() {
-            for tool in found
-                .tools
-                .iter()
-                .filter(|tool| tool.file_name().is_some_and(|n| n != "cicc"))
-            {
-                // The user may have named a compiler such as `nvcc-13`.
-                let is_nvcc =
-                    found.component == Component::Nvcc && found.tool("nvcc") == Some(tool);
-                let name = if is_nvcc {
-                    "nvcc".as_ref()
-                } else {
-                    tool.file_name().unwrap_or_default()
-                };
-                let tool = if name == "nvcc" {
-                    real_nvcc(self.root, tool)
-                } else {
-                    tool.clone()
-                };
-                self.link(found.component, Path::new("bin").join(name), tool)?;
+        for found in self.found {
+            for tool in &found.tools {
+                let name = tool.file_name().unwrap_or_default();
+                if name != "cicc" && Some(tool) != found.tool("nvcc") {
+                    let path = format!("bin/{}", name.to_string_lossy());
+                    self.add(found.component, path, tool)?;
+                }
             }
         }
-        let Some(nvcc) = self
+        let nvcc = self
             .get(Component::Nvcc)
-            .and_then(|found| found.tool("nvcc"))
-            .cloned()
-        else {
-            return Ok(());
-        };
-        let nvcc = real_nvcc(self.root, &nvcc);
-        let mut places: Vec<PathBuf> = Vec::new();
-        for path in [nvcc.clone(), self.root.resolve(&nvcc)] {
-            places.extend(path.parent().map(Path::to_owned));
-        }
-        places.dedup();
-        for name in BESIDE_NVCC {
-            let path = format!("bin/{name}");
-            let found = places
-                .iter()
-                .map(|place| place.join(name))
-                .find(|file| self.root.exists(file));
-            if let Some(file) = found.filter(|_| !self.plan.has(&path)) {
-                self.tree(Component::Nvcc, &path, &file)?;
-            }
-        }
-        self.plan.put(
-            "bin/nvcc.profile",
-            Entry::Text(text::nvcc_profile(self.has_cccl_directory())),
-        );
-        self.nvvm(&places)
+            .and_then(|found| found.tool("nvcc"));
+        // The user may have named a compiler such as `nvcc-13`.
+        nvcc.map_or(Ok(()), |nvcc| self.nvcc(&real_nvcc(self.root, nvcc)))
     }
 
-    fn has_cccl_directory(&self) -> bool {
-        let inside = Path::new("include/cccl");
-        self.plan
-            .entries
-            .keys()
-            .any(|path| path.starts_with(inside))
+    /// Adds nvcc, what it needs beside itself, and its configuration.
+    fn nvcc(&mut self, nvcc: &Path) -> Result<(), Error> {
+        self.add(Component::Nvcc, "bin/nvcc".to_owned(), nvcc)?;
+        let real = self.root.resolve(nvcc);
+        let places = [nvcc, &real].map(|nvcc| nvcc.parent().unwrap_or(nvcc));
+        for name in BESIDE_NVCC {
+            let path = format!("bin/{name}");
+            let mut files = places.iter().map(|place| place.join(name));
+            let file = files.find(|file| self.root.exists(file));
+            if let Some(file) = file.filter(|_| !self.plan.has(&path)) {
+                self.add(Component::Nvcc, path, &file)?;
+            }
+        }
+        let cccl = Path::new("include/cccl");
+        let has_cccl_directory = self.plan.entries.keys().any(|path| path.starts_with(cccl));
+        let profile = text::nvcc_profile(has_cccl_directory);
+        self.plan.put("bin/nvcc.profile", Entry::Text(profile));
+        self.nvvm(places)
     }
 
     /// Adds `cicc`, `libdevice` and `libnvvm`. Most layouts have them below `nvvm`, Debian's beside
     /// nvcc.
-    fn nvvm(&mut self, beside_nvcc: &[PathBuf]) -> Result<(), Error> {
-        let own = self
-            .get(Component::Nvvm)
-            .and_then(|found| found.tool("cicc"))
-            .cloned();
+    fn nvvm(&mut self, beside_nvcc: [&Path; 2]) -> Result<(), Error> {
+        let found = self.get(Component::Nvvm);
         let near = beside_nvcc
             .iter()
             .flat_map(|place| [place.join("cicc"), place.join("../nvvm/bin/cicc")]);
-        let Some(cicc) = own.or_else(|| near.into_iter().find(|path| self.root.is_file(path)))
-        else {
+        let own = found.and_then(|found| found.tool("cicc")).cloned();
+        let mut files = own.into_iter().chain(near);
+        let Some(cicc) = files.find(|path| self.root.is_file(path)) else {
             return Ok(());
         };
-        let component = Component::Nvvm;
-        let real = self.root.resolve(&cicc);
-        self.link(component, "nvvm/bin/cicc", cicc.clone())?;
-        for cicc in [&cicc, &real] {
-            let Some(nvvm) = cicc.parent().and_then(Path::parent) else {
-                continue;
-            };
-            let libdevice = nvvm.join("libdevice");
-            if self.root.is_dir(&libdevice) && !self.plan.has("nvvm/libdevice") {
-                self.tree(component, "nvvm/libdevice", &libdevice)?;
-                break;
-            }
+        self.add(Component::Nvvm, "nvvm/bin/cicc".to_owned(), &cicc)?;
+        let programs = [cicc.clone(), self.root.resolve(&cicc)];
+        let roots = programs
+            .iter()
+            .filter_map(|program| program.ancestors().nth(2));
+        let mut libdevices = roots.map(|root| root.join("libdevice"));
+        if let Some(libdevice) = libdevices.find(|path| self.root.is_dir(path)) {
+            self.add(Component::Nvvm, "nvvm/libdevice".to_owned(), &libdevice)?;
         }
-        if let Some(library) = self
-            .get(component)
-            .and_then(|found| found.libraries.first())
-            .cloned()
-        {
-            let name = library
-                .file_name()
-                .unwrap_or_default()
-                .to_string_lossy()
-                .into_owned();
+        if let Some(library) = found.and_then(|found| found.libraries.first()) {
+            let name = library.file_name().unwrap_or_default().to_string_lossy();
             // It is in `lib` too. NVIDIA's installers have it here.
-            self.link(component, Path::new("nvvm/lib64").join(&name), library)?;
-            self.plan
-                .put("nvvm/lib64/libnvvm.so", Entry::Link(name.into()));
+            self.add(Component::Nvvm, format!("nvvm/lib64/{name}"), library)?;
+            self.plan.link("nvvm/lib64/libnvvm.so", &*name);
         }
         if self.plan.has("include/nvvm.h") {
-            self.plan.put(
-                "nvvm/include/nvvm.h",
-                Entry::Link("../../include/nvvm.h".into()),
-            );
+            self.plan
+                .link("nvvm/include/nvvm.h", "../../include/nvvm.h");
         }
         Ok(())
     }
@@ -142,24 +101,19 @@ impl Planner<'_> {
 /// a profile of its own.
 pub(super) fn real_nvcc(root: &Root, nvcc: &Path) -> PathBuf {
     const SCRIPT_LIMIT: u64 = 64 * 1024;
-    let small = root
-        .metadata(nvcc)
-        .is_ok_and(|metadata| metadata.len() < SCRIPT_LIMIT);
-    let text = small.then(|| root.text(nvcc).ok()).flatten();
+    let metadata = root.metadata(nvcc).ok();
+    let small = metadata.filter(|metadata| metadata.len() < SCRIPT_LIMIT);
+    let text = small.and_then(|_| root.text(nvcc).ok());
     let Some(script) = text.filter(|text| text.starts_with("#!")) else {
         return nvcc.to_owned();
     };
-    let named = nvcc::started_by(&script);
-    let bin = nvcc.parent().unwrap_or(Path::new("."));
     let known = [
         "../lib/nvidia-cuda-toolkit/bin/nvcc",
         "nvcc.bin",
         ".nvcc-wrapped",
     ];
-    let mut places = named
-        .into_iter()
-        .chain(known.iter().map(|name| bin.join(name)));
-    places
-        .find(|path| root.is_file(path))
-        .unwrap_or_else(|| nvcc.to_owned())
+    let known = known.map(|name| nvcc.with_file_name(name));
+    let mut places = nvcc::started_by(&script).into_iter().chain(known);
+    let program = places.find(|path| root.is_file(path));
+    program.unwrap_or_else(|| nvcc.to_owned())
 }

@@ -63,8 +63,13 @@ impl Layout {
         .unwrap()
     }
 
-    fn plan(&self, places: &[&str], options: &Options) -> Plan {
-        let plan = plan(&self.toolkit(places), &Root::system(), &target(), options).unwrap();
+    fn plan(&self, places: &[&str]) -> Plan<'static> {
+        self.plan_at(places, &view())
+    }
+
+    fn plan_at(&self, places: &[&str], view: &ViewPlace) -> Plan<'static> {
+        let root = Box::leak(Box::new(Root::system()));
+        let plan = plan(&self.toolkit(places), root, view).unwrap();
         for (path, entry) in &plan.entries {
             let generated = matches!(entry, Entry::Text(_) | Entry::Stub { .. });
             assert!(!generated || is_generated(path), "{path:?}");
@@ -73,7 +78,7 @@ impl Layout {
     }
 
     /// The target of an entry, without the directory of this layout.
-    fn leads(&self, plan: &Plan, path: &str) -> Option<String> {
+    fn leads(&self, plan: &Plan<'_>, path: &str) -> Option<String> {
         Some(match plan.entries.get(Path::new(path))? {
             Entry::Component { target, .. } => target
                 .strip_prefix(self.0.path())
@@ -87,7 +92,7 @@ impl Layout {
     }
 
     #[track_caller]
-    fn holds(&self, plan: &Plan, expected: &[(&str, &str)]) {
+    fn holds(&self, plan: &Plan<'_>, expected: &[(&str, &str)]) {
         for (path, leads) in expected {
             assert_eq!(
                 self.leads(plan, path).as_deref(),
@@ -99,8 +104,12 @@ impl Layout {
     }
 }
 
+fn view() -> ViewPlace {
+    ViewPlace::below(Path::new("/views"), &target())
+}
+
 fn target() -> Target {
-    Target::from_triple("x86_64-unknown-linux-gnu", false).unwrap()
+    Target::from_triple("x86_64-unknown-linux-gnu").unwrap()
 }
 
 #[test]
@@ -131,7 +140,7 @@ fn wheels_of_cuda_12_are_joined() {
         "nvidia_cuda_nvcc_cu12-12.9.86.dist-info/RECORD",
     ])
     .cuda_h("nvidia/cuda_runtime/include/cuda.h", 12090);
-    let plan = layout.plan(&[""], &Options::default());
+    let plan = layout.plan(&[""]);
     layout.holds(
         &plan,
         &[
@@ -168,19 +177,9 @@ fn wheels_of_cuda_12_are_joined() {
             "{absent}: {names:#?}"
         );
     }
-    let archives = layout.plan(
-        &[""],
-        &Options {
-            archives: true,
-            ..Options::default()
-        },
-    );
+    let archives = layout.plan_at(&[""], &view().archives(true));
     assert!(archives.has("lib/libcublas_static.a"));
-    let few = Options {
-        components: Some(vec![Component::Cudart]),
-        ..Options::default()
-    };
-    let few = layout.plan(&[""], &few);
+    let few = layout.plan_at(&[""], &view().components([Component::Cudart]));
     assert!(
         few.has("lib/libcudart.so") && !few.has("lib/libcublas.so") && !few.has("include/nvrtc.h")
     );
@@ -207,7 +206,7 @@ fn wheels_of_cuda_13_have_cccl_apart_and_a_compiler() {
         "nvidia/cu13/cccl/lib/cmake/cccl/cccl-config.cmake",
     ])
     .cuda_h("nvidia/cu13/include/cuda.h", 13040);
-    let plan = layout.plan(&[""], &Options::default());
+    let plan = layout.plan(&[""]);
     layout.holds(
         &plan,
         &[
@@ -227,13 +226,7 @@ fn wheels_of_cuda_13_have_cccl_apart_and_a_compiler() {
             .unwrap()
             .contains("include/cccl")
     );
-    let every = layout.plan(
-        &[""],
-        &Options {
-            every_file: true,
-            ..Options::default()
-        },
-    );
+    let every = layout.plan_at(&[""], &view().copy(true));
     for path in [
         "include/cccl/cuda/std/version",
         "bin/crt/link.stub",
@@ -257,7 +250,7 @@ fn platform_directories_and_shipped_stubs() {
         layout.0.path().join("cuda/lib64"),
     )
     .unwrap();
-    let plan = layout.plan(&["cuda"], &Options::default());
+    let plan = layout.plan(&["cuda"]);
     layout.holds(
         &plan,
         &[
@@ -293,7 +286,7 @@ fn of_a_system_directory_cuda_alone_is_taken() {
     ])
     .cuda_h("usr/include/cuda.h", 11080);
     layout.put("usr/bin/nvcc", "#!/bin/sh\necho release 11.8, V11.8.89\n");
-    let plan = layout.plan(&["usr"], &Options::default());
+    let plan = layout.plan(&["usr"]);
     layout.holds(
         &plan,
         &[
@@ -332,7 +325,7 @@ fn a_conflict_names_both_components() {
     .cuda_h("nvidia/cuda_runtime/include/cuda.h", 12090)
     .cuda_h("nvidia/cublas/include/cuda.h", 12080);
     let toolkit = layout.toolkit(&[""]);
-    let error = plan(&toolkit, &Root::system(), &target(), &Options::default()).unwrap_err();
+    let error = plan(&toolkit, &Root::system(), &view()).unwrap_err();
     let text = format!("{error:?}");
     for word in [
         "include/cuda.h",
@@ -363,7 +356,7 @@ fn the_sanitizer_stays_apart_from_cupti() {
         "nvidia/cuda_sanitizer_api/include/generated_cuda_meta.h",
         "other",
     );
-    let plan = layout.plan(&[""], &Options::default());
+    let plan = layout.plan(&[""]);
     layout.holds(
         &plan,
         &[

@@ -1,11 +1,11 @@
 //! Writes a shared object that defines names and does nothing.
 //!
-//! Generated without a host compiler, which a machine may lack or have for another platform only, so
-//! the bytes are the same everywhere. Layout (ELF-64, System V gABI):
+//! It is generated without a host compiler, which a machine may lack or have for another platform
+//! only, so the bytes are the same everywhere. Layout (ELF-64, System V gABI):
 //!
 //! ```text
-//! segment R    file header, program headers, .hash, .dynsym, .dynstr, .rodata
-//! segment RX   .text: two functions that all names share
+//! segment R    file header, program headers, .hash, .dynsym, .dynstr
+//! segment RX   .text: two functions that all names share, and a text that one returns
 //! segment RW   .dynamic (the loader writes into it)
 //! not loaded   .shstrtab, section headers
 //! ```
@@ -37,6 +37,12 @@ const SECTION_HEADER: usize = 64;
 const SYMBOL: usize = 24;
 /// R, RX, RW, dynamic, stack.
 const SEGMENTS: usize = 5;
+/// The largest page of a kernel for one of the machines.
+const PAGE: usize = 0x1_0000;
+/// The length of each function.
+const FUNCTION: usize = 16;
+/// The names of sections. The first column of the table of sections has their offsets.
+const SECTION_NAMES: &[u8] = b"\0.hash\0.dynsym\0.dynstr\0.text\0.dynamic\0.shstrtab\0";
 
 const PT_LOAD: u32 = 1;
 const PT_DYNAMIC: u32 = 2;
@@ -46,55 +52,39 @@ const PF_W: u32 = 2;
 const PF_R: u32 = 4;
 
 impl Machine {
-    fn code(self) -> u16 {
+    fn number(self) -> u16 {
         match self {
             Self::X86_64 => 62,
             Self::Aarch64 => 183,
         }
     }
 
-    /// The largest page that a kernel for this machine may use.
-    fn page(self) -> usize {
-        match self {
-            Self::X86_64 => 0x1000,
-            Self::Aarch64 => 0x1_0000,
-        }
-    }
-
-    /// `return status;`, 16 bytes.
-    fn return_status(self, status: u16) -> Vec<u8> {
-        match self {
-            // mov eax, status; ret; and traps
+    /// `return status;`, then `return text;` with the text behind both.
+    fn code(self, status: u16) -> Vec<u8> {
+        let status = u32::from(status);
+        let mut code = match self {
             Self::X86_64 => {
-                let mut code = vec![0xb8];
-                code.extend(u32::from(status).to_le_bytes());
-                code.push(0xc3);
-                code.resize(16, 0xcc);
+                // mov eax, status; ret
+                let mut code = [&[0xb8], &status.to_le_bytes()[..], &[0xc3]].concat();
+                code.resize(FUNCTION, 0xcc);
+                // lea rax, [rip + 9]; ret. The distance counts from the end of lea, its byte 7.
+                code.extend([0x48, 0x8d, 0x05, 9, 0, 0, 0, 0xc3]);
+                code.resize(2 * FUNCTION, 0xcc);
                 code
             }
-            // mov w0, #status; ret; and traps
-            Self::Aarch64 => words(&[0x5280_0000 | u32::from(status) << 5, 0xd65f_03c0, 0, 0]),
-        }
-    }
-
-    /// `return text;` with the text `distance` bytes before the first instruction, 16 bytes.
-    fn return_text(self, distance: usize) -> Vec<u8> {
-        let back = 0u32.wrapping_sub(distance as u32);
-        match self {
-            // lea rax, [rip + d]; ret: counted from the end of the seven bytes of lea
-            Self::X86_64 => {
-                let mut code = vec![0x48, 0x8d, 0x05];
-                code.extend(back.wrapping_sub(7).to_le_bytes());
-                code.push(0xc3);
-                code.resize(16, 0xcc);
-                code
-            }
-            // adr x0, d: 21 bits, the lowest two apart; ret
-            Self::Aarch64 => {
-                let adr = 0x1000_0000 | (back & 3) << 29 | (back >> 2 & 0x7_ffff) << 5;
-                words(&[adr, 0xd65f_03c0, 0, 0])
-            }
-        }
+            Self::Aarch64 => words(&[
+                0x5280_0000 | status << 5, // mov w0, #status
+                0xd65f_03c0,               // ret
+                0,
+                0,
+                0x1000_0080, // adr x0, . + 16
+                0xd65f_03c0, // ret
+                0,
+                0,
+            ]),
+        };
+        code.extend_from_slice(TEXT);
+        code
     }
 }
 
@@ -108,6 +98,20 @@ struct Place {
     offset: usize,
     address: usize,
     size: usize,
+}
+
+impl Place {
+    /// The part after this one, in the same page of the file and in another page of memory, so that
+    /// it can have other access rights.
+    fn next_page(self, size: usize) -> Self {
+        let offset = (self.offset + self.size).next_multiple_of(16);
+        let address = (self.address + self.size).next_multiple_of(PAGE) + offset % PAGE;
+        Self {
+            offset,
+            address,
+            size,
+        }
+    }
 }
 
 /// A string table: names, each followed by a zero.
@@ -124,17 +128,16 @@ impl Strings {
 
 /// The whole file.
 pub(super) fn shared_object(library: &Library<'_>) -> Vec<u8> {
-    let machine = library.machine;
-    let page = machine.page();
     let mut strings = Strings(vec![0]);
     let soname = strings.add(library.soname);
     let names: Vec<u32> = library.names.iter().map(|name| strings.add(name)).collect();
     let hash = hash_table(library.names);
+    let code = library.machine.code(library.status);
 
     // Segment R: addresses are offsets.
     let mut end = FILE_HEADER + SEGMENTS * PROGRAM_HEADER;
-    let mut place = |size: usize, align: usize| {
-        let offset = end.next_multiple_of(align);
+    let mut place = |size: usize| {
+        let offset = end.next_multiple_of(8);
         end = offset + size;
         Place {
             offset,
@@ -142,24 +145,14 @@ pub(super) fn shared_object(library: &Library<'_>) -> Vec<u8> {
             size,
         }
     };
-    let hash_at = place(hash.len(), 8);
-    let symbols_at = place((library.names.len() + 1) * SYMBOL, 8);
-    let strings_at = place(strings.0.len(), 1);
-    let text_at = place(TEXT.len(), 1);
-    let read_only = end;
-
-    // The other two: each starts in a page of its own in memory, and goes on in the same page of
-    // the file.
-    let offset = read_only.next_multiple_of(16);
-    let code_at = Place {
-        offset,
-        address: read_only.next_multiple_of(page) + offset % page,
-        size: 32,
+    let hash_at = place(hash.len());
+    let symbols_at = place((names.len() + 1) * SYMBOL);
+    let strings_at = place(strings.0.len());
+    let read_only = Place {
+        size: end,
+        ..Place::default()
     };
-    let mut code = machine.return_status(library.status);
-    code.extend(machine.return_text(code_at.address + 16 - text_at.address));
-    let offset = code_at.offset + code_at.size;
-    let address = (code_at.address + code_at.size).next_multiple_of(page) + offset % page;
+    let code_at = read_only.next_page(code.len());
     let entries: [(u64, usize); 7] = [
         (14, soname as usize),   // DT_SONAME
         (4, hash_at.address),    // DT_HASH
@@ -169,81 +162,63 @@ pub(super) fn shared_object(library: &Library<'_>) -> Vec<u8> {
         (11, SYMBOL),            // DT_SYMENT
         (0, 0),                  // DT_NULL
     ];
-    let dynamic_at = Place {
-        offset,
-        address,
-        size: entries.len() * 16,
+    let dynamic_at = code_at.next_page(entries.len() * 16);
+
+    let names_at = Place {
+        offset: dynamic_at.offset + dynamic_at.size,
+        address: 0,
+        size: SECTION_NAMES.len(),
     };
+    // name, type, flags, place, link, info, align, size of one entry
+    let sections = [
+        (0, 0, 0, Place::default(), 0, 0, 0, 0),
+        (1, 5, 2, hash_at, 2, 0, 8, 4),          // SHT_HASH
+        (7, 11, 2, symbols_at, 3, 1, 8, SYMBOL), // SHT_DYNSYM
+        (15, 3, 2, strings_at, 0, 0, 1, 0),      // SHT_STRTAB
+        (23, 1, 6, code_at, 0, 0, 16, 0),        // SHT_PROGBITS
+        (29, 6, 3, dynamic_at, 3, 0, 8, 16),     // SHT_DYNAMIC
+        (38, 3, 0, names_at, 0, 0, 1, 0),        // SHT_STRTAB
+    ];
+    let sections_at = (names_at.offset + names_at.size).next_multiple_of(8);
 
     let mut file = Writer(Vec::new());
-    let mut section_names = Strings(vec![0]);
-    let named: Vec<u32> = [
-        ".hash",
-        ".dynsym",
-        ".dynstr",
-        ".rodata",
-        ".text",
-        ".dynamic",
-        ".shstrtab",
-    ]
-    .iter()
-    .map(|name| section_names.add(name))
-    .collect();
-    let section_names_at = dynamic_at.offset + dynamic_at.size;
-    let sections_at = (section_names_at + section_names.0.len()).next_multiple_of(8);
-
-    file.header(machine, sections_at, named.len() + 1);
-    file.segment(
-        PT_LOAD,
-        PF_R,
-        Place {
-            offset: 0,
-            address: 0,
-            size: read_only,
-        },
-        page,
-    );
-    file.segment(PT_LOAD, PF_R | PF_X, code_at, page);
-    file.segment(PT_LOAD, PF_R | PF_W, dynamic_at, page);
+    file.header(library.machine, sections_at, sections.len());
+    file.segment(PT_LOAD, PF_R, read_only, PAGE);
+    file.segment(PT_LOAD, PF_R | PF_X, code_at, PAGE);
+    file.segment(PT_LOAD, PF_R | PF_W, dynamic_at, PAGE);
     file.segment(PT_DYNAMIC, PF_R | PF_W, dynamic_at, 8);
     file.segment(PT_GNU_STACK, PF_R | PF_W, Place::default(), 16);
 
     file.put(hash_at, &hash);
-    file.pad(symbols_at.offset);
-    file.0.extend([0; SYMBOL]);
+    file.put(symbols_at, &[0; SYMBOL]);
     for (name, at) in library.names.iter().zip(names) {
-        let text = library.texts.contains(&name.as_str());
+        let is_text = library.texts.contains(&name.as_str());
         file.u32(at);
         file.0.extend([0x12, 0]); // global function, default visibility
-        file.u16(5); // its section is .text
-        file.u64(code_at.address + if text { 16 } else { 0 });
-        file.u64(16);
+        file.u16(4); // its section is .text
+        file.u64(code_at.address + if is_text { FUNCTION } else { 0 });
+        file.u64(FUNCTION);
     }
     file.put(strings_at, &strings.0);
-    file.put(text_at, TEXT);
     file.put(code_at, &code);
-    file.pad(dynamic_at.offset);
+    file.put(dynamic_at, &[]);
     for (tag, value) in entries {
         file.0.extend(tag.to_le_bytes());
         file.u64(value);
     }
-    file.0.extend(&section_names.0);
-    file.pad(sections_at);
-
-    file.0.extend([0; SECTION_HEADER]);
-    // name, type, flags, place, link, info, align, size of one
-    file.section(named[0], 5, 2, hash_at, 2, 0, 8, 4); // SHT_HASH
-    file.section(named[1], 11, 2, symbols_at, 3, 1, 8, SYMBOL); // SHT_DYNSYM
-    file.section(named[2], 3, 2, strings_at, 0, 0, 1, 0); // SHT_STRTAB
-    file.section(named[3], 1, 2, text_at, 0, 0, 1, 0); // SHT_PROGBITS
-    file.section(named[4], 1, 6, code_at, 0, 0, 16, 0);
-    file.section(named[5], 6, 3, dynamic_at, 3, 0, 8, 16); // SHT_DYNAMIC
-    let unloaded = Place {
-        offset: section_names_at,
-        address: 0,
-        size: section_names.0.len(),
-    };
-    file.section(named[6], 3, 0, unloaded, 0, 0, 1, 0);
+    file.put(names_at, SECTION_NAMES);
+    file.0.resize(sections_at, 0);
+    for (name, kind, flags, place, link, info, align, entry_size) in sections {
+        file.u32(name);
+        file.u32(kind);
+        for value in [flags, place.address, place.offset, place.size] {
+            file.u64(value);
+        }
+        file.u32(link);
+        file.u32(info);
+        file.u64(align);
+        file.u64(entry_size);
+    }
     file.0
 }
 
@@ -285,20 +260,16 @@ impl Writer {
         self.0.extend((value as u64).to_le_bytes());
     }
 
-    fn pad(&mut self, offset: usize) {
-        self.0.resize(offset, 0);
-    }
-
     fn put(&mut self, place: Place, bytes: &[u8]) {
-        self.pad(place.offset);
+        self.0.resize(place.offset, 0);
         self.0.extend_from_slice(bytes);
     }
 
     fn header(&mut self, machine: Machine, sections_at: usize, sections: usize) {
         self.0.extend(b"\x7fELF\x02\x01\x01"); // 64 bits, little-endian, version 1
-        self.pad(16);
+        self.0.resize(16, 0);
         self.u16(3); // ET_DYN
-        self.u16(machine.code());
+        self.u16(machine.number());
         self.u32(1);
         self.u64(0); // no entry point
         self.u64(FILE_HEADER);
@@ -326,32 +297,6 @@ impl Writer {
             self.u64(value);
         }
     }
-
-    #[allow(
-        clippy::too_many_arguments,
-        reason = "one a field, in the order of the format"
-    )]
-    fn section(
-        &mut self,
-        name: u32,
-        kind: u32,
-        flags: usize,
-        place: Place,
-        link: u32,
-        info: u32,
-        align: usize,
-        one: usize,
-    ) {
-        self.u32(name);
-        self.u32(kind);
-        for value in [flags, place.address, place.offset, place.size] {
-            self.u64(value);
-        }
-        self.u32(link);
-        self.u32(info);
-        self.u64(align);
-        self.u64(one);
-    }
 }
 
 #[cfg(test)]
@@ -367,26 +312,19 @@ mod tests {
     }
 
     #[test]
-    fn instructions_are_what_they_say() {
-        assert_eq!(
-            Machine::X86_64.return_status(34)[..6],
-            [0xb8, 34, 0, 0, 0, 0xc3]
-        );
+    fn instructions_are_those_of_an_assembler() {
+        let x86_64 = Machine::X86_64.code(34);
+        assert_eq!(x86_64[..6], [0xb8, 34, 0, 0, 0, 0xc3]);
+        // lea rax, [rip + 9]; ret
+        assert_eq!(x86_64[16..24], [0x48, 0x8d, 0x05, 9, 0, 0, 0, 0xc3]);
+        let aarch64 = Machine::Aarch64.code(34);
         // 52800440: mov w0, #0x22
-        assert_eq!(
-            Machine::Aarch64.return_status(34)[..4],
-            [0x40, 0x04, 0x80, 0x52]
-        );
-        // 10ffff80: adr x0, . - 16
-        assert_eq!(
-            Machine::Aarch64.return_text(16)[..4],
-            [0x80, 0xff, 0xff, 0x10]
-        );
-        // 48 8d 05 e9 ff ff ff: lea rax, [rip - 23]
-        assert_eq!(
-            Machine::X86_64.return_text(16)[..8],
-            [0x48, 0x8d, 0x05, 0xe9, 0xff, 0xff, 0xff, 0xc3]
-        );
+        assert_eq!(aarch64[..4], [0x40, 0x04, 0x80, 0x52]);
+        // 10000080: adr x0, . + 16
+        assert_eq!(aarch64[16..20], [0x80, 0x00, 0x00, 0x10]);
+        for code in [x86_64, aarch64] {
+            assert_eq!(&code[32..], TEXT);
+        }
     }
 
     #[test]
@@ -405,7 +343,7 @@ mod tests {
             let bytes = shared_object(&library);
             let number =
                 |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap()) as usize;
-            let page = machine.page();
+            let page = PAGE;
             let mut last_page = None;
             for segment in 0..3 {
                 let at = FILE_HEADER + segment * PROGRAM_HEADER;

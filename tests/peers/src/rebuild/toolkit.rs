@@ -30,7 +30,7 @@ impl Shims {
     pub fn new(root: &Path) -> Result<Self, Box<dyn Error>> {
         let (env, target) = (
             Env::from_process(),
-            Target::from_triple("x86_64-unknown-linux-gnu", false)?,
+            Target::from_triple("x86_64-unknown-linux-gnu")?,
         );
         let need = |component, part| Need::new(component, part, "to measure");
         let needs = vec![

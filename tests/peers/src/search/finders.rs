@@ -202,7 +202,7 @@ pub fn versions(venv: &Path) -> Result<String, Box<dyn Error>> {
 pub fn find() -> Result<(), Box<dyn Error>> {
     let (env, target) = (
         Env::from_process(),
-        Target::from_triple("x86_64-unknown-linux-gnu", false)?,
+        Target::from_triple("x86_64-unknown-linux-gnu")?,
     );
     let mut needs = vec![Need::new(Component::Nvcc, Part::Tools, "to measure")];
     for component in [

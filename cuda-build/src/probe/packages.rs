@@ -1,0 +1,298 @@
+//! CUDA in Python wheels: one directory for each component (CUDA 11 and 12), or one for all (13).
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use super::files::Absent;
+use super::prefix::Prefix;
+use super::{Attempt, Found, Prober, Set, Unusable};
+use crate::component::{Class, Component};
+use crate::release::{self, NEWEST_MAJOR, OLDEST_MAJOR};
+use crate::version::Version;
+
+/// A `site-packages` directory.
+struct SitePackages<'p> {
+    prober: &'p Prober<'p>,
+    path: PathBuf,
+    installed: Installed,
+    /// Many components share a directory, and each is searched for several majors.
+    prefixes: BTreeMap<String, Prefix<'p>>,
+}
+
+/// Installed distributions by their normalized names, from the names of their `dist-info` directories.
+struct Installed(BTreeMap<String, Version>);
+
+/// The package of a component.
+type Package<'a> = (&'static str, &'a Version);
+
+impl Installed {
+    fn read(prober: &Prober<'_>, path: &Path) -> Self {
+        let names = prober.root.names(path);
+        let package = |name: &str| {
+            let (name, version) = name.strip_suffix(".dist-info")?.split_once('-')?;
+            let name = name.to_ascii_lowercase().replace(['_', '.'], "-");
+            Some((name, version.parse().ok()?))
+        };
+        let names = names.iter().filter_map(|name| name.to_str());
+        Self(names.filter_map(package).collect())
+    }
+
+    /// The package of a component, if it is installed.
+    fn package(&self, component: Component, major: u32) -> Option<Package<'_>> {
+        let name = component.facts().package(major.min(NEWEST_MAJOR))?;
+        Some((name, self.0.get(name)?))
+    }
+}
+
+pub(super) fn probe(prober: &Prober<'_>, attempt: &mut Attempt) {
+    let path = attempt.candidate.path.clone();
+    let mut packages = SitePackages {
+        installed: Installed::read(prober, &path),
+        prober,
+        path,
+        prefixes: BTreeMap::new(),
+    };
+    for major in OLDEST_MAJOR..=packages.newest_major() {
+        let found: Vec<Found> = Component::all()
+            .filter_map(|component| packages.component(component, major, attempt))
+            .collect();
+        if !found.is_empty() {
+            attempt.sets.push(Set { major, found });
+        }
+    }
+    let remark = packages.without_metadata(attempt);
+    attempt.remarks.extend(remark);
+}
+
+impl<'p> SitePackages<'p> {
+    /// The newest major of the tables, or a newer one that a directory such as `nvidia/cu14` names.
+    fn newest_major(&self) -> u32 {
+        let names = self.prober.root.names(&self.path.join("nvidia"));
+        let majors = names
+            .iter()
+            .filter_map(|name| name.to_str()?.strip_prefix("cu")?.parse::<u32>().ok());
+        majors
+            .filter(|major| *major < 100)
+            .fold(NEWEST_MAJOR, u32::max)
+    }
+
+    fn prefix(&mut self, directory: &str) -> &Prefix<'p> {
+        let path = self.path.join(directory);
+        self.prefixes
+            .entry(directory.to_owned())
+            .or_insert_with(|| Prefix::new(self.prober, &[&path], &[]))
+    }
+
+    fn component(
+        &mut self,
+        component: Component,
+        major: u32,
+        attempt: &mut Attempt,
+    ) -> Option<Found> {
+        let directory = directory_of(component, major)?;
+        let is_installed = self.installed.package(component, major).is_some();
+        let prefix = self.prefix(&directory);
+        // CUDA 11 and 12 share directories. A file whose name does not show the major counts for the major whose
+        // package is installed.
+        if !is_installed && !shows_major(prefix, component, major, &directory) {
+            return None;
+        }
+        let (result, header) = (prefix.component(component, major), prefix.header_release());
+        let package = self.installed.package(component, major);
+        let mut found = match result {
+            Ok(found) => found,
+            Err(absent) => {
+                let reason = unusable(component, major, package, &directory, &absent);
+                attempt.unusable.extend(reason.map(|reason| Unusable {
+                    component,
+                    major,
+                    reason,
+                }));
+                return None;
+            }
+        };
+        if component == Component::Nvcc {
+            let lacks = component
+                .facts()
+                .tools
+                .iter()
+                .find(|tool| found.tool(tool).is_none());
+            let lacks = lacks.map(|tool| format!("{directory}/bin contains nvcc but no {tool}"));
+            attempt.remarks.extend(lacks);
+            let root = self.path.join(&directory);
+            attempt
+                .remarks
+                .extend(wrong_profile(self.prober, &root, &directory));
+        }
+        if let Some(package) = package {
+            let toolkit = found.toolkit;
+            apply(package, &mut found);
+            found.toolkit = toolkit.or(found.toolkit);
+        }
+        if component == Component::Cudart
+            && let Some((release, header)) = header
+        {
+            // A compiler reads the header, whatever the package is called.
+            if let Some(claimed) = found.toolkit.filter(|claimed| *claimed != release) {
+                attempt.remarks.push(format!(
+                    "the package of cudart is of CUDA {claimed}, but {} is of {release}; the header counts",
+                    header.display()
+                ));
+            }
+            found.toolkit = Some(release);
+        }
+        Some(found)
+    }
+
+    /// Reports usable components that were skipped because neither package metadata nor files show their CUDA major:
+    /// `nvidia` was copied without the directories beside it.
+    fn without_metadata(&mut self, attempt: &Attempt) -> Option<String> {
+        let is_known = |component: Component| {
+            let mut unusable = attempt.unusable.iter();
+            attempt.sets.iter().any(|set| set.get(component).is_some())
+                || unusable.any(|unusable| unusable.component == component)
+        };
+        let mut owned: Vec<String> = Vec::new();
+        for component in Component::all() {
+            let majors = release::majors();
+            let majors = majors.filter(|m| self.installed.package(component, *m).is_some());
+            owned.extend(majors.filter_map(|major| directory_of(component, major)));
+        }
+        let mut names: Vec<String> = Vec::new();
+        for component in Component::all().filter(|component| !is_known(*component)) {
+            let directory = release::majors().find_map(|major| {
+                let directory = directory_of(component, major)?;
+                let prefix = self.prefix(&directory);
+                let is_skipped = !owned.contains(&directory)
+                    && !shows_major(prefix, component, major, &directory)
+                    && prefix.component(component, major).is_ok();
+                is_skipped.then_some(directory)
+            });
+            names.extend(directory.map(|directory| format!("{component} ({directory})")));
+        }
+        (!names.is_empty()).then(|| {
+            format!(
+                "not used, because no package metadata shows their CUDA major: {}; the `*.dist-info` directories must \
+                 be beside `nvidia`",
+                names.join(", ")
+            )
+        })
+    }
+}
+
+/// The directory of a component's package. A major newer than the tables is expected to keep the newest layout.
+fn directory_of(component: Component, major: u32) -> Option<String> {
+    let facts = component.facts();
+    let directory = facts.package_dir(major.min(NEWEST_MAJOR))?;
+    if major <= NEWEST_MAJOR {
+        return Some(directory.to_owned());
+    }
+    Some(directory.replace(&format!("cu{NEWEST_MAJOR}"), &format!("cu{major}")))
+}
+
+/// Whether the files show the major, without package metadata.
+fn shows_major(prefix: &Prefix<'_>, component: Component, major: u32, directory: &str) -> bool {
+    let facts = component.facts();
+    let has = |soname| prefix.first(&prefix.lib, soname).is_some();
+    let header_shows = || {
+        let release = prefix.header_release();
+        release.is_some_and(|(release, _)| release.major == major)
+    };
+    directory.ends_with(&format!("cu{major}"))
+        || (facts.soname_tells_major(major) && facts.soname(0, major).is_some_and(has))
+        || (component == Component::Cudart && header_shows())
+}
+
+/// Gives a component the version and release of its package.
+fn apply((name, version): Package<'_>, found: &mut Found) {
+    let facts = found.component.facts();
+    if facts.class != Class::OwnRange {
+        found.version = Some(version.clone());
+        let release = version
+            .release()
+            .filter(|release| release.major == found.major);
+        found.toolkit = release.filter(|_| facts.follows_toolkit);
+    }
+    found.evidence = format!("{name} {version}: {}", found.evidence);
+}
+
+/// Why a component whose files are incomplete cannot be used; `None` if there is no sign of the component.
+fn unusable(
+    component: Component,
+    major: u32,
+    package: Option<Package<'_>>,
+    directory: &str,
+    absent: &Absent,
+) -> Option<String> {
+    let missing = &absent.missing;
+    let Some((name, version)) = package else {
+        let is_nvrtc = component == Component::Nvrtc && absent.is_partial;
+        return is_nvrtc
+            .then(|| format!("{directory} has no {missing}, so its NVRTC cannot be used"));
+    };
+    Some(if component == Component::Nvrtc && absent.is_partial {
+        format!("{name} {version} has no {missing}, so its NVRTC cannot be used")
+    } else if component == Component::Nvcc && !release::is_nvcc_packaged(major) {
+        format!(
+            "{name} {version} has ptxas and libnvvm but no nvcc: no wheel of CUDA {major} has it"
+        )
+    } else {
+        format!(
+            "{name} {version} is installed but has no {missing} (an incomplete or damaged package, or a placeholder)"
+        )
+    })
+}
+
+/// nvcc 13.0 to 13.2 look for libraries in `lib64`, and their wheels ship `lib`.
+fn wrong_profile(prober: &Prober<'_>, root: &Path, name: &str) -> Option<String> {
+    let profile = prober.root.text(&root.join("bin/nvcc.profile")).ok()?;
+    let names_lib64 = profile.lines().any(|line| {
+        line.trim_start().starts_with("LIBRARIES") && line.contains("/lib$(_TARGET_SIZE_)")
+    });
+    (names_lib64 && !prober.root.is_dir(&root.join("lib64"))).then(|| {
+        format!("{name}/bin/nvcc.profile names `lib64`, which does not exist: this nvcc cannot link by itself")
+    })
+}
+
+/// A directory of Python packages that is named as a root: `CUDA_HOME=<site-packages>/nvidia/cu13`. Several packages
+/// share it, each with a version of its own. Their metadata is two levels above.
+pub(super) struct PackageDirectory {
+    path: PathBuf,
+    /// `nvidia/cu13`.
+    name: String,
+    installed: Installed,
+}
+
+impl PackageDirectory {
+    /// `None` if neither `path` nor what it links to is such a directory with metadata.
+    pub(super) fn at(prober: &Prober<'_>, path: &Path) -> Option<Self> {
+        let at = |path: &Path| {
+            let parent = path.parent().filter(|parent| parent.ends_with("nvidia"))?;
+            let installed = Installed::read(prober, parent.parent()?);
+            (!installed.0.is_empty()).then_some(Self {
+                path: path.to_owned(),
+                name: format!("nvidia/{}", path.file_name()?.to_str()?),
+                installed,
+            })
+        };
+        let linked = || prober.root.is_link(path).then(|| prober.root.resolve(path));
+        at(path).or_else(|| at(&linked()?))
+    }
+
+    /// Gives a component of this directory the version of its package.
+    pub(super) fn settle(&self, found: &mut Found) {
+        let (component, major) = (found.component, found.major);
+        let is_here = directory_of(component, major).as_ref() == Some(&self.name);
+        let package = self.installed.package(component, major);
+        if let Some(package) = package.filter(|_| is_here) {
+            // Files of the core components show the release better than a package does.
+            let own = found.toolkit.filter(|_| component.is_core());
+            apply(package, found);
+            found.toolkit = own.or(found.toolkit);
+        }
+    }
+
+    pub(super) fn wrong_profile(&self, prober: &Prober<'_>) -> Option<String> {
+        wrong_profile(prober, &self.path, &self.name)
+    }
+}

@@ -1,0 +1,465 @@
+//! CUDA in roots: NVIDIA's installers, distributions, conda, and several roots of one candidate (Nix outputs, redist
+//! archives side by side, the HPC SDK).
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use super::packages::PackageDirectory;
+use super::prefix::Prefix;
+use super::products::{named_majors, products};
+use super::versions::file_name_version;
+use super::{Attempt, Found, Prober, Set, Unusable, archives};
+use crate::component::{Bundle, Class, Component};
+use crate::nvcc::NvccAnswer;
+use crate::release;
+use crate::sources::{Candidate, Layout, Step, companions};
+use crate::version::{ToolkitVersion, Version};
+
+/// One root of a candidate.
+struct OneRoot<'p> {
+    path: PathBuf,
+    /// The answer of its nvcc.
+    answer: Option<NvccAnswer>,
+    /// Why its nvcc has no answer.
+    query_error: Option<String>,
+    /// The release according to nvcc, `cuda.h`, `version.json` or the directory's name.
+    release: Option<ToolkitVersion>,
+    /// The majors that its files show; none if the files are the same for every major (cuRAND).
+    majors: Vec<u32>,
+    /// The version in the directory's name, if that is the name of a package.
+    package_version: Option<Version>,
+    /// The metadata beside it, if it is a directory of Python packages.
+    packages: Option<PackageDirectory>,
+    /// Products whose major is known from a package manager or the directory's name.
+    named_majors: Vec<(Component, u32)>,
+    prefix: Prefix<'p>,
+}
+
+impl<'p> OneRoot<'p> {
+    fn read(
+        prober: &'p Prober<'p>,
+        path: PathBuf,
+        answer: Option<NvccAnswer>,
+        query_error: Option<String>,
+    ) -> Self {
+        let prefix = Prefix::new(prober, &[&path], answer.as_ref().as_slice());
+        let package_version = package_version(&path);
+        let release = answer
+            .as_ref()
+            .and_then(|answer| answer.version.release())
+            .or_else(|| prefix.header_release().map(|(release, _)| release))
+            .or_else(|| version_json(prober, &path))
+            .or_else(|| package_version.as_ref()?.release());
+        let majors = release.map_or_else(|| prefix.majors(), |release| vec![release.major]);
+        Self {
+            packages: PackageDirectory::at(prober, &path),
+            named_majors: named_majors(prober, &path, &prefix, !majors.is_empty()),
+            path,
+            answer,
+            query_error,
+            release,
+            majors,
+            package_version,
+            prefix,
+        }
+    }
+
+    /// Whether components of this root may be for a major.
+    fn serves(&self, major: u32) -> bool {
+        if !self.majors.is_empty() {
+            return self.majors.contains(&major);
+        }
+        products().any(|product| self.named_major(product).is_none_or(|named| named == major))
+    }
+
+    /// The major of a product, if something other than its files shows it.
+    fn named_major(&self, product: Component) -> Option<u32> {
+        let mut named = self.named_majors.iter();
+        named
+            .find(|(known, _)| *known == product)
+            .map(|(_, major)| *major)
+    }
+
+    /// Whether nothing shows which CUDA it is for.
+    fn is_of_unknown_major(&self) -> bool {
+        self.majors.is_empty() && self.named_majors.is_empty()
+    }
+
+    /// Whether a component was found in this root.
+    fn holds(&self, found: &Found) -> bool {
+        let first = found.paths().next();
+        first.is_some_and(|path| path.starts_with(&self.path))
+    }
+}
+
+pub(super) fn probe(prober: &Prober<'_>, attempt: &mut Attempt) {
+    let candidate = attempt.candidate.clone();
+    let (paths, remarks) = archives::belonging(prober.target, candidate.roots().cloned().collect());
+    let roots = read_roots(prober, &candidate, &paths);
+    let query_error = roots.first().and_then(|first| first.query_error.clone());
+    if candidate.nvcc().is_some() && candidate.step.is_explicit() && query_error.is_some() {
+        attempt.remarks.extend(query_error);
+        return;
+    }
+    // A single root that does not exist is reported by the caller.
+    if !candidate.more_roots().is_empty() {
+        let absent = candidate.roots().filter(|path| !prober.root.is_dir(path));
+        let absent = absent.map(|path| format!("{} does not exist", path.display()));
+        attempt.remarks.extend(absent);
+    }
+    attempt.remarks.extend(remarks);
+    let majors: BTreeSet<u32> = roots.iter().flat_map(|root| root.majors.clone()).collect();
+    // cuRAND's archive looks the same for every CUDA. Beside one CUDA it belongs to it; beside two it is unknown.
+    let (unclear, roots): (Vec<OneRoot<'_>>, Vec<OneRoot<'_>>) = roots
+        .into_iter()
+        .partition(|root| majors.len() > 1 && root.is_of_unknown_major());
+    attempt.remarks.extend(unclear_roots(&majors, &unclear));
+    let mut remarks: Vec<String> = Vec::new();
+    for major in majors.iter().rev() {
+        let set = set(prober, &roots, *major, &mut attempt.unusable, &mut remarks);
+        attempt.sets.extend(set);
+    }
+    attempt
+        .sets
+        .extend(sets_of_products(&candidate, &roots, &majors));
+    if majors.is_empty() {
+        attempt
+            .remarks
+            .extend(products_of_unknown_major(&roots, &attempt.sets));
+    }
+    if attempt.sets.is_empty() {
+        // If everything is for another machine, no file shows a major.
+        for root in &roots {
+            root.prefix.skip_nvcc();
+            remarks.extend(root.prefix.skipped_remarks());
+        }
+    }
+    for remark in remarks {
+        if !attempt.remarks.contains(&remark) {
+            attempt.remarks.push(remark);
+        }
+    }
+    if attempt.sets.is_empty() && attempt.unusable.is_empty() && attempt.remarks.is_empty() {
+        attempt.remarks = roots
+            .into_iter()
+            .flat_map(|root| root.prefix.remarks)
+            .collect();
+    } else if let [root] = roots.as_slice()
+        && let [_, _, ..] = root.majors.as_slice()
+    {
+        attempt.remarks.push(format!(
+            "libraries of several CUDA majors below one root: {:?}",
+            root.majors
+        ));
+    }
+}
+
+/// The roots at these paths, and those elsewhere that an nvcc in one of them names: the HPC SDK's nvcc is in
+/// `compilers/bin`.
+fn read_roots<'p>(
+    prober: &'p Prober<'p>,
+    candidate: &Candidate,
+    paths: &[PathBuf],
+) -> Vec<OneRoot<'p>> {
+    let mut roots: Vec<OneRoot<'_>> = Vec::new();
+    let mut proposed = candidate.nvcc().filter(|nvcc| prober.root.is_file(nvcc));
+    for path in paths {
+        let proposed = proposed.take().map(Path::to_owned);
+        let named = proposed.clone().filter(|_| candidate.step.is_explicit());
+        let own = || Some(path.join("bin/nvcc")).filter(|nvcc| prober.root.is_file(nvcc));
+        let nvcc = proposed.or_else(own);
+        let (answer, query_error) = match nvcc.map(|nvcc| (prober.query_nvcc)(&nvcc)).transpose() {
+            Ok(answer) => (answer.map(|answer| NvccAnswer { named, ..answer }), None),
+            Err(error) => (None, Some(error.to_string())),
+        };
+        let top = answer.as_ref().and_then(|answer| answer.top.as_ref());
+        let top = top.map(|top| prober.root.tidy(top));
+        let mut root = OneRoot::read(prober, path.clone(), answer, query_error);
+        if candidate.layout == Layout::SystemProducts {
+            root.majors.clear();
+        }
+        roots.push(root);
+        let is_elsewhere = |top: &PathBuf| {
+            let real = prober.root.resolve(top);
+            top != path && !real.starts_with(prober.root.resolve(path))
+        };
+        let Some(top) = top.filter(is_elsewhere) else {
+            continue;
+        };
+        let beside = companions(prober.root, &top);
+        for path in [top].into_iter().chain(beside) {
+            if !roots.iter().any(|root| root.path == path) {
+                roots.push(OneRoot::read(prober, path, None, None));
+            }
+        }
+    }
+    roots
+}
+
+fn unclear_roots(majors: &BTreeSet<u32>, unclear: &[OneRoot<'_>]) -> Option<String> {
+    let names: Vec<String> = unclear
+        .iter()
+        .filter(|root| root.prefix.prober.root.is_dir(&root.path))
+        .map(|root| root.path.display().to_string())
+        .collect();
+    let majors: Vec<String> = majors.iter().map(u32::to_string).collect();
+    (!names.is_empty()).then(|| {
+        format!(
+            "CUDA {} were found, and nothing shows which of them these are for, so they are not used: {}; name only \
+             the roots of one major",
+            majors.join(" and "),
+            names.join(", ")
+        )
+    })
+}
+
+/// Reports products that are offered for every major because nothing shows theirs.
+fn products_of_unknown_major(roots: &[OneRoot<'_>], sets: &[Set]) -> Vec<String> {
+    let in_directory_of_major = |path: &PathBuf| {
+        let directory = path.parent().and_then(Path::file_name);
+        directory.is_some_and(|name| {
+            name.to_str()
+                .is_some_and(|name| name.parse::<u32>().is_ok())
+        })
+    };
+    let is_unknown = |found: &&Found| {
+        let offered = sets.iter().filter(|set| set.get(found.component).is_some());
+        found.component.facts().bundle == Bundle::Product
+            && named_major(roots, found).is_none()
+            && !found.libraries.iter().any(in_directory_of_major)
+            && offered.count() > 1
+    };
+    let found = sets.first().into_iter().flat_map(|set| &set.found);
+    found
+        .filter(is_unknown)
+        .map(|found| {
+            let product = found.component;
+            format!(
+                "nothing shows which CUDA major this {product} is for: assumed to be compatible"
+            )
+        })
+        .collect()
+}
+
+/// Sets for majors of which no toolkit was found.
+///
+/// They have products whose major is named. If no toolkit was found at all and the user named the candidate, they also
+/// have products of unknown major, and CCCL, which has no major. Nothing shows the major of other components.
+fn sets_of_products(
+    candidate: &Candidate,
+    roots: &[OneRoot<'_>],
+    known: &BTreeSet<u32>,
+) -> Vec<Set> {
+    let (is_explicit, step) = (candidate.step.is_explicit(), candidate.step);
+    let any_product = known.is_empty()
+        && (is_explicit || step == Step::Product || candidate.layout == Layout::SystemProducts);
+    let find = |root: &OneRoot<'_>, component: Component, major: u32| -> Option<Found> {
+        let facts = component.facts();
+        let is_wanted = match (facts.bundle, root.named_major(component)) {
+            (Bundle::Product, Some(named)) => named == major,
+            (Bundle::Product, None) => any_product,
+            _ => known.is_empty() && is_explicit && facts.class == Class::OwnRange,
+        };
+        let mut found = is_wanted.then(|| root.prefix.component(component, major).ok())??;
+        settle_versions(root.prefix.prober, &mut found, Releases::default());
+        Some(found)
+    };
+    let named = roots.iter().flat_map(|root| &root.named_majors);
+    let majors: BTreeSet<u32> = release::majors()
+        .chain(named.map(|(_, major)| *major))
+        .filter(|major| !known.contains(major))
+        .collect();
+    let set = |major: u32| {
+        let first = |component| roots.iter().find_map(|root| find(root, component, major));
+        let found = Component::all().filter_map(first).collect();
+        Set { major, found }
+    };
+    let sets = majors.into_iter().rev().map(set);
+    sets.filter(|set| !set.found.is_empty()).collect()
+}
+
+/// The major of a product, if something other than its files shows it.
+fn named_major(roots: &[OneRoot<'_>], found: &Found) -> Option<u32> {
+    let root = roots.iter().find(|root| root.holds(found))?;
+    root.named_major(found.component)
+}
+
+/// The components for one CUDA major: of every root that is for it, and of those whose files do not show a major.
+fn set(
+    prober: &Prober<'_>,
+    roots: &[OneRoot<'_>],
+    major: u32,
+    unusable: &mut Vec<Unusable>,
+    remarks: &mut Vec<String>,
+) -> Option<Set> {
+    let own: Vec<&OneRoot<'_>> = roots.iter().filter(|root| root.serves(major)).collect();
+    let answers: Vec<&NvccAnswer> = own.iter().filter_map(|root| root.answer.as_ref()).collect();
+    let joined;
+    let prefix = if let [single] = own.as_slice() {
+        &single.prefix
+    } else {
+        let paths: Vec<&Path> = own.iter().map(|root| root.path.as_path()).collect();
+        joined = Prefix::new(prober, &paths, &answers);
+        &joined
+    };
+    let compiler = answers.first().and_then(|answer| answer.version.release());
+    let header = prefix.header_release().map(|(release, _)| release);
+    let mut names = own.iter().filter_map(|root| root.release);
+    let any = compiler.or(header).or_else(|| names.next());
+    let mut found: Vec<Found> = Vec::new();
+    for component in Component::all() {
+        // The driver's header is part of the runtime.
+        if component == Component::Driver {
+            continue;
+        }
+        let mut new = match prefix.component(component, major) {
+            Ok(new) => new,
+            Err(absent) => {
+                if absent.is_partial && component.facts().bundle == Bundle::Toolkit {
+                    unusable.push(Unusable {
+                        component,
+                        major,
+                        reason: format!("{component} is incomplete: no {}", absent.missing),
+                    });
+                }
+                continue;
+            }
+        };
+        if named_major(roots, &new).is_some_and(|named| named != major) {
+            continue;
+        }
+        let root = own.iter().find(|root| root.holds(&new));
+        let compiler = root.and_then(|root| root.release).or(compiler);
+        settle_versions(
+            prober,
+            &mut new,
+            Releases {
+                compiler,
+                header,
+                any,
+            },
+        );
+        if let Some(root) = root {
+            let facts = component.facts();
+            // The root's release is that of its nvcc, which may be of another package.
+            if let Some(packages) = &root.packages {
+                packages.settle(&mut new);
+            } else if facts.follows_toolkit && new.version.is_none() {
+                new.version = root.package_version.clone();
+            }
+        }
+        if component == Component::Nvcc {
+            let Some(answer) = answers.first() else {
+                let reason = own.iter().find_map(|root| root.query_error.clone());
+                unusable.push(Unusable {
+                    component,
+                    major,
+                    reason: reason.unwrap_or_else(|| {
+                        format!("{} is not in the `bin` directory of a root", new.evidence)
+                    }),
+                });
+                continue;
+            };
+            new.version = Some(answer.version.clone());
+        }
+        found.push(new);
+    }
+    if let (Some(compiler), Some(header)) = (compiler, header)
+        && compiler != header
+    {
+        remarks.push(format!(
+            "nvcc is of CUDA {compiler}, but cuda.h is of {header}"
+        ));
+    }
+    remarks.extend(prefix.skipped_remarks());
+    let packages = own.iter().filter_map(|root| root.packages.as_ref());
+    remarks.extend(packages.filter_map(|packages| packages.wrong_profile(prober)));
+    remarks.extend(prefix.remarks.iter().cloned());
+    (!found.is_empty()).then_some(Set { major, found })
+}
+
+/// The releases that are known about the root of a component.
+#[derive(Clone, Copy, Default)]
+struct Releases {
+    /// According to nvcc.
+    compiler: Option<ToolkitVersion>,
+    /// According to `cuda.h`.
+    header: Option<ToolkitVersion>,
+    /// According to the first of nvcc, `cuda.h` and names that has one.
+    any: Option<ToolkitVersion>,
+}
+
+/// Sets the version and release of a component from its file names and its root.
+fn settle_versions(prober: &Prober<'_>, found: &mut Found, releases: Releases) {
+    let facts = found.component.facts();
+    if facts.class == Class::OwnRange {
+        return;
+    }
+    let library = found.libraries.first();
+    let own = library.and_then(|library| file_name_version(prober, library));
+    found.version = own.or(found.version.take());
+    if !facts.follows_toolkit {
+        return;
+    }
+    // The numbers of `libnvvm.so.4.0.0` and `libcupti.so.2024.1.1` are not those of their packages.
+    let is_of_major = |version: &Version| version.part(0) == u64::from(found.major);
+    found.version = found.version.take().filter(is_of_major);
+    // The roots of one candidate may be of different releases, so a library's own file name comes first.
+    let own = found.version.as_ref().and_then(Version::release);
+    found.toolkit = match found.component {
+        Component::Cudart => releases.header.or(releases.any),
+        _ if facts.class == Class::ExactMinor => releases.compiler.or(releases.any),
+        _ => found.toolkit.or(own).or(releases.any),
+    };
+}
+
+/// The version in the name of an archive (`cuda_crt-linux-x86_64-13.0.88-archive`) or a store path
+/// (`…-cuda_crt-13.0.88`).
+///
+/// No file that could be read in every search has the version of cicc and of the compiler's headers.
+fn package_version(path: &Path) -> Option<Version> {
+    let mut parts = path.file_name()?.to_str()?.split('-');
+    parts.find(|part| {
+        part.starts_with("cuda_")
+            || Component::of_redist(part).is_some_and(|c| c.facts().follows_toolkit)
+    })?;
+    let version = parts.find(|part| part.starts_with(|c: char| c.is_ascii_digit()))?;
+    version.split('.').nth(2)?;
+    version.parse().ok()
+}
+
+/// The release in `version.json` of NVIDIA's installers: `{"cuda": {"name": …, "version": "12.4.1"}, …}`. Instead of a
+/// JSON parser, the first `version` after `"cuda"` is read.
+fn version_json(prober: &Prober<'_>, path: &Path) -> Option<ToolkitVersion> {
+    let text = prober.root.text(&path.join("version.json")).ok()?;
+    let after = text.split_once("\"cuda\"")?.1;
+    let after = after.split_once("\"version\"")?.1;
+    after.split('"').nth(1)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_toolkit_packages_have_a_release() {
+        for (name, expected) in [
+            ("cuda_crt-linux-x86_64-13.0.88-archive", Some((13, 0))),
+            ("libnvvm-linux-sbsa-13.5.37-archive", Some((13, 5))),
+            ("7a0l8c9k-cuda_nvcc-12.4.131", Some((12, 4))),
+            ("7a0l8c9k-cuda12.8-cuda_cudart-12.8.90-lib", Some((12, 8))),
+            ("libcurand-linux-x86_64-10.3.5.147-archive", None),
+            ("cuda-12.4.0-abcdefgh", None),
+            ("cuda_nvcc", None),
+            ("cuda", None),
+        ] {
+            let expected = expected.map(|(major, minor)| ToolkitVersion::new(major, minor));
+            let named = package_version(Path::new(name));
+            assert_eq!(
+                named.as_ref().and_then(Version::release),
+                expected,
+                "{name}"
+            );
+        }
+    }
+}

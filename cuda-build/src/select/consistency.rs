@@ -1,0 +1,291 @@
+//! Which components belong together: pure functions over a set.
+//!
+//! The class of a component ([`Class`]) decides which rule applies to it:
+//!
+//! | class | rule |
+//! |---|---|
+//! | exact minor | is of the compiler's CUDA release; so are the runtime's headers |
+//! | major | is for the same CUDA major |
+//! | provider | is of the release of its newest user, or newer |
+//! | own range | its headers accept the compiler's CUDA release |
+//! | independent | is for the same CUDA major, and has code for the declared capabilities |
+//! | driver | none: the machine that runs the program decides |
+
+use super::selection::Chosen;
+use crate::capability::{Capability, Plan};
+use crate::component::{Bundle, Class, Component, edges};
+use crate::error::Conflict;
+use crate::probe::{Found, release_in_file_name};
+use crate::release::release_of;
+use crate::version::ToolkitVersion;
+
+/// Every pair of components that does not belong together.
+pub fn conflicts(chosen: &[Chosen]) -> Vec<Conflict> {
+    let conflicts = different_majors(chosen);
+    if !conflicts.is_empty() {
+        // A component for another major is of another release too, which would only repeat it.
+        return conflicts;
+    }
+    let [nvcc, nvrtc, cudart] = Component::CORE.map(|component| get(chosen, component));
+    let exact = chosen
+        .iter()
+        .filter(|other| class(other) == Class::ExactMinor);
+    let mut conflicts: Vec<Conflict> = exact
+        .chain(cudart)
+        .filter_map(|other| other_release(nvcc?, other))
+        .collect();
+    conflicts.extend(
+        nvrtc
+            .zip(cudart)
+            .and_then(|(nvrtc, cudart)| other_release(nvrtc, cudart)),
+    );
+    conflicts.extend(nvrtc.and_then(other_builtins));
+    conflicts.extend(cudart.and_then(older_library));
+    conflicts.extend(older_providers(chosen));
+    // What compiles device code decides which CCCL is accepted.
+    let mut compilers = [nvcc, nvrtc, cudart].into_iter().flatten();
+    if let Some((compiler, release)) = compilers.find_map(|c| Some((c, release(&c.found)?))) {
+        conflicts.extend(
+            chosen
+                .iter()
+                .filter_map(|other| too_new(compiler, release, other)),
+        );
+    }
+    conflicts
+}
+
+/// Chosen products that have no code for a capability of the plan.
+///
+/// A capability that is present only as PTX counts as well, because the device that loads the PTX may have it.
+pub fn capability_conflicts(chosen: &[Chosen], plan: &Plan) -> Vec<Conflict> {
+    let mut capabilities: Vec<Capability> = plan.real.iter().chain(&plan.ptx).copied().collect();
+    capabilities.sort_unstable();
+    capabilities.dedup();
+    let without_code = |product: &Chosen| {
+        let facts = product.found.component.facts();
+        let version = product.found.version.as_ref()?;
+        let version = (version.part(0), version.part(1));
+        let mut known = facts.oldest_capabilities.iter();
+        let (since, oldest) = known.find(|(since, _)| version >= *since)?;
+        let missing = capabilities.iter().filter(|c| c.base() < *oldest);
+        let missing: Vec<String> = missing.map(ToString::to_string).collect();
+        let missing = (!missing.is_empty()).then(|| missing.join(", "))?;
+        let since = format!("{}.{}", since.0, since.1);
+        let older = match known.any(|(_, capability)| capability < oldest) {
+            true => format!(", or use {} before {since}", facts.id),
+            false => String::new(),
+        };
+        Some(Conflict {
+            reason: format!(
+                "{} has no code below capability {oldest} (since {since}), and this builds for {missing}",
+                name(product)
+            ),
+            fix: format!("remove {missing} from the capabilities{older}"),
+        })
+    };
+    chosen.iter().filter_map(without_code).collect()
+}
+
+fn get(chosen: &[Chosen], component: Component) -> Option<&Chosen> {
+    chosen.iter().find(|c| c.found.component == component)
+}
+
+fn class(chosen: &Chosen) -> Class {
+    chosen.found.component.facts().class
+}
+
+/// The Python package of a component for a major.
+fn package(chosen: &Chosen, major: u32) -> Option<&'static str> {
+    chosen.found.component.facts().package(major)
+}
+
+/// The CUDA release that a component belongs to, by a file of its own or by its version.
+fn release(found: &Found) -> Option<ToolkitVersion> {
+    found
+        .toolkit
+        .or_else(|| release_of(found.component, found.version.as_ref()?))
+}
+
+/// `cublas 13.8.0.4 (virtual environment (/venv))`.
+fn name(chosen: &Chosen) -> String {
+    format!("{} ({})", chosen.found, chosen.origin)
+}
+
+fn different_majors(chosen: &[Chosen]) -> Vec<Conflict> {
+    let has_major = |c: &&Chosen| !matches!(class(c), Class::Driver | Class::OwnRange);
+    let mut with_major = chosen.iter().filter(has_major);
+    let Some(first) = with_major.next() else {
+        return Vec::new();
+    };
+    with_major
+        .filter(|other| other.found.major != first.found.major)
+        .map(|other| major_conflict(first, other))
+        .collect()
+}
+
+/// The conflict of two components for different majors.
+pub(super) fn major_conflict(first: &Chosen, other: &Chosen) -> Conflict {
+    let major = first.found.major;
+    let set = format!("`cargo cuda toolkit add {major}`");
+    let facts = other.found.component.facts();
+    let fix = match package(other, major) {
+        Some(package) if facts.bundle == Bundle::Product => format!(
+            "take the {} that is built for CUDA {major}: `{package}` in Python packages",
+            facts.id
+        ),
+        Some(package) => format!(
+            "take all components from one CUDA major: `{package}` in Python packages, or {set}"
+        ),
+        None => format!("take all components from one CUDA major: {set}"),
+    };
+    let (first, name, other) = (name(first), name(other), other.found.major);
+    Conflict {
+        reason: format!("{first} is for CUDA {major}, {name} is for CUDA {other}"),
+        fix,
+    }
+}
+
+/// A component of another release than the compiler.
+///
+/// nvcc starts cicc with options of its own release, and the headers that device code is compiled with call builtins of
+/// one release: `cuda_fp16.h` of 13.0 fails under 13.4, and the other way round.
+fn other_release(compiler: &Chosen, other: &Chosen) -> Option<Conflict> {
+    let (wanted, release) = (compiler.found.toolkit?, other.found.toolkit?);
+    let component = other.found.component;
+    let has_no_headers = component == Component::Cudart && other.found.include.is_empty();
+    if has_no_headers || wanted == release {
+        return None;
+    }
+    let what = match component {
+        Component::Cudart => "headers of cudart".to_owned(),
+        Component::Nvvm => "cicc (nvvm)".to_owned(),
+        component => component.to_string(),
+    };
+    let version = other.found.shown_version();
+    // A place that both are in is named once.
+    let (place, compiler, origin) = if compiler.origin == other.origin {
+        (
+            format!("{}: ", compiler.origin),
+            compiler.found.to_string(),
+            String::new(),
+        )
+    } else {
+        (
+            String::new(),
+            name(compiler),
+            format!(" ({})", other.origin),
+        )
+    };
+    Some(Conflict {
+        reason: format!(
+            "{place}{compiler} is of CUDA {wanted}, {what} {version}{origin} is of CUDA {release}: they must be of one \
+             release"
+        ),
+        fix: take_release(other, wanted),
+    })
+}
+
+/// How to get a component of another release. The search reads variables and environments before an added toolkit, so
+/// it must be limited.
+fn take_release(other: &Chosen, wanted: ToolkitVersion) -> String {
+    let add = format!(
+        "take one consistent set: `cargo cuda toolkit add {wanted}`, and `CUDA_BUILD_SOURCES=stored` to search \
+         nowhere else"
+    );
+    match package(other, other.found.major) {
+        Some(package) => format!("install `{package}=={wanted}.*` beside it, or {add}"),
+        None => add,
+    }
+}
+
+/// NVRTC opens `libnvrtc-builtins.so.<major.minor>` of exactly its own release.
+fn other_builtins(nvrtc: &Chosen) -> Option<Conflict> {
+    let index = nvrtc.found.component.facts().library_with_release?;
+    let builtins = nvrtc.found.libraries.get(index)?;
+    let release = release_in_file_name(builtins)?;
+    let library = nvrtc.found.version.as_ref()?.release()?;
+    (library != release).then(|| Conflict {
+        reason: format!(
+            "{} is of CUDA {library}, its builtins ({}) are of CUDA {release}: NVRTC loads only those of its own release",
+            name(nvrtc),
+            builtins.display()
+        ),
+        fix: take_release(nvrtc, library),
+    })
+}
+
+/// A program compiled with newer headers may call what an older library does not export.
+fn older_library(cudart: &Chosen) -> Option<Conflict> {
+    let headers = cudart.found.toolkit?;
+    let library = cudart.found.version.as_ref()?.release()?;
+    (library < headers).then(|| Conflict {
+        reason: format!(
+            "the headers of {} are of CUDA {headers}, its library is of CUDA {library}",
+            name(cudart)
+        ),
+        fix: format!(
+            "install headers and library of one release, or `cargo cuda toolkit add {headers}`"
+        ),
+    })
+}
+
+/// nvJitLink that is older than a component that uses it.
+///
+/// It exports one set of names per minor (`__nvJitLinkCreate_12_9`). cuSPARSE of CUDA 12 uses the names of its own
+/// release. cuSPARSE 13 and cuFFT query the version first, but contain code of their own release, which an older
+/// nvJitLink cannot read.
+fn older_providers(chosen: &[Chosen]) -> Vec<Conflict> {
+    let conflict = |user: &Chosen, provider: &Chosen| {
+        let (major, component) = (provider.found.major, provider.found.component);
+        let (wanted, provided) = (release(&user.found)?, release(&provider.found)?);
+        let mut used = edges(user.found.component, major).into_iter();
+        if provided >= wanted || !used.any(|(to, _)| to == component) {
+            return None;
+        }
+        let set = format!("get one consistent set with `cargo cuda toolkit add {wanted}`");
+        Some(Conflict {
+            reason: format!(
+                "{} is of CUDA {wanted}, {} is of CUDA {provided}: it must be as new as what uses it",
+                name(user),
+                name(provider)
+            ),
+            fix: match package(provider, major) {
+                Some(package) => format!("install `{package}>={wanted},<{}`, or {set}", major + 1),
+                None => set,
+            },
+        })
+    };
+    let providers = chosen.iter().filter(|c| class(c) == Class::Provider);
+    providers
+        .flat_map(|provider| {
+            chosen
+                .iter()
+                .filter_map(move |user| conflict(user, provider))
+        })
+        .collect()
+}
+
+/// A component with a range of its own that does not accept the release of the compiler.
+fn too_new(compiler: &Chosen, release: ToolkitVersion, other: &Chosen) -> Option<Conflict> {
+    let component = other.found.component;
+    let (since, oldest) = component.facts().oldest_release?;
+    if other.found.version.as_ref()?.part(0) < since || release >= oldest {
+        return None;
+    }
+    let package = package(other, release.major);
+    let package = package.map(|package| format!(": `{package}` in Python packages"));
+    Some(Conflict {
+        reason: format!(
+            "{} is of CUDA {release}, the headers of {} refuse releases before CUDA {oldest}",
+            name(compiler),
+            name(other)
+        ),
+        fix: format!(
+            "take {component} before {since}.0{}",
+            package.unwrap_or_default()
+        ),
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,119 @@
+//! Active environments: conda, a Nix shell, Spack.
+
+use std::path::{Path, PathBuf};
+
+use super::{Candidate, Sources, Step, on_path, python, split_list};
+use crate::component::Component;
+use crate::env::Env;
+use crate::root::Root;
+
+pub(super) fn propose(root: &Root, env: &Env, found: &mut Sources) {
+    propose_conda(root, env, found);
+    found.candidates.extend(nix(root, env));
+    found.candidates.extend(spack(root, env));
+}
+
+/// conda-forge has headers and libraries in `targets/<platform>`, and links libraries into `lib`, which has every other
+/// library of the environment too.
+fn propose_conda(root: &Root, env: &Env, found: &mut Sources) {
+    // conda-build has two environments: libraries to link are in `PREFIX`, compilers are in `BUILD_PREFIX`.
+    let (label, variables) = match env.get("CONDA_BUILD") {
+        Some(_) => (
+            "conda-build (`PREFIX`, `BUILD_PREFIX`)",
+            ["PREFIX", "BUILD_PREFIX"].as_slice(),
+        ),
+        None => (
+            "conda environment (`CONDA_PREFIX`)",
+            ["CONDA_PREFIX"].as_slice(),
+        ),
+    };
+    let prefixes: Vec<PathBuf> = variables.iter().filter_map(|name| env.path(name)).collect();
+    let packages = prefixes
+        .iter()
+        .flat_map(|prefix| python::site_packages_of(root, prefix));
+    let packages: Vec<PathBuf> = packages
+        .filter(|path| python::has_cuda(root, path))
+        .collect();
+    let candidates = &mut found.candidates;
+    candidates.extend(Candidate::scattered(root, Step::Conda, label, prefixes));
+    let packages = packages.into_iter();
+    candidates.extend(packages.map(|path| Candidate::site_packages(Step::Conda, label, path)));
+}
+
+/// In a Nix development shell every output of every component is a store path of its own. nixpkgs sets
+/// `CUDAToolkit_ROOT` only while a derivation is built; in a shell, the variables of its compiler wrapper have the
+/// outputs, and nvcc is on `PATH`.
+fn nix(root: &Root, env: &Env) -> Option<Candidate> {
+    let mut outputs: Vec<PathBuf> = Vec::new();
+    for variable in ["NIX_CFLAGS_COMPILE", "NIX_LDFLAGS"] {
+        for word in env.text(variable).unwrap_or_default().split_whitespace() {
+            let path = word
+                .strip_prefix("-L")
+                .or(word.strip_prefix("-I"))
+                .unwrap_or(word);
+            // `/nix/store/…-cuda_cudart-12.8.90-dev/include` → the output.
+            let output = Path::new(path).parent().filter(|_| path.starts_with('/'));
+            let output = output.filter(|output| is_nix_cuda(output) && root.is_dir(output));
+            if let Some(output) = output.filter(|output| !outputs.iter().any(|o| o == output)) {
+                outputs.push(output.to_owned());
+            }
+        }
+    }
+    if outputs.is_empty() {
+        return None;
+    }
+    let nvcc = on_path(root, env, &[Path::new("nvcc")]);
+    let prefix = nvcc
+        .as_deref()
+        .and_then(Path::parent)
+        .and_then(Path::parent);
+    outputs.extend(prefix.map(Path::to_owned));
+    let label = "Nix shell (`NIX_CFLAGS_COMPILE`, `NIX_LDFLAGS`)";
+    Candidate::scattered(root, Step::Nix, label, outputs)
+}
+
+/// Whether a store path is one of NVIDIA's components. A shell has many other store paths.
+fn is_nix_cuda(output: &Path) -> bool {
+    let name = output.file_name().and_then(|name| name.to_str());
+    let Some((_hash, name)) = name.and_then(|name| name.split_once('-')) else {
+        return false;
+    };
+    let facts = Component::all().map(Component::facts);
+    let mut known = facts.flat_map(|facts| facts.redist.iter().chain(facts.nix));
+    // `cuda_cudart-13.0.96`, and `cuda13.0-cudnn-9.12.0` in newer nixpkgs.
+    name.starts_with("cuda") || known.any(|known| name.starts_with(known))
+}
+
+/// The view of an active Spack environment, and the prefixes that `spack load` lists.
+fn spack(root: &Root, env: &Env) -> Option<Candidate> {
+    let view = env
+        .path("SPACK_ENV")
+        .map(|path| path.join(".spack-env/view"));
+    let mut prefixes: Vec<PathBuf> = view.into_iter().collect();
+    // `spack load` sets this variable, and adds the prefixes to the list that CMake reads.
+    if env.get("SPACK_LOADED_HASHES").is_some()
+        && let Some(list) = env.get("CMAKE_PREFIX_PATH")
+    {
+        prefixes.extend(
+            split_list(list)
+                .into_iter()
+                .filter(|path| is_spack_cuda(path)),
+        );
+    }
+    // Prefixes that do not exist are reported, after the others.
+    prefixes.sort_by_key(|path| !root.is_dir(path));
+    Candidate::scattered(root, Step::Spack, "Spack", prefixes)
+}
+
+/// `…/cuda-12.4.0-<hash>`, or with `{name}/{version}` in the layout, `…/cuda/12.4.0`.
+fn is_spack_cuda(prefix: &Path) -> bool {
+    let last = prefix.iter().rev().take(2).filter_map(|part| part.to_str());
+    let is_package = |name: &str, package: &str| {
+        let rest = name.strip_prefix(package);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+    };
+    last.into_iter().any(|name| {
+        let mut packages = Component::all().flat_map(|component| component.facts().spack);
+        packages.any(|package| is_package(name, package))
+    })
+}

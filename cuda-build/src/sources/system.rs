@@ -1,0 +1,112 @@
+//! Where NVIDIA's installers and distributions put CUDA: `/usr/local/cuda`, `/opt/cuda` (Arch), `/usr` (Debian, Fedora).
+
+use std::cmp::Reverse;
+use std::path::{Path, PathBuf};
+
+use super::{Candidate, Layout, Sources, Step};
+use crate::component::{Bundle, Component};
+use crate::release::NEWEST_MAJOR;
+use crate::root::Root;
+use crate::target::Target;
+use crate::version::Version;
+
+pub(super) fn propose(root: &Root, found: &mut Sources) {
+    propose_installed(root, found);
+    let label = "distribution's CUDA";
+    let opt = root.locate("/opt/cuda");
+    if root.is_dir(&opt) {
+        // Arch has a package of its own for CCCL.
+        let cccl = root.locate("/usr/include/cccl");
+        let more = [cccl]
+            .into_iter()
+            .filter(|path| root.is_dir(path))
+            .collect();
+        let layout = Layout::Roots { more, nvcc: None };
+        let candidate = Candidate::new(Step::System, label, opt, layout);
+        found.candidates.push(candidate);
+    }
+    // `/usr` is a toolkit's root only if a compiler or CUDA's main header is in it.
+    let signs = [
+        "/usr/bin/nvcc",
+        "/usr/lib/nvidia-cuda-toolkit/bin/nvcc",
+        "/usr/include/cuda.h",
+        "/usr/include/cuda/cuda.h",
+    ];
+    let usr = root.locate("/usr");
+    found.candidates.push(
+        if signs.iter().any(|file| root.is_file(&root.locate(file))) {
+            Candidate::root(Step::System, label, usr)
+        } else {
+            // The search reads it only if a product is requested and [`holds_product`].
+            Candidate::new(
+                Step::System,
+                "system directories",
+                usr,
+                Layout::SystemProducts,
+            )
+        },
+    );
+}
+
+/// `/usr/local/cuda`, then versioned directories beside it, newest first.
+fn propose_installed(root: &Root, found: &mut Sources) {
+    let label = "default place";
+    let link = root.locate("/usr/local/cuda");
+    // Removing a toolkit may leave a broken link.
+    let is_place = |path: &Path| root.is_dir(path) || root.is_link(path);
+    if is_place(&link) {
+        let candidate = Candidate::root(Step::DefaultPlace, label, &link);
+        found.candidates.push(candidate);
+    }
+    let parent = root.locate("/usr/local");
+    let mut places = vec![root.place(&link)];
+    let mut versioned: Vec<(Version, PathBuf)> = Vec::new();
+    for name in root.names(&parent) {
+        let version = name.to_str().and_then(|name| name.strip_prefix("cuda-"));
+        let Some(Ok(version)) = version.map(str::parse) else {
+            continue;
+        };
+        // If `cuda-12` and `cuda-12.4` exist, the first is a link to the second.
+        let path = parent.join(&name);
+        let place = root.place(&path);
+        if is_place(&path) && !places.contains(&place) {
+            places.push(place);
+            versioned.push((version, path));
+        }
+    }
+    versioned.sort_by_key(|(version, _)| Reverse(version.clone()));
+    let versioned = versioned.into_iter();
+    found
+        .candidates
+        .extend(versioned.map(|(_, path)| Candidate::root(Step::VersionedPlace, label, path)));
+}
+
+/// Whether there is a product in `/usr`. NVIDIA's packages install cuDNN, NCCL and the like there, and CUDA in
+/// `/usr/local`.
+pub(crate) fn holds_product(root: &Root, target: &Target) -> bool {
+    let multiarch = target.multiarch();
+    let [include, lib, lib64] = ["/usr/include", "/usr/lib", "/usr/lib64"].map(|p| root.locate(p));
+    let headers = [include.join(multiarch), include];
+    let libraries = [lib.join(multiarch), lib64, lib];
+    let holds = |places: &[PathBuf], name: &str| {
+        let mut places = places.iter();
+        places.any(|place| root.is_file(&place.join(name)))
+    };
+    let facts = Component::all().map(Component::facts);
+    let mut products = facts.filter(|facts| facts.bundle == Bundle::Product);
+    products.any(|facts| {
+        let soname = facts.soname(0, NEWEST_MAJOR);
+        facts.header.is_some_and(|header| holds(&headers, header))
+            || soname.is_some_and(|soname| holds(&libraries, soname))
+    })
+}
+
+/// `/usr` if `path` is one of Debian's `/usr/lib/cuda` and `/usr/lib/nvidia-cuda-toolkit`. These are made for consumers
+/// that need a root, and almost empty.
+pub(super) fn behind_facade(root: &Root, path: &Path) -> Option<PathBuf> {
+    let facades = ["/usr/lib/cuda", "/usr/lib/nvidia-cuda-toolkit"];
+    let mut facades = facades.iter().map(|place| root.locate(place));
+    let is_facade =
+        |facade: PathBuf| root.is_dir(&facade) && root.place(&facade) == root.place(path);
+    facades.any(is_facade).then(|| root.locate("/usr"))
+}

@@ -1,0 +1,119 @@
+//! The headers of a view.
+//!
+//! `/usr/include` and the `include` of a conda environment hold headers of other projects too. A
+//! view takes only CUDA's headers from there: headers of the system in a view would precede the
+//! compiler's own.
+
+use std::ffi::OsStr;
+use std::path::Path;
+
+use super::Planner;
+use crate::component::{Bundle, Component, Facts};
+use crate::error::Error;
+use crate::probe::Found;
+use crate::root::Root;
+use crate::view::plan::{Contents, Source, list, offer};
+
+impl Planner<'_, '_> {
+    pub(super) fn headers(&mut self) -> Result<(), Error> {
+        let mut contents = Contents::new();
+        let mut listed: Vec<&Path> = Vec::new();
+        for found in self.found {
+            for directory in &found.include {
+                let source = Source {
+                    component: found.component,
+                    path: directory.clone(),
+                };
+                if self.has_own_directory(found, directory) {
+                    self.plan.add("compute-sanitizer/include", source)?;
+                } else if directory.ends_with("cccl") {
+                    offer("cccl".into(), source, &mut contents);
+                } else if is_shared(self.root, directory) {
+                    let is_own = |name: &OsStr| is_header_of(found.component, name);
+                    list(self.root, &source, &mut contents, is_own);
+                } else if !listed.contains(&&**directory) {
+                    // Components that share a directory would each add all of it.
+                    listed.push(directory);
+                    list(self.root, &source, &mut contents, |_| true);
+                }
+            }
+        }
+        self.plan.join(Path::new("include"), contents)
+    }
+
+    /// NVIDIA's installers have the sanitizer below `compute-sanitizer`, because some of its headers
+    /// have the names of CUPTI's and other contents. The wheels of CUDA 13 have both in one
+    /// directory.
+    fn has_own_directory(&self, found: &Found, directory: &Path) -> bool {
+        let mut others = self
+            .found
+            .iter()
+            .filter(|f| f.component != Component::Sanitizer);
+        found.component == Component::Sanitizer
+            && !others.any(|other| other.include.iter().any(|include| include == directory))
+    }
+}
+
+/// Whether the directory has headers of other projects.
+fn is_shared(root: &Root, include: &Path) -> bool {
+    // Headers of the C library, some of which Debian has in a directory of the platform; or a conda
+    // environment.
+    ["stdio.h", "sys/cdefs.h"]
+        .iter()
+        .any(|header| root.is_file(&include.join(header)))
+        || include
+            .parent()
+            .is_some_and(|prefix| root.is_dir(&prefix.join("conda-meta")))
+}
+
+/// Other projects' headers whose names begin like CUDA's.
+const OTHERS: [&str; 4] = ["nvme", "nvpair", "cubeb", "nvtop"];
+
+/// Whether `name`, in a shared directory, belongs to this component.
+fn is_header_of(component: Component, name: &OsStr) -> bool {
+    let Some(name) = name.to_str() else {
+        return false;
+    };
+    let facts = component.facts();
+    let begins = |facts: &Facts| {
+        let mut prefixes = facts.header_prefixes.iter();
+        prefixes.any(|prefix| name.starts_with(prefix))
+    };
+    if facts.bundle == Bundle::Product {
+        return begins(facts);
+    }
+    let (products, toolkit): (Vec<_>, Vec<_>) = Component::all()
+        .map(Component::facts)
+        .partition(|facts| facts.bundle == Bundle::Product);
+    toolkit.into_iter().any(begins)
+        && !products.into_iter().any(begins)
+        && !OTHERS.iter().any(|other| name.starts_with(other))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn system_headers_stay_out() {
+        let is = |component, name: &str| is_header_of(component, OsStr::new(name));
+        for name in [
+            "cuda.h",
+            "cub",
+            "crt",
+            "nv",
+            "sm_20_intrinsics.h",
+            "cublas_v2.h",
+            "vector_functions.hpp",
+        ] {
+            assert!(is(Component::Cudart, name), "{name}");
+        }
+        for name in [
+            "stdio.h", "curl", "cups", "curses.h", "nvme", "linux", "cudnn.h", "math.h",
+        ] {
+            assert!(!is(Component::Cudart, name), "{name}");
+        }
+        assert!(is(Component::Cudnn, "cudnn_ops.h") && is(Component::Nccl, "nccl.h"));
+        assert!(!is(Component::Nccl, "cuda.h"));
+    }
+}
