@@ -13,8 +13,7 @@
 //!     .cuda/view -> views/…        the toolkit as one root, at a path that stays
 //!     .cuda/views/                 beside the profiles: Cargo puts what is below them on the loader path
 //!     .cuda/toolkit.toml           the toolkit, for build scripts with cuda-build
-//!     .cuda/components.json        the record
-//!     .cuda/used                   changed by every build
+//!     .cuda/components.json        the record; every build changes its time
 //! ```
 
 use std::collections::BTreeMap;
@@ -129,7 +128,7 @@ impl Directory {
     fn write_record(&self, record: &Record) -> Result<(), Failure> {
         let text = serde_json::to_string_pretty(record).unwrap_or_default();
         output::write_if_changed(&self.own().join(RECORD), text.as_bytes())?;
-        output::touch(&self.own().join(USED))
+        output::touch(&self.own().join(RECORD))
     }
 
     fn own(&self) -> PathBuf {
@@ -161,7 +160,6 @@ impl Directory {
 
 const OWN: &str = ".cuda";
 const RECORD: &str = "components.json";
-const USED: &str = "used";
 
 /// The directory that the target directories are in: the workspace's, else the user's.
 pub fn base(env: &Env, workspace: Option<&Workspace>) -> Result<PathBuf, Failure> {
@@ -184,7 +182,7 @@ pub fn old(root: &Root, base: &Path, unused: Duration) -> Vec<PathBuf> {
         .into_iter()
         .map(|name| base.join(name))
         .filter(|path| !root.is_link(path))
-        .filter(|path| output::age(&path.join(OWN).join(USED)).is_some_and(|age| age > unused))
+        .filter(|path| output::age(&path.join(OWN).join(RECORD)).is_some_and(|age| age > unused))
         .collect()
 }
 

@@ -98,11 +98,11 @@ pub fn print(arguments: &EnvArgs, process: &Env, root: &Root) -> Result<String, 
         }
     }
     variables.retain(|Variable { name, value, .. }| {
-        // A shell would run what a name contains besides.
+        // A shell would run commands in a name.
         let is_name = shell::is_name(name);
         if !is_name {
             notes.push(format!(
-                "warning: {name:?} is not a name of a variable, and is left out"
+                "warning: {name:?} is not the name of a variable, and is left out"
             ));
         }
         let is_text = value.as_ref().is_none_or(|value| value.to_str().is_some());

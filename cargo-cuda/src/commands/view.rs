@@ -18,7 +18,7 @@ use crate::toolkits::{self, Finder};
 /// Join the components below one directory, and print its path
 #[derive(Args, Clone, Debug)]
 pub struct ViewArgs {
-    /// Make it exactly here, in place of a view that is there
+    /// Make it exactly here, and replace a view in this place
     #[arg(long, value_name = "DIR")]
     output: Option<PathBuf>,
     /// Only these components and what they need

@@ -36,7 +36,7 @@ pub struct WheelArgs {
     /// The manifest of the package
     #[arg(long, value_name = "Cargo.toml")]
     manifest_path: Option<PathBuf>,
-    /// Where the wheels go
+    /// The directory for the wheels
     #[arg(long, short, value_name = "DIRECTORY", default_value = "dist")]
     out: PathBuf,
     /// Capabilities instead of the manifest's, as in `8.0,9.0,12.0+PTX`
@@ -45,10 +45,10 @@ pub struct WheelArgs {
     /// Cargo's profile
     #[arg(long, default_value = "release")]
     profile: String,
-    /// `runpath`, which `LD_LIBRARY_PATH` overrides, or `rpath`, which it doesn't
+    /// `runpath`, which `LD_LIBRARY_PATH` overrides, or `rpath`, which it does not
     #[arg(long, value_name = "KIND")]
     rpath: Option<String>,
-    /// Fetch toolkits and maturin where they are missing
+    /// Fetch toolkits and maturin if they are missing
     #[arg(long)]
     fetch: bool,
     /// For maturin, after `--`
@@ -89,7 +89,7 @@ pub fn run(arguments: &WheelArgs, user: &Env, root: &Root) -> Result<String, Fai
         passthrough: &arguments.passthrough,
         out: &arguments.out,
     };
-    // Every toolkit first: a second major that is not there should not cost the first one's build.
+    // Every toolkit first: if that of the second major is missing, the first is not built for nothing.
     let gpus = build::gpus();
     let mut prepared = Vec::new();
     for release in releases {
@@ -151,7 +151,7 @@ fn releases(
     if releases.is_empty() {
         return Err(Failure::new(
             exit_code::CONFIGURATION,
-            "which CUDA majors to make wheels for is not declared",
+            "the CUDA majors to make wheels for are not declared",
         )
         .hint(
             "write `majors = [12, 13]` below `[package.metadata.cuda]`, or give `--cuda 12,13`",
@@ -170,7 +170,7 @@ fn kind(arguments: &WheelArgs, package: &Package) -> Result<Kind, Failure> {
         Some("rpath") => Ok(Kind::Rpath),
         Some(other) => Err(Failure::new(
             exit_code::CONFIGURATION,
-            format!("`{other}` is no kind of search path: `runpath` or `rpath`"),
+            format!("`{other}` is not a kind of search path: use `runpath` or `rpath`"),
         )),
     }
 }

@@ -60,7 +60,7 @@ fn read_at_most(path: &Path, max_size: u64) -> Result<Wheel, Failure> {
     let mut archive = ZipArchive::new(BufReader::new(file)).map_err(of_zip)?;
     // The library keeps the last one of each name.
     if archive.has_duplicate_names() {
-        return Err(invalid("holds two files of the same name".to_owned()));
+        return Err(invalid("contains two files of the same name".to_owned()));
     }
     let mut entries = BTreeMap::new();
     let mut total = 0_u64;
