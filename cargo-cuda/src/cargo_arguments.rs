@@ -163,6 +163,11 @@ impl Options {
         self.0.iter().any(|(own, _)| names.contains(&own.as_str()))
     }
 
+    /// Whether lock files may not change.
+    pub fn is_locked(&self) -> bool {
+        self.has(&["--locked", "--frozen"])
+    }
+
     /// These options, as arguments.
     fn only(&self, names: &[&str]) -> Vec<String> {
         let named = self

@@ -21,7 +21,7 @@ use crate::commands::wheel::{self, WheelArgs};
 use crate::exit_code;
 use crate::failure::Failure;
 use crate::project::BuildOptions;
-use crate::store::{Context, LOCK_FILE, Messages};
+use crate::store::Context;
 use crate::{output, previous, rustc_wrapper, signals};
 
 /// Fetch CUDA components, build crates with them, package wheels per CUDA major.
@@ -75,7 +75,8 @@ enum Command {
 /// Shown below the help of cargo's commands.
 const CARGOS: &str = "\
 Every other option is passed to cargo. What is built is in `<target>/cargo-cuda/<release>-<key>`,
-unless `--target-dir` is given; `<target>/cargo-cuda/latest` links to the last one.";
+unless `--target-dir` is given; `<target>/cargo-cuda/latest` links to the last one.
+`--locked` also fails if the toolkit in `cuda-toolkits.lock` has not been fetched, or would change.";
 
 /// Cargo's commands that this program runs.
 const CARGO_COMMANDS: [&str; 9] = [
@@ -98,7 +99,7 @@ pub fn main(arguments: Vec<OsString>) -> ExitCode {
     let ended =
         dispatch(&cli.command, &split).and_then(|(text, code)| output::print(&text).map(|()| code));
     let code = ended.unwrap_or_else(|failure| {
-        output::say(&failure.to_string());
+        output::message(&failure.to_string());
         failure.code
     });
     signals::finish();
@@ -112,7 +113,7 @@ fn usage(error: &clap::Error) -> ExitCode {
         (false, Ok(())) => exit_code::SUCCESS,
         (false, Err(error)) if error.kind() == std::io::ErrorKind::BrokenPipe => exit_code::SUCCESS,
         (false, Err(error)) => {
-            output::say(&format!(
+            output::message(&format!(
                 "error: could not write to standard output: {error}"
             ));
             exit_code::DISK
@@ -190,20 +191,14 @@ fn dispatch(command: &Command, split: &Split) -> Result<(String, u8), Failure> {
         Command::Wheel(arguments) => wheel::run(arguments, user, root).map(done),
         Command::View(arguments) => view::run(arguments, user, root).map(done),
         Command::Doctor(arguments) => doctor::run(arguments, user, root),
-        Command::Fetch(arguments) => {
-            fetch::run(arguments, user, root).map(|()| done(String::new()))
-        }
+        Command::Fetch(arguments) => fetch::run(arguments, user, root).map(done),
         Command::Clean(arguments) => clean::run(arguments, &seen(), root).map(done),
         Command::Capabilities(arguments) => capabilities::run(arguments, &seen(), root),
         Command::Toolkit(arguments) => {
             // Outside a workspace there is no lock file to keep.
             let here = std::env::current_dir().unwrap_or_default();
             let workspace = config::workspace_root(root, &here);
-            let context = Context {
-                env: seen(),
-                lock_file: workspace.map(|found| found.join(LOCK_FILE)),
-                messages: Messages::Auto,
-            };
+            let context = Context::new(&seen(), workspace.as_deref());
             Ok(done(toolkit::run(arguments, &context)?))
         }
     }

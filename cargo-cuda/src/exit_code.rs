@@ -19,10 +19,26 @@ pub const CONFIGURATION: u8 = 13;
 pub const MISSING_PROGRAM: u8 = 14;
 /// A wheel could not be built or checked.
 pub const WHEEL: u8 = 15;
-/// An I/O error outside the store; output that cannot be written.
+/// An I/O error that has no code of its own; output that cannot be written.
 pub const DISK: u8 = 16;
+/// Neither uv nor a usable pip was found.
+pub const NO_INSTALLER: u8 = 20;
+/// The package index could not be reached, or did not answer.
+pub const INDEX: u8 = 21;
+/// There is no such CUDA release, or it has no such component.
+pub const NOT_RELEASED: u8 = 22;
+/// A package does not contain the component that it is named for.
+pub const NOT_IN_PACKAGE: u8 = 23;
+/// The lock file is invalid, pins other files or versions, or its toolkit has not been fetched.
+pub const LOCK: u8 = 24;
+/// No space is left in the store.
+pub const STORE_FULL: u8 = 25;
+/// The store cannot be written or is not trusted, or no variable names its directory.
+pub const NO_STORE: u8 = 26;
+/// The installer failed for another reason.
+pub const INSTALLER: u8 = 27;
 
-/// The table for `--help`; 20 to 28 are [`crate::store::exit_code`]'s.
+/// The table for `--help`.
 pub const HELP: &str = "\
 Exit codes:
    0  success
@@ -39,10 +55,9 @@ Exit codes:
   21  the package index can't be reached
   22  no such CUDA version, or not with these components
   23  a package does not hold what it is named for
-  24  the lock file pins something else
+  24  the lock file pins something else, or a toolkit that has not been fetched
   25  no space left in the store
   26  the store can't be written
   27  the installer failed
-  28  the disk failed under the store
 The commands of cargo end with cargo's own code once cargo has started, exec with that of its
 program; wheel with 15 when maturin fails.";

@@ -56,9 +56,7 @@ impl Failure {
             | Error::HostCompiler { .. } => exit_code::INCONSISTENT,
             Error::Capability { .. } => exit_code::CAPABILITY,
             Error::UnsupportedTarget { .. } => exit_code::USAGE,
-            Error::InvalidSource { .. } | Error::Manifest { .. } | Error::UnknownComponent(_) => {
-                exit_code::CONFIGURATION
-            }
+            Error::InvalidSource { .. } | Error::Manifest { .. } => exit_code::CONFIGURATION,
             Error::Io { .. } | Error::ViewPlace { .. } => exit_code::DISK,
             _ => exit_code::FAILURE,
         }

@@ -14,7 +14,6 @@ pub mod commands;
 pub mod environment;
 pub mod exit_code;
 pub mod failure;
-mod fetch;
 mod lacking;
 mod output;
 mod previous;

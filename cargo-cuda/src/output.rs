@@ -189,12 +189,12 @@ pub fn printable(text: &str) -> String {
 }
 
 /// Writes notes to standard error, one in each line.
-pub fn say_all(notes: &[String]) {
-    notes.iter().for_each(|note| say(note));
+pub fn messages(notes: &[String]) {
+    notes.iter().for_each(|note| message(note));
 }
 
 /// Writes a message to standard error.
-pub fn say(text: &str) {
+pub fn message(text: &str) {
     let line = printable(text) + "\n";
     // If standard error is closed, the message is lost; that is no reason to fail.
     let _ = io::stderr().lock().write_all(line.as_bytes());

@@ -46,7 +46,7 @@ pub fn on_path(env: &Env, name: &str) -> Option<PathBuf> {
 /// What a program that answers a question printed on standard output; `None` if it fails, hangs or
 /// cannot be started.
 pub fn output(call: &Invocation, env: &Env) -> Option<String> {
-    let finished = call.query_with(env).ok()?;
+    let finished = call.query(env).ok()?;
     finished.success.then_some(finished.stdout)
 }
 

@@ -10,7 +10,7 @@ use cuda_build::internal::{Env, ReleaseReq, Root, Target};
 use crate::cargo_arguments::Options;
 use crate::cargo_config::{self, Configured};
 use crate::failure::Failure;
-use crate::toolkits::{self, Finder};
+use crate::toolkits::{self, Finder, LockPolicy};
 use crate::workspace::{Package, Workspace};
 
 /// Replaces the capabilities that packages declare.
@@ -109,6 +109,7 @@ pub struct Project {
     /// The name of Cargo's directory for a target that is named.
     pub target_name: Option<String>,
     pub fetch: bool,
+    pub lock: LockPolicy,
 }
 
 impl Project {
@@ -143,6 +144,10 @@ impl Project {
             workspace,
             package: which.package.clone(),
             fetch: build.search.fetch,
+            lock: match which.cargo.is_locked() {
+                true => LockPolicy::Unchanged,
+                false => LockPolicy::Prefer,
+            },
         })
     }
 
@@ -168,13 +173,11 @@ impl Project {
     }
 
     pub fn finder(&self) -> Finder<'_> {
+        let workspace = self.workspace.as_ref();
         Finder {
-            env: &self.search_env,
-            root: &self.root,
-            target: &self.target,
-            workspace: self.workspace.as_ref(),
             fetch: self.fetch,
-            partial: false,
+            lock: self.lock,
+            ..Finder::new(&self.search_env, &self.root, &self.target, workspace)
         }
     }
 }

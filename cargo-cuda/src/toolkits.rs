@@ -1,14 +1,16 @@
 //! The toolkit for a workspace: searched once, and fetched if that is allowed.
 
-use cuda_build::internal::select::{Need, Part, Request, Strength};
-use cuda_build::internal::sources::LOCK_FILE;
+use cuda_build::internal::select::{Need, Note, Part, Request, Strength};
+use cuda_build::internal::sources::{self, Locked};
 use cuda_build::internal::{Env, Outcome, ReleaseReq, Root, Search, Target, ViewPlace};
-use cuda_build::{Component, Error, Toolkit};
+use cuda_build::{Component, Error, Toolkit, ToolkitVersion};
 
 use crate::build::directory;
 use crate::cargo_config;
+use crate::exit_code;
 use crate::failure::Failure;
-use crate::fetch::{self, Fetch};
+use crate::output;
+use crate::store::{self, AddRequest, Added, Context, LOCK_VARIABLE, Lock, ReleaseSpec};
 use crate::workspace::Workspace;
 
 /// Finds a toolkit for one workspace.
@@ -26,6 +28,19 @@ pub struct Finder<'a> {
     pub fetch: bool,
     /// Whether a toolkit without any compiler is accepted if there is none with one.
     pub partial: bool,
+    /// What the workspace's lock file means.
+    pub lock: LockPolicy,
+}
+
+/// What the workspace's lock file means to a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LockPolicy {
+    /// If the locked toolkit has not been fetched, another one is used, and a warning is printed.
+    Prefer,
+    /// If the locked toolkit has not been fetched, the command fails.
+    Require,
+    /// `--locked`: the command fails in that case, and also if the lock file would change.
+    Unchanged,
 }
 
 /// Why a toolkit with a compiler is requested.
@@ -49,16 +64,33 @@ fn nvrtc() -> Need {
 /// another one.
 #[must_use]
 pub fn with_lock(env: Env, workspace: Option<&Workspace>) -> Env {
-    const VARIABLE: &str = "CUDA_BUILD_LOCK";
-    match workspace {
-        Some(workspace) if env.peek(VARIABLE).is_none() => {
-            env.with(VARIABLE, workspace.root.join(LOCK_FILE))
-        }
-        _ => env,
+    let root = workspace.map(|workspace| workspace.root.as_path());
+    match Context::new(&env, root).lock_file {
+        Some(path) => env.with(LOCK_VARIABLE, path),
+        None => env,
     }
 }
 
-impl Finder<'_> {
+impl<'a> Finder<'a> {
+    /// Finds a toolkit with a compiler and fetches none.
+    #[must_use]
+    pub fn new(
+        env: &'a Env,
+        root: &'a Root,
+        target: &'a Target,
+        workspace: Option<&'a Workspace>,
+    ) -> Self {
+        Self {
+            env,
+            root,
+            target,
+            workspace,
+            fetch: false,
+            partial: false,
+            lock: LockPolicy::Prefer,
+        }
+    }
+
     /// A request that fits every package of the workspace, with one of these sets of components.
     fn request(&self, alternatives: Vec<Vec<Need>>) -> Result<Request, Error> {
         let release = ReleaseReq::from_env(self.env)?;
@@ -85,14 +117,15 @@ impl Finder<'_> {
         Ok(request)
     }
 
-    /// Any crate may call nvcc, so a toolkit with nvcc is requested first, unless the user has named a
-    /// place: that is not left for it.
-    fn with_nvcc(&self) -> Result<Request, Error> {
-        let both = nvcc().into_iter().chain([nvrtc()]).collect();
-        match self.is_explicit() {
-            true => self.with_compiler(),
-            false => self.request(vec![both, nvcc()]),
+    /// Any crate may call nvcc, so a toolkit with nvcc is requested first, unless the user has named
+    /// a root, which is never left for an nvcc elsewhere.
+    fn requests(&self) -> Result<[Request; 2], Error> {
+        let with_compiler = self.with_compiler()?;
+        if self.is_explicit() {
+            return Ok([with_compiler.clone(), with_compiler]);
         }
+        let both = nvcc().into_iter().chain([nvrtc()]).collect();
+        Ok([self.request(vec![both, nvcc()])?, with_compiler])
     }
 
     /// A toolkit with any compiler is accepted if no source has nvcc.
@@ -109,10 +142,6 @@ impl Finder<'_> {
         Ok(self.search().report(&self.requests()?))
     }
 
-    fn requests(&self) -> Result<[Request; 2], Error> {
-        Ok([self.with_nvcc()?, self.with_compiler()?])
-    }
-
     fn search(&self) -> Search<'_> {
         Search {
             root: self.root,
@@ -125,99 +154,130 @@ impl Finder<'_> {
     /// Finds the toolkit, and fetches it if it is missing and that is allowed.
     ///
     /// # Errors
-    /// As [`Search::find`]; those of fetching.
+    /// As [`Search::find`]; those of fetching; the locked toolkit has not been fetched and is
+    /// required.
     pub fn find(&self) -> Result<Toolkit, Failure> {
         let search = self.search();
         let requests = self.requests()?;
         let request = &requests[1];
-        let error = match search.find_first(&requests) {
-            Ok(toolkit) => return Ok(toolkit),
-            Err(error @ Error::NotFound(_)) => error,
-            Err(error) => return Err(error.into()),
+        // If the user has named a root, or builds for another machine, a fetched toolkit would not
+        // be used.
+        let may_fetch = self.fetch && self.target.is_native() && !self.is_explicit();
+        let mut found = match self.not_fetched(request) {
+            Some(_) if may_fetch => {
+                self.fetch_for(request)?;
+                search.find_first(&requests)
+            }
+            Some(locked) if self.lock != LockPolicy::Prefer => {
+                let (file, version) = (locked.file.display(), locked.version);
+                let text = format!("{file} locks CUDA {version}, which has not been fetched");
+                return Err(Failure::new(exit_code::LOCK, text).hint("run `cargo cuda fetch`"));
+            }
+            _ => search.find_first(&requests),
         };
-        if self.fetch && self.can_fetch() {
-            self.fetch_for(request)?;
-            return Ok(search.find(request)?);
-        }
-        if self.partial {
-            let why = "needed for everything else";
-            let runtime = Need::new(Component::Cudart, Part::Shared, why);
-            if let Ok(toolkit) = search.find(&self.request(vec![vec![runtime]])?) {
-                return Ok(toolkit);
+        if matches!(found, Err(Error::NotFound(_))) {
+            if may_fetch {
+                self.fetch_for(request)?;
+                found = search.find(request);
+            } else if self.partial {
+                let why = "needed for everything else";
+                let runtime = Need::new(Component::Cudart, Part::Shared, why);
+                // If this fails too, the first error is the useful one.
+                found = search.find(&self.request(vec![vec![runtime]])?).or(found);
             }
         }
-        // A reader wants to know what is missing for the whole, not for the last resort.
-        Err(error.into())
+        let toolkit = found?;
+        for note in toolkit.notes() {
+            if matches!(note, Note::LockNotFetched { .. }) {
+                output::message(&format!("warning: {note}"));
+            }
+        }
+        Ok(toolkit)
     }
 
-    /// Fetches what the workspace needs, in every major that it declares or in the requested one.
+    /// The toolkit that the lock file decides on, if it has not been fetched.
+    fn not_fetched(&self, request: &Request) -> Option<Locked> {
+        let sources = sources::candidates(self.root, self.env, self.target, &[]).ok()?;
+        let mut locked = sources.locked.into_iter();
+        let locked = locked.find(|locked| request.admits_release(locked.release))?;
+        (locked.path.is_none() && !self.is_explicit()).then_some(locked)
+    }
+
+    /// Fetches what the workspace and its lock file need: a toolkit for the requested release, for
+    /// each declared major, or, if nothing is declared, for each major in the lock file.
     ///
     /// # Errors
     /// Those of fetching.
-    pub fn fetch_all(&self) -> Result<(), Failure> {
-        let release = ReleaseReq::from_env(self.env)?;
-        let majors = match (release, self.workspace.map(Workspace::majors)) {
-            (None, Some(majors)) if !majors.is_empty() => majors,
-            _ => return self.fetch_for(&self.with_compiler()?),
-        };
-        for major in majors {
-            let env = &self
-                .env
-                .clone()
-                .with(ReleaseReq::VARIABLE, major.to_string());
-            let finder = Finder { env, ..*self };
-            finder.fetch_for(&finder.with_compiler()?)?;
+    pub fn fetch_all(&self) -> Result<Vec<Added>, Failure> {
+        let request = self.with_compiler()?;
+        let mut majors = self.workspace.map(Workspace::majors).unwrap_or_default();
+        if majors.is_empty() {
+            let locked = self.locked_releases()?.into_iter();
+            let admitted = locked.filter(|(_, version)| request.admits_release(*version));
+            majors = admitted.map(|(_, version)| version.major).collect();
+            majors.dedup();
         }
-        Ok(())
-    }
-
-    fn fetch_for(&self, request: &Request) -> Result<(), Failure> {
-        let majors = self.workspace.map(Workspace::majors).unwrap_or_default();
-        let declared = majors
-            .into_iter()
-            .find(|major| request.admits_major(*major));
-        let release = match (
-            ReleaseReq::from_env(self.env)?,
-            declared.or_else(|| request.newest_major()),
-        ) {
-            (Some(release), _) => release,
-            (None, Some(major)) => ReleaseReq { major, minor: None },
-            (None, None) => {
-                return Err(self
-                    .search()
-                    .find(request)
-                    .map_or_else(Failure::from, |found| {
-                        let text = format!("no CUDA major fits; CUDA {} is found", found.version());
-                        Failure::new(crate::exit_code::NOT_FOUND, text)
-                    }));
-            }
+        if majors.is_empty() || ReleaseReq::from_env(self.env)?.is_some() {
+            return Ok(vec![self.fetch_for(&request)?]);
+        }
+        let fetch = |major: u32| {
+            let env = self.env.clone();
+            let env = &env.with(ReleaseReq::VARIABLE, major.to_string());
+            let finder = Finder { env, ..*self };
+            finder.fetch_for(&finder.with_compiler()?)
         };
-        let components: Vec<Component> = request
-            .needs
-            .iter()
-            .filter(|need| need.strength == Strength::Required)
-            .map(|need| need.component)
-            .collect();
-        let workspace = self.workspace.map(|workspace| workspace.root.as_path());
-        fetch::toolkit(
-            self.env,
-            &Fetch {
-                release,
-                components: &components,
-                workspace,
-            },
-        )
+        majors.into_iter().map(fetch).collect()
     }
 
-    /// If the user has named a place, or builds for another machine, a fetched toolkit would not
-    /// be used.
-    fn can_fetch(&self) -> bool {
-        self.target.is_native() && !self.is_explicit()
+    /// The releases in the lock file, newest first.
+    fn locked_releases(&self) -> Result<Vec<(ReleaseSpec, ToolkitVersion)>, Failure> {
+        Ok(match self.context().lock_file {
+            Some(path) => Lock::read(&path)?.releases(),
+            None => Vec::new(),
+        })
+    }
+
+    fn context(&self) -> Context {
+        Context::new(self.env, self.workspace.map(|w| w.root.as_path()))
+    }
+
+    fn fetch_for(&self, request: &Request) -> Result<Added, Failure> {
+        let required = |need: &&Need| need.strength == Strength::Required;
+        let components = request.needs.iter().filter(required);
+        let request = AddRequest {
+            components: components.map(|need| need.component).collect(),
+            locked: self.lock == LockPolicy::Unchanged,
+            ..AddRequest::new(self.release_for(request)?)
+        };
+        store::add(&request, &self.context())
+    }
+
+    /// The release to fetch: the newest in the lock file that is admitted, as the search chooses;
+    /// otherwise the requested one, otherwise a declared major, otherwise the newest.
+    fn release_for(&self, request: &Request) -> Result<ReleaseSpec, Failure> {
+        let mut locked = self.locked_releases()?.into_iter();
+        if let Some((release, _)) = locked.find(|(_, version)| request.admits_release(*version)) {
+            return Ok(release);
+        }
+        if let Some(release) = ReleaseReq::from_env(self.env)? {
+            return Ok(release.into());
+        }
+        let majors = self.workspace.map(Workspace::majors).unwrap_or_default();
+        let mut declared = majors.into_iter();
+        let major = declared
+            .find(|major| request.admits_major(*major))
+            .or_else(|| request.newest_major());
+        match major {
+            Some(major) => Ok(ReleaseReq { major, minor: None }.into()),
+            None => {
+                let text = format!("no CUDA release meets `toolkit = \"{}\"`", request.toolkit);
+                Err(Failure::new(exit_code::NOT_FOUND, text))
+            }
+        }
     }
 
     fn is_explicit(&self) -> bool {
-        let sources =
-            cuda_build::internal::sources::candidates(self.root, self.env, self.target, &[]);
+        let sources = sources::candidates(self.root, self.env, self.target, &[]);
         self.env.peek("CUDA_BUILD_TOOLKIT").is_some()
             || sources.is_ok_and(|s| s.candidates.iter().any(|c| c.step.is_explicit()))
     }

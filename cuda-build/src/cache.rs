@@ -1,4 +1,4 @@
-//! Writes files, nearly all of them below `OUT_DIR`: each whole or not at all.
+//! Writes files, nearly all of them below `OUT_DIR`: each as a whole or not at all.
 #![allow(
     clippy::disallowed_methods,
     reason = "this is the file that writes outputs"
@@ -7,7 +7,6 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::error::Error;
 
@@ -20,13 +19,15 @@ fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error 
     }
 }
 
-/// Writes a file as a whole or not at all: beside it first, then renamed.
-///
-/// # Errors
-/// [`Error::Io`]; then there is no partial file.
+/// Creates a directory and its parents.
+pub fn create_directory(path: &Path) -> Result<(), Error> {
+    fs::create_dir_all(path).map_err(failed("create", path))
+}
+
+/// Writes a file beside its final place, then renames it. Several processes may write the same file.
 pub fn write(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     let mut part = path.as_os_str().to_owned();
-    part.push(".part");
+    part.push(format!(".{}.part", std::process::id()));
     let part = PathBuf::from(part);
     let written = fs::write(&part, bytes).and_then(|()| fs::rename(&part, path));
     written.map_err(|error| {
@@ -35,41 +36,12 @@ pub fn write(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     })
 }
 
-/// As [`write`], for a file in a directory that several processes use at once: the directory is
-/// created, and each process has a temporary file of its own.
-///
-/// # Errors
-/// [`Error::Io`].
-pub fn write_shared(path: &Path, bytes: &[u8]) -> Result<(), Error> {
-    static COUNT: AtomicU32 = AtomicU32::new(0);
-    if let Some(directory) = path.parent() {
-        fs::create_dir_all(directory).map_err(failed("create", directory))?;
-    }
-    let mut part = path.as_os_str().to_owned();
-    part.push(format!(
-        ".{}-{}.part",
-        std::process::id(),
-        COUNT.fetch_add(1, Ordering::Relaxed)
-    ));
-    let written = fs::write(&part, bytes).and_then(|()| fs::rename(&part, path));
-    written.map_err(|error| {
-        let _ = fs::remove_file(&part);
-        failed("write", path)(error)
-    })
-}
-
 /// The bytes of a file that this crate wrote.
-///
-/// # Errors
-/// [`Error::Io`].
 pub fn read(path: &Path) -> Result<Vec<u8>, Error> {
     fs::read(path).map_err(failed("read", path))
 }
 
 /// Writes a file only if its content differs, so that its time of change stays.
-///
-/// # Errors
-/// [`Error::Io`].
 pub fn write_if_changed(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     if fs::read(path).is_ok_and(|old| old == bytes) {
         Ok(())
@@ -79,9 +51,6 @@ pub fn write_if_changed(path: &Path, bytes: &[u8]) -> Result<(), Error> {
 }
 
 /// Removes a file, if it exists.
-///
-/// # Errors
-/// [`Error::Io`].
 pub fn remove(path: &Path) -> Result<(), Error> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed("remove", path)(error)),
@@ -94,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn writing_is_all_or_nothing_and_leaves_the_unchanged_alone() {
+    fn an_unchanged_file_is_not_written() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("x");
         write(&path, b"1").unwrap();

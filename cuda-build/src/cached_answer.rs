@@ -1,9 +1,9 @@
-//! Answers of programs (nvcc, host compilers), kept in the user's cache directory: a build script
-//! that runs again starts no process to repeat a question.
+//! Answers of programs (nvcc, host compilers), kept in the user's cache directory, so that a build script that runs again
+//! starts no program to repeat a question.
 //!
-//! An answer is one small file, `<cache>/answers/<program>-<hash of the question>.txt`. It counts
-//! only if the *identity* in it is the one that the caller computes today, from the files that the
-//! answer depends on. A cache that cannot be read or written costs time and nothing else.
+//! An answer is one small file, `<cache>/answers/<program>-<hash of the question>.txt`. It counts only if it has the
+//! *identity* that the caller computes from the current files that the answer depends on. A cache that cannot be read or
+//! written only costs time.
 
 use std::ffi::OsStr;
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ use crate::root::Root;
 use crate::store;
 
 const HEAD: &str = "cuda-build answer 1\n";
-/// The last line. A file without it was not written to its end.
+/// The last line. A file without it is incomplete.
 const END: &str = "#end\n";
 
 /// The place of one answer.
@@ -32,16 +32,15 @@ impl CachedAnswer {
         question: impl IntoIterator<Item = &'a OsStr>,
     ) -> Self {
         let mut hash = Fnv::default();
-        question
-            .into_iter()
-            .for_each(|part| hash.field(part.as_encoded_bytes()));
+        for part in question {
+            hash.field(part.as_encoded_bytes());
+        }
         let name = format!("{program}-{}.txt", hash.hex());
         let file = store::cache_dir(env).map(|cache| cache.join("answers").join(name));
         Self { file }
     }
 
-    /// The identity and the text that were written, if there is a whole file that no other user can
-    /// have changed.
+    /// The identity and the text that were written, if the file is complete and no other user can have changed it.
     pub(crate) fn read(&self, root: &Root) -> Option<(String, String)> {
         let file = self.file.as_deref()?;
         if store::distrust(root, file).is_some() {
@@ -55,10 +54,14 @@ impl CachedAnswer {
 
     /// Keeps an answer.
     pub(crate) fn write(&self, identity: &str, text: &str) {
-        if let Some(file) = &self.file {
-            let newline = if text.ends_with('\n') { "" } else { "\n" };
-            let content = format!("{HEAD}{identity}\n{text}{newline}{END}");
-            let _ = cache::write_shared(file, content.as_bytes());
+        let Some(file) = &self.file else {
+            return;
+        };
+        let newline = if text.ends_with('\n') { "" } else { "\n" };
+        let content = format!("{HEAD}{identity}\n{text}{newline}{END}");
+        let created = file.parent().map(cache::create_directory);
+        if let Some(Ok(())) = created {
+            let _ = cache::write(file, content.as_bytes());
         }
     }
 }

@@ -12,10 +12,10 @@ use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::fs;
-use std::io::Read;
+use std::io::{self, Read};
 use std::path::PathBuf;
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::mpsc::{self, RecvTimeoutError};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -24,6 +24,9 @@ use crate::error::Error;
 
 /// How long a query may take. An nvcc on a slow network disk needs some seconds.
 const QUERY_LIMIT: Duration = Duration::from_secs(30);
+
+/// A century, for a program that works.
+const NO_LIMIT: Duration = Duration::from_secs(100 * 366 * 24 * 60 * 60);
 
 /// How much of one output stream is kept in memory.
 #[derive(Clone, Copy)]
@@ -109,35 +112,22 @@ impl Invocation {
     /// # Errors
     /// [`Error::Program`] if it cannot be started.
     pub fn run(&self) -> Result<Finished, Error> {
-        self.finish(Command::new(&self.program), None, RUN_OUTPUT)
+        self.finish(Command::new(&self.program), NO_LIMIT, RUN_OUTPUT)
     }
 
-    /// Runs a program that only answers a question. After 30 seconds it is killed, together with
-    /// the processes that it started. Of each output stream the first 16 MiB are kept.
+    /// Runs a program that only answers a question, with the variables of `env`. After 30 seconds
+    /// it is killed, together with the processes that it started. Of each output stream the first
+    /// 16 MiB are kept.
     ///
     /// # Errors
     /// [`Error::Program`] if it cannot be started or does not end in time.
-    pub fn query(&self) -> Result<Finished, Error> {
-        let command = Command::new(&self.program);
-        self.finish(command, Some(QUERY_LIMIT), QUERY_OUTPUT)
-    }
-
-    /// As [`Invocation::query`], with the variables of `env` instead of those of this process.
-    ///
-    /// # Errors
-    /// As [`Invocation::query`].
-    pub fn query_with(&self, env: &Env) -> Result<Finished, Error> {
+    pub fn query(&self, env: &Env) -> Result<Finished, Error> {
         let mut command = Command::new(&self.program);
         command.env_clear().envs(env.variables());
-        self.finish(command, Some(QUERY_LIMIT), QUERY_OUTPUT)
+        self.finish(command, QUERY_LIMIT, QUERY_OUTPUT)
     }
 
-    fn finish(
-        &self,
-        mut command: Command,
-        limit: Option<Duration>,
-        keep: Keep,
-    ) -> Result<Finished, Error> {
+    fn finish(&self, mut command: Command, limit: Duration, keep: Keep) -> Result<Finished, Error> {
         command
             .args(&self.arguments)
             .envs(self.variables.iter().map(|(n, v)| (n, v)))
@@ -151,90 +141,64 @@ impl Invocation {
             command: self.to_string(),
             reason,
         };
-        let mut child = command.spawn().map_err(|error| failed(error.to_string()))?;
-        match complete(&mut child, limit, keep) {
-            Ok((status, [stdout, stderr])) => Ok(Finished {
+        let not_run = |error: io::Error| failed(error.to_string());
+        let mut child = command.spawn().map_err(not_run)?;
+        let finished = complete(&mut child, limit, keep).map_err(not_run)?;
+        finished.ok_or_else(|| {
+            kill_with_descendants(&mut child);
+            let seconds = limit.as_secs_f32();
+            failed(format!(
+                "it did not end within {seconds} seconds and was killed"
+            ))
+        })
+    }
+}
+
+/// Reads both streams to their ends and waits for the program; `None` after the time limit.
+fn complete(child: &mut Child, limit: Duration, keep: Keep) -> io::Result<Option<Finished>> {
+    let end = Instant::now() + limit;
+    let stdout = child.stdout.take().map(|stream| read(stream, keep));
+    let stderr = child.stderr.take().map(|stream| read(stream, keep));
+    let [Some(stdout), Some(stderr)] = [stdout, stderr].map(|stream| {
+        let left = end.saturating_duration_since(Instant::now());
+        stream?.recv_timeout(left).ok()
+    }) else {
+        return Ok(None);
+    };
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Some(Finished {
                 success: status.success(),
                 stdout,
                 stderr,
-            }),
-            Err(Incomplete::TimeLimit(limit)) => {
-                kill_with_descendants(&mut child);
-                Err(failed(format!(
-                    "it did not end within {} seconds and was killed",
-                    limit.as_secs_f32()
-                )))
-            }
-            Err(Incomplete::Wait(error)) => Err(failed(error.to_string())),
+            }));
         }
-    }
-}
-
-/// Why a program has no outcome.
-enum Incomplete {
-    TimeLimit(Duration),
-    Wait(std::io::Error),
-}
-
-/// Reads both streams to their ends and waits for the program.
-fn complete(
-    child: &mut Child,
-    limit: Option<Duration>,
-    keep: Keep,
-) -> Result<(ExitStatus, [String; 2]), Incomplete> {
-    let deadline = limit.map(|limit| (Instant::now() + limit, limit));
-    let (sender, streams) = mpsc::channel();
-    if let Some(stdout) = child.stdout.take() {
-        read(stdout, 0, keep, sender.clone());
-    }
-    if let Some(stderr) = child.stderr.take() {
-        read(stderr, 1, keep, sender.clone());
-    }
-    drop(sender);
-    let mut texts = [String::new(), String::new()];
-    loop {
-        let received = match deadline {
-            None => streams.recv().map_err(|_| RecvTimeoutError::Disconnected),
-            Some((end, _)) => streams.recv_timeout(end.saturating_duration_since(Instant::now())),
-        };
-        match (received, deadline) {
-            (Ok((stream, text)), _) => texts[stream] = text,
-            (Err(RecvTimeoutError::Timeout), Some((_, limit))) => {
-                return Err(Incomplete::TimeLimit(limit));
-            }
-            (Err(_), _) => break,
-        }
-    }
-    // A program can close its streams and go on.
-    while let Some((end, limit)) = deadline {
-        if child.try_wait().map_err(Incomplete::Wait)?.is_some() {
-            break;
-        }
+        // A program can close its streams and go on.
         if Instant::now() >= end {
-            return Err(Incomplete::TimeLimit(limit));
+            return Ok(None);
         }
         thread::sleep(Duration::from_millis(1));
     }
-    let status = child.wait().map_err(Incomplete::Wait)?;
-    Ok((status, texts))
 }
 
-/// Reads a stream in a thread of its own, and sends what is kept of it under its number.
-fn read(
-    mut stream: impl Read + Send + 'static,
-    number: usize,
-    keep: Keep,
-    sender: mpsc::Sender<(usize, String)>,
-) {
+/// Reads a stream in a thread of its own, and sends what is kept of it.
+fn read(mut stream: impl Read + Send + 'static, keep: Keep) -> mpsc::Receiver<String> {
+    let (sender, text) = mpsc::channel();
     thread::spawn(move || {
-        let mut kept = Kept::new(keep);
+        let mut kept = Kept {
+            keep,
+            head: Vec::new(),
+            tail: VecDeque::new(),
+            omitted: 0,
+        };
         let mut buffer = [0; 16 * 1024];
         while let Ok(count @ 1..) = stream.read(&mut buffer) {
             kept.push(&buffer[..count]);
         }
         // After the time limit there is no receiver.
-        let _ = sender.send((number, kept.into_text()));
+        let _ = sender.send(kept.into_text());
     });
+    text
 }
 
 /// The beginning and the end of a stream.
@@ -246,15 +210,6 @@ struct Kept {
 }
 
 impl Kept {
-    fn new(keep: Keep) -> Self {
-        Self {
-            keep,
-            head: Vec::new(),
-            tail: VecDeque::new(),
-            omitted: 0,
-        }
-    }
-
     fn push(&mut self, bytes: &[u8]) {
         let room = self.keep.head - self.head.len();
         let (head, tail) = bytes.split_at(bytes.len().min(room));
@@ -281,20 +236,12 @@ impl Kept {
 fn kill_with_descendants(child: &mut Child) {
     let mut processes = vec![child.id().to_string()];
     let mut next = 0;
-    while let Some(process) = processes.get(next).cloned() {
+    while let Some(process) = processes.get(next) {
+        let threads = fs::read_dir(format!("/proc/{process}/task"));
         next += 1;
-        for thread in fs::read_dir(format!("/proc/{process}/task"))
-            .into_iter()
-            .flatten()
-        {
-            let children =
-                thread.and_then(|thread| fs::read_to_string(thread.path().join("children")));
-            processes.extend(
-                children
-                    .iter()
-                    .flat_map(|c| c.split_whitespace())
-                    .map(str::to_owned),
-            );
+        for thread in threads.into_iter().flatten().flatten() {
+            let children = fs::read_to_string(thread.path().join("children")).unwrap_or_default();
+            processes.extend(children.split_whitespace().map(str::to_owned));
         }
     }
     // The standard library can kill a direct child only.

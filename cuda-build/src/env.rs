@@ -27,7 +27,6 @@ pub struct Env {
 
 impl Env {
     /// The variables of this process.
-    #[must_use]
     pub fn from_process() -> Self {
         Self {
             variables: std::env::vars_os().collect(),
@@ -58,22 +57,20 @@ impl Env {
         self
     }
 
-    /// The value of `name`. Empty counts as unset, as CMake and the shells' `${X:-}` have it.
+    /// The value of `name`. An empty one counts as unset, as in CMake and in `${X:-}` of shells.
     pub fn get(&self, name: &str) -> Option<&OsStr> {
         self.asked.borrow_mut().insert(name.to_owned());
         self.peek(name)
     }
 
-    /// [`Env::get`] without a record, for what Cargo tracks itself (`OUT_DIR`, `TARGET` …)
-    /// and for `PATH`, which changes all the time without changing what is found.
+    /// [`Env::get`] without a record, for variables that Cargo tracks itself (`OUT_DIR`, `TARGET` …) and for `PATH`, which
+    /// often changes without a change of what is found.
     pub fn peek(&self, name: &str) -> Option<&OsStr> {
-        self.variables
-            .get(OsStr::new(name))
-            .map(OsString::as_os_str)
-            .filter(|v| !v.is_empty())
+        let value = self.variables.get(OsStr::new(name))?;
+        Some(value.as_os_str()).filter(|value| !value.is_empty())
     }
 
-    /// [`Env::get`] as text; what is not Unicode is unset.
+    /// [`Env::get`] as text; a value that is not Unicode counts as unset.
     pub fn text(&self, name: &str) -> Option<String> {
         self.get(name).and_then(OsStr::to_str).map(str::to_owned)
     }
@@ -83,11 +80,10 @@ impl Env {
         self.get(name).map(PathBuf::from)
     }
 
-    /// Every variable, without a record: what a child process is started with.
+    /// Every variable, without a record: the environment of a child process.
     pub fn variables(&self) -> impl Iterator<Item = (&OsStr, &OsStr)> {
-        self.variables
-            .iter()
-            .map(|(name, value)| (name.as_os_str(), value.as_os_str()))
+        let variables = self.variables.iter();
+        variables.map(|(name, value)| (name.as_os_str(), value.as_os_str()))
     }
 
     /// The directories of `PATH`, in order.
@@ -97,7 +93,7 @@ impl Env {
             .unwrap_or_default()
     }
 
-    /// Names asked for so far, sorted.
+    /// The names that were read, sorted.
     pub fn asked(&self) -> Vec<String> {
         self.asked.borrow().iter().cloned().collect()
     }

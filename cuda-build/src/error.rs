@@ -5,80 +5,78 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
-use crate::component::{Component, UnknownComponent};
+use crate::component::Component;
 use crate::probe::Attempt;
 use crate::select::NotFound;
 
-/// Everything that can go wrong, each with the names a message needs.
+/// Everything that can go wrong, each with the names that a message needs.
 ///
 /// `Debug` prints the same text as `Display`, because build scripts `unwrap` and return errors
-/// from `main`. [`Error::hints`] says what to do next; `Debug` appends it.
+/// from `main`, and appends [`Error::hints`].
 #[non_exhaustive]
 pub enum Error {
     /// Required components were in none of the places searched.
     NotFound(Box<NotFound>),
     /// Components were found that do not work together.
     Inconsistent {
-        /// Each pair, in a sentence that names both sides.
+        /// One for each pair.
         conflicts: Vec<Conflict>,
     },
-    /// An explicitly given place is not what it has to be.
+    /// A place that the user named cannot be used.
     InvalidSource {
         /// What names it, such as ``environment variable `CUDA_HOME` ``.
         source_name: String,
-        /// Where it points.
+        /// The place.
         path: PathBuf,
         /// What is wrong with it.
         reason: String,
         /// The places that were not used because this one was named.
         unused: Vec<Attempt>,
     },
-    /// The manifest's `[package.metadata.cuda]` can't be used.
+    /// A key of `[package.metadata.cuda]`, or a variable, has a value that cannot be used.
     Manifest {
         /// The file.
         path: PathBuf,
-        /// Which key, dotted.
+        /// The key, dotted.
         key: String,
-        /// What is wrong with it.
+        /// What is wrong with the value.
         reason: String,
     },
     /// The toolkit does not accept the host compiler, or there is none.
     HostCompiler {
-        /// What is wrong, in a sentence that names compiler, bound and toolkit.
+        /// A sentence that names compiler, bound and toolkit.
         reason: String,
-        /// Other compilers that were found, one each.
+        /// Other compilers that were found.
         tried: Vec<String>,
         /// What to do next.
         hints: Vec<String>,
     },
-    /// A capability list can't be used.
+    /// A list of capabilities cannot be used.
     Capability {
         /// What is wrong, in a sentence.
         reason: String,
         /// What to write instead.
         hint: Option<String>,
     },
-    /// No such component.
-    UnknownComponent(UnknownComponent),
-    /// CUDA has no toolkit for this target, or this crate no support.
+    /// CUDA has no toolkit for this target, or this crate does not support it.
     UnsupportedTarget {
         /// The Rust triple.
         triple: String,
     },
-    /// Two components bring different files of one name into a view.
+    /// Two components have different files for one path of a view.
     ViewConflict {
         /// The path in the view.
         path: PathBuf,
-        /// Who brings them.
+        /// The components.
         components: [Component; 2],
         /// Their files.
         files: [PathBuf; 2],
     },
-    /// No view can be put there.
+    /// A view cannot be made at this path.
     ViewPlace {
-        /// Where it should go.
+        /// The path.
         path: PathBuf,
-        /// Why it can't.
+        /// Why it cannot be made there.
         reason: String,
         /// What to do instead.
         hint: String,
@@ -92,17 +90,13 @@ pub enum Error {
         /// Why Cargo would read something else.
         reason: &'static str,
     },
-    /// A source file to be compiled is not there.
-    SourceMissing {
-        /// The file.
-        path: PathBuf,
-    },
-    /// Two modules would have the same constant in the generated source.
-    DuplicateModule {
-        /// The constant.
-        constant: String,
-        /// The sources of both.
-        sources: [PathBuf; 2],
+    /// The build script requests something that this crate cannot do: a source file that does not exist, two modules
+    /// of one name, a feature that is off.
+    Usage {
+        /// What is wrong, in a sentence.
+        reason: String,
+        /// What to do instead.
+        hint: Option<String>,
     },
     /// A compiler refused its input.
     Compile {
@@ -110,16 +104,16 @@ pub enum Error {
         tool: String,
         /// The source file.
         source_file: PathBuf,
-        /// What was run, pasteable where it was a program.
+        /// The command, as it can be pasted into a shell.
         command: String,
         /// The compiler's own messages.
         output: String,
     },
     /// A program could not be run.
     Program {
-        /// What was run.
+        /// The command.
         command: String,
-        /// What the system or the program said.
+        /// The error of the system or the program.
         reason: String,
     },
     /// A shared library could not be used.
@@ -129,7 +123,7 @@ pub enum Error {
         /// What went wrong.
         reason: String,
     },
-    /// A file that should hold device code or a toolkit does not.
+    /// A file does not have the expected content.
     Format {
         /// What was read, such as `fat binary`.
         what: &'static str,
@@ -138,24 +132,12 @@ pub enum Error {
     },
     /// A file operation failed.
     Io {
-        /// What was being done: `write`, `create directory` …
+        /// The operation: `write`, `create directory` …
         action: &'static str,
-        /// To what.
+        /// The file or directory.
         path: PathBuf,
-        /// The system's answer.
+        /// The system's error.
         source: io::Error,
-    },
-    /// A variable that Cargo sets for build scripts is missing.
-    NotABuildScript {
-        /// Which one.
-        variable: &'static str,
-    },
-    /// The build needs a part of this crate that its features leave out.
-    FeatureOff {
-        /// What needs it.
-        what: String,
-        /// The feature.
-        feature: &'static str,
     },
 }
 
@@ -169,53 +151,42 @@ pub struct Conflict {
 }
 
 impl Error {
-    /// What to do next, most likely first; empty where the message says it all.
-    #[must_use]
+    /// What to do next, most likely first; empty if the message is enough.
     pub fn hints(&self) -> Vec<String> {
-        match self {
-            Self::NotFound(not_found) => not_found.hints(),
+        let hint = match self {
+            Self::NotFound(not_found) => return not_found.hints(),
             Self::Inconsistent { conflicts } => {
                 let mut fixes: Vec<String> = conflicts.iter().map(|c| c.fix.clone()).collect();
                 fixes.dedup();
-                fixes
+                return fixes;
             }
-            Self::InvalidSource {
-                source_name, path, ..
-            } => {
-                let absolute = path
-                    .is_relative()
-                    .then(|| "write an absolute path".to_owned());
-                let correct =
-                    format!("correct {source_name}, or unset it to search the usual places");
-                absolute.into_iter().chain([correct]).collect()
+            Self::HostCompiler { hints, .. } => return hints.clone(),
+            Self::Capability { hint, .. } | Self::Usage { hint, .. } => {
+                return hint.iter().cloned().collect();
             }
-            Self::HostCompiler { hints, .. } => hints.clone(),
-            Self::Capability { hint, .. } => hint.iter().cloned().collect(),
-            Self::UnsupportedTarget { .. } => {
-                vec!["build for x86_64 or aarch64 Linux".to_owned()]
+            Self::InvalidSource { source_name, path, .. } => {
+                let correct = if path.is_relative() { "write an absolute path in" } else { "correct" };
+                format!("{correct} {source_name}, or unset it to search the usual places")
             }
-            Self::ViewConflict {
-                components: [first, second],
-                ..
-            } => vec![format!(
-                "take {first} and {second} from one place, or leave one of them out of the view"
-            )],
-            Self::DuplicateModule { .. } => {
-                vec!["give one of them another name with `Module::named`".to_owned()]
+            Self::UnsupportedTarget { .. } => "build for x86_64 or aarch64 Linux".to_owned(),
+            Self::ViewConflict { components, .. } => {
+                let [first, second] = components;
+                format!("take {first} and {second} from one place, or leave one of them out of the view")
             }
-            Self::ViewPlace { hint, .. } => vec![hint.clone()],
-            Self::Directive { .. } => vec![
-                "rename or move the file or directory so that its path has neither line breaks nor white space at the end, and is UTF-8"
-                    .to_owned(),
-            ],
-            Self::NotABuildScript { .. } => {
-                vec!["call this from build.rs, or give the values yourself".to_owned()]
+            Self::ViewPlace { hint, .. } => hint.clone(),
+            Self::Directive { .. } => {
+                "rename or move the file or directory so that its path is UTF-8 without line breaks and without white \
+                 space at its end"
+                    .to_owned()
             }
-            Self::FeatureOff { feature, .. } => vec![format!(
-                "add `features = [\"{feature}\"]` to the dependency `cuda-build` in Cargo.toml"
-            )],
-            _ => Vec::new(),
-        }
+            Self::Manifest { .. }
+            | Self::Compile { .. }
+            | Self::Program { .. }
+            | Self::Library { .. }
+            | Self::Format { .. }
+            | Self::Io { .. } => return Vec::new(),
+        };
+        vec![hint]
     }
 }
 
@@ -225,10 +196,8 @@ impl fmt::Display for Error {
             Self::NotFound(not_found) => not_found.fmt(f),
             Self::Inconsistent { conflicts } => {
                 f.write_str("CUDA components that do not belong together:")?;
-                for conflict in conflicts {
-                    write!(f, "\n  {}", conflict.reason)?;
-                }
-                Ok(())
+                let mut conflicts = conflicts.iter();
+                conflicts.try_for_each(|conflict| write!(f, "\n  {}", conflict.reason))
             }
             Self::InvalidSource {
                 source_name,
@@ -238,11 +207,10 @@ impl fmt::Display for Error {
             } => {
                 write!(f, "{source_name} ({}): {reason}", path.display())?;
                 for attempt in unused.iter().filter(|attempt| !attempt.sets.is_empty()) {
+                    let (candidate, summary) = (&attempt.candidate, attempt.summary());
                     write!(
                         f,
-                        "\n  available, not used because {source_name} is set: {}: {}",
-                        attempt.candidate,
-                        attempt.summary()
+                        "\n  available, not used because {source_name} is set: {candidate}: {summary}"
                     )?;
                 }
                 Ok(())
@@ -252,52 +220,41 @@ impl fmt::Display for Error {
             }
             Self::HostCompiler { reason, tried, .. } => {
                 f.write_str(reason)?;
-                tried
-                    .iter()
-                    .try_for_each(|line| write!(f, "\n  also installed: {line}"))
+                let mut tried = tried.iter();
+                tried.try_for_each(|line| write!(f, "\n  also installed: {line}"))
             }
-            Self::Capability { reason, .. } => f.write_str(reason),
-            Self::UnknownComponent(unknown) => unknown.fmt(f),
+            Self::Capability { reason, .. } | Self::Usage { reason, .. } => f.write_str(reason),
             Self::UnsupportedTarget { triple } => {
                 write!(
                     f,
-                    "target `{triple}` is not supported: no CUDA toolkit layout is known for it here"
+                    "target `{triple}` is not supported: CUDA has no toolkit for it"
                 )
             }
             Self::ViewConflict {
                 path,
                 components: [first, second],
                 files: [one, other],
-            } => write!(
-                f,
-                "{first} and {second} have different files for `{}` of one view:\n  {first}: {}\n  {second}: {}",
-                path.display(),
-                one.display(),
-                other.display()
-            ),
+            } => {
+                let (path, one, other) = (path.display(), one.display(), other.display());
+                write!(
+                    f,
+                    "{first} and {second} have different files for `{path}` of one view:"
+                )?;
+                write!(f, "\n  {first}: {one}\n  {second}: {other}")
+            }
             Self::ViewPlace { path, reason, .. } => {
-                write!(f, "no view can be made at {}: {reason}", path.display())
+                write!(f, "a view cannot be made at {}: {reason}", path.display())
             }
             Self::Directive {
                 directive,
                 value,
                 reason,
-            } => write!(
-                f,
-                "cannot pass {value:?} to Cargo as `{}`: {reason}",
-                directive.escape_debug()
-            ),
-            Self::DuplicateModule {
-                constant,
-                sources: [first, second],
-            } => write!(
-                f,
-                "the modules {} and {} are both named `{constant}`",
-                first.display(),
-                second.display()
-            ),
-            Self::SourceMissing { path } => {
-                write!(f, "source file {} does not exist", path.display())
+            } => {
+                let directive = directive.escape_debug();
+                write!(
+                    f,
+                    "cannot pass {value:?} to Cargo as `{directive}`: {reason}"
+                )
             }
             Self::Compile {
                 tool,
@@ -305,11 +262,10 @@ impl fmt::Display for Error {
                 command,
                 output,
             } => {
+                let (source, output) = (source_file.display(), output.trim_end());
                 write!(
                     f,
-                    "{tool} could not compile {}\n{}\n  command: {command}",
-                    source_file.display(),
-                    output.trim_end()
+                    "{tool} could not compile {source}\n{output}\n  command: {command}"
                 )
             }
             Self::Program { command, reason } => write!(f, "could not run `{command}`: {reason}"),
@@ -319,18 +275,7 @@ impl fmt::Display for Error {
                 action,
                 path,
                 source,
-            } => {
-                write!(f, "could not {action} {}: {source}", path.display())
-            }
-            Self::NotABuildScript { variable } => {
-                write!(
-                    f,
-                    "`{variable}` is not set: this is not running as a build script"
-                )
-            }
-            Self::FeatureOff { what, feature } => {
-                write!(f, "{what} needs the feature `{feature}` of cuda-build")
-            }
+            } => write!(f, "could not {action} {}: {source}", path.display()),
         }
     }
 }
@@ -338,16 +283,8 @@ impl fmt::Display for Error {
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{self}")?;
-        for hint in self.hints() {
-            write!(f, "\nhint: {hint}")?;
-        }
-        Ok(())
-    }
-}
-
-impl From<UnknownComponent> for Error {
-    fn from(unknown: UnknownComponent) -> Self {
-        Self::UnknownComponent(unknown)
+        let mut hints = self.hints().into_iter();
+        hints.try_for_each(|hint| write!(f, "\nhint: {hint}"))
     }
 }
 

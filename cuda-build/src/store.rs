@@ -122,7 +122,9 @@ pub fn stored_toolkits(root: &Root, directory: &Path) -> Vec<Result<StoredToolki
             Some(reason) => Err(Error::Io {
                 action: "use",
                 path,
-                source: io::Error::other(reason),
+                source: io::Error::other(format!(
+                    "{reason}; delete it and fetch it again, or name it in `CUDA_BUILD_ROOTS` if you trust it"
+                )),
             }),
             None => StoredToolkit::read(root, &path),
         })
@@ -174,15 +176,11 @@ const STICKY: u32 = 0o1000;
 fn refusal(owner: u32, mode: u32, user: u32, excuse: u32) -> Option<String> {
     if owner != user && owner != 0 {
         return Some(format!(
-            "belongs to user {owner}, neither to you (user {user}) nor to root; delete it, or name it in \
-             `CUDA_BUILD_ROOTS` if you trust that user"
+            "belongs to user {owner}, neither to you (user {user}) nor to root"
         ));
     }
-    (mode & 0o002 != 0 && mode & excuse == 0).then(|| {
-        "can be written by every user; delete it and fetch it again, or check its files and run \
-         `chmod -R o-w` on it"
-            .to_owned()
-    })
+    let is_open = mode & 0o002 != 0 && mode & excuse == 0;
+    is_open.then(|| "can be written by every user".to_owned())
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Versions as the field writes them: dotted numbers of any length, and CUDA's `major.minor`.
+//! Versions: dotted numbers of any length, and CUDA's `major.minor`.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -13,7 +13,7 @@ use crate::release::OLDEST_MAJOR;
 /// A dotted version of any length: `12.9.1.4`, `13.3.5.0.6`, `9.27.0.42`.
 ///
 /// Missing parts count as zero, so `12.9` equals `12.9.0`. Text after the numbers
-/// (`.post1`, `rc1`) is kept for display and ignored when comparing.
+/// (`.post1`, `rc1`) is kept for display and ignored in comparisons.
 ///
 /// ```
 /// use cuda_build::Version;
@@ -30,13 +30,11 @@ pub struct Version {
 
 impl Version {
     /// The numbers, at least one.
-    #[must_use]
     pub fn parts(&self) -> &[u64] {
         &self.parts
     }
 
-    /// The part at `index`, zero where the text has fewer.
-    #[must_use]
+    /// The part at `index`, zero if the text has fewer.
     pub fn part(&self, index: usize) -> u64 {
         self.parts.get(index).copied().unwrap_or(0)
     }
@@ -46,32 +44,29 @@ impl Version {
         self.text.parse().ok()
     }
 
+    /// The parts without zeros at the end.
     fn trimmed(&self) -> &[u64] {
-        let end = self
-            .parts
-            .iter()
-            .rposition(|&p| p != 0)
-            .map_or(0, |i| i + 1);
-        &self.parts[..end]
+        let last = self.parts.iter().rposition(|&part| part != 0);
+        &self.parts[..last.map_or(0, |last| last + 1)]
     }
 }
 
 impl FromStr for Version {
-    type Err = InvalidVersion;
+    type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let text = text.trim();
-        let numeric_end = text
-            .find(|c: char| !c.is_ascii_digit() && c != '.')
-            .unwrap_or(text.len());
-        let numeric = text[..numeric_end].trim_end_matches('.');
+        let is_other = |c: char| !c.is_ascii_digit() && c != '.';
+        let numeric = text
+            .split(is_other)
+            .next()
+            .unwrap_or_default()
+            .trim_end_matches('.');
         let parts = numeric
             .split('.')
             .map(str::parse)
             .collect::<Result<Vec<u64>, _>>()
-            .map_err(|_| InvalidVersion {
-                text: text.to_owned(),
-            })?;
+            .map_err(|_| invalid(text))?;
         Ok(Self {
             parts,
             text: text.to_owned(),
@@ -111,24 +106,9 @@ impl fmt::Display for Version {
     }
 }
 
-/// A text that does not start with dotted numbers.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct InvalidVersion {
-    /// What was given.
-    pub text: String,
+fn invalid(text: &str) -> String {
+    format!("`{text}` is not a version: expected dotted numbers such as `12.9` or `13.4.92`")
 }
-
-impl fmt::Display for InvalidVersion {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "`{}` is not a version: expected dotted numbers such as `12.9` or `13.4.92`",
-            self.text
-        )
-    }
-}
-
-impl std::error::Error for InvalidVersion {}
 
 /// Which CUDA release to use: any of one major (`13`), or exactly one (`13.4`).
 ///
@@ -169,7 +149,6 @@ impl ReleaseReq {
     }
 
     /// The requirement that a minor adds: `~13.4`.
-    #[must_use]
     pub fn comparator(self) -> Option<semver::Comparator> {
         Some(semver::Comparator {
             op: semver::Op::Tilde,
@@ -210,8 +189,8 @@ impl fmt::Display for ReleaseReq {
     }
 }
 
-/// The `major.minor` of a CUDA toolkit, which is what its headers, its compiler and its file
-/// names agree on. Patch releases of one minor mix freely.
+/// The `major.minor` of a CUDA toolkit, on which its headers, its compiler and its file names agree. Patch releases of one
+/// minor mix freely.
 ///
 /// ```
 /// use cuda_build::ToolkitVersion;
@@ -221,7 +200,7 @@ impl fmt::Display for ReleaseReq {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ToolkitVersion {
-    /// 11, 12, 13 …: what a driver, a wheel name and a SONAME are tied to.
+    /// 11, 12, 13 …: drivers, names of wheels and SONAMEs depend on it.
     pub major: u32,
     /// The release within the major.
     pub minor: u32,
@@ -229,14 +208,11 @@ pub struct ToolkitVersion {
 
 impl ToolkitVersion {
     /// `major.minor`.
-    #[must_use]
     pub const fn new(major: u32, minor: u32) -> Self {
         Self { major, minor }
     }
 
-    /// From the value of `CUDA_VERSION` in `cuda.h` (major × 1000 + minor × 10), also what
-    /// `cudaRuntimeGetVersion` and `cuDriverGetVersion` return.
-    #[must_use]
+    /// From the value of `CUDA_VERSION` in `cuda.h` (major × 1000 + minor × 10), which `cuDriverGetVersion` returns too.
     pub const fn from_cuda_version(value: u32) -> Option<Self> {
         if value < 1000 || value > 999_990 {
             return None;
@@ -248,13 +224,11 @@ impl ToolkitVersion {
     }
 
     /// The value that `CUDA_VERSION` has in this toolkit's `cuda.h`.
-    #[must_use]
     pub const fn cuda_version(self) -> u32 {
         self.major * 1000 + self.minor * 10
     }
 
     /// Whether a Cargo-style requirement admits this toolkit.
-    #[must_use]
     pub fn matches(self, requirement: &semver::VersionReq) -> bool {
         requirement.matches(&semver::Version::new(
             self.major.into(),
@@ -265,22 +239,16 @@ impl ToolkitVersion {
 }
 
 impl FromStr for ToolkitVersion {
-    type Err = InvalidVersion;
+    type Err = String;
 
     /// Reads `13.4`, and takes the first two parts of `13.4.92`.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let invalid = || InvalidVersion {
-            text: text.to_owned(),
-        };
         let version: Version = text.parse()?;
-        if version.parts().len() < 2 {
-            return Err(invalid());
+        let part = |index: usize| version.parts().get(index).map(|part| u32::try_from(*part));
+        match (part(0), part(1)) {
+            (Some(Ok(major)), Some(Ok(minor))) => Ok(Self { major, minor }),
+            _ => Err(invalid(text)),
         }
-        let part = |i| u32::try_from(version.part(i)).map_err(|_| invalid());
-        Ok(Self {
-            major: part(0)?,
-            minor: part(1)?,
-        })
     }
 }
 
@@ -308,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_is_no_version() {
+    fn other_texts_are_refused() {
         for text in ["", "abc", ".", "1..2", "99999999999999999999.1"] {
             assert!(text.parse::<Version>().is_err(), "{text:?}");
         }

@@ -35,15 +35,8 @@ impl Layout {
     /// What `cargo cuda doctor` prints, driver and programs aside: those are the machine's.
     fn doctor(&self, env: &Env) -> (String, Option<Reported>) {
         let root = Root::below(&self.root);
-        let finder = Finder {
-            env,
-            root: &root,
-            target: &self.target(),
-            workspace: None,
-            fetch: false,
-            partial: false,
-        };
-        let report = finder.report().unwrap();
+        let report = Finder::new(env, &root, &self.target(), None).report();
+        let report = report.unwrap();
         let driver = Err(NoDriver {
             reason: "no driver".to_owned(),
             is_installed: false,

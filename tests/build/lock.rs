@@ -156,14 +156,8 @@ fn doctor_and_builds_use_the_same_locked_toolkit() {
     let lock = workspace.0.root.join("ws/cuda-toolkits.lock");
     let env = workspace.env(&[("CUDA_BUILD_LOCK", lock.to_str().unwrap())]);
     let root = Root::below(&workspace.0.root);
-    let finder = Finder {
-        env: &env,
-        root: &root,
-        target: &workspace.0.target(),
-        workspace: None,
-        fetch: false,
-        partial: false,
-    };
+    let target = workspace.0.target();
+    let finder = Finder::new(&env, &root, &target, None);
     let outcome = finder.report().unwrap();
     assert_eq!(outcome.toolkit.unwrap().version().to_string(), "13.4");
     let steps: Vec<&str> = outcome
@@ -182,14 +176,8 @@ fn the_lock_is_not_left_for_an_nvcc() {
         let workspace = Workspace::new(locked);
         let lock = ("CUDA_BUILD_LOCK", "@ROOT@/ws/cuda-toolkits.lock");
         let (env, root) = (workspace.env(&[path, lock]), Root::below(&workspace.0.root));
-        let finder = Finder {
-            env: &env,
-            root: &root,
-            target: &workspace.0.target(),
-            workspace: None,
-            fetch: false,
-            partial: false,
-        };
+        let target = workspace.0.target();
+        let finder = Finder::new(&env, &root, &target, None);
         let toolkit = finder.report().unwrap().toolkit.unwrap();
         assert_eq!(toolkit.version().to_string(), expected, "{locked:?}");
     }

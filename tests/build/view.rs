@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use cargo_cuda::store::{self, AddRequest, Context, Messages};
+use cargo_cuda::store::{self, AddRequest, Context};
 use cuda_build::internal::{Env, Root, Target, ViewPlace};
 use cuda_build::{Component, View};
 use tempfile::TempDir;
@@ -37,11 +37,10 @@ int main() {
 fn with_nvml(major: u32) -> Option<[PathBuf; 2]> {
     let toolkit = site_packages(major)?;
     let mut request = AddRequest::new(release(major).parse().unwrap());
-    request.only = Some([Component::Nvml].into());
+    request.only = vec![Component::Nvml];
     let context = Context {
         env: Env::from_process(),
         lock_file: None,
-        messages: Messages::Quiet,
     };
     let nvml =
         store::add(&request, &context).unwrap_or_else(|error| panic!("nvml {major}: {error:?}"));
@@ -478,11 +477,10 @@ fn host_code_compiles_with_wheels_of_cuda_12() {
         return;
     }
     let mut request = AddRequest::new(release(12).parse().unwrap());
-    request.only = Some([Component::Cudart, Component::Crt].into());
+    request.only = vec![Component::Cudart, Component::Crt];
     let context = Context {
         env: Env::from_process(),
         lock_file: None,
-        messages: Messages::Quiet,
     };
     let added = store::add(&request, &context).unwrap_or_else(|error| panic!("{error:?}"));
     let place = TempDir::new().unwrap();

@@ -7,7 +7,6 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use cargo_cuda::exit_code;
-use cargo_cuda::store::exit_code as store_code;
 
 use crate::components::{fetch, offline, site_packages};
 use crate::project::Project;
@@ -71,7 +70,7 @@ fn fetching_without_an_installer_or_an_index() {
     let mut build = project.command(&["build", "--fetch"]);
     let run = Finished::of(build.env("PATH", &bin).output().unwrap());
     run.failed(
-        store_code::NO_INSTALLER,
+        exit_code::NO_INSTALLER,
         &["`uv`", "`python3 -m pip`", "hint: install uv"],
     );
 
@@ -89,7 +88,7 @@ fn fetching_without_an_installer_or_an_index() {
             .unwrap(),
     );
     run.failed(
-        store_code::INDEX,
+        exit_code::INDEX,
         &[
             "could not be reached",
             "127.0.0.1:9",
@@ -267,7 +266,7 @@ fn a_variable_that_names_no_cuda_is_one_that_cannot_be_used() {
             "CUDA_BUILD_TOOLKIT",
             &gone,
             unusable,
-            "its `nvrtc` is gone (/gone/lib/libnvrtc.so.13)",
+            "its `nvrtc` does not exist (/gone/lib/libnvrtc.so.13)",
         ),
         (
             "CUDA_BUILD_TOOLKIT",

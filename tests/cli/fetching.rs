@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use cargo_cuda::store::exit_code;
+use cargo_cuda::exit_code;
 use cuda_build::Component;
 use cuda_build::internal::{Root, Target, store};
 

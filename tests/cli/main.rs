@@ -27,6 +27,7 @@ mod fetching;
 mod freshness;
 mod interrupted;
 mod lacking;
+mod locked;
 mod meson;
 mod project;
 mod run;

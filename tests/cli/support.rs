@@ -122,7 +122,7 @@ impl Sandbox {
         let mut names: Vec<String> = entries
             .map(|entry| entry.unwrap().file_name().into_string().unwrap())
             .collect();
-        names.retain(|name| name != ".locks" && name != "index.toml");
+        names.retain(|name| name != ".lock" && name != "resolved.toml");
         names.sort();
         names
     }

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use cargo_cuda::store::{self, AddRequest, Context, Messages};
+use cargo_cuda::store::{self, AddRequest, Context};
 use cuda_build::Component;
 use cuda_build::internal::Env;
 
@@ -51,14 +51,13 @@ pub fn release(major: u32) -> &'static str {
 pub fn fetch(release: &str) -> PathBuf {
     let mut request = AddRequest::new(release.parse().unwrap());
     if release == "13.4" {
-        request.components.insert(Component::Cuobjdump);
+        request.components.push(Component::Cuobjdump);
     }
     request.locked = true;
     let lock = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/support/cuda-toolkits.lock");
     let context = Context {
         env: Env::from_process(),
         lock_file: Some(lock),
-        messages: Messages::Quiet,
     };
     match store::add(&request, &context) {
         Ok(added) => added.path,

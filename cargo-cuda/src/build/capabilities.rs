@@ -2,7 +2,7 @@
 //! one (`CUDA_COMPUTE_CAP`).
 
 use cuda_build::internal::capability::Single;
-use cuda_build::internal::{Declared, Env};
+use cuda_build::internal::{Declared, Env, Root};
 use cuda_build::{Capability, Plan, Toolkit};
 
 use crate::failure::Failure;
@@ -21,13 +21,14 @@ pub(super) struct Capabilities {
 impl Capabilities {
     /// Chooses what `packages` declare, otherwise the GPUs of this machine.
     pub fn choose(
+        root: &Root,
         env: &Env,
         packages: &[&Package],
         toolkit: &Toolkit,
         gpus: &[Capability],
     ) -> Result<Self, Failure> {
         let version = toolkit.version();
-        let observed = toolkit.observed_capabilities();
+        let observed = toolkit.observed_capabilities(root, env);
         let plan = |declared: Declared| declared.plan(version, gpus, observed.as_deref());
         let mut chosen = Self::default();
 

@@ -46,7 +46,7 @@ pub fn run(
     let target_directory = cargo.value("--target-dir").map(PathBuf::from);
     let gpus = build::gpus();
     let build = Build::prepare(&project, Purpose::Cargo, &gpus, target_directory.as_deref())?;
-    output::say_all(&build.notes);
+    output::messages(&build.notes);
     let directory = &build.directory.path;
     let program = user.peek("CARGO").unwrap_or("cargo".as_ref());
     let mut call = Invocation::new(program)
@@ -78,12 +78,12 @@ pub fn run(
     let code = process::run(&call, user)?;
     if code == CARGO_FAILED {
         for hint in lacking::hints(&build) {
-            output::say(&format!("hint: {hint}"));
+            output::message(&format!("hint: {hint}"));
         }
     } else if code == 0 && command == "build" && !cargo.has(&["--quiet", "-q"]) {
         let target = project.target_name.iter();
         let place = target.fold(directory.clone(), |path, target| path.join(target));
-        output::say(&format!(
+        output::message(&format!(
             "{:>12} {} (CUDA {})",
             "Result in",
             shown(&place.join(cargo.profile_directory())),

@@ -113,7 +113,7 @@ pub fn print(arguments: &EnvArgs, process: &Env, root: &Root) -> Result<String, 
         }
         is_name && (is_text || !arguments.json)
     });
-    output::say_all(&notes);
+    output::messages(&notes);
     if arguments.json {
         return Ok(report::json(&Report { variables, notes }));
     }
@@ -131,7 +131,7 @@ pub fn print(arguments: &EnvArgs, process: &Env, root: &Root) -> Result<String, 
 /// Runs the program in place of this one.
 pub fn exec(arguments: &ExecArgs, user: &Env, root: &Root) -> Result<u8, Failure> {
     let (settings, notes) = settings(&arguments.build, &arguments.workspace, user, root)?;
-    output::say_all(&notes);
+    output::messages(&notes);
     let mut command = arguments.command.iter().cloned();
     let mut call = Invocation::new(command.next().unwrap_or_default()).args(command);
     for setting in settings {

@@ -3,28 +3,34 @@
 use clap::Args;
 use cuda_build::internal::{Env, ReleaseReq, Root};
 
+use crate::commands::toolkit;
 use crate::failure::Failure;
 use crate::project::{BuildOptions, Project, WorkspaceOptions};
+use crate::toolkits::LockPolicy;
 
 /// Fetch the toolkits that the workspace and its lock file need
 ///
-/// In every major that the packages declare, with the components that they declare.
+/// One for each major that the packages declare, otherwise for each major in the lock file, with the
+/// components that the packages declare.
 #[derive(Args, Clone, Debug)]
 pub struct FetchArgs {
     /// The CUDA release, 13 or 13.4; by default every declared major
     #[arg(long, value_name = "RELEASE")]
     cuda: Option<ReleaseReq>,
+    /// Fail if the lock file would change
+    #[arg(long)]
+    locked: bool,
     #[command(flatten)]
     workspace: WorkspaceOptions,
 }
 
-/// Fetches the toolkits.
-///
-/// # Errors
-/// If the workspace is not usable; those of fetching.
-pub fn run(arguments: &FetchArgs, env: &Env, root: &Root) -> Result<(), Failure> {
+/// Fetches the toolkits and returns the text for standard output.
+pub fn run(arguments: &FetchArgs, env: &Env, root: &Root) -> Result<String, Failure> {
     let build = BuildOptions::new(arguments.cuda, true);
-    Project::open(env, root, &build, &arguments.workspace)?
-        .finder()
-        .fetch_all()
+    let mut project = Project::open(env, root, &build, &arguments.workspace)?;
+    if arguments.locked {
+        project.lock = LockPolicy::Unchanged;
+    }
+    let added = project.finder().fetch_all()?;
+    Ok(added.iter().map(toolkit::added_text).collect())
 }

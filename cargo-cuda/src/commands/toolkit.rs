@@ -1,16 +1,13 @@
 //! `cargo cuda toolkit add|list|remove`.
 
-use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use clap::{Args, Subcommand};
-use cuda_build::Component;
 use serde::Serialize;
 
-use crate::report::{self, shown};
-use crate::store::{
-    self, AddRequest, Added, Context, Listed, Package, ReleaseSpec, Removed, StoreError, human_size,
-};
+use crate::failure::Failure;
+use crate::report;
+use crate::store::{self, AddRequest, Added, Context, Listed, human_size};
 
 /// Fetch CUDA components into the user's cache directory, list and remove them.
 #[derive(Args, Clone, Debug)]
@@ -22,8 +19,14 @@ pub struct ToolkitArgs {
 #[derive(Clone, Debug, Subcommand)]
 enum Action {
     /// Fetch one consistent set of components with uv or pip
-    Add(Add),
-    /// Show what has been added
+    Add {
+        #[command(flatten)]
+        request: AddRequest,
+        /// Write JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// List the toolkits that have been fetched
     List {
         /// Write JSON
         #[arg(long)]
@@ -31,7 +34,7 @@ enum Action {
     },
     /// Remove a toolkit
     Remove {
-        /// Its name, or its version as far as that tells it apart
+        /// Its name, or as much of its version as only one toolkit has
         toolkit: String,
         /// Write JSON
         #[arg(long)]
@@ -39,131 +42,49 @@ enum Action {
     },
 }
 
-#[derive(Args, Clone, Debug)]
-struct Add {
-    /// CUDA version: `13`, `13.4` or `13.4.3`
-    version: ReleaseSpec,
-    /// Components beside the default set, with what they need
-    #[arg(long, value_delimiter = ',', value_name = "COMPONENT")]
-    components: Vec<Component>,
-    /// Exactly these components, without a default set and without what they need
-    #[arg(
-        long,
-        value_delimiter = ',',
-        value_name = "COMPONENT",
-        conflicts_with = "components"
-    )]
-    only: Vec<Component>,
-    /// Take newer versions than the lock file or the store hold
-    #[arg(long)]
-    upgrade: bool,
-    /// Fail where the lock file does not pin everything
-    #[arg(long, conflicts_with = "upgrade")]
-    locked: bool,
-    /// Write JSON
-    #[arg(long)]
-    json: bool,
-}
-
-/// Does what the arguments say and returns what belongs on standard output, with a newline at
-/// its end.
+/// Runs the action and returns the text for standard output.
 ///
 /// # Errors
-/// Any [`StoreError`]; its text belongs on standard error, and it has an exit code.
-pub fn run(arguments: &ToolkitArgs, context: &Context) -> Result<String, StoreError> {
-    match &arguments.action {
-        Action::Add(add) => {
-            let added = store::add(&add.request(), context)?;
-            Ok(if add.json {
-                report::json(&AddReport::new(&added))
-            } else {
-                added_text(&added)
-            })
+/// As [`store::add`], [`store::list`] and [`store::remove`].
+pub fn run(arguments: &ToolkitArgs, context: &Context) -> Result<String, Failure> {
+    Ok(match &arguments.action {
+        Action::Add { request, json } => {
+            let added = store::add(request, context)?;
+            match json {
+                true => report::json(&added),
+                false => added_text(&added),
+            }
         }
         Action::List { json } => {
-            let listed = store::list(context)?;
-            Ok(if *json {
-                report::json(&ListReport::new(&listed))
-            } else {
-                list_text(&listed)
-            })
+            let toolkits = store::list(context)?;
+            match json {
+                true => report::json(&ListReport { toolkits }),
+                false => list_text(&toolkits),
+            }
         }
         Action::Remove { toolkit, json } => {
             let removed = store::remove(toolkit, context)?;
-            Ok(if *json {
-                report::json(&RemoveReport::new(&removed))
-            } else {
-                removed_text(&removed)
-            })
+            match json {
+                true => report::json(&removed),
+                false => format!("removed {}, {}\n", removed.name, human_size(removed.bytes)),
+            }
         }
-    }
+    })
 }
 
-impl Add {
-    fn request(&self) -> AddRequest {
-        let set = |list: &[Component]| list.iter().copied().collect::<BTreeSet<_>>();
-        AddRequest {
-            release: self.version.clone(),
-            components: set(&self.components),
-            only: (!self.only.is_empty()).then(|| set(&self.only)),
-            upgrade: self.upgrade,
-            locked: self.locked,
-        }
-    }
-}
-
-fn ids(components: &[Component]) -> Vec<&'static str> {
-    components.iter().map(|component| component.id()).collect()
-}
-
-fn added_text(added: &Added) -> String {
-    let what = format!(
-        "CUDA {} ({})",
-        added.version,
-        ids(&added.components).join(", ")
-    );
-    let path = added.path.display();
+/// What was added, for a reader.
+pub(super) fn added_text(added: &Added) -> String {
+    let what = format!("CUDA {} ({})", added.version, added.components.join(", "));
+    let (path, bytes) = (added.path.display(), human_size(added.bytes));
     if !added.new {
-        return format!("{what} is there, {}\n  {path}\n", human_size(added.bytes));
+        return format!("{what} is there, {bytes}\n  {path}\n");
     }
-    let seconds = added.took.as_millis();
     format!(
-        "added {what}: {} new in {}.{} s, {} in all\n  {path}\n",
+        "added {what}: {} new in {}.{} s, {bytes} in all\n  {path}\n",
         human_size(added.bytes_added),
-        seconds / 1000,
-        seconds % 1000 / 100,
-        human_size(added.bytes),
+        added.milliseconds / 1000,
+        added.milliseconds % 1000 / 100,
     )
-}
-
-/// The report of `add --json`.
-#[derive(Serialize)]
-struct AddReport<'a> {
-    name: &'a str,
-    path: String,
-    version: String,
-    components: Vec<&'static str>,
-    new: bool,
-    fetched: &'a [String],
-    bytes_added: u64,
-    bytes: u64,
-    milliseconds: u64,
-}
-
-impl<'a> AddReport<'a> {
-    fn new(added: &'a Added) -> Self {
-        Self {
-            name: &added.name,
-            path: shown(&added.path),
-            version: added.version.to_string(),
-            components: ids(&added.components),
-            new: added.new,
-            fetched: &added.fetched,
-            bytes_added: added.bytes_added,
-            bytes: added.bytes,
-            milliseconds: u64::try_from(added.took.as_millis()).unwrap_or(u64::MAX),
-        }
-    }
 }
 
 fn list_text(listed: &[Listed]) -> String {
@@ -176,7 +97,7 @@ fn list_text(listed: &[Listed]) -> String {
             toolkit.name,
             toolkit.version,
             human_size(toolkit.bytes),
-            ids(&toolkit.components).join(", "),
+            toolkit.components.join(", "),
             toolkit.path.display()
         );
         if let Some(problem) = &toolkit.problem {
@@ -195,67 +116,14 @@ fn list_text(listed: &[Listed]) -> String {
 
 /// The report of `list --json`.
 #[derive(Serialize)]
-struct ListReport<'a> {
-    toolkits: Vec<ListedReport<'a>>,
-}
-
-#[derive(Serialize)]
-struct ListedReport<'a> {
-    name: &'a str,
-    path: String,
-    version: String,
-    platform: &'a str,
-    components: Vec<&'static str>,
-    packages: &'a [Package],
-    bytes: u64,
-    requests: &'a [String],
-    problem: Option<&'a str>,
-}
-
-impl<'a> ListReport<'a> {
-    fn new(listed: &'a [Listed]) -> Self {
-        let toolkit = |toolkit: &'a Listed| ListedReport {
-            name: &toolkit.name,
-            path: shown(&toolkit.path),
-            version: toolkit.version.to_string(),
-            platform: &toolkit.platform,
-            components: ids(&toolkit.components),
-            packages: &toolkit.packages,
-            bytes: toolkit.bytes,
-            requests: &toolkit.requests,
-            problem: toolkit.problem.as_deref(),
-        };
-        Self {
-            toolkits: listed.iter().map(toolkit).collect(),
-        }
-    }
-}
-
-fn removed_text(removed: &Removed) -> String {
-    format!("removed {}, {}\n", removed.name, human_size(removed.bytes))
-}
-
-/// The report of `remove --json`.
-#[derive(Serialize)]
-struct RemoveReport<'a> {
-    name: &'a str,
-    path: String,
-    bytes: u64,
-}
-
-impl<'a> RemoveReport<'a> {
-    fn new(removed: &'a Removed) -> Self {
-        Self {
-            name: &removed.name,
-            path: shown(&removed.path),
-            bytes: removed.bytes,
-        }
-    }
+struct ListReport {
+    toolkits: Vec<Listed>,
 }
 
 #[cfg(test)]
 mod tests {
     use clap::Parser;
+    use cuda_build::Component;
 
     use super::*;
 
@@ -269,7 +137,7 @@ mod tests {
         let cli = Cli::try_parse_from([&["toolkit", "add"], arguments].concat())
             .map_err(|e| e.to_string())?;
         match cli.toolkit.action {
-            Action::Add(add) => Ok(add.request()),
+            Action::Add { request, .. } => Ok(request),
             other => Err(format!("{other:?}")),
         }
     }
@@ -277,16 +145,13 @@ mod tests {
     #[test]
     fn arguments_become_a_request() {
         let both = request(&["13.4", "--components", "cublas,cufft"]).unwrap();
-        assert_eq!(
-            both.components,
-            BTreeSet::from([Component::Cublas, Component::Cufft])
-        );
+        assert_eq!(both.components, [Component::Cublas, Component::Cufft]);
         assert_eq!(
             (both.release.to_string(), both.only),
-            ("13.4".to_owned(), None)
+            ("13.4".to_owned(), Vec::new())
         );
         let only = request(&["12", "--only", "cudart", "--locked"]).unwrap();
-        assert_eq!(only.only, Some(BTreeSet::from([Component::Cudart])));
+        assert_eq!(only.only, [Component::Cudart]);
         assert!(only.locked && !only.upgrade);
     }
 
@@ -297,7 +162,7 @@ mod tests {
             (&["10.2"], "not supported"),
             (
                 &["13", "--components", "cublass"],
-                "no CUDA component is called `cublass`",
+                "`cublass` is not a CUDA component",
             ),
             (&["13", "--locked", "--upgrade"], "cannot be used with"),
             (
@@ -312,7 +177,9 @@ mod tests {
 
     #[test]
     fn reports_carry_a_format_version() {
-        let text = report::json(&ListReport::new(&[]));
+        let text = report::json(&ListReport {
+            toolkits: Vec::new(),
+        });
         let value: serde_json::Value = serde_json::from_str(&text).unwrap();
         assert_eq!(value["format_version"], 1);
         assert_eq!(value["toolkits"], serde_json::json!([]));

@@ -76,7 +76,7 @@ pub fn run(arguments: &ViewArgs, env: &Env, root: &Root) -> Result<String, Failu
         .filter(|_| arguments.components.is_empty())
         .map(ToString::to_string);
     for warning in toolkit.warnings().iter().cloned().chain(incompatible) {
-        output::say(&format!("warning: {warning}"));
+        output::message(&format!("warning: {warning}"));
     }
     let mut components = arguments.components.iter();
     if let Some(missing) = components.find(|component| toolkit.get(**component).is_none()) {

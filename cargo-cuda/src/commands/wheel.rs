@@ -12,6 +12,7 @@ use crate::exit_code;
 use crate::failure::Failure;
 use crate::project::{BuildOptions, Project, WorkspaceOptions, WorkspaceUse};
 use crate::store::human_size;
+use crate::toolkits::LockPolicy;
 use crate::wheel::build::Job;
 use crate::wheel::dependencies;
 use crate::wheel::maturin::{self, Maturin};
@@ -51,6 +52,9 @@ pub struct WheelArgs {
     /// Fetch toolkits and maturin if they are missing
     #[arg(long)]
     fetch: bool,
+    /// Fail if Cargo.lock or the lock file of toolkits would change
+    #[arg(long)]
+    locked: bool,
     /// For maturin, after `--`
     #[arg(last = true)]
     passthrough: Vec<OsString>,
@@ -59,12 +63,15 @@ pub struct WheelArgs {
 /// Builds the wheels and returns a report about them. If it fails, wheels of majors that were
 /// finished stay.
 pub fn run(arguments: &WheelArgs, user: &Env, root: &Root) -> Result<String, Failure> {
+    // Before a `--`, after which arguments are for rustc.
+    let locked = arguments.locked.then(|| OsString::from("--locked"));
+    let own = arguments.passthrough.iter().cloned();
+    let passthrough: Vec<OsString> = locked.into_iter().chain(own).collect();
     let manifest = arguments.manifest_path.clone();
     let manifest = manifest.unwrap_or_else(|| PathBuf::from("Cargo.toml"));
     let pyproject = root.text(&manifest.with_file_name("pyproject.toml"));
-    let features =
-        maturin::default_features(&arguments.passthrough, &pyproject.unwrap_or_default());
-    let cargo = Options::parse(&[features, arguments.passthrough.clone()].concat());
+    let features = maturin::default_features(&passthrough, &pyproject.unwrap_or_default());
+    let cargo = Options::parse(&[features, passthrough.clone()].concat());
     let build = BuildOptions {
         capabilities: arguments.capabilities.clone(),
         ..BuildOptions::new(None, arguments.fetch)
@@ -79,6 +86,9 @@ pub fn run(arguments: &WheelArgs, user: &Env, root: &Root) -> Result<String, Fai
     let mut project = Project::open(user, root, &build, &which)?;
     let package = package(&project, arguments.manifest_path.as_deref())?.clone();
     project.package = Some(package.name.clone());
+    if project.lock == LockPolicy::Prefer {
+        project.lock = LockPolicy::Require;
+    }
     let releases = releases(arguments, &package, &project.env)?;
     let job = Job {
         kind: kind(arguments, &package)?,
@@ -86,7 +96,7 @@ pub fn run(arguments: &WheelArgs, user: &Env, root: &Root) -> Result<String, Fai
         project,
         package,
         profile: &arguments.profile,
-        passthrough: &arguments.passthrough,
+        passthrough: &passthrough,
         out: &arguments.out,
     };
     // Every toolkit first: if that of the second major is missing, the first is not built for nothing.

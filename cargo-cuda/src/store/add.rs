@@ -1,20 +1,50 @@
-//! `toolkit add`: decides which exact packages are meant, and fetches those that are missing.
+//! `toolkit add`: decides which exact packages are meant, and fetches those that are missing. Also
+//! fetches maturin, in the same way.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::fs::File;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use cuda_build::Component;
-use cuda_build::internal::{Root, store};
+use cuda_build::internal::sources::LOCK_FILE;
+use cuda_build::internal::{Env, Root, store};
+use serde::Serialize;
 
-use super::directory::{Guard, Store, link, size};
+use super::directory::{Part, Store, link, size, trusted};
 use super::installer::{Cache, Installer};
-use super::lock::{Index, Lock};
+use super::lock::Lock;
 use super::package::{Manifest, Package, PackageSet, package_of, platform};
-use super::progress::{Progress, human_size};
+use super::refusal::{Refusal, unreachable};
 use super::resolve::{SetSpec, resolve};
-use super::stored::{components, damage, damage_of, files_of};
-use super::{AddRequest, Added, Context, StoreError};
+use super::stored::{components, damage, damage_of, files_of, lossy};
+use super::{AddRequest, Context, Progress, human_size};
+use crate::exit_code;
+use crate::failure::Failure;
+
+/// The result of [`add`].
+#[derive(Clone, Debug, Serialize)]
+pub struct Added {
+    /// Its directory's name in the store.
+    pub name: String,
+    /// The directory, to be searched as site-packages.
+    #[serde(serialize_with = "lossy")]
+    pub path: PathBuf,
+    /// The release: `13.4.3`, or `13.5` if it was put together by minor.
+    pub version: String,
+    /// The components that were found in it.
+    pub components: Vec<String>,
+    /// Whether it was written by this call.
+    pub new: bool,
+    /// The packages that an installer fetched. The others were in toolkits of the store.
+    pub fetched: Vec<String>,
+    /// Bytes of files that those packages brought.
+    pub bytes_added: u64,
+    /// Bytes of all its files.
+    pub bytes: u64,
+    /// From call to return.
+    pub milliseconds: u64,
+}
 
 /// Adds a toolkit to the store. If it is there and whole, this takes milliseconds and needs
 /// neither the network nor another program; if it is damaged, it is replaced.
@@ -24,40 +54,69 @@ use super::{AddRequest, Added, Context, StoreError};
 /// the same versions.
 ///
 /// # Errors
-/// Any [`StoreError`]. The store and the lock file are then as they were.
-pub fn add(request: &AddRequest, context: &Context) -> Result<Added, StoreError> {
+/// The release or a component does not exist, it cannot be fetched or written, or it contradicts
+/// the lock file. The store and the lock file are then as they were.
+pub fn add(request: &AddRequest, context: &Context) -> Result<Added, Failure> {
     let started = Instant::now();
-    let store = Store::locate(&context.env)?;
-    store.clean();
-    let mut run = Run {
+    let run = Run {
         request,
         context,
-        store,
-        progress: Progress::new(context.messages),
-        root: Root::system(),
-        installer: None,
+        store: Store::toolkits(&context.env)?,
+        progress: Progress::new(),
     };
     let wanted = request.wanted()?;
-    let decided = run.decide(&wanted)?;
-    let set = &decided.set;
-    let fetched = run.ensure(set, &wanted)?;
-    run.remember(&decided)?;
+    let lock = match &context.lock_file {
+        Some(path) => Lock::read(path)?,
+        None => Lock::default(),
+    };
+    let locked = lock.find(&request.release);
+    if request.locked {
+        check_locked(locked, &wanted, request, context)?;
+    }
+    let set = run.decide(locked, &wanted)?;
+    let fetched = run.ensure(&set, &wanted)?;
+    // The set of a lock file is used in its workspace only.
+    if locked != Some(&set) {
+        run.remember(&set)?;
+    }
     let name = set.name();
+    let path = run.store.path(&name);
     let manifest = run.store.manifest(&name).ok().flatten();
+    let (components, bytes) = manifest
+        .map(|it| (it.components, it.bytes))
+        .unwrap_or_default();
+    let new = fetched.is_some();
+    let (fetched, bytes_added) = fetched.unwrap_or_default();
     Ok(Added {
-        path: run.store.path(&name),
         name,
-        version: decided.set.version,
-        components: manifest
-            .as_ref()
-            .map(Manifest::components)
-            .unwrap_or_default(),
-        bytes: manifest.map_or(0, |manifest| manifest.bytes),
-        new: fetched.is_some(),
-        bytes_added: fetched.as_ref().map_or(0, |fetched| fetched.bytes),
-        fetched: fetched.map(|fetched| fetched.packages).unwrap_or_default(),
-        took: started.elapsed(),
+        path,
+        version: set.version,
+        components,
+        new,
+        fetched,
+        bytes_added,
+        bytes,
+        milliseconds: u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
     })
+}
+
+/// Fails if the lock file would have to change.
+fn check_locked(
+    locked: Option<&PackageSet>,
+    wanted: &BTreeSet<Component>,
+    request: &AddRequest,
+    context: &Context,
+) -> Result<(), Failure> {
+    let release = &request.release;
+    let reason = match locked.map(|set| lacking(set, wanted)) {
+        Some(None) => return Ok(()),
+        Some(Some(component)) => format!("for CUDA {release} it does not pin `{component}`"),
+        None => format!("it does not pin CUDA {release}"),
+    };
+    let path = context.lock_file.as_deref().unwrap_or(Path::new(LOCK_FILE));
+    let message = format!("{} would have to change: {reason}", path.display());
+    Err(Failure::new(exit_code::LOCK, message)
+        .hint("run without `--locked` and commit the lock file"))
 }
 
 struct Run<'a> {
@@ -65,245 +124,160 @@ struct Run<'a> {
     context: &'a Context,
     store: Store,
     progress: Progress,
-    root: Root,
-    /// Searched when it is first needed.
-    installer: Option<Installer>,
 }
 
-/// The exact packages, and whether the lock file pins them.
-struct Decided {
-    set: PackageSet,
-    locked: bool,
-}
-
-#[derive(Debug)]
-struct Fetched {
-    packages: Vec<String>,
-    bytes: u64,
-}
-
-/// What the store has under the name of a set.
-enum State {
-    Whole,
-    Absent,
-    /// With the reason.
-    Damaged(String),
-}
+/// The names of packages that were fetched, and the bytes of their files.
+type Fetched = (Vec<String>, u64);
 
 impl Run<'_> {
-    fn installer(&mut self) -> Result<&Installer, StoreError> {
-        let installer = match self.installer.take() {
-            Some(installer) => installer,
-            None => Installer::find(&self.context.env)?,
-        };
-        Ok(self.installer.insert(installer))
-    }
-
     /// The set of the lock file, or else the set that the same request was resolved to earlier,
     /// or else the answer of the index.
-    fn decide(&mut self, wanted: &BTreeSet<Component>) -> Result<Decided, StoreError> {
-        let release = &self.request.release;
-        let locked = match &self.context.lock_file {
-            Some(path) => Lock::read(path)?.find(release),
-            None => None,
-        };
-        if self.request.locked {
-            let reason = match locked.as_ref().map(|set| lacking(set, wanted)) {
-                Some(None) => None,
-                Some(Some(component)) => {
-                    Some(format!("for CUDA {release} it does not pin `{component}`"))
-                }
-                None => Some(format!("it does not pin CUDA {release}")),
-            };
-            if let Some(reason) = reason {
-                let path = self.context.lock_file.clone();
-                let path = path.unwrap_or_else(|| super::LOCK_FILE.into());
-                return Err(StoreError::LockOutdated { path, reason });
-            }
-        }
-        let is_locked = locked.is_some();
-        let known = locked.or_else(|| {
-            let name = Index::read(&self.store).name(release)?.to_owned();
-            Some(self.store.manifest(&name).ok()??.set())
-        });
-        let base = match known {
-            Some(set) if !self.request.upgrade && lacking(&set, wanted).is_none() => {
-                return Ok(Decided {
-                    set,
-                    locked: is_locked,
-                });
-            }
-            base => base,
-        };
-        Ok(Decided {
-            set: self.resolve(wanted, base)?,
-            locked: false,
-        })
-    }
-
-    /// Resolves the request. The components of `base` stay, at the same versions or, with
-    /// `--upgrade`, at newer ones.
-    fn resolve(
-        &mut self,
+    fn decide(
+        &self,
+        locked: Option<&PackageSet>,
         wanted: &BTreeSet<Component>,
-        base: Option<PackageSet>,
-    ) -> Result<PackageSet, StoreError> {
-        let release = self.request.release.clone();
-        let before = base.iter().flat_map(PackageSet::components);
+    ) -> Result<PackageSet, Failure> {
+        let AddRequest {
+            release, upgrade, ..
+        } = self.request;
+        let index = self.index();
+        let known = locked.or_else(|| index.find(release));
+        if let Some(set) = known.filter(|set| !upgrade && lacking(set, wanted).is_none()) {
+            return Ok(set.clone());
+        }
+        // Components that are known stay: at the same versions or, with `--upgrade`, newer ones.
+        let before = known.into_iter().flat_map(PackageSet::components);
         let spec = SetSpec {
             release: release.clone(),
             components: wanted.iter().copied().chain(before).collect(),
-            exact: self.request.only.is_some(),
-            base: base.filter(|_| !self.request.upgrade),
+            exact: !self.request.only.is_empty(),
+            base: known.filter(|_| !upgrade).cloned(),
         };
-        let name = self.installer()?.name();
+        let installer = Installer::find(&self.context.env)?;
+        let name = installer.name();
         self.progress
             .step(&format!("resolving CUDA {release} with {name}"));
-        let installer = self.installer()?;
         resolve(&spec, &mut |lines| installer.resolve(lines))
+    }
+
+    /// What releases were resolved to earlier, for this user.
+    fn index(&self) -> Lock {
+        Lock::read(&self.store.index()).unwrap_or_default()
     }
 
     /// Makes sure that the store has the set, whole. `None` if it had.
     fn ensure(
-        &mut self,
+        &self,
         set: &PackageSet,
         wanted: &BTreeSet<Component>,
-    ) -> Result<Option<Fetched>, StoreError> {
-        let name = set.name();
-        if matches!(self.state(set)?, State::Whole) {
+    ) -> Result<Option<Fetched>, Failure> {
+        if self.problem(set)?.is_none() {
             return Ok(None);
         }
-        let guard = self.store.lock(&name, &self.progress)?;
+        let lock = self.store.lock(&self.progress)?;
         // Another process may have added it meanwhile.
-        match self.state(set)? {
-            State::Whole => return Ok(None),
-            State::Absent => {}
-            State::Damaged(reason) => {
-                let version = &set.version;
-                self.progress
-                    .step(&format!("repairing CUDA {version}: {reason}"));
-            }
+        let Some(problem) = self.problem(set)? else {
+            return Ok(None);
+        };
+        if Root::system().exists(&self.store.path(&set.name())) {
+            let version = &set.version;
+            self.progress
+                .step(&format!("repairing CUDA {version}: {problem}"));
         }
-        match self.write(set, wanted, &guard, Cache::Use) {
-            Err(StoreError::Incomplete { reason, .. }) => {
-                self.progress
-                    .step(&format!("fetching again, because {reason}"));
-                self.write(set, wanted, &guard, Cache::Bypass).map(Some)
-            }
-            result => result.map(Some),
-        }
-    }
-
-    fn state(&self, set: &PackageSet) -> Result<State, StoreError> {
-        let name = set.name();
-        let path = self.store.path(&name);
-        if let Some(reason) = store::distrust(&self.root, &path) {
-            return Err(StoreError::NotTrusted { reason });
-        }
-        Ok(match self.store.manifest(&name) {
-            Ok(None) => State::Absent,
-            Ok(Some(manifest)) => {
-                same_files(set, &manifest)?;
-                damage(&path, set, &self.root).map_or(State::Whole, State::Damaged)
-            }
-            Err(reason) => State::Damaged(reason),
-        })
-    }
-
-    /// Writes a set beside its place, checks it, and moves it there.
-    fn write(
-        &mut self,
-        set: &PackageSet,
-        wanted: &BTreeSet<Component>,
-        guard: &Guard,
-        cache: Cache,
-    ) -> Result<Fetched, StoreError> {
-        let name = set.name();
-        let part = self.store.part(&name)?;
-        let site = part.site();
-        let (held, missing) = self.split(set);
-        // Installers require an empty directory, so what is missing comes first.
-        if !missing.is_empty() {
-            let installer = self.installer()?.name();
-            let plural = if missing.len() == 1 { "" } else { "s" };
-            self.progress.step(&format!(
-                "fetching {} package{plural} with {installer}",
-                missing.len()
-            ));
-            let progress = Progress::new(self.context.messages);
-            self.installer()?
-                .install(&missing, &part, guard, cache, &progress)?;
-        }
-        let bytes = size(&site);
-        self.progress
-            .detail(&format!("{} unpacked", human_size(bytes)));
-        for (package, from) in held {
-            let files = files_of(&from, package, &self.root).unwrap_or_default();
-            for file in files.keys() {
-                link(&from.join(file), &site.join(file))?;
-            }
+        let (mut part, mut fetched) = self.fetch(set, &lock, Cache::Use)?;
+        if let Some(reason) = damage(&part.site(), set) {
+            self.progress
+                .step(&format!("fetching again, because {reason}"));
+            (part, fetched) = self.fetch(set, &lock, Cache::Bypass)?;
         }
         self.progress.step("checking what was fetched");
-        if let Some(reason) = damage(&site, set, &self.root) {
-            let installer = self.installer()?.name();
-            return Err(StoreError::Incomplete { installer, reason });
+        if let Some(reason) = damage(&part.site(), set) {
+            return Err(incomplete(&reason));
         }
-        let found = components(&site, set, wanted.iter().copied(), &self.root)?;
-        let manifest = Manifest::new(set, &found, size(&site));
-        if let Some(installer) = &self.installer {
-            installer.check_signals()?;
-        }
-        self.store.commit(&part, &name, &manifest)?;
-        let packages = missing.iter().map(|package| package.name.clone()).collect();
-        Ok(Fetched { packages, bytes })
+        let found = components(&part.site(), set, wanted)?;
+        let manifest = Manifest::new(set.clone(), &found, size(&part.site()));
+        self.store.commit(&part, &set.name(), &manifest)?;
+        Ok(Some(fetched))
     }
 
-    /// The packages that a toolkit in the store has, with its directory, and the others.
-    #[allow(
-        clippy::type_complexity,
-        reason = "two lists, named where they are used"
-    )]
-    fn split<'s>(&self, set: &'s PackageSet) -> (Vec<(&'s Package, PathBuf)>, Vec<&'s Package>) {
-        let stored: Vec<(PathBuf, Manifest)> = self
-            .store
-            .names()
-            .into_iter()
+    /// The reason that the store does not have the set, whole.
+    fn problem(&self, set: &PackageSet) -> Result<Option<String>, Failure> {
+        let name = set.name();
+        let path = self.store.path(&name);
+        trusted(&path)?;
+        match self.store.manifest(&name) {
+            Ok(Some(manifest)) => {
+                set.check_files(&manifest.set, "the store has")?;
+                Ok(damage(&path, set))
+            }
+            Ok(None) => Ok(Some("it has no manifest".to_owned())),
+            Err(reason) => Ok(Some(reason)),
+        }
+    }
+
+    /// Writes the files of a set: links to those that the store has, and the others fetched.
+    fn fetch(
+        &self,
+        set: &PackageSet,
+        lock: &File,
+        cache: Cache,
+    ) -> Result<(Part, Fetched), Failure> {
+        let part = self.store.part()?;
+        let site = part.site();
+        let names = self.store.names().into_iter();
+        let stored: Vec<(PathBuf, Manifest)> = names
             .filter_map(|name| Some((self.store.path(&name), self.store.manifest(&name).ok()??)))
             .filter(|(_, manifest)| manifest.platform == platform())
             .collect();
         let (mut held, mut missing) = (Vec::new(), Vec::new());
         for package in &set.packages {
-            let holder = stored.iter().find(|(path, manifest)| {
-                let mut packages = manifest.packages.iter();
+            let has = |(path, manifest): &&(PathBuf, Manifest)| {
+                let mut packages = manifest.set.packages.iter();
                 packages.any(|other| other.shares_a_file_with(package))
-                    && damage_of(path, package, &self.root).is_none()
-            });
-            match holder {
-                Some((path, _)) => held.push((package, path.clone())),
+                    && damage_of(path, package).is_none()
+            };
+            match stored.iter().find(has) {
+                Some((holder, _)) => held.push((package, holder)),
                 None => missing.push(package),
             }
         }
-        (held, missing)
+        // Installers require an empty directory, so what is missing comes first.
+        if !missing.is_empty() {
+            let installer = Installer::find(&self.context.env)?;
+            let (count, plural) = (missing.len(), if missing.len() == 1 { "" } else { "s" });
+            let text = format!("fetching {count} package{plural} with {}", installer.name());
+            self.progress.step(&text);
+            installer.install(&missing, &part, lock, cache, &self.progress)?;
+        }
+        let bytes = size(&site);
+        self.progress
+            .detail(&format!("{} unpacked", human_size(bytes)));
+        for (package, holder) in held {
+            for file in files_of(holder, package).unwrap_or_default().keys() {
+                link(&holder.join(file), &site.join(file))?;
+            }
+        }
+        let names = missing.iter().map(|package| package.name.clone());
+        Ok((part, (names.collect(), bytes)))
     }
 
     /// Records what the request was resolved to: in the store for this user, in the workspace for
-    /// everyone. The set of a lock file is used in its workspace only.
-    fn remember(&self, decided: &Decided) -> Result<(), StoreError> {
-        if decided.locked {
+    /// everyone. Both files are read again under the lock, so that no other entry is lost.
+    fn remember(&self, set: &PackageSet) -> Result<(), Failure> {
+        let release = &self.request.release;
+        if self.context.lock_file.is_none() && self.index().find(release) == Some(set) {
             return Ok(());
         }
-        let (release, set) = (&self.request.release, &decided.set);
-        let name = set.name();
-        if Index::read(&self.store).name(release) != Some(&name) {
-            Index::change(&self.store, &self.progress, |requests| {
-                requests.insert(release.to_string(), name);
-            })?;
+        let _lock = self.store.lock(&self.progress)?;
+        let mut index = self.index();
+        index.record(release, set);
+        index.write(&self.store.index())?;
+        if let Some(path) = &self.context.lock_file {
+            let mut lock = Lock::read(path)?;
+            lock.record(release, set);
+            lock.write(path)?;
         }
-        let Some(path) = &self.context.lock_file else {
-            return Ok(());
-        };
-        let _guard = Index::guard(&self.store, &self.progress)?;
-        Lock::read(path)?.record(release, set, path)
+        Ok(())
     }
 }
 
@@ -314,17 +288,57 @@ fn lacking(set: &PackageSet, wanted: &BTreeSet<Component>) -> Option<Component> 
     })
 }
 
-/// The files in the store must be the pinned ones, and not only of the same version.
-fn same_files(set: &PackageSet, manifest: &Manifest) -> Result<(), StoreError> {
-    for pinned in &set.packages {
-        let stored = manifest.packages.iter().find(|package| package.is(pinned));
-        if let Some(stored) = stored.filter(|stored| !stored.shares_a_file_with(pinned)) {
-            let message = format!(
-                "{} {}: pinned {:?}, the store has {:?}",
-                pinned.name, pinned.version, pinned.hashes, stored.hashes
-            );
-            return Err(StoreError::HashMismatch { message });
-        }
+/// An installer reported success, and files are missing.
+fn incomplete(reason: &str) -> Failure {
+    let message = format!("the installer reported success, but {reason}");
+    Failure::new(exit_code::INSTALLER, message)
+}
+
+/// The version of maturin that `wheel` is tested with.
+const MATURIN: &str = "maturin-1.16.0";
+
+/// The maturin that [`maturin`] fetched earlier.
+pub fn fetched_maturin(env: &Env) -> Option<PathBuf> {
+    let directory = Store::tools(env).ok()?.path(MATURIN);
+    let root = Root::system();
+    let program = directory.join("bin/maturin");
+    (store::distrust(&root, &directory).is_none() && root.is_file(&program)).then_some(program)
+}
+
+/// Fetches maturin into a directory of its own beside the toolkits, with uv or pip, unless it is
+/// there. The user's Python environments are not changed.
+///
+/// # Errors
+/// As [`add`].
+pub fn maturin(env: &Env) -> Result<PathBuf, Failure> {
+    if let Some(program) = fetched_maturin(env) {
+        return Ok(program);
     }
-    Ok(())
+    let store = Store::tools(env)?;
+    let progress = Progress::new();
+    let lock = store.lock(&progress)?;
+    // Another process may have fetched it meanwhile.
+    if let Some(program) = fetched_maturin(env) {
+        return Ok(program);
+    }
+    let installer = Installer::find(env)?;
+    progress.step(&format!("fetching {MATURIN} with {}", installer.name()));
+    let requirement = MATURIN.replace('-', "==");
+    let resolved = installer.resolve(std::slice::from_ref(&requirement));
+    let mut packages = resolved.map_err(|refusal| match refusal {
+        Refusal::Failed(failure) => failure,
+        Refusal::NoMatch { message, .. } => unreachable(&requirement, &message),
+    })?;
+    // It requires a TOML reader for old Pythons, which its program does not use.
+    packages.retain(|package| package.name == "maturin");
+    let part = store.part()?;
+    let wanted: Vec<&Package> = packages.iter().collect();
+    installer.install(&wanted, &part, &lock, Cache::Use, &progress)?;
+    if !Root::system().is_file(&part.site().join("bin/maturin")) {
+        let reason = format!("the package of {MATURIN} has no `bin/maturin`");
+        return Err(incomplete(&reason));
+    }
+    progress.detail(&format!("{} unpacked", human_size(size(&part.site()))));
+    store.put(&part, MATURIN)?;
+    Ok(store.path(MATURIN).join("bin/maturin"))
 }

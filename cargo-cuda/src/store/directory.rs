@@ -4,108 +4,106 @@
 //! <cache>/toolkits/            <cache> is `cuda_build::internal::store::cache_dir`
 //!   13.4.3-1f0c9a2e/           a toolkit: site-packages as installed, and
 //!     toolkit.toml             its manifest, written before the directory gets this name
-//!   .13.4.3-1f0c9a2e.4711.part/   written by process 4711: site/, tmp/, requirements.txt
-//!   .locks/<name>.lock         locked while <name> is written or removed; never deleted
-//!   index.toml                 the toolkit that each release was last resolved to
+//!   .part-x7Qa2c/              a toolkit that is being written: site/, tmp/, requirements.txt
+//!   .lock                      locked while a command changes the store; never deleted
+//!   resolved.toml              what each release was last resolved to
+//! <cache>/tools/               the same for programs
 //! ```
 //!
-//! A toolkit is never changed: more components make a new directory. The system releases a lock
-//! when every process that holds it has ended, also an installer that outlives this one. A
-//! `.part` whose lock is free is therefore left over, and the next command removes it.
+//! A toolkit is never changed: more components make a new directory. The system releases the lock
+//! when every process that holds it has ended, including an installer that outlives this one. A
+//! `.part-*` directory is a leftover if the lock is free, and the next command removes it.
 #![allow(
     clippy::disallowed_methods,
     reason = "the store writes here, and nowhere else in its code"
 )]
 
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use cuda_build::internal::{Env, Root, store};
 use fs4::{FileExt, TryLockError};
+use tempfile::TempDir;
 
-use super::StoreError;
-use super::lock::to_toml;
+use super::Progress;
 use super::package::Manifest;
-use super::progress::Progress;
+use super::refusal::{no_space, not_writable};
+use crate::exit_code;
+use crate::failure::Failure;
 
-const PART: &str = ".part";
+const PART: &str = ".part-";
 
-/// The directory that holds all toolkits.
+/// A directory of toolkits or of programs.
 #[derive(Clone, Debug)]
 pub(super) struct Store {
     directory: PathBuf,
 }
 
-/// A lock, released when it is dropped and no other process has the file open.
-#[derive(Debug)]
-pub(super) struct Guard {
-    file: File,
-}
-
-impl Guard {
-    /// Another handle of the lock. A process that gets it holds the lock until it ends.
-    pub fn share(&self) -> io::Result<File> {
-        self.file.try_clone()
-    }
-}
-
 impl Store {
-    /// The store that the environment names; nothing is created yet.
-    ///
-    /// # Errors
-    /// No variable names it, or not by an absolute path, or another user can write in it.
-    pub fn locate(env: &Env) -> Result<Self, StoreError> {
+    /// The toolkits. Nothing is created yet, but leftovers are removed.
+    pub fn toolkits(env: &Env) -> Result<Self, Failure> {
         Self::beside(env, "toolkits")
     }
 
-    /// The directory beside the toolkits for programs that commands run.
-    ///
-    /// # Errors
-    /// As [`Store::locate`].
-    pub fn tools(env: &Env) -> Result<Self, StoreError> {
+    /// Programs that commands run.
+    pub fn tools(env: &Env) -> Result<Self, Failure> {
         Self::beside(env, "tools")
     }
 
-    fn beside(env: &Env, name: &str) -> Result<Self, StoreError> {
-        let cache = store::cache_dir(env).ok_or(StoreError::NoCacheDirectory)?;
+    fn beside(env: &Env, name: &str) -> Result<Self, Failure> {
+        let failed = |message: String| Failure::new(exit_code::NO_STORE, message);
+        let Some(cache) = store::cache_dir(env) else {
+            return Err(failed(
+                "no directory for toolkits: `CUDA_BUILD_CACHE_DIR`, `XDG_CACHE_HOME` and `HOME` are all unset"
+                    .to_owned(),
+            )
+            .hint("set `CUDA_BUILD_CACHE_DIR` to the absolute path of a directory"));
+        };
         if !cache.is_absolute() {
             let own = "CUDA_BUILD_CACHE_DIR";
             let variable = if env.path(own).is_some() { own } else { "HOME" };
-            let path = env.path(variable).unwrap_or(cache);
-            return Err(StoreError::RelativeCacheDirectory { variable, path });
+            let value = env.path(variable).unwrap_or(cache);
+            let value = value.display();
+            return Err(
+                failed(format!("`{variable}` ({value}) is not an absolute path"))
+                    .hint(format!("set `{variable}` to an absolute path")),
+            );
         }
-        let directory = cache.join(name);
-        match store::distrust(&Root::system(), &directory) {
-            Some(reason) => Err(StoreError::NotTrusted { reason }),
-            None => Ok(Self { directory }),
+        let store = Self {
+            directory: cache.join(name),
+        };
+        trusted(&store.directory)?;
+        if !store.leftovers().is_empty()
+            && let Ok(file) = store.lock_file()
+            && FileExt::try_lock(&file).is_ok()
+        {
+            store.remove_leftovers();
         }
-    }
-
-    pub fn directory(&self) -> &Path {
-        &self.directory
+        Ok(store)
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
         self.directory.join(name)
     }
 
+    /// What each release was last resolved to, in the format of a lock file. It may be deleted at
+    /// any time.
+    pub fn index(&self) -> PathBuf {
+        self.directory.join("resolved.toml")
+    }
+
     /// The manifest of a toolkit; `None` if there is no toolkit of that name.
-    ///
-    /// # Errors
-    /// The reason that the toolkit cannot be used.
     pub fn manifest(&self, name: &str) -> Result<Option<Manifest>, String> {
         let path = self.path(name);
         if let Some(reason) = store::distrust(&Root::system(), &path) {
             return Err(reason);
         }
-        let manifest = path.join(store::MANIFEST);
-        match read(&manifest).map_err(|error| error.to_string())? {
-            Some(text) => Manifest::parse(&text)
-                .map(Some)
-                .map_err(|reason| format!("{}: {reason}", manifest.display())),
-            None => Ok(None),
-        }
+        let file = path.join(store::MANIFEST);
+        let failed = |reason: String| format!("{}: {reason}", file.display());
+        let text = read(&file).map_err(|error| failed(error.to_string()))?;
+        text.map(|text| Manifest::parse(&text).map_err(failed))
+            .transpose()
     }
 
     /// The names of all toolkits, sorted.
@@ -116,139 +114,108 @@ impl Store {
         names
     }
 
-    /// Waits until no other process writes `name`, and holds the lock of it.
-    pub fn lock(&self, name: &str, progress: &Progress) -> Result<Guard, StoreError> {
-        let file = self.lock_file(name)?;
-        let failed = |error| StoreError::io("lock", &self.directory.join(".locks"), error);
+    /// Waits until no other command changes the store. The lock is held as long as this file, or a
+    /// copy in another process, is open.
+    pub fn lock(&self, progress: &Progress) -> Result<File, Failure> {
+        let file = self.lock_file()?;
+        let failed = failed("lock", &self.directory);
         match FileExt::try_lock(&file) {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
-                progress.step(&format!(
-                    "waiting for another `cargo cuda`, which is writing {name}"
-                ));
+                progress.step("waiting for another `cargo cuda`, which is fetching");
                 FileExt::lock(&file).map_err(failed)?;
             }
             Err(TryLockError::Error(error)) => return Err(failed(error)),
         }
-        Ok(Guard { file })
+        self.remove_leftovers();
+        Ok(file)
     }
 
-    fn lock_file(&self, name: &str) -> Result<File, StoreError> {
-        let locks = self.directory.join(".locks");
-        create_directory(&locks)?;
-        let path = locks.join(format!("{name}.lock"));
+    fn lock_file(&self) -> Result<File, Failure> {
+        create_directory(&self.directory)?;
+        let path = self.directory.join(".lock");
         // Readable, because an installer gets it as its standard input.
-        File::options()
-            .create(true)
-            .truncate(false)
-            .read(true)
-            .write(true)
-            .open(&path)
-            .map_err(|error| StoreError::io("open", &path, error))
+        let mut options = File::options();
+        options.create(true).truncate(false).read(true).write(true);
+        options.open(&path).map_err(failed("open", &path))
     }
 
-    /// A fresh directory to write `name` in. The caller holds the lock of `name`.
-    pub fn part(&self, name: &str) -> Result<Part, StoreError> {
-        for leftover in names(&self.directory) {
-            if owner(&leftover) == Some(name) {
-                let _ = fs::remove_dir_all(self.directory.join(&leftover));
-            }
+    /// What commands are writing or have left.
+    fn leftovers(&self) -> Vec<PathBuf> {
+        let names = names(&self.directory).into_iter();
+        let parts = names.filter(|name| name.starts_with(PART));
+        parts.map(|name| self.path(&name)).collect()
+    }
+
+    /// Removes what interrupted commands left. The caller holds the lock. What cannot be removed is
+    /// left to the next command.
+    fn remove_leftovers(&self) {
+        for leftover in self.leftovers() {
+            let _ = fs::remove_dir_all(leftover);
         }
-        let part = Part {
-            directory: self.part_path(name),
-        };
-        for directory in [part.site(), part.temporary()] {
+    }
+
+    /// An empty directory to write a toolkit in. The caller holds the lock.
+    pub fn part(&self) -> Result<Part, Failure> {
+        let directory = tempfile::Builder::new()
+            .prefix(PART)
+            .tempdir_in(&self.directory)
+            .map_err(failed("create a directory in", &self.directory))?;
+        let part = Part { directory };
+        for directory in [part.site(), part.path("tmp")] {
             create_directory(&directory)?;
         }
         Ok(part)
     }
 
-    fn part_path(&self, name: &str) -> PathBuf {
-        self.directory
-            .join(format!(".{name}.{}{PART}", std::process::id()))
-    }
-
-    /// Removes what interrupted commands left: every part whose lock is free. A part that cannot
-    /// be removed is tried again by the next command.
-    pub fn clean(&self) {
-        for leftover in names(&self.directory) {
-            let file = owner(&leftover).and_then(|name| self.lock_file(name).ok());
-            if file.is_some_and(|file| FileExt::try_lock(&file).is_ok()) {
-                let _ = fs::remove_dir_all(self.directory.join(&leftover));
-            }
-        }
-    }
-
-    /// Moves a part to its place, with its manifest. The caller holds the lock of `name`.
-    pub fn commit(&self, part: &Part, name: &str, manifest: &Manifest) -> Result<(), StoreError> {
+    /// Moves a part to its place, with its manifest. The caller holds the lock.
+    pub fn commit(&self, part: &Part, name: &str, manifest: &Manifest) -> Result<(), Failure> {
         let site = part.site();
-        // After a power cut, a toolkit with a manifest has all its files.
-        sync(&site)?;
         let path = site.join(store::MANIFEST);
-        write_atomically(&path, &to_toml(manifest, &path)?)?;
+        let text = toml::to_string(manifest).map_err(io::Error::other);
+        text.and_then(|text| fs::write(&path, text))
+            .map_err(failed("write", &path))?;
+        // After a power cut, a toolkit has all its files. One call takes less time than one for
+        // each of thousands of files.
+        File::open(&site)
+            .and_then(|handle| Ok(rustix::fs::syncfs(&handle)?))
+            .map_err(failed("sync", &site))?;
         self.put(part, name)
     }
 
-    /// Moves a part to its place as it is. The caller holds the lock of `name`.
-    pub fn put(&self, part: &Part, name: &str) -> Result<(), StoreError> {
+    /// Moves a part to its place as it is. The caller holds the lock.
+    pub fn put(&self, part: &Part, name: &str) -> Result<(), Failure> {
         let path = self.path(name);
         if fs::symlink_metadata(&path).is_ok() {
             // It is damaged, or the caller would not replace it.
             self.discard(name)?;
         }
-        fs::rename(part.site(), &path).map_err(|error| StoreError::io("rename into", &path, error))
+        fs::rename(part.site(), &path).map_err(failed("rename into", &path))
     }
 
-    /// Removes a toolkit: at once for its readers, then from the disk. The caller holds the lock
-    /// of `name`.
-    pub fn discard(&self, name: &str) -> Result<(), StoreError> {
-        let part = self.part_path(name);
-        let removed = part.join("removed");
-        create_directory(&part)?;
+    /// Removes a toolkit: at once for its readers, then from the disk. The caller holds the lock.
+    pub fn discard(&self, name: &str) -> Result<(), Failure> {
+        let part = self.part()?;
         let path = self.path(name);
-        fs::rename(&path, &removed).map_err(|error| StoreError::io("remove", &path, error))?;
-        // A file that cannot be deleted now is deleted by the next command. The part may be one
-        // that the caller is writing, so it is removed only if it is empty.
-        let _ = fs::remove_dir_all(&removed).or_else(|_| fs::remove_file(&removed));
-        let _ = fs::remove_dir(&part);
-        Ok(())
+        fs::rename(&path, part.path("removed")).map_err(failed("remove", &path))
     }
 }
 
-/// `13.4.3-1f0c9a2e` of `.13.4.3-1f0c9a2e.4711.part`.
-fn owner(name: &str) -> Option<&str> {
-    let (name, process) = name
-        .strip_prefix('.')?
-        .strip_suffix(PART)?
-        .rsplit_once('.')?;
-    process
-        .bytes()
-        .all(|byte| byte.is_ascii_digit())
-        .then_some(name)
-}
-
-/// A directory that becomes a toolkit or is removed.
+/// A directory that becomes a toolkit. What is left in it is removed when it is dropped.
 #[derive(Debug)]
 pub(super) struct Part {
-    directory: PathBuf,
+    directory: TempDir,
 }
 
 impl Part {
     /// Becomes the toolkit.
     pub fn site(&self) -> PathBuf {
-        self.directory.join("site")
+        self.path("site")
     }
 
-    /// For the installer's temporary files.
-    pub fn temporary(&self) -> PathBuf {
-        self.directory.join("tmp")
-    }
-
-    /// Writes the requirements file.
-    pub fn requirements(&self, text: &str) -> Result<PathBuf, StoreError> {
-        let path = self.directory.join("requirements.txt");
-        fs::write(&path, text).map_err(|error| StoreError::io("write", &path, error))?;
-        Ok(path)
+    /// Any other file or directory.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
     }
 
     /// Removes what an installer leaves beside the packages: uv's lock of its target directory.
@@ -257,122 +224,101 @@ impl Part {
     }
 }
 
-impl Drop for Part {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.directory);
+/// Fails if another user can change the directory.
+pub(super) fn trusted(directory: &Path) -> Result<(), Failure> {
+    match store::distrust(&Root::system(), directory) {
+        None => Ok(()),
+        Some(reason) => Err(Failure::new(
+            exit_code::NO_STORE,
+            format!("the store is not safe to use: {reason}"),
+        )
+        .hint("set `CUDA_BUILD_CACHE_DIR` to a directory that only you can write")),
+    }
+}
+
+/// Sorts an I/O error by what the user can do.
+pub(super) fn failed(action: &str, path: &Path) -> impl FnOnce(io::Error) -> Failure {
+    use io::ErrorKind::{
+        NotADirectory, PermissionDenied, QuotaExceeded, ReadOnlyFilesystem, StorageFull,
+    };
+    let path = path.display();
+    move |error| match error.kind() {
+        StorageFull | QuotaExceeded => no_space(path, error),
+        PermissionDenied | ReadOnlyFilesystem | NotADirectory => not_writable(path, error),
+        _ => Failure::new(
+            exit_code::DISK,
+            format!("could not {action} {path}: {error}"),
+        ),
     }
 }
 
 /// Links a file into `target`, or copies it if the file system has no hard links.
-pub(super) fn link(source: &Path, target: &Path) -> Result<(), StoreError> {
+pub(super) fn link(source: &Path, target: &Path) -> Result<(), Failure> {
     if let Some(directory) = target.parent() {
         create_directory(directory)?;
     }
     match fs::hard_link(source, target) {
         // Two packages may have one file in common (`nvidia/__init__.py`).
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-        Err(_) => fs::copy(source, target)
-            .map(|_| ())
-            .map_err(|error| StoreError::io("copy to", target, error)),
-        Ok(()) => Ok(()),
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => fs::copy(source, target)
+            .map(drop)
+            .map_err(failed("copy to", target)),
+        _ => Ok(()),
     }
-}
-
-/// Waits until the files below `directory` are on the disk, and with them all others of its file
-/// system. One call takes less time than one for each of thousands of files.
-fn sync(directory: &Path) -> Result<(), StoreError> {
-    let failed = |error| StoreError::io("sync", directory, error);
-    let handle = File::open(directory).map_err(failed)?;
-    #[cfg(target_os = "linux")]
-    return rustix::fs::syncfs(&handle).map_err(|error| failed(error.into()));
-    #[cfg(not(target_os = "linux"))]
-    handle.sync_all().map_err(failed)
 }
 
 /// Bytes of all files below `directory`.
 pub(super) fn size(directory: &Path) -> u64 {
-    let entries = fs::read_dir(directory)
-        .into_iter()
-        .flatten()
-        .filter_map(Result::ok);
-    entries
-        .map(|entry| match entry.metadata() {
-            Ok(metadata) if metadata.is_dir() => size(&entry.path()),
-            Ok(metadata) => metadata.len(),
-            Err(_) => 0,
-        })
-        .sum()
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    let size_of = |entry: fs::DirEntry| match entry.metadata() {
+        Ok(metadata) if metadata.is_dir() => size(&entry.path()),
+        Ok(metadata) => metadata.len(),
+        Err(_) => 0,
+    };
+    entries.map(size_of).sum()
 }
 
 fn names(directory: &Path) -> Vec<String> {
-    let entries = fs::read_dir(directory)
-        .into_iter()
-        .flatten()
-        .filter_map(Result::ok);
-    entries
-        .filter_map(|entry| entry.file_name().into_string().ok())
-        .collect()
+    let names = Root::system().names(directory).into_iter();
+    names.filter_map(|name| name.into_string().ok()).collect()
 }
 
-fn create_directory(path: &Path) -> Result<(), StoreError> {
-    fs::create_dir_all(path).map_err(|error| StoreError::io("create", path, error))
+fn create_directory(path: &Path) -> Result<(), Failure> {
+    fs::create_dir_all(path).map_err(failed("create", path))
 }
 
-/// The text of a regular file; `None` if nothing is there.
-pub(super) fn read(path: &Path) -> Result<Option<String>, StoreError> {
+/// Writes a file that no other process reads yet.
+pub(super) fn write(path: &Path, text: &str) -> Result<(), Failure> {
+    fs::write(path, text).map_err(failed("write", path))
+}
+
+/// The text of a regular file; `None` if it does not exist.
+pub(super) fn read(path: &Path) -> io::Result<Option<String>> {
     match Root::system().text(path) {
-        Ok(text) => Ok(Some(text)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(source) => Err(StoreError::Io {
-            action: "read",
-            path: path.to_owned(),
-            source,
-        }),
+        text => text.map(Some),
     }
-}
-
-/// Replaces a file as a whole: readers see the old text or the new one.
-pub(super) fn write_atomically(path: &Path, text: &str) -> Result<(), StoreError> {
-    let failed = |error| StoreError::io("write", path, error);
-    let directory = path.parent().unwrap_or(Path::new("."));
-    let mut builder = tempfile::Builder::new();
-    #[cfg(unix)]
-    {
-        // Only the owner can read a temporary file; others have to read a lock file.
-        use std::os::unix::fs::PermissionsExt;
-        builder.permissions(fs::Permissions::from_mode(0o644));
-    }
-    let mut file = builder.tempfile_in(directory).map_err(failed)?;
-    file.write_all(text.as_bytes())
-        .and_then(|()| file.as_file().sync_all())
-        .map_err(failed)?;
-    file.persist(path).map_err(|error| failed(error.error))?;
-    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::{Messages, PackageSet};
+    use crate::store::package::PackageSet;
 
     fn store(directory: &Path) -> Store {
-        Store::locate(&Env::from_pairs([("CUDA_BUILD_CACHE_DIR", directory)])).unwrap()
+        Store::toolkits(&Env::from_pairs([("CUDA_BUILD_CACHE_DIR", directory)])).unwrap()
     }
 
     fn manifest() -> Manifest {
-        Manifest::new(
-            &PackageSet {
-                version: "13.4.3".to_owned(),
-                packages: Vec::new(),
-            },
-            &[],
-            0,
-        )
+        let set = PackageSet {
+            version: "13.4.3".to_owned(),
+            packages: Vec::new(),
+        };
+        Manifest::new(set, &[], 0)
     }
 
     fn entries(store: &Store) -> Vec<String> {
-        let mut entries = names(store.directory());
-        entries.retain(|name| name != ".locks");
+        let mut entries = names(&store.directory);
+        entries.retain(|name| name != ".lock");
         entries.sort();
         entries
     }
@@ -381,12 +327,11 @@ mod tests {
     fn a_part_becomes_a_toolkit_or_disappears() {
         let directory = tempfile::tempdir().unwrap();
         let store = store(directory.path());
-        let progress = Progress::new(Messages::Quiet);
-        let _guard = store.lock("13.4.3-a", &progress).unwrap();
-        drop(store.part("13.4.3-a").unwrap());
+        let _lock = store.lock(&Progress::Lines).unwrap();
+        drop(store.part().unwrap());
         assert!(entries(&store).is_empty());
 
-        let part = store.part("13.4.3-a").unwrap();
+        let part = store.part().unwrap();
         fs::write(part.site().join("file"), "new").unwrap();
         // A directory without a manifest is replaced.
         fs::create_dir_all(store.path("13.4.3-a").join("old")).unwrap();
@@ -404,34 +349,20 @@ mod tests {
     }
 
     #[test]
-    fn only_parts_without_an_owner_are_removed() {
+    fn leftovers_are_removed_if_no_command_is_at_work() {
         let directory = tempfile::tempdir().unwrap();
-        let store = store(directory.path());
-        let progress = Progress::new(Messages::Quiet);
-        for name in ["13.4.3-a.1", "13.4.3-b.2", "13.4.3-c.3"] {
-            fs::create_dir_all(store.directory().join(format!(".{name}.part"))).unwrap();
+        let toolkits = store(directory.path());
+        // A lock belongs to the open file: an installer's copy is as good as the command's.
+        let lock = toolkits.lock(&Progress::Lines).unwrap();
+        let both = [".other", ".part-killed"];
+        for name in both {
+            fs::create_dir_all(toolkits.path(name)).unwrap();
         }
-        for name in [".part", ".x.part"] {
-            fs::create_dir_all(store.directory().join(name)).unwrap();
-        }
-        // A lock belongs to the open file: a shared handle is as good as one of an installer.
-        let busy = store.lock("13.4.3-b", &progress).unwrap();
-        let shared = busy.share().unwrap();
-        drop(busy);
-        let _own = store.lock("13.4.3-a", &progress).unwrap();
-        store.clean();
-        let others = [".13.4.3-b.2.part", ".part", ".x.part"];
-        assert_eq!(
-            entries(&store),
-            [&[".13.4.3-a.1.part"][..], &others].concat()
-        );
-        // The holder of the lock removes what earlier processes left of the same name.
-        let part = store.part("13.4.3-a").unwrap();
-        let own = format!(".13.4.3-a.{}.part", std::process::id());
-        assert_eq!(entries(&store), [&[own.as_str()][..], &others].concat());
-        drop((part, shared));
-        store.clean();
-        assert_eq!(entries(&store), [".part", ".x.part"]);
+        let installers = lock.try_clone().unwrap();
+        drop(lock);
+        assert_eq!(entries(&store(directory.path())), both);
+        drop(installers);
+        assert_eq!(entries(&store(directory.path())), [".other"]);
     }
 
     #[test]
@@ -442,9 +373,9 @@ mod tests {
         fs::create_dir(&toolkits).unwrap();
         fs::set_permissions(&toolkits, fs::Permissions::from_mode(0o777)).unwrap();
         let cache = [("CUDA_BUILD_CACHE_DIR", directory.path())];
-        let error = Store::locate(&Env::from_pairs(cache)).unwrap_err();
-        assert_eq!(error.exit_code(), crate::store::exit_code::NO_STORE);
-        assert!(error.to_string().contains("every user"), "{error}");
+        let error = Store::toolkits(&Env::from_pairs(cache)).unwrap_err();
+        assert_eq!(error.code, exit_code::NO_STORE);
+        assert!(error.message.contains("every user"), "{error}");
     }
 
     #[test]
@@ -460,40 +391,23 @@ mod tests {
 
     #[test]
     fn a_relative_cache_directory_is_refused() {
-        let error =
-            Store::locate(&Env::from_pairs([("CUDA_BUILD_CACHE_DIR", "here")])).unwrap_err();
-        assert!(error.to_string().contains("(here)"), "{error}");
-        assert!(matches!(
-            Store::locate(&Env::default()),
-            Err(StoreError::NoCacheDirectory)
-        ));
+        for variable in ["CUDA_BUILD_CACHE_DIR", "HOME"] {
+            let error = Store::toolkits(&Env::from_pairs([(variable, "here")])).unwrap_err();
+            let expected = format!("`{variable}` (here) is not an absolute path");
+            assert_eq!(error.message, expected);
+            assert_eq!(
+                error.hints,
+                [format!("set `{variable}` to an absolute path")]
+            );
+        }
+        let error = Store::toolkits(&Env::default()).unwrap_err();
+        assert!(error.message.contains("all unset"), "{error}");
     }
 
     #[test]
     fn a_place_that_cannot_be_written_is_an_error() {
         let store = store(Path::new("/dev/null/cache"));
-        let error = store
-            .lock("13.4.3-a", &Progress::new(Messages::Quiet))
-            .unwrap_err();
-        assert_eq!(
-            error.exit_code(),
-            crate::store::exit_code::NO_STORE,
-            "{error}"
-        );
-    }
-
-    #[cfg(unix)]
-    #[test]
-    fn written_files_can_be_read_by_others() {
-        use std::os::unix::fs::PermissionsExt;
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("a.toml");
-        write_atomically(&path, "1").unwrap();
-        write_atomically(&path, "2").unwrap();
-        assert_eq!(read(&path).unwrap().as_deref(), Some("2"));
-        assert_eq!(
-            fs::metadata(&path).unwrap().permissions().mode() & 0o044,
-            0o044
-        );
+        let error = store.lock(&Progress::Lines).unwrap_err();
+        assert_eq!(error.code, exit_code::NO_STORE, "{error}");
     }
 }

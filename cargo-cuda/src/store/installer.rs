@@ -4,9 +4,17 @@
 //! do not count, and neither do settings of how and where to install: fetched packages go to a
 //! store that all projects share. So installers start in an empty directory, which has no `pip.py`
 //! and no `.venv`, with an empty `uv.toml`, at which uv ends its search upwards.
+#![allow(
+    clippy::disallowed_methods,
+    reason = "this is the one file of the store that starts programs"
+)]
 
-use std::ffi::OsString;
-use std::path::{Path, PathBuf, absolute};
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, BufRead as _, BufReader};
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::{Path, absolute};
+use std::process::{Command, Stdio};
 
 use cuda_build::Version;
 use cuda_build::internal::Env;
@@ -14,12 +22,13 @@ use cuda_build::internal::command::Invocation;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use super::command::{Call, Finished, NotRun, run, search_path, settings};
-use super::directory::{Guard, Part, read, write_atomically};
-use super::error::{Refusal, printable, refusal};
-use super::package::{Package, normal_name};
-use super::progress::Progress;
-use super::{Sha256, StoreError};
+use super::Progress;
+use super::directory::{Part, failed, read, write};
+use super::package::{Package, Sha256, normal_name};
+use super::refusal::{Refusal, installer_failed, printable, refusal, unreachable};
+use super::settings::{search_path, settings};
+use crate::exit_code;
+use crate::failure::Failure;
 use crate::signals;
 
 /// The first pip with `--dry-run` and `--report`.
@@ -29,9 +38,8 @@ const OLDEST_PIP: &str = "22.2";
 #[derive(Debug)]
 pub(super) struct Installer {
     kind: Kind,
-    program: PathBuf,
-    /// `-m pip` if the program is Python.
-    prefix: &'static [&'static str],
+    /// The program, with `-m pip` if it is Python.
+    program: Invocation,
     env: Env,
     /// The directory in which it starts.
     directory: TempDir,
@@ -50,84 +58,81 @@ enum Kind {
     Pip,
 }
 
+/// A source distribution would run its own code; NVIDIA publishes wheels.
+const WHEELS_ONLY: [&str; 2] = ["--only-binary", ":all:"];
+
+/// Whatever pip's configuration files name, it installs into `--target`.
+const TARGET_ONLY: [&str; 3] = ["--prefix=", "--root=/", "--log=/dev/null"];
+
 impl Installer {
     /// The first usable of `uv`, `python3 -m pip`, `pip3`, `pip` on `PATH`.
-    ///
-    /// # Errors
-    /// [`StoreError::NoInstaller`] with the reason not to use each.
-    pub fn find(env: &Env) -> Result<Self, StoreError> {
-        let candidates: [(&str, Kind, &'static [&'static str]); 5] = [
-            ("uv", Kind::Uv, &[]),
-            ("python3", Kind::Pip, &["-m", "pip"]),
-            ("python", Kind::Pip, &["-m", "pip"]),
-            ("pip3", Kind::Pip, &[]),
-            ("pip", Kind::Pip, &[]),
-        ];
+    pub fn find(env: &Env) -> Result<Self, Failure> {
         let path = search_path(env);
-        let mut tried = Vec::new();
-        for (name, kind, prefix) in candidates {
-            let shown = [&[name], prefix].concat().join(" ");
-            let located = which::which_in_global(name, Some(&path)).ok();
-            let Some(program) = located.and_then(|mut found| found.next()) else {
-                tried.push(format!("`{shown}`: not on `PATH`"));
+        let mut message = "no program to fetch CUDA components with".to_owned();
+        for shown in ["uv", "python3 -m pip", "python -m pip", "pip3", "pip"] {
+            let mut words = shown.split(' ');
+            let name = words.next().unwrap_or_default();
+            let mut found = which::which_in_global(name, Some(&path))
+                .into_iter()
+                .flatten();
+            let Some(program) = found.next() else {
+                message.push_str(&format!("\n  tried `{shown}`: not on `PATH`"));
                 continue;
             };
-            let installer = Self::new(kind, program, prefix, env)?;
-            match installer.unusable()? {
-                None => return Ok(installer),
-                Some(reason) => {
-                    let program = installer.program.display();
-                    tried.push(format!("`{shown}` ({program}): {reason}"));
-                }
-            }
+            let kind = if name == "uv" { Kind::Uv } else { Kind::Pip };
+            let installer = Self::new(kind, Invocation::new(program).args(words), env)?;
+            let Some(reason) = installer.unusable() else {
+                return Ok(installer);
+            };
+            let program = installer.program.program.display();
+            message.push_str(&format!("\n  tried `{shown}` ({program}): {reason}"));
         }
-        Err(StoreError::NoInstaller { tried })
+        Err(Failure::new(exit_code::NO_INSTALLER, message).hint(
+            "install uv, or Python's pip 22.2 or newer (`apt install python3-pip`, `dnf install python3-pip`), \
+             and have it on `PATH`",
+        ))
     }
 
-    fn new(
-        kind: Kind,
-        program: PathBuf,
-        prefix: &'static [&'static str],
-        env: &Env,
-    ) -> Result<Self, StoreError> {
+    fn new(kind: Kind, program: Invocation, env: &Env) -> Result<Self, Failure> {
         let temporary = absolute(std::env::temp_dir()).unwrap_or_else(|_| "/tmp".into());
         let directory = tempfile::Builder::new()
             .prefix("cargo-cuda-")
             .tempdir_in(&temporary)
-            .map_err(|error| StoreError::io("create a directory in", &temporary, error))?;
-        write_atomically(&directory.path().join("uv.toml"), "")?;
+            .map_err(failed("create a directory in", &temporary))?;
+        write(&directory.path().join("uv.toml"), "")?;
         Ok(Self {
             kind,
-            program,
-            prefix,
+            program: Invocation {
+                directory: Some(directory.path().to_owned()),
+                ..program
+            },
             env: settings(env),
             directory,
         })
     }
 
     /// The reason that a pip cannot be used. Every uv can.
-    fn unusable(&self) -> Result<Option<String>, StoreError> {
+    fn unusable(&self) -> Option<String> {
         if self.kind == Kind::Uv {
-            return Ok(None);
+            return None;
         }
-        let query = self.call(&["--version"]).invocation;
-        let finished = match query.query_with(&self.env) {
+        let query = self.program.clone().args(["--version"]);
+        let finished = match query.query(&self.env) {
             Ok(finished) => finished,
-            Err(cuda_build::Error::Program { reason, .. }) => return Ok(Some(reason)),
-            Err(error) => return Ok(Some(error.to_string())),
+            Err(cuda_build::Error::Program { reason, .. }) => return Some(reason),
+            Err(error) => return Some(error.to_string()),
         };
-        self.check_signals()?;
         let output = finished.output();
         let first = printable(output.lines().next().unwrap_or_default());
         if !finished.success {
-            return Ok(first.rsplit(": ").next().map(str::to_owned));
+            return first.rsplit(": ").next().map(str::to_owned);
         }
         let version = first.split_whitespace().nth(1).unwrap_or_default();
         let Ok(version) = version.parse::<Version>() else {
-            return Ok(Some(format!("prints `{first}` instead of its version")));
+            return Some(format!("prints `{first}` instead of its version"));
         };
-        let old = OLDEST_PIP.parse().is_ok_and(|oldest| version < oldest);
-        Ok(old.then(|| format!("{version} is older than {OLDEST_PIP}")))
+        let is_old = OLDEST_PIP.parse().is_ok_and(|oldest| version < oldest);
+        is_old.then(|| format!("{version} is older than {OLDEST_PIP}"))
     }
 
     /// The name for messages.
@@ -138,186 +143,177 @@ impl Installer {
         }
     }
 
-    /// Fails if this process has received a signal.
-    ///
-    /// # Errors
-    /// [`StoreError::Interrupted`].
-    pub fn check_signals(&self) -> Result<(), StoreError> {
-        match signals::received() {
-            Some(signal) => Err(StoreError::Interrupted { signal }),
-            None => Ok(()),
-        }
-    }
-
-    fn call(&self, arguments: &[&str]) -> Call {
-        let mut invocation =
-            Invocation::new(&self.program).args(self.prefix.iter().chain(arguments));
-        invocation.directory = Some(self.directory.path().to_owned());
-        Call {
-            invocation,
-            input: Vec::new(),
-        }
-    }
-
+    /// Runs a call to its end, and passes each line of output to `on_line` as it comes. Returns
+    /// whether it succeeded, and both streams. The call gets a copy of `lock`.
     fn run(
         &self,
-        call: &Call,
-        guard: Option<&Guard>,
-        on_line: impl FnMut(&str),
-    ) -> Result<Finished, StoreError> {
-        let could_not_run = |error| StoreError::Installer {
-            call: call.to_string(),
-            message: format!("could not be run: {error}"),
+        call: &Invocation,
+        lock: Option<&File>,
+        on_line: impl Fn(&str),
+    ) -> Result<(bool, String), Failure> {
+        let run = || -> io::Result<_> {
+            let (stream, writer) = io::pipe()?;
+            let mut command = Command::new(&call.program);
+            command
+                .args(&call.arguments)
+                .env_clear()
+                .envs(self.env.variables())
+                .envs(call.variables.iter().map(|(name, value)| (name, value)))
+                .current_dir(&self.directory)
+                .stdin(match lock {
+                    Some(lock) => lock.try_clone()?.into(),
+                    None => Stdio::null(),
+                })
+                .stdout(writer.try_clone()?)
+                .stderr(writer);
+            let mut child = command.spawn()?;
+            // The stream ends when the last process that can write to it has ended.
+            drop(command);
+            let mut stream = BufReader::new(stream);
+            let (mut output, mut line) = (String::new(), Vec::new());
+            while stream.read_until(b'\n', &mut line)? > 0 {
+                let text = String::from_utf8_lossy(&line);
+                on_line(text.trim_end());
+                output.push_str(&text);
+                line.clear();
+            }
+            Ok((child.wait()?, output))
         };
-        let lock = guard.map(Guard::share).transpose().map_err(could_not_run)?;
-        run(call, &self.env, lock, on_line).map_err(|reason| match reason {
-            NotRun::CannotStart(error) => could_not_run(error),
-            NotRun::Interrupted(signal) => StoreError::Interrupted { signal },
-        })
+        let (status, mut output) = run().map_err(|error| installer_failed(call, error))?;
+        // The signal has reached the installer too.
+        if let Some(signal) = signals::received() {
+            let text = "what was fetched so far has been removed";
+            return Err(Failure::new(
+                exit_code::FAILURE,
+                format!("interrupted by signal {signal}; {text}"),
+            ));
+        }
+        if let Some(signal) = status.signal() {
+            output.push_str(&format!("\nended by signal {signal}\n"));
+        }
+        Ok((status.success(), output))
     }
 
-    /// The call that resolves requirements and downloads no package.
-    fn resolve_call(&self, requirements: &[String], loudness: &str) -> Call {
-        // A source distribution would run its own code; NVIDIA publishes wheels.
-        let wheels_only = ["--only-binary", ":all:"];
-        match self.kind {
-            Kind::Uv => {
-                let arguments = ["pip", "compile", "-", "--generate-hashes", "--no-header"];
-                let mut call = self.call(&arguments);
-                let more = ["--no-annotate"]
-                    .iter()
-                    .chain(&wheels_only)
-                    .chain(self.python());
-                call.invocation.arguments.extend(more.map(OsString::from));
-                call.input = requirements.to_vec();
-                call
-            }
-            Kind::Pip => {
-                let arguments = ["install", "--dry-run", "--ignore-installed", loudness];
-                let mut call = self.call(&arguments);
-                let arguments = &mut call.invocation.arguments;
-                arguments.extend(["--report".into(), self.report().into()]);
+    /// The call that resolves requirements, writes `answer`, and downloads no package.
+    fn resolve_call(&self, requirements: &[String], answer: &Path) -> Invocation {
+        let program = self.program.clone();
+        let call = match self.kind {
+            Kind::Uv => program
+                .args(["pip", "compile", "--generate-hashes", "--no-header"])
+                .args(["--no-annotate", "requirements.in", "--output-file"])
+                .args([answer])
+                .args(self.python()),
+            Kind::Pip => program
+                // With fewer words, pip prints the same for a name that does not exist and for an
+                // index that it did not reach.
+                .args(["install", "--dry-run", "--ignore-installed", "-vv"])
+                .args([
+                    OsStr::new("--report"),
+                    answer.as_os_str(),
+                    OsStr::new("--target"),
+                ])
                 // Nothing is written there, but Debian's pip 23.0 refuses to work without it.
-                let target = self.directory.path().join("target");
-                arguments.extend(["--target".into(), target.into()]);
-                arguments.extend(TARGET_ONLY.iter().chain(&wheels_only).map(OsString::from));
-                arguments.extend(requirements.iter().map(OsString::from));
-                call
-            }
-        }
+                .args([self.directory.path().join("target")])
+                .args(TARGET_ONLY)
+                .args(requirements),
+        };
+        call.args(WHEELS_ONLY)
     }
 
     /// uv would also run the Python of a `.venv` in a directory above.
-    fn python(&self) -> &'static [&'static str] {
-        match self.env.peek("VIRTUAL_ENV") {
-            Some(_) => &[],
-            None => &["--system"],
-        }
-    }
-
-    fn report(&self) -> PathBuf {
-        self.directory.path().join("report.json")
+    fn python(&self) -> Option<&'static str> {
+        self.env.peek("VIRTUAL_ENV").is_none().then_some("--system")
     }
 
     /// Exact versions with hashes for `requirements`, and for everything they require.
-    ///
-    /// # Errors
-    /// [`Refusal::NoMatch`] if the index has nothing that fits.
     pub fn resolve(&self, requirements: &[String]) -> Result<Vec<Package>, Refusal> {
         let place = self.directory.path();
-        let call = self.resolve_call(requirements, "--quiet");
-        let finished = self.run(&call, None, |_| {})?;
-        if !finished.success {
-            let refused = refusal(&call, &finished.transcript, place);
-            let unknown = matches!(refused, Refusal::NoMatch { unknown_name, .. } if unknown_name);
-            if self.kind == Kind::Pip && unknown {
-                // With fewer words, pip prints the same for a name that does not exist and for
-                // an index that it did not reach.
-                let call = self.resolve_call(requirements, "-vv");
-                let finished = self.run(&call, None, |_| {})?;
-                return Err(refusal(&call, &finished.transcript, place));
-            }
-            return Err(refused);
+        let answer = tempfile::Builder::new()
+            .suffix(".txt")
+            .tempfile_in(place)
+            .map_err(failed("create a file in", place))?;
+        let answer = answer.path();
+        write(&place.join("requirements.in"), &requirements.join("\n"))?;
+        let call = self.resolve_call(requirements, answer);
+        let shown = match self.kind {
+            Kind::Uv => format!("{call}, with the requirements {}", requirements.join(" ")),
+            Kind::Pip => call.to_string(),
+        };
+        let (success, output) = self.run(&call, None, |_| {})?;
+        if !success {
+            return Err(refusal(&shown, &output, place));
         }
+        let text = read(answer).map_err(failed("read", answer))?;
+        let text = text.unwrap_or_default();
         let packages = match self.kind {
-            Kind::Uv => parse_compiled(&finished.stdout),
-            Kind::Pip => parse_report(&read(&self.report())?.unwrap_or_default()),
+            Kind::Uv => parse_compiled(&text),
+            Kind::Pip => parse_report(&text),
         };
         packages.map_err(|reason| {
-            Refusal::Failed(StoreError::Installer {
-                call: call.to_string(),
-                message: format!("its answer was not understood: {reason}"),
-            })
+            let reason = format!("its answer was not understood: {reason}");
+            Refusal::Failed(installer_failed(&shown, reason))
         })
     }
 
     /// The call that fetches exactly the packages of a requirements file.
-    fn install_call(&self, requirements: &Path, part: &Part, cache: Cache) -> Call {
-        let mut call = self.call(match self.kind {
-            // Links into uv's cache would be dead after `uv cache clean`.
-            Kind::Uv => &["pip", "install", "--link-mode", "hardlink"],
-            Kind::Pip => &["install"],
-        });
-        let arguments = &mut call.invocation.arguments;
-        arguments.extend(["-r".into(), requirements.into()]);
-        arguments.extend(["--target".into(), part.site().into()]);
-        let common = ["--no-deps", "--require-hashes", "--no-compile"];
-        let wheels_only = ["--only-binary", ":all:"];
-        let own = match self.kind {
-            Kind::Uv => self.python(),
-            Kind::Pip => TARGET_ONLY,
+    fn install_call(&self, requirements: &Path, part: &Part, cache: Cache) -> Invocation {
+        let program = self.program.clone();
+        let call = match self.kind {
+            Kind::Uv => program
+                // Links into uv's cache would be dead after `uv cache clean`.
+                .args(["pip", "install", "--link-mode", "hardlink"])
+                .args(self.python())
+                .args((cache == Cache::Bypass).then_some("--no-cache")),
+            Kind::Pip => program.args(["install"]).args(TARGET_ONLY),
         };
-        let all = common.iter().chain(&wheels_only).chain(own);
-        arguments.extend(all.map(OsString::from));
-        if cache == Cache::Bypass && self.kind == Kind::Uv {
-            arguments.push("--no-cache".into());
-        }
-        // pip unpacks here first. From there to the target it is a rename, and `/tmp` is often
-        // too small for a toolkit.
-        call.invocation = call.invocation.variable("TMPDIR", part.temporary());
-        // The versions are decided, and constraints have no hashes.
-        for constraint in ["PIP_CONSTRAINT", "UV_CONSTRAINT"] {
-            call.invocation = call.invocation.variable(constraint, "");
-        }
-        call
+        call.args(["--no-deps", "--require-hashes", "--no-compile"])
+            .args(WHEELS_ONLY)
+            .args([
+                OsStr::new("-r"),
+                requirements.as_os_str(),
+                OsStr::new("--target"),
+            ])
+            .args([part.site()])
+            // pip unpacks here first. From there to the target it is a rename, and `/tmp` is
+            // often too small for a toolkit.
+            .variable("TMPDIR", part.path("tmp"))
+            // The versions are decided, and constraints have no hashes.
+            .variable("PIP_CONSTRAINT", "")
+            .variable("UV_CONSTRAINT", "")
     }
 
     /// Fetches exactly these packages into a part, and checks their hashes. The installer shares
     /// the lock, so that no other process removes the part before the installer has ended.
-    ///
-    /// # Errors
-    /// The installer's failure.
     pub fn install(
         &self,
         packages: &[&Package],
         part: &Part,
-        guard: &Guard,
+        lock: &File,
         cache: Cache,
         progress: &Progress,
-    ) -> Result<(), StoreError> {
-        let requirements = part.requirements(&requirements_file(packages))?;
+    ) -> Result<(), Failure> {
+        let requirements = part.path("requirements.txt");
+        write(&requirements, &requirements_file(packages))?;
         let call = self.install_call(&requirements, part, cache);
-        let finished = self.run(&call, Some(guard), |line| {
+        let (success, output) = self.run(&call, Some(lock), |line| {
             if let Some(what) = line.trim_start().strip_prefix("Downloading ") {
                 progress.detail(&printable(what));
             }
         })?;
         part.tidy();
-        if finished.success {
+        if success {
             return Ok(());
         }
-        Err(match refusal(&call, &finished.transcript, &part.site()) {
-            Refusal::Failed(error) => error,
-            Refusal::NoMatch { message, .. } => StoreError::Index {
-                call: call.to_string(),
-                message: format!("a package that was resolved is not in the index:\n{message}"),
-            },
+        let call = call.to_string();
+        Err(match refusal(&call, &output, &part.site()) {
+            Refusal::Failed(failure) => failure,
+            Refusal::NoMatch { message, .. } => {
+                let text = "a package that was resolved is not in the index:";
+                unreachable(&call, &format!("{text}\n{message}"))
+            }
         })
     }
 }
-
-/// Whatever pip's configuration files name, it installs into `--target`.
-const TARGET_ONLY: &[&str] = &["--prefix=", "--root=/", "--log=/dev/null"];
 
 /// The lines of a requirements file that admits exactly these packages.
 fn requirements_file(packages: &[&Package]) -> String {
@@ -378,22 +374,23 @@ fn parse_report(text: &str) -> Result<Vec<Package>, String> {
 }
 
 fn finish(mut packages: Vec<Package>) -> Result<Vec<Package>, String> {
+    if packages.is_empty() {
+        return Err("no packages".to_owned());
+    }
     for package in &mut packages {
-        if package.hashes.is_empty() {
-            return Err(format!(
-                "no SHA-256 for {} {}",
-                package.name, package.version
-            ));
+        let Package {
+            name,
+            version,
+            hashes,
+        } = package;
+        if hashes.is_empty() {
+            return Err(format!("no SHA-256 for {name} {version}"));
         }
-        package.hashes.sort();
-        package.hashes.dedup();
+        hashes.sort();
+        hashes.dedup();
     }
     packages.sort();
-    if packages.is_empty() {
-        Err("no packages".to_owned())
-    } else {
-        Ok(packages)
-    }
+    Ok(packages)
 }
 
 #[cfg(test)]
@@ -455,13 +452,14 @@ nvidia-cuda-runtime==13.4.92 \\
     #[test]
     fn no_call_names_an_index() {
         for kind in [Kind::Uv, Kind::Pip] {
-            let installer = Installer::new(kind, "x".into(), &[], &Env::default()).unwrap();
+            let installer = Installer::new(kind, Invocation::new("x"), &Env::default()).unwrap();
             let directory = tempfile::tempdir().unwrap();
             let cache = [("CUDA_BUILD_CACHE_DIR", directory.path())];
-            let store = Store::locate(&Env::from_pairs(cache)).unwrap();
-            let part = store.part("13.4.3-a").unwrap();
+            let store = Store::toolkits(&Env::from_pairs(cache)).unwrap();
+            let _lock = store.lock(&Progress::Lines).unwrap();
+            let part = store.part().unwrap();
             let calls = [
-                installer.resolve_call(&["cuda-toolkit==13.*".to_owned()], "--quiet"),
+                installer.resolve_call(&["cuda-toolkit==13.*".to_owned()], Path::new("a")),
                 installer.install_call(Path::new("r"), &part, Cache::Use),
             ];
             for call in calls {
@@ -478,6 +476,6 @@ nvidia-cuda-runtime==13.4.92 \\
         for name in ["`uv`", "`python3 -m pip`", "`pip`"] {
             assert!(text.contains(name), "{text}");
         }
-        assert_eq!(error.exit_code(), crate::store::exit_code::NO_INSTALLER);
+        assert_eq!(error.code, exit_code::NO_INSTALLER);
     }
 }

@@ -1,19 +1,17 @@
-//! Which exact packages a release was resolved to: `cuda-toolkits.lock` in a workspace, for
-//! everyone who builds it, and `index.toml` in the store, for this user.
+//! Which exact packages each release was resolved to: `cuda-toolkits.lock` in a workspace, for
+//! everyone who builds it, and a file of the same format in the store, for this user.
 
-use std::collections::BTreeMap;
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+use cuda_build::{ToolkitVersion, Version};
 use serde::{Deserialize, Serialize};
 
-use super::directory::{Guard, Store, read, write_atomically};
-use super::package::{Package, PackageSet};
-use super::progress::Progress;
-use super::{ReleaseSpec, StoreError};
-
-/// The name of the lock file.
-pub const LOCK_FILE: &str = "cuda-toolkits.lock";
+use super::ReleaseSpec;
+use super::directory::read;
+use super::package::PackageSet;
+use crate::exit_code;
+use crate::failure::Failure;
+use crate::output;
 
 const FORMAT_VERSION: i64 = 1;
 const HEAD: &str =
@@ -22,7 +20,7 @@ const HEAD: &str =
 /// The content of a lock file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Lock {
+pub struct Lock {
     format_version: i64,
     #[serde(default, rename = "toolkit")]
     toolkits: Vec<Locked>,
@@ -30,42 +28,40 @@ pub(super) struct Lock {
 
 /// What one release was resolved to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 struct Locked {
     /// The release as it was given: `13`.
     request: String,
-    version: String,
-    packages: Vec<Package>,
+    #[serde(flatten)]
+    set: PackageSet,
 }
 
 impl Locked {
-    fn set(&self) -> PackageSet {
-        let mut packages = self.packages.clone();
-        packages.sort();
-        PackageSet {
-            version: self.version.clone(),
-            packages,
-        }
-    }
-
     /// A repository is not trusted to name any directory, package or version.
     fn check(&self) -> Result<(), String> {
         let request: ReleaseSpec = self
             .request
             .parse()
             .map_err(|_| format!("`request` {:?} is not a CUDA release", self.request))?;
-        self.set().check()?;
-        let fits = self
-            .version
-            .parse()
-            .is_ok_and(|version| request.admits(&version));
-        if fits {
-            Ok(())
-        } else {
-            Err(format!(
+        self.set.check()?;
+        match self.version() {
+            Some(version) if request.admits(&version) => Ok(()),
+            _ => Err(format!(
                 "CUDA {request} cannot mean version {}",
-                self.version
-            ))
+                self.set.version
+            )),
+        }
+    }
+
+    fn version(&self) -> Option<Version> {
+        self.set.version.parse().ok()
+    }
+}
+
+impl Default for Lock {
+    fn default() -> Self {
+        Self {
+            format_version: FORMAT_VERSION,
+            toolkits: Vec::new(),
         }
     }
 }
@@ -74,27 +70,23 @@ impl Lock {
     /// Reads a lock file. A file that does not exist is empty.
     ///
     /// # Errors
-    /// [`StoreError::InvalidLock`]. Such a file is never overwritten.
-    pub fn read(path: &Path) -> Result<Self, StoreError> {
-        let invalid = |reason| StoreError::InvalidLock {
-            path: path.to_owned(),
-            reason,
+    /// The file cannot be used. Such a file is never overwritten.
+    pub fn read(path: &Path) -> Result<Self, Failure> {
+        let lock = match read(path) {
+            Ok(Some(text)) => Self::parse(&text),
+            Ok(None) => Ok(Self::default()),
+            Err(error) => Err(error.to_string()),
         };
-        let text = read(path).map_err(|error| match error {
-            StoreError::Io { source, .. } => invalid(source.to_string()),
-            other => other,
-        })?;
-        let Some(text) = text else {
-            return Ok(Self {
-                format_version: FORMAT_VERSION,
-                toolkits: Vec::new(),
-            });
-        };
-        Self::parse(&text).map_err(invalid)
+        lock.map_err(|reason| {
+            let reason = super::refusal::printable(&reason);
+            let message = format!("{} cannot be used: {reason}", path.display());
+            Failure::new(exit_code::LOCK, message)
+                .hint("restore it from version control, or delete it to resolve all versions again")
+        })
     }
 
     fn parse(text: &str) -> Result<Self, String> {
-        let lock: Self =
+        let mut lock: Self =
             toml::from_str(text).map_err(|error| error.to_string().trim_end().to_owned())?;
         if lock.format_version != FORMAT_VERSION {
             return Err(format!(
@@ -102,111 +94,70 @@ impl Lock {
                 lock.format_version
             ));
         }
-        lock.toolkits.iter().try_for_each(Locked::check)?;
+        for locked in &mut lock.toolkits {
+            locked.check()?;
+            locked.set.packages.sort();
+        }
         Ok(lock)
     }
 
-    /// What a release was resolved to.
-    pub fn find(&self, release: &ReleaseSpec) -> Option<PackageSet> {
-        let request = release.to_string();
-        let locked = self
-            .toolkits
-            .iter()
-            .find(|locked| locked.request == request);
-        locked.map(Locked::set)
+    /// The releases in the file, the one with the newest version first.
+    pub fn releases(&self) -> Vec<(ReleaseSpec, ToolkitVersion)> {
+        let mut toolkits: Vec<&Locked> = self.toolkits.iter().collect();
+        toolkits.sort_by_key(|locked| std::cmp::Reverse(locked.version()));
+        toolkits
+            .into_iter()
+            .filter_map(|it| Some((it.request.parse().ok()?, it.set.version.parse().ok()?)))
+            .collect()
     }
 
-    /// Records what a release was resolved to, and writes the file if that is new.
-    ///
-    /// # Errors
-    /// The file cannot be written.
-    pub fn record(
-        mut self,
-        release: &ReleaseSpec,
-        set: &PackageSet,
-        path: &Path,
-    ) -> Result<(), StoreError> {
-        if self.find(release).as_ref() == Some(set) {
-            return Ok(());
-        }
+    /// What a release was resolved to.
+    pub(super) fn find(&self, release: &ReleaseSpec) -> Option<&PackageSet> {
+        let request = release.to_string();
+        let mut toolkits = self.toolkits.iter();
+        let locked = toolkits.find(|locked| locked.request == request)?;
+        Some(&locked.set)
+    }
+
+    /// The releases that were resolved to the toolkit called `name` in the store.
+    pub(super) fn requests_of(&self, name: &str) -> Vec<String> {
+        let toolkits = self.toolkits.iter();
+        toolkits
+            .filter(|locked| locked.set.name() == name)
+            .map(|locked| locked.request.clone())
+            .collect()
+    }
+
+    /// Records what a release was resolved to.
+    pub(super) fn record(&mut self, release: &ReleaseSpec, set: &PackageSet) {
         let request = release.to_string();
         self.toolkits.retain(|locked| locked.request != request);
         self.toolkits.push(Locked {
             request,
-            version: set.version.clone(),
-            packages: set.packages.clone(),
+            set: set.clone(),
         });
         self.toolkits.sort_by(|a, b| a.request.cmp(&b.request));
-        write_atomically(path, &format!("{HEAD}{}", to_toml(&self, path)?))
-    }
-}
-
-/// The toolkit that each release was last resolved to, so that the same request needs no
-/// installer. The file may be deleted at any time.
-#[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Index {
-    format_version: i64,
-    #[serde(default)]
-    requests: BTreeMap<String, String>,
-}
-
-impl Index {
-    /// The index; empty if there is none that can be read.
-    pub fn read(store: &Store) -> Self {
-        let text = read(&Self::path(store)).ok().flatten();
-        text.and_then(|text| toml::from_str(&text).ok())
-            .filter(|index: &Self| index.format_version == FORMAT_VERSION)
-            .unwrap_or(Self {
-                format_version: FORMAT_VERSION,
-                requests: BTreeMap::new(),
-            })
     }
 
-    /// The toolkit that `release` was resolved to.
-    pub fn name(&self, release: &ReleaseSpec) -> Option<&str> {
-        self.requests.get(&release.to_string()).map(String::as_str)
+    /// Removes the releases that were resolved to the toolkit called `name` in the store.
+    pub(super) fn forget(&mut self, name: &str) {
+        self.toolkits.retain(|locked| locked.set.name() != name);
     }
 
-    /// The releases that were resolved to a toolkit.
-    pub fn requests(&self, name: &str) -> Vec<String> {
-        let requests = self.requests.iter().filter(|(_, found)| *found == name);
-        requests.map(|(request, _)| request.clone()).collect()
+    /// Writes the file, unless it has this content.
+    pub(super) fn write(&self, path: &Path) -> Result<(), Failure> {
+        let text = toml::to_string(self).map_err(|error| {
+            let message = format!("could not write {}: {error}", path.display());
+            Failure::new(exit_code::DISK, message)
+        })?;
+        output::write_if_changed(path, format!("{HEAD}{text}").as_bytes())
     }
-
-    /// Changes the index while no other process does.
-    pub fn change(
-        store: &Store,
-        progress: &Progress,
-        change: impl FnOnce(&mut BTreeMap<String, String>),
-    ) -> Result<(), StoreError> {
-        let _guard = Self::guard(store, progress)?;
-        let mut index = Self::read(store);
-        let before = index.requests.clone();
-        change(&mut index.requests);
-        if index.requests == before {
-            return Ok(());
-        }
-        let path = Self::path(store);
-        write_atomically(&path, &to_toml(&index, &path)?)
-    }
-
-    /// Held while the index or a lock file is changed, so that no entry is lost.
-    pub fn guard(store: &Store, progress: &Progress) -> Result<Guard, StoreError> {
-        store.lock("index", progress)
-    }
-
-    fn path(store: &Store) -> PathBuf {
-        store.directory().join("index.toml")
-    }
-}
-
-/// The text of a file at `path`.
-pub(super) fn to_toml(value: &impl Serialize, path: &Path) -> Result<String, StoreError> {
-    toml::to_string(value).map_err(|error| StoreError::io("write", path, io::Error::other(error)))
 }
 
 #[cfg(test)]
 mod tests {
+    use cuda_build::internal::sources::LOCK_FILE;
+
     use super::super::package::tests::package;
     use super::*;
 
@@ -232,12 +183,16 @@ mod tests {
             ("12", set("12.9.1", "12.9.79", '2')),
             ("13", set("13.4.3", "13.4.92", '3')),
         ] {
-            let lock = Lock::read(&path).unwrap();
-            lock.record(&spec(request), &set, &path).unwrap();
+            let mut lock = Lock::read(&path).unwrap();
+            lock.record(&spec(request), &set);
+            lock.write(&path).unwrap();
         }
         let lock = Lock::read(&path).unwrap();
-        assert_eq!(lock.find(&spec("13")), Some(set("13.4.3", "13.4.92", '3')));
-        assert_eq!(lock.find(&spec("12")), Some(set("12.9.1", "12.9.79", '2')));
+        assert_eq!(lock.find(&spec("13")), Some(&set("13.4.3", "13.4.92", '3')));
+        assert_eq!(lock.find(&spec("12")), Some(&set("12.9.1", "12.9.79", '2')));
+        let releases = lock.releases();
+        assert_eq!(releases[0], (spec("13"), ToolkitVersion::new(13, 4)));
+        assert_eq!(releases[1], (spec("12"), ToolkitVersion::new(12, 9)));
         assert_eq!(lock.find(&spec("13.4")), None);
         let text = read(&path).unwrap().unwrap();
         assert!(
@@ -252,11 +207,10 @@ mod tests {
             format_version: 1,
             toolkits: vec![Locked {
                 request: "13".to_owned(),
-                version: "13.4.3".to_owned(),
-                packages: set("13.4.3", "13.4.92", '1').packages,
+                set: set("13.4.3", "13.4.92", '1'),
             }],
         };
-        let good = to_toml(&good, Path::new("lock")).unwrap();
+        let good = toml::to_string(&good).unwrap();
         assert!(Lock::parse(&good).is_ok());
         for (from, to) in [
             ("format_version = 1", "format_version = 2"),

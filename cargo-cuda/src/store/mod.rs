@@ -1,39 +1,38 @@
 //! Fetched toolkits in the user's cache directory: add, list, remove.
 //!
 //! ```text
-//! AddRequest ─► wanted ─► [lock | index] ─► resolve ─► PackageSet ─► write ─► verify ─► manifest
-//! "13"       components  resolved before?  exact versions, hashes  one directory, then renamed
+//! AddRequest ─► components ─► [lock | index] ─► resolve ─► PackageSet ─► fetch ─► verify ─► manifest
+//! "13"                       resolved before?  exact versions, hashes  beside its place, then renamed
 //! ```
 //!
 //! How the search reads a toolkit in the store is defined by [`cuda_build::internal::store`].
 
 mod add;
-mod command;
 mod directory;
-mod error;
 mod installer;
 mod lock;
-mod maturin;
 mod package;
-mod progress;
+mod refusal;
 mod request;
 mod resolve;
+mod settings;
 mod stored;
 
-use std::path::PathBuf;
+use std::io::{self, IsTerminal, Write};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use cuda_build::Component;
 use cuda_build::internal::Env;
+use cuda_build::internal::sources::LOCK_FILE;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-pub use add::add;
-pub use error::{StoreError, exit_code};
-pub use lock::LOCK_FILE;
-pub use maturin::{fetched_maturin, maturin};
-pub use package::{Package, PackageSet, Sha256};
-pub use progress::{Messages, human_size};
+pub use add::{Added, add, fetched_maturin, maturin};
+pub use lock::Lock;
 pub use request::{AddRequest, ReleaseSpec};
-pub use stored::{Listed, Removed, list, remove};
+pub use stored::{Listed, list, remove};
+
+/// Names the lock file, if it is not the one beside the workspace's manifest.
+pub const LOCK_VARIABLE: &str = "CUDA_BUILD_LOCK";
 
 /// The surroundings of a command.
 #[derive(Clone, Debug)]
@@ -42,29 +41,85 @@ pub struct Context {
     pub env: Env,
     /// The workspace's lock file, which may not exist yet; `None` outside a workspace.
     pub lock_file: Option<PathBuf>,
-    /// How progress is reported.
-    pub messages: Messages,
 }
 
-/// The result of `add`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Added {
-    /// Its directory's name in the store.
-    pub name: String,
-    /// The directory, to be searched as site-packages.
-    pub path: PathBuf,
-    /// The release: `13.4.3`, or `13.5` if it was put together by minor.
-    pub version: String,
-    /// The components that were found in it.
-    pub components: Vec<Component>,
-    /// Whether it was written by this call. `false` if it was there.
-    pub new: bool,
-    /// The packages that an installer fetched. The others were in toolkits of the store.
-    pub fetched: Vec<String>,
-    /// Bytes of files that those packages brought.
-    pub bytes_added: u64,
-    /// Bytes of all its files.
-    pub bytes: u64,
-    /// From call to return.
-    pub took: Duration,
+impl Context {
+    /// The context of a command in the workspace at this directory.
+    pub fn new(env: &Env, workspace: Option<&Path>) -> Self {
+        let named = env.peek(LOCK_VARIABLE).map(PathBuf::from);
+        Self {
+            env: env.clone(),
+            lock_file: named.or_else(|| Some(workspace?.join(LOCK_FILE))),
+        }
+    }
+}
+
+/// The progress of one command, on standard error.
+#[derive(Debug)]
+enum Progress {
+    /// On a terminal.
+    Spinner(ProgressBar),
+    /// One for each step.
+    Lines,
+}
+
+impl Progress {
+    fn new() -> Self {
+        if !io::stderr().is_terminal() {
+            return Self::Lines;
+        }
+        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+        if let Ok(style) = ProgressStyle::with_template("{spinner} {prefix} {msg} [{elapsed}]") {
+            bar.set_style(style);
+        }
+        bar.enable_steady_tick(Duration::from_millis(120));
+        Self::Spinner(bar)
+    }
+
+    /// A step begins.
+    fn step(&self, text: &str) {
+        if let Self::Spinner(bar) = self {
+            bar.set_prefix(text.to_owned());
+        }
+        self.show(text, "");
+    }
+
+    /// How far the step is, such as the package being downloaded and its size.
+    fn detail(&self, text: &str) {
+        self.show(&format!("  {text}"), text);
+    }
+
+    fn show(&self, line: &str, message: &str) {
+        match self {
+            Self::Spinner(bar) => bar.set_message(message.to_owned()),
+            // If standard error is closed, there is no reader.
+            Self::Lines => drop(writeln!(io::stderr(), "{line}")),
+        }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if let Self::Spinner(bar) = self {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+/// Bytes in decimal units, as disks and package indexes count: `2.5 MB`.
+///
+/// ```
+/// use cargo_cuda::store::human_size;
+/// assert_eq!(human_size(999), "999 B");
+/// assert_eq!(human_size(2_460_000), "2.5 MB");
+/// ```
+pub fn human_size(bytes: u64) -> String {
+    const UNITS: [(&str, u64); 3] = [("GB", 1_000_000_000), ("MB", 1_000_000), ("kB", 1_000)];
+    for (unit, size) in UNITS {
+        if bytes >= size {
+            let tenths = (bytes * 10 + size / 2) / size;
+            return format!("{}.{} {unit}", tenths / 10, tenths % 10);
+        }
+    }
+    format!("{bytes} B")
 }

@@ -1,11 +1,9 @@
 //! Exact packages, the set of them that makes a toolkit, and the manifest of a stored toolkit.
 
 use std::fmt;
-use std::str::FromStr;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use cuda_build::internal::component::Bundle;
 use cuda_build::internal::release::NEWEST_MAJOR;
 use cuda_build::internal::store;
 use cuda_build::{Component, ToolkitVersion, Version};
@@ -13,16 +11,18 @@ use serde::{Deserialize, Serialize};
 use sha2::Digest as _;
 
 use super::ReleaseSpec;
+use super::refusal::hash_mismatch;
+use crate::failure::Failure;
 
-/// A SHA-256 digest. Displayed and stored as the SRI specification has it, `sha256-<base64>`.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+/// A SHA-256 digest. Files hold it as the SRI specification has it, `sha256-<base64>`; installers
+/// read and print hexadecimal digits.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Sha256([u8; 32]);
 
 impl Sha256 {
     /// Reads 64 hexadecimal digits.
-    #[must_use]
-    pub fn from_hex(text: &str) -> Option<Self> {
+    pub(super) fn from_hex(text: &str) -> Option<Self> {
         let digits = text.as_bytes();
         let mut bytes = [0; 32];
         if digits.len() != 2 * bytes.len() || !digits.iter().all(u8::is_ascii_hexdigit) {
@@ -34,33 +34,19 @@ impl Sha256 {
         Some(Self(bytes))
     }
 
-    /// 64 lower-case hexadecimal digits, as installers read them.
-    #[must_use]
-    pub fn hex(self) -> String {
-        self.0.iter().map(|byte| format!("{byte:02x}")).collect()
+    /// 64 lower-case hexadecimal digits.
+    pub(super) fn hex(self) -> String {
+        hex(&self.0)
     }
 }
 
-impl fmt::Display for Sha256 {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "sha256-{}", BASE64.encode(self.0))
-    }
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 impl fmt::Debug for Sha256 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
-
-impl FromStr for Sha256 {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        text.strip_prefix("sha256-")
-            .and_then(|digits| BASE64.decode(digits).ok()?.try_into().ok())
-            .map(Self)
-            .ok_or_else(|| format!("`{text}` is not of the form `sha256-<base64>`"))
+        f.write_str(&String::from(*self))
     }
 }
 
@@ -68,13 +54,16 @@ impl TryFrom<String> for Sha256 {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
-        text.parse()
+        text.strip_prefix("sha256-")
+            .and_then(|digits| BASE64.decode(digits).ok()?.try_into().ok())
+            .map(Self)
+            .ok_or_else(|| format!("`{text}` is not of the form `sha256-<base64>`"))
     }
 }
 
 impl From<Sha256> for String {
     fn from(hash: Sha256) -> Self {
-        hash.to_string()
+        format!("sha256-{}", BASE64.encode(hash.0))
     }
 }
 
@@ -100,15 +89,10 @@ impl Package {
     pub(super) fn shares_a_file_with(&self, other: &Self) -> bool {
         self.is(other) && self.hashes.iter().any(|hash| other.hashes.contains(hash))
     }
-
-    /// Whether the version begins with this minor.
-    pub(super) fn is_of(&self, minor: ToolkitVersion) -> bool {
-        self.version.parse() == Ok(minor)
-    }
 }
 
 /// The packages of one toolkit.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PackageSet {
     /// The release: `13.4.3` if the metapackage of that version lists the packages, `13.5` if
     /// they were resolved one by one.
@@ -121,20 +105,13 @@ impl PackageSet {
     /// The directory's name in the store: the release and a digest of the exact packages.
     ///
     /// Hashes of files are not part of it, because installers report different numbers of them.
-    #[must_use]
-    pub fn name(&self) -> String {
+    pub(super) fn name(&self) -> String {
         let mut digest = sha2::Sha256::new();
         digest.update(platform());
         for package in &self.packages {
             digest.update(format!("\n{}=={}", package.name, package.version));
         }
-        let bytes = digest.finalize();
-        let hash: String = bytes
-            .iter()
-            .take(4)
-            .map(|byte| format!("{byte:02x}"))
-            .collect();
-        format!("{}-{hash}", self.version)
+        format!("{}-{}", self.version, hex(&digest.finalize()[..4]))
     }
 
     /// The package that contains a component.
@@ -155,31 +132,38 @@ impl PackageSet {
     /// The CUDA major.
     pub(super) fn major(&self) -> u32 {
         let major = self.version.split('.').next();
-        major
-            .and_then(|major| major.parse().ok())
-            .unwrap_or_default()
+        major.and_then(|text| text.parse().ok()).unwrap_or_default()
     }
 
     /// The first package whose version should begin with the set's minor and does not.
     pub(super) fn inconsistent(&self) -> Option<&Package> {
         let minor = self.version.parse::<ToolkitVersion>().ok();
-        self.components().find_map(|component| {
-            let facts = component.facts();
-            let package = self.carrier(component)?;
-            let follows = facts.follows_toolkit && facts.bundle != Bundle::Product;
-            let fits = minor.is_some_and(|minor| package.is_of(minor));
-            (follows && !fits).then_some(package)
-        })
+        self.components()
+            .filter(|component| component.facts().follows_toolkit)
+            .filter_map(|component| self.carrier(component))
+            .find(|package| minor.is_none() || package.version.parse().ok() != minor)
+    }
+
+    /// Fails if `other` has another file than the pinned one of a package at the same version.
+    pub(super) fn check_files(&self, other: &Self, origin: &str) -> Result<(), Failure> {
+        for pinned in &self.packages {
+            let same = other.packages.iter().find(|package| package.is(pinned));
+            if let Some(found) = same.filter(|found| !found.shares_a_file_with(pinned)) {
+                return Err(hash_mismatch(&format!(
+                    "{} {}: pinned {:?}, {origin} {:?}",
+                    pinned.name, pinned.version, pinned.hashes, found.hashes
+                )));
+            }
+        }
+        Ok(())
     }
 
     /// Checks a set that was read from a file: names become arguments of an installer, and the
     /// version becomes the name of a directory.
-    ///
-    /// # Errors
-    /// The first value that no `toolkit add` writes.
     pub(super) fn check(&self) -> Result<(), String> {
-        let release: Result<ReleaseSpec, _> = self.version.parse();
-        let Some(minor) = release.ok().and_then(|release| release.minor()) else {
+        let minor = self.version.parse::<ToolkitVersion>().ok();
+        let is_release = self.version.parse::<ReleaseSpec>().is_ok();
+        let Some(minor) = minor.filter(|_| is_release) else {
             return Err(format!("{:?} is not a CUDA release", self.version));
         };
         for (index, package) in self.packages.iter().enumerate() {
@@ -201,10 +185,7 @@ impl PackageSet {
             if hashes.is_empty() {
                 return Err(format!("{name} {version} has no hash"));
             }
-            if self.packages[..index]
-                .iter()
-                .any(|other| other.name == *name)
-            {
+            if self.packages[..index].iter().any(|p| p.name == *name) {
                 return Err(format!("{name} is pinned twice"));
             }
         }
@@ -237,41 +218,36 @@ pub(super) fn platform() -> String {
 /// A package name in the normal form: `Nvidia_Cuda.Runtime` is `nvidia-cuda-runtime`.
 pub(super) fn normal_name(name: &str) -> String {
     let words = name.split(['-', '_', '.']).filter(|word| !word.is_empty());
-    words
-        .map(str::to_ascii_lowercase)
-        .collect::<Vec<_>>()
-        .join("-")
+    let words: Vec<String> = words.map(str::to_ascii_lowercase).collect();
+    words.join("-")
 }
 
 /// `toolkit.toml`. The search reads a part of it as [`store::StoredToolkit`]; the packages are
 /// for this crate.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Manifest {
     format_version: i64,
-    pub version: String,
     pub platform: String,
     /// Of all files.
     pub bytes: u64,
-    components: Vec<String>,
-    pub packages: Vec<Package>,
+    /// The components that were found when the toolkit was added.
+    pub components: Vec<String>,
+    #[serde(flatten)]
+    pub set: PackageSet,
 }
 
 impl Manifest {
-    pub fn new(set: &PackageSet, components: &[Component], bytes: u64) -> Self {
+    pub fn new(set: PackageSet, components: &[Component], bytes: u64) -> Self {
         Self {
             format_version: store::FORMAT_VERSION,
-            version: set.version.clone(),
             platform: platform(),
             bytes,
-            components: components.iter().map(|c| c.id().to_owned()).collect(),
-            packages: set.packages.clone(),
+            components: components.iter().map(ToString::to_string).collect(),
+            set,
         }
     }
 
     /// Reads a manifest.
-    ///
-    /// # Errors
-    /// It is not TOML, has another format, or names what no `toolkit add` writes.
     pub fn parse(text: &str) -> Result<Self, String> {
         let manifest: Self = toml::from_str(text).map_err(|error| error.message().to_owned())?;
         if manifest.format_version != store::FORMAT_VERSION {
@@ -281,21 +257,8 @@ impl Manifest {
                 store::FORMAT_VERSION
             ));
         }
-        manifest.set().check()?;
+        manifest.set.check()?;
         Ok(manifest)
-    }
-
-    /// The components that were found when the toolkit was added.
-    pub fn components(&self) -> Vec<Component> {
-        let ids = self.components.iter();
-        ids.filter_map(|id| id.parse().ok()).collect()
-    }
-
-    pub fn set(&self) -> PackageSet {
-        PackageSet {
-            version: self.version.clone(),
-            packages: self.packages.clone(),
-        }
     }
 }
 
@@ -335,10 +298,10 @@ pub(super) mod tests {
         );
         let empty = Sha256::from_hex(hex).unwrap();
         assert_eq!(
-            (empty.to_string(), empty.hex()),
+            (String::from(empty), empty.hex()),
             (sri.to_owned(), hex.to_owned())
         );
-        assert_eq!(sri.parse(), Ok(empty));
+        assert_eq!(Sha256::try_from(sri.to_owned()), Ok(empty));
         for bad in [
             sri.replace("sha256-", "sha512-"),
             sri.replace('+', "-"),
@@ -346,7 +309,7 @@ pub(super) mod tests {
             sri.replace("FU=", "="),
             String::new(),
         ] {
-            assert!(bad.parse::<Sha256>().is_err(), "{bad}");
+            assert!(Sha256::try_from(bad.clone()).is_err(), "{bad}");
         }
         assert!(Sha256::from_hex("e3b0").is_none());
         assert!(Sha256::from_hex(&hex.replace("e3", "+3")).is_none());
@@ -408,10 +371,9 @@ pub(super) mod tests {
     #[test]
     fn the_search_reads_what_the_store_writes() {
         let set = set("13.4.3", &[("nvidia-cuda-runtime", "13.4.92")]);
-        let manifest = Manifest::new(&set, &[Component::Cudart], 7);
+        let manifest = Manifest::new(set, &[Component::Cudart], 7);
         let text = toml::to_string(&manifest).unwrap();
         assert_eq!(Manifest::parse(&text).unwrap(), manifest);
-        assert_eq!(manifest.set(), set);
         assert!(Manifest::parse(&text.replace("13.4.3", "../x")).is_err());
         assert!(
             Manifest::parse(&text.replace("format_version = 1", "format_version = 2")).is_err()

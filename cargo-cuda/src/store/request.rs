@@ -4,12 +4,15 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 
+use clap::Args;
+use cuda_build::internal::ReleaseReq;
 use cuda_build::internal::component::{EdgeKind, closure};
-use cuda_build::internal::release::{self, is_nvcc_packaged};
-use cuda_build::{Component, ToolkitVersion, Version};
+use cuda_build::internal::release::{OLDEST_MAJOR, is_nvcc_packaged};
+use cuda_build::{Component, Version};
 
-use super::StoreError;
 use super::package::package_of;
+use super::refusal::no_package;
+use crate::failure::Failure;
 
 /// A CUDA release as far as it is given: `13`, `13.4` or `13.4.3`.
 ///
@@ -21,25 +24,13 @@ use super::package::package_of;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReleaseSpec {
-    parts: Vec<u64>,
+    parts: Vec<u32>,
 }
 
 impl ReleaseSpec {
     /// 11, 12, 13 …
-    #[must_use]
     pub fn major(&self) -> u32 {
-        // The parser has checked it.
-        self.parts
-            .first()
-            .and_then(|&part| u32::try_from(part).ok())
-            .unwrap_or_default()
-    }
-
-    /// `major.minor`, if both are given.
-    #[must_use]
-    pub fn minor(&self) -> Option<ToolkitVersion> {
-        let minor = u32::try_from(*self.parts.get(1)?).ok()?;
-        Some(ToolkitVersion::new(self.major(), minor))
+        self.parts[0]
     }
 
     /// Whether it ends with the minor, so that any patch release fits.
@@ -51,96 +42,109 @@ impl ReleaseSpec {
     pub(super) fn admits(&self, version: &Version) -> bool {
         (0..)
             .zip(&self.parts)
-            .all(|(index, part)| version.part(index) == *part)
+            .all(|(index, part)| version.part(index) == u64::from(*part))
     }
 
     /// The clause after the name of a Python package.
     pub(super) fn clause(&self) -> String {
-        if self.parts.len() > 2 {
-            format!("=={self}")
-        } else {
-            format!("=={self}.*")
+        let any_patch = if self.parts.len() > 2 { "" } else { ".*" };
+        format!("=={self}{any_patch}")
+    }
+}
+
+impl From<ReleaseReq> for ReleaseSpec {
+    fn from(release: ReleaseReq) -> Self {
+        let parts = std::iter::once(release.major).chain(release.minor);
+        Self {
+            parts: parts.collect(),
         }
     }
 }
 
 impl FromStr for ReleaseSpec {
-    type Err = StoreError;
+    type Err = String;
 
-    fn from_str(text: &str) -> Result<Self, StoreError> {
-        let invalid = |reason: &str| StoreError::InvalidRelease {
-            text: text.to_owned(),
-            reason: reason.to_owned(),
+    fn from_str(text: &str) -> Result<Self, String> {
+        let number = |part: &str| match part.bytes().all(|byte| byte.is_ascii_digit()) {
+            true => part.parse().ok().filter(|number| *number <= 9999),
+            false => None,
         };
-        let shape = "expected a CUDA release such as `13`, `13.4` or `13.4.3`";
-        let version: Version = text.parse().map_err(|_| invalid(shape))?;
-        let plain = text.bytes().all(|b| b.is_ascii_digit() || b == b'.') && !text.ends_with('.');
-        let parts = version.parts().to_vec();
-        if !plain || parts.len() > 4 || parts.iter().any(|&part| part > 9999) {
-            return Err(invalid(shape));
+        let parts: Option<Vec<u32>> = text.split('.').map(number).collect();
+        match parts {
+            Some(parts) if parts.len() <= 4 && parts[0] >= OLDEST_MAJOR => Ok(Self { parts }),
+            Some(parts) if parts.len() <= 4 => Err(format!(
+                "CUDA {} is not supported; the oldest supported major is {OLDEST_MAJOR}",
+                parts[0]
+            )),
+            _ => Err("expected a CUDA release such as `13`, `13.4` or `13.4.3`".to_owned()),
         }
-        let oldest = release::OLDEST_MAJOR;
-        if parts[0] < u64::from(oldest) {
-            return Err(invalid(&format!("CUDA before {oldest} is not supported")));
-        }
-        Ok(Self { parts })
     }
 }
 
 impl fmt::Display for ReleaseSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let parts: Vec<String> = self.parts.iter().map(u64::to_string).collect();
+        let parts: Vec<String> = self.parts.iter().map(u32::to_string).collect();
         f.write_str(&parts.join("."))
     }
 }
 
 /// A toolkit to fetch.
-#[derive(Clone, Debug)]
+#[derive(Args, Clone, Debug)]
 pub struct AddRequest {
-    /// The release.
+    /// CUDA version: `13`, `13.4` or `13.4.3`
     pub release: ReleaseSpec,
-    /// Components to fetch besides the default set, with the components that they need.
-    pub components: BTreeSet<Component>,
-    /// Exactly these components, without the default set and without what they need.
-    pub only: Option<BTreeSet<Component>>,
-    /// Look for newer versions than those in the lock file and in the store.
+    /// Components in addition to the default set, with those that they need
+    #[arg(long, value_delimiter = ',', value_name = "COMPONENT")]
+    pub components: Vec<Component>,
+    /// Exactly these components, without the default set and without those that they need
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_name = "COMPONENT",
+        conflicts_with = "components"
+    )]
+    pub only: Vec<Component>,
+    /// Look for newer versions than those in the lock file and in the store
+    #[arg(long)]
     pub upgrade: bool,
-    /// Fail if the lock file does not pin every package.
+    /// Fail if the lock file would change
+    #[arg(long, conflicts_with = "upgrade")]
     pub locked: bool,
 }
 
 impl AddRequest {
     /// The default set of a release.
-    #[must_use]
     pub fn new(release: ReleaseSpec) -> Self {
         Self {
             release,
-            components: BTreeSet::new(),
-            only: None,
+            components: Vec::new(),
+            only: Vec::new(),
             upgrade: false,
             locked: false,
         }
     }
 
     /// The components to fetch.
-    ///
-    /// # Errors
-    /// [`StoreError::NoPackage`] if a component that was named has no package for this major.
-    pub(super) fn wanted(&self) -> Result<BTreeSet<Component>, StoreError> {
+    pub(super) fn wanted(&self) -> Result<BTreeSet<Component>, Failure> {
         let major = self.release.major();
-        let named = self.only.as_ref().unwrap_or(&self.components);
-        let has_package = |component: Component| package_of(component, major).is_some();
-        if let Some(&component) = named.iter().find(|&&component| !has_package(component)) {
-            return Err(StoreError::NoPackage { component, major });
+        let has_package = |component: &Component| package_of(*component, major).is_some();
+        let mut named = self.only.iter().chain(&self.components).copied();
+        if let Some(component) = named.find(|component| !has_package(component)) {
+            return Err(no_package(component, major));
         }
-        if let Some(only) = &self.only {
-            return Ok(only.clone());
+        if !self.only.is_empty() {
+            return Ok(self.only.iter().copied().collect());
         }
-        let named: Vec<Component> = named.iter().copied().chain(default_set(major)).collect();
+        let named: Vec<Component> = self
+            .components
+            .iter()
+            .copied()
+            .chain(default_set(major))
+            .collect();
         // In CUDA 11 and 12 some components have no package of their own.
         let needed = closure(&named, major)
             .into_iter()
-            .filter(|(component, kind)| *kind != EdgeKind::LoadIfThere && has_package(*component))
+            .filter(|(component, kind)| *kind != EdgeKind::LoadIfThere && has_package(component))
             .map(|(component, _)| component);
         Ok(named.iter().copied().chain(needed).collect())
     }
@@ -198,7 +202,7 @@ mod tests {
 
     fn ids(release: &str, components: &[Component]) -> Vec<&'static str> {
         let mut request = AddRequest::new(spec(release));
-        request.components = components.iter().copied().collect();
+        request.components = components.to_vec();
         let wanted = request.wanted().unwrap();
         wanted.into_iter().map(Component::id).collect()
     }
@@ -233,7 +237,7 @@ mod tests {
     #[test]
     fn only_means_only() {
         let mut request = AddRequest::new(spec("13"));
-        request.only = Some(BTreeSet::from([Component::Cufft]));
+        request.only = vec![Component::Cufft];
         assert_eq!(
             request.wanted().unwrap(),
             BTreeSet::from([Component::Cufft])
@@ -243,7 +247,7 @@ mod tests {
     #[test]
     fn a_component_without_a_package_is_named() {
         let mut request = AddRequest::new(spec("12"));
-        request.components = BTreeSet::from([Component::Nvvm]);
+        request.components = vec![Component::Nvvm];
         let error = request.wanted().unwrap_err().to_string();
         assert!(
             error.contains("`nvvm`") && error.contains("CUDA 12"),

@@ -1,19 +1,20 @@
 //! From a release and components to one consistent set of exact packages.
 //!
 //! The `cuda-toolkit` metapackage pins, through its extras, the component versions that were
-//! released together, so it is resolved first. It leaves two gaps, which a second round closes:
-//! it gives nvJitLink a range, whose newest version would be of a later minor, and some components
-//! have no extra. A minor without a metapackage is put together from single packages whose
-//! versions begin with it.
+//! released together. It leaves two gaps: it gives nvJitLink a range, whose newest version would be
+//! of a later minor, and some components have no extra. So its version is resolved first, and then
+//! it is resolved together with one requirement for each component. A minor without a metapackage
+//! is put together from these requirements alone.
 
 use std::collections::BTreeSet;
 
-use cuda_build::internal::component::Class;
 use cuda_build::{Component, ToolkitVersion};
 
-use super::error::Refusal;
+use super::ReleaseSpec;
 use super::package::{Package, PackageSet, is_known, package_of};
-use super::{ReleaseSpec, StoreError};
+use super::refusal::{Refusal, unresolvable};
+use crate::exit_code;
+use crate::failure::Failure;
 
 const METAPACKAGE: &str = "cuda-toolkit";
 
@@ -31,255 +32,147 @@ pub(super) struct SetSpec {
     pub base: Option<PackageSet>,
 }
 
-/// Resolves until the set is complete, and checks that it is consistent.
-///
-/// # Errors
-/// There is no such release, it lacks a component, or the index has no set whose versions belong
-/// together.
-pub(super) fn resolve(
-    spec: &SetSpec,
-    resolver: &mut Resolver<'_>,
-) -> Result<PackageSet, StoreError> {
-    // A base without a metapackage has only a minor.
-    let by_minor = spec
-        .base
-        .as_ref()
-        .and_then(|base| only_minor(&base.version));
-    let set = match by_minor {
-        Some(minor) => put_together(spec, minor, resolver)?,
-        None => match resolver(&with_metapackage(spec)) {
-            Ok(answer) => complete(spec, answer, resolver)?,
-            Err(Refusal::NoMatch { message, .. }) => without_answer(spec, message, resolver)?,
-            Err(Refusal::Failed(error)) => return Err(error),
+/// Resolves a set, and checks that it is consistent.
+pub(super) fn resolve(spec: &SetSpec, resolver: &mut Resolver<'_>) -> Result<PackageSet, Failure> {
+    let release = &spec.release;
+    let (version, has_metapackage) = match &spec.base {
+        // A set that was put together by minor has a version of two numbers.
+        Some(base) => (base.version.clone(), base.version.split('.').count() > 2),
+        None => match metapackage(release, resolver)? {
+            Some(version) => (version, true),
+            None => (release.to_string(), false),
         },
     };
-    let set = keep_base(spec, set)?;
+    let Ok(minor) = version.parse::<ToolkitVersion>() else {
+        return Err(inconsistent(METAPACKAGE, &version));
+    };
+    let mut lines = Vec::new();
+    if has_metapackage {
+        lines.push(format!("{METAPACKAGE}{}=={version}", extras(spec)));
+    }
+    lines.extend(spec.components.iter().filter_map(|c| line(*c, minor)));
+    let pinned = spec.base.iter().flat_map(|base| &base.packages);
+    lines.extend(pinned.map(|package| format!("{}=={}", package.name, package.version)));
+    let packages = match resolver(&lines) {
+        Ok(answer) => answer,
+        Err(Refusal::Failed(failure)) => return Err(failure),
+        Err(Refusal::NoMatch { message, .. }) => {
+            let runtime = line(Component::Cudart, minor)
+                .into_iter()
+                .collect::<Vec<_>>();
+            let is_released = has_metapackage || resolver(&runtime).is_ok();
+            return Err(match is_released {
+                true => unresolvable(release, &message),
+                false => never_released(release),
+            });
+        }
+    };
+    let mut set = PackageSet { version, packages };
+    set.packages.retain(|package| spec.keeps(&package.name));
+    if let Some(base) = &spec.base {
+        base.check_files(&set, "the index offers")?;
+        // The hashes that were pinned before stay.
+        set.packages
+            .retain(|it| !base.packages.iter().any(|pinned| pinned.is(it)));
+        set.packages.extend(base.packages.iter().cloned());
+    }
+    set.packages.sort();
     match set.inconsistent() {
-        Some(package) => Err(StoreError::Inconsistent {
-            package: format!("{} {}", package.name, package.version),
-            version: set.version,
-        }),
+        Some(package) => Err(inconsistent(
+            &format!("{} {}", package.name, package.version),
+            &set.version,
+        )),
         None => Ok(set),
     }
 }
 
-fn only_minor(version: &str) -> Option<ToolkitVersion> {
-    (version.split('.').count() == 2).then(|| version.parse().ok())?
+impl SetSpec {
+    /// Whether a package belongs to the set. Packages that contain no CUDA component do not, and
+    /// the metapackage contains none.
+    fn keeps(&self, name: &str) -> bool {
+        let major = self.release.major();
+        if !self.exact {
+            return is_known(name, major);
+        }
+        let mut components = self.components.iter();
+        let is_requested = components.any(|component| package_of(*component, major) == Some(name));
+        is_requested || (self.base.iter()).any(|base| base.find(name).is_some())
+    }
 }
 
-/// The clause that the metapackage must meet, and so the whole set.
-fn metapackage_clause(spec: &SetSpec) -> String {
-    spec.base.as_ref().map_or_else(
-        || spec.release.clause(),
-        |base| format!("=={}", base.version),
-    )
+/// The version of a release's newest metapackage; `None` for a minor that has none yet.
+fn metapackage(
+    release: &ReleaseSpec,
+    resolver: &mut Resolver<'_>,
+) -> Result<Option<String>, Failure> {
+    match resolver(&[format!("{METAPACKAGE}{}", release.clause())]) {
+        Ok(answer) => {
+            let found = answer.into_iter().find(|it| it.name == METAPACKAGE);
+            match found {
+                Some(package) => Ok(Some(package.version)),
+                None => Err(index_lacks(release)),
+            }
+        }
+        Err(Refusal::Failed(failure)) => Err(failure),
+        Err(Refusal::NoMatch { .. }) if release.is_minor() => Ok(None),
+        Err(Refusal::NoMatch { unknown_name, .. }) => Err(match unknown_name {
+            true => index_lacks(release),
+            false => never_released(release),
+        }),
+    }
 }
 
-fn with_metapackage(spec: &SetSpec) -> Vec<String> {
+/// The extras of the metapackage, in brackets.
+fn extras(spec: &SetSpec) -> String {
     let facts = spec.components.iter().map(|component| component.facts());
     let extras: Vec<&str> = facts.filter_map(|facts| facts.extra).collect();
-    let mut lines = vec![format!(
-        "{METAPACKAGE}[{}]{}",
-        extras.join(","),
-        metapackage_clause(spec)
-    )];
-    if extras.is_empty() {
-        lines[0] = format!("{METAPACKAGE}{}", metapackage_clause(spec));
-    }
-    for &component in &spec.components {
-        let Some(package) = package_of(component, spec.release.major()) else {
-            continue;
-        };
-        match spec.release.minor() {
-            Some(minor) if component.facts().class == Class::Provider => {
-                lines.push(format!("{package}=={minor}.*"));
-            }
-            _ if component.facts().extra.is_none() => lines.push(package.to_owned()),
-            _ => {}
-        }
-    }
-    lines.extend(pins(spec));
-    lines
-}
-
-fn pins(spec: &SetSpec) -> impl Iterator<Item = String> {
-    let packages = spec.base.iter().flat_map(|base| &base.packages);
-    packages.map(|package| format!("{}=={}", package.name, package.version))
-}
-
-/// Closes the metapackage's gaps.
-fn complete(
-    spec: &SetSpec,
-    answer: Vec<Package>,
-    resolver: &mut Resolver<'_>,
-) -> Result<PackageSet, StoreError> {
-    let set = split(spec, answer)?;
-    let Ok(minor) = set.version.parse::<ToolkitVersion>() else {
-        return Err(StoreError::Inconsistent {
-            version: set.version,
-            package: METAPACKAGE.to_owned(),
-        });
-    };
-    let gaps: Vec<String> = spec
-        .components
-        .iter()
-        .filter_map(|&component| {
-            let package = package_of(component, minor.major)?;
-            let follows = component.facts().follows_toolkit;
-            match set.find(package) {
-                None if follows => Some(format!("{package}=={minor}.*")),
-                None => Some(package.to_owned()),
-                Some(found) if follows && !found.is_of(minor) => {
-                    Some(format!("{package}=={minor}.*"))
-                }
-                Some(_) => None,
-            }
-        })
-        .collect();
-    if gaps.is_empty() {
-        return Ok(set);
-    }
-    let mut lines = with_metapackage(spec);
-    // The same release, even if a newer one has appeared meanwhile.
-    let extras = lines[0].split("==").next().unwrap_or(METAPACKAGE);
-    lines[0] = format!("{extras}=={}", set.version);
-    lines.extend(gaps);
-    match resolver(&lines) {
-        Ok(answer) => split(spec, answer),
-        Err(Refusal::NoMatch { message, .. }) => Err(unresolvable(spec, message)),
-        Err(Refusal::Failed(error)) => Err(error),
+    match extras.is_empty() {
+        true => String::new(),
+        false => format!("[{}]", extras.join(",")),
     }
 }
 
-/// The answer without the metapackage, whose version is the release.
-fn split(spec: &SetSpec, mut answer: Vec<Package>) -> Result<PackageSet, StoreError> {
-    let place = answer
-        .iter()
-        .position(|package| package.name == METAPACKAGE);
-    let Some(place) = place else {
-        return Err(StoreError::IndexLacks {
-            package: METAPACKAGE.to_owned(),
-            release: spec.release.clone(),
-        });
-    };
-    let version = answer.remove(place).version;
-    Ok(PackageSet {
-        version,
-        packages: with_components(spec, answer),
+/// The requirement for a component. A package that does not follow the toolkit's version (cuBLAS,
+/// CCCL …) is the one that the metapackage names, or else the newest; the probe checks its major.
+fn line(component: Component, minor: ToolkitVersion) -> Option<String> {
+    let package = package_of(component, minor.major)?;
+    Some(match component.facts().follows_toolkit {
+        true => format!("{package}=={minor}.*"),
+        false => package.to_owned(),
     })
 }
 
-/// The packages of components. Other required packages contain no CUDA component.
-fn with_components(spec: &SetSpec, packages: Vec<Package>) -> Vec<Package> {
-    let major = spec.release.major();
-    let listed = |name: &str| {
-        let mut components = spec.components.iter();
-        components.any(|&component| package_of(component, major) == Some(name))
-            || spec
-                .base
-                .as_ref()
-                .is_some_and(|base| base.find(name).is_some())
-    };
-    let kept = |package: &Package| {
-        if spec.exact {
-            listed(&package.name)
-        } else {
-            is_known(&package.name, major)
-        }
-    };
-    packages.into_iter().filter(kept).collect()
+fn never_released(release: &ReleaseSpec) -> Failure {
+    Failure::new(
+        exit_code::NOT_RELEASED,
+        format!("CUDA {release} was never released, as far as the package index knows"),
+    )
+    .hint(
+        "as Python packages there are 11.8, 12.0 to 12.6, 12.8, 12.9, and 13.0 and newer; `cargo cuda toolkit \
+         add 13` fetches the newest 13",
+    )
 }
 
-/// Finds out whether the release or one of its components does not exist.
-fn without_answer(
-    spec: &SetSpec,
-    message: String,
-    resolver: &mut Resolver<'_>,
-) -> Result<PackageSet, StoreError> {
-    match resolver(&[format!("{METAPACKAGE}{}", metapackage_clause(spec))]) {
-        Ok(_) => Err(unresolvable(spec, message)),
-        Err(Refusal::Failed(error)) => Err(error),
-        Err(Refusal::NoMatch { unknown_name, .. }) => match spec.release.minor() {
-            Some(minor) if spec.release.is_minor() && spec.base.is_none() => {
-                put_together(spec, minor, resolver)
-            }
-            _ if unknown_name => Err(StoreError::IndexLacks {
-                package: METAPACKAGE.to_owned(),
-                release: spec.release.clone(),
-            }),
-            _ => Err(never_released(spec)),
-        },
-    }
+fn index_lacks(release: &ReleaseSpec) -> Failure {
+    Failure::new(
+        exit_code::NOT_RELEASED,
+        format!(
+            "the package index has no `{METAPACKAGE}`, which lists the packages of CUDA {release}"
+        ),
+    )
+    .hint(
+        "the configured index may be a partial mirror, or `no-index` may be set for pip or uv; with a minor, as \
+         in `13.4`, the components are resolved one by one",
+    )
 }
 
-/// A set by minor, without a metapackage. A package that does not follow the toolkit's version
-/// (cuBLAS, CCCL …) is the newest one; the probe checks its major by its SONAME.
-fn put_together(
-    spec: &SetSpec,
-    minor: ToolkitVersion,
-    resolver: &mut Resolver<'_>,
-) -> Result<PackageSet, StoreError> {
-    let line = |component: Component| {
-        let package = package_of(component, minor.major)?;
-        let follows = component.facts().follows_toolkit;
-        Some(if follows {
-            format!("{package}=={minor}.*")
-        } else {
-            package.to_owned()
-        })
-    };
-    let mut lines: Vec<String> = spec
-        .components
-        .iter()
-        .filter_map(|&component| line(component))
-        .collect();
-    lines.extend(pins(spec));
-    match resolver(&lines) {
-        Ok(answer) => Ok(PackageSet {
-            version: minor.to_string(),
-            packages: with_components(spec, answer),
-        }),
-        Err(Refusal::Failed(error)) => Err(error),
-        Err(Refusal::NoMatch { message, .. }) => {
-            let there = line(Component::Cudart).map(|runtime| resolver(&[runtime]));
-            match there {
-                Some(Ok(_)) => Err(unresolvable(spec, message)),
-                Some(Err(Refusal::Failed(error))) => Err(error),
-                _ => Err(never_released(spec)),
-            }
-        }
-    }
-}
-
-fn unresolvable(spec: &SetSpec, message: String) -> StoreError {
-    StoreError::Unresolvable {
-        release: spec.release.clone(),
-        message,
-    }
-}
-
-fn never_released(spec: &SetSpec) -> StoreError {
-    StoreError::NeverReleased {
-        release: spec.release.clone(),
-    }
-}
-
-/// Keeps the hashes that were pinned before, and refuses other files of the same version.
-fn keep_base(spec: &SetSpec, mut set: PackageSet) -> Result<PackageSet, StoreError> {
-    for pinned in spec.base.iter().flat_map(|base| &base.packages) {
-        if let Some(found) = set.packages.iter_mut().find(|package| package.is(pinned)) {
-            if !found.shares_a_file_with(pinned) {
-                let message = format!(
-                    "{} {}: pinned {:?}, the index offers {:?}",
-                    pinned.name, pinned.version, pinned.hashes, found.hashes
-                );
-                return Err(StoreError::HashMismatch { message });
-            }
-            found.hashes.clone_from(&pinned.hashes);
-        }
-    }
-    set.packages.sort();
-    Ok(set)
+fn inconsistent(package: &str, version: &str) -> Failure {
+    Failure::new(
+        exit_code::NOT_RELEASED,
+        format!(
+            "the package index offers no consistent CUDA {version}: {package} does not belong to it"
+        ),
+    )
 }
 
 #[cfg(test)]
@@ -376,7 +269,7 @@ mod tests {
                     .collect();
                 format!("{}: {}", set.version, packages.join(", "))
             }
-            Err(error) => error.to_string(),
+            Err(error) => error.message,
         }
     }
 
@@ -401,15 +294,6 @@ mod tests {
                 expected
             );
         }
-        // With the minor known, one round is enough.
-        let mut rounds = 0;
-        let spec = spec("13.4", &[Component::Cusparse, Component::Nvjitlink]);
-        resolve(&spec, &mut |lines| {
-            rounds += 1;
-            index(lines)
-        })
-        .unwrap();
-        assert_eq!(rounds, 1);
     }
 
     #[test]
@@ -483,6 +367,6 @@ mod tests {
             packages: vec![other],
         });
         let error = resolve(&spec, &mut |lines| index(lines)).unwrap_err();
-        assert_eq!(error.exit_code(), crate::store::exit_code::LOCK, "{error}");
+        assert_eq!(error.code, exit_code::LOCK, "{error}");
     }
 }

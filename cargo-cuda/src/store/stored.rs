@@ -1,31 +1,35 @@
 //! The toolkits in the store: list, remove, and the checks of their files. Each file of a package is
 //! checked by its `RECORD`, and each component by the search's own probe.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use cuda_build::Component;
 use cuda_build::internal::{Root, Target, store};
+use serde::{Serialize, Serializer};
 
 use super::directory::Store;
-use super::lock::Index;
-use super::package::{Manifest, PackageSet, normal_name};
-use super::progress::Progress;
-use super::{Context, Package, StoreError};
+use super::lock::Lock;
+use super::package::{Manifest, Package, PackageSet, normal_name};
+use super::refusal::{OTHER_ORIGIN, no_package, printable};
+use super::{Context, Progress};
+use crate::exit_code;
+use crate::failure::Failure;
 
 /// A toolkit of the store.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Serialize)]
 pub struct Listed {
     /// Its directory's name.
     pub name: String,
     /// The directory.
+    #[serde(serialize_with = "lossy")]
     pub path: PathBuf,
     /// The release.
     pub version: String,
     /// Machine and system that it is for, such as `x86_64-linux`.
     pub platform: String,
     /// The components that were found when it was added.
-    pub components: Vec<Component>,
+    pub components: Vec<String>,
     /// The exact packages.
     pub packages: Vec<Package>,
     /// Of all its files. Toolkits may share files, so the sum over several can be too much.
@@ -36,59 +40,48 @@ pub struct Listed {
     pub problem: Option<String>,
 }
 
-/// A toolkit that was removed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Removed {
-    /// The directory's name.
-    pub name: String,
-    /// Where it was.
-    pub path: PathBuf,
-    /// Of all its files.
-    pub bytes: u64,
+/// Writes a path to a report. Bytes that are not UTF-8 are replaced: JSON cannot hold them.
+pub(super) fn lossy<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&path.to_string_lossy())
 }
 
-/// All toolkits of the store, sorted by name, also those that cannot be used. Nothing if there is
-/// no store yet.
+/// All toolkits of the store, sorted by name, including those that cannot be used. Empty if there
+/// is no store yet.
 ///
 /// # Errors
 /// No variable names the store, or other users can write in it.
-pub fn list(context: &Context) -> Result<Vec<Listed>, StoreError> {
-    let store = Store::locate(&context.env)?;
-    store.clean();
-    let index = Index::read(&store);
+pub fn list(context: &Context) -> Result<Vec<Listed>, Failure> {
+    let store = Store::toolkits(&context.env)?;
+    let index = Lock::read(&store.index()).unwrap_or_default();
     let names = store.names().into_iter();
     Ok(names
         .filter_map(|name| listed(&store, &index, name))
         .collect())
 }
 
-fn listed(store: &Store, index: &Index, name: String) -> Option<Listed> {
+fn listed(store: &Store, index: &Lock, name: String) -> Option<Listed> {
     let path = store.path(&name);
     let (manifest, problem) = match store.manifest(&name) {
         Ok(manifest) => {
             let manifest = manifest?;
-            let problem = damage(&path, &manifest.set(), &Root::system());
-            (Some(manifest), problem)
+            let problem = damage(&path, &manifest.set);
+            (manifest, problem)
         }
-        Err(reason) => (None, Some(reason)),
+        Err(reason) => (Manifest::default(), Some(reason)),
     };
-    let version = name.split('-').next().unwrap_or_default();
+    let PackageSet { version, packages } = manifest.set;
+    let shown = name.split('-').next().unwrap_or_default();
     Some(Listed {
-        requests: index.requests(&name),
-        version: manifest
-            .as_ref()
-            .map_or(version, |found| &found.version)
-            .to_owned(),
-        components: manifest
-            .as_ref()
-            .map(Manifest::components)
-            .unwrap_or_default(),
-        bytes: manifest.as_ref().map_or(0, |found| found.bytes),
-        platform: manifest
-            .as_ref()
-            .map(|found| found.platform.clone())
-            .unwrap_or_default(),
-        packages: manifest.map(|found| found.packages).unwrap_or_default(),
+        requests: index.requests_of(&name),
+        version: if version.is_empty() {
+            shown.to_owned()
+        } else {
+            version
+        },
+        platform: manifest.platform,
+        components: manifest.components,
+        packages,
+        bytes: manifest.bytes,
         problem,
         path,
         name,
@@ -99,47 +92,46 @@ fn listed(store: &Store, index: &Index, name: String) -> Option<Listed> {
 ///
 /// # Errors
 /// There is no such toolkit, or there are several.
-pub fn remove(name: &str, context: &Context) -> Result<Removed, StoreError> {
-    let store = Store::locate(&context.env)?;
-    let progress = Progress::new(context.messages);
-    let all = list(context)?;
-    let Listed {
-        name, path, bytes, ..
-    } = choose(name, all)?;
-    let _guard = store.lock(&name, &progress)?;
-    Index::change(&store, &progress, |requests| {
-        requests.retain(|_, resolved| *resolved != name);
-    })?;
-    store.discard(&name)?;
-    Ok(Removed { name, path, bytes })
+pub fn remove(name: &str, context: &Context) -> Result<Listed, Failure> {
+    let store = Store::toolkits(&context.env)?;
+    let removed = choose(name, list(context)?)?;
+    let _lock = store.lock(&Progress::new())?;
+    let mut index = Lock::read(&store.index()).unwrap_or_default();
+    index.forget(&removed.name);
+    index.write(&store.index())?;
+    store.discard(&removed.name)?;
+    Ok(removed)
 }
 
-fn choose(name: &str, mut all: Vec<Listed>) -> Result<Listed, StoreError> {
-    let stored = all.iter().map(|toolkit| toolkit.name.clone()).collect();
+fn choose(name: &str, mut all: Vec<Listed>) -> Result<Listed, Failure> {
     if let Some(exact) = all.iter().position(|toolkit| toolkit.name == name) {
         return Ok(all.swap_remove(exact));
     }
+    let names = |all: &[Listed]| {
+        let names: Vec<&str> = all.iter().map(|toolkit| toolkit.name.as_str()).collect();
+        names.join(", ")
+    };
+    let stored = names(&all);
     let below = format!("{name}.");
     all.retain(|toolkit| toolkit.version == name || toolkit.version.starts_with(&below));
-    let name = name.to_owned();
-    match all.pop() {
-        Some(one) if all.is_empty() => Ok(one),
-        Some(one) => {
-            all.push(one);
-            let names = all.into_iter().map(|toolkit| toolkit.name).collect();
-            Err(StoreError::Ambiguous { name, names })
-        }
-        None => Err(StoreError::NotStored { name, stored }),
+    if all.len() > 1 {
+        let message = format!("`{name}` could be any of {}", names(&all));
+        return Err(Failure::new(exit_code::USAGE, message).hint("give the whole name"));
     }
+    all.pop().ok_or_else(|| {
+        let message = format!("the store has no toolkit `{}`", printable(name));
+        let failure = Failure::new(exit_code::USAGE, message);
+        match stored.is_empty() {
+            true => failure,
+            false => failure.hint(format!("the store has {stored}")),
+        }
+    })
 }
 
 /// The files of an installed package, with their sizes: paths below site-packages, none of which
 /// leaves it. `None` if the package is not installed there.
-pub(super) fn files_of(
-    site: &Path,
-    package: &Package,
-    root: &Root,
-) -> Option<BTreeMap<String, Option<u64>>> {
+pub(super) fn files_of(site: &Path, package: &Package) -> Option<BTreeMap<String, Option<u64>>> {
+    let root = Root::system();
     let names = root.names(site).into_iter();
     let info = names
         .filter_map(|name| name.into_string().ok())
@@ -172,21 +164,21 @@ fn parse_line(line: &str) -> Option<(String, Option<u64>)> {
 }
 
 /// The first package of a set, and its first file, that is missing or has another size.
-pub(super) fn damage(site: &Path, set: &PackageSet, root: &Root) -> Option<String> {
+pub(super) fn damage(site: &Path, set: &PackageSet) -> Option<String> {
     set.packages
         .iter()
-        .find_map(|package| damage_of(site, package, root))
+        .find_map(|package| damage_of(site, package))
 }
 
 /// As [`damage`], of one package.
-pub(super) fn damage_of(site: &Path, package: &Package, root: &Root) -> Option<String> {
+pub(super) fn damage_of(site: &Path, package: &Package) -> Option<String> {
     let Package { name, version, .. } = package;
-    let files = files_of(site, package, root).filter(|files| !files.is_empty());
+    let files = files_of(site, package).filter(|files| !files.is_empty());
     let Some(files) = files else {
         return Some(format!("package {name} {version} is not installed"));
     };
     files.iter().find_map(|(path, size)| {
-        let problem = match root.metadata(&site.join(path)) {
+        let problem = match Root::system().metadata(&site.join(path)) {
             Ok(found) if found.is_file() && size.is_none_or(|size| size == found.len()) => {
                 return None;
             }
@@ -198,46 +190,34 @@ pub(super) fn damage_of(site: &Path, package: &Package, root: &Root) -> Option<S
 }
 
 /// The components of a set that the search finds in `site`.
-///
-/// # Errors
-/// [`StoreError::NotInPackage`] if one of `wanted` is not among them: some package names are
-/// placeholders (`nvidia-cuda-runtime-cu13`), which install and contain nothing.
 pub(super) fn components(
     site: &Path,
     set: &PackageSet,
-    wanted: impl IntoIterator<Item = Component>,
-    root: &Root,
-) -> Result<Vec<Component>, StoreError> {
+    wanted: &BTreeSet<Component>,
+) -> Result<Vec<Component>, Failure> {
     let triple = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
     let Ok(target) = Target::from_triple(&triple) else {
         // Nothing can be built for this machine, and nothing is known of its layout.
         return Ok(set.components().collect());
     };
-    let attempt = store::probe(root, &target, site);
+    let attempt = store::probe(&Root::system(), &target, site);
     let major = set.major();
     let probed = attempt.sets.iter().find(|probed| probed.major == major);
-    let found = |component: Component| probed.is_some_and(|probed| probed.get(component).is_some());
-    for component in wanted {
+    let is_found = |component: &Component| probed.is_some_and(|set| set.get(*component).is_some());
+    if let Some(&component) = wanted.iter().find(|component| !is_found(component)) {
         let Some(package) = set.carrier(component) else {
-            return Err(StoreError::NoPackage { component, major });
+            return Err(no_package(component, major));
         };
-        if !found(component) {
-            let mut unusable = attempt.unusable.iter();
-            let reason = unusable.find(|it| it.component == component && it.major == major);
-            return Err(StoreError::NotInPackage {
-                component,
-                package: format!("{} {}", package.name, package.version),
-                reason: reason.map_or_else(
-                    || "none of its files was found".to_owned(),
-                    |it| it.reason.clone(),
-                ),
-            });
-        }
+        let mut unusable = attempt.unusable.iter();
+        let reason = unusable.find(|it| it.component == component && it.major == major);
+        let reason = reason.map_or("none of its files was found", |it| &it.reason);
+        let message = format!(
+            "package {} {} does not contain `{component}`: {reason}",
+            package.name, package.version
+        );
+        return Err(Failure::new(exit_code::NOT_IN_PACKAGE, message).hint(OTHER_ORIGIN));
     }
-    Ok(set
-        .components()
-        .filter(|&component| found(component))
-        .collect())
+    Ok(set.components().filter(is_found).collect())
 }
 
 #[cfg(test)]
@@ -273,14 +253,11 @@ mod tests {
         assert_eq!(chosen("13.4.3-3").unwrap(), "13.4.3-3");
         for (name, matching) in [("13.4.3", 2), ("13", 3)] {
             let error = chosen(name).unwrap_err();
-            assert!(
-                matches!(&error, StoreError::Ambiguous { names, .. } if names.len() == matching),
-                "{error}"
-            );
+            assert_eq!(error.message.split(", ").count(), matching, "{error}");
         }
         for none in ["1", "", "14", "../13.5-4", "13.4.3-"] {
             assert!(
-                matches!(chosen(none), Err(StoreError::NotStored { .. })),
+                chosen(none).unwrap_err().message.contains("has no toolkit"),
                 "{none}"
             );
         }
@@ -329,12 +306,11 @@ mod tests {
 
     #[test]
     fn a_missing_or_shortened_file_is_damage() {
-        let root = Root::system();
         let (site, set) = site(&WHOLE);
-        assert_eq!(damage(site.path(), &set, &root), None);
+        assert_eq!(damage(site.path(), &set), None);
         let library = site.path().join(LIBRARY);
         let expect = |problem: &str| {
-            let damage = damage(site.path(), &set, &root).unwrap();
+            let damage = damage(site.path(), &set).unwrap();
             assert!(
                 damage.contains(LIBRARY) && damage.ends_with(problem),
                 "{damage}"
@@ -348,7 +324,7 @@ mod tests {
         expect("is missing");
         let other = package("nvidia-cufft-cu12", "11.4.1.5", '0');
         assert!(
-            damage_of(site.path(), &other, &root)
+            damage_of(site.path(), &other)
                 .unwrap()
                 .ends_with("is not installed")
         );
@@ -356,20 +332,33 @@ mod tests {
 
     #[test]
     fn a_placeholder_is_named() {
-        let root = Root::system();
         let (site_packages, set) = site(&WHOLE);
-        let found = components(site_packages.path(), &set, [Component::Cufft], &root);
+        let found = components(
+            site_packages.path(),
+            &set,
+            &BTreeSet::from([Component::Cufft]),
+        );
         assert_eq!(found.unwrap(), [Component::Cufft]);
         let (site_packages, set) = site(&[]);
-        let error = components(site_packages.path(), &set, [Component::Cufft], &root).unwrap_err();
+        let error = components(
+            site_packages.path(),
+            &set,
+            &BTreeSet::from([Component::Cufft]),
+        )
+        .unwrap_err();
         let text = error.to_string();
         assert!(
             text.contains("nvidia-cufft-cu12 11.4.1.4") && text.contains("`cufft`"),
             "{text}"
         );
-        let found = components(site_packages.path(), &set, [], &root);
+        let found = components(site_packages.path(), &set, &BTreeSet::new());
         assert_eq!(found.unwrap(), []);
-        let error = components(site_packages.path(), &set, [Component::Cublas], &root).unwrap_err();
-        assert!(matches!(error, StoreError::NoPackage { .. }), "{error}");
+        let error = components(
+            site_packages.path(),
+            &set,
+            &BTreeSet::from([Component::Cublas]),
+        )
+        .unwrap_err();
+        assert!(error.message.contains("no Python package"), "{error}");
     }
 }

@@ -94,11 +94,11 @@ impl Job<'_> {
     pub fn build(&self, prepared: &Prepared) -> Result<BuiltWheel, Failure> {
         let Prepared { major, build, .. } = prepared;
         let (major, toolkit) = (*major, &build.toolkit);
-        output::say(&format!(
+        output::message(&format!(
             "building {} {} for CUDA {major}",
             self.package.name, self.package.version
         ));
-        output::say_all(&build.notes);
+        output::messages(&build.notes);
         let variables = self.variables(build)?;
         let mut linked = prepared.linked.clone();
         let (runpath, fresh, wheel) = loop {
@@ -111,7 +111,7 @@ impl Job<'_> {
                 break (runpath, fresh, wheel);
             }
             let names: Vec<&str> = more.iter().map(|component| component.id()).collect();
-            output::say(&format!(
+            output::message(&format!(
                 "note: the module needs {}, which `components` does not name: linked again with a search path for it",
                 names.join(", ")
             ));
@@ -136,7 +136,7 @@ impl Job<'_> {
         let built = rewrite.apply(&wheel, self.out)?;
         drop(fresh);
         if !built.requires.is_empty() {
-            output::say(
+            output::message(
                 "maturin's warning about external libraries is expected here: the wheel requires NVIDIA's packages \
                  and copies nothing of theirs",
             );

@@ -15,7 +15,7 @@ use serde::Deserialize;
 
 use crate::exit_code;
 use crate::failure::Failure;
-use crate::{fetch, process, store};
+use crate::{process, store};
 
 /// The first maturin with `--auditwheel warn`.
 const MINIMUM: &str = "1.13";
@@ -50,7 +50,7 @@ impl Maturin {
             return Self::program(&program, env);
         }
         if fetch {
-            return Ok(Self(Invocation::new(fetch::maturin(env)?)));
+            return Ok(Self(Invocation::new(store::maturin(env)?)));
         }
         if let Some(program) = store::fetched_maturin(env) {
             return Ok(Self(Invocation::new(program)));

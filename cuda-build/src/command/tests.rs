@@ -9,7 +9,7 @@ fn shell(script: &str) -> Invocation {
 /// Runs a script with a small time limit.
 fn limited(script: &str) -> Result<Finished, Error> {
     let command = Command::new("/bin/sh");
-    shell(script).finish(command, Some(Duration::from_millis(300)), QUERY_OUTPUT)
+    shell(script).finish(command, Duration::from_millis(300), QUERY_OUTPUT)
 }
 
 #[test]
@@ -31,7 +31,9 @@ fn an_absent_program_is_named() {
 
 #[test]
 fn both_streams_and_the_status_are_returned() {
-    let finished = shell("echo out; echo err >&2; exit 3").query().unwrap();
+    let finished = shell("echo out; echo err >&2; exit 3")
+        .query(&Env::default())
+        .unwrap();
     assert_eq!(
         (finished.success, finished.output().as_str()),
         (false, "out\nerr\n")

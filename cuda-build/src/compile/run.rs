@@ -55,7 +55,7 @@ impl Runner {
     /// Runs all steps, up to the first that fails.
     ///
     /// # Errors
-    /// [`Error::SourceMissing`], [`Error::Compile`] with the compiler's own messages,
+    /// [`Error::Usage`] if a source file does not exist, [`Error::Compile`] with the compiler's own messages,
     /// [`Error::Io`]. No partial output is left.
     pub fn run(mut self, steps: &[Step]) -> Result<Compiled, Error> {
         let result = steps.iter().try_for_each(|step| self.step(step));
@@ -77,8 +77,9 @@ impl Runner {
             .iter()
             .find(|input| !self.files().is_file(input))
         {
-            return Err(Error::SourceMissing {
-                path: missing.clone(),
+            return Err(Error::Usage {
+                reason: format!("source file {} does not exist", missing.display()),
+                hint: None,
             });
         }
         let key = Freshness::key(&step.key);

@@ -235,37 +235,20 @@ impl fmt::Display for Component {
 }
 
 impl FromStr for Component {
-    type Err = UnknownComponent;
+    type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        Self::all()
-            .find(|c| c.id().eq_ignore_ascii_case(text))
-            .ok_or_else(|| UnknownComponent {
-                name: text.to_owned(),
-            })
+        let mut all = Self::all();
+        let found = all.find(|component| component.id().eq_ignore_ascii_case(text));
+        found.ok_or_else(|| {
+            let known: Vec<&str> = Self::all().map(Self::id).collect();
+            format!(
+                "`{text}` is not a CUDA component; known: {}",
+                known.join(", ")
+            )
+        })
     }
 }
-
-/// A name that is no component's.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UnknownComponent {
-    /// The name as it was given.
-    pub name: String,
-}
-
-impl fmt::Display for UnknownComponent {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let known: Vec<&str> = Component::all().map(Component::id).collect();
-        write!(
-            f,
-            "no CUDA component is called `{}`; known: {}",
-            self.name,
-            known.join(", ")
-        )
-    }
-}
-
-impl std::error::Error for UnknownComponent {}
 
 #[cfg(test)]
 mod tests {

@@ -1,11 +1,11 @@
-//! Reads tables out of `Cargo.toml`, with errors that name the file and the key.
+//! Reads tables of `Cargo.toml`, with errors that name the file and the key.
 
 use std::path::{Path, PathBuf};
 
+use semver::VersionReq;
 use toml::de::{DeTable, DeValue};
 
 use super::Wanted;
-use crate::component::UnknownComponent;
 use crate::error::Error;
 use crate::root::Root;
 
@@ -72,12 +72,8 @@ impl<'a> Table<'a> {
 
     /// An unknown key is an error, because a misspelt one would be ignored.
     pub(super) fn check_keys(&self, known: &[&str]) -> Result<(), Error> {
-        match self
-            .table
-            .keys()
-            .map(|key| key.get_ref())
-            .find(|key| !known.contains(&key.as_ref()))
-        {
+        let mut keys = self.table.keys().map(|key| key.get_ref());
+        match keys.find(|key| !known.contains(&key.as_ref())) {
             Some(key) => Err(self.wrong(key, format!("unknown key; known: {}", known.join(", ")))),
             None => Ok(()),
         }
@@ -87,73 +83,75 @@ impl<'a> Table<'a> {
         self.table.get(key).map(|value| value.get_ref())
     }
 
+    /// The value of a key, which `convert` accepts only if it has the right type.
+    fn typed<T>(
+        &self,
+        key: &str,
+        expected: &str,
+        convert: impl Fn(&DeValue<'a>) -> Option<T>,
+    ) -> Result<Option<T>, Error> {
+        let value = self.value(key);
+        let converted =
+            value.map(|value| convert(value).ok_or_else(|| self.wrong_type(key, expected, value)));
+        converted.transpose()
+    }
+
     pub(super) fn text(&self, key: &str) -> Result<Option<String>, Error> {
-        match self.value(key) {
-            None => Ok(None),
-            Some(DeValue::String(text)) => Ok(Some(text.to_string())),
-            Some(other) => Err(self.kind(key, "a string", other)),
-        }
+        self.typed(key, "a string", |value| value.as_str().map(str::to_owned))
     }
 
     pub(super) fn flag(&self, key: &str) -> Result<Option<bool>, Error> {
-        match self.value(key) {
-            None => Ok(None),
-            Some(DeValue::Boolean(flag)) => Ok(Some(*flag)),
-            Some(other) => Err(self.kind(key, "true or false", other)),
-        }
+        self.typed(key, "true or false", DeValue::as_bool)
     }
 
-    fn array(&self, key: &str) -> Result<Option<Vec<&DeValue<'a>>>, Error> {
+    /// A requirement on versions, such as `>=9`.
+    pub(super) fn requirement(&self, key: &str) -> Result<Option<VersionReq>, Error> {
+        let parse = |text: String| {
+            VersionReq::parse(&text).map_err(|error| {
+                self.wrong(
+                    key,
+                    format!("`{text}` is not a version requirement: {error}"),
+                )
+            })
+        };
+        self.text(key)?.map(parse).transpose()
+    }
+
+    fn list<T>(
+        &self,
+        key: &str,
+        item: impl Fn(&DeValue<'a>) -> Result<T, Error>,
+    ) -> Result<Option<Vec<T>>, Error> {
         match self.value(key) {
             None => Ok(None),
             Some(DeValue::Array(items)) => {
-                Ok(Some(items.iter().map(|item| item.get_ref()).collect()))
+                let items = items.iter().map(|value| item(value.get_ref()));
+                items.collect::<Result<_, _>>().map(Some)
             }
-            Some(other) => Err(self.kind(key, "a list", other)),
+            Some(other) => Err(self.wrong_type(key, "a list", other)),
         }
     }
 
     pub(super) fn texts(&self, key: &str) -> Result<Option<Vec<String>>, Error> {
-        let Some(items) = self.array(key)? else {
-            return Ok(None);
-        };
-        let text = |item: &DeValue<'a>| match item {
-            DeValue::String(text) => Ok(text.to_string()),
-            other => Err(self.kind(
-                key,
-                "a list of strings such as [\"8.0\", \"12.0+PTX\"]",
-                other,
-            )),
-        };
-        items
-            .into_iter()
-            .map(text)
-            .collect::<Result<_, _>>()
-            .map(Some)
+        let expected = "a list of strings such as [\"8.0\", \"12.0+PTX\"]";
+        self.list(key, |item| {
+            let text = item.as_str().map(str::to_owned);
+            text.ok_or_else(|| self.wrong_type(key, expected, item))
+        })
     }
 
     pub(super) fn numbers(&self, key: &str) -> Result<Option<Vec<u32>>, Error> {
-        let Some(items) = self.array(key)? else {
-            return Ok(None);
-        };
-        let number = |item: &DeValue<'a>| {
-            item.as_integer()
-                .and_then(|n| n.as_str().parse().ok())
-                .ok_or_else(|| self.kind(key, "a list of CUDA majors such as [12, 13]", item))
-        };
-        items
-            .into_iter()
-            .map(number)
-            .collect::<Result<_, _>>()
-            .map(Some)
+        let expected = "a list of CUDA majors such as [12, 13]";
+        self.list(key, |item| {
+            let number = item.as_integer().and_then(|n| n.as_str().parse().ok());
+            number.ok_or_else(|| self.wrong_type(key, expected, item))
+        })
     }
 
     pub(super) fn table(&self, key: &str) -> Result<Option<Self>, Error> {
-        match self.value(key) {
-            None => Ok(None),
-            Some(DeValue::Table(inner)) => Ok(Some(self.below(key, inner))),
-            Some(other) => Err(self.kind(key, "a table", other)),
-        }
+        self.typed(key, "a table", |value| {
+            Some(self.below(key, value.as_table()?))
+        })
     }
 
     /// The tables below `key`, by name.
@@ -161,13 +159,11 @@ impl<'a> Table<'a> {
         let Some(outer) = self.table(key)? else {
             return Ok(Vec::new());
         };
-        let names = outer.table.keys().map(|name| name.get_ref().to_string());
-        let inner = |name: String| match outer.value(&name) {
-            Some(DeValue::Table(table)) => Ok((name.clone(), outer.below(&name, table))),
-            Some(other) => Err(outer.kind(&name, "a table", other)),
-            None => Ok((name.clone(), outer.below(&name, &DeTable::new()))),
-        };
-        names.map(inner).collect()
+        let mut tables = Vec::new();
+        for name in outer.table.keys().map(|name| name.get_ref()) {
+            tables.extend(outer.table(name)?.map(|table| (name.to_string(), table)));
+        }
+        Ok(tables)
     }
 
     fn below(&self, key: &str, table: &DeTable<'a>) -> Self {
@@ -179,20 +175,13 @@ impl<'a> Table<'a> {
     }
 
     pub(super) fn components(&self, key: &str) -> Result<Option<Vec<Wanted>>, Error> {
-        let Some(items) = self.array(key)? else {
-            return Ok(None);
-        };
-        items
-            .into_iter()
-            .map(|item| self.component(key, item))
-            .collect::<Result<_, _>>()
-            .map(Some)
+        self.list(key, |item| self.component(key, item))
     }
 
     fn component(&self, key: &str, item: &DeValue<'a>) -> Result<Wanted, Error> {
         let parse = |name: &str| {
             name.parse()
-                .map_err(|e: UnknownComponent| self.wrong(key, e.to_string()))
+                .map_err(|reason: String| self.wrong(key, reason))
         };
         match item {
             DeValue::String(name) => Ok(Wanted {
@@ -203,49 +192,36 @@ impl<'a> Table<'a> {
             DeValue::Table(table) => {
                 let table = self.below(key, table);
                 table.check_keys(&["name", "version", "optional"])?;
-                let name = table
-                    .text("name")?
-                    .ok_or_else(|| table.wrong("name", "missing"))?;
-                let version = match table.text("version")? {
-                    None => None,
-                    Some(text) => Some(semver::VersionReq::parse(&text).map_err(|e| {
-                        table.wrong(
-                            "version",
-                            format!("`{text}` is no version requirement: {e}"),
-                        )
-                    })?),
-                };
-                let optional = table.flag("optional")?.unwrap_or(false);
+                let name = table.text("name")?;
+                let name = name.ok_or_else(|| table.wrong("name", "missing"))?;
                 Ok(Wanted {
                     component: parse(&name)?,
-                    version,
-                    optional,
+                    version: table.requirement("version")?,
+                    optional: table.flag("optional")?.unwrap_or(false),
                 })
             }
-            other => Err(self.kind(key, "a list of component names or tables", other)),
+            other => Err(self.wrong_type(key, "a list of component names or tables", other)),
         }
     }
 
-    fn kind(&self, key: &str, expected: &str, found: &DeValue<'a>) -> Error {
+    fn wrong_type(&self, key: &str, expected: &str, found: &DeValue<'a>) -> Error {
+        let found = found.type_str();
         self.wrong(
             key,
-            format!(
-                "expected {expected}, found a value of type {}",
-                found.type_str()
-            ),
+            format!("expected {expected}, found a value of type {found}"),
         )
     }
 }
 
-/// The manifest of the workspace that the package in `directory` belongs to: the one it names
-/// (`package.workspace`), otherwise the nearest one above, itself included, with a `[workspace]`
-/// that does not exclude it. As for Cargo, a package of `cargo vendor` belongs to none (it has the
-/// file `.cargo-checksum.json`), and one from a registry neither (`.cargo-ok`).
+/// The manifest of the workspace that the package in `directory` belongs to: the one that the
+/// package names (`package.workspace`), otherwise the nearest one at or above `directory` with a
+/// `[workspace]` that does not exclude the package. As for Cargo, a package of `cargo vendor` (it has
+/// the file `.cargo-checksum.json`) or from a registry (`.cargo-ok`) belongs to no workspace.
 pub(super) fn workspace_manifest(root: &Root, directory: &Path) -> Result<Option<PathBuf>, Error> {
-    let published = [".cargo-checksum.json", ".cargo-ok"];
-    if published
-        .iter()
-        .any(|name| root.is_file(&directory.join(name)))
+    let is_published = |name| root.is_file(&directory.join(name));
+    if [".cargo-checksum.json", ".cargo-ok"]
+        .into_iter()
+        .any(is_published)
     {
         return Ok(None);
     }
@@ -263,14 +239,10 @@ pub(super) fn workspace_manifest(root: &Root, directory: &Path) -> Result<Option
         if !document.parse()?.contains_key("workspace") {
             continue;
         }
-        let excluded = document
-            .table(&["workspace"])?
-            .texts("exclude")?
-            .unwrap_or_default();
-        let excluded = excluded
-            .iter()
-            .any(|e| directory.starts_with(ancestor.join(e)));
-        return Ok((!excluded).then_some(path));
+        let excluded = document.table(&["workspace"])?.texts("exclude")?;
+        let mut excluded = excluded.iter().flatten();
+        let is_excluded = excluded.any(|e| directory.starts_with(ancestor.join(e)));
+        return Ok((!is_excluded).then_some(path));
     }
     Ok(None)
 }

@@ -62,7 +62,7 @@ pub struct Wanted {
 }
 
 /// What a package declares; read it for one CUDA major with [`Config::for_major`].
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Config {
     /// The package's manifest, for messages.
     pub manifest: PathBuf,
@@ -80,7 +80,6 @@ pub struct Config {
     pub jetson: bool,
     components: Vec<Wanted>,
     capabilities: Option<Vec<String>>,
-    capabilities_fixed: bool,
     per_major: Vec<PerMajor>,
     /// Keys of `[package.metadata.cuda.wheel]`.
     pub wheel: Wheel,
@@ -125,7 +124,10 @@ impl Config {
     pub fn read(root: &Root, env: &Env, directory: &Path) -> Result<Self, Error> {
         let manifest = directory.join("Cargo.toml");
         let package = Document::read(root, &manifest)?;
-        let mut config = Self::defaults(manifest);
+        let mut config = Self {
+            manifest,
+            ..Self::default()
+        };
         if let Some(path) = manifest::workspace_manifest(root, directory)? {
             let workspace = Document::read(root, &path)?;
             config.lay_over(&workspace.table(&["workspace", "metadata", "cuda"])?)?;
@@ -143,64 +145,24 @@ impl Config {
         Ok(config)
     }
 
-    /// The configuration of a package that declares nothing.
-    fn defaults(manifest: PathBuf) -> Self {
-        Self {
-            manifest,
-            toolkit: semver::VersionReq::STAR,
-            majors: Vec::new(),
-            release: None,
-            cudart: Cudart::default(),
-            single_capability: None,
-            jetson: false,
-            components: Vec::new(),
-            capabilities: None,
-            capabilities_fixed: false,
-            per_major: Vec::new(),
-            wheel: Wheel::default(),
-            cdylib: false,
-            workspace: None,
-        }
-    }
-
     /// The configuration for one CUDA major: overrides replace, they do not add.
     #[must_use]
     pub fn for_major(&self, major: u32) -> ForMajor<'_> {
         let special = self.per_major.iter().rev().find(|p| p.major == major);
-        let capabilities = special
-            .and_then(|p| p.capabilities.as_ref())
-            .filter(|_| !self.capabilities_fixed);
+        let components = special.and_then(|p| p.components.as_ref());
+        let capabilities = special.and_then(|p| p.capabilities.as_ref());
         ForMajor {
-            components: special
-                .and_then(|p| p.components.as_deref())
-                .unwrap_or(&self.components),
+            components: components.unwrap_or(&self.components),
             capabilities: capabilities
                 .or(self.capabilities.as_ref())
                 .map(Vec::as_slice),
         }
     }
 
-    /// Uses these capabilities for every major, as a command line's `--capabilities` does.
-    pub fn fix_capabilities(&mut self, capabilities: Vec<String>) {
-        self.capabilities = Some(capabilities);
-        self.capabilities_fixed = true;
-    }
-
-    /// Whether the manifest declares anything, for any major.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.components.is_empty() && self.capabilities.is_none() && self.per_major.is_empty()
-    }
-
     fn lay_over(&mut self, table: &Table<'_>) -> Result<(), Error> {
         table.check_keys(KEYS)?;
-        if let Some(text) = table.text("toolkit")? {
-            self.toolkit = semver::VersionReq::parse(&text).map_err(|e| {
-                table.wrong(
-                    "toolkit",
-                    format!("`{text}` is no version requirement: {e}"),
-                )
-            })?;
+        if let Some(toolkit) = table.requirement("toolkit")? {
+            self.toolkit = toolkit;
         }
         if let Some(majors) = table.numbers("majors")? {
             self.majors = majors;
@@ -222,7 +184,10 @@ impl Config {
         }
         for (name, special) in table.tables("major")? {
             let major = name.parse().map_err(|_| {
-                table.wrong("major", format!("`{name}` is no CUDA major such as `13`"))
+                table.wrong(
+                    "major",
+                    format!("`{name}` is not a CUDA major such as `13`"),
+                )
             })?;
             special.check_keys(&["components", "capabilities"])?;
             self.per_major.push(PerMajor {
@@ -242,26 +207,28 @@ impl Config {
     }
 
     fn lay_over_variables(&mut self, env: &Env) -> Result<(), Error> {
-        let wrong = |variable: &str, reason: String| Error::Manifest {
-            path: PathBuf::from("environment"),
-            key: variable.to_owned(),
-            reason,
-        };
         self.release = ReleaseReq::from_env(env)?;
         if let Some(text) = env.text("CUDA_BUILD_CUDART") {
-            self.cudart =
-                parse_cudart(&text).map_err(|reason| wrong("CUDA_BUILD_CUDART", reason))?;
+            self.cudart = parse_cudart(&text).map_err(|reason| Error::Manifest {
+                path: PathBuf::from("environment"),
+                key: "CUDA_BUILD_CUDART".to_owned(),
+                reason,
+            })?;
         }
         if let Some(text) = env.text("CUDA_BUILD_CAPABILITIES") {
-            self.fix_capabilities(vec![text]);
+            self.capabilities = Some(vec![text]);
+            // The variable is for every major.
+            for special in &mut self.per_major {
+                special.capabilities = None;
+            }
         }
         Ok(())
     }
 }
 
 /// The root of the workspace that `directory` is in, found as Cargo finds it: the workspace of the
-/// nearest package at or above it, or that package itself. `None` outside any package, or where
-/// a manifest can't be read.
+/// nearest package at or above it, or that package itself. `None` outside any package, or if a
+/// manifest cannot be read.
 #[must_use]
 pub fn workspace_root(root: &Root, directory: &Path) -> Option<PathBuf> {
     let package = directory

@@ -101,10 +101,10 @@ fn bad_values_name_file_and_key() {
             "package.metadata.cuda.capabilites`: unknown key",
         ),
         ("capabilities = [80]", "expected a list of strings"),
-        ("toolkit = 'new'", "no version requirement"),
+        ("toolkit = 'new'", "not a version requirement"),
         (
             "components = ['cublass']",
-            "no CUDA component is called `cublass`",
+            "`cublass` is not a CUDA component",
         ),
         ("cudart = 'dynamic'", "neither `static` nor `shared`"),
         ("majors = ['13']", "list of CUDA majors"),

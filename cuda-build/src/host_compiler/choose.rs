@@ -9,10 +9,8 @@ use crate::component::Component;
 use crate::env::Env;
 use crate::error::Error;
 use crate::nvcc::{self, locate};
-use crate::release;
 use crate::root::Root;
 use crate::toolkit::Toolkit;
-use crate::version::ToolkitVersion;
 
 /// nvcc's own variables for flags.
 const FLAGS: [&str; 2] = ["NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS"];
@@ -39,14 +37,11 @@ pub fn choose(env: &Env, root: &Root, toolkit: &Toolkit) -> Result<HostCompiler,
         let mut include = crt.include.iter();
         include.find(|directory| root.is_file(&directory.join("crt/host_config.h")))
     });
-    let choice = Choice {
+    let judge = Judge {
+        root,
+        env,
         toolkit: toolkit.version(),
-        judge: Judge {
-            root,
-            env,
-            include: include.map(PathBuf::as_path),
-            facts: release::facts(toolkit.version()),
-        },
+        include: include.map(PathBuf::as_path),
         unchecked: flag(
             env,
             &[
@@ -60,32 +55,29 @@ pub fn choose(env: &Env, root: &Root, toolkit: &Toolkit) -> Result<HostCompiler,
     let own = nvcc::host_compiler(root, env, nvcc, &answer);
     if let Some((variable, value)) = flag(env, &["-ccbin", "--compiler-bindir"]) {
         let file = own.or_else(|| locate(root, Path::new(&value), &directories));
-        let judged = choice.named(variable, Path::new(&value), file)?;
-        return Ok(choice.chosen(judged, None));
+        let judged = judge.named(variable, Path::new(&value), file)?;
+        return Ok(judge.chosen(judged, None));
     }
     if let Some(program) = env.path("NVCC_CCBIN") {
         let file = locate(root, &program, &directories);
-        let judged = choice.named("NVCC_CCBIN", &program, file)?;
+        let judged = judge.named("NVCC_CCBIN", &program, file)?;
         // An nvcc that is older than the variable does not read it.
         let path = judged.compiler.path.clone();
         let option = (own.as_ref() != Some(&path)).then_some(path);
-        return Ok(choice.chosen(judged, option));
+        return Ok(judge.chosen(judged, option));
     }
-    let own = own
-        .map(|path| choice.judge.judge(&path))
-        .transpose()?
-        .flatten();
-    if let Some(judged) = own.as_ref().filter(|judged| choice.accepts(judged)) {
-        return Ok(choice.chosen(judged.clone(), None));
+    let own = own.map(|path| judge.judge(&path)).transpose()?.flatten();
+    if let Some(judged) = own.as_ref().filter(|judged| judge.accepts(judged)) {
+        return Ok(judge.chosen(judged.clone(), None));
     }
-    let installed = choice.installed();
+    let installed = judge.installed();
     match (preferred(&installed), own) {
         (Some(judged), _) => {
             let option = Some(judged.compiler.path.clone());
-            Ok(choice.chosen(judged.clone(), option))
+            Ok(judge.chosen(judged.clone(), option))
         }
-        (None, Some(judged)) => Err(choice.refused(&judged, None, &installed)),
-        (None, None) => Err(choice.absent(None)),
+        (None, Some(judged)) => Err(judge.refused(&judged, None, &installed)),
+        (None, None) => Err(judge.absent(None)),
     }
 }
 
@@ -118,15 +110,7 @@ fn option_value(flags: &str, names: &[&str]) -> Option<String> {
     None
 }
 
-/// What the choice depends on.
-struct Choice<'a> {
-    toolkit: ToolkitVersion,
-    judge: Judge<'a>,
-    /// A flag disables the check of the host compiler.
-    unchecked: bool,
-}
-
-impl Choice<'_> {
+impl Judge<'_> {
     fn accepts(&self, judged: &Judged) -> bool {
         self.unchecked || judged.refusal.is_none()
     }
@@ -138,10 +122,7 @@ impl Choice<'_> {
         program: &Path,
         file: Option<PathBuf>,
     ) -> Result<Judged, Error> {
-        let judged = file
-            .map(|file| self.judge.judge(&file))
-            .transpose()?
-            .flatten();
+        let judged = file.map(|file| self.judge(&file)).transpose()?.flatten();
         let judged = judged.ok_or_else(|| self.absent(Some((variable, program))))?;
         if self.accepts(&judged) {
             Ok(judged)
@@ -161,10 +142,10 @@ impl Choice<'_> {
     /// Every C++ compiler on `PATH` that has a usual name, each once. A program that does not answer
     /// is not a candidate.
     fn installed(&self) -> Vec<Judged> {
-        let root = self.judge.root;
+        let root = self.root;
         let mut seen: Vec<PathBuf> = Vec::new();
         let mut compilers = Vec::new();
-        for directory in self.judge.env.search_path() {
+        for directory in self.env.search_path() {
             for name in root.names(&directory) {
                 let path = directory.join(&name);
                 let real = root.resolve(&path);
@@ -173,7 +154,7 @@ impl Choice<'_> {
                     && !seen.contains(&real)
                 {
                     seen.push(real);
-                    compilers.extend(self.judge.judge(&path).ok().flatten());
+                    compilers.extend(self.judge(&path).ok().flatten());
                 }
             }
         }
@@ -181,8 +162,8 @@ impl Choice<'_> {
     }
 
     fn warnings(&self, judged: &Judged) -> Vec<String> {
-        let root = self.judge.root;
-        let directories = self.judge.env.search_path();
+        let root = self.root;
+        let directories = self.env.search_path();
         let compiler = root.resolve(&judged.compiler.path);
         let warnings = judged.tools.iter().filter_map(|(name, tool)| {
             let tool = locate(root, tool, &directories)?;
@@ -193,7 +174,7 @@ impl Choice<'_> {
 
     /// The bounds in the table, for a message.
     fn bounds(&self) -> String {
-        match self.judge.facts {
+        match self.facts() {
             Some(facts) => format!(
                 "CUDA {} supports gcc up to {} and clang up to {}",
                 self.toolkit, facts.gcc_max, facts.clang_max
@@ -204,7 +185,7 @@ impl Choice<'_> {
 
     /// A compiler to install.
     fn example(&self) -> String {
-        match self.judge.facts {
+        match self.facts() {
             Some(facts) => format!("g++-{}", facts.gcc_max),
             None => "an older g++".to_owned(),
         }

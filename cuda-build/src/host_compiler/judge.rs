@@ -8,8 +8,9 @@ use crate::command::{Finished, Invocation};
 use crate::env::Env;
 use crate::error::Error;
 use crate::hash::Fnv;
-use crate::release::Release;
+use crate::release::{self, Release};
 use crate::root::Root;
+use crate::version::ToolkitVersion;
 
 /// The header that checks the host compiler.
 const HEADER: &str = "crt/host_config.h";
@@ -17,15 +18,19 @@ const HEADER: &str = "crt/host_config.h";
 /// Programs that a compiler starts for what nvcc needs of it.
 const TOOLS: [&str; 2] = ["as", "ld"];
 
+/// The first line of an answer, if the compiler has passed the header.
+const ACCEPTED: &str = "accepted by the header\n";
+
 /// What a toolkit accepts.
 #[derive(Clone, Copy)]
 pub(super) struct Judge<'a> {
     pub(super) root: &'a Root,
     pub(super) env: &'a Env,
-    /// The include directory that holds `crt/host_config.h`.
+    pub(super) toolkit: ToolkitVersion,
+    /// The include directory that contains `crt/host_config.h`.
     pub(super) include: Option<&'a Path>,
-    /// The bounds in the table of releases, for a toolkit that has no such header.
-    pub(super) facts: Option<&'a Release>,
+    /// A flag disables the check of the host compiler.
+    pub(super) unchecked: bool,
 }
 
 /// A compiler after the query.
@@ -39,6 +44,11 @@ pub(super) struct Judged {
 }
 
 impl Judge<'_> {
+    /// The bounds in the table of releases, for a toolkit without such a header and for messages.
+    pub(super) fn facts(&self) -> Option<&'static Release> {
+        release::facts(self.toolkit)
+    }
+
     /// Queries a compiler, or returns an earlier answer that still holds; `None` if the program is
     /// not a C++ compiler.
     ///
@@ -53,9 +63,7 @@ impl Judge<'_> {
         {
             return Ok(Some(judged));
         }
-        let Some(text) = self.query(path)? else {
-            return Ok(None);
-        };
+        let text = self.query(path)?;
         let judged = self.parse(path, &text);
         if let Some(judged) = &judged {
             cached.write(&self.identity(judged), &text);
@@ -77,34 +85,26 @@ impl Judge<'_> {
         hash.hex()
     }
 
-    /// Starts the compiler, and returns the lines for [`Judge::parse`]; `None` if the program is
-    /// not a C++ compiler.
-    fn query(&self, path: &Path) -> Result<Option<String>, Error> {
+    /// Starts the compiler. The answer is what it prints, between [`ACCEPTED`] and a line for each
+    /// of [`TOOLS`].
+    fn query(&self, path: &Path) -> Result<String, Error> {
         let with_header = self.preprocess(path, self.include)?;
-        let mut lines = String::new();
-        if self.include.is_some() && with_header.success {
-            lines.push_str("accepted by the header\n");
-        } else if let Some(refusal) = refusal(&with_header) {
-            lines.push_str(&format!("refusal {refusal}\n"));
+        let accepted = self.include.is_some() && with_header.success;
+        let mut text = if accepted { ACCEPTED } else { "" }.to_owned();
+        text.push_str(&with_header.output());
+        if family_and_version(&text).is_none() {
+            // The header stopped with an `#error`, or includes a file that is missing, such as one
+            // of libc's.
+            text.push_str(&self.preprocess(path, None)?.output());
         }
-        let mut output = with_header.output();
-        if family_and_version(&output).is_none() {
-            // A file that the header includes is missing, such as one of libc's.
-            output = self.preprocess(path, None)?.output();
+        if family_and_version(&text).is_some() {
+            for tool in TOOLS {
+                let query = Invocation::new(path).args([format!("-print-prog-name={tool}")]);
+                let name = query.query(self.env)?.stdout;
+                text.push_str(&format!("{}{}\n", tool_line(tool), name.trim()));
+            }
         }
-        let Some((family, version)) = family_and_version(&output) else {
-            return Ok(None);
-        };
-        lines.push_str(&format!("family {family}\nversion {version}\n"));
-        if let Some(compiler_proper) = compiler_proper(&output) {
-            lines.push_str(&format!("compiler-proper {compiler_proper}\n"));
-        }
-        for tool in TOOLS {
-            let query = Invocation::new(path).args([format!("-print-prog-name={tool}")]);
-            let output = query.query_with(self.env)?.stdout;
-            lines.push_str(&format!("{tool} {}\n", output.trim()));
-        }
-        Ok(Some(lines))
+        Ok(text)
     }
 
     /// Preprocesses the header, and prints all macros and the command of the compiler proper.
@@ -116,41 +116,31 @@ impl Judge<'_> {
                 .args([include])
                 .args(["-include", HEADER]);
         }
-        call.args(["/dev/null"]).query_with(self.env)
+        call.args(["/dev/null"]).query(self.env)
     }
 
-    /// Reads the lines of [`Judge::query`].
+    /// Reads the answer of [`Judge::query`].
     fn parse(&self, path: &Path, text: &str) -> Option<Judged> {
-        let value = |key: &str| {
-            let mut lines = text.lines().filter_map(|line| line.split_once(' '));
-            lines.find(|(name, _)| *name == key).map(|(_, value)| value)
-        };
-        let family = match value("family")? {
-            "gcc" => Family::Gcc,
-            _ => Family::Clang,
-        };
-        let version = value("version")?.to_owned();
+        let (family, version) = family_and_version(text)?;
         let major = version.split('.').next()?.parse().ok()?;
         let mut hash = Fnv::default();
-        let compiler_proper = value("compiler-proper").map_or(path, Path::new);
+        let compiler_proper = compiler_proper(text).map_or(path, Path::new);
         for file in [path, compiler_proper] {
             hash.field(file.as_os_str().as_encoded_bytes());
             hash.field(self.root.identity(file).as_bytes());
         }
-        // The header cannot be judged if it is absent, or if one that it includes is (libc's).
         let by_table = || {
-            let facts = self.facts?;
             let limit = match family {
-                Family::Gcc => facts.gcc_max,
-                Family::Clang => facts.clang_max,
+                Family::Gcc => self.facts()?.gcc_max,
+                Family::Clang => self.facts()?.clang_max,
             };
             let reason = format!("{family} versions later than {limit} are not supported");
             (major > limit).then_some(reason)
         };
-        let refusal = match (value("accepted"), value("refusal")) {
-            (Some(_), _) => None,
-            (None, Some(reason)) => Some(reason.to_owned()),
-            (None, None) => by_table(),
+        let tool = |name: &'static str| {
+            let line = tool_line(name);
+            let file = text.lines().find_map(|text| text.strip_prefix(&line))?;
+            Some((name, PathBuf::from(file)))
         };
         Some(Judged {
             compiler: Compiler {
@@ -160,23 +150,26 @@ impl Judge<'_> {
                 major,
                 fingerprint: hash.hex(),
             },
-            refusal,
-            tools: TOOLS
-                .into_iter()
-                .filter_map(|tool| Some((tool, PathBuf::from(value(tool)?))))
-                .collect(),
+            refusal: if text.starts_with(ACCEPTED) {
+                None
+            } else {
+                // Without the `#error`, the header is absent, or one that it includes is.
+                refusal(text).or_else(by_table)
+            },
+            tools: TOOLS.into_iter().filter_map(tool).collect(),
         })
     }
+}
+
+fn tool_line(name: &str) -> String {
+    format!("program {name}: ")
 }
 
 /// The first sentences of the `#error` that a compiler stopped at. gcc prints
 /// `host_config.h:137:2: error: #error -- unsupported GNU version! …`; clang prints the line of the
 /// header after its own message.
-fn refusal(finished: &Finished) -> Option<String> {
-    if finished.success {
-        return None;
-    }
-    let mut lines = finished.stderr.lines();
+fn refusal(output: &str) -> Option<String> {
+    let mut lines = output.lines();
     let (_, line) = lines.find_map(|line| line.split_once("#error"))?;
     let reason = line.split(" The nvcc flag").next()?;
     Some(reason.trim_start_matches([' ', '-']).trim_end().to_owned())
@@ -240,29 +233,17 @@ mod tests {
 
     #[test]
     fn a_refusal_is_the_text_of_the_header() {
-        let refusal = |success: bool, output: &str| {
-            let (stdout, stderr) = (String::new(), output.to_owned());
-            refusal(&Finished {
-                success,
-                stdout,
-                stderr,
-            })
-        };
         let gcc = "h.h:137:2: error: #error -- unsupported GNU version! gcc versions later than 16 are not \
                    supported! The nvcc flag '-allow-unsupported-compiler' can …\n  137 | #error -- unsupported\n";
         let expected = "unsupported GNU version! gcc versions later than 16 are not supported!";
-        assert_eq!(refusal(false, gcc).as_deref(), Some(expected));
-        assert_eq!(refusal(true, gcc), None, "a warning that quotes it");
+        assert_eq!(refusal(gcc).as_deref(), Some(expected));
         let clang =
             "h.h:5:2: error: -- unsupported clang version!\n#error -- unsupported clang version!\n";
         assert_eq!(
-            refusal(false, clang).as_deref(),
+            refusal(clang).as_deref(),
             Some("unsupported clang version!")
         );
-        assert_eq!(
-            refusal(false, "fatal error: features.h: No such file"),
-            None
-        );
+        assert_eq!(refusal("fatal error: features.h: No such file"), None);
     }
 
     #[test]

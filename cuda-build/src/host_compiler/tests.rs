@@ -1,5 +1,6 @@
 use super::*;
 use crate::host_compiler::{Compiler, Family};
+use crate::version::ToolkitVersion;
 
 /// A compiler of a family and a major version, and whether it is refused.
 fn judged(text: &str) -> Judged {
@@ -48,14 +49,11 @@ fn a_refusal_names_bounds_and_ways_out() {
     let (root, env) = (Root::system(), Env::default());
     let choice = |toolkit: &str| {
         let toolkit: ToolkitVersion = toolkit.parse().unwrap();
-        Choice {
+        Judge {
+            root: &root,
+            env: &env,
             toolkit,
-            judge: Judge {
-                root: &root,
-                env: &env,
-                include: None,
-                facts: release::facts(toolkit),
-            },
+            include: None,
             unchecked: false,
         }
     };

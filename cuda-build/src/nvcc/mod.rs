@@ -22,35 +22,29 @@ use crate::root::Root;
 /// The variables that nvcc itself reads: flags, and the host compiler.
 pub const VARIABLES: [&str; 3] = ["NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS", "NVCC_CCBIN"];
 
-/// nvcc prints its `PATH`: the directories of its profile, then the `PATH` of the process.
-const PATH_LINE: &str = "#$ PATH=";
-/// Stands in a kept answer for the `PATH` of the process, which differs between shells.
-const PROCESS_PATH: &str = "\u{1}";
-
 /// Queries `nvcc`, or returns the answer of an earlier query that still holds.
 ///
 /// # Errors
 /// [`Error::Program`] if the program cannot be started or hangs; [`Error::Format`] if it prints no
 /// release of CUDA.
 pub fn query(root: &Root, env: &Env, nvcc: &Path) -> Result<NvccAnswer, Error> {
-    let variables = VARIABLES.map(|name| env.peek(name).unwrap_or_default());
-    let question = [nvcc.as_os_str()].into_iter().chain(variables);
+    let [prepend, append, ccbin] = VARIABLES.map(|name| env.peek(name).unwrap_or_default());
+    let path = env.peek("PATH").unwrap_or_default();
+    let question = [nvcc.as_os_str(), prepend, append, ccbin, path];
     let cached = CachedAnswer::new(env, "nvcc", question);
-    let process_path = env.peek("PATH").and_then(OsStr::to_str).unwrap_or_default();
     if let Some((identity, text)) = cached.read(root)
-        && let Some(answer) = NvccAnswer::parse(&text.replace(PROCESS_PATH, process_path))
+        && let Some(answer) = NvccAnswer::parse(&text)
         && identity_of(root, env, nvcc, &answer) == Some(identity)
     {
         return Ok(answer);
     }
     let before = root.fingerprint(nvcc);
-    let text = print(env, nvcc, process_path)?;
+    let text = print(env, nvcc)?;
     let answer = NvccAnswer::parse(&text).ok_or_else(|| Error::Format {
         what: "nvcc",
         reason: format!("{} does not answer as nvcc does", nvcc.display()),
     })?;
     if let Some(identity) = identity_of(root, env, nvcc, &answer)
-        && let Some(text) = without_process_path(&text, process_path)
         && before == root.fingerprint(nvcc)
     {
         cached.write(&identity, &text);
@@ -59,36 +53,19 @@ pub fn query(root: &Root, env: &Env, nvcc: &Path) -> Result<NvccAnswer, Error> {
 }
 
 /// Starts nvcc; the output of a dry run, or that of `--version` if there is no host compiler.
-fn print(env: &Env, nvcc: &Path, process_path: &str) -> Result<String, Error> {
-    let query = |arguments: &[&str]| Invocation::new(nvcc).args(arguments).query_with(env);
+fn print(env: &Env, nvcc: &Path) -> Result<String, Error> {
+    let query = |arguments: &[&str]| Invocation::new(nvcc).args(arguments).query(env);
     let dry_run = query(&["--dryrun", "-E", "-x", "cu", "/dev/null"])?;
-    if dry_run.success {
-        let mut text = dry_run.output();
-        // A profile that does not assign `PATH` leaves that of the process.
-        if !text.lines().any(|line| line.starts_with(PATH_LINE)) {
-            text.push_str(&format!("\n{PATH_LINE}{process_path}\n"));
-        }
-        return Ok(text);
+    if !dry_run.success {
+        return Ok(query(&["--version"])?.output());
     }
-    Ok(query(&["--version"])?.output())
-}
-
-/// The text to keep; `None` if the `PATH` of the process cannot be separated from nvcc's own
-/// directories.
-fn without_process_path(text: &str, process_path: &str) -> Option<String> {
-    let mut kept = String::new();
-    for line in text.lines() {
-        match line.strip_prefix(PATH_LINE) {
-            Some(value) => {
-                let own = value.strip_suffix(process_path);
-                let own = own.filter(|own| own.is_empty() || own.ends_with(':'));
-                let own = own.filter(|_| !process_path.is_empty())?;
-                kept.extend([PATH_LINE, own, PROCESS_PATH, "\n"]);
-            }
-            None => kept.extend([line, "\n"]),
-        }
+    let text = dry_run.output();
+    // A profile that does not assign `PATH` leaves that of the process.
+    let path = env.peek("PATH").and_then(OsStr::to_str);
+    match path {
+        Some(path) if !text.contains("#$ PATH=") => Ok(format!("{text}\n#$ PATH={path}\n")),
+        _ => Ok(text),
     }
-    Some(kept)
 }
 
 /// A digest of all that an answer depends on, apart from the question: nvcc and what a script in
@@ -116,9 +93,8 @@ fn identity_of(root: &Root, env: &Env, nvcc: &Path, answer: &NvccAnswer) -> Opti
     hash.field(&[u8::from(targets)]);
     hash.field(profile.as_bytes());
     for name in profile.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')) {
-        // `PATH` counts by the host compiler that is found in it. Cargo changes the other one for
-        // every build script; it only concerns the start of programs.
-        if !["PATH", "LD_LIBRARY_PATH"].contains(&name) {
+        // Cargo changes this variable for every build script; it only concerns the start of programs.
+        if name != "LD_LIBRARY_PATH" {
             hash.field(env.peek(name).unwrap_or_default().as_encoded_bytes());
         }
     }

@@ -84,9 +84,14 @@ impl Code {
         let mut sources = BTreeMap::new();
         for module in &self.modules {
             if let Some(earlier) = sources.insert(module.constant(), module.source()) {
-                return Err(Error::DuplicateModule {
-                    constant: module.constant(),
-                    sources: [earlier.clone(), module.source().clone()],
+                return Err(Error::Usage {
+                    reason: format!(
+                        "the modules {} and {} are both named `{}`",
+                        earlier.display(),
+                        module.source().display(),
+                        module.constant()
+                    ),
+                    hint: Some("give one of them another name with `Module::named`".to_owned()),
                 });
             }
         }
@@ -160,7 +165,7 @@ impl Build {
         if config.capabilities.is_none() && gpus.is_empty() {
             return Err(capability::undeclared());
         }
-        let observed = toolkit.observed_capabilities();
+        let observed = toolkit.observed_capabilities(&self.root, &self.env);
         let plan = declared.plan(toolkit.version(), &gpus, observed.as_deref())?;
         let used: Vec<Component> = config.components.iter().map(|w| w.component).collect();
         toolkit.check_plan(&plan, &used)?;

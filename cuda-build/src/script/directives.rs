@@ -38,9 +38,15 @@ impl Build {
             #[cfg(feature = "view")]
             Some(_) => self.view().map(|view| Some(view.stubs())),
             #[cfg(not(feature = "view"))]
-            Some(component) => Err(Error::FeatureOff {
-                what: format!("linking with the component `{}`", component.id()),
-                feature: "view",
+            Some(component) => Err(Error::Usage {
+                reason: format!(
+                    "linking with the component `{}` needs the feature `view` of cuda-build",
+                    component.id()
+                ),
+                hint: Some(
+                    "add `features = [\"view\"]` to the dependency `cuda-build` in Cargo.toml"
+                        .to_owned(),
+                ),
             }),
         }
     }

@@ -71,7 +71,7 @@ impl Build {
     /// Reads the variables that Cargo sets for a build script, and the package's manifest.
     ///
     /// # Errors
-    /// [`Error::NotABuildScript`] outside a build script, [`Error::Manifest`] for a manifest that
+    /// [`Error::Usage`] outside a build script, [`Error::Manifest`] for a manifest that
     /// can't be used, [`Error::UnsupportedTarget`].
     pub fn new() -> Result<Self, Error> {
         Self::from_env(Env::from_process(), Root::system())
@@ -86,7 +86,10 @@ impl Build {
         let variable = |name: &'static str| {
             env.peek(name)
                 .map(PathBuf::from)
-                .ok_or(Error::NotABuildScript { variable: name })
+                .ok_or_else(|| Error::Usage {
+                    reason: format!("`{name}` is not set: this is not running as a build script"),
+                    hint: Some("call this from build.rs".to_owned()),
+                })
         };
         let package = variable("CARGO_MANIFEST_DIR")?;
         let out = variable("OUT_DIR")?;

@@ -202,7 +202,6 @@ fn combined(request: &Request, toolkits: &[Offer<'_>], all: &[Offer<'_>]) -> Opt
         if !used.contains(&0) {
             return None;
         }
-        selection.combined = true;
         selection.note(Note::Combined {
             origins: used.iter().map(|index| pool[*index].origin()).collect(),
         });

@@ -316,7 +316,7 @@ fn lacking<'a>(request: &Request, searched: &[&'a Attempt]) -> (Option<Offer<'a>
             (needs.len(), !is_core)
         };
         let major = base.map(|base| base.set.major).or(request.major);
-        for (_, mut needs) in request.groups(major.unwrap_or(NEWEST_MAJOR)) {
+        for mut needs in request.groups(major.unwrap_or(NEWEST_MAJOR)) {
             needs.retain(|need| need.is_required() && !has(need));
             let candidate = (base.copied(), needs);
             // Then the first: the earlier place, the preferred alternative.

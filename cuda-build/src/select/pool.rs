@@ -63,48 +63,43 @@ pub(super) fn complete(
 ) -> Option<(Selection, Vec<usize>)> {
     let first = pool.first()?;
     let major = first.set.major;
-    request
-        .groups(major)
-        .into_iter()
-        .find_map(|(alternative, needs)| {
-            let mut choice = Choice {
-                pool,
-                rule,
-                chosen: Vec::new(),
-                used: Vec::new(),
-                incompatible: Vec::new(),
-            };
-            for need in &needs {
-                if !choice.meet(need) && need.is_required() {
-                    return None;
-                }
+    request.groups(major).into_iter().find_map(|needs| {
+        let mut choice = Choice {
+            pool,
+            rule,
+            chosen: Vec::new(),
+            used: Vec::new(),
+            incompatible: Vec::new(),
+        };
+        for need in &needs {
+            if !choice.meet(need) && need.is_required() {
+                return None;
             }
-            if request.take_everything {
-                choice.take_everything();
-            }
-            let Choice {
-                mut chosen,
-                mut used,
-                incompatible,
-                ..
-            } = choice;
-            chosen.sort_by_key(|c| c.found.component);
-            used.sort_unstable();
-            used.dedup();
-            let found = chosen.iter().map(|c| c.found.clone()).collect();
-            let selection = Selection {
-                step: first.step(),
-                major,
-                toolkit: Set { major, found }
-                    .toolkit()
-                    .or_else(|| first.set.toolkit()),
-                chosen,
-                alternative,
-                combined: false,
-                notes: incompatible,
-            };
-            Some((selection, used))
-        })
+        }
+        if request.take_everything {
+            choice.take_everything();
+        }
+        let Choice {
+            mut chosen,
+            mut used,
+            incompatible,
+            ..
+        } = choice;
+        chosen.sort_by_key(|c| c.found.component);
+        used.sort_unstable();
+        used.dedup();
+        let found = chosen.iter().map(|c| c.found.clone()).collect();
+        let selection = Selection {
+            step: first.step(),
+            major,
+            toolkit: Set { major, found }
+                .toolkit()
+                .or_else(|| first.set.toolkit()),
+            chosen,
+            notes: incompatible,
+        };
+        Some((selection, used))
+    })
 }
 
 /// The components chosen from a pool so far.

@@ -171,7 +171,7 @@ impl Request {
 
     /// The groups of which one has to be met: the needs with each alternative in turn, and what the libraries among
     /// them need in a toolkit of this major.
-    pub(super) fn groups(&self, major: u32) -> Vec<(Option<usize>, Vec<Need>)> {
+    pub(super) fn groups(&self, major: u32) -> Vec<Vec<Need>> {
         let group = |more: &[Need]| -> Vec<Need> {
             // Requested components come first: the rest has to fit them.
             let mut needs = [self.needs.as_slice(), more].concat();
@@ -181,11 +181,8 @@ impl Request {
             needs
         };
         if self.alternatives.is_empty() {
-            return vec![(None, group(&[]))];
+            return vec![group(&[])];
         }
-        let alternatives = self.alternatives.iter().enumerate();
-        alternatives
-            .map(|(index, more)| (Some(index), group(more)))
-            .collect()
+        self.alternatives.iter().map(|more| group(more)).collect()
     }
 }

@@ -49,6 +49,12 @@ pub enum Note {
     },
 }
 
+impl Note {
+    pub(crate) fn is_combined(&self) -> bool {
+        matches!(self, Self::Combined { .. })
+    }
+}
+
 impl fmt::Display for Note {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -80,15 +86,16 @@ pub struct Selection {
     pub toolkit: Option<ToolkitVersion>,
     /// In the order of the component table.
     pub chosen: Vec<Chosen>,
-    /// The index of the met group of [`Request::alternatives`].
-    pub alternative: Option<usize>,
-    /// Whether the components come from more than one step of the search.
-    pub combined: bool,
     /// What to report about the choice.
     pub notes: Vec<Note>,
 }
 
 impl Selection {
+    /// Whether the components come from more than one step of the search.
+    pub fn is_combined(&self) -> bool {
+        self.notes.iter().any(Note::is_combined)
+    }
+
     /// Whether a product is needed with this strength, and was not chosen.
     pub(crate) fn lacks_product(&self, request: &Request, strength: Strength) -> bool {
         let is_chosen = |need: &Need| self.chosen.iter().any(|c| need.is_met_by(&c.found));

@@ -177,7 +177,11 @@ fn outcome(case: &Case) -> String {
             };
             let mut places: Vec<String> = selection.chosen.iter().map(place).collect();
             places.dedup();
-            let combined = if selection.combined { " combined" } else { "" };
+            let combined = if selection.is_combined() {
+                " combined"
+            } else {
+                ""
+            };
             format!(
                 "{}{combined} {}",
                 selection.toolkit.unwrap(),
@@ -468,16 +472,17 @@ fn other_toolkits_in_the_same_step_are_mentioned() {
 }
 
 #[test]
-fn nvrtc_is_preferred_and_nvcc_is_the_other_way() {
-    let both = select(&module(), &[at(Step::Stored, "/a", PIP13)]).unwrap();
-    assert_eq!(both.alternative, Some(0));
-    let without: Vec<&str> = PIP13
-        .iter()
-        .copied()
-        .filter(|c| !c.starts_with("nvrtc"))
-        .collect();
-    let nvcc = select(&module(), &[at(Step::Stored, "/a", &without)]).unwrap();
-    assert_eq!(nvcc.alternative, Some(1));
+fn nvrtc_is_preferred_to_nvcc() {
+    let has = |components: &[&str], component| {
+        let selection = select(&module(), &[at(Step::Stored, "/a", components)]).unwrap();
+        selection
+            .chosen
+            .iter()
+            .any(|c| c.found.component == component)
+    };
+    assert!(has(PIP13, Component::Nvrtc) && !has(PIP13, Component::Nvcc));
+    let without = PIP13.iter().copied().filter(|c| !c.starts_with("nvrtc"));
+    assert!(has(&without.collect::<Vec<_>>(), Component::Nvcc));
 }
 
 #[test]

@@ -115,17 +115,14 @@ pub fn lock_file(root: &Root, env: &Env) -> Option<PathBuf> {
     }
     let beside =
         |directory: &Path| Some(directory.join(LOCK_FILE)).filter(|path| root.is_file(path));
-    let above_out = || {
-        let out = Path::new(env.peek("OUT_DIR")?);
-        let is_package = |directory: &&Path| root.is_file(&directory.join("Cargo.toml"));
-        beside(out.ancestors().find(is_package)?)
-    };
-    let of_package = || {
-        let package = Path::new(env.peek("CARGO_MANIFEST_DIR")?);
-        let is_own = !is_dependency(root, env, package);
-        beside(&is_own.then(|| workspace_root(root, package))??)
-    };
-    above_out().or_else(of_package)
+    let out = env.peek("OUT_DIR").map(Path::new);
+    let mut above_out = out.iter().flat_map(|out| out.ancestors());
+    if let Some(built) = above_out.find(|directory| root.is_file(&directory.join("Cargo.toml"))) {
+        return beside(built);
+    }
+    let package = Path::new(env.peek("CARGO_MANIFEST_DIR")?);
+    let is_own = !is_dependency(root, env, package);
+    beside(&is_own.then(|| workspace_root(root, package))??)
 }
 
 /// Whether Cargo downloaded the package: below `CARGO_HOME`, or with the file that `cargo vendor` adds.
@@ -181,6 +178,7 @@ mod tests {
             file(&top.join(path), "[package]\nname = \"p\"\n[workspace]\n");
             file(&top.join(path).with_file_name(LOCK_FILE), "");
         }
+        file(&top.join("bare/Cargo.toml"), "[workspace]\n");
         file(
             &top.join("vendor/dep/Cargo.toml"),
             "[package]\nname = \"p\"\n[workspace]\n",
@@ -208,6 +206,14 @@ mod tests {
                 Some("named.lock"),
             ),
             (vec![out, ("CUDA_BUILD_LOCK", "absent.lock")], None),
+            // The built workspace has no lock file.
+            (
+                vec![
+                    ("OUT_DIR", "bare/target/out"),
+                    ("CARGO_MANIFEST_DIR", "dep"),
+                ],
+                None,
+            ),
             // A target directory elsewhere.
             (
                 vec![("OUT_DIR", "elsewhere/out"), ("CARGO_MANIFEST_DIR", "dep")],

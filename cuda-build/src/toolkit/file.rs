@@ -4,34 +4,33 @@ use std::fmt::Write;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use toml::de::{DeTable, DeValue};
+use toml::de::DeTable;
 
 use super::Toolkit;
 use crate::component::Component;
+use crate::document;
 use crate::error::Error;
 use crate::probe::Found;
 
-const FORMAT_VERSION: &str = "1";
+const FORMAT_VERSION: i64 = 1;
 
 impl Toolkit {
-    /// The components as a TOML text that [`Search`](super::Search) reads back through
-    /// `CUDA_BUILD_TOOLKIT`. The same toolkit gives the same text.
+    /// The components as a TOML text that [`Search`](super::Search) reads back through `CUDA_BUILD_TOOLKIT`. The same
+    /// toolkit gives the same text.
     ///
     /// # Errors
-    /// [`Error::Format`] where a path is not Unicode.
+    /// [`Error::Format`] if a path is not Unicode.
     #[doc(hidden)]
     pub fn to_toml(&self) -> Result<String, Error> {
-        let mut text = format!(
-            "format_version = {FORMAT_VERSION}\nversion = {}\n",
-            quoted(&self.version.to_string())
-        );
+        let mut lines = vec![
+            format!("format_version = {FORMAT_VERSION}"),
+            format!("version = {}", quoted(&self.version.to_string())),
+        ];
         for chosen in &self.components {
             let found = &chosen.found;
-            let mut line = |key: &str, value: String| {
-                // Writing to a String can't fail.
-                let _ = writeln!(text, "{key} = {value}");
-            };
-            line("\n[[component]]\nname", quoted(found.component.id()));
+            lines.push("\n[[component]]".to_owned());
+            let mut line = |key: &str, value: String| lines.push(format!("{key} = {value}"));
+            line("name", quoted(found.component.id()));
             line("major", found.major.to_string());
             if let Some(version) = &found.version {
                 line("version", quoted(&version.to_string()));
@@ -39,29 +38,23 @@ impl Toolkit {
             if let Some(toolkit) = found.toolkit {
                 line("toolkit", quoted(&toolkit.to_string()));
             }
-            for (key, paths) in [
-                ("include", &found.include),
-                ("libraries", &found.libraries),
-                ("archives", &found.archives),
-                ("tools", &found.tools),
-            ] {
-                line(key, list(paths)?);
-            }
+            line("include", list(&found.include)?);
+            line("libraries", list(&found.libraries)?);
+            line("archives", list(&found.archives)?);
+            line("tools", list(&found.tools)?);
             line("evidence", quoted(&found.evidence));
             line("origin", quoted(&chosen.origin));
         }
-        Ok(text)
+        Ok(lines.join("\n") + "\n")
     }
 }
 
 fn list(paths: &[PathBuf]) -> Result<String, Error> {
-    let mut items = Vec::new();
-    for path in paths {
-        let text = path
-            .to_str()
-            .ok_or_else(|| wrong(format!("{} is not Unicode", path.display())))?;
-        items.push(quoted(text));
-    }
+    let item = |path: &PathBuf| {
+        let text = path.to_str().map(quoted);
+        text.ok_or_else(|| wrong(format!("{} is not Unicode", path.display())))
+    };
+    let items: Vec<String> = paths.iter().map(item).collect::<Result<_, _>>()?;
     Ok(format!("[{}]", items.join(", ")))
 }
 
@@ -88,36 +81,21 @@ fn wrong(reason: impl Into<String>) -> Error {
     }
 }
 
-/// The components of a toolkit that was written by [`Toolkit::to_toml`].
+/// The components of a toolkit that was written by [`Toolkit::to_toml`], without those that only a newer `cargo cuda`
+/// knows.
 pub(super) fn parse(text: &str) -> Result<Vec<Found>, Error> {
-    let table = DeTable::parse(text)
-        .map_err(|error| wrong(error.message()))?
-        .into_inner();
-    let format = table
-        .get("format_version")
-        .and_then(|v| v.get_ref().as_integer());
-    if format.is_none_or(|format| format.as_str() != FORMAT_VERSION) {
-        return Err(wrong(format!(
-            "its `format_version` is not {FORMAT_VERSION}: `cargo cuda` and this cuda-build are of different age"
-        )));
-    }
-    let components = table.get("component").and_then(|v| v.get_ref().as_array());
-    let mut found = Vec::new();
-    for entry in components.into_iter().flatten() {
-        let entry = entry
-            .get_ref()
-            .as_table()
-            .ok_or_else(|| wrong("`component` holds no table"))?;
-        let Some(component) = component(entry)? else {
+    let table = document::parse(text, FORMAT_VERSION).map_err(wrong)?;
+    let mut found: Vec<Found> = Vec::new();
+    for entry in document::tables(&table, "component").map_err(wrong)? {
+        let name = document::string(entry, "name").map_err(wrong)?;
+        let Ok(component) = name.parse::<Component>() else {
             continue;
         };
-        if found
-            .iter()
-            .any(|known: &Found| known.component == component.component)
-        {
-            return Err(wrong(format!("it lists `{}` twice", component.component)));
+        if found.iter().any(|known| known.component == component) {
+            return Err(wrong(format!("it lists `{component}` twice")));
         }
-        found.push(component);
+        let new = read(entry, component);
+        found.push(new.map_err(|reason| wrong(format!("`{name}`: {reason}")))?);
     }
     if found.is_empty() {
         return Err(wrong("it lists no component"));
@@ -125,45 +103,29 @@ pub(super) fn parse(text: &str) -> Result<Vec<Found>, Error> {
     Ok(found)
 }
 
-/// `None` for a component that only a newer `cargo cuda` knows.
-fn component(entry: &DeTable<'_>) -> Result<Option<Found>, Error> {
-    let text = |key: &str| entry.get(key).and_then(|v| v.get_ref().as_str());
-    let name = text("name").ok_or_else(|| wrong("a component has no `name`"))?;
-    let Ok(component) = name.parse::<Component>() else {
-        return Ok(None);
+fn read(entry: &DeTable<'_>, component: Component) -> Result<Found, String> {
+    let major = document::number(entry, "major")?;
+    let major = u32::try_from(major).map_err(|_| format!("`major` is {major}"))?;
+    let paths = |key| -> Result<Vec<PathBuf>, String> {
+        let texts = document::strings(entry, key)?.into_iter();
+        Ok(texts.map(PathBuf::from).collect())
     };
-    let major = entry
-        .get("major")
-        .and_then(|v| v.get_ref().as_integer())
-        .and_then(|n| n.as_str().parse().ok())
-        .ok_or_else(|| wrong(format!("`{name}` has no `major`")))?;
-    let paths = |key: &str| -> Vec<PathBuf> {
-        let items = entry.get(key).and_then(|v| v.get_ref().as_array());
-        items
-            .into_iter()
-            .flatten()
-            .filter_map(|v| DeValue::as_str(v.get_ref()).map(PathBuf::from))
-            .collect()
-    };
-    Ok(Some(Found {
-        component,
-        major,
-        version: parsed(name, "version", text("version"))?,
-        toolkit: parsed(name, "toolkit", text("toolkit"))?,
-        include: paths("include"),
-        libraries: paths("libraries"),
-        archives: paths("archives"),
-        tools: paths("tools"),
-        evidence: text("evidence").unwrap_or_default().to_owned(),
-    }))
+    Ok(Found {
+        version: parsed(entry, "version")?,
+        toolkit: parsed(entry, "toolkit")?,
+        include: paths("include")?,
+        libraries: paths("libraries")?,
+        archives: paths("archives")?,
+        tools: paths("tools")?,
+        evidence: document::string(entry, "evidence")?.to_owned(),
+        ..Found::new(component, major)
+    })
 }
 
-/// A value that may be absent, and must be right where it is there.
-fn parsed<T: FromStr>(name: &str, key: &str, text: Option<&str>) -> Result<Option<T>, Error> {
-    let parse = |text: &str| {
-        text.parse()
-            .map_err(|_| wrong(format!("`{key}` of `{name}` is `{text}`")))
-    };
+/// A value that may be absent, and must be valid if it is present.
+fn parsed<T: FromStr>(entry: &DeTable<'_>, key: &str) -> Result<Option<T>, String> {
+    let text = document::string(entry, key).ok();
+    let parse = |text: &str| text.parse().map_err(|_| format!("`{key}` is `{text}`"));
     text.map(parse).transpose()
 }
 
@@ -191,8 +153,6 @@ mod tests {
                 found,
                 origin: "somewhere".to_owned(),
             }],
-            alternative: None,
-            combined: false,
             notes: Vec::new(),
             warnings: Vec::new(),
             default_search_dirs: Vec::new(),
@@ -211,25 +171,30 @@ mod tests {
         assert_eq!(text, toolkit.to_toml().unwrap());
     }
 
+    const ENTRY: &str = "[[component]]\nname = 'cudart'\nmajor = 13\nevidence = ''\ninclude = []\n\
+                         libraries = []\narchives = []\ntools = []\n";
+
     #[test]
-    fn what_is_no_toolkit_is_refused() {
+    fn broken_toolkit_files_are_refused() {
         for (text, expected) in [
             ("", "format_version"),
-            ("format_version = 2", "different age"),
+            ("format_version = 2", "format_version 2"),
             ("format_version = 1", "no component"),
-            ("format_version = 1\n[[component]]\nmajor = 13", "no `name`"),
+            (
+                "format_version = 1\n[[component]]\nmajor = 13",
+                "no string `name`",
+            ),
             (
                 "format_version = 1\n[[component]]\nname = 'cudart'",
-                "no `major`",
+                "`cudart`: no number `major`",
             ),
             ("=", "not a valid toolkit file"),
             (
                 "format_version = 1\n[[component]]\nname = 'cudart'\nmajor = 13\ntoolkit = '1-13.4'",
-                "`toolkit` of `cudart` is `1-13.4`",
+                "`cudart`: `toolkit` is `1-13.4`",
             ),
             (
-                "format_version = 1\n[[component]]\nname = 'cudart'\nmajor = 13\n[[component]]\nname = \
-                 'cudart'\nmajor = 12",
+                &format!("format_version = 1\n{ENTRY}{ENTRY}"),
                 "lists `cudart` twice",
             ),
         ] {

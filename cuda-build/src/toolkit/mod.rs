@@ -5,12 +5,15 @@ mod search;
 
 use std::path::{Path, PathBuf};
 
+use crate::cached_answer::CachedAnswer;
 use crate::capability::{self, Capability, Plan};
 use crate::command::Invocation;
 use crate::component::Component;
+use crate::env::Env;
 use crate::error::Error;
 use crate::probe::Found;
 use crate::release;
+use crate::root::Root;
 use crate::select::{Chosen, Note, Selection, capability_conflicts};
 use crate::version::ToolkitVersion;
 
@@ -18,106 +21,76 @@ pub use search::{Outcome, Search};
 
 /// What a search chose.
 ///
-/// It can be written to a file and read back, so that `cargo cuda` searches once and every build
-/// script under it uses the same answer (`CUDA_BUILD_TOOLKIT=<file>`).
+/// It can be written to a file and read back, so that `cargo cuda` searches once and every build script under it uses
+/// the same answer (`CUDA_BUILD_TOOLKIT=<file>`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Toolkit {
     version: ToolkitVersion,
     components: Vec<Chosen>,
-    alternative: Option<usize>,
-    combined: bool,
     notes: Vec<Note>,
     warnings: Vec<String>,
+    /// The directories that the machine's compiler and linker search by default.
     default_search_dirs: Vec<PathBuf>,
 }
 
 impl Toolkit {
-    /// The toolkit of a selection.
-    ///
-    /// # Errors
-    /// [`Error::Format`] if nothing in it tells the CUDA release.
-    #[doc(hidden)]
-    pub fn from_selection(selection: Selection) -> Result<Self, Error> {
+    fn new(
+        selection: Selection,
+        warnings: Vec<String>,
+        default_search_dirs: Vec<PathBuf>,
+    ) -> Result<Self, Error> {
         let version = selection.toolkit.ok_or_else(|| Error::Format {
             what: "toolkit",
             reason: format!(
-                "nothing tells which CUDA {} release it is: no cuda.h, no nvcc, no NVRTC",
+                "nothing shows which CUDA {} release it is: no cuda.h, no nvcc, no NVRTC",
                 selection.major
             ),
         })?;
         Ok(Self {
             version,
             components: selection.chosen,
-            alternative: selection.alternative,
-            combined: selection.combined,
             notes: selection.notes,
-            warnings: Vec::new(),
-            default_search_dirs: vec![PathBuf::from("/usr/include")],
+            warnings,
+            default_search_dirs,
         })
-    }
-
-    /// The same toolkit on a machine whose compiler and linker search these directories by default.
-    pub(crate) fn with_default_search_dirs(mut self, directories: Vec<PathBuf>) -> Self {
-        self.default_search_dirs = directories;
-        self
-    }
-
-    /// The same toolkit with these warnings.
-    pub(crate) fn with_warnings(mut self, warnings: Vec<String>) -> Self {
-        self.warnings = warnings;
-        self
     }
 
     /// Whether compiler and linker search a directory by default.
     #[doc(hidden)]
-    #[must_use]
     pub fn is_default_search_dir(&self, directory: &Path) -> bool {
-        self.default_search_dirs
-            .iter()
-            .any(|known| known == directory)
+        let mut known = self.default_search_dirs.iter();
+        known.any(|known| known == directory)
     }
 
     /// The CUDA release.
-    #[must_use]
     pub fn version(&self) -> ToolkitVersion {
         self.version
     }
 
     /// Every component that was chosen, with its origin.
-    #[must_use]
     pub fn components(&self) -> &[Chosen] {
         &self.components
     }
 
-    /// Which of the request's alternatives is met.
-    #[doc(hidden)]
-    #[must_use]
-    pub fn alternative(&self) -> Option<usize> {
-        self.alternative
-    }
-
     /// Whether its components come from more than one step of the search.
     #[doc(hidden)]
-    #[must_use]
     pub fn is_combined(&self) -> bool {
-        self.combined
+        self.notes.iter().any(Note::is_combined)
     }
 
     /// What to report about the choice.
     #[doc(hidden)]
-    #[must_use]
     pub fn notes(&self) -> &[Note] {
         &self.notes
     }
 
     /// What a build has to report: variables that name different places, one sentence each.
-    #[must_use]
+    #[doc(hidden)]
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
 
-    /// A component, where it was chosen.
-    #[must_use]
+    /// A component, if it was chosen.
     pub fn get(&self, component: Component) -> Option<&Found> {
         self.components
             .iter()
@@ -148,37 +121,108 @@ impl Toolkit {
     /// The capabilities that the toolkit's own compiler lists, which is queried only if the toolkit is newer than the
     /// tables. [`capability::Declared::plan`] needs them.
     #[doc(hidden)]
-    #[must_use]
-    pub fn observed_capabilities(&self) -> Option<Vec<Capability>> {
+    pub fn observed_capabilities(&self, root: &Root, env: &Env) -> Option<Vec<Capability>> {
         if self.version <= release::newest() {
             return None;
         }
         let ptxas = self.tool(Component::Nvcc, "ptxas")?;
-        let help = Invocation::new(ptxas).args(["--help"]).query().ok()?;
-        let observed = capability::observed_from_ptxas_help(&help.output());
-        (!observed.is_empty()).then_some(observed)
+        let identity = root.fingerprint(ptxas)?;
+        let cached = CachedAnswer::new(env, "ptxas", [ptxas.as_os_str()]);
+        if let Some((kept, text)) = cached.read(root)
+            && kept == identity
+        {
+            return Some(capability::observed_from_ptxas_help(&text));
+        }
+        let help = Invocation::new(ptxas).args(["--help"]).query(env).ok()?;
+        let help = help.output();
+        let observed = capability::observed_from_ptxas_help(&help);
+        if observed.is_empty() {
+            return None;
+        }
+        cached.write(&identity, &help);
+        Some(observed)
     }
 
     /// A program of a chosen component.
-    #[must_use]
     pub fn tool(&self, component: Component, name: &str) -> Option<&Path> {
         self.get(component)?.tool(name).map(PathBuf::as_path)
     }
 
     /// Directories with the headers of chosen components, each once. `/usr/include` is never
     /// among them: a compiler searches it by default, and naming it early hides its own headers.
-    #[must_use]
     pub fn include_dirs(&self) -> Vec<PathBuf> {
         let mut directories: Vec<PathBuf> = Vec::new();
-        for directory in self
-            .components
-            .iter()
-            .flat_map(|chosen| &chosen.found.include)
-        {
+        for directory in self.components.iter().flat_map(|c| &c.found.include) {
             if !self.is_default_search_dir(directory) && !directories.contains(directory) {
                 directories.push(directory.clone());
             }
         }
         directories
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    /// The capabilities of a toolkit newer than the tables are a list that is kept.
+    #[test]
+    #[allow(clippy::disallowed_methods, reason = "writes a program")]
+    fn ptxas_of_a_newer_toolkit_is_queried_once() {
+        let directory = tempfile::tempdir().unwrap();
+        let (ptxas, log) = (directory.path().join("ptxas"), directory.path().join("log"));
+        // Written by another process: a file that this one has open for writing cannot be started.
+        let install = |listed: &str| {
+            let script = format!(
+                "#!/bin/sh\necho x >> '{}'\necho \"{listed}\"\n",
+                log.display()
+            );
+            let mut command = Command::new("sh");
+            command.args([
+                "-c",
+                "printf %s \"$1\" > \"$2.new\" && chmod +x \"$2.new\" && mv \"$2.new\" \"$2\"",
+                "sh",
+            ]);
+            assert!(command.arg(script).arg(&ptxas).status().unwrap().success());
+        };
+        let toolkit = Toolkit {
+            version: ToolkitVersion::new(99, 0),
+            components: vec![Chosen {
+                found: Found {
+                    component: Component::Nvcc,
+                    major: 99,
+                    version: None,
+                    toolkit: None,
+                    include: Vec::new(),
+                    libraries: Vec::new(),
+                    archives: Vec::new(),
+                    tools: vec![ptxas.clone()],
+                    evidence: String::new(),
+                },
+                origin: String::new(),
+            }],
+            notes: Vec::new(),
+            warnings: Vec::new(),
+            default_search_dirs: Vec::new(),
+        };
+        let env = Env::from_pairs([("PATH", "/usr/bin:/bin")])
+            .with("CUDA_BUILD_CACHE_DIR", directory.path());
+        let observed = || {
+            let list = toolkit.observed_capabilities(&Root::system(), &env);
+            list.map(|list| list.iter().map(|c| c.sm()).collect::<Vec<_>>())
+        };
+        install("'sm_90', 'sm_130'");
+        for _ in 0..2 {
+            assert_eq!(observed().unwrap(), ["sm_90", "sm_130"]);
+        }
+        let starts = || std::fs::read_to_string(&log).unwrap().lines().count();
+        assert_eq!(starts(), 1);
+        install("'sm_140'");
+        assert_eq!(observed().unwrap(), ["sm_140"]);
+        // An answer without capabilities is not kept.
+        install("usage");
+        assert_eq!((observed(), observed(), starts()), (None, None, 4));
     }
 }

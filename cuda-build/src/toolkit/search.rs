@@ -4,11 +4,10 @@ use std::path::{Path, PathBuf};
 use std::slice;
 
 use super::{Toolkit, file};
-use crate::component::Component;
 use crate::env::Env;
 use crate::error::Error;
 use crate::nvcc;
-use crate::probe::{Attempt, Found, Prober, RELATIVE, Set};
+use crate::probe::{Attempt, Prober, RELATIVE, Set};
 use crate::root::Root;
 use crate::select::{self, Need, Note, Request, Selection, Strength};
 use crate::sources::{self, Candidate, Label, Layout, Locked, Sources, Step};
@@ -42,7 +41,7 @@ impl Search<'_> {
     /// Finds a toolkit. Places after the first step that has everything are not read.
     ///
     /// # Errors
-    /// As [`select::select`]; [`Error::InvalidSource`] for a `CUDA_BUILD_TOOLKIT` that can't be read too.
+    /// As [`select::select`]; [`Error::InvalidSource`] also for a `CUDA_BUILD_TOOLKIT` that cannot be read.
     pub fn find(&self, request: &Request) -> Result<Toolkit, Error> {
         self.find_first(slice::from_ref(request))
     }
@@ -52,8 +51,7 @@ impl Search<'_> {
     /// # Errors
     /// As [`Search::find`], for the last request.
     pub fn find_first(&self, requests: &[Request]) -> Result<Toolkit, Error> {
-        let mut walk = Walk::new(self)?;
-        self.choose(&mut walk, requests)
+        Walk::new(self)?.choose(requests)
     }
 
     /// As [`Search::find_first`], but reads every place, and keeps what it saw.
@@ -68,8 +66,12 @@ impl Search<'_> {
                 };
             }
         };
-        let toolkit = self.choose(&mut walk, requests);
-        walk.read_everything();
+        let toolkit = walk.choose(requests);
+        for index in 0..walk.attempts.len() {
+            if !walk.is_system(index) || walk.has_system_product() {
+                walk.read(index);
+            }
+        }
         Outcome {
             attempts: walk.attempts.into_iter().flatten().flatten().collect(),
             remarks: [walk.sources.disagreements, walk.sources.remarks].concat(),
@@ -77,61 +79,15 @@ impl Search<'_> {
         }
     }
 
-    fn choose(&self, walk: &mut Walk<'_>, requests: &[Request]) -> Result<Toolkit, Error> {
-        let mut chosen = Err(Error::NotFound(Box::default()));
-        for (index, request) in requests.iter().enumerate() {
-            chosen = walk.select(request);
-            let is_last = index + 1 == requests.len();
-            // The lock is not left for the sake of a request that has an alternative.
-            let leaves_lock =
-                |selection: &Selection| walk.has_locked(request) && selection.step > Step::Locked;
-            if chosen
-                .as_ref()
-                .is_ok_and(|selection| is_last || !leaves_lock(selection))
-            {
-                break;
-            }
-        }
-        let toolkit = chosen
-            .and_then(Toolkit::from_selection)
-            .map_err(|error| self.with_target(error))?;
-        Ok(toolkit
-            .with_default_search_dirs(self.root.default_search_dirs(self.target.multiarch()))
-            .with_warnings(walk.sources.disagreements.clone()))
-    }
-
-    /// Components that are found for this machine, or fetched, are of no use to a build for another one.
-    fn with_target(&self, mut error: Error) -> Error {
-        if let Error::NotFound(not_found) = &mut error
-            && !self.target.is_native()
-        {
-            not_found.cross = Some(self.target.clone());
-        }
-        error
-    }
-
     fn probe(&self, candidate: &Candidate) -> Vec<Attempt> {
         let query_nvcc = |nvcc: &Path| nvcc::query(self.root, self.env, nvcc);
         Prober::new(self.root, self.target, &query_nvcc).probe_each(candidate)
     }
 
-    /// A file of these components that does not exist, and its component.
-    fn gone<'f>(&self, found: &'f [Found]) -> Option<(Component, &'f Path)> {
-        found.iter().find_map(|f| {
-            f.paths()
-                .map(PathBuf::as_path)
-                .find(|path| !self.root.exists(path))
-                .map(|path| (f.component, path))
-        })
-    }
-
     /// The toolkit that `cargo cuda` found for this build.
     fn toolkit_file(&self) -> Result<Option<Attempt>, Error> {
-        let Some(path) = self
-            .env
-            .path("CUDA_BUILD_TOOLKIT")
-            .filter(|_| self.places.is_empty())
-        else {
+        let path = self.env.path("CUDA_BUILD_TOOLKIT");
+        let Some(path) = path.filter(|_| self.places.is_empty()) else {
             return Ok(None);
         };
         let label = Label::Variable("CUDA_BUILD_TOOLKIT");
@@ -145,12 +101,15 @@ impl Search<'_> {
             _ if path.is_relative() => return Err(invalid(RELATIVE.to_owned())),
             Ok(text) => text,
             Err(_) if !self.root.exists(&path) => return Err(invalid("does not exist".to_owned())),
-            Err(error) => return Err(invalid(format!("can't be read: {error}"))),
+            Err(error) => return Err(invalid(format!("cannot be read: {error}"))),
         };
         let found = file::parse(&text).map_err(|error| invalid(error.to_string()))?;
-        if let Some((component, path)) = self.gone(&found) {
+        let files = found
+            .iter()
+            .flat_map(|f| f.paths().map(|path| (f.component, path)));
+        if let Some((component, path)) = { files }.find(|(_, path)| !self.root.exists(path)) {
             return Err(invalid(format!(
-                "its `{component}` is gone ({}): the toolkit was removed or changed since the file was written",
+                "its `{component}` does not exist ({}): the toolkit was removed or changed after the file was written",
                 path.display()
             )));
         }
@@ -205,7 +164,7 @@ impl<'s> Walk<'s> {
         self.sources.candidates[index].layout == Layout::SystemProducts
     }
 
-    /// Whether the system's directories have a product. Asked only if one is requested.
+    /// Whether the system's directories have a product. This reads the disk, so call it only if one is requested.
     fn has_system_product(&self) -> bool {
         sources::holds_product(self.search.root, self.search.target)
     }
@@ -238,12 +197,33 @@ impl<'s> Walk<'s> {
         }
     }
 
-    fn read_everything(&mut self) {
-        for index in 0..self.attempts.len() {
-            if !self.is_system(index) || self.has_system_product() {
-                self.read(index);
+    /// The toolkit for the first request that can be met.
+    fn choose(&mut self, requests: &[Request]) -> Result<Toolkit, Error> {
+        let mut chosen = Err(Error::NotFound(Box::default()));
+        for (index, request) in requests.iter().enumerate() {
+            chosen = self.select(request);
+            let is_last = index + 1 == requests.len();
+            // The lock is not left for the sake of a request that has an alternative.
+            let leaves_lock =
+                |selection: &Selection| self.has_locked(request) && selection.step > Step::Locked;
+            if chosen
+                .as_ref()
+                .is_ok_and(|selection| is_last || !leaves_lock(selection))
+            {
+                break;
             }
         }
+        let (search, warnings) = (self.search, self.sources.disagreements.clone());
+        let directories = search.root.default_search_dirs(search.target.multiarch());
+        let mut toolkit =
+            chosen.and_then(|selection| Toolkit::new(selection, warnings, directories));
+        if let Err(Error::NotFound(not_found)) = &mut toolkit
+            && !search.target.is_native()
+        {
+            // Components for this machine are of no use to a build for another one.
+            not_found.cross = Some(search.target.clone());
+        }
+        toolkit
     }
 
     /// Selects, and reports a locked toolkit that cannot be used.
@@ -276,7 +256,7 @@ impl<'s> Walk<'s> {
                 selection if next.is_none() => return selection,
                 // An optional product has a place of its own, which may come later.
                 Ok(selection)
-                    if !selection.combined
+                    if !selection.is_combined()
                         && !selection.lacks_product(request, Strength::Optional) =>
                 {
                     let system = rest.iter().copied().find(|index| self.is_system(*index));

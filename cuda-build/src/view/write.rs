@@ -86,12 +86,12 @@ pub(super) fn write(
             return Ok(true);
         }
         check_replaceable(root, destination)?;
+        // Dropping `old` removes it.
         let old = Temporary::beside(path);
         match fs::rename(path, &old.0) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 return Err(failed("move away", path)(error));
             }
-            // Dropping `old` removes it.
             _ => {}
         }
     }
@@ -104,13 +104,14 @@ fn check_owner(root: &Root, destination: &Destination<'_>) -> Result<(), Error> 
     if destination.named_by_user && !root.exists(path) {
         return Ok(());
     }
-    match store::distrust(root, path) {
-        None => Ok(()),
-        Some(reason) => Err(Error::ViewPlace {
-            path: path.to_owned(),
-            reason,
-            hint: format!("remove {}, or name another directory", path.display()),
-        }),
+    store::distrust(root, path).map_or(Ok(()), |reason| Err(refused(path, reason)))
+}
+
+fn refused(path: &Path, reason: String) -> Error {
+    Error::ViewPlace {
+        path: path.to_owned(),
+        reason,
+        hint: format!("name another directory, or remove {}", path.display()),
     }
 }
 
@@ -145,14 +146,7 @@ fn check_contents(destination: &Destination<'_>) -> Result<(), Error> {
         Ok(_) if !destination.named_by_user => None,
         Ok(_) => reason_to_keep(path)?,
     };
-    match reason {
-        None => Ok(()),
-        Some(reason) => Err(Error::ViewPlace {
-            path: path.to_owned(),
-            reason,
-            hint: format!("name another directory, or remove {}", path.display()),
-        }),
-    }
+    reason.map_or(Ok(()), |reason| Err(refused(path, reason)))
 }
 
 /// Why a directory must not be removed; `None` if it is empty or contains a view and nothing else.
@@ -161,27 +155,21 @@ fn reason_to_keep(path: &Path) -> Result<Option<String>, Error> {
         return Ok(None);
     }
     let Some(others) = marker::other_files(path) else {
-        return Ok(Some(
-            "it is not a view of this version of cuda-build".to_owned(),
-        ));
+        let reason = "it is not a view of this version of cuda-build";
+        return Ok(Some(reason.to_owned()));
     };
     let others = others.map_err(failed("read", path))?;
-    if others.is_empty() {
-        return Ok(None);
-    }
-    let named: Vec<String> = others
+    let named = others
         .iter()
         .take(NAMED)
-        .map(|path| path.display().to_string())
-        .collect();
-    let more = match others.len().saturating_sub(NAMED) {
-        0 => String::new(),
-        more => format!(" and {more} more files"),
-    };
-    Ok(Some(format!(
-        "the view there also holds files that are not its own or were changed: {}{more}",
-        named.join(", ")
-    )))
+        .map(|path| path.display().to_string());
+    let mut list = named.collect::<Vec<_>>().join(", ");
+    if others.len() > NAMED {
+        list.push_str(&format!(" and {} more files", others.len() - NAMED));
+    }
+    Ok((!others.is_empty()).then(|| {
+        format!("the view there contains files that are not its own or were changed: {list}")
+    }))
 }
 
 /// Writes the whole view, the marker last.
