@@ -329,7 +329,7 @@ mod tests {
 
     #[test]
     fn unknown_name_lists_near_ones() {
-        let error = "cublass".parse::<Component>().unwrap_err().to_string();
+        let error = "cublass".parse::<Component>().unwrap_err();
         assert!(error.contains("cublas"), "{error}");
     }
 }
