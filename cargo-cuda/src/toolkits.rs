@@ -182,7 +182,7 @@ impl<'a> Finder<'a> {
         let toolkit = found?;
         for note in toolkit.notes() {
             if matches!(note, Note::LockNotFetched { .. }) {
-                output::say(&format!("warning: {note}"));
+                output::message(&format!("warning: {note}"));
             }
         }
         Ok(toolkit)

@@ -78,7 +78,7 @@ impl Progress {
         self.spinner.set_prefix(text.to_owned());
         self.spinner.set_message("");
         if self.spinner.is_hidden() {
-            output::say(text);
+            output::message(text);
         }
     }
 
@@ -86,7 +86,7 @@ impl Progress {
     fn detail(&self, text: &str) {
         self.spinner.set_message(text.to_owned());
         if self.spinner.is_hidden() {
-            output::say(&format!("  {text}"));
+            output::message(&format!("  {text}"));
         }
     }
 }
