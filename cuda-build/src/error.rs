@@ -164,14 +164,21 @@ impl Error {
             Self::Capability { hint, .. } | Self::Usage { hint, .. } => {
                 return hint.iter().cloned().collect();
             }
-            Self::InvalidSource { source_name, path, .. } => {
-                let correct = if path.is_relative() { "write an absolute path in" } else { "correct" };
-                format!("{correct} {source_name}, or unset it to search the usual places")
+            Self::InvalidSource {
+                source_name, path, ..
+            } => {
+                let correct = format!("correct {source_name}, or unset it to search the usual places");
+                if path.is_relative() {
+                    return vec!["write an absolute path".to_owned(), correct];
+                }
+                correct
             }
             Self::UnsupportedTarget { .. } => "build for x86_64 or aarch64 Linux".to_owned(),
             Self::ViewConflict { components, .. } => {
                 let [first, second] = components;
-                format!("take {first} and {second} from one place, or leave one of them out of the view")
+                format!(
+                    "take {first} and {second} from one place, or leave one of them out of the view"
+                )
             }
             Self::ViewPlace { hint, .. } => hint.clone(),
             Self::Directive { .. } => {

@@ -188,7 +188,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn own_variable_then_xdg_then_home() {
+    fn the_cache_is_named_by_own_variable_then_xdg_then_home() {
         let home = Env::from_pairs([("HOME", "/home/a")]);
         let xdg = home.clone().with("XDG_CACHE_HOME", "/var/cache/a");
         let own = xdg.clone().with("CUDA_BUILD_CACHE_DIR", "/data/cuda");
@@ -211,14 +211,14 @@ mod tests {
     "#;
 
     #[test]
-    fn reads_what_it_knows() {
+    fn unknown_components_of_a_manifest_are_ignored() {
         let toolkit = StoredToolkit::parse(Path::new("/s/13.4.3-0"), GOOD).unwrap();
         assert_eq!(toolkit.version.to_string(), "13.4.3");
         assert_eq!(toolkit.components, [Component::Cudart, Component::Nvrtc]);
     }
 
     #[test]
-    fn refuses_a_newer_format_and_a_broken_one() {
+    fn a_newer_format_and_a_broken_manifest_are_refused() {
         let parse = |text: &str| StoredToolkit::parse(Path::new("/s"), text).unwrap_err();
         assert!(parse(&GOOD.replace("= 1", "= 2")).contains("format_version 2"));
         assert!(parse(&GOOD.replace("format_version", "x")).contains("no number `format_version`"));
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_being_written_is_no_toolkit() {
+    fn a_directory_being_written_is_not_a_toolkit() {
         let directory = tempfile::tempdir().unwrap();
         put(directory.path(), "13.4.3-a", Some(GOOD));
         put(directory.path(), "13.4.3-b", None);
@@ -300,7 +300,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn what_belongs_to_another_user_is_not_trusted() {
+    fn a_directory_of_another_user_is_not_trusted() {
         assert_eq!(refusal(1000, 0o755, 1000, 0), None);
         assert_eq!(refusal(0, 0o755, 1000, 0), None);
         for user in [0, 1000] {

@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn cuda_version_goes_both_ways() {
+    fn cuda_version_is_converted_both_ways() {
         for value in [11_080, 12_000, 12_090, 13_040] {
             assert_eq!(
                 ToolkitVersion::from_cuda_version(value)

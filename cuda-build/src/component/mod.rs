@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn soname_alone_does_not_tell_the_major() {
+    fn some_sonames_are_the_same_for_several_majors() {
         let soname = |c: Component, major| c.facts().soname(0, major);
         assert_eq!(soname(Component::Curand, 11), soname(Component::Curand, 13));
         assert_eq!(
@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_name_lists_near_ones() {
+    fn an_unknown_name_lists_the_known_ones() {
         let error = "cublass".parse::<Component>().unwrap_err();
         assert!(error.contains("cublas"), "{error}");
     }

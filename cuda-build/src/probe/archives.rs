@@ -85,55 +85,38 @@ impl Archive {
 ///
 /// In a build for another target, archives for the machine that builds come last: their programs are needed.
 pub(super) fn belonging(target: &Target, paths: Vec<PathBuf>) -> (Vec<PathBuf>, Vec<String>) {
+    let platform = |path: &PathBuf| Archive::parse(path)?.platform;
+    let is_other = |platform: &String| platform != target.directory();
+    let is_foreign = |platform: String| is_other(&platform) && !runs_here(target, &platform);
+    let (foreign, mut roots): (Vec<PathBuf>, Vec<PathBuf>) = paths
+        .into_iter()
+        .partition(|path| platform(path).is_some_and(is_foreign));
     let mut remarks = Vec::new();
-    let mut for_target: Vec<(PathBuf, Option<Archive>)> = Vec::new();
-    let (mut for_this_machine, mut foreign) = (Vec::new(), Vec::new());
-    for path in paths {
-        let archive = Archive::parse(&path);
-        let platform = archive
-            .as_ref()
-            .and_then(|archive| archive.platform.as_deref());
-        match platform {
-            Some(platform) if platform == target.directory() => for_target.push((path, archive)),
-            Some(platform) if runs_here(target, platform) => for_this_machine.push((path, archive)),
-            Some(platform) => foreign.push((path, target.jetson_hint(platform))),
-            None => for_target.push((path, archive)),
-        }
-    }
-    if let [(first, _), rest @ ..] = foreign.as_slice() {
+    if let [first, rest @ ..] = foreign.as_slice() {
         let are = match rest.len() {
             0 => "is".to_owned(),
             more => format!("and {more} more are"),
         };
-        let hint = foreign
+        let hints = foreign
             .iter()
-            .map(|(_, hint)| *hint)
-            .max()
-            .unwrap_or_default();
-        let first = first.display();
+            .filter_map(platform)
+            .map(|p| target.jetson_hint(&p));
+        let (first, hint) = (first.display(), hints.max().unwrap_or_default());
         remarks.push(format!("{first} {are} not for {target} and not used{hint}"));
     }
-    let mut kept = for_target;
-    kept.append(&mut for_this_machine);
-    let archives: Vec<&Archive> = kept
+    roots.sort_by_key(|path| platform(path).as_ref().is_some_and(is_other));
+    let archives: Vec<Archive> = roots
         .iter()
-        .filter_map(|(_, archive)| archive.as_ref())
+        .filter_map(|path| Archive::parse(path))
         .collect();
-    let majors: BTreeSet<Option<u32>> = archives.iter().map(|archive| archive.major()).collect();
+    let majors: BTreeSet<Option<u32>> = archives.iter().map(Archive::major).collect();
     let mut unused: Vec<Archive> = Vec::new();
     for major in majors {
-        let here = archives
-            .iter()
-            .copied()
-            .filter(|archive| archive.major() == major);
-        unused.extend(unused_of_major(&here.collect::<Vec<_>>(), &mut remarks));
+        let here: Vec<&Archive> = archives.iter().filter(|a| a.major() == major).collect();
+        unused.extend(unused_of_major(&here, &mut remarks));
     }
-    kept.retain(|(_, archive)| {
-        archive
-            .as_ref()
-            .is_none_or(|archive| !unused.contains(archive))
-    });
-    (kept.into_iter().map(|(path, _)| path).collect(), remarks)
+    roots.retain(|path| Archive::parse(path).is_none_or(|archive| !unused.contains(&archive)));
+    (roots, remarks)
 }
 
 /// Whether programs of this platform run on the machine that builds, if the target is another one.
@@ -174,7 +157,8 @@ fn unused_of_major(archives: &[&Archive], remarks: &mut Vec<String>) -> Vec<Arch
     let listed = listed.join(", ");
     remarks.push(match choice {
         Some((release, reason)) => format!(
-            "archives of several releases of CUDA {} were found; {release} is used{reason}, not used: {listed}; to use another release, name only its archives",
+            "archives of several releases of CUDA {} were found; {release} is used{reason}, not used: {listed}; to use \
+             another release, name only its archives",
             release.major
         ),
         None => format!(

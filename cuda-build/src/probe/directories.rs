@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn links_are_resolved_as_the_system_does() {
+    fn links_are_resolved_like_the_system_does() {
         let place = tempfile::tempdir().unwrap();
         let (root, path) = (Root::system(), place.path());
         fs::create_dir_all(path.join("cuda-13.4/targets/x/lib")).unwrap();

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::Found;
 use super::prefix::Prefix;
+use super::products::directory_number;
 use super::versions::{header_version, release_in_file_name};
 use crate::component::{Bundle, Class, Component, Facts};
 use crate::release::{NEWEST_MAJOR, OLDEST_MAJOR, majors};
@@ -274,9 +275,7 @@ impl<'a> Lookup<'a> {
     /// Whether a product's library may be for this major. One in the directory of another major is not, also if only a
     /// link leads there.
     fn is_for_major(&self, path: &Path, major: u32) -> bool {
-        let real = self.prefix.prober.root.resolve(path);
-        let directory = real.parent().and_then(Path::file_name);
-        let number = directory.and_then(|name| name.to_str()?.parse::<u32>().ok());
+        let number = directory_number(&self.prefix.prober.root.resolve(path));
         number.is_none_or(|number| number == major || !(8..100).contains(&number))
     }
 }

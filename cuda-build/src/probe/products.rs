@@ -43,6 +43,11 @@ pub(super) fn products() -> impl Iterator<Item = Component> {
     Component::all().filter(|component| component.facts().bundle == Bundle::Product)
 }
 
+/// The number that the directory of a file is called: `12` for `lib/12/libcutensor.so.2`.
+pub(super) fn directory_number(path: &Path) -> Option<u32> {
+    path.parent()?.file_name()?.to_str()?.parse().ok()
+}
+
 /// The CUDA major in a name or version of NVIDIA's packages: `…-9.5.0.50_cuda13-archive`, `libcudnn9-cuda-12`,
 /// `2.22.3-1+cuda12.6`, `…-cuda12.8-cudnn-9.8.0.87-lib` in a Nix store.
 fn named_major(name: &str) -> Option<u32> {

@@ -2,10 +2,11 @@
 //! archives side by side, the HPC SDK).
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::one_root::{OneRoot, read_roots};
 use super::prefix::Prefix;
+use super::products::directory_number;
 use super::versions::file_name_version;
 use super::{Attempt, Found, Prober, Set, Unusable, archives};
 use crate::component::{Bundle, Class, Component};
@@ -54,25 +55,13 @@ pub(super) fn probe(prober: &Prober<'_>, attempt: &mut Attempt) {
         for root in &roots {
             root.prefix.skip_nvcc();
             remarks.extend(root.prefix.skipped_remarks());
+            remarks.extend(root.prefix.remarks.iter().cloned());
         }
     }
     for remark in remarks {
         if !attempt.remarks.contains(&remark) {
             attempt.remarks.push(remark);
         }
-    }
-    if attempt.sets.is_empty() && attempt.unusable.is_empty() && attempt.remarks.is_empty() {
-        attempt.remarks = roots
-            .into_iter()
-            .flat_map(|root| root.prefix.remarks)
-            .collect();
-    } else if let [root] = roots.as_slice()
-        && let [_, _, ..] = root.majors.as_slice()
-    {
-        attempt.remarks.push(format!(
-            "libraries of several CUDA majors below one root: {:?}",
-            root.majors
-        ));
     }
 }
 
@@ -95,18 +84,14 @@ fn unclear_roots(majors: &BTreeSet<u32>, unclear: &[OneRoot<'_>]) -> Option<Stri
 
 /// Reports products that are offered for every major because nothing shows theirs.
 fn products_of_unknown_major(roots: &[OneRoot<'_>], sets: &[Set]) -> Vec<String> {
-    let in_directory_of_major = |path: &PathBuf| {
-        let directory = path.parent().and_then(Path::file_name);
-        directory.is_some_and(|name| {
-            name.to_str()
-                .is_some_and(|name| name.parse::<u32>().is_ok())
-        })
-    };
     let is_unknown = |found: &&Found| {
         let offered = sets.iter().filter(|set| set.get(found.component).is_some());
         found.component.facts().bundle == Bundle::Product
             && named_major(roots, found).is_none()
-            && !found.libraries.iter().any(in_directory_of_major)
+            && found
+                .libraries
+                .iter()
+                .all(|path| directory_number(path).is_none())
             && offered.count() > 1
     };
     let found = sets.first().into_iter().flat_map(|set| &set.found);

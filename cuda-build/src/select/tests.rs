@@ -1,4 +1,4 @@
-//! One table of real situations: what is where, what is asked, and what has to come of it.
+//! A table of real situations: what is found where, what is requested, and the expected outcome.
 
 use std::path::PathBuf;
 
@@ -434,7 +434,7 @@ fn cases() -> Vec<Case> {
 }
 
 #[test]
-fn every_situation_has_its_outcome() {
+fn every_situation_has_the_expected_outcome() {
     let mut wrong = String::new();
     for case in cases() {
         let outcome = outcome(&case);
@@ -456,7 +456,7 @@ fn every_situation_has_its_outcome() {
 }
 
 #[test]
-fn other_toolkits_in_the_same_step_are_mentioned() {
+fn other_toolkits_in_the_same_step_are_reported() {
     let attempts = [
         at(Step::Stored, "/store/13.4", PIP13),
         at(Step::Stored, "/store/12.9", PIP12),
@@ -486,7 +486,7 @@ fn nvrtc_is_preferred_to_nvcc() {
 }
 
 #[test]
-fn optional_needs_are_taken_and_not_missed() {
+fn optional_needs_may_be_absent() {
     let mut request = module();
     request
         .needs
@@ -512,7 +512,7 @@ fn optional_needs_are_taken_and_not_missed() {
 }
 
 #[test]
-fn what_is_extra_stays_away_where_it_does_not_fit() {
+fn an_extra_that_does_not_fit_is_not_used() {
     let mut request = library();
     request
         .needs
@@ -551,7 +551,7 @@ fn with_cudnn() -> Request {
 }
 
 #[test]
-fn a_products_variable_counts_for_the_product_alone() {
+fn the_variable_of_a_product_counts_only_for_it() {
     let own = at(Step::Product, "/opt/cudnn", &["cudnn 13.1"]);
     let stored = at(
         Step::Stored,
@@ -577,7 +577,7 @@ fn a_products_variable_counts_for_the_product_alone() {
 }
 
 #[test]
-fn a_wrong_variable_of_a_product_stops_only_those_who_want_a_product() {
+fn a_wrong_variable_of_a_product_matters_if_one_is_needed() {
     let attempts = [
         at(Step::Product, "/nowhere", &[]),
         at(Step::Stored, "/store/13.4", PIP13),

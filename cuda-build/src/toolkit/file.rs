@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_back() {
+    fn a_written_toolkit_is_read_back() {
         let toolkit = toolkit();
         let text = toolkit.to_toml().unwrap();
         assert_eq!(

@@ -1,4 +1,4 @@
-//! One row a mix: what is chosen, and what the error must say.
+//! One row for each mix: what is chosen, and the expected error.
 
 use std::path::PathBuf;
 
@@ -91,7 +91,7 @@ fn check(texts: &[&str], expected: &[&str]) {
 }
 
 #[test]
-fn what_belongs_together() {
+fn compatible_components_have_no_conflict() {
     check(
         &[
             "nvcc 13.4.92 for 13",
@@ -158,7 +158,7 @@ fn what_belongs_together() {
 }
 
 #[test]
-fn what_does_not() {
+fn incompatible_components_have_a_conflict() {
     for (texts, expected) in [
         (
             &[
