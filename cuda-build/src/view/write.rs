@@ -13,6 +13,7 @@ use std::time::{Duration, SystemTime};
 
 use super::marker::{self, MARKER};
 use super::plan::{Entry, Plan};
+use crate::cache::failed;
 use crate::error::Error;
 use crate::root::Root;
 use crate::store;
@@ -35,15 +36,6 @@ pub(super) struct Destination<'a> {
     /// Whether the user named this path: another view may be there, and anything else must not be
     /// touched. Otherwise the name contains the digest, and the directory is this crate's.
     pub(super) named_by_user: bool,
-}
-
-fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
-    let path = path.to_owned();
-    move |source| Error::Io {
-        action,
-        path,
-        source,
-    }
 }
 
 /// Makes sure that the view exists. A complete view is not touched; an incomplete or damaged one
