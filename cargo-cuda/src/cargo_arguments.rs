@@ -2,37 +2,6 @@
 
 use std::ffi::{OsStr, OsString};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// `cargo build`, `check`, `clippy`, `doc`
-    Build,
-    /// `cargo install`
-    Install,
-    /// `cargo run`: the first argument that is not an option is the program's
-    Run,
-    /// `cargo test`, `bench`
-    Test,
-    /// `cargo nextest`
-    Nextest,
-}
-
-impl Kind {
-    pub fn of(command: &str) -> Self {
-        match command {
-            "install" => Self::Install,
-            "run" => Self::Run,
-            "test" | "bench" => Self::Test,
-            "nextest" => Self::Nextest,
-            _ => Self::Build,
-        }
-    }
-
-    /// Whether cargo runs what it has built.
-    pub fn runs_programs(self) -> bool {
-        matches!(self, Self::Run | Self::Test | Self::Nextest)
-    }
-}
-
 /// Long options of cargo whose value is the argument after them.
 const WITH_VALUE: [&str; 26] = [
     "--artifact-dir",
@@ -77,7 +46,8 @@ pub struct Split {
     pub programs: Vec<OsString>,
 }
 
-/// Splits a command line. `ours` returns whether an option is one of this program, and whether it
+/// Splits a command line. After `run`, the first argument that is not an option is the program's, and
+/// so are all that follow. `ours` returns whether an option is one of this program, and whether it
 /// has a value.
 pub fn split(
     command: &str,
@@ -88,14 +58,13 @@ pub fn split(
         let text = argument.to_string_lossy();
         text.starts_with('-') && text != "-"
     };
-    let kind = Kind::of(command);
     let mut split = Split {
         command: command.to_owned(),
         ..Split::default()
     };
     let mut rest = arguments.iter().cloned().peekable();
     while let Some(argument) =
-        rest.next_if(|next| next != "--" && (kind != Kind::Run || is_option(next)))
+        rest.next_if(|next| next != "--" && (command != "run" || is_option(next)))
     {
         let text = argument.to_string_lossy().into_owned();
         let (name, attached) = text
@@ -141,98 +110,102 @@ fn short(text: &str) -> Option<&str> {
         .filter(|names| !names.is_empty() && !names.starts_with('-'))
 }
 
-/// The directory of the profile that the arguments of `cargo build` name.
-pub fn profile_directory(arguments: &[OsString]) -> String {
-    let is_release = |argument: &OsString| {
-        let text = argument.to_string_lossy();
-        text == "--release" || flags(&text).is_some_and(|flags| flags.contains('r'))
-    };
-    match value_of(arguments, "--profile").as_deref() {
-        Some("dev" | "test") => "debug".to_owned(),
-        Some("bench") => "release".to_owned(),
-        Some(named) => named.to_owned(),
-        None if arguments.iter().any(is_release) => "release".to_owned(),
-        None => "debug".to_owned(),
-    }
-}
+/// Options of cargo with their values. Short ones are separate: `-vrp name` is `-v`, `-r`, `-p name`.
+#[derive(Clone, Debug, Default)]
+pub struct Options(Vec<(String, Option<String>)>);
 
-pub fn is_quiet(arguments: &[OsString]) -> bool {
-    arguments.iter().any(|argument| {
-        let text = argument.to_string_lossy();
-        text == "--quiet" || flags(&text).is_some_and(|flags| flags.contains('q'))
-    })
-}
-
-/// The short options without a value in one argument, as `vr` in `-vrpname`.
-fn flags(text: &str) -> Option<&str> {
-    short(text).and_then(|names| names.split(SHORT_WITH_VALUE).next())
-}
-
-/// The options that `cargo metadata` gets as well: the configuration, and whether the lock file and
-/// the network may be touched.
-pub fn metadata_options(arguments: &[OsString]) -> Vec<String> {
-    passed(
-        arguments,
-        &["--offline", "--locked", "--frozen"],
-        &["--config"],
-    )
-}
-
-/// Whether lock files may not change.
-pub fn is_locked(arguments: &[OsString]) -> bool {
-    let options = metadata_options(arguments);
-    let mut options = options.iter();
-    options.any(|option| option == "--locked" || option == "--frozen")
-}
-
-pub fn feature_options(arguments: &[OsString]) -> Vec<String> {
-    passed(
-        arguments,
-        &["--all-features", "--no-default-features"],
-        &["--features", "-F"],
-    )
-}
-
-fn passed(arguments: &[OsString], flags: &[&str], with_value: &[&str]) -> Vec<String> {
-    let mut arguments = arguments.iter().filter_map(|argument| argument.to_str());
-    let mut options = Vec::new();
-    while let Some(argument) = arguments.next() {
-        let attached = |name: &&&str| {
-            let rest = argument.strip_prefix(**name);
-            rest.is_some_and(|rest| rest.starts_with('=') || (**name == "-F" && !rest.is_empty()))
-        };
-        if flags.contains(&argument) || with_value.iter().any(|name| attached(&name)) {
-            options.push(argument.to_owned());
-        } else if with_value.contains(&argument) {
-            options.push(argument.to_owned());
-            options.extend(arguments.next().map(str::to_owned));
-        }
-    }
-    options
-}
-
-/// The value of an option. What comes after `--` is not cargo's.
-pub fn value_of(arguments: &[OsString], name: &str) -> Option<String> {
-    values_of(arguments, name).next()
-}
-
-/// The values of one that can be there more than once.
-pub fn values_of(arguments: &[OsString], name: &str) -> impl Iterator<Item = String> {
-    let mut arguments = arguments.iter().take_while(|argument| *argument != "--");
-    std::iter::from_fn(move || {
-        loop {
-            let text = arguments.next()?.to_str().unwrap_or_default();
-            if text == name {
-                return arguments.next()?.to_str().map(str::to_owned);
+impl Options {
+    /// Reads the options before `--`, which cargo does not pass on.
+    pub fn parse(arguments: &[OsString]) -> Self {
+        let mut options = Vec::new();
+        let mut rest = arguments
+            .iter()
+            .take_while(|argument| *argument != "--")
+            .filter_map(|argument| argument.to_str());
+        while let Some(argument) = rest.next() {
+            if argument.starts_with("--") {
+                let (name, value) = match argument.split_once('=') {
+                    Some((name, value)) => (name, Some(value)),
+                    None if WITH_VALUE.contains(&argument) => (argument, rest.next()),
+                    None => (argument, None),
+                };
+                options.push((name.to_owned(), value.map(str::to_owned)));
+                continue;
             }
-            if let Some(value) = text
-                .strip_prefix(name)
-                .and_then(|rest| rest.strip_prefix('='))
-            {
-                return Some(value.to_owned());
+            let Some(names) = short(argument) else {
+                continue;
+            };
+            for (index, name) in names.char_indices() {
+                let attached = &names[index + name.len_utf8()..];
+                if SHORT_WITH_VALUE.contains(&name) {
+                    let value = Some(attached).filter(|value| !value.is_empty());
+                    let value = value.or_else(|| rest.next()).map(str::to_owned);
+                    options.push((format!("-{name}"), value));
+                    break;
+                }
+                options.push((format!("-{name}"), None));
             }
         }
-    })
+        Self(options)
+    }
+
+    /// The values of an option that may be given more than once.
+    pub fn values(&self, name: &str) -> impl Iterator<Item = String> {
+        let named = self.0.iter().filter(move |(own, _)| own == name);
+        named.filter_map(|(_, value)| value.clone())
+    }
+
+    pub fn value(&self, name: &str) -> Option<String> {
+        self.values(name).next()
+    }
+
+    pub fn has(&self, names: &[&str]) -> bool {
+        self.0.iter().any(|(own, _)| names.contains(&own.as_str()))
+    }
+
+    /// Whether lock files may not change.
+    pub fn is_locked(&self) -> bool {
+        self.has(&["--locked", "--frozen"])
+    }
+
+    /// These options, as arguments.
+    fn only(&self, names: &[&str]) -> Vec<String> {
+        let named = self
+            .0
+            .iter()
+            .filter(|(own, _)| names.contains(&own.as_str()));
+        named
+            .flat_map(|(name, value)| [Some(name), value.as_ref()])
+            .flatten()
+            .cloned()
+            .collect()
+    }
+
+    /// The options that `cargo metadata` gets as well: the configuration, and whether the lock file
+    /// and the network may be touched.
+    pub fn for_metadata(&self) -> Vec<String> {
+        self.only(&["--config", "--offline", "--locked", "--frozen"])
+    }
+
+    pub fn features(&self) -> Vec<String> {
+        self.only(&[
+            "--features",
+            "-F",
+            "--all-features",
+            "--no-default-features",
+        ])
+    }
+
+    /// The directory of the profile of `cargo build`.
+    pub fn profile_directory(&self) -> String {
+        match self.value("--profile").as_deref() {
+            Some("dev" | "test") => "debug".to_owned(),
+            Some("bench") => "release".to_owned(),
+            Some(named) => named.to_owned(),
+            None if self.has(&["--release", "-r"]) => "release".to_owned(),
+            None => "debug".to_owned(),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -243,15 +216,24 @@ mod tests {
         text.split_whitespace().map(OsString::from).collect()
     }
 
+    fn options(text: &str) -> Options {
+        Options::parse(&arguments(text))
+    }
+
     #[test]
     fn the_value_of_an_option_is_found() {
-        let value = |text: &str, name: &str| value_of(&arguments(text), name);
-        let both = "-r --target a -- --target b";
-        assert_eq!(value(both, "--target").as_deref(), Some("a"));
-        assert_eq!(value("--target=c", "--target").as_deref(), Some("c"));
-        assert_eq!(value("--target-dir x", "--target"), None);
-        let path = value("--release --manifest-path a/Cargo.toml", "--manifest-path");
-        assert_eq!(path.as_deref(), Some("a/Cargo.toml"));
+        let both = options("-r --target a -- --target b");
+        assert_eq!(both.value("--target").as_deref(), Some("a"));
+        assert_eq!(
+            options("--target=c").value("--target").as_deref(),
+            Some("c")
+        );
+        assert_eq!(options("--target-dir x").value("--target"), None);
+        let path = options("--release --manifest-path a/Cargo.toml");
+        assert_eq!(
+            path.value("--manifest-path").as_deref(),
+            Some("a/Cargo.toml")
+        );
     }
 
     #[test]
@@ -293,20 +275,19 @@ mod tests {
             ("--release", "release"),
             ("--profile=fast", "fast"),
         ] {
-            assert_eq!(profile_directory(&arguments(text)), expected, "{text}");
+            assert_eq!(options(text).profile_directory(), expected, "{text}");
         }
-        assert!(is_quiet(&arguments("-vq")) && !is_quiet(&arguments("-pq")));
+        assert!(options("-vq").has(&["-q"]) && !options("-pq").has(&["-q"]));
     }
 
     #[test]
     fn options_for_metadata_are_taken_over() {
-        let all =
-            arguments("-r --config a --config=b -F x -Fy --features=z --locked --all-features");
+        let all = options("-r --config a --config=b -F x -Fy --features=z --locked --all-features");
         assert_eq!(
-            metadata_options(&all),
-            ["--config", "a", "--config=b", "--locked"]
+            all.for_metadata(),
+            ["--config", "a", "--config", "b", "--locked"]
         );
-        let features = ["-F", "x", "-Fy", "--features=z", "--all-features"];
-        assert_eq!(feature_options(&all), features);
+        let features = ["-F", "x", "-F", "y", "--features", "z", "--all-features"];
+        assert_eq!(all.features(), features);
     }
 }

@@ -1,4 +1,5 @@
-//! What Cargo's configuration says: files, what they include, and `--config`.
+//! The keys of Cargo's configuration that matter here, from files, the files that they include, and
+//! `--config`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -13,7 +14,7 @@ pub struct Configured {
     several_targets: bool,
     /// `[build] rustc-wrapper`; empty for none. A path is absolute.
     pub wrapper: Option<PathBuf>,
-    /// `[env]`: what scripts, rustc and programs get that cargo starts.
+    /// `[env]`: variables for everything that cargo starts.
     variables: BTreeMap<String, Variable>,
 }
 
@@ -21,14 +22,14 @@ pub struct Configured {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Variable {
     value: Option<String>,
-    /// Whether it replaces what cargo was started with.
+    /// Whether it replaces the variable that cargo was started with.
     force: Option<bool>,
     /// Whether it is a path below `base`.
     relative: Option<bool>,
     base: Option<PathBuf>,
 }
 
-/// A file that includes itself ends here.
+/// Limits files that include themselves.
 const DEEPEST: usize = 8;
 
 impl Configured {
@@ -39,7 +40,7 @@ impl Configured {
     }
 
     /// Reads what applies in `directory`, as Cargo does: `--config`, files above it, and the
-    /// user's own. What is read first counts.
+    /// user's own. The first value of a key counts.
     pub fn read(root: &Root, env: &Env, directory: &Path, arguments: &[String]) -> Self {
         let home = env.peek("CARGO_HOME").map(PathBuf::from);
         let home = home.or_else(|| env.peek("HOME").map(|home| Path::new(home).join(".cargo")));
@@ -72,7 +73,7 @@ impl Configured {
         self.several_targets || named.is_some_and(|named| named != triple)
     }
 
-    /// `env` as build scripts see it: with `[env]` below it, and what is forced above it.
+    /// `env` as build scripts see it. A variable of `[env]` counts if it is not set or has `force`.
     pub fn over(&self, env: &Env) -> Env {
         // Cargo and rustup read these from their own environment alone.
         let read_before = |name: &str| {
@@ -112,7 +113,7 @@ impl Configured {
 
     /// Adds the keys of one text that are not set yet, and returns the files that it includes.
     fn add(&mut self, text: &str, base: &Path) -> Vec<String> {
-        // Cargo itself reports what is wrong with a file.
+        // Cargo itself reports an invalid file.
         let Ok(table) = text.parse::<toml::Table>() else {
             return Vec::new();
         };

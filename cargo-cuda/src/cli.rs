@@ -99,7 +99,7 @@ pub fn main(arguments: Vec<OsString>) -> ExitCode {
     let ended =
         dispatch(&cli.command, &split).and_then(|(text, code)| output::print(&text).map(|()| code));
     let code = ended.unwrap_or_else(|failure| {
-        output::say(&failure.to_string());
+        output::message(&failure.to_string());
         failure.code
     });
     signals::finish();
@@ -113,7 +113,7 @@ fn usage(error: &clap::Error) -> ExitCode {
         (false, Ok(())) => exit_code::SUCCESS,
         (false, Err(error)) if error.kind() == std::io::ErrorKind::BrokenPipe => exit_code::SUCCESS,
         (false, Err(error)) => {
-            output::say(&format!(
+            output::message(&format!(
                 "error: could not write to standard output: {error}"
             ));
             exit_code::DISK

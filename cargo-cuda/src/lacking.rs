@@ -1,4 +1,5 @@
-//! What a toolkit lacks, for a build that failed: only its own messages say what it looked for.
+//! Hints about what the toolkit lacks, for a build that failed. Only the messages of the build show
+//! what it looked for.
 
 use cuda_build::Component;
 use cuda_build::internal::component::{Bundle, Facts};
@@ -6,7 +7,7 @@ use cuda_build::internal::component::{Bundle, Facts};
 use crate::build::Build;
 
 /// What to do without static libraries.
-const ARCHIVES: &str = "Python's packages don't carry them. Switch on that crate's feature for linking \
+const ARCHIVES: &str = "Python's packages do not contain them. Switch on that crate's feature for linking \
                         dynamically (`dynamic-link`, `dynamic-linking` or the like), or name a toolkit that has \
                         them with CUDA_BUILD_ROOTS or CUDA_PATH: of NVIDIA's installer, its redist archives, \
                         Debian's, or conda's with the `-static` packages";

@@ -16,22 +16,29 @@ use crate::failure::Failure;
 
 /// Writes a whole file, unless it has this content already.
 pub fn write_if_changed(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
-    if fs::read(path).is_ok_and(|old| old == bytes) {
-        return Ok(());
+    match fs::read(path).is_ok_and(|old| old == bytes) {
+        true => Ok(()),
+        false => write(path, bytes),
     }
-    write(path, bytes).map_err(Failure::io("write", path))
 }
 
-fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let directory = path.parent().unwrap_or(Path::new("."));
-    fs::create_dir_all(directory)?;
-    let mut builder = tempfile::Builder::new();
-    // The mode that the umask gives to any new file: temporary files are readable by their owner only.
-    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-    let mut part = builder.tempfile_in(directory)?;
-    part.write_all(bytes)?;
-    part.persist(path)?;
-    Ok(())
+/// Writes a file as a whole or not at all, and creates its directory.
+pub fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    let parent = path.parent().filter(|p| !p.as_os_str().is_empty());
+    let directory = parent.unwrap_or(Path::new("."));
+    let write = || {
+        fs::create_dir_all(directory)?;
+        let mut builder = tempfile::Builder::new();
+        // The mode that the umask gives to any new file: temporary files are readable by their owner only.
+        builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+        let mut part = builder.tempfile_in(directory)?;
+        part.write_all(bytes)?;
+        // Otherwise a crash of the machine could leave an empty file with the final name.
+        part.as_file().sync_all()?;
+        part.persist(path)?;
+        Ok(())
+    };
+    write().map_err(Failure::io("write", path))
 }
 
 /// Sets the time of change of a file to now, and creates it if it does not exist.
@@ -182,12 +189,12 @@ pub fn printable(text: &str) -> String {
 }
 
 /// Writes notes to standard error, one in each line.
-pub fn say_all(notes: &[String]) {
-    notes.iter().for_each(|note| say(note));
+pub fn messages(notes: &[String]) {
+    notes.iter().for_each(|note| message(note));
 }
 
 /// Writes a message to standard error.
-pub fn say(text: &str) {
+pub fn message(text: &str) {
     let line = printable(text) + "\n";
     // If standard error is closed, the message is lost; that is no reason to fail.
     let _ = io::stderr().lock().write_all(line.as_bytes());

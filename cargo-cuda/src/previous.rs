@@ -15,7 +15,8 @@ use crate::environment::{Setting, is_path_list};
 /// The record: a JSON list of names and values; for lists of directories, the added ones.
 pub const RECORD: &str = "CUDA_BUILD_ENVIRONMENT";
 
-/// Options of `env` and `exec` hold for every `cargo cuda` started from them, until `env` runs again.
+/// Options of `env` and `exec` apply to every `cargo cuda` that is started from them, until `env` runs
+/// again.
 const REQUESTS: [&str; 2] = [ReleaseReq::VARIABLE, "CUDA_BUILD_CAPABILITIES"];
 
 /// The variable that records `settings`, which are set on top of `env`.
@@ -40,7 +41,7 @@ pub fn record(settings: &[Setting], env: &Env) -> Setting {
     )
 }
 
-/// The environment without what is recorded in it, but with what flags have requested.
+/// The environment without what is recorded in it, but with what options have requested.
 pub fn without(env: &Env) -> Env {
     let mut recorded = recorded(env);
     recorded.retain(|(name, _)| !REQUESTS.contains(&name.as_str()));

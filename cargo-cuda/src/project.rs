@@ -1,18 +1,17 @@
 //! What every command starts from: the variables, Cargo's configuration, the workspace, and the
 //! platform.
 
-use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
 use cuda_build::internal::{Env, ReleaseReq, Root, Target};
 
-use crate::cargo_arguments::{feature_options, is_locked, metadata_options, values_of};
+use crate::cargo_arguments::Options;
 use crate::cargo_config::{self, Configured};
 use crate::failure::Failure;
 use crate::toolkits::{self, Finder, LockPolicy};
-use crate::workspace::{Package, Query, Workspace};
+use crate::workspace::{Package, Workspace};
 
 /// Replaces the capabilities that packages declare.
 pub const CAPABILITIES: &str = "CUDA_BUILD_CAPABILITIES";
@@ -38,6 +37,15 @@ pub struct SearchOptions {
     pub fetch: bool,
 }
 
+impl BuildOptions {
+    pub fn new(cuda: Option<ReleaseReq>, fetch: bool) -> Self {
+        Self {
+            search: SearchOptions { cuda, fetch },
+            capabilities: None,
+        }
+    }
+}
+
 /// Which workspace, and what is built in it.
 #[derive(Args, Clone, Debug, Default)]
 pub struct WorkspaceOptions {
@@ -50,9 +58,9 @@ pub struct WorkspaceOptions {
     /// The Rust triple to build for
     #[arg(long, value_name = "TRIPLE")]
     pub target: Option<String>,
-    /// Arguments for cargo, some of which decide what it reads: `--config`, `--features` and others.
+    /// Options for cargo, some of which decide what it reads: `--config`, `--features` and others.
     #[arg(skip)]
-    pub cargo: Vec<OsString>,
+    pub cargo: Options,
     #[arg(skip)]
     pub workspace: WorkspaceUse,
 }
@@ -70,14 +78,10 @@ pub enum WorkspaceUse {
 impl WorkspaceOptions {
     /// The workspace that is meant, if there is one.
     pub fn load(&self, root: &Root, env: &Env) -> Result<Option<Workspace>, Failure> {
-        let query = Query {
-            manifest: self.manifest_path.clone(),
-            options: metadata_options(&self.cargo),
-            features: feature_options(&self.cargo),
-        };
+        let manifest = self.manifest_path.as_deref();
         let workspace = match self.workspace {
-            WorkspaceUse::Optional => Workspace::load_optional(root, env, &query)?,
-            WorkspaceUse::Required => Some(Workspace::load(root, env, &query)?),
+            WorkspaceUse::Optional => Workspace::load_optional(root, env, manifest, &self.cargo)?,
+            WorkspaceUse::Required => Some(Workspace::load(root, env, manifest, &self.cargo)?),
             WorkspaceUse::Ignored => None,
         };
         if let (Some(name), Some(workspace)) = (&self.package, &workspace) {
@@ -116,7 +120,7 @@ impl Project {
         build: &BuildOptions,
         which: &WorkspaceOptions,
     ) -> Result<Self, Failure> {
-        let configs: Vec<String> = values_of(&which.cargo, "--config").collect();
+        let configs: Vec<String> = which.cargo.values("--config").collect();
         let config = Configured::here(root, user, &configs);
         let mut env = config.over(user);
         if let Some(release) = build.search.cuda {
@@ -140,7 +144,7 @@ impl Project {
             workspace,
             package: which.package.clone(),
             fetch: build.search.fetch,
-            lock: match is_locked(&which.cargo) {
+            lock: match which.cargo.is_locked() {
                 true => LockPolicy::Unchanged,
                 false => LockPolicy::Prefer,
             },

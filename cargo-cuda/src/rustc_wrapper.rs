@@ -120,7 +120,7 @@ pub fn run(arguments: &[OsString]) -> Option<ExitCode> {
     let (program, arguments) = command.split_first()?;
     let error = Command::new(program).args(arguments).exec();
     let program = program.display();
-    output::say(&format!("error: could not run `{program}`: {error}"));
+    output::message(&format!("error: could not run `{program}`: {error}"));
     Some(ExitCode::from(101))
 }
 

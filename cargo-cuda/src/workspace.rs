@@ -2,9 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use cargo_metadata::{DependencyKind, Metadata, MetadataCommand};
+use cargo_metadata::{DependencyKind, MetadataCommand};
 use cuda_build::internal::{Config, Env, Root};
 
+use crate::cargo_arguments::Options;
 use crate::exit_code;
 use crate::failure::Failure;
 
@@ -27,9 +28,7 @@ pub struct Workspace {
 /// A package of the workspace.
 #[derive(Clone, Debug)]
 pub struct Package {
-    /// Its name.
     pub name: String,
-    /// Its version.
     pub version: String,
     /// Its `Cargo.toml`.
     pub manifest: PathBuf,
@@ -39,42 +38,28 @@ pub struct Package {
     pub uses_cuda_build: bool,
 }
 
-/// Which workspace.
-#[derive(Clone, Debug, Default)]
-pub struct Query {
-    /// `--manifest-path`
-    pub manifest: Option<PathBuf>,
-    /// Options for cargo: `--config`, and those that touch the network.
-    pub options: Vec<String>,
-    /// Options that choose features.
-    pub features: Vec<String>,
-}
-
-impl Query {
-    /// Whether no lock file may change.
-    #[must_use]
-    pub fn is_locked(&self) -> bool {
-        let mut options = self.options.iter();
-        options.any(|option| option == "--locked" || option == "--frozen")
+/// `cargo metadata` for a manifest, otherwise for the current directory.
+fn query(env: &Env, manifest: Option<&Path>, options: Vec<String>) -> MetadataCommand {
+    let mut command = MetadataCommand::new();
+    if let Some(cargo) = env.peek("CARGO") {
+        command.cargo_path(cargo);
     }
-
-    fn command(&self, env: &Env) -> MetadataCommand {
-        let mut command = MetadataCommand::new();
-        if let Some(cargo) = env.peek("CARGO") {
-            command.cargo_path(cargo);
-        }
-        if let Some(manifest) = &self.manifest {
-            command.manifest_path(manifest);
-        }
-        command
+    if let Some(manifest) = manifest {
+        command.manifest_path(manifest);
     }
+    command.other_options(options);
+    command
 }
 
 impl Workspace {
     /// Queries cargo.
-    pub fn load(root: &Root, env: &Env, query: &Query) -> Result<Self, Failure> {
-        let mut command = query.command(env);
-        command.other_options(query.options.clone());
+    pub fn load(
+        root: &Root,
+        env: &Env,
+        manifest: Option<&Path>,
+        options: &Options,
+    ) -> Result<Self, Failure> {
+        let mut command = query(env, manifest, options.for_metadata());
         let metadata = command.no_deps().exec().map_err(failure)?;
         let mut packages = Vec::new();
         for package in metadata.workspace_packages() {
@@ -91,11 +76,16 @@ impl Workspace {
             });
         }
         let build_directory = metadata.build_directory.as_ref();
-        let lock = metadata.workspace_root.join("Cargo.lock");
+        let lock = root.text(metadata.workspace_root.join("Cargo.lock").as_std_path());
+        // Without a lock file there may be a cudarc, too.
+        let cudarc = match lock.is_ok_and(|text| !text.contains("name = \"cudarc\"")) {
+            true => None,
+            false => cudarc(env, manifest, options),
+        };
         Ok(Self {
             has_build_directory: build_directory
                 .is_some_and(|directory| *directory != metadata.target_directory),
-            cudarc: cudarc(root, env, query, lock.as_std_path()),
+            cudarc,
             root: metadata.workspace_root.into_std_path_buf(),
             target_directory: metadata.target_directory.into_std_path_buf(),
             packages,
@@ -103,12 +93,21 @@ impl Workspace {
     }
 
     /// The workspace, or none if the current directory belongs to none.
-    pub fn load_optional(root: &Root, env: &Env, query: &Query) -> Result<Option<Self>, Failure> {
+    pub fn load_optional(
+        root: &Root,
+        env: &Env,
+        manifest: Option<&Path>,
+        options: &Options,
+    ) -> Result<Option<Self>, Failure> {
         // Cargo would look in the same directories, and takes ten times as long as a whole view.
-        if query.manifest.is_none() && manifest_here(root).is_none() {
+        let here = std::env::current_dir().unwrap_or_default();
+        let mut manifests = here
+            .ancestors()
+            .map(|directory| directory.join("Cargo.toml"));
+        if manifest.is_none() && !manifests.any(|manifest| root.is_file(&manifest)) {
             return Ok(None);
         }
-        match Self::load(root, env, query) {
+        match Self::load(root, env, manifest, options) {
             Ok(workspace) => Ok(Some(workspace)),
             Err(failure) if failure.code == exit_code::MISSING_PROGRAM => Ok(None),
             Err(failure) => Err(failure),
@@ -146,15 +145,10 @@ impl Workspace {
 
 /// The releases that every cudarc knows which is built without a feature that names one. Its features
 /// are the list: `cuda-13040`. cudarc stops at a release that is newer than the last of them.
-fn cudarc(root: &Root, env: &Env, query: &Query, lock: &Path) -> Option<Vec<u32>> {
-    let text = root.text(lock);
-    if text.is_ok_and(|text| !text.contains("name = \"cudarc\"")) {
-        return None;
-    }
-    let mut command = query.command(env);
-    command.other_options([query.options.clone(), query.features.clone()].concat());
+fn cudarc(env: &Env, manifest: Option<&Path>, options: &Options) -> Option<Vec<u32>> {
+    let options = [options.for_metadata(), options.features()].concat();
     // Cargo reports what is wrong when it builds.
-    let metadata: Metadata = command.exec().ok()?;
+    let metadata = query(env, manifest, options).exec().ok()?;
     let release = |feature: &str| feature.strip_prefix("cuda-")?.parse::<u32>().ok();
     let nodes = metadata.resolve.as_ref()?.nodes.iter();
     let mut known: Option<Vec<u32>> = None;
@@ -187,12 +181,4 @@ fn failure(error: cargo_metadata::Error) -> Failure {
             format!("could not query cargo: {other}"),
         ),
     }
-}
-
-/// The manifest that cargo uses in the current directory.
-fn manifest_here(root: &Root) -> Option<PathBuf> {
-    let here = std::env::current_dir().ok()?;
-    here.ancestors()
-        .map(|directory| directory.join("Cargo.toml"))
-        .find(|manifest| root.is_file(manifest))
 }

@@ -41,7 +41,7 @@ impl Layout {
             reason: "no driver".to_owned(),
             is_installed: false,
         });
-        let machine = Machine::read(&root, self.target().multiarch());
+        let machine = Machine::read(&root, self.target().multiarch(), None);
         let findings = Findings::new(&report, &driver, machine).judged();
         let (text, json) = (findings.text(), report::json(&findings));
         (

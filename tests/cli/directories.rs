@@ -278,7 +278,7 @@ fn clean_removes_what_is_unused() {
             .target
             .join("cargo-cuda")
             .join(name)
-            .join(".cuda/used");
+            .join(".cuda/components.json");
         let file = fs::File::options().append(true).open(used).unwrap();
         file.set_modified(SystemTime::now() - day * days).unwrap();
     }

@@ -13,8 +13,7 @@
 //!     .cuda/view -> views/…        the toolkit as one root, at a path that stays
 //!     .cuda/views/                 beside the profiles: Cargo puts what is below them on the loader path
 //!     .cuda/toolkit.toml           the toolkit, for build scripts with cuda-build
-//!     .cuda/components.json        the record
-//!     .cuda/used                   changed by every build
+//!     .cuda/components.json        the record; every build changes its time
 //! ```
 
 use std::collections::BTreeMap;
@@ -66,9 +65,6 @@ const FLAGS: [&str; 10] = [
     "CUDARC_CUDA_VERSION",
 ];
 
-/// The name of the link to the directory that was used last.
-const LATEST: &str = "latest";
-
 /// Each component with its identity.
 type Record = BTreeMap<String, String>;
 
@@ -90,22 +86,20 @@ impl Directory {
         let record = record(root, toolkit);
         let base = base(&project.env, project.workspace.as_ref())?;
         let key = key(project, purpose, &record, variables);
-        let name = format!("{}-{key}", toolkit.version());
+        let first = format!("{}-{key}", toolkit.version());
         let _lock = output::lock(&base)?;
-        let mut names = std::iter::once(name.clone())
-            .chain((2..).map(|number| format!("{name}-{number}")))
-            .map(|name| (base.join(&name), name));
-        let Some((path, name)) = names.find(|(path, _)| holds(root, path, &record)) else {
-            return Err(Error::Format {
-                what: "target directory",
-                reason: format!("no name is free for {name}"),
-            }
-            .into());
+        let mut name = first.clone();
+        let mut number = 1;
+        while !fits(root, &base.join(&name), &record) {
+            number += 1;
+            name = format!("{first}-{number}");
+        }
+        let directory = Self {
+            path: base.join(&name),
         };
-        let directory = Self { path };
-        directory.used(&record)?;
+        directory.write_record(&record)?;
         if purpose == Purpose::Cargo {
-            output::link(Path::new(&name), &base.join(LATEST))?;
+            output::link(Path::new(&name), &base.join("latest"))?;
         }
         Ok(directory)
     }
@@ -119,7 +113,7 @@ impl Directory {
     ) -> Result<Self, Failure> {
         let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         let record = record(root, toolkit);
-        if !holds(root, &path, &record) {
+        if !fits(root, &path, &record) {
             notes.push(format!(
                 "warning: {} was built with another toolkit: crates that do not notice the change keep what they have; \
                  without --target-dir every toolkit has a directory of its own",
@@ -127,14 +121,14 @@ impl Directory {
             ));
         }
         let directory = Self { path };
-        directory.used(&record)?;
+        directory.write_record(&record)?;
         Ok(directory)
     }
 
-    fn used(&self, record: &Record) -> Result<(), Failure> {
+    fn write_record(&self, record: &Record) -> Result<(), Failure> {
         let text = serde_json::to_string_pretty(record).unwrap_or_default();
         output::write_if_changed(&self.own().join(RECORD), text.as_bytes())?;
-        output::touch(&self.own().join(USED))
+        output::touch(&self.own().join(RECORD))
     }
 
     fn own(&self) -> PathBuf {
@@ -166,7 +160,6 @@ impl Directory {
 
 const OWN: &str = ".cuda";
 const RECORD: &str = "components.json";
-const USED: &str = "used";
 
 /// The directory that the target directories are in: the workspace's, else the user's.
 pub fn base(env: &Env, workspace: Option<&Workspace>) -> Result<PathBuf, Failure> {
@@ -189,12 +182,12 @@ pub fn old(root: &Root, base: &Path, unused: Duration) -> Vec<PathBuf> {
         .into_iter()
         .map(|name| base.join(name))
         .filter(|path| !root.is_link(path))
-        .filter(|path| output::age(&path.join(OWN).join(USED)).is_some_and(|age| age > unused))
+        .filter(|path| output::age(&path.join(OWN).join(RECORD)).is_some_and(|age| age > unused))
         .collect()
 }
 
-/// Whether a directory is new, or everything that it records is as it was.
-fn holds(root: &Root, path: &Path, record: &Record) -> bool {
+/// Whether a directory is new, or has been used with the same components and no others.
+fn fits(root: &Root, path: &Path, record: &Record) -> bool {
     let Ok(text) = root.text(&path.join(OWN).join(RECORD)) else {
         return true;
     };

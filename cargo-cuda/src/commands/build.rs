@@ -7,7 +7,7 @@ use cuda_build::internal::command::Invocation;
 use cuda_build::internal::{Env, Root};
 
 use crate::build::{self, Build, LoaderPath, Purpose};
-use crate::cargo_arguments::{self, Kind, Split};
+use crate::cargo_arguments::{Options, Split};
 use crate::failure::Failure;
 use crate::project::{BuildOptions, Project, WorkspaceOptions, WorkspaceUse};
 use crate::rustc_wrapper::{self, Scope};
@@ -23,35 +23,36 @@ pub fn run(
     root: &Root,
 ) -> Result<u8, Failure> {
     let command = arguments.command.as_str();
-    let kind = Kind::of(command);
     let cargos = arguments.cargos.as_slice();
-    let value = |name: &str| cargo_arguments::value_of(cargos, name);
-    let manifest_path = match kind {
-        Kind::Install => value("--path").map(|path| Path::new(&path).join("Cargo.toml")),
-        _ => value("--manifest-path").map(PathBuf::from),
+    let cargo = Options::parse(cargos);
+    let manifest_path = match command {
+        "install" => cargo
+            .value("--path")
+            .map(|path| Path::new(&path).join("Cargo.toml")),
+        _ => cargo.value("--manifest-path").map(PathBuf::from),
     };
     let which = WorkspaceOptions {
         package: None,
-        target: value("--target"),
-        cargo: cargos.to_vec(),
-        workspace: match (kind, &manifest_path) {
+        target: cargo.value("--target"),
+        cargo: cargo.clone(),
+        workspace: match (command, &manifest_path) {
             // A published program is in no workspace.
-            (Kind::Install, None) => WorkspaceUse::Ignored,
+            ("install", None) => WorkspaceUse::Ignored,
             _ => WorkspaceUse::Required,
         },
         manifest_path,
     };
     let project = Project::open(user, root, options, &which)?;
-    let target_directory = value("--target-dir").map(PathBuf::from);
+    let target_directory = cargo.value("--target-dir").map(PathBuf::from);
     let gpus = build::gpus();
     let build = Build::prepare(&project, Purpose::Cargo, &gpus, target_directory.as_deref())?;
-    output::say_all(&build.notes);
+    output::messages(&build.notes);
     let directory = &build.directory.path;
     let program = user.peek("CARGO").unwrap_or("cargo".as_ref());
     let mut call = Invocation::new(program)
         .args([command])
         .args(cargos.iter().cloned());
-    if target_directory.is_none() && kind != Kind::Nextest {
+    if target_directory.is_none() && command != "nextest" {
         call = call.args(["--target-dir".as_ref(), directory.as_os_str()]);
     }
     if project.has_build_directory() {
@@ -59,34 +60,33 @@ pub fn run(
         call = call.args(["--config".to_owned(), format!("build.build-dir={text}")]);
     }
     call = call.args(arguments.programs.iter().cloned());
-    let loader = match kind.runs_programs() {
-        true => LoaderPath::Set,
-        false => LoaderPath::Unset,
+    let loader = match command {
+        "run" | "test" | "bench" | "nextest" => LoaderPath::Set,
+        _ => LoaderPath::Unset,
     };
     call.variables = build.variables(loader, user);
-    if kind == Kind::Nextest {
+    if command == "nextest" {
         // Only some of its commands have the option.
         call = call.variable("CARGO_TARGET_DIR", directory);
     }
     for (name, value) in rustc_wrapper::variables(&project, &build, Scope::Search)? {
         call = call.variable(&name, value);
     }
-    if kind.runs_programs() {
+    if loader == LoaderPath::Set {
         return process::replace(&call, user);
     }
     let code = process::run(&call, user)?;
     if code == CARGO_FAILED {
         for hint in lacking::hints(&build) {
-            output::say(&format!("hint: {hint}"));
+            output::message(&format!("hint: {hint}"));
         }
-    } else if code == 0 && command == "build" && !cargo_arguments::is_quiet(cargos) {
-        let profile = cargo_arguments::profile_directory(cargos);
+    } else if code == 0 && command == "build" && !cargo.has(&["--quiet", "-q"]) {
         let target = project.target_name.iter();
         let place = target.fold(directory.clone(), |path, target| path.join(target));
-        output::say(&format!(
+        output::message(&format!(
             "{:>12} {} (CUDA {})",
             "Result in",
-            shown(&place.join(profile)),
+            shown(&place.join(cargo.profile_directory())),
             build.toolkit.version()
         ));
     }

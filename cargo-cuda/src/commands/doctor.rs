@@ -8,30 +8,14 @@ use cuda_build::internal::{Declared, Env, Outcome, ReleaseReq, Root, driver, hos
 use cuda_build::{Capability, Component, Error, Plan, Toolkit};
 
 use crate::failure::Failure;
-use crate::process;
-use crate::project::{BuildOptions, CAPABILITIES, Project, SearchOptions, WorkspaceOptions};
+use crate::project::{BuildOptions, CAPABILITIES, Project, WorkspaceOptions};
 use crate::report::machine::Machine;
 use crate::report::{self, Capabilities, Findings, Program, shown};
+use crate::{previous, process};
 
-/// Variables that change what a build does, shown if they are set.
-const SHOWN: &[&str] = &[
-    "CUDA_BUILD_TOOLKIT",
-    "CUDA_BUILD_ROOTS",
-    "CUDA_BUILD_SOURCES",
-    "CUDA_BUILD_RELEASE",
-    "CUDA_BUILD_CAPABILITIES",
-    "CUDA_BUILD_CUDART",
-    "CUDA_BUILD_CACHE_DIR",
-    "NVCC",
-    "CUDACXX",
-    "NVCC_CCBIN",
-    "NVCC_PREPEND_FLAGS",
-    "NVCC_APPEND_FLAGS",
-    "CUDA_HOME",
-    "CUDA_PATH",
-    "CUDA_ROOT",
-    "CUDAToolkit_ROOT",
-    "CUDA_TOOLKIT_ROOT_DIR",
+/// Variables that change what a build does, besides those that begin with `CUDA` or `NVCC` and those
+/// that the search reads.
+const SHOWN: [&str; 5] = [
     "VIRTUAL_ENV",
     "CONDA_PREFIX",
     "LIBRARY_PATH",
@@ -40,7 +24,7 @@ const SHOWN: &[&str] = &[
 ];
 
 /// Every search reads them, and they are not about CUDA.
-const UNREMARKABLE: &[&str] = &["HOME", "XDG_CACHE_HOME"];
+const UNREMARKABLE: [&str; 3] = ["HOME", "XDG_CACHE_HOME", previous::RECORD];
 
 const PROGRAMS: &[(&str, &str)] = &[
     ("uv", "fetches toolkits"),
@@ -68,18 +52,13 @@ pub struct DoctorArgs {
 
 /// Looks at everything and returns the report; the exit code is that of a build.
 pub fn run(arguments: &DoctorArgs, user: &Env, root: &Root) -> Result<(String, u8), Failure> {
-    let build = BuildOptions {
-        search: SearchOptions {
-            cuda: arguments.cuda,
-            fetch: false,
-        },
-        ..BuildOptions::default()
-    };
+    let build = BuildOptions::new(arguments.cuda, false);
     let project = Project::open(user, root, &build, &arguments.workspace)?;
     let env = &project.search_env;
     let outcome = project.finder().report()?;
     let driver = driver::driver();
-    let machine = Machine::read(root, project.target.multiarch());
+    let version = outcome.toolkit.as_ref().ok().map(Toolkit::version);
+    let machine = Machine::read(root, project.target.multiarch(), version);
     let mut findings = Findings::new(&outcome, &driver, machine);
     if let Some(workspace) = &project.workspace {
         findings.workspace = Some(shown(&workspace.root));
@@ -120,7 +99,7 @@ pub fn run(arguments: &DoctorArgs, user: &Env, root: &Root) -> Result<(String, u
         })
         .collect();
     // Last, because everything before has read variables.
-    findings.environment = variables(&project.env, env.asked());
+    findings.environment = variables(&project.env, &env.asked());
     let findings = findings.judged();
     let text = match arguments.json {
         true => report::json(&findings),
@@ -175,12 +154,17 @@ fn summary(planned: &[Planned]) -> Option<Capabilities> {
     }
 }
 
-/// The set ones among [`SHOWN`] and the variables that the search has read.
-fn variables(env: &Env, read: Vec<String>) -> BTreeMap<String, String> {
-    let names = SHOWN.iter().map(|name| (*name).to_owned()).chain(read);
-    names
-        .filter(|name| !UNREMARKABLE.contains(&name.as_str()))
-        .filter_map(|name| env.text(&name).map(|value| (name, value)))
+/// The variables that are shown; `read` are those that the search has read.
+fn variables(env: &Env, read: &[String]) -> BTreeMap<String, String> {
+    let is_shown = |name: &str| {
+        let is_about_cuda = name.starts_with("CUDA") || name.starts_with("NVCC");
+        let is_read = is_about_cuda || SHOWN.contains(&name) || read.iter().any(|own| own == name);
+        is_read && !UNREMARKABLE.contains(&name)
+    };
+    env.variables()
+        .filter_map(|(name, value)| Some((name.to_str()?, value.to_str()?)))
+        .filter(|(name, value)| is_shown(name) && !value.is_empty())
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
         .collect()
 }
 

@@ -98,11 +98,11 @@ pub fn print(arguments: &EnvArgs, process: &Env, root: &Root) -> Result<String, 
         }
     }
     variables.retain(|Variable { name, value, .. }| {
-        // A shell would run what a name contains besides.
+        // A shell would run commands in a name.
         let is_name = shell::is_name(name);
         if !is_name {
             notes.push(format!(
-                "warning: {name:?} is not a name of a variable, and is left out"
+                "warning: {name:?} is not the name of a variable, and is left out"
             ));
         }
         let is_text = value.as_ref().is_none_or(|value| value.to_str().is_some());
@@ -113,7 +113,7 @@ pub fn print(arguments: &EnvArgs, process: &Env, root: &Root) -> Result<String, 
         }
         is_name && (is_text || !arguments.json)
     });
-    output::say_all(&notes);
+    output::messages(&notes);
     if arguments.json {
         return Ok(report::json(&Report { variables, notes }));
     }
@@ -131,7 +131,7 @@ pub fn print(arguments: &EnvArgs, process: &Env, root: &Root) -> Result<String, 
 /// Runs the program in place of this one.
 pub fn exec(arguments: &ExecArgs, user: &Env, root: &Root) -> Result<u8, Failure> {
     let (settings, notes) = settings(&arguments.build, &arguments.workspace, user, root)?;
-    output::say_all(&notes);
+    output::messages(&notes);
     let mut command = arguments.command.iter().cloned();
     let mut call = Invocation::new(command.next().unwrap_or_default()).args(command);
     for setting in settings {

@@ -5,7 +5,7 @@ use cuda_build::internal::{Env, ReleaseReq, Root};
 
 use crate::commands::toolkit;
 use crate::failure::Failure;
-use crate::project::{BuildOptions, Project, SearchOptions, WorkspaceOptions};
+use crate::project::{BuildOptions, Project, WorkspaceOptions};
 use crate::toolkits::LockPolicy;
 
 /// Fetch the toolkits that the workspace and its lock file need
@@ -26,13 +26,7 @@ pub struct FetchArgs {
 
 /// Fetches the toolkits and returns the text for standard output.
 pub fn run(arguments: &FetchArgs, env: &Env, root: &Root) -> Result<String, Failure> {
-    let build = BuildOptions {
-        search: SearchOptions {
-            cuda: arguments.cuda,
-            fetch: true,
-        },
-        ..BuildOptions::default()
-    };
+    let build = BuildOptions::new(arguments.cuda, true);
     let mut project = Project::open(env, root, &build, &arguments.workspace)?;
     if arguments.locked {
         project.lock = LockPolicy::Unchanged;

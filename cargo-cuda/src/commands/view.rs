@@ -1,6 +1,6 @@
 //! `cargo cuda view`: the toolkit as one directory.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
 use cuda_build::internal::select::Note;
@@ -18,7 +18,7 @@ use crate::toolkits::{self, Finder};
 /// Join the components below one directory, and print its path
 #[derive(Args, Clone, Debug)]
 pub struct ViewArgs {
-    /// Make it exactly here, in place of a view that is there
+    /// Make it exactly here, and replace a view in this place
     #[arg(long, value_name = "DIR")]
     output: Option<PathBuf>,
     /// Only these components and what they need
@@ -41,20 +41,24 @@ pub struct ViewArgs {
 
 /// Makes the view and returns the text for standard output.
 pub fn run(arguments: &ViewArgs, env: &Env, root: &Root) -> Result<String, Failure> {
-    if let Some(directory) = &arguments.output {
-        let directory = std::path::absolute(directory).unwrap_or_else(|_| directory.clone());
-        in_json(arguments, &directory, exit_code::USAGE)?;
-    }
-    let build = BuildOptions {
-        search: arguments.search.clone(),
-        ..BuildOptions::default()
-    };
+    let build = BuildOptions::new(arguments.search.cuda, arguments.search.fetch);
     let project = Project::open(env, root, &build, &arguments.workspace)?;
     let mut place = match &arguments.output {
         Some(directory) => ViewPlace::at(directory, &project.target),
         None => toolkits::view_place(&project.env, project.workspace.as_ref(), &project.target)?,
     };
-    in_json(arguments, place.directory(), exit_code::CONFIGURATION)?;
+    if arguments.json && place.directory().to_str().is_none() {
+        let message = format!(
+            "the path {} is not UTF-8, and --json cannot write it",
+            place.directory().display()
+        );
+        let code = match arguments.output {
+            Some(_) => exit_code::USAGE,
+            None => exit_code::CONFIGURATION,
+        };
+        return Err(Failure::new(code, message)
+            .hint("choose a directory whose path is UTF-8, or leave out --json"));
+    }
     place = place.archives(arguments.archives).copy(arguments.copy);
     if !arguments.components.is_empty() {
         place = place.components(arguments.components.iter().copied());
@@ -72,40 +76,20 @@ pub fn run(arguments: &ViewArgs, env: &Env, root: &Root) -> Result<String, Failu
         .filter(|_| arguments.components.is_empty())
         .map(ToString::to_string);
     for warning in toolkit.warnings().iter().cloned().chain(incompatible) {
-        output::say(&format!("warning: {warning}"));
+        output::message(&format!("warning: {warning}"));
     }
-    if let Some(missing) = arguments
-        .components
-        .iter()
-        .find(|component| toolkit.get(**component).is_none())
-    {
-        return Err(Failure::new(
-            exit_code::NOT_FOUND,
-            format!(
-                "CUDA {} that was found has no component `{missing}`",
-                toolkit.version()
-            ),
-        )
-        .hint("`cargo cuda doctor` shows what was found where"));
+    let mut components = arguments.components.iter();
+    if let Some(missing) = components.find(|component| toolkit.get(**component).is_none()) {
+        let version = toolkit.version();
+        let message = format!("CUDA {version} that was found has no component `{missing}`");
+        return Err(Failure::new(exit_code::NOT_FOUND, message)
+            .hint("`cargo cuda doctor` shows what was found where"));
     }
     let view = toolkit.view(&place, root)?;
     Ok(match arguments.json {
         true => report::json(&Report::new(&toolkit, &view)),
         false => format!("{}\n", view.root().display()),
     })
-}
-
-/// Refuses a path that JSON cannot hold, before anything is written.
-fn in_json(arguments: &ViewArgs, path: &Path, code: u8) -> Result<(), Failure> {
-    if !arguments.json || path.to_str().is_some() {
-        return Ok(());
-    }
-    let message = format!(
-        "the path {} is not UTF-8, and --json cannot write it",
-        path.display()
-    );
-    Err(Failure::new(code, message)
-        .hint("choose a directory whose path is UTF-8, or leave out --json"))
 }
 
 #[derive(Serialize)]

@@ -7,10 +7,10 @@ use clap::Args;
 use cuda_build::internal::{Env, ReleaseReq, Root};
 
 use crate::build;
-use crate::cargo_arguments::value_of;
+use crate::cargo_arguments::Options;
 use crate::exit_code;
 use crate::failure::Failure;
-use crate::project::{BuildOptions, Project, SearchOptions, WorkspaceOptions, WorkspaceUse};
+use crate::project::{BuildOptions, Project, WorkspaceOptions, WorkspaceUse};
 use crate::store::human_size;
 use crate::toolkits::LockPolicy;
 use crate::wheel::build::Job;
@@ -37,7 +37,7 @@ pub struct WheelArgs {
     /// The manifest of the package
     #[arg(long, value_name = "Cargo.toml")]
     manifest_path: Option<PathBuf>,
-    /// Where the wheels go
+    /// The directory for the wheels
     #[arg(long, short, value_name = "DIRECTORY", default_value = "dist")]
     out: PathBuf,
     /// Capabilities instead of the manifest's, as in `8.0,9.0,12.0+PTX`
@@ -46,10 +46,10 @@ pub struct WheelArgs {
     /// Cargo's profile
     #[arg(long, default_value = "release")]
     profile: String,
-    /// `runpath`, which `LD_LIBRARY_PATH` overrides, or `rpath`, which it doesn't
+    /// `runpath`, which `LD_LIBRARY_PATH` overrides, or `rpath`, which it does not
     #[arg(long, value_name = "KIND")]
     rpath: Option<String>,
-    /// Fetch toolkits and maturin where they are missing
+    /// Fetch toolkits and maturin if they are missing
     #[arg(long)]
     fetch: bool,
     /// Fail if Cargo.lock or the lock file of toolkits would change
@@ -63,27 +63,23 @@ pub struct WheelArgs {
 /// Builds the wheels and returns a report about them. If it fails, wheels of majors that were
 /// finished stay.
 pub fn run(arguments: &WheelArgs, user: &Env, root: &Root) -> Result<String, Failure> {
-    let mut passthrough = arguments.passthrough.clone();
-    passthrough.extend(arguments.locked.then(|| "--locked".into()));
+    // Before a `--`, after which arguments are for rustc.
+    let locked = arguments.locked.then(|| OsString::from("--locked"));
+    let own = arguments.passthrough.iter().cloned();
+    let passthrough: Vec<OsString> = locked.into_iter().chain(own).collect();
     let manifest = arguments.manifest_path.clone();
     let manifest = manifest.unwrap_or_else(|| PathBuf::from("Cargo.toml"));
     let pyproject = root.text(&manifest.with_file_name("pyproject.toml"));
-    let mut cargo = passthrough.clone();
-    cargo.extend(maturin::default_features(
-        &passthrough,
-        &pyproject.unwrap_or_default(),
-    ));
+    let features = maturin::default_features(&passthrough, &pyproject.unwrap_or_default());
+    let cargo = Options::parse(&[features, passthrough.clone()].concat());
     let build = BuildOptions {
-        search: SearchOptions {
-            cuda: None,
-            fetch: arguments.fetch,
-        },
         capabilities: arguments.capabilities.clone(),
+        ..BuildOptions::new(None, arguments.fetch)
     };
     let which = WorkspaceOptions {
         package: arguments.package.clone(),
         manifest_path: arguments.manifest_path.clone(),
-        target: value_of(&passthrough, "--target"),
+        target: cargo.value("--target"),
         cargo,
         workspace: WorkspaceUse::Required,
     };
@@ -103,7 +99,7 @@ pub fn run(arguments: &WheelArgs, user: &Env, root: &Root) -> Result<String, Fai
         passthrough: &passthrough,
         out: &arguments.out,
     };
-    // Every toolkit first: a second major that is not there should not cost the first one's build.
+    // Every toolkit first: if that of the second major is missing, the first is not built for nothing.
     let gpus = build::gpus();
     let mut prepared = Vec::new();
     for release in releases {
@@ -165,7 +161,7 @@ fn releases(
     if releases.is_empty() {
         return Err(Failure::new(
             exit_code::CONFIGURATION,
-            "which CUDA majors to make wheels for is not declared",
+            "the CUDA majors to make wheels for are not declared",
         )
         .hint(
             "write `majors = [12, 13]` below `[package.metadata.cuda]`, or give `--cuda 12,13`",
@@ -184,7 +180,7 @@ fn kind(arguments: &WheelArgs, package: &Package) -> Result<Kind, Failure> {
         Some("rpath") => Ok(Kind::Rpath),
         Some(other) => Err(Failure::new(
             exit_code::CONFIGURATION,
-            format!("`{other}` is no kind of search path: `runpath` or `rpath`"),
+            format!("`{other}` is not a kind of search path: use `runpath` or `rpath`"),
         )),
     }
 }

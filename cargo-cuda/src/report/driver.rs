@@ -3,21 +3,7 @@
 use cuda_build::internal::capability::Support;
 use cuda_build::internal::driver::Driver;
 use cuda_build::internal::release::{self, driver_floor};
-use cuda_build::{Capability, Plan, ToolkitVersion, Version};
-
-/// The version in `/proc/driver/nvidia/version`, as `nvidia-smi` shows it: `580.65.06`. WSL and
-/// Jetson boards have no such file.
-pub fn module_version(text: &str) -> Option<Version> {
-    let line = text
-        .lines()
-        .find(|line| line.starts_with("NVRM version:"))?;
-    // `… NVIDIA UNIX x86_64 Kernel Module  580.65.06  Sun Jul …`; for the open one the word
-    // before it is an architecture.
-    let numbers = line.split_whitespace().filter(|word| word.contains('.'));
-    numbers
-        .filter_map(|word| word.parse::<Version>().ok())
-        .next()
-}
+use cuda_build::{Capability, Plan, ToolkitVersion};
 
 /// Whether programs of this toolkit run with this driver.
 pub fn notes(driver: &Driver, toolkit: ToolkitVersion) -> Vec<String> {
@@ -26,22 +12,19 @@ pub fn notes(driver: &Driver, toolkit: ToolkitVersion) -> Vec<String> {
     }
     let needed =
         |floor: Option<&str>| floor.map_or(String::new(), |floor| format!(" (on Linux {floor})"));
-    if driver.version.major < toolkit.major {
-        let floor = driver_floor(toolkit.major);
+    let (supported, major) = (driver.version, toolkit.major);
+    if supported.major < major {
         return vec![format!(
-            "it is for CUDA {}: nothing that is built with CUDA {toolkit} runs here; that needs a driver for CUDA {}{}, \
-             or a toolkit of CUDA {} (`cargo cuda toolkit add {4}`)",
-            driver.version,
-            toolkit.major,
-            needed(floor),
-            driver.version.major,
-            driver.version.major
+            "it is for CUDA {supported}: nothing that is built with CUDA {toolkit} runs here; that needs a driver for \
+             CUDA {major}{}, or a toolkit of CUDA {1} (`cargo cuda toolkit add {1}`)",
+            needed(driver_floor(major)),
+            supported.major
         )];
     }
     let floor = release::facts(toolkit).and_then(|facts| facts.driver);
     vec![format!(
-        "it is older than CUDA {toolkit}: SASS runs, PTX of this toolkit can't be compiled by it; declare the GPUs' own \
-         capabilities, or take a driver for CUDA {toolkit}{}",
+        "it is older than CUDA {toolkit}: SASS runs, and it cannot compile PTX of this toolkit; declare the GPUs' own \
+         capabilities, or install a driver for CUDA {toolkit}{}",
         needed(floor)
     )]
 }
@@ -146,29 +129,5 @@ mod tests {
         );
         assert!(notes((12, 9), &["12.0"])[0].contains("the driver is older than CUDA 13.0"));
         assert!(notes((13, 0), &["7.5"])[0].contains("no code for this machine's 7.5 GPU"));
-    }
-
-    #[test]
-    fn the_kernel_modules_version() {
-        for (text, expected) in [
-            (
-                "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue Mar  5 22:23:56 UTC 2024\nGCC version:",
-                Some("550.54.15"),
-            ),
-            (
-                "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.65.06  Release Build",
-                Some("580.65.06"),
-            ),
-            ("NVRM version:\n", None),
-            ("", None),
-        ] {
-            assert_eq!(
-                module_version(text)
-                    .map(|version| version.to_string())
-                    .as_deref(),
-                expected,
-                "{text}"
-            );
-        }
     }
 }

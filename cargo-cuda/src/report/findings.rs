@@ -17,7 +17,7 @@ use super::verdict::verdict;
 use crate::failure::Failure;
 
 /// Everything that was found. Fields that are not in JSON are sentences about fields that are.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 pub struct Findings {
     pub environment: BTreeMap<String, String>,
     pub(super) attempts: Vec<AttemptFindings>,
@@ -169,7 +169,7 @@ impl Findings {
     ) -> Self {
         let toolkit = outcome.toolkit.as_ref();
         let mut report = Driver {
-            notes: machine.notes(driver, toolkit.ok().map(Toolkit::version)),
+            notes: machine.notes(driver),
             module: machine.module,
             ..Driver::default()
         };
@@ -182,22 +182,13 @@ impl Findings {
             Err(reason) => report.absent = Some(reason.to_string()),
         }
         Self {
-            environment: BTreeMap::new(),
             attempts: outcome.attempts.iter().map(AttemptFindings::new).collect(),
             warnings: outcome.remarks.clone(),
             toolkit: toolkit.ok().map(ToolkitFindings::new),
             problem: toolkit.err().map(Problem::from),
-            capabilities: None,
-            capabilities_undeclared: Vec::new(),
-            optional_absent: Vec::new(),
-            host_compiler: None,
             driver: report,
-            programs: Vec::new(),
-            build_will_work: false,
-            verdict: String::new(),
-            workspace: None,
             compiles: true,
-            code: 0,
+            ..Self::default()
         }
     }
 

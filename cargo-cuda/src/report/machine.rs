@@ -8,54 +8,41 @@ use cuda_build::internal::driver::{Driver, NoDriver};
 use cuda_build::internal::link::nixos_directory;
 use cuda_build::{ToolkitVersion, Version};
 
-use super::driver::module_version;
-
 /// What the file system shows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Machine {
-    /// Linux below Windows: the driver is that of Windows.
-    pub wsl: bool,
+    /// Linux below Windows, with the driver of Windows.
+    wsl: bool,
     /// The driver's libraries are in `/run/opengl-driver/lib`.
-    pub nixos: bool,
-    pub jetson: bool,
+    nixos: bool,
+    jetson: bool,
     /// A container that Docker or Podman made.
-    pub container: bool,
+    container: bool,
     /// The version of the driver's kernel module. WSL and Jetson boards have none to read.
     pub module: Option<String>,
-    /// A `libcuda.so.1` where distributions put it, that is no link to Windows' own.
-    pub packaged: Option<PathBuf>,
-    /// Directories with NVIDIA's libraries for forward compatibility, newest toolkit last.
-    pub compat: Vec<PathBuf>,
+    /// A `libcuda.so.1` where distributions put it, that is no link to that of Windows.
+    packaged: Option<PathBuf>,
+    toolkit: Option<ToolkitVersion>,
+    /// The directory with NVIDIA's libraries for forward compatibility, for this toolkit.
+    compat: Option<PathBuf>,
 }
 
 impl Machine {
     /// Reads the files in which the kinds differ.
-    pub fn read(root: &Root, multiarch: &str) -> Self {
+    pub fn read(root: &Root, multiarch: &str, toolkit: Option<ToolkitVersion>) -> Self {
         let text = |place: &str| root.text(&root.locate(place)).ok();
         let file = |place: &str| root.is_file(&root.locate(place));
-        let packaged = [format!("/usr/lib/{multiarch}"), "/usr/lib64".to_owned()]
-            .map(|d| root.locate(&d).join("libcuda.so.1"));
-        let local = root.locate("/usr/local");
-        let toolkits = root.names(&local).into_iter().filter_map(|name| {
-            let release: Option<Version> = name
-                .to_str()?
-                .strip_prefix("cuda")?
-                .trim_start_matches('-')
-                .parse()
-                .ok();
-            let compat = local.join(&name).join("compat");
-            root.is_file(&compat.join("libcuda.so.1"))
-                .then(|| (release, root.resolve(&compat)))
-        });
-        let mut compat: Vec<(Option<Version>, PathBuf)> = toolkits.collect();
-        // `/usr/local/cuda` is a link to one that has its release in its name.
-        compat.sort();
-        let mut compat: Vec<PathBuf> = compat.into_iter().map(|(_, directory)| directory).collect();
-        compat.dedup();
         let windows = root.resolve(&root.locate("/usr/lib/wsl"));
-        let packaged = packaged
+        let packaged = [&format!("/usr/lib/{multiarch}"), "/usr/lib64"]
             .into_iter()
+            .map(|directory| root.locate(directory).join("libcuda.so.1"))
             .find(|path| root.is_file(path) && !root.resolve(path).starts_with(&windows));
+        let compat = toolkit.and_then(|toolkit| {
+            [&format!("/usr/local/cuda-{toolkit}"), "/usr/local/cuda"]
+                .into_iter()
+                .map(|directory| root.locate(directory).join("compat"))
+                .find(|directory| root.is_file(&directory.join("libcuda.so.1")))
+        });
         Self {
             wsl: text("/proc/sys/kernel/osrelease")
                 .is_some_and(|name| name.to_lowercase().contains("microsoft")),
@@ -65,27 +52,21 @@ impl Machine {
             module: text("/proc/driver/nvidia/version")
                 .and_then(|text| Some(module_version(&text)?.to_string())),
             packaged,
+            toolkit,
             compat,
         }
     }
 
     /// Sentences for programs that use the GPU. A build needs no driver.
-    pub fn notes(
-        &self,
-        driver: &Result<Driver, NoDriver>,
-        toolkit: Option<ToolkitVersion>,
-    ) -> Vec<String> {
+    pub fn notes(&self, driver: &Result<Driver, NoDriver>) -> Vec<String> {
         let mut notes = Vec::new();
         match driver {
             // A driver that is installed and does not start has its own message.
-            Err(none) => notes.extend(self.how_to_get_one().filter(|_| !none.is_installed)),
+            Err(none) => notes.extend(self.how_to_install().filter(|_| !none.is_installed)),
             Ok(driver) => {
-                notes.extend(self.out_of_the_loaders_sight(Path::new(&driver.opened_as)));
-                notes.extend(
-                    toolkit
-                        .filter(|toolkit| driver.version < *toolkit)
-                        .and_then(|t| self.compat(t)),
-                );
+                notes.extend(self.loader_path(Path::new(&driver.opened_as)));
+                let newer = self.toolkit.filter(|toolkit| driver.version < *toolkit);
+                notes.extend(newer.and_then(|toolkit| self.compat(toolkit)));
             }
         }
         // Even if it starts: it needs a kernel module that WSL does not have.
@@ -99,73 +80,87 @@ impl Machine {
         notes
     }
 
-    fn how_to_get_one(&self) -> Option<String> {
-        Some(if self.wsl && !self.container {
-            "this is WSL: install NVIDIA's driver in Windows and none in here; its libcuda.so.1 then lies in \
-             /usr/lib/wsl/lib (`wsl --update` where it does not)"
-                .to_owned()
-        } else if self.nixos {
-            "this is NixOS: `hardware.graphics.enable = true` and `services.xserver.videoDrivers = [ \"nvidia\" ]` put \
-             the driver's libraries into /run/opengl-driver/lib"
-                .to_owned()
-        } else if self.jetson {
-            "this is a Jetson board: libcuda.so.1 comes with JetPack, in the package nvidia-l4t-cuda"
-                .to_owned()
-        } else {
-            match (&self.module, self.container) {
-                (Some(module), true) => format!(
-                    "the kernel module of driver {module} is loaded, and this container was given none of its libraries: \
-                     start it with `--gpus all` (Docker) or `--device nvidia.com/gpu=all` (Podman), and with `compute` in \
-                     NVIDIA_DRIVER_CAPABILITIES where that is set"
-                ),
-                (Some(module), false) => format!(
-                    "the kernel module of driver {module} is loaded, its CUDA library is not installed: libcuda1 (Debian), \
-                     libnvidia-compute-… (Ubuntu), nvidia-driver-cuda-libs (Fedora), nvidia-utils (Arch)"
-                ),
-                (None, true) if self.wsl => {
-                    "this is a container below WSL: start it with `--gpus all` (Docker)".to_owned()
-                }
-                (None, _) => return None,
+    fn how_to_install(&self) -> Option<String> {
+        let note = match &self.module {
+            _ if self.wsl && !self.container => {
+                "this is WSL: install NVIDIA's driver in Windows and none in here; libcuda.so.1 is then in \
+                 /usr/lib/wsl/lib (if it is not, run `wsl --update`)"
             }
-        })
+            _ if self.nixos => {
+                "this is NixOS: `hardware.graphics.enable = true` and `services.xserver.videoDrivers = [ \"nvidia\" ]` put \
+                 the driver's libraries into /run/opengl-driver/lib"
+            }
+            _ if self.jetson => {
+                "this is a Jetson board: libcuda.so.1 comes with JetPack, in the package nvidia-l4t-cuda"
+            }
+            Some(module) if self.container => {
+                return Some(format!(
+                    "the kernel module of driver {module} is loaded, and this container has none of its libraries: \
+                     start it with `--gpus all` (Docker) or `--device nvidia.com/gpu=all` (Podman), and if \
+                     NVIDIA_DRIVER_CAPABILITIES is set, add `compute` to it"
+                ));
+            }
+            Some(module) => {
+                return Some(format!(
+                    "the kernel module of driver {module} is loaded, and its CUDA library is not installed: libcuda1 \
+                     (Debian), libnvidia-compute-… (Ubuntu), nvidia-driver-cuda-libs (Fedora), nvidia-utils (Arch)"
+                ));
+            }
+            None if self.wsl => {
+                "this is a container below WSL: start it with `--gpus all` (Docker)"
+            }
+            None => return None,
+        };
+        Some(note.to_owned())
     }
 
-    /// The driver answered us from a place that no loader looks into by itself.
-    fn out_of_the_loaders_sight(&self, library: &Path) -> Option<String> {
+    /// What programs need if the driver's library is not on the loader's search path.
+    fn loader_path(&self, library: &Path) -> Option<String> {
         let directory = library.parent().filter(|d| d.is_absolute())?;
         let place = directory.display();
         if directory.starts_with("/usr/lib/wsl") {
             return Some(
-                "programs find it only where /usr/lib/wsl/lib is on the loader's path: `echo /usr/lib/wsl/lib | sudo tee \
+                "programs find it only if /usr/lib/wsl/lib is on the loader's path: `echo /usr/lib/wsl/lib | sudo tee \
                  /etc/ld.so.conf.d/wsl.conf && sudo ldconfig`, or LD_LIBRARY_PATH"
                     .to_owned(),
             );
         }
         if self.nixos && directory.starts_with("/run/opengl-driver") {
             return Some(format!(
-                "programs find it by a search path of their own, which cuda-build and `cargo cuda` give them; others want \
+                "programs find it by a search path of their own, which cuda-build and `cargo cuda` add; others need \
                  LD_LIBRARY_PATH={place}"
             ));
         }
         self.jetson
-            .then(|| format!("programs find it only where {place} is on the loader's path"))
+            .then(|| format!("programs find it only if {place} is on the loader's path"))
     }
 
     fn compat(&self, toolkit: ToolkitVersion) -> Option<String> {
-        match (self.compat.last(), self.jetson) {
-            (Some(directory), _) => Some(format!(
-                "{} holds libraries for forward compatibility: on data centre GPUs and Jetson boards, programs of CUDA \
-                 {toolkit} run with it first in LD_LIBRARY_PATH, if it is of that release",
+        if let Some(directory) = &self.compat {
+            return Some(format!(
+                "{} has libraries for forward compatibility: on data centre GPUs and Jetson boards, programs of CUDA \
+                 {toolkit} run if it is first in LD_LIBRARY_PATH",
                 directory.display()
-            )),
-            (None, true) => Some(format!(
-                "JetPack's package cuda-compat-{}-{} lets this driver run CUDA {toolkit}, where there is one for this \
-                 JetPack",
-                toolkit.major, toolkit.minor
-            )),
-            (None, false) => None,
+            ));
         }
+        let ToolkitVersion { major, minor } = toolkit;
+        self.jetson.then(|| {
+            format!(
+                "JetPack's package cuda-compat-{major}-{minor}, if this JetPack has it, lets this driver run CUDA {toolkit}"
+            )
+        })
     }
+}
+
+/// The version in `/proc/driver/nvidia/version`, as `nvidia-smi` shows it: `580.65.06`.
+fn module_version(text: &str) -> Option<Version> {
+    let line = text
+        .lines()
+        .find(|line| line.starts_with("NVRM version:"))?;
+    // `… NVIDIA UNIX x86_64 Kernel Module  580.65.06  Sun Jul …`; for the open one the word
+    // before it is an architecture.
+    let numbers = line.split_whitespace().filter(|word| word.contains('.'));
+    numbers.filter_map(|word| word.parse().ok()).next()
 }
 
 #[cfg(test)]
@@ -176,14 +171,17 @@ mod tests {
         clippy::disallowed_methods,
         reason = "tests write the files that are then looked for"
     )]
-    fn machine(files: &[(&str, &str)]) -> (tempfile::TempDir, Machine) {
+    fn machine(
+        files: &[(&str, &str)],
+        toolkit: Option<ToolkitVersion>,
+    ) -> (tempfile::TempDir, Machine) {
         let top = tempfile::tempdir().unwrap();
         for (place, text) in files {
             let path = top.path().join(place);
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(path, text).unwrap();
         }
-        let machine = Machine::read(&Root::below(top.path()), "x86_64-linux-gnu");
+        let machine = Machine::read(&Root::below(top.path()), "x86_64-linux-gnu", toolkit);
         (top, machine)
     }
 
@@ -229,7 +227,7 @@ mod tests {
             ),
             (
                 &[MODULE, (".dockerenv", "")],
-                "driver 580.65.06 is loaded, and this container was given none",
+                "driver 580.65.06 is loaded, and this container has none",
             ),
             (
                 &[MODULE, ("run/.containerenv", "")],
@@ -237,49 +235,50 @@ mod tests {
             ),
             (
                 &[MODULE],
-                "driver 580.65.06 is loaded, its CUDA library is not installed: libcuda1 (Debian)",
+                "driver 580.65.06 is loaded, and its CUDA library is not installed: libcuda1 (Debian)",
             ),
         ] {
-            let (_top, machine) = machine(files);
-            let notes = machine.notes(&none(), None);
+            let (_top, machine) = machine(files, None);
+            let notes = machine.notes(&none());
             assert_eq!(notes.len(), 1, "{notes:?}");
             assert!(notes[0].contains(expected), "{notes:?}");
         }
-        let (_top, plain) = machine(&[
-            ("proc/sys/kernel/osrelease", "6.1.0-42-amd64\n"),
-            (".dockerenv", ""),
-        ]);
-        assert!(plain.notes(&none(), None).is_empty(), "no GPU is no fault");
+        let (_top, plain) = machine(
+            &[
+                ("proc/sys/kernel/osrelease", "6.1.0-42-amd64\n"),
+                (".dockerenv", ""),
+            ],
+            None,
+        );
+        assert!(plain.notes(&none()).is_empty(), "no GPU is no fault");
     }
 
     #[test]
     fn a_driver_that_programs_do_not_find() {
-        let (_top, wsl) = machine(&[WSL]);
+        let (_top, wsl) = machine(&[WSL], None);
+        assert!(wsl.notes(&driver("/usr/lib/wsl/lib/libcuda.so.1"))[0].contains("sudo ldconfig"));
         assert!(
-            wsl.notes(&driver("/usr/lib/wsl/lib/libcuda.so.1"), None)[0].contains("sudo ldconfig")
-        );
-        assert!(
-            wsl.notes(&driver("/usr/lib/wsl/drivers/nv_x/libcuda.so.1.1"), None)[0]
+            wsl.notes(&driver("/usr/lib/wsl/drivers/nv_x/libcuda.so.1.1"))[0]
                 .contains("sudo ldconfig")
         );
-        let (_top, nixos) = machine(&[("etc/NIXOS", "")]);
-        let notes = nixos.notes(&driver("/run/opengl-driver/lib/libcuda.so.1"), None);
+        let (_top, nixos) = machine(&[("etc/NIXOS", "")], None);
+        let notes = nixos.notes(&driver("/run/opengl-driver/lib/libcuda.so.1"));
         assert!(
             notes[0].contains("LD_LIBRARY_PATH=/run/opengl-driver/lib"),
             "{notes:?}"
         );
-        let (_top, plain) = machine(&[MODULE]);
-        assert!(plain.notes(&driver("libcuda.so.1"), None).is_empty());
+        let (_top, plain) = machine(&[MODULE], None);
+        assert!(plain.notes(&driver("libcuda.so.1")).is_empty());
         let broken = Err(NoDriver {
             reason: "the driver's cuInit failed with error 999".to_owned(),
             is_installed: true,
         });
-        assert!(plain.notes(&broken, None).is_empty(), "it is installed");
+        assert!(plain.notes(&broken).is_empty(), "it is installed");
     }
 
     #[test]
     fn a_driver_of_linux_below_windows() {
-        let (top, machine) = machine(&[WSL, ("usr/lib/x86_64-linux-gnu/libcuda.so.1", "")]);
+        let (top, machine) = machine(&[WSL, ("usr/lib/x86_64-linux-gnu/libcuda.so.1", "")], None);
         let path = top
             .path()
             .join("usr/lib/x86_64-linux-gnu/libcuda.so.1")
@@ -292,7 +291,7 @@ mod tests {
             }),
             driver("libcuda.so.1"),
         ] {
-            let notes = machine.notes(&driver, None);
+            let notes = machine.notes(&driver);
             assert!(
                 notes
                     .iter()
@@ -305,23 +304,45 @@ mod tests {
     #[test]
     fn forward_compatibility_where_the_toolkit_is_newer() {
         let toolkit = |minor| Some(ToolkitVersion::new(12, minor));
-        let (_top, installed) = machine(&[
+        let files = [
             ("usr/local/cuda-9.2/compat/libcuda.so.1", ""),
             ("usr/local/cuda-12.4/compat/libcuda.so.1", ""),
             ("usr/local/cuda-12.9/compat/libcuda.so.1", ""),
-        ]);
-        let notes = installed.notes(&driver("libcuda.so.1"), toolkit(9));
+        ];
+        let (_top, newer) = machine(&files, toolkit(9));
+        let notes = newer.notes(&driver("libcuda.so.1"));
         assert!(
-            notes[0].contains("usr/local/cuda-12.9/compat holds libraries for forward"),
+            notes[0].contains("usr/local/cuda-12.9/compat has libraries for forward"),
             "{notes:?}"
         );
-        assert!(
-            installed
-                .notes(&driver("libcuda.so.1"), toolkit(2))
-                .is_empty()
-        );
-        let (_top, jetson) = machine(&[("etc/nv_tegra_release", "")]);
-        let notes = jetson.notes(&driver("libcuda.so.1"), toolkit(6));
+        let (_top, same) = machine(&files, toolkit(2));
+        assert!(same.notes(&driver("libcuda.so.1")).is_empty());
+        let (_top, jetson) = machine(&[("etc/nv_tegra_release", "")], toolkit(6));
+        let notes = jetson.notes(&driver("libcuda.so.1"));
         assert!(notes[0].contains("cuda-compat-12-6"), "{notes:?}");
+    }
+
+    #[test]
+    fn the_kernel_modules_version() {
+        for (text, expected) in [
+            (
+                "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue Mar  5 22:23:56 UTC 2024\nGCC version:",
+                Some("550.54.15"),
+            ),
+            (
+                "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.65.06  Release Build",
+                Some("580.65.06"),
+            ),
+            ("NVRM version:\n", None),
+            ("", None),
+        ] {
+            assert_eq!(
+                module_version(text)
+                    .map(|version| version.to_string())
+                    .as_deref(),
+                expected,
+                "{text}"
+            );
+        }
     }
 }

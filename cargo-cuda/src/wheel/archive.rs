@@ -15,6 +15,7 @@ use zip::{CompressionMethod, DateTime, ZipArchive, ZipWriter};
 
 use super::record;
 use crate::failure::Failure;
+use crate::output;
 use crate::store::human_size;
 
 /// zlib's default. Higher levels take much longer and gain little on device code, which is
@@ -59,7 +60,7 @@ fn read_at_most(path: &Path, max_size: u64) -> Result<Wheel, Failure> {
     let mut archive = ZipArchive::new(BufReader::new(file)).map_err(of_zip)?;
     // The library keeps the last one of each name.
     if archive.has_duplicate_names() {
-        return Err(invalid("holds two files of the same name".to_owned()));
+        return Err(invalid("contains two files of the same name".to_owned()));
     }
     let mut entries = BTreeMap::new();
     let mut total = 0_u64;
@@ -144,48 +145,13 @@ fn dist_info(entries: &BTreeMap<String, Entry>) -> Result<String, String> {
     Ok(directory.to_owned())
 }
 
-/// Writes a wheel: files sorted, metadata after them, `RECORD` last, the date 1980-01-01, one
-/// compression level, modes 0644 and 0755. The file appears under its name complete or not at all.
-/// Returns its size in bytes.
+/// Writes a wheel, as a whole or not at all, and returns its size in bytes. Files are sorted, the
+/// metadata comes after them and `RECORD` last. Dates are 1980-01-01, modes 0644 and 0755.
 pub fn write(wheel: &Wheel, target: &Path) -> Result<u64, Failure> {
-    let failed = |action| Failure::io(action, target);
-    let directory = target
-        .parent()
-        .filter(|p| !p.as_os_str().is_empty())
-        .unwrap_or(Path::new("."));
-    std::fs::create_dir_all(directory).map_err(failed("create the directory of"))?;
-    let name = target.file_name().unwrap_or_default().to_string_lossy();
-    let mut temporary =
-        temporary_file(&format!(".{name}."), directory).map_err(failed("write beside"))?;
     // In memory first: a `ZipWriter` that is dropped after a failed write prints to stderr.
-    let bytes = zip_bytes(wheel).map_err(failed("compress"))?;
-    temporary
-        .as_file_mut()
-        .write_all(&bytes)
-        .map_err(failed("write"))?;
-    // Otherwise a crash of the machine could leave an empty file with the final name.
-    temporary.as_file().sync_all().map_err(failed("write"))?;
-    let size = temporary
-        .as_file()
-        .metadata()
-        .map_err(failed("write"))?
-        .len();
-    temporary
-        .persist(target)
-        .map_err(|error| failed("rename to")(error.error))?;
-    Ok(size)
-}
-
-/// A file that is removed on drop, with the mode of any other new file.
-fn temporary_file(prefix: &str, directory: &Path) -> io::Result<tempfile::NamedTempFile> {
-    let mut builder = tempfile::Builder::new();
-    builder.prefix(prefix).suffix(".part");
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt as _;
-        builder.permissions(std::fs::Permissions::from_mode(0o666));
-    }
-    builder.tempfile_in(directory)
+    let bytes = zip_bytes(wheel).map_err(Failure::io("compress", target))?;
+    output::write(target, &bytes)?;
+    Ok(bytes.len() as u64)
 }
 
 fn zip_bytes(wheel: &Wheel) -> io::Result<Vec<u8>> {

@@ -83,7 +83,7 @@ fn a_failed_write_leaves_the_old_file_and_nothing_else() {
     let target = directory.path().join("saxpy.whl");
     std::fs::create_dir_all(target.join("inside")).unwrap();
     let error = write(&wheel(), &target).unwrap_err().message;
-    assert!(error.starts_with("could not rename to "), "{error}");
+    assert!(error.starts_with("could not write "), "{error}");
     assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1);
     assert!(target.join("inside").is_dir());
 }

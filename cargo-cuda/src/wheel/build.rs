@@ -80,7 +80,7 @@ impl Job<'_> {
             .filter(|c| *c != Component::Cudart || self.package.config.cudart == Cudart::Shared);
         let linked: BTreeSet<Component> =
             linked.filter(|c| build.toolkit.get(*c).is_some()).collect();
-        // What has no search path is an error before anything is compiled.
+        // A component without a search path is an error before anything is compiled.
         RunpathPlan::new(&linked, major, self.kind)?;
         Ok(Prepared {
             major,
@@ -94,11 +94,11 @@ impl Job<'_> {
     pub fn build(&self, prepared: &Prepared) -> Result<BuiltWheel, Failure> {
         let Prepared { major, build, .. } = prepared;
         let (major, toolkit) = (*major, &build.toolkit);
-        output::say(&format!(
+        output::message(&format!(
             "building {} {} for CUDA {major}",
             self.package.name, self.package.version
         ));
-        output::say_all(&build.notes);
+        output::messages(&build.notes);
         let variables = self.variables(build)?;
         let mut linked = prepared.linked.clone();
         let (runpath, fresh, wheel) = loop {
@@ -111,7 +111,7 @@ impl Job<'_> {
                 break (runpath, fresh, wheel);
             }
             let names: Vec<&str> = more.iter().map(|component| component.id()).collect();
-            output::say(&format!(
+            output::message(&format!(
                 "note: the module needs {}, which `components` does not name: linked again with a search path for it",
                 names.join(", ")
             ));
@@ -136,7 +136,7 @@ impl Job<'_> {
         let built = rewrite.apply(&wheel, self.out)?;
         drop(fresh);
         if !built.requires.is_empty() {
-            output::say(
+            output::message(
                 "maturin's warning about external libraries is expected here: the wheel requires NVIDIA's packages \
                  and copies nothing of theirs",
             );
@@ -157,7 +157,7 @@ impl Job<'_> {
         Ok(variables)
     }
 
-    /// Has maturin build the module; the wheel lies in a directory that is removed when dropped.
+    /// Runs maturin. The wheel is in a directory that is removed when it is dropped.
     fn compile(
         &self,
         build: &Build,
@@ -170,7 +170,7 @@ impl Job<'_> {
             out: fresh.path(),
             profile: self.profile,
             passthrough: self.passthrough,
-            // The module lies in one import package.
+            // The module is one directory below site-packages.
             rustc_args: &runpath.rustc_arguments(1),
             env: variables,
         });
@@ -188,7 +188,7 @@ impl Job<'_> {
 }
 
 /// Components of the toolkit that a wheel's modules need, without those that are known already.
-/// Anything else that they need is judged when the wheel is rewritten.
+/// Other libraries are checked when the wheel is rewritten.
 fn undeclared_components(
     wheel: &Path,
     major: u32,
@@ -214,8 +214,8 @@ fn undeclared_components(
         .collect())
 }
 
-/// What linked libraries open by name while they run, which no ELF file tells. NVIDIA's packages
-/// name these too, but any version of them.
+/// Components that linked libraries open by name while they run, which no ELF file lists. NVIDIA's
+/// packages require these too, but in any version.
 fn loaded(linked: &BTreeSet<Component>, toolkit: &Toolkit) -> BTreeSet<Component> {
     let linked: Vec<Component> = linked.iter().copied().collect();
     let needed = closure(&linked, toolkit.version().major).into_iter();
@@ -228,7 +228,7 @@ fn one_wheel(files: &[PathBuf], invocation: &Invocation) -> Result<PathBuf, Fail
     match files {
         [wheel] if wheel.extension().is_some_and(|e| e == "whl") => Ok(wheel.clone()),
         other => Err(Failure::wheel(format!(
-            "expected maturin to make one wheel, it made {}: one interpreter at a time, or an abi3 module\n  \
+            "expected maturin to make one wheel, it made {}: build for one interpreter at a time, or an abi3 module\n  \
                  command: {invocation}",
             other.len()
         ))),
@@ -237,5 +237,5 @@ fn one_wheel(files: &[PathBuf], invocation: &Invocation) -> Result<PathBuf, Fail
 
 fn undeclared() -> Failure {
     Failure::from(capability::undeclared())
-        .hint("a wheel runs on other machines than this one, so `native` does not do")
+        .hint("a wheel runs on other machines, so `native` is not enough")
 }

@@ -19,7 +19,7 @@ const DRIVER_STEMS: &[&str] = &["cuda", "cudadebugger", "nvcuvid", "nvoptix", "n
 /// Libraries of other projects whose names begin as NVIDIA's do.
 const NOT_NVIDIA: &[&str] = &["cups", "curl", "curl-gnutls", "cunit", "curses", "cue"];
 
-/// What a needed SONAME is to a wheel of one CUDA major.
+/// Where a needed library comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// A component that a Python package delivers.
@@ -50,7 +50,7 @@ pub fn check_major(major: u32) -> Result<(), Failure> {
     }
 }
 
-/// Tells what a SONAME is to a wheel of `major`.
+/// Classifies a SONAME for a wheel of `major`.
 pub fn origin(soname: &str, major: u32) -> Result<Origin, Failure> {
     check_major(major)?;
     let Some(stem) = stem(soname) else {
@@ -165,8 +165,8 @@ pub fn requirements(
 ) -> Result<Vec<String>, Failure> {
     check_major(major)?;
     let mut wanted = components.clone();
-    // The math libraries' packages ask for any nvJitLink, yet each minor needs the names of its
-    // own: what they were built with bounds it from below.
+    // The math libraries' packages require any nvJitLink, but each minor needs the symbols of its
+    // own release: the version that they were built with is the lower bound.
     let linked_at_run_time = |c: &Component| {
         c.facts().bundle == Bundle::Toolkit
             && edges(*c, major)

@@ -66,18 +66,6 @@ impl Metadata {
             .map(|(_, v)| v)
     }
 
-    /// Replaces the first value of a header, or adds the header.
-    pub fn set(&mut self, name: &str, value: &str) {
-        match self
-            .headers
-            .iter_mut()
-            .find(|(n, _)| n.eq_ignore_ascii_case(name))
-        {
-            Some((_, old)) => *old = value.to_owned(),
-            None => self.headers.push((name.to_owned(), value.to_owned())),
-        }
-    }
-
     /// Adds a value after the last one of the same header, or at the end, unless the header has this
     /// value already.
     pub fn add(&mut self, name: &str, value: &str) {
@@ -243,7 +231,9 @@ mod tests {
     #[test]
     fn values_are_set_and_added_in_place() {
         let mut metadata = Metadata::parse(TEXT);
-        metadata.set("name", "saxpy-cu13");
+        metadata
+            .all_mut("name")
+            .for_each(|name| *name = "saxpy-cu13".to_owned());
         metadata.add("Requires-Dist", "cuda-toolkit[cudart]>=13.4,<14");
         metadata.add("Requires-Dist", "numpy>=1.2");
         metadata.add("Classifier", "Environment :: GPU :: NVIDIA CUDA :: 13");

@@ -194,7 +194,9 @@ impl Rewrite {
         requires: &[String],
     ) -> Result<(), Failure> {
         let old = normalized_name(old_name);
-        metadata.set("Name", name);
+        for old in metadata.all_mut("Name") {
+            *old = name.to_owned();
+        }
         for requirement in metadata.all_mut("Requires-Dist") {
             let parsed = Requirement::parse(requirement);
             // A requirement on itself, such as `saxpy[plot]` in saxpy's extra `all`.

@@ -19,13 +19,7 @@ pub fn reproducible(text: &[u8]) -> Vec<u8> {
         }
     }
     remove_directories(&mut document);
-    let mut written = document_text(&document);
-    written.push(b'\n');
-    written
-}
-
-fn document_text(document: &Value) -> Vec<u8> {
-    format!("{document:#}").into_bytes()
+    format!("{document:#}\n").into_bytes()
 }
 
 fn remove_directories(value: &mut Value) {
