@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use crate::error::Error;
 
-fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
+pub(crate) fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
     let path = path.to_owned();
     move |source| Error::Io {
         action,

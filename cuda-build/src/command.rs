@@ -50,7 +50,7 @@ const RUN_OUTPUT: Keep = Keep {
 };
 
 /// A program to start. `Display` can be pasted into a shell.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Invocation {
     /// The program, absolute or a name on `PATH`.
     pub program: PathBuf,
@@ -85,9 +85,7 @@ impl Invocation {
     pub fn new(program: impl Into<PathBuf>) -> Self {
         Self {
             program: program.into(),
-            arguments: Vec::new(),
-            variables: Vec::new(),
-            directory: None,
+            ..Self::default()
         }
     }
 
