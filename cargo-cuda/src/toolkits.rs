@@ -1,7 +1,7 @@
 //! The toolkit for a workspace: searched once, and fetched if that is allowed.
 
 use cuda_build::internal::select::{Need, Note, Part, Request, Strength};
-use cuda_build::internal::sources::{self, Locked};
+use cuda_build::internal::sources::{self, Sources};
 use cuda_build::internal::{Env, Outcome, ReleaseReq, Root, Search, Target, ViewPlace};
 use cuda_build::{Component, Error, Toolkit, ToolkitVersion};
 
@@ -62,7 +62,6 @@ fn nvrtc() -> Need {
 
 /// The variables of a search in a workspace: its lock file counts, unless the user has named
 /// another one.
-#[must_use]
 pub fn with_lock(env: Env, workspace: Option<&Workspace>) -> Env {
     let root = workspace.map(|workspace| workspace.root.as_path());
     match Context::new(&env, root).lock_file {
@@ -73,7 +72,6 @@ pub fn with_lock(env: Env, workspace: Option<&Workspace>) -> Env {
 
 impl<'a> Finder<'a> {
     /// Finds a toolkit with a compiler and fetches none.
-    #[must_use]
     pub fn new(
         env: &'a Env,
         root: &'a Root,
@@ -119,9 +117,9 @@ impl<'a> Finder<'a> {
 
     /// Any crate may call nvcc, so a toolkit with nvcc is requested first, unless the user has named
     /// a root, which is never left for an nvcc elsewhere.
-    fn requests(&self) -> Result<[Request; 2], Error> {
+    fn requests(&self, sources: &Sources) -> Result<[Request; 2], Error> {
         let with_compiler = self.with_compiler()?;
-        if self.is_explicit() {
+        if self.is_explicit(sources) {
             return Ok([with_compiler.clone(), with_compiler]);
         }
         let both = nvcc().into_iter().chain([nvrtc()]).collect();
@@ -135,11 +133,8 @@ impl<'a> Finder<'a> {
     }
 
     /// The search, with everything that it has seen.
-    ///
-    /// # Errors
-    /// If a variable has a value that is not usable.
     pub fn report(&self) -> Result<Outcome, Error> {
-        Ok(self.search().report(&self.requests()?))
+        Ok(self.search().report(&self.requests(&self.sources())?))
     }
 
     fn search(&self) -> Search<'_> {
@@ -152,29 +147,27 @@ impl<'a> Finder<'a> {
     }
 
     /// Finds the toolkit, and fetches it if it is missing and that is allowed.
-    ///
-    /// # Errors
-    /// As [`Search::find`]; those of fetching; the locked toolkit has not been fetched and is
-    /// required.
     pub fn find(&self) -> Result<Toolkit, Failure> {
         let search = self.search();
-        let requests = self.requests()?;
+        let sources = self.sources();
+        let requests = self.requests(&sources)?;
         let request = &requests[1];
         // If the user has named a root, or builds for another machine, a fetched toolkit would not
         // be used.
-        let may_fetch = self.fetch && self.target.is_native() && !self.is_explicit();
-        let mut found = match self.not_fetched(request) {
-            Some(_) if may_fetch => {
+        let uses_fetched = self.target.is_native() && !self.is_explicit(&sources);
+        let may_fetch = self.fetch && uses_fetched;
+        let mut locked = sources.locked.iter();
+        let locked = locked.find(|locked| request.admits_release(locked.release));
+        if let Some(locked) = locked.filter(|locked| locked.path.is_none() && uses_fetched) {
+            if may_fetch {
                 self.fetch_for(request)?;
-                search.find_first(&requests)
-            }
-            Some(locked) if self.lock != LockPolicy::Prefer => {
-                let (file, version) = (locked.file.display(), locked.version);
+            } else if self.lock != LockPolicy::Prefer {
+                let (file, version) = (locked.file.display(), &locked.version);
                 let text = format!("{file} locks CUDA {version}, which has not been fetched");
                 return Err(Failure::new(exit_code::LOCK, text).hint("run `cargo cuda fetch`"));
             }
-            _ => search.find_first(&requests),
-        };
+        }
+        let mut found = search.find_first(&requests);
         if matches!(found, Err(Error::NotFound(_))) {
             if may_fetch {
                 self.fetch_for(request)?;
@@ -195,19 +188,8 @@ impl<'a> Finder<'a> {
         Ok(toolkit)
     }
 
-    /// The toolkit that the lock file decides on, if it has not been fetched.
-    fn not_fetched(&self, request: &Request) -> Option<Locked> {
-        let sources = sources::candidates(self.root, self.env, self.target, &[]).ok()?;
-        let mut locked = sources.locked.into_iter();
-        let locked = locked.find(|locked| request.admits_release(locked.release))?;
-        (locked.path.is_none() && !self.is_explicit()).then_some(locked)
-    }
-
     /// Fetches what the workspace and its lock file need: a toolkit for the requested release, for
     /// each declared major, or, if nothing is declared, for each major in the lock file.
-    ///
-    /// # Errors
-    /// Those of fetching.
     pub fn fetch_all(&self) -> Result<Vec<Added>, Failure> {
         let request = self.with_compiler()?;
         let mut majors = self.workspace.map(Workspace::majors).unwrap_or_default();
@@ -276,10 +258,15 @@ impl<'a> Finder<'a> {
         }
     }
 
-    fn is_explicit(&self) -> bool {
-        let sources = sources::candidates(self.root, self.env, self.target, &[]);
+    /// The places of the search; none if a variable is wrong, which the search reports.
+    fn sources(&self) -> Sources {
+        sources::candidates(self.root, self.env, self.target, &[]).unwrap_or_default()
+    }
+
+    /// Whether the user has named a root.
+    fn is_explicit(&self, sources: &Sources) -> bool {
         self.env.peek("CUDA_BUILD_TOOLKIT").is_some()
-            || sources.is_ok_and(|s| s.candidates.iter().any(|c| c.step.is_explicit()))
+            || sources.candidates.iter().any(|c| c.step.is_explicit())
     }
 }
 
@@ -288,9 +275,6 @@ pub const VIEWS: &str = "CUDA_BUILD_VIEWS";
 
 /// Where `cargo cuda view` puts a view: where the user says, else with the workspace, else into
 /// the user's cache directory.
-///
-/// # Errors
-/// If no variable names a cache directory.
 pub fn view_place(
     env: &Env,
     workspace: Option<&Workspace>,
@@ -304,9 +288,6 @@ pub fn view_place(
 }
 
 /// The platform that `--target` names, else `named` by Cargo's configuration, else this machine's.
-///
-/// # Errors
-/// A platform that CUDA has no toolkit for.
 pub fn target(given: Option<&str>, named: Option<&str>, jetson: bool) -> Result<Target, Failure> {
     let triple = given
         .or(named)

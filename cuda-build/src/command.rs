@@ -75,7 +75,6 @@ pub struct Finished {
 
 impl Finished {
     /// Standard output, then standard error.
-    #[must_use]
     pub fn output(&self) -> String {
         format!("{}{}", self.stdout, self.stderr)
     }
@@ -93,7 +92,6 @@ impl Invocation {
     }
 
     /// Adds arguments.
-    #[must_use]
     pub fn args<A: Into<OsString>>(mut self, arguments: impl IntoIterator<Item = A>) -> Self {
         self.arguments.extend(arguments.into_iter().map(Into::into));
         self
@@ -265,7 +263,6 @@ impl fmt::Display for Invocation {
 }
 
 /// One word for a POSIX shell.
-#[must_use]
 pub fn quoted(word: &OsStr) -> String {
     let word = word.to_string_lossy();
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_=./,:+@%".contains(c);

@@ -56,35 +56,26 @@ pub enum Directive {
 }
 
 impl Directive {
-    /// What precedes the value.
-    fn prefix(&self) -> String {
+    /// What precedes the value, and the value.
+    fn parts(&self) -> (&'static str, OsString) {
+        let pair = |name: &str, value: &OsStr| {
+            let mut pair = OsString::from(format!("{name}="));
+            pair.push(value);
+            pair
+        };
         match self {
-            Self::RerunIfChanged(_) => "cargo::rerun-if-changed=".to_owned(),
-            Self::RerunIfEnvChanged(_) => "cargo::rerun-if-env-changed=".to_owned(),
-            Self::CheckCfg(_) => "cargo::rustc-check-cfg=".to_owned(),
-            Self::Cfg(_) => "cargo::rustc-cfg=".to_owned(),
-            Self::LinkSearch(_) => "cargo::rustc-link-search=native=".to_owned(),
-            Self::LinkLib { kind, .. } => format!("cargo::rustc-link-lib={kind}="),
-            Self::LinkArg(_) => "cargo::rustc-link-arg=".to_owned(),
-            Self::Metadata { key, .. } => format!("cargo::metadata={key}="),
-            Self::RustcEnv { name, .. } => format!("cargo::rustc-env={name}="),
-            Self::Warning(_) => "cargo::warning=".to_owned(),
-            Self::Remark(_) => "cuda-build: ".to_owned(),
-        }
-    }
-
-    fn value(&self) -> OsString {
-        match self {
-            Self::RerunIfChanged(path) | Self::LinkSearch(path) => path.into(),
-            Self::CheckCfg(cfg) => format!("cfg({cfg})").into(),
-            Self::LinkLib { name: value, .. }
-            | Self::Metadata { value, .. }
-            | Self::RustcEnv { value, .. } => value.clone(),
-            Self::RerunIfEnvChanged(value) | Self::Cfg(value) | Self::LinkArg(value) => {
-                value.into()
-            }
+            Self::RerunIfChanged(path) => ("cargo::rerun-if-changed=", path.into()),
+            Self::RerunIfEnvChanged(name) => ("cargo::rerun-if-env-changed=", name.into()),
+            Self::CheckCfg(cfg) => ("cargo::rustc-check-cfg=", format!("cfg({cfg})").into()),
+            Self::Cfg(cfg) => ("cargo::rustc-cfg=", cfg.into()),
+            Self::LinkSearch(path) => ("cargo::rustc-link-search=native=", path.into()),
+            Self::LinkLib { kind, name } => ("cargo::rustc-link-lib=", pair(kind, name)),
+            Self::LinkArg(argument) => ("cargo::rustc-link-arg=", argument.into()),
+            Self::Metadata { key, value } => ("cargo::metadata=", pair(key, value)),
+            Self::RustcEnv { name, value } => ("cargo::rustc-env=", pair(name, value)),
             // Text for people may lose its line breaks; a path may not.
-            Self::Warning(text) | Self::Remark(text) => text.replace('\n', " ").into(),
+            Self::Warning(text) => ("cargo::warning=", text.replace('\n', " ").into()),
+            Self::Remark(text) => ("cuda-build: ", text.replace('\n', " ").into()),
         }
     }
 
@@ -94,7 +85,7 @@ impl Directive {
     /// [`Error::Directive`] if Cargo would read something else: a newline ends a directive, lines
     /// that are not UTF-8 are ignored, and white space at the end is removed.
     fn line(&self) -> Result<String, Error> {
-        let (prefix, value) = (self.prefix(), self.value());
+        let (prefix, value) = self.parts();
         let refused = |reason| Error::Directive {
             directive: prefix.trim_end_matches('=').to_owned(),
             value: value.clone(),
@@ -103,7 +94,7 @@ impl Directive {
         let text = value
             .to_str()
             .ok_or_else(|| refused("it is not UTF-8, and Cargo ignores such a line"))?;
-        if prefix.contains('\n') || text.contains('\n') {
+        if text.contains('\n') {
             return Err(refused("it contains a newline, which ends a directive"));
         }
         let is_text = matches!(self, Self::Warning(_) | Self::Remark(_));
@@ -117,8 +108,8 @@ impl Directive {
 /// For reports; a line for Cargo is written by [`Directives::emit`].
 impl fmt::Display for Directive {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let value = self.value();
-        write!(f, "{}{}", self.prefix(), OsStr::display(&value))
+        let (prefix, value) = self.parts();
+        write!(f, "{prefix}{}", value.display())
     }
 }
 
@@ -136,6 +127,12 @@ impl Directives {
         }
     }
 
+    /// Adds a [`Directive::LinkLib`].
+    pub fn link(&mut self, kind: &'static str, name: impl Into<OsString>) {
+        let name = name.into();
+        self.push(Directive::LinkLib { kind, name });
+    }
+
     /// Adds a [`Directive::RerunIfChanged`] for each path.
     pub fn rerun_if_changed(&mut self, paths: impl IntoIterator<Item = PathBuf>) {
         // Sorted: compilers report their inputs in no fixed order, and two runs print the same.
@@ -146,7 +143,6 @@ impl Directives {
     }
 
     /// All directives.
-    #[must_use]
     pub fn lines(&self) -> &[Directive] {
         &self.lines
     }

@@ -85,22 +85,17 @@ pub fn driver() -> Result<Driver, NoDriver> {
 }
 
 fn query(library: &Library, place: &str) -> Result<Driver, String> {
-    let missing = |name: &str| format!("libcuda.so.1 has no `{name}`");
     // SAFETY: the signatures are those of `cuda.h`, unchanged since CUDA 2.0.
     let (init, version, count, attribute) = unsafe {
-        let init: Symbol<'_, unsafe extern "C" fn(u32) -> c_int> =
-            library.get(b"cuInit\0").map_err(|_| missing("cuInit"))?;
-        let version: Symbol<'_, unsafe extern "C" fn(*mut c_int) -> c_int> = library
-            .get(b"cuDriverGetVersion\0")
-            .map_err(|_| missing("cuDriverGetVersion"))?;
-        let count: Symbol<'_, unsafe extern "C" fn(*mut c_int) -> c_int> = library
-            .get(b"cuDeviceGetCount\0")
-            .map_err(|_| missing("cuDeviceGetCount"))?;
-        let attribute: Symbol<'_, unsafe extern "C" fn(*mut c_int, c_int, c_int) -> c_int> =
-            library
-                .get(b"cuDeviceGetAttribute\0")
-                .map_err(|_| missing("cuDeviceGetAttribute"))?;
-        (init, version, count, attribute)
+        (
+            symbol::<unsafe extern "C" fn(u32) -> c_int>(library, "cuInit")?,
+            symbol::<unsafe extern "C" fn(*mut c_int) -> c_int>(library, "cuDriverGetVersion")?,
+            symbol::<unsafe extern "C" fn(*mut c_int) -> c_int>(library, "cuDeviceGetCount")?,
+            symbol::<unsafe extern "C" fn(*mut c_int, c_int, c_int) -> c_int>(
+                library,
+                "cuDeviceGetAttribute",
+            )?,
+        )
     };
     let check = |name: &str, status: c_int| {
         match status {
@@ -109,17 +104,19 @@ fn query(library: &Library, place: &str) -> Result<Driver, String> {
             "a stub library for linking is loaded instead of the driver: a directory `stubs` is on the loader's search path"
                 .to_owned(),
         ),
-        status => Err(format!("the driver's {name} failed with error {status}{}", describe(library, status))),
+        status => {
+            let meaning = describe(library, status);
+            Err(format!("the driver's {name} failed with error {status}{meaning}"))
+        }
     }
     };
     let mut number: c_int = 0;
     // SAFETY: each call writes one int through a pointer that is valid for it; devices are
-    // numbered from zero and `cuInit` has succeeded. The version is there before that.
+    // numbered from zero and `cuInit` has succeeded. The version can be read before that.
     unsafe {
         check("cuDriverGetVersion", version(&raw mut number))?;
-        let version = u32::try_from(number)
-            .ok()
-            .and_then(ToolkitVersion::from_cuda_version);
+        let known = u32::try_from(number).ok();
+        let version = known.and_then(ToolkitVersion::from_cuda_version);
         let version = version.ok_or_else(|| format!("the driver reports version {number}"))?;
         let status = init(0);
         if status == NO_DEVICE {
@@ -132,14 +129,10 @@ fn query(library: &Library, place: &str) -> Result<Driver, String> {
         let mut gpus = Vec::new();
         for device in 0..number {
             let mut values = [0; 2];
-            check(
-                "cuDeviceGetAttribute",
-                attribute(&raw mut values[0], MAJOR, device),
-            )?;
-            check(
-                "cuDeviceGetAttribute",
-                attribute(&raw mut values[1], MINOR, device),
-            )?;
+            for (value, wanted) in values.iter_mut().zip([MAJOR, MINOR]) {
+                let status = attribute(&raw mut *value, wanted, device);
+                check("cuDeviceGetAttribute", status)?;
+            }
             let [major, minor] = values.map(|value| u32::try_from(value).unwrap_or(0));
             gpus.push(Capability::new(major, minor));
         }
@@ -151,6 +144,13 @@ fn query(library: &Library, place: &str) -> Result<Driver, String> {
             opened_as: place.to_owned(),
         })
     }
+}
+
+/// # Safety
+/// `T` is the function's signature.
+unsafe fn symbol<'l, T>(library: &'l Library, name: &str) -> Result<Symbol<'l, T>, String> {
+    // SAFETY: required of the caller.
+    unsafe { library.get(name) }.map_err(|_| format!("libcuda.so.1 has no `{name}`"))
 }
 
 /// The name and the meaning of an error, if the driver reports them.

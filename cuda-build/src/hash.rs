@@ -1,6 +1,6 @@
-//! The digest for names, keys and contents: the same on every machine, with every compiler.
+//! The digest for names, keys and contents: the same on every machine and with every version of Rust.
 
-/// FNV-1a, 64 bits: a few lines, and the same with every version of Rust.
+/// FNV-1a, 64 bits.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fnv(u64);
 

@@ -5,16 +5,14 @@ use std::path::Path;
 use crate::component::{Bundle, Component};
 use crate::config::Cudart;
 use crate::directive::{Directive, Directives};
-use crate::probe::Found;
 use crate::root::Root;
 use crate::toolkit::Toolkit;
 
-/// Directives that link `components`, and the runtime as `cudart` says.
+/// Directives that link `components`, and the runtime in the way that `cudart` selects.
 ///
-/// Shared libraries are linked by their file name (`+verbatim`): wheels carry
-/// `libcudart.so.13` and no `libcudart.so`, and a name made for the linker alone would need a
-/// directory of links. Their directory is outside `target`, so Cargo does not put it on the
-/// loader path of what it runs; `cargo cuda run` does.
+/// Shared libraries are linked by their file name (`+verbatim`), because wheels contain
+/// `libcudart.so.13` and no `libcudart.so`. Their directory is outside `target`, so Cargo does not
+/// put it on the loader path of the programs that it runs; `cargo cuda run` does.
 ///
 /// The driver's libraries are linked with the ones in `stubs`, which no loader path may name.
 pub(crate) fn directives(
@@ -36,30 +34,26 @@ pub(crate) fn directives(
 /// The absolute path that programs on NixOS need as a run-time search path, because the loader does
 /// not search it by default; `None` on other systems. nixpkgs' `addDriverRunpath` adds it to the
 /// packages that it builds.
-#[must_use]
 pub fn nixos_directory(root: &Root) -> Option<&'static str> {
     root.is_file(&root.locate("/etc/NIXOS"))
         .then_some("/run/opengl-driver/lib")
 }
 
-/// NixOS has the driver's libraries in a place that no loader looks into by itself: programs carry
-/// it as a search path. Python modules don't, since wheels go to other machines.
+/// Adds the driver's directory on NixOS to the run-time search path of programs. Python modules do
+/// not get it, since wheels go to other machines.
 pub(crate) fn driver_of_nixos(root: &Root, cdylib: bool, into: &mut Directives) {
     if let Some(place) = nixos_directory(root).filter(|_| !cdylib) {
         into.push(Directive::LinkArg(format!("-Wl,-rpath,{place}")));
     }
 }
 
-/// At run time the library is in the loader's own places, or nowhere on this machine.
+/// At run time the loader finds the driver by itself, if this machine has one.
 fn driver(component: Component, stubs: Option<&Path>, into: &mut Directives) {
     if let Some(stubs) = stubs {
         into.push(Directive::LinkSearch(stubs.to_owned()));
     }
     if let Some(name) = component.facts().libraries.first() {
-        into.push(Directive::LinkLib {
-            kind: "dylib",
-            name: (*name).into(),
-        });
+        into.link("dylib", name);
     }
 }
 
@@ -70,42 +64,32 @@ fn shared(toolkit: &Toolkit, component: Component, into: &mut Directives) {
     else {
         return;
     };
-    if let (Some(directory), Some(name)) = (library.parent(), library.file_name()) {
-        if !toolkit.is_default_search_dir(directory) {
-            into.push(Directive::LinkSearch(directory.to_owned()));
-        }
-        into.push(Directive::LinkLib {
-            kind: "dylib:+verbatim",
-            name: name.to_owned(),
-        });
+    let directory = library.parent();
+    if let Some(directory) = directory.filter(|d| !toolkit.is_default_search_dir(d)) {
+        into.push(Directive::LinkSearch(directory.to_owned()));
     }
+    into.link("dylib:+verbatim", library.file_name().unwrap_or_default());
 }
 
 /// `libcudart_static.a` calls the loader, threads and timers of the C library.
 fn static_cudart(toolkit: &Toolkit, into: &mut Directives) {
     let archive = toolkit
         .get(Component::Cudart)
-        .and_then(|found: &Found| found.archive("libcudart_static.a"));
+        .and_then(|found| found.archive("libcudart_static.a"));
     let Some(directory) = archive.and_then(|path| path.parent()) else {
         return;
     };
-    // rustc copies a static library into the crate and looks for it in named directories alone;
-    // one that is not bundled is the linker's to find, in the places that it knows.
+    // rustc bundles a static library into the crate, and looks for it in named directories only. The
+    // linker looks for a library that is not bundled, also in its default directories.
     let kind = if toolkit.is_default_search_dir(directory) {
         "static:-bundle"
     } else {
         into.push(Directive::LinkSearch(directory.to_owned()));
         "static"
     };
-    into.push(Directive::LinkLib {
-        kind,
-        name: "cudart_static".into(),
-    });
+    into.link(kind, "cudart_static");
     for name in ["dl", "rt", "pthread"] {
-        into.push(Directive::LinkLib {
-            kind: "dylib",
-            name: name.into(),
-        });
+        into.link("dylib", name);
     }
 }
 

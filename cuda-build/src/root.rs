@@ -69,9 +69,6 @@ impl Root {
     }
 
     /// The metadata of `path`, links followed.
-    ///
-    /// # Errors
-    /// Those of [`std::fs::metadata`].
     pub fn metadata(&self, path: &Path) -> io::Result<Metadata> {
         fs::metadata(path)
     }
@@ -140,10 +137,7 @@ impl Root {
         fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
     }
 
-    /// The text of a regular file, with invalid UTF-8 replaced.
-    ///
-    /// # Errors
-    /// If it is not a regular file (opening a FIFO would block), larger than 16 MiB, or unreadable.
+    /// The text of a regular file of at most 16 MiB, with invalid UTF-8 replaced. Opening a FIFO would block.
     pub fn text(&self, path: &Path) -> io::Result<String> {
         let length = regular_file(path)?;
         if length > TEXT_LIMIT {
@@ -154,9 +148,6 @@ impl Root {
     }
 
     /// As [`Root::text`], but only the whole lines of the first 32 KiB.
-    ///
-    /// # Errors
-    /// As [`Root::text`].
     pub fn head(&self, path: &Path) -> io::Result<String> {
         regular_file(path)?;
         let mut text = read(path, HEAD, HEAD)?;
@@ -223,9 +214,6 @@ impl Root {
     }
 
     /// The whole content of a file.
-    ///
-    /// # Errors
-    /// Those of [`std::fs::read`].
     pub fn bytes(&self, path: &Path) -> io::Result<Vec<u8>> {
         fs::read(path)
     }

@@ -8,7 +8,7 @@
 //!     toolkit.toml            the manifest, written last; without it the directory is no toolkit
 //!     nvidia/…                site-packages, as an installer left them
 //!     nvidia_cuda_runtime-13.4.92.dist-info/ …
-//!   index.toml, .locks/, .*.part/      for `cargo cuda toolkit` alone
+//!   resolved.toml, .lock, .part-*/     for `cargo cuda toolkit` alone
 //! ```
 
 use std::collections::BTreeSet;

@@ -43,9 +43,6 @@ enum Action {
 }
 
 /// Runs the action and returns the text for standard output.
-///
-/// # Errors
-/// As [`store::add`], [`store::list`] and [`store::remove`].
 pub fn run(arguments: &ToolkitArgs, context: &Context) -> Result<String, Failure> {
     Ok(match &arguments.action {
         Action::Add { request, json } => {

@@ -52,16 +52,12 @@ pub struct Added {
 /// In a workspace the lock file decides the versions, and is written if it does not pin them yet.
 /// Components that an earlier call for the same release did not name are added to its set, at
 /// the same versions.
-///
-/// # Errors
-/// The release or a component does not exist, it cannot be fetched or written, or it contradicts
-/// the lock file. The store and the lock file are then as they were.
 pub fn add(request: &AddRequest, context: &Context) -> Result<Added, Failure> {
     let started = Instant::now();
     let run = Run {
         request,
         context,
-        store: Store::toolkits(&context.env)?,
+        store: Store::open(&context.env, "toolkits")?,
         progress: Progress::new(),
     };
     let wanted = request.wanted()?;
@@ -299,7 +295,7 @@ const MATURIN: &str = "maturin-1.16.0";
 
 /// The maturin that [`maturin`] fetched earlier.
 pub fn fetched_maturin(env: &Env) -> Option<PathBuf> {
-    let directory = Store::tools(env).ok()?.path(MATURIN);
+    let directory = Store::open(env, "tools").ok()?.path(MATURIN);
     let root = Root::system();
     let program = directory.join("bin/maturin");
     (store::distrust(&root, &directory).is_none() && root.is_file(&program)).then_some(program)
@@ -307,14 +303,11 @@ pub fn fetched_maturin(env: &Env) -> Option<PathBuf> {
 
 /// Fetches maturin into a directory of its own beside the toolkits, with uv or pip, unless it is
 /// there. The user's Python environments are not changed.
-///
-/// # Errors
-/// As [`add`].
 pub fn maturin(env: &Env) -> Result<PathBuf, Failure> {
     if let Some(program) = fetched_maturin(env) {
         return Ok(program);
     }
-    let store = Store::tools(env)?;
+    let store = Store::open(env, "tools")?;
     let progress = Progress::new();
     let lock = store.lock(&progress)?;
     // Another process may have fetched it meanwhile.

@@ -41,17 +41,8 @@ pub(super) struct Store {
 }
 
 impl Store {
-    /// The toolkits. Nothing is created yet, but leftovers are removed.
-    pub fn toolkits(env: &Env) -> Result<Self, Failure> {
-        Self::beside(env, "toolkits")
-    }
-
-    /// Programs that commands run.
-    pub fn tools(env: &Env) -> Result<Self, Failure> {
-        Self::beside(env, "tools")
-    }
-
-    fn beside(env: &Env, name: &str) -> Result<Self, Failure> {
+    /// The directory of this name in the cache. Nothing is created yet, but leftovers are removed.
+    pub fn open(env: &Env, name: &str) -> Result<Self, Failure> {
         let failed = |message: String| Failure::new(exit_code::NO_STORE, message);
         let Some(cache) = store::cache_dir(env) else {
             return Err(failed(
@@ -305,7 +296,11 @@ mod tests {
     use crate::store::package::PackageSet;
 
     fn store(directory: &Path) -> Store {
-        Store::toolkits(&Env::from_pairs([("CUDA_BUILD_CACHE_DIR", directory)])).unwrap()
+        Store::open(
+            &Env::from_pairs([("CUDA_BUILD_CACHE_DIR", directory)]),
+            "toolkits",
+        )
+        .unwrap()
     }
 
     fn manifest() -> Manifest {
@@ -327,7 +322,7 @@ mod tests {
     fn a_part_becomes_a_toolkit_or_disappears() {
         let directory = tempfile::tempdir().unwrap();
         let store = store(directory.path());
-        let _lock = store.lock(&Progress::Lines).unwrap();
+        let _lock = store.lock(&Progress::new()).unwrap();
         drop(store.part().unwrap());
         assert!(entries(&store).is_empty());
 
@@ -353,7 +348,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let toolkits = store(directory.path());
         // A lock belongs to the open file: an installer's copy is as good as the command's.
-        let lock = toolkits.lock(&Progress::Lines).unwrap();
+        let lock = toolkits.lock(&Progress::new()).unwrap();
         let both = [".other", ".part-killed"];
         for name in both {
             fs::create_dir_all(toolkits.path(name)).unwrap();
@@ -373,7 +368,7 @@ mod tests {
         fs::create_dir(&toolkits).unwrap();
         fs::set_permissions(&toolkits, fs::Permissions::from_mode(0o777)).unwrap();
         let cache = [("CUDA_BUILD_CACHE_DIR", directory.path())];
-        let error = Store::toolkits(&Env::from_pairs(cache)).unwrap_err();
+        let error = Store::open(&Env::from_pairs(cache), "toolkits").unwrap_err();
         assert_eq!(error.code, exit_code::NO_STORE);
         assert!(error.message.contains("every user"), "{error}");
     }
@@ -392,7 +387,8 @@ mod tests {
     #[test]
     fn a_relative_cache_directory_is_refused() {
         for variable in ["CUDA_BUILD_CACHE_DIR", "HOME"] {
-            let error = Store::toolkits(&Env::from_pairs([(variable, "here")])).unwrap_err();
+            let error =
+                Store::open(&Env::from_pairs([(variable, "here")]), "toolkits").unwrap_err();
             let expected = format!("`{variable}` (here) is not an absolute path");
             assert_eq!(error.message, expected);
             assert_eq!(
@@ -400,14 +396,14 @@ mod tests {
                 [format!("set `{variable}` to an absolute path")]
             );
         }
-        let error = Store::toolkits(&Env::default()).unwrap_err();
+        let error = Store::open(&Env::default(), "toolkits").unwrap_err();
         assert!(error.message.contains("all unset"), "{error}");
     }
 
     #[test]
     fn a_place_that_cannot_be_written_is_an_error() {
         let store = store(Path::new("/dev/null/cache"));
-        let error = store.lock(&Progress::Lines).unwrap_err();
+        let error = store.lock(&Progress::new()).unwrap_err();
         assert_eq!(error.code, exit_code::NO_STORE, "{error}");
     }
 }

@@ -455,8 +455,8 @@ nvidia-cuda-runtime==13.4.92 \\
             let installer = Installer::new(kind, Invocation::new("x"), &Env::default()).unwrap();
             let directory = tempfile::tempdir().unwrap();
             let cache = [("CUDA_BUILD_CACHE_DIR", directory.path())];
-            let store = Store::toolkits(&Env::from_pairs(cache)).unwrap();
-            let _lock = store.lock(&Progress::Lines).unwrap();
+            let store = Store::open(&Env::from_pairs(cache), "toolkits").unwrap();
+            let _lock = store.lock(&Progress::new()).unwrap();
             let part = store.part().unwrap();
             let calls = [
                 installer.resolve_call(&["cuda-toolkit==13.*".to_owned()], Path::new("a")),

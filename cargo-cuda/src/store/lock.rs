@@ -68,9 +68,6 @@ impl Default for Lock {
 
 impl Lock {
     /// Reads a lock file. A file that does not exist is empty.
-    ///
-    /// # Errors
-    /// The file cannot be used. Such a file is never overwritten.
     pub fn read(path: &Path) -> Result<Self, Failure> {
         let lock = match read(path) {
             Ok(Some(text)) => Self::parse(&text),

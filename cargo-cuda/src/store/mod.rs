@@ -18,13 +18,14 @@ mod resolve;
 mod settings;
 mod stored;
 
-use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use cuda_build::internal::Env;
 use cuda_build::internal::sources::LOCK_FILE;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressFinish, ProgressStyle};
+
+use crate::output;
 
 pub use add::{Added, add, fetched_maturin, maturin};
 pub use lock::Lock;
@@ -54,54 +55,38 @@ impl Context {
     }
 }
 
-/// The progress of one command, on standard error.
+/// The progress of one command on standard error: a spinner on a terminal, lines elsewhere.
 #[derive(Debug)]
-enum Progress {
-    /// On a terminal.
-    Spinner(ProgressBar),
-    /// One for each step.
-    Lines,
+struct Progress {
+    spinner: ProgressBar,
 }
 
 impl Progress {
     fn new() -> Self {
-        if !io::stderr().is_terminal() {
-            return Self::Lines;
-        }
-        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+        let spinner = ProgressBar::new_spinner().with_finish(ProgressFinish::AndClear);
         if let Ok(style) = ProgressStyle::with_template("{spinner} {prefix} {msg} [{elapsed}]") {
-            bar.set_style(style);
+            spinner.set_style(style);
         }
-        bar.enable_steady_tick(Duration::from_millis(120));
-        Self::Spinner(bar)
+        if !spinner.is_hidden() {
+            spinner.enable_steady_tick(Duration::from_millis(120));
+        }
+        Self { spinner }
     }
 
     /// A step begins.
     fn step(&self, text: &str) {
-        if let Self::Spinner(bar) = self {
-            bar.set_prefix(text.to_owned());
+        self.spinner.set_prefix(text.to_owned());
+        self.spinner.set_message("");
+        if self.spinner.is_hidden() {
+            output::message(text);
         }
-        self.show(text, "");
     }
 
     /// How far the step is, such as the package being downloaded and its size.
     fn detail(&self, text: &str) {
-        self.show(&format!("  {text}"), text);
-    }
-
-    fn show(&self, line: &str, message: &str) {
-        match self {
-            Self::Spinner(bar) => bar.set_message(message.to_owned()),
-            // If standard error is closed, there is no reader.
-            Self::Lines => drop(writeln!(io::stderr(), "{line}")),
-        }
-    }
-}
-
-impl Drop for Progress {
-    fn drop(&mut self) {
-        if let Self::Spinner(bar) = self {
-            bar.finish_and_clear();
+        self.spinner.set_message(text.to_owned());
+        if self.spinner.is_hidden() {
+            output::message(&format!("  {text}"));
         }
     }
 }

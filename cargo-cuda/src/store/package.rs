@@ -23,15 +23,10 @@ pub struct Sha256([u8; 32]);
 impl Sha256 {
     /// Reads 64 hexadecimal digits.
     pub(super) fn from_hex(text: &str) -> Option<Self> {
-        let digits = text.as_bytes();
-        let mut bytes = [0; 32];
-        if digits.len() != 2 * bytes.len() || !digits.iter().all(u8::is_ascii_hexdigit) {
-            return None;
-        }
-        for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
-            *byte = u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()?;
-        }
-        Some(Self(bytes))
+        let is_hex = text.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let byte = |at: usize| u8::from_str_radix(text.get(2 * at..2 * at + 2)?, 16).ok();
+        let bytes: Option<Vec<u8>> = (0..text.len().div_ceil(2)).map(byte).collect();
+        bytes.filter(|_| is_hex)?.try_into().ok().map(Self)
     }
 
     /// 64 lower-case hexadecimal digits.
@@ -141,7 +136,7 @@ impl PackageSet {
         self.components()
             .filter(|component| component.facts().follows_toolkit)
             .filter_map(|component| self.carrier(component))
-            .find(|package| minor.is_none() || package.version.parse().ok() != minor)
+            .find(|package| package.version.parse().ok() != minor)
     }
 
     /// Fails if `other` has another file than the pinned one of a package at the same version.

@@ -47,11 +47,8 @@ pub(super) fn lossy<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, 
 
 /// All toolkits of the store, sorted by name, including those that cannot be used. Empty if there
 /// is no store yet.
-///
-/// # Errors
-/// No variable names the store, or other users can write in it.
 pub fn list(context: &Context) -> Result<Vec<Listed>, Failure> {
-    let store = Store::toolkits(&context.env)?;
+    let store = Store::open(&context.env, "toolkits")?;
     let index = Lock::read(&store.index()).unwrap_or_default();
     let names = store.names().into_iter();
     Ok(names
@@ -69,18 +66,13 @@ fn listed(store: &Store, index: &Lock, name: String) -> Option<Listed> {
         }
         Err(reason) => (Manifest::default(), Some(reason)),
     };
-    let PackageSet { version, packages } = manifest.set;
-    let shown = name.split('-').next().unwrap_or_default();
     Some(Listed {
         requests: index.requests_of(&name),
-        version: if version.is_empty() {
-            shown.to_owned()
-        } else {
-            version
-        },
+        // A directory's name is the version and a digest.
+        version: name.split('-').next().unwrap_or_default().to_owned(),
         platform: manifest.platform,
         components: manifest.components,
-        packages,
+        packages: manifest.set.packages,
         bytes: manifest.bytes,
         problem,
         path,
@@ -89,11 +81,8 @@ fn listed(store: &Store, index: &Lock, name: String) -> Option<Listed> {
 }
 
 /// Removes the toolkit of this name, or of this release as far as it is given.
-///
-/// # Errors
-/// There is no such toolkit, or there are several.
 pub fn remove(name: &str, context: &Context) -> Result<Listed, Failure> {
-    let store = Store::toolkits(&context.env)?;
+    let store = Store::open(&context.env, "toolkits")?;
     let removed = choose(name, list(context)?)?;
     let _lock = store.lock(&Progress::new())?;
     let mut index = Lock::read(&store.index()).unwrap_or_default();
@@ -149,18 +138,12 @@ pub(super) fn files_of(site: &Path, package: &Package) -> Option<BTreeMap<String
     Some(files.filter(|(path, _)| inside(path)).collect())
 }
 
-/// Path and size of a line of `RECORD`: `a/b.h,sha256=…,12`. The file is CSV, and a path with a
-/// comma or a quote is quoted.
+/// Path and size of a line of `RECORD`: `a/b.h,sha256=…,12`. A path with a comma would be quoted;
+/// NVIDIA's packages have none.
 fn parse_line(line: &str) -> Option<(String, Option<u64>)> {
-    let size = line.rsplit(',').next()?.trim().parse().ok();
-    let path = match line.strip_prefix('"') {
-        Some(quoted) => {
-            let end = quoted.replace("\"\"", "\0\0").find('"')?;
-            quoted[..end].replace("\"\"", "\"")
-        }
-        None => line.split(',').next()?.to_owned(),
-    };
-    (!path.is_empty()).then_some((path, size))
+    let (path, rest) = line.split_once(',')?;
+    let size = rest.rsplit(',').next()?.trim().parse().ok();
+    (!path.is_empty()).then(|| (path.to_owned(), size))
 }
 
 /// The first package of a set, and its first file, that is missing or has another size.
@@ -264,15 +247,11 @@ mod tests {
     }
 
     #[test]
-    fn records_are_csv() {
+    fn records_have_path_and_size() {
         let line = |text: &str| parse_line(text);
         assert_eq!(
             line("a/b.h,sha256=x,12"),
             Some(("a/b.h".to_owned(), Some(12)))
-        );
-        assert_eq!(
-            line("\"a,\"\"b\"\".h\",sha256=x,12"),
-            Some(("a,\"b\".h".to_owned(), Some(12)))
         );
         assert_eq!(line("a/RECORD,,"), Some(("a/RECORD".to_owned(), None)));
         assert_eq!(line(""), None);

@@ -71,7 +71,6 @@ impl Declared {
     }
 
     /// The GPUs in this machine, which are the default.
-    #[must_use]
     pub fn native() -> Self {
         Self {
             entries: vec![Entry::Native],
@@ -84,7 +83,6 @@ impl Declared {
     }
 
     /// Whether the list depends on the GPUs in this machine.
-    #[must_use]
     pub fn is_native(&self) -> bool {
         self.entries.contains(&Entry::Native)
     }
@@ -133,7 +131,6 @@ fn parse_entry(text: &str) -> Result<Vec<Entry>, Error> {
 pub(super) const EXAMPLE: &str = "[package.metadata.cuda]\ncapabilities = [\"8.0\", \"9.0+PTX\"]";
 
 /// The error for a build that declares no capability, on a machine without a GPU.
-#[must_use]
 pub fn undeclared() -> Error {
     Error::Capability {
         reason: "no compute capability is declared, and this machine has no GPU".to_owned(),

@@ -67,7 +67,6 @@ pub enum Suffix {
 
 impl Suffix {
     /// `a` or `f`.
-    #[must_use]
     pub const fn letter(self) -> char {
         match self {
             Self::ArchSpecific => 'a',
@@ -78,7 +77,6 @@ impl Suffix {
 
 impl Capability {
     /// A capability without suffix.
-    #[must_use]
     pub const fn new(major: u32, minor: u32) -> Self {
         Self {
             major,
@@ -100,13 +98,11 @@ impl Capability {
     }
 
     /// The number in `sm_90a`: 90.
-    #[must_use]
     pub const fn number(self) -> u32 {
         self.major * 10 + self.minor
     }
 
     /// The number with its suffix, as after `sm_`: `90a`.
-    #[must_use]
     pub fn digits(self) -> String {
         let mut digits = self.number().to_string();
         digits.extend(self.suffix.map(Suffix::letter));
@@ -114,13 +110,11 @@ impl Capability {
     }
 
     /// The real architecture's name: `sm_90a`.
-    #[must_use]
     pub fn sm(self) -> String {
         format!("sm_{}", self.digits())
     }
 
     /// The virtual architecture's name: `compute_90a`.
-    #[must_use]
     pub fn compute(self) -> String {
         format!("compute_{}", self.digits())
     }

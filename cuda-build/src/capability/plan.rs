@@ -65,14 +65,13 @@ impl Declared {
         let mut refused = Vec::new();
         for &entry in self.entries() {
             match entry {
-                Entry::Real(capability) => match compiler.check(capability) {
-                    Ok(()) => plan.real.push(capability),
-                    Err(refusal) => refused.push(refusal),
-                },
-                Entry::Virtual(capability) => match compiler.check(capability) {
-                    Ok(()) => plan.ptx.push(capability),
-                    Err(refusal) => refused.push(refusal),
-                },
+                Entry::Real(capability) | Entry::Virtual(capability)
+                    if !compiler.targets.contains(&capability) =>
+                {
+                    refused.push(compiler.refuse(capability));
+                }
+                Entry::Real(capability) => plan.real.push(capability),
+                Entry::Virtual(capability) => plan.ptx.push(capability),
                 Entry::Native if gpus.is_empty() => refused.push(Refusal {
                     reason: "`native` builds for the GPUs in this machine, and there is none"
                         .to_owned(),
@@ -80,9 +79,10 @@ impl Declared {
                 }),
                 Entry::Native => {
                     for gpu in gpus.iter().map(|gpu| gpu.base()) {
-                        match compiler.check(gpu) {
-                            Ok(()) => plan.real.push(gpu),
-                            Err(refusal) => refused.push(compiler.for_native(gpu, refusal)),
+                        if compiler.targets.contains(&gpu) {
+                            plan.real.push(gpu);
+                        } else {
+                            refused.push(compiler.refuse_gpu(gpu));
                         }
                     }
                 }
@@ -151,14 +151,6 @@ impl Compiler {
         self.targets.iter().copied().filter(|c| c.suffix.is_none())
     }
 
-    fn check(&self, capability: Capability) -> Result<(), Refusal> {
-        if self.targets.contains(&capability) {
-            Ok(())
-        } else {
-            Err(self.refuse(capability))
-        }
-    }
-
     /// Explains a capability that is not among the targets.
     fn refuse(&self, capability: Capability) -> Refusal {
         let version = self.version;
@@ -222,17 +214,16 @@ impl Compiler {
     }
 
     fn no_such_variant(&self, capability: Capability) -> Refusal {
-        let (base, version) = (capability.base(), self.version);
+        let base = capability.base();
         let letter = capability.suffix.map_or(' ', Suffix::letter);
         let mut variants = self.targets.clone();
         variants.retain(|target| target.base() == base);
+        if variants.is_empty() {
+            variants.clone_from(&self.targets);
+        }
         Refusal {
             reason: format!("capability {base} has no `{letter}` variant"),
-            hint: if variants.is_empty() {
-                format!("CUDA {version} supports {}", join(&self.targets))
-            } else {
-                format!("CUDA {version} has {}", join(&variants))
-            },
+            hint: format!("CUDA {} has {}", self.version, join(&variants)),
         }
     }
 
@@ -253,7 +244,8 @@ impl Compiler {
     }
 
     /// The refusal of a GPU in this machine. Its hint names a target whose SASS runs on the GPU.
-    fn for_native(&self, gpu: Capability, refusal: Refusal) -> Refusal {
+    fn refuse_gpu(&self, gpu: Capability) -> Refusal {
+        let refusal = self.refuse(gpu);
         let mut targets = self.without_suffix().collect::<Vec<_>>().into_iter();
         let substitute = targets.rfind(|target| sass_runs_on(*target, gpu, self.version));
         Refusal {

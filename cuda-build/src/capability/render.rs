@@ -14,7 +14,6 @@ pub struct Single {
 
 impl Single {
     /// The value of `CUDA_COMPUTE_CAP`: `90`. Without suffix, since consumers read an integer.
-    #[must_use]
     pub fn compute_cap(&self) -> String {
         self.capability.number().to_string()
     }
@@ -33,7 +32,6 @@ impl Plan {
 
     /// nvcc's `-gencode` options, one for each image:
     /// `-gencode=arch=compute_80,code=sm_80`, and `code=compute_80` for PTX.
-    #[must_use]
     pub fn nvcc_gencode(&self) -> Vec<String> {
         let option =
             |c: &Capability, code: String| format!("-gencode=arch={},code={code}", c.compute());
@@ -41,14 +39,12 @@ impl Plan {
     }
 
     /// NVRTC's options, one for each run of it: `--gpu-architecture=sm_80`, `…=compute_120` for PTX.
-    #[must_use]
     pub fn nvrtc_options(&self) -> Vec<String> {
         let option = |name: String| format!("--gpu-architecture={name}");
         self.render(|c| option(c.sm()), |c| option(c.compute()))
     }
 
     /// `CMAKE_CUDA_ARCHITECTURES`, and `CUDAARCHS`: `80-real;90a-real;120-real;120-virtual`.
-    #[must_use]
     pub fn cmake(&self) -> String {
         let real = |c: &Capability| format!("{}-real", c.digits());
         self.render(real, |c| format!("{}-virtual", c.digits()))
@@ -58,7 +54,6 @@ impl Plan {
     /// `TORCH_CUDA_ARCH_LIST`: `8.0;9.0a;12.0+PTX`.
     ///
     /// PyTorch has no spelling for PTX without SASS: for `compute_90` it gets `9.0+PTX`.
-    #[must_use]
     pub fn torch(&self) -> String {
         let ptx = |c: &Capability| if self.ptx.contains(c) { "+PTX" } else { "" };
         let entries = self.all().into_iter().map(|c| format!("{c}{}", ptx(&c)));
@@ -70,7 +65,6 @@ impl Plan {
     ///
     /// CUB and Thrust make it part of their symbols' names, so every compile step of a product
     /// needs the value of the whole plan.
-    #[must_use]
     pub fn arch_list_define(&self) -> String {
         let numbers = self.all().into_iter().map(|c| format!("{}0", c.number()));
         let mut numbers: Vec<String> = numbers.collect();
@@ -81,7 +75,6 @@ impl Plan {
     /// The capability for a consumer that takes exactly one: the highest whose SASS runs on `gpu`,
     /// the device in this machine, otherwise the lowest, because its PTX runs on the most devices.
     /// `None` only for an empty plan.
-    #[must_use]
     pub fn single_for(&self, gpu: Option<Capability>) -> Option<Single> {
         let list = if self.real.is_empty() {
             &self.ptx

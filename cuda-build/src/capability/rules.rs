@@ -23,7 +23,6 @@ pub enum Support {
 impl Plan {
     /// Whether a device runs this plan's SASS, or at least its PTX. The generated source gives the
     /// same answer at run time.
-    #[must_use]
     pub fn runs_on(&self, device: Capability, toolkit: ToolkitVersion) -> Support {
         let sass = |code: &Capability| sass_runs_on(*code, device, toolkit);
         let ptx = |code: &Capability| ptx_runs_on(*code, device, toolkit);

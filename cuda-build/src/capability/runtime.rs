@@ -29,7 +29,6 @@ const SOURCE: &str = include_str!("runtime_source.rs.in");
 /// assert!(source.contains(r#"CAPABILITY_LIST: &str = "7.5+PTX""#));
 /// # Ok::<(), cuda_build::Error>(())
 /// ```
-#[must_use]
 pub fn generated_source(plan: &Plan, toolkit: ToolkitVersion, cudart: &str) -> String {
     SOURCE
         .replace(

@@ -87,7 +87,6 @@ impl Facts {
     }
 
     /// The first toolkit that has this variant; `None` if there is no such variant.
-    #[must_use]
     pub fn since(&self, suffix: Option<Suffix>) -> Option<ToolkitVersion> {
         match suffix {
             None => Some(self.min_cuda),
@@ -97,7 +96,6 @@ impl Facts {
     }
 
     /// Whether this toolkit builds for this variant.
-    #[must_use]
     pub fn built_by(&self, suffix: Option<Suffix>, toolkit: ToolkitVersion) -> bool {
         self.since(suffix).is_some_and(|since| since <= toolkit)
             && self.max_cuda.is_none_or(|max| toolkit < max)
@@ -175,7 +173,6 @@ pub fn all() -> impl Iterator<Item = &'static Facts> {
 }
 
 /// What is known about a capability's number, whatever its suffix.
-#[must_use]
 pub fn facts(capability: Capability) -> Option<&'static Facts> {
     TABLE
         .iter()
@@ -193,7 +190,6 @@ pub fn facts(capability: Capability) -> Option<&'static Facts> {
 /// let names: Vec<String> = supported(ToolkitVersion::new(12, 0)).iter().map(|c| c.digits()).collect();
 /// assert_eq!(names.last().map(String::as_str), Some("90a"));
 /// ```
-#[must_use]
 pub fn supported(toolkit: ToolkitVersion) -> Vec<Capability> {
     let variants = [None, Some(Suffix::ArchSpecific), Some(Suffix::Family)];
     TABLE
@@ -212,7 +208,6 @@ pub fn supported(toolkit: ToolkitVersion) -> Vec<Capability> {
 /// let list = observed_from_ptxas_help("Allowed values: 'compute_90','lto_90','sm_90','sm_90a'.");
 /// assert_eq!(list.iter().map(|c| c.sm()).collect::<Vec<_>>(), ["sm_90", "sm_90a"]);
 /// ```
-#[must_use]
 pub fn observed_from_ptxas_help(text: &str) -> Vec<Capability> {
     // Only the values of options are between quotes.
     let quoted = text.split('\'').skip(1).step_by(2);

@@ -1,11 +1,10 @@
 //! What a component needs besides itself, and the closure over that.
 //!
-//! Link edges are the `NEEDED` entries (`readelf -d`) of the libraries in NVIDIA's wheels of
-//! CUDA 11.8, 12.1, 12.9 and 13.4. Load edges are invisible there: they are file names in the
-//! libraries' data that are opened while the program runs (`strings`), and
-//! [`EdgeKind::Load`] where the package that carries the library requires the other one's.
-//! An edge between files of one component (`libcublas` → `libcublasLt`, NVRTC → its builtins)
-//! is no edge here: a component counts as found only when it is whole.
+//! Link edges are the `NEEDED` entries (`readelf -d`) of the libraries in NVIDIA's wheels of CUDA 11.8, 12.1, 12.9 and
+//! 13.4. Load edges are not in them: they are file names in the libraries' data that are opened while the program runs
+//! (`strings`), and [`EdgeKind::Load`] if the package of the library requires the package of the other one. An edge
+//! between files of one component (`libcublas` → `libcublasLt`, NVRTC → its builtins) is not listed, because a component
+//! counts as found only if it is complete.
 
 use super::Component;
 
@@ -24,29 +23,13 @@ pub enum EdgeKind {
 
 impl EdgeKind {
     /// Whether the edge matters when a program runs.
-    #[must_use]
     pub fn is_run_time(self) -> bool {
         self != Self::Build
     }
 }
 
-/// One component needs another, in some CUDA majors.
-struct Edge {
-    from: Component,
-    to: Component,
-    kind: EdgeKind,
-    /// The first major it holds in, and the last.
-    majors: (u32, u32),
-}
-
-const fn edge(from: Component, kind: EdgeKind, to: Component, majors: (u32, u32)) -> Edge {
-    Edge {
-        from,
-        to,
-        kind,
-        majors,
-    }
-}
+/// One component needs another, from the first to the last of some CUDA majors.
+type Edge = (Component, EdgeKind, Component, (u32, u32));
 
 /// Also for every later major.
 const ON: u32 = u32::MAX;
@@ -55,59 +38,46 @@ static EDGES: &[Edge] = {
     use Component::*;
     use EdgeKind::*;
     &[
-        edge(Nvcc, Build, Nvvm, (11, ON)),
-        edge(Nvcc, Build, Crt, (11, ON)),
-        edge(Nvcc, Build, Cudart, (11, ON)),
-        edge(Nvcc, Build, Cccl, (11, ON)),
+        (Nvcc, Build, Nvvm, (11, ON)),
+        (Nvcc, Build, Crt, (11, ON)),
+        (Nvcc, Build, Cudart, (11, ON)),
+        (Nvcc, Build, Cccl, (11, ON)),
         // libcublasLt. The wheels of 11 and 12 up to 12.9.1 do not require NVRTC's.
-        edge(Cublas, LoadIfThere, Nvrtc, (11, 12)),
-        edge(Cublas, Load, Nvrtc, (13, ON)),
+        (Cublas, LoadIfThere, Nvrtc, (11, 12)),
+        (Cublas, Load, Nvrtc, (13, ON)),
         // For callbacks that are linked while the program runs.
-        edge(Cufft, Load, Nvjitlink, (12, ON)),
-        edge(Cufft, LoadIfThere, Nvrtc, (12, ON)),
-        edge(Cusolver, Link, Cublas, (11, ON)),
-        // From 12.1 to 12.9 it came into `NEEDED`.
-        edge(Cusolver, Link, Cusparse, (12, ON)),
-        edge(Cusolver, Link, Nvjitlink, (12, ON)),
+        (Cufft, Load, Nvjitlink, (12, ON)),
+        (Cufft, LoadIfThere, Nvrtc, (12, ON)),
+        (Cusolver, Link, Cublas, (11, ON)),
+        // It came into `NEEDED` between 12.1 and 12.9.
+        (Cusolver, Link, Cusparse, (12, ON)),
+        (Cusolver, Link, Nvjitlink, (12, ON)),
         // `NEEDED` in 12, opened by name in 13.
-        edge(Cusparse, Link, Nvjitlink, (12, 12)),
-        edge(Cusparse, Load, Nvjitlink, (13, ON)),
-        edge(Cudnn, Load, Cublas, (11, ON)),
-        edge(Cudnn, Load, Nvrtc, (11, ON)),
-        edge(Cutensor, Link, Cublas, (11, ON)),
-        edge(Cudss, Link, Cublas, (12, ON)),
-        edge(Cudss, Load, Nvrtc, (12, ON)),
+        (Cusparse, Link, Nvjitlink, (12, 12)),
+        (Cusparse, Load, Nvjitlink, (13, ON)),
+        (Cudnn, Load, Cublas, (11, ON)),
+        (Cudnn, Load, Nvrtc, (11, ON)),
+        (Cutensor, Link, Cublas, (11, ON)),
+        (Cudss, Link, Cublas, (12, ON)),
+        (Cudss, Load, Nvrtc, (12, ON)),
     ]
 };
 
-/// What `component` needs by itself, in the order of the component table.
-///
-/// ```
-/// use cuda_build::Component;
-/// use cuda_build::internal::component::{EdgeKind, edges};
-/// // A library that `readelf` shows in CUDA 12, and that is opened by name in 13.
-/// assert_eq!(edges(Component::Cusparse, 12), [(Component::Nvjitlink, EdgeKind::Link)]);
-/// assert_eq!(edges(Component::Cusparse, 13), [(Component::Nvjitlink, EdgeKind::Load)]);
-/// assert!(edges(Component::Cusparse, 11).is_empty());
-/// ```
-#[must_use]
+/// What `component` needs directly, in the order of the component table.
 pub fn edges(component: Component, major: u32) -> Vec<(Component, EdgeKind)> {
-    let holds =
-        |edge: &&Edge| edge.from == component && (edge.majors.0..=edge.majors.1).contains(&major);
-    let mut list: Vec<_> = EDGES
-        .iter()
-        .filter(holds)
-        .map(|edge| (edge.to, edge.kind))
-        .collect();
+    let edges = EDGES.iter().filter(|(from, _, _, (first, last))| {
+        *from == component && (*first..=*last).contains(&major)
+    });
+    let mut list: Vec<_> = edges.map(|(_, kind, to, _)| (*to, *kind)).collect();
     list.sort_unstable();
     list
 }
 
-/// Everything that `components` need, directly and through others, in the order of the component
-/// table; they themselves are not in it.
+/// Everything that `components` need, directly and through others, in the order of the component table, without these
+/// components.
 ///
-/// The kind is that of the loosest edge on the way, and of the closest way where there are
-/// several: what a linked library opens by name is opened by name, whatever it then links.
+/// The kind is that of the loosest edge on the way, and of the closest way if there are several: a library that is
+/// opened by name opens everything by name that it links.
 ///
 /// ```
 /// use cuda_build::Component;
@@ -120,11 +90,9 @@ pub fn edges(component: Component, major: u32) -> Vec<(Component, EdgeKind)> {
 ///     (Component::Cusparse, EdgeKind::Link),
 /// ]);
 /// ```
-#[must_use]
 pub fn closure(components: &[Component], major: u32) -> Vec<(Component, EdgeKind)> {
     let mut reached: Vec<(Component, EdgeKind)> = Vec::new();
-    let mut open: Vec<(Component, EdgeKind)> =
-        components.iter().map(|c| (*c, EdgeKind::Link)).collect();
+    let mut open: Vec<_> = components.iter().map(|c| (*c, EdgeKind::Link)).collect();
     while let Some((from, way)) = open.pop() {
         for (to, kind) in edges(from, major) {
             let kind = kind.max(way);
@@ -154,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn closures() {
+    fn closures_have_the_expected_kinds() {
         use Component::{Cudart, Cudnn, Cufft, Cusolver, Cusparse, Nvcc, Nvrtc};
         for (components, major, expected) in [
             (&[Cudart][..], 13, ""),
@@ -203,7 +171,7 @@ mod tests {
             for component in Component::all() {
                 let needed = closure(&[component], major);
                 assert!(needed.iter().all(|(other, _)| *other != component));
-                // Nothing below needs it back: the closure of what it needs leaves it out.
+                // Nor does what it needs.
                 for (other, _) in needed {
                     assert!(
                         closure(&[other], major)

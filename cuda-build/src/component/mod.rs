@@ -18,9 +18,9 @@ use crate::version::ToolkitVersion;
 pub enum Bundle {
     /// Part of the CUDA toolkit: one version set.
     Toolkit,
-    /// Comes with the GPU driver.
+    /// Installed with the GPU driver.
     Driver,
-    /// A product with a life and version line of its own (cuDNN, NCCL …).
+    /// A product with a release cycle of its own (cuDNN, NCCL …).
     Product,
 }
 
@@ -31,12 +31,11 @@ pub enum Class {
     ExactMinor,
     /// The same CUDA major.
     Major,
-    /// The same CUDA major, and at least as new as every user of it: nvJitLink exports one set
-    /// of names per minor.
+    /// The same CUDA major, and at least as new as every user of it: nvJitLink.
     Provider,
-    /// A version line of its own that fits a range of toolkits: CCCL.
+    /// Versions of its own, each for a range of toolkits: CCCL.
     OwnRange,
-    /// A version line of its own, built once per CUDA major.
+    /// Versions of its own, each built once per CUDA major.
     Independent,
     /// Belongs to the driver, not to a toolkit.
     Driver,
@@ -144,8 +143,7 @@ fn column(major: u32) -> Option<usize> {
 }
 
 impl Facts {
-    /// SONAME of the library at `index` for a CUDA major, where one is known.
-    #[must_use]
+    /// SONAME of the library at `index` for a CUDA major, if one is known.
     pub fn soname(&self, index: usize, major: u32) -> Option<&'static str> {
         self.sonames[column(major)?].get(index).copied()
     }
@@ -158,7 +156,7 @@ impl Facts {
     ) -> impl DoubleEndedIterator<Item = &'static str> {
         let names = column(major).map_or(&[][..], |column| self.sonames[column]);
         let library = self.libraries.get(index).copied();
-        // Asked for a hundred times in a search: no search for a text in a text.
+        // A search calls this a hundred times, so no text is searched for in a text.
         let rest = move |name: &'static str| name.strip_prefix("lib")?.strip_prefix(library?);
         names
             .iter()
@@ -168,7 +166,6 @@ impl Facts {
 
     /// Whether the SONAME of the main library at `major` is used for no other major. cuRAND's is not: it is
     /// `libcurand.so.10` for all of them.
-    #[must_use]
     pub fn soname_tells_major(&self, major: u32) -> bool {
         let soname = self.soname(0, major);
         let same = self
@@ -179,13 +176,11 @@ impl Facts {
     }
 
     /// The Python package for a CUDA major.
-    #[must_use]
     pub fn package(&self, major: u32) -> Option<&'static str> {
         self.packages[column(major)?]
     }
 
     /// That package's directory in site-packages.
-    #[must_use]
     pub fn package_dir(&self, major: u32) -> Option<&'static str> {
         self.package_dirs[column(major)?]
     }
@@ -208,7 +203,6 @@ impl Component {
 
     /// What is known about it.
     #[doc(hidden)]
-    #[must_use]
     pub fn facts(self) -> &'static Facts {
         // Both are made from the same rows.
         &table::TABLE[self as usize]
@@ -216,13 +210,11 @@ impl Component {
 
     /// The component that NVIDIA's redistributable archives call `name`: `libcublas` is cuBLAS.
     #[doc(hidden)]
-    #[must_use]
     pub fn of_redist(name: &str) -> Option<Self> {
         Self::all().find(|component| component.facts().redist.contains(&name))
     }
 
     /// Its name in manifests and messages.
-    #[must_use]
     pub fn id(self) -> &'static str {
         self.facts().id
     }
@@ -337,7 +329,7 @@ mod tests {
 
     #[test]
     fn unknown_name_lists_near_ones() {
-        let error = "cublass".parse::<Component>().unwrap_err().to_string();
+        let error = "cublass".parse::<Component>().unwrap_err();
         assert!(error.contains("cublas"), "{error}");
     }
 }

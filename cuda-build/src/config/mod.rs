@@ -41,7 +41,6 @@ pub enum Cudart {
 
 impl Cudart {
     /// The value in a manifest.
-    #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Static => "static",
@@ -146,7 +145,6 @@ impl Config {
     }
 
     /// The configuration for one CUDA major: overrides replace, they do not add.
-    #[must_use]
     pub fn for_major(&self, major: u32) -> ForMajor<'_> {
         let special = self.per_major.iter().rev().find(|p| p.major == major);
         let components = special.and_then(|p| p.components.as_ref());
@@ -161,27 +159,17 @@ impl Config {
 
     fn lay_over(&mut self, table: &Table<'_>) -> Result<(), Error> {
         table.check_keys(KEYS)?;
-        if let Some(toolkit) = table.requirement("toolkit")? {
-            self.toolkit = toolkit;
-        }
-        if let Some(majors) = table.numbers("majors")? {
-            self.majors = majors;
-        }
+        set(&mut self.toolkit, table.requirement("toolkit")?);
+        set(&mut self.majors, table.numbers("majors")?);
         if let Some(text) = table.text("cudart")? {
             self.cudart = parse_cudart(&text).map_err(|reason| table.wrong("cudart", reason))?;
         }
-        if let Some(text) = table.text("single-capability")? {
-            self.single_capability = Some(text);
-        }
-        if let Some(jetson) = table.flag("jetson")? {
-            self.jetson = jetson;
-        }
-        if let Some(components) = table.components("components")? {
-            self.components = components;
-        }
-        if let Some(capabilities) = table.texts("capabilities")? {
-            self.capabilities = Some(capabilities);
-        }
+        let single = table.text("single-capability")?;
+        self.single_capability = single.or(self.single_capability.take());
+        set(&mut self.jetson, table.flag("jetson")?);
+        set(&mut self.components, table.components("components")?);
+        let capabilities = table.texts("capabilities")?;
+        self.capabilities = capabilities.or(self.capabilities.take());
         for (name, special) in table.tables("major")? {
             let major = name.parse().map_err(|_| {
                 table.wrong(
@@ -229,7 +217,6 @@ impl Config {
 /// The root of the workspace that `directory` is in, found as Cargo finds it: the workspace of the
 /// nearest package at or above it, or that package itself. `None` outside any package, or if a
 /// manifest cannot be read.
-#[must_use]
 pub fn workspace_root(root: &Root, directory: &Path) -> Option<PathBuf> {
     let package = directory
         .ancestors()
@@ -251,6 +238,13 @@ const KEYS: &[&str] = &[
     "major",
     "wheel",
 ];
+
+/// Replaces a default by a declared value.
+fn set<T>(value: &mut T, declared: Option<T>) {
+    if let Some(declared) = declared {
+        *value = declared;
+    }
+}
 
 fn parse_cudart(text: &str) -> Result<Cudart, String> {
     match text {

@@ -70,7 +70,6 @@ impl Fatbin {
 
     /// The bytes of the file. A file that was read is written unchanged, except for padding between
     /// containers.
-    #[must_use]
     pub fn write(&self) -> Vec<u8> {
         let mut out = Vec::new();
         for entries in &self.containers {
@@ -88,7 +87,6 @@ impl Fatbin {
     }
 
     /// The entries of each container, in the file's order; a `.fatbin` file has one container.
-    #[must_use]
     pub fn containers(&self) -> &[Vec<Entry>] {
         &self.containers
     }

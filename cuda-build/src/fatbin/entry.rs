@@ -82,7 +82,6 @@ impl Entry {
     }
 
     /// The kind of the payload.
-    #[must_use]
     pub fn kind(&self) -> Kind {
         match u16_at(&self.header, 0).unwrap_or(0) {
             1 => Kind::Ptx,
@@ -92,7 +91,6 @@ impl Entry {
     }
 
     /// The capability that the image is for. `cuobjdump` 13.4 does not show the suffix `f`.
-    #[must_use]
     pub fn capability(&self) -> Capability {
         let number = u32_at(&self.header, 28).unwrap_or(0);
         let flags = self.flags();
@@ -111,7 +109,6 @@ impl Entry {
     }
 
     /// The compression of the payload.
-    #[must_use]
     pub fn compression(&self) -> Compression {
         if self.flags() & flag::ZSTD != 0 {
             Compression::Zstd
@@ -123,7 +120,6 @@ impl Entry {
     }
 
     /// The image: a cubin, or PTX without the NULs at its end. `None` if it is compressed.
-    #[must_use]
     pub fn image(&self) -> Option<&[u8]> {
         if self.compression() != Compression::None {
             return None;

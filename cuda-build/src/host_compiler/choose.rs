@@ -94,17 +94,11 @@ fn flag(env: &Env, names: &[&str]) -> Option<(&'static str, String)> {
 fn option_value(flags: &str, names: &[&str]) -> Option<String> {
     let mut words = flags.split_whitespace();
     while let Some(word) = words.next() {
-        let (name, value) = match word.split_once('=') {
-            Some((name, value)) => (name, Some(value)),
-            None => (word, None),
-        };
+        let joined = word.split_once('=');
+        let name = joined.map_or(word, |(name, _)| name);
         if names.contains(&name) {
-            return Some(
-                value
-                    .or_else(|| words.next())
-                    .unwrap_or_default()
-                    .to_owned(),
-            );
+            let value = joined.map(|(_, value)| value).or_else(|| words.next());
+            return Some(value.unwrap_or_default().to_owned());
         }
     }
     None
@@ -258,13 +252,11 @@ fn preferred(installed: &[Judged]) -> Option<&Judged> {
 
 /// A C++ compiler by its file name: `g++`, `g++-12`, `clang++-18`.
 fn is_compiler_name(name: &str) -> bool {
-    ["g++", "clang++"].iter().any(|family| {
-        name.strip_prefix(family).is_some_and(|rest| {
-            rest.is_empty()
-                || rest
-                    .strip_prefix('-')
-                    .is_some_and(|version| version.parse::<u32>().is_ok())
-        })
+    let families = ["g++", "clang++"].into_iter();
+    let mut rest = families.filter_map(|family| name.strip_prefix(family));
+    rest.next().is_some_and(|rest| {
+        let version = rest.strip_prefix('-').map(str::parse::<u32>);
+        rest.is_empty() || version.is_some_and(|version| version.is_ok())
     })
 }
 

@@ -51,9 +51,6 @@ impl Judge<'_> {
 
     /// Queries a compiler, or returns an earlier answer that still holds; `None` if the program is
     /// not a C++ compiler.
-    ///
-    /// # Errors
-    /// [`Error::Program`] if it cannot be started or hangs.
     pub(super) fn judge(&self, path: &Path) -> Result<Option<Judged>, Error> {
         let include = self.include.map(Path::as_os_str).unwrap_or_default();
         let cached = CachedAnswer::new(self.env, "host-compiler", [path.as_os_str(), include]);

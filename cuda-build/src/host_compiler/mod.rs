@@ -73,7 +73,6 @@ pub struct HostCompiler {
 
 impl HostCompiler {
     /// A text that differs if the output of a compile step may differ.
-    #[must_use]
     pub fn identity(&self) -> String {
         format!(
             "host compiler {} {}",

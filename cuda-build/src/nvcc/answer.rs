@@ -38,7 +38,6 @@ impl NvccAnswer {
     /// assert_eq!(answer.version.to_string(), "12.4.131");
     /// assert!(answer.top.is_some());
     /// ```
-    #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let version = macro_version(text).or_else(|| printed_version(text))?;
         let mut answer = Self {
@@ -51,10 +50,11 @@ impl NvccAnswer {
             host_compiler: None,
             named: None,
         };
-        let (mut system_includes, mut cicc) = (Vec::new(), Vec::new());
+        let (mut system_includes, mut cicc) = (Vec::new(), None);
         for line in text.lines().filter_map(|line| line.strip_prefix("#$ ")) {
             if line.contains(" -E -x c++ ") {
-                answer.host_compiler = first_word(line);
+                // `gcc -E …`, `"/usr/bin"/g++-12 -E …`
+                answer.host_compiler = words(line).first().map(PathBuf::from);
                 continue;
             }
             let Some((name, value)) = line.split_once('=') else {
@@ -67,24 +67,17 @@ impl NvccAnswer {
                 "INCLUDES" => answer.includes = flagged(value, "-I"),
                 "SYSTEM_INCLUDES" => system_includes = flagged(value, "-isystem"),
                 "LIBRARIES" => answer.libraries = flagged(value, "-L"),
-                "CICC_PATH" => cicc = absolute(value.trim()).into_iter().collect(),
+                "CICC_PATH" => cicc = absolute(value.trim()),
                 "PATH" => answer.programs = value.split(':').filter_map(absolute).collect(),
                 _ => {}
             }
         }
-        answer
-            .libraries
-            .retain(|directory| !directory.ends_with("stubs"));
+        let is_library = |directory: &PathBuf| !directory.ends_with("stubs");
+        answer.libraries.retain(is_library);
         answer.includes.append(&mut system_includes);
-        cicc.append(&mut answer.programs);
-        answer.programs = cicc;
+        answer.programs.splice(0..0, cicc);
         Some(answer)
     }
-}
-
-/// The program of a command: `gcc -E …`, `"/usr/bin"/g++-12 -E …`.
-fn first_word(command: &str) -> Option<PathBuf> {
-    words(command).first().map(PathBuf::from)
 }
 
 /// nvcc prints paths relative to its argument zero, which is absolute here.
@@ -102,14 +95,8 @@ fn macro_version(text: &str) -> Option<Version> {
             .unwrap_or(after.len());
         Some(&after[..end])
     };
-    format!(
-        "{}.{}.{}",
-        number("MAJOR")?,
-        number("MINOR")?,
-        number("BUILD")?
-    )
-    .parse()
-    .ok()
+    let [major, minor, build] = ["MAJOR", "MINOR", "BUILD"].map(number);
+    format!("{}.{}.{}", major?, minor?, build?).parse().ok()
 }
 
 /// The `V13.4.92` of nvcc's `release 13.4, V13.4.92`.
@@ -127,11 +114,8 @@ fn flagged(value: &str, flag: &str) -> Vec<PathBuf> {
         let Some(rest) = word.strip_prefix(flag) else {
             continue;
         };
-        let path = if rest.is_empty() {
-            words.next()
-        } else {
-            Some(rest.to_owned())
-        };
+        let joined = Some(rest.to_owned()).filter(|rest| !rest.is_empty());
+        let path = joined.or_else(|| words.next());
         paths.extend(path.and_then(|path| absolute(&path)));
     }
     paths

@@ -107,17 +107,13 @@ impl fmt::Debug for Nvrtc {
 /// Loads `libnvrtc-builtins.so.12.9` from NVRTC's directory, if it exists. NVRTC opens it by that
 /// name, without a path, when it first compiles; the loader then finds the loaded one.
 fn load_builtins(nvrtc: &Path, (major, minor): (u32, u32)) -> Result<(), Error> {
-    let name = if cfg!(windows) {
-        format!("nvrtc-builtins64_{major}{minor}.dll")
-    } else {
-        format!("libnvrtc-builtins.so.{major}.{minor}")
-    };
+    let name = format!("libnvrtc-builtins.so.{major}.{minor}");
     let path = nvrtc.with_file_name(name);
     if !path.is_file() {
         return Ok(());
     }
     // SAFETY: its initialisers set up tables of source text and bitcode; it is NVRTC's own part.
-    match unsafe { open_globally(&path) } {
+    match unsafe { Library::new(&path) } {
         Ok(library) => {
             std::mem::forget(library);
             Ok(())
@@ -126,24 +122,6 @@ fn load_builtins(nvrtc: &Path, (major, minor): (u32, u32)) -> Result<(), Error> 
             path,
             reason: reason(&error),
         }),
-    }
-}
-
-/// # Safety
-/// As for [`Library::new`].
-unsafe fn open_globally(path: &Path) -> Result<Library, libloading::Error> {
-    #[cfg(unix)]
-    {
-        use libloading::os::unix;
-        // SAFETY: the caller of this function has promised what `Library::new` requires.
-        unsafe {
-            unix::Library::open(Some(path), unix::RTLD_NOW | unix::RTLD_LOCAL).map(Library::from)
-        }
-    }
-    #[cfg(not(unix))]
-    {
-        // SAFETY: as above.
-        unsafe { Library::new(path) }
     }
 }
 

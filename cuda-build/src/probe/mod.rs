@@ -8,6 +8,7 @@ mod archives;
 mod directories;
 mod files;
 mod named;
+mod one_root;
 mod packages;
 mod prefix;
 mod products;

@@ -46,42 +46,26 @@ pub(crate) const JETSON_UNIFIED_SINCE: u32 = 13;
 pub const HALF_NEEDS_CCCL_SINCE: u32 = 13;
 
 /// Every CUDA major that the tables cover, oldest first.
-///
-/// ```
-/// use cuda_build::internal::release::{NEWEST_MAJOR, OLDEST_MAJOR, majors};
-/// assert!(majors().eq(OLDEST_MAJOR..=NEWEST_MAJOR));
-/// ```
 pub fn majors() -> impl DoubleEndedIterator<Item = u32> + Clone {
     OLDEST_MAJOR..=NEWEST_MAJOR
 }
 
 /// The newest release in the tables. A newer toolkit is judged by what its compiler lists.
-#[must_use]
 pub fn newest() -> ToolkitVersion {
     table::RELEASES[table::RELEASES.len() - 1].version
 }
 
 /// What is known about a release; `None` if it is older than 11.0, newer than [`newest`], or never existed.
-#[must_use]
 pub fn facts(toolkit: ToolkitVersion) -> Option<&'static Release> {
     table::RELEASES.iter().find(|row| row.version == toolkit)
 }
 
 /// Whether such a toolkit may exist. `false` for gaps between releases: there never was a CUDA 12.7.
-///
-/// ```
-/// use cuda_build::ToolkitVersion;
-/// use cuda_build::internal::release::was_released;
-/// assert!(!was_released(ToolkitVersion::new(12, 7)));
-/// assert!(was_released(ToolkitVersion::new(99, 1)), "newer than this crate: nothing is known");
-/// ```
-#[must_use]
 pub fn was_released(toolkit: ToolkitVersion) -> bool {
     toolkit > newest() || toolkit.major < OLDEST_MAJOR || facts(toolkit).is_some()
 }
 
 /// The oldest Linux driver that runs SASS built by any toolkit of this major.
-#[must_use]
 pub fn driver_floor(major: u32) -> Option<&'static str> {
     let floor = table::DRIVER_FLOORS
         .iter()
@@ -90,7 +74,6 @@ pub fn driver_floor(major: u32) -> Option<&'static str> {
 }
 
 /// Whether the Python packages of a major carry nvcc.
-#[must_use]
 pub const fn is_nvcc_packaged(major: u32) -> bool {
     major >= FIRST_MAJOR_WITH_PACKAGED_NVCC
 }
@@ -101,19 +84,6 @@ pub const fn is_nvcc_packaged(major: u32) -> bool {
 /// The math libraries have version numbers of their own: cuSPARSE 12.5.8.93 is CUDA 12.8's. A version between the
 /// first versions of two releases belongs to the lower one, so that updates that no metapackage pins (cuSPARSE
 /// 12.5.1.3 of CUDA 12.5.1) are covered too. Such an answer is a lower bound.
-///
-/// ```
-/// use cuda_build::Component;
-/// use cuda_build::internal::release::release_of;
-/// let release = |component, version: &str| {
-///     release_of(component, &version.parse().unwrap()).map(|release| release.to_string())
-/// };
-/// assert_eq!(release(Component::Cusparse, "12.5.1.3").as_deref(), Some("12.5"));
-/// assert_eq!(release(Component::Cusparse, "12.5.8.93").as_deref(), Some("12.8"));
-/// assert_eq!(release(Component::Nvjitlink, "12.9.86").as_deref(), Some("12.9"));
-/// assert_eq!(release(Component::Cusparse, "99.0"), None);
-/// ```
-#[must_use]
 pub fn release_of(component: Component, version: &Version) -> Option<ToolkitVersion> {
     if component.facts().follows_toolkit {
         return version.to_string().parse().ok();

@@ -106,10 +106,7 @@ impl Build {
         #[cfg(feature = "compile")]
         for library in &self.code.libraries {
             directives.push(Directive::LinkSearch(self.out.clone()));
-            directives.push(Directive::LinkLib {
-                kind: "static",
-                name: library.name().into(),
-            });
+            directives.link("static", library.name());
         }
         let declared = self.config.for_major(toolkit.version().major).components;
         for wanted in declared.iter().filter(|wanted| wanted.optional) {
@@ -124,10 +121,7 @@ impl Build {
         link::driver_of_nixos(&self.root, self.config.cdylib, directives);
         #[cfg(feature = "compile")]
         if !self.code.libraries.is_empty() {
-            directives.push(Directive::LinkLib {
-                kind: "dylib",
-                name: "stdc++".into(),
-            });
+            directives.link("dylib", "stdc++");
         }
         for warning in toolkit.warnings() {
             directives.push(Directive::Warning(warning.clone()));

@@ -173,7 +173,6 @@ impl View {
     /// # Ok(())
     /// # }
     /// ```
-    #[must_use]
     pub fn cmake_defines(&self, plan: Option<&Plan>) -> Vec<(String, String)> {
         let value = |path: Option<String>| match path.as_deref() {
             None => String::new(),
@@ -191,7 +190,6 @@ impl View {
 
     /// The entries of [`View::cmake_defines`], without capabilities, as a script for
     /// `cmake -C <file>`.
-    #[must_use]
     pub fn cmake_cache(&self) -> std::path::PathBuf {
         self.root().join("cmake/initial-cache.cmake")
     }
@@ -199,7 +197,6 @@ impl View {
     /// The same as a toolchain file, for `CMAKE_TOOLCHAIN_FILE`. It sets neither a platform nor
     /// compilers for C and C++. With a toolchain file, the `cmake` crate leaves the choice of these
     /// compilers to CMake.
-    #[must_use]
     pub fn cmake_toolchain(&self) -> std::path::PathBuf {
         self.root().join("cmake/toolchain.cmake")
     }

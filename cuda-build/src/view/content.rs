@@ -32,9 +32,6 @@ struct Planner<'a, 'r> {
 }
 
 /// The plan of the view of `toolkit` that `place` describes.
-///
-/// # Errors
-/// [`Error::ViewConflict`] if two components have different files of the same name.
 pub(super) fn plan<'r>(
     toolkit: &Toolkit,
     root: &'r Root,
@@ -164,17 +161,22 @@ impl<'a> Planner<'a, '_> {
         };
         let mut headers = vec![header(&driver.headers[0])?];
         headers.extend(driver.headers[1..].iter().filter_map(header));
-        let identity: Vec<String> = headers
-            .iter()
-            .map(|path| format!("{} {}", path.display(), self.root.identity(path)))
-            .collect();
+        let mut identity = String::new();
+        for path in &headers {
+            identity.push_str(&format!(
+                "{} {}\n",
+                path.display(),
+                self.root.identity(path)
+            ));
+        }
+        let platform = self.target.directory();
         Some(Entry::Stub {
             stub: Stub {
                 driver,
                 headers,
-                platform: self.target.directory(),
+                platform,
             },
-            identity: identity.join("\n"),
+            identity,
         })
     }
 
@@ -188,13 +190,13 @@ impl<'a> Planner<'a, '_> {
         let Some(prefix) = include.and_then(Path::parent) else {
             return Ok(());
         };
-        for place in ["cccl/lib/cmake", "lib/cmake", "lib64/cmake"] {
-            for name in CMAKE_PACKAGES {
-                let package = prefix.join(place).join(name);
-                let path = format!("lib/cmake/{name}");
-                if self.root.is_dir(&package) && !self.plan.has(&path) {
-                    self.add(Component::Cccl, path, &package)?;
-                }
+        for name in CMAKE_PACKAGES {
+            let places = ["cccl/lib/cmake", "lib/cmake", "lib64/cmake"];
+            let mut packages = places
+                .into_iter()
+                .map(|place| prefix.join(place).join(name));
+            if let Some(package) = packages.find(|path| self.root.is_dir(path)) {
+                self.add(Component::Cccl, format!("lib/cmake/{name}"), &package)?;
             }
         }
         Ok(())
@@ -222,10 +224,8 @@ impl<'a> Planner<'a, '_> {
             let libraries = found.component.facts().libraries;
             files.extend(libraries.iter().map(|name| ("lib", *name, version.clone())));
         }
-        files.extend(DRIVERS.each_ref().map(|driver| {
-            let directory = "lib/stubs";
-            (directory, driver.name, release.clone())
-        }));
+        let stub = |driver: &Driver| ("lib/stubs", driver.name, release.clone());
+        files.extend(DRIVERS.each_ref().map(stub));
         for (directory, library, version) in files {
             if !self.plan.has(&format!("{directory}/lib{library}.so")) {
                 continue;

@@ -40,7 +40,6 @@ pub struct View {
 
 impl View {
     /// Its directory, for `CUDA_HOME` and similar variables.
-    #[must_use]
     pub fn root(&self) -> &Path {
         &self.path
     }
@@ -54,20 +53,17 @@ impl View {
     }
 
     /// The shared libraries and archives.
-    #[must_use]
     pub fn lib(&self) -> PathBuf {
         self.path.join("lib")
     }
 
     /// The headers. Those of CCCL may be in `cccl` below it.
-    #[must_use]
     pub fn include(&self) -> PathBuf {
         self.path.join("include")
     }
 
     /// Stubs of the driver's libraries, for linking only: no rpath and no `LD_LIBRARY_PATH` may name
     /// this directory.
-    #[must_use]
     pub fn stubs(&self) -> PathBuf {
         self.path.join("lib/stubs")
     }
@@ -77,13 +73,11 @@ impl View {
     /// when the view was written, because another view may replace it.
     /// [`Build::run`](crate::Build::run) declares it for views that it used and for those of
     /// [`Build::view`](crate::Build::view).
-    #[must_use]
     pub fn marker(&self) -> PathBuf {
         self.path.join(marker::MARKER)
     }
 
     /// The compiler, if the view has one.
-    #[must_use]
     pub fn nvcc(&self) -> Option<PathBuf> {
         self.contains("bin/nvcc")
             .then(|| self.path.join("bin/nvcc"))
@@ -91,7 +85,6 @@ impl View {
 
     /// Whether the view has a file or link at this path, relative to its root. The contents of
     /// linked directories are not listed.
-    #[must_use]
     pub fn contains(&self, path: impl AsRef<Path>) -> bool {
         self.paths.contains(path.as_ref())
     }
@@ -102,7 +95,6 @@ impl View {
     }
 
     /// Whether the view was written; `false` if it was complete before.
-    #[must_use]
     pub fn was_made(&self) -> bool {
         self.made
     }

@@ -1,6 +1,5 @@
 //! The places of views.
 
-use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use super::View;
@@ -49,46 +48,38 @@ impl ViewPlace {
     ///
     /// # Errors
     /// [`Error::ViewPlace`] if no variable names a cache directory, or if the place is below
-    /// Cargo's profile directory (`target/debug`): Cargo puts search paths that are there on the
-    /// loader path of `cargo run`, and programs would load the stub of the driver.
+    /// Cargo's profile directory (`target/debug`): Cargo puts search paths below it on the loader path
+    /// of `cargo run`, and programs would load the stub of the driver.
     pub fn from_env(env: &Env, target: &Target) -> Result<Self, Error> {
         let named = env.peek(VARIABLE).map(PathBuf::from);
-        let Some(directory) =
-            named.or_else(|| store::cache_dir(env).map(|cache| cache.join("views")))
-        else {
-            return Err(Error::ViewPlace {
-                path: PathBuf::from("views"),
-                reason: "no cache directory: neither `CUDA_BUILD_CACHE_DIR` nor `XDG_CACHE_HOME` nor `HOME` is set"
-                    .to_owned(),
-                hint: "set `CUDA_BUILD_CACHE_DIR`".to_owned(),
-            });
-        };
+        let cached = || store::cache_dir(env).map(|cache| cache.join("views"));
+        let directory = named.or_else(cached).ok_or_else(|| Error::ViewPlace {
+            path: PathBuf::from("views"),
+            reason: "no cache directory: neither `CUDA_BUILD_CACHE_DIR` nor `XDG_CACHE_HOME` nor `HOME` is set"
+                .to_owned(),
+            hint: "set `CUDA_BUILD_CACHE_DIR`".to_owned(),
+        })?;
+        let place = Self::below(&directory, target);
         // <target>/<profile>/build/<package>-<hash>/out
-        let profile = env
-            .peek("OUT_DIR")
-            .map(Path::new)
-            .and_then(|out| out.ancestors().nth(3));
-        if let Some(profile) = profile
-            && absolute(&directory).starts_with(profile)
-        {
-            return Err(Error::ViewPlace {
+        let out = env.peek("OUT_DIR").map(Path::new);
+        match out.and_then(|out| out.ancestors().nth(3)) {
+            Some(profile) if place.directory.starts_with(profile) => Err(Error::ViewPlace {
                 path: directory,
                 reason: format!(
                     "Cargo puts libraries below {} on the loader path, and programs would load the stub of the driver",
                     profile.display()
                 ),
                 hint: format!("name another directory with `{VARIABLE}` or `CUDA_BUILD_CACHE_DIR`"),
-            });
+            }),
+            _ => Ok(place),
         }
-        Ok(Self::below(&directory, target))
     }
 
     /// A directory below `directory`, named by the release and a digest of the content: the same
     /// components give the same view, and replaced ones another.
-    #[must_use]
     pub fn below(directory: &Path, target: &Target) -> Self {
         Self {
-            directory: absolute(directory),
+            directory: std::path::absolute(directory).unwrap_or_else(|_| directory.to_owned()),
             exact: false,
             target: target.clone(),
             components: None,
@@ -97,9 +88,8 @@ impl ViewPlace {
         }
     }
 
-    /// Exactly `directory`. A view that is there is replaced, unless files in it were added or
-    /// changed; anything else is not touched.
-    #[must_use]
+    /// Exactly `directory`. An existing view is replaced, unless files in it were added or changed;
+    /// any other directory with files in it is an error.
     pub fn at(directory: &Path, target: &Target) -> Self {
         Self {
             exact: true,
@@ -108,7 +98,6 @@ impl ViewPlace {
     }
 
     /// The directory that was given to [`ViewPlace::at`] or [`ViewPlace::below`].
-    #[must_use]
     pub fn directory(&self) -> &Path {
         &self.directory
     }
@@ -152,12 +141,11 @@ impl Toolkit {
         } else {
             place.directory.join(format!("{}-{digest}", self.version()))
         };
-        if path.file_name().unwrap_or(OsStr::new("")).is_empty() {
-            let (reason, hint) = ("it has no name of its own", "name another directory");
+        if path.file_name().is_none() {
             return Err(Error::ViewPlace {
                 path,
-                reason: reason.to_owned(),
-                hint: hint.to_owned(),
+                reason: "it is the root of the file system, or ends with `..`".to_owned(),
+                hint: "name another directory".to_owned(),
             });
         }
         let destination = Destination {
@@ -172,10 +160,6 @@ impl Toolkit {
             made,
         })
     }
-}
-
-fn absolute(path: &Path) -> PathBuf {
-    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }
 
 #[cfg(test)]

@@ -64,10 +64,8 @@ impl<'a> Plan<'a> {
         }
     }
 
-    /// Adds a file or directory of a component.
-    ///
-    /// # Errors
-    /// [`Error::ViewConflict`] if another component has a different file at this path.
+    /// Adds a file or directory of a component, which conflicts with a different file of another
+    /// component.
     pub(super) fn add(&mut self, path: impl Into<PathBuf>, source: Source) -> Result<(), Error> {
         let path = path.into();
         if self.copy && self.root.is_dir(&source.path) {
@@ -112,9 +110,6 @@ impl<'a> Plan<'a> {
 
     /// Adds `contents` below `path`. A directory that several components have becomes a real one
     /// with the contents of all.
-    ///
-    /// # Errors
-    /// As [`Plan::add`].
     pub(super) fn join(&mut self, path: &Path, contents: Contents) -> Result<(), Error> {
         for (name, sources) in contents {
             let path = path.join(&name);

@@ -48,9 +48,6 @@ fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error 
 
 /// Makes sure that the view exists. A complete view is not touched; an incomplete or damaged one
 /// is replaced as a whole. Returns whether the view was written.
-///
-/// # Errors
-/// [`Error::Io`]; [`Error::ViewPlace`] if something else is at the path.
 pub(super) fn write(
     plan: &Plan<'_>,
     root: &Root,

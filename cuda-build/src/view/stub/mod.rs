@@ -86,9 +86,6 @@ pub(super) struct Stub {
 
 impl Stub {
     /// The shared object.
-    ///
-    /// # Errors
-    /// [`Error::Io`] if a header cannot be read, [`Error::Format`] if the headers declare no function.
     pub(super) fn bytes(&self, root: &Root) -> Result<Vec<u8>, Error> {
         let driver = self.driver;
         let mut names = Vec::new();
