@@ -56,7 +56,7 @@ fn nvcc() -> Vec<Need> {
 }
 
 fn nvrtc() -> Need {
-    let why = format!("{WHY}; for modules `nvcc` would do as well");
+    let why = format!("{WHY}; for modules `nvcc` would also work");
     Need::new(Component::Nvrtc, Part::Shared, why)
 }
 

@@ -11,7 +11,7 @@ pub(crate) fn parse(text: &str, newest: i64) -> Result<DeTable<'_>, String> {
         return Ok(table);
     }
     Err(format!(
-        "format_version {format}, this cuda-build reads up to {newest}"
+        "format_version {format} is not supported: this cuda-build reads up to {newest}"
     ))
 }
 
@@ -23,19 +23,19 @@ pub(crate) fn number(table: &DeTable<'_>, key: &str) -> Result<i64, String> {
     value(table, key)
         .and_then(DeValue::as_integer)
         .and_then(|number| number.as_str().parse().ok())
-        .ok_or_else(|| format!("no number `{key}`"))
+        .ok_or_else(|| format!("`{key}` is missing or not a number"))
 }
 
 pub(crate) fn string<'t>(table: &'t DeTable<'_>, key: &str) -> Result<&'t str, String> {
     value(table, key)
         .and_then(DeValue::as_str)
-        .ok_or_else(|| format!("no string `{key}`"))
+        .ok_or_else(|| format!("`{key}` is missing or not a string"))
 }
 
 fn array<'t>(table: &'t DeTable<'_>, key: &str) -> Result<&'t DeArray<'t>, String> {
     value(table, key)
         .and_then(DeValue::as_array)
-        .ok_or_else(|| format!("no array `{key}`"))
+        .ok_or_else(|| format!("`{key}` is missing or not an array"))
 }
 
 /// The strings of an array.
@@ -57,7 +57,7 @@ pub(crate) fn tables<'t>(
         .map(|item| {
             item.get_ref()
                 .as_table()
-                .ok_or_else(|| format!("no table in `{key}`"))
+                .ok_or_else(|| format!("`{key}` has an item that is not a table"))
         })
         .collect()
 }

@@ -72,7 +72,7 @@ pub fn driver() -> Result<Driver, NoDriver> {
     };
     let found = PLACES.iter().find_map(|place| Some((place, load(place)?)));
     let (place, library) = found.ok_or_else(|| NoDriver {
-        reason: "no driver: libcuda.so.1 is not on the loader's search path, nor where WSL, NixOS and Jetson keep it"
+        reason: "no driver: libcuda.so.1 is neither on the loader's search path nor in the driver directories of WSL, NixOS and Jetson"
             .to_owned(),
         is_installed: false,
     })?;

@@ -234,7 +234,7 @@ impl fmt::Display for Error {
             Self::UnsupportedTarget { triple } => {
                 write!(
                     f,
-                    "target `{triple}` is not supported: CUDA has no toolkit for it"
+                    "target `{triple}` is not supported: cuda-build supports only x86_64 and aarch64 Linux"
                 )
             }
             Self::ViewConflict {
@@ -245,12 +245,12 @@ impl fmt::Display for Error {
                 let (path, one, other) = (path.display(), one.display(), other.display());
                 write!(
                     f,
-                    "{first} and {second} have different files for `{path}` of one view:"
+                    "{first} and {second} have different files for the same path `{path}` of a view:"
                 )?;
                 write!(f, "\n  {first}: {one}\n  {second}: {other}")
             }
             Self::ViewPlace { path, reason, .. } => {
-                write!(f, "a view cannot be made at {}: {reason}", path.display())
+                write!(f, "cannot create a view at {}: {reason}", path.display())
             }
             Self::Directive {
                 directive,

@@ -61,7 +61,7 @@ impl Target {
             .iter()
             .all(|name| [SBSA, JETSON].contains(name))
         {
-            "; servers with ARM and Jetson boards differ: `jetson = true` in `[package.metadata.cuda]` selects Jetson"
+            "; ARM servers and Jetson boards need different files: `jetson = true` in `[package.metadata.cuda]` selects Jetson"
         } else {
             ""
         }

@@ -84,8 +84,8 @@ fn nvcc_with_an_older_cicc() {
         &place,
         &library(),
         &[
-            "argument ({place}): nvcc 13.5.37 is of CUDA 13.5",
-            "cicc (nvvm) 13.0.88 is of CUDA 13.0",
+            "argument ({place}): nvcc 13.5.37 is from CUDA 13.5",
+            "cicc (nvvm) 13.0.88 is from CUDA 13.0",
             "hint: install `nvidia-nvvm==13.5.*`",
         ],
     );
@@ -118,22 +118,22 @@ fn mixes_below_a_named_package_directory() {
         (
             older_cicc.join("nvidia/cu13"),
             [
-                "nvcc 13.5.37 is of CUDA 13.5",
-                "cicc (nvvm) 13.0.88 is of CUDA 13.0",
+                "nvcc 13.5.37 is from CUDA 13.5",
+                "cicc (nvvm) 13.0.88 is from CUDA 13.0",
             ],
         ),
         (
             link,
             [
-                "nvcc 13.5.37 is of CUDA 13.5",
-                "cicc (nvvm) 13.0.88 is of CUDA 13.0",
+                "nvcc 13.5.37 is from CUDA 13.5",
+                "cicc (nvvm) 13.0.88 is from CUDA 13.0",
             ],
         ),
         (
             newer_headers.join("nvidia/cu13"),
             [
-                "nvcc 13.0.88 is of CUDA 13.0",
-                "crt 13.5.37 is of CUDA 13.5",
+                "nvcc 13.0.88 is from CUDA 13.0",
+                "crt 13.5.37 is from CUDA 13.5",
             ],
         ),
     ] {
@@ -173,8 +173,8 @@ fn nvcc_with_newer_headers_of_its_own() {
         &place,
         &library(),
         &[
-            "argument ({place}): nvcc 13.0.88 is of CUDA 13.0",
-            "crt 13.5.37 is of CUDA 13.5",
+            "argument ({place}): nvcc 13.0.88 is from CUDA 13.0",
+            "crt 13.5.37 is from CUDA 13.5",
             "hint: install `nvidia-cuda-crt==13.0.*`",
         ],
     );
@@ -197,11 +197,11 @@ fn nvcc_with_older_headers_of_the_runtime() {
     let shown = format!("{error:?}");
     for text in [
         format!(
-            "nvcc 13.4.92 (argument ({})) is of CUDA 13.4",
+            "nvcc 13.4.92 (argument ({})) is from CUDA 13.4",
             compiler.display()
         ),
         format!(
-            "headers of cudart 13.0.96 (argument ({})) is of CUDA 13.0",
+            "headers of cudart 13.0.96 (argument ({})) is from CUDA 13.0",
             runtime.display()
         ),
         "hint: install `nvidia-cuda-runtime==13.4.*`".to_owned(),
@@ -307,8 +307,8 @@ fn cusparse_newer_than_nvjitlink() {
         &place,
         &shared(&[Component::Cudart, Component::Cusparse]),
         &[
-            "cusparse 12.8.6.72 (argument ({place})) is of CUDA 13.4",
-            "nvjitlink 13.0.88 (argument ({place})) is of CUDA 13.0",
+            "cusparse 12.8.6.72 (argument ({place})) is from CUDA 13.4",
+            "nvjitlink 13.0.88 (argument ({place})) is from CUDA 13.0",
             "hint: install `nvidia-nvjitlink>=13.4,<14`",
         ],
     );
@@ -363,7 +363,7 @@ fn nvrtc_without_its_builtins() {
         &shared(&[Component::Nvrtc]),
         &[
             "nvrtc 12.9.86",
-            "libnvrtc-builtins.so.12.4) are of CUDA 12.4",
+            "libnvrtc-builtins.so.12.4) are from CUDA 12.4",
             "hint: install `nvidia-cuda-nvrtc-cu12==12.9.*`",
         ],
     );
@@ -478,7 +478,7 @@ fn cccl_that_refuses_the_compiler() {
                 let there = format!("cccl {version} (argument ({}))", place.path().display());
                 for wanted in [
                     "nvrtc 11.8.89",
-                    "is of CUDA 11.8",
+                    "is from CUDA 11.8",
                     &there,
                     "refuse releases before CUDA 12.0",
                     "hint: take cccl before 3.0",

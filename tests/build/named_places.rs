@@ -348,8 +348,8 @@ fn every_place_of_a_list_holds_something() {
         }
         for (wrong, reason) in [
             ("typo", "/typo): does not exist"),
-            ("empty", "/empty): no CUDA component in it"),
-            ("home", "/home): no CUDA component in it"),
+            ("empty", "/empty): contains no CUDA component"),
+            ("home", "/home): contains no CUDA component"),
             ("home/bin/other", "/home/bin/other): not a directory"),
         ] {
             for list in [
@@ -394,8 +394,8 @@ fn environments_and_links_that_lead_nowhere_are_told() {
         "(`CONDA_PREFIX`) (@ROOT@/nothing/conda): does not exist",
         "Spack (@ROOT@/nothing/spack/.spack-env/view): does not exist",
         "(`NVHPC_ROOT`) (@ROOT@/nothing/hpc): does not exist",
-        "default place (@ROOT@/usr/local/cuda): a link to something that does not exist",
-        "default place (@ROOT@/usr/local/cuda-12): a link to something that does not exist",
+        "default location (@ROOT@/usr/local/cuda): a link to something that does not exist",
+        "default location (@ROOT@/usr/local/cuda-12): a link to something that does not exist",
     ] {
         let place = place.replace("@ROOT@", root.to_str().unwrap());
         assert!(text.contains(&place), "no {place} in\n{text}");

@@ -247,7 +247,7 @@ fn a_variable_that_names_no_cuda_is_one_that_cannot_be_used() {
             "CUDA_BUILD_ROOTS",
             &empty,
             unusable,
-            "no CUDA component in it",
+            "contains no CUDA component",
         ),
         (
             "CUDA_BUILD_ROOTS",

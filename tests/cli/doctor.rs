@@ -129,7 +129,7 @@ fn a_bare_machine() {
             "no place to look at",
             "uv: not found (fetches toolkits)",
             "CUDA component `nvrtc` not found",
-            "`nvcc` would do as well",
+            "`nvcc` would also work",
             "hint: fetch them with `cargo cuda toolkit add 13`",
         ],
     );
@@ -394,7 +394,7 @@ fn wheels_of_two_minors_in_one_environment() {
         &[
             "virtual environment of `VIRTUAL_ENV`",
             "nvcc 13.5.37",
-            "note: nvtx 13.4.92 is of CUDA 13.4, which fits",
+            "note: nvtx 13.4.92 is from CUDA 13.4, which fits",
             "note: no cccl: kernels that include CUB",
         ],
     );
@@ -428,7 +428,7 @@ fn a_compiler_proper_of_another_release() {
         exit_code::INCONSISTENT,
         NOT_WORKING,
         &[
-            "nvcc 13.5.37 is of CUDA 13.5, cicc (nvvm) 13.0.88 is of CUDA 13.0: they must be of one release",
+            "nvcc 13.5.37 is from CUDA 13.5, cicc (nvvm) 13.0.88 is from CUDA 13.0: they must be of one release",
             "hint: install `nvidia-nvvm==13.5.*` beside it, or take one consistent set",
             "`CUDA_BUILD_SOURCES=stored`",
         ],
@@ -459,7 +459,7 @@ fn what_does_not_fit_and_nobody_asked_for_is_told() {
     let json = machine.says(
         exit_code::SUCCESS,
         "A build will work with CUDA 13.4: modules with NVRTC; libraries need nvcc, which is missing.",
-        &["note: cusparse 12.8.6.72 is not used: ", "nvjitlink 13.0.88 is of CUDA 13.0: what uses it"],
+        &["note: cusparse 12.8.6.72 is not used: ", "nvjitlink 13.0.88 is from CUDA 13.0: what uses it"],
     );
     let names = json["toolkit"]["components"]
         .as_array()

@@ -288,10 +288,10 @@ fn remarks(toolkit: &Toolkit) -> Vec<String> {
         };
         notes.push(match facts.class {
             Class::Provider => {
-                format!("{found} is of CUDA {release}: what uses it must not be newer")
+                format!("{found} is from CUDA {release}: what uses it must not be newer")
             }
             _ => format!(
-                "{found} is of CUDA {release}, which fits: compiler and headers alone have to be of one release"
+                "{found} is from CUDA {release}, which fits: compiler and headers alone have to be of one release"
             ),
         });
     }

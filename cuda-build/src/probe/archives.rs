@@ -104,7 +104,9 @@ pub(super) fn belonging(target: &Target, paths: Vec<PathBuf>) -> (Vec<PathBuf>, 
             .filter_map(platform)
             .map(|p| target.jetson_hint(&p));
         let (first, hint) = (first.display(), hints.max().unwrap_or_default());
-        remarks.push(format!("{first} {are} not for {target} and not used{hint}"));
+        remarks.push(format!(
+            "{first} {are} not for {target}, and will not be used{hint}"
+        ));
     }
     roots.sort_by_key(|path| platform(path).as_ref().is_some_and(is_other));
     let archives: Vec<Archive> = roots
@@ -160,12 +162,12 @@ fn unused_of_major(archives: &[&Archive], remarks: &mut Vec<String>) -> Vec<Arch
     let listed = listed.join(", ");
     remarks.push(match choice {
         Some((release, reason)) => format!(
-            "archives of several releases of CUDA {} were found; {release} is used{reason}, not used: {listed}; to use \
+            "archives of several releases of CUDA {} were found; {release} is used{reason}; not used: {listed}; to use \
              another release, name only its archives",
             release.major
         ),
         None => format!(
-            "several versions of one archive were found; the newest is used, not used: {listed}"
+            "several versions of the same archive were found; the newest is used; not used: {listed}"
         ),
     });
     unused

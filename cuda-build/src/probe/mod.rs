@@ -257,8 +257,8 @@ impl<'a> Prober<'a> {
             match candidate.layout {
                 Layout::SitePackages => packages::probe(self, &mut attempt),
                 Layout::PythonScript => attempt.remarks.push(
-                    "a script that starts some Python, so its site-packages are not known; activate a virtual \
-                     environment to have its packages searched"
+                    "a script that starts an unknown Python interpreter, so its site-packages cannot be located; activate \
+                     a virtual environment to search its packages"
                         .to_owned(),
                 ),
                 _ => roots::probe(self, &mut attempt),
@@ -272,7 +272,7 @@ impl<'a> Prober<'a> {
                 .push(if let Some(error) = self.root.closed(path) {
                     format!("cannot be read: {error}")
                 } else if self.root.is_dir(path) {
-                    "no CUDA component in it".to_owned()
+                    "contains no CUDA component".to_owned()
                 } else {
                     self.nothing_at(path, "not a directory")
                 });

@@ -110,7 +110,7 @@ impl Prober<'_> {
             return None;
         }
         Some(if prefix.remarks.is_empty() {
-            "no CUDA component in it".to_owned()
+            "contains no CUDA component".to_owned()
         } else {
             prefix.remarks.join("; ")
         })

@@ -136,7 +136,7 @@ impl<'p> SitePackages<'p> {
             // Compilers read the header, so its release counts, not the package's.
             if let Some(claimed) = found.toolkit.filter(|claimed| *claimed != release) {
                 attempt.remarks.push(format!(
-                    "the package of cudart is of CUDA {claimed}, but {} is of {release}; the header counts",
+                    "the cudart package is from CUDA {claimed}, but {} is from CUDA {release}; the header's release is used",
                     header.display()
                 ));
             }
@@ -174,8 +174,8 @@ impl<'p> SitePackages<'p> {
         }
         (!names.is_empty()).then(|| {
             format!(
-                "not used, because no package metadata shows their CUDA major: {}; the `*.dist-info` directories must \
-                 be beside `nvidia`",
+                "not used, because package metadata for their CUDA major is missing: {}; the `*.dist-info` directories \
+                 must be beside `nvidia`",
                 names.join(", ")
             )
         })
@@ -236,7 +236,7 @@ fn unusable(
         format!("{name} {version} has no {missing}, so its NVRTC cannot be used")
     } else if component == Component::Nvcc && !release::is_nvcc_packaged(major) {
         format!(
-            "{name} {version} has ptxas and libnvvm but no nvcc: no wheel of CUDA {major} has it"
+            "{name} {version} has ptxas and libnvvm but no nvcc: no CUDA {major} wheel contains nvcc"
         )
     } else {
         format!(

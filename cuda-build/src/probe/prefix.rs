@@ -189,8 +189,8 @@ impl<'p> Prefix<'p> {
             ""
         };
         Some(format!(
-            "at the top level of the conda prefix and not used: {} ({}): that directory holds every library of the \
-             environment{hint}",
+            "not used, because they are at the top level of the conda prefix beside every other library of the \
+             environment: {} ({}){hint}",
             names.join(", "),
             first.evidence
         ))
@@ -221,7 +221,7 @@ impl<'p> Prefix<'p> {
     pub(super) fn skipped_remarks(&self) -> Vec<String> {
         let skipped = self.skipped.borrow();
         let remark = |(reason, path): (&String, &PathBuf)| {
-            format!("{} and the like {reason}", path.display())
+            format!("{} and similar files {reason}", path.display())
         };
         skipped.iter().map(remark).collect()
     }

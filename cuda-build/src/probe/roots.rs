@@ -75,8 +75,8 @@ fn unclear_roots(majors: &BTreeSet<u32>, unclear: &[OneRoot<'_>]) -> Option<Stri
     let majors: Vec<String> = majors.iter().map(u32::to_string).collect();
     (!names.is_empty()).then(|| {
         format!(
-            "CUDA {} were found, and nothing shows which of them these are for, so they are not used: {}; name only \
-             the roots of one major",
+            "CUDA {} were found, and these roots may be for any of them, so they are not used: {}; name only the \
+             roots of one major",
             majors.join(" and "),
             names.join(", ")
         )
@@ -100,9 +100,7 @@ fn products_of_unknown_major(roots: &[OneRoot<'_>], sets: &[Set]) -> Vec<String>
         .filter(is_unknown)
         .map(|found| {
             let product = found.component;
-            format!(
-                "nothing shows which CUDA major this {product} is for: assumed to be compatible"
-            )
+            format!("the CUDA major of this {product} is unknown; it is assumed to be compatible")
         })
         .collect()
 }
@@ -236,7 +234,7 @@ fn set(
         && compiler != header
     {
         remarks.push(format!(
-            "nvcc is of CUDA {compiler}, but cuda.h is of {header}"
+            "nvcc is from CUDA {compiler}, but cuda.h is from CUDA {header}"
         ));
     }
     remarks.extend(prefix.skipped_remarks());

@@ -68,7 +68,7 @@ impl Code {
         if automatic > 0 {
             let why = format!("needed to compile {}", count(automatic, "module"));
             request.alternatives = vec![
-                vec![needs::nvrtc(&format!("{why}; `nvcc` would do as well"))],
+                vec![needs::nvrtc(&format!("{why}; `nvcc` would also work"))],
                 needs::nvcc(&why),
             ];
         }
@@ -171,7 +171,7 @@ impl Build {
         toolkit.check_plan(&plan, &used)?;
         if config.capabilities.is_none() {
             directives.push(Directive::Warning(format!(
-                "no capabilities are declared; built for the GPU of this machine alone: {plan}"
+                "no capabilities are declared; built only for the GPU of this machine: {plan}"
             )));
         }
         Ok(Some(plan))
@@ -201,7 +201,9 @@ impl Build {
         }
         if let Some(view) = view {
             let root = view.root().display();
-            directives.push(Directive::Remark(format!("nvcc is called in {root}")));
+            directives.push(Directive::Remark(format!(
+                "nvcc is started from the view {root}"
+            )));
         }
         let mut runner = Runner::new(&self.out);
         let toolkit_identity = identity::of_toolkit(runner.files(), toolkit);

@@ -78,7 +78,7 @@ pub fn capability_conflicts(chosen: &[Chosen], plan: &Plan) -> Vec<Conflict> {
         };
         Some(Conflict {
             reason: format!(
-                "{} has no code below capability {oldest} (since {since}), and this builds for {missing}",
+                "{} supports capabilities from {oldest} on (since version {since}), but this build is for {missing}",
                 name(product)
             ),
             fix: format!("remove {missing} from the capabilities{older}"),
@@ -179,8 +179,8 @@ fn other_release(compiler: &Chosen, other: &Chosen) -> Option<Conflict> {
     };
     Some(Conflict {
         reason: format!(
-            "{place}{compiler} is of CUDA {wanted}, {what} {version}{origin} is of CUDA {release}: they must be of one \
-             release"
+            "{place}{compiler} is from CUDA {wanted}, but {what} {version}{origin} is from CUDA {release}: they must be \
+             from the same release"
         ),
         fix: take_release(other, wanted),
     })
@@ -207,7 +207,7 @@ fn other_builtins(nvrtc: &Chosen) -> Option<Conflict> {
     let library = nvrtc.found.version.as_ref()?.release()?;
     (library != release).then(|| Conflict {
         reason: format!(
-            "{} is of CUDA {library}, its builtins ({}) are of CUDA {release}: NVRTC loads only those of its own release",
+            "{} is from CUDA {library}, but its builtins ({}) are from CUDA {release}: NVRTC loads only builtins of its own release",
             name(nvrtc),
             builtins.display()
         ),
@@ -221,11 +221,11 @@ fn older_library(cudart: &Chosen) -> Option<Conflict> {
     let library = cudart.found.version.as_ref()?.release()?;
     (library < headers).then(|| Conflict {
         reason: format!(
-            "the headers of {} are of CUDA {headers}, its library is of CUDA {library}",
+            "the headers of {} are from CUDA {headers}, but its library is from CUDA {library}",
             name(cudart)
         ),
         fix: format!(
-            "install headers and library of one release, or `cargo cuda toolkit add {headers}`"
+            "install headers and library of the same release, or run `cargo cuda toolkit add {headers}`"
         ),
     })
 }
@@ -246,7 +246,7 @@ fn older_providers(chosen: &[Chosen]) -> Vec<Conflict> {
         let set = format!("get one consistent set with `cargo cuda toolkit add {wanted}`");
         Some(Conflict {
             reason: format!(
-                "{} is of CUDA {wanted}, {} is of CUDA {provided}: it must be as new as what uses it",
+                "{} is from CUDA {wanted}, but {} is from CUDA {provided}: it must be at least as new as the component that uses it",
                 name(user),
                 name(provider)
             ),
@@ -277,7 +277,7 @@ fn too_new(compiler: &Chosen, release: ToolkitVersion, other: &Chosen) -> Option
     let package = package.map(|package| format!(": `{package}` in Python packages"));
     Some(Conflict {
         reason: format!(
-            "{} is of CUDA {release}, the headers of {} refuse releases before CUDA {oldest}",
+            "{} is from CUDA {release}, but the headers of {} require CUDA {oldest} or newer",
             name(compiler),
             name(other)
         ),

@@ -75,8 +75,8 @@ impl NotFound {
         causes.extend(self.other_major.iter().map(|other| other.reason.clone()));
         causes.extend(self.cross.as_ref().map(|target| {
             format!(
-                "the build is for `{target}`, which needs CUDA's libraries for it (`targets/{}` of a toolkit); those of \
-                 this machine cannot be used",
+                "the build for `{target}` needs CUDA libraries for that platform (`targets/{}` of a toolkit); the libraries \
+                 of this machine cannot be used",
                 target.directory()
             )
         }));
@@ -116,7 +116,7 @@ impl NotFound {
         let mut hints: Vec<String> = other_major.map(|other| other.fix.clone()).collect();
         hints.extend(self.named.as_ref().map(|named| {
             format!(
-                "unset or correct {}: a toolkit that is named explicitly excludes every other place",
+                "unset or correct {}: while a toolkit is named explicitly, no other place is used",
                 named.short()
             )
         }));
@@ -333,7 +333,7 @@ fn lacking<'a>(request: &Request, searched: &[&'a Attempt]) -> (Option<Offer<'a>
     let (base, mut needs) = least.unwrap_or_default();
     if needs.is_empty() {
         // Only products and CCCL were found.
-        let why = "nothing else shows the CUDA release";
+        let why = "needed to determine the CUDA release";
         needs.push(Need::new(Component::Cudart, Part::Headers, why));
     }
     (base, needs)

@@ -303,7 +303,7 @@ fn cases() -> Vec<Case> {
                 "/usr/local/cuda",
                 &["cudart 12.2.140/12.4", "nvrtc 12.4.127"],
             )],
-            "error: headers && 12.4 && library is of CUDA 12.2",
+            "error: headers && 12.4 && library is from CUDA 12.2",
         ),
         case(
             "the administrator's link beats a newer version beside it",

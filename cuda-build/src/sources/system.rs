@@ -50,7 +50,7 @@ pub(super) fn propose(root: &Root, found: &mut Sources) {
 
 /// `/usr/local/cuda`, then versioned directories beside it, newest first.
 fn propose_installed(root: &Root, found: &mut Sources) {
-    let label = "default place";
+    let label = "default location";
     let link = root.locate("/usr/local/cuda");
     // Removing a toolkit may leave a broken link.
     let is_place = |path: &Path| root.is_dir(path) || root.is_link(path);

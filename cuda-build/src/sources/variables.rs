@@ -173,7 +173,7 @@ fn disagreements(root: &Root, named: &[Named], what: &str) -> Vec<String> {
         .filter(|(_, paths)| !places(paths).iter().any(|place| places_of_first.contains(place)))
         .map(|other| {
             format!(
-                "{} and {} name different {what}; `{variable}` is read first, and the other for what is missing there",
+                "{} and {} name different {what}; `{variable}` takes precedence, and the other is used only for components missing there",
                 shown(first),
                 shown(other)
             )

@@ -42,7 +42,7 @@ impl Toolkit {
         let version = selection.toolkit.ok_or_else(|| Error::Format {
             what: "toolkit",
             reason: format!(
-                "nothing shows which CUDA {} release it is: no cuda.h, no nvcc, no NVRTC",
+                "the CUDA {} release is unknown: neither cuda.h, nvcc nor NVRTC was found",
                 selection.major
             ),
         })?;

@@ -109,7 +109,7 @@ impl Search<'_> {
             .flat_map(|f| f.paths().map(|path| (f.component, path)));
         if let Some((component, path)) = { files }.find(|(_, path)| !self.root.exists(path)) {
             return Err(invalid(format!(
-                "its `{component}` does not exist ({}): the toolkit was removed or changed after the file was written",
+                "a file of its `{component}` does not exist ({}): the toolkit was removed or changed after this file was written",
                 path.display()
             )));
         }

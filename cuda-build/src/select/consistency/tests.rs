@@ -167,8 +167,8 @@ fn incompatible_components_have_a_conflict() {
                 "cudart 13.5.37 for 13",
             ][..],
             &[
-                "nvcc 13.5.37 (/a) is of CUDA 13.5",
-                "cicc (nvvm) 13.0.88 (/b) is of CUDA 13.0",
+                "nvcc 13.5.37 (/a) is from CUDA 13.5",
+                "cicc (nvvm) 13.0.88 (/b) is from CUDA 13.0",
                 "nvidia-nvvm==13.5.*",
             ][..],
         ),
@@ -176,7 +176,7 @@ fn incompatible_components_have_a_conflict() {
             &["nvcc 13.0.88 for 13", "crt 13.5.37 for 13 in /b"],
             &[
                 "nvcc 13.0.88 (/a)",
-                "crt 13.5.37 (/b) is of CUDA 13.5",
+                "crt 13.5.37 (/b) is from CUDA 13.5",
                 "nvidia-cuda-crt==13.0.*",
             ],
         ),
@@ -184,7 +184,7 @@ fn incompatible_components_have_a_conflict() {
             &["nvcc 13.4.92 for 13", "cudart 13.0.96 for 13 in /b"],
             &[
                 "nvcc 13.4.92 (/a)",
-                "headers of cudart 13.0.96 (/b) is of CUDA 13.0",
+                "headers of cudart 13.0.96 (/b) is from CUDA 13.0",
                 "nvidia-cuda-runtime==13.4.*",
             ],
         ),
@@ -205,14 +205,17 @@ fn incompatible_components_have_a_conflict() {
                 "cccl 3.0.1 for 13 in /b",
             ],
             &[
-                "nvrtc 11.8.89 (/a) is of CUDA 11.8",
+                "nvrtc 11.8.89 (/a) is from CUDA 11.8",
                 "cccl 3.0.1 (/b) refuse releases before CUDA 12.0",
                 "nvidia-cuda-cccl-cu11",
             ],
         ),
         (
             &["nvcc 11.8.89 for 11", "cccl 3.5.0 for 11 in /b"],
-            &["nvcc 11.8.89 (/a) is of CUDA 11.8", "take cccl before 3.0"],
+            &[
+                "nvcc 11.8.89 (/a) is from CUDA 11.8",
+                "take cccl before 3.0",
+            ],
         ),
         (
             &[
@@ -238,8 +241,8 @@ fn incompatible_components_have_a_conflict() {
                 "cusparse 12.5.10.65 for 12",
             ],
             &[
-                "cusparse 12.5.10.65 (/a) is of CUDA 12.9",
-                "nvjitlink 12.4.127 (/b) is of CUDA 12.4",
+                "cusparse 12.5.10.65 (/a) is from CUDA 12.9",
+                "nvjitlink 12.4.127 (/b) is from CUDA 12.4",
                 "nvidia-nvjitlink-cu12>=12.9,<13",
             ],
         ),
@@ -250,14 +253,14 @@ fn incompatible_components_have_a_conflict() {
                 "cusolver 12.3.5.3 for 13",
             ],
             &[
-                "cufft 12.4.0.43 (/a) is of CUDA 13.4",
-                "cusolver 12.3.5.3 (/a) is of CUDA 13.4",
+                "cufft 12.4.0.43 (/a) is from CUDA 13.4",
+                "cusolver 12.3.5.3 (/a) is from CUDA 13.4",
             ],
         ),
         (
             &["nvrtc 12.9.86 for 12 builtins 12.4"],
             &[
-                "nvrtc 12.9.86 (/a) is of CUDA 12.9",
+                "nvrtc 12.9.86 (/a) is from CUDA 12.9",
                 "libnvrtc-builtins.so.12.4",
                 "nvidia-cuda-nvrtc-cu12==12.9.*",
             ],
@@ -265,8 +268,8 @@ fn incompatible_components_have_a_conflict() {
         (
             &["cudart 12.2.140 for 12 headers 12.4"],
             &[
-                "headers of cudart 12.2.140 (/a) are of CUDA 12.4",
-                "library is of CUDA 12.2",
+                "headers of cudart 12.2.140 (/a) are from CUDA 12.4",
+                "library is from CUDA 12.2",
                 "toolkit add 12.4",
             ],
         ),
