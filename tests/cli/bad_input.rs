@@ -205,7 +205,7 @@ fn capabilities_that_the_toolkit_cannot_do() {
     other.failed(
         exit_code::NOT_FOUND,
         &[
-            "holds CUDA 13.4",
+            "has CUDA 13.4",
             "hint: fetch them with `cargo cuda toolkit add 12`",
         ],
     );

@@ -176,7 +176,7 @@ fn cuda_12_alone_has_no_compiler_for_libraries() {
     build.failed(
         exit_code::NOT_FOUND,
         &[
-            "holds CUDA 12.9",
+            "has CUDA 12.9",
             "hint: fetch them with `cargo cuda toolkit add 13`",
         ],
     );
