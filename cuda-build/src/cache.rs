@@ -1,4 +1,4 @@
-//! Writes files, nearly all of them below `OUT_DIR`: each as a whole or not at all.
+//! Writes files atomically, nearly all of them below `OUT_DIR`.
 #![allow(
     clippy::disallowed_methods,
     reason = "this is the file that writes outputs"
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use crate::error::Error;
 
-fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
+pub(crate) fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
     let path = path.to_owned();
     move |source| Error::Io {
         action,
@@ -24,7 +24,8 @@ pub fn create_directory(path: &Path) -> Result<(), Error> {
     fs::create_dir_all(path).map_err(failed("create", path))
 }
 
-/// Writes a file beside its final place, then renames it. Several processes may write the same file.
+/// Writes a temporary file beside `path`, then renames it: several processes may write the same
+/// file.
 pub fn write(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     let mut part = path.as_os_str().to_owned();
     part.push(format!(".{}.part", std::process::id()));
@@ -41,7 +42,7 @@ pub fn read(path: &Path) -> Result<Vec<u8>, Error> {
     fs::read(path).map_err(failed("read", path))
 }
 
-/// Writes a file only if its content differs, so that its time of change stays.
+/// Writes a file only if its content differs, so that its modification time is kept.
 pub fn write_if_changed(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     if fs::read(path).is_ok_and(|old| old == bytes) {
         Ok(())

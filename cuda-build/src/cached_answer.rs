@@ -1,9 +1,9 @@
-//! Answers of programs (nvcc, host compilers), kept in the user's cache directory, so that a build script that runs again
-//! starts no program to repeat a question.
+//! Output of programs (nvcc, host compilers), cached in the user's cache directory, so that a build
+//! script that runs again does not start them again.
 //!
-//! An answer is one small file, `<cache>/answers/<program>-<hash of the question>.txt`. It counts only if it has the
-//! *identity* that the caller computes from the current files that the answer depends on. A cache that cannot be read or
-//! written only costs time.
+//! An answer is one small file, `<cache>/answers/<program>-<hash of the question>.txt`. It is valid
+//! only if its *identity* equals the one that the caller computes from the files on which the
+//! answer depends. A cache that cannot be read or written makes the build slower and nothing else.
 
 use std::ffi::OsStr;
 use std::path::PathBuf;
@@ -18,14 +18,15 @@ const HEAD: &str = "cuda-build answer 1\n";
 /// The last line. A file without it is incomplete.
 const END: &str = "#end\n";
 
-/// The place of one answer.
+/// The cache file of one answer.
 pub(crate) struct CachedAnswer {
     /// `None` if no variable names a cache directory.
     file: Option<PathBuf>,
 }
 
 impl CachedAnswer {
-    /// The answer of `program` (a short name) to a question: paths, values of variables.
+    /// The answer of `program` (a short name). `question` identifies the query: paths and values
+    /// of variables.
     pub(crate) fn new<'a>(
         env: &Env,
         program: &str,
@@ -52,7 +53,7 @@ impl CachedAnswer {
         Some((identity.to_owned(), text.to_owned()))
     }
 
-    /// Keeps an answer.
+    /// Stores an answer.
     pub(crate) fn write(&self, identity: &str, text: &str) {
         let Some(file) = &self.file else {
             return;

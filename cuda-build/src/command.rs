@@ -1,8 +1,8 @@
-//! Programs as values, printed and started from the same fields.
+//! Command lines: the text in messages and the started process come from the same fields.
 //!
 //! A program that answers a question (`nvcc --dryrun`, `ptxas --help`) is a [query](Invocation::query):
-//! it has a time limit, because a program that hangs would otherwise stop a build without a word.
-//! A compiler at work has none. The memory for output is limited for both.
+//! it has a time limit, because a hanging program would otherwise block a build silently.
+//! A compiler run has no time limit. For both, the output that is kept in memory is limited.
 #![allow(
     clippy::disallowed_methods,
     reason = "this is the one file that starts programs"
@@ -25,7 +25,7 @@ use crate::error::Error;
 /// How long a query may take. An nvcc on a slow network disk needs some seconds.
 const QUERY_LIMIT: Duration = Duration::from_secs(30);
 
-/// A century, for a program that works.
+/// A century, for compilers.
 const NO_LIMIT: Duration = Duration::from_secs(100 * 366 * 24 * 60 * 60);
 
 /// How much of one output stream is kept in memory.
@@ -37,7 +37,7 @@ struct Keep {
     tail: usize,
 }
 
-/// An answer is read from its beginning.
+/// Only the beginning of a query's output is needed.
 const QUERY_OUTPUT: Keep = Keep {
     head: 16 * 1024 * 1024,
     tail: 0,
@@ -49,8 +49,8 @@ const RUN_OUTPUT: Keep = Keep {
     tail: 256 * 1024,
 };
 
-/// A program to start. `Display` can be pasted into a shell.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A program to start. Its `Display` text can be pasted into a shell.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Invocation {
     /// The program, absolute or a name on `PATH`.
     pub program: PathBuf,
@@ -67,9 +67,9 @@ pub struct Invocation {
 pub struct Finished {
     /// Whether it exited with zero.
     pub success: bool,
-    /// Standard output. A line in brackets stands for what was too long to keep.
+    /// Standard output. If it was too long to keep, a line in brackets replaces the omitted part.
     pub stdout: String,
-    /// Standard error, the same.
+    /// Standard error, shortened in the same way.
     pub stderr: String,
 }
 
@@ -85,9 +85,7 @@ impl Invocation {
     pub fn new(program: impl Into<PathBuf>) -> Self {
         Self {
             program: program.into(),
-            arguments: Vec::new(),
-            variables: Vec::new(),
-            directory: None,
+            ..Self::default()
         }
     }
 
@@ -104,8 +102,8 @@ impl Invocation {
         self
     }
 
-    /// Runs a compiler or another program that works for as long as it needs, without standard
-    /// input. Of each output stream the first and the last 256 KiB are kept.
+    /// Runs a compiler or another program without a time limit and without standard input. The
+    /// first and the last 256 KiB of each output stream are kept.
     ///
     /// # Errors
     /// [`Error::Program`] if it cannot be started.
@@ -114,8 +112,8 @@ impl Invocation {
     }
 
     /// Runs a program that only answers a question, with the variables of `env`. After 30 seconds
-    /// it is killed, together with the processes that it started. Of each output stream the first
-    /// 16 MiB are kept.
+    /// it is killed, together with the processes that it started. The first 16 MiB of each output
+    /// stream are kept.
     ///
     /// # Errors
     /// [`Error::Program`] if it cannot be started or does not end in time.
@@ -171,7 +169,7 @@ fn complete(child: &mut Child, limit: Duration, keep: Keep) -> io::Result<Option
                 stderr,
             }));
         }
-        // A program can close its streams and go on.
+        // A program can close its streams and keep running.
         if Instant::now() >= end {
             return Ok(None);
         }
@@ -179,7 +177,7 @@ fn complete(child: &mut Child, limit: Duration, keep: Keep) -> io::Result<Option
     }
 }
 
-/// Reads a stream in a thread of its own, and sends what is kept of it.
+/// Reads a stream in its own thread, and sends the text when the stream ends.
 fn read(mut stream: impl Read + Send + 'static, keep: Keep) -> mpsc::Receiver<String> {
     let (sender, text) = mpsc::channel();
     thread::spawn(move || {
@@ -228,9 +226,10 @@ impl Kept {
     }
 }
 
-/// Kills a program that hangs, and every process below it: a script's child would go on.
+/// Kills a hanging program and all its descendants: the child of a killed script would keep
+/// running.
 ///
-/// The program stays in this process's group, so that Ctrl-C in a terminal ends both.
+/// The program does not get its own process group, so that Ctrl-C in a terminal still ends it.
 fn kill_with_descendants(child: &mut Child) {
     let mut processes = vec![child.id().to_string()];
     let mut next = 0;

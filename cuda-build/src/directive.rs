@@ -41,7 +41,7 @@ pub enum Directive {
         /// The value.
         value: OsString,
     },
-    /// Set a variable for the compiler, which `env!` reads.
+    /// Set an environment variable that `env!` reads at compile time.
     RustcEnv {
         /// The variable.
         name: String,
@@ -56,7 +56,7 @@ pub enum Directive {
 }
 
 impl Directive {
-    /// What precedes the value, and the value.
+    /// The prefix of the line, and the value.
     fn parts(&self) -> (&'static str, OsString) {
         let pair = |name: &str, value: &OsStr| {
             let mut pair = OsString::from(format!("{name}="));
@@ -73,7 +73,7 @@ impl Directive {
             Self::LinkArg(argument) => ("cargo::rustc-link-arg=", argument.into()),
             Self::Metadata { key, value } => ("cargo::metadata=", pair(key, value)),
             Self::RustcEnv { name, value } => ("cargo::rustc-env=", pair(name, value)),
-            // Text for people may lose its line breaks; a path may not.
+            // A message may lose its line breaks; a path may not.
             Self::Warning(text) => ("cargo::warning=", text.replace('\n', " ").into()),
             Self::Remark(text) => ("cuda-build: ", text.replace('\n', " ").into()),
         }
@@ -82,7 +82,7 @@ impl Directive {
     /// The line that Cargo reads.
     ///
     /// # Errors
-    /// [`Error::Directive`] if Cargo would read something else: a newline ends a directive, lines
+    /// [`Error::Directive`] if Cargo would misread the line: a newline ends a directive, lines
     /// that are not UTF-8 are ignored, and white space at the end is removed.
     fn line(&self) -> Result<String, Error> {
         let (prefix, value) = self.parts();
@@ -105,7 +105,7 @@ impl Directive {
     }
 }
 
-/// For reports; a line for Cargo is written by [`Directives::emit`].
+/// For reports. [`Directives::emit`] prints the lines for Cargo.
 impl fmt::Display for Directive {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (prefix, value) = self.parts();
@@ -113,7 +113,7 @@ impl fmt::Display for Directive {
     }
 }
 
-/// Directives in the order of the output, each once.
+/// Directives in the order in which they are printed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Directives {
     lines: Vec<Directive>,
@@ -135,9 +135,9 @@ impl Directives {
 
     /// Adds a [`Directive::RerunIfChanged`] for each path.
     pub fn rerun_if_changed(&mut self, paths: impl IntoIterator<Item = PathBuf>) {
-        // Sorted: compilers report their inputs in no fixed order, and two runs print the same.
+        // Sorted, so that two runs print the same: compilers report their inputs in no fixed order.
         let paths: BTreeSet<PathBuf> = paths.into_iter().collect();
-        // There may be thousands: not compared with every other line, as `push` does.
+        // There may be thousands, so they are not compared with every other line as in `push`.
         self.lines
             .extend(paths.into_iter().map(Directive::RerunIfChanged));
     }

@@ -1,8 +1,8 @@
-//! Typed values of the TOML files that this project writes.
+//! Reads typed values from the TOML files that this project writes.
 
 use toml::de::{DeArray, DeTable, DeValue};
 
-/// The table of a file whose `format_version` is not newer than `newest`.
+/// Parses a file. A `format_version` above `newest` is an error.
 pub(crate) fn parse(text: &str, newest: i64) -> Result<DeTable<'_>, String> {
     let table = DeTable::parse(text).map_err(|error| error.message().to_owned())?;
     let table = table.into_inner();

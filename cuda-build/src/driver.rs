@@ -35,12 +35,12 @@ pub struct Driver {
     pub opened_as: String,
 }
 
-/// Why the driver does not answer.
+/// Why the driver cannot be queried.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NoDriver {
-    /// A sentence.
+    /// The reason, in a sentence.
     pub reason: String,
-    /// Whether there is a library, which does not start or lacks functions.
+    /// Whether a driver library was found, but does not start or lacks functions.
     pub is_installed: bool,
 }
 
@@ -50,7 +50,7 @@ impl std::fmt::Display for NoDriver {
     }
 }
 
-/// `CUDA_ERROR_NO_DEVICE` in `cuda.h`: there is a driver, and no GPU that this process may use.
+/// `CUDA_ERROR_NO_DEVICE` in `cuda.h`: there is a driver, but no GPU that this process may use.
 const NO_DEVICE: c_int = 100;
 
 /// `CUDA_ERROR_STUB_LIBRARY`
@@ -112,7 +112,8 @@ fn query(library: &Library, place: &str) -> Result<Driver, String> {
     };
     let mut number: c_int = 0;
     // SAFETY: each call writes one int through a pointer that is valid for it; devices are
-    // numbered from zero and `cuInit` has succeeded. The version can be read before that.
+    // numbered from zero, and are queried only after `cuInit`. `cuDriverGetVersion` does not need
+    // `cuInit`.
     unsafe {
         check("cuDriverGetVersion", version(&raw mut number))?;
         let known = u32::try_from(number).ok();

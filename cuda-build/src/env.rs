@@ -34,7 +34,7 @@ impl Env {
         }
     }
 
-    /// An environment for tests and for callers that decide it themselves.
+    /// An environment with only these variables, for tests and for callers that compose their own.
     pub fn from_pairs<K, V>(pairs: impl IntoIterator<Item = (K, V)>) -> Self
     where
         K: Into<OsString>,
@@ -63,8 +63,8 @@ impl Env {
         self.peek(name)
     }
 
-    /// [`Env::get`] without a record, for variables that Cargo tracks itself (`OUT_DIR`, `TARGET` …) and for `PATH`, which
-    /// often changes without a change of what is found.
+    /// [`Env::get`] without recording the name, for variables that Cargo tracks itself (`OUT_DIR`,
+    /// `TARGET` …) and for `PATH`, which often changes without affecting the search.
     pub fn peek(&self, name: &str) -> Option<&OsStr> {
         let value = self.variables.get(OsStr::new(name))?;
         Some(value.as_os_str()).filter(|value| !value.is_empty())
@@ -80,7 +80,7 @@ impl Env {
         self.get(name).map(PathBuf::from)
     }
 
-    /// Every variable, without a record: the environment of a child process.
+    /// All variables, for a child process. The names are not recorded.
     pub fn variables(&self) -> impl Iterator<Item = (&OsStr, &OsStr)> {
         let variables = self.variables.iter();
         variables.map(|(name, value)| (name.as_os_str(), value.as_os_str()))

@@ -1,4 +1,4 @@
-//! The one error of this crate, and what to do about it.
+//! The error type of this crate, and the hints for each error.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -9,13 +9,13 @@ use crate::component::Component;
 use crate::probe::Attempt;
 use crate::select::NotFound;
 
-/// Everything that can go wrong, each with the names that a message needs.
+/// Everything that can go wrong, with the values that a message needs.
 ///
 /// `Debug` prints the same text as `Display`, because build scripts `unwrap` and return errors
 /// from `main`, and appends [`Error::hints`].
 #[non_exhaustive]
 pub enum Error {
-    /// Required components were in none of the places searched.
+    /// Required components were not found in any of the searched places.
     NotFound(Box<NotFound>),
     /// Components were found that do not work together.
     Inconsistent {
@@ -42,9 +42,9 @@ pub enum Error {
         /// What is wrong with the value.
         reason: String,
     },
-    /// The toolkit does not accept the host compiler, or there is none.
+    /// The toolkit does not accept the host compiler, or no host compiler was found.
     HostCompiler {
-        /// A sentence that names compiler, bound and toolkit.
+        /// A sentence with the compiler, the accepted versions and the toolkit.
         reason: String,
         /// Other compilers that were found.
         tried: Vec<String>,
@@ -63,7 +63,7 @@ pub enum Error {
         /// The Rust triple.
         triple: String,
     },
-    /// Two components have different files for one path of a view.
+    /// Two components have different files for the same path of a view.
     ViewConflict {
         /// The path in the view.
         path: PathBuf,
@@ -81,30 +81,30 @@ pub enum Error {
         /// What to do instead.
         hint: String,
     },
-    /// A value cannot be passed to Cargo, which would read something else.
+    /// A value cannot be passed to Cargo, because Cargo would misread it.
     Directive {
         /// What the value is for: `cargo::rerun-if-changed`, `cargo::rustc-env=NAME` …
         directive: String,
         /// The value.
         value: OsString,
-        /// Why Cargo would read something else.
+        /// Why Cargo would misread it.
         reason: &'static str,
     },
-    /// The build script requests something that this crate cannot do: a source file that does not exist, two modules
-    /// of one name, a feature that is off.
+    /// The build script requests something that this crate cannot do: a source file that does not
+    /// exist, two modules with the same name, a feature that is off.
     Usage {
         /// What is wrong, in a sentence.
         reason: String,
         /// What to do instead.
         hint: Option<String>,
     },
-    /// A compiler refused its input.
+    /// A compiler rejected its input.
     Compile {
         /// `nvcc` or `NVRTC`, with its version.
         tool: String,
         /// The source file.
         source_file: PathBuf,
-        /// The command, as it can be pasted into a shell.
+        /// The command, ready to be pasted into a shell.
         command: String,
         /// The compiler's own messages.
         output: String,

@@ -13,7 +13,7 @@ impl Default for Fnv {
 impl Fnv {
     /// Adds a field.
     pub(crate) fn field(&mut self, bytes: &[u8]) {
-        // The length first: `ab`, `c` is not `a`, `bc`.
+        // The length comes first, so that the fields `ab`, `c` and `a`, `bc` differ.
         for byte in (bytes.len() as u64).to_le_bytes().iter().chain(bytes) {
             self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3);
         }
@@ -24,7 +24,7 @@ impl Fnv {
         self.0
     }
 
-    /// Sixteen digits.
+    /// The digest as sixteen hexadecimal digits.
     pub(crate) fn hex(self) -> String {
         format!("{:016x}", self.0)
     }

@@ -1,4 +1,4 @@
-//! Find scattered CUDA components, prove that they belong together, compile `.cu` and link.
+//! Find scattered CUDA components, check that they belong together, compile `.cu` files and link.
 //!
 //! A complete `build.rs`, for a crate with one module (device code, loaded through the driver
 //! API) and one library (host and device code, linked):
@@ -27,10 +27,10 @@
 //! toolkit           = ">=12.2, <14"
 //! components        = ["cudart", { name = "cudnn", version = ">=9", optional = true }]
 //! capabilities      = ["8.0", "9.0", "12.0+PTX"]
-//! single-capability = "9.0"        # for consumers that take no list
+//! single-capability = "9.0"        # for consumers that accept only one
 //! cudart            = "static"     # or "shared"
-//! jetson            = false        # on aarch64 Linux: a board, not a server
-//! [package.metadata.cuda.major.12] # replaces keys for one CUDA major
+//! jetson            = false        # on aarch64 Linux: true for a Jetson board
+//! [package.metadata.cuda.major.12] # overrides keys for one CUDA major
 //! capabilities      = ["8.0", "9.0+PTX"]
 //! ```
 //!
@@ -43,7 +43,7 @@
 //! let image: &[u8] = cuda::modules::SAXPY;
 //! ```
 //!
-//! A build script that compiles by itself takes the toolkit:
+//! A build script that starts the compilers itself needs only the toolkit:
 //!
 //! ```no_run
 //! # fn main() -> Result<(), cuda_build::Error> {
@@ -67,7 +67,7 @@
     allow(
         dead_code,
         unused_mut,
-        reason = "some functions are used by compiling only"
+        reason = "some functions are used only by the feature `compile`"
     )
 )]
 

@@ -1,4 +1,4 @@
-//! How a crate is linked with what it declares.
+//! The directives that link the components that a crate declares.
 
 use std::path::Path;
 
@@ -8,13 +8,14 @@ use crate::directive::{Directive, Directives};
 use crate::root::Root;
 use crate::toolkit::Toolkit;
 
-/// Directives that link `components`, and the runtime in the way that `cudart` selects.
+/// Adds directives that link `components`. `cudart` selects the static or the shared runtime.
 ///
 /// Shared libraries are linked by their file name (`+verbatim`), because wheels contain
 /// `libcudart.so.13` and no `libcudart.so`. Their directory is outside `target`, so Cargo does not
 /// put it on the loader path of the programs that it runs; `cargo cuda run` does.
 ///
-/// The driver's libraries are linked with the ones in `stubs`, which no loader path may name.
+/// For the driver's libraries, the linker gets the stubs in `stubs`. That directory must not be on
+/// any loader path.
 pub(crate) fn directives(
     toolkit: &Toolkit,
     components: &[Component],
@@ -31,16 +32,16 @@ pub(crate) fn directives(
     }
 }
 
-/// The absolute path that programs on NixOS need as a run-time search path, because the loader does
-/// not search it by default; `None` on other systems. nixpkgs' `addDriverRunpath` adds it to the
-/// packages that it builds.
+/// The driver's directory on NixOS, which programs need in their run-time search path because the
+/// loader does not search it by default; `None` on other systems. For packages in
+/// nixpkgs, `addDriverRunpath` adds it.
 pub fn nixos_directory(root: &Root) -> Option<&'static str> {
     root.is_file(&root.locate("/etc/NIXOS"))
         .then_some("/run/opengl-driver/lib")
 }
 
 /// Adds the driver's directory on NixOS to the run-time search path of programs. Python modules do
-/// not get it, since wheels go to other machines.
+/// not get it, because their wheels are installed on other machines.
 pub(crate) fn driver_of_nixos(root: &Root, cdylib: bool, into: &mut Directives) {
     if let Some(place) = nixos_directory(root).filter(|_| !cdylib) {
         into.push(Directive::LinkArg(format!("-Wl,-rpath,{place}")));
@@ -71,7 +72,7 @@ fn shared(toolkit: &Toolkit, component: Component, into: &mut Directives) {
     into.link("dylib:+verbatim", library.file_name().unwrap_or_default());
 }
 
-/// `libcudart_static.a` calls the loader, threads and timers of the C library.
+/// `libcudart_static.a` needs the C library's `libdl`, `librt` and `libpthread`.
 fn static_cudart(toolkit: &Toolkit, into: &mut Directives) {
     let archive = toolkit
         .get(Component::Cudart)
@@ -79,8 +80,8 @@ fn static_cudart(toolkit: &Toolkit, into: &mut Directives) {
     let Some(directory) = archive.and_then(|path| path.parent()) else {
         return;
     };
-    // rustc bundles a static library into the crate, and looks for it in named directories only. The
-    // linker looks for a library that is not bundled, also in its default directories.
+    // rustc bundles a static library into the crate, and searches only named directories for it. A
+    // library that is not bundled is left to the linker, which also searches default directories.
     let kind = if toolkit.is_default_search_dir(directory) {
         "static:-bundle"
     } else {

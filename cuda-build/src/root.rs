@@ -10,10 +10,10 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Component, Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
-/// Files that are read as text are smaller: `cuda.h` of CUDA 13.5 has 1.1 MB.
+/// The largest file that is read as text. For comparison: `cuda.h` of CUDA 13.5 has 1.1 MB.
 const TEXT_LIMIT: u64 = 16 * 1024 * 1024;
 
-/// The version is within the first 16 KiB of CUDA's headers.
+/// How much [`Root::head`] reads. CUDA's headers define their version in the first 16 KiB.
 const HEAD: u64 = 32 * 1024;
 
 /// Reads the disk and never writes. Built-in places (`/usr/local/cuda`) are below `prefix`, so that a test can search a
@@ -36,13 +36,13 @@ impl Root {
         }
     }
 
-    /// The path of a built-in absolute place.
+    /// The path of a built-in place such as `/usr/local/cuda`.
     pub fn locate(&self, place: &str) -> PathBuf {
         self.prefix.join(place.trim_start_matches('/'))
     }
 
-    /// Directories that compilers and linkers search by default. Naming one of them puts all of the system's headers or
-    /// libraries before those of directories that are named after it.
+    /// Directories that compilers and linkers search by default. Passing one of them explicitly
+    /// would put all of the system's headers or libraries before those of later directories.
     pub fn default_search_dirs(&self, multiarch: &str) -> Vec<PathBuf> {
         let top = ["/usr/include", "/usr/lib64", "/usr/lib", "/lib64", "/lib"];
         let top = top.iter().map(|place| self.locate(place));
@@ -73,8 +73,8 @@ impl Root {
         fs::metadata(path)
     }
 
-    /// Size and time of change, links followed. For a directory only the time, which changes when a name is added or
-    /// removed.
+    /// Size and modification time, links followed. For a directory only the time, which changes
+    /// when an entry is added or removed.
     pub fn identity(&self, path: &Path) -> String {
         match fs::metadata(path) {
             Err(_) => "absent".to_owned(),
@@ -83,16 +83,17 @@ impl Root {
         }
     }
 
-    /// What distinguishes a file from every other file, and from itself before a change: device, inode, size and time of
-    /// change, links followed.
+    /// A text that is different for every file and changes with the file: device, inode, size and
+    /// modification time, links followed.
     pub fn fingerprint(&self, path: &Path) -> Option<String> {
         let metadata = fs::metadata(path).ok()?;
         let ((device, inode), size) = (place_on_disk(&metadata), metadata.len());
         Some(format!("{device} {inode} {size} {}", modified(&metadata)))
     }
 
-    /// The same text for the same file or directory, whatever path leads to it; the path itself if nothing exists.
-    /// This is one system call; resolving a path takes one for each of its parts.
+    /// An identifier of a file or directory that is the same for every path to it; the path itself
+    /// if nothing exists there. It takes one system call; resolving a path takes one per path
+    /// component.
     pub fn place(&self, path: &Path) -> OsString {
         match fs::metadata(path).map(|metadata| place_on_disk(&metadata)) {
             Err(_) => path.as_os_str().to_owned(),
@@ -101,7 +102,7 @@ impl Root {
         }
     }
 
-    /// The path without `bin/..`, if that is the same directory.
+    /// The path with every `<name>/..` removed, if it still leads to the same file or directory.
     pub(crate) fn tidy(&self, path: &Path) -> PathBuf {
         let mut tidied = PathBuf::new();
         for part in path.components() {
@@ -122,7 +123,7 @@ impl Root {
     /// The name of the file at the end of a chain of links.
     pub fn final_name(&self, path: &Path) -> Option<OsString> {
         let mut path = path.to_owned();
-        // Linux follows as many links.
+        // Linux follows at most 40 links.
         for _ in 0..40 {
             let Ok(target) = fs::read_link(&path) else {
                 break;
@@ -137,7 +138,8 @@ impl Root {
         fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
     }
 
-    /// The text of a regular file of at most 16 MiB, with invalid UTF-8 replaced. Opening a FIFO would block.
+    /// The text of a regular file of at most 16 MiB, with invalid UTF-8 replaced. Other files are
+    /// errors, because opening a FIFO would block.
     pub fn text(&self, path: &Path) -> io::Result<String> {
         let length = regular_file(path)?;
         if length > TEXT_LIMIT {
@@ -176,7 +178,7 @@ impl Root {
         if path.extension().is_none_or(|extension| extension != "a") {
             return self.machine_of_file(path);
         }
-        // The first members are an index and a table of long names.
+        // The first members may be an index and a table of long names.
         const MEMBERS: usize = 8;
         let mut file = fs::File::open(path).ok()?;
         let mut magic = [0; 8];
@@ -218,8 +220,8 @@ impl Root {
         fs::read(path)
     }
 
-    /// As [`Root::names`], if there are at most `limit` names. `None` if there are more, or if the directory cannot be
-    /// listed: files in it may be found nevertheless.
+    /// As [`Root::names`], if there are at most `limit` names. `None` if there are more, or if the
+    /// directory cannot be listed; files in it may be readable nevertheless.
     pub(crate) fn few_names(&self, directory: &Path, limit: usize) -> Option<Vec<OsString>> {
         let entries = match fs::read_dir(directory) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Some(Vec::new()),

@@ -5,10 +5,10 @@
 //! ```text
 //! <cache>/toolkits/
 //!   13.4.3-1f0c9a2e/          one consistent set of components, never changed
-//!     toolkit.toml            the manifest, written last; without it the directory is no toolkit
+//!     toolkit.toml            the manifest, written last; a directory without it is not a toolkit
 //!     nvidia/…                site-packages, as an installer left them
 //!     nvidia_cuda_runtime-13.4.92.dist-info/ …
-//!   resolved.toml, .lock, .part-*/     for `cargo cuda toolkit` alone
+//!   resolved.toml, .lock, .part-*/     used only by `cargo cuda toolkit`
 //! ```
 
 use std::collections::BTreeSet;
@@ -110,8 +110,8 @@ impl StoredToolkit {
     }
 }
 
-/// All toolkits below `directory`, in the order of their names; for each one that cannot be used, the reason. A directory
-/// without a manifest, such as one that is being written, is not a toolkit.
+/// All toolkits below `directory`, sorted by name. A toolkit that cannot be used is an `Err` with
+/// the reason. A directory without a manifest, such as one that is being written, is not a toolkit.
 pub fn stored_toolkits(root: &Root, directory: &Path) -> Vec<Result<StoredToolkit, Error>> {
     root.names(directory)
         .into_iter()
@@ -161,7 +161,7 @@ pub fn distrust(root: &Root, path: &Path) -> Option<String> {
     })
 }
 
-/// Owners and modes are known on Unix only.
+/// Owners and modes exist only on Unix.
 #[cfg(not(unix))]
 pub fn distrust(_: &Root, _: &Path) -> Option<String> {
     None
@@ -171,7 +171,7 @@ pub fn distrust(_: &Root, _: &Path) -> Option<String> {
 #[cfg(unix)]
 const STICKY: u32 = 0o1000;
 
-/// `excuse` is a bit of the mode that makes it harmless that every user may write.
+/// `excuse` is a mode bit that makes write permission for every user harmless.
 #[cfg(unix)]
 fn refusal(owner: u32, mode: u32, user: u32, excuse: u32) -> Option<String> {
     if owner != user && owner != 0 {

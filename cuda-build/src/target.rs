@@ -1,10 +1,10 @@
-//! The Rust target triple, as CUDA names it.
+//! Maps a Rust target triple to CUDA's platform names.
 
 use std::fmt;
 
 use crate::error::Error;
 
-/// The platform that is built for.
+/// The platform to build for.
 ///
 /// ```
 /// use cuda_build::internal::Target;
@@ -45,7 +45,8 @@ impl Target {
         })
     }
 
-    /// The same target on a Jetson board. Servers with ARM have the same Rust triple and another platform directory.
+    /// The same target on a Jetson board. ARM servers have the same Rust triple, but another
+    /// platform directory.
     #[must_use]
     pub fn on_jetson(mut self) -> Self {
         if self.directory == SBSA {
@@ -54,7 +55,7 @@ impl Target {
         self
     }
 
-    /// What to write if files of another ARM platform were found; empty for other platforms.
+    /// A hint for messages if files for the other kind of ARM machine were found; otherwise empty.
     pub(crate) fn jetson_hint(&self, found: &str) -> &'static str {
         if [self.directory, found]
             .iter()
@@ -91,7 +92,7 @@ impl Target {
         self.architecture() == std::env::consts::ARCH
     }
 
-    /// Debian's name for its libraries (`/usr/lib/<this>`).
+    /// Debian's name of the platform, as in `/usr/lib/x86_64-linux-gnu`.
     pub fn multiarch(&self) -> &'static str {
         match self.directory {
             "x86_64-linux" => "x86_64-linux-gnu",

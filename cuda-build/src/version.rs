@@ -34,7 +34,7 @@ impl Version {
         &self.parts
     }
 
-    /// The part at `index`, zero if the text has fewer.
+    /// The part at `index`; zero if there are fewer parts.
     pub fn part(&self, index: usize) -> u64 {
         self.parts.get(index).copied().unwrap_or(0)
     }
@@ -120,7 +120,7 @@ pub struct ReleaseReq {
 }
 
 impl ReleaseReq {
-    /// The variable with the release to build for.
+    /// The environment variable that sets the release to build for.
     pub const VARIABLE: &'static str = "CUDA_BUILD_RELEASE";
 
     /// Reads [`ReleaseReq::VARIABLE`].
@@ -136,7 +136,7 @@ impl ReleaseReq {
         Ok(Some(release))
     }
 
-    /// The requirement that a minor adds: `~13.4`.
+    /// The version requirement for the minor, such as `~13.4`; `None` without a minor.
     pub fn comparator(self) -> Option<semver::Comparator> {
         Some(semver::Comparator {
             op: semver::Op::Tilde,
@@ -177,8 +177,8 @@ impl fmt::Display for ReleaseReq {
     }
 }
 
-/// The `major.minor` of a CUDA toolkit, on which its headers, its compiler and its file names agree. Patch releases of one
-/// minor mix freely.
+/// The `major.minor` of a CUDA toolkit, which its headers, compiler and file names have in common.
+/// Patch releases of the same minor can be mixed.
 ///
 /// ```
 /// use cuda_build::ToolkitVersion;

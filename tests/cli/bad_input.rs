@@ -234,7 +234,8 @@ fn a_variable_that_names_no_cuda_is_one_that_cannot_be_used() {
     // As a `cargo cuda` of last week wrote it.
     let gone = project.path.join("gone.toml");
     let component = "name = \"nvrtc\"\nmajor = 13\nversion = \"13.4.92\"\ntoolkit = \"13.4\"\n\
-                     libraries = [\"/gone/lib/libnvrtc.so.13\"]\nevidence = \"\"\norigin = \"\"\n";
+                     include = []\n\
+                     libraries = [\"/gone/lib/libnvrtc.so.13\"]\narchives = []\ntools = []\nevidence = \"\"\norigin = \"\"\n";
     project.write(
         "gone.toml",
         &format!("format_version = 1\nversion = \"13.4\"\n\n[[component]]\n{component}"),

@@ -255,7 +255,7 @@ fn a_driver_that_is_older_than_the_toolkit() {
     assert!(
         of_12
             .stdout
-            .contains("it is older than CUDA 12.9: SASS runs, PTX of this toolkit"),
+            .contains("it is older than CUDA 12.9: SASS runs, and it cannot compile PTX"),
         "{of_12:?}"
     );
 }

@@ -21,11 +21,15 @@ pub fn wheels(requirements: &[&str]) -> Option<PathBuf> {
         .map(|c| if c == '=' { '-' } else { c })
         .collect();
     let place = test_cache().join("wheels");
+    let (finished, part) = (place.join(&name), place.join(format!("{name}.part")));
+    // Nothing is written if the packages are there.
+    if finished.is_dir() {
+        return Some(finished);
+    }
     fs::create_dir_all(&place).unwrap();
     // Tests of one program run side by side, and so may test programs.
     let lock = File::create(place.join(format!("{name}.lock"))).unwrap();
     fs4::FileExt::lock(&lock).unwrap();
-    let (finished, part) = (place.join(&name), place.join(format!("{name}.part")));
     if finished.is_dir() {
         return Some(finished);
     }

@@ -98,25 +98,8 @@ impl Build {
         };
         let view = view(project, &toolkit, &directory)?;
         let environment = Environment::new(&inputs, view.root(), env);
-        if let Some(newest) = cudarc
-            && newest != version.cuda_version()
-            && env.peek("CUDARC_CUDA_VERSION").is_none()
-        {
-            notes.push(format!(
-                "note: the cudarc in Cargo.lock does not know CUDA {version}: \
-                 CUDARC_CUDA_VERSION={newest} is set, the newest release that it knows"
-            ));
-        }
+        notes.extend(compromises(&inputs, env, &view));
         notes.extend(environment.notes);
-        if let Some(name) = native_cmake.and_then(|t| overridden_by_toolchain_file(env, t))
-            && env.peek("CMAKE_TOOLCHAIN_FILE").is_none()
-        {
-            notes.push(format!(
-                "note: CMAKE_TOOLCHAIN_FILE is not set, because {name} is set and would have no effect: CMake may \
-                 find libraries of another CUDA; `cmake -C {}` prevents that",
-                view.cmake_cache().display()
-            ));
-        }
         let kept = environment.kept.into_iter().map(|(name, _)| name).collect();
         let mut settings = environment.settings;
         settings.extend(cuda_build_settings(env, purpose, &toolkit, list));
@@ -150,6 +133,32 @@ impl Build {
 pub enum LoaderPath {
     Set,
     Unset,
+}
+
+/// Notes about variables that are not what the toolkit alone would give.
+fn compromises(inputs: &Inputs<'_>, env: &Env, view: &View) -> Vec<String> {
+    let mut notes = Vec::new();
+    let version = inputs.version;
+    if let Some(newest) = inputs.cudarc
+        && newest != version.cuda_version()
+        && env.peek("CUDARC_CUDA_VERSION").is_none()
+    {
+        notes.push(format!(
+            "note: the cudarc in Cargo.lock does not know CUDA {version}: \
+             CUDARC_CUDA_VERSION={newest} is set, the newest release that it knows"
+        ));
+    }
+    let native = inputs.native_cmake;
+    if let Some(name) = native.and_then(|triple| overridden_by_toolchain_file(env, triple))
+        && env.peek("CMAKE_TOOLCHAIN_FILE").is_none()
+    {
+        notes.push(format!(
+            "note: CMAKE_TOOLCHAIN_FILE is not set, because {name} is set and would have no effect: CMake may \
+             find libraries of another CUDA; `cmake -C {}` prevents that",
+            view.cmake_cache().display()
+        ));
+    }
+    notes
 }
 
 /// The capabilities for build scripts of dependencies, if all packages of the workspace declare the

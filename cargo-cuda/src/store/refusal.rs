@@ -29,66 +29,30 @@ impl From<Failure> for Refusal {
     }
 }
 
-/// What uv, pip and the system print if no space is left.
-const FULL: &[&str] = &[
-    "No space left on device",
-    "os error 28)",
-    "Disk quota exceeded",
-    "os error 122)",
-];
+// What uv, pip and the system print, separated by `|`.
 
-const NOT_WRITABLE: &[&str] = &[
-    "Permission denied (os error 13)",
-    "[Errno 13]",
-    "os error 30)",
-    "[Errno 30]",
-];
+const FULL: &str = "No space left on device|os error 28)|Disk quota exceeded|os error 122)";
 
-const MISMATCH: &[&str] = &["Hash mismatch for", "DO NOT MATCH THE HASHES"];
+const NOT_WRITABLE: &str = "Permission denied (os error 13)|[Errno 13]|os error 30)|[Errno 30]";
+
+const MISMATCH: &str = "Hash mismatch for|DO NOT MATCH THE HASHES";
 
 /// Lower case. pip ends with "no matching distribution" after it could not connect, so these
 /// phrases are searched first.
-const UNREACHABLE: &[&str] = &[
-    "error sending request",
-    "failed to fetch",
-    "tcp connect error",
-    "dns error",
-    "request failed after",
-    "network connectivity is disabled",
-    "network was disabled",
-    "failed to establish a new connection",
-    "connection broken by",
-    "max retries exceeded",
-    "read timed out",
-    "connection reset by peer",
-    "incompleteread",
-    "name resolution",
-    "certificate_verify_failed",
-    "401 unauthorized",
-    "403 forbidden",
-    "407 proxy",
-    "401 client error",
-    "403 client error",
-    "502 bad gateway",
-    "503 service unavailable",
-    "end of file before message length reached",
-];
+const UNREACHABLE: &str = "error sending request|failed to fetch|tcp connect error|dns error|request failed after|\
+     network connectivity is disabled|network was disabled|failed to establish a new connection|\
+     connection broken by|max retries exceeded|read timed out|connection reset by peer|incompleteread|\
+     name resolution|certificate_verify_failed|401 unauthorized|403 forbidden|407 proxy|401 client error|\
+     403 client error|502 bad gateway|503 service unavailable|end of file before message length reached";
 
-const NO_MATCH: &[&str] = &[
-    "No solution found",
-    "No matching distribution found",
-    "ResolutionImpossible",
-];
+const NO_MATCH: &str = "No solution found|No matching distribution found|ResolutionImpossible";
 
-const UNKNOWN_NAME: &[&str] = &[
-    "was not found in the package registry",
-    "(from versions: none)",
-];
+const UNKNOWN_NAME: &str = "was not found in the package registry|(from versions: none)";
 
 /// Sorts an installer's failure by what the user can do. `call` is the command as the user would
 /// type it, `place` the directory that it wrote.
 pub(super) fn refusal(call: &str, transcript: &str, place: &Path) -> Refusal {
-    let has = |phrases: &[&str]| phrases.iter().any(|phrase| transcript.contains(phrase));
+    let has = |phrases: &str| phrases.split('|').any(|phrase| transcript.contains(phrase));
     let message = summary(transcript);
     let place = place.display();
     if has(FULL) {
@@ -99,7 +63,7 @@ pub(super) fn refusal(call: &str, transcript: &str, place: &Path) -> Refusal {
     }
     let is_cut_off = |line: &str| {
         let line = line.to_lowercase();
-        UNREACHABLE.iter().any(|phrase| line.contains(phrase))
+        UNREACHABLE.split('|').any(|phrase| line.contains(phrase))
     };
     if let Some(line) = transcript.lines().rfind(|line| is_cut_off(line)) {
         // pip prints the cause in a warning, before the error that follows from it.

@@ -134,9 +134,11 @@ impl FromStr for Capability {
     /// Reads `9.0`, `90`, `sm_90`, `compute_90`, each with or without `a` or `f`.
     fn from_str(text: &str) -> Result<Self, Error> {
         let text = text.trim();
-        let bare = strip_prefix(text, "sm_")
-            .or_else(|| strip_prefix(text, "compute_"))
-            .unwrap_or(text);
+        let lower = text.to_ascii_lowercase();
+        let bare = lower
+            .strip_prefix("sm_")
+            .or_else(|| lower.strip_prefix("compute_"))
+            .unwrap_or(&lower);
         let (number, suffix) = match bare.as_bytes().last() {
             Some(b'a') => (&bare[..bare.len() - 1], Some(Suffix::ArchSpecific)),
             Some(b'f') => (&bare[..bare.len() - 1], Some(Suffix::Family)),
@@ -149,12 +151,6 @@ impl FromStr for Capability {
             suffix,
         })
     }
-}
-
-fn strip_prefix<'a>(text: &'a str, prefix: &str) -> Option<&'a str> {
-    text.get(..prefix.len())
-        .filter(|head| head.eq_ignore_ascii_case(prefix))
-        .map(|_| &text[prefix.len()..])
 }
 
 /// Major and minor of `9.0`, `90` or `120`. The minor is always one digit.

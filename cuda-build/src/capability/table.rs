@@ -167,7 +167,7 @@ static TABLE: &[Facts] = &[
         .family(v(12, 9), &[1]),
 ];
 
-/// Every known capability number, ascending.
+/// Every known capability, ascending.
 pub fn all() -> impl Iterator<Item = &'static Facts> {
     TABLE.iter()
 }

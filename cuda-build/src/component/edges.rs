@@ -1,14 +1,15 @@
-//! What a component needs besides itself, and the closure over that.
+//! The dependencies between components, and their transitive closure.
 //!
 //! Link edges are the `NEEDED` entries (`readelf -d`) of the libraries in NVIDIA's wheels of CUDA 11.8, 12.1, 12.9 and
-//! 13.4. Load edges are not in them: they are file names in the libraries' data that are opened while the program runs
-//! (`strings`), and [`EdgeKind::Load`] if the package of the library requires the package of the other one. An edge
-//! between files of one component (`libcublas` → `libcublasLt`, NVRTC → its builtins) is not listed, because a component
-//! counts as found only if it is complete.
+//! 13.4. Load edges are not `NEEDED` entries. They come from file names in the libraries' data
+//! (`strings`), which the library opens at run time. They are [`EdgeKind::Load`] if the library's
+//! package requires the package of the other library, and [`EdgeKind::LoadIfThere`] if not. An edge
+//! between files of one component (`libcublas` → `libcublasLt`, NVRTC → its builtins) is not
+//! listed, because a component counts as found only if it is complete.
 
 use super::Component;
 
-/// How one component needs another, from the closest to the loosest.
+/// How one component needs another, from the strongest dependency to the weakest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum EdgeKind {
     /// Its library links the other's (`NEEDED`): without it no program starts.
@@ -28,10 +29,11 @@ impl EdgeKind {
     }
 }
 
-/// One component needs another, from the first to the last of some CUDA majors.
+/// The component, how it needs the other, the other component, and the first and the last CUDA
+/// major for which this holds.
 type Edge = (Component, EdgeKind, Component, (u32, u32));
 
-/// Also for every later major.
+/// Used as the last major if the edge holds for every later major too.
 const ON: u32 = u32::MAX;
 
 static EDGES: &[Edge] = {
@@ -42,14 +44,15 @@ static EDGES: &[Edge] = {
         (Nvcc, Build, Crt, (11, ON)),
         (Nvcc, Build, Cudart, (11, ON)),
         (Nvcc, Build, Cccl, (11, ON)),
-        // libcublasLt. The wheels of 11 and 12 up to 12.9.1 do not require NVRTC's.
+        // libcublasLt opens NVRTC. The wheels of 11 and 12 up to 12.9.1 do not require NVRTC's
+        // wheel.
         (Cublas, LoadIfThere, Nvrtc, (11, 12)),
         (Cublas, Load, Nvrtc, (13, ON)),
         // For callbacks that are linked while the program runs.
         (Cufft, Load, Nvjitlink, (12, ON)),
         (Cufft, LoadIfThere, Nvrtc, (12, ON)),
         (Cusolver, Link, Cublas, (11, ON)),
-        // It came into `NEEDED` between 12.1 and 12.9.
+        // Added to `NEEDED` in a release after 12.1, at the latest in 12.9.
         (Cusolver, Link, Cusparse, (12, ON)),
         (Cusolver, Link, Nvjitlink, (12, ON)),
         // `NEEDED` in 12, opened by name in 13.
@@ -73,11 +76,12 @@ pub fn edges(component: Component, major: u32) -> Vec<(Component, EdgeKind)> {
     list
 }
 
-/// Everything that `components` need, directly and through others, in the order of the component table, without these
-/// components.
+/// All direct and indirect dependencies of `components`, without `components` themselves, in the
+/// order of the component table.
 ///
-/// The kind is that of the loosest edge on the way, and of the closest way if there are several: a library that is
-/// opened by name opens everything by name that it links.
+/// The kind of a dependency is that of the weakest edge on the path to it; if there are several
+/// paths, the strongest counts. So what a library links counts as loaded if the library itself is
+/// loaded.
 ///
 /// ```
 /// use cuda_build::Component;

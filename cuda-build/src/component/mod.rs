@@ -41,7 +41,7 @@ pub enum Class {
     Driver,
 }
 
-/// The macros in a header that have a version.
+/// The macros in a header that define a version.
 #[derive(Debug)]
 pub enum VersionMacros {
     /// Major, minor and patch.
@@ -64,7 +64,7 @@ pub struct Facts {
     pub class: Class,
     /// Whether its package version starts with the toolkit's `major.minor`.
     pub follows_toolkit: bool,
-    /// Whether a fetched toolkit always has it, if the major has a package of it.
+    /// Whether every fetched toolkit contains it, if the major has a package for it.
     pub in_every_toolkit: bool,
     /// Link names, the main one first: `-l<name>`.
     pub libraries: &'static [&'static str],
@@ -84,7 +84,8 @@ pub struct Facts {
     pub package_dirs: [Option<&'static str>; MAJORS],
     /// The extra of the `cuda-toolkit` metapackage that requires it.
     pub extra: Option<&'static str>,
-    /// How the names of its headers begin, in an `include` that it shares with other packages.
+    /// Prefixes of the names of its headers, to find them in an `include` shared with other
+    /// packages.
     pub header_prefixes: &'static [&'static str],
     /// The header, relative to the include directory, that has the component's own version, and the macros for it.
     pub version_macros: Option<(&'static str, VersionMacros)>,
@@ -94,16 +95,17 @@ pub struct Facts {
     pub variables: &'static [&'static str],
     /// Its names among NVIDIA's redistributable archives, which nixpkgs uses too.
     pub redist: &'static [&'static str],
-    /// How its other names in nixpkgs begin.
+    /// Prefixes of its other names in nixpkgs.
     pub nix: &'static [&'static str],
-    /// Packages of Spack that hold it.
+    /// Spack packages that contain it.
     pub spack: &'static [&'static str],
-    /// Libraries whose names in CMake's `FindCUDAToolkit` are not those of their files: the name, and
-    /// the files below `lib`.
+    /// Libraries whose names in CMake's `FindCUDAToolkit` differ from their file names: the name in
+    /// CMake, and the files below `lib`.
     pub cmake: &'static [(&'static str, &'static [&'static str])],
-    /// The oldest capability that it has code for since one of its releases, newest release first.
+    /// Pairs of a component version and the oldest capability that the component has code for since
+    /// then, newest version first.
     pub oldest_capabilities: &'static [((u64, u64), Capability)],
-    /// From a major of its own on, the oldest CUDA release that its headers accept.
+    /// A major of the component, and the oldest CUDA release that its headers accept since then.
     pub oldest_release: Option<(u64, ToolkitVersion)>,
 }
 
@@ -156,7 +158,8 @@ impl Facts {
     ) -> impl DoubleEndedIterator<Item = &'static str> {
         let names = column(major).map_or(&[][..], |column| self.sonames[column]);
         let library = self.libraries.get(index).copied();
-        // A search calls this a hundred times, so no text is searched for in a text.
+        // A search calls this a hundred times, and comparing prefixes is faster than a substring
+        // search.
         let rest = move |name: &'static str| name.strip_prefix("lib")?.strip_prefix(library?);
         names
             .iter()
@@ -187,8 +190,8 @@ impl Facts {
 }
 
 impl Component {
-    /// The components whose release is that of a toolkit, the most significant first: what compiles device code
-    /// decides, otherwise the runtime.
+    /// The components whose release is that of a toolkit, most significant first: the compiler of
+    /// device code decides, otherwise the runtime.
     pub(crate) const CORE: [Self; 3] = [Self::Nvcc, Self::Nvrtc, Self::Cudart];
 
     /// Whether it is one of [`Component::CORE`].
@@ -204,7 +207,7 @@ impl Component {
     /// What is known about it.
     #[doc(hidden)]
     pub fn facts(self) -> &'static Facts {
-        // Both are made from the same rows.
+        // The enum and the table are generated from the same rows, so the index is valid.
         &table::TABLE[self as usize]
     }
 

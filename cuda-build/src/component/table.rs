@@ -1,13 +1,14 @@
-//! What each component is called and holds, per CUDA major.
+//! The names, files and packages of each component, per CUDA major.
 //!
 //! Sources: SONAMEs, package names and directories were read from the Python wheels of the sets
 //! 11.8.0, 12.9.1 and 13.4.3 (`readelf -d`, `RECORD`), extras from the metadata of the
 //! `cuda-toolkit` metapackage of the same versions, link names from CMake's `FindCUDAToolkit`. Those
-//! of products were read from their newest wheel for each CUDA major (cuDNN 9.27, for 11 9.10;
-//! NCCL 2.32, for 11 2.21; cuTENSOR 2.8, for 11 2.2; cuSPARSELt 0.10 and 0.8; NVSHMEM 3.8; cuDSS 1.0).
-//! Redist and Nix names come from the component lists of `redistrib_*.json` as nixpkgs and rules_cuda name them, Spack's
-//! from the packages of its built-in repository, header prefixes from `include` of CUDA 11.8, 12.9 and 13.4.
-//! The order is for readers only: toolkit first, products after it.
+//! of products were read from their newest wheel for each CUDA major (cuDNN 9.27, but 9.10 for CUDA
+//! 11; NCCL 2.32, but 2.21 for CUDA 11; cuTENSOR 2.8, but 2.2 for CUDA 11; cuSPARSELt 0.10 and 0.8;
+//! NVSHMEM 3.8; cuDSS 1.0). Redist and Nix names come from the component lists of
+//! `redistrib_*.json` as nixpkgs and rules_cuda name them, Spack's from the packages of its
+//! built-in repository, header prefixes from `include` of CUDA 11.8, 12.9 and 13.4. The order is
+//! for readers only: toolkit first, products after it.
 
 use super::{Bundle, Class, Facts, NOTHING, VersionMacros};
 use crate::capability::Capability;
@@ -91,14 +92,15 @@ components! {
     /// CUB, Thrust and libcu++.
     Cccl {
         id: "cccl", class: Class::OwnRange, in_every_toolkit: true, extra: Some("cccl"),
-        // In every release, unlike libcu++'s: the wheel of 12.0 holds CUB and Thrust alone.
-        // CUB_VERSION is older than the common version of all parts of CCCL.
+        // CUB's header is in every release; libcu++'s is not, because the wheel of 12.0 has only
+        // CUB and Thrust. `CUB_VERSION` existed before CCCL had one version for all of its parts.
         header: Some("cub/version.cuh"), version_macros: Some(("cub/version.cuh", VersionMacros::Number("CUB_VERSION"))),
         packages: [Some("nvidia-cuda-cccl-cu11"), Some("nvidia-cuda-cccl-cu12"), Some("nvidia-cuda-cccl")],
         package_dirs: [Some("nvidia/cuda_cccl"), Some("nvidia/cuda_cccl"), Some("nvidia/cu13")],
         header_prefixes: &["cub", "nv", "thrust"],
         redist: &["cuda_cccl", "cccl"],
-        // CCCL 1.15 to 3.5 compile under 13.0 and 13.5, and 3.5 under 12.0. No CCCL names a newest release.
+        // CCCL 1.15 to 3.5 compile under 13.0 and 13.5, and 3.5 under 12.0. No CCCL has an upper
+        // bound.
         oldest_release: Some((3, ToolkitVersion::new(12, 0))),
     }
     /// Thread helpers that static libraries need.
@@ -253,7 +255,7 @@ components! {
         header_prefixes: &["nvtx3", "nvToolsExt"],
         redist: &["cuda_nvtx"], cmake: &[("nvtx3_interop", &["libnvtx3interop.so"])],
     }
-    /// Management library of the driver (the package has the header alone).
+    /// Management library of the driver (the package contains only the header).
     Nvml {
         id: "nvml", bundle: Bundle::Driver, class: Class::Driver, follows_toolkit: true, extra: Some("nvml"),
         libraries: &["nvidia-ml"],
@@ -359,9 +361,10 @@ components! {
         header_prefixes: &["cudnn"],
         version_macros: Some(("cudnn_version.h", VersionMacros::Parts(["CUDNN_MAJOR", "CUDNN_MINOR", "CUDNN_PATCHLEVEL"]))),
         variables: &["CUDNN_PATH"], redist: &["cudnn"], nix: &["libcudnn"], spack: &["cudnn"],
-        // What `libcudnn_ops` (`libcudnn_ops_infer` before 9) of the wheels 8.5.0, 8.7.0, 8.8.0, 8.9.7, 9.0.0, 9.10.2,
-        // 9.11.0, 9.12.0 and 9.28.0 holds, for every CUDA major alike. Other libraries of 9.11 still have code for 5.0,
-        // but every program goes through this one. Newer capabilities need no rule: they get PTX.
+        // Read from `libcudnn_ops` (`libcudnn_ops_infer` before 9) of the wheels 8.5.0, 8.7.0,
+        // 8.8.0, 8.9.7, 9.0.0, 9.10.2, 9.11.0, 9.12.0 and 9.28.0; the same for every CUDA major.
+        // Other libraries of 9.11 still have code for 5.0, but every program goes through this one.
+        // Newer capabilities need no rule: they get PTX.
         oldest_capabilities: &[((9, 11), Capability::new(7, 5)), ((8, 8), Capability::new(5, 0)), ((8, 5), Capability::new(3, 5))],
     }
     /// Collectives; own version line.

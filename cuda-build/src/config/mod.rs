@@ -1,4 +1,4 @@
-//! What a crate declares under `[package.metadata.cuda]`. The workspace's table holds defaults;
+//! The keys of `[package.metadata.cuda]`. The workspace's table holds defaults;
 //! `CUDA_BUILD_*` variables override both.
 //!
 //! ```toml

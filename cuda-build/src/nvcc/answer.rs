@@ -1,4 +1,4 @@
-//! The text that nvcc prints, read.
+//! Reads the text that nvcc prints.
 //!
 //! The variables in a dry run are the one description of a layout that is right however a packager
 //! moved things: conda's profile puts `TOP` into `targets/`, Debian's has no `TOP` and no

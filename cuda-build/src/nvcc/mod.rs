@@ -68,9 +68,9 @@ fn print(env: &Env, nvcc: &Path) -> Result<String, Error> {
     }
 }
 
-/// A digest of all that an answer depends on, apart from the question: nvcc and what a script in
-/// its place starts, the profile and the variables that it refers to, and the host compiler.
-/// `None` if a change of one of them could not be detected.
+/// A digest of everything besides the question that an answer depends on: nvcc, the nvcc behind a
+/// script, the profile and the variables in it, and the host compiler. `None` if a change of one of
+/// them could not be detected.
 fn identity_of(root: &Root, env: &Env, nvcc: &Path, answer: &NvccAnswer) -> Option<String> {
     let program = real_nvcc(root, nvcc, answer)?;
     let profile = program.with_file_name("nvcc.profile");
@@ -93,7 +93,7 @@ fn identity_of(root: &Root, env: &Env, nvcc: &Path, answer: &NvccAnswer) -> Opti
     hash.field(&[u8::from(targets)]);
     hash.field(profile.as_bytes());
     for name in profile.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')) {
-        // Cargo changes this variable for every build script; it only concerns the start of programs.
+        // Cargo changes `LD_LIBRARY_PATH` for every build script. It does not change the answer.
         if name != "LD_LIBRARY_PATH" {
             hash.field(env.peek(name).unwrap_or_default().as_encoded_bytes());
         }
@@ -134,8 +134,8 @@ pub(crate) fn locate(root: &Root, program: &Path, directories: &[PathBuf]) -> Op
     files.find(|path| root.is_file(path))
 }
 
-/// The nvcc that printed the answer: `nvcc` itself, or the one that a script in its place always
-/// starts. `None` if it is any other, such as the nvcc behind a link to ccache.
+/// The nvcc that printed the answer: `nvcc` itself, or the one that a script always starts. `None`
+/// for any other program, such as the nvcc behind a link to ccache.
 fn real_nvcc(root: &Root, nvcc: &Path, answer: &NvccAnswer) -> Option<PathBuf> {
     match &answer.directory {
         Some(directory) if nvcc.parent() != Some(directory) => {
@@ -147,9 +147,9 @@ fn real_nvcc(root: &Root, nvcc: &Path, answer: &NvccAnswer) -> Option<PathBuf> {
     }
 }
 
-/// The nvcc that a script does nothing but start, as Debian's `/usr/bin/nvcc` does:
+/// The nvcc that a script always starts. Debian's `/usr/bin/nvcc` is
 /// `exec /usr/lib/nvidia-cuda-toolkit/bin/nvcc "$@"`, in Debian 13 after an
-/// `export PATH="<directory>:$PATH"`. `None` for any other script: it may start something else the
+/// `export PATH="<directory>:$PATH"`. `None` for any other script, which may start something else the
 /// next time.
 pub(crate) fn started_by(script: &str) -> Option<PathBuf> {
     let is_plain =

@@ -1,5 +1,6 @@
-//! Which of NVIDIA's archives that are side by side belong together: those for the platform, of one release. Their names
-//! show both: `cuda_cudart-linux-x86_64-13.0.96-archive`, `cudnn-linux-sbsa-9.12.0.46_cuda13-archive`.
+//! Selects, from NVIDIA's archives that are unpacked side by side, those that belong together: for
+//! the platform and of one release. Their names show both:
+//! `cuda_cudart-linux-x86_64-13.0.96-archive`, `cudnn-linux-sbsa-9.12.0.46_cuda13-archive`.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -17,10 +18,10 @@ const LISTED: usize = 4;
 struct Archive {
     name: String,
     component: Option<Component>,
-    /// As below `targets`: `x86_64-linux`; `None` for an archive for all platforms.
+    /// The platform directory, such as `x86_64-linux`; `None` for an archive for all platforms.
     platform: Option<String>,
     version: Version,
-    /// `cuda13`, of a product that is built once per major.
+    /// `cuda13`, for a product that has one build per CUDA major.
     built_for: Option<String>,
     /// The CUDA release it belongs to.
     release: Option<ToolkitVersion>,
@@ -41,7 +42,7 @@ impl Archive {
         let version: Version = version.parse().ok()?;
         let component = Component::of_redist(name);
         let release = if name.starts_with("cuda_") {
-            // All of these have the toolkit's version, also those that are not a component (`cuda_gdb`).
+            // All of these have the toolkit's version, even those without a component (`cuda_gdb`).
             version.release()
         } else {
             component.and_then(|component| release_of(component, &version))
@@ -49,7 +50,7 @@ impl Archive {
         Some(Self {
             name: name.to_owned(),
             component,
-            // Servers with ARM are `sbsa` in archives; `aarch64` is Jetson.
+            // In names of archives, `sbsa` means ARM servers and `aarch64` means Jetson.
             platform: (machine != "all").then(|| format!("{machine}-{system}")),
             version,
             built_for,
@@ -61,14 +62,15 @@ impl Archive {
         self.release.map(|release| release.major)
     }
 
-    /// Whether `other` is the same archive in another version. Archives for different majors are not.
+    /// Whether both are versions of the same archive for the same CUDA major.
     fn is_rival_of(&self, other: &Self) -> bool {
         let is_product = |component: Component| component.facts().bundle == Bundle::Product;
         self.name == other.name
             && self.platform == other.platform
             && self.built_for == other.built_for
             && self.major() == other.major()
-            // A library of the toolkit whose release is not known may be for any major.
+            // A toolkit library of unknown release may be for any major, so versions are not
+            // compared.
             && (self.release.is_some() || self.component.is_none_or(is_product))
     }
 
@@ -80,10 +82,10 @@ impl Archive {
     }
 }
 
-/// The roots without archives that are for another machine or of another release than the rest, and a remark for each
-/// reason. Other directories stay in the list.
+/// Removes archives for another machine or of another release from `paths`, and returns a remark
+/// for each reason. Directories that are not archives are kept.
 ///
-/// In a build for another target, archives for the machine that builds come last: their programs are needed.
+/// In a cross build, archives for the build machine are kept for their programs, and come last.
 pub(super) fn belonging(target: &Target, paths: Vec<PathBuf>) -> (Vec<PathBuf>, Vec<String>) {
     let platform = |path: &PathBuf| Archive::parse(path)?.platform;
     let is_other = |platform: &String| platform != target.directory();
@@ -119,7 +121,7 @@ pub(super) fn belonging(target: &Target, paths: Vec<PathBuf>) -> (Vec<PathBuf>, 
     (roots, remarks)
 }
 
-/// Whether programs of this platform run on the machine that builds, if the target is another one.
+/// Whether this is a cross build, and programs of this platform run on the build machine.
 fn runs_here(target: &Target, platform: &str) -> bool {
     !target.is_native()
         && match std::env::consts::ARCH {
@@ -128,7 +130,8 @@ fn runs_here(target: &Target, platform: &str) -> bool {
         }
 }
 
-/// The archives of one major to leave out: those of another release than the one that is used, and older versions.
+/// The archives of one major that are not used: those of another release than the chosen one, and
+/// older versions.
 fn unused_of_major(archives: &[&Archive], remarks: &mut Vec<String>) -> Vec<Archive> {
     let choice = release_to_use(archives);
     let used = choice.as_ref().map(|(release, _)| *release);
@@ -168,7 +171,8 @@ fn unused_of_major(archives: &[&Archive], remarks: &mut Vec<String>) -> Vec<Arch
     unused
 }
 
-/// If several toolkits of one major were found, the newest complete one, and why it is not the newest.
+/// If archives of several releases were found: the newest complete release. If an even newer one is
+/// incomplete, the text is the reason; otherwise it is empty.
 fn release_to_use(archives: &[&Archive]) -> Option<(ToolkitVersion, String)> {
     let tied: Vec<&Archive> = archives.iter().copied().filter(|a| a.is_tied()).collect();
     let has_other_release = |archive: &&&Archive| {
@@ -176,7 +180,7 @@ fn release_to_use(archives: &[&Archive]) -> Option<(ToolkitVersion, String)> {
         others.any(|other| archive.is_rival_of(other) && archive.release != other.release)
     };
     tied.iter().find(has_other_release)?;
-    // Parts of a compiler that other releases have, and this one does not.
+    // Archives that other releases have and this one lacks.
     let lacks = |release: ToolkitVersion| -> BTreeSet<&str> {
         let has = |part: &Archive| {
             let mut others = tied.iter().filter(|other| other.release == Some(release));

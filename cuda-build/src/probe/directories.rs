@@ -1,4 +1,5 @@
-//! A memo of directories: dozens of files are looked for in each one, and most of them do not exist.
+//! A cache of directory listings: dozens of files are looked up in each directory, and most of them
+//! do not exist.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -14,10 +15,10 @@ const MANY: usize = 400;
 
 type Names = Rc<[OsString]>;
 
-/// What was read about directories. Each is read once, and only what the disk holds decides the answers.
+/// Listed directories and resolved paths. The cache changes only the speed, never an answer.
 pub(super) struct Directories<'r> {
     root: &'r Root,
-    /// Sorted names. `None` if the directory has many, or cannot be listed.
+    /// Sorted names. `None` if there are more than [`MANY`], or if the directory cannot be listed.
     listed: RefCell<BTreeMap<OsString, Option<Names>>>,
     resolved: RefCell<BTreeMap<OsString, PathBuf>>,
 }
@@ -40,7 +41,7 @@ impl<'r> Directories<'r> {
         Some(directory.join(name)).filter(|path| self.root.is_file(path))
     }
 
-    /// Whether the directory was listed and does not have this name.
+    /// Whether a listing shows that this name is absent; `false` if the directory is not listed.
     pub(super) fn lacks(&self, directory: &Path, name: &str) -> bool {
         let mut listed = self.listed.borrow_mut();
         if !listed.contains_key(directory.as_os_str()) {

@@ -49,7 +49,7 @@ impl Prefix<'_> {
             .map(|index| lookup.library_of(facts, index, major))
             .collect();
         let has_any_library = libraries.iter().any(Option::is_some);
-        // Nothing can be linked with libnvblas without libcublas.
+        // Without the main library the others are useless: libnvblas needs libcublas.
         if facts.libraries_are_alternatives || libraries.first().is_some_and(Option::is_some) {
             found.libraries = libraries.into_iter().flatten().collect();
         }
@@ -84,7 +84,7 @@ impl Prefix<'_> {
         Ok(found)
     }
 
-    /// A header, and the directory to name for it: `cccl` below an include directory, or the directory itself.
+    /// A header, and the directory to pass with `-I`: an include directory, or `cccl` below it.
     fn header(&self, name: &str) -> Option<(PathBuf, PathBuf)> {
         let directories = &self.prober.directories;
         self.include.iter().find_map(|directory| {
@@ -96,13 +96,13 @@ impl Prefix<'_> {
         })
     }
 
-    /// Looks for a compiler only to record the reason if it cannot be used.
+    /// Looks for nvcc, only to record the reason if it cannot be used.
     pub(super) fn skip_nvcc(&self) {
         let _ = Lookup::new(self).tool(Component::Nvcc, "nvcc", None);
     }
 }
 
-/// The file whose absence makes the component useless, if it is absent.
+/// The missing file without which the component is useless; `None` if there is none.
 fn missing(facts: &Facts, found: &Found, has_header: bool) -> Option<String> {
     if let Some(tool) = facts.tools.first() {
         return found.tool(tool).is_none().then(|| format!("`{tool}`"));
@@ -130,8 +130,8 @@ fn missing(facts: &Facts, found: &Found, has_header: bool) -> Option<String> {
 /// The search for the files of one component.
 struct Lookup<'a> {
     prefix: &'a Prefix<'a>,
-    /// A directory with a library of the component for the platform. Other libraries in it are for the platform too,
-    /// and are not opened.
+    /// The directory of a library that was checked to be for the platform. Other libraries of the
+    /// component in it are assumed to be for the platform too, and are not opened.
     checked: Option<PathBuf>,
 }
 
@@ -143,8 +143,8 @@ impl<'a> Lookup<'a> {
         }
     }
 
-    /// A program that runs on this machine. A program beside the `first` one of the component runs too, and is not
-    /// opened.
+    /// Finds a program that runs on this machine. `first` is the directory of the component's first
+    /// program: other programs in it are assumed to run too, and are not opened.
     fn tool(&self, component: Component, name: &str, first: Option<&Path>) -> Option<PathBuf> {
         let prefix = self.prefix;
         if let (Component::Nvcc, "nvcc", Some(named)) = (component, name, &prefix.nvcc) {
@@ -180,7 +180,7 @@ impl<'a> Lookup<'a> {
         } else {
             return true;
         };
-        // The compiler is the best example.
+        // One example is enough, so only the compiler is reported.
         let facts = component.facts();
         let is_main = facts.tools.first().is_some_and(|main| path.ends_with(main));
         if is_main && facts.class == Class::ExactMinor {
@@ -233,7 +233,8 @@ impl<'a> Lookup<'a> {
             }
             let sonames: Vec<&str> = sonames.collect();
             let in_directory = |lookup: &mut Self, soname: &str| {
-                // cuTENSOR's archives before 2.3, and its packages for Debian.
+                // cuTENSOR's archives before 2.3 and its Debian packages have a directory per
+                // major.
                 let main = facts.libraries[0];
                 lookup
                     .library(&format!("{major}/{soname}"))
@@ -243,14 +244,14 @@ impl<'a> Lookup<'a> {
             let own = own.find_map(|soname| in_directory(self, soname));
             return own
                 .or_else(|| sonames.iter().find_map(|soname| self.library(soname)))
-                // The table has the newest SONAME: cuDNN 8 is `libcudnn.so.8`.
+                // The table has only the newest SONAME; cuDNN 8 is `libcudnn.so.8`.
                 .or_else(|| self.numbered(name, |number| number.parse::<u32>().is_ok()))
                 .filter(|path| self.is_for_major(path, major));
         }
         if sonames.peek().is_some() && facts.library_with_release != Some(index) {
             return sonames.find_map(|soname| self.library(soname));
         }
-        // The name has the release, or the major is newer than the table.
+        // The name contains the release, or the major is newer than the table.
         let wanted = major.to_string();
         self.numbered(name, |number| {
             let mut parts = number.split('.');
@@ -272,8 +273,8 @@ impl<'a> Lookup<'a> {
         })
     }
 
-    /// Whether a product's library may be for this major. One in the directory of another major is not, also if only a
-    /// link leads there.
+    /// Whether a product's library may be for this major: with links resolved, it is not in a
+    /// directory that is named after another major.
     fn is_for_major(&self, path: &Path, major: u32) -> bool {
         let number = directory_number(&self.prefix.prober.root.resolve(path));
         number.is_none_or(|number| number == major || !(8..100).contains(&number))

@@ -50,7 +50,7 @@ pub struct Found {
     pub archives: Vec<PathBuf>,
     /// Programs.
     pub tools: Vec<PathBuf>,
-    /// The file that proves it, and its package if known.
+    /// The file that proves that the component is present, and its package if known.
     pub evidence: String,
 }
 
@@ -70,7 +70,8 @@ impl Found {
         }
     }
 
-    /// The program called `name`. The compiler is the first program, and has another file name if the user named it so.
+    /// The program called `name`. An nvcc that the user named may have another file name; it is the
+    /// first program.
     pub fn tool(&self, name: &str) -> Option<&PathBuf> {
         let known = self.component.facts().tools;
         let is_known = |path: &PathBuf| known.iter().any(|tool| path.ends_with(tool));
@@ -91,8 +92,8 @@ impl Found {
         files.chain(&self.archives).chain(&self.include)
     }
 
-    /// The version to display: its own, otherwise the CUDA release in a file of its own, otherwise its major. The release
-    /// of the root that it is in does not count.
+    /// The version to display: its own; otherwise, for a core component, its CUDA release;
+    /// otherwise its CUDA major.
     pub fn shown_version(&self) -> String {
         match (&self.version, self.toolkit) {
             (Some(version), _) => version.to_string(),
@@ -123,7 +124,8 @@ impl Set {
         self.found.iter().find(|found| found.component == component)
     }
 
-    /// Whether it has a component that shows which toolkit it is. CCCL and products fit several toolkits.
+    /// Whether it has a component that identifies a toolkit. CCCL and products fit several
+    /// toolkits.
     pub(crate) fn is_toolkit(&self) -> bool {
         self.found.iter().any(|found| {
             let facts = found.component.facts();
@@ -142,7 +144,8 @@ impl Set {
         release.unwrap_or_else(|| self.major.to_string())
     }
 
-    /// The CUDA release of the set: that of its first core component, otherwise of the newest component that has one.
+    /// The CUDA release of the set: that of its first core component, otherwise the newest release
+    /// of any component.
     pub fn toolkit(&self) -> Option<ToolkitVersion> {
         let core = |component: &Component| self.get(*component)?.toolkit;
         let newest = || self.found.iter().filter_map(|found| found.toolkit).max();
@@ -166,11 +169,12 @@ pub struct Attempt {
     pub sets: Vec<Set>,
     /// Components that are partly present, and why they cannot be used.
     pub unusable: Vec<Unusable>,
-    /// Why nothing was found, or what was found and is not used.
+    /// Why nothing was found, or what was found but is not used.
     pub remarks: Vec<String>,
 }
 
-/// A component that is partly present: a package without its files, a library without another one that it loads.
+/// A component that is partly present: a package without its files, or a library without another
+/// library that it loads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unusable {
     /// The component.
@@ -196,14 +200,14 @@ impl Attempt {
         self.describe(Set::to_string, |_| true)
     }
 
-    /// What was found, in one line, with a description of each set, and the unusable components that are to be listed.
+    /// What was found, in one line. `set` describes a set; `is_listed` selects unusable components.
     pub(crate) fn describe(
         &self,
         set: impl Fn(&Set) -> String,
         is_listed: impl Fn(Component) -> bool,
     ) -> String {
         let mut parts: Vec<String> = self.sets.iter().map(set).collect();
-        // A component that fits every major is in each set.
+        // A component that fits every major is in each set, and would be printed several times.
         parts.dedup();
         let unusable = self
             .unusable
@@ -224,7 +228,8 @@ pub struct Prober<'a> {
 }
 
 impl<'a> Prober<'a> {
-    /// Reads the disk for a platform. `query_nvcc` queries an nvcc, as [`nvcc::query`](crate::nvcc::query) does.
+    /// A prober for one platform. `query_nvcc` is [`nvcc::query`](crate::nvcc::query) or a
+    /// substitute.
     pub fn new(
         root: &'a Root,
         target: &'a Target,

@@ -12,8 +12,8 @@ use crate::sources::{Candidate, Step, belonging, is_package};
 pub(crate) const RELATIVE: &str = "is a relative path: build scripts run in their packages' directories, and would look for it there";
 
 impl Prober<'_> {
-    /// Probes `candidate`. Each root of a list that has no component becomes an attempt of its own, so that it is
-    /// reported.
+    /// Probes `candidate`. If it is a list of roots, each root without a component becomes an
+    /// attempt of its own, so that it is reported.
     pub fn probe_each(&self, candidate: &Candidate) -> Vec<Attempt> {
         let attempt = self.probe(candidate);
         let unused = self.unused_roots(candidate, &attempt);
@@ -89,8 +89,9 @@ impl Prober<'_> {
         unused.filter_map(attempt).collect()
     }
 
-    /// Why a root has no component, not even a part of one, for any major; `None` if it has. Each root of a list is
-    /// examined alone, because a component in two of them is found only in the first.
+    /// The reason if a root contains no component for any major, not even a part of one; otherwise
+    /// `None`. Each root of a list is examined alone, because a component that is in two of them is
+    /// found only in the first.
     fn nothing_in(&self, path: &Path) -> Option<String> {
         let beside = belonging(self.root, path);
         let roots: Vec<&Path> = [path]

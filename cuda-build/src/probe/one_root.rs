@@ -1,4 +1,4 @@
-//! One root of a candidate: its directories, its nvcc, and which CUDA it is for.
+//! One root of a candidate: its directories, its nvcc, and its CUDA release.
 
 use std::path::{Path, PathBuf};
 
@@ -16,11 +16,11 @@ pub(super) struct OneRoot<'p> {
     pub(super) path: PathBuf,
     /// The answer of its nvcc.
     pub(super) answer: Option<NvccAnswer>,
-    /// Why its nvcc has no answer.
+    /// Why its nvcc could not be queried.
     pub(super) query_error: Option<String>,
     /// The release according to nvcc, `cuda.h`, `version.json` or the directory's name.
     pub(super) release: Option<ToolkitVersion>,
-    /// The majors that its files show; none if the files are the same for every major (cuRAND).
+    /// The majors that its files show; empty if the files are the same for every major (cuRAND).
     pub(super) majors: Vec<u32>,
     /// The version in the directory's name, if that is the name of a package.
     pub(super) package_version: Option<Version>,
@@ -68,7 +68,7 @@ impl<'p> OneRoot<'p> {
         products().any(|product| self.named_major(product).is_none_or(|named| named == major))
     }
 
-    /// The major of a product, if something other than its files shows it.
+    /// The major of a product according to a package manager or the directory's name.
     pub(super) fn named_major(&self, product: Component) -> Option<u32> {
         let mut named = self.named_majors.iter();
         named
@@ -76,7 +76,7 @@ impl<'p> OneRoot<'p> {
             .map(|(_, major)| *major)
     }
 
-    /// Whether nothing shows which CUDA it is for.
+    /// Whether neither its files, its name nor its packages show a CUDA major.
     pub(super) fn is_of_unknown_major(&self) -> bool {
         self.majors.is_empty() && self.named_majors.is_empty()
     }
@@ -88,8 +88,8 @@ impl<'p> OneRoot<'p> {
     }
 }
 
-/// The roots at these paths, and those elsewhere that an nvcc in one of them names: the HPC SDK's nvcc is in
-/// `compilers/bin`.
+/// Reads the roots at `paths`. If their nvcc reports a root elsewhere, that root is read too: the
+/// HPC SDK's nvcc is in `compilers/bin`, and its toolkit is not.
 pub(super) fn read_roots<'p>(
     prober: &'p Prober<'p>,
     candidate: &Candidate,
@@ -133,7 +133,8 @@ pub(super) fn read_roots<'p>(
 /// The version in the name of an archive (`cuda_crt-linux-x86_64-13.0.88-archive`) or a store path
 /// (`…-cuda_crt-13.0.88`).
 ///
-/// No file that could be read in every search has the version of cicc and of the compiler's headers.
+/// The name is used because no file that is quick to read has the version of cicc or of the
+/// compiler's headers.
 fn package_version(path: &Path) -> Option<Version> {
     let mut parts = path.file_name()?.to_str()?.split('-');
     parts.find(|part| {
@@ -145,8 +146,9 @@ fn package_version(path: &Path) -> Option<Version> {
     version.parse().ok()
 }
 
-/// The release in `version.json` of NVIDIA's installers: `{"cuda": {"name": …, "version": "12.4.1"}, …}`. Instead of a
-/// JSON parser, the first `version` after `"cuda"` is read.
+/// The release in `version.json` of NVIDIA's installers:
+/// `{"cuda": {"name": …, "version": "12.4.1"}, …}`. The first `version` after `"cuda"` is
+/// read, so no JSON parser is needed.
 fn version_json(prober: &Prober<'_>, path: &Path) -> Option<ToolkitVersion> {
     let text = prober.root.text(&path.join("version.json")).ok()?;
     let after = text.split_once("\"cuda\"")?.1;

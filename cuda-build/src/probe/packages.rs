@@ -15,14 +15,15 @@ struct SitePackages<'p> {
     prober: &'p Prober<'p>,
     path: PathBuf,
     installed: Installed,
-    /// Many components share a directory, and each is searched for several majors.
+    /// By directory. They are kept because many components share a directory, and each component is
+    /// searched for several majors.
     prefixes: BTreeMap<String, Prefix<'p>>,
 }
 
 /// Installed distributions by their normalized names, from the names of their `dist-info` directories.
 struct Installed(BTreeMap<String, Version>);
 
-/// The package of a component.
+/// The name and version of a component's package.
 type Package<'a> = (&'static str, &'a Version);
 
 impl Installed {
@@ -132,7 +133,7 @@ impl<'p> SitePackages<'p> {
         if component == Component::Cudart
             && let Some((release, header)) = header
         {
-            // A compiler reads the header, whatever the package is called.
+            // Compilers read the header, so its release counts, not the package's.
             if let Some(claimed) = found.toolkit.filter(|claimed| *claimed != release) {
                 attempt.remarks.push(format!(
                     "the package of cudart is of CUDA {claimed}, but {} is of {release}; the header counts",
@@ -144,8 +145,9 @@ impl<'p> SitePackages<'p> {
         Some(found)
     }
 
-    /// Reports usable components that were skipped because neither package metadata nor files show their CUDA major:
-    /// `nvidia` was copied without the directories beside it.
+    /// Reports usable components that were skipped because neither package metadata nor files show
+    /// their CUDA major, as when `nvidia` was copied without the `*.dist-info` directories beside
+    /// it.
     fn without_metadata(&mut self, attempt: &Attempt) -> Option<String> {
         let is_known = |component: Component| {
             let mut unusable = attempt.unusable.iter();
@@ -243,7 +245,7 @@ fn unusable(
     })
 }
 
-/// nvcc 13.0 to 13.2 look for libraries in `lib64`, and their wheels ship `lib`.
+/// nvcc 13.0 to 13.2 look for libraries in `lib64`, but their wheels contain `lib`.
 fn wrong_profile(prober: &Prober<'_>, root: &Path, name: &str) -> Option<String> {
     let profile = prober.root.text(&root.join("bin/nvcc.profile")).ok()?;
     let names_lib64 = profile.lines().any(|line| {
@@ -254,8 +256,9 @@ fn wrong_profile(prober: &Prober<'_>, root: &Path, name: &str) -> Option<String>
     })
 }
 
-/// A directory of Python packages that is named as a root: `CUDA_HOME=<site-packages>/nvidia/cu13`. Several packages
-/// share it, each with a version of its own. Their metadata is two levels above.
+/// A directory of Python packages that the user named as a root, as in
+/// `CUDA_HOME=<site-packages>/nvidia/cu13`. Several packages share it, each with a version of its
+/// own. Their metadata is two levels above.
 pub(super) struct PackageDirectory {
     path: PathBuf,
     /// `nvidia/cu13`.
@@ -264,7 +267,7 @@ pub(super) struct PackageDirectory {
 }
 
 impl PackageDirectory {
-    /// `None` if neither `path` nor what it links to is such a directory with metadata.
+    /// `None` if neither `path` nor its link target is such a directory with metadata.
     pub(super) fn at(prober: &Prober<'_>, path: &Path) -> Option<Self> {
         let at = |path: &Path| {
             let parent = path.parent().filter(|parent| parent.ends_with("nvidia"))?;
@@ -285,7 +288,7 @@ impl PackageDirectory {
         let is_here = directory_of(component, major).as_ref() == Some(&self.name);
         let package = self.installed.package(component, major);
         if let Some(package) = package.filter(|_| is_here) {
-            // Files of the core components show the release better than a package does.
+            // For core components, the release in their files is more reliable than the package's.
             let own = found.toolkit.filter(|_| component.is_core());
             apply(package, found);
             found.toolkit = own.or(found.toolkit);

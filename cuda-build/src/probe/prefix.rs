@@ -23,7 +23,7 @@ pub(super) struct Prefix<'p> {
     pub(super) nvcc_programs: Vec<PathBuf>,
     /// Directories that are not used, and why.
     pub(super) remarks: Vec<String>,
-    /// The first path, by name, of the files that were skipped for each reason.
+    /// For each reason to skip files, the alphabetically first skipped path as an example.
     pub(super) skipped: RefCell<BTreeMap<String, PathBuf>>,
     release: OnceCell<Option<(ToolkitVersion, PathBuf)>>,
 }
@@ -43,7 +43,7 @@ impl<'p> Prefix<'p> {
         }
     }
 
-    /// The directories of these roots, then those that their compilers name.
+    /// The directories of these roots, then those that their compilers report.
     pub(super) fn new(prober: &'p Prober<'p>, roots: &[&Path], answers: &[&NvccAnswer]) -> Self {
         let mut prefix = Self::empty(prober);
         let roots: Vec<&Path> = roots
@@ -85,7 +85,7 @@ impl<'p> Prefix<'p> {
         // NVIDIA's packages of products for Debian use the multiarch directories.
         let mut includes = vec![platform.join("include"), include.clone()];
         includes.push(include.join(target.multiarch()));
-        // Fedora. A directory of CCCL has this name too.
+        // Fedora has headers in `include/cuda`. CCCL has a directory of this name too.
         if has("include/cuda/cuda.h") {
             includes.push(include.join("cuda"));
         }
@@ -113,7 +113,7 @@ impl<'p> Prefix<'p> {
         let prober = self.prober;
         let resolve = |path: &Path| prober.directories.resolve(path);
         for directory in directories {
-            // Most of what an nvcc names is in the list.
+            // Most directories that an nvcc reports are already in the list.
             if list(self).contains(&directory) || !prober.root.is_dir(&directory) {
                 continue;
             }
@@ -122,7 +122,7 @@ impl<'p> Prefix<'p> {
             if is_known || self.is_shared_in_conda(&real) {
                 continue;
             }
-            // The path of the root itself does not show a platform.
+            // Only the part below the root shows the platform, not the path of the root itself.
             let mut below = roots.iter().filter_map(|root| real.strip_prefix(root).ok());
             match other_platform(below.next().unwrap_or(&real), prober.target.directory()) {
                 Some(other) => self.remark_platform(&other),
@@ -147,8 +147,9 @@ impl<'p> Prefix<'p> {
         self.prober.root.is_dir(&root.join("conda-meta"))
     }
 
-    /// Whether this is the `include` or `lib` of a conda prefix, which hold every library of the environment: a
-    /// compiler or linker that is given them uses those instead of the system's. CUDA is in `targets` there.
+    /// Whether this is `include` or `lib` of a conda prefix. They hold every library of the
+    /// environment, so passing them to a compiler or linker would hide the system's libraries.
+    /// conda-forge's CUDA is in `targets`.
     fn is_shared_in_conda(&self, directory: &Path) -> bool {
         ["include", "lib"]
             .iter()
@@ -156,8 +157,8 @@ impl<'p> Prefix<'p> {
             && directory.parent().is_some_and(|root| self.is_conda(root))
     }
 
-    /// Components beside everything else in a conda prefix: older packages (`cudatoolkit` 11, NVIDIA's channel) have
-    /// them there.
+    /// A remark about components at the top level of a conda prefix, which are not used. Older
+    /// packages (`cudatoolkit` 11, NVIDIA's channel) install there.
     fn unused_in_conda(&self, root: &Path) -> Option<String> {
         let top = Self {
             include: vec![root.join("include")],
@@ -173,7 +174,7 @@ impl<'p> Prefix<'p> {
             .filter(|component| has(self, *component).is_none())
             .filter_map(|component| has(&top, component))
             .collect();
-        // Other packages bring files with the names of some components, such as a loader of OpenCL.
+        // Some component files, such as the OpenCL loader, also come from unrelated packages.
         let is_toolkit = unused.iter().any(|found| found.component.is_core());
         let is_product = |component: Component| component.facts().bundle == Bundle::Product;
         let unused: Vec<_> = unused
@@ -216,7 +217,7 @@ impl<'p> Prefix<'p> {
         self.release.get_or_init(read).clone()
     }
 
-    /// What was skipped because it cannot be used here, one example for each reason.
+    /// A remark with one example for each reason to skip files.
     pub(super) fn skipped_remarks(&self) -> Vec<String> {
         let skipped = self.skipped.borrow();
         let remark = |(reason, path): (&String, &PathBuf)| {
@@ -226,7 +227,7 @@ impl<'p> Prefix<'p> {
     }
 }
 
-/// The platform of a directory `targets/<platform>/include` or `lib`, if it is another one.
+/// The platform of a directory `targets/<platform>/include` or `lib`, if it is not `wanted`.
 fn other_platform(path: &Path, wanted: &str) -> Option<String> {
     let parts: Vec<&str> = path.iter().filter_map(|part| part.to_str()).collect();
     let platform = parts.windows(3).find_map(|parts| match parts {

@@ -1,5 +1,5 @@
-//! The CUDA major of products. A cuDNN for CUDA 12 and one for 13 have the same file names, and no file that is quick to
-//! read differs.
+//! The CUDA major of products. The builds of cuDNN for CUDA 12 and 13 have the same file names, and
+//! differ in no file that is quick to read.
 
 use std::path::Path;
 
@@ -8,8 +8,8 @@ use super::prefix::Prefix;
 use crate::component::{Bundle, Component};
 use crate::release;
 
-/// The CUDA majors of products in a root, if packages of Debian or Python or the name of the root show them. The name
-/// does not count for the root of a toolkit.
+/// The CUDA majors of products in a root, according to Debian packages, Python packages or the name
+/// of the root. The name is ignored if the root is a toolkit's.
 pub(super) fn named_majors(
     prober: &Prober<'_>,
     path: &Path,
@@ -61,8 +61,8 @@ fn named_major(name: &str) -> Option<u32> {
     })
 }
 
-/// The major of the wheel that a directory such as `<site-packages>/nvidia/cudnn` belongs to; `None` if wheels for two
-/// majors have it.
+/// The major of the wheel that a directory such as `<site-packages>/nvidia/cudnn` belongs to;
+/// `None` if wheels for two majors share it.
 fn python_package(prober: &Prober<'_>, path: &Path, product: Component) -> Option<u32> {
     let facts = product.facts();
     let is_installed = |major: &u32| {
@@ -81,8 +81,8 @@ fn python_package(prober: &Prober<'_>, path: &Path, product: Component) -> Optio
     majors.next().filter(|_| majors.next().is_none())
 }
 
-/// The majors of the products in `/usr` according to Debian's list of packages. The list has megabytes, so it is read
-/// only if there is a product.
+/// The majors of the products in `/usr` according to Debian's list of packages. The list is several
+/// megabytes long, so it is read only if there is a product.
 fn debian_packages(prober: &Prober<'_>, prefix: &Prefix<'_>) -> Vec<(Component, u32)> {
     let has_header = |product: Component| {
         let header = product.facts().header;

@@ -32,7 +32,8 @@ pub(super) fn probe(prober: &Prober<'_>, attempt: &mut Attempt) {
     }
     attempt.remarks.extend(remarks);
     let majors: BTreeSet<u32> = roots.iter().flat_map(|root| root.majors.clone()).collect();
-    // cuRAND's archive looks the same for every CUDA. Beside one CUDA it belongs to it; beside two it is unknown.
+    // cuRAND's archive looks the same for every CUDA major. Beside one toolkit, it is taken as part
+    // of it; beside toolkits of two majors, its major is unknown.
     let (unclear, roots): (Vec<OneRoot<'_>>, Vec<OneRoot<'_>>) = roots
         .into_iter()
         .partition(|root| majors.len() > 1 && root.is_of_unknown_major());
@@ -82,7 +83,7 @@ fn unclear_roots(majors: &BTreeSet<u32>, unclear: &[OneRoot<'_>]) -> Option<Stri
     })
 }
 
-/// Reports products that are offered for every major because nothing shows theirs.
+/// Reports products that are offered for every major because their own is unknown.
 fn products_of_unknown_major(roots: &[OneRoot<'_>], sets: &[Set]) -> Vec<String> {
     let is_unknown = |found: &&Found| {
         let offered = sets.iter().filter(|set| set.get(found.component).is_some());
@@ -106,10 +107,11 @@ fn products_of_unknown_major(roots: &[OneRoot<'_>], sets: &[Set]) -> Vec<String>
         .collect()
 }
 
-/// Sets for majors of which no toolkit was found.
+/// Sets for majors for which no toolkit was found.
 ///
-/// They have products whose major is named. If no toolkit was found at all and the user named the candidate, they also
-/// have products of unknown major, and CCCL, which has no major. Nothing shows the major of other components.
+/// They contain products of known major. If no toolkit was found at all and the user named the
+/// candidate, they also contain products of unknown major, and CCCL, which has no major. Other
+/// components are left out, because their major is unknown.
 fn sets_of_products(
     candidate: &Candidate,
     roots: &[OneRoot<'_>],
@@ -143,13 +145,14 @@ fn sets_of_products(
     sets.filter(|set| !set.found.is_empty()).collect()
 }
 
-/// The major of a product, if something other than its files shows it.
+/// The major of a product according to a package manager or the name of its root.
 fn named_major(roots: &[OneRoot<'_>], found: &Found) -> Option<u32> {
     let root = roots.iter().find(|root| root.holds(found))?;
     root.named_major(found.component)
 }
 
-/// The components for one CUDA major: of every root that is for it, and of those whose files do not show a major.
+/// The components for one CUDA major, from the roots for that major and from the roots whose files
+/// do not show a major.
 fn set(
     prober: &Prober<'_>,
     roots: &[OneRoot<'_>],
@@ -206,7 +209,7 @@ fn set(
         );
         if let Some(root) = root {
             let facts = component.facts();
-            // The root's release is that of its nvcc, which may be of another package.
+            // The root's release comes from its nvcc, which may belong to another package.
             if let Some(packages) = &root.packages {
                 packages.settle(&mut new);
             } else if facts.follows_toolkit && new.version.is_none() {
@@ -250,7 +253,8 @@ struct Releases {
     compiler: Option<ToolkitVersion>,
     /// According to `cuda.h`.
     header: Option<ToolkitVersion>,
-    /// According to the first of nvcc, `cuda.h` and names that has one.
+    /// The first that is known: from nvcc, from `cuda.h`, or from another file or the name of a
+    /// root.
     any: Option<ToolkitVersion>,
 }
 
@@ -266,7 +270,7 @@ fn settle_versions(prober: &Prober<'_>, found: &mut Found, releases: Releases) {
     if !facts.follows_toolkit {
         return;
     }
-    // The numbers of `libnvvm.so.4.0.0` and `libcupti.so.2024.1.1` are not those of their packages.
+    // The numbers in `libnvvm.so.4.0.0` and `libcupti.so.2024.1.1` are not package versions.
     let is_of_major = |version: &Version| version.part(0) == u64::from(found.major);
     found.version = found.version.take().filter(is_of_major);
     // The roots of one candidate may be of different releases, so a library's own file name comes first.

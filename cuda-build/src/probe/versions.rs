@@ -6,7 +6,7 @@ use super::Prober;
 use crate::component::{Component, VersionMacros};
 use crate::version::{ToolkitVersion, Version};
 
-/// The version that a component's own header has.
+/// The version in a component's own header.
 pub(super) fn header_version(
     prober: &Prober<'_>,
     component: Component,

@@ -1,4 +1,4 @@
-//! CUDA releases: which there are, what is known about each, and which one a component belongs to.
+//! CUDA releases: which exist, what is known about each, and to which one a component belongs.
 
 mod table;
 
@@ -19,8 +19,8 @@ pub struct Release {
     pub gcc_max: u32,
     /// The newest major of clang that its headers accept.
     pub clang_max: u32,
-    /// The Linux driver that its first patch release came with, which runs everything that this toolkit writes,
-    /// PTX of its newest version included; `None` if no public table names it.
+    /// The Linux driver that shipped with its first patch release. It runs everything that this
+    /// toolkit writes, including PTX of the newest version. `None` if no public table lists it.
     pub driver: Option<&'static str>,
     /// The first version of each component that has version numbers of its own.
     first_versions: [&'static str; table::NUMBERED.len()],
@@ -39,7 +39,8 @@ pub(crate) const MAJORS: usize = (NEWEST_MAJOR - OLDEST_MAJOR + 1) as usize;
 /// NVRTC is their compiler.
 const FIRST_MAJOR_WITH_PACKAGED_NVCC: u32 = 13;
 
-/// The first major whose code for Jetson boards and for other GPUs of one capability major is interchangeable.
+/// The first major in which code for Jetson boards and code for other GPUs of the same capability
+/// major are interchangeable.
 pub(crate) const JETSON_UNIFIED_SINCE: u32 = 13;
 
 /// The first major whose `cuda_fp16.h` includes a header of CCCL.
@@ -50,7 +51,8 @@ pub fn majors() -> impl DoubleEndedIterator<Item = u32> + Clone {
     OLDEST_MAJOR..=NEWEST_MAJOR
 }
 
-/// The newest release in the tables. A newer toolkit is judged by what its compiler lists.
+/// The newest release in the tables. For a newer toolkit, the capabilities that its compiler lists
+/// are used.
 pub fn newest() -> ToolkitVersion {
     table::RELEASES[table::RELEASES.len() - 1].version
 }

@@ -1,5 +1,5 @@
-//! One line for each CUDA release. Support for a new release is a new line here, and a new major
-//! also a new column in the component table.
+//! One line for each CUDA release. To support a new release, add a line here; for a new major, also
+//! add a column to the component table.
 //!
 //! PTX versions are the newest that `ptxas` itself reports (before 11.7: the release history in NVIDIA's PTX ISA
 //! guide). Host compiler bounds are the conditions in `crt/host_config.h`, not its messages, which are sometimes
@@ -71,8 +71,9 @@ const fn row(
 
 // Columns: release, PTX, default capability, [gcc, clang], driver, first versions of `NUMBERED`.
 //
-// 11.4: gcc 11 is accepted from 11.4.1 on. 12.2: clang 16 from 12.2.1 on (nvcc 12.2.91 stops at 15). 12.3: PyTorch
-// names gcc 13, the header refuses it. 13.4 and 13.5: no public table names their drivers. There never was a 12.7.
+// 11.4: gcc 11 is accepted from 11.4.1 on. 12.2: clang 16 from 12.2.1 on (nvcc 12.2.91 stops at
+// 15). 12.3: PyTorch lists gcc 13, but the header refuses it. 13.4 and 13.5: no public table lists
+// their drivers. There never was a 12.7.
 #[rustfmt::skip]
 pub(super) const RELEASES: &[Release] = &[
     row((11, 0), (7, 0), (5, 2), [9, 9], Some("450.36.06"), NOT_PINNED),

@@ -42,7 +42,7 @@ impl Code {
         self.modules.is_empty() && self.libraries.is_empty()
     }
 
-    /// The request of a package that also compiles this code.
+    /// Adds what is needed to compile this code to `request`.
     pub(super) fn added_to(&self, mut request: Request, cudart: Cudart) -> Request {
         let modules = |engine: Engine| {
             let wanted = |module: &&Module| module.wanted_engine() == engine;
@@ -79,7 +79,7 @@ impl Code {
         request
     }
 
-    /// Two modules of one name would be one file and one constant.
+    /// Refuses two modules with the same name, because they would share a file and a constant.
     fn check_names(&self) -> Result<(), Error> {
         let mut sources = BTreeMap::new();
         for module in &self.modules {
@@ -104,7 +104,7 @@ impl Code {
         for module in &self.modules {
             let constant = module.constant();
             let shown = module.source().display();
-            // Quoted as Rust quotes: a file may be named `a"b.cu`.
+            // Escaped as a Rust string literal: a file may be named `a"b.cu`.
             let file = format!("/{}", module.file_name());
             let path = format!("concat!(env!(\"OUT_DIR\"), {file:?})");
             source.push_str(&format!(
@@ -123,8 +123,8 @@ impl Code {
     }
 }
 
-/// The driver reads numbers of eight bytes out of fat binaries, and `include_bytes!` alone aligns
-/// to one byte.
+/// The driver reads eight-byte integers from fat binaries, but `include_bytes!` alone guarantees
+/// only an alignment of one.
 const MODULES_HEAD: &str = "
 /// The compiled modules.
 #[allow(unreachable_pub)]
@@ -230,8 +230,8 @@ impl Build {
         Ok(compiled)
     }
 
-    /// A view to call nvcc in, if nvcc would not find cicc: in redist archives, and in other
-    /// layouts with a directory for each component.
+    /// A view from which to start nvcc, if nvcc would not find cicc otherwise: in redist archives,
+    /// and in other layouts with a directory for each component.
     fn compiler_view(&self, toolkit: &Toolkit) -> Result<Option<&View>, Error> {
         let (Some(program), Some(cicc)) = (
             toolkit.tool(Component::Nvcc, "nvcc"),
@@ -276,9 +276,9 @@ impl Build {
         cache::write_if_changed(&self.out.join("cuda_build.rs"), source.as_bytes())
     }
 
-    /// Declares those of the paths that compilers read or searched that Cargo can watch. Not
-    /// among them: outputs of this script, and directories that Cargo itself writes to or that are
-    /// not the user's, because Cargo looks at every file below a directory.
+    /// Declares the paths that compilers read or searched, so that Cargo watches them. It leaves
+    /// out outputs of this script, directories that Cargo writes to, and directories of the system
+    /// or the toolkit: Cargo looks at every file below a watched directory.
     pub(super) fn watch_inputs(
         &self,
         toolkit: &Toolkit,

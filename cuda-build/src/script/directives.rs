@@ -1,4 +1,4 @@
-//! What Cargo is told about a build.
+//! The directives that a build prints for Cargo.
 
 use std::path::{Path, PathBuf};
 
@@ -18,7 +18,7 @@ impl Build {
         self.linked(toolkit).contains(&component)
     }
 
-    /// The declared components, and the runtime for code with launches.
+    /// The declared components, and the runtime if a library is compiled.
     fn linked(&self, toolkit: &Toolkit) -> Vec<Component> {
         let declared = self.config.for_major(toolkit.version().major).components;
         let mut linked: Vec<Component> = declared.iter().map(|wanted| wanted.component).collect();
@@ -29,8 +29,8 @@ impl Build {
         linked
     }
 
-    /// The directory of stubs to link with the driver's libraries, if they are declared. A machine
-    /// that builds may have no driver, and one that has a driver may lack the link names.
+    /// The directory of stubs for the driver's libraries, if they are declared. The build machine
+    /// may have no driver, or a driver without the link names (`libcuda.so`).
     pub(super) fn stubs(&self, toolkit: &Toolkit) -> Result<Option<PathBuf>, Error> {
         let is_drivers = |component: &Component| component.facts().bundle == Bundle::Driver;
         match self.linked(toolkit).iter().find(|c| is_drivers(c)) {
@@ -142,7 +142,8 @@ impl Build {
         }
         watched.extend(self.env.path("CUDA_BUILD_TOOLKIT"));
         watched.extend(sources::lock_file(&self.root, &self.env));
-        // A dependent's build fails without the view: this script writes it again.
+        // Dependents cannot be built without the view. If it is removed, this script writes it
+        // again.
         #[cfg(feature = "view")]
         watched.extend(self.view.get().map(crate::view::View::marker));
         directives.rerun_if_changed(watched);

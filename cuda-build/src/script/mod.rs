@@ -77,7 +77,7 @@ impl Build {
         Self::from_env(Env::from_process(), Root::system())
     }
 
-    /// The same for the environment and the disk of a test.
+    /// As [`Build::new`], with the environment and the disk of a test.
     ///
     /// # Errors
     /// As [`Build::new`].
@@ -136,8 +136,9 @@ impl Build {
         self
     }
 
-    /// Gives the crate the root of the view in the variable `name`: `env!("MY_CUDA_ROOT")`, for
-    /// code that needs the toolkit's headers or tools at run time.
+    /// Sets the environment variable `name` to the root of the view when the crate is compiled.
+    /// Code that needs the toolkit's headers or tools at run time reads it with
+    /// `env!("MY_CUDA_ROOT")`.
     ///
     /// The path is valid only on the machine that builds.
     #[cfg(feature = "view")]
@@ -173,7 +174,7 @@ impl Build {
     /// The toolkit as one directory, for build scripts that need a root: for CMake, a makefile, or
     /// the build script of another crate. See [`View::cmake_defines`].
     ///
-    /// A package with a `links` key needs no call for that. For `links = "foo"`, the build scripts
+    /// A package with a `links` key need not call this. For `links = "foo"`, the build scripts
     /// of its dependents get the view in `DEP_FOO_ROOT`, the release (`13.4`) in `DEP_FOO_VERSION`,
     /// the view's directories in `DEP_FOO_INCLUDE` and `DEP_FOO_LIB` (lists as in `PATH`), and the
     /// capabilities (`8.0, 12.0+PTX`), if declared, in `DEP_FOO_CAPABILITIES`.
@@ -225,7 +226,7 @@ impl Build {
         })
     }
 
-    /// The directives that need no compiling and no writing.
+    /// The directives that are known without compiling or writing anything.
     #[doc(hidden)]
     #[must_use]
     pub fn directives(&self, toolkit: &Toolkit) -> Directives {

@@ -1,4 +1,4 @@
-//! What a package needs from a toolkit: follows from what it declares and compiles.
+//! Derives what a package needs from a toolkit from what the package declares and compiles.
 
 use std::path::PathBuf;
 
@@ -37,7 +37,8 @@ fn declared(config: &Config, major: Option<u32>) -> Vec<Need> {
         let facts = component.facts();
         let why = "declared in `[package.metadata.cuda]`";
         let mut need = match component {
-            // Only the machine that runs the program has the library. Its stub is made from a header.
+            // The library is only on machines with a driver, so linking uses a stub made from the
+            // header.
             Component::Driver => Need::new(
                 Component::Cudart,
                 Part::Headers,
@@ -85,7 +86,7 @@ pub(super) fn nvcc(why: &str) -> Vec<Need> {
     ]
 }
 
-/// Headers that a kernel for NVRTC may include. If they are there, they have to fit.
+/// Headers that a kernel for NVRTC may include. If they are found, they have to fit.
 #[cfg(feature = "compile")]
 pub(super) fn headers_of_kernels() -> [Need; 2] {
     let headers =

@@ -11,9 +11,9 @@ use crate::error::{Conflict, Error};
 use crate::probe::{Attempt, Set};
 use crate::sources::{Layout, Step};
 
-/// Attempts by what their places count for.
+/// Attempts, grouped by how their places are used.
 struct Places<'a> {
-    /// Places that the user named: then only named places count.
+    /// Places that the user named. If there are any, other places are used for products only.
     named: Vec<&'a Attempt>,
     /// Places that the variables of products name.
     products: Vec<&'a Attempt>,
@@ -38,7 +38,8 @@ impl<'a> Places<'a> {
         places
     }
 
-    /// A place that was named and has nothing. A wrong variable of a product matters only if a product is needed.
+    /// A named place without any component. Variables of products are checked only if a product is
+    /// needed.
     fn wrong(&self, request: &Request) -> Option<&'a Attempt> {
         let mut needs = request.needs.iter();
         let needs_product = needs.any(|need| need.is_product() && need.strength != Strength::Extra);
@@ -64,8 +65,8 @@ impl<'a> Places<'a> {
 /// Chooses the components that meet a request and belong together.
 ///
 /// # Errors
-/// [`Error::InvalidSource`] if a named place has nothing, [`Error::Inconsistent`] if the components do not belong
-/// together, [`Error::NotFound`] if some are in no place.
+/// [`Error::InvalidSource`] if a named place has no component, [`Error::Inconsistent`] if the
+/// components do not belong together, [`Error::NotFound`] if some were not found.
 pub fn select(request: &Request, attempts: &[&Attempt]) -> Result<Selection, Error> {
     let places = Places::new(attempts);
     if let Some(wrong) = places.wrong(request) {
@@ -101,8 +102,9 @@ pub fn select(request: &Request, attempts: &[&Attempt]) -> Result<Selection, Err
     }
 }
 
-/// Products that their variables name, and that are for another CUDA major than the chosen one. The user named them, so
-/// they are neither ignored nor taken from another place.
+/// The conflicts of products that are for another CUDA major than the chosen toolkit, and whose
+/// place the user named in a product's variable. Such a product is neither ignored nor taken from
+/// elsewhere.
 fn products_of_another_major(
     request: &Request,
     selection: &Selection,
@@ -142,7 +144,8 @@ fn with_the_products_major(
     })
 }
 
-/// From named places, which may be combined. The first decides the major if it has what is needed.
+/// Selects from named places, which may be combined. The first toolkit whose major has everything
+/// that is needed decides the major.
 fn named(request: &Request, attempts: &[&Attempt]) -> Option<Selection> {
     let offers = offers(request, attempts);
     let toolkits: Vec<&Offer<'_>> = offers
@@ -164,7 +167,7 @@ fn named(request: &Request, attempts: &[&Attempt]) -> Option<Selection> {
     Some(selection)
 }
 
-/// From the first step that has everything, else combined.
+/// Selects from the first step that has everything; if there is none, combines steps.
 fn searched(request: &Request, places: &Places<'_>) -> Option<Selection> {
     let all = offers(
         request,
@@ -194,7 +197,7 @@ fn newest_complete(request: &Request, here: &[Offer<'_>], all: &[Offer<'_>]) -> 
     })
 }
 
-/// Each place in turn, with what it lacks from the others.
+/// Tries each toolkit in turn as a base, and takes the components that it lacks from the others.
 fn combined(request: &Request, toolkits: &[Offer<'_>], all: &[Offer<'_>]) -> Option<Selection> {
     toolkits.iter().find_map(|base| {
         let pool = pool(base, all, |_| true);

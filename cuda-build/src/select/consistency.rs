@@ -4,9 +4,9 @@
 //!
 //! | class | rule |
 //! |---|---|
-//! | exact minor | is of the compiler's CUDA release; so are the runtime's headers |
+//! | exact minor | has the compiler's CUDA release, as do the runtime's headers |
 //! | major | is for the same CUDA major |
-//! | provider | is of the release of its newest user, or newer |
+//! | provider | is at least as new as its newest user |
 //! | own range | its headers accept the compiler's CUDA release |
 //! | independent | is for the same CUDA major, and has code for the declared capabilities |
 //! | driver | none: the machine that runs the program decides |
@@ -23,7 +23,7 @@ use crate::version::ToolkitVersion;
 pub fn conflicts(chosen: &[Chosen]) -> Vec<Conflict> {
     let conflicts = different_majors(chosen);
     if !conflicts.is_empty() {
-        // A component for another major is of another release too, which would only repeat it.
+        // A component for another major also has another release; a second conflict would not help.
         return conflicts;
     }
     let [nvcc, nvrtc, cudart] = Component::CORE.map(|component| get(chosen, component));
@@ -56,7 +56,8 @@ pub fn conflicts(chosen: &[Chosen]) -> Vec<Conflict> {
 
 /// Chosen products that have no code for a capability of the plan.
 ///
-/// A capability that is present only as PTX counts as well, because the device that loads the PTX may have it.
+/// A capability that is planned only as PTX counts as well, because the device that loads the PTX
+/// may have that capability.
 pub fn capability_conflicts(chosen: &[Chosen], plan: &Plan) -> Vec<Conflict> {
     let mut capabilities: Vec<Capability> = plan.real.iter().chain(&plan.ptx).copied().collect();
     capabilities.sort_unstable();
@@ -145,10 +146,10 @@ pub(super) fn major_conflict(first: &Chosen, other: &Chosen) -> Conflict {
     }
 }
 
-/// A component of another release than the compiler.
+/// The conflict if a component has another release than the compiler.
 ///
-/// nvcc starts cicc with options of its own release, and the headers that device code is compiled with call builtins of
-/// one release: `cuda_fp16.h` of 13.0 fails under 13.4, and the other way round.
+/// nvcc starts cicc with options of its own release, and the headers for device code call builtins
+/// of one release: `cuda_fp16.h` of 13.0 fails under 13.4, and vice versa.
 fn other_release(compiler: &Chosen, other: &Chosen) -> Option<Conflict> {
     let (wanted, release) = (compiler.found.toolkit?, other.found.toolkit?);
     let component = other.found.component;
@@ -162,7 +163,7 @@ fn other_release(compiler: &Chosen, other: &Chosen) -> Option<Conflict> {
         component => component.to_string(),
     };
     let version = other.found.shown_version();
-    // A place that both are in is named once.
+    // If both are in the same place, it is printed once.
     let (place, compiler, origin) = if compiler.origin == other.origin {
         (
             format!("{}: ", compiler.origin),
@@ -185,8 +186,8 @@ fn other_release(compiler: &Chosen, other: &Chosen) -> Option<Conflict> {
     })
 }
 
-/// How to get a component of another release. The search reads variables and environments before an added toolkit, so
-/// it must be limited.
+/// How to get a component of the wanted release. The search reads variables and environments before
+/// a fetched toolkit, so the search must be limited.
 fn take_release(other: &Chosen, wanted: ToolkitVersion) -> String {
     let add = format!(
         "take one consistent set: `cargo cuda toolkit add {wanted}`, and `CUDA_BUILD_SOURCES=stored` to search \
@@ -214,7 +215,7 @@ fn other_builtins(nvrtc: &Chosen) -> Option<Conflict> {
     })
 }
 
-/// A program compiled with newer headers may call what an older library does not export.
+/// A program compiled with newer headers may call functions that an older library does not export.
 fn older_library(cudart: &Chosen) -> Option<Conflict> {
     let headers = cudart.found.toolkit?;
     let library = cudart.found.version.as_ref()?.release()?;
@@ -229,11 +230,11 @@ fn older_library(cudart: &Chosen) -> Option<Conflict> {
     })
 }
 
-/// nvJitLink that is older than a component that uses it.
+/// Conflicts of an nvJitLink that is older than a component that uses it.
 ///
-/// It exports one set of names per minor (`__nvJitLinkCreate_12_9`). cuSPARSE of CUDA 12 uses the names of its own
-/// release. cuSPARSE 13 and cuFFT query the version first, but contain code of their own release, which an older
-/// nvJitLink cannot read.
+/// nvJitLink exports one set of names per minor (`__nvJitLinkCreate_12_9`). cuSPARSE of CUDA 12
+/// uses the names of its own release. cuSPARSE 13 and cuFFT query the version first, but contain
+/// code of their own release, which an older nvJitLink cannot read.
 fn older_providers(chosen: &[Chosen]) -> Vec<Conflict> {
     let conflict = |user: &Chosen, provider: &Chosen| {
         let (major, component) = (provider.found.major, provider.found.component);
@@ -265,7 +266,7 @@ fn older_providers(chosen: &[Chosen]) -> Vec<Conflict> {
         .collect()
 }
 
-/// A component with a range of its own that does not accept the release of the compiler.
+/// The conflict if the headers of a component with its own range refuse the compiler's release.
 fn too_new(compiler: &Chosen, release: ToolkitVersion, other: &Chosen) -> Option<Conflict> {
     let component = other.found.component;
     let (since, oldest) = component.facts().oldest_release?;

@@ -18,7 +18,7 @@ use crate::target::Target;
 pub struct Missing {
     /// The component.
     pub component: Component,
-    /// Why it is needed, fit for parentheses.
+    /// Why it is needed, to be printed in parentheses.
     pub why: String,
     /// The part that no place has, if the component itself was found.
     pub lacks: Option<Part>,
@@ -35,18 +35,18 @@ pub struct NotFound {
     pub searched: Vec<Attempt>,
     /// The places that were not used because the user named others.
     pub unused: Vec<Attempt>,
-    /// What named the places, if the user did.
+    /// The label of the places, if the user named them.
     pub named: Option<Label>,
     /// The major of the toolkit that lacks the components, or the requested one.
     pub major: Option<u32>,
     /// Missing components that were found for another CUDA major.
     pub other_major: Vec<Conflict>,
-    /// The platform, if it is not the one of this machine: then components for this machine are of no use.
+    /// The target of a cross build, for which components for this machine cannot be used.
     pub cross: Option<Target>,
 }
 
 impl NotFound {
-    /// A component that a toolkit turned out to lack.
+    /// The error for a component that a toolkit turned out to lack.
     pub(crate) fn in_toolkit(component: Component, why: String) -> Self {
         Self {
             missing: vec![Missing {
@@ -196,7 +196,7 @@ impl fmt::Display for NotFound {
             write!(f, "\n  cause: {cause}")?;
         }
         for attempt in &self.searched {
-            // Unusable parts of missing components are causes.
+            // Unusable parts of missing components were printed as causes.
             let is_other = |component| attempt.sets.is_empty() || !self.is_missing(component);
             let tried = attempt.describe(|set| self.tried(set), is_other);
             write!(f, "\n  tried {}: {tried}", attempt.candidate)?;
@@ -295,7 +295,8 @@ pub(super) fn found_for_another_major(
     })
 }
 
-/// The toolkit that lacks least, and what it lacks by the alternative that lacks least.
+/// The toolkit with the fewest unmet needs, and these needs. If the request has alternatives, the
+/// one with the fewest unmet needs counts.
 fn lacking<'a>(request: &Request, searched: &[&'a Attempt]) -> (Option<Offer<'a>>, Vec<Need>) {
     let all = offers(&Request::default(), searched);
     let bases = all
@@ -309,7 +310,8 @@ fn lacking<'a>(request: &Request, searched: &[&'a Attempt]) -> (Option<Offer<'a>
             base.is_some_and(meets)
                 || (need.is_product() && all.iter().any(|offer| is_beside(offer) && meets(offer)))
         };
-        // Of equals, the one with compiler or runtime, which the rest has to fit.
+        // Among equals, prefer a toolkit with compiler or runtime, because the rest has to fit
+        // them.
         let rank = |(base, needs): &(Option<Offer<'_>>, Vec<Need>)| {
             let is_core =
                 base.is_some_and(|base| base.set.found.iter().any(|f| f.component.is_core()));
@@ -319,7 +321,7 @@ fn lacking<'a>(request: &Request, searched: &[&'a Attempt]) -> (Option<Offer<'a>
         for mut needs in request.groups(major.unwrap_or(NEWEST_MAJOR)) {
             needs.retain(|need| need.is_required() && !has(need));
             let candidate = (base.copied(), needs);
-            // Then the first: the earlier place, the preferred alternative.
+            // If still equal, the earlier place or the preferred alternative is kept.
             if least
                 .as_ref()
                 .is_none_or(|least| rank(&candidate) < rank(least))

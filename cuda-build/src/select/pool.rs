@@ -1,4 +1,4 @@
-//! Meeting needs from a pool of found sets.
+//! Meets the needs of a request from a pool of found sets.
 
 use super::consistency::conflicts;
 use super::request::{Need, Part, Request, Strength};
@@ -46,12 +46,12 @@ pub(super) fn offers<'a>(request: &Request, attempts: &[&'a Attempt]) -> Vec<Off
     offers.filter(|offer| request.admits(offer.set)).collect()
 }
 
-/// What may be taken from the members of a pool after the first.
+/// Which components may be taken from pool members other than the first.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Rule {
     /// Products; everything if the user named the places.
     ProductsOnly,
-    /// Whatever fits the components chosen before.
+    /// Every component that fits those chosen before.
     WhateverFits,
 }
 
@@ -112,7 +112,8 @@ struct Choice<'p, 'a> {
 }
 
 impl Choice<'_, '_> {
-    /// Whether the need is met by a component that was chosen before, or that is chosen now.
+    /// Chooses a component that meets the need, unless one was chosen before. Returns whether the
+    /// need is met.
     fn meet(&mut self, need: &Need) -> bool {
         if self.chosen.iter().any(|c| need.is_met_by(&c.found)) {
             return true;
@@ -160,7 +161,8 @@ impl Choice<'_, '_> {
     }
 }
 
-/// The offers that may meet a need. The variable of a product comes first for products, and counts for nothing else.
+/// The offers that may meet a need. Places from a product's variable come first for products, and
+/// are not used for anything else.
 fn in_order<'p, 'a>(
     need: &Need,
     pool: &'p [Offer<'a>],

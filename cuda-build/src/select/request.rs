@@ -51,9 +51,9 @@ pub struct Need {
     pub part: Part,
     /// The accepted versions of the component.
     pub version: Option<semver::VersionReq>,
-    /// Fit for parentheses: `needed to compile 2 .cu files`.
+    /// Why it is needed, to be printed in parentheses: `needed to compile 2 .cu files`.
     pub why: String,
-    /// How much.
+    /// How much it is needed.
     pub strength: Strength,
 }
 
@@ -76,8 +76,8 @@ impl Need {
         self
     }
 
-    /// What a needed library needs in turn. A library that it links is needed as much as itself. A library that it
-    /// opens by name is optional.
+    /// The dependencies of a needed library. A library that it links is needed as much as the
+    /// library itself. A library that it opens by name is optional.
     fn dependencies(&self, major: u32) -> Vec<Self> {
         if self.part != Part::Shared || self.strength == Strength::Extra {
             return Vec::new();
@@ -123,12 +123,13 @@ impl Need {
     }
 }
 
-/// What the caller requests of a search.
+/// What the caller of a search requests.
 #[derive(Clone, Debug, Default)]
 pub struct Request {
     /// Needed in any case.
     pub needs: Vec<Need>,
-    /// One of these groups is needed, the first that is found: the accepted engines.
+    /// Groups of needs, in order of preference. One of them has to be met: one group per accepted
+    /// engine.
     pub alternatives: Vec<Vec<Need>>,
     /// The CUDA major, if it is fixed; otherwise the newest that is found.
     pub major: Option<u32>,
@@ -169,8 +170,8 @@ impl Request {
         needs.any(|need| need.is_required() && need.is_met_by(found))
     }
 
-    /// The groups of which one has to be met: the needs with each alternative in turn, and what the libraries among
-    /// them need in a toolkit of this major.
+    /// Groups of which one has to be met: `needs` with each alternative in turn, and the
+    /// dependencies of the libraries among them in a toolkit of this major.
     pub(super) fn groups(&self, major: u32) -> Vec<Vec<Need>> {
         let group = |more: &[Need]| -> Vec<Need> {
             // Requested components come first: the rest has to fit them.

@@ -14,7 +14,7 @@ use crate::version::ToolkitVersion;
 pub struct Chosen {
     /// What was found, and where.
     pub found: Found,
-    /// The place's label and path, fit for a sentence.
+    /// The place's label and path, for use in a sentence.
     pub origin: String,
 }
 
@@ -40,7 +40,7 @@ pub enum Note {
         /// The locked version.
         version: String,
     },
-    /// A component that was found and not requested does not fit, and is not used.
+    /// A component that was found but not requested is not used, because it does not fit.
     Incompatible {
         /// The component.
         found: Box<Found>,

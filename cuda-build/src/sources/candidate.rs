@@ -13,7 +13,7 @@ pub enum Step {
     Argument,
     /// Listed in `CUDA_BUILD_ROOTS`.
     Roots,
-    /// Named by one of the variables that CUDA's users set.
+    /// Named by a common variable such as `CUDA_HOME`.
     Variable,
     /// Named by the variable of one product, such as `CUDNN_PATH`: counts only for products.
     Product,
@@ -69,7 +69,7 @@ impl Step {
         Self::ALL[self as usize].1
     }
 
-    /// Whether the user named the place. Then only named places count.
+    /// Whether the user named the place. If so, only named places are used.
     pub fn is_explicit(self) -> bool {
         matches!(self, Self::Argument | Self::Roots | Self::Variable)
     }
@@ -80,12 +80,12 @@ impl Step {
 pub enum Label {
     /// An environment variable.
     Variable(&'static str),
-    /// Anything else, in words that fit into a sentence.
+    /// Anything else, as a phrase that fits into a sentence.
     Text(String),
 }
 
 impl Label {
-    /// The variable's name alone, in backticks, or the words.
+    /// The variable's name alone, in backticks; otherwise the text.
     pub fn short(&self) -> String {
         match self {
             Self::Variable(name) => format!("`{name}`"),
@@ -116,15 +116,15 @@ pub enum Layout {
     Roots {
         /// Further roots of the same candidate: redist archives side by side, the outputs of a Nix shell, a list.
         more: Vec<PathBuf>,
-        /// The nvcc that proposed the candidate, if it may be another file than `bin/nvcc` of the root.
+        /// The nvcc that proposed the candidate, if it may differ from `bin/nvcc` of the root.
         nvcc: Option<PathBuf>,
     },
-    /// The system's own directories, which have no toolkit: only products count.
+    /// The system's own directories without a toolkit: only products are taken from them.
     SystemProducts,
     /// A Python site-packages directory.
     SitePackages,
-    /// A script in place of a Python interpreter, as pyenv and asdf have them: which interpreter it starts, and so
-    /// which site-packages, is unknown.
+    /// A script in place of a Python interpreter, as pyenv and asdf install it. The interpreter
+    /// that it starts is unknown, and so are the site-packages.
     PythonScript,
     /// A file with the result of an earlier search.
     ToolkitFile,
@@ -168,7 +168,8 @@ impl Candidate {
         Self::new(step, label, path, Layout::SitePackages)
     }
 
-    /// Several roots, each with what belongs to it by its packager's convention; `None` if there is no root.
+    /// Several roots, each followed by the directories that [`belonging`] returns for it; `None` if
+    /// `roots` is empty.
     pub(super) fn scattered(
         root: &Root,
         step: Step,
@@ -190,7 +191,7 @@ impl Candidate {
         Some(Self::new(step, label, first, Layout::Roots { more, nvcc }))
     }
 
-    /// The same roots, proposed by this nvcc. Other layouts have none.
+    /// Sets the nvcc that proposed the roots. Other layouts stay unchanged.
     pub(super) fn with_nvcc(mut self, named: &Path) -> Self {
         if let Layout::Roots { nvcc, .. } = &mut self.layout {
             *nvcc = Some(named.to_owned());

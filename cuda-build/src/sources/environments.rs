@@ -41,8 +41,8 @@ fn propose_conda(root: &Root, env: &Env, found: &mut Sources) {
 }
 
 /// In a Nix development shell every output of every component is a store path of its own. nixpkgs sets
-/// `CUDAToolkit_ROOT` only while a derivation is built; in a shell, the variables of its compiler wrapper have the
-/// outputs, and nvcc is on `PATH`.
+/// `CUDAToolkit_ROOT` only while a derivation is built; in a shell, the variables of its compiler
+/// wrapper list the outputs, and nvcc is on `PATH`.
 fn nix(root: &Root, env: &Env) -> Option<Candidate> {
     let mut outputs: Vec<PathBuf> = Vec::new();
     for variable in ["NIX_CFLAGS_COMPILE", "NIX_LDFLAGS"] {
@@ -105,7 +105,7 @@ fn spack(root: &Root, env: &Env) -> Option<Candidate> {
     Candidate::scattered(root, Step::Spack, "Spack", prefixes)
 }
 
-/// `…/cuda-12.4.0-<hash>`, or with `{name}/{version}` in the layout, `…/cuda/12.4.0`.
+/// `…/cuda-12.4.0-<hash>`, or `…/cuda/12.4.0` if Spack is configured to use `{name}/{version}`.
 fn is_spack_cuda(prefix: &Path) -> bool {
     let last = prefix.iter().rev().take(2).filter_map(|part| part.to_str());
     let is_package = |name: &str, package: &str| {

@@ -10,7 +10,7 @@ use crate::root::Root;
 use crate::target::Target;
 use crate::version::Version;
 
-/// What the SDK's environment module sets.
+/// Proposes the SDK whose environment module is loaded.
 pub(super) fn propose_active(root: &Root, env: &Env, found: &mut Sources) {
     let candidates = if let Some(home) = env.path("NVHPC_CUDA_HOME") {
         let label = "HPC SDK (`NVHPC_CUDA_HOME`)";
@@ -27,7 +27,7 @@ pub(super) fn propose_active(root: &Root, env: &Env, found: &mut Sources) {
     found.candidates.extend(candidates);
 }
 
-/// The newest SDK in its default place, unless a module has named one.
+/// Proposes the newest SDK in the default location, unless a module is loaded.
 pub(super) fn propose_default(root: &Root, target: &Target, found: &mut Sources) {
     let is_loaded =
         |candidate: &Candidate| candidate.step == Step::HpcSdk && root.is_dir(&candidate.path);
@@ -40,7 +40,7 @@ pub(super) fn propose_default(root: &Root, target: &Target, found: &mut Sources)
     }
 }
 
-/// One candidate for each CUDA of an SDK.
+/// One candidate for each CUDA release in an SDK.
 fn of_sdk(root: &Root, label: &str, sdk: &Path) -> Vec<Candidate> {
     let versions = versions(root, &sdk.join("cuda")).into_iter();
     versions
@@ -59,7 +59,8 @@ fn versions(root: &Root, parent: &Path) -> Vec<PathBuf> {
     versions.into_iter().map(|(_, path)| path).collect()
 }
 
-/// The other parts of an SDK with this `cuda/<version>`, or with this unversioned `cuda`, whatever path leads to it.
+/// The libraries of the SDK that contains `cuda`, which is `<sdk>/cuda/<version>`, an unversioned
+/// `<sdk>/cuda`, or a link to one of them.
 pub(crate) fn companions(root: &Root, cuda: &Path) -> Vec<PathBuf> {
     let companions = companions_of(root, cuda);
     companions

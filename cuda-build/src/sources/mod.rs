@@ -73,11 +73,13 @@ pub fn candidates(
     Ok(found)
 }
 
-/// Drops a place that an earlier step proposed too: the nvcc on `PATH` of an active environment.
+/// Drops a place that an earlier step proposed too, such as an active environment whose nvcc is on
+/// `PATH`.
 fn drop_repeated(root: &Root, candidates: &mut Vec<Candidate>) {
     let mut kept: Vec<(OsString, Vec<PathBuf>, [bool; 2])> = Vec::new();
     candidates.retain(|candidate| {
-        // A product's variable names a place only for that product, even if it is the toolkit's too.
+        // A product's variable names a place for that product only, so the toolkit may be there
+        // too.
         let kind = [
             candidate.layout == Layout::SitePackages,
             candidate.step == Step::Product,
@@ -127,7 +129,7 @@ fn named(root: &Root, step: Step, label: &Label, paths: &[PathBuf]) -> Vec<Candi
     let mut proposed = Vec::new();
     let mut roots = Vec::new();
     for path in paths {
-        // A candidate of its own, so that it is reported.
+        // It cannot be used. As a candidate of its own, it is reported.
         if !root.is_dir(path) || (path.is_relative() && step != Step::Argument) {
             proposed.push(Candidate::root(step, label.clone(), path));
             continue;
@@ -150,22 +152,23 @@ fn named(root: &Root, step: Step, label: &Label, paths: &[PathBuf]) -> Vec<Candi
     scattered.into_iter().chain(proposed).collect()
 }
 
-/// Conda prefixes and `/usr` contain a Python, and are roots nevertheless.
+/// Whether a directory with site-packages is a toolkit's root too, as conda prefixes and `/usr`
+/// are.
 fn looks_like_root(root: &Root, path: &Path) -> bool {
     let mut files = ["bin/nvcc", "include/cuda.h"].iter();
     files.any(|file| root.is_file(&path.join(file))) || root.is_dir(&path.join("targets"))
 }
 
-/// What belongs to a root by its packager's convention: the HPC SDK's `math_libs`, the `/usr` that Debian's root
-/// stands for.
+/// Directories outside a root that hold parts of its toolkit: the HPC SDK's `math_libs`, or `/usr`
+/// for Debian's `/usr/lib/cuda`.
 pub(crate) fn belonging(root: &Root, path: &Path) -> Vec<PathBuf> {
     let mut belonging = companions(root, path);
     belonging.extend(system::behind_facade(root, path));
     belonging
 }
 
-/// Whether this is the root of one of NVIDIA's packages, such as one output or archive of many. Some of those have no
-/// component.
+/// Whether this is the root of a single package of NVIDIA's: a Nix output or an archive. Some of
+/// these packages contain no component.
 pub(crate) fn is_package(path: &Path) -> bool {
     // The hook of a Nix shell lists every package of NVIDIA's.
     let is_store_path = path

@@ -42,7 +42,7 @@ pub(super) fn propose_on_path(root: &Root, env: &Env, found: &mut Sources) {
         }
     }
     let label = "site-packages of the Python on `PATH`";
-    // pyenv and asdf have a script that starts some interpreter.
+    // pyenv and asdf install a script that selects an interpreter.
     let is_script = || root.head(&python).is_ok_and(|head| head.starts_with("#!"));
     if packages.is_empty() && is_script() {
         let candidate = Candidate::new(Step::Python, label, &python, Layout::PythonScript);

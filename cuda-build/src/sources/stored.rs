@@ -52,7 +52,7 @@ fn stored(root: &Root, env: &Env, target: &Target) -> (Vec<StoredToolkit>, Vec<E
     (toolkits, errors)
 }
 
-/// The newest comes first; of two toolkits of one version, the one with more components.
+/// The newest comes first; of two toolkits of the same version, the one with more components.
 pub(super) fn propose(root: &Root, env: &Env, target: &Target, found: &mut Sources) {
     let (mut toolkits, errors) = stored(root, env, target);
     found.remarks.extend(errors.iter().map(ToString::to_string));
@@ -103,9 +103,12 @@ pub(super) fn propose_locked(
     Ok(())
 }
 
-/// The lock file that decides: the one that `CUDA_BUILD_LOCK` names; otherwise the one beside the `Cargo.toml` that
-/// is nearest above `OUT_DIR`, which belongs to the workspace that is built; otherwise the one of the package's own
-/// workspace, unless the package is a dependency from a registry, from git or from a vendor directory.
+/// The lock file to use:
+/// - the file that `CUDA_BUILD_LOCK` names;
+/// - otherwise, if there is a `Cargo.toml` above `OUT_DIR`, the file beside the nearest one, which
+///   belongs to the workspace that is being built;
+/// - otherwise the file of the package's own workspace, unless the package is a dependency from a
+///   registry, from git or from a vendor directory.
 ///
 /// If the variable names a file that does not exist, there is no lock file: `cargo cuda init` sets the variable before
 /// the file is written.

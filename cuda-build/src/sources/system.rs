@@ -37,7 +37,7 @@ pub(super) fn propose(root: &Root, found: &mut Sources) {
         if signs.iter().any(|file| root.is_file(&root.locate(file))) {
             Candidate::root(Step::System, label, usr)
         } else {
-            // The search reads it only if a product is requested and [`holds_product`].
+            // The search reads it only if a product is requested and `holds_product` is true.
             Candidate::new(
                 Step::System,
                 "system directories",
@@ -81,8 +81,8 @@ fn propose_installed(root: &Root, found: &mut Sources) {
         .extend(versioned.map(|(_, path)| Candidate::root(Step::VersionedPlace, label, path)));
 }
 
-/// Whether there is a product in `/usr`. NVIDIA's packages install cuDNN, NCCL and the like there, and CUDA in
-/// `/usr/local`.
+/// Whether there is a product in `/usr`. NVIDIA's packages install cuDNN, NCCL and the like there,
+/// but CUDA in `/usr/local`.
 pub(crate) fn holds_product(root: &Root, target: &Target) -> bool {
     let multiarch = target.multiarch();
     let [include, lib, lib64] = ["/usr/include", "/usr/lib", "/usr/lib64"].map(|p| root.locate(p));
@@ -101,8 +101,8 @@ pub(crate) fn holds_product(root: &Root, target: &Target) -> bool {
     })
 }
 
-/// `/usr` if `path` is one of Debian's `/usr/lib/cuda` and `/usr/lib/nvidia-cuda-toolkit`. These are made for consumers
-/// that need a root, and almost empty.
+/// `/usr` if `path` is Debian's `/usr/lib/cuda` or `/usr/lib/nvidia-cuda-toolkit`. These
+/// directories exist for consumers that need a root, and are almost empty.
 pub(super) fn behind_facade(root: &Root, path: &Path) -> Option<PathBuf> {
     let facades = ["/usr/lib/cuda", "/usr/lib/nvidia-cuda-toolkit"];
     let mut facades = facades.iter().map(|place| root.locate(place));

@@ -1,5 +1,5 @@
-//! Places that the user names: arguments, `CUDA_BUILD_ROOTS`, the variables of CUDA's users and packagers, and nvcc on
-//! `PATH`.
+//! Places that the user names: arguments, `CUDA_BUILD_ROOTS`, common variables such as `CUDA_HOME`,
+//! and nvcc on `PATH`.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ const ROOTS: [&str; 6] = [
     "CUDA_TOOLKIT_PATH",
 ];
 
-/// What a variable names.
+/// A variable and the paths in it.
 type Named = (&'static str, Vec<PathBuf>);
 
 pub(super) fn propose(root: &Root, env: &Env, arguments: &[PathBuf], found: &mut Sources) {
@@ -77,7 +77,8 @@ pub(super) fn propose_on_path(root: &Root, env: &Env, found: &mut Sources) {
         .extend(place.map(|place| place.with_nvcc(&program)));
 }
 
-/// The compiler's own root without archives beside it, and its packages.
+/// Candidates for a compiler that a variable names: its own root, without archives beside it, and
+/// the site-packages below that root.
 fn of_compiler(root: &Root, variable: &'static str, path: &Path, nvcc: &Path) -> Vec<Candidate> {
     let label = Label::Variable(variable);
     let mut proposed = named(root, Step::Variable, &label, &[path.to_owned()]);
@@ -89,7 +90,7 @@ fn of_compiler(root: &Root, variable: &'static str, path: &Path, nvcc: &Path) ->
     proposed
 }
 
-/// Adds the candidates that an earlier variable does not name.
+/// Adds the candidates that no earlier variable named.
 fn add(root: &Root, found: &mut Sources, proposed: Vec<Candidate>) {
     let is_same = |one: &Path, other: &Path| root.place(one) == root.place(other);
     for candidate in proposed {
@@ -118,7 +119,8 @@ fn root_of(program: &Path) -> PathBuf {
         .to_owned()
 }
 
-/// The path of a compiler. A bare name is looked up on `PATH`, as a shell and CMake do; if it is not there, it stays.
+/// The path of a compiler. A bare name is looked up on `PATH`, as in a shell and in CMake; if it is
+/// not found there, it is returned unchanged.
 fn compiler(root: &Root, env: &Env, value: &Path) -> PathBuf {
     let is_bare = value.iter().count() == 1 && value.is_relative();
     let nvcc = match is_bare {
@@ -131,10 +133,10 @@ fn compiler(root: &Root, env: &Env, value: &Path) -> PathBuf {
     }
 }
 
-/// The nvcc to start, whose place decides the root.
+/// The nvcc to start. The root is derived from its path.
 ///
-/// nvcc looks beside argv\[0\] without following links, so a `bin` of links is a root of its own. A single link to an
-/// nvcc elsewhere is not: then the real path decides.
+/// nvcc looks beside argv\[0\] without following links, so a `bin` directory of links is a root of
+/// its own. A single link to an nvcc elsewhere is not: then the resolved path is used.
 fn program(root: &Root, nvcc: PathBuf) -> PathBuf {
     let has_profile = |program: &Path| root.is_file(&program.with_file_name("nvcc.profile"));
     if has_profile(&nvcc) {
@@ -149,7 +151,8 @@ fn program(root: &Root, nvcc: PathBuf) -> PathBuf {
     }
 }
 
-/// The variables that have nothing in common with the first: a list may name what another variable does, and more.
+/// A sentence for each variable that has no path in common with the first. A list may name the path
+/// in another variable and more.
 fn disagreements(root: &Root, named: &[Named], what: &str) -> Vec<String> {
     let places = |paths: &[PathBuf]| -> Vec<OsString> {
         let belonging = paths.iter().flat_map(|path| belonging(root, path));

@@ -15,8 +15,8 @@ use crate::probe::Found;
 const FORMAT_VERSION: i64 = 1;
 
 impl Toolkit {
-    /// The components as a TOML text that [`Search`](super::Search) reads back through `CUDA_BUILD_TOOLKIT`. The same
-    /// toolkit gives the same text.
+    /// The components as TOML, which [`Search`](super::Search) reads back through
+    /// `CUDA_BUILD_TOOLKIT`. The output is deterministic.
     ///
     /// # Errors
     /// [`Error::Format`] if a path is not Unicode.
@@ -81,8 +81,8 @@ fn wrong(reason: impl Into<String>) -> Error {
     }
 }
 
-/// The components of a toolkit that was written by [`Toolkit::to_toml`], without those that only a newer `cargo cuda`
-/// knows.
+/// Reads the components from a file that [`Toolkit::to_toml`] wrote. Components that only a newer
+/// `cargo cuda` knows are skipped.
 pub(super) fn parse(text: &str) -> Result<Vec<Found>, Error> {
     let table = document::parse(text, FORMAT_VERSION).map_err(wrong)?;
     let mut found: Vec<Found> = Vec::new();

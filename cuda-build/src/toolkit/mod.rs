@@ -84,7 +84,7 @@ impl Toolkit {
         &self.notes
     }
 
-    /// What a build has to report: variables that name different places, one sentence each.
+    /// Warnings that a build has to print, such as variables that name different places.
     #[doc(hidden)]
     pub fn warnings(&self) -> &[String] {
         &self.warnings
@@ -118,8 +118,8 @@ impl Toolkit {
         }
     }
 
-    /// The capabilities that the toolkit's own compiler lists, which is queried only if the toolkit is newer than the
-    /// tables. [`capability::Declared::plan`] needs them.
+    /// The capabilities that the toolkit's own `ptxas` lists, for [`capability::Declared::plan`].
+    /// `None` if the toolkit is in the tables; `ptxas` is not started then.
     #[doc(hidden)]
     pub fn observed_capabilities(&self, root: &Root, env: &Env) -> Option<Vec<Capability>> {
         if self.version <= release::newest() {
@@ -149,7 +149,7 @@ impl Toolkit {
     }
 
     /// Directories with the headers of chosen components, each once. `/usr/include` is never
-    /// among them: a compiler searches it by default, and naming it early hides its own headers.
+    /// among them: a compiler searches it by default, and with `-I` it would hide other headers.
     pub fn include_dirs(&self) -> Vec<PathBuf> {
         let mut directories: Vec<PathBuf> = Vec::new();
         for directory in self.components.iter().flat_map(|c| &c.found.include) {

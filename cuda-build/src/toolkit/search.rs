@@ -20,13 +20,13 @@ pub struct Search<'a> {
     pub root: &'a Root,
     /// The variables.
     pub env: &'a Env,
-    /// The platform that is built for.
+    /// The platform to build for.
     pub target: &'a Target,
     /// Places given by the caller; they come before everything else.
     pub places: Vec<PathBuf>,
 }
 
-/// What a search saw and what it chose.
+/// What a search read and what it chose.
 #[derive(Debug)]
 pub struct Outcome {
     /// Every place that was read, in the order of the search.
@@ -54,7 +54,7 @@ impl Search<'_> {
         Walk::new(self)?.choose(requests)
     }
 
-    /// As [`Search::find_first`], but reads every place, and keeps what it saw.
+    /// As [`Search::find_first`], but reads every place, and also returns all attempts.
     pub fn report(&self, requests: &[Request]) -> Outcome {
         let mut walk = match Walk::new(self) {
             Ok(walk) => walk,
@@ -84,7 +84,7 @@ impl Search<'_> {
         Prober::new(self.root, self.target, &query_nvcc).probe_each(candidate)
     }
 
-    /// The toolkit that `cargo cuda` found for this build.
+    /// The toolkit in the file that `CUDA_BUILD_TOOLKIT` names, which `cargo cuda` wrote.
     fn toolkit_file(&self) -> Result<Option<Attempt>, Error> {
         let path = self.env.path("CUDA_BUILD_TOOLKIT");
         let Some(path) = path.filter(|_| self.places.is_empty()) else {
@@ -124,11 +124,11 @@ impl Search<'_> {
     }
 }
 
-/// The places of one search, in order. Each is read when it is needed, and once.
+/// The places of one search, in order. Each is read at most once, and only when it is needed.
 struct Walk<'s> {
     search: &'s Search<'s>,
     sources: Sources,
-    /// For each candidate, once it was read.
+    /// For each candidate, its attempts; `None` until it is read.
     attempts: Vec<Option<Vec<Attempt>>>,
 }
 
@@ -181,7 +181,8 @@ impl<'s> Walk<'s> {
             .is_some_and(|locked| locked.path.is_some())
     }
 
-    /// Whether a candidate counts for the request: of the locked toolkits, the newest admitted one.
+    /// Whether a candidate is used for the request. Of the locked toolkits, only the newest
+    /// admitted one is used.
     fn is_considered(&self, index: usize, request: &Request) -> bool {
         let candidate = &self.sources.candidates[index];
         match candidate.layout {
@@ -203,7 +204,7 @@ impl<'s> Walk<'s> {
         for (index, request) in requests.iter().enumerate() {
             chosen = self.select(request);
             let is_last = index + 1 == requests.len();
-            // The lock is not left for the sake of a request that has an alternative.
+            // Before a toolkit other than the locked one is used, the next request is tried.
             let leaves_lock =
                 |selection: &Selection| self.has_locked(request) && selection.step > Step::Locked;
             if chosen
@@ -220,13 +221,13 @@ impl<'s> Walk<'s> {
         if let Err(Error::NotFound(not_found)) = &mut toolkit
             && !search.target.is_native()
         {
-            // Components for this machine are of no use to a build for another one.
+            // Components for this machine cannot be used in a cross build.
             not_found.cross = Some(search.target.clone());
         }
         toolkit
     }
 
-    /// Selects, and reports a locked toolkit that cannot be used.
+    /// Selects, and adds a note if the locked toolkit has not been fetched.
     fn select(&mut self, request: &Request) -> Result<Selection, Error> {
         let mut selection = self.select_in_order(request)?;
         let missing = self.locked(request).filter(|locked| locked.path.is_none());
@@ -239,8 +240,8 @@ impl<'s> Walk<'s> {
         Ok(selection)
     }
 
-    /// Selects from the first step that has everything. A step is decided as a whole, and all named places are one
-    /// step.
+    /// Selects from the first step that has everything. All places of a step are read before
+    /// selecting, and all named places are one step.
     fn select_in_order(&mut self, request: &Request) -> Result<Selection, Error> {
         let considered: Vec<usize> = (0..self.attempts.len())
             .filter(|index| self.is_considered(*index, request))
@@ -254,7 +255,7 @@ impl<'s> Walk<'s> {
             }
             match self.select_from(request, seen) {
                 selection if next.is_none() => return selection,
-                // An optional product has a place of its own, which may come later.
+                // An optional product may be in a later place than the toolkit.
                 Ok(selection)
                     if !selection.is_combined()
                         && !selection.lacks_product(request, Strength::Optional) =>

@@ -69,8 +69,8 @@ impl View {
     }
 
     /// A file for `cargo::rerun-if-changed`, if the output of a build script depends on the view. It
-    /// is older than any build. Only at a place of the user's ([`ViewPlace::at`]) it has the date
-    /// when the view was written, because another view may replace it.
+    /// is dated before any build. Only at a path that the user named ([`ViewPlace::at`]) it has the
+    /// date when the view was written, because another view may replace it.
     /// [`Build::run`](crate::Build::run) declares it for views that it used and for those of
     /// [`Build::view`](crate::Build::view).
     pub fn marker(&self) -> PathBuf {

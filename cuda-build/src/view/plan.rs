@@ -48,8 +48,8 @@ pub(super) type Contents = BTreeMap<OsString, Vec<Source>>;
 #[derive(Clone, Debug)]
 pub(super) struct Plan<'a> {
     root: &'a Root,
-    /// Whether files are copied. Then every file of a component has an entry; otherwise a directory
-    /// that only one component has is one link. CCCL has 2000 headers.
+    /// Whether files are copied. Then every file of a component has an entry. Otherwise a directory
+    /// that only one component has is one link, which matters for the 2000 headers of CCCL.
     pub(super) copy: bool,
     /// Sorted, so that the same components give the same digest.
     pub(super) entries: BTreeMap<PathBuf, Entry>,
@@ -64,8 +64,8 @@ impl<'a> Plan<'a> {
         }
     }
 
-    /// Adds a file or directory of a component, which conflicts with a different file of another
-    /// component.
+    /// Adds a file or directory of a component. A different file of another component at the same
+    /// path is a conflict.
     pub(super) fn add(&mut self, path: impl Into<PathBuf>, source: Source) -> Result<(), Error> {
         let path = path.into();
         if self.copy && self.root.is_dir(&source.path) {
@@ -130,7 +130,7 @@ impl<'a> Plan<'a> {
         Ok(())
     }
 
-    /// Adds an entry that is no component's. It replaces a component's.
+    /// Adds an entry of this crate. It replaces a component's.
     pub(super) fn put(&mut self, path: impl Into<PathBuf>, entry: Entry) {
         self.entries.insert(path.into(), entry);
     }

@@ -13,6 +13,7 @@ use std::time::{Duration, SystemTime};
 
 use super::marker::{self, MARKER};
 use super::plan::{Entry, Plan};
+use crate::cache::failed;
 use crate::error::Error;
 use crate::root::Root;
 use crate::store;
@@ -20,8 +21,8 @@ use crate::store;
 /// Begins the names of temporary directories.
 const TEMPORARY: &str = ".cuda-build-view-";
 
-/// A temporary directory of this age was left by a process that was killed: even copying all of a
-/// toolkit takes minutes.
+/// A temporary directory of this age was left by a process that was killed. Copying a whole toolkit
+/// takes minutes.
 const ABANDONED: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// How many files an error names.
@@ -32,18 +33,10 @@ pub(super) struct Destination<'a> {
     pub(super) path: &'a Path,
     /// The plan's digest.
     pub(super) digest: &'a str,
-    /// Whether the user named this path: another view may be there, and anything else must not be
-    /// touched. Otherwise the name contains the digest, and the directory is this crate's.
+    /// Whether the user named this path: it may contain another view, which is replaced, or the
+    /// user's files, which are not touched. Otherwise the name contains the digest, and the directory
+    /// is this crate's.
     pub(super) named_by_user: bool,
-}
-
-fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
-    let path = path.to_owned();
-    move |source| Error::Io {
-        action,
-        path,
-        source,
-    }
 }
 
 /// Makes sure that the view exists. A complete view is not touched; an incomplete or damaged one
@@ -53,7 +46,7 @@ pub(super) fn write(
     root: &Root,
     destination: &Destination<'_>,
 ) -> Result<bool, Error> {
-    // If the user named a link, the view goes to where the link points.
+    // If the user named a link, the view is written where the link points.
     let path = &root.resolve(destination.path);
     let destination = &Destination {
         path,
@@ -97,7 +90,7 @@ pub(super) fn write(
 /// Refuses a view that another user may have written or changed.
 fn check_owner(root: &Root, destination: &Destination<'_>) -> Result<(), Error> {
     let path = destination.path;
-    // The user who names a new place vouches for its directory.
+    // The user has chosen the directory of a new place.
     if destination.named_by_user && !root.exists(path) {
         return Ok(());
     }
@@ -253,7 +246,7 @@ fn remove_abandoned(parent: &Path) {
     for entry in entries.filter(|e| e.file_name().to_string_lossy().starts_with(TEMPORARY)) {
         let changed = entry.metadata().and_then(|metadata| metadata.modified());
         if changed.is_ok_and(|at| at.elapsed().is_ok_and(|age| age > ABANDONED)) {
-            // It may belong to another user; then it stays.
+            // Fails if it belongs to another user.
             let _ = fs::remove_dir_all(entry.path());
         }
     }

@@ -10,8 +10,8 @@ use crate::root::Root;
 use crate::view::plan::Entry;
 use crate::view::text;
 
-/// The programs in the directory of nvcc that it starts. In Debian's packages, `crt` is a directory
-/// there.
+/// What nvcc needs in its own directory: the programs that it starts, and in Debian's packages the
+/// directory `crt`.
 const BESIDE_NVCC: [&str; 9] = [
     "cudafe++",
     "ptxas",

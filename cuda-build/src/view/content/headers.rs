@@ -54,10 +54,9 @@ impl Planner<'_, '_> {
     }
 }
 
-/// Whether the directory has headers of other projects.
+/// Whether the directory contains headers of other projects.
 fn is_shared(root: &Root, include: &Path) -> bool {
-    // Headers of the C library, some of which Debian has in a directory of the platform; or a conda
-    // environment.
+    // The C library (Debian has some of its headers in a directory of the platform) or conda.
     ["stdio.h", "sys/cdefs.h"]
         .iter()
         .any(|header| root.is_file(&include.join(header)))
