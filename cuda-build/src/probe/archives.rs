@@ -250,7 +250,7 @@ mod tests {
                 "{roots:?}"
             );
             assert!(
-                remarks[0].contains("13.5 is used, not used: ")
+                remarks[0].contains("13.5 is used; not used: ")
                     && remarks[0].contains("13.4.92, 1 more")
             );
         }
@@ -276,7 +276,7 @@ mod tests {
                     "cuda_nvcc-linux-x86_64-13.4.92",
                 ],
                 &[0, 2],
-                "13.4 is used, because 13.5 has no cuda_nvcc, not used: cuda_cudart 13.5.37;",
+                "13.4 is used, because 13.5 has no cuda_nvcc; not used: cuda_cudart 13.5.37;",
             ),
             // Neither is complete: the newest of each, and a mismatch is refused later.
             (
@@ -287,7 +287,7 @@ mod tests {
                     "cuda_nvcc-linux-x86_64-13.4.92",
                 ],
                 &[0, 2, 3],
-                "newest is used, not used: cuda_cudart 13.4.92",
+                "newest is used; not used: cuda_cudart 13.4.92",
             ),
             // Libraries of the release that is used come first, whatever number they have.
             (
@@ -321,7 +321,7 @@ mod tests {
                     "cuda_nvcc-linux-x86_64-12.6.85",
                 ],
                 &[0],
-                "newest is used, not used: cuda_nvcc 12.6.85",
+                "newest is used; not used: cuda_nvcc 12.6.85",
             ),
             (
                 &[
@@ -391,7 +391,7 @@ mod tests {
                 .collect();
             assert_eq!(shown, expected);
             assert!(
-                remarks[0].contains(&format!("are not for {target} and not used")),
+                remarks[0].contains(&format!("are not for {target}, and will not be used")),
                 "{remarks:?}"
             );
             assert_eq!(

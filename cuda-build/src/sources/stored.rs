@@ -246,9 +246,9 @@ mod tests {
     fn broken_lock_files_are_refused() {
         for (text, reason) in [
             ("<<<<<<< HEAD\n", "invalid"),
-            ("", "no number `format_version`"),
+            ("", "`format_version` is missing or not a number"),
             ("format_version = 2\n", "format_version 2"),
-            ("format_version = 1\n[[toolkit]]\n", "no string `version`"),
+            ("format_version = 1\n[[toolkit]]\n", "`version` is missing or not a string"),
             (
                 "format_version = 1\n[[toolkit]]\nversion = \"new\"\n",
                 "is not a CUDA release",
@@ -259,7 +259,7 @@ mod tests {
             ),
             (
                 "format_version = 1\n[[toolkit]]\nversion = \"13.4.3\"\n",
-                "no array `packages`",
+                "`packages` is missing or not an array",
             ),
         ] {
             let error = parse(text).unwrap_err();

@@ -184,11 +184,11 @@ mod tests {
             ("format_version = 1", "no component"),
             (
                 "format_version = 1\n[[component]]\nmajor = 13",
-                "no string `name`",
+                "`name` is missing or not a string",
             ),
             (
                 "format_version = 1\n[[component]]\nname = 'cudart'",
-                "`cudart`: no number `major`",
+                "`cudart`: `major` is missing or not a number",
             ),
             ("=", "not a valid toolkit file"),
             (

@@ -206,7 +206,7 @@ fn incompatible_components_have_a_conflict() {
             ],
             &[
                 "nvrtc 11.8.89 (/a) is from CUDA 11.8",
-                "cccl 3.0.1 (/b) refuse releases before CUDA 12.0",
+                "the headers of cccl 3.0.1 (/b) require CUDA 12.0 or newer",
                 "nvidia-cuda-cccl-cu11",
             ],
         ),
@@ -302,7 +302,7 @@ fn cudnn_has_code_down_to_a_capability() {
     };
     assert_eq!(
         conflict.reason,
-        "cudnn 9.27.0.42 (/b) has no code below capability 7.5 (since 9.11), and this builds for 6.1, 7.0"
+        "cudnn 9.27.0.42 (/b) supports capabilities from 7.5 on (since version 9.11), but this build is for 6.1, 7.0"
     );
     assert_eq!(
         conflict.fix,
