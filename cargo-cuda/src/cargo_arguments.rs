@@ -1,8 +1,8 @@
-//! Arguments that pass through to cargo, as far as they decide what `cargo cuda` does.
+//! Parses the arguments for cargo, because some of them also affect `cargo cuda`.
 
 use std::ffi::{OsStr, OsString};
 
-/// Long options of cargo whose value is the argument after them.
+/// Long options of cargo that take a value.
 const WITH_VALUE: [&str; 26] = [
     "--artifact-dir",
     "--bench",
@@ -32,10 +32,10 @@ const WITH_VALUE: [&str; 26] = [
     "--test",
 ];
 
-/// Short ones. The value may also be the rest of the argument.
+/// Short options of cargo that take a value, which may be attached: `-j 4` or `-j4`.
 const SHORT_WITH_VALUE: [char; 5] = ['C', 'F', 'Z', 'j', 'p'];
 
-/// The command line of one of cargo's commands.
+/// The arguments of a cargo command such as `build`, by the program that reads them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Split {
     /// The command: `build`, `run` …
@@ -46,9 +46,9 @@ pub struct Split {
     pub programs: Vec<OsString>,
 }
 
-/// Splits a command line. After `run`, the first argument that is not an option is the program's, and
-/// so are all that follow. `ours` returns whether an option is one of this program, and whether it
-/// has a value.
+/// Splits a command line. For `run`, the first argument that is not an option starts the program's
+/// arguments. `ours` returns `None` if an option does not belong to `cargo cuda`, and otherwise
+/// whether the option takes a value.
 pub fn split(
     command: &str,
     arguments: &[OsString],
@@ -77,7 +77,7 @@ pub fn split(
             }
             continue;
         }
-        // Some take a value or none: what looks like an option is one.
+        // Some options have an optional value: an argument that starts with `-` is not that value.
         let value = rest.next_if(|next| takes_next(&argument) && !is_option(next));
         split.cargos.push(argument);
         split.cargos.extend(value);
@@ -92,7 +92,7 @@ pub enum TakesValue {
     No,
 }
 
-/// Whether cargo has this option, with a value.
+/// Whether this is a long option of cargo that takes a value.
 pub fn is_cargos(option: &str) -> bool {
     WITH_VALUE.contains(&option)
 }
@@ -115,7 +115,7 @@ fn short(text: &str) -> Option<&str> {
 pub struct Options(Vec<(String, Option<String>)>);
 
 impl Options {
-    /// Reads the options before `--`, which cargo does not pass on.
+    /// Reads the options before `--`. The arguments after it are not for cargo.
     pub fn parse(arguments: &[OsString]) -> Self {
         let mut options = Vec::new();
         let mut rest = arguments
@@ -168,7 +168,7 @@ impl Options {
         self.has(&["--locked", "--frozen"])
     }
 
-    /// These options, as arguments.
+    /// The options called `names`, as arguments.
     fn only(&self, names: &[&str]) -> Vec<String> {
         let named = self
             .0
@@ -181,8 +181,8 @@ impl Options {
             .collect()
     }
 
-    /// The options that `cargo metadata` gets as well: the configuration, and whether the lock file
-    /// and the network may be touched.
+    /// The options that `cargo metadata` also needs: configuration, and restrictions on the lock
+    /// file and the network.
     pub fn for_metadata(&self) -> Vec<String> {
         self.only(&["--config", "--offline", "--locked", "--frozen"])
     }

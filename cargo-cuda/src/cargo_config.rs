@@ -1,4 +1,4 @@
-//! The keys of Cargo's configuration that matter here, from files, the files that they include, and
+//! The keys of Cargo's configuration that `cargo cuda` needs, from files, included files and
 //! `--config`.
 
 use std::collections::BTreeMap;
@@ -8,9 +8,9 @@ use cuda_build::internal::{Env, Root};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Configured {
-    /// The first `[build] target`, or the value of its variable.
+    /// The first `[build] target`, or the value of `CARGO_BUILD_TARGET`.
     pub build_target: Option<String>,
-    /// Whether `[build] target` has several.
+    /// Whether `[build] target` lists several targets.
     several_targets: bool,
     /// `[build] rustc-wrapper`; empty for none. A path is absolute.
     pub wrapper: Option<PathBuf>,
@@ -18,29 +18,29 @@ pub struct Configured {
     variables: BTreeMap<String, Variable>,
 }
 
-/// A variable of `[env]`. Each key may come from another file.
+/// A variable of `[env]`. Each key may come from a different file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Variable {
     value: Option<String>,
-    /// Whether it replaces the variable that cargo was started with.
+    /// Whether it overrides the variable in cargo's own environment.
     force: Option<bool>,
     /// Whether it is a path below `base`.
     relative: Option<bool>,
     base: Option<PathBuf>,
 }
 
-/// Limits files that include themselves.
+/// The maximum depth of includes: stops a file that includes itself.
 const DEEPEST: usize = 8;
 
 impl Configured {
-    /// Reads what applies in the current directory.
+    /// Reads the configuration that applies in the current directory.
     pub fn here(root: &Root, env: &Env, arguments: &[String]) -> Self {
         let here = std::env::current_dir().unwrap_or_default();
         Self::read(root, env, &here, arguments)
     }
 
-    /// Reads what applies in `directory`, as Cargo does: `--config`, files above it, and the
-    /// user's own. The first value of a key counts.
+    /// Reads the configuration that applies in `directory`, in Cargo's order: `--config`, files in
+    /// it and its parents, and the user's file. The first value of a key wins.
     pub fn read(root: &Root, env: &Env, directory: &Path, arguments: &[String]) -> Self {
         let home = env.peek("CARGO_HOME").map(PathBuf::from);
         let home = home.or_else(|| env.peek("HOME").map(|home| Path::new(home).join(".cargo")));
@@ -73,9 +73,10 @@ impl Configured {
         self.several_targets || named.is_some_and(|named| named != triple)
     }
 
-    /// `env` as build scripts see it. A variable of `[env]` counts if it is not set or has `force`.
+    /// `env` as build scripts see it: a variable of `[env]` applies if `env` does not set it, or if
+    /// it has `force`.
     pub fn over(&self, env: &Env) -> Env {
-        // Cargo and rustup read these from their own environment alone.
+        // Cargo and rustup read these only from their own environment.
         let read_before = |name: &str| {
             name == "HOME"
                 || ["CARGO", "RUST"]
@@ -99,7 +100,7 @@ impl Configured {
         seen
     }
 
-    /// Adds a file, and below it the files that it includes.
+    /// Adds a file, then the files that it includes, which have lower precedence.
     fn add_file(&mut self, root: &Root, file: &Path, depth: usize) {
         let Ok(text) = root.text(file) else { return };
         // Paths are relative to the directory that holds `.cargo`.
@@ -111,7 +112,7 @@ impl Configured {
         }
     }
 
-    /// Adds the keys of one text that are not set yet, and returns the files that it includes.
+    /// Adds the keys in `text` that are not set yet, and returns the files that `text` includes.
     fn add(&mut self, text: &str, base: &Path) -> Vec<String> {
         // Cargo itself reports an invalid file.
         let Ok(table) = text.parse::<toml::Table>() else {
@@ -130,7 +131,7 @@ impl Configured {
         }
         let wrapper = build.and_then(|build| build.get("rustc-wrapper")?.as_str());
         if let (None, Some(wrapper)) = (&self.wrapper, wrapper) {
-            // A bare name is searched on `PATH`.
+            // A bare name is looked up on `PATH`.
             let is_path = Path::new(wrapper).components().count() > 1;
             self.wrapper = Some(if is_path {
                 base.join(wrapper)

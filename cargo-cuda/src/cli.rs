@@ -72,7 +72,7 @@ enum Command {
     Capabilities(CapabilitiesArgs),
 }
 
-/// Shown below the help of cargo's commands.
+/// Printed below the help of cargo's commands.
 const CARGOS: &str = "\
 Every other option is passed to cargo. What is built is in `<target>/cargo-cuda/<release>-<key>`,
 unless `--target-dir` is given; `<target>/cargo-cuda/latest` links to the last one.
@@ -83,12 +83,12 @@ const CARGO_COMMANDS: [&str; 9] = [
     "build", "check", "run", "test", "bench", "clippy", "doc", "nextest", "install",
 ];
 
-/// The whole program; `arguments` without its own name.
+/// The entry point. `arguments` do not include the program's name.
 pub fn main(arguments: Vec<OsString>) -> ExitCode {
     if let Some(code) = rustc_wrapper::run(&arguments) {
         return code;
     }
-    // Cargo starts `cargo-cuda cuda …`; by hand it may be `cargo-cuda …`.
+    // Cargo runs `cargo-cuda cuda …`; a user may run `cargo-cuda …` directly.
     let named = arguments.first().is_some_and(|first| first == "cuda");
     let arguments: Vec<OsString> = arguments.into_iter().skip(named.into()).collect();
     let (cli, split) = match parse(&arguments) {
@@ -106,7 +106,7 @@ pub fn main(arguments: Vec<OsString>) -> ExitCode {
     ExitCode::from(code)
 }
 
-/// Help, or what is wrong with the command line.
+/// Prints the help or a usage error, and returns the exit code.
 fn usage(error: &clap::Error) -> ExitCode {
     let code = match (error.use_stderr(), error.print()) {
         (true, _) => exit_code::USAGE,
@@ -122,7 +122,7 @@ fn usage(error: &clap::Error) -> ExitCode {
     ExitCode::from(code)
 }
 
-/// Parses the command line. Of cargo's commands, the parser gets only the options of this program.
+/// Parses the command line. For cargo's commands, clap gets only the options of `cargo cuda`.
 fn parse(arguments: &[OsString]) -> Result<(Cli, Split), clap::Error> {
     let parse = |arguments: &[OsString]| {
         let all = std::iter::once("cargo cuda".into()).chain(arguments.iter().cloned());
@@ -152,7 +152,7 @@ fn parse(arguments: &[OsString]) -> Result<(Cli, Split), clap::Error> {
         .chain(split.ours.iter().cloned())
         .collect();
     let cli = parse(&ours)?;
-    // An option that neither this program nor cargo has may be one of ours, misspelled.
+    // An option that cargo does not have either may be a misspelled option of `cargo cuda`.
     for option in &split.cargos {
         let text = option.to_string_lossy();
         let long = text.split('=').next().unwrap_or_default();
@@ -195,7 +195,7 @@ fn dispatch(command: &Command, split: &Split) -> Result<(String, u8), Failure> {
         Command::Clean(arguments) => clean::run(arguments, &seen(), root).map(done),
         Command::Capabilities(arguments) => capabilities::run(arguments, &seen(), root),
         Command::Toolkit(arguments) => {
-            // Outside a workspace there is no lock file to keep.
+            // Outside a workspace there is no lock file, unless `CUDA_BUILD_LOCK` names one.
             let here = std::env::current_dir().unwrap_or_default();
             let workspace = config::workspace_root(root, &here);
             let context = Context::new(&seen(), workspace.as_deref());

@@ -1,6 +1,7 @@
 //! The variables in which unmodified crates, makefiles and CMake projects look for CUDA.
 //!
-//! A pure function of a view and a list of capabilities. What the user has set stays.
+//! They are computed from a view and a list of capabilities. Variables that the user has set are
+//! kept.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -13,9 +14,9 @@ use cuda_build::{Plan, ToolkitVersion};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setting {
     pub name: String,
-    /// Its whole value.
+    /// The complete value; for a list of directories, with the user's own.
     pub value: OsString,
-    /// Who reads it, and for what.
+    /// What it contains, and which tools read it.
     pub meaning: &'static str,
 }
 
@@ -32,14 +33,14 @@ impl Setting {
 /// All variables for one toolkit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Environment {
-    /// What is set, in a fixed order.
+    /// The variables to set, in a fixed order.
     pub settings: Vec<Setting>,
-    /// Variables that the user has set to something else, with the value of the user.
+    /// Variables that the user has set to another value, with that value.
     pub kept: Vec<(String, OsString)>,
     pub notes: Vec<String>,
 }
 
-/// What the variables follow from, besides the view.
+/// What the variables depend on, besides the view.
 #[derive(Clone, Debug)]
 pub struct Inputs<'a> {
     /// Whether the view has an nvcc.
@@ -47,23 +48,22 @@ pub struct Inputs<'a> {
     pub version: ToolkitVersion,
     /// The capabilities to build for, if they are known.
     pub plan: Option<&'a Plan>,
-    /// The one capability for consumers that take one.
+    /// The capability for tools that accept only one.
     pub single: Option<&'a Single>,
     /// `CUDARC_CUDA_VERSION`, as in 13040, if cudarc needs it.
     pub cudarc: Option<u32>,
-    /// The Rust triple, if CMake, left alone, chooses the compilers that the other C code of the build
-    /// gets.
+    /// The Rust triple, if CMake's default compilers are those that the build's other C code uses.
     pub native_cmake: Option<&'a str>,
-    /// The Rust triple, if it is another machine's.
+    /// The Rust triple, if this is a cross build.
     pub cross: Option<&'a str>,
-    /// The directory of the driver's own `libcuda.so`, if there is one to link with.
+    /// The directory of the driver's own `libcuda.so`, if it is installed for linking.
     pub driver: Option<PathBuf>,
     /// The directory of the driver's libraries that programs need on the loader path (NixOS).
     pub loaded_driver: Option<&'a str>,
 }
 
-/// The variables that name a root. No consumer reads all of them, and for each there is a consumer
-/// that reads no other.
+/// The variables that name a root. No tool reads all of them, and each is the only one that some
+/// tool reads.
 const ROOTS: [(&str, &str); 6] = [
     (
         "CUDA_HOME",
@@ -89,7 +89,7 @@ const ROOTS: [(&str, &str); 6] = [
 ];
 
 impl Environment {
-    /// The variables for `inputs` and a view at `root`, on top of what the user has set.
+    /// The variables for `inputs` and a view at `root`, to be set on top of `env`.
     pub fn new(inputs: &Inputs<'_>, root: &Path, env: &Env) -> Self {
         let mut environment = Self {
             settings: lists(inputs, root, env),
@@ -113,8 +113,8 @@ impl Environment {
         self.kept.push((name, own.to_owned()));
     }
 
-    /// Everything that a build can depend on, besides lists of directories that hold more than
-    /// the view's: if it differs, the build belongs into another directory.
+    /// The variables that a build may depend on: if one differs, the build needs another target
+    /// directory. Lists such as `PATH` are excluded, because they also hold the user's directories.
     pub fn decisive(&self) -> impl Iterator<Item = (&str, &OsStr)> {
         let settings = self.settings.iter().map(|s| (s.name.as_str(), &*s.value));
         let kept = self.kept.iter().map(|(name, value)| (&**name, &**value));
@@ -122,7 +122,7 @@ impl Environment {
     }
 }
 
-/// Variables with one value, in place of which the user's own stays.
+/// Variables with a single value, which the user's own value replaces.
 fn values(inputs: &Inputs<'_>, root: &Path, env: &Env) -> Vec<Setting> {
     let mut values = Vec::new();
     let mut set = |name: &str, value: OsString, meaning: &'static str| {
@@ -171,10 +171,10 @@ fn values(inputs: &Inputs<'_>, root: &Path, env: &Env) -> Vec<Setting> {
     values
 }
 
-/// Lists of directories, to which those of the view are added.
+/// Lists of directories: the user's, with the view's added.
 fn lists(inputs: &Inputs<'_>, root: &Path, env: &Env) -> Vec<Setting> {
     let (lib, stubs) = (root.join("lib"), root.join("lib/stubs"));
-    // rustup adds its toolchain for what cargo starts; a shell has no use for that.
+    // rustup adds its toolchain's `lib` for programs that cargo starts; a shell does not need it.
     let toolchain = env
         .peek("RUSTUP_TOOLCHAIN")
         .map(|name| Path::new("toolchains").join(name).join("lib"));
@@ -186,8 +186,7 @@ fn lists(inputs: &Inputs<'_>, root: &Path, env: &Env) -> Vec<Setting> {
             [root.join("bin")].into_iter().chain(paths(env, "PATH")),
             "nvcc and its tools",
         ),
-        // The stub replaces the driver's library, so it comes after every directory that may have
-        // the real one.
+        // The stubs come last, after every directory that may have the driver's real library.
         list(
             "LIBRARY_PATH",
             [lib.clone()]
@@ -210,10 +209,10 @@ fn lists(inputs: &Inputs<'_>, root: &Path, env: &Env) -> Vec<Setting> {
     lists.into_iter().flatten().collect()
 }
 
-/// The variable by which the user has chosen what a toolchain file would take away.
+/// A variable of the user's that a toolchain file would disable.
 ///
-/// If there is a toolchain file, the `cmake` crate leaves the choice of compilers to CMake, which
-/// reads `CC` and `CXX` and no other variable; and projects use vcpkg's file only if there is none.
+/// With a toolchain file, the `cmake` crate leaves the choice of compilers to CMake, which reads
+/// only `CC` and `CXX`. And projects use vcpkg's toolchain file only if no other is set.
 pub fn overridden_by_toolchain_file(env: &Env, triple: &str) -> Option<String> {
     let underscored = triple.replace('-', "_");
     let compilers = ["CC", "CXX"].into_iter().flat_map(|kind| {
@@ -224,7 +223,7 @@ pub fn overridden_by_toolchain_file(env: &Env, triple: &str) -> Option<String> {
         ]
     });
     let mut names = compilers.chain(["VCPKG_ROOT".to_owned()]);
-    // A compiler with arguments, such as `ccache gcc`.
+    // Such as `ccache gcc`.
     let has_arguments = |name: &&str| {
         env.peek(name)
             .is_some_and(|own| own.to_string_lossy().trim().contains(' '))
@@ -241,7 +240,7 @@ pub const LOADER_PATH: &str = "LD_LIBRARY_PATH";
 
 const PKG_CONFIG: &str = "PKG_CONFIG_PATH";
 
-/// Whether a variable is a list of directories that holds more than the view's.
+/// Whether a variable is a list of directories that also holds the user's own.
 pub fn is_path_list(name: &str) -> bool {
     ["PATH", "LIBRARY_PATH", LOADER_PATH].contains(&name) || name.starts_with(PKG_CONFIG)
 }
@@ -251,8 +250,8 @@ fn paths<'a>(env: &'a Env, name: &str) -> impl Iterator<Item = PathBuf> + 'a {
     value.into_iter().flatten()
 }
 
-/// Where pkg-config looks first. For another machine the `pkg-config` crate reads the first of
-/// these variables that is set, and no other.
+/// The directories that pkg-config searches first. In a cross build, the `pkg-config` crate reads
+/// only the first of these variables that is set.
 fn pkg_config(root: &Path, cross: Option<&str>, env: &Env) -> Option<Setting> {
     let names = match cross {
         None => vec![PKG_CONFIG.to_owned()],
@@ -270,8 +269,8 @@ fn pkg_config(root: &Path, cross: Option<&str>, env: &Env) -> Option<Setting> {
     list(&names[0], directories, meaning)
 }
 
-/// A list of directories, each once; `None` if it is empty. A path with a colon cannot be in a list
-/// and is left out.
+/// A list of directories without duplicates; `None` if it is empty. A path that contains the
+/// separator, a colon, is left out.
 fn list(
     name: &str,
     directories: impl IntoIterator<Item = PathBuf>,
@@ -286,12 +285,12 @@ fn list(
     (!value.is_empty()).then(|| Setting::new(name, value, meaning))
 }
 
-/// The value of `CUDARC_CUDA_VERSION`: the newest release that cudarc knows and that is not newer
-/// than the toolkit. cudarc fails on a release that came after it, and an older one is fine because
-/// releases of one major only add to the interface.
+/// The value of `CUDARC_CUDA_VERSION`: the newest release of the toolkit's major that cudarc knows
+/// and that is not newer than the toolkit. cudarc fails on a release that it does not know. An
+/// older one works, because releases of one major only add to the interface.
 ///
-/// `known` are the numbers in its features (`cuda-13040`), so that no table here has to follow
-/// cudarc's releases.
+/// `known` are the numbers in cudarc's feature names (`cuda-13040`), so no table has to be updated
+/// for its releases.
 pub fn cudarc_version(known: &[u32], found: ToolkitVersion) -> Option<u32> {
     let found = found.cuda_version();
     known

@@ -12,10 +12,10 @@ pub const NOT_FOUND: u8 = 10;
 pub const INCONSISTENT: u8 = 11;
 /// A capability is missing, unknown, or not supported by the toolkit.
 pub const CAPABILITY: u8 = 12;
-/// A manifest or a variable has a value that is not usable, such as a directory without CUDA. If the
-/// directory has CUDA and a component is missing, the code is [`NOT_FOUND`].
+/// A manifest or a variable has an invalid value, such as a directory without CUDA. If the
+/// directory has CUDA but lacks a component, the code is [`NOT_FOUND`].
 pub const CONFIGURATION: u8 = 13;
-/// A program that is needed is missing: maturin, cargo.
+/// A required program is missing: maturin, cargo.
 pub const MISSING_PROGRAM: u8 = 14;
 /// A wheel could not be built or checked.
 pub const WHEEL: u8 = 15;
@@ -27,7 +27,7 @@ pub const NO_INSTALLER: u8 = 20;
 pub const INDEX: u8 = 21;
 /// There is no such CUDA release, or it has no such component.
 pub const NOT_RELEASED: u8 = 22;
-/// A package does not contain the component that it is named for.
+/// A package does not contain the component that it is named after.
 pub const NOT_IN_PACKAGE: u8 = 23;
 /// The lock file is invalid, pins other files or versions, or its toolkit has not been fetched.
 pub const LOCK: u8 = 24;

@@ -1,4 +1,4 @@
-//! How a command fails: a message, hints, and an exit code.
+//! The error of a command: a message, hints, and an exit code.
 
 use std::io;
 use std::path::Path;
@@ -25,7 +25,7 @@ impl Failure {
         }
     }
 
-    /// A wheel that could not be built, or is not as it must be.
+    /// A wheel could not be built, or a built wheel is not valid.
     pub fn wheel(message: impl Into<String>) -> Self {
         Self::new(exit_code::WHEEL, message)
     }
@@ -36,7 +36,7 @@ impl Failure {
         move |error| Self::new(exit_code::DISK, format!("{message}: {error}"))
     }
 
-    /// Names the file that the failure is about.
+    /// Puts the name of the affected file before the message.
     pub fn in_file(mut self, name: &str) -> Self {
         self.message = format!("{name}: {}", self.message);
         self
@@ -47,7 +47,7 @@ impl Failure {
         self
     }
 
-    /// The exit code that fits an error of `cuda-build`.
+    /// The exit code for an error of `cuda-build`.
     pub fn code_of(error: &Error) -> u8 {
         match error {
             Error::NotFound(_) => exit_code::NOT_FOUND,

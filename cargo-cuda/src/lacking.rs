@@ -1,19 +1,19 @@
-//! Hints about what the toolkit lacks, for a build that failed. Only the messages of the build show
-//! what it looked for.
+//! Hints after a failed build: libraries that the toolkit does not have. Each starts with "if",
+//! because only the build's own messages show which library was missing.
 
 use cuda_build::Component;
 use cuda_build::internal::component::{Bundle, Facts};
 
 use crate::build::Build;
 
-/// What to do without static libraries.
+/// The hint about missing static libraries.
 const ARCHIVES: &str = "Python's packages do not contain them. Switch on that crate's feature for linking \
                         dynamically (`dynamic-link`, `dynamic-linking` or the like), or name a toolkit that has \
                         them with CUDA_BUILD_ROOTS or CUDA_PATH: of NVIDIA's installer, its redist archives, \
                         Debian's, or conda's with the `-static` packages";
 
-/// One sentence for the libraries that can be added, one for the static ones that cannot, and one
-/// for undeclared capabilities.
+/// Up to three hints: libraries that can be fetched, static libraries that cannot, and undeclared
+/// capabilities.
 pub fn hints(build: &Build) -> Vec<String> {
     let Build {
         toolkit,
@@ -29,7 +29,7 @@ pub fn hints(build: &Build) -> Vec<String> {
         .collect();
     let has_archive = |name: &str| view.contains(format!("lib/{name}"));
     let is_there = |facts: &Facts| match facts.libraries {
-        // A package of static libraries alone, as culibos.
+        // A component with only static libraries, such as culibos.
         [] => facts.archives.iter().all(|name| has_archive(name)),
         _ => toolkit
             .get(facts.component)

@@ -1,9 +1,9 @@
 //! `cargo cuda`: fetch CUDA components, build crates with them, package wheels per CUDA major.
 //!
-//! A library so that tests reach the parts; the program is `main.rs`, which holds no logic.
+//! This is a library so that tests can use its modules; `main.rs` contains no logic.
 #![allow(
     missing_docs,
-    reason = "nothing but this program and its tests uses this library"
+    reason = "only this program and its tests use this library"
 )]
 
 pub mod build;

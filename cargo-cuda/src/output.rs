@@ -1,7 +1,7 @@
-//! Files and directories that commands write below the target directory.
+//! The output of commands: files and directories, and text on standard output and standard error.
 #![allow(
     clippy::disallowed_methods,
-    reason = "commands write through this file"
+    reason = "commands write files through this module"
 )]
 
 use std::fs;
@@ -29,7 +29,8 @@ pub fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     let write = || {
         fs::create_dir_all(directory)?;
         let mut builder = tempfile::Builder::new();
-        // The mode that the umask gives to any new file: temporary files are readable by their owner only.
+        // `tempfile` makes files readable by their owner only; apply the umask as for any other
+        // file.
         builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
         let mut part = builder.tempfile_in(directory)?;
         part.write_all(bytes)?;
@@ -41,7 +42,7 @@ pub fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     write().map_err(Failure::io("write", path))
 }
 
-/// Sets the time of change of a file to now, and creates it if it does not exist.
+/// Sets the modification time of a file to now, and creates the file if it does not exist.
 pub fn touch(path: &Path) -> Result<(), Failure> {
     let file = fs::File::options().create(true).append(true).open(path);
     file.and_then(|file| file.set_modified(SystemTime::now()))
@@ -77,7 +78,8 @@ pub fn make_directory(path: &Path) -> Result<(), Failure> {
     fs::create_dir_all(path).map_err(Failure::io("create", path))
 }
 
-/// Removes a directory with everything in it. Another process never sees a half of it under its name.
+/// Removes a directory with its contents. It is renamed first, so that no other process sees it
+/// partly removed.
 pub fn remove_directory(path: &Path) -> Result<(), Failure> {
     let mut removed = path.as_os_str().to_owned();
     removed.push(".removed");
@@ -97,7 +99,7 @@ pub fn age(path: &Path) -> Option<Duration> {
     )
 }
 
-/// Waits for the lock file of `directory`, and holds its lock until the file is dropped.
+/// Waits for the lock of `directory`, and holds it until the returned file is dropped.
 pub fn lock(directory: &Path) -> Result<fs::File, Failure> {
     let path = directory.join(".lock");
     fs::create_dir_all(directory)
@@ -120,7 +122,7 @@ pub fn files(directory: &Path) -> Result<Vec<PathBuf>, Failure> {
     Ok(files)
 }
 
-/// Begins the names of temporary directories.
+/// The prefix of the names of temporary directories.
 const FRESH: &str = "fresh-";
 
 /// A temporary directory, removed when dropped, and locked so that no other process removes it.
@@ -131,7 +133,7 @@ pub struct FreshDirectory {
 }
 
 impl FreshDirectory {
-    /// Makes an empty directory below `parent`, and removes those that killed processes left.
+    /// Creates an empty directory in `parent`, and removes directories that killed processes left.
     pub fn below(parent: &Path) -> Result<Self, Failure> {
         let make = || {
             // Held until the new directory has its own lock.
@@ -175,8 +177,8 @@ pub fn print(text: &str) -> Result<(), Failure> {
     }
 }
 
-/// Text for a terminal. Control characters are escaped, because a variable or a file name may contain
-/// a sequence that changes the terminal. Line breaks and tabs stay.
+/// Escapes control characters, because a variable or a file name may contain a sequence that
+/// changes the terminal. Line breaks and tabs are kept.
 pub fn printable(text: &str) -> String {
     let mut printable = String::with_capacity(text.len());
     for c in text.chars() {
@@ -188,7 +190,7 @@ pub fn printable(text: &str) -> String {
     printable
 }
 
-/// Writes notes to standard error, one in each line.
+/// Writes notes to standard error, one per line.
 pub fn messages(notes: &[String]) {
     notes.iter().for_each(|note| message(note));
 }

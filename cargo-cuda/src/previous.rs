@@ -1,8 +1,8 @@
-//! Variables that an outer `cargo cuda env` or `exec` has set are not the user's.
+//! Removes the variables that an outer `cargo cuda env` or `exec` has set.
 //!
-//! They would be taken for a toolkit that the user has named. So each of these commands records
-//! what it sets in one variable, and every command starts by removing what is recorded. A value
-//! that has been changed since is the user's and stays.
+//! Otherwise a variable such as `CUDA_HOME` would look like the user's choice of a toolkit. So
+//! `env` and `exec` record the variables that they set in one more variable, and every command
+//! starts by removing the recorded ones. A variable whose value has changed since then is kept.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -12,11 +12,12 @@ use cuda_build::internal::{Env, ReleaseReq};
 
 use crate::environment::{Setting, is_path_list};
 
-/// The record: a JSON list of names and values; for lists of directories, the added ones.
+/// The record: a JSON list of names and values. For a list of directories, the value contains only
+/// the added directories.
 pub const RECORD: &str = "CUDA_BUILD_ENVIRONMENT";
 
-/// Options of `env` and `exec` apply to every `cargo cuda` that is started from them, until `env` runs
-/// again.
+/// The variables for the options of `env` and `exec`. They apply to every `cargo cuda` in that
+/// shell or program, until `env` runs again.
 const REQUESTS: [&str; 2] = [ReleaseReq::VARIABLE, "CUDA_BUILD_CAPABILITIES"];
 
 /// The variable that records `settings`, which are set on top of `env`.
@@ -41,14 +42,14 @@ pub fn record(settings: &[Setting], env: &Env) -> Setting {
     )
 }
 
-/// The environment without what is recorded in it, but with what options have requested.
+/// The environment without its recorded variables, except `REQUESTS`.
 pub fn without(env: &Env) -> Env {
     let mut recorded = recorded(env);
     recorded.retain(|(name, _)| !REQUESTS.contains(&name.as_str()));
     stripped(env, &recorded)
 }
 
-/// The environment without anything that is recorded in it.
+/// The environment without any of its recorded variables.
 pub fn without_requests(env: &Env) -> Env {
     stripped(env, &recorded(env))
 }

@@ -1,7 +1,7 @@
 //! Runs other programs with the standard streams of this process.
 #![allow(
     clippy::disallowed_methods,
-    reason = "this is the file that starts programs"
+    reason = "programs are started only in this module"
 )]
 
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
@@ -15,8 +15,8 @@ use crate::exit_code;
 use crate::failure::Failure;
 use crate::signals;
 
-/// Runs a program to its end and returns its exit code; as in a shell, a signal is 128 plus its
-/// number.
+/// Runs a program to its end and returns its exit code. If a signal ended it, the code is 128 plus
+/// the signal's number, as in a shell.
 pub fn run(call: &Invocation, env: &Env) -> Result<u8, Failure> {
     let status = command(call, env)
         .status()
@@ -29,7 +29,7 @@ pub fn run(call: &Invocation, env: &Env) -> Result<u8, Failure> {
         .unwrap_or(exit_code::FAILURE))
 }
 
-/// Runs a program in place of this process, so that signals and the exit code are its own.
+/// Replaces this process with a program, which then receives signals and sets the exit code itself.
 pub fn replace(call: &Invocation, env: &Env) -> Result<u8, Failure> {
     signals::release();
     Err(cannot_start(call, &command(call, env).exec()))
@@ -43,14 +43,14 @@ pub fn on_path(env: &Env, name: &str) -> Option<PathBuf> {
     places.into_iter().find(|path| Root::system().is_file(path))
 }
 
-/// What a program that answers a question printed on standard output; `None` if it fails, hangs or
-/// cannot be started.
+/// The standard output of a query such as `--version`; `None` if the program fails, hangs or cannot
+/// be started.
 pub fn output(call: &Invocation, env: &Env) -> Option<String> {
     let finished = call.query(env).ok()?;
     finished.success.then_some(finished.stdout)
 }
 
-/// This program, for cargo to call in front of rustc.
+/// The path of this program, which cargo calls as the rustc wrapper.
 pub fn own_program() -> Result<PathBuf, Failure> {
     std::env::current_exe().map_err(|error| {
         Failure::new(

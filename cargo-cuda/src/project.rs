@@ -16,7 +16,7 @@ use crate::workspace::{Package, Workspace};
 /// Replaces the capabilities that packages declare.
 pub const CAPABILITIES: &str = "CUDA_BUILD_CAPABILITIES";
 
-/// Which toolkit, and what for.
+/// Options that choose the toolkit and the capabilities.
 #[derive(Args, Clone, Debug, Default)]
 pub struct BuildOptions {
     #[command(flatten)]
@@ -26,7 +26,7 @@ pub struct BuildOptions {
     pub capabilities: Option<String>,
 }
 
-/// Which toolkit.
+/// Options that choose the toolkit.
 #[derive(Args, Clone, Debug, Default)]
 pub struct SearchOptions {
     /// The CUDA release, 13 or 13.4; by default the newest that is found
@@ -46,7 +46,7 @@ impl BuildOptions {
     }
 }
 
-/// Which workspace, and what is built in it.
+/// Options that choose the workspace, the package and the target.
 #[derive(Args, Clone, Debug, Default)]
 pub struct WorkspaceOptions {
     /// The package whose declarations count; by default those of all packages
@@ -65,18 +65,18 @@ pub struct WorkspaceOptions {
     pub workspace: WorkspaceUse,
 }
 
-/// Whether there has to be a workspace.
+/// Whether a command needs a workspace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WorkspaceUse {
     #[default]
     Optional,
     Required,
-    /// Even if there is one in this directory.
+    /// A workspace in the current directory is not read.
     Ignored,
 }
 
 impl WorkspaceOptions {
-    /// The workspace that is meant, if there is one.
+    /// Loads the workspace that these options choose, if there is one.
     pub fn load(&self, root: &Root, env: &Env) -> Result<Option<Workspace>, Failure> {
         let manifest = self.manifest_path.as_deref();
         let workspace = match self.workspace {
@@ -95,25 +95,25 @@ impl WorkspaceOptions {
 #[derive(Clone, Debug)]
 pub struct Project {
     pub root: Root,
-    /// The variables that the user has set; programs are started with them.
+    /// The user's environment, in which programs are started.
     pub user: Env,
-    /// The variables with `[env]` of Cargo's configuration, and with the options of the command.
+    /// `user` with `[env]` of Cargo's configuration and the command's options applied.
     pub env: Env,
-    /// `env` with the lock file of the workspace.
+    /// `env` with the variable that names the workspace's lock file.
     pub search_env: Env,
     pub config: Configured,
     pub workspace: Option<Workspace>,
-    /// The package whose declarations count; those of all packages if unset.
+    /// The package whose declarations apply; `None` for all packages.
     pub package: Option<String>,
     pub target: Target,
-    /// The name of Cargo's directory for a target that is named.
+    /// The name of Cargo's output directory for an explicit target.
     pub target_name: Option<String>,
     pub fetch: bool,
     pub lock: LockPolicy,
 }
 
 impl Project {
-    /// Reads what applies in the current directory.
+    /// Reads the project in the current directory.
     pub fn open(
         user: &Env,
         root: &Root,
@@ -167,7 +167,7 @@ impl Project {
         workspace.is_some_and(|workspace| workspace.has_build_directory)
     }
 
-    /// The packages whose declarations count.
+    /// The packages whose declarations apply.
     pub fn packages(&self) -> impl Iterator<Item = &Package> {
         packages(self.workspace.as_ref(), self.package.as_deref())
     }

@@ -1,12 +1,12 @@
-//! This program in front of rustc.
+//! Runs this program as the `RUSTC_WRAPPER`, to add `-L` directories to rustc's arguments.
 //!
-//! rustc itself reads the static libraries of a library crate, and only from directories that it
-//! gets with `-L`: `LIBRARY_PATH` is the linker's. A wrapper adds these directories without
-//! touching the user's rustflags, of which Cargo reads one place and ignores the others. For
-//! wheels it does more: see [`reproducible`].
+//! For a library crate, rustc itself reads the static libraries, and only from `-L` directories:
+//! only the linker reads `LIBRARY_PATH`. The directories cannot be added as rustflags, because
+//! Cargo reads rustflags from one place only, and the user's own would be ignored. For wheels, the
+//! wrapper changes more arguments: see [`reproducible`].
 #![allow(
     clippy::disallowed_methods,
-    reason = "this file runs rustc in this process's place"
+    reason = "this module replaces this process with rustc"
 )]
 
 use std::ffi::{OsStr, OsString};
@@ -23,22 +23,22 @@ use crate::process;
 use crate::project::Project;
 use crate::wheel::reproducible;
 
-/// Set if this program is the `RUSTC_WRAPPER`: what it changes.
+/// Set to a [`Scope`] if this program is the `RUSTC_WRAPPER`.
 pub const FLAG: &str = "CARGO_CUDA_RUSTC_WRAPPER";
 
 /// The user's own wrapper, which this program calls.
 const INNER: &str = "CARGO_CUDA_INNER_WRAPPER";
 
-/// Directories where rustc looks for static libraries, in the form of `PATH`. They are not in
-/// rustflags, because cargo hashes those, with the absolute paths, into the names of files.
+/// Directories in which rustc searches for static libraries, separated as in `PATH`. They are not
+/// passed as rustflags, because cargo hashes rustflags with their absolute paths into file names.
 const SEARCH: &str = "CARGO_CUDA_SEARCH";
 
 /// What this program changes in rustc's arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
-    /// Only the directories in which rustc looks for libraries.
+    /// Only adds directories in which rustc searches for libraries.
     Search,
-    /// Everything that depends on the place of the build, too.
+    /// Also replaces everything that depends on the build's directory.
     Place,
 }
 
@@ -51,11 +51,11 @@ impl Scope {
     }
 }
 
-/// The variables that put this program in front of rustc.
+/// The variables that make this program the rustc wrapper.
 ///
-/// Under `Scope::Search` a wrapper of the user's own (sccache) is left in its place: the `cc` crate
-/// looks for its name. Then static libraries are found only if their build script names their
-/// directory.
+/// In a native build with `Scope::Search`, the user's own wrapper (sccache) is kept instead,
+/// because the `cc` crate looks for its name. Static libraries are then found only if a build
+/// script names their directory.
 pub fn variables(
     project: &Project,
     build: &Build,
@@ -72,7 +72,7 @@ pub fn variables(
     Ok(environment(&process::own_program()?, scope, &search, own))
 }
 
-/// The user's own wrapper. In Cargo's order; an empty value means no wrapper.
+/// The user's own wrapper, looked up in Cargo's order. An empty value means no wrapper.
 fn own_wrapper<'a>(configured: Option<&'a Path>, env: &'a Env) -> Option<&'a OsStr> {
     let set = |wanted: &str| {
         env.variables()
@@ -85,8 +85,8 @@ fn own_wrapper<'a>(configured: Option<&'a Path>, env: &'a Env) -> Option<&'a OsS
         .filter(|own| !own.is_empty())
 }
 
-/// Variables with which cargo calls `program` instead of rustc, and rustc also searches `search` for
-/// static libraries. The user's own wrapper is still called.
+/// The variables that make cargo call `program` instead of rustc, so that rustc also searches
+/// `search` for static libraries. `program` calls `own`, the user's wrapper.
 pub fn environment(
     program: &Path,
     scope: Scope,

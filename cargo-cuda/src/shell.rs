@@ -1,4 +1,4 @@
-//! Variables as lines that a shell can evaluate.
+//! Writes variables as shell commands.
 
 use std::ffi::OsStr;
 
@@ -14,7 +14,7 @@ pub enum Shell {
     Fish,
 }
 
-/// Whether a shell takes `name` for the name of a variable and nothing else.
+/// Whether `name` is a valid variable name in a shell.
 ///
 /// A name with other characters could contain commands: `X; rm -r ~; Y`.
 pub fn is_name(name: &str) -> bool {
@@ -53,8 +53,9 @@ impl Shell {
     }
 }
 
-/// A value with its text rewritten by `text`, and by `byte` each byte that is not UTF-8 or belongs to
-/// a control character, which would change a terminal. Line breaks stay: `$(…)` removes them.
+/// Escapes a value: `text` escapes plain text, and `byte` each byte that is not UTF-8 or belongs to
+/// a control character, which could change the terminal. Line breaks stay, because `$(…)` would
+/// remove them.
 fn pieces(value: &OsStr, text: impl Fn(&str) -> String, byte: impl Fn(u8) -> String) -> String {
     let mut written = String::new();
     for chunk in value.as_encoded_bytes().utf8_chunks() {

@@ -1,9 +1,9 @@
 //! Passes SIGINT, SIGTERM and SIGHUP on to every program that this one has started.
 //!
-//! A signal to this process alone (`kill`, a CI runner's cancel, a closed terminal) would leave
-//! cargo, build scripts, nvcc or pip running, with cargo's lock. So SIGINT, SIGTERM and SIGHUP are
-//! passed on to every descendant. The main thread then sees its child end, removes temporary
-//! files on its way out, and [`finish`] ends this process by the same signal.
+//! Otherwise a signal to this process alone (`kill`, a CI runner's cancel, a closed terminal) would
+//! leave cargo, build scripts, nvcc or pip running, with cargo's lock held. When its child has
+//! ended, the main thread removes temporary files, and [`finish`] ends this process by the same
+//! signal.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -29,25 +29,26 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// The time that the main thread has to remove temporary files.
 const CLEAN_UP: Duration = Duration::from_secs(2);
 
-/// The signal that was received, for loops that do not end with a child.
+/// The signal that was received, if any.
 pub fn received() -> Option<u8> {
     let signal = RECEIVED.load(Ordering::SeqCst);
     u8::try_from(signal).ok().filter(|signal| *signal != 0)
 }
 
-/// Starts to pass signals on.
+/// Starts to pass signals on to descendants.
 pub fn watch() {
     let status = Root::system()
         .text(Path::new("/proc/self/status"))
         .unwrap_or_default();
-    // `nohup` and `command &` in a script have some ignored, and expect that it stays so.
+    // `nohup`, and `command &` in a script, start a program with some signals ignored. They must
+    // stay ignored.
     let watched = [SIGINT, SIGTERM, SIGHUP]
         .into_iter()
         .filter(|signal| ignored(&status) >> (signal - 1) & 1 == 0);
     let Ok(mut signals) = Signals::new(watched) else {
         return;
     };
-    // Orphans of a descendant that has ended become children of this process, so that they are found.
+    // Orphans become children of this process, so that `descendants` finds them.
     let _ = set_child_subreaper(Some(getpid()));
     thread::spawn(move || {
         if let Some(signal) = signals.forever().next() {
@@ -57,13 +58,13 @@ pub fn watch() {
     });
 }
 
-/// Stops to be responsible for orphans, before another program takes the place of this one.
+/// Stops adopting orphans. To be called before another program replaces this one.
 pub fn release() {
     let _ = set_child_subreaper(None);
 }
 
-/// To be called by the main thread when nothing is left to do. If a signal was received, this
-/// process ends by it as soon as every descendant has ended; else this returns.
+/// To be called by the main thread at its end. If a signal was received, this does not return: the
+/// process ends by that signal when every descendant has ended.
 pub fn finish() {
     if RECEIVED.load(Ordering::SeqCst) == 0 {
         return;

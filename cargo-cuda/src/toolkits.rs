@@ -1,4 +1,4 @@
-//! The toolkit for a workspace: searched once, and fetched if that is allowed.
+//! Finds the toolkit for a workspace, and fetches it if that is allowed.
 
 use cuda_build::internal::select::{Need, Note, Part, Request, Strength};
 use cuda_build::internal::sources::{self, Sources};
@@ -16,7 +16,7 @@ use crate::workspace::Workspace;
 /// Finds a toolkit for one workspace.
 #[derive(Clone, Copy, Debug)]
 pub struct Finder<'a> {
-    /// The variables.
+    /// The environment.
     pub env: &'a Env,
     /// The disk.
     pub root: &'a Root,
@@ -26,20 +26,20 @@ pub struct Finder<'a> {
     pub workspace: Option<&'a Workspace>,
     /// Whether a missing toolkit is fetched.
     pub fetch: bool,
-    /// Whether a toolkit without any compiler is accepted if there is none with one.
+    /// Whether a toolkit without a compiler is accepted if no other is found.
     pub partial: bool,
-    /// What the workspace's lock file means.
+    /// How the workspace's lock file is treated.
     pub lock: LockPolicy,
 }
 
-/// What the workspace's lock file means to a command.
+/// How a command treats the workspace's lock file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LockPolicy {
     /// If the locked toolkit has not been fetched, another one is used, and a warning is printed.
     Prefer,
     /// If the locked toolkit has not been fetched, the command fails.
     Require,
-    /// `--locked`: the command fails in that case, and also if the lock file would change.
+    /// `--locked`: as `Require`, and the command also fails if the lock file would change.
     Unchanged,
 }
 
@@ -60,8 +60,8 @@ fn nvrtc() -> Need {
     Need::new(Component::Nvrtc, Part::Shared, why)
 }
 
-/// The variables of a search in a workspace: its lock file counts, unless the user has named
-/// another one.
+/// The variables for a search in a workspace: `env`, with the workspace's lock file unless the user
+/// has named another.
 pub fn with_lock(env: Env, workspace: Option<&Workspace>) -> Env {
     let root = workspace.map(|workspace| workspace.root.as_path());
     match Context::new(&env, root).lock_file {
@@ -71,7 +71,7 @@ pub fn with_lock(env: Env, workspace: Option<&Workspace>) -> Env {
 }
 
 impl<'a> Finder<'a> {
-    /// Finds a toolkit with a compiler and fetches none.
+    /// A finder that requires a compiler and does not fetch.
     pub fn new(
         env: &'a Env,
         root: &'a Root,
@@ -89,7 +89,8 @@ impl<'a> Finder<'a> {
         }
     }
 
-    /// A request that fits every package of the workspace, with one of these sets of components.
+    /// A request for the components that all packages of the workspace need, and for one of the
+    /// sets in `alternatives`.
     fn request(&self, alternatives: Vec<Vec<Need>>) -> Result<Request, Error> {
         let release = ReleaseReq::from_env(self.env)?;
         let mut request = Request {
@@ -115,8 +116,8 @@ impl<'a> Finder<'a> {
         Ok(request)
     }
 
-    /// Any crate may call nvcc, so a toolkit with nvcc is requested first, unless the user has named
-    /// a root, which is never left for an nvcc elsewhere.
+    /// Any crate may call nvcc, so a toolkit with nvcc is requested first. If the user has named a
+    /// root, it is used even without nvcc.
     fn requests(&self, sources: &Sources) -> Result<[Request; 2], Error> {
         let with_compiler = self.with_compiler()?;
         if self.is_explicit(sources) {
@@ -126,13 +127,13 @@ impl<'a> Finder<'a> {
         Ok([self.request(vec![both, nvcc()])?, with_compiler])
     }
 
-    /// A toolkit with any compiler is accepted if no source has nvcc.
+    /// A request for a toolkit with nvcc or NVRTC, used if no source has nvcc.
     fn with_compiler(&self) -> Result<Request, Error> {
         let both = nvcc().into_iter().chain([nvrtc()]).collect();
         self.request(vec![both, vec![nvrtc()], nvcc()])
     }
 
-    /// The search, with everything that it has seen.
+    /// Runs the search, and returns all its attempts.
     pub fn report(&self) -> Result<Outcome, Error> {
         Ok(self.search().report(&self.requests(&self.sources())?))
     }
@@ -146,14 +147,14 @@ impl<'a> Finder<'a> {
         }
     }
 
-    /// Finds the toolkit, and fetches it if it is missing and that is allowed.
+    /// Finds the toolkit. If it is missing, fetches it if that is allowed.
     pub fn find(&self) -> Result<Toolkit, Failure> {
         let search = self.search();
         let sources = self.sources();
         let requests = self.requests(&sources)?;
         let request = &requests[1];
-        // If the user has named a root, or builds for another machine, a fetched toolkit would not
-        // be used.
+        // The search does not use fetched toolkits if the user has named a root, or in a cross
+        // build.
         let uses_fetched = self.target.is_native() && !self.is_explicit(&sources);
         let may_fetch = self.fetch && uses_fetched;
         let mut locked = sources.locked.iter();
@@ -175,7 +176,7 @@ impl<'a> Finder<'a> {
             } else if self.partial {
                 let why = "needed for everything else";
                 let runtime = Need::new(Component::Cudart, Part::Shared, why);
-                // If this fails too, the first error is the useful one.
+                // If this also fails, the first error is more useful.
                 found = search.find(&self.request(vec![vec![runtime]])?).or(found);
             }
         }
@@ -234,8 +235,8 @@ impl<'a> Finder<'a> {
         store::add(&request, &self.context())
     }
 
-    /// The release to fetch: the newest in the lock file that is admitted, as the search chooses;
-    /// otherwise the requested one, otherwise a declared major, otherwise the newest.
+    /// The release to fetch: the newest one in the lock file that the request admits, as in the
+    /// search; otherwise the requested one, otherwise a declared major, otherwise the newest major.
     fn release_for(&self, request: &Request) -> Result<ReleaseSpec, Failure> {
         let mut locked = self.locked_releases()?.into_iter();
         if let Some((release, _)) = locked.find(|(_, version)| request.admits_release(*version)) {
@@ -258,7 +259,7 @@ impl<'a> Finder<'a> {
         }
     }
 
-    /// The places of the search; none if a variable is wrong, which the search reports.
+    /// The sources of the search; none if a variable is invalid, which the search itself reports.
     fn sources(&self) -> Sources {
         sources::candidates(self.root, self.env, self.target, &[]).unwrap_or_default()
     }
@@ -270,11 +271,11 @@ impl<'a> Finder<'a> {
     }
 }
 
-/// Names the directory of views.
+/// The variable that names the directory of views.
 pub const VIEWS: &str = "CUDA_BUILD_VIEWS";
 
-/// Where `cargo cuda view` puts a view: where the user says, else with the workspace, else into
-/// the user's cache directory.
+/// Where `cargo cuda view` creates a view: in the directory that [`VIEWS`] names, else in the
+/// workspace's target directory, else in the user's cache directory.
 pub fn view_place(
     env: &Env,
     workspace: Option<&Workspace>,
@@ -287,7 +288,8 @@ pub fn view_place(
     Ok(ViewPlace::below(&base.join("views"), target))
 }
 
-/// The platform that `--target` names, else `named` by Cargo's configuration, else this machine's.
+/// The platform of `given` (`--target`), else of `named` (Cargo's configuration), else of this
+/// machine.
 pub fn target(given: Option<&str>, named: Option<&str>, jetson: bool) -> Result<Target, Failure> {
     let triple = given
         .or(named)

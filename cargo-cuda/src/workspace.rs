@@ -9,7 +9,7 @@ use crate::cargo_arguments::Options;
 use crate::exit_code;
 use crate::failure::Failure;
 
-/// A workspace and its packages with what they declare.
+/// A workspace, and its packages with their declarations.
 #[derive(Clone, Debug)]
 pub struct Workspace {
     /// The directory of its root.
@@ -20,8 +20,8 @@ pub struct Workspace {
     pub has_build_directory: bool,
     /// Each package with its declarations.
     pub packages: Vec<Package>,
-    /// The releases that every cudarc in the dependencies knows, as in 13040; `None` without a
-    /// cudarc that looks for the release itself.
+    /// The releases, such as 13040, that every cudarc in the dependencies knows; `None` if no
+    /// cudarc detects the release itself.
     pub cudarc: Option<Vec<u32>>,
 }
 
@@ -52,7 +52,7 @@ fn query(env: &Env, manifest: Option<&Path>, options: Vec<String>) -> MetadataCo
 }
 
 impl Workspace {
-    /// Queries cargo.
+    /// Loads the workspace with `cargo metadata`.
     pub fn load(
         root: &Root,
         env: &Env,
@@ -77,7 +77,7 @@ impl Workspace {
         }
         let build_directory = metadata.build_directory.as_ref();
         let lock = root.text(metadata.workspace_root.join("Cargo.lock").as_std_path());
-        // Without a lock file there may be a cudarc, too.
+        // Without a lock file, a dependency on cudarc cannot be ruled out.
         let cudarc = match lock.is_ok_and(|text| !text.contains("name = \"cudarc\"")) {
             true => None,
             false => cudarc(env, manifest, options),
@@ -92,14 +92,16 @@ impl Workspace {
         })
     }
 
-    /// The workspace, or none if the current directory belongs to none.
+    /// Loads the workspace; `None` if there is no manifest in the current directory or its parents,
+    /// or if cargo cannot be run.
     pub fn load_optional(
         root: &Root,
         env: &Env,
         manifest: Option<&Path>,
         options: &Options,
     ) -> Result<Option<Self>, Failure> {
-        // Cargo would look in the same directories, and takes ten times as long as a whole view.
+        // Cargo would search the same directories, but starting it takes ten times as long as
+        // creating a view.
         let here = std::env::current_dir().unwrap_or_default();
         let mut manifests = here
             .ancestors()
@@ -143,11 +145,12 @@ impl Workspace {
     }
 }
 
-/// The releases that every cudarc knows which is built without a feature that names one. Its features
-/// are the list: `cuda-13040`. cudarc stops at a release that is newer than the last of them.
+/// The releases that are known to every cudarc whose features do not select one. A cudarc has one
+/// feature for each release that it knows (`cuda-13040`), and fails on a release newer than all
+/// these.
 fn cudarc(env: &Env, manifest: Option<&Path>, options: &Options) -> Option<Vec<u32>> {
     let options = [options.for_metadata(), options.features()].concat();
-    // Cargo reports what is wrong when it builds.
+    // Cargo reports the error when it builds.
     let metadata = query(env, manifest, options).exec().ok()?;
     let release = |feature: &str| feature.strip_prefix("cuda-")?.parse::<u32>().ok();
     let nodes = metadata.resolve.as_ref()?.nodes.iter();

@@ -221,7 +221,9 @@ mod tests {
     fn a_newer_format_and_a_broken_manifest_are_refused() {
         let parse = |text: &str| StoredToolkit::parse(Path::new("/s"), text).unwrap_err();
         assert!(parse(&GOOD.replace("= 1", "= 2")).contains("format_version 2"));
-        assert!(parse(&GOOD.replace("format_version", "x")).contains("`format_version` is missing"));
+        assert!(
+            parse(&GOOD.replace("format_version", "x")).contains("`format_version` is missing")
+        );
         assert!(
             parse(&GOOD.replace("version = \"13.4.3\"", "version = \"new\"")).contains("`version`")
         );

@@ -9,7 +9,8 @@ use crate::failure::Failure;
 use crate::project::CAPABILITIES;
 use crate::workspace::Package;
 
-/// A list and one of it, with notes about how they were chosen.
+/// The capabilities to build for, the one for tools that accept only one, and notes about the
+/// choice.
 #[derive(Debug, Default)]
 pub(super) struct Capabilities {
     /// `None` if nothing is declared and there is no GPU.
@@ -19,7 +20,7 @@ pub(super) struct Capabilities {
 }
 
 impl Capabilities {
-    /// Chooses what `packages` declare, otherwise the GPUs of this machine.
+    /// Chooses the capabilities that `packages` declare, otherwise those of this machine's GPUs.
     pub fn choose(
         root: &Root,
         env: &Env,
@@ -39,7 +40,7 @@ impl Capabilities {
             .cloned()
             .collect();
         if packages.is_empty() {
-            // Packages have read the variable themselves.
+            // With packages, their configuration already contains the variable's value.
             items.extend(env.text(CAPABILITIES));
         }
         let all = if !items.is_empty() {
@@ -64,7 +65,7 @@ impl Capabilities {
             .single
             .as_ref()
             .and_then(|single| single.warning.as_ref());
-        // cuda-build takes the whole list.
+        // cuda-build reads the whole list, so the warning does not apply to it.
         let reads_one = !packages.iter().any(|package| package.uses_cuda_build);
         if let Some(warning) = warning.filter(|_| reads_one && env.peek(COMPUTE_CAP).is_none()) {
             chosen.notes.push(format!("warning: {warning}"));

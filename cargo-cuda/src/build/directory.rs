@@ -1,19 +1,19 @@
 //! The target directory of a build: `<target>/cargo-cuda/<release>-<key>`.
 //!
-//! The key follows from the components that decide what a compiler makes (nvcc, nvvm, crt, cudart,
-//! CCCL), the capabilities, nvcc's flags and the variables. Every directory also records all
-//! components of its toolkit. If one that is recorded differs or is gone, another directory is
-//! used; if the toolkit only gained some, the directory stays.
+//! The key is a hash of the components that affect compiler output (nvcc, nvvm, crt, cudart, CCCL),
+//! the capabilities, nvcc's flags and the variables. Each directory also records every component of
+//! its toolkit. If a recorded component has changed or is missing, another directory is used. If
+//! the toolkit has only gained components, the directory is kept.
 //!
 //! ```text
 //! <target>/cargo-cuda/
 //!   latest -> 13.5-0123456789abcdef
 //!   13.5-0123456789abcdef/
 //!     debug/, release/ …           Cargo's
-//!     .cuda/view -> views/…        the toolkit as one root, at a path that stays
-//!     .cuda/views/                 beside the profiles: Cargo puts what is below them on the loader path
+//!     .cuda/view -> views/…        the toolkit as one root, at a stable path
+//!     .cuda/views/                 not in a profile, where Cargo would add it to the loader path
 //!     .cuda/toolkit.toml           the toolkit, for build scripts with cuda-build
-//!     .cuda/components.json        the record; every build changes its time
+//!     .cuda/components.json        the record; every build updates its modification time
 //! ```
 
 use std::collections::BTreeMap;
@@ -36,13 +36,14 @@ use crate::workspace::Workspace;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
     Cargo,
-    /// A wheel: this program is in front of rustc, and cargo does not rebuild for that.
+    /// A wheel: this program is the rustc wrapper, and cargo does not rebuild if the wrapper
+    /// changes.
     Wheel,
-    /// Nothing; a program or a shell gets the variables.
+    /// No build: the variables are for a program or a shell.
     Program,
 }
 
-/// Components that decide what a compiler makes.
+/// Components that affect compiler output.
 const COMPILING: [Component; 5] = [
     Component::Nvcc,
     Component::Nvvm,
@@ -51,7 +52,7 @@ const COMPILING: [Component; 5] = [
     Component::Cccl,
 ];
 
-/// Variables of the user's that change what is compiled.
+/// The user's variables that affect compiler output.
 const FLAGS: [&str; 10] = [
     "NVCC_PREPEND_FLAGS",
     "NVCC_APPEND_FLAGS",
@@ -65,7 +66,7 @@ const FLAGS: [&str; 10] = [
     "CUDARC_CUDA_VERSION",
 ];
 
-/// Each component with its identity.
+/// The identity of each component, by id.
 type Record = BTreeMap<String, String>;
 
 #[derive(Clone, Debug)]
@@ -75,7 +76,7 @@ pub struct Directory {
 }
 
 impl Directory {
-    /// Chooses the directory for a toolkit and these variables, and records the toolkit in it.
+    /// Chooses the directory for a toolkit and `variables`, and records the toolkit in it.
     pub fn choose(
         project: &Project,
         purpose: Purpose,
@@ -104,7 +105,7 @@ impl Directory {
         Ok(directory)
     }
 
-    /// The directory that the user has named. A note is added if it was built with another toolkit.
+    /// The directory of `--target-dir`. Adds a note if it was built with another toolkit.
     pub fn named(
         root: &Root,
         path: &Path,
@@ -135,7 +136,7 @@ impl Directory {
         self.path.join(OWN)
     }
 
-    /// The link to the view.
+    /// The path of the link to the view.
     pub fn view(&self) -> PathBuf {
         self.own().join("view")
     }
@@ -144,7 +145,7 @@ impl Directory {
         self.own().join("views")
     }
 
-    /// Writes the toolkit's file, and returns the variables that name it and the views.
+    /// Writes `toolkit.toml`, and returns the variables that name it and the directory of views.
     pub fn settings(&self, env: &Env, toolkit: &Toolkit) -> Result<Vec<Setting>, Failure> {
         let file = self.own().join("toolkit.toml");
         output::write_if_changed(&file, toolkit.to_toml()?.as_bytes())?;
@@ -161,7 +162,8 @@ impl Directory {
 const OWN: &str = ".cuda";
 const RECORD: &str = "components.json";
 
-/// The directory that the target directories are in: the workspace's, else the user's.
+/// The parent of the target directories: in the workspace's target directory, or without a
+/// workspace in the user's cache directory.
 pub fn base(env: &Env, workspace: Option<&Workspace>) -> Result<PathBuf, Failure> {
     let place = match workspace {
         Some(workspace) => Some(workspace.target_directory.clone()),
@@ -186,7 +188,7 @@ pub fn old(root: &Root, base: &Path, unused: Duration) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Whether a directory is new, or has been used with the same components and no others.
+/// Whether a directory is new, or every component in its record is unchanged in `record`.
 fn fits(root: &Root, path: &Path, record: &Record) -> bool {
     let Ok(text) = root.text(&path.join(OWN).join(RECORD)) else {
         return true;
@@ -196,9 +198,9 @@ fn fits(root: &Root, path: &Path, record: &Record) -> bool {
         .all(|(id, identity)| record.get(id) == Some(identity))
 }
 
-/// Each component of a toolkit with its identity: version, and name, size and time of change of every
-/// file. A toolkit of the store that gains a component is a new directory with hard links to the
-/// old files, so paths do not count.
+/// The identity of each component: a hash of its version, and of the name, size and modification
+/// time of every file. Paths are excluded: a toolkit of the store that gains a component gets a new
+/// directory with hard links to the old files.
 fn record(root: &Root, toolkit: &Toolkit) -> Record {
     let identity = |found: &Found| {
         let mut digest = Digest::default();
@@ -248,7 +250,7 @@ fn key(
     digest.hex()
 }
 
-/// A digest of fields, each with its length, so that no two lists of fields are the same bytes.
+/// Hashes each field with its length, so that (`ab`, `c`) and (`a`, `bc`) give different digests.
 #[derive(Default)]
 struct Digest(Sha256);
 

@@ -1,8 +1,8 @@
-//! One build: the toolkit, its view, the variables, and the directory that cargo builds in.
+//! One build: the toolkit, its view, the variables, and Cargo's target directory.
 //!
-//! A build script that does not tell Cargo which variables it has read never runs again when one
-//! changes. So every toolkit with its variables has a target directory of its own (see
-//! [`directory`]), and plain `cargo` has another.
+//! If a build script does not emit `rerun-if-env-changed`, Cargo does not run it again when a
+//! variable changes. So each combination of toolkit and variables has its own target directory (see
+//! [`directory`]), which plain `cargo` does not share.
 
 mod capabilities;
 pub mod directory;
@@ -30,12 +30,12 @@ pub struct Build {
     pub toolkit: Toolkit,
     /// The capabilities to build for, if they are known.
     pub plan: Option<Plan>,
-    /// The toolkit as one root, at a path that stays.
+    /// The toolkit as one root, at a stable path.
     pub view: View,
-    /// Cargo's target directory, and what belongs to it.
+    /// Cargo's target directory.
     pub directory: Directory,
     pub settings: Vec<Setting>,
-    /// Variables that are left as the user has set them.
+    /// The names of variables that keep the user's value.
     pub kept: Vec<String>,
     pub notes: Vec<String>,
 }
@@ -48,8 +48,8 @@ pub fn gpus() -> Vec<Capability> {
 }
 
 impl Build {
-    /// Finds the toolkit, and makes view and directory. `target_directory` is the one that the user
-    /// has named.
+    /// Finds the toolkit, and creates its view and target directory. `target_directory` is the
+    /// value of `--target-dir`.
     pub fn prepare(
         project: &Project,
         purpose: Purpose,
@@ -85,7 +85,8 @@ impl Build {
             loaded_driver: link::nixos_directory(root),
         };
         let list = declared_list(&packages, version.major);
-        // The directory's name follows from the variables, and the view's path is part of those.
+        // The directory's name is a hash of the variables, and some of them contain the view's path
+        // below that directory. The placeholder breaks the cycle.
         let placeholder = Environment::new(&inputs, Path::new("/view"), env);
         let mut variables: Vec<(&str, OsString)> = placeholder
             .decisive()
@@ -117,7 +118,7 @@ impl Build {
         })
     }
 
-    /// The variables for a program that is started with `user`, and the record of what is set.
+    /// The variables to set on top of `user` for a program, and the variable that records them.
     pub fn variables(&self, loader: LoaderPath, user: &Env) -> Vec<(String, OsString)> {
         let keep = |setting: &&Setting| {
             loader == LoaderPath::Set || setting.name != environment::LOADER_PATH
@@ -128,7 +129,7 @@ impl Build {
     }
 }
 
-/// Whether programs are started that need CUDA's libraries.
+/// Whether `LD_LIBRARY_PATH` is set, for programs that load CUDA's libraries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LoaderPath {
     Set,
@@ -171,9 +172,9 @@ fn declared_list(packages: &[&Package], major: u32) -> Option<String> {
     lists.all(|list| list == first).then(|| first.join(", "))
 }
 
-/// Variables that cuda-build reads. Build scripts get the release that was found: then `--cuda 13`
-/// and no option are one build. A shell gets what was requested: other workspaces may accept
-/// another release.
+/// Variables that cuda-build reads. Build scripts get the release that was found, so that builds
+/// with and without `--cuda 13` share a directory. A shell gets the requested release, because
+/// other workspaces may accept another one.
 fn cuda_build_settings(
     env: &Env,
     purpose: Purpose,
@@ -212,13 +213,13 @@ fn view(project: &Project, toolkit: &Toolkit, directory: &Directory) -> Result<V
         Some(_) => ViewPlace::from_env(env, target)?,
         None => ViewPlace::below(&directory.views(), target),
     };
-    // A crate that links a static library finds it there; a link costs nothing.
+    // Static libraries are included for crates that link them; a symbolic link costs nothing.
     let view = toolkit.view(&place.archives(true), &project.root)?;
     output::link(view.root(), &directory.view())?;
     Ok(view.through(directory.view()))
 }
 
-/// The directory of the driver's own library, if there is one to link with.
+/// The directory of the driver's own `libcuda.so`, if it is installed for linking.
 fn driver_directory(root: &Root, target: &Target) -> Option<PathBuf> {
     if !target.is_native() {
         return None;

@@ -1,5 +1,5 @@
-//! `cargo cuda build`, `run`, `test` and the like: cargo in a directory of its own, with one
-//! toolkit for everything in it.
+//! `cargo cuda build`, `run`, `test` and the like: run cargo with one toolkit, in a target
+//! directory of its own.
 
 use std::path::{Path, PathBuf};
 
@@ -36,7 +36,7 @@ pub fn run(
         target: cargo.value("--target"),
         cargo: cargo.clone(),
         workspace: match (command, &manifest_path) {
-            // A published program is in no workspace.
+            // Without `--path`, cargo installs a program that is not part of a local workspace.
             ("install", None) => WorkspaceUse::Ignored,
             _ => WorkspaceUse::Required,
         },
@@ -66,7 +66,7 @@ pub fn run(
     };
     call.variables = build.variables(loader, user);
     if command == "nextest" {
-        // Only some of its commands have the option.
+        // Only some nextest commands accept `--target-dir`.
         call = call.variable("CARGO_TARGET_DIR", directory);
     }
     for (name, value) in rustc_wrapper::variables(&project, &build, Scope::Search)? {
@@ -93,7 +93,7 @@ pub fn run(
     Ok(code)
 }
 
-/// A path below the current directory without that directory.
+/// The path, relative to the current directory if it is below that.
 fn shown(path: &Path) -> String {
     let here = std::env::current_dir().unwrap_or_default();
     path.strip_prefix(here)

@@ -36,7 +36,7 @@ struct Report {
     lists: Vec<List>,
 }
 
-/// What one release builds for. The tables do not know a release that is newer than they are.
+/// One release and its limits. `known` is false if the release is newer than the tables.
 #[derive(Serialize)]
 struct Toolkit {
     version: String,
@@ -73,7 +73,7 @@ struct List {
     problem: Option<Problem>,
 }
 
-/// What a list becomes for each consumer.
+/// A list in the syntax of each consumer.
 #[derive(Serialize)]
 struct Renderings {
     nvcc: Vec<String>,
@@ -83,7 +83,7 @@ struct Renderings {
     torch: String,
     arch_list: String,
     cuda_compute_cap: Option<String>,
-    /// That `CUDA_COMPUTE_CAP` has less than was declared.
+    /// Set if `CUDA_COMPUTE_CAP` covers less than was declared.
     warning: Option<String>,
 }
 
@@ -131,7 +131,7 @@ fn named_release(release: ReleaseReq) -> Result<ToolkitVersion, Failure> {
     Ok(release)
 }
 
-/// What the packages of the workspace declare, for each of their majors.
+/// The lists that the workspace's packages declare, for each of their majors.
 fn declared_here(
     release: Option<ToolkitVersion>,
     workspace: Option<&Workspace>,

@@ -1,4 +1,4 @@
-//! `cargo cuda clean`: removes target directories that are not used any more.
+//! `cargo cuda clean`: removes target directories that are no longer used.
 
 use std::time::Duration;
 

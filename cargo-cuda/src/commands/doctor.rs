@@ -23,7 +23,7 @@ const SHOWN: [&str; 5] = [
     "LD_LIBRARY_PATH",
 ];
 
-/// Every search reads them, and they are not about CUDA.
+/// Variables that every search reads but that are not about CUDA: not shown.
 const UNREMARKABLE: [&str; 3] = ["HOME", "XDG_CACHE_HOME", previous::RECORD];
 
 const PROGRAMS: &[(&str, &str)] = &[
@@ -50,7 +50,7 @@ pub struct DoctorArgs {
     json: bool,
 }
 
-/// Looks at everything and returns the report; the exit code is that of a build.
+/// Returns the report, with the exit code that a build would have.
 pub fn run(arguments: &DoctorArgs, user: &Env, root: &Root) -> Result<(String, u8), Failure> {
     let build = BuildOptions::new(arguments.cuda, false);
     let project = Project::open(user, root, &build, &arguments.workspace)?;
@@ -98,7 +98,7 @@ pub fn run(arguments: &DoctorArgs, user: &Env, root: &Root) -> Result<(String, u
             path: process::on_path(env, name).as_deref().map(shown),
         })
         .collect();
-    // Last, because everything before has read variables.
+    // Last, because the steps above determine which variables were read.
     findings.environment = variables(&project.env, &env.asked());
     let findings = findings.judged();
     let text = match arguments.json {
@@ -108,7 +108,7 @@ pub fn run(arguments: &DoctorArgs, user: &Env, root: &Root) -> Result<(String, u
     Ok((text, findings.code))
 }
 
-/// A package, and its plan or why the toolkit cannot build it.
+/// A package's name, and its plan or the reason the toolkit cannot build it.
 type Planned = (String, Result<Plan, Error>);
 
 /// The plan of each package that declares capabilities.
@@ -122,7 +122,7 @@ fn plans(toolkit: &Toolkit, project: &Project, gpus: &[Capability]) -> Vec<Plann
         (name.to_owned(), plan)
     };
     let Some(workspace) = &project.workspace else {
-        // In a workspace, each package has read the variable.
+        // In a workspace, the packages' configuration already contains the variable's value.
         let list = project.env.text(CAPABILITIES);
         return list
             .map(|list| plan(CAPABILITIES, &[list], &[]))
@@ -137,7 +137,7 @@ fn plans(toolkit: &Toolkit, project: &Project, gpus: &[Capability]) -> Vec<Plann
     packages.collect()
 }
 
-/// All plans, or all reasons why there is none for a package; `None` if nothing is declared.
+/// All plans or, if any package has none, the reasons; `None` if nothing is declared.
 fn summary(planned: &[Planned]) -> Option<Capabilities> {
     let mut plans = BTreeMap::new();
     let mut refused = Vec::new();
@@ -154,7 +154,7 @@ fn summary(planned: &[Planned]) -> Option<Capabilities> {
     }
 }
 
-/// The variables that are shown; `read` are those that the search has read.
+/// The variables to show. `read` are the names of variables that the search has read.
 fn variables(env: &Env, read: &[String]) -> BTreeMap<String, String> {
     let is_shown = |name: &str| {
         let is_about_cuda = name.starts_with("CUDA") || name.starts_with("NVCC");
@@ -179,7 +179,8 @@ fn undeclared(toolkit: &Toolkit, project: &Project) -> Vec<String> {
         .collect()
 }
 
-/// Optional components that packages are built without, and sources that have them for another CUDA.
+/// Optional components that packages are built without. Each sentence names the sources that have
+/// the component for another CUDA major.
 fn absent(outcome: &Outcome, toolkit: &Toolkit, project: &Project) -> Vec<String> {
     let major = toolkit.version().major;
     let mut absent = Vec::new();

@@ -57,7 +57,7 @@ struct Report {
     notes: Vec<String>,
 }
 
-/// A variable; without a value it is removed.
+/// A variable to set, or to unset if `value` is `None`.
 #[derive(Serialize)]
 struct Variable {
     name: String,
@@ -98,7 +98,7 @@ pub fn print(arguments: &EnvArgs, process: &Env, root: &Root) -> Result<String, 
         }
     }
     variables.retain(|Variable { name, value, .. }| {
-        // A shell would run commands in a name.
+        // A shell would run commands that a name contains.
         let is_name = shell::is_name(name);
         if !is_name {
             notes.push(format!(
@@ -128,7 +128,7 @@ pub fn print(arguments: &EnvArgs, process: &Env, root: &Root) -> Result<String, 
     Ok(variables.iter().map(line).collect())
 }
 
-/// Runs the program in place of this one.
+/// Replaces this process with the program.
 pub fn exec(arguments: &ExecArgs, user: &Env, root: &Root) -> Result<u8, Failure> {
     let (settings, notes) = settings(&arguments.build, &arguments.workspace, user, root)?;
     output::messages(&notes);
@@ -149,8 +149,8 @@ fn settings(
     let project = Project::open(user, root, options, which)?;
     let build = Build::prepare(&project, Purpose::Program, &build::gpus(), None)?;
     let mut settings = build.settings;
-    // Cargo alone reads its `[env]`. Other programs get what is set there in place of a variable of
-    // ours, and what configures nvcc and cuda-build.
+    // Only Cargo applies its `[env]`. For other programs, add the variables of `[env]` that
+    // override one of `settings`, and those that configure nvcc and cuda-build.
     for (name, value) in project.env.variables() {
         let Some(name) = name.to_str() else { continue };
         let is_kept = build.kept.iter().any(|kept| kept == name);

@@ -1,4 +1,4 @@
-//! `cargo cuda fetch`: gets what the workspace needs, for CI and containers.
+//! `cargo cuda fetch`: fetches the toolkits that the workspace needs, for CI and containers.
 
 use clap::Args;
 use cuda_build::internal::{Env, ReleaseReq, Root};

@@ -69,7 +69,7 @@ pub fn run(arguments: &ToolkitArgs, context: &Context) -> Result<String, Failure
     })
 }
 
-/// What was added, for a reader.
+/// The text report about an added toolkit.
 pub(super) fn added_text(added: &Added) -> String {
     let what = format!("CUDA {} ({})", added.version, added.components.join(", "));
     let (path, bytes) = (added.path.display(), human_size(added.bytes));

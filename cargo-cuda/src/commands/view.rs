@@ -68,7 +68,8 @@ pub fn run(arguments: &ViewArgs, env: &Env, root: &Root) -> Result<String, Failu
         ..project.finder()
     }
     .find()?;
-    // A view of everything reports what it lacks; a view of some components what they lack.
+    // Incompatible components matter only to a view of everything. For `--components`, the check
+    // below reports a requested component that is missing.
     let incompatible = toolkit
         .notes()
         .iter()

@@ -60,10 +60,9 @@ pub struct WheelArgs {
     passthrough: Vec<OsString>,
 }
 
-/// Builds the wheels and returns a report about them. If it fails, wheels of majors that were
-/// finished stay.
+/// Builds the wheels and returns a report about them. After a failure, finished wheels are kept.
 pub fn run(arguments: &WheelArgs, user: &Env, root: &Root) -> Result<String, Failure> {
-    // Before a `--`, after which arguments are for rustc.
+    // `--locked` comes first: arguments after a `--` in `passthrough` are for rustc.
     let locked = arguments.locked.then(|| OsString::from("--locked"));
     let own = arguments.passthrough.iter().cloned();
     let passthrough: Vec<OsString> = locked.into_iter().chain(own).collect();
@@ -99,7 +98,7 @@ pub fn run(arguments: &WheelArgs, user: &Env, root: &Root) -> Result<String, Fai
         passthrough: &passthrough,
         out: &arguments.out,
     };
-    // Every toolkit first: if that of the second major is missing, the first is not built for nothing.
+    // Find every toolkit before compiling: if the second one is missing, fail at once.
     let gpus = build::gpus();
     let mut prepared = Vec::new();
     for release in releases {
@@ -112,8 +111,8 @@ pub fn run(arguments: &WheelArgs, user: &Env, root: &Root) -> Result<String, Fai
     Ok(summary(&built))
 }
 
-/// The package that `--package` or `--manifest-path` names, otherwise the only one that makes a
-/// Python module.
+/// The package that `--package` or `--manifest-path` names, otherwise the only one with a Python
+/// module.
 fn package<'a>(project: &'a Project, manifest: Option<&Path>) -> Result<&'a Package, Failure> {
     let modules: Vec<&Package> = project
         .packages()
@@ -144,7 +143,7 @@ fn package<'a>(project: &'a Project, manifest: Option<&Path>) -> Result<&'a Pack
     }
 }
 
-/// The releases to build for: the option's, the variable's, or the declared majors.
+/// The releases to build for: those of `--cuda`, of the variable, or the declared majors.
 fn releases(
     arguments: &WheelArgs,
     package: &Package,

@@ -1,11 +1,11 @@
-//! What the driver and the GPUs of this machine mean for programs that are built here.
+//! Warnings about running the built programs with this machine's driver and GPUs.
 
 use cuda_build::internal::capability::Support;
 use cuda_build::internal::driver::Driver;
 use cuda_build::internal::release::{self, driver_floor};
 use cuda_build::{Capability, Plan, ToolkitVersion};
 
-/// Whether programs of this toolkit run with this driver.
+/// A warning if the driver is older than the toolkit.
 pub fn notes(driver: &Driver, toolkit: ToolkitVersion) -> Vec<String> {
     if driver.version >= toolkit {
         return Vec::new();
@@ -29,7 +29,7 @@ pub fn notes(driver: &Driver, toolkit: ToolkitVersion) -> Vec<String> {
     )]
 }
 
-/// A sentence for each GPU of this machine that a package has no SASS for.
+/// A warning for each GPU of this machine for which a package has no SASS.
 pub fn gpu_notes(
     driver: &Driver,
     toolkit: ToolkitVersion,

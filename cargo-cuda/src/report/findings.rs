@@ -1,4 +1,4 @@
-//! What `doctor` reports, as one value: JSON and text are written from it.
+//! The findings of `doctor`, from which both JSON and text are written.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use super::shown;
 use super::verdict::verdict;
 use crate::failure::Failure;
 
-/// Everything that was found. Fields that are not in JSON are sentences about fields that are.
+/// Everything that was found. Fields that JSON skips are for the text and the verdict.
 #[derive(Debug, Default, Serialize)]
 pub struct Findings {
     pub environment: BTreeMap<String, String>,
@@ -28,7 +28,7 @@ pub struct Findings {
     pub capabilities: Option<Capabilities>,
     /// Packages with device code that declare no capabilities, on a machine without a GPU.
     pub capabilities_undeclared: Vec<String>,
-    /// Optional components that packages are built without, a sentence for each.
+    /// One sentence for each optional component that a package is built without.
     pub optional_absent: Vec<String>,
     /// `None` without nvcc.
     pub host_compiler: Option<Host>,
@@ -38,10 +38,10 @@ pub struct Findings {
     pub(super) verdict: String,
     #[serde(skip)]
     pub workspace: Option<String>,
-    /// Whether a package here may have device code. Outside a workspace any crate may.
+    /// Whether the build may compile device code; always true outside a workspace.
     #[serde(skip)]
     pub compiles: bool,
-    /// The exit code of a build.
+    /// The exit code that a build would have.
     #[serde(skip)]
     pub code: u8,
 }
@@ -108,7 +108,7 @@ impl From<&Error> for Problem {
     }
 }
 
-/// The plan of each package, or why the toolkit cannot build them.
+/// The plan of each package, or the reasons the toolkit cannot build some of them.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Capabilities {
@@ -134,7 +134,7 @@ pub enum Host {
     },
 }
 
-/// The driver, or the reason there is none in `absent`.
+/// The driver. If there is none, `absent` has the reason.
 #[derive(Debug, Default, Serialize)]
 pub struct Driver {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -144,13 +144,13 @@ pub struct Driver {
     pub(super) library: Option<String>,
     /// The version of the kernel module, if the system reports it.
     pub(super) module: Option<String>,
-    /// What driver and GPUs mean for what is built here.
+    /// Warnings about running the built programs with this driver and these GPUs.
     pub warnings: Vec<String>,
-    /// What the kind of this machine means for its driver.
+    /// Notes about the driver on this kind of machine: WSL, NixOS, Jetson, container.
     pub(super) notes: Vec<String>,
 }
 
-/// A program that some command starts.
+/// A program that commands may start.
 #[derive(Debug, Serialize)]
 pub struct Program {
     pub name: &'static str,
@@ -192,7 +192,7 @@ impl Findings {
         }
     }
 
-    /// With the verdict, which follows from everything else.
+    /// Adds the verdict, which depends on all other findings.
     pub fn judged(mut self) -> Self {
         (self.code, self.verdict) = verdict(&self);
         self.build_will_work = self.code == crate::exit_code::SUCCESS;
@@ -277,7 +277,7 @@ impl From<Result<HostCompiler, Error>> for Host {
     }
 }
 
-/// What a reader of the choice should know: of the search, and of the components themselves.
+/// Remarks about the chosen toolkit: notes of the search, and notes about its components.
 fn remarks(toolkit: &Toolkit) -> Vec<String> {
     let mut notes: Vec<String> = toolkit.notes().iter().map(ToString::to_string).collect();
     for found in toolkit.components().iter().map(|chosen| &chosen.found) {

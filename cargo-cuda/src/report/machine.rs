@@ -1,5 +1,6 @@
-//! The kind of this machine, which decides where the driver's libraries are: WSL, NixOS and Jetson
-//! boards have directories of their own, a container has the libraries that it is given.
+//! The kind of this machine, which determines where the driver's libraries are. WSL, NixOS and
+//! Jetson boards have their own directories; a container has only the libraries that are mounted
+//! into it.
 
 use std::path::{Path, PathBuf};
 
@@ -8,19 +9,20 @@ use cuda_build::internal::driver::{Driver, NoDriver};
 use cuda_build::internal::link::nixos_directory;
 use cuda_build::{ToolkitVersion, Version};
 
-/// What the file system shows.
+/// The kind of machine, as detected from files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Machine {
-    /// Linux below Windows, with the driver of Windows.
+    /// Linux on Windows, with the driver of Windows.
     wsl: bool,
     /// The driver's libraries are in `/run/opengl-driver/lib`.
     nixos: bool,
     jetson: bool,
     /// A container that Docker or Podman made.
     container: bool,
-    /// The version of the driver's kernel module. WSL and Jetson boards have none to read.
+    /// The version of the driver's kernel module; `None` on WSL and Jetson boards.
     pub module: Option<String>,
-    /// A `libcuda.so.1` where distributions put it, that is no link to that of Windows.
+    /// A `libcuda.so.1` in a distribution's library directory, unless it links to the one of
+    /// Windows.
     packaged: Option<PathBuf>,
     toolkit: Option<ToolkitVersion>,
     /// The directory with NVIDIA's libraries for forward compatibility, for this toolkit.
@@ -28,7 +30,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Reads the files in which the kinds differ.
+    /// Reads the files that identify the kind of machine.
     pub fn read(root: &Root, multiarch: &str, toolkit: Option<ToolkitVersion>) -> Self {
         let text = |place: &str| root.text(&root.locate(place)).ok();
         let file = |place: &str| root.is_file(&root.locate(place));
@@ -57,11 +59,11 @@ impl Machine {
         }
     }
 
-    /// Sentences for programs that use the GPU. A build needs no driver.
+    /// Notes about running programs on the GPU. A build needs no driver.
     pub fn notes(&self, driver: &Result<Driver, NoDriver>) -> Vec<String> {
         let mut notes = Vec::new();
         match driver {
-            // A driver that is installed and does not start has its own message.
+            // If an installed driver fails to start, its own message explains the failure.
             Err(none) => notes.extend(self.how_to_install().filter(|_| !none.is_installed)),
             Ok(driver) => {
                 notes.extend(self.loader_path(Path::new(&driver.opened_as)));
@@ -69,7 +71,7 @@ impl Machine {
                 notes.extend(newer.and_then(|toolkit| self.compat(toolkit)));
             }
         }
-        // Even if it starts: it needs a kernel module that WSL does not have.
+        // Printed even if the library loads, because WSL does not have its kernel module.
         if let Some(packaged) = self.packaged.as_ref().filter(|_| self.wsl) {
             notes.push(format!(
                 "{} is a driver for Linux itself and hides the one of Windows in /usr/lib/wsl/lib: remove the package \
@@ -114,7 +116,7 @@ impl Machine {
         Some(note.to_owned())
     }
 
-    /// What programs need if the driver's library is not on the loader's search path.
+    /// How programs find the driver's library if it is not on the loader's default search path.
     fn loader_path(&self, library: &Path) -> Option<String> {
         let directory = library.parent().filter(|d| d.is_absolute())?;
         let place = directory.display();
@@ -157,8 +159,8 @@ fn module_version(text: &str) -> Option<Version> {
     let line = text
         .lines()
         .find(|line| line.starts_with("NVRM version:"))?;
-    // `… NVIDIA UNIX x86_64 Kernel Module  580.65.06  Sun Jul …`; for the open one the word
-    // before it is an architecture.
+    // `… NVIDIA UNIX x86_64 Kernel Module  580.65.06  Sun Jul …`; for the open kernel module, the
+    // version follows the architecture instead.
     let numbers = line.split_whitespace().filter(|word| word.contains('.'));
     numbers.filter_map(|word| word.parse().ok()).next()
 }

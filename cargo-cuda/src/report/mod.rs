@@ -12,7 +12,7 @@ use serde::Serialize;
 
 pub use findings::{Capabilities, Findings, Host, Problem, Program};
 
-/// Raised when a field changes its meaning or goes away; new fields do not raise it.
+/// Incremented when a field changes its meaning or is removed, but not for new fields.
 const FORMAT_VERSION: u32 = 1;
 
 /// A report as one JSON object and a newline.
@@ -27,12 +27,12 @@ pub fn json(report: &impl Serialize) -> String {
         format_version: FORMAT_VERSION,
         report,
     };
-    // Reports hold strings, numbers and lists of them: nothing that JSON cannot hold.
+    // Cannot fail: reports contain only types that JSON supports.
     let text = serde_json::to_string_pretty(&versioned).unwrap_or_default();
     format!("{text}\n")
 }
 
-/// A path in a report. Bytes that are not UTF-8 are replaced: JSON cannot hold them.
+/// A path in a report. Bytes that are not UTF-8 are replaced, because JSON is UTF-8.
 pub fn shown(path: &Path) -> String {
     path.to_string_lossy().into_owned()
 }

@@ -1,4 +1,4 @@
-//! The report of `doctor` for people: a section for each part, and the verdict at its end.
+//! The text report of `doctor`: one section per topic, then the verdict.
 
 use super::findings::ComponentFindings;
 use super::{Capabilities, Findings, Host};

@@ -5,7 +5,7 @@ use cuda_build::Component;
 use super::{Capabilities, Findings, Host};
 use crate::exit_code;
 
-/// The exit code of a build, and a sentence.
+/// The exit code that a build would have, and the last line of the report.
 pub(super) fn verdict(findings: &Findings) -> (u8, String) {
     let bad = |code: u8, reason: &str| (code, format!("Not ready to build{reason}."));
     let toolkit = match (&findings.toolkit, &findings.problem) {

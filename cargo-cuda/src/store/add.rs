@@ -1,5 +1,5 @@
-//! `toolkit add`: decides which exact packages are meant, and fetches those that are missing. Also
-//! fetches maturin, in the same way.
+//! `toolkit add`: decides on exact packages, and fetches those that the store does not have.
+//! Fetches maturin in the same way.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -30,28 +30,28 @@ pub struct Added {
     /// The directory, to be searched as site-packages.
     #[serde(serialize_with = "lossy")]
     pub path: PathBuf,
-    /// The release: `13.4.3`, or `13.5` if it was put together by minor.
+    /// The release: `13.4.3`, or `13.5` if it was resolved without a metapackage.
     pub version: String,
     /// The components that were found in it.
     pub components: Vec<String>,
     /// Whether it was written by this call.
     pub new: bool,
-    /// The packages that an installer fetched. The others were in toolkits of the store.
+    /// The packages that an installer fetched. The store already had the others.
     pub fetched: Vec<String>,
-    /// Bytes of files that those packages brought.
+    /// The size of the files of the fetched packages.
     pub bytes_added: u64,
-    /// Bytes of all its files.
+    /// The size of all its files.
     pub bytes: u64,
-    /// From call to return.
+    /// The duration of the call.
     pub milliseconds: u64,
 }
 
-/// Adds a toolkit to the store. If it is there and whole, this takes milliseconds and needs
-/// neither the network nor another program; if it is damaged, it is replaced.
+/// Adds a toolkit to the store. If the store already has it, this takes milliseconds and needs
+/// neither the network nor another program. A damaged toolkit is replaced.
 ///
-/// In a workspace the lock file decides the versions, and is written if it does not pin them yet.
-/// Components that an earlier call for the same release did not name are added to its set, at
-/// the same versions.
+/// In a workspace, the lock file determines the versions, and is written if it does not pin them
+/// yet. If an earlier call resolved the same release, its versions are kept, and only new
+/// components are added.
 pub fn add(request: &AddRequest, context: &Context) -> Result<Added, Failure> {
     let started = Instant::now();
     let run = Run {
@@ -71,7 +71,7 @@ pub fn add(request: &AddRequest, context: &Context) -> Result<Added, Failure> {
     }
     let set = run.decide(locked, &wanted)?;
     let fetched = run.ensure(&set, &wanted)?;
-    // The set of a lock file is used in its workspace only.
+    // A set that comes from the lock file is not recorded for other workspaces.
     if locked != Some(&set) {
         run.remember(&set)?;
     }
@@ -126,8 +126,8 @@ struct Run<'a> {
 type Fetched = (Vec<String>, u64);
 
 impl Run<'_> {
-    /// The set of the lock file, or else the set that the same request was resolved to earlier,
-    /// or else the answer of the index.
+    /// The set in the lock file, else the set to which the same request was resolved earlier, else
+    /// a newly resolved set.
     fn decide(
         &self,
         locked: Option<&PackageSet>,
@@ -141,7 +141,7 @@ impl Run<'_> {
         if let Some(set) = known.filter(|set| !upgrade && lacking(set, wanted).is_none()) {
             return Ok(set.clone());
         }
-        // Components that are known stay: at the same versions or, with `--upgrade`, newer ones.
+        // Components of the known set are kept, with `--upgrade` at newer versions.
         let before = known.into_iter().flat_map(PackageSet::components);
         let spec = SetSpec {
             release: release.clone(),
@@ -156,12 +156,12 @@ impl Run<'_> {
         resolve(&spec, &mut |lines| installer.resolve(lines))
     }
 
-    /// What releases were resolved to earlier, for this user.
+    /// The sets to which releases were resolved earlier, for this user.
     fn index(&self) -> Lock {
         Lock::read(&self.store.index()).unwrap_or_default()
     }
 
-    /// Makes sure that the store has the set, whole. `None` if it had.
+    /// Makes sure that the store has the complete set. Returns `None` if it already had.
     fn ensure(
         &self,
         set: &PackageSet,
@@ -196,7 +196,7 @@ impl Run<'_> {
         Ok(Some(fetched))
     }
 
-    /// The reason that the store does not have the set, whole.
+    /// Why the set in the store is missing or damaged; `None` if it is complete.
     fn problem(&self, set: &PackageSet) -> Result<Option<String>, Failure> {
         let name = set.name();
         let path = self.store.path(&name);
@@ -211,7 +211,7 @@ impl Run<'_> {
         }
     }
 
-    /// Writes the files of a set: links to those that the store has, and the others fetched.
+    /// Writes the files of a set: hard links to those that the store has, and fetches the others.
     fn fetch(
         &self,
         set: &PackageSet,
@@ -237,7 +237,7 @@ impl Run<'_> {
                 None => missing.push(package),
             }
         }
-        // Installers require an empty directory, so what is missing comes first.
+        // Installers require an empty directory, so packages are fetched before files are linked.
         if !missing.is_empty() {
             let installer = Installer::find(&self.context.env)?;
             let (count, plural) = (missing.len(), if missing.len() == 1 { "" } else { "s" });
@@ -257,8 +257,9 @@ impl Run<'_> {
         Ok((part, (names.collect(), bytes)))
     }
 
-    /// Records what the request was resolved to: in the store for this user, in the workspace for
-    /// everyone. Both files are read again under the lock, so that no other entry is lost.
+    /// Records the set to which the request was resolved: in the store for this user, in the
+    /// workspace for everyone. Both files are read again under the lock, so that no other entry is
+    /// lost.
     fn remember(&self, set: &PackageSet) -> Result<(), Failure> {
         let release = &self.request.release;
         if self.context.lock_file.is_none() && self.index().find(release) == Some(set) {
@@ -284,7 +285,7 @@ fn lacking(set: &PackageSet, wanted: &BTreeSet<Component>) -> Option<Component> 
     })
 }
 
-/// An installer reported success, and files are missing.
+/// The error if files are missing although the installer reported success.
 fn incomplete(reason: &str) -> Failure {
     let message = format!("the installer reported success, but {reason}");
     Failure::new(exit_code::INSTALLER, message)
@@ -301,8 +302,8 @@ pub fn fetched_maturin(env: &Env) -> Option<PathBuf> {
     (store::distrust(&root, &directory).is_none() && root.is_file(&program)).then_some(program)
 }
 
-/// Fetches maturin into a directory of its own beside the toolkits, with uv or pip, unless it is
-/// there. The user's Python environments are not changed.
+/// Fetches maturin with uv or pip into a directory of its own beside the toolkits, unless it is
+/// already there. The user's Python environments are not changed.
 pub fn maturin(env: &Env) -> Result<PathBuf, Failure> {
     if let Some(program) = fetched_maturin(env) {
         return Ok(program);
@@ -322,7 +323,8 @@ pub fn maturin(env: &Env) -> Result<PathBuf, Failure> {
         Refusal::Failed(failure) => failure,
         Refusal::NoMatch { message, .. } => unreachable(&requirement, &message),
     })?;
-    // It requires a TOML reader for old Pythons, which its program does not use.
+    // The package also requires a TOML reader for old Python versions, which the program does not
+    // use.
     packages.retain(|package| package.name == "maturin");
     let part = store.part()?;
     let wanted: Vec<&Package> = packages.iter().collect();

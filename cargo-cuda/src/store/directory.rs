@@ -15,7 +15,7 @@
 //! `.part-*` directory is a leftover if the lock is free, and the next command removes it.
 #![allow(
     clippy::disallowed_methods,
-    reason = "the store writes here, and nowhere else in its code"
+    reason = "the store writes files only in this module"
 )]
 
 use std::fs::{self, File};
@@ -78,8 +78,8 @@ impl Store {
         self.directory.join(name)
     }
 
-    /// What each release was last resolved to, in the format of a lock file. It may be deleted at
-    /// any time.
+    /// The file that records the set to which each release was last resolved, in the format of a
+    /// lock file. It may be deleted at any time.
     pub fn index(&self) -> PathBuf {
         self.directory.join("resolved.toml")
     }
@@ -131,15 +131,15 @@ impl Store {
         options.open(&path).map_err(failed("open", &path))
     }
 
-    /// What commands are writing or have left.
+    /// The directories that commands are writing to or have left behind.
     fn leftovers(&self) -> Vec<PathBuf> {
         let names = names(&self.directory).into_iter();
         let parts = names.filter(|name| name.starts_with(PART));
         parts.map(|name| self.path(&name)).collect()
     }
 
-    /// Removes what interrupted commands left. The caller holds the lock. What cannot be removed is
-    /// left to the next command.
+    /// Removes the directories that interrupted commands have left behind. The caller holds the
+    /// lock. The next command retries those that cannot be removed.
     fn remove_leftovers(&self) {
         for leftover in self.leftovers() {
             let _ = fs::remove_dir_all(leftover);
@@ -159,26 +159,26 @@ impl Store {
         Ok(part)
     }
 
-    /// Moves a part to its place, with its manifest. The caller holds the lock.
+    /// Writes the manifest and moves a part to its final path. The caller holds the lock.
     pub fn commit(&self, part: &Part, name: &str, manifest: &Manifest) -> Result<(), Failure> {
         let site = part.site();
         let path = site.join(store::MANIFEST);
         let text = toml::to_string(manifest).map_err(io::Error::other);
         text.and_then(|text| fs::write(&path, text))
             .map_err(failed("write", &path))?;
-        // After a power cut, a toolkit has all its files. One call takes less time than one for
-        // each of thousands of files.
+        // Otherwise a toolkit could lose files in a power cut. One `syncfs` is faster than an
+        // `fsync` for each of thousands of files.
         File::open(&site)
             .and_then(|handle| Ok(rustix::fs::syncfs(&handle)?))
             .map_err(failed("sync", &site))?;
         self.put(part, name)
     }
 
-    /// Moves a part to its place as it is. The caller holds the lock.
+    /// Moves a part to its final path. The caller holds the lock.
     pub fn put(&self, part: &Part, name: &str) -> Result<(), Failure> {
         let path = self.path(name);
         if fs::symlink_metadata(&path).is_ok() {
-            // It is damaged, or the caller would not replace it.
+            // Callers replace only a damaged toolkit.
             self.discard(name)?;
         }
         fs::rename(part.site(), &path).map_err(failed("rename into", &path))
@@ -192,19 +192,19 @@ impl Store {
     }
 }
 
-/// A directory that becomes a toolkit. What is left in it is removed when it is dropped.
+/// A directory in which a toolkit is prepared. Its remaining files are removed on drop.
 #[derive(Debug)]
 pub(super) struct Part {
     directory: TempDir,
 }
 
 impl Part {
-    /// Becomes the toolkit.
+    /// The directory that becomes the toolkit.
     pub fn site(&self) -> PathBuf {
         self.path("site")
     }
 
-    /// Any other file or directory.
+    /// Another file or directory of the part.
     pub fn path(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
     }
@@ -227,7 +227,7 @@ pub(super) fn trusted(directory: &Path) -> Result<(), Failure> {
     }
 }
 
-/// Sorts an I/O error by what the user can do.
+/// Classifies an I/O error by what the user can do about it.
 pub(super) fn failed(action: &str, path: &Path) -> impl FnOnce(io::Error) -> Failure {
     use io::ErrorKind::{
         NotADirectory, PermissionDenied, QuotaExceeded, ReadOnlyFilesystem, StorageFull,

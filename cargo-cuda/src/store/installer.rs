@@ -1,12 +1,12 @@
-//! uv or pip, as the user has configured them.
+//! Runs uv or pip, as the user has configured them.
 //!
-//! Index, proxy, certificates and credentials are the user's. Settings of the current directory
-//! do not count, and neither do settings of how and where to install: fetched packages go to a
-//! store that all projects share. So installers start in an empty directory, which has no `pip.py`
-//! and no `.venv`, with an empty `uv.toml`, at which uv ends its search upwards.
+//! The user's index, proxy, certificates and credentials apply. Settings in the current directory,
+//! and settings of how and where to install, are ignored, because fetched packages go to a store
+//! that all projects share. So installers start in a directory without `pip.py` and `.venv`; its
+//! empty `uv.toml` ends uv's search of parent directories.
 #![allow(
     clippy::disallowed_methods,
-    reason = "this is the one file of the store that starts programs"
+    reason = "the store starts programs only in this module"
 )]
 
 use std::ffi::OsStr;
@@ -45,7 +45,7 @@ pub(super) struct Installer {
     directory: TempDir,
 }
 
-/// Whether uv may link files of its cache. What damages such a file damages it in the cache too.
+/// Whether uv may hard-link files from its cache. Damage to such a file also affects the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cache {
     Use,
@@ -61,7 +61,7 @@ enum Kind {
 /// A source distribution would run its own code; NVIDIA publishes wheels.
 const WHEELS_ONLY: [&str; 2] = ["--only-binary", ":all:"];
 
-/// Whatever pip's configuration files name, it installs into `--target`.
+/// Overrides pip's configuration files, so that pip installs only into `--target`.
 const TARGET_ONLY: [&str; 3] = ["--prefix=", "--root=/", "--log=/dev/null"];
 
 impl Installer {
@@ -111,7 +111,7 @@ impl Installer {
         })
     }
 
-    /// The reason that a pip cannot be used. Every uv can.
+    /// Why this pip cannot be used. Every version of uv can.
     fn unusable(&self) -> Option<String> {
         if self.kind == Kind::Uv {
             return None;
@@ -143,8 +143,8 @@ impl Installer {
         }
     }
 
-    /// Runs a call to its end, and passes each line of output to `on_line` as it comes. Returns
-    /// whether it succeeded, and both streams. The call gets a copy of `lock`.
+    /// Runs a call to its end, and passes each line of output to `on_line` as it arrives. Returns
+    /// whether the call succeeded, and the output of both streams. The child inherits `lock`.
     fn run(
         &self,
         call: &Invocation,
@@ -167,7 +167,7 @@ impl Installer {
                 .stdout(writer.try_clone()?)
                 .stderr(writer);
             let mut child = command.spawn()?;
-            // The stream ends when the last process that can write to it has ended.
+            // `command` holds the writing end; the stream ends only when every copy is closed.
             drop(command);
             let mut stream = BufReader::new(stream);
             let (mut output, mut line) = (String::new(), Vec::new());
@@ -204,8 +204,8 @@ impl Installer {
                 .args([answer])
                 .args(self.python()),
             Kind::Pip => program
-                // With fewer words, pip prints the same for a name that does not exist and for an
-                // index that it did not reach.
+                // Without `-vv`, pip prints the same message for an unknown name and for an index
+                // that it could not reach.
                 .args(["install", "--dry-run", "--ignore-installed", "-vv"])
                 .args([
                     OsStr::new("--report"),
@@ -220,7 +220,7 @@ impl Installer {
         call.args(WHEELS_ONLY)
     }
 
-    /// uv would also run the Python of a `.venv` in a directory above.
+    /// Without `--system`, uv would run the Python of a `.venv` in a parent directory.
     fn python(&self) -> Option<&'static str> {
         self.env.peek("VIRTUAL_ENV").is_none().then_some("--system")
     }
@@ -260,7 +260,7 @@ impl Installer {
         let program = self.program.clone();
         let call = match self.kind {
             Kind::Uv => program
-                // Links into uv's cache would be dead after `uv cache clean`.
+                // Symbolic links into uv's cache would dangle after `uv cache clean`.
                 .args(["pip", "install", "--link-mode", "hardlink"])
                 .args(self.python())
                 .args((cache == Cache::Bypass).then_some("--no-cache")),
@@ -274,10 +274,10 @@ impl Installer {
                 OsStr::new("--target"),
             ])
             .args([part.site()])
-            // pip unpacks here first. From there to the target it is a rename, and `/tmp` is
+            // pip unpacks here first, so that moving files to the target is a rename. `/tmp` is
             // often too small for a toolkit.
             .variable("TMPDIR", part.path("tmp"))
-            // The versions are decided, and constraints have no hashes.
+            // The versions are already fixed, and constraints have no hashes.
             .variable("PIP_CONSTRAINT", "")
             .variable("UV_CONSTRAINT", "")
     }

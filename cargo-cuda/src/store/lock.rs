@@ -1,5 +1,5 @@
-//! Which exact packages each release was resolved to: `cuda-toolkits.lock` in a workspace, for
-//! everyone who builds it, and a file of the same format in the store, for this user.
+//! The exact packages to which each release was resolved: in `cuda-toolkits.lock` for everyone who
+//! builds a workspace, and in a file of the same format in the store for this user.
 
 use std::path::Path;
 
@@ -26,17 +26,17 @@ pub struct Lock {
     toolkits: Vec<Locked>,
 }
 
-/// What one release was resolved to.
+/// The packages to which one release was resolved.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Locked {
-    /// The release as it was given: `13`.
+    /// The release as it was requested: `13`.
     request: String,
     #[serde(flatten)]
     set: PackageSet,
 }
 
 impl Locked {
-    /// A repository is not trusted to name any directory, package or version.
+    /// Checks names and versions, because a lock file in a repository is untrusted input.
     fn check(&self) -> Result<(), String> {
         let request: ReleaseSpec = self
             .request
@@ -67,7 +67,7 @@ impl Default for Lock {
 }
 
 impl Lock {
-    /// Reads a lock file. A file that does not exist is empty.
+    /// Reads a lock file. A file that does not exist reads as empty.
     pub fn read(path: &Path) -> Result<Self, Failure> {
         let lock = match read(path) {
             Ok(Some(text)) => Self::parse(&text),
@@ -108,7 +108,7 @@ impl Lock {
             .collect()
     }
 
-    /// What a release was resolved to.
+    /// The packages to which a release was resolved.
     pub(super) fn find(&self, release: &ReleaseSpec) -> Option<&PackageSet> {
         let request = release.to_string();
         let mut toolkits = self.toolkits.iter();
@@ -125,7 +125,7 @@ impl Lock {
             .collect()
     }
 
-    /// Records what a release was resolved to.
+    /// Records the packages to which a release was resolved.
     pub(super) fn record(&mut self, release: &ReleaseSpec, set: &PackageSet) {
         let request = release.to_string();
         self.toolkits.retain(|locked| locked.request != request);

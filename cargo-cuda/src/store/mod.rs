@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! AddRequest ─► components ─► [lock | index] ─► resolve ─► PackageSet ─► fetch ─► verify ─► manifest
-//! "13"                       resolved before?  exact versions, hashes  beside its place, then renamed
+//! "13"                       resolved before?  exact versions, hashes  into .part-*, then renamed
 //! ```
 //!
 //! How the search reads a toolkit in the store is defined by [`cuda_build::internal::store`].
@@ -35,12 +35,11 @@ pub use stored::{Listed, list, remove};
 /// Names the lock file, if it is not the one beside the workspace's manifest.
 pub const LOCK_VARIABLE: &str = "CUDA_BUILD_LOCK";
 
-/// The surroundings of a command.
+/// The environment and lock file of a command.
 #[derive(Clone, Debug)]
 pub struct Context {
-    /// The environment.
     pub env: Env,
-    /// The workspace's lock file, which may not exist yet; `None` outside a workspace.
+    /// The lock file, which may not exist yet; `None` outside a workspace if no variable names it.
     pub lock_file: Option<PathBuf>,
 }
 
@@ -73,7 +72,7 @@ impl Progress {
         Self { spinner }
     }
 
-    /// A step begins.
+    /// Starts a step.
     fn step(&self, text: &str) {
         self.spinner.set_prefix(text.to_owned());
         self.spinner.set_message("");
@@ -82,7 +81,7 @@ impl Progress {
         }
     }
 
-    /// How far the step is, such as the package being downloaded and its size.
+    /// Shows a detail of the current step, such as the package being downloaded and its size.
     fn detail(&self, text: &str) {
         self.spinner.set_message(text.to_owned());
         if self.spinner.is_hidden() {

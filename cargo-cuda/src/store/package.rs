@@ -14,8 +14,8 @@ use super::ReleaseSpec;
 use super::refusal::hash_mismatch;
 use crate::failure::Failure;
 
-/// A SHA-256 digest. Files hold it as the SRI specification has it, `sha256-<base64>`; installers
-/// read and print hexadecimal digits.
+/// A SHA-256 digest. Our files contain it in SRI form, `sha256-<base64>`; installers use
+/// hexadecimal digits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Sha256([u8; 32]);
@@ -69,8 +69,8 @@ pub struct Package {
     pub name: String,
     /// The exact version.
     pub version: String,
-    /// Of the wheels of this version, sorted. uv reports one for each platform, pip only the one
-    /// for the current platform.
+    /// The hashes of the wheels of this version, sorted. uv reports one for each platform, pip only
+    /// the one for the current platform.
     pub hashes: Vec<Sha256>,
 }
 
@@ -80,7 +80,7 @@ impl Package {
         self.name == other.name && self.version == other.version
     }
 
-    /// Whether one wheel can be both.
+    /// Whether the same wheel can satisfy both.
     pub(super) fn shares_a_file_with(&self, other: &Self) -> bool {
         self.is(other) && self.hashes.iter().any(|hash| other.hashes.contains(hash))
     }
@@ -99,7 +99,7 @@ pub struct PackageSet {
 impl PackageSet {
     /// The directory's name in the store: the release and a digest of the exact packages.
     ///
-    /// Hashes of files are not part of it, because installers report different numbers of them.
+    /// The digest excludes file hashes, because uv and pip report different numbers of them.
     pub(super) fn name(&self) -> String {
         let mut digest = sha2::Sha256::new();
         digest.update(platform());
@@ -130,7 +130,7 @@ impl PackageSet {
         major.and_then(|text| text.parse().ok()).unwrap_or_default()
     }
 
-    /// The first package whose version should begin with the set's minor and does not.
+    /// The first package whose version must start with the set's minor release but does not.
     pub(super) fn inconsistent(&self) -> Option<&Package> {
         let minor = self.version.parse::<ToolkitVersion>().ok();
         self.components()
@@ -139,7 +139,7 @@ impl PackageSet {
             .find(|package| package.version.parse().ok() != minor)
     }
 
-    /// Fails if `other` has another file than the pinned one of a package at the same version.
+    /// Fails if `other` has a different file for a package that is pinned at the same version.
     pub(super) fn check_files(&self, other: &Self, origin: &str) -> Result<(), Failure> {
         for pinned in &self.packages {
             let same = other.packages.iter().find(|package| package.is(pinned));
@@ -194,18 +194,18 @@ impl PackageSet {
     }
 }
 
-/// Whether a package carries a component of this major.
+/// Whether a package contains a component of this major.
 pub(super) fn is_known(name: &str, major: u32) -> bool {
     Component::all().any(|component| package_of(component, major) == Some(name))
 }
 
-/// The package that carries `component`. A major that is newer than the tables is expected to
-/// have the packages of the newest one in them.
+/// The package that contains `component`. A major that is newer than the tables is assumed to have
+/// the same packages as the newest major in them.
 pub(super) fn package_of(component: Component, major: u32) -> Option<&'static str> {
     component.facts().package(major.min(NEWEST_MAJOR))
 }
 
-/// Machine and system of the files that an installer fetches here.
+/// The architecture and operating system for which installers fetch files on this machine.
 pub(super) fn platform() -> String {
     format!("{}-{}", std::env::consts::ARCH, std::env::consts::OS)
 }
@@ -217,13 +217,13 @@ pub(super) fn normal_name(name: &str) -> String {
     words.join("-")
 }
 
-/// `toolkit.toml`. The search reads a part of it as [`store::StoredToolkit`]; the packages are
-/// for this crate.
+/// `toolkit.toml`. The search reads a part of it as [`store::StoredToolkit`]; only this crate reads
+/// the packages.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Manifest {
     format_version: i64,
     pub platform: String,
-    /// Of all files.
+    /// The size of all files.
     pub bytes: u64,
     /// The components that were found when the toolkit was added.
     pub components: Vec<String>,

@@ -1,4 +1,4 @@
-//! What the output of an installer that failed means, and errors that several modules report.
+//! Classifies the output of a failed installer, and builds errors that several modules report.
 
 use std::fmt::Display;
 use std::path::Path;
@@ -9,14 +9,14 @@ use super::ReleaseSpec;
 use crate::exit_code;
 use crate::failure::Failure;
 
-/// Why an installer has no answer.
+/// Why an installer failed.
 #[derive(Debug)]
 pub(super) enum Refusal {
-    /// The index answered, and has nothing that fits.
+    /// The index answered, but has no matching package.
     NoMatch {
         /// The installer's output.
         message: String,
-        /// The index does not know the name.
+        /// Whether the index does not have the package's name at all.
         unknown_name: bool,
     },
     /// Any other failure.
@@ -37,8 +37,8 @@ const NOT_WRITABLE: &str = "Permission denied (os error 13)|[Errno 13]|os error 
 
 const MISMATCH: &str = "Hash mismatch for|DO NOT MATCH THE HASHES";
 
-/// Lower case. pip ends with "no matching distribution" after it could not connect, so these
-/// phrases are searched first.
+/// In lower case. If pip cannot connect, it still ends with "no matching distribution", so these
+/// phrases are checked first.
 const UNREACHABLE: &str = "error sending request|failed to fetch|tcp connect error|dns error|request failed after|\
      network connectivity is disabled|network was disabled|failed to establish a new connection|\
      connection broken by|max retries exceeded|read timed out|connection reset by peer|incompleteread|\
@@ -49,8 +49,8 @@ const NO_MATCH: &str = "No solution found|No matching distribution found|Resolut
 
 const UNKNOWN_NAME: &str = "was not found in the package registry|(from versions: none)";
 
-/// Sorts an installer's failure by what the user can do. `call` is the command as the user would
-/// type it, `place` the directory that it wrote.
+/// Classifies an installer's failure by what the user can do about it. `call` is the command as the
+/// user would type it, `place` the directory that it wrote to.
 pub(super) fn refusal(call: &str, transcript: &str, place: &Path) -> Refusal {
     let has = |phrases: &str| phrases.split('|').any(|phrase| transcript.contains(phrase));
     let message = summary(transcript);
@@ -85,7 +85,7 @@ pub(super) fn refusal(call: &str, transcript: &str, place: &Path) -> Refusal {
     installer_failed(call, message).into()
 }
 
-/// The output from the first line that is an error, or else its last lines.
+/// The output from the first error line on, otherwise its last lines.
 fn summary(transcript: &str) -> String {
     const MOST: usize = 12;
     // pip's progress bar.
@@ -109,7 +109,7 @@ fn summary(transcript: &str) -> String {
     }
 }
 
-/// A failure whose message is a sentence and an installer's output below it.
+/// A failure whose message is a sentence, followed by an installer's output.
 fn with_output(code: u8, sentence: &str, output: impl Display) -> Failure {
     let output = printable(&output.to_string()).replace('\n', "\n  ");
     Failure::new(code, format!("{sentence}\n  {output}"))
@@ -168,11 +168,11 @@ pub(super) fn no_package(component: Component, major: u32) -> Failure {
     })
 }
 
-/// The hint if a Python package does not have a component.
+/// The hint if no Python package contains a component.
 pub(super) const OTHER_ORIGIN: &str =
     "install NVIDIA's own packages or archive and set `CUDA_HOME`, or fetch a newer CUDA";
 
-/// Text from outside, without characters that steer a terminal.
+/// External text with its control characters escaped.
 pub(super) fn printable(text: &str) -> String {
     let shown = |c: char| match c {
         '\n' | '\t' => c.to_string(),

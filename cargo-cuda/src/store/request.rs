@@ -1,4 +1,4 @@
-//! A request to fetch: a release as far as it is given, and components.
+//! A request to fetch: a full or partial release, and components.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -14,7 +14,7 @@ use super::package::package_of;
 use super::refusal::no_package;
 use crate::failure::Failure;
 
-/// A CUDA release as far as it is given: `13`, `13.4` or `13.4.3`.
+/// A full or partial CUDA release: `13`, `13.4` or `13.4.3`.
 ///
 /// ```
 /// use cargo_cuda::store::ReleaseSpec;
@@ -33,19 +33,19 @@ impl ReleaseSpec {
         self.parts[0]
     }
 
-    /// Whether it ends with the minor, so that any patch release fits.
+    /// Whether it is a minor such as `13.4`, which any of its patch releases matches.
     pub(super) fn is_minor(&self) -> bool {
         self.parts.len() == 2
     }
 
-    /// Whether `version` is a release that fits.
+    /// Whether `version` matches this release.
     pub(super) fn admits(&self, version: &Version) -> bool {
         (0..)
             .zip(&self.parts)
             .all(|(index, part)| version.part(index) == u64::from(*part))
     }
 
-    /// The clause after the name of a Python package.
+    /// The version specifier for a Python package, such as `==13.4.*`.
     pub(super) fn clause(&self) -> String {
         let any_patch = if self.parts.len() > 2 { "" } else { ".*" };
         format!("=={self}{any_patch}")
@@ -113,7 +113,7 @@ pub struct AddRequest {
 }
 
 impl AddRequest {
-    /// The default set of a release.
+    /// A request for the default set of a release.
     pub fn new(release: ReleaseSpec) -> Self {
         Self {
             release,
@@ -150,8 +150,8 @@ impl AddRequest {
     }
 }
 
-/// The components to compile device code with. If the wheels of a major have no nvcc, NVRTC is
-/// the compiler: `nvidia-cuda-nvcc-cu12` contains only `ptxas` and libNVVM.
+/// The components that compile device code. If the wheels of a major have no nvcc, NVRTC is the
+/// compiler: `nvidia-cuda-nvcc-cu12` contains only `ptxas` and libNVVM.
 fn default_set(major: u32) -> impl Iterator<Item = Component> {
     let compiler = [Component::Nvcc, Component::Nvvm, Component::Crt];
     Component::all()

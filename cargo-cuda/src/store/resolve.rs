@@ -1,10 +1,10 @@
-//! From a release and components to one consistent set of exact packages.
+//! Resolves a release and components to one consistent set of exact packages.
 //!
 //! The `cuda-toolkit` metapackage pins, through its extras, the component versions that were
-//! released together. It leaves two gaps: it gives nvJitLink a range, whose newest version would be
-//! of a later minor, and some components have no extra. So its version is resolved first, and then
-//! it is resolved together with one requirement for each component. A minor without a metapackage
-//! is put together from these requirements alone.
+//! released together. It leaves two gaps: nvJitLink has a range, whose newest version would belong
+//! to a later minor, and some components have no extra. So the metapackage's version is resolved
+//! first, and then the metapackage together with one requirement for each component. A minor
+//! without a metapackage is resolved from these requirements alone.
 
 use std::collections::BTreeSet;
 
@@ -26,7 +26,7 @@ pub(super) type Resolver<'a> = dyn FnMut(&[String]) -> Result<Vec<Package>, Refu
 pub(super) struct SetSpec {
     pub release: ReleaseSpec,
     pub components: BTreeSet<Component>,
-    /// Leave out the packages that other packages require.
+    /// Leave out packages that were not requested but that other packages require.
     pub exact: bool,
     /// A set whose release and packages are kept as they are.
     pub base: Option<PackageSet>,
@@ -36,7 +36,7 @@ pub(super) struct SetSpec {
 pub(super) fn resolve(spec: &SetSpec, resolver: &mut Resolver<'_>) -> Result<PackageSet, Failure> {
     let release = &spec.release;
     let (version, has_metapackage) = match &spec.base {
-        // A set that was put together by minor has a version of two numbers.
+        // A set that was resolved without a metapackage has a version of two numbers.
         Some(base) => (base.version.clone(), base.version.split('.').count() > 2),
         None => match metapackage(release, resolver)? {
             Some(version) => (version, true),
@@ -71,7 +71,7 @@ pub(super) fn resolve(spec: &SetSpec, resolver: &mut Resolver<'_>) -> Result<Pac
     set.packages.retain(|package| spec.keeps(&package.name));
     if let Some(base) = &spec.base {
         base.check_files(&set, "the index offers")?;
-        // The hashes that were pinned before stay.
+        // Keep the hashes that are already pinned.
         set.packages
             .retain(|it| !base.packages.iter().any(|pinned| pinned.is(it)));
         set.packages.extend(base.packages.iter().cloned());
@@ -87,8 +87,8 @@ pub(super) fn resolve(spec: &SetSpec, resolver: &mut Resolver<'_>) -> Result<Pac
 }
 
 impl SetSpec {
-    /// Whether a package belongs to the set. Packages that contain no CUDA component do not, and
-    /// the metapackage contains none.
+    /// Whether a package belongs to the set. Packages without a CUDA component, such as the
+    /// metapackage, do not.
     fn keeps(&self, name: &str) -> bool {
         let major = self.release.major();
         if !self.exact {
@@ -132,8 +132,8 @@ fn extras(spec: &SetSpec) -> String {
     }
 }
 
-/// The requirement for a component. A package that does not follow the toolkit's version (cuBLAS,
-/// CCCL …) is the one that the metapackage names, or else the newest; the probe checks its major.
+/// The requirement for a component. A package with its own version line (cuBLAS, CCCL …) gets no
+/// version here: the metapackage pins it, otherwise it is the newest. The probe checks its major.
 fn line(component: Component, minor: ToolkitVersion) -> Option<String> {
     let package = package_of(component, minor.major)?;
     Some(match component.facts().follows_toolkit {

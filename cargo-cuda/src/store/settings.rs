@@ -1,25 +1,25 @@
-//! The environment of installers: where packages come from is the user's choice, how and where
-//! they are installed is not.
+//! The environment of installers. The user's settings decide where packages come from, but not how
+//! and where they are installed.
 
 use std::ffi::{OsStr, OsString};
 use std::path::absolute;
 
 use cuda_build::internal::{Env, Root};
 
-/// The absolute directories of `PATH`. A relative one is another one in each repository.
+/// The absolute directories of `PATH`. A relative one would depend on the current directory.
 pub(super) fn search_path(env: &Env) -> OsString {
     let directories = env.search_path().into_iter();
     std::env::join_paths(directories.filter(|directory| directory.is_absolute()))
         .unwrap_or_default()
 }
 
-/// The options that pip may read from `PIP_<OPTION>`: they name the origin of packages. It would
-/// read every other option too, such as `PIP_TARGET`.
+/// The options that pip may read from `PIP_<OPTION>`: those about the origin of packages. Others,
+/// such as `PIP_TARGET`, are removed, because pip would read them too.
 const PIP_KEPT: &str = "CACHE_DIR CERT CLIENT_CERT CONFIG_FILE CONSTRAINT DEFAULT_TIMEOUT EXTRA_INDEX_URL \
      FIND_LINKS INDEX_URL KEYRING_PROVIDER NO_CACHE_DIR NO_INDEX PROXY RESUME_RETRIES RETRIES TIMEOUT \
      TRUSTED_HOST UPLOADED_PRIOR_TO USE_DEPRECATED USE_FEATURE";
 
-/// Variables of uv that name what, how and where to install.
+/// Variables of uv about what, how and where to install: they are removed.
 const UV_DROPPED: &str = "UV_BREAK_SYSTEM_PACKAGES UV_COMPILE_BYTECODE UV_CUSTOM_COMPILE_COMMAND UV_LINK_MODE \
      UV_NO_BINARY UV_NO_BUILD UV_NO_VERIFY_HASHES UV_ONLY_BINARY UV_OVERRIDE UV_PRERELEASE UV_PROJECT UV_PYTHON \
      UV_REQUIRE_HASHES UV_RESOLUTION UV_SYSTEM_PYTHON UV_TORCH_BACKEND UV_WORKING_DIR UV_WORKING_DIRECTORY";
@@ -29,13 +29,13 @@ const OVERRIDES: &str = "NO_COLOR=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_DRY_RUN=
      PIP_NO_DEPS=0 PIP_NO_INPUT=1 PIP_PRE=0 PIP_QUIET=0 PIP_REQUIRE_HASHES=0 PIP_REQUIRE_VIRTUALENV=0 \
      PIP_UPGRADE=0 PIP_USER=0 PIP_VERBOSE=0 UV_NO_PROGRESS=1";
 
-/// Variables that hold paths, some of them several paths or addresses, separated by blanks or commas.
+/// Variables that contain paths. Some contain several paths or URLs, separated by blanks or commas.
 const PATHS: &str = "CURL_CA_BUNDLE NETRC PIP_CACHE_DIR PIP_CERT PIP_CLIENT_CERT PIP_CONFIG_FILE PIP_CONSTRAINT \
      PIP_EXTRA_INDEX_URL PIP_FIND_LINKS PIP_INDEX_URL REQUESTS_CA_BUNDLE SSL_CERT_DIR SSL_CERT_FILE \
      SSL_CLIENT_CERT UV_CACHE_DIR UV_CONFIG_FILE UV_CONSTRAINT UV_CREDENTIALS_DIR UV_DEFAULT_INDEX \
      UV_EXTRA_INDEX_URL UV_FIND_LINKS UV_INDEX UV_INDEX_URL UV_PYTHON_INSTALL_DIR";
 
-/// Whether one of these words is `name`.
+/// Whether `name` is one of the `words`.
 fn has(words: &str, name: &str) -> bool {
     words.split_whitespace().any(|word| word == name)
 }
@@ -56,8 +56,8 @@ pub(super) fn settings(env: &Env) -> Env {
     Env::from_pairs(kept.chain(overrides.map(|(name, value)| (name.into(), value.into()))))
 }
 
-/// The value of a variable, with absolute paths for files and directories that exist here: `wheels
-/// name=../index https://…`. A directory, such as a cache, may not exist yet.
+/// The value of a variable, with the paths of existing files and directories made absolute, as in
+/// `wheels name=../index https://…`. A path in a `…_DIR` variable, such as a cache, need not exist.
 fn absolute_value(name: &OsStr, value: &OsStr) -> OsString {
     const SEPARATORS: [char; 4] = [' ', '\t', '\n', ','];
     let name = name.to_str().unwrap_or_default();
@@ -73,7 +73,7 @@ fn absolute_value(name: &OsStr, value: &OsStr) -> OsString {
     }
     let item = |item: &str| {
         let end = item.trim_end_matches(SEPARATORS);
-        // uv's indexes may have names.
+        // A uv index may have a name: `name=../index`.
         let start = end.find('=').map_or(0, |equals| equals + 1);
         match absolute(&end[start..]) {
             Some(path) => format!("{}{}{}", &end[..start], path.display(), &item[end.len()..]),

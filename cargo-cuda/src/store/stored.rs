@@ -1,5 +1,5 @@
-//! The toolkits in the store: list, remove, and the checks of their files. Each file of a package is
-//! checked by its `RECORD`, and each component by the search's own probe.
+//! Lists, removes and checks the toolkits in the store. The files of a package are checked against
+//! its `RECORD`, and each component with the probe of the search.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -26,21 +26,21 @@ pub struct Listed {
     pub path: PathBuf,
     /// The release.
     pub version: String,
-    /// Machine and system that it is for, such as `x86_64-linux`.
+    /// Its platform, such as `x86_64-linux`.
     pub platform: String,
     /// The components that were found when it was added.
     pub components: Vec<String>,
     /// The exact packages.
     pub packages: Vec<Package>,
-    /// Of all its files. Toolkits may share files, so the sum over several can be too much.
+    /// The size of all its files. Toolkits may share files, so a sum over several may be too large.
     pub bytes: u64,
     /// Requests that were last resolved to it, such as `13`.
     pub requests: Vec<String>,
-    /// Why it cannot be used as it is.
+    /// Why it cannot be used; `None` if it can.
     pub problem: Option<String>,
 }
 
-/// Writes a path to a report. Bytes that are not UTF-8 are replaced: JSON cannot hold them.
+/// Serializes a path. Bytes that are not UTF-8 are replaced, because JSON is UTF-8.
 pub(super) fn lossy<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(&path.to_string_lossy())
 }
@@ -80,7 +80,7 @@ fn listed(store: &Store, index: &Lock, name: String) -> Option<Listed> {
     })
 }
 
-/// Removes the toolkit of this name, or of this release as far as it is given.
+/// Removes the toolkit with this name, or the only one with this full or partial release.
 pub fn remove(name: &str, context: &Context) -> Result<Listed, Failure> {
     let store = Store::open(&context.env, "toolkits")?;
     let removed = choose(name, list(context)?)?;
@@ -117,8 +117,8 @@ fn choose(name: &str, mut all: Vec<Listed>) -> Result<Listed, Failure> {
     })
 }
 
-/// The files of an installed package, with their sizes: paths below site-packages, none of which
-/// leaves it. `None` if the package is not installed there.
+/// The files of an installed package, relative to `site`, with their sizes. Paths that lead out of
+/// `site` are skipped. `None` if the package is not installed there.
 pub(super) fn files_of(site: &Path, package: &Package) -> Option<BTreeMap<String, Option<u64>>> {
     let root = Root::system();
     let names = root.names(site).into_iter();
@@ -146,14 +146,15 @@ fn parse_line(line: &str) -> Option<(String, Option<u64>)> {
     (!path.is_empty()).then(|| (path.to_owned(), size))
 }
 
-/// The first package of a set, and its first file, that is missing or has another size.
+/// Describes the first package of a set that is not installed, or the first file that is missing or
+/// has the wrong size.
 pub(super) fn damage(site: &Path, set: &PackageSet) -> Option<String> {
     set.packages
         .iter()
         .find_map(|package| damage_of(site, package))
 }
 
-/// As [`damage`], of one package.
+/// [`damage`] for one package.
 pub(super) fn damage_of(site: &Path, package: &Package) -> Option<String> {
     let Package { name, version, .. } = package;
     let files = files_of(site, package).filter(|files| !files.is_empty());
@@ -180,7 +181,7 @@ pub(super) fn components(
 ) -> Result<Vec<Component>, Failure> {
     let triple = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
     let Ok(target) = Target::from_triple(&triple) else {
-        // Nothing can be built for this machine, and nothing is known of its layout.
+        // This platform is not supported, so the probe does not know its layout.
         return Ok(set.components().collect());
     };
     let attempt = store::probe(&Root::system(), &target, site);

@@ -1,7 +1,7 @@
-//! Reading a wheel, and writing one so that the same content always gives the same bytes.
+//! Reads wheels, and writes them so that the same content always gives the same bytes.
 #![allow(
     clippy::disallowed_methods,
-    reason = "this is the only file of `wheel` that reads and writes files"
+    reason = "`wheel` reads and writes files only in this module"
 )]
 
 use std::collections::BTreeMap;
@@ -58,7 +58,7 @@ fn read_at_most(path: &Path, max_size: u64) -> Result<Wheel, Failure> {
     }
     let file = File::open(path).map_err(failed("open"))?;
     let mut archive = ZipArchive::new(BufReader::new(file)).map_err(of_zip)?;
-    // The library keeps the last one of each name.
+    // `ZipArchive` would keep only the last file of each name.
     if archive.has_duplicate_names() {
         return Err(invalid("contains two files of the same name".to_owned()));
     }
@@ -145,10 +145,10 @@ fn dist_info(entries: &BTreeMap<String, Entry>) -> Result<String, String> {
     Ok(directory.to_owned())
 }
 
-/// Writes a wheel, as a whole or not at all, and returns its size in bytes. Files are sorted, the
-/// metadata comes after them and `RECORD` last. Dates are 1980-01-01, modes 0644 and 0755.
+/// Writes a wheel atomically, and returns its size in bytes. Files are sorted, followed by the
+/// metadata, and `RECORD` is last. Dates are 1980-01-01, and modes are 0644 or 0755.
 pub fn write(wheel: &Wheel, target: &Path) -> Result<u64, Failure> {
-    // In memory first: a `ZipWriter` that is dropped after a failed write prints to stderr.
+    // Compress in memory: a `ZipWriter` that is dropped after a failed write prints to stderr.
     let bytes = zip_bytes(wheel).map_err(Failure::io("compress", target))?;
     output::write(target, &bytes)?;
     Ok(bytes.len() as u64)

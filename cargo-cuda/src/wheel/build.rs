@@ -1,8 +1,8 @@
-//! The wheel of one CUDA major, from the search for its toolkit to the file.
+//! Builds the wheel of one CUDA major, from the search for a toolkit to the finished file.
 //!
-//! maturin gets what `cargo cuda build --cuda` gives to cargo, so that unmodified crates find the
-//! same toolkit. The target directory has a key of its own, because cargo does not rebuild what it
-//! built without the wrapper of rustc.
+//! maturin gets the variables that `cargo cuda build --cuda` sets for cargo, so that unmodified
+//! crates find the same toolkit. The target directory is separate, because cargo does not rebuild
+//! crates that were built without the rustc wrapper.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -30,10 +30,10 @@ use crate::project::Project;
 use crate::rustc_wrapper::{self, Scope};
 use crate::workspace::Package;
 
-/// What all majors have in common.
+/// What the wheels of all majors have in common.
 #[derive(Debug)]
 pub struct Job<'a> {
-    /// The project of the package alone.
+    /// The project, limited to `package`.
     pub project: Project,
     pub package: Package,
     pub profile: &'a str,
@@ -51,12 +51,12 @@ pub struct Prepared {
     major: u32,
     build: Build,
     plan: Plan,
-    /// Components whose shared library the manifest has linked.
+    /// The declared components that are linked as shared libraries.
     linked: BTreeSet<Component>,
 }
 
 impl Job<'_> {
-    /// Finds the toolkit of a major and makes its view.
+    /// Finds the toolkit for a release and creates its view.
     pub fn prepare(&self, release: ReleaseReq, gpus: &[Capability]) -> Result<Prepared, Failure> {
         if let Some(name) = &self.package.config.wheel.name {
             check_name(name, IN_MANIFEST)?;
@@ -80,7 +80,7 @@ impl Job<'_> {
             .filter(|c| *c != Component::Cudart || self.package.config.cudart == Cudart::Shared);
         let linked: BTreeSet<Component> =
             linked.filter(|c| build.toolkit.get(*c).is_some()).collect();
-        // A component without a search path is an error before anything is compiled.
+        // Fail before compiling if a component has no search path.
         RunpathPlan::new(&linked, major, self.kind)?;
         Ok(Prepared {
             major,
@@ -104,8 +104,8 @@ impl Job<'_> {
         let (runpath, fresh, wheel) = loop {
             let runpath = RunpathPlan::new(&linked, major, self.kind)?;
             let (fresh, wheel) = self.compile(build, &variables, &runpath)?;
-            // Dependencies may link libraries that no manifest declares. Then the module alone is
-            // linked again, with a search path for what it turned out to need.
+            // Dependencies may link libraries that no manifest declares. In that case only the
+            // module is linked again, with a search path that includes those libraries.
             let more = undeclared_components(&wheel, major, &linked, toolkit)?;
             if more.is_empty() {
                 break (runpath, fresh, wheel);
@@ -146,7 +146,7 @@ impl Job<'_> {
 
     fn variables(&self, build: &Build) -> Result<Vec<(String, OsString)>, Failure> {
         let target = &build.directory.path;
-        // maturin starts nothing that needs CUDA's libraries to run.
+        // maturin starts no program that loads CUDA's libraries.
         let mut variables = build.variables(LoaderPath::Unset, &self.project.user);
         variables.push(("CARGO_TARGET_DIR".to_owned(), target.into()));
         if self.project.has_build_directory() {
@@ -157,7 +157,7 @@ impl Job<'_> {
         Ok(variables)
     }
 
-    /// Runs maturin. The wheel is in a directory that is removed when it is dropped.
+    /// Runs maturin. The wheel is in the returned directory, which is removed on drop.
     fn compile(
         &self,
         build: &Build,
@@ -187,8 +187,8 @@ impl Job<'_> {
     }
 }
 
-/// Components of the toolkit that a wheel's modules need, without those that are known already.
-/// Other libraries are checked when the wheel is rewritten.
+/// The toolkit's components that a wheel's modules need, without those in `known`. Other libraries
+/// are checked when the wheel is rewritten.
 fn undeclared_components(
     wheel: &Path,
     major: u32,
@@ -214,8 +214,8 @@ fn undeclared_components(
         .collect())
 }
 
-/// Components that linked libraries open by name while they run, which no ELF file lists. NVIDIA's
-/// packages require these too, but in any version.
+/// Components that the linked libraries open with `dlopen`, so no ELF file lists them. NVIDIA's
+/// packages require them too, but without a version.
 fn loaded(linked: &BTreeSet<Component>, toolkit: &Toolkit) -> BTreeSet<Component> {
     let linked: Vec<Component> = linked.iter().copied().collect();
     let needed = closure(&linked, toolkit.version().major).into_iter();

@@ -1,8 +1,8 @@
-//! From what a native module needs to the Python packages that deliver it.
+//! Maps the libraries that a native module needs to the Python packages that contain them.
 //!
-//! CUDA 11 and 12 have one package per component whose name carries the major
-//! (`nvidia-cublas-cu12`). The packages of CUDA 13 lost both the suffix and a version line tied to
-//! the toolkit (`nvidia-curand` is 10.x for 13), so that only the `cuda-toolkit` metapackage can
+//! CUDA 11 and 12 have one package per component, whose name contains the major
+//! (`nvidia-cublas-cu12`). The packages of CUDA 13 have no suffix, and their versions may be
+//! independent of the toolkit (`nvidia-curand` is 10.x), so only the `cuda-toolkit` metapackage can
 //! bound the major. Products (cuDNN, NCCL …) keep their suffix.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,21 +16,21 @@ use crate::failure::Failure;
 /// Stems of libraries that come with the driver and belong to no component.
 const DRIVER_STEMS: &[&str] = &["cuda", "cudadebugger", "nvcuvid", "nvoptix", "nvidia-ml"];
 
-/// Libraries of other projects whose names begin as NVIDIA's do.
+/// Libraries of other projects whose names start like NVIDIA's.
 const NOT_NVIDIA: &[&str] = &["cups", "curl", "curl-gnutls", "cunit", "curses", "cue"];
 
 /// Where a needed library comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// A component that a Python package delivers.
+    /// A component, which a Python package contains.
     Component(Component),
-    /// The GPU driver's, which no package may deliver.
+    /// The GPU driver, whose libraries no package may contain.
     Driver,
     /// Not NVIDIA's.
     Foreign,
 }
 
-/// The versions that the wheel was built with.
+/// The versions with which the wheel was built.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BuiltWith {
     /// The toolkit.
@@ -133,7 +133,7 @@ fn looks_like_nvidia(stem: &str) -> bool {
 
 fn carries(facts: &Facts, stem: &str, soname: &str, major: u32) -> bool {
     let known = (0..facts.libraries.len()).filter_map(|index| facts.soname(index, major));
-    // The builtins' SONAME has the toolkit's minor, and the table that of one minor.
+    // The SONAME of nvrtc-builtins contains the toolkit's minor, and the table has only one minor.
     let builtins = stem == "nvrtc-builtins"
         && soname
             .split(".so.")
@@ -156,8 +156,8 @@ pub fn components<'a>(
     Ok(found)
 }
 
-/// `Requires-Dist` lines for components, with the lower bounds of what the wheel was built with
-/// and an upper bound that keeps the CUDA major (and a product's own).
+/// `Requires-Dist` lines for components. The lower bound is the version with which the wheel was
+/// built; the upper bound excludes the next CUDA major, or the next major of a product.
 pub fn requirements(
     components: &BTreeSet<Component>,
     major: u32,
@@ -165,8 +165,8 @@ pub fn requirements(
 ) -> Result<Vec<String>, Failure> {
     check_major(major)?;
     let mut wanted = components.clone();
-    // The math libraries' packages require any nvJitLink, but each minor needs the symbols of its
-    // own release: the version that they were built with is the lower bound.
+    // The math libraries' packages accept any nvJitLink, but each minor needs the symbols of its
+    // own release. So a lower bound for nvJitLink is added.
     let linked_at_run_time = |c: &Component| {
         c.facts().bundle == Bundle::Toolkit
             && edges(*c, major)
@@ -206,15 +206,15 @@ pub fn requirements(
     Ok(lines)
 }
 
-/// No Python package is known for a component.
+/// The error if no Python package is known for a component.
 pub fn no_package(component: Component, major: u32) -> Failure {
     Failure::wheel(format!(
         "no Python package is known that delivers `{component}` for CUDA {major}"
     ))
 }
 
-/// Whether the package of a component names the CUDA major. The packages of a toolkit component that do not, such as
-/// `nvidia-cublas`, are required through the metapackage.
+/// Whether the name of a component's package contains the CUDA major. A toolkit package without it,
+/// such as `nvidia-cublas`, is required through the metapackage.
 fn names_major(facts: &Facts, major: u32) -> bool {
     let suffix = format!("-cu{major}");
     facts
@@ -222,7 +222,7 @@ fn names_major(facts: &Facts, major: u32) -> bool {
         .is_some_and(|package| package.ends_with(&suffix))
 }
 
-/// Lower bound and the first version that is too new.
+/// The inclusive lower bound and the exclusive upper bound.
 fn bounds(component: Component, built_with: &BuiltWith) -> Result<(String, u64), Failure> {
     if component.facts().follows_toolkit {
         let ToolkitVersion { major, minor } = built_with.toolkit;
@@ -233,8 +233,8 @@ fn bounds(component: Component, built_with: &BuiltWith) -> Result<(String, u64),
             "the version of `{component}` is not known, so its lower bound cannot be written"
         ))
     })?;
-    // These count on their own: two releases of CUDA can share `10.3` and differ in the third
-    // number (cuRAND 10.3.5 is CUDA 12.4's, 10.3.10 is 12.9's).
+    // These versions are independent of the toolkit: two CUDA releases can share `10.3` and differ
+    // in the third number (cuRAND 10.3.5 is from CUDA 12.4, 10.3.10 from 12.9).
     let floor: Vec<String> = version.parts().iter().take(3).map(u64::to_string).collect();
     Ok((floor.join("."), version.part(0) + 1))
 }

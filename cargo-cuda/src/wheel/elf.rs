@@ -10,8 +10,8 @@ use super::archive::Entry;
 use super::dependencies;
 use crate::failure::Failure;
 
-/// Libraries that every manylinux system has (PEP 600), as far as Rust code and nvcc's host code link
-/// them.
+/// Libraries that every manylinux system has (PEP 600). Only those that Rust code or nvcc's host
+/// code may link.
 pub(super) const MANYLINUX: &[&str] = &[
     "libc.so.6",
     "libm.so.6",
@@ -58,7 +58,7 @@ pub struct Import {
     pub weak: bool,
 }
 
-/// Whether the bytes start as an ELF file does.
+/// Whether the bytes start with the magic number of ELF.
 pub fn is_elf(bytes: &[u8]) -> bool {
     bytes.starts_with(&elf::ELFMAG)
 }
@@ -122,8 +122,8 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// NVIDIA's licence forbids changed copies, and a copied library of the driver does not fit the driver
-/// of another machine.
+/// Fails if a wheel contains copies of NVIDIA's libraries. The licence forbids modified copies, and
+/// a copy of the driver's library does not match the driver of another machine.
 pub(super) fn refuse_grafted(
     entries: &BTreeMap<String, Entry>,
     dist_info: &str,

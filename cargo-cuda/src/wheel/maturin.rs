@@ -1,9 +1,8 @@
-//! The program maturin: how it is found, and the command that builds a wheel.
+//! Finds maturin, and makes the command that builds a wheel.
 //!
-//! It is called with `--auditwheel warn`, which copies nothing and computes the manylinux tag.
-//! `repair`, the default, copies CUDA's libraries and even the driver into the wheel, and leaves an
-//! empty file with the final name if it fails. `skip` does not compute the tag. The output directory
-//! is empty before.
+//! maturin runs with `--auditwheel warn`, which copies nothing and computes the manylinux tag. The
+//! default, `repair`, copies CUDA's libraries and even the driver into the wheel, and leaves an
+//! empty file with the final name if it fails. `skip` does not compute the tag.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -20,7 +19,8 @@ use crate::{process, store};
 /// The first maturin with `--auditwheel warn`.
 const MINIMUM: &str = "1.13";
 
-/// How maturin is started: a program, and arguments before those of maturin.
+/// The command that starts maturin: the program itself, or `uvx` with arguments before maturin's
+/// own.
 #[derive(Clone, Debug)]
 pub struct Maturin(Invocation);
 
@@ -70,7 +70,7 @@ impl Maturin {
         .hint("let this command fetch maturin with `--fetch`, or install it with `uv tool install maturin`"))
     }
 
-    /// The program at a path, if it is new enough.
+    /// The maturin at a path. Fails if it is too old.
     pub fn program(path: &Path, env: &Env) -> Result<Self, Failure> {
         let printed = process::output(&Invocation::new(path).args(["--version"]), env);
         check_version(&printed.unwrap_or_default())?;

@@ -39,7 +39,7 @@ impl Metadata {
         Self { headers, body }
     }
 
-    /// The value of a header that must be there exactly once.
+    /// The value of a header that must occur exactly once.
     pub fn one<'a>(&'a self, header: &'a str) -> Result<&'a str, Failure> {
         match self.all(header).collect::<Vec<_>>()[..] {
             [value] => Ok(value),
@@ -50,7 +50,7 @@ impl Metadata {
         }
     }
 
-    /// All values of a header. Upper and lower case are the same in names.
+    /// All values of a header. Names are case-insensitive.
     pub fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
         self.headers
             .iter()
@@ -97,8 +97,8 @@ impl std::fmt::Display for Metadata {
 /// Where the user writes a distribution's name, for [`check_name`].
 pub const IN_MANIFEST: &str = "`name` in `[package.metadata.cuda.wheel]`";
 
-/// Checks the name of a distribution by PEP 508. File names are made of it, so a `/` in it would
-/// lead elsewhere. `origin` describes where the name is written.
+/// Checks the name of a distribution (PEP 508). It becomes part of a file name, so a `/` could lead
+/// to another directory. `origin` describes where the name is written.
 pub fn check_name(name: &str, origin: &str) -> Result<(), Failure> {
     let is_allowed = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     let is_end = |c: char| c.is_ascii_alphanumeric();
@@ -111,7 +111,7 @@ pub fn check_name(name: &str, origin: &str) -> Result<(), Failure> {
     .hint("use ASCII letters, digits, `-`, `_` and `.`, with a letter or digit at both ends"))
 }
 
-/// Checks the version in the metadata: installers refuse a wheel with another one in its file name.
+/// Checks that the metadata and the file name have the same version, as installers require.
 pub fn check_version(version: &str, in_file_name: &str) -> Result<(), Failure> {
     let parse = |text: &str| {
         text.parse::<pep440_rs::Version>().map_err(|error| {
@@ -143,7 +143,7 @@ pub fn normalized_name(name: &str) -> String {
     normalized
 }
 
-/// The name in file names of wheels: [`normalized_name`] with `_` for `-`.
+/// The name as it is written in a wheel's file name: [`normalized_name`] with `_` for `-`.
 pub fn file_name_component(name: &str) -> String {
     normalized_name(name).replace('-', "_")
 }

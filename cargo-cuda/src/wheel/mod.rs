@@ -1,4 +1,4 @@
-//! Wheels: a builder makes one, and it is rewritten into the wheel of one CUDA major.
+//! Wheels: maturin builds one, which is then rewritten into the wheel of one CUDA major.
 //!
 //! ```text
 //!  build: maturin ─► archive::read ─► rewrite ─► archive::write
@@ -8,7 +8,7 @@
 //!                                               └─ metadata, record, sbom: text files
 //! ```
 //!
-//! `build` calls the others. Only `archive` reads and writes files, everything else works on values.
+//! `build` calls the other modules. Only `archive` reads and writes files.
 
 pub mod archive;
 pub mod build;

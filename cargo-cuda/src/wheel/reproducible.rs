@@ -1,4 +1,4 @@
-//! Arguments for rustc with which two checkouts of a commit give the same native module.
+//! Arguments for rustc that make two checkouts of a commit produce the same native module.
 //!
 //! The differences, measured with cargo 1.95 and maturin 1.16, release and dev profile:
 //!
@@ -6,13 +6,13 @@
 //!   part carries cargo's hash. `--remap-path-prefix` gives it a fixed name.
 //! - Cargo's `-C metadata` of a path package outside the workspace is a hash of its absolute path,
 //!   and the hash of each package includes those of its dependencies, build dependencies too. All
-//!   mangled names follow, and with them the order of functions; stripping symbols does not help,
-//!   and rustc adds a second `-C metadata` instead of replacing the first.
+//!   mangled names depend on it, and so does the order of functions. Stripping symbols does not
+//!   help, and rustc adds a second `-C metadata` instead of replacing the first.
 //! - `file!()` in crates from a registry starts with `CARGO_HOME`.
 //!
-//! So `cargo cuda wheel` makes itself the `RUSTC_WRAPPER` (the user keeps `RUSTFLAGS` and
-//! `.cargo/config.toml`) and changes only these arguments. The crates need a target directory of
-//! their own, because cargo does not rebuild crates when the wrapper changes.
+//! So `cargo cuda wheel` makes itself the `RUSTC_WRAPPER` and changes only these arguments; the
+//! user's `RUSTFLAGS` and `.cargo/config.toml` still apply. The crates need a separate target
+//! directory, because cargo does not rebuild crates when the wrapper changes.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -20,8 +20,8 @@ use std::path::{Path, PathBuf};
 use cuda_build::internal::Env;
 use sha2::{Digest as _, Sha256};
 
-/// Changes rustc's arguments for the package that the variables of cargo name, so that they do not
-/// contain the directories of this checkout.
+/// Changes rustc's arguments so that its output does not contain the directories of this checkout.
+/// `env` has cargo's variables about the package.
 pub fn remap(arguments: &mut Vec<OsString>, name: &OsStr, env: &Env, current: &Path) {
     let version = env.peek("CARGO_PKG_VERSION").unwrap_or_default();
     let manifest = env.peek("CARGO_MANIFEST_DIR").unwrap_or_default();

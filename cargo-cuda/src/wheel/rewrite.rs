@@ -1,8 +1,8 @@
-//! From a builder's wheel to the wheel of one CUDA major.
+//! Rewrites maturin's wheel into the wheel of one CUDA major.
 //!
-//! `saxpy-0.1.0-….whl` becomes `saxpy_cu12-0.1.0-….whl`. Only the distribution gets another name and
-//! more requirements: the package is imported as `saxpy` for every major, and one environment has
-//! the wheel of one major.
+//! `saxpy-0.1.0-….whl` becomes `saxpy_cu12-0.1.0-….whl`. Only the distribution gets another name
+//! and more requirements: the package is imported as `saxpy` for every major, so an environment can
+//! have the wheel of only one major.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -24,13 +24,13 @@ use crate::failure::Failure;
 /// How a wheel is rewritten.
 #[derive(Clone, Debug)]
 pub struct Rewrite {
-    /// The distribution's name without `-cu12`; `None` for the name in the builder's wheel.
+    /// The distribution's name without `-cu12`; `None` for the name in maturin's wheel.
     pub name: Option<String>,
     /// The CUDA major.
     pub major: u32,
-    /// The search path of its native modules.
+    /// The search path of the native modules.
     pub runpath: RunpathPlan,
-    /// The versions of the components that it was built with.
+    /// The component versions with which the wheel was built.
     pub built_with: BuiltWith,
     /// Components that the code loads with `dlopen`, which an ELF file does not list.
     pub loaded_at_run_time: BTreeSet<Component>,
@@ -43,7 +43,7 @@ pub struct BuiltWheel {
     pub path: PathBuf,
     /// The requirements on CUDA packages that were added.
     pub requires: Vec<String>,
-    /// The oldest glibc that it runs on, as the builder computed it.
+    /// The oldest glibc that it runs on, as maturin computed it.
     pub glibc: Option<String>,
     /// The size in bytes.
     pub size: u64,
@@ -61,7 +61,7 @@ struct Rewritten {
 }
 
 impl Rewrite {
-    /// Reads the wheel at `input`, and writes the new one into `out_dir`, or nothing if it fails.
+    /// Rewrites the wheel at `input` into `out_dir`. Writes nothing on failure.
     pub fn apply(&self, input: &Path, out_dir: &Path) -> Result<BuiltWheel, Failure> {
         let wheel = archive::read(input)?;
         let name = input.file_name().unwrap_or_default().to_string_lossy();
@@ -139,7 +139,7 @@ impl Rewrite {
         })
     }
 
-    /// The SONAMEs that the native modules need. The search path of each module is checked.
+    /// The SONAMEs that the native modules need. Fails if a module has a wrong search path.
     fn needed_libraries(
         &self,
         entries: &BTreeMap<String, Entry>,
@@ -159,7 +159,7 @@ impl Rewrite {
             ));
         }
         for (path, facts) in &modules {
-            // Before the search path, because a library of another major is the clearer message.
+            // Before the search path, because the error about another major is clearer.
             dependencies::components(facts.needed.iter().map(String::as_str), self.major)?;
             self.runpath.check(path, facts)?;
         }
@@ -199,7 +199,7 @@ impl Rewrite {
         }
         for requirement in metadata.all_mut("Requires-Dist") {
             let parsed = Requirement::parse(requirement);
-            // A requirement on itself, such as `saxpy[plot]` in saxpy's extra `all`.
+            // A requirement on the package itself, such as `saxpy[plot]` in saxpy's extra `all`.
             if parsed.name == old {
                 let end =
                     requirement.find(|c: char| !(c.is_ascii_alphanumeric() || "-_.".contains(c)));

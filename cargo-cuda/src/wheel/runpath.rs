@@ -62,8 +62,8 @@ impl RunpathPlan {
             .collect()
     }
 
-    /// Arguments of rustc for the crate of the module. `$ORIGIN` is for the loader: these must not
-    /// pass through a shell.
+    /// Arguments of rustc for the module's crate. They must not pass through a shell, which would
+    /// expand `$ORIGIN`.
     pub fn rustc_arguments(&self, depth: usize) -> Vec<String> {
         let entries = self.entries(depth);
         if entries.is_empty() {
@@ -142,8 +142,8 @@ impl RunpathPlan {
 fn library_directory(component: Component, major: u32) -> Option<String> {
     let facts = component.facts();
     let own = facts.package_dir(major);
-    // The packages of a product have the same directory for every CUDA major. If the table has it
-    // for another major only, it is used, unless its name contains that major.
+    // A product's packages have the same directory for every CUDA major, so the table's entry for
+    // another major is used, unless the directory's name contains that major.
     let shared = || {
         let directories = facts.package_dirs.iter().flatten();
         (facts.bundle == Bundle::Product)

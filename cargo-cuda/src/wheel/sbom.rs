@@ -3,8 +3,8 @@
 
 use serde_json::Value;
 
-/// The bill with path packages named by name and version, lists sorted, and without serial number
-/// and time. A document that is not CycloneDX is returned unchanged.
+/// Removes the serial number, the time and the directories of path packages, and sorts lists. A
+/// document that is not CycloneDX is returned unchanged.
 pub fn reproducible(text: &[u8]) -> Vec<u8> {
     let Ok(mut document) = serde_json::from_slice::<Value>(text) else {
         return text.to_owned();
@@ -46,13 +46,13 @@ fn sort_key(item: &Value) -> Option<&str> {
         .or_else(|| item.get("bom-ref").or_else(|| item.get("ref"))?.as_str())
 }
 
-/// The package id or package URL of a local package without its directory. Name and version
-/// identify a local package, because Cargo's lock file cannot contain two with the same ones.
+/// The package id or package URL of a local package, without its directory. Name and version are
+/// enough, because Cargo's lock file cannot contain two local packages that share both.
 fn without_directory(text: &str) -> Option<String> {
     if let Some(rest) = text.strip_prefix("path+file://") {
         let (directory, fragment) = rest.split_once('#')?;
         let name = directory.rsplit('/').next().unwrap_or_default();
-        // Cargo omits the name if it is that of the directory.
+        // Cargo omits the name if it equals the directory's name.
         let package = match fragment.split_once(' ') {
             Some((package, _)) => package,
             None => fragment,

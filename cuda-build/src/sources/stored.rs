@@ -248,7 +248,10 @@ mod tests {
             ("<<<<<<< HEAD\n", "invalid"),
             ("", "`format_version` is missing or not a number"),
             ("format_version = 2\n", "format_version 2"),
-            ("format_version = 1\n[[toolkit]]\n", "`version` is missing or not a string"),
+            (
+                "format_version = 1\n[[toolkit]]\n",
+                "`version` is missing or not a string",
+            ),
             (
                 "format_version = 1\n[[toolkit]]\nversion = \"new\"\n",
                 "is not a CUDA release",
