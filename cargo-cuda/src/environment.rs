@@ -157,7 +157,7 @@ fn values(inputs: &Inputs<'_>, root: &Path, env: &Env) -> Vec<Setting> {
     }
     if let Some(plan) = inputs.plan {
         set("CUDAARCHS", plan.cmake().into(), "capabilities: CMake");
-        let meaning = "capabilities: build scripts that hand CMAKE_* on to CMake";
+        let meaning = "capabilities: build scripts that pass CMAKE_* on to CMake";
         set("CMAKE_CUDA_ARCHITECTURES", plan.cmake().into(), meaning);
         let meaning = "capabilities: extensions of PyTorch";
         set("TORCH_CUDA_ARCH_LIST", plan.torch().into(), meaning);
@@ -203,7 +203,7 @@ fn lists(inputs: &Inputs<'_>, root: &Path, env: &Env) -> Vec<Setting> {
                 .chain([lib])
                 .chain(inputs.loaded_driver.map(PathBuf::from))
                 .filter(|directory| *directory != stubs && !is_toolchain(directory)),
-            "where programs that are run find CUDA's libraries",
+            "where running programs find CUDA's libraries",
         ),
     ];
     lists.into_iter().flatten().collect()

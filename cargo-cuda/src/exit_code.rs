@@ -47,17 +47,17 @@ Exit codes:
   10  a required component or toolkit was not found
   11  components do not belong together
   12  a capability is missing, unknown or not supported by the toolkit
-  13  a manifest or a variable has a value that is not usable, or names a directory without CUDA
-  14  a needed program is missing (maturin, cargo)
+  13  a manifest or a variable has an invalid value, or names a directory without CUDA
+  14  a required program is missing (maturin, cargo)
   15  a wheel could not be built or checked
   16  an I/O error; output that cannot be written
   20  neither uv nor a usable pip was found
-  21  the package index can't be reached
-  22  no such CUDA version, or not with these components
+  21  the package index could not be reached
+  22  there is no such CUDA release, or it has no such component
   23  a package does not hold what it is named for
   24  the lock file pins something else, or a toolkit that has not been fetched
   25  no space left in the store
-  26  the store can't be written
+  26  the store cannot be written or is not trusted
   27  the installer failed
 The commands of cargo end with cargo's own code once cargo has started, exec with that of its
 program; wheel with 15 when maturin fails.";

@@ -40,7 +40,7 @@ pub fn hints(build: &Build) -> Vec<String> {
     if let Some(first) = absent.first() {
         hints.push(format!(
             "if the build looked for a library: this CUDA {version} has no {}; \
-             `cargo cuda toolkit add {} --components {}` adds those that are named",
+             add one by name, for example `cargo cuda toolkit add {} --components {}`",
             joined(absent.iter().map(|facts| facts.id)),
             version.major,
             first.id,

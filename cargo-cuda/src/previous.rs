@@ -38,7 +38,7 @@ pub fn record(settings: &[Setting], env: &Env) -> Setting {
     Setting::new(
         RECORD,
         serde_json::to_string(&added).unwrap_or_default(),
-        "which of these variables are not yours: cargo cuda",
+        "the variables that cargo cuda has set: cargo cuda",
     )
 }
 

@@ -49,7 +49,7 @@ impl BuildOptions {
 /// Options that choose the workspace, the package and the target.
 #[derive(Args, Clone, Debug, Default)]
 pub struct WorkspaceOptions {
-    /// The package whose declarations count; by default those of all packages
+    /// The package whose declarations apply; by default all packages
     #[arg(long, short, value_name = "NAME")]
     pub package: Option<String>,
     /// The manifest of the workspace or package

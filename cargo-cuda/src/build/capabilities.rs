@@ -46,8 +46,7 @@ impl Capabilities {
         let all = if !items.is_empty() {
             plan(Declared::parse(&items)?)?
         } else if !gpus.is_empty() {
-            let note =
-                "note: no capabilities are declared; built for the GPU of this machine alone";
+            let note = "note: no capabilities are declared; building only for this machine's GPU";
             chosen.notes.push(note.to_owned());
             plan(Declared::native())?
         } else {

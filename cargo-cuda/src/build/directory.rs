@@ -116,8 +116,8 @@ impl Directory {
         let record = record(root, toolkit);
         if !fits(root, &path, &record) {
             notes.push(format!(
-                "warning: {} was built with another toolkit: crates that do not notice the change keep what they have; \
-                 without --target-dir every toolkit has a directory of its own",
+                "warning: {} was built with another toolkit: crates that do not detect the change are not rebuilt; \
+                 without --target-dir, each toolkit gets its own directory",
                 path.display()
             ));
         }
@@ -149,10 +149,10 @@ impl Directory {
     pub fn settings(&self, env: &Env, toolkit: &Toolkit) -> Result<Vec<Setting>, Failure> {
         let file = self.own().join("toolkit.toml");
         output::write_if_changed(&file, toolkit.to_toml()?.as_bytes())?;
-        let meaning = "the toolkit: build scripts with cuda-build";
+        let meaning = "the toolkit: build scripts that use cuda-build";
         let mut settings = vec![Setting::new("CUDA_BUILD_TOOLKIT", file, meaning)];
         if env.peek(VIEWS).is_none() {
-            let meaning = "the directory of views: build scripts with cuda-build";
+            let meaning = "the directory of views: build scripts that use cuda-build";
             settings.push(Setting::new(VIEWS, self.views(), meaning));
         }
         Ok(settings)

@@ -185,12 +185,12 @@ fn cuda_build_settings(
         (
             ReleaseReq::VARIABLE,
             Some(toolkit.version().to_string()),
-            "the CUDA release: build scripts with cuda-build",
+            "the CUDA release: build scripts that use cuda-build",
         ),
         (
             CAPABILITIES,
             list,
-            "capabilities: build scripts with cuda-build",
+            "capabilities: build scripts that use cuda-build",
         ),
     ];
     values

@@ -16,7 +16,7 @@ use crate::workspace::Workspace;
 /// nvcc, NVRTC, CMake, PyTorch and `CUDA_COMPUTE_CAP`.
 #[derive(Args, Clone, Debug)]
 pub struct CapabilitiesArgs {
-    /// Only what this CUDA release builds for: 13 or 13.4
+    /// Show only the capabilities of this CUDA release: 13 or 13.4
     #[arg(long, value_name = "RELEASE")]
     cuda: Option<ReleaseReq>,
     #[command(flatten)]
@@ -231,7 +231,7 @@ impl Report {
         let mut lines: Vec<String> = self.toolkit.iter().flat_map(Toolkit::lines).collect();
         lines.push(format!(
             "{:<11} {:<10} {:>5} {:>7} {:>5} {:>5}  devices",
-            "capability", "generation", "from", "gone in", "a", "f"
+            "capability", "generation", "since", "removed", "a", "f"
         ));
         lines.extend(self.capabilities.iter().map(Row::line));
         lines.extend(self.lists.iter().flat_map(List::lines));
@@ -256,7 +256,7 @@ impl Toolkit {
         } else {
             let newest = release::newest();
             lines.push(format!(
-                "  newer than {newest}, the newest known here: at least {targets}"
+                "  newer than CUDA {newest}, the newest known release; builds for at least {targets}"
             ));
         }
         if let Some(driver) = self.driver_for_sass {

@@ -33,14 +33,14 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("g++", "compiles host code for nvcc"),
     (
         "sccache",
-        "shares compiler results, if a build is set to use it",
+        "caches compiler output, if a build is configured to use it",
     ),
 ];
 
-/// Show what is found here, what is chosen and why, and whether a build will work
+/// Show which CUDA components are found, which are chosen and why, and whether a build will work
 #[derive(Args, Clone, Debug)]
 pub struct DoctorArgs {
-    /// As if this CUDA release were requested: 13 or 13.4
+    /// Report as if this CUDA release were requested: 13 or 13.4
     #[arg(long, value_name = "RELEASE")]
     cuda: Option<ReleaseReq>,
     #[command(flatten)]

@@ -91,8 +91,8 @@ pub fn print(arguments: &EnvArgs, process: &Env, root: &Root) -> Result<String, 
                 name: name.to_owned(),
                 value: value.map(ToOwned::to_owned),
                 meaning: match value {
-                    Some(_) => "as it was before an earlier `cargo cuda env`",
-                    None => "set by an earlier `cargo cuda env`, and not by this one",
+                    Some(_) => "the value before an earlier `cargo cuda env`",
+                    None => "set by an earlier `cargo cuda env`, no longer needed",
                 },
             });
         }
@@ -102,13 +102,13 @@ pub fn print(arguments: &EnvArgs, process: &Env, root: &Root) -> Result<String, 
         let is_name = shell::is_name(name);
         if !is_name {
             notes.push(format!(
-                "warning: {name:?} is not the name of a variable, and is left out"
+                "warning: {name:?} is not a valid variable name and is left out"
             ));
         }
         let is_text = value.as_ref().is_none_or(|value| value.to_str().is_some());
         if arguments.json && !is_text {
             notes.push(format!(
-                "warning: {name} is left out: its value is not UTF-8, and JSON cannot hold it"
+                "warning: {name} is left out: its value is not UTF-8, so JSON cannot contain it"
             ));
         }
         is_name && (is_text || !arguments.json)

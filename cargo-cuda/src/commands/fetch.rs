@@ -10,8 +10,8 @@ use crate::toolkits::LockPolicy;
 
 /// Fetch the toolkits that the workspace and its lock file need
 ///
-/// One for each major that the packages declare, otherwise for each major in the lock file, with the
-/// components that the packages declare.
+/// Fetches one toolkit for each major that the packages declare, otherwise for each major in the lock
+/// file. Each toolkit has the components that the packages declare.
 #[derive(Args, Clone, Debug)]
 pub struct FetchArgs {
     /// The CUDA release, 13 or 13.4; by default every declared major

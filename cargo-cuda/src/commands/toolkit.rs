@@ -77,7 +77,7 @@ pub(super) fn added_text(added: &Added) -> String {
         return format!("{what} is there, {bytes}\n  {path}\n");
     }
     format!(
-        "added {what}: {} new in {}.{} s, {bytes} in all\n  {path}\n",
+        "added {what}: fetched {} in {}.{} s, {bytes} in total\n  {path}\n",
         human_size(added.bytes_added),
         added.milliseconds / 1000,
         added.milliseconds % 1000 / 100,

@@ -15,16 +15,16 @@ use crate::project::{BuildOptions, Project, SearchOptions, WorkspaceOptions};
 use crate::report::{self, shown};
 use crate::toolkits::{self, Finder};
 
-/// Join the components below one directory, and print its path
+/// Join the components in one directory, and print its path
 #[derive(Args, Clone, Debug)]
 pub struct ViewArgs {
-    /// Make it exactly here, and replace a view in this place
+    /// Create the view in exactly this directory, and replace a view that is there
     #[arg(long, value_name = "DIR")]
     output: Option<PathBuf>,
     /// Only these components and what they need
     #[arg(long, value_delimiter = ',', value_name = "COMPONENT")]
     components: Vec<Component>,
-    /// Also the static archives of the libraries
+    /// Include the static libraries
     #[arg(long)]
     archives: bool,
     /// Copy the files instead of linking to them
@@ -82,9 +82,9 @@ pub fn run(arguments: &ViewArgs, env: &Env, root: &Root) -> Result<String, Failu
     let mut components = arguments.components.iter();
     if let Some(missing) = components.find(|component| toolkit.get(**component).is_none()) {
         let version = toolkit.version();
-        let message = format!("CUDA {version} that was found has no component `{missing}`");
+        let message = format!("the CUDA {version} that was found has no component `{missing}`");
         return Err(Failure::new(exit_code::NOT_FOUND, message)
-            .hint("`cargo cuda doctor` shows what was found where"));
+            .hint("`cargo cuda doctor` shows which components were found, and where"));
     }
     let view = toolkit.view(&place, root)?;
     Ok(match arguments.json {

@@ -31,7 +31,7 @@ pub struct WheelArgs {
     /// CUDA releases, as in `12,13` or `13.4`; by default the majors that the manifest declares
     #[arg(long, value_delimiter = ',', value_name = "RELEASES")]
     cuda: Vec<ReleaseReq>,
-    /// The package, in a workspace with several modules
+    /// The package to build, if the workspace has several Python modules
     #[arg(long, short, value_name = "NAME")]
     package: Option<String>,
     /// The manifest of the package
@@ -55,7 +55,7 @@ pub struct WheelArgs {
     /// Fail if Cargo.lock or the lock file of toolkits would change
     #[arg(long)]
     locked: bool,
-    /// For maturin, after `--`
+    /// Arguments for maturin, after `--`
     #[arg(last = true)]
     passthrough: Vec<OsString>,
 }
@@ -129,14 +129,14 @@ fn package<'a>(project: &'a Project, manifest: Option<&Path>) -> Result<&'a Pack
         [package] => Ok(package),
         [] => Err(Failure::new(
             exit_code::CONFIGURATION,
-            "no package here makes a Python module: none has a `cdylib` library",
+            "no package in the workspace builds a Python module: none has a `cdylib` library",
         )
         .hint("add `crate-type = [\"cdylib\"]` below `[lib]`, or name the crate with `--manifest-path`")),
         several => {
             let names: Vec<&str> = several.iter().map(|p| p.name.as_str()).collect();
             Err(Failure::new(
                 exit_code::CONFIGURATION,
-                format!("several packages here make a module: {}", names.join(", ")),
+                format!("several packages in the workspace build a Python module: {}", names.join(", ")),
             )
             .hint("name one with `--manifest-path`"))
         }

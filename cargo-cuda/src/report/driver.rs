@@ -47,10 +47,10 @@ pub fn gpu_notes(
         )),
         Support::Jit => Some(format!(
             "{package}: only PTX for this machine's {gpu} GPU, which the driver compiles when a program starts; \
-             \"{gpu}\" in `capabilities` saves that"
+             add \"{gpu}\" to `capabilities` to avoid that"
         )),
         Support::None => Some(format!(
-            "{package}: no code for this machine's {gpu} GPU: it gets {plan}; add \"{gpu}\" to `capabilities`"
+            "{package}: no code for this machine's {gpu} GPU, only for {plan}; add \"{gpu}\" to `capabilities`"
         )),
     };
     gpus.into_iter().filter_map(note).collect()

@@ -122,19 +122,19 @@ impl Machine {
         let place = directory.display();
         if directory.starts_with("/usr/lib/wsl") {
             return Some(
-                "programs find it only if /usr/lib/wsl/lib is on the loader's path: `echo /usr/lib/wsl/lib | sudo tee \
+                "programs find libcuda only if /usr/lib/wsl/lib is on the loader's path: `echo /usr/lib/wsl/lib | sudo tee \
                  /etc/ld.so.conf.d/wsl.conf && sudo ldconfig`, or LD_LIBRARY_PATH"
                     .to_owned(),
             );
         }
         if self.nixos && directory.starts_with("/run/opengl-driver") {
             return Some(format!(
-                "programs find it by a search path of their own, which cuda-build and `cargo cuda` add; others need \
+                "cuda-build and `cargo cuda` add this directory to the search path of programs; other programs need \
                  LD_LIBRARY_PATH={place}"
             ));
         }
         self.jetson
-            .then(|| format!("programs find it only if {place} is on the loader's path"))
+            .then(|| format!("programs find libcuda only if {place} is on the loader's path"))
     }
 
     fn compat(&self, toolkit: ToolkitVersion) -> Option<String> {

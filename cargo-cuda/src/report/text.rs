@@ -62,7 +62,7 @@ impl Findings {
                 warnings,
             }) => {
                 let named = match named_to_nvcc {
-                    Some(_) => ", named to nvcc, which would refuse its own choice",
+                    Some(_) => ", passed with `-ccbin` because nvcc would refuse its default",
                     None => "",
                 };
                 lines.push(format!("Host compiler: {family} {version} ({path}){named}"));

@@ -113,7 +113,7 @@ impl Store {
         match FileExt::try_lock(&file) {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
-                progress.step("waiting for another `cargo cuda`, which is fetching");
+                progress.step("waiting for another `cargo cuda` that is fetching");
                 FileExt::lock(&file).map_err(failed)?;
             }
             Err(TryLockError::Error(error)) => return Err(failed(error)),

@@ -250,7 +250,7 @@ impl Installer {
             Kind::Pip => parse_report(&text),
         };
         packages.map_err(|reason| {
-            let reason = format!("its answer was not understood: {reason}");
+            let reason = format!("its output could not be parsed: {reason}");
             Refusal::Failed(installer_failed(&shown, reason))
         })
     }

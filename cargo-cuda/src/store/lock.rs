@@ -87,7 +87,7 @@ impl Lock {
             toml::from_str(text).map_err(|error| error.to_string().trim_end().to_owned())?;
         if lock.format_version != FORMAT_VERSION {
             return Err(format!(
-                "format_version {}, this cargo-cuda reads {FORMAT_VERSION}",
+                "format_version is {}, but this cargo-cuda reads {FORMAT_VERSION}",
                 lock.format_version
             ));
         }

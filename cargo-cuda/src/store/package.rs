@@ -247,7 +247,7 @@ impl Manifest {
         let manifest: Self = toml::from_str(text).map_err(|error| error.message().to_owned())?;
         if manifest.format_version != store::FORMAT_VERSION {
             return Err(format!(
-                "format_version {}, this cargo-cuda reads {}",
+                "format_version is {}, but this cargo-cuda reads {}",
                 manifest.format_version,
                 store::FORMAT_VERSION
             ));

@@ -135,8 +135,8 @@ pub(super) fn not_writable(place: impl Display, message: impl Display) -> Failur
 pub(super) fn hash_mismatch(message: &str) -> Failure {
     let sentence = "a file is not the one that was pinned";
     with_output(exit_code::LOCK, sentence, message).hint(
-        "if the index was changed on purpose, `--upgrade` pins its files; a lock file that pip wrote on another \
-         kind of machine pins only the files of that machine, uv's pins all",
+        "if the index was changed on purpose, `--upgrade` pins the new files; a lock file that was created with pip \
+         pins only the files of one platform, one created with uv those of all platforms",
     )
 }
 
@@ -162,7 +162,7 @@ pub(super) fn no_package(component: Component, major: u32) -> Failure {
     let message = format!("no Python package contains `{component}` for CUDA {major}");
     Failure::new(exit_code::NOT_RELEASED, message).hint(match component {
         Component::Driver => {
-            "libcuda comes with the GPU driver; linking needs none of it to be installed"
+            "libcuda comes with the GPU driver, which need not be installed for linking"
         }
         _ => OTHER_ORIGIN,
     })

@@ -148,7 +148,7 @@ fn never_released(release: &ReleaseSpec) -> Failure {
         format!("CUDA {release} was never released, as far as the package index knows"),
     )
     .hint(
-        "as Python packages there are 11.8, 12.0 to 12.6, 12.8, 12.9, and 13.0 and newer; `cargo cuda toolkit \
+        "Python packages exist for CUDA 11.8, 12.0 to 12.6, 12.8, 12.9, and 13.0 and newer; `cargo cuda toolkit \
          add 13` fetches the newest 13",
     )
 }

@@ -112,7 +112,7 @@ impl Job<'_> {
             }
             let names: Vec<&str> = more.iter().map(|component| component.id()).collect();
             output::message(&format!(
-                "note: the module needs {}, which `components` does not name: linked again with a search path for it",
+                "note: the module needs {}, which `components` does not list; linking again with a search path that includes it",
                 names.join(", ")
             ));
             linked.extend(more);
@@ -137,8 +137,8 @@ impl Job<'_> {
         drop(fresh);
         if !built.requires.is_empty() {
             output::message(
-                "maturin's warning about external libraries is expected here: the wheel requires NVIDIA's packages \
-                 and copies nothing of theirs",
+                "maturin's warning about external libraries is expected: the wheel requires NVIDIA's packages instead \
+                 of copying their libraries",
             );
         }
         Ok(built)
@@ -228,7 +228,7 @@ fn one_wheel(files: &[PathBuf], invocation: &Invocation) -> Result<PathBuf, Fail
     match files {
         [wheel] if wheel.extension().is_some_and(|e| e == "whl") => Ok(wheel.clone()),
         other => Err(Failure::wheel(format!(
-            "expected maturin to make one wheel, it made {}: build for one interpreter at a time, or an abi3 module\n  \
+            "expected maturin to build one wheel, but it built {}: build for one interpreter at a time, or an abi3 module\n  \
                  command: {invocation}",
             other.len()
         ))),

@@ -93,7 +93,7 @@ pub fn origin(soname: &str, major: u32) -> Result<Origin, Failure> {
     } else {
         let majors: Vec<String> = belongs_to.iter().map(|m| format!("CUDA {m}")).collect();
         Err(Failure::wheel(format!(
-            "the native module needs `{soname}` of {}, the wheel is for CUDA {major}",
+            "the native module needs `{soname}` of {}, but the wheel is for CUDA {major}",
             majors.join(" or ")
         ))
         .hint(format!(

@@ -66,7 +66,7 @@ impl Rewrite {
         let wheel = archive::read(input)?;
         let name = input.file_name().unwrap_or_default().to_string_lossy();
         let mut file_name = FileName::parse(&name).ok_or_else(|| {
-            Failure::wheel("not named as a wheel (`name-version-python-abi-platform.whl`)")
+            Failure::wheel("not a wheel's file name (`name-version-python-abi-platform.whl`)")
                 .in_file(&name)
         })?;
         let rewritten = self
@@ -213,7 +213,7 @@ impl Rewrite {
                     "the project requires `{requirement}`, and the wheel is for CUDA {}",
                     self.major
                 ))
-                .hint("remove it from `[project].dependencies`: each wheel gets those of its own major"));
+                .hint("remove it from `[project].dependencies`: each wheel gets the packages for its own major"));
             }
         }
         let present: Vec<Requirement> = metadata

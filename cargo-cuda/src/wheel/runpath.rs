@@ -125,15 +125,15 @@ impl RunpathPlan {
             Kind::Rpath => "DT_RPATH",
         };
         Err(Failure::wheel(format!(
-            "{module} does not look for CUDA where its dependencies put it\n  \
-             wanted {tag}: {}\n  has DT_RUNPATH: {}\n  has DT_RPATH: {}",
+            "{module} has an unexpected search path\n  \
+             expected {tag}: {}\n  has DT_RUNPATH: {}\n  has DT_RPATH: {}",
             shown(&expected),
             shown(&facts.runpath),
             shown(&facts.rpath)
         ))
         .hint(
-            "a build script or `.cargo/config.toml` may add search paths (`-rpath`); remove them, \
-             `cargo cuda wheel` gives the linker the right ones",
+            "a build script or `.cargo/config.toml` may add search paths (`-rpath`); remove them: \
+             `cargo cuda wheel` passes the correct ones to the linker",
         ))
     }
 }
