@@ -74,9 +74,9 @@ enum Command {
 
 /// Printed below the help of cargo's commands.
 const CARGOS: &str = "\
-Every other option is passed to cargo. What is built is in `<target>/cargo-cuda/<release>-<key>`,
-unless `--target-dir` is given; `<target>/cargo-cuda/latest` links to the last one.
-`--locked` also fails if the toolkit in `cuda-toolkits.lock` has not been fetched, or would change.";
+Every other option is passed to cargo. The output is in `<target>/cargo-cuda/<release>-<key>`,
+unless `--target-dir` is given; `<target>/cargo-cuda/latest` links to the most recent one.
+`--locked` also fails if `cuda-toolkits.lock` would change, or its toolkit has not been fetched.";
 
 /// Cargo's commands that this program runs.
 const CARGO_COMMANDS: [&str; 9] = [

@@ -143,7 +143,7 @@ fn values(inputs: &Inputs<'_>, root: &Path, env: &Env) -> Vec<Setting> {
         set(
             "CMAKE_TOOLCHAIN_FILE",
             root.join("cmake/toolchain.cmake").into(),
-            "a search that ends in the view: CMake 3.21 and newer, the cmake crate",
+            "limits the search to the view: CMake 3.21 and newer, the cmake crate",
         );
     }
     // Some read it as a list of roots, others as a list of library directories.
@@ -152,7 +152,7 @@ fn values(inputs: &Inputs<'_>, root: &Path, env: &Env) -> Vec<Setting> {
         set("CUDA_LIBRARY_PATH", joined, meaning);
     }
     if let Some(single) = inputs.single {
-        let meaning = "one capability: cudaforge, bindgen_cuda";
+        let meaning = "a single capability: cudaforge, bindgen_cuda";
         set("CUDA_COMPUTE_CAP", single.compute_cap().into(), meaning);
     }
     if let Some(plan) = inputs.plan {
@@ -194,7 +194,7 @@ fn lists(inputs: &Inputs<'_>, root: &Path, env: &Env) -> Vec<Setting> {
                 .chain(paths(env, "LIBRARY_PATH"))
                 .chain(inputs.driver.clone())
                 .chain([stubs.clone()]),
-            "where the linker looks: `-lcudart` without a search path",
+            "where the linker searches: `-lcudart` without `-L`",
         ),
         pkg_config(root, inputs.cross, env),
         list(

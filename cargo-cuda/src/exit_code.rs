@@ -54,10 +54,10 @@ Exit codes:
   20  neither uv nor a usable pip was found
   21  the package index could not be reached
   22  there is no such CUDA release, or it has no such component
-  23  a package does not hold what it is named for
-  24  the lock file pins something else, or a toolkit that has not been fetched
+  23  a package does not contain the component that it is named after
+  24  the lock file is invalid, pins other files, or its toolkit has not been fetched
   25  no space left in the store
   26  the store cannot be written or is not trusted
   27  the installer failed
-The commands of cargo end with cargo's own code once cargo has started, exec with that of its
-program; wheel with 15 when maturin fails.";
+Once cargo has started, a cargo command ends with cargo's own exit code. `exec` ends with the exit
+code of its program, and `wheel` with 15 if maturin fails.";

@@ -7,10 +7,10 @@ use cuda_build::internal::component::{Bundle, Facts};
 use crate::build::Build;
 
 /// The hint about missing static libraries.
-const ARCHIVES: &str = "Python's packages do not contain them. Switch on that crate's feature for linking \
-                        dynamically (`dynamic-link`, `dynamic-linking` or the like), or name a toolkit that has \
-                        them with CUDA_BUILD_ROOTS or CUDA_PATH: of NVIDIA's installer, its redist archives, \
-                        Debian's, or conda's with the `-static` packages";
+const ARCHIVES: &str = "the Python packages do not contain them. Enable the crate's feature for dynamic \
+                        linking (`dynamic-link`, `dynamic-linking` or similar), or set CUDA_BUILD_ROOTS or \
+                        CUDA_PATH to a toolkit that has them: from NVIDIA's installer or redist archives, \
+                        from Debian, or from conda with the `-static` packages";
 
 /// Up to three hints: libraries that can be fetched, static libraries that cannot, and undeclared
 /// capabilities.
@@ -54,13 +54,13 @@ pub fn hints(build: &Build) -> Vec<String> {
         .collect();
     if !archives.is_empty() {
         hints.push(format!(
-            "if it looked for static libraries: this CUDA {version} has no static {}; {ARCHIVES}",
+            "if the build looked for static libraries: this CUDA {version} has no static {}; {ARCHIVES}",
             joined(archives)
         ));
     }
     if plan.is_none() {
         hints.push(
-            "if it compiled for CUDA_COMPUTE_CAP: no capabilities are declared, and there is no GPU here; give \
+            "if the build reads CUDA_COMPUTE_CAP: no capabilities are declared, and this machine has no GPU; give \
              `--capabilities 8.0`, or declare `capabilities` in [package.metadata.cuda]"
                 .to_owned(),
         );

@@ -295,8 +295,9 @@ pub fn target(given: Option<&str>, named: Option<&str>, jetson: bool) -> Result<
         .or(named)
         .map_or_else(cargo_config::host, cargo_config::target_directory_name);
     let target = Target::from_triple(&triple).map_err(|error| match (given, named) {
-        (None, Some(_)) => Failure::from(error)
-            .hint("Cargo's configuration names it (`[build] target`); `--target` comes before"),
+        (None, Some(_)) => Failure::from(error).hint(
+            "it comes from `[build] target` in Cargo's configuration; `--target` overrides it",
+        ),
         _ => error.into(),
     })?;
     Ok(if jetson { target.on_jetson() } else { target })

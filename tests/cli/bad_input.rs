@@ -406,7 +406,7 @@ fn a_path_that_json_cannot_hold_is_refused_before_anything_is_written() {
         exit_code::USAGE,
         &[
             "error: the path ",
-            "is not UTF-8, and --json cannot write it",
+            "is not UTF-8, so --json cannot print it",
         ],
     );
     assert!(!path.exists(), "{run:?}");
@@ -415,7 +415,7 @@ fn a_path_that_json_cannot_hold_is_refused_before_anything_is_written() {
     let run = Finished::of(view.output().unwrap());
     run.failed(
         exit_code::CONFIGURATION,
-        &["is not UTF-8, and --json cannot write it"],
+        &["is not UTF-8, so --json cannot print it"],
     );
     assert!(!path.exists(), "{run:?}");
     // Without JSON it is a path as any other.

@@ -97,7 +97,7 @@ fn what_can_not_be_built_has_its_exit_code_and_reason() {
         "{text}"
     );
     for (release, reason) in [
-        ("12.7", "there never was a CUDA 12.7"),
+        ("12.7", "CUDA 12.7 was never released"),
         ("10.2", "CUDA `10.2` is not supported"),
         ("x", "`x` is not a CUDA release"),
     ] {

@@ -271,7 +271,10 @@ fn clean_removes_what_is_unused() {
     let old = latest(&project);
     let nothing = project.run(&["clean"]);
     nothing.succeeded();
-    assert!(nothing.stdout.starts_with("nothing below "), "{nothing:?}");
+    assert!(
+        nothing.stdout.starts_with("no directory below "),
+        "{nothing:?}"
+    );
     let day = Duration::from_secs(24 * 60 * 60);
     for (name, days) in [(&kept, 29), (&old, 31)] {
         let used = project

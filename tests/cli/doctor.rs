@@ -125,7 +125,7 @@ fn a_bare_machine() {
         exit_code::NOT_FOUND,
         NOT_WORKING,
         &[
-            "no variable about CUDA is set",
+            "no CUDA variables are set",
             "no place to look at",
             "uv: not found (fetches toolkits)",
             "CUDA component `nvrtc` not found",
@@ -246,7 +246,7 @@ fn a_driver_that_is_older_than_the_toolkit() {
         &[
             "for CUDA 12.2, compute capabilities: 8.6",
             &format!("  {real}\n"),
-            "warning: it is for CUDA 12.2: nothing that is built with CUDA 13.4 runs here",
+            "warning: the driver supports only CUDA 12.2 and older: programs built with CUDA 13.4 do not run here",
             "or a toolkit of CUDA 12 (`cargo cuda toolkit add 12`)",
         ],
     );
@@ -255,7 +255,7 @@ fn a_driver_that_is_older_than_the_toolkit() {
     assert!(
         of_12
             .stdout
-            .contains("it is older than CUDA 12.9: SASS runs, and it cannot compile PTX"),
+            .contains("the driver is older than CUDA 12.9: it runs SASS, but cannot compile"),
         "{of_12:?}"
     );
 }
@@ -355,7 +355,7 @@ fn nvcc_alone_and_nothing_that_compiles_host_code() {
         .with("PATH", programs)
         .says(
             exit_code::INCONSISTENT,
-            "Not ready to build: nvcc has no host compiler that it accepts, and NVRTC is missing.",
+            "Not ready to build: nvcc accepts no host compiler on this machine, and NVRTC is missing.",
             &["Toolkit: CUDA 13.5", "Host compiler\n  "],
         );
     assert!(json["host_compiler"]["refused"].is_string(), "{json}");

@@ -230,7 +230,7 @@ fn a_lock_that_names_other_packages_is_refused() {
             "\"13./../../../escape\"",
             "is not a CUDA release",
         ),
-        ("\"13\"", "\"12\"", "cannot mean version 13.4.3"),
+        ("\"13\"", "\"12\"", "does not match version 13.4.3"),
         ("format_version", "\u{1b}[31mversion", "TOML parse error"),
     ] {
         refused(&good.replace(from, to), word);

@@ -59,7 +59,7 @@ fn static_libraries_that_are_not_there_are_named() {
             &[
                 // rustc names one of them.
                 "could not find native static library `",
-                "hint: if it looked for static libraries: this CUDA 13.4 has no static ",
+                "hint: if the build looked for static libraries: this CUDA 13.4 has no static ",
                 "cublas_static, ",
                 "Python's packages do not contain them",
                 "`dynamic-link`",
@@ -115,7 +115,7 @@ fn a_wheel_that_misses_static_libraries_says_so_too() {
             .output()
             .unwrap(),
     );
-    let hint = "hint: if it looked for static libraries: this CUDA 13.4 has no static ";
+    let hint = "hint: if the build looked for static libraries: this CUDA 13.4 has no static ";
     run.failed(
         cargo_cuda::exit_code::WHEEL,
         &[

@@ -199,7 +199,7 @@ fn one_command_makes_two_wheels_of_the_template() {
                 .contains("requires cuda-toolkit[cudart]>=13.4,<14"),
             "{run:?}"
         );
-        assert!(run.stdout.contains("runs on glibc 2."), "{run:?}");
+        assert!(run.stdout.contains("requires glibc 2."), "{run:?}");
         assert!(
             run.stderr
                 .contains("maturin's warning about external libraries is expected"),

@@ -12,8 +12,8 @@ use crate::project::WorkspaceOptions;
 use crate::report::{self, Problem};
 use crate::workspace::Workspace;
 
-/// Show which CUDA releases build for which compute capabilities, and what a list becomes for
-/// nvcc, NVRTC, CMake, PyTorch and `CUDA_COMPUTE_CAP`.
+/// Show which CUDA releases build for which compute capabilities, and convert a list to the syntax
+/// of nvcc, NVRTC, CMake, PyTorch and `CUDA_COMPUTE_CAP`.
 #[derive(Args, Clone, Debug)]
 pub struct CapabilitiesArgs {
     /// Show only the capabilities of this CUDA release: 13 or 13.4
@@ -24,7 +24,7 @@ pub struct CapabilitiesArgs {
     /// Write JSON
     #[arg(long)]
     json: bool,
-    /// A list to render, as in `8.0,9.0a,12.0+PTX`; by default the declared ones
+    /// The list to convert, such as `8.0,9.0a,12.0+PTX`; by default the declared lists
     #[arg(value_name = "LIST")]
     list: Vec<String>,
 }
@@ -124,7 +124,7 @@ fn named_release(release: ReleaseReq) -> Result<ToolkitVersion, Failure> {
     };
     let release = ToolkitVersion::new(release.major, minor);
     if !release::was_released(release) {
-        let message = format!("there never was a CUDA {release}");
+        let message = format!("CUDA {release} was never released");
         let example = format!("give a release such as `{}`", release::newest());
         return Err(Failure::new(exit_code::USAGE, message).hint(example));
     }

@@ -29,7 +29,10 @@ pub fn run(arguments: &CleanArgs, env: &Env, root: &Root) -> Result<String, Fail
         text.push_str(&format!("removed {}\n", path.display()));
     }
     if text.is_empty() {
-        text = format!("nothing below {} is unused for 30 days\n", base.display());
+        text = format!(
+            "no directory below {} has been unused for 30 days\n",
+            base.display()
+        );
     }
     Ok(text)
 }

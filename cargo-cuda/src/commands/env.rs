@@ -22,7 +22,7 @@ use crate::{output, previous, process};
 #[derive(Args, Clone, Debug)]
 #[command(verbatim_doc_comment)]
 pub struct EnvArgs {
-    /// The shell whose syntax is written
+    /// The shell whose syntax is used
     #[arg(long, value_enum, default_value_t)]
     shell: Shell,
     /// Write JSON

@@ -34,7 +34,7 @@ enum Action {
     },
     /// Remove a toolkit
     Remove {
-        /// Its name, or as much of its version as only one toolkit has
+        /// The toolkit's name, or a release that only one toolkit has: `13` or `13.4`
         toolkit: String,
         /// Write JSON
         #[arg(long)]

@@ -21,7 +21,7 @@ pub struct ViewArgs {
     /// Create the view in exactly this directory, and replace a view that is there
     #[arg(long, value_name = "DIR")]
     output: Option<PathBuf>,
-    /// Only these components and what they need
+    /// Include only these components and those that they need
     #[arg(long, value_delimiter = ',', value_name = "COMPONENT")]
     components: Vec<Component>,
     /// Include the static libraries
@@ -49,7 +49,7 @@ pub fn run(arguments: &ViewArgs, env: &Env, root: &Root) -> Result<String, Failu
     };
     if arguments.json && place.directory().to_str().is_none() {
         let message = format!(
-            "the path {} is not UTF-8, and --json cannot write it",
+            "the path {} is not UTF-8, so --json cannot print it",
             place.directory().display()
         );
         let code = match arguments.output {

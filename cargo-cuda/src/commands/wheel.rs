@@ -22,10 +22,10 @@ use crate::workspace::Package;
 
 /// Build one wheel per CUDA major.
 ///
-/// maturin builds, and each result gets a name with `-cu12` or `-cu13`, the dependencies of its
-/// major, and a search path for NVIDIA's own wheels. Nothing of NVIDIA is copied in, and the
-/// package is imported by the same name for every major. The manylinux tag is the one that maturin
-/// computes: it follows the glibc of the machine that builds.
+/// maturin builds each wheel. The wheel then gets a name with `-cu12` or `-cu13`, the dependencies
+/// for its major, and a library search path into NVIDIA's own wheels. None of NVIDIA's files is
+/// copied into it, and the package is imported by the same name for every major. maturin computes
+/// the manylinux tag, which depends on the glibc of the build machine.
 #[derive(Args, Clone, Debug)]
 pub struct WheelArgs {
     /// CUDA releases, as in `12,13` or `13.4`; by default the majors that the manifest declares
@@ -160,7 +160,7 @@ fn releases(
     if releases.is_empty() {
         return Err(Failure::new(
             exit_code::CONFIGURATION,
-            "the CUDA majors to make wheels for are not declared",
+            "no CUDA majors to build wheels for are declared",
         )
         .hint(
             "write `majors = [12, 13]` below `[package.metadata.cuda]`, or give `--cuda 12,13`",
@@ -194,7 +194,7 @@ fn summary(built: &[BuiltWheel]) -> String {
         }
         if let Some(glibc) = &wheel.glibc {
             text.push_str(&format!(
-                "  runs on glibc {glibc} and newer: follows from the machine that built it\n"
+                "  requires glibc {glibc} or newer, which the build machine determines\n"
             ));
         }
         for library in &wheel.expected_on_system {

@@ -15,16 +15,16 @@ pub fn notes(driver: &Driver, toolkit: ToolkitVersion) -> Vec<String> {
     let (supported, major) = (driver.version, toolkit.major);
     if supported.major < major {
         return vec![format!(
-            "it is for CUDA {supported}: nothing that is built with CUDA {toolkit} runs here; that needs a driver for \
-             CUDA {major}{}, or a toolkit of CUDA {1} (`cargo cuda toolkit add {1}`)",
+            "the driver supports only CUDA {supported} and older: programs built with CUDA {toolkit} do not run here; install a driver \
+             for CUDA {major}{}, or a toolkit of CUDA {1} (`cargo cuda toolkit add {1}`)",
             needed(driver_floor(major)),
             supported.major
         )];
     }
     let floor = release::facts(toolkit).and_then(|facts| facts.driver);
     vec![format!(
-        "it is older than CUDA {toolkit}: SASS runs, and it cannot compile PTX of this toolkit; declare the GPUs' own \
-         capabilities, or install a driver for CUDA {toolkit}{}",
+        "the driver is older than CUDA {toolkit}: it runs SASS, but cannot compile this toolkit's PTX; declare the \
+         GPUs' own capabilities, or install a driver for CUDA {toolkit}{}",
         needed(floor)
     )]
 }
@@ -42,8 +42,8 @@ pub fn gpu_notes(
     let note = |gpu: Capability| match plan.runs_on(gpu, toolkit) {
         Support::Native => None,
         Support::Jit if driver.version < toolkit => Some(format!(
-            "{package}: nothing that this machine's {gpu} GPU can run: only PTX fits it, and the driver is older \
-             than CUDA {toolkit}; add \"{gpu}\" to `capabilities`"
+            "{package}: this machine's {gpu} GPU cannot run it: only its PTX matches, and the driver is too old to \
+             compile PTX of CUDA {toolkit}; add \"{gpu}\" to `capabilities`"
         )),
         Support::Jit => Some(format!(
             "{package}: only PTX for this machine's {gpu} GPU, which the driver compiles when a program starts; \
@@ -84,7 +84,7 @@ mod tests {
             (
                 (12, 9),
                 Some(
-                    "nothing that is built with CUDA 13.0 runs here; that needs a driver for CUDA 13 (on Linux 580.65.06), or a toolkit of CUDA 12 (`cargo cuda toolkit add 12`)",
+                    "programs built with CUDA 13.0 do not run here; install a driver for CUDA 13 (on Linux 580.65.06), or a toolkit of CUDA 12 (`cargo cuda toolkit add 12`)",
                 ),
             ),
         ] {
@@ -101,7 +101,7 @@ mod tests {
         }
         let older = notes(&driver((12, 2), &[]), ToolkitVersion::new(12, 9));
         assert!(
-            older[0].contains("SASS runs") && older[0].contains("(on Linux 575.51.03)"),
+            older[0].contains("it runs SASS") && older[0].contains("(on Linux 575.51.03)"),
             "{older:?}"
         );
         // No table names the driver of this one: no number is better than a guessed one.
@@ -127,7 +127,7 @@ mod tests {
             newer[0].contains("only PTX for this machine's 12.0 GPU"),
             "{newer:?}"
         );
-        assert!(notes((12, 9), &["12.0"])[0].contains("the driver is older than CUDA 13.0"));
+        assert!(notes((12, 9), &["12.0"])[0].contains("the driver is too old"));
         assert!(notes((13, 0), &["7.5"])[0].contains("no code for this machine's 7.5 GPU"));
     }
 }

@@ -306,7 +306,7 @@ fn remarks(toolkit: &Toolkit) -> Vec<String> {
             false => "",
         };
         notes.push(format!(
-            "no cccl: kernels that include CUB, Thrust or libcu++{half} will not compile; `{}` has it",
+            "no cccl: kernels that include CUB, Thrust or libcu++{half} will not compile; the package `{}` contains it",
             package.unwrap_or("nvidia-cuda-cccl")
         ));
     }

@@ -74,8 +74,8 @@ impl Machine {
         // Printed even if the library loads, because WSL does not have its kernel module.
         if let Some(packaged) = self.packaged.as_ref().filter(|_| self.wsl) {
             notes.push(format!(
-                "{} is a driver for Linux itself and hides the one of Windows in /usr/lib/wsl/lib: remove the package \
-                 that it belongs to",
+                "{} belongs to a driver for native Linux and hides the driver of Windows in /usr/lib/wsl/lib: remove its \
+                 package",
                 packaged.display()
             ));
         }
@@ -85,7 +85,7 @@ impl Machine {
     fn how_to_install(&self) -> Option<String> {
         let note = match &self.module {
             _ if self.wsl && !self.container => {
-                "this is WSL: install NVIDIA's driver in Windows and none in here; libcuda.so.1 is then in \
+                "this is WSL: install NVIDIA's driver in Windows, not in WSL; libcuda.so.1 is then in \
                  /usr/lib/wsl/lib (if it is not, run `wsl --update`)"
             }
             _ if self.nixos => {
@@ -97,20 +97,18 @@ impl Machine {
             }
             Some(module) if self.container => {
                 return Some(format!(
-                    "the kernel module of driver {module} is loaded, and this container has none of its libraries: \
+                    "the kernel module of driver {module} is loaded, but this container has none of its libraries: \
                      start it with `--gpus all` (Docker) or `--device nvidia.com/gpu=all` (Podman), and if \
                      NVIDIA_DRIVER_CAPABILITIES is set, add `compute` to it"
                 ));
             }
             Some(module) => {
                 return Some(format!(
-                    "the kernel module of driver {module} is loaded, and its CUDA library is not installed: libcuda1 \
+                    "the kernel module of driver {module} is loaded, but its CUDA library is not installed: libcuda1 \
                      (Debian), libnvidia-compute-… (Ubuntu), nvidia-driver-cuda-libs (Fedora), nvidia-utils (Arch)"
                 ));
             }
-            None if self.wsl => {
-                "this is a container below WSL: start it with `--gpus all` (Docker)"
-            }
+            None if self.wsl => "this is a container in WSL: start it with `--gpus all` (Docker)",
             None => return None,
         };
         Some(note.to_owned())
@@ -217,19 +215,16 @@ mod tests {
     #[test]
     fn without_a_driver_each_kind_has_its_own_way_to_one() {
         for (files, expected) in [
-            (
-                &[WSL][..],
-                "install NVIDIA's driver in Windows and none in here",
-            ),
+            (&[WSL][..], "install NVIDIA's driver in Windows, not in WSL"),
             (&[("etc/NIXOS", "")], "hardware.graphics.enable = true"),
             (&[("etc/nv_tegra_release", "# R36")], "nvidia-l4t-cuda"),
             (
                 &[WSL, (".dockerenv", "")],
-                "this is a container below WSL: start it with `--gpus all`",
+                "this is a container in WSL: start it with `--gpus all`",
             ),
             (
                 &[MODULE, (".dockerenv", "")],
-                "driver 580.65.06 is loaded, and this container has none",
+                "driver 580.65.06 is loaded, but this container has none",
             ),
             (
                 &[MODULE, ("run/.containerenv", "")],
@@ -237,7 +232,7 @@ mod tests {
             ),
             (
                 &[MODULE],
-                "driver 580.65.06 is loaded, and its CUDA library is not installed: libcuda1 (Debian)",
+                "driver 580.65.06 is loaded, but its CUDA library is not installed: libcuda1 (Debian)",
             ),
         ] {
             let (_top, machine) = machine(files, None);
@@ -297,7 +292,7 @@ mod tests {
             assert!(
                 notes
                     .iter()
-                    .any(|n| n.starts_with(&path) && n.contains("hides the one of Windows")),
+                    .any(|n| n.starts_with(&path) && n.contains("hides the driver of Windows")),
                 "{notes:?}"
             );
         }

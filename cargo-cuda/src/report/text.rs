@@ -8,7 +8,7 @@ impl Findings {
     pub fn text(&self) -> String {
         let mut lines = vec!["Environment".to_owned()];
         if self.environment.is_empty() {
-            lines.push("  no variable about CUDA is set".to_owned());
+            lines.push("  no CUDA variables are set".to_owned());
         }
         for (name, value) in &self.environment {
             lines.push(format!("  {name}={}", value.replace('\n', "\\n")));
@@ -16,7 +16,7 @@ impl Findings {
         lines.push("Search, in order".to_owned());
         if self.attempts.is_empty() {
             lines.push(
-                "  no place to look at: no variable, environment, added toolkit, nvcc on `PATH`, or /usr/local/cuda"
+                "  nothing to search: no variable, environment, fetched toolkit, nvcc on `PATH`, or /usr/local/cuda"
                     .to_owned(),
             );
         }
@@ -117,8 +117,8 @@ impl Findings {
         }
         for package in &self.capabilities_undeclared {
             lines.push(format!(
-                "  {package}: no capabilities declared, and no GPU here to query: `.cu` files will not compile; write \
-                 them below `[package.metadata.cuda]`, such as `capabilities = [\"8.0\", \"9.0+PTX\"]`"
+                "  {package}: no capabilities are declared, and this machine has no GPU: `.cu` files will not compile; add \
+                 `capabilities = [\"8.0\", \"9.0+PTX\"]` or similar to `[package.metadata.cuda]`"
             ));
         }
         lines.extend(labelled("note", &self.optional_absent));

@@ -26,11 +26,13 @@ pub(super) fn verdict(findings: &Findings) -> (u8, String) {
     };
     let what = match (nvcc, nvrtc, refused) {
         (true, false, Some(code)) if findings.compiles => {
-            let reason = ": nvcc has no host compiler that it accepts, and NVRTC is missing";
+            let reason = ": nvcc accepts no host compiler on this machine, and NVRTC is missing";
             return bad(code, reason);
         }
-        (true, false, Some(_)) => "no device code: nvcc has no host compiler that it accepts",
-        (true, true, Some(_)) => "modules with NVRTC; nvcc has no host compiler that it accepts",
+        (true, false, Some(_)) => "no device code: nvcc accepts no host compiler on this machine",
+        (true, true, Some(_)) => {
+            "modules with NVRTC; nvcc accepts no host compiler on this machine"
+        }
         (true, true, None) => "modules with NVRTC or nvcc, libraries with nvcc",
         (true, false, None) => "modules and libraries with nvcc",
         (false, true, _) => "modules with NVRTC; libraries need nvcc, which is missing",

@@ -68,7 +68,7 @@ impl Installer {
     /// The first usable of `uv`, `python3 -m pip`, `pip3`, `pip` on `PATH`.
     pub fn find(env: &Env) -> Result<Self, Failure> {
         let path = search_path(env);
-        let mut message = "no program to fetch CUDA components with".to_owned();
+        let mut message = "found no program that can fetch CUDA components".to_owned();
         for shown in ["uv", "python3 -m pip", "python -m pip", "pip3", "pip"] {
             let mut words = shown.split(' ');
             let name = words.next().unwrap_or_default();
@@ -89,7 +89,7 @@ impl Installer {
         }
         Err(Failure::new(exit_code::NO_INSTALLER, message).hint(
             "install uv, or Python's pip 22.2 or newer (`apt install python3-pip`, `dnf install python3-pip`), \
-             and have it on `PATH`",
+             and make sure that it is on `PATH`",
         ))
     }
 

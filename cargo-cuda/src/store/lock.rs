@@ -46,7 +46,7 @@ impl Locked {
         match self.version() {
             Some(version) if request.admits(&version) => Ok(()),
             _ => Err(format!(
-                "CUDA {request} cannot mean version {}",
+                "the request CUDA {request} does not match version {}",
                 self.set.version
             )),
         }

@@ -169,13 +169,13 @@ impl PackageSet {
             } = package;
             if !is_known(name, minor.major) {
                 return Err(format!(
-                    "{name:?} is not the package of a component of CUDA {}",
+                    "the package {name:?} contains no component of CUDA {}",
                     minor.major
                 ));
             }
             let plain = |b: u8| b.is_ascii_alphanumeric() || b".+!".contains(&b);
             if !version.bytes().all(plain) || version.parse::<Version>().is_err() {
-                return Err(format!("{name} has the version {version:?}"));
+                return Err(format!("{name} has the invalid version {version:?}"));
             }
             if hashes.is_empty() {
                 return Err(format!("{name} {version} has no hash"));

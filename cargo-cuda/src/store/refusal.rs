@@ -133,7 +133,7 @@ pub(super) fn not_writable(place: impl Display, message: impl Display) -> Failur
 }
 
 pub(super) fn hash_mismatch(message: &str) -> Failure {
-    let sentence = "a file is not the one that was pinned";
+    let sentence = "a file does not match its pinned hash";
     with_output(exit_code::LOCK, sentence, message).hint(
         "if the index was changed on purpose, `--upgrade` pins the new files; a lock file that was created with pip \
          pins only the files of one platform, one created with uv those of all platforms",
@@ -170,7 +170,7 @@ pub(super) fn no_package(component: Component, major: u32) -> Failure {
 
 /// The hint if no Python package contains a component.
 pub(super) const OTHER_ORIGIN: &str =
-    "install NVIDIA's own packages or archive and set `CUDA_HOME`, or fetch a newer CUDA";
+    "install CUDA from NVIDIA's packages or archives and set `CUDA_HOME`, or fetch a newer CUDA";
 
 /// External text with its control characters escaped.
 pub(super) fn printable(text: &str) -> String {

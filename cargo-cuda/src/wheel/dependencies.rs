@@ -45,7 +45,7 @@ pub fn check_major(major: u32) -> Result<(), Failure> {
         Ok(())
     } else {
         Err(Failure::wheel(format!(
-            "CUDA {major} is not known here: wheels are made for {OLDEST_MAJOR} to {NEWEST_MAJOR}"
+            "wheels for CUDA {major} are not supported, only for {OLDEST_MAJOR} to {NEWEST_MAJOR}"
         )))
     }
 }
@@ -60,7 +60,7 @@ pub fn origin(soname: &str, major: u32) -> Result<Origin, Failure> {
         Failure::wheel(format!(
             "the native module needs `{soname}`, which no known CUDA component has"
         ))
-        .hint("if it belongs to a CUDA component that is not known here, please report its name")
+        .hint("if it belongs to a CUDA component that cargo-cuda does not know, please report its name")
     };
     let driver = DRIVER_STEMS.contains(&stem) || stem.starts_with("nvidia-");
     if driver {
@@ -209,7 +209,7 @@ pub fn requirements(
 /// The error if no Python package is known for a component.
 pub fn no_package(component: Component, major: u32) -> Failure {
     Failure::wheel(format!(
-        "no Python package is known that delivers `{component}` for CUDA {major}"
+        "no known Python package contains `{component}` for CUDA {major}"
     ))
 }
 
@@ -367,11 +367,11 @@ mod tests {
         let error = origin("libcudart.so.12", 13).unwrap_err().message;
         assert_eq!(
             error,
-            "the native module needs `libcudart.so.12` of CUDA 12, the wheel is for CUDA 13"
+            "the native module needs `libcudart.so.12` of CUDA 12, but the wheel is for CUDA 13"
         );
         let error = origin("libcusolver.so.11", 13).unwrap_err().to_string();
         assert!(
-            error.contains("of CUDA 11 or CUDA 12, the wheel"),
+            error.contains("of CUDA 11 or CUDA 12, but the wheel"),
             "{error}"
         );
         for soname in [
@@ -393,7 +393,7 @@ mod tests {
             assert_eq!(origin(soname, 12).unwrap(), Origin::Foreign, "{soname}");
         }
         let error = origin("libc.so.6", 14).unwrap_err().message;
-        assert!(error.contains("CUDA 14 is not known here"), "{error}");
+        assert!(error.contains("CUDA 14 are not supported"), "{error}");
     }
 
     #[test]

@@ -45,7 +45,7 @@ impl Metadata {
             [value] => Ok(value),
             [] => Err(Failure::wheel(format!("METADATA has no {header}"))),
             _ => Err(Failure::wheel(format!(
-                "METADATA has several lines `{header}`"
+                "METADATA has several `{header}` lines"
             ))),
         }
     }
@@ -106,7 +106,7 @@ pub fn check_name(name: &str, origin: &str) -> Result<(), Failure> {
         return Ok(());
     }
     Err(Failure::wheel(format!(
-        "{origin}: {name:?} is not a name for a Python distribution"
+        "{origin}: {name:?} is not a valid name for a Python distribution"
     ))
     .hint("use ASCII letters, digits, `-`, `_` and `.`, with a letter or digit at both ends"))
 }
@@ -123,7 +123,7 @@ pub fn check_version(version: &str, in_file_name: &str) -> Result<(), Failure> {
         return Ok(());
     }
     Err(Failure::wheel(format!(
-        "METADATA has version {version}, and the file name {in_file_name}"
+        "METADATA has version {version}, but the file name has {in_file_name}"
     )))
 }
 

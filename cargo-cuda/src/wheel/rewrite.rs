@@ -210,7 +210,7 @@ impl Rewrite {
                 .is_some_and(|other| parsed.name.starts_with("nvidia-") && other != self.major)
             {
                 return Err(Failure::wheel(format!(
-                    "the project requires `{requirement}`, and the wheel is for CUDA {}",
+                    "the project requires `{requirement}`, but the wheel is for CUDA {}",
                     self.major
                 ))
                 .hint("remove it from `[project].dependencies`: each wheel gets the packages for its own major"));
@@ -253,7 +253,7 @@ fn suffixed(name: &str, major: u32) -> Result<String, Failure> {
     let normalized = normalized_name(name);
     match cuda_suffix(&normalized) {
         Some(other) => Err(Failure::wheel(format!(
-            "`{name}` is a wheel of one CUDA major ({other}) already"
+            "the name `{name}` already ends with a CUDA major ({other})"
         ))),
         None => Ok(format!("{normalized}-cu{major}")),
     }

@@ -255,7 +255,7 @@ mod tests {
             (vec![good, "$ORIGIN/../nvidia/cuda_runtime/lib"], vec![]),
         ] {
             let error = check(&module(&["libcudart.so.13"], &runpath, &rpath)).unwrap_err();
-            assert!(error.message.contains("wanted DT_RUNPATH"), "{error}");
+            assert!(error.message.contains("expected DT_RUNPATH"), "{error}");
         }
         let error = check(&module(&["libc.so.6"], &["/build"], &[])).unwrap_err();
         assert!(error.to_string().contains("/build"), "{error}");
