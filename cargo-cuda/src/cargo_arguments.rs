@@ -37,7 +37,7 @@ const SHORT_WITH_VALUE: [char; 5] = ['C', 'F', 'Z', 'j', 'p'];
 
 /// The arguments of a cargo command such as `build`, by the program that reads them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Split {
+pub struct SplitArguments {
     /// The command: `build`, `run` …
     pub command: String,
     pub ours: Vec<OsString>,
@@ -53,14 +53,14 @@ pub fn split(
     command: &str,
     arguments: &[OsString],
     ours: impl Fn(&str) -> Option<TakesValue>,
-) -> Split {
+) -> SplitArguments {
     let is_option = |argument: &OsString| {
         let text = argument.to_string_lossy();
         text.starts_with('-') && text != "-"
     };
-    let mut split = Split {
+    let mut split = SplitArguments {
         command: command.to_owned(),
-        ..Split::default()
+        ..SplitArguments::default()
     };
     let mut rest = arguments.iter().cloned().peekable();
     while let Some(argument) =
@@ -93,7 +93,7 @@ pub enum TakesValue {
 }
 
 /// Whether this is a long option of cargo that takes a value.
-pub fn is_cargos(option: &str) -> bool {
+pub fn takes_value(option: &str) -> bool {
     WITH_VALUE.contains(&option)
 }
 
@@ -183,7 +183,7 @@ impl Options {
 
     /// The options that `cargo metadata` also needs: configuration, and restrictions on the lock
     /// file and the network.
-    pub fn for_metadata(&self) -> Vec<String> {
+    pub fn metadata_arguments(&self) -> Vec<String> {
         self.only(&["--config", "--offline", "--locked", "--frozen"])
     }
 
@@ -253,7 +253,7 @@ mod tests {
                 "--fetch" => Some(TakesValue::No),
                 _ => None,
             };
-            let expected = Split {
+            let expected = SplitArguments {
                 command: command.to_owned(),
                 ours: arguments(ours),
                 cargos: arguments(cargos),
@@ -284,7 +284,7 @@ mod tests {
     fn options_for_metadata_are_taken_over() {
         let all = options("-r --config a --config=b -F x -Fy --features=z --locked --all-features");
         assert_eq!(
-            all.for_metadata(),
+            all.metadata_arguments(),
             ["--config", "a", "--config", "b", "--locked"]
         );
         let features = ["-F", "x", "-F", "y", "--features", "z", "--all-features"];

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use cuda_build::internal::{Env, Root};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Configured {
+pub struct CargoConfig {
     /// The first `[build] target`, or the value of `CARGO_BUILD_TARGET`.
     pub build_target: Option<String>,
     /// Whether `[build] target` lists several targets.
@@ -30,9 +30,9 @@ struct Variable {
 }
 
 /// The maximum depth of includes: stops a file that includes itself.
-const DEEPEST: usize = 8;
+const MAX_INCLUDE_DEPTH: usize = 8;
 
-impl Configured {
+impl CargoConfig {
     /// Reads the configuration that applies in the current directory.
     pub fn here(root: &Root, env: &Env, arguments: &[String]) -> Self {
         let here = std::env::current_dir().unwrap_or_default();
@@ -77,7 +77,7 @@ impl Configured {
     /// it has `force`.
     pub fn over(&self, env: &Env) -> Env {
         // Cargo and rustup read these only from their own environment.
-        let read_before = |name: &str| {
+        let is_read_by_cargo = |name: &str| {
             name == "HOME"
                 || ["CARGO", "RUST"]
                     .iter()
@@ -89,7 +89,7 @@ impl Configured {
             let Some(value) = &variable.value else {
                 continue;
             };
-            if read_before(name) || (is_set(name) && variable.force != Some(true)) {
+            if is_read_by_cargo(name) || (is_set(name) && variable.force != Some(true)) {
                 continue;
             }
             seen = match (&variable.base, variable.relative) {
@@ -107,7 +107,7 @@ impl Configured {
         let base = file.parent().and_then(Path::parent);
         let included = self.add(&text, base.unwrap_or(Path::new("")));
         let beside = file.parent().unwrap_or(Path::new(""));
-        for name in included.iter().rev().filter(|_| depth < DEEPEST) {
+        for name in included.iter().rev().filter(|_| depth < MAX_INCLUDE_DEPTH) {
             self.add_file(root, &beside.join(name), depth + 1);
         }
     }
@@ -213,7 +213,7 @@ mod tests {
             write(place.path(), ".cargo/config.toml", &text);
             let below = place.path().join("a/b");
             let read =
-                |arguments: &[String]| Configured::read(&Root::system(), &env, &below, arguments);
+                |arguments: &[String]| CargoConfig::read(&Root::system(), &env, &below, arguments);
             assert_eq!(read(&[]).wrapper, Some(wrapper));
             let none = ["build.rustc-wrapper=''".to_owned()];
             assert_eq!(read(&none).wrapper, Some(PathBuf::new()));
@@ -250,7 +250,7 @@ mod tests {
         ];
         let arguments = arguments.map(str::to_owned);
         let here = place.path().join("w/below");
-        let seen = Configured::read(&Root::system(), &env, &here, &arguments).over(&env);
+        let seen = CargoConfig::read(&Root::system(), &env, &here, &arguments).over(&env);
         let b = place.path().join("b");
         let f = here.join("f");
         for (name, expected) in [
@@ -274,7 +274,7 @@ mod tests {
         assert_eq!(target_directory_name("x/own.json"), "own");
         assert_eq!(target_directory_name("host-tuple"), host());
         let target = |text: &str| {
-            let mut configured = Configured::default();
+            let mut configured = CargoConfig::default();
             configured.add(text, Path::new("/"));
             configured.other_target("t")
         };
@@ -303,7 +303,7 @@ mod tests {
         let env = Env::from_pairs([("CARGO_HOME", place.path().join("home"))]);
         let read = |arguments: &[&str]| {
             let arguments: Vec<String> = arguments.iter().map(|&a| a.to_owned()).collect();
-            let read = Configured::read(&Root::system(), &env, place.path(), &arguments);
+            let read = CargoConfig::read(&Root::system(), &env, place.path(), &arguments);
             let x = read.over(&env).peek("X").unwrap().to_owned();
             (x.into_string().unwrap(), read.build_target.unwrap())
         };

@@ -7,8 +7,8 @@ use clap::error::{ContextKind, ErrorKind};
 use clap::{Args as _, Parser, Subcommand};
 use cuda_build::internal::{Env, Root, config};
 
-use crate::cargo_arguments::{self, Split, TakesValue};
-use crate::cargo_config::Configured;
+use crate::cargo_arguments::{self, SplitArguments, TakesValue};
+use crate::cargo_config::CargoConfig;
 use crate::commands::build;
 use crate::commands::capabilities::{self, CapabilitiesArgs};
 use crate::commands::clean::{self, CleanArgs};
@@ -35,31 +35,31 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// `cargo build` with CUDA, in a target directory of its own
-    #[command(after_help = CARGOS)]
+    #[command(after_help = CARGO_COMMAND_HELP)]
     Build(BuildOptions),
     /// `cargo check` with CUDA
-    #[command(after_help = CARGOS)]
+    #[command(after_help = CARGO_COMMAND_HELP)]
     Check(BuildOptions),
     /// `cargo run` with CUDA's libraries on the loader path
-    #[command(after_help = CARGOS)]
+    #[command(after_help = CARGO_COMMAND_HELP)]
     Run(BuildOptions),
     /// `cargo test` with CUDA's libraries on the loader path
-    #[command(after_help = CARGOS)]
+    #[command(after_help = CARGO_COMMAND_HELP)]
     Test(BuildOptions),
     /// `cargo bench` with CUDA's libraries on the loader path
-    #[command(after_help = CARGOS)]
+    #[command(after_help = CARGO_COMMAND_HELP)]
     Bench(BuildOptions),
     /// `cargo clippy` with CUDA
-    #[command(after_help = CARGOS)]
+    #[command(after_help = CARGO_COMMAND_HELP)]
     Clippy(BuildOptions),
     /// `cargo doc` with CUDA
-    #[command(after_help = CARGOS)]
+    #[command(after_help = CARGO_COMMAND_HELP)]
     Doc(BuildOptions),
     /// `cargo nextest` with CUDA's libraries on the loader path
-    #[command(after_help = CARGOS)]
+    #[command(after_help = CARGO_COMMAND_HELP)]
     Nextest(BuildOptions),
     /// `cargo install` with CUDA
-    #[command(after_help = CARGOS)]
+    #[command(after_help = CARGO_COMMAND_HELP)]
     Install(BuildOptions),
     Exec(ExecArgs),
     Env(EnvArgs),
@@ -73,7 +73,7 @@ enum Command {
 }
 
 /// Printed below the help of cargo's commands.
-const CARGOS: &str = "\
+const CARGO_COMMAND_HELP: &str = "\
 Every other option is passed to cargo. The output is in `<target>/cargo-cuda/<release>-<key>`,
 unless `--target-dir` is given; `<target>/cargo-cuda/latest` links to the most recent one.
 `--locked` also fails if `cuda-toolkits.lock` would change, or its toolkit has not been fetched.";
@@ -123,7 +123,7 @@ fn usage(error: &clap::Error) -> ExitCode {
 }
 
 /// Parses the command line. For cargo's commands, clap gets only the options of `cargo cuda`.
-fn parse(arguments: &[OsString]) -> Result<(Cli, Split), clap::Error> {
+fn parse(arguments: &[OsString]) -> Result<(Cli, SplitArguments), clap::Error> {
     let parse = |arguments: &[OsString]| {
         let all = std::iter::once("cargo cuda".into()).chain(arguments.iter().cloned());
         Cli::try_parse_from(all)
@@ -132,7 +132,7 @@ fn parse(arguments: &[OsString]) -> Result<(Cli, Split), clap::Error> {
         .split_first()
         .filter(|(name, _)| CARGO_COMMANDS.iter().any(|command| *name == command))
     else {
-        return Ok((parse(arguments)?, Split::default()));
+        return Ok((parse(arguments)?, SplitArguments::default()));
     };
     let options = BuildOptions::augment_args(clap::Command::new("build"));
     let own = |name: &str| match name {
@@ -157,7 +157,7 @@ fn parse(arguments: &[OsString]) -> Result<(Cli, Split), clap::Error> {
         let text = option.to_string_lossy();
         let long = text.split('=').next().unwrap_or_default();
         if long.starts_with("--")
-            && !cargo_arguments::is_cargos(long)
+            && !cargo_arguments::takes_value(long)
             && let Err(error) = parse(&[name.clone(), long.into()])
             && error.kind() == ErrorKind::UnknownArgument
             && error.get(ContextKind::SuggestedArg).is_some()
@@ -169,11 +169,11 @@ fn parse(arguments: &[OsString]) -> Result<(Cli, Split), clap::Error> {
 }
 
 /// Runs a command, and returns the text for standard output with the exit code.
-fn dispatch(command: &Command, split: &Split) -> Result<(String, u8), Failure> {
+fn dispatch(command: &Command, split: &SplitArguments) -> Result<(String, u8), Failure> {
     let root = &Root::system();
     let process = Env::from_process();
     let user = &previous::without(&process);
-    let seen = || Configured::here(root, user, &[]).over(user);
+    let seen = || CargoConfig::here(root, user, &[]).over(user);
     let silent = |code: u8| (String::new(), code);
     let done = |text: String| (text, exit_code::SUCCESS);
     match command {
@@ -208,7 +208,7 @@ fn dispatch(command: &Command, split: &Split) -> Result<(String, u8), Failure> {
 mod tests {
     use super::*;
 
-    fn parsed(line: &str) -> Result<(Cli, Split), clap::Error> {
+    fn parsed(line: &str) -> Result<(Cli, SplitArguments), clap::Error> {
         let arguments: Vec<OsString> = line.split_whitespace().map(OsString::from).collect();
         parse(&arguments)
     }

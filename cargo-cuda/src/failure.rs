@@ -48,7 +48,7 @@ impl Failure {
     }
 
     /// The exit code for an error of `cuda-build`.
-    pub fn code_of(error: &Error) -> u8 {
+    pub fn exit_code_for(error: &Error) -> u8 {
         match error {
             Error::NotFound(_) => exit_code::NOT_FOUND,
             Error::Inconsistent { .. }
@@ -70,7 +70,7 @@ fn hint_lines(hints: &[String]) -> String {
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         Self {
-            code: Self::code_of(&error),
+            code: Self::exit_code_for(&error),
             message: error.to_string(),
             hints: error.hints(),
         }

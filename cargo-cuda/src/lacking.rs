@@ -7,7 +7,7 @@ use cuda_build::internal::component::{Bundle, Facts};
 use crate::build::Build;
 
 /// The hint about missing static libraries.
-const ARCHIVES: &str = "the Python packages do not contain them. Enable the crate's feature for dynamic \
+const STATIC_LIBRARIES_HINT: &str = "the Python packages do not contain them. Enable the crate's feature for dynamic \
                         linking (`dynamic-link`, `dynamic-linking` or similar), or set CUDA_BUILD_ROOTS or \
                         CUDA_PATH to a toolkit that has them: from NVIDIA's installer or redist archives, \
                         from Debian, or from conda with the `-static` packages";
@@ -54,7 +54,7 @@ pub fn hints(build: &Build) -> Vec<String> {
         .collect();
     if !archives.is_empty() {
         hints.push(format!(
-            "if the build looked for static libraries: this CUDA {version} has no static {}; {ARCHIVES}",
+            "if the build looked for static libraries: this CUDA {version} has no static {}; {STATIC_LIBRARIES_HINT}",
             joined(archives)
         ));
     }

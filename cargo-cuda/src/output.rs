@@ -127,12 +127,12 @@ const FRESH: &str = "fresh-";
 
 /// A temporary directory, removed when dropped, and locked so that no other process removes it.
 #[derive(Debug)]
-pub struct FreshDirectory {
+pub struct TemporaryDirectory {
     directory: tempfile::TempDir,
     _lock: fs::File,
 }
 
-impl FreshDirectory {
+impl TemporaryDirectory {
     /// Creates an empty directory in `parent`, and removes directories that killed processes left.
     pub fn below(parent: &Path) -> Result<Self, Failure> {
         let make = || {
@@ -214,9 +214,9 @@ mod tests {
         let at = |name: &str| place.path().join(name);
         fs::create_dir_all(at("fresh-killed/deep")).unwrap();
         fs::create_dir(at("other")).unwrap();
-        let first = FreshDirectory::below(place.path()).unwrap();
+        let first = TemporaryDirectory::below(place.path()).unwrap();
         assert!(!at("fresh-killed").exists() && at("other").exists());
-        let second = FreshDirectory::below(place.path()).unwrap();
+        let second = TemporaryDirectory::below(place.path()).unwrap();
         assert!(first.path().exists(), "it is in use");
         drop((first, second));
         assert_eq!(fs::read_dir(place.path()).unwrap().count(), 1);

@@ -50,7 +50,7 @@ pub fn without(env: &Env) -> Env {
 }
 
 /// The environment without any of its recorded variables.
-pub fn without_requests(env: &Env) -> Env {
+pub fn without_previous_env_and_requests(env: &Env) -> Env {
     stripped(env, &recorded(env))
 }
 
@@ -137,7 +137,10 @@ mod tests {
             setting("CUDA_BUILD_RELEASE", "12"),
         ];
         let set = with(&user, &settings);
-        assert_eq!(pairs(&without_requests(&set)), pairs(&user));
+        assert_eq!(
+            pairs(&without_previous_env_and_requests(&set)),
+            pairs(&user)
+        );
         assert_eq!(
             pairs(&without(&set)),
             [
@@ -146,7 +149,7 @@ mod tests {
                 ("PATH", "/bin:/usr/bin")
             ]
         );
-        let stripped = without_requests(&set);
+        let stripped = without_previous_env_and_requests(&set);
         let changed: Vec<_> = removed(&set, &stripped).map(|(name, _)| name).collect();
         assert!(changed.contains(&OsStr::new("CUDA_HOME")), "{changed:?}");
         assert!(!changed.contains(&OsStr::new("HOME")), "{changed:?}");
@@ -169,11 +172,11 @@ mod tests {
     fn a_request_is_recorded_through_several_levels() {
         let first = with(&Env::default(), &[setting("CUDA_BUILD_RELEASE", "12")]);
         let second = with(&without(&first), &[setting("CUDA_HOME", "/v")]);
-        assert_eq!(pairs(&without_requests(&second)), []);
+        assert_eq!(pairs(&without_previous_env_and_requests(&second)), []);
         let own = without(&first).with("CUDA_BUILD_RELEASE", "11");
         let third = with(&own, &[setting("CUDA_HOME", "/v")]);
         assert_eq!(
-            pairs(&without_requests(&third)),
+            pairs(&without_previous_env_and_requests(&third)),
             [("CUDA_BUILD_RELEASE", "11")]
         );
     }

@@ -8,7 +8,7 @@ use clap::builder::NonEmptyStringValueParser;
 use cuda_build::internal::{Env, ReleaseReq, Root, Target};
 
 use crate::cargo_arguments::Options;
-use crate::cargo_config::{self, Configured};
+use crate::cargo_config::{self, CargoConfig};
 use crate::failure::Failure;
 use crate::toolkits::{self, Finder, LockPolicy};
 use crate::workspace::{Package, Workspace};
@@ -101,7 +101,7 @@ pub struct Project {
     pub env: Env,
     /// `env` with the variable that names the workspace's lock file.
     pub search_env: Env,
-    pub config: Configured,
+    pub config: CargoConfig,
     pub workspace: Option<Workspace>,
     /// The package whose declarations apply; `None` for all packages.
     pub package: Option<String>,
@@ -121,7 +121,7 @@ impl Project {
         which: &WorkspaceOptions,
     ) -> Result<Self, Failure> {
         let configs: Vec<String> = which.cargo.values("--config").collect();
-        let config = Configured::here(root, user, &configs);
+        let config = CargoConfig::here(root, user, &configs);
         let mut env = config.over(user);
         if let Some(release) = build.search.cuda {
             env = env.with(ReleaseReq::VARIABLE, release.to_string());

@@ -24,7 +24,7 @@ use crate::project::Project;
 use crate::wheel::reproducible;
 
 /// Set to a [`Scope`] if this program is the `RUSTC_WRAPPER`.
-pub const FLAG: &str = "CARGO_CUDA_RUSTC_WRAPPER";
+pub const SCOPE: &str = "CARGO_CUDA_RUSTC_WRAPPER";
 
 /// The user's own wrapper, which this program calls.
 const INNER: &str = "CARGO_CUDA_INNER_WRAPPER";
@@ -95,7 +95,7 @@ pub fn environment(
 ) -> Vec<(String, OsString)> {
     let mut variables = vec![
         ("RUSTC_WRAPPER".to_owned(), program.into()),
-        (FLAG.to_owned(), scope.as_str().into()),
+        (SCOPE.to_owned(), scope.as_str().into()),
     ];
     // A list of paths cannot contain a path with a colon.
     let search = search
@@ -127,7 +127,7 @@ pub fn run(arguments: &[OsString]) -> Option<ExitCode> {
 /// The command to run if this program is called as a wrapper; `None` if it is called as
 /// `cargo cuda …`. `arguments` do not include the program's name.
 pub fn wrapped(arguments: &[OsString], env: &Env, current: &Path) -> Option<Vec<OsString>> {
-    let scope = env.peek(FLAG)?;
+    let scope = env.peek(SCOPE)?;
     if arguments.first()? == "cuda" {
         return None;
     }
@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn other_calls_pass_through() {
-        let env = Env::from_pairs([(FLAG, "place"), (INNER, "sccache")]);
+        let env = Env::from_pairs([(SCOPE, "place"), (INNER, "sccache")]);
         let current = Path::new("/");
         assert_eq!(
             wrapped(&words(&["rustc", "-vV"]), &env, current),

@@ -39,14 +39,14 @@ impl Shell {
             Self::Bash => {
                 let text = |text: &str| text.replace('\'', r"'\''");
                 let byte = |byte: u8| format!(r#"'"$(printf '\{byte:03o}')"'"#);
-                format!("export {name}='{}'", pieces(value, text, byte))
+                format!("export {name}='{}'", escaped(value, text, byte))
             }
             // In fish the backslash is special as well.
             Self::Fish => {
                 let text = |text: &str| text.replace('\\', r"\\").replace('\'', r"\'");
                 format!(
                     "set -gx {name} '{}'",
-                    pieces(value, text, |byte| format!(r"'\X{byte:02x}'"))
+                    escaped(value, text, |byte| format!(r"'\X{byte:02x}'"))
                 )
             }
         }
@@ -56,7 +56,7 @@ impl Shell {
 /// Escapes a value: `text` escapes plain text, and `byte` each byte that is not UTF-8 or belongs to
 /// a control character, which could change the terminal. Line breaks stay, because `$(…)` would
 /// remove them.
-fn pieces(value: &OsStr, text: impl Fn(&str) -> String, byte: impl Fn(u8) -> String) -> String {
+fn escaped(value: &OsStr, text: impl Fn(&str) -> String, byte: impl Fn(u8) -> String) -> String {
     let mut written = String::new();
     for chunk in value.as_encoded_bytes().utf8_chunks() {
         for part in chunk.valid().split_inclusive(is_escaped) {

@@ -24,10 +24,10 @@ static RECEIVED: AtomicI32 = AtomicI32::new(0);
 static FINISHED: AtomicBool = AtomicBool::new(false);
 
 /// After this time descendants that are still running are killed.
-const PATIENCE: Duration = Duration::from_secs(5);
+const KILL_AFTER: Duration = Duration::from_secs(5);
 
 /// The time that the main thread has to remove temporary files.
-const CLEAN_UP: Duration = Duration::from_secs(2);
+const CLEAN_UP_TIME: Duration = Duration::from_secs(2);
 
 /// The signal that was received, if any.
 pub fn received() -> Option<u8> {
@@ -53,7 +53,7 @@ pub fn watch() {
     thread::spawn(move || {
         if let Some(signal) = signals.forever().next() {
             RECEIVED.store(signal, Ordering::SeqCst);
-            end(signal);
+            terminate_descendants(signal);
         }
     });
 }
@@ -83,7 +83,7 @@ fn ignored(status: &str) -> u64 {
 }
 
 /// Passes `signal` on to every descendant, waits until all have ended, and ends this process.
-fn end(signal: i32) {
+fn terminate_descendants(signal: i32) {
     let mut reached = BTreeSet::new();
     let started = Instant::now();
     let mut idle = Instant::now();
@@ -91,12 +91,14 @@ fn end(signal: i32) {
         let running = descendants();
         if !running.is_empty() {
             idle = Instant::now();
-        } else if reached.is_empty() || FINISHED.load(Ordering::SeqCst) || idle.elapsed() > CLEAN_UP
+        } else if reached.is_empty()
+            || FINISHED.load(Ordering::SeqCst)
+            || idle.elapsed() > CLEAN_UP_TIME
         {
             break;
         }
         for process in running {
-            let kill = started.elapsed() > PATIENCE;
+            let kill = started.elapsed() > KILL_AFTER;
             if reached.insert((process, kill))
                 && let (Some(pid), Some(signal)) = (
                     Pid::from_raw(process),

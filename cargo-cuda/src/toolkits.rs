@@ -44,19 +44,19 @@ pub enum LockPolicy {
 }
 
 /// Why a toolkit with a compiler is requested.
-const WHY: &str = "needed to compile `.cu` files";
+const COMPILER_REASON: &str = "needed to compile `.cu` files";
 
 fn nvcc() -> Vec<Need> {
     vec![
-        Need::new(Component::Nvcc, Part::Tools, WHY),
-        Need::new(Component::Nvvm, Part::Tools, WHY),
-        Need::new(Component::Crt, Part::Headers, WHY),
-        Need::new(Component::Cudart, Part::Headers, WHY),
+        Need::new(Component::Nvcc, Part::Tools, COMPILER_REASON),
+        Need::new(Component::Nvvm, Part::Tools, COMPILER_REASON),
+        Need::new(Component::Crt, Part::Headers, COMPILER_REASON),
+        Need::new(Component::Cudart, Part::Headers, COMPILER_REASON),
     ]
 }
 
 fn nvrtc() -> Need {
-    let why = format!("{WHY}; for modules `nvcc` would also work");
+    let why = format!("{COMPILER_REASON}; for modules `nvcc` would also work");
     Need::new(Component::Nvrtc, Part::Shared, why)
 }
 
@@ -119,7 +119,7 @@ impl<'a> Finder<'a> {
     /// Any crate may call nvcc, so a toolkit with nvcc is requested first. If the user has named a
     /// root, it is used even without nvcc.
     fn requests(&self, sources: &Sources) -> Result<[Request; 2], Error> {
-        let with_compiler = self.with_compiler()?;
+        let with_compiler = self.any_compiler_request()?;
         if self.is_explicit(sources) {
             return Ok([with_compiler.clone(), with_compiler]);
         }
@@ -128,7 +128,7 @@ impl<'a> Finder<'a> {
     }
 
     /// A request for a toolkit with nvcc or NVRTC, used if no source has nvcc.
-    fn with_compiler(&self) -> Result<Request, Error> {
+    fn any_compiler_request(&self) -> Result<Request, Error> {
         let both = nvcc().into_iter().chain([nvrtc()]).collect();
         self.request(vec![both, vec![nvrtc()], nvcc()])
     }
@@ -192,7 +192,7 @@ impl<'a> Finder<'a> {
     /// Fetches what the workspace and its lock file need: a toolkit for the requested release, for
     /// each declared major, or, if nothing is declared, for each major in the lock file.
     pub fn fetch_all(&self) -> Result<Vec<Added>, Failure> {
-        let request = self.with_compiler()?;
+        let request = self.any_compiler_request()?;
         let mut majors = self.workspace.map(Workspace::majors).unwrap_or_default();
         if majors.is_empty() {
             let locked = self.locked_releases()?.into_iter();
@@ -207,7 +207,7 @@ impl<'a> Finder<'a> {
             let env = self.env.clone();
             let env = &env.with(ReleaseReq::VARIABLE, major.to_string());
             let finder = Finder { env, ..*self };
-            finder.fetch_for(&finder.with_compiler()?)
+            finder.fetch_for(&finder.any_compiler_request()?)
         };
         majors.into_iter().map(fetch).collect()
     }

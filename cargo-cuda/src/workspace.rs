@@ -39,7 +39,7 @@ pub struct Package {
 }
 
 /// `cargo metadata` for a manifest, otherwise for the current directory.
-fn query(env: &Env, manifest: Option<&Path>, options: Vec<String>) -> MetadataCommand {
+fn metadata_command(env: &Env, manifest: Option<&Path>, options: Vec<String>) -> MetadataCommand {
     let mut command = MetadataCommand::new();
     if let Some(cargo) = env.peek("CARGO") {
         command.cargo_path(cargo);
@@ -59,7 +59,7 @@ impl Workspace {
         manifest: Option<&Path>,
         options: &Options,
     ) -> Result<Self, Failure> {
-        let mut command = query(env, manifest, options.for_metadata());
+        let mut command = metadata_command(env, manifest, options.metadata_arguments());
         let metadata = command.no_deps().exec().map_err(failure)?;
         let mut packages = Vec::new();
         for package in metadata.workspace_packages() {
@@ -149,19 +149,19 @@ impl Workspace {
 /// feature for each release that it knows (`cuda-13040`), and fails on a release newer than all
 /// these.
 fn cudarc(env: &Env, manifest: Option<&Path>, options: &Options) -> Option<Vec<u32>> {
-    let options = [options.for_metadata(), options.features()].concat();
+    let options = [options.metadata_arguments(), options.features()].concat();
     // Cargo reports the error when it builds.
-    let metadata = query(env, manifest, options).exec().ok()?;
+    let metadata = metadata_command(env, manifest, options).exec().ok()?;
     let release = |feature: &str| feature.strip_prefix("cuda-")?.parse::<u32>().ok();
     let nodes = metadata.resolve.as_ref()?.nodes.iter();
     let mut known: Option<Vec<u32>> = None;
     for node in nodes {
         let package = metadata.packages.iter().find(|p| p.id == node.id)?;
-        let names_one = node
+        let selects_release = node
             .features
             .iter()
             .any(|feature| release(feature).is_some());
-        if package.name != "cudarc" || names_one {
+        if package.name != "cudarc" || selects_release {
             continue;
         }
         let own: Vec<u32> = package.features.keys().filter_map(|f| release(f)).collect();

@@ -26,11 +26,11 @@ use crate::error::Error;
 const QUERY_LIMIT: Duration = Duration::from_secs(30);
 
 /// A century, for compilers.
-const NO_LIMIT: Duration = Duration::from_secs(100 * 366 * 24 * 60 * 60);
+const RUN_LIMIT: Duration = Duration::from_secs(100 * 366 * 24 * 60 * 60);
 
 /// How much of one output stream is kept in memory.
 #[derive(Clone, Copy)]
-struct Keep {
+struct OutputLimits {
     /// Bytes from the beginning.
     head: usize,
     /// Bytes up to the end.
@@ -38,13 +38,13 @@ struct Keep {
 }
 
 /// Only the beginning of a query's output is needed.
-const QUERY_OUTPUT: Keep = Keep {
+const QUERY_OUTPUT: OutputLimits = OutputLimits {
     head: 16 * 1024 * 1024,
     tail: 0,
 };
 
 /// A compiler prints its first error at the beginning and its summary at the end.
-const RUN_OUTPUT: Keep = Keep {
+const RUN_OUTPUT: OutputLimits = OutputLimits {
     head: 256 * 1024,
     tail: 256 * 1024,
 };
@@ -108,7 +108,7 @@ impl Invocation {
     /// # Errors
     /// [`Error::Program`] if it cannot be started.
     pub fn run(&self) -> Result<Finished, Error> {
-        self.finish(Command::new(&self.program), NO_LIMIT, RUN_OUTPUT)
+        self.finish(Command::new(&self.program), RUN_LIMIT, RUN_OUTPUT)
     }
 
     /// Runs a program that only answers a question, with the variables of `env`. After 30 seconds
@@ -123,7 +123,12 @@ impl Invocation {
         self.finish(command, QUERY_LIMIT, QUERY_OUTPUT)
     }
 
-    fn finish(&self, mut command: Command, limit: Duration, keep: Keep) -> Result<Finished, Error> {
+    fn finish(
+        &self,
+        mut command: Command,
+        limit: Duration,
+        keep: OutputLimits,
+    ) -> Result<Finished, Error> {
         command
             .args(&self.arguments)
             .envs(self.variables.iter().map(|(n, v)| (n, v)))
@@ -151,7 +156,11 @@ impl Invocation {
 }
 
 /// Reads both streams to their ends and waits for the program; `None` after the time limit.
-fn complete(child: &mut Child, limit: Duration, keep: Keep) -> io::Result<Option<Finished>> {
+fn complete(
+    child: &mut Child,
+    limit: Duration,
+    keep: OutputLimits,
+) -> io::Result<Option<Finished>> {
     let end = Instant::now() + limit;
     let stdout = child.stdout.take().map(|stream| read(stream, keep));
     let stderr = child.stderr.take().map(|stream| read(stream, keep));
@@ -178,10 +187,10 @@ fn complete(child: &mut Child, limit: Duration, keep: Keep) -> io::Result<Option
 }
 
 /// Reads a stream in its own thread, and sends the text when the stream ends.
-fn read(mut stream: impl Read + Send + 'static, keep: Keep) -> mpsc::Receiver<String> {
+fn read(mut stream: impl Read + Send + 'static, keep: OutputLimits) -> mpsc::Receiver<String> {
     let (sender, text) = mpsc::channel();
     thread::spawn(move || {
-        let mut kept = Kept {
+        let mut kept = TruncatedOutput {
             keep,
             head: Vec::new(),
             tail: VecDeque::new(),
@@ -198,14 +207,14 @@ fn read(mut stream: impl Read + Send + 'static, keep: Keep) -> mpsc::Receiver<St
 }
 
 /// The beginning and the end of a stream.
-struct Kept {
-    keep: Keep,
+struct TruncatedOutput {
+    keep: OutputLimits,
     head: Vec<u8>,
     tail: VecDeque<u8>,
     omitted: usize,
 }
 
-impl Kept {
+impl TruncatedOutput {
     fn push(&mut self, bytes: &[u8]) {
         let room = self.keep.head - self.head.len();
         let (head, tail) = bytes.split_at(bytes.len().min(room));

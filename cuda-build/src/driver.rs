@@ -14,7 +14,7 @@ use crate::version::ToolkitVersion;
 
 /// The loader's search path first, then the directories of systems that keep the driver elsewhere:
 /// WSL, NixOS, Jetson boards.
-const PLACES: [&str; 4] = [
+const LIBRARY_NAMES: [&str; 4] = [
     "libcuda.so.1",
     "/usr/lib/wsl/lib/libcuda.so.1",
     "/run/opengl-driver/lib/libcuda.so.1",
@@ -70,7 +70,9 @@ pub fn driver() -> Result<Driver, NoDriver> {
         // require nothing of the caller.
         unsafe { Library::new(*place) }.ok()
     };
-    let found = PLACES.iter().find_map(|place| Some((place, load(place)?)));
+    let found = LIBRARY_NAMES
+        .iter()
+        .find_map(|place| Some((place, load(place)?)));
     let (place, library) = found.ok_or_else(|| NoDriver {
         reason: "no driver: libcuda.so.1 is neither on the loader's search path nor in the driver directories of WSL, NixOS and Jetson"
             .to_owned(),

@@ -30,7 +30,7 @@ pub mod directive {
     pub use crate::directive::*;
 }
 pub mod link {
-    pub use crate::link::nixos_directory;
+    pub use crate::link::nixos_driver_directory;
 }
 pub mod nvcc {
     pub use crate::nvcc::*;

@@ -25,9 +25,9 @@ pub(crate) fn directives(
 ) {
     for component in components {
         match (component, cudart) {
-            (Component::Cudart, Cudart::Static) => static_cudart(toolkit, into),
-            _ if component.facts().bundle == Bundle::Driver => driver(*component, stubs, into),
-            _ => shared(toolkit, *component, into),
+            (Component::Cudart, Cudart::Static) => link_static_cudart(toolkit, into),
+            _ if component.facts().bundle == Bundle::Driver => link_driver(*component, stubs, into),
+            _ => link_shared(toolkit, *component, into),
         }
     }
 }
@@ -35,21 +35,21 @@ pub(crate) fn directives(
 /// The driver's directory on NixOS, which programs need in their run-time search path because the
 /// loader does not search it by default; `None` on other systems. For packages in
 /// nixpkgs, `addDriverRunpath` adds it.
-pub fn nixos_directory(root: &Root) -> Option<&'static str> {
+pub fn nixos_driver_directory(root: &Root) -> Option<&'static str> {
     root.is_file(&root.locate("/etc/NIXOS"))
         .then_some("/run/opengl-driver/lib")
 }
 
 /// Adds the driver's directory on NixOS to the run-time search path of programs. Python modules do
 /// not get it, because their wheels are installed on other machines.
-pub(crate) fn driver_of_nixos(root: &Root, cdylib: bool, into: &mut Directives) {
-    if let Some(place) = nixos_directory(root).filter(|_| !cdylib) {
+pub(crate) fn add_nixos_driver_rpath(root: &Root, cdylib: bool, into: &mut Directives) {
+    if let Some(place) = nixos_driver_directory(root).filter(|_| !cdylib) {
         into.push(Directive::LinkArg(format!("-Wl,-rpath,{place}")));
     }
 }
 
 /// At run time the loader finds the driver by itself, if this machine has one.
-fn driver(component: Component, stubs: Option<&Path>, into: &mut Directives) {
+fn link_driver(component: Component, stubs: Option<&Path>, into: &mut Directives) {
     if let Some(stubs) = stubs {
         into.push(Directive::LinkSearch(stubs.to_owned()));
     }
@@ -58,7 +58,7 @@ fn driver(component: Component, stubs: Option<&Path>, into: &mut Directives) {
     }
 }
 
-fn shared(toolkit: &Toolkit, component: Component, into: &mut Directives) {
+fn link_shared(toolkit: &Toolkit, component: Component, into: &mut Directives) {
     let Some(library) = toolkit
         .get(component)
         .and_then(|found| found.libraries.first())
@@ -73,7 +73,7 @@ fn shared(toolkit: &Toolkit, component: Component, into: &mut Directives) {
 }
 
 /// `libcudart_static.a` needs the C library's `libdl`, `librt` and `libpthread`.
-fn static_cudart(toolkit: &Toolkit, into: &mut Directives) {
+fn link_static_cudart(toolkit: &Toolkit, into: &mut Directives) {
     let archive = toolkit
         .get(Component::Cudart)
         .and_then(|found| found.archive("libcudart_static.a"));
@@ -108,7 +108,7 @@ mod tests {
         let root = Root::below(top.path());
         let printed = |cdylib| {
             let mut directives = Directives::default();
-            driver_of_nixos(&root, cdylib, &mut directives);
+            add_nixos_driver_rpath(&root, cdylib, &mut directives);
             directives.lines().to_vec()
         };
         assert!(printed(false).is_empty(), "no other system has that place");

@@ -87,7 +87,7 @@ impl Root {
     /// modification time, links followed.
     pub fn fingerprint(&self, path: &Path) -> Option<String> {
         let metadata = fs::metadata(path).ok()?;
-        let ((device, inode), size) = (place_on_disk(&metadata), metadata.len());
+        let ((device, inode), size) = (device_and_inode(&metadata), metadata.len());
         Some(format!("{device} {inode} {size} {}", modified(&metadata)))
     }
 
@@ -95,7 +95,7 @@ impl Root {
     /// if nothing exists there. It takes one system call; resolving a path takes one per path
     /// component.
     pub fn place(&self, path: &Path) -> OsString {
-        match fs::metadata(path).map(|metadata| place_on_disk(&metadata)) {
+        match fs::metadata(path).map(|metadata| device_and_inode(&metadata)) {
             Err(_) => path.as_os_str().to_owned(),
             Ok((0, 0)) => self.resolve(path).into_os_string(),
             Ok((device, inode)) => format!("{device}:{inode}").into(),
@@ -222,7 +222,7 @@ impl Root {
 
     /// As [`Root::names`], if there are at most `limit` names. `None` if there are more, or if the
     /// directory cannot be listed; files in it may be readable nevertheless.
-    pub(crate) fn few_names(&self, directory: &Path, limit: usize) -> Option<Vec<OsString>> {
+    pub(crate) fn names_up_to(&self, directory: &Path, limit: usize) -> Option<Vec<OsString>> {
         let entries = match fs::read_dir(directory) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Some(Vec::new()),
             entries => entries.ok()?,
@@ -279,13 +279,13 @@ fn machine(head: &[u8]) -> Option<u16> {
 
 /// Device and inode.
 #[cfg(unix)]
-fn place_on_disk(metadata: &Metadata) -> (u64, u64) {
+fn device_and_inode(metadata: &Metadata) -> (u64, u64) {
     use std::os::unix::fs::MetadataExt as _;
     (metadata.dev(), metadata.ino())
 }
 
 #[cfg(not(unix))]
-fn place_on_disk(_: &Metadata) -> (u64, u64) {
+fn device_and_inode(_: &Metadata) -> (u64, u64) {
     (0, 0)
 }
 

@@ -156,7 +156,7 @@ pub fn distrust(root: &Root, path: &Path) -> Option<String> {
     let mut places = [(path, 0), (parent, STICKY)].into_iter();
     places.find_map(|(path, excuse)| {
         let metadata = root.metadata(path).ok()?;
-        let reason = refusal(metadata.uid(), metadata.mode(), user, excuse)?;
+        let reason = ownership_problem(metadata.uid(), metadata.mode(), user, excuse)?;
         Some(format!("{} {reason}", path.display()))
     })
 }
@@ -173,7 +173,7 @@ const STICKY: u32 = 0o1000;
 
 /// `excuse` is a mode bit that makes write permission for every user harmless.
 #[cfg(unix)]
-fn refusal(owner: u32, mode: u32, user: u32, excuse: u32) -> Option<String> {
+fn ownership_problem(owner: u32, mode: u32, user: u32, excuse: u32) -> Option<String> {
     if owner != user && owner != 0 {
         return Some(format!(
             "belongs to user {owner}, neither to you (user {user}) nor to root"
@@ -303,10 +303,10 @@ mod tests {
     #[cfg(unix)]
     #[test]
     fn a_directory_of_another_user_is_not_trusted() {
-        assert_eq!(refusal(1000, 0o755, 1000, 0), None);
-        assert_eq!(refusal(0, 0o755, 1000, 0), None);
+        assert_eq!(ownership_problem(1000, 0o755, 1000, 0), None);
+        assert_eq!(ownership_problem(0, 0o755, 1000, 0), None);
         for user in [0, 1000] {
-            let reason = refusal(65534, 0o755, user, STICKY).unwrap();
+            let reason = ownership_problem(65534, 0o755, user, STICKY).unwrap();
             assert!(reason.contains("user 65534") && reason.contains(&format!("user {user}")));
         }
     }

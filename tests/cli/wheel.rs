@@ -16,7 +16,7 @@ use cargo_cuda::wheel::dependencies::BuiltWith;
 use cargo_cuda::wheel::elf::ElfFacts;
 use cargo_cuda::wheel::maturin::{Maturin, Request};
 use cargo_cuda::wheel::rewrite::{BuiltWheel, Rewrite};
-use cargo_cuda::wheel::runpath::{Kind, RunpathPlan};
+use cargo_cuda::wheel::runpath::{SearchPathKind, SearchPathPlan};
 use cuda_build::Component;
 use cuda_build::internal::Env;
 
@@ -221,12 +221,12 @@ fn rewriting(of: &Cudart) -> Rewrite {
     Rewrite {
         name: None,
         major: of.major,
-        runpath: RunpathPlan::new(&linked, of.major, Kind::Runpath).unwrap(),
+        runpath: SearchPathPlan::new(&linked, of.major, SearchPathKind::Runpath).unwrap(),
         built_with: BuiltWith {
             toolkit: of.version.parse().unwrap(),
             components: [(Component::Cudart, of.version.parse().unwrap())].into(),
         },
-        loaded_at_run_time: BTreeSet::new(),
+        dlopened: BTreeSet::new(),
     }
 }
 
@@ -395,8 +395,12 @@ fn a_module_that_is_not_as_planned_is_refused() {
 
     // `--rpath rpath`, the other kind, is there on request.
     let mut rpath = rewriting(cu12);
-    rpath.runpath =
-        RunpathPlan::new(&BTreeSet::from([Component::Cudart]), 12, Kind::Rpath).unwrap();
+    rpath.runpath = SearchPathPlan::new(
+        &BTreeSet::from([Component::Cudart]),
+        12,
+        SearchPathKind::Rpath,
+    )
+    .unwrap();
     let (_fresh, input) = build(&project, cu12, &rpath.runpath.rustc_arguments(1));
     rpath.apply(&input, &out).unwrap();
     assert!(rewriting(cu12).apply(&input, &out).is_err());

@@ -14,7 +14,7 @@ use crate::project::{Project, checkout, copy, place, store};
 use crate::support::Finished;
 use crate::tools::{self, tool};
 
-/// A clone of the repository: the template and the library, where they lie in it. Kept between
+/// A clone of the repository: the template and the library, where they lie in it. TruncatedOutput between
 /// runs with what was compiled, so that dependencies compile once.
 fn clone(name: &str) -> PathBuf {
     let clone = Path::new(env!("CARGO_TARGET_TMPDIR"))

@@ -44,7 +44,7 @@ pub enum Purpose {
 }
 
 /// Components that affect compiler output.
-const COMPILING: [Component; 5] = [
+const COMPILER_COMPONENTS: [Component; 5] = [
     Component::Nvcc,
     Component::Nvvm,
     Component::Crt,
@@ -91,7 +91,7 @@ impl Directory {
         let _lock = output::lock(&base)?;
         let mut name = first.clone();
         let mut number = 1;
-        while !fits(root, &base.join(&name), &record) {
+        while !is_reusable(root, &base.join(&name), &record) {
             number += 1;
             name = format!("{first}-{number}");
         }
@@ -114,7 +114,7 @@ impl Directory {
     ) -> Result<Self, Failure> {
         let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         let record = record(root, toolkit);
-        if !fits(root, &path, &record) {
+        if !is_reusable(root, &path, &record) {
             notes.push(format!(
                 "warning: {} was built with another toolkit: crates that do not detect the change are not rebuilt; \
                  without --target-dir, each toolkit gets its own directory",
@@ -189,7 +189,7 @@ pub fn old(root: &Root, base: &Path, unused: Duration) -> Vec<PathBuf> {
 }
 
 /// Whether a directory is new, or every component in its record is unchanged in `record`.
-fn fits(root: &Root, path: &Path, record: &Record) -> bool {
+fn is_reusable(root: &Root, path: &Path, record: &Record) -> bool {
     let Ok(text) = root.text(&path.join(OWN).join(RECORD)) else {
         return true;
     };
@@ -236,7 +236,7 @@ fn key(
     });
     digest.field(project.target.triple());
     digest.field(project.target.directory());
-    for component in COMPILING {
+    for component in COMPILER_COMPONENTS {
         digest.field(record.get(component.id()).map_or("", String::as_str));
     }
     for (name, value) in variables {

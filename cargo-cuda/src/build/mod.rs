@@ -82,9 +82,9 @@ impl Build {
             native_cmake,
             cross: (!target.is_native()).then_some(triple),
             driver: driver_directory(root, target),
-            loaded_driver: link::nixos_directory(root),
+            loaded_driver: link::nixos_driver_directory(root),
         };
-        let list = declared_list(&packages, version.major);
+        let list = common_capabilities(&packages, version.major);
         // The directory's name is a hash of the variables, and some of them contain the view's path
         // below that directory. The placeholder breaks the cycle.
         let placeholder = Environment::new(&inputs, Path::new("/view"), env);
@@ -164,7 +164,7 @@ fn compromises(inputs: &Inputs<'_>, env: &Env, view: &View) -> Vec<String> {
 
 /// The capabilities for build scripts of dependencies, if all packages of the workspace declare the
 /// same ones.
-fn declared_list(packages: &[&Package], major: u32) -> Option<String> {
+fn common_capabilities(packages: &[&Package], major: u32) -> Option<String> {
     let mut lists = packages
         .iter()
         .filter_map(|package| package.config.for_major(major).capabilities);

@@ -7,7 +7,7 @@ use cuda_build::internal::command::Invocation;
 use cuda_build::internal::{Env, Root};
 
 use crate::build::{self, Build, LoaderPath, Purpose};
-use crate::cargo_arguments::{Options, Split};
+use crate::cargo_arguments::{Options, SplitArguments};
 use crate::failure::Failure;
 use crate::project::{BuildOptions, Project, WorkspaceOptions, WorkspaceUse};
 use crate::rustc_wrapper::{self, Scope};
@@ -18,7 +18,7 @@ const CARGO_FAILED: u8 = 101;
 /// Runs `cargo <command> <arguments>` and returns its exit code.
 pub fn run(
     options: &BuildOptions,
-    arguments: &Split,
+    arguments: &SplitArguments,
     user: &Env,
     root: &Root,
 ) -> Result<u8, Failure> {

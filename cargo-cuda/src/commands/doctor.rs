@@ -24,7 +24,7 @@ const SHOWN: [&str; 5] = [
 ];
 
 /// Variables that every search reads but that are not about CUDA: not shown.
-const UNREMARKABLE: [&str; 3] = ["HOME", "XDG_CACHE_HOME", previous::RECORD];
+const HIDDEN: [&str; 3] = ["HOME", "XDG_CACHE_HOME", previous::RECORD];
 
 const PROGRAMS: &[(&str, &str)] = &[
     ("uv", "fetches toolkits"),
@@ -109,10 +109,10 @@ pub fn run(arguments: &DoctorArgs, user: &Env, root: &Root) -> Result<(String, u
 }
 
 /// A package's name, and its plan or the reason the toolkit cannot build it.
-type Planned = (String, Result<Plan, Error>);
+type PackagePlan = (String, Result<Plan, Error>);
 
 /// The plan of each package that declares capabilities.
-fn plans(toolkit: &Toolkit, project: &Project, gpus: &[Capability]) -> Vec<Planned> {
+fn plans(toolkit: &Toolkit, project: &Project, gpus: &[Capability]) -> Vec<PackagePlan> {
     let observed = toolkit.observed_capabilities(&project.root, &project.env);
     let version = toolkit.version();
     let plan = |name: &str, items: &[String], used: &[Component]| {
@@ -138,7 +138,7 @@ fn plans(toolkit: &Toolkit, project: &Project, gpus: &[Capability]) -> Vec<Plann
 }
 
 /// All plans or, if any package has none, the reasons; `None` if nothing is declared.
-fn summary(planned: &[Planned]) -> Option<Capabilities> {
+fn summary(planned: &[PackagePlan]) -> Option<Capabilities> {
     let mut plans = BTreeMap::new();
     let mut refused = Vec::new();
     for (name, plan) in planned {
@@ -159,7 +159,7 @@ fn variables(env: &Env, read: &[String]) -> BTreeMap<String, String> {
     let is_shown = |name: &str| {
         let is_about_cuda = name.starts_with("CUDA") || name.starts_with("NVCC");
         let is_read = is_about_cuda || SHOWN.contains(&name) || read.iter().any(|own| own == name);
-        is_read && !UNREMARKABLE.contains(&name)
+        is_read && !HIDDEN.contains(&name)
     };
     env.variables()
         .filter_map(|(name, value)| Some((name.to_str()?, value.to_str()?)))

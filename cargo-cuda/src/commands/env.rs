@@ -74,7 +74,7 @@ fn as_text<S: Serializer>(value: &Option<OsString>, serializer: S) -> Result<S::
 }
 
 pub fn print(arguments: &EnvArgs, process: &Env, root: &Root) -> Result<String, Failure> {
-    let user = previous::without_requests(process);
+    let user = previous::without_previous_env_and_requests(process);
     let (settings, mut notes) = settings(&arguments.build, &arguments.workspace, &user, root)?;
     let mut variables: Vec<Variable> = settings
         .into_iter()

@@ -102,11 +102,11 @@ struct Report {
     stubs: String,
     made: bool,
     paths: Vec<String>,
-    components: Vec<Part>,
+    components: Vec<ViewComponent>,
 }
 
 #[derive(Serialize)]
-struct Part {
+struct ViewComponent {
     name: &'static str,
     version: String,
     origin: String,
@@ -114,7 +114,7 @@ struct Part {
 
 impl Report {
     fn new(toolkit: &Toolkit, view: &View) -> Self {
-        let part = |chosen: &cuda_build::internal::select::Chosen| Part {
+        let part = |chosen: &cuda_build::internal::select::Chosen| ViewComponent {
             name: chosen.found.component.id(),
             version: chosen.found.shown_version(),
             origin: chosen.origin.clone(),

@@ -17,7 +17,7 @@ use crate::wheel::build::Job;
 use crate::wheel::dependencies;
 use crate::wheel::maturin::{self, Maturin};
 use crate::wheel::rewrite::BuiltWheel;
-use crate::wheel::runpath::Kind;
+use crate::wheel::runpath::SearchPathKind;
 use crate::workspace::Package;
 
 /// Build one wheel per CUDA major.
@@ -172,11 +172,11 @@ fn releases(
     Ok(releases)
 }
 
-fn kind(arguments: &WheelArgs, package: &Package) -> Result<Kind, Failure> {
+fn kind(arguments: &WheelArgs, package: &Package) -> Result<SearchPathKind, Failure> {
     let declared = package.config.wheel.rpath.as_deref();
     match arguments.rpath.as_deref().or(declared) {
-        None | Some("runpath") => Ok(Kind::Runpath),
-        Some("rpath") => Ok(Kind::Rpath),
+        None | Some("runpath") => Ok(SearchPathKind::Runpath),
+        Some("rpath") => Ok(SearchPathKind::Rpath),
         Some(other) => Err(Failure::new(
             exit_code::CONFIGURATION,
             format!("`{other}` is not a kind of search path: use `runpath` or `rpath`"),

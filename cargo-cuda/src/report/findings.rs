@@ -31,7 +31,7 @@ pub struct Findings {
     /// One sentence for each optional component that a package is built without.
     pub optional_absent: Vec<String>,
     /// `None` without nvcc.
-    pub host_compiler: Option<Host>,
+    pub host_compiler: Option<HostCompilerFindings>,
     pub driver: Driver,
     pub programs: Vec<Program>,
     build_will_work: bool,
@@ -103,7 +103,7 @@ impl From<&Error> for Problem {
         Self {
             message: error.to_string(),
             hints: error.hints(),
-            code: Failure::code_of(error),
+            code: Failure::exit_code_for(error),
         }
     }
 }
@@ -118,7 +118,7 @@ pub enum Capabilities {
 
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
-pub enum Host {
+pub enum HostCompilerFindings {
     Chosen {
         path: String,
         family: String,
@@ -258,7 +258,7 @@ impl ToolkitFindings {
     }
 }
 
-impl From<Result<HostCompiler, Error>> for Host {
+impl From<Result<HostCompiler, Error>> for HostCompilerFindings {
     fn from(host: Result<HostCompiler, Error>) -> Self {
         match host {
             Ok(host) => Self::Chosen {
@@ -271,7 +271,7 @@ impl From<Result<HostCompiler, Error>> for Host {
             Err(error) => Self::Refused {
                 refused: error.to_string(),
                 hints: error.hints(),
-                code: Failure::code_of(&error),
+                code: Failure::exit_code_for(&error),
             },
         }
     }

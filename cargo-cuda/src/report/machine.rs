@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use cuda_build::internal::Root;
 use cuda_build::internal::driver::{Driver, NoDriver};
-use cuda_build::internal::link::nixos_directory;
+use cuda_build::internal::link::nixos_driver_directory;
 use cuda_build::{ToolkitVersion, Version};
 
 /// The kind of machine, as detected from files.
@@ -48,7 +48,7 @@ impl Machine {
         Self {
             wsl: text("/proc/sys/kernel/osrelease")
                 .is_some_and(|name| name.to_lowercase().contains("microsoft")),
-            nixos: nixos_directory(root).is_some(),
+            nixos: nixos_driver_directory(root).is_some(),
             jetson: file("/etc/nv_tegra_release"),
             container: file("/.dockerenv") || file("/run/.containerenv"),
             module: text("/proc/driver/nvidia/version")

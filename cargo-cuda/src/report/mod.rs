@@ -10,7 +10,7 @@ use std::path::Path;
 
 use serde::Serialize;
 
-pub use findings::{Capabilities, Findings, Host, Problem, Program};
+pub use findings::{Capabilities, Findings, HostCompilerFindings, Problem, Program};
 
 /// Incremented when a field changes its meaning or is removed, but not for new fields.
 const FORMAT_VERSION: u32 = 1;

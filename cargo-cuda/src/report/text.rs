@@ -1,7 +1,7 @@
 //! The text report of `doctor`: one section per topic, then the verdict.
 
 use super::findings::ComponentFindings;
-use super::{Capabilities, Findings, Host};
+use super::{Capabilities, Findings, HostCompilerFindings};
 use crate::output::printable;
 
 impl Findings {
@@ -54,7 +54,7 @@ impl Findings {
 
     fn host(&self, lines: &mut Vec<String>) {
         match &self.host_compiler {
-            Some(Host::Chosen {
+            Some(HostCompilerFindings::Chosen {
                 path,
                 family,
                 version,
@@ -65,11 +65,13 @@ impl Findings {
                     Some(_) => ", passed with `-ccbin` because nvcc would refuse its default",
                     None => "",
                 };
-                lines.push(format!("Host compiler: {family} {version} ({path}){named}"));
+                lines.push(format!(
+                    "HostCompilerFindings compiler: {family} {version} ({path}){named}"
+                ));
                 lines.extend(labelled("warning", warnings));
             }
-            Some(Host::Refused { refused, hints, .. }) => {
-                lines.push("Host compiler".to_owned());
+            Some(HostCompilerFindings::Refused { refused, hints, .. }) => {
+                lines.push("HostCompilerFindings compiler".to_owned());
                 lines.push(indented(refused));
                 lines.extend(labelled("hint", hints));
             }

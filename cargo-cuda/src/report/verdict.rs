@@ -2,32 +2,32 @@
 
 use cuda_build::Component;
 
-use super::{Capabilities, Findings, Host};
+use super::{Capabilities, Findings, HostCompilerFindings};
 use crate::exit_code;
 
 /// The exit code that a build would have, and the last line of the report.
 pub(super) fn verdict(findings: &Findings) -> (u8, String) {
-    let bad = |code: u8, reason: &str| (code, format!("Not ready to build{reason}."));
+    let not_ready = |code: u8, reason: &str| (code, format!("Not ready to build{reason}."));
     let toolkit = match (&findings.toolkit, &findings.problem) {
         (Some(toolkit), _) => toolkit,
         (None, problem) => {
             let code = problem.as_ref().map(|problem| problem.code);
-            return bad(code.unwrap_or(exit_code::FAILURE), "");
+            return not_ready(code.unwrap_or(exit_code::FAILURE), "");
         }
     };
     if let Some(Capabilities::Refused(_)) = findings.capabilities {
         let reason = ": the toolkit does not support the declared capabilities";
-        return bad(exit_code::CAPABILITY, reason);
+        return not_ready(exit_code::CAPABILITY, reason);
     }
     let (nvcc, nvrtc) = (toolkit.has(Component::Nvcc), toolkit.has(Component::Nvrtc));
     let refused = match findings.host_compiler {
-        Some(Host::Refused { code, .. }) => Some(code),
+        Some(HostCompilerFindings::Refused { code, .. }) => Some(code),
         _ => None,
     };
     let what = match (nvcc, nvrtc, refused) {
         (true, false, Some(code)) if findings.compiles => {
             let reason = ": nvcc accepts no host compiler on this machine, and NVRTC is missing";
-            return bad(code, reason);
+            return not_ready(code, reason);
         }
         (true, false, Some(_)) => "no device code: nvcc accepts no host compiler on this machine",
         (true, true, Some(_)) => {

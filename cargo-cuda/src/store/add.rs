@@ -11,11 +11,11 @@ use cuda_build::internal::sources::LOCK_FILE;
 use cuda_build::internal::{Env, Root, store};
 use serde::Serialize;
 
-use super::directory::{Part, Store, link, size, trusted};
+use super::directory::{StagingDirectory, Store, link, size, trusted};
 use super::installer::{Cache, Installer};
 use super::lock::Lock;
 use super::package::{Manifest, Package, PackageSet, package_of, platform};
-use super::refusal::{Refusal, unreachable};
+use super::refusal::{InstallerError, unreachable};
 use super::resolve::{SetSpec, resolve};
 use super::stored::{components, damage, damage_of, files_of, lossy};
 use super::{AddRequest, Context, Progress, human_size};
@@ -217,7 +217,7 @@ impl Run<'_> {
         set: &PackageSet,
         lock: &File,
         cache: Cache,
-    ) -> Result<(Part, Fetched), Failure> {
+    ) -> Result<(StagingDirectory, Fetched), Failure> {
         let part = self.store.part()?;
         let site = part.site();
         let names = self.store.names().into_iter();
@@ -320,8 +320,8 @@ pub fn maturin(env: &Env) -> Result<PathBuf, Failure> {
     let requirement = MATURIN.replace('-', "==");
     let resolved = installer.resolve(std::slice::from_ref(&requirement));
     let mut packages = resolved.map_err(|refusal| match refusal {
-        Refusal::Failed(failure) => failure,
-        Refusal::NoMatch { message, .. } => unreachable(&requirement, &message),
+        InstallerError::Failed(failure) => failure,
+        InstallerError::NoMatch { message, .. } => unreachable(&requirement, &message),
     })?;
     // The package also requires a TOML reader for old Python versions, which the program does not
     // use.

@@ -147,12 +147,12 @@ impl Store {
     }
 
     /// An empty directory to write a toolkit in. The caller holds the lock.
-    pub fn part(&self) -> Result<Part, Failure> {
+    pub fn part(&self) -> Result<StagingDirectory, Failure> {
         let directory = tempfile::Builder::new()
             .prefix(PART)
             .tempdir_in(&self.directory)
             .map_err(failed("create a directory in", &self.directory))?;
-        let part = Part { directory };
+        let part = StagingDirectory { directory };
         for directory in [part.site(), part.path("tmp")] {
             create_directory(&directory)?;
         }
@@ -160,7 +160,12 @@ impl Store {
     }
 
     /// Writes the manifest and moves a part to its final path. The caller holds the lock.
-    pub fn commit(&self, part: &Part, name: &str, manifest: &Manifest) -> Result<(), Failure> {
+    pub fn commit(
+        &self,
+        part: &StagingDirectory,
+        name: &str,
+        manifest: &Manifest,
+    ) -> Result<(), Failure> {
         let site = part.site();
         let path = site.join(store::MANIFEST);
         let text = toml::to_string(manifest).map_err(io::Error::other);
@@ -175,7 +180,7 @@ impl Store {
     }
 
     /// Moves a part to its final path. The caller holds the lock.
-    pub fn put(&self, part: &Part, name: &str) -> Result<(), Failure> {
+    pub fn put(&self, part: &StagingDirectory, name: &str) -> Result<(), Failure> {
         let path = self.path(name);
         if fs::symlink_metadata(&path).is_ok() {
             // Callers replace only a damaged toolkit.
@@ -194,11 +199,11 @@ impl Store {
 
 /// A directory in which a toolkit is prepared. Its remaining files are removed on drop.
 #[derive(Debug)]
-pub(super) struct Part {
+pub(super) struct StagingDirectory {
     directory: TempDir,
 }
 
-impl Part {
+impl StagingDirectory {
     /// The directory that becomes the toolkit.
     pub fn site(&self) -> PathBuf {
         self.path("site")

@@ -23,9 +23,9 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use super::Progress;
-use super::directory::{Part, failed, read, write};
+use super::directory::{StagingDirectory, failed, read, write};
 use super::package::{Package, Sha256, normal_name};
-use super::refusal::{Refusal, installer_failed, printable, refusal, unreachable};
+use super::refusal::{InstallerError, installer_failed, printable, refusal, unreachable};
 use super::settings::{search_path, settings};
 use crate::exit_code;
 use crate::failure::Failure;
@@ -226,7 +226,7 @@ impl Installer {
     }
 
     /// Exact versions with hashes for `requirements`, and for everything they require.
-    pub fn resolve(&self, requirements: &[String]) -> Result<Vec<Package>, Refusal> {
+    pub fn resolve(&self, requirements: &[String]) -> Result<Vec<Package>, InstallerError> {
         let place = self.directory.path();
         let answer = tempfile::Builder::new()
             .suffix(".txt")
@@ -251,12 +251,17 @@ impl Installer {
         };
         packages.map_err(|reason| {
             let reason = format!("its output could not be parsed: {reason}");
-            Refusal::Failed(installer_failed(&shown, reason))
+            InstallerError::Failed(installer_failed(&shown, reason))
         })
     }
 
     /// The call that fetches exactly the packages of a requirements file.
-    fn install_call(&self, requirements: &Path, part: &Part, cache: Cache) -> Invocation {
+    fn install_call(
+        &self,
+        requirements: &Path,
+        part: &StagingDirectory,
+        cache: Cache,
+    ) -> Invocation {
         let program = self.program.clone();
         let call = match self.kind {
             Kind::Uv => program
@@ -287,7 +292,7 @@ impl Installer {
     pub fn install(
         &self,
         packages: &[&Package],
-        part: &Part,
+        part: &StagingDirectory,
         lock: &File,
         cache: Cache,
         progress: &Progress,
@@ -306,8 +311,8 @@ impl Installer {
         }
         let call = call.to_string();
         Err(match refusal(&call, &output, &part.site()) {
-            Refusal::Failed(failure) => failure,
-            Refusal::NoMatch { message, .. } => {
+            InstallerError::Failed(failure) => failure,
+            InstallerError::NoMatch { message, .. } => {
                 let text = "a package that was resolved is not in the index:";
                 unreachable(&call, &format!("{text}\n{message}"))
             }

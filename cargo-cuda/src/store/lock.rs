@@ -14,7 +14,7 @@ use crate::failure::Failure;
 use crate::output;
 
 const FORMAT_VERSION: i64 = 1;
-const HEAD: &str =
+const HEADER: &str =
     "# Written by `cargo cuda toolkit add`; commit it. `--upgrade` resolves it again.\n";
 
 /// The content of a lock file.
@@ -147,7 +147,7 @@ impl Lock {
             let message = format!("could not write {}: {error}", path.display());
             Failure::new(exit_code::DISK, message)
         })?;
-        output::write_if_changed(path, format!("{HEAD}{text}").as_bytes())
+        output::write_if_changed(path, format!("{HEADER}{text}").as_bytes())
     }
 }
 
@@ -193,7 +193,7 @@ mod tests {
         assert_eq!(lock.find(&spec("13.4")), None);
         let text = read(&path).unwrap().unwrap();
         assert!(
-            text.starts_with(HEAD) && text.contains("sha256-MzMz"),
+            text.starts_with(HEADER) && text.contains("sha256-MzMz"),
             "{text}"
         );
     }

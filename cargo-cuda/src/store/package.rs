@@ -110,7 +110,7 @@ impl PackageSet {
     }
 
     /// The package that contains a component.
-    pub(super) fn carrier(&self, component: Component) -> Option<&Package> {
+    pub(super) fn package_for(&self, component: Component) -> Option<&Package> {
         self.find(package_of(component, self.major())?)
     }
 
@@ -121,7 +121,7 @@ impl PackageSet {
 
     /// The components whose package is in the set, in the order of the table.
     pub(super) fn components(&self) -> impl Iterator<Item = Component> {
-        Component::all().filter(|&component| self.carrier(component).is_some())
+        Component::all().filter(|&component| self.package_for(component).is_some())
     }
 
     /// The CUDA major.
@@ -135,7 +135,7 @@ impl PackageSet {
         let minor = self.version.parse::<ToolkitVersion>().ok();
         self.components()
             .filter(|component| component.facts().follows_toolkit)
-            .filter_map(|component| self.carrier(component))
+            .filter_map(|component| self.package_for(component))
             .find(|package| package.version.parse().ok() != minor)
     }
 
@@ -324,7 +324,7 @@ pub(super) mod tests {
     #[test]
     fn the_carrier_depends_on_the_major() {
         let set = set("12.9.2.0", &[("nvidia-cuda-runtime-cu12", "12.9.79")]);
-        assert_eq!(set.carrier(Component::Cudart), set.packages.first());
+        assert_eq!(set.package_for(Component::Cudart), set.packages.first());
         assert_eq!(set.components().collect::<Vec<_>>(), [Component::Cudart]);
         assert_eq!(package_of(Component::Nvvm, 12), None);
         assert_eq!(package_of(Component::Nvvm, 14), Some("nvidia-nvvm"));

@@ -11,7 +11,7 @@ use crate::failure::Failure;
 
 /// Why an installer failed.
 #[derive(Debug)]
-pub(super) enum Refusal {
+pub(super) enum InstallerError {
     /// The index answered, but has no matching package.
     NoMatch {
         /// The installer's output.
@@ -23,7 +23,7 @@ pub(super) enum Refusal {
     Failed(Failure),
 }
 
-impl From<Failure> for Refusal {
+impl From<Failure> for InstallerError {
     fn from(failure: Failure) -> Self {
         Self::Failed(failure)
     }
@@ -51,7 +51,7 @@ const UNKNOWN_NAME: &str = "was not found in the package registry|(from versions
 
 /// Classifies an installer's failure by what the user can do about it. `call` is the command as the
 /// user would type it, `place` the directory that it wrote to.
-pub(super) fn refusal(call: &str, transcript: &str, place: &Path) -> Refusal {
+pub(super) fn refusal(call: &str, transcript: &str, place: &Path) -> InstallerError {
     let has = |phrases: &str| phrases.split('|').any(|phrase| transcript.contains(phrase));
     let message = summary(transcript);
     let place = place.display();
@@ -61,20 +61,20 @@ pub(super) fn refusal(call: &str, transcript: &str, place: &Path) -> Refusal {
     if has(MISMATCH) {
         return hash_mismatch(&message).into();
     }
-    let is_cut_off = |line: &str| {
+    let is_connection_error = |line: &str| {
         let line = line.to_lowercase();
         UNREACHABLE.split('|').any(|phrase| line.contains(phrase))
     };
-    if let Some(line) = transcript.lines().rfind(|line| is_cut_off(line)) {
+    if let Some(line) = transcript.lines().rfind(|line| is_connection_error(line)) {
         // pip prints the cause in a warning, before the error that follows from it.
-        let message = match message.lines().any(is_cut_off) {
+        let message = match message.lines().any(is_connection_error) {
             true => message,
             false => format!("{}\n{message}", line.trim()),
         };
         return unreachable(call, &message).into();
     }
     if has(NO_MATCH) {
-        return Refusal::NoMatch {
+        return InstallerError::NoMatch {
             message,
             unknown_name: has(UNKNOWN_NAME),
         };
@@ -87,7 +87,7 @@ pub(super) fn refusal(call: &str, transcript: &str, place: &Path) -> Refusal {
 
 /// The output from the first error line on, otherwise its last lines.
 fn summary(transcript: &str) -> String {
-    const MOST: usize = 12;
+    const MAX_LINES: usize = 12;
     // pip's progress bar.
     let is_bar =
         |line: &str| (line.trim_start()).starts_with(['\u{2501}', '\u{2578}', '\u{257a}', '\r']);
@@ -101,8 +101,8 @@ fn summary(transcript: &str) -> String {
     let start = lines
         .iter()
         .position(|line| line.starts_with("error") || line.starts_with("ERROR"))
-        .unwrap_or(lines.len().saturating_sub(MOST));
-    let lines: Vec<&str> = lines[start..].iter().take(MOST).copied().collect();
+        .unwrap_or(lines.len().saturating_sub(MAX_LINES));
+    let lines: Vec<&str> = lines[start..].iter().take(MAX_LINES).copied().collect();
     match lines.as_slice() {
         [] => "no output".to_owned(),
         lines => lines.join("\n"),
@@ -164,12 +164,12 @@ pub(super) fn no_package(component: Component, major: u32) -> Failure {
         Component::Driver => {
             "libcuda comes with the GPU driver, which need not be installed for linking"
         }
-        _ => OTHER_ORIGIN,
+        _ => OTHER_SOURCES_HINT,
     })
 }
 
 /// The hint if no Python package contains a component.
-pub(super) const OTHER_ORIGIN: &str =
+pub(super) const OTHER_SOURCES_HINT: &str =
     "install CUDA from NVIDIA's packages or archives and set `CUDA_HOME`, or fetch a newer CUDA";
 
 /// External text with its control characters escaped.
@@ -186,14 +186,14 @@ pub(super) fn printable(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn sorted(transcript: &str) -> Refusal {
+    fn sorted(transcript: &str) -> InstallerError {
         refusal("uv pip install", transcript, Path::new("/store/.13.part"))
     }
 
     fn code(transcript: &str) -> u8 {
         match sorted(transcript) {
-            Refusal::Failed(error) => error.code,
-            Refusal::NoMatch { message, .. } => panic!("no match: {message}"),
+            InstallerError::Failed(error) => error.code,
+            InstallerError::NoMatch { message, .. } => panic!("no match: {message}"),
         }
     }
 
@@ -205,7 +205,7 @@ mod tests {
         let pip = "WARNING: Retrying (Retry(total=0, connect=None, read=None, redirect=None, status=None)) after connection broken by 'NewConnectionError('<pip._vendor.urllib3.connection.HTTPConnection object at 0x7f84ce3f3c10>: Failed to establish a new connection: [Errno 111] Connection refused')': /simple/cuda-toolkit/\nERROR: Could not find a version that satisfies the requirement cuda-toolkit (from versions: none)\nERROR: No matching distribution found for cuda-toolkit\n";
         assert_eq!(code(uv), exit_code::INDEX);
         assert_eq!(code(pip), exit_code::INDEX);
-        let Refusal::Failed(error) = sorted(pip) else {
+        let InstallerError::Failed(error) = sorted(pip) else {
             panic!()
         };
         assert!(error.to_string().contains("Connection refused"), "{error}");
@@ -217,7 +217,7 @@ mod tests {
         let pip = "  Downloading nvidia_cuda_runtime.whl (2.5 MB)\nERROR: Could not install packages due to an OSError: [Errno 28] No space left on device\n\n     ━━━━━━━━━━━━━━━━╸                        1.0/2.5 MB 276.9 MB/s eta 0:00:01\n";
         assert_eq!(code(uv), exit_code::STORE_FULL);
         assert_eq!(code(pip), exit_code::STORE_FULL);
-        let Refusal::Failed(error) = sorted(pip) else {
+        let InstallerError::Failed(error) = sorted(pip) else {
             panic!()
         };
         assert!(!error.to_string().contains('━'), "{error}");
@@ -238,17 +238,18 @@ mod tests {
         let pip = "ERROR: Could not find a version that satisfies the requirement cuda-toolkit[cudart]==12.7.* (from versions: 11.8.0, 12.0.0, 13.4.3)\nERROR: No matching distribution found for cuda-toolkit[cudart]==12.7.*\n";
         for (text, unknown) in [(absent, true), (uv, false), (pip, false)] {
             match sorted(text) {
-                Refusal::NoMatch { unknown_name, .. } => {
+                InstallerError::NoMatch { unknown_name, .. } => {
                     assert_eq!(unknown_name, unknown, "{text}");
                 }
-                Refusal::Failed(error) => panic!("{error}"),
+                InstallerError::Failed(error) => panic!("{error}"),
             }
         }
     }
 
     #[test]
     fn anything_else_keeps_its_words() {
-        let Refusal::Failed(error) = sorted("error: No interpreter found\n\nended by signal 9\n")
+        let InstallerError::Failed(error) =
+            sorted("error: No interpreter found\n\nended by signal 9\n")
         else {
             panic!()
         };

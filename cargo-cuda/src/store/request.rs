@@ -144,7 +144,7 @@ impl AddRequest {
         // In CUDA 11 and 12 some components have no package of their own.
         let needed = closure(&named, major)
             .into_iter()
-            .filter(|(component, kind)| *kind != EdgeKind::LoadIfThere && has_package(component))
+            .filter(|(component, kind)| *kind != EdgeKind::LoadIfPresent && has_package(component))
             .map(|(component, _)| component);
         Ok(named.iter().copied().chain(needed).collect())
     }

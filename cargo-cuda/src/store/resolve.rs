@@ -12,14 +12,14 @@ use cuda_build::{Component, ToolkitVersion};
 
 use super::ReleaseSpec;
 use super::package::{Package, PackageSet, is_known, package_of};
-use super::refusal::{Refusal, unresolvable};
+use super::refusal::{InstallerError, unresolvable};
 use crate::exit_code;
 use crate::failure::Failure;
 
 const METAPACKAGE: &str = "cuda-toolkit";
 
 /// Turns requirement lines into exact packages: an installer, or a recorded answer.
-pub(super) type Resolver<'a> = dyn FnMut(&[String]) -> Result<Vec<Package>, Refusal> + 'a;
+pub(super) type Resolver<'a> = dyn FnMut(&[String]) -> Result<Vec<Package>, InstallerError> + 'a;
 
 /// The set to resolve.
 #[derive(Clone, Debug)]
@@ -50,14 +50,18 @@ pub(super) fn resolve(spec: &SetSpec, resolver: &mut Resolver<'_>) -> Result<Pac
     if has_metapackage {
         lines.push(format!("{METAPACKAGE}{}=={version}", extras(spec)));
     }
-    lines.extend(spec.components.iter().filter_map(|c| line(*c, minor)));
+    lines.extend(
+        spec.components
+            .iter()
+            .filter_map(|c| requirement(*c, minor)),
+    );
     let pinned = spec.base.iter().flat_map(|base| &base.packages);
     lines.extend(pinned.map(|package| format!("{}=={}", package.name, package.version)));
     let packages = match resolver(&lines) {
         Ok(answer) => answer,
-        Err(Refusal::Failed(failure)) => return Err(failure),
-        Err(Refusal::NoMatch { message, .. }) => {
-            let runtime = line(Component::Cudart, minor)
+        Err(InstallerError::Failed(failure)) => return Err(failure),
+        Err(InstallerError::NoMatch { message, .. }) => {
+            let runtime = requirement(Component::Cudart, minor)
                 .into_iter()
                 .collect::<Vec<_>>();
             let is_released = has_metapackage || resolver(&runtime).is_ok();
@@ -71,7 +75,7 @@ pub(super) fn resolve(spec: &SetSpec, resolver: &mut Resolver<'_>) -> Result<Pac
     set.packages.retain(|package| spec.keeps(&package.name));
     if let Some(base) = &spec.base {
         base.check_files(&set, "the index offers")?;
-        // Keep the hashes that are already pinned.
+        // OutputLimits the hashes that are already pinned.
         set.packages
             .retain(|it| !base.packages.iter().any(|pinned| pinned.is(it)));
         set.packages.extend(base.packages.iter().cloned());
@@ -113,9 +117,9 @@ fn metapackage(
                 None => Err(index_lacks(release)),
             }
         }
-        Err(Refusal::Failed(failure)) => Err(failure),
-        Err(Refusal::NoMatch { .. }) if release.is_minor() => Ok(None),
-        Err(Refusal::NoMatch { unknown_name, .. }) => Err(match unknown_name {
+        Err(InstallerError::Failed(failure)) => Err(failure),
+        Err(InstallerError::NoMatch { .. }) if release.is_minor() => Ok(None),
+        Err(InstallerError::NoMatch { unknown_name, .. }) => Err(match unknown_name {
             true => index_lacks(release),
             false => never_released(release),
         }),
@@ -134,7 +138,7 @@ fn extras(spec: &SetSpec) -> String {
 
 /// The requirement for a component. A package with its own version line (cuBLAS, CCCL …) gets no
 /// version here: the metapackage pins it, otherwise it is the newest. The probe checks its major.
-fn line(component: Component, minor: ToolkitVersion) -> Option<String> {
+fn requirement(component: Component, minor: ToolkitVersion) -> Option<String> {
     let package = package_of(component, minor.major)?;
     Some(match component.facts().follows_toolkit {
         true => format!("{package}=={minor}.*"),
@@ -181,8 +185,8 @@ mod tests {
     use super::*;
 
     /// Answers by what is in the requirement lines, as a recorded index of three releases.
-    fn index(lines: &[String]) -> Result<Vec<Package>, Refusal> {
-        let no = || Refusal::NoMatch {
+    fn index(lines: &[String]) -> Result<Vec<Package>, InstallerError> {
+        let no = || InstallerError::NoMatch {
             message: lines.join(" "),
             unknown_name: false,
         };

@@ -11,7 +11,7 @@ use serde::{Serialize, Serializer};
 use super::directory::Store;
 use super::lock::Lock;
 use super::package::{Manifest, Package, PackageSet, normal_name};
-use super::refusal::{OTHER_ORIGIN, no_package, printable};
+use super::refusal::{OTHER_SOURCES_HINT, no_package, printable};
 use super::{Context, Progress};
 use crate::exit_code;
 use crate::failure::Failure;
@@ -189,7 +189,7 @@ pub(super) fn components(
     let probed = attempt.sets.iter().find(|probed| probed.major == major);
     let is_found = |component: &Component| probed.is_some_and(|set| set.get(*component).is_some());
     if let Some(&component) = wanted.iter().find(|component| !is_found(component)) {
-        let Some(package) = set.carrier(component) else {
+        let Some(package) = set.package_for(component) else {
             return Err(no_package(component, major));
         };
         let mut unusable = attempt.unusable.iter();
@@ -199,7 +199,7 @@ pub(super) fn components(
             "package {} {} does not contain `{component}`: {reason}",
             package.name, package.version
         );
-        return Err(Failure::new(exit_code::NOT_IN_PACKAGE, message).hint(OTHER_ORIGIN));
+        return Err(Failure::new(exit_code::NOT_IN_PACKAGE, message).hint(OTHER_SOURCES_HINT));
     }
     Ok(set.components().filter(is_found).collect())
 }

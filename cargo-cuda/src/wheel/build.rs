@@ -20,11 +20,11 @@ use super::elf::{self, ElfFacts};
 use super::maturin::{Maturin, Request};
 use super::metadata::{IN_MANIFEST, check_name};
 use super::rewrite::{BuiltWheel, Rewrite};
-use super::runpath::{Kind, RunpathPlan};
+use super::runpath::{SearchPathKind, SearchPathPlan};
 use crate::build::{Build, LoaderPath, Purpose};
 use crate::failure::Failure;
 use crate::lacking;
-use crate::output::{self, FreshDirectory};
+use crate::output::{self, TemporaryDirectory};
 use crate::process;
 use crate::project::Project;
 use crate::rustc_wrapper::{self, Scope};
@@ -41,7 +41,7 @@ pub struct Job<'a> {
     pub passthrough: &'a [OsString],
     pub out: &'a Path,
     /// The kind of search path.
-    pub kind: Kind,
+    pub kind: SearchPathKind,
     pub maturin: Maturin,
 }
 
@@ -81,7 +81,7 @@ impl Job<'_> {
         let linked: BTreeSet<Component> =
             linked.filter(|c| build.toolkit.get(*c).is_some()).collect();
         // Fail before compiling if a component has no search path.
-        RunpathPlan::new(&linked, major, self.kind)?;
+        SearchPathPlan::new(&linked, major, self.kind)?;
         Ok(Prepared {
             major,
             build,
@@ -102,7 +102,7 @@ impl Job<'_> {
         let variables = self.variables(build)?;
         let mut linked = prepared.linked.clone();
         let (runpath, fresh, wheel) = loop {
-            let runpath = RunpathPlan::new(&linked, major, self.kind)?;
+            let runpath = SearchPathPlan::new(&linked, major, self.kind)?;
             let (fresh, wheel) = self.compile(build, &variables, &runpath)?;
             // Dependencies may link libraries that no manifest declares. In that case only the
             // module is linked again, with a search path that includes those libraries.
@@ -131,7 +131,7 @@ impl Job<'_> {
                     .filter_map(|c| Some((c.found.component, c.found.version.clone()?)))
                     .collect(),
             },
-            loaded_at_run_time: loaded(&linked, toolkit),
+            dlopened: loaded(&linked, toolkit),
         };
         let built = rewrite.apply(&wheel, self.out)?;
         drop(fresh);
@@ -162,9 +162,9 @@ impl Job<'_> {
         &self,
         build: &Build,
         variables: &[(String, OsString)],
-        runpath: &RunpathPlan,
-    ) -> Result<(FreshDirectory, PathBuf), Failure> {
-        let fresh = FreshDirectory::below(&build.directory.path)?;
+        runpath: &SearchPathPlan,
+    ) -> Result<(TemporaryDirectory, PathBuf), Failure> {
+        let fresh = TemporaryDirectory::below(&build.directory.path)?;
         let invocation = self.maturin.build(&Request {
             manifest: &self.package.manifest,
             out: fresh.path(),

@@ -167,13 +167,13 @@ pub fn requirements(
     let mut wanted = components.clone();
     // The math libraries' packages accept any nvJitLink, but each minor needs the symbols of its
     // own release. So a lower bound for nvJitLink is added.
-    let linked_at_run_time = |c: &Component| {
+    let needs_nvjitlink = |c: &Component| {
         c.facts().bundle == Bundle::Toolkit
             && edges(*c, major)
                 .iter()
                 .any(|(to, _)| *to == Component::Nvjitlink)
     };
-    if components.iter().any(linked_at_run_time)
+    if components.iter().any(needs_nvjitlink)
         && Component::Nvjitlink.facts().package(major).is_some()
     {
         wanted.insert(Component::Nvjitlink);
@@ -184,7 +184,7 @@ pub fn requirements(
     for &component in &wanted {
         let facts = component.facts();
         let missing = || no_package(component, major);
-        if facts.bundle == Bundle::Toolkit && !names_major(facts, major) {
+        if facts.bundle == Bundle::Toolkit && !package_name_has_major(facts, major) {
             extras.push(facts.extra.ok_or_else(missing)?);
         } else {
             let package = facts.package(major).ok_or_else(missing)?;
@@ -215,7 +215,7 @@ pub fn no_package(component: Component, major: u32) -> Failure {
 
 /// Whether the name of a component's package contains the CUDA major. A toolkit package without it,
 /// such as `nvidia-cublas`, is required through the metapackage.
-fn names_major(facts: &Facts, major: u32) -> bool {
+fn package_name_has_major(facts: &Facts, major: u32) -> bool {
     let suffix = format!("-cu{major}");
     facts
         .package(major)

@@ -124,7 +124,7 @@ fn text(bytes: &[u8]) -> String {
 
 /// Fails if a wheel contains copies of NVIDIA's libraries. The licence forbids modified copies, and
 /// a copy of the driver's library does not match the driver of another machine.
-pub(super) fn refuse_grafted(
+pub(super) fn reject_bundled_libraries(
     entries: &BTreeMap<String, Entry>,
     dist_info: &str,
 ) -> Result<(), Failure> {

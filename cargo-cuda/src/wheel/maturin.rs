@@ -36,7 +36,7 @@ pub struct Request<'a> {
     /// The user's own arguments for `maturin build` (features, target, interpreter …).
     pub passthrough: &'a [OsString],
     /// Arguments for rustc, for the final crate only: see
-    /// [`RunpathPlan::rustc_arguments`](super::runpath::RunpathPlan::rustc_arguments).
+    /// [`SearchPathPlan::rustc_arguments`](super::runpath::SearchPathPlan::rustc_arguments).
     pub rustc_args: &'a [String],
     /// Variables to set.
     pub env: &'a [(String, OsString)],
@@ -139,11 +139,11 @@ pub fn default_features(passthrough: &[OsString], pyproject: &str) -> Vec<OsStri
         .tool
         .maturin;
     let mut options: Vec<OsString> = Vec::new();
-    let names_features = |option: &OsString| {
+    let is_feature_option = |option: &OsString| {
         let option = option.to_string_lossy();
         option.starts_with("-F") || option.starts_with("--features")
     };
-    if !table.features.is_empty() && !passthrough.iter().any(names_features) {
+    if !table.features.is_empty() && !passthrough.iter().any(is_feature_option) {
         options.extend(["--features".into(), table.features.join(",").into()]);
     }
     if table.all_features {

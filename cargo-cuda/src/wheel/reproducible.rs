@@ -117,11 +117,11 @@ fn identity(name: &OsStr, version: &OsStr, arguments: &[OsString]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rustc_wrapper::{FLAG, wrapped};
+    use crate::rustc_wrapper::{SCOPE, wrapped};
 
     fn call(root: &str, manifest: &str, hash: &str, features: &[&str]) -> Vec<String> {
         let env = Env::from_pairs([
-            (FLAG, "place".to_owned()),
+            (SCOPE, "place".to_owned()),
             ("CARGO_PKG_NAME", "saxpy".to_owned()),
             ("CARGO_PKG_VERSION", "0.1.0".to_owned()),
             ("CARGO_MANIFEST_DIR", manifest.to_owned()),

@@ -17,7 +17,7 @@ use super::metadata::{
     IN_MANIFEST, Metadata, Requirement, check_name, check_version, file_name_component,
     normalized_name,
 };
-use super::runpath::RunpathPlan;
+use super::runpath::SearchPathPlan;
 use super::sbom;
 use crate::failure::Failure;
 
@@ -29,11 +29,11 @@ pub struct Rewrite {
     /// The CUDA major.
     pub major: u32,
     /// The search path of the native modules.
-    pub runpath: RunpathPlan,
+    pub runpath: SearchPathPlan,
     /// The component versions with which the wheel was built.
     pub built_with: BuiltWith,
     /// Components that the code loads with `dlopen`, which an ELF file does not list.
-    pub loaded_at_run_time: BTreeSet<Component>,
+    pub dlopened: BTreeSet<Component>,
 }
 
 /// A wheel that was written.
@@ -89,7 +89,7 @@ impl Rewrite {
             dist_info,
             mut entries,
         } = wheel;
-        elf::refuse_grafted(&entries, &dist_info)?;
+        elf::reject_bundled_libraries(&entries, &dist_info)?;
         let mut metadata =
             Metadata::parse(&take_text(&mut entries, &format!("{dist_info}/METADATA"))?);
         let old_name = metadata.one("Name")?.to_owned();
@@ -99,12 +99,12 @@ impl Rewrite {
             None => (&old_name, "`Name` in METADATA"),
         };
         check_name(base, origin)?;
-        let name = suffixed(base, self.major)?;
+        let name = with_cuda_suffix(base, self.major)?;
 
         let needed = self.needed_libraries(&entries, &dist_info)?;
         let needed: BTreeSet<&str> = needed.iter().map(String::as_str).collect();
         let mut components = dependencies::components(needed.iter().copied(), self.major)?;
-        components.extend(&self.loaded_at_run_time);
+        components.extend(&self.dlopened);
         let requires = dependencies::requirements(&components, self.major, &self.built_with)?;
         let expected_on_system = self.expected_on_system(&needed, &entries)?;
         self.rewrite_metadata(&mut metadata, &old_name, &name, &requires)?;
@@ -249,7 +249,7 @@ fn take_text(entries: &mut BTreeMap<String, Entry>, path: &str) -> Result<String
 }
 
 /// `saxpy-cu12` of `saxpy`.
-fn suffixed(name: &str, major: u32) -> Result<String, Failure> {
+fn with_cuda_suffix(name: &str, major: u32) -> Result<String, Failure> {
     let normalized = normalized_name(name);
     match cuda_suffix(&normalized) {
         Some(other) => Err(Failure::wheel(format!(

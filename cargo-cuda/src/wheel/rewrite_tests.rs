@@ -2,7 +2,7 @@
 //! an ELF file without CUDA; tests with real modules are in `tests/cli/wheel.rs`.
 
 use super::*;
-use crate::wheel::runpath::Kind;
+use crate::wheel::runpath::SearchPathKind;
 use cuda_build::ToolkitVersion;
 
 const INIT: &str = "from .saxpy import *\n\n__doc__ = saxpy.__doc__\nif hasattr(saxpy, \"__all__\"):\n    __all__ = saxpy.__all__";
@@ -47,12 +47,12 @@ fn rewriting(major: u32) -> Rewrite {
     Rewrite {
         name: None,
         major,
-        runpath: RunpathPlan::new(&cudart, major, Kind::Runpath).unwrap(),
+        runpath: SearchPathPlan::new(&cudart, major, SearchPathKind::Runpath).unwrap(),
         built_with: BuiltWith {
             toolkit: ToolkitVersion::new(major, 4),
             components: [(Component::Cudart, "13.4.92".parse().unwrap())].into(),
         },
-        loaded_at_run_time: cudart,
+        dlopened: cudart,
     }
 }
 

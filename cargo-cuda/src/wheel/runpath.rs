@@ -12,7 +12,7 @@ use crate::failure::Failure;
 
 /// The two kinds of search path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Kind {
+pub enum SearchPathKind {
     /// `DT_RUNPATH`: searched after `LD_LIBRARY_PATH`, so that an administrator can override it.
     #[default]
     Runpath,
@@ -22,15 +22,19 @@ pub enum Kind {
 
 /// The search path of the native modules of one wheel.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RunpathPlan {
+pub struct SearchPathPlan {
     major: u32,
-    kind: Kind,
+    kind: SearchPathKind,
     directories: Vec<String>,
 }
 
-impl RunpathPlan {
+impl SearchPathPlan {
     /// The plan for the components that a crate links as shared libraries.
-    pub fn new(components: &BTreeSet<Component>, major: u32, kind: Kind) -> Result<Self, Failure> {
+    pub fn new(
+        components: &BTreeSet<Component>,
+        major: u32,
+        kind: SearchPathKind,
+    ) -> Result<Self, Failure> {
         dependencies::check_major(major)?;
         let mut directories = Vec::new();
         for &component in components {
@@ -70,8 +74,8 @@ impl RunpathPlan {
             return Vec::new();
         }
         let tags = match self.kind {
-            Kind::Runpath => "--enable-new-dtags",
-            Kind::Rpath => "--disable-new-dtags",
+            SearchPathKind::Runpath => "--enable-new-dtags",
+            SearchPathKind::Rpath => "--disable-new-dtags",
         };
         ["-C".to_owned(), format!("link-arg=-Wl,{tags}")]
             .into_iter()
@@ -110,8 +114,8 @@ impl RunpathPlan {
         }
         let expected = self.entries(module.matches('/').count());
         let (wanted, other) = match self.kind {
-            Kind::Runpath => (&facts.runpath, &facts.rpath),
-            Kind::Rpath => (&facts.rpath, &facts.runpath),
+            SearchPathKind::Runpath => (&facts.runpath, &facts.rpath),
+            SearchPathKind::Rpath => (&facts.rpath, &facts.runpath),
         };
         if *wanted == expected && other.is_empty() {
             return Ok(());
@@ -121,8 +125,8 @@ impl RunpathPlan {
             entries => entries.join(":"),
         };
         let tag = match self.kind {
-            Kind::Runpath => "DT_RUNPATH",
-            Kind::Rpath => "DT_RPATH",
+            SearchPathKind::Runpath => "DT_RUNPATH",
+            SearchPathKind::Rpath => "DT_RPATH",
         };
         Err(Failure::wheel(format!(
             "{module} has an unexpected search path\n  \
@@ -158,8 +162,8 @@ fn library_directory(component: Component, major: u32) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn plan(components: &[Component], major: u32, kind: Kind) -> RunpathPlan {
-        RunpathPlan::new(&components.iter().copied().collect(), major, kind).unwrap()
+    fn plan(components: &[Component], major: u32, kind: SearchPathKind) -> SearchPathPlan {
+        SearchPathPlan::new(&components.iter().copied().collect(), major, kind).unwrap()
     }
 
     fn module(needed: &[&str], runpath: &[&str], rpath: &[&str]) -> ElfFacts {
@@ -174,7 +178,7 @@ mod tests {
 
     #[test]
     fn entries_lead_from_the_module_to_the_packages() {
-        let plan = plan(&[Component::Cudart], 12, Kind::Runpath);
+        let plan = plan(&[Component::Cudart], 12, SearchPathKind::Runpath);
         assert_eq!(plan.entries(1), ["$ORIGIN/../nvidia/cuda_runtime/lib"]);
         assert_eq!(plan.entries(2), ["$ORIGIN/../../nvidia/cuda_runtime/lib"]);
     }
@@ -183,26 +187,26 @@ mod tests {
     fn one_directory_per_component_before_13_and_one_for_all_since() {
         let both = [Component::Cublas, Component::Cudart];
         assert_eq!(
-            plan(&both, 12, Kind::Runpath).entries(1),
+            plan(&both, 12, SearchPathKind::Runpath).entries(1),
             [
                 "$ORIGIN/../nvidia/cuda_runtime/lib",
                 "$ORIGIN/../nvidia/cublas/lib"
             ]
         );
         assert_eq!(
-            plan(&both, 13, Kind::Runpath).entries(1),
+            plan(&both, 13, SearchPathKind::Runpath).entries(1),
             ["$ORIGIN/../nvidia/cu13/lib"]
         );
         assert_eq!(
-            plan(&both, 13, Kind::Runpath).entries(3),
+            plan(&both, 13, SearchPathKind::Runpath).entries(3),
             ["$ORIGIN/../../../nvidia/cu13/lib"]
         );
         assert_eq!(
-            plan(&both, 13, Kind::Runpath).entries(0),
+            plan(&both, 13, SearchPathKind::Runpath).entries(0),
             ["$ORIGIN/nvidia/cu13/lib"]
         );
         assert_eq!(
-            plan(&[Component::Cudnn], 12, Kind::Runpath).entries(1),
+            plan(&[Component::Cudnn], 12, SearchPathKind::Runpath).entries(1),
             ["$ORIGIN/../nvidia/cudnn/lib"],
         );
     }
@@ -215,7 +219,7 @@ mod tests {
             Component::Driver,
             Component::Nvml,
         ];
-        let plan = plan(&unlinked, 13, Kind::Runpath);
+        let plan = plan(&unlinked, 13, SearchPathKind::Runpath);
         assert!(plan.entries(1).is_empty());
         assert!(plan.rustc_arguments(1).is_empty());
     }
@@ -224,7 +228,7 @@ mod tests {
     fn arguments_name_the_kind() {
         let arguments = |kind| plan(&[Component::Cudart], 13, kind).rustc_arguments(1);
         assert_eq!(
-            arguments(Kind::Runpath),
+            arguments(SearchPathKind::Runpath),
             [
                 "-C",
                 "link-arg=-Wl,--enable-new-dtags",
@@ -233,14 +237,14 @@ mod tests {
             ]
         );
         assert_eq!(
-            arguments(Kind::Rpath)[1],
+            arguments(SearchPathKind::Rpath)[1],
             "link-arg=-Wl,--disable-new-dtags"
         );
     }
 
     #[test]
     fn a_module_is_held_to_the_plan() {
-        let plan13 = plan(&[Component::Cudart], 13, Kind::Runpath);
+        let plan13 = plan(&[Component::Cudart], 13, SearchPathKind::Runpath);
         let good = "$ORIGIN/../nvidia/cu13/lib";
         let check = |facts: &ElfFacts| plan13.check("saxpy/saxpy.abi3.so", facts);
 
@@ -263,7 +267,7 @@ mod tests {
 
     #[test]
     fn rpath_on_request_must_be_rpath() {
-        let plan = plan(&[Component::Cudart], 13, Kind::Rpath);
+        let plan = plan(&[Component::Cudart], 13, SearchPathKind::Rpath);
         let good = "$ORIGIN/../nvidia/cu13/lib";
         assert!(
             plan.check("a/b.so", &module(&["libcudart.so.13"], &[], &[good]))
@@ -277,7 +281,7 @@ mod tests {
 
     #[test]
     fn what_is_needed_must_be_covered() {
-        let plan = plan(&[Component::Cudart], 12, Kind::Runpath);
+        let plan = plan(&[Component::Cudart], 12, SearchPathKind::Runpath);
         let facts = module(
             &["libcublas.so.12"],
             &["$ORIGIN/../nvidia/cuda_runtime/lib"],

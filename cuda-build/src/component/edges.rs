@@ -3,7 +3,7 @@
 //! Link edges are the `NEEDED` entries (`readelf -d`) of the libraries in NVIDIA's wheels of CUDA 11.8, 12.1, 12.9 and
 //! 13.4. Load edges are not `NEEDED` entries. They come from file names in the libraries' data
 //! (`strings`), which the library opens at run time. They are [`EdgeKind::Load`] if the library's
-//! package requires the package of the other library, and [`EdgeKind::LoadIfThere`] if not. An edge
+//! package requires the package of the other library, and [`EdgeKind::LoadIfPresent`] if not. An edge
 //! between files of one component (`libcublas` → `libcublasLt`, NVRTC → its builtins) is not
 //! listed, because a component counts as found only if it is complete.
 
@@ -17,7 +17,7 @@ pub enum EdgeKind {
     /// Its library opens the other's while the program runs (`dlopen`), and cannot do all of its work without it.
     Load,
     /// As `Load`, but it works without the other.
-    LoadIfThere,
+    LoadIfPresent,
     /// Its programs run the other's programs or read its headers. Not needed at run time.
     Build,
 }
@@ -34,35 +34,35 @@ impl EdgeKind {
 type Edge = (Component, EdgeKind, Component, (u32, u32));
 
 /// Used as the last major if the edge holds for every later major too.
-const ON: u32 = u32::MAX;
+const NO_END: u32 = u32::MAX;
 
 static EDGES: &[Edge] = {
     use Component::*;
     use EdgeKind::*;
     &[
-        (Nvcc, Build, Nvvm, (11, ON)),
-        (Nvcc, Build, Crt, (11, ON)),
-        (Nvcc, Build, Cudart, (11, ON)),
-        (Nvcc, Build, Cccl, (11, ON)),
+        (Nvcc, Build, Nvvm, (11, NO_END)),
+        (Nvcc, Build, Crt, (11, NO_END)),
+        (Nvcc, Build, Cudart, (11, NO_END)),
+        (Nvcc, Build, Cccl, (11, NO_END)),
         // libcublasLt opens NVRTC. The wheels of 11 and 12 up to 12.9.1 do not require NVRTC's
         // wheel.
-        (Cublas, LoadIfThere, Nvrtc, (11, 12)),
-        (Cublas, Load, Nvrtc, (13, ON)),
+        (Cublas, LoadIfPresent, Nvrtc, (11, 12)),
+        (Cublas, Load, Nvrtc, (13, NO_END)),
         // For callbacks that are linked while the program runs.
-        (Cufft, Load, Nvjitlink, (12, ON)),
-        (Cufft, LoadIfThere, Nvrtc, (12, ON)),
-        (Cusolver, Link, Cublas, (11, ON)),
+        (Cufft, Load, Nvjitlink, (12, NO_END)),
+        (Cufft, LoadIfPresent, Nvrtc, (12, NO_END)),
+        (Cusolver, Link, Cublas, (11, NO_END)),
         // Added to `NEEDED` in a release after 12.1, at the latest in 12.9.
-        (Cusolver, Link, Cusparse, (12, ON)),
-        (Cusolver, Link, Nvjitlink, (12, ON)),
+        (Cusolver, Link, Cusparse, (12, NO_END)),
+        (Cusolver, Link, Nvjitlink, (12, NO_END)),
         // `NEEDED` in 12, opened by name in 13.
         (Cusparse, Link, Nvjitlink, (12, 12)),
-        (Cusparse, Load, Nvjitlink, (13, ON)),
-        (Cudnn, Load, Cublas, (11, ON)),
-        (Cudnn, Load, Nvrtc, (11, ON)),
-        (Cutensor, Link, Cublas, (11, ON)),
-        (Cudss, Link, Cublas, (12, ON)),
-        (Cudss, Load, Nvrtc, (12, ON)),
+        (Cusparse, Load, Nvjitlink, (13, NO_END)),
+        (Cudnn, Load, Cublas, (11, NO_END)),
+        (Cudnn, Load, Nvrtc, (11, NO_END)),
+        (Cutensor, Link, Cublas, (11, NO_END)),
+        (Cudss, Link, Cublas, (12, NO_END)),
+        (Cudss, Load, Nvrtc, (12, NO_END)),
     ]
 };
 
@@ -132,12 +132,12 @@ mod tests {
             (&[Cudart][..], 13, ""),
             (&[Nvrtc], 13, ""),
             (&[Cufft], 11, ""),
-            (&[Cufft], 12, "nvrtc LoadIfThere, nvjitlink Load"),
-            (&[Cusolver], 11, "nvrtc LoadIfThere, cublas Link"),
+            (&[Cufft], 12, "nvrtc LoadIfPresent, nvjitlink Load"),
+            (&[Cusolver], 11, "nvrtc LoadIfPresent, cublas Link"),
             (
                 &[Cusolver],
                 12,
-                "nvrtc LoadIfThere, nvjitlink Link, cublas Link, cusparse Link",
+                "nvrtc LoadIfPresent, nvjitlink Link, cublas Link, cusparse Link",
             ),
             // The link edge of cuSOLVER is closer than the load edge through cuSPARSE.
             (

@@ -109,7 +109,7 @@ pub struct Facts {
     pub oldest_release: Option<(u64, ToolkitVersion)>,
 }
 
-const NOTHING: Facts = Facts {
+const EMPTY_FACTS: Facts = Facts {
     component: Component::Cudart,
     id: "",
     bundle: Bundle::Toolkit,

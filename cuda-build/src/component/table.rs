@@ -10,7 +10,7 @@
 //! built-in repository, header prefixes from `include` of CUDA 11.8, 12.9 and 13.4. The order is
 //! for readers only: toolkit first, products after it.
 
-use super::{Bundle, Class, Facts, NOTHING, VersionMacros};
+use super::{Bundle, Class, EMPTY_FACTS, Facts, VersionMacros};
 use crate::capability::Capability;
 use crate::version::ToolkitVersion;
 
@@ -36,7 +36,7 @@ macro_rules! components {
 
         /// In the order of [`Component`].
         pub(super) const TABLE: &[Facts] = &[
-            $(Facts { component: Component::$name, $($field: $value,)* ..NOTHING },)*
+            $(Facts { component: Component::$name, $($field: $value,)* ..EMPTY_FACTS },)*
         ];
     };
 }

@@ -63,7 +63,7 @@ impl Archive {
     }
 
     /// Whether both are versions of the same archive for the same CUDA major.
-    fn is_rival_of(&self, other: &Self) -> bool {
+    fn is_other_version_of(&self, other: &Self) -> bool {
         let is_product = |component: Component| component.facts().bundle == Bundle::Product;
         self.name == other.name
             && self.platform == other.platform
@@ -75,7 +75,7 @@ impl Archive {
     }
 
     /// Whether this component and the compiler must be of one release.
-    fn is_tied(&self) -> bool {
+    fn must_match_compiler(&self) -> bool {
         self.component.is_some_and(|component| {
             component.facts().class == Class::ExactMinor || component.is_core()
         })
@@ -86,7 +86,7 @@ impl Archive {
 /// for each reason. Directories that are not archives are kept.
 ///
 /// In a cross build, archives for the build machine are kept for their programs, and come last.
-pub(super) fn belonging(target: &Target, paths: Vec<PathBuf>) -> (Vec<PathBuf>, Vec<String>) {
+pub(super) fn select_archives(target: &Target, paths: Vec<PathBuf>) -> (Vec<PathBuf>, Vec<String>) {
     let platform = |path: &PathBuf| Archive::parse(path)?.platform;
     let is_other = |platform: &String| platform != target.directory();
     let is_foreign = |platform: String| is_other(&platform) && !runs_here(target, &platform);
@@ -139,8 +139,10 @@ fn unused_of_major(archives: &[&Archive], remarks: &mut Vec<String>) -> Vec<Arch
     let used = choice.as_ref().map(|(release, _)| *release);
     let rank = |archive: &Archive| (archive.release == used, archive.version.clone());
     let is_unused = |archive: &&Archive| {
-        let mut rivals = archives.iter().filter(|other| archive.is_rival_of(other));
-        (used.is_some() && archive.is_tied() && archive.release != used)
+        let mut rivals = archives
+            .iter()
+            .filter(|other| archive.is_other_version_of(other));
+        (used.is_some() && archive.must_match_compiler() && archive.release != used)
             || rivals.any(|rival| rank(rival) > rank(archive))
     };
     let unused: Vec<Archive> = archives
@@ -176,10 +178,14 @@ fn unused_of_major(archives: &[&Archive], remarks: &mut Vec<String>) -> Vec<Arch
 /// If archives of several releases were found: the newest complete release. If an even newer one is
 /// incomplete, the text is the reason; otherwise it is empty.
 fn release_to_use(archives: &[&Archive]) -> Option<(ToolkitVersion, String)> {
-    let tied: Vec<&Archive> = archives.iter().copied().filter(|a| a.is_tied()).collect();
+    let tied: Vec<&Archive> = archives
+        .iter()
+        .copied()
+        .filter(|a| a.must_match_compiler())
+        .collect();
     let has_other_release = |archive: &&&Archive| {
         let mut others = tied.iter();
-        others.any(|other| archive.is_rival_of(other) && archive.release != other.release)
+        others.any(|other| archive.is_other_version_of(other) && archive.release != other.release)
     };
     tied.iter().find(has_other_release)?;
     // Archives that other releases have and this one lacks.
@@ -210,7 +216,7 @@ mod tests {
     fn kept(names: &[&str]) -> (Vec<String>, String) {
         let target = Target::from_triple("x86_64-unknown-linux-gnu").unwrap();
         let path = |name: &&str| PathBuf::from(format!("/r/{name}-archive"));
-        let (roots, remarks) = belonging(&target, names.iter().map(path).collect());
+        let (roots, remarks) = select_archives(&target, names.iter().map(path).collect());
         let name = |path: &PathBuf| {
             path.display()
                 .to_string()
@@ -241,7 +247,7 @@ mod tests {
             .collect();
         let target = Target::from_triple("x86_64-unknown-linux-gnu").unwrap();
         for order in [all.clone(), all.into_iter().rev().collect()] {
-            let (roots, remarks) = belonging(&target, order);
+            let (roots, remarks) = select_archives(&target, order);
             assert_eq!(roots.len(), 5);
             assert!(
                 roots
@@ -372,7 +378,7 @@ mod tests {
                 "linux-aarch64",
             ),
         ] {
-            let (roots, remarks) = belonging(&target, paths.clone());
+            let (roots, remarks) = select_archives(&target, paths.clone());
             let shown: Vec<String> = roots
                 .iter()
                 .map(|root| root.display().to_string())

@@ -11,14 +11,14 @@ use crate::root::Root;
 
 /// Listing a directory with more names than this (`/usr/lib/x86_64-linux-gnu` has thousands) takes longer than a
 /// system call for each file.
-const MANY: usize = 400;
+const LISTING_LIMIT: usize = 400;
 
 type Names = Rc<[OsString]>;
 
 /// Listed directories and resolved paths. The cache changes only the speed, never an answer.
 pub(super) struct Directories<'r> {
     root: &'r Root,
-    /// Sorted names. `None` if there are more than [`MANY`], or if the directory cannot be listed.
+    /// Sorted names. `None` if there are more than [`LISTING_LIMIT`], or if the directory cannot be listed.
     listed: RefCell<BTreeMap<OsString, Option<Names>>>,
     resolved: RefCell<BTreeMap<OsString, PathBuf>>,
 }
@@ -45,7 +45,10 @@ impl<'r> Directories<'r> {
     pub(super) fn lacks(&self, directory: &Path, name: &str) -> bool {
         let mut listed = self.listed.borrow_mut();
         if !listed.contains_key(directory.as_os_str()) {
-            let names = self.root.few_names(directory, MANY).map(Rc::from);
+            let names = self
+                .root
+                .names_up_to(directory, LISTING_LIMIT)
+                .map(Rc::from);
             listed.insert(directory.as_os_str().to_owned(), names);
         }
         let names = listed.get(directory.as_os_str()).and_then(Option::as_ref);
@@ -108,7 +111,7 @@ mod tests {
         }
         symlink("cuda.h", path.join("link.h")).unwrap();
         symlink("nowhere", path.join("dangling.h")).unwrap();
-        for more in [0, MANY + 1] {
+        for more in [0, LISTING_LIMIT + 1] {
             for index in 0..more {
                 fs::write(path.join(format!("other{index}.h")), "").unwrap();
             }

@@ -97,7 +97,7 @@ impl Prefix<'_> {
     }
 
     /// Looks for nvcc, only to record the reason if it cannot be used.
-    pub(super) fn skip_nvcc(&self) {
+    pub(super) fn record_unusable_nvcc(&self) {
         let _ = Lookup::new(self).tool(Component::Nvcc, "nvcc", None);
     }
 }

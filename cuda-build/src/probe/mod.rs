@@ -28,7 +28,7 @@ use crate::target::Target;
 use crate::version::{ToolkitVersion, Version};
 use directories::Directories;
 
-pub(crate) use named::RELATIVE;
+pub(crate) use named::RELATIVE_PATH_REASON;
 pub(crate) use versions::release_in_file_name;
 
 /// A component that was found.
@@ -274,7 +274,7 @@ impl<'a> Prober<'a> {
                 } else if self.root.is_dir(path) {
                     "contains no CUDA component".to_owned()
                 } else {
-                    self.nothing_at(path, "not a directory")
+                    self.why_unreadable(path, "not a directory")
                 });
         }
         attempt

@@ -6,10 +6,10 @@ use super::prefix::Prefix;
 use super::{Attempt, Found, Prober};
 use crate::component::{Bundle, Component};
 use crate::release;
-use crate::sources::{Candidate, Step, belonging, is_package};
+use crate::sources::{Candidate, Step, associated_roots, is_package};
 
 /// Why a relative path is refused.
-pub(crate) const RELATIVE: &str = "is a relative path: build scripts run in their packages' directories, and would look for it there";
+pub(crate) const RELATIVE_PATH_REASON: &str = "is a relative path: build scripts run in their packages' directories, and would look for it there";
 
 impl Prober<'_> {
     /// Probes `candidate`. If it is a list of roots, each root without a component becomes an
@@ -39,19 +39,19 @@ impl Prober<'_> {
             ));
         }
         if candidate.roots().any(|path| path.is_relative()) {
-            return Some(RELATIVE.to_owned());
+            return Some(RELATIVE_PATH_REASON.to_owned());
         }
         absent.map(|nvcc| {
             format!(
                 "{}: {}",
                 nvcc.display(),
-                self.nothing_at(nvcc, "not a file")
+                self.why_unreadable(nvcc, "not a file")
             )
         })
     }
 
     /// Why nothing was found at a path.
-    pub(super) fn nothing_at(&self, path: &Path, otherwise: &str) -> String {
+    pub(super) fn why_unreadable(&self, path: &Path, otherwise: &str) -> String {
         let reason = if self.root.metadata(path).is_ok() {
             otherwise
         } else if self.root.is_link(path) {
@@ -70,7 +70,7 @@ impl Prober<'_> {
         }
         let belongs = |path: &PathBuf| {
             let mut others = candidate.roots().filter(|other| *other != path);
-            others.any(|other| belonging(self.root, other).contains(path))
+            others.any(|other| associated_roots(self.root, other).contains(path))
         };
         let is_used = |path: &Path| {
             let found = attempt.sets.iter().flat_map(|set| &set.found);
@@ -82,7 +82,7 @@ impl Prober<'_> {
             .roots()
             .filter(|path| !is_used(path) && !belongs(path) && !is_other_package(path));
         let attempt = |path: &PathBuf| {
-            let reason = self.nothing_in(path)?;
+            let reason = self.why_empty(path)?;
             let candidate = Candidate::root(candidate.step, candidate.label.clone(), path);
             Some(Attempt::without_components(candidate, reason))
         };
@@ -92,8 +92,8 @@ impl Prober<'_> {
     /// The reason if a root contains no component for any major, not even a part of one; otherwise
     /// `None`. Each root of a list is examined alone, because a component that is in two of them is
     /// found only in the first.
-    fn nothing_in(&self, path: &Path) -> Option<String> {
-        let beside = belonging(self.root, path);
+    fn why_empty(&self, path: &Path) -> Option<String> {
+        let beside = associated_roots(self.root, path);
         let roots: Vec<&Path> = [path]
             .into_iter()
             .chain(beside.iter().map(PathBuf::as_path))

@@ -123,7 +123,7 @@ impl<'p> SitePackages<'p> {
             let root = self.path.join(&directory);
             attempt
                 .remarks
-                .extend(wrong_profile(self.prober, &root, &directory));
+                .extend(profile_remark(self.prober, &root, &directory));
         }
         if let Some(package) = package {
             let toolkit = found.toolkit;
@@ -246,7 +246,7 @@ fn unusable(
 }
 
 /// nvcc 13.0 to 13.2 look for libraries in `lib64`, but their wheels contain `lib`.
-fn wrong_profile(prober: &Prober<'_>, root: &Path, name: &str) -> Option<String> {
+fn profile_remark(prober: &Prober<'_>, root: &Path, name: &str) -> Option<String> {
     let profile = prober.root.text(&root.join("bin/nvcc.profile")).ok()?;
     let names_lib64 = profile.lines().any(|line| {
         line.trim_start().starts_with("LIBRARIES") && line.contains("/lib$(_TARGET_SIZE_)")
@@ -295,7 +295,7 @@ impl PackageDirectory {
         }
     }
 
-    pub(super) fn wrong_profile(&self, prober: &Prober<'_>) -> Option<String> {
-        wrong_profile(prober, &self.path, &self.name)
+    pub(super) fn profile_remark(&self, prober: &Prober<'_>) -> Option<String> {
+        profile_remark(prober, &self.path, &self.name)
     }
 }

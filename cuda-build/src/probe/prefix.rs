@@ -59,9 +59,7 @@ impl<'p> Prefix<'p> {
             prefix.add_root(root, &resolved);
         }
         let conda = roots.iter().filter(|root| prefix.is_conda(root));
-        let unused: Vec<String> = conda
-            .filter_map(|root| prefix.unused_in_conda(root))
-            .collect();
+        let unused: Vec<String> = conda.filter_map(|root| prefix.conda_remark(root)).collect();
         prefix.remarks.extend(unused);
         prefix.nvcc = answers.iter().find_map(|answer| answer.named.clone());
         for answer in answers {
@@ -159,7 +157,7 @@ impl<'p> Prefix<'p> {
 
     /// A remark about components at the top level of a conda prefix, which are not used. Older
     /// packages (`cudatoolkit` 11, NVIDIA's channel) install there.
-    fn unused_in_conda(&self, root: &Path) -> Option<String> {
+    fn conda_remark(&self, root: &Path) -> Option<String> {
         let top = Self {
             include: vec![root.join("include")],
             lib: vec![root.join("lib")],

@@ -17,7 +17,8 @@ use crate::version::{ToolkitVersion, Version};
 
 pub(super) fn probe(prober: &Prober<'_>, attempt: &mut Attempt) {
     let candidate = attempt.candidate.clone();
-    let (paths, remarks) = archives::belonging(prober.target, candidate.roots().cloned().collect());
+    let (paths, remarks) =
+        archives::select_archives(prober.target, candidate.roots().cloned().collect());
     let roots = read_roots(prober, &candidate, &paths);
     let query_error = roots.first().and_then(|first| first.query_error.clone());
     if candidate.nvcc().is_some() && candidate.step.is_explicit() && query_error.is_some() {
@@ -54,7 +55,7 @@ pub(super) fn probe(prober: &Prober<'_>, attempt: &mut Attempt) {
     if attempt.sets.is_empty() {
         // If everything is for another machine, no file shows a major.
         for root in &roots {
-            root.prefix.skip_nvcc();
+            root.prefix.record_unusable_nvcc();
             remarks.extend(root.prefix.skipped_remarks());
             remarks.extend(root.prefix.remarks.iter().cloned());
         }
@@ -239,7 +240,7 @@ fn set(
     }
     remarks.extend(prefix.skipped_remarks());
     let packages = own.iter().filter_map(|root| root.packages.as_ref());
-    remarks.extend(packages.filter_map(|packages| packages.wrong_profile(prober)));
+    remarks.extend(packages.filter_map(|packages| packages.profile_remark(prober)));
     remarks.extend(prefix.remarks.iter().cloned());
     (!found.is_empty()).then_some(Set { major, found })
 }

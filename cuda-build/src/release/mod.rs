@@ -23,7 +23,7 @@ pub struct Release {
     /// toolkit writes, including PTX of the newest version. `None` if no public table lists it.
     pub driver: Option<&'static str>,
     /// The first version of each component that has version numbers of its own.
-    first_versions: [&'static str; table::NUMBERED.len()],
+    first_versions: [&'static str; table::SELF_VERSIONED.len()],
 }
 
 /// The oldest CUDA major that the tables cover.
@@ -90,7 +90,7 @@ pub fn release_of(component: Component, version: &Version) -> Option<ToolkitVers
     if component.facts().follows_toolkit {
         return version.to_string().parse().ok();
     }
-    let column = table::NUMBERED
+    let column = table::SELF_VERSIONED
         .iter()
         .position(|numbered| *numbered == component)?;
     // The literals are versions; a test parses each of them.
@@ -111,7 +111,7 @@ fn first_versions(
     column: usize,
 ) -> impl Iterator<Item = (&'static str, ToolkitVersion)> {
     let exceptions = if component == Component::Nvjpeg {
-        table::NVJPEG_WENT_BACK.as_slice()
+        table::NVJPEG_EXCEPTIONS.as_slice()
     } else {
         &[]
     };

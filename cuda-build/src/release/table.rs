@@ -17,7 +17,7 @@ use crate::component::Component;
 use crate::version::ToolkitVersion;
 
 /// Toolkit components with version numbers of their own, in the order of [`Release::first_versions`].
-pub(super) const NUMBERED: [Component; 8] = [
+pub(super) const SELF_VERSIONED: [Component; 8] = [
     Component::Cublas,
     Component::Cufft,
     Component::Curand,
@@ -29,11 +29,11 @@ pub(super) const NUMBERED: [Component; 8] = [
 ];
 
 /// No metapackage pins the components of this release.
-const NOT_PINNED: [&str; NUMBERED.len()] = [""; NUMBERED.len()];
+const NOT_PINNED: [&str; SELF_VERSIONED.len()] = [""; SELF_VERSIONED.len()];
 
-/// For each of [`NUMBERED`], the newest version that a metapackage pins. A newer version belongs to a release that
+/// For each of [`SELF_VERSIONED`], the newest version that a metapackage pins. A newer version belongs to a release that
 /// is not known here.
-pub(super) const NEWEST_PINNED: [&str; NUMBERED.len()] = [
+pub(super) const NEWEST_PINNED: [&str; SELF_VERSIONED.len()] = [
     "13.8.0.4",
     "12.4.0.43",
     "10.4.4.72",
@@ -45,7 +45,7 @@ pub(super) const NEWEST_PINNED: [&str; NUMBERED.len()] = [
 ];
 
 /// nvJPEG's numbers went back once: 12.1.1 shipped a higher version than 12.2.0.
-pub(super) const NVJPEG_WENT_BACK: [(&str, ToolkitVersion); 2] = [
+pub(super) const NVJPEG_EXCEPTIONS: [(&str, ToolkitVersion); 2] = [
     ("12.2.0.2", ToolkitVersion::new(12, 1)),
     ("12.2.1.2", ToolkitVersion::new(12, 2)),
 ];
@@ -56,7 +56,7 @@ const fn row(
     default_capability: (u32, u32),
     [gcc_max, clang_max]: [u32; 2],
     driver: Option<&'static str>,
-    first_versions: [&'static str; NUMBERED.len()],
+    first_versions: [&'static str; SELF_VERSIONED.len()],
 ) -> Release {
     Release {
         version: ToolkitVersion::new(version.0, version.1),
@@ -69,7 +69,7 @@ const fn row(
     }
 }
 
-// Columns: release, PTX, default capability, [gcc, clang], driver, first versions of `NUMBERED`.
+// Columns: release, PTX, default capability, [gcc, clang], driver, first versions of `SELF_VERSIONED`.
 //
 // 11.4: gcc 11 is accepted from 11.4.1 on. 12.2: clang 16 from 12.2.1 on (nvcc 12.2.91 stops at
 // 15). 12.3: PyTorch lists gcc 13, but the header refuses it. 13.4 and 13.5: no public table lists

@@ -73,7 +73,7 @@ impl Code {
             ];
         }
         if automatic + nvrtc_modules > 0 {
-            needs.extend(needs::headers_of_kernels());
+            needs.extend(needs::nvrtc_header_needs());
         }
         request.needs = needs;
         request

@@ -118,7 +118,7 @@ impl Build {
         }
         let linked = self.linked(toolkit);
         link::directives(toolkit, &linked, self.config.cudart, stubs, directives);
-        link::driver_of_nixos(&self.root, self.config.cdylib, directives);
+        link::add_nixos_driver_rpath(&self.root, self.config.cdylib, directives);
         #[cfg(feature = "compile")]
         if !self.code.libraries.is_empty() {
             directives.link("dylib", "stdc++");
@@ -138,7 +138,7 @@ impl Build {
         let mut watched = vec![self.package.join("Cargo.toml")];
         watched.extend(self.config.workspace.clone());
         for chosen in toolkit.components() {
-            watched.extend(needs::telling_files(&self.root, &chosen.found));
+            watched.extend(needs::files_to_watch(&self.root, &chosen.found));
         }
         watched.extend(self.env.path("CUDA_BUILD_TOOLKIT"));
         watched.extend(sources::lock_file(&self.root, &self.env));

@@ -88,7 +88,7 @@ pub(super) fn nvcc(why: &str) -> Vec<Need> {
 
 /// Headers that a kernel for NVRTC may include. If they are found, they have to fit.
 #[cfg(feature = "compile")]
-pub(super) fn headers_of_kernels() -> [Need; 2] {
+pub(super) fn nvrtc_header_needs() -> [Need; 2] {
     let headers =
         |component, why| Need::new(component, Part::Headers, why).with(Strength::Optional);
     [
@@ -98,7 +98,7 @@ pub(super) fn headers_of_kernels() -> [Need; 2] {
 }
 
 /// Files that change when the component is replaced in place.
-pub(super) fn telling_files(root: &Root, found: &Found) -> Vec<PathBuf> {
+pub(super) fn files_to_watch(root: &Root, found: &Found) -> Vec<PathBuf> {
     let programs = [&found.tools, &found.libraries, &found.archives];
     let program = programs.iter().find_map(|files| files.first()).cloned();
     let header = found.component.facts().header.and_then(|header| {

@@ -40,7 +40,7 @@ impl<'a> Places<'a> {
 
     /// A named place without any component. Variables of products are checked only if a product is
     /// needed.
-    fn wrong(&self, request: &Request) -> Option<&'a Attempt> {
+    fn empty_named_place(&self, request: &Request) -> Option<&'a Attempt> {
         let mut needs = request.needs.iter();
         let needs_product = needs.any(|need| need.is_product() && need.strength != Strength::Extra);
         let products = self.products.iter().filter(|_| needs_product);
@@ -69,7 +69,7 @@ impl<'a> Places<'a> {
 /// components do not belong together, [`Error::NotFound`] if some were not found.
 pub fn select(request: &Request, attempts: &[&Attempt]) -> Result<Selection, Error> {
     let places = Places::new(attempts);
-    if let Some(wrong) = places.wrong(request) {
+    if let Some(wrong) = places.empty_named_place(request) {
         return Err(Error::InvalidSource {
             source_name: wrong.candidate.label.to_string(),
             path: wrong.candidate.path.clone(),
@@ -84,15 +84,16 @@ pub fn select(request: &Request, attempts: &[&Attempt]) -> Result<Selection, Err
     let (system, unused) = others.partition::<Vec<_>, _>(|other| is_named && is_system(other));
     let beside = [places.products.as_slice(), &system].concat();
     let selection = if is_named {
-        named(request, &[places.named.as_slice(), &beside].concat())
+        select_from_named(request, &[places.named.as_slice(), &beside].concat())
     } else {
-        searched(request, &places)
+        select_by_step(request, &places)
     };
     let selection = selection.ok_or_else(|| not_found(request, &places.named, &beside, &unused))?;
     let mut conflicts = products_of_another_major(request, &selection, &places.products);
     if conflicts.is_empty() {
         conflicts = super::conflicts(&selection.chosen);
-    } else if let Some(other) = with_the_products_major(request, attempts, &selection, &places) {
+    } else if let Some(other) = reselect_with_product_major(request, attempts, &selection, &places)
+    {
         return Ok(other);
     }
     if conflicts.is_empty() {
@@ -127,7 +128,7 @@ fn products_of_another_major(
 }
 
 /// A selection for the major of a product that a variable names, if no major was requested.
-fn with_the_products_major(
+fn reselect_with_product_major(
     request: &Request,
     attempts: &[&Attempt],
     selection: &Selection,
@@ -146,7 +147,7 @@ fn with_the_products_major(
 
 /// Selects from named places, which may be combined. The first toolkit whose major has everything
 /// that is needed decides the major.
-fn named(request: &Request, attempts: &[&Attempt]) -> Option<Selection> {
+fn select_from_named(request: &Request, attempts: &[&Attempt]) -> Option<Selection> {
     let offers = offers(request, attempts);
     let toolkits: Vec<&Offer<'_>> = offers
         .iter()
@@ -168,7 +169,7 @@ fn named(request: &Request, attempts: &[&Attempt]) -> Option<Selection> {
 }
 
 /// Selects from the first step that has everything; if there is none, combines steps.
-fn searched(request: &Request, places: &Places<'_>) -> Option<Selection> {
+fn select_by_step(request: &Request, places: &Places<'_>) -> Option<Selection> {
     let all = offers(
         request,
         &[places.products.as_slice(), &places.others].concat(),
@@ -182,7 +183,7 @@ fn searched(request: &Request, places: &Places<'_>) -> Option<Selection> {
             here.sort_by_key(|offer| Reverse((offer.set.major, offer.set.toolkit())));
             newest_complete(request, &here, &all)
         })
-        .or_else(|| combined(request, &toolkits, &all))
+        .or_else(|| select_combined(request, &toolkits, &all))
 }
 
 /// The newest complete toolkit of one step. Products may come from any place.
@@ -198,7 +199,11 @@ fn newest_complete(request: &Request, here: &[Offer<'_>], all: &[Offer<'_>]) -> 
 }
 
 /// Tries each toolkit in turn as a base, and takes the components that it lacks from the others.
-fn combined(request: &Request, toolkits: &[Offer<'_>], all: &[Offer<'_>]) -> Option<Selection> {
+fn select_combined(
+    request: &Request,
+    toolkits: &[Offer<'_>],
+    all: &[Offer<'_>],
+) -> Option<Selection> {
     toolkits.iter().find_map(|base| {
         let pool = pool(base, all, |_| true);
         let (mut selection, used) = complete(request, &pool, Rule::WhateverFits)?;

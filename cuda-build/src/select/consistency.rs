@@ -32,23 +32,23 @@ pub fn conflicts(chosen: &[Chosen]) -> Vec<Conflict> {
         .filter(|other| class(other) == Class::ExactMinor);
     let mut conflicts: Vec<Conflict> = exact
         .chain(cudart)
-        .filter_map(|other| other_release(nvcc?, other))
+        .filter_map(|other| release_conflict(nvcc?, other))
         .collect();
     conflicts.extend(
         nvrtc
             .zip(cudart)
-            .and_then(|(nvrtc, cudart)| other_release(nvrtc, cudart)),
+            .and_then(|(nvrtc, cudart)| release_conflict(nvrtc, cudart)),
     );
-    conflicts.extend(nvrtc.and_then(other_builtins));
-    conflicts.extend(cudart.and_then(older_library));
-    conflicts.extend(older_providers(chosen));
+    conflicts.extend(nvrtc.and_then(builtins_conflict));
+    conflicts.extend(cudart.and_then(library_conflict));
+    conflicts.extend(provider_conflicts(chosen));
     // What compiles device code decides which CCCL is accepted.
     let mut compilers = [nvcc, nvrtc, cudart].into_iter().flatten();
     if let Some((compiler, release)) = compilers.find_map(|c| Some((c, release(&c.found)?))) {
         conflicts.extend(
             chosen
                 .iter()
-                .filter_map(|other| too_new(compiler, release, other)),
+                .filter_map(|other| range_conflict(compiler, release, other)),
         );
     }
     conflicts
@@ -150,7 +150,7 @@ pub(super) fn major_conflict(first: &Chosen, other: &Chosen) -> Conflict {
 ///
 /// nvcc starts cicc with options of its own release, and the headers for device code call builtins
 /// of one release: `cuda_fp16.h` of 13.0 fails under 13.4, and vice versa.
-fn other_release(compiler: &Chosen, other: &Chosen) -> Option<Conflict> {
+fn release_conflict(compiler: &Chosen, other: &Chosen) -> Option<Conflict> {
     let (wanted, release) = (compiler.found.toolkit?, other.found.toolkit?);
     let component = other.found.component;
     let has_no_headers = component == Component::Cudart && other.found.include.is_empty();
@@ -182,13 +182,13 @@ fn other_release(compiler: &Chosen, other: &Chosen) -> Option<Conflict> {
             "{place}{compiler} is from CUDA {wanted}, but {what} {version}{origin} is from CUDA {release}: they must be \
              from the same release"
         ),
-        fix: take_release(other, wanted),
+        fix: release_fix(other, wanted),
     })
 }
 
 /// How to get a component of the wanted release. The search reads variables and environments before
 /// a fetched toolkit, so the search must be limited.
-fn take_release(other: &Chosen, wanted: ToolkitVersion) -> String {
+fn release_fix(other: &Chosen, wanted: ToolkitVersion) -> String {
     let add = format!(
         "take one consistent set: `cargo cuda toolkit add {wanted}`, and `CUDA_BUILD_SOURCES=stored` to search \
          nowhere else"
@@ -200,7 +200,7 @@ fn take_release(other: &Chosen, wanted: ToolkitVersion) -> String {
 }
 
 /// NVRTC opens `libnvrtc-builtins.so.<major.minor>` of exactly its own release.
-fn other_builtins(nvrtc: &Chosen) -> Option<Conflict> {
+fn builtins_conflict(nvrtc: &Chosen) -> Option<Conflict> {
     let index = nvrtc.found.component.facts().library_with_release?;
     let builtins = nvrtc.found.libraries.get(index)?;
     let release = release_in_file_name(builtins)?;
@@ -211,12 +211,12 @@ fn other_builtins(nvrtc: &Chosen) -> Option<Conflict> {
             name(nvrtc),
             builtins.display()
         ),
-        fix: take_release(nvrtc, library),
+        fix: release_fix(nvrtc, library),
     })
 }
 
 /// A program compiled with newer headers may call functions that an older library does not export.
-fn older_library(cudart: &Chosen) -> Option<Conflict> {
+fn library_conflict(cudart: &Chosen) -> Option<Conflict> {
     let headers = cudart.found.toolkit?;
     let library = cudart.found.version.as_ref()?.release()?;
     (library < headers).then(|| Conflict {
@@ -235,7 +235,7 @@ fn older_library(cudart: &Chosen) -> Option<Conflict> {
 /// nvJitLink exports one set of names per minor (`__nvJitLinkCreate_12_9`). cuSPARSE of CUDA 12
 /// uses the names of its own release. cuSPARSE 13 and cuFFT query the version first, but contain
 /// code of their own release, which an older nvJitLink cannot read.
-fn older_providers(chosen: &[Chosen]) -> Vec<Conflict> {
+fn provider_conflicts(chosen: &[Chosen]) -> Vec<Conflict> {
     let conflict = |user: &Chosen, provider: &Chosen| {
         let (major, component) = (provider.found.major, provider.found.component);
         let (wanted, provided) = (release(&user.found)?, release(&provider.found)?);
@@ -267,7 +267,7 @@ fn older_providers(chosen: &[Chosen]) -> Vec<Conflict> {
 }
 
 /// The conflict if the headers of a component with its own range refuse the compiler's release.
-fn too_new(compiler: &Chosen, release: ToolkitVersion, other: &Chosen) -> Option<Conflict> {
+fn range_conflict(compiler: &Chosen, release: ToolkitVersion, other: &Chosen) -> Option<Conflict> {
     let component = other.found.component;
     let (since, oldest) = component.facts().oldest_release?;
     if other.found.version.as_ref()?.part(0) < since || release >= oldest {

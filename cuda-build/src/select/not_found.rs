@@ -84,7 +84,7 @@ impl NotFound {
     }
 
     /// What a set has, and which missing components it lacks.
-    fn tried(&self, set: &Set) -> String {
+    fn describe_set(&self, set: &Set) -> String {
         if let Some(request) = self.request.as_ref().filter(|request| !request.admits(set)) {
             let version = set.shown_release();
             let requested = match request.major {
@@ -135,13 +135,13 @@ impl NotFound {
                  fetches only for the machine that it runs on",
                 target.directory()
             ),
-            None => self.how_to_get(request),
+            None => self.fetch_hint(request),
         });
         hints
     }
 
     /// The command that fetches the missing components, or why there is none.
-    fn how_to_get(&self, request: &Request) -> String {
+    fn fetch_hint(&self, request: &Request) -> String {
         let found = self.searched.iter().flat_map(|attempt| &attempt.sets);
         let found = found.filter(|set| set.is_toolkit()).map(|set| set.major);
         let found = found.filter(|major| request.admits_major(*major)).max();
@@ -198,7 +198,7 @@ impl fmt::Display for NotFound {
         for attempt in &self.searched {
             // Unusable parts of missing components were printed as causes.
             let is_other = |component| attempt.sets.is_empty() || !self.is_missing(component);
-            let tried = attempt.describe(|set| self.tried(set), is_other);
+            let tried = attempt.describe(|set| self.describe_set(set), is_other);
             write!(f, "\n  tried {}: {tried}", attempt.candidate)?;
         }
         for attempt in self
@@ -224,7 +224,7 @@ pub(super) fn not_found(
     others: &[&Attempt],
 ) -> Error {
     let searched = [if named.is_empty() { others } else { named }, products].concat();
-    let (base, needs) = lacking(request, &searched);
+    let (base, needs) = closest_toolkit(request, &searched);
     let beside = base.and_then(|base| {
         let is_required = |found: &&Found| request.requires(found);
         let found = base
@@ -297,7 +297,10 @@ pub(super) fn found_for_another_major(
 
 /// The toolkit with the fewest unmet needs, and these needs. If the request has alternatives, the
 /// one with the fewest unmet needs counts.
-fn lacking<'a>(request: &Request, searched: &[&'a Attempt]) -> (Option<Offer<'a>>, Vec<Need>) {
+fn closest_toolkit<'a>(
+    request: &Request,
+    searched: &[&'a Attempt],
+) -> (Option<Offer<'a>>, Vec<Need>) {
     let all = offers(&Request::default(), searched);
     let bases = all
         .iter()

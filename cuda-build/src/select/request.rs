@@ -88,7 +88,7 @@ impl Need {
             let strength = match kind {
                 EdgeKind::Link => self.strength,
                 EdgeKind::Load => Strength::Optional,
-                EdgeKind::LoadIfThere | EdgeKind::Build => Strength::Extra,
+                EdgeKind::LoadIfPresent | EdgeKind::Build => Strength::Extra,
             };
             let why = format!("`{}` needs it", self.component);
             Self::new(component, Part::Shared, why).with(strength)

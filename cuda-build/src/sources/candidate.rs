@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use super::belonging;
+use super::associated_roots;
 use crate::root::Root;
 
 /// One step of the search, in the order of the search.
@@ -178,7 +178,7 @@ impl Candidate {
     ) -> Option<Self> {
         let mut all: Vec<PathBuf> = Vec::new();
         for path in roots {
-            let belonging = belonging(root, &path);
+            let belonging = associated_roots(root, &path);
             for path in [path].into_iter().chain(belonging) {
                 if !all.contains(&path) {
                     all.push(path);

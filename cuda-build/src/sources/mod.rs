@@ -68,14 +68,14 @@ pub fn candidates(
     system::propose(root, &mut found);
     hpc_sdk::propose_default(root, target, &mut found);
     python::propose_on_path(root, env, &mut found);
-    limit(env, &mut found)?;
-    drop_repeated(root, &mut found.candidates);
+    retain_listed_steps(env, &mut found)?;
+    drop_duplicates(root, &mut found.candidates);
     Ok(found)
 }
 
 /// Drops a place that an earlier step proposed too, such as an active environment whose nvcc is on
 /// `PATH`.
-fn drop_repeated(root: &Root, candidates: &mut Vec<Candidate>) {
+fn drop_duplicates(root: &Root, candidates: &mut Vec<Candidate>) {
     let mut kept: Vec<(OsString, Vec<PathBuf>, [bool; 2])> = Vec::new();
     candidates.retain(|candidate| {
         // A product's variable names a place for that product only, so the toolkit may be there
@@ -94,7 +94,7 @@ fn drop_repeated(root: &Root, candidates: &mut Vec<Candidate>) {
 
 /// Keeps the steps that `CUDA_BUILD_SOURCES` lists. Arguments, `CUDA_BUILD_ROOTS` and the variables of products are
 /// always kept.
-fn limit(env: &Env, found: &mut Sources) -> Result<(), Error> {
+fn retain_listed_steps(env: &Env, found: &mut Sources) -> Result<(), Error> {
     let Some(text) = env.text("CUDA_BUILD_SOURCES") else {
         return Ok(());
     };
@@ -161,9 +161,9 @@ fn looks_like_root(root: &Root, path: &Path) -> bool {
 
 /// Directories outside a root that hold parts of its toolkit: the HPC SDK's `math_libs`, or `/usr`
 /// for Debian's `/usr/lib/cuda`.
-pub(crate) fn belonging(root: &Root, path: &Path) -> Vec<PathBuf> {
+pub(crate) fn associated_roots(root: &Root, path: &Path) -> Vec<PathBuf> {
     let mut belonging = companions(root, path);
-    belonging.extend(system::behind_facade(root, path));
+    belonging.extend(system::usr_of_debian_root(root, path));
     belonging
 }
 

@@ -103,7 +103,7 @@ pub(crate) fn holds_product(root: &Root, target: &Target) -> bool {
 
 /// `/usr` if `path` is Debian's `/usr/lib/cuda` or `/usr/lib/nvidia-cuda-toolkit`. These
 /// directories exist for consumers that need a root, and are almost empty.
-pub(super) fn behind_facade(root: &Root, path: &Path) -> Option<PathBuf> {
+pub(super) fn usr_of_debian_root(root: &Root, path: &Path) -> Option<PathBuf> {
     let facades = ["/usr/lib/cuda", "/usr/lib/nvidia-cuda-toolkit"];
     let mut facades = facades.iter().map(|place| root.locate(place));
     let is_facade =

@@ -4,7 +4,9 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use super::{Candidate, Label, Layout, Sources, Step, belonging, named, on_path, split_list};
+use super::{
+    Candidate, Label, Layout, Sources, Step, associated_roots, named, on_path, split_list,
+};
 use crate::component::Component;
 use crate::env::Env;
 use crate::root::Root;
@@ -155,7 +157,7 @@ fn program(root: &Root, nvcc: PathBuf) -> PathBuf {
 /// in another variable and more.
 fn disagreements(root: &Root, named: &[Named], what: &str) -> Vec<String> {
     let places = |paths: &[PathBuf]| -> Vec<OsString> {
-        let belonging = paths.iter().flat_map(|path| belonging(root, path));
+        let belonging = paths.iter().flat_map(|path| associated_roots(root, path));
         let all = paths.iter().cloned().chain(belonging);
         all.map(|path| root.place(&path)).collect()
     };

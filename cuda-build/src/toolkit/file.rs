@@ -52,7 +52,7 @@ impl Toolkit {
 fn list(paths: &[PathBuf]) -> Result<String, Error> {
     let item = |path: &PathBuf| {
         let text = path.to_str().map(quoted);
-        text.ok_or_else(|| wrong(format!("{} is not Unicode", path.display())))
+        text.ok_or_else(|| format_error(format!("{} is not Unicode", path.display())))
     };
     let items: Vec<String> = paths.iter().map(item).collect::<Result<_, _>>()?;
     Ok(format!("[{}]", items.join(", ")))
@@ -74,7 +74,7 @@ pub(super) fn quoted(text: &str) -> String {
     quoted
 }
 
-fn wrong(reason: impl Into<String>) -> Error {
+fn format_error(reason: impl Into<String>) -> Error {
     Error::Format {
         what: "toolkit file",
         reason: reason.into(),
@@ -84,21 +84,21 @@ fn wrong(reason: impl Into<String>) -> Error {
 /// Reads the components from a file that [`Toolkit::to_toml`] wrote. Components that only a newer
 /// `cargo cuda` knows are skipped.
 pub(super) fn parse(text: &str) -> Result<Vec<Found>, Error> {
-    let table = document::parse(text, FORMAT_VERSION).map_err(wrong)?;
+    let table = document::parse(text, FORMAT_VERSION).map_err(format_error)?;
     let mut found: Vec<Found> = Vec::new();
-    for entry in document::tables(&table, "component").map_err(wrong)? {
-        let name = document::string(entry, "name").map_err(wrong)?;
+    for entry in document::tables(&table, "component").map_err(format_error)? {
+        let name = document::string(entry, "name").map_err(format_error)?;
         let Ok(component) = name.parse::<Component>() else {
             continue;
         };
         if found.iter().any(|known| known.component == component) {
-            return Err(wrong(format!("it lists `{component}` twice")));
+            return Err(format_error(format!("it lists `{component}` twice")));
         }
         let new = read(entry, component);
-        found.push(new.map_err(|reason| wrong(format!("`{name}`: {reason}")))?);
+        found.push(new.map_err(|reason| format_error(format!("`{name}`: {reason}")))?);
     }
     if found.is_empty() {
-        return Err(wrong("it lists no component"));
+        return Err(format_error("it lists no component"));
     }
     Ok(found)
 }

@@ -7,7 +7,7 @@ use super::{Toolkit, file};
 use crate::env::Env;
 use crate::error::Error;
 use crate::nvcc;
-use crate::probe::{Attempt, Prober, RELATIVE, Set};
+use crate::probe::{Attempt, Prober, RELATIVE_PATH_REASON, Set};
 use crate::root::Root;
 use crate::select::{self, Need, Note, Request, Selection, Strength};
 use crate::sources::{self, Candidate, Label, Layout, Locked, Sources, Step};
@@ -51,12 +51,12 @@ impl Search<'_> {
     /// # Errors
     /// As [`Search::find`], for the last request.
     pub fn find_first(&self, requests: &[Request]) -> Result<Toolkit, Error> {
-        Walk::new(self)?.choose(requests)
+        LazySearch::new(self)?.choose(requests)
     }
 
     /// As [`Search::find_first`], but reads every place, and also returns all attempts.
     pub fn report(&self, requests: &[Request]) -> Outcome {
-        let mut walk = match Walk::new(self) {
+        let mut walk = match LazySearch::new(self) {
             Ok(walk) => walk,
             Err(error) => {
                 return Outcome {
@@ -98,7 +98,7 @@ impl Search<'_> {
             unused: Vec::new(),
         };
         let text = match self.root.text(&path) {
-            _ if path.is_relative() => return Err(invalid(RELATIVE.to_owned())),
+            _ if path.is_relative() => return Err(invalid(RELATIVE_PATH_REASON.to_owned())),
             Ok(text) => text,
             Err(_) if !self.root.exists(&path) => return Err(invalid("does not exist".to_owned())),
             Err(error) => return Err(invalid(format!("cannot be read: {error}"))),
@@ -125,14 +125,14 @@ impl Search<'_> {
 }
 
 /// The places of one search, in order. Each is read at most once, and only when it is needed.
-struct Walk<'s> {
+struct LazySearch<'s> {
     search: &'s Search<'s>,
     sources: Sources,
     /// For each candidate, its attempts; `None` until it is read.
     attempts: Vec<Option<Vec<Attempt>>>,
 }
 
-impl<'s> Walk<'s> {
+impl<'s> LazySearch<'s> {
     fn new(search: &'s Search<'s>) -> Result<Self, Error> {
         if let Some(attempt) = search.toolkit_file()? {
             return Ok(Self {
@@ -205,11 +205,11 @@ impl<'s> Walk<'s> {
             chosen = self.select(request);
             let is_last = index + 1 == requests.len();
             // Before a toolkit other than the locked one is used, the next request is tried.
-            let leaves_lock =
+            let skips_locked =
                 |selection: &Selection| self.has_locked(request) && selection.step > Step::Locked;
             if chosen
                 .as_ref()
-                .is_ok_and(|selection| is_last || !leaves_lock(selection))
+                .is_ok_and(|selection| is_last || !skips_locked(selection))
             {
                 break;
             }
