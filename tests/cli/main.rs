@@ -27,6 +27,7 @@ mod fetching;
 mod freshness;
 mod interrupted;
 mod lacking;
+mod linking;
 mod locked;
 mod meson;
 mod project;
