@@ -25,6 +25,7 @@ mod hostile;
 mod layout_files;
 mod layouts;
 mod lock;
+mod mixed_libraries;
 mod mixes;
 mod mutate;
 mod named_places;

@@ -1,16 +1,17 @@
-//! Components that do not belong together, as real packages side by side: each is refused before
-//! a compiler runs, by an error that names both sides, their places and the way out.
+//! Compilers, headers and packages that do not belong together, as real packages side by side: each
+//! is refused before a compiler runs, by an error that names both sides, their places and the way
+//! out.
 
 use std::path::{Path, PathBuf};
 
 use cuda_build::internal::nvrtc::{Nvrtc, Program};
 use cuda_build::internal::select::{Need, Part, Request};
 use cuda_build::internal::{Env, Root, Search, Target};
-use cuda_build::{Build, Component, Error};
+use cuda_build::{Component, Error};
 
 use crate::wheels::wheels;
 
-fn search(places: &[&Path], request: &Request) -> Result<cuda_build::Toolkit, Error> {
+pub(super) fn search(places: &[&Path], request: &Request) -> Result<cuda_build::Toolkit, Error> {
     let (root, env) = (Root::system(), Env::from_pairs::<&str, &str>([]));
     let target = Target::from_triple("x86_64-unknown-linux-gnu").unwrap();
     let places: Vec<PathBuf> = places.iter().map(|place| place.to_path_buf()).collect();
@@ -38,7 +39,7 @@ fn library() -> Request {
     }
 }
 
-fn shared(components: &[Component]) -> Request {
+pub(super) fn shared(components: &[Component]) -> Request {
     let need = |c: &Component| Need::new(*c, Part::Shared, "declared in `[package.metadata.cuda]`");
     Request {
         needs: components.iter().map(need).collect(),
@@ -60,7 +61,7 @@ fn by_home(place: &Path) -> Result<cuda_build::Toolkit, Error> {
 }
 
 /// The error, with its hints, holds every text; `{place}` stands for the directory.
-fn refused(place: &Path, request: &Request, texts: &[&str]) {
+pub(super) fn refused(place: &Path, request: &Request, texts: &[&str]) {
     let error = search(&[place], request).unwrap_err();
     assert!(!error.hints().is_empty(), "{error}");
     let shown = format!("{error:?}");
@@ -208,128 +209,6 @@ fn nvcc_with_older_headers_of_the_runtime() {
     ] {
         assert!(shown.contains(&text), "no {text:?} in\n{shown}");
     }
-}
-
-#[test]
-fn a_library_of_another_major() {
-    let Some(place) = wheels(&[
-        "nvidia-cuda-runtime-cu12==12.9.79",
-        "nvidia-nvjitlink==13.4.92",
-    ]) else {
-        return;
-    };
-    refused(
-        &place,
-        &shared(&[Component::Cudart, Component::Nvjitlink]),
-        &[
-            "do not belong together",
-            "cudart 12.9.79 (argument ({place})) is for CUDA 12",
-            "nvjitlink 13.4.92 (argument ({place})) is for CUDA 13",
-            "hint: take all components from one CUDA major: `nvidia-nvjitlink-cu12` in Python packages",
-        ],
-    );
-}
-
-/// Static libraries are archives of objects, and these are for the machine of the wheel.
-#[test]
-fn a_static_library_for_another_machine() {
-    let Some(place) = wheels(&[
-        "nvidia-cuda-runtime-cu12==12.9.79",
-        "nvidia-cuda-nvrtc-cu12==12.9.86",
-    ]) else {
-        return;
-    };
-    let find = |triple: &str| {
-        let target = Target::from_triple(triple).unwrap();
-        let env = Env::from_pairs::<&str, &str>([]);
-        let need = Need::new(Component::Cudart, Part::Archive, "linked statically");
-        let request = Request {
-            needs: vec![need],
-            ..Request::default()
-        };
-        Search {
-            root: &Root::system(),
-            env: &env,
-            target: &target,
-            places: vec![place.clone()],
-        }
-        .find(&request)
-    };
-    let toolkit = find("x86_64-unknown-linux-gnu").unwrap();
-    let archives = &toolkit.get(Component::Cudart).unwrap().archives;
-    assert!(
-        archives
-            .iter()
-            .any(|path| path.ends_with("libcudart_static.a")),
-        "{archives:?}"
-    );
-    let error = find("aarch64-unknown-linux-gnu").unwrap_err();
-    assert!(format!("{error:?}").contains("libcudart.so"), "{error:?}");
-    for archive in archives {
-        assert_eq!(
-            Root::system().machine_of_library(archive),
-            Some(62),
-            "{}",
-            archive.display()
-        );
-    }
-}
-
-#[test]
-fn a_product_for_another_major() {
-    let Some(place) = wheels(&[
-        "nvidia-cuda-runtime-cu12==12.9.79",
-        "nvidia-cusparselt-cu13==0.10.0",
-    ]) else {
-        return;
-    };
-    refused(
-        &place,
-        &shared(&[Component::Cudart, Component::Cusparselt]),
-        &[
-            "cudart 12.9.79 (argument ({place})) is for CUDA 12",
-            "cusparselt 0.10.0 (argument ({place})) is for CUDA 13",
-            "hint: take the cusparselt that is built for CUDA 12: `nvidia-cusparselt-cu12`",
-        ],
-    );
-}
-
-#[test]
-fn cusparse_newer_than_nvjitlink() {
-    let Some(place) = wheels(&[
-        "nvidia-cuda-runtime==13.4.92",
-        "nvidia-cusparse==12.8.6.72",
-        "nvidia-nvjitlink==13.0.88",
-    ]) else {
-        return;
-    };
-    refused(
-        &place,
-        &shared(&[Component::Cudart, Component::Cusparse]),
-        &[
-            "cusparse 12.8.6.72 (argument ({place})) is from CUDA 13.4",
-            "nvjitlink 13.0.88 (argument ({place})) is from CUDA 13.0",
-            "hint: install `nvidia-nvjitlink>=13.4,<14`",
-        ],
-    );
-    // The other way round is what a resolver gives, and works.
-    let Some(newer) = wheels(&[
-        "nvidia-cuda-runtime==13.0.96",
-        "nvidia-cusparse==12.6.3.3",
-        "nvidia-nvjitlink==13.4.92",
-    ]) else {
-        return;
-    };
-    let toolkit = search(
-        &[&newer],
-        &shared(&[Component::Cudart, Component::Cusparse]),
-    )
-    .unwrap();
-    assert_eq!(toolkit.version().to_string(), "13.0");
-    assert!(
-        toolkit.get(Component::Nvjitlink).is_some(),
-        "what cuSPARSE opens by name belongs to the toolkit"
-    );
 }
 
 #[test]
@@ -536,73 +415,8 @@ fn cccl_says_nothing_of_what_lies_beside_it() {
     );
 }
 
-/// The one mix that the plan decides. cuDNN's own package has 700 MB: its files are stand-ins here,
-/// everything else is real.
-#[test]
-fn cudnn_without_code_for_a_declared_capability() {
-    let Some(whole) = wheels(&[
-        "nvidia-cuda-runtime-cu12==12.9.79",
-        "nvidia-cuda-nvrtc-cu12==12.9.86",
-    ]) else {
-        return;
-    };
-    let place = copied(&whole);
-    for file in [
-        "nvidia/cudnn/lib/libcudnn.so.9",
-        "nvidia/cudnn/include/cudnn.h",
-        "nvidia_cudnn_cu12-9.27.0.42.dist-info/RECORD",
-    ] {
-        let path = place.path().join(file);
-        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::write(path, "").unwrap();
-    }
-    let package = tempfile::tempdir().unwrap();
-    std::fs::write(
-        package.path().join("k.cu"),
-        "extern \"C\" __global__ void k() {}\n",
-    )
-    .unwrap();
-    let built = |capabilities: &str| {
-        let manifest = format!(
-            "[package]\nname = \"k\"\n[package.metadata.cuda]\ncomponents = [\"cudnn\"]\ncapabilities = [{capabilities}]\n"
-        );
-        std::fs::write(package.path().join("Cargo.toml"), manifest).unwrap();
-        let text = |path: &Path| path.to_str().unwrap().to_owned();
-        let env = Env::from_pairs([
-            ("CARGO_MANIFEST_DIR", text(package.path())),
-            ("OUT_DIR", text(package.path())),
-            ("TARGET", "x86_64-unknown-linux-gnu".to_owned()),
-            ("CUDA_BUILD_ROOTS", text(place.path())),
-        ]);
-        Build::from_env(env, Root::system())
-            .unwrap()
-            .module("k.cu")
-            .run()
-    };
-    let error = built("\"7.0\", \"8.0\"").unwrap_err();
-    assert!(matches!(error, Error::Inconsistent { .. }), "{error:?}");
-    let shown = format!("{error:?}");
-    for wanted in [
-        "cudnn 9.27.0.42",
-        "no code below capability 7.5",
-        "builds for 7.0",
-        "hint: remove 7.0",
-    ] {
-        assert!(shown.contains(wanted), "no {wanted:?} in\n{shown}");
-    }
-    assert!(
-        shown.contains(&place.path().display().to_string()),
-        "{shown}"
-    );
-    assert!(
-        !package.path().join("k.fatbin").exists(),
-        "refused before anything was compiled"
-    );
-    assert!(built("\"7.5\", \"8.0\"").is_ok());
-}
-
 /// A copy to take files away from, with links to the files of the original.
-fn copied(from: &Path) -> tempfile::TempDir {
+pub(super) fn copied(from: &Path) -> tempfile::TempDir {
     let copy = tempfile::tempdir().unwrap();
     link_tree(from, copy.path());
     copy
