@@ -14,6 +14,7 @@
 )]
 
 mod bad_input;
+mod bad_variables;
 mod build;
 mod capabilities;
 mod cmake_crate;
