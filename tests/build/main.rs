@@ -28,6 +28,7 @@ mod lock;
 mod mixed_libraries;
 mod mixes;
 mod mutate;
+mod named_compilers;
 mod named_places;
 mod newest_major;
 mod nvcc;
