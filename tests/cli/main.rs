@@ -23,6 +23,7 @@ mod components;
 mod directives;
 mod directories;
 mod doctor;
+mod doctor_components;
 mod environment;
 mod fetching;
 mod freshness;
