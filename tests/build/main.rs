@@ -36,6 +36,7 @@ mod nvrtc;
 mod other_tables;
 mod products;
 mod support;
+mod system_products;
 mod tables;
 #[path = "../support/tools.rs"]
 mod tools;

@@ -1,15 +1,14 @@
-//! Products with a life of their own, in places that hold nothing else: named by their variables, or
-//! in the system's directories. cuDNN's own packages have up to a gigabyte, so products are stand-ins
-//! here; the toolkit beside them is real.
+//! Products with a life of their own, in places that hold nothing else and that variables name.
+//! cuDNN's own packages have up to a gigabyte, so products are stand-ins here; the toolkit beside
+//! them is real.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use cuda_build::internal::select::{Need, Part, Request, Strength};
-use cuda_build::internal::{Env, Root, Search, Target, ViewPlace};
+use cuda_build::internal::{Env, Root, Search, Target};
 use cuda_build::{Component, Error, Toolkit};
 
-use crate::layout_files::Layout;
 use crate::wheels::wheels;
 
 /// A disk of its own, with a real runtime of CUDA 13 as a plain root.
@@ -70,7 +69,7 @@ fn target() -> Target {
     Target::from_triple("x86_64-unknown-linux-gnu").unwrap()
 }
 
-fn need(component: Component) -> Need {
+pub(super) fn need(component: Component) -> Need {
     let part = if component == Component::Cutensor {
         Part::Headers
     } else {
@@ -80,11 +79,11 @@ fn need(component: Component) -> Need {
 }
 
 /// The runtime and a product.
-fn with(product: Component) -> Vec<Need> {
+pub(super) fn with(product: Component) -> Vec<Need> {
     vec![need(Component::Cudart), need(product)]
 }
 
-fn optional(product: Component) -> Vec<Need> {
+pub(super) fn optional(product: Component) -> Vec<Need> {
     vec![
         need(Component::Cudart),
         need(product).with(Strength::Optional),
@@ -92,7 +91,7 @@ fn optional(product: Component) -> Vec<Need> {
 }
 
 #[track_caller]
-fn says(error: &Error, texts: &[&str]) {
+pub(super) fn says(error: &Error, texts: &[&str]) {
     let shown = format!("{error:?}");
     for text in texts {
         assert!(shown.contains(text), "no {text:?} in\n{shown}");
@@ -341,138 +340,6 @@ fn a_product_alone_is_no_toolkit() {
             ],
         );
     }
-}
-
-/// `nvidia/cuda:12.4.1-cudnn-devel`, with changes.
-fn image(change: impl Fn(String) -> String) -> Layout {
-    let path = crate::layout_files::directory().join("usr-local-and-cudnn-from-apt.txt");
-    Layout::parse(&change(fs::read_to_string(path).unwrap()))
-}
-
-fn found_in(layout: &Layout, needs: Vec<Need>) -> Result<Toolkit, Error> {
-    let (root, env) = (Root::below(&layout.root), layout.environment());
-    let request = Request {
-        needs,
-        ..Request::default()
-    };
-    Search {
-        root: &root,
-        env: &env,
-        target: &layout.target(),
-        places: Vec::new(),
-    }
-    .find(&request)
-}
-
-#[test]
-fn the_systems_products_are_there_whatever_names_the_toolkit() {
-    for variable in ["", "env CUDA_HOME=@ROOT@/usr/local/cuda\n"] {
-        let layout = image(|text| format!("{variable}{text}"));
-        for needs in [with(Component::Cudnn), optional(Component::Cudnn)] {
-            let toolkit = found_in(&layout, needs).unwrap();
-            assert_eq!(
-                toolkit.get(Component::Cudnn).unwrap().to_string(),
-                "cudnn 9.1.0"
-            );
-        }
-    }
-}
-
-#[test]
-fn the_package_manager_tells_which_cuda_the_systems_products_are_for() {
-    let layout = image(|text| {
-        text.replace("libcudnn9-cuda-12", "libcudnn9-cuda-13")
-            .replace("dev-cuda-12", "dev-cuda-13")
-    });
-    let error = found_in(&layout, with(Component::Cudnn)).unwrap_err();
-    says(
-        &error,
-        &[
-            "cudnn` not found",
-            "is for CUDA 12",
-            "cudnn 9.1.0 (system directories",
-            "is for CUDA 13",
-        ],
-    );
-    let named = image(|text| {
-        let text = text.replace("-cuda-12", "-cuda-13");
-        format!("env CUDA_HOME=@ROOT@/usr/local/cuda\n{text}")
-    });
-    let error = found_in(&named, with(Component::Cudnn)).unwrap_err();
-    assert!(matches!(error, Error::Inconsistent { .. }), "{error:?}");
-    assert!(found_in(&layout, with(Component::Nccl)).is_ok());
-    let toolkit = found_in(&layout, optional(Component::Cudnn)).unwrap();
-    assert!(toolkit.get(Component::Cudnn).is_none());
-    // Where nothing tells, it is for what is there.
-    let silent =
-        image(|text| text.replace("file var/lib/dpkg/status", "file var/lib/dpkg/status-old"));
-    assert!(found_in(&silent, with(Component::Cudnn)).is_ok());
-}
-
-/// Debian's own libraries of CUDA, without compiler and headers, are no toolkit, and say nothing of
-/// NVIDIA's cuDNN beside them.
-#[test]
-fn products_alone_count_in_the_systems_directories() {
-    let library = "elf usr/lib/x86_64-linux-gnu/libcudart.so.11.0 libcudart.so.11.0\n\
-                   elf usr/lib/x86_64-linux-gnu/libcufft.so.11 libcufft.so.11\n";
-    let layout = image(|text| format!("{text}{library}").replace("dpkg/status", "dpkg/status-old"));
-    assert!(found_in(&layout, with(Component::Cudnn)).is_ok());
-    assert!(matches!(
-        found_in(&layout, with(Component::Cufft)).unwrap_err(),
-        Error::NotFound { .. }
-    ));
-}
-
-#[test]
-fn products_in_lib64_as_on_fedora() {
-    let layout = image(|text| text.replace("usr/lib/x86_64-linux-gnu/", "usr/lib64/"));
-    let toolkit = found_in(&layout, with(Component::Nccl)).unwrap();
-    assert_eq!(
-        toolkit.get(Component::Nccl).unwrap().libraries,
-        [layout.root.join("usr/lib64/libnccl.so.2")]
-    );
-}
-
-/// Also where `cudnn.h` is beside the C library's headers for the platform.
-#[test]
-fn a_view_takes_nothing_else_from_the_systems_directories() {
-    let layout = image(|text| {
-        text.replace(
-            "link usr/include/cudnn",
-            "link usr/include/x86_64-linux-gnu/cudnn",
-        )
-        .replace(
-            "file usr/include/nccl.h",
-            "file usr/include/x86_64-linux-gnu/nccl.h",
-        )
-    });
-    let toolkit = found_in(
-        &layout,
-        vec![
-            need(Component::Cudart),
-            need(Component::Cudnn),
-            need(Component::Nccl),
-        ],
-    );
-    let toolkit = toolkit.unwrap();
-    assert_eq!(
-        toolkit.include_dirs().len(),
-        1,
-        "{:?}",
-        toolkit.include_dirs()
-    );
-    let views = layout.root.join("views");
-    let env = Env::from_pairs([("CUDA_BUILD_VIEWS", views.to_str().unwrap())]);
-    let view = toolkit
-        .view(
-            &ViewPlace::from_env(&env, &layout.target()).unwrap(),
-            &Root::system(),
-        )
-        .unwrap();
-    for header in ["cudnn.h", "cudnn_version.h", "nccl.h", "cuda.h"] {
-        assert!(view.include().join(header).is_file(), "{header}");
-    }
-    assert!(!view.include().join("sys").exists() && !view.include().join("stdio.h").exists());
 }
 
 /// A product's variable may name the toolkit's own place, which is that of the toolkit all the same.
