@@ -43,5 +43,7 @@ mod tools;
 mod view;
 mod view_faults;
 mod view_output;
+mod view_processes;
+mod view_stubs;
 #[path = "../support/wheels.rs"]
 mod wheels;
