@@ -1,7 +1,7 @@
 //! Which toolkit builds for which capability.
 //!
-//! First and last toolkits are those of the tools themselves: the `--gpu-name` values in
-//! `ptxas --help` of every release from 11.7 to 13.5. Below 11.7 they follow
+//! The first and last toolkits come from the tools themselves: the `--gpu-name` values in
+//! `ptxas --help` of every release from 11.7 to 13.5. Before 11.7 they follow
 //! [CMake's list](https://github.com/Kitware/CMake/blob/master/Modules/Internal/CMakeCUDAArchitecturesAll.cmake)
 //! and [Meson's](https://github.com/mesonbuild/meson/blob/master/mesonbuild/modules/cuda.py), except that 8.7
 //! begins at 11.4, [which nvcc 11.4.152 lists](https://github.com/mesonbuild/meson/issues/13692).
@@ -17,7 +17,7 @@ pub struct Facts {
     pub capability: Capability,
     /// The first toolkit that builds for it.
     pub min_cuda: ToolkitVersion,
-    /// The first toolkit that no longer does.
+    /// The first toolkit that no longer builds for it.
     pub max_cuda: Option<ToolkitVersion>,
     /// The first toolkit with the `a` variant.
     pub arch_specific_since: Option<ToolkitVersion>,
@@ -25,7 +25,7 @@ pub struct Facts {
     pub family_since: Option<ToolkitVersion>,
     /// The minors of the same major that its `f` variant runs on.
     pub family: &'static [u32],
-    /// Whether it is a Jetson module's; `None` if that is not public.
+    /// Whether Jetson modules have this capability; `None` if NVIDIA has not published this.
     pub jetson: Option<bool>,
     /// The generation's name.
     pub architecture: &'static str,
@@ -172,7 +172,7 @@ pub fn all() -> impl Iterator<Item = &'static Facts> {
     TABLE.iter()
 }
 
-/// What is known about a capability's number, whatever its suffix.
+/// What is known about a capability's number. The suffix is ignored.
 pub fn facts(capability: Capability) -> Option<&'static Facts> {
     TABLE
         .iter()

@@ -63,7 +63,7 @@ pub(super) fn write(
     remove_abandoned(parent);
     let new = Temporary::beside(path);
     fill(&new.0, plan, root, destination)?;
-    // Ends: each time the path is occupied again, another process has made progress.
+    // The loop ends: whenever the path is occupied again, another process has finished a view.
     loop {
         match fs::rename(&new.0, path) {
             Ok(()) => return Ok(true),
@@ -116,7 +116,7 @@ fn create_directories(path: &Path) -> Result<(), Error> {
         .map_err(failed("create directory", path))
 }
 
-/// Checks that nothing but a view is lost if the directory is removed.
+/// Checks that removing the directory would delete only a view.
 fn check_replaceable(root: &Root, destination: &Destination<'_>) -> Result<(), Error> {
     loop {
         let before = root.fingerprint(destination.path);
@@ -173,7 +173,7 @@ fn fill(
     let mut last = PathBuf::new();
     for (relative, entry) in &plan.entries {
         let path = directory.join(relative);
-        // The paths are sorted, so most have the directory of the one before.
+        // The paths are sorted, so most are in the same directory as the previous path.
         if let Some(parent) = path.parent()
             && parent != last
         {
@@ -195,8 +195,8 @@ fn fill(
             return Ok(());
         }
         // Build scripts declare the marker to Cargo. A date before every build keeps the script
-        // that wrote the view from running again. At a path that the user named, the date shows
-        // Cargo that another view is there.
+        // that wrote the view from running again. At a path that the user chose, the real date lets
+        // Cargo notice that another view was written there.
         let marker = fs::File::options().write(true).open(&path)?;
         marker.set_modified(SystemTime::UNIX_EPOCH)
     });
@@ -220,8 +220,8 @@ fn symlink(_: &Path, _: &Path) -> io::Result<()> {
 struct Temporary(PathBuf);
 
 impl Temporary {
-    /// A name that no other process uses: containers that share the directory may have the same
-    /// process numbers.
+    /// A name that no other process uses. It contains the time, because containers that share the
+    /// directory may have the same process IDs.
     fn beside(path: &Path) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
