@@ -206,7 +206,7 @@ impl Compiler {
         };
         Some(Refusal {
             reason: format!(
-                "capability {capability} is called {other} {when}, this toolkit is {}",
+                "capability {capability} is called {other} {when}; this toolkit is {}",
                 self.version
             ),
             hint: format!("write {other} for CUDA {}", self.version.major),
@@ -234,8 +234,8 @@ impl Compiler {
             reason: format!("CUDA {version} does not support compute capability {capability}"),
             hint: if version > newest && !self.observed {
                 format!(
-                    "CUDA {version} is newer than {newest}, the newest known release, and it has no `ptxas` to query; \
-                     known are {targets}"
+                    "CUDA {version} is newer than {newest}, the newest known release, and has no `ptxas` to query; \
+                     the known targets are {targets}"
                 )
             } else {
                 format!("it supports {targets}")

@@ -196,7 +196,9 @@ impl Runner {
             reads.searched.extend(scan.searched);
         }
         reads.own = &reads.own - &reads.sources;
-        let of_option = |option: &String| format!("the option `{option}` may read further files");
+        let of_option = |option: &String| {
+            format!("the option `{option}` may make the compiler read other files")
+        };
         let of_macro =
             |file: PathBuf| format!("{} takes the name of a header from a macro", file.display());
         reads.incomplete = not_understood

@@ -212,7 +212,7 @@ impl Freshness {
                     Changed::After => false,
                 };
                 if is_absent && !expect_absent {
-                    return Some(format!("{} was read and is not there", path.display()));
+                    return Some(format!("{} was read, but no longer exists", path.display()));
                 }
                 if !same && state != record::State::NotAFile {
                     return Some(format!("{} changed while it was compiled", path.display()));

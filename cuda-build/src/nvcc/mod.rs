@@ -2,7 +2,7 @@
 //!
 //! One `nvcc --dryrun` prints the variables of the `nvcc.profile` beside it, and the command with
 //! which it would preprocess a file: directories, version and host compiler. The answer is kept in
-//! the user's cache directory, so that an nvcc is started once per machine to report about itself.
+//! the user's cache directory, so that the same nvcc is not queried again.
 //! Without a host compiler the dry run fails; `nvcc --version` then prints at least the version.
 
 mod answer;
@@ -60,7 +60,7 @@ fn print(env: &Env, nvcc: &Path) -> Result<String, Error> {
         return Ok(query(&["--version"])?.output());
     }
     let text = dry_run.output();
-    // A profile that does not assign `PATH` leaves that of the process.
+    // If the profile does not assign `PATH`, nvcc uses the `PATH` of the process.
     let path = env.peek("PATH").and_then(OsStr::to_str);
     match path {
         Some(path) if !text.contains("#$ PATH=") => Ok(format!("{text}\n#$ PATH={path}\n")),
@@ -79,7 +79,7 @@ fn identity_of(root: &Root, env: &Env, nvcc: &Path, answer: &NvccAnswer) -> Opti
         .unwrap_or_else(|error| error.to_string());
     let host_compiler = host_compiler(root, env, nvcc, answer);
     if answer.host_compiler.is_none() {
-        // Only an nvcc that found no gcc at all is known to answer the same again.
+        // The failed dry run is certain to fail again only if there is no gcc at all.
         let variable_set = VARIABLES.iter().any(|name| env.peek(name).is_some());
         if variable_set || host_compiler.is_some() {
             return None;
@@ -115,7 +115,7 @@ pub(crate) fn host_compiler(
     let program = answer.host_compiler.as_deref().unwrap_or(Path::new("gcc"));
     let mut directories = answer.programs.clone();
     if directories.is_empty() {
-        // Without a dry run: Debian has a link to gcc beside nvcc, and the profile names the place.
+        // The dry run failed. Debian has a link to gcc beside nvcc, which the profile names.
         directories.extend(nvcc.parent().map(Path::to_owned));
         directories.extend(env.search_path());
     }

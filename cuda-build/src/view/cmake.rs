@@ -133,7 +133,7 @@ foreach(_cuda_nvcc IN ITEMS "${CMAKE_CUDA_COMPILER}" "$ENV{CUDACXX}")
     unset(_cuda_program CACHE)
     find_program(_cuda_program NAMES "${_cuda_nvcc}" NO_CMAKE_FIND_ROOT_PATH)
     if(_cuda_program)
-      # The directory alone: a view's nvcc is a link, which may lead elsewhere.
+      # Resolve only the directory: nvcc in a view is a link to a program elsewhere.
       get_filename_component(_cuda_real "${_cuda_program}" DIRECTORY)
       get_filename_component(_cuda_real "${_cuda_real}" REALPATH)
     else()

@@ -157,9 +157,8 @@ fn reason_to_keep(path: &Path) -> Result<Option<String>, Error> {
     if others.len() > NAMED {
         list.push_str(&format!(" and {} more files", others.len() - NAMED));
     }
-    Ok((!others.is_empty()).then(|| {
-        format!("the view there contains files that are not its own or were changed: {list}")
-    }))
+    Ok((!others.is_empty())
+        .then(|| format!("the view contains files that were added or changed: {list}")))
 }
 
 /// Writes the whole view, the marker last.
