@@ -30,7 +30,7 @@ struct Refusal {
 }
 
 /// What a toolkit builds for.
-struct Compiler {
+struct ToolkitTargets {
     version: ToolkitVersion,
     /// Its targets, ascending.
     targets: Vec<Capability>,
@@ -56,7 +56,7 @@ impl Declared {
         observed: Option<&[Capability]>,
     ) -> Result<Plan, Error> {
         let observed = observed.filter(|list| !list.is_empty());
-        let compiler = Compiler {
+        let compiler = ToolkitTargets {
             version: toolkit,
             targets: observed.map_or_else(|| supported(toolkit), <[_]>::to_vec),
             observed: observed.is_some(),
@@ -98,7 +98,7 @@ impl Declared {
             list.sort_unstable();
             list.dedup();
         }
-        refused.extend(plan.slot_conflicts());
+        refused.extend(plan.family_conflicts());
         if refused.is_empty() {
             Ok(plan)
         } else {
@@ -128,7 +128,7 @@ impl Plan {
     /// nvcc 13.0 to 13.5 reject SASS for 10.0 beside SASS for 10.0f ("The same GPU code … generated
     /// for non family-specific and family-specific GPU arch"). They accept 10.0 beside 10.0a, and PTX
     /// never conflicts.
-    fn slot_conflicts(&self) -> impl Iterator<Item = Refusal> {
+    fn family_conflicts(&self) -> impl Iterator<Item = Refusal> {
         self.real
             .iter()
             .filter(|c| c.suffix == Some(Suffix::Family) && self.real.contains(&c.base()))
@@ -146,7 +146,7 @@ impl Plan {
     }
 }
 
-impl Compiler {
+impl ToolkitTargets {
     fn without_suffix(&self) -> impl Iterator<Item = Capability> {
         self.targets.iter().copied().filter(|c| c.suffix.is_none())
     }
@@ -160,7 +160,7 @@ impl Compiler {
         if let Some(refusal) = self.renamed(capability) {
             return refusal;
         }
-        if let Some(max) = facts.max_cuda.filter(|&max| version >= max) {
+        if let Some(max) = facts.removed_in.filter(|&max| version >= max) {
             let last = format!("{}.x", max.major - 1);
             return Refusal {
                 reason: format!(

@@ -18,7 +18,7 @@ pub struct Facts {
     /// The first toolkit that builds for it.
     pub min_cuda: ToolkitVersion,
     /// The first toolkit that no longer builds for it.
-    pub max_cuda: Option<ToolkitVersion>,
+    pub removed_in: Option<ToolkitVersion>,
     /// The first toolkit with the `a` variant.
     pub arch_specific_since: Option<ToolkitVersion>,
     /// The first toolkit with the `f` variant.
@@ -47,7 +47,7 @@ impl Facts {
         Self {
             capability: Capability::new(number.0, number.1),
             min_cuda,
-            max_cuda: None,
+            removed_in: None,
             arch_specific_since: None,
             family_since: None,
             family: &[],
@@ -57,9 +57,9 @@ impl Facts {
         }
     }
 
-    const fn until(self, max_cuda: ToolkitVersion) -> Self {
+    const fn until(self, removed_in: ToolkitVersion) -> Self {
         Self {
-            max_cuda: Some(max_cuda),
+            removed_in: Some(removed_in),
             ..self
         }
     }
@@ -98,7 +98,7 @@ impl Facts {
     /// Whether this toolkit builds for this variant.
     pub fn built_by(&self, suffix: Option<Suffix>, toolkit: ToolkitVersion) -> bool {
         self.since(suffix).is_some_and(|since| since <= toolkit)
-            && self.max_cuda.is_none_or(|max| toolkit < max)
+            && self.removed_in.is_none_or(|max| toolkit < max)
     }
 }
 
@@ -294,20 +294,23 @@ mod tests {
         for row in all() {
             let name = row.capability;
             assert_eq!(name.suffix, None, "{name}");
-            assert!(row.max_cuda.is_none_or(|max| row.min_cuda < max), "{name}");
+            assert!(
+                row.removed_in.is_none_or(|max| row.min_cuda < max),
+                "{name}"
+            );
             for since in [row.arch_specific_since, row.family_since]
                 .into_iter()
                 .flatten()
             {
                 assert!(row.min_cuda <= since, "{name}");
-                assert!(row.max_cuda.is_none_or(|max| since < max), "{name}");
+                assert!(row.removed_in.is_none_or(|max| since < max), "{name}");
             }
             assert_eq!(row.family.is_empty(), row.family_since.is_none(), "{name}");
             for &minor in row.family {
                 assert!(facts(Capability::new(name.major, minor)).is_some());
                 assert!(minor >= name.minor, "{name}f on {minor}");
             }
-            for bound in [Some(row.min_cuda), row.max_cuda].into_iter().flatten() {
+            for bound in [Some(row.min_cuda), row.removed_in].into_iter().flatten() {
                 assert!(
                     bound < v(11, 0) || release::facts(bound).is_some(),
                     "{name}: no CUDA {bound} exists"

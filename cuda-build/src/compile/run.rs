@@ -168,7 +168,7 @@ impl Runner {
         let mut scans = vec![scan];
         if let (Some(depfile), Action::Program(invocation)) = (depfile, &step.action) {
             let directory = invocation.directory.as_deref().unwrap_or(Path::new(""));
-            for path in self.listed(depfile, directory)? {
+            for path in self.depfile_inputs(depfile, directory)? {
                 let own = is_own(&path, step, directory, search);
                 if own {
                     &mut reads.own
@@ -180,7 +180,7 @@ impl Runner {
             // A depfile does not record by which name a file was included, so all possible names
             // are looked up.
             let read = reads.own.iter().chain(&reads.system);
-            let names: BTreeSet<String> = read.flat_map(|path| names_of(path)).collect();
+            let names: BTreeSet<String> = read.flat_map(|path| include_names(path)).collect();
             let sources = reads.sources.union(&reads.own).cloned();
             let names = names.iter().map(String::as_str);
             let files = &mut self.freshness.files;
@@ -209,7 +209,7 @@ impl Runner {
     }
 
     /// The files that a depfile names.
-    fn listed(&mut self, depfile: &Path, directory: &Path) -> Result<Vec<PathBuf>, Error> {
+    fn depfile_inputs(&mut self, depfile: &Path, directory: &Path) -> Result<Vec<PathBuf>, Error> {
         self.files().forget(depfile);
         let bytes = self.files().bytes(depfile).ok_or_else(|| Error::Io {
             action: "read",
@@ -245,7 +245,7 @@ impl Runner {
             .chain([step.source.as_path(), &step.output]);
         if let Some(path) = paths.find(|path| has_shell_syntax(path)) {
             return Err(failed(format!(
-                "nvcc would have a shell run a part of the path {}: rename it",
+                "nvcc would run a part of the path {} as a shell command: rename it",
                 path.display()
             )));
         }
@@ -332,7 +332,7 @@ fn is_own(path: &Path, step: &Step, package: &Path, search: &SearchPath) -> bool
 }
 
 /// All names that may include a file: `b.h`, `a/b.h`, `x/a/b.h` for `/x/a/b.h`.
-fn names_of(path: &Path) -> Vec<String> {
+fn include_names(path: &Path) -> Vec<String> {
     let parts: Vec<_> = path
         .components()
         .filter_map(|part| part.as_os_str().to_str())

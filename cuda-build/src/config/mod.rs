@@ -130,11 +130,11 @@ impl Config {
         };
         if let Some(path) = manifest::workspace_manifest(root, directory)? {
             let workspace = Document::read(root, &path)?;
-            config.lay_over(&workspace.table(&["workspace", "metadata", "cuda"])?)?;
+            config.apply(&workspace.table(&["workspace", "metadata", "cuda"])?)?;
             config.workspace = Some(path);
         }
-        config.lay_over(&package.table(&["package", "metadata", "cuda"])?)?;
-        config.lay_over_variables(env)?;
+        config.apply(&package.table(&["package", "metadata", "cuda"])?)?;
+        config.apply_variables(env)?;
         let library = package.table(&["lib"])?;
         // Cargo itself reports errors in this table.
         let types = |key| library.texts(key).ok().flatten().unwrap_or_default();
@@ -158,7 +158,7 @@ impl Config {
         }
     }
 
-    fn lay_over(&mut self, table: &Table<'_>) -> Result<(), Error> {
+    fn apply(&mut self, table: &Table<'_>) -> Result<(), Error> {
         table.check_keys(KEYS)?;
         set(&mut self.toolkit, table.requirement("toolkit")?);
         set(&mut self.majors, table.numbers("majors")?);
@@ -195,7 +195,7 @@ impl Config {
         Ok(())
     }
 
-    fn lay_over_variables(&mut self, env: &Env) -> Result<(), Error> {
+    fn apply_variables(&mut self, env: &Env) -> Result<(), Error> {
         self.release = ReleaseReq::from_env(env)?;
         if let Some(text) = env.text("CUDA_BUILD_CUDART") {
             self.cudart = parse_cudart(&text).map_err(|reason| Error::Manifest {

@@ -39,10 +39,10 @@ impl Image {
         let named = self.to_string();
         let (is_ptx, capability) = self.order();
         let (facts, mut payload) = match self {
-            Self::Cubin { bytes, .. } => (Facts::of_cubin(&bytes, capability), bytes),
+            Self::Cubin { bytes, .. } => (ImageHeader::of_cubin(&bytes, capability), bytes),
             Self::Ptx { mut text, .. } => {
                 text.truncate(text.trim_end_matches('\0').len());
-                let facts = Facts::of_ptx(&text, capability);
+                let facts = ImageHeader::of_ptx(&text, capability);
                 text.push('\0');
                 (facts, text.into_bytes())
             }
@@ -66,7 +66,7 @@ impl fmt::Display for Image {
 }
 
 /// The fields of an image that its entry's header repeats.
-struct Facts {
+struct ImageHeader {
     major: u16,
     minor: u16,
     flags: u64,
@@ -80,7 +80,7 @@ struct Notes {
     text: Vec<u8>,
 }
 
-impl Facts {
+impl ImageHeader {
     /// Reads `.version 8.8` and `.target sm_90a` of PTX.
     fn of_ptx(text: &str, capability: Capability) -> Result<Self, String> {
         if text.contains('\0') {

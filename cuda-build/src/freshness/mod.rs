@@ -45,7 +45,7 @@ pub(crate) struct Reads {
 }
 
 /// A tool that is about to run.
-pub(crate) struct Started {
+pub(crate) struct RunStart {
     at: i64,
     known: HashMap<PathBuf, u64>,
 }
@@ -149,13 +149,13 @@ impl Freshness {
     }
 
     /// Must be called before a tool runs, with the files that the tool is known to read.
-    pub(crate) fn start<'p>(&mut self, known: impl IntoIterator<Item = &'p Path>) -> Started {
+    pub(crate) fn start<'p>(&mut self, known: impl IntoIterator<Item = &'p Path>) -> RunStart {
         let known = known.into_iter().filter_map(|path| {
             self.files.refresh(path);
             Some((path.to_owned(), self.files.digest(path)?))
         });
         let known = known.collect();
-        Started {
+        RunStart {
             at: file::now(),
             known,
         }
@@ -170,7 +170,7 @@ impl Freshness {
         &mut self,
         output: &Path,
         key: u64,
-        started: &Started,
+        started: &RunStart,
         reads: &Reads,
     ) -> Result<Option<String>, Error> {
         self.files.forget(output);
@@ -190,7 +190,7 @@ impl Freshness {
         &mut self,
         output: &Path,
         key: u64,
-        started: &Started,
+        started: &RunStart,
         reads: &Reads,
     ) -> Option<String> {
         let mut lists = Vec::new();

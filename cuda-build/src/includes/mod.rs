@@ -128,7 +128,7 @@ impl Scanner {
         for header in headers {
             let sources = sources.iter().filter_map(|source| source.parent());
             for directory in sources.chain([search.working.as_path()]) {
-                running.candidate(header, directory);
+                running.check_path(header, directory);
             }
             running.look_up(header, None);
             if !running.scan.own.contains(header) && !running.scan.toolkit.contains(header) {
@@ -136,7 +136,7 @@ impl Scanner {
             }
         }
         for name in Rc::clone(&running.other_names).iter() {
-            running.look_up_in_own(name);
+            running.look_up_in_user_directories(name);
         }
         while let Some(file) = running.queue.pop_front() {
             let mentions = match self.mentions.get(&file) {
@@ -170,7 +170,7 @@ impl Running<'_> {
                 for name in Rc::clone(&self.other_names).iter() {
                     file.parent()
                         .into_iter()
-                        .for_each(|beside| self.candidate(name, beside));
+                        .for_each(|beside| self.check_path(name, beside));
                 }
                 self.scan
                     .computed_include
@@ -187,9 +187,9 @@ impl Running<'_> {
     /// Looks for `name` in all of the user's directories, even after a match, then in the toolkit's.
     fn look_up(&mut self, name: &str, beside: Option<&Path>) {
         if let Some(beside) = beside {
-            self.candidate(name, beside);
+            self.check_path(name, beside);
         }
-        self.look_up_in_own(name);
+        self.look_up_in_user_directories(name);
         let search = self.search;
         let in_toolkit = search.toolkit.iter().map(|directory| directory.join(name));
         for path in in_toolkit {
@@ -201,14 +201,14 @@ impl Running<'_> {
         }
     }
 
-    fn look_up_in_own(&mut self, name: &str) {
+    fn look_up_in_user_directories(&mut self, name: &str) {
         let search = self.search;
         for directory in &search.directories {
-            self.candidate(name, directory);
+            self.check_path(name, directory);
         }
     }
 
-    fn candidate(&mut self, name: &str, directory: &Path) {
+    fn check_path(&mut self, name: &str, directory: &Path) {
         let path = self.files.normal(&directory.join(name));
         // A header that includes itself as `link/../link/a.h` would never end.
         if path.components().count() > LONGEST_PATH {

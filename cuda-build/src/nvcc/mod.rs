@@ -39,7 +39,7 @@ pub fn query(root: &Root, env: &Env, nvcc: &Path) -> Result<NvccAnswer, Error> {
         return Ok(answer);
     }
     let before = root.fingerprint(nvcc);
-    let text = print(env, nvcc)?;
+    let text = dry_run_output(env, nvcc)?;
     let answer = NvccAnswer::parse(&text).ok_or_else(|| Error::Format {
         what: "nvcc",
         reason: format!("{} does not answer as nvcc does", nvcc.display()),
@@ -53,7 +53,7 @@ pub fn query(root: &Root, env: &Env, nvcc: &Path) -> Result<NvccAnswer, Error> {
 }
 
 /// Starts nvcc; the output of a dry run, or that of `--version` if there is no host compiler.
-fn print(env: &Env, nvcc: &Path) -> Result<String, Error> {
+fn dry_run_output(env: &Env, nvcc: &Path) -> Result<String, Error> {
     let query = |arguments: &[&str]| Invocation::new(nvcc).args(arguments).query(env);
     let dry_run = query(&["--dryrun", "-E", "-x", "cu", "/dev/null"])?;
     if !dry_run.success {

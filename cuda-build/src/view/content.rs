@@ -7,7 +7,7 @@ use std::path::Path;
 
 use super::ViewPlace;
 use super::cmake;
-use super::plan::{Entry, Plan, Source};
+use super::plan::{Entry, Source, ViewPlan};
 use super::stub::{DRIVERS, Driver, Stub};
 use super::text;
 use crate::component::{Component, closure};
@@ -28,7 +28,7 @@ struct Planner<'a, 'r> {
     target: &'a Target,
     /// The components of the view.
     found: &'a [&'a Found],
-    plan: Plan<'r>,
+    plan: ViewPlan<'r>,
 }
 
 /// Plans the view of `toolkit` that `place` describes.
@@ -36,7 +36,7 @@ pub(super) fn plan<'r>(
     toolkit: &Toolkit,
     root: &'r Root,
     place: &ViewPlace,
-) -> Result<Plan<'r>, Error> {
+) -> Result<ViewPlan<'r>, Error> {
     let wanted = place.components.as_ref().map(|components| {
         let needed = closure(components, toolkit.version().major).into_iter();
         let needed = needed.map(|(component, _)| component);
@@ -50,7 +50,7 @@ pub(super) fn plan<'r>(
         root,
         target: &place.target,
         found: &found,
-        plan: Plan::new(root, place.copy),
+        plan: ViewPlan::new(root, place.copy),
     };
     planner.headers()?;
     planner.libraries(place.archives)?;

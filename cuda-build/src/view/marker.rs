@@ -23,7 +23,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
-use super::plan::Plan;
+use super::plan::ViewPlan;
 use crate::hash::Fnv;
 
 /// The name of the marker.
@@ -49,7 +49,7 @@ pub(super) fn is_generated(path: &Path) -> bool {
 }
 
 /// The marker of a view that was just written to `directory`.
-pub(super) fn text(plan: &Plan<'_>, directory: &Path, digest: &str) -> String {
+pub(super) fn text(plan: &ViewPlan<'_>, directory: &Path, digest: &str) -> String {
     let mut text = format!("{HEAD}\n{digest}\n");
     for path in plan.entries.keys() {
         // A path that cannot be read has no line, so the view is incomplete and is written again.
@@ -60,7 +60,7 @@ pub(super) fn text(plan: &Plan<'_>, directory: &Path, digest: &str) -> String {
 
 /// Whether the directory has every entry of the plan with this digest, unchanged. Every entry is
 /// compared, because a sample would miss half of the views that were partly deleted.
-pub(super) fn is_complete(plan: &Plan<'_>, view: &Path, digest: &str) -> bool {
+pub(super) fn is_complete(plan: &ViewPlan<'_>, view: &Path, digest: &str) -> bool {
     let Some(marker) = read(view) else {
         return false;
     };

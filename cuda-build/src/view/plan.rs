@@ -46,7 +46,7 @@ pub(super) type Contents = BTreeMap<OsString, Vec<Source>>;
 
 /// All paths of a view except its directories.
 #[derive(Clone, Debug)]
-pub(super) struct Plan<'a> {
+pub(super) struct ViewPlan<'a> {
     root: &'a Root,
     /// Whether files are copied. Then every file of a component has an entry. Otherwise a directory
     /// that only one component has is one link, which matters for the 2000 headers of CCCL.
@@ -55,7 +55,7 @@ pub(super) struct Plan<'a> {
     pub(super) entries: BTreeMap<PathBuf, Entry>,
 }
 
-impl<'a> Plan<'a> {
+impl<'a> ViewPlan<'a> {
     pub(super) fn new(root: &'a Root, copy: bool) -> Self {
         Self {
             root,
@@ -247,7 +247,7 @@ mod tests {
             path
         };
         let root = Root::system();
-        let mut plan = Plan::new(&root, false);
+        let mut plan = ViewPlan::new(&root, false);
         let mut add = |component, file| plan.add("include/cuda.h", source(component, file));
         add(Component::Cudart, file("a", "same")).unwrap();
         add(Component::Nvcc, file("b", "same")).unwrap();
@@ -266,7 +266,7 @@ mod tests {
         std::fs::write(&path, "one").unwrap();
         let root = Root::system();
         let plan = |copy| {
-            let mut plan = Plan::new(&root, copy);
+            let mut plan = ViewPlan::new(&root, copy);
             let library = source(Component::Cudart, path.clone());
             plan.add("lib/libcudart.so.13", library).unwrap();
             plan.put("version.json", Entry::Text("13.4".to_owned()));
@@ -297,7 +297,7 @@ mod tests {
             let directory = source(component, place.join(name));
             list(&root, &directory, &mut contents, |_| true);
         }
-        let mut plan = Plan::new(&root, copy);
+        let mut plan = ViewPlan::new(&root, copy);
         plan.join(Path::new("include"), contents)?;
         let shown = |(path, entry): (&PathBuf, &Entry)| match entry {
             Entry::Component { target, .. } => {

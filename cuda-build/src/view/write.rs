@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, SystemTime};
 
 use super::marker::{self, MARKER};
-use super::plan::{Entry, Plan};
+use super::plan::{Entry, ViewPlan};
 use crate::cache::failed;
 use crate::error::Error;
 use crate::root::Root;
@@ -42,7 +42,7 @@ pub(super) struct Destination<'a> {
 /// Makes sure that the view exists. A complete view is not touched; an incomplete or damaged one
 /// is replaced as a whole. Returns whether the view was written.
 pub(super) fn write(
-    plan: &Plan<'_>,
+    plan: &ViewPlan<'_>,
     root: &Root,
     destination: &Destination<'_>,
 ) -> Result<bool, Error> {
@@ -62,7 +62,7 @@ pub(super) fn write(
     create_directories(parent)?;
     remove_abandoned(parent);
     let new = Temporary::beside(path);
-    fill(&new.0, plan, root, destination)?;
+    write_entries(&new.0, plan, root, destination)?;
     // The loop ends: whenever the path is occupied again, another process has finished a view.
     loop {
         match fs::rename(&new.0, path) {
@@ -162,9 +162,9 @@ fn reason_to_keep(path: &Path) -> Result<Option<String>, Error> {
 }
 
 /// Writes the whole view, the marker last.
-fn fill(
+fn write_entries(
     directory: &Path,
-    plan: &Plan<'_>,
+    plan: &ViewPlan<'_>,
     root: &Root,
     destination: &Destination<'_>,
 ) -> Result<(), Error> {

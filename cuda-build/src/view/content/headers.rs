@@ -66,7 +66,7 @@ fn is_shared(root: &Root, include: &Path) -> bool {
 }
 
 /// Prefixes of headers of other projects that also match a prefix of CUDA's.
-const OTHERS: [&str; 4] = ["nvme", "nvpair", "cubeb", "nvtop"];
+const FOREIGN_PREFIXES: [&str; 4] = ["nvme", "nvpair", "cubeb", "nvtop"];
 
 /// Whether `name`, in a shared directory, belongs to this component.
 fn is_header_of(component: Component, name: &OsStr) -> bool {
@@ -86,7 +86,7 @@ fn is_header_of(component: Component, name: &OsStr) -> bool {
         .partition(|facts| facts.bundle == Bundle::Product);
     toolkit.into_iter().any(begins)
         && !products.into_iter().any(begins)
-        && !OTHERS.iter().any(|other| name.starts_with(other))
+        && !FOREIGN_PREFIXES.iter().any(|other| name.starts_with(other))
 }
 
 #[cfg(test)]
