@@ -181,7 +181,7 @@ impl ToolkitTargets {
             None => self.no_such_variant(capability),
             Some(since) if version < since => Refusal {
                 reason: format!(
-                    "capability {capability} needs CUDA {since} or newer, this toolkit is {version}"
+                    "capability {capability} needs CUDA {since} or newer; this toolkit is {version}"
                 ),
                 hint: format!("use CUDA {since} or newer, or remove {capability}"),
             },
