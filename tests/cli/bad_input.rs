@@ -257,7 +257,7 @@ fn cuda_12_0_does_not_know_blackwell() {
         .join(stored.file_name().unwrap());
     std::os::unix::fs::symlink(&stored, link).unwrap();
     let words = [
-        "capability 12.0 needs CUDA 12.8 or newer, this toolkit is 12.0",
+        "capability 12.0 needs CUDA 12.8 or newer; this toolkit is 12.0",
         "hint: use CUDA 12.8",
     ];
     project

@@ -104,7 +104,7 @@ pub fn run(arguments: &CapabilitiesArgs, env: &Env, root: &Root) -> Result<(Stri
     let oldest = ToolkitVersion::new(release::OLDEST_MAJOR, 0);
     let rows = capability::all().filter(|row| match release {
         Some(release) => row.built_by(None, release),
-        None => row.max_cuda.is_none_or(|max| max > oldest),
+        None => row.removed_in.is_none_or(|max| max > oldest),
     });
     let report = Report {
         toolkit: release.map(Toolkit::new),
@@ -187,7 +187,7 @@ impl Row {
             devices: row.example,
             jetson: row.jetson,
             min_cuda: text(row.since(None)),
-            removed_in: text(row.max_cuda),
+            removed_in: text(row.removed_in),
             arch_specific_since: text(row.since(Some(Suffix::ArchSpecific))),
             family_since: text(row.since(Some(Suffix::Family))),
         }

@@ -14,8 +14,8 @@ use crate::error::Error;
 /// | `8.0`, `80`, `sm_80`, `80-real` | yes | no |
 /// | `8.0+PTX`, `sm_80+PTX` | yes | yes |
 /// | `compute_80`, `80-virtual` | no | yes |
-/// | `native` | of the GPUs in this machine | no |
-/// | `all`, `all-major` | every capability (or the first of every major) | of the newest major |
+/// | `native` | for the GPUs in this machine | no |
+/// | `all`, `all-major` | for every capability (or the first of every major) | for the newest major |
 ///
 /// with `a` or `f` after any number. A plain `8.0` or `80` is SASS alone, as in
 /// `TORCH_CUDA_ARCH_LIST`. CMake reads a plain `80` as both.
@@ -50,7 +50,7 @@ impl Declared {
     /// Reads a list as this crate's manifest writes it.
     ///
     /// # Errors
-    /// [`Error::Capability`] for an entry that is none of the above, and for an empty list.
+    /// [`Error::Capability`] for an entry that is not in this table, and for an empty list.
     pub fn parse(items: impl IntoIterator<Item = impl AsRef<str>>) -> Result<Self, Error> {
         let mut entries = Vec::new();
         for item in items {
@@ -70,7 +70,7 @@ impl Declared {
         Ok(Self { entries })
     }
 
-    /// The GPUs in this machine, which are the default.
+    /// The default: the GPUs in this machine.
     pub fn native() -> Self {
         Self {
             entries: vec![Entry::Native],
@@ -150,7 +150,7 @@ impl fmt::Display for Entry {
     }
 }
 
-/// The entries, separated by `, `: what [`Declared::parse`] reads back to the same list.
+/// The entries, separated by `, `. [`Declared::parse`] reads them back as the same list.
 impl fmt::Display for Declared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, entry) in self.entries.iter().enumerate() {

@@ -35,7 +35,7 @@ pub use table::{Facts, all, facts, observed_from_ptxas_help, supported};
 
 /// A compute capability, with the suffix of a target that trades portability for features.
 ///
-/// Ordered by number, then suffix. Reads every spelling in use and prints the dotted one:
+/// Ordered by number, then suffix. Parses every common spelling and prints the dotted one:
 ///
 /// ```
 /// use cuda_build::Capability;
@@ -52,7 +52,7 @@ pub struct Capability {
     pub major: u32,
     /// 6 in 8.6: a single digit.
     pub minor: u32,
-    /// `a` or `f`, which only targets have; a device reports none.
+    /// `a` or `f`. Only targets have a suffix; devices report none.
     pub suffix: Option<Suffix>,
 }
 
@@ -76,7 +76,7 @@ impl Suffix {
 }
 
 impl Capability {
-    /// A capability without suffix.
+    /// A capability without a suffix.
     pub const fn new(major: u32, minor: u32) -> Self {
         Self {
             major,
@@ -91,7 +91,7 @@ impl Capability {
         Self { suffix, ..self }
     }
 
-    /// The same number without suffix.
+    /// The same number without a suffix.
     #[must_use]
     pub const fn base(self) -> Self {
         self.with_suffix(None)

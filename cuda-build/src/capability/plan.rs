@@ -1,4 +1,4 @@
-//! From a declaration and a toolkit to what is built.
+//! Resolves the declared capabilities for one toolkit.
 
 use std::fmt;
 
@@ -23,18 +23,18 @@ pub struct Plan {
     pub ptx: Vec<Capability>,
 }
 
-/// Why a toolkit does not build an entry, without a full stop, and what to write instead.
+/// Why a toolkit cannot build an entry (without a full stop), and what to write instead.
 struct Refusal {
     reason: String,
     hint: String,
 }
 
 /// What a toolkit builds for.
-struct Compiler {
+struct ToolkitTargets {
     version: ToolkitVersion,
     /// Its targets, ascending.
     targets: Vec<Capability>,
-    /// Whether the compiler itself has listed them. Otherwise they are from the table.
+    /// Whether the compiler itself listed the targets. Otherwise they are from the table.
     observed: bool,
 }
 
@@ -46,9 +46,9 @@ impl Declared {
     /// the table.
     ///
     /// # Errors
-    /// [`Error::Capability`] that names every entry that this toolkit does not support, with the
-    /// reason of each; for `native` on a machine without a GPU; and for 10.0 beside 10.0f, which nvcc
-    /// refuses.
+    /// [`Error::Capability`] if the toolkit does not support an entry (the error names each such
+    /// entry and the reason), for `native` on a machine without a GPU, and for 10.0 together with
+    /// 10.0f, which nvcc rejects.
     pub fn plan(
         &self,
         toolkit: ToolkitVersion,
@@ -56,7 +56,7 @@ impl Declared {
         observed: Option<&[Capability]>,
     ) -> Result<Plan, Error> {
         let observed = observed.filter(|list| !list.is_empty());
-        let compiler = Compiler {
+        let compiler = ToolkitTargets {
             version: toolkit,
             targets: observed.map_or_else(|| supported(toolkit), <[_]>::to_vec),
             observed: observed.is_some(),
@@ -98,7 +98,7 @@ impl Declared {
             list.sort_unstable();
             list.dedup();
         }
-        refused.extend(plan.slot_conflicts());
+        refused.extend(plan.family_conflicts());
         if refused.is_empty() {
             Ok(plan)
         } else {
@@ -116,8 +116,8 @@ impl Plan {
         all
     }
 
-    /// Adds SASS for each of an ascending list, and PTX for the first of the newest major, as nvcc's
-    /// `all` does. (CMake puts the PTX on the last of its list instead.)
+    /// Adds SASS for every capability of an ascending list, and PTX for the first one of the newest
+    /// major, as nvcc's `all` does. (CMake adds PTX for the last one instead.)
     fn add_all(&mut self, list: Vec<Capability>) {
         let newest = list.last().map(|c| c.major);
         self.ptx
@@ -125,10 +125,10 @@ impl Plan {
         self.real.extend(list);
     }
 
-    /// nvcc 13.0 to 13.5 refuse SASS for 10.0 beside SASS for 10.0f ("The same GPU code … generated
+    /// nvcc 13.0 to 13.5 reject SASS for 10.0 beside SASS for 10.0f ("The same GPU code … generated
     /// for non family-specific and family-specific GPU arch"). They accept 10.0 beside 10.0a, and PTX
     /// never conflicts.
-    fn slot_conflicts(&self) -> impl Iterator<Item = Refusal> {
+    fn family_conflicts(&self) -> impl Iterator<Item = Refusal> {
         self.real
             .iter()
             .filter(|c| c.suffix == Some(Suffix::Family) && self.real.contains(&c.base()))
@@ -146,12 +146,12 @@ impl Plan {
     }
 }
 
-impl Compiler {
+impl ToolkitTargets {
     fn without_suffix(&self) -> impl Iterator<Item = Capability> {
         self.targets.iter().copied().filter(|c| c.suffix.is_none())
     }
 
-    /// Explains a capability that is not among the targets.
+    /// Explains why a capability is not among the targets.
     fn refuse(&self, capability: Capability) -> Refusal {
         let version = self.version;
         let Some(facts) = facts(capability) else {
@@ -160,7 +160,7 @@ impl Compiler {
         if let Some(refusal) = self.renamed(capability) {
             return refusal;
         }
-        if let Some(max) = facts.max_cuda.filter(|&max| version >= max) {
+        if let Some(max) = facts.removed_in.filter(|&max| version >= max) {
             let last = format!("{}.x", max.major - 1);
             return Refusal {
                 reason: format!(
@@ -181,7 +181,7 @@ impl Compiler {
             None => self.no_such_variant(capability),
             Some(since) if version < since => Refusal {
                 reason: format!(
-                    "capability {capability} needs CUDA {since} or newer, this toolkit is {version}"
+                    "capability {capability} needs CUDA {since} or newer; this toolkit is {version}"
                 ),
                 hint: format!("use CUDA {since} or newer, or remove {capability}"),
             },
@@ -206,7 +206,7 @@ impl Compiler {
         };
         Some(Refusal {
             reason: format!(
-                "capability {capability} is called {other} {when}, this toolkit is {}",
+                "capability {capability} is called {other} {when}; this toolkit is {}",
                 self.version
             ),
             hint: format!("write {other} for CUDA {}", self.version.major),
@@ -234,8 +234,8 @@ impl Compiler {
             reason: format!("CUDA {version} does not support compute capability {capability}"),
             hint: if version > newest && !self.observed {
                 format!(
-                    "CUDA {version} is newer than {newest}, the newest known release, and it has no `ptxas` to query; \
-                     known are {targets}"
+                    "CUDA {version} is newer than {newest}, the newest known release, and has no `ptxas` to query; \
+                     the known targets are {targets}"
                 )
             } else {
                 format!("it supports {targets}")
@@ -262,7 +262,7 @@ fn join(list: &[Capability]) -> String {
         .join(", ")
 }
 
-/// All reasons and all hints, a line each, so that one build reports them all.
+/// One error with all reasons and hints, one per line, so that one build reports them all.
 fn error(refused: Vec<Refusal>) -> Error {
     let (mut reasons, mut hints) = (Vec::new(), Vec::new());
     for Refusal { reason, hint } in refused {

@@ -8,7 +8,7 @@ pub struct Single {
     /// The capability.
     pub capability: Capability,
     /// Which declared capabilities the consumer does not build for, in a sentence for the user.
-    /// `None` if the choice is the only one, or fits the GPU of this machine.
+    /// `None` if only one capability is declared, or if the choice fits the GPU of this machine.
     pub warning: Option<String>,
 }
 
@@ -20,7 +20,7 @@ impl Single {
 }
 
 impl Plan {
-    /// The architectures in the order of every list: SASS, then PTX.
+    /// Renders the architectures in the order that all lists share: SASS, then PTX.
     fn render(
         &self,
         real: impl Fn(&Capability) -> String,
@@ -38,7 +38,7 @@ impl Plan {
         self.render(|c| option(c, c.sm()), |c| option(c, c.compute()))
     }
 
-    /// NVRTC's options, one for each run of it: `--gpu-architecture=sm_80`, `…=compute_120` for PTX.
+    /// NVRTC's options, one for each compilation: `--gpu-architecture=sm_80`, `…=compute_120` for PTX.
     pub fn nvrtc_options(&self) -> Vec<String> {
         let option = |name: String| format!("--gpu-architecture={name}");
         self.render(|c| option(c.sm()), |c| option(c.compute()))
@@ -53,18 +53,18 @@ impl Plan {
 
     /// `TORCH_CUDA_ARCH_LIST`: `8.0;9.0a;12.0+PTX`.
     ///
-    /// PyTorch has no spelling for PTX without SASS: for `compute_90` it gets `9.0+PTX`.
+    /// PyTorch has no spelling for PTX without SASS: `compute_90` becomes `9.0+PTX`.
     pub fn torch(&self) -> String {
         let ptx = |c: &Capability| if self.ptx.contains(c) { "+PTX" } else { "" };
         let entries = self.all().into_iter().map(|c| format!("{c}{}", ptx(&c)));
         entries.collect::<Vec<_>>().join(";")
     }
 
-    /// The value that nvcc gives `__CUDA_ARCH_LIST__` for this plan: `800,900,1200`. The numbers of
-    /// SASS and PTX alike, without suffixes, ascending.
+    /// The value that nvcc gives `__CUDA_ARCH_LIST__` for this plan: `800,900,1200`, the numbers of
+    /// all SASS and PTX targets, without suffixes, ascending.
     ///
-    /// CUB and Thrust make it part of their symbols' names, so every compile step of a product
-    /// needs the value of the whole plan.
+    /// CUB and Thrust make it part of their symbol names, so every compile step of a build needs the
+    /// value for the whole plan.
     pub fn arch_list_define(&self) -> String {
         let numbers = self.all().into_iter().map(|c| format!("{}0", c.number()));
         let mut numbers: Vec<String> = numbers.collect();

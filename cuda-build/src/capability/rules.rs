@@ -1,7 +1,7 @@
 //! Which code runs on which device.
 //!
-//! SASS runs on devices of its own major whose minor is not smaller; with `a` on its own
-//! capability only, with `f` on the members of its family. The driver compiles PTX without suffix
+//! SASS runs on devices of its own major whose minor is not smaller; SASS with `a` runs on its own
+//! capability only, SASS with `f` on the members of its family. The driver compiles PTX without suffix
 //! for any newer device, and PTX with a suffix for the devices that run SASS of that suffix. (Pairs
 //! measured with `ptxas` 12.9.86 and 13.5.37; documented in `ptxas --help`.)
 
@@ -9,7 +9,7 @@ use super::{Capability, Plan, Suffix, facts};
 use crate::release;
 use crate::version::ToolkitVersion;
 
-/// What a plan has for a device.
+/// The kind of code in a plan that a device can run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Support {
     /// SASS.
@@ -36,9 +36,9 @@ impl Plan {
     }
 }
 
-/// Whether SASS that this toolkit wrote for `code` runs on a device.
+/// Whether SASS that this toolkit compiled for `code` runs on a device.
 ///
-/// An unknown device belongs to the families of its major, as 10.7 and 12.1 did when they were new.
+/// An unknown device is assumed to belong to the families of its major, as 10.7 and 12.1 did when they were new.
 /// Before CUDA 13, code for Jetson modules and code for other GPUs are not interchangeable.
 pub(super) fn sass_runs_on(code: Capability, device: Capability, toolkit: ToolkitVersion) -> bool {
     let not_older = code.major == device.major && code.minor <= device.minor;

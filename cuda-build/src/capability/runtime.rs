@@ -1,10 +1,10 @@
-//! Rust source that a crate includes, with the capabilities that it was built for.
+//! Rust source that a crate includes. It lists the capabilities that the crate was built for.
 
 use super::rules::sass_runs_on;
 use super::{Capability, Plan, Suffix, all};
 use crate::version::ToolkitVersion;
 
-/// The source, with a name between `@` for each value that depends on the build.
+/// The source, with a placeholder such as `@PTX@` for each value that depends on the build.
 const SOURCE: &str = include_str!("runtime_source.rs.in");
 
 /// Rust source for a build script to write to `OUT_DIR` and the crate to `include!` in a module of
@@ -14,10 +14,10 @@ const SOURCE: &str = include_str!("runtime_source.rs.in");
 ///
 /// - `CUDA_VERSION: (u32, u32)`, `CUDART: &str`;
 /// - `CAPABILITIES` (SASS) and `PTX`, each `&[(u32, u32, Option<char>)]`, and `CAPABILITY_LIST`,
-///   both as text: `8.0, 9.0a, 12.0+PTX`;
+///   which has both lists as text: `8.0, 9.0a, 12.0+PTX`;
 /// - `enum Support { Native, Jit, None }` and `support(major, minor)` for a device;
 /// - `check_device(major, minor) -> Result<Support, String>` with a message for the user;
-/// - `warn_if_jit(major, minor)`, which warns once on stderr that the driver has to compile first.
+/// - `warn_if_jit(major, minor)`, which warns once on stderr if the driver has to compile PTX.
 ///
 /// ```
 /// use cuda_build::internal::capability::generated_source;
@@ -55,8 +55,8 @@ fn codes(list: &[Capability]) -> String {
     format!("&[{}]", items.join(", "))
 }
 
-/// The devices that the rules in [`super::rules`] refuse, and the rule of the generated source
-/// (same major, minor not smaller) admits.
+/// The pairs of code and device that the rule of the generated source (same major, minor not smaller)
+/// admits, but [`super::rules`] refuses.
 fn exceptions(plan: &Plan, toolkit: ToolkitVersion) -> String {
     let mut items = Vec::new();
     for target in plan.all() {

@@ -1,7 +1,7 @@
 //! Which toolkit builds for which capability.
 //!
-//! First and last toolkits are those of the tools themselves: the `--gpu-name` values in
-//! `ptxas --help` of every release from 11.7 to 13.5. Below 11.7 they follow
+//! The first and last toolkits come from the tools themselves: the `--gpu-name` values in
+//! `ptxas --help` of every release from 11.7 to 13.5. Before 11.7 they follow
 //! [CMake's list](https://github.com/Kitware/CMake/blob/master/Modules/Internal/CMakeCUDAArchitecturesAll.cmake)
 //! and [Meson's](https://github.com/mesonbuild/meson/blob/master/mesonbuild/modules/cuda.py), except that 8.7
 //! begins at 11.4, [which nvcc 11.4.152 lists](https://github.com/mesonbuild/meson/issues/13692).
@@ -17,15 +17,15 @@ pub struct Facts {
     pub capability: Capability,
     /// The first toolkit that builds for it.
     pub min_cuda: ToolkitVersion,
-    /// The first toolkit that no longer does.
-    pub max_cuda: Option<ToolkitVersion>,
+    /// The first toolkit that no longer builds for it.
+    pub removed_in: Option<ToolkitVersion>,
     /// The first toolkit with the `a` variant.
     pub arch_specific_since: Option<ToolkitVersion>,
     /// The first toolkit with the `f` variant.
     pub family_since: Option<ToolkitVersion>,
     /// The minors of the same major that its `f` variant runs on.
     pub family: &'static [u32],
-    /// Whether it is a Jetson module's; `None` if that is not public.
+    /// Whether Jetson modules have this capability; `None` if NVIDIA has not published this.
     pub jetson: Option<bool>,
     /// The generation's name.
     pub architecture: &'static str,
@@ -47,7 +47,7 @@ impl Facts {
         Self {
             capability: Capability::new(number.0, number.1),
             min_cuda,
-            max_cuda: None,
+            removed_in: None,
             arch_specific_since: None,
             family_since: None,
             family: &[],
@@ -57,9 +57,9 @@ impl Facts {
         }
     }
 
-    const fn until(self, max_cuda: ToolkitVersion) -> Self {
+    const fn until(self, removed_in: ToolkitVersion) -> Self {
         Self {
-            max_cuda: Some(max_cuda),
+            removed_in: Some(removed_in),
             ..self
         }
     }
@@ -98,7 +98,7 @@ impl Facts {
     /// Whether this toolkit builds for this variant.
     pub fn built_by(&self, suffix: Option<Suffix>, toolkit: ToolkitVersion) -> bool {
         self.since(suffix).is_some_and(|since| since <= toolkit)
-            && self.max_cuda.is_none_or(|max| toolkit < max)
+            && self.removed_in.is_none_or(|max| toolkit < max)
     }
 }
 
@@ -172,7 +172,7 @@ pub fn all() -> impl Iterator<Item = &'static Facts> {
     TABLE.iter()
 }
 
-/// What is known about a capability's number, whatever its suffix.
+/// What is known about a capability's number. The suffix is ignored.
 pub fn facts(capability: Capability) -> Option<&'static Facts> {
     TABLE
         .iter()
@@ -294,20 +294,23 @@ mod tests {
         for row in all() {
             let name = row.capability;
             assert_eq!(name.suffix, None, "{name}");
-            assert!(row.max_cuda.is_none_or(|max| row.min_cuda < max), "{name}");
+            assert!(
+                row.removed_in.is_none_or(|max| row.min_cuda < max),
+                "{name}"
+            );
             for since in [row.arch_specific_since, row.family_since]
                 .into_iter()
                 .flatten()
             {
                 assert!(row.min_cuda <= since, "{name}");
-                assert!(row.max_cuda.is_none_or(|max| since < max), "{name}");
+                assert!(row.removed_in.is_none_or(|max| since < max), "{name}");
             }
             assert_eq!(row.family.is_empty(), row.family_since.is_none(), "{name}");
             for &minor in row.family {
                 assert!(facts(Capability::new(name.major, minor)).is_some());
                 assert!(minor >= name.minor, "{name}f on {minor}");
             }
-            for bound in [Some(row.min_cuda), row.max_cuda].into_iter().flatten() {
+            for bound in [Some(row.min_cuda), row.removed_in].into_iter().flatten() {
                 assert!(
                     bound < v(11, 0) || release::facts(bound).is_some(),
                     "{name}: no CUDA {bound} exists"

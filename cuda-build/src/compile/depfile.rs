@@ -1,4 +1,4 @@
-//! Reads the make rule in which a compiler lists what it read.
+//! Reads depfiles: make rules in which a compiler lists the files that it read.
 
 use std::path::PathBuf;
 
@@ -15,7 +15,7 @@ pub(super) fn inputs(bytes: &[u8]) -> Vec<PathBuf> {
     inputs
 }
 
-/// The lines, continued ones joined.
+/// The lines, with continued lines joined.
 fn rules(bytes: &[u8]) -> Vec<Vec<u8>> {
     let mut rules = vec![Vec::new()];
     for line in bytes.split(|byte| *byte == b'\n') {
@@ -36,7 +36,7 @@ fn rules(bytes: &[u8]) -> Vec<Vec<u8>> {
 }
 
 /// The colon that ends the targets: the first that is followed by white space, because a path may
-/// have a colon, too.
+/// contain a colon, too.
 fn end_of_target(rule: &[u8]) -> Option<usize> {
     (0..rule.len())
         .find(|&i| rule[i] == b':' && rule.get(i + 1).is_none_or(u8::is_ascii_whitespace))

@@ -1,4 +1,4 @@
-//! What decides an output beside the files of the user: variables, and the toolkit itself.
+//! What an output depends on besides the user's files: variables and the toolkit itself.
 
 use std::path::{Path, PathBuf};
 
@@ -8,15 +8,15 @@ use crate::freshness::Files;
 use crate::hash::Fnv;
 use crate::toolkit::Toolkit;
 
-/// Directories that the host compiler searches before the system's (gcc's documentation).
+/// Variables with directories that gcc searches before the system's (from gcc's documentation).
 const HEADER_VARIABLES: [&str; 3] = ["CPATH", "CPLUS_INCLUDE_PATH", "C_INCLUDE_PATH"];
 
-/// Lists of options that nvcc adds to its own.
+/// Variables with options that nvcc adds to those of the command line.
 const NVCC_OPTIONS: [&str; 2] = ["NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS"];
 
-/// What nvcc 13.5 and the programs that it starts (cudafe++, cicc, ptxas, gcc 12) read, found by
-/// recording every call of `getenv`. Left out: `PATH`, because the host compiler that it leads to
-/// is part of the key; the directories of temporary files; the terminal's.
+/// Variables that nvcc 13.5 and the programs that it starts (cudafe++, cicc, ptxas, gcc 12) read,
+/// found by recording every call of `getenv`. Omitted are `PATH`, because the host compiler that it
+/// leads to is part of the key, and the variables for temporary directories and the terminal.
 const NVCC_VARIABLES: [&str; 24] = [
     "BINUTILS_ROOT",
     "CICC_PATH",
@@ -44,7 +44,7 @@ const NVCC_VARIABLES: [&str; 24] = [
     "_SPACE_",
 ];
 
-/// What NVRTC 13.5 reads, found in the same way.
+/// Variables that NVRTC 13.5 reads, found in the same way.
 const NVRTC_VARIABLES: [&str; 4] = [
     "EDG_BASE",
     "NVRTC_DISABLE_PCH",
@@ -52,7 +52,7 @@ const NVRTC_VARIABLES: [&str; 4] = [
     "SOURCE_DATE_EPOCH",
 ];
 
-/// The variables of one compiler, and what they say of files.
+/// The variables of one compiler, and the directories and options in them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Variables {
     /// `NAME=value` for each that is set.
@@ -103,12 +103,12 @@ impl Variables {
 }
 
 fn setting(env: &Env, name: &str) -> Option<String> {
-    // `{:?}` keeps bytes that are no UTF-8 apart.
+    // `{:?}` gives different text for different values that are not valid UTF-8.
     env.get(name).map(|value| format!("{name}={value:?}"))
 }
 
-/// A digest of the toolkit's programs, libraries and headers that make device code, from names,
-/// sizes and times: a package that is replaced in place gives another one.
+/// A digest of the names, sizes and times of the toolkit's programs, libraries and headers for
+/// device code. It changes if a package is replaced in place.
 pub(crate) fn of_toolkit(files: &mut Files, toolkit: &Toolkit) -> String {
     let mut digest = Fnv::default();
     let compilers = [
@@ -124,7 +124,7 @@ pub(crate) fn of_toolkit(files: &mut Files, toolkit: &Toolkit) -> String {
         digest.field(found.shown_version().as_bytes());
         for path in found.tools.iter().chain(&found.libraries) {
             add_file(files, &mut digest, path);
-            // nvcc's settings, and NVRTC's builtins, which it opens by name.
+            // nvcc reads its configuration from its own directory.
             if path.file_name().is_some_and(|name| name == "nvcc") {
                 add_file(files, &mut digest, &path.with_file_name("nvcc.profile"));
             }
@@ -149,7 +149,8 @@ pub(crate) fn of_toolkit(files: &mut Files, toolkit: &Toolkit) -> String {
     digest.hex()
 }
 
-/// Headers are looked at down to `cub/version.cuh`; deeper ones are replaced together with those.
+/// The digest has headers down to `cub/version.cuh`: a package update replaces these, too, whenever
+/// it replaces deeper ones.
 const HEADER_DEPTH: u32 = 1;
 
 fn add_file(files: &mut Files, digest: &mut Fnv, path: &Path) {

@@ -26,7 +26,7 @@ impl Library {
         let mut steps = Vec::new();
         for source in &self.sources {
             let mut call = NvccCall::new(toolkit, &self.name, settings)?;
-            // Without `-objtemp` the object names a temporary file, and with it this process.
+            // Without `-objtemp` the object contains a temporary file's name, which has a process ID.
             call.options
                 .extend(["-c", "-objtemp", "--compiler-options=-fPIC"].map(str::to_owned));
             call.options.extend(plan.nvcc_gencode());
@@ -38,7 +38,7 @@ impl Library {
         Ok(steps)
     }
 
-    /// nvcc makes archives with the host's own archiver.
+    /// Makes the archive with nvcc, which calls the host's archiver.
     fn archive(
         &self,
         toolkit: &Toolkit,

@@ -1,4 +1,4 @@
-//! Modules and libraries, the steps that compile them, and running the steps.
+//! Compiles modules and libraries: the steps for each, and the runner of these steps.
 //!
 //! A *module* is device code alone, loaded through the driver API; a *library* is host and
 //! device code, linked into the crate. A step is a value; [`Runner`] runs it.
@@ -150,7 +150,7 @@ impl Module {
         &self.name
     }
 
-    /// The source, or the sources, as the build script named them.
+    /// The source, as the build script named it.
     #[must_use]
     pub fn source(&self) -> &PathBuf {
         &self.source
@@ -216,7 +216,7 @@ impl Library {
         &self.name
     }
 
-    /// The source, or the sources, as the build script named them.
+    /// The sources, as the build script named them.
     #[must_use]
     pub fn sources(&self) -> &[PathBuf] {
         &self.sources

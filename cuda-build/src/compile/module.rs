@@ -26,7 +26,7 @@ pub(crate) struct Places<'a> {
 }
 
 impl Places<'_> {
-    /// What leads from NVRTC's working directory to the package; empty under Cargo.
+    /// The path from NVRTC's working directory to the package; empty under Cargo.
     fn prefix(&self) -> &Path {
         if self.working == self.package {
             Path::new("")
@@ -45,14 +45,14 @@ pub(crate) struct Settings<'a> {
     pub(crate) nvcc: &'a Variables,
     /// The variables that NVRTC reads.
     pub(crate) nvrtc: &'a Variables,
-    /// What compiles host code, and its identity; `None` if nvcc compiles nothing.
+    /// The host compiler and its identity; `None` if nvcc compiles nothing.
     pub(crate) host: Option<(&'a HostCompiler, &'a str)>,
-    /// Where to call nvcc, if not where it is installed.
+    /// The view whose nvcc is called; `None` to call nvcc where it is installed.
     pub(crate) view: Option<&'a View>,
 }
 
 impl Module {
-    /// The engine that this toolkit has for it.
+    /// The engine that compiles the module with this toolkit.
     pub(crate) fn engine_for(&self, toolkit: &Toolkit) -> Engine {
         match self.engine {
             Engine::Auto if toolkit.get(Component::Nvrtc).is_some() => Engine::Nvrtc,
@@ -61,11 +61,11 @@ impl Module {
         }
     }
 
-    /// The steps that make it, in order.
+    /// The steps that make the module, in order.
     ///
     /// # Errors
-    /// [`Error::Capability`] if the format takes one capability and the plan has another number
-    /// of them; [`Error::NotFound`] if the toolkit lacks the engine.
+    /// [`Error::Capability`] if the format holds code for one capability and the plan does not have
+    /// exactly one; [`Error::NotFound`] if the toolkit lacks the engine.
     pub(crate) fn steps(
         &self,
         toolkit: &Toolkit,
@@ -210,8 +210,8 @@ impl Module {
     }
 }
 
-/// What every step of a compiler depends on. The package's path is part of it: with debug
-/// information, and in nvcc's names for static variables, it is part of the output.
+/// The part of the key that all compile steps share. It has the package's path, because the path is
+/// in the output: in debug information and in nvcc's names for static variables.
 fn step_key(
     tool: &str,
     source: &Path,
@@ -227,7 +227,7 @@ fn step_key(
     key
 }
 
-/// A call of nvcc that is being put together.
+/// A builder for a call of nvcc.
 pub(super) struct NvccCall {
     pub(super) tool: String,
     nvcc: PathBuf,
@@ -236,7 +236,7 @@ pub(super) struct NvccCall {
 }
 
 impl NvccCall {
-    /// nvcc with what every call of it has in common.
+    /// nvcc with the options that all its calls share.
     pub(super) fn new(
         toolkit: &Toolkit,
         for_what: &str,
@@ -257,7 +257,7 @@ impl NvccCall {
         }
         let mut toolkit_includes = toolkit.include_dirs();
         for directory in &toolkit_includes {
-            // nvcc's own profile names the directories of its root, in the order that it needs.
+            // nvcc's profile already names the directories of its root, in the right order.
             let known = in_view.is_some()
                 || own_root
                     .as_ref()
@@ -276,8 +276,8 @@ impl NvccCall {
         })
     }
 
-    /// The step. nvcc runs in the package, on a relative path, so that the output does not hold
-    /// the package's path.
+    /// The finished step. nvcc runs in the package's directory with a relative source path, so that
+    /// the output does not contain the package's path.
     pub(super) fn step(
         self,
         source: &Path,

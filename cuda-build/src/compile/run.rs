@@ -12,7 +12,7 @@ use crate::freshness::{Files, Freshness, Reads};
 use crate::includes::{self, Scan, Scanner, SearchPath};
 use crate::nvrtc::{Nvrtc, Program, shims};
 
-/// What running steps came to.
+/// The result of running steps.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Compiled {
     /// Outputs that were made, and the tool of each: `NVRTC 13.4.92`.
@@ -21,7 +21,7 @@ pub struct Compiled {
     pub fresh: Vec<PathBuf>,
     /// Every file that was read and every directory that was searched.
     pub inputs: BTreeSet<PathBuf>,
-    /// Outputs that are made whenever the build script runs, and why.
+    /// Outputs that are made again whenever the build script runs, and the reason.
     pub never_fresh: Vec<(PathBuf, String)>,
     /// Warnings of the compilers.
     pub warnings: Vec<String>,
@@ -59,7 +59,7 @@ impl Runner {
     /// [`Error::Io`]. No partial output is left.
     pub fn run(mut self, steps: &[Step]) -> Result<Compiled, Error> {
         let result = steps.iter().try_for_each(|step| self.step(step));
-        // What was compiled before another file failed is not compiled again.
+        // Also save after a failure, so that finished steps do not run again.
         let saved = if result.is_ok() {
             self.freshness.finish()
         } else {
@@ -126,11 +126,12 @@ impl Runner {
         Ok(())
     }
 
-    /// What the compiler may include, before it runs.
+    /// Before the compiler runs: finds the files that it may include.
     fn scan(&mut self, step: &Step, search: &SearchPath, headers: &[String]) -> Scan {
         let files = &mut self.freshness.files;
         let mut hidden = Scan::default();
-        // nvcc's depfile names the toolkit's headers that were read; nothing names NVRTC's.
+        // NVRTC, unlike nvcc, does not report which toolkit headers it read, so all files that could
+        // hide one are recorded.
         if matches!(step.action, Action::Nvrtc(_)) {
             for own in &search.directories {
                 let outside = |toolkit: &&PathBuf| !own.starts_with(toolkit);
@@ -140,7 +141,7 @@ impl Runner {
             }
         }
         let sources = step.inputs.iter().chain(&hidden.files).cloned();
-        // A shim is left out if a directory of the user's has a header of its name.
+        // A header of the user replaces the shim of the same name, so these names are looked up.
         let names = shims::names().filter(|_| matches!(step.action, Action::Nvrtc(_)));
         let mut scan = self.scanner.scan(files, sources, headers, names, search);
         scan.files.append(&mut hidden.files);
@@ -148,7 +149,7 @@ impl Runner {
         scan
     }
 
-    /// What the compiler looked at, after it ran.
+    /// After the compiler ran: finds the files and paths that it looked at.
     fn reads(&mut self, step: &Step, scan: Scan) -> Result<Reads, Error> {
         let mut reads = Reads {
             sources: step.inputs.iter().cloned().collect(),
@@ -167,7 +168,7 @@ impl Runner {
         let mut scans = vec![scan];
         if let (Some(depfile), Action::Program(invocation)) = (depfile, &step.action) {
             let directory = invocation.directory.as_deref().unwrap_or(Path::new(""));
-            for path in self.listed(depfile, directory)? {
+            for path in self.depfile_inputs(depfile, directory)? {
                 let own = is_own(&path, step, directory, search);
                 if own {
                     &mut reads.own
@@ -176,9 +177,10 @@ impl Runner {
                 }
                 .insert(path);
             }
-            // By which names other files include them is not known: by all that lead there.
+            // A depfile does not record by which name a file was included, so all possible names
+            // are looked up.
             let read = reads.own.iter().chain(&reads.system);
-            let names: BTreeSet<String> = read.flat_map(|path| names_of(path)).collect();
+            let names: BTreeSet<String> = read.flat_map(|path| include_names(path)).collect();
             let sources = reads.sources.union(&reads.own).cloned();
             let names = names.iter().map(String::as_str);
             let files = &mut self.freshness.files;
@@ -194,7 +196,9 @@ impl Runner {
             reads.searched.extend(scan.searched);
         }
         reads.own = &reads.own - &reads.sources;
-        let of_option = |option: &String| format!("the option `{option}` may read further files");
+        let of_option = |option: &String| {
+            format!("the option `{option}` may make the compiler read other files")
+        };
         let of_macro =
             |file: PathBuf| format!("{} takes the name of a header from a macro", file.display());
         reads.incomplete = not_understood
@@ -205,7 +209,7 @@ impl Runner {
     }
 
     /// The files that a depfile names.
-    fn listed(&mut self, depfile: &Path, directory: &Path) -> Result<Vec<PathBuf>, Error> {
+    fn depfile_inputs(&mut self, depfile: &Path, directory: &Path) -> Result<Vec<PathBuf>, Error> {
         self.files().forget(depfile);
         let bytes = self.files().bytes(depfile).ok_or_else(|| Error::Io {
             action: "read",
@@ -220,7 +224,7 @@ impl Runner {
     }
 
     fn program(&mut self, step: &Step, invocation: &Invocation) -> Result<(), Error> {
-        // An archiver adds to a file that exists, and a compiler that fails may leave half a file.
+        // An archiver adds to an existing archive, and a failing compiler may leave a partial file.
         cache::remove(&step.output)?;
         if let Reading::Headers {
             depfile: Some(depfile),
@@ -241,7 +245,7 @@ impl Runner {
             .chain([step.source.as_path(), &step.output]);
         if let Some(path) = paths.find(|path| has_shell_syntax(path)) {
             return Err(failed(format!(
-                "nvcc would have a shell run a part of the path {}: rename it",
+                "nvcc would run a part of the path {} as a shell command: rename it",
                 path.display()
             )));
         }
@@ -307,15 +311,15 @@ impl Runner {
     }
 }
 
-/// Whether a path has something that a shell acts on between double quotes. nvcc 13.5 puts the
-/// source, the output and its working directory into commands of a shell in that way: it runs
-/// `touch x` for a source in the directory `$(touch x)`.
+/// Whether a path contains characters that a shell interprets between double quotes. nvcc 13.5 puts
+/// the source, the output and its working directory between double quotes in shell commands: for a
+/// source in the directory `$(touch x)`, it runs `touch x`.
 fn has_shell_syntax(path: &Path) -> bool {
     let text = path.to_string_lossy();
     text.contains("$(") || text.contains(['`', '"'])
 }
 
-/// Whether a file that a depfile names is the user's: its own includes are then followed.
+/// Whether a file in a depfile is the user's. The includes of such files are scanned.
 fn is_own(path: &Path, step: &Step, package: &Path, search: &SearchPath) -> bool {
     let below = |directories: &[PathBuf]| directories.iter().any(|dir| path.starts_with(dir));
     let beside_source = step.inputs.iter().filter_map(|input| input.parent());
@@ -327,8 +331,8 @@ fn is_own(path: &Path, step: &Step, package: &Path, search: &SearchPath) -> bool
                 .any(|directory| path.starts_with(directory)))
 }
 
-/// `b.h`, `a/b.h`, `x/a/b.h` for `/x/a/b.h`.
-fn names_of(path: &Path) -> Vec<String> {
+/// All names that may include a file: `b.h`, `a/b.h`, `x/a/b.h` for `/x/a/b.h`.
+fn include_names(path: &Path) -> Vec<String> {
     let parts: Vec<_> = path
         .components()
         .filter_map(|part| part.as_os_str().to_str())

@@ -1,4 +1,4 @@
-//! One unit of compiling, as a value.
+//! One step of a build, as a value.
 
 use std::path::{Path, PathBuf};
 
@@ -7,44 +7,44 @@ use crate::capability::Capability;
 use crate::command::Invocation;
 use crate::includes::{SearchPath, options};
 
-/// Something that makes one output from sources.
+/// One command of a build, which makes one output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// What does it, with its version: `nvcc 13.4.92`, `NVRTC 12.9`.
+    /// The tool with its version: `nvcc 13.4.92`, `NVRTC 12.9`.
     pub tool: String,
     /// The file that is compiled, as the build script names it; for an archive, its first source.
     pub source: PathBuf,
-    /// How.
+    /// What the step does.
     pub action: Action,
     /// The files that are known to be read before the step runs.
     pub inputs: Vec<PathBuf>,
-    /// What it makes.
+    /// The file that the step makes.
     pub output: PathBuf,
-    /// Everything but files that the output depends on: the toolkit's identity, the source's name,
+    /// Everything that the output depends on, except files: the toolkit's identity, the source's name,
     /// variables, every argument.
     pub key: Vec<String>,
-    /// How it becomes known what else the step reads.
+    /// How to find the other files that the step reads.
     pub(crate) reading: Reading,
 }
 
-/// How it becomes known what a step reads.
+/// How to find the files that a step reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Reading {
-    /// Its inputs and nothing else.
+    /// The step reads only its inputs.
     Inputs,
-    /// A compiler, which includes headers.
+    /// The step runs a compiler, which also reads headers.
     Headers {
         search: SearchPath,
         /// Headers that are included before the source's first line.
         headers: Vec<String>,
         /// The file in which the compiler lists what it read.
         depfile: Option<PathBuf>,
-        /// Options that may make it read files that are not found here.
+        /// Unknown options, which may make the compiler read other files.
         not_understood: Vec<String>,
     },
 }
 
-/// How a step is done.
+/// What a step does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Run a program.
@@ -60,13 +60,13 @@ pub enum Action {
 pub struct NvrtcJob {
     /// `libnvrtc.so.<major>`.
     pub library: PathBuf,
-    /// The source as NVRTC opens the directory of it and names it in messages.
+    /// The source's path. NVRTC searches its directory for headers and prints it in messages.
     pub name: String,
-    /// Options, the architecture among them.
+    /// NVRTC's options, including the architecture.
     pub options: Vec<String>,
 }
 
-/// One piece of device code.
+/// Device code for one architecture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Image {
     /// SASS for a real architecture.
@@ -76,7 +76,7 @@ pub enum Image {
 }
 
 impl Image {
-    /// The option with which NVRTC makes it.
+    /// The NVRTC option for this architecture.
     #[must_use]
     pub fn option(self) -> String {
         match self {
@@ -102,9 +102,9 @@ impl Image {
     }
 }
 
-/// Options for include directories and macros, as nvcc and NVRTC both take them. A relative
-/// directory stays relative, so that no output holds the package's path, except if the compiler
-/// does not run in the package: then `prefix` leads to it.
+/// Options for include directories and macros, in a form that nvcc and NVRTC both accept. A relative
+/// directory stays relative, so that no output contains the package's path. If the compiler does
+/// not run in the package, `prefix` is the path to the package.
 pub(super) fn common_options(common: &Common, prefix: &Path) -> Vec<String> {
     let mut options = Vec::new();
     for include in &common.includes {

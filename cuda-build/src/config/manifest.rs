@@ -54,7 +54,7 @@ impl Document {
     }
 }
 
-/// One table of a manifest, and its place.
+/// One table of a manifest, with the file and the key for messages.
 pub(super) struct Table<'a> {
     path: PathBuf,
     prefix: String,
@@ -70,11 +70,14 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// An unknown key is an error, because a misspelt one would be ignored.
+    /// An unknown key is an error, because a misspelt key would otherwise be ignored.
     pub(super) fn check_keys(&self, known: &[&str]) -> Result<(), Error> {
         let mut keys = self.table.keys().map(|key| key.get_ref());
         match keys.find(|key| !known.contains(&key.as_ref())) {
-            Some(key) => Err(self.wrong(key, format!("unknown key; known: {}", known.join(", ")))),
+            Some(key) => Err(self.wrong(
+                key,
+                format!("unknown key; the known keys are {}", known.join(", ")),
+            )),
             None => Ok(()),
         }
     }
@@ -83,7 +86,7 @@ impl<'a> Table<'a> {
         self.table.get(key).map(|value| value.get_ref())
     }
 
-    /// The value of a key, which `convert` accepts only if it has the right type.
+    /// The value of a key. `convert` returns `None` for a value of the wrong type.
     fn typed<T>(
         &self,
         key: &str,
@@ -213,10 +216,10 @@ impl<'a> Table<'a> {
     }
 }
 
-/// The manifest of the workspace that the package in `directory` belongs to: the one that the
-/// package names (`package.workspace`), otherwise the nearest one at or above `directory` with a
-/// `[workspace]` that does not exclude the package. As for Cargo, a package of `cargo vendor` (it has
-/// the file `.cargo-checksum.json`) or from a registry (`.cargo-ok`) belongs to no workspace.
+/// The manifest of the workspace that the package in `directory` belongs to: the manifest that
+/// `package.workspace` names, otherwise the nearest manifest at or above `directory` with a
+/// `[workspace]` table. `None` if this table excludes the package. As in Cargo, a vendored package
+/// (with `.cargo-checksum.json`) or a registry package (with `.cargo-ok`) belongs to no workspace.
 pub(super) fn workspace_manifest(root: &Root, directory: &Path) -> Result<Option<PathBuf>, Error> {
     let is_published = |name| root.is_file(&directory.join(name));
     if [".cargo-checksum.json", ".cargo-ok"]

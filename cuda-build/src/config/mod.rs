@@ -15,7 +15,7 @@
 //! capabilities      = ["8.0", "9.0+PTX"]
 //! [package.metadata.cuda.wheel]
 //! name              = "saxpy"      # without `-cu12`
-//! rpath             = "runpath"    # or "rpath", which beats LD_LIBRARY_PATH
+//! rpath             = "runpath"    # or "rpath", which precedes LD_LIBRARY_PATH
 //! ```
 
 mod manifest;
@@ -56,7 +56,8 @@ pub struct Wanted {
     pub component: Component,
     /// The accepted versions: `>=9` for cuDNN 9 and newer.
     pub version: Option<semver::VersionReq>,
-    /// If it is missing, the crate is built without it; `cfg(cuda_have_<name>)` reports which.
+    /// If the component is missing, the crate is built without it; `cfg(cuda_have_<name>)` is set
+    /// if it is present.
     pub optional: bool,
 }
 
@@ -100,11 +101,11 @@ struct PerMajor {
 pub struct Wheel {
     /// Name of the distribution without `-cu12`; if unset, the name of the Python project.
     pub name: Option<String>,
-    /// `runpath` (default) or `rpath`, which beats `LD_LIBRARY_PATH`.
+    /// `runpath` (default) or `rpath`, which has priority over `LD_LIBRARY_PATH`.
     pub rpath: Option<String>,
 }
 
-/// A [`Config`] seen for one CUDA major.
+/// The components and capabilities of a [`Config`] for one CUDA major.
 #[derive(Clone, Copy, Debug)]
 pub struct ForMajor<'a> {
     /// The declared components.
@@ -129,11 +130,11 @@ impl Config {
         };
         if let Some(path) = manifest::workspace_manifest(root, directory)? {
             let workspace = Document::read(root, &path)?;
-            config.lay_over(&workspace.table(&["workspace", "metadata", "cuda"])?)?;
+            config.apply(&workspace.table(&["workspace", "metadata", "cuda"])?)?;
             config.workspace = Some(path);
         }
-        config.lay_over(&package.table(&["package", "metadata", "cuda"])?)?;
-        config.lay_over_variables(env)?;
+        config.apply(&package.table(&["package", "metadata", "cuda"])?)?;
+        config.apply_variables(env)?;
         let library = package.table(&["lib"])?;
         // Cargo itself reports errors in this table.
         let types = |key| library.texts(key).ok().flatten().unwrap_or_default();
@@ -144,7 +145,7 @@ impl Config {
         Ok(config)
     }
 
-    /// The configuration for one CUDA major: overrides replace, they do not add.
+    /// The configuration for one CUDA major. An override replaces the general list.
     pub fn for_major(&self, major: u32) -> ForMajor<'_> {
         let special = self.per_major.iter().rev().find(|p| p.major == major);
         let components = special.and_then(|p| p.components.as_ref());
@@ -157,7 +158,7 @@ impl Config {
         }
     }
 
-    fn lay_over(&mut self, table: &Table<'_>) -> Result<(), Error> {
+    fn apply(&mut self, table: &Table<'_>) -> Result<(), Error> {
         table.check_keys(KEYS)?;
         set(&mut self.toolkit, table.requirement("toolkit")?);
         set(&mut self.majors, table.numbers("majors")?);
@@ -194,7 +195,7 @@ impl Config {
         Ok(())
     }
 
-    fn lay_over_variables(&mut self, env: &Env) -> Result<(), Error> {
+    fn apply_variables(&mut self, env: &Env) -> Result<(), Error> {
         self.release = ReleaseReq::from_env(env)?;
         if let Some(text) = env.text("CUDA_BUILD_CUDART") {
             self.cudart = parse_cudart(&text).map_err(|reason| Error::Manifest {
@@ -205,7 +206,7 @@ impl Config {
         }
         if let Some(text) = env.text("CUDA_BUILD_CAPABILITIES") {
             self.capabilities = Some(vec![text]);
-            // The variable is for every major.
+            // The variable applies to every major.
             for special in &mut self.per_major {
                 special.capabilities = None;
             }
@@ -239,7 +240,7 @@ const KEYS: &[&str] = &[
     "wheel",
 ];
 
-/// Replaces a default by a declared value.
+/// Replaces a default with a declared value.
 fn set<T>(value: &mut T, declared: Option<T>) {
     if let Some(declared) = declared {
         *value = declared;

@@ -22,8 +22,8 @@ pub struct Fatbin {
 }
 
 impl Fatbin {
-    /// Reads a `.fatbin` file or the bytes of an `.nv_fatbin` section: every container, with
-    /// zeros between them (which linkers put there). Compressed entries stay as they are.
+    /// Reads all containers of a `.fatbin` file or `.nv_fatbin` section. Linkers may put zeros
+    /// between containers. Compressed entries stay compressed.
     ///
     /// # Errors
     /// [`Error::Format`] for anything else, with the reason and the offset.
@@ -35,7 +35,8 @@ impl Fatbin {
             .and_then(|rest| rest.iter().position(|&byte| byte != 0))
         {
             let start = offset + skipped;
-            // No container starts with a zero, so the first other byte after padding starts one.
+            // A container starts with a nonzero byte, so the first such byte after padding starts
+            // one.
             let (container, len) = parse_container(&bytes[start..], start)?;
             containers.push(container);
             offset = start + len;
@@ -49,8 +50,8 @@ impl Fatbin {
     /// One container with these images in nvcc's order: cubins by ascending capability, then PTX.
     ///
     /// # Errors
-    /// [`Error::Format`] if there is no image, or if one is not a cubin, is PTX without `.version`
-    /// and `.target`, is for another capability than the given one, or is given twice.
+    /// [`Error::Format`] if there is no image, or if an image is not a cubin, is PTX without
+    /// `.version` and `.target`, is for a different capability than it claims, or is given twice.
     pub fn from_images(mut images: Vec<Image>) -> Result<Self, Error> {
         if images.is_empty() {
             return Err(invalid("it has no images"));

@@ -22,7 +22,7 @@ pub enum Kind {
 pub enum Compression {
     /// None.
     None,
-    /// LZ4 block (`--compress-mode speed`, and all before CUDA 12.4).
+    /// LZ4 block: `--compress-mode speed`, and all compression before CUDA 12.4.
     Lz4,
     /// Zstandard.
     Zstd,
@@ -30,8 +30,8 @@ pub enum Compression {
 
 /// One image in a container.
 ///
-/// The header is kept whole, so that an entry is written with the bytes that were read, whatever
-/// newer fields it has.
+/// The whole header is kept, so that an entry is written back unchanged even if it has newer
+/// fields.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     header: Vec<u8>,
@@ -57,7 +57,7 @@ impl Entry {
         }
         if compressed_len > payload_len {
             return Err(invalid(format!(
-                "an entry with {compressed_len} compressed bytes in a payload of {payload_len}"
+                "an entry has {compressed_len} compressed bytes, but a payload of {payload_len}"
             )));
         }
         let end = header_len.checked_add(payload_len).ok_or_else(cut)?;

@@ -1,4 +1,4 @@
-//! Images as a compiler writes them, and their entries.
+//! Makes entries from images as a compiler writes them.
 
 use std::fmt;
 
@@ -34,15 +34,15 @@ impl Image {
         }
     }
 
-    /// The entry, after a check of the image.
+    /// Checks the image and makes its entry.
     pub(super) fn into_entry(self) -> Result<Entry, Error> {
         let named = self.to_string();
         let (is_ptx, capability) = self.order();
         let (facts, mut payload) = match self {
-            Self::Cubin { bytes, .. } => (Facts::of_cubin(&bytes, capability), bytes),
+            Self::Cubin { bytes, .. } => (ImageHeader::of_cubin(&bytes, capability), bytes),
             Self::Ptx { mut text, .. } => {
                 text.truncate(text.trim_end_matches('\0').len());
-                let facts = Facts::of_ptx(&text, capability);
+                let facts = ImageHeader::of_ptx(&text, capability);
                 text.push('\0');
                 (facts, text.into_bytes())
             }
@@ -66,20 +66,21 @@ impl fmt::Display for Image {
 }
 
 /// The fields of an image that its entry's header repeats.
-struct Facts {
+struct ImageHeader {
     major: u16,
     minor: u16,
     flags: u64,
     notes: Option<Notes>,
 }
 
-/// The text at the header's end. For a cubin `length` leaves out the NUL that stands before it.
+/// The notes at the end of the header. For a cubin, `length` excludes the NUL at the start of
+/// `text`.
 struct Notes {
     length: u32,
     text: Vec<u8>,
 }
 
-impl Facts {
+impl ImageHeader {
     /// Reads `.version 8.8` and `.target sm_90a` of PTX.
     fn of_ptx(text: &str, capability: Capability) -> Result<Self, String> {
         if text.contains('\0') {
@@ -103,7 +104,7 @@ impl Facts {
             major,
             minor,
             flags: 0,
-            // Without options the text of the notes is the NUL that ends it.
+            // Without options, the notes are only the terminating NUL.
             notes: Some(Notes {
                 length: 0,
                 text: vec![0],
@@ -115,9 +116,10 @@ impl Facts {
     /// later GPUs.
     fn of_cubin(bytes: &[u8], capability: Capability) -> Result<Self, String> {
         const EM_CUDA: u16 = 190;
-        /// `EI_OSABI` of the only ABI of cubins before capability 10.0.
+        /// `EI_OSABI` of the first ABI, for capabilities before 10.0, up to CUDA 12.
         const OSABI_FIRST: u8 = 0x33;
-        /// `EI_OSABI` of capability 10.0 and later, and of all cubins of CUDA 13.
+        /// `EI_OSABI` of the second ABI, for capability 10.0 and later, and for all cubins of CUDA
+        /// 13.
         const OSABI_SECOND: u8 = 0x41;
         let identity: Option<[u8; 16]> = bytes_at(bytes, 0);
         let (Some(identity), Some(EM_CUDA), Some(flags)) =

@@ -5,7 +5,7 @@
 //! --compress-mode none` for the same images (compared with 13.4; nvFatbin 12.9 writes the same
 //! headers), with one exception: `fatbinary` removes comments and indentation from PTX.
 //!
-//! All numbers are little-endian. A file or a `.nv_fatbin` section is a row of containers:
+//! All numbers are little-endian. A file or `.nv_fatbin` section is a sequence of containers:
 //!
 //! ```text
 //! container   u32 magic 0xBA55ED50 | u16 version 1 | u16 header length 16 | u64 length of the entries
@@ -21,8 +21,8 @@
 //!
 //! The text of the notes is, for PTX, the options for `ptxas`. For a cubin that may be finalised
 //! for later GPUs (`e_flags & 3` in the ABI that has `EI_OSABI` 0x41) it is a NUL and then a copy
-//! of the section `.nv.compat`. None of this is documented by NVIDIA; it was found by giving
-//! `fatbinary` and nvFatbin cubins changed in one place.
+//! of the section `.nv.compat`. NVIDIA documents none of this; it was found by running
+//! `fatbinary` and nvFatbin on cubins with single changes.
 
 mod container;
 mod entry;
@@ -36,7 +36,7 @@ pub use image::Image;
 const MAGIC: u32 = 0xBA55_ED50;
 /// Length of the container's own header.
 const CONTAINER_HEADER: usize = 16;
-/// Length of the part of an entry's header that every entry has.
+/// Length of the fixed part of an entry's header.
 const ENTRY_HEADER: usize = 64;
 
 /// Entry flags.

@@ -13,8 +13,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::hash::Fnv;
 
-/// The kernel stamps files with a clock that ticks every 1 to 10 ms, so a time of change can be
-/// this much older than the change, in nanoseconds.
+/// How much older than a change its recorded time can be, in nanoseconds: the kernel stamps files
+/// with a clock that ticks every 1 to 10 ms.
 const CLOCK_TICK: i64 = 20_000_000;
 
 /// Nanoseconds since 1970.
@@ -25,7 +25,8 @@ pub(super) fn now() -> i64 {
     i64::try_from(elapsed.as_nanos()).unwrap_or(i64::MAX)
 }
 
-/// What changes whenever a file changes, links followed. Times are in nanoseconds since 1970.
+/// Metadata that differs after every change of a file. Links are followed. Times are in nanoseconds
+/// since 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stat {
     pub(super) inode: u64,
@@ -49,7 +50,7 @@ impl Stat {
         }
     }
 
-    /// Without a time that no program can set, no file counts as unchanged before it is read.
+    /// There is no time here that programs cannot set, so contents are always compared.
     #[cfg(not(unix))]
     fn of(metadata: &Metadata) -> Self {
         Self {
@@ -60,20 +61,20 @@ impl Stat {
         }
     }
 
-    /// Whether every change after `time` gives the file another `Stat`.
+    /// Whether every change of the file after `time` leads to a different `Stat`.
     fn is_settled_at(self, time: i64) -> bool {
         self.changed < time.saturating_sub(CLOCK_TICK)
     }
 }
 
-/// What was recorded of a path.
+/// The recorded state of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
-    /// Nothing was there; a compiler looked.
+    /// A compiler looked for the path and found nothing.
     Absent,
     /// A directory or something else that cannot be included.
     NotAFile,
-    /// A file with this content. `stat` is kept if every later change gives another one.
+    /// A file with this content. `stat` is set only if every later change leads to a different one.
     File { digest: u64, stat: Option<Stat> },
 }
 
@@ -87,7 +88,7 @@ pub(super) enum Changed {
 }
 
 struct Seen {
-    /// `None` if nothing is there.
+    /// `None` if the path does not exist.
     stat: Option<Stat>,
     is_file: bool,
     content: Option<Content>,
@@ -128,8 +129,8 @@ impl Files {
             })
     }
 
-    /// Length and time of the last change of the content, for files that nobody edits: those of a
-    /// toolkit. `None` if nothing is there.
+    /// Length and time of the last change of the content, for files that are not edited, such as a
+    /// toolkit's. `None` if the path does not exist.
     pub(crate) fn length_and_time(&mut self, path: &Path) -> Option<(u64, i64)> {
         self.look(path)
             .stat
@@ -160,7 +161,7 @@ impl Files {
         self.look(path).is_file
     }
 
-    /// The path without `.` and `directory/..`. A link is kept: `link/..` is elsewhere.
+    /// The path without `.` and `directory/..`. `link/..` is kept, because it leads elsewhere.
     pub(crate) fn normal(&mut self, path: &Path) -> PathBuf {
         let mut normal = PathBuf::new();
         for component in path.components() {
@@ -225,7 +226,7 @@ impl Files {
         self.look(path).content.map(|content| content.digest)
     }
 
-    /// What to record of a path; `None` if it is a file that cannot be read.
+    /// The state to record for a path; `None` if it is a file that cannot be read.
     pub(super) fn state(&mut self, path: &Path) -> Option<State> {
         let seen = self.look(path);
         let Some(stat) = seen.stat else {
@@ -245,7 +246,7 @@ impl Files {
         })
     }
 
-    /// Whether a path is still what was recorded. The content is read only if the `Stat` differs.
+    /// Whether a path still has the recorded state. The content is read only if the `Stat` differs.
     pub(super) fn is_still(&mut self, path: &Path, recorded: State) -> bool {
         let seen = self.look(path);
         match recorded {
@@ -258,7 +259,8 @@ impl Files {
         }
     }
 
-    /// What to record in place of `recorded` for a path that is still the same: its new times.
+    /// The state, with new times, that replaces `recorded` for an unchanged path; `None` if the times
+    /// are the same.
     pub(super) fn renewed(&mut self, path: &Path, recorded: State) -> Option<State> {
         let State::File { stat, .. } = recorded else {
             return None;

@@ -1,10 +1,10 @@
 //! Decides whether an output below `OUT_DIR` has to be made again.
 //!
 //! The rule: an output is up to date if the same command would read the same bytes. So the key of
-//! a step holds everything that is no file (arguments, variables, the toolkit's identity), and a
-//! record of the last successful run holds every path that the tool looked at: files that it read,
-//! with their content, and paths at which it found nothing. What cannot be known is never
-//! recorded, so the step runs whenever the build script runs.
+//! a step has everything except files (arguments, variables, the toolkit's identity), and a
+//! record of the last successful run has every path that the tool looked at: files that it read,
+//! with a digest of their content, and paths at which it found nothing. If some of these paths are
+//! unknown, nothing is recorded, and the step runs whenever the build script runs.
 //!
 //! Contents are read only if size, inode or a time of a file changed. A file that changed while
 //! the tool ran is not recorded, because the tool may have read either content.
@@ -24,28 +24,28 @@ use file::Changed;
 pub(crate) use file::Files;
 use record::{Input, Output, Records};
 
-/// How often records are written while steps run: a build that is killed repeats this much.
+/// How often records are written while steps run. A killed build loses only the work since then.
 const SAVE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// What a tool looked at while it made an output.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Reads {
-    /// The inputs of the step. Apart from the headers, because sources share those.
+    /// The inputs of the step. Headers are in separate sets, because several steps share them.
     pub(crate) sources: BTreeSet<PathBuf>,
     /// Headers of the user.
     pub(crate) own: BTreeSet<PathBuf>,
     /// Headers of the toolkit and of the system.
     pub(crate) system: BTreeSet<PathBuf>,
-    /// Paths at which there was nothing; a file there would be read instead of another.
+    /// Paths that do not exist. A new file at such a path would be read instead of another file.
     pub(crate) absent: BTreeSet<PathBuf>,
     /// The user's directories that were searched.
     pub(crate) searched: BTreeSet<PathBuf>,
-    /// Why this list may be incomplete, if it may be.
+    /// Why these sets may be incomplete; `None` if they are complete.
     pub(crate) incomplete: Option<String>,
 }
 
 /// A tool that is about to run.
-pub(crate) struct Started {
+pub(crate) struct RunStart {
     at: i64,
     known: HashMap<PathBuf, u64>,
 }
@@ -55,7 +55,7 @@ pub(crate) struct Freshness {
     path: PathBuf,
     pub(crate) files: Files,
     records: Records,
-    /// What each recorded input and each list of inputs came to in this run.
+    /// Whether each recorded input and each list of inputs is unchanged, as far as checked.
     unchanged: HashMap<u32, bool>,
     unchanged_lists: HashMap<u32, bool>,
     used: HashSet<OsString>,
@@ -89,7 +89,7 @@ impl Freshness {
         digest.value()
     }
 
-    /// Whether `output` is what the step with this key would make again.
+    /// Whether the step with this key would make the same `output` again.
     pub(crate) fn is_fresh(&mut self, output: &Path, key: u64) -> bool {
         self.used.insert(output.as_os_str().to_owned());
         let Some(recorded) = self.records.outputs.get(output.as_os_str()).cloned() else {
@@ -136,7 +136,7 @@ impl Freshness {
             Some(Input::Looked(path, recorded)) => {
                 let (path, recorded) = (path.clone(), *recorded);
                 let unchanged = self.files.is_still(&path, recorded);
-                // The same content with other times: from now on the times are compared again.
+                // If only the times differ, record the new ones, so that the content is not read again.
                 if unchanged && let Some(now) = self.files.renewed(&path, recorded) {
                     self.records.inputs[id as usize] = Input::Looked(path, now);
                     self.unsaved = true;
@@ -148,21 +148,21 @@ impl Freshness {
         unchanged
     }
 
-    /// To be called before a tool runs, with the files that it is known to read.
-    pub(crate) fn start<'p>(&mut self, known: impl IntoIterator<Item = &'p Path>) -> Started {
+    /// Must be called before a tool runs, with the files that the tool is known to read.
+    pub(crate) fn start<'p>(&mut self, known: impl IntoIterator<Item = &'p Path>) -> RunStart {
         let known = known.into_iter().filter_map(|path| {
             self.files.refresh(path);
             Some((path.to_owned(), self.files.digest(path)?))
         });
         let known = known.collect();
-        Started {
+        RunStart {
             at: file::now(),
             known,
         }
     }
 
-    /// Records that a tool made `output` and what it looked at. Returns the reason if that cannot
-    /// be recorded; then the step runs again whenever the build script runs.
+    /// Records that a tool made `output` and what it looked at. Returns the reason if this
+    /// cannot be recorded; then the step runs again whenever the build script runs.
     ///
     /// # Errors
     /// [`Error::Io`] if the records cannot be written.
@@ -170,7 +170,7 @@ impl Freshness {
         &mut self,
         output: &Path,
         key: u64,
-        started: &Started,
+        started: &RunStart,
         reads: &Reads,
     ) -> Result<Option<String>, Error> {
         self.files.forget(output);
@@ -190,7 +190,7 @@ impl Freshness {
         &mut self,
         output: &Path,
         key: u64,
-        started: &Started,
+        started: &RunStart,
         reads: &Reads,
     ) -> Option<String> {
         let mut lists = Vec::new();
@@ -212,7 +212,7 @@ impl Freshness {
                     Changed::After => false,
                 };
                 if is_absent && !expect_absent {
-                    return Some(format!("{} was read and is not there", path.display()));
+                    return Some(format!("{} was read, but no longer exists", path.display()));
                 }
                 if !same && state != record::State::NotAFile {
                     return Some(format!("{} changed while it was compiled", path.display()));
@@ -236,7 +236,7 @@ impl Freshness {
         None
     }
 
-    /// The files that were read for `output` and the directories that were searched, as recorded.
+    /// The recorded files that were read and directories that were searched for `outputs`.
     pub(crate) fn recorded(&self, outputs: &[PathBuf]) -> BTreeSet<PathBuf> {
         let outputs = outputs
             .iter()

@@ -1,16 +1,18 @@
-//! The file of records: inputs, lists of inputs, and outputs, one a line.
+//! The file of records. Each line is an input, a list of inputs, or an output.
 //!
 //! ```text
 //! cuda-build stamps 1
-//! i <digest> <inode> <length> <modified> <changed> <path>     a file; without the numbers `i <digest> <path>`
-//! a <path>                       nothing is there
-//! d <path>                       no file is there
+//! i <state> <path>               a file that was read
+//! a <path>                       a path that does not exist
+//! d <path>                       a path that is not a file
 //! s <path>                       a directory that was searched
 //! l <number of an input> …       a list of inputs
-//! o <key> <state> , <number of a list> … , <path>
+//! o <key> <state> <count of lists> <number of a list> … <path>
+//! end
 //! ```
 //!
-//! Lists are shared: five hundred sources that read the same hundred headers have one.
+//! A state is `<digest> <inode> <length> <modified> <changed>`, or `<digest> -`. Lists are shared:
+//! five hundred sources that read the same hundred headers have one list.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -26,7 +28,7 @@ const HEAD: &str = "cuda-build stamps 1";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Input {
     Looked(PathBuf, State),
-    /// For Cargo alone, which watches the directory.
+    /// A directory, recorded only because Cargo watches it.
     Searched(PathBuf),
 }
 
@@ -99,7 +101,7 @@ impl Records {
 
     /// `None` for anything that [`Records::to_bytes`] does not write.
     pub(super) fn parse(bytes: &[u8]) -> Option<Self> {
-        // A file that was cut off has no last line.
+        // A truncated file lacks the last line.
         let bytes = bytes.strip_suffix(b"\nend\n")?;
         let mut lines = bytes.split(|byte| *byte == b'\n');
         if lines.next()? != HEAD.as_bytes() {
@@ -146,7 +148,7 @@ impl Records {
         Some(records)
     }
 
-    /// The file's content: inputs and lists that no output has are left out.
+    /// The content of the file, without the inputs and lists that no output uses.
     pub(super) fn to_bytes(&self) -> Vec<u8> {
         let mut used = Self::default();
         let mut text = Vec::new();
@@ -198,7 +200,7 @@ impl Records {
     }
 }
 
-/// A file's digest and either five numbers or `-`.
+/// A file's digest and either four numbers or `-`.
 fn shown(state: State) -> String {
     match state {
         State::File {

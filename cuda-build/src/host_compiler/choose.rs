@@ -18,9 +18,9 @@ const FLAGS: [&str; 2] = ["NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS"];
 /// Chooses the host compiler for a toolkit with nvcc.
 ///
 /// # Errors
-/// [`Error::HostCompiler`] if a compiler was named that the toolkit does not accept, or if no
-/// accepted compiler is installed; with `-allow-unsupported-compiler` in `NVCC_PREPEND_FLAGS` or
-/// `NVCC_APPEND_FLAGS` only if there is no compiler at all. [`Error::Program`] if nvcc or the
+/// [`Error::HostCompiler`] if the user named a compiler that the toolkit does not accept, or if no
+/// accepted compiler is installed. If `NVCC_PREPEND_FLAGS` or `NVCC_APPEND_FLAGS` contains
+/// `-allow-unsupported-compiler`, every compiler is accepted. [`Error::Program`] if nvcc or the
 /// compiler hangs.
 pub fn choose(env: &Env, root: &Root, toolkit: &Toolkit) -> Result<HostCompiler, Error> {
     let nvcc = toolkit
@@ -51,7 +51,7 @@ pub fn choose(env: &Env, root: &Root, toolkit: &Toolkit) -> Result<HostCompiler,
         )
         .is_some(),
     };
-    // nvcc's choice contains what its flags name, which has priority over the variable.
+    // nvcc's choice already takes its flags into account. They have priority over `NVCC_CCBIN`.
     let own = nvcc::host_compiler(root, env, nvcc, &answer);
     if let Some((variable, value)) = flag(env, &["-ccbin", "--compiler-bindir"]) {
         let file = own.or_else(|| locate(root, Path::new(&value), &directories));
@@ -61,7 +61,7 @@ pub fn choose(env: &Env, root: &Root, toolkit: &Toolkit) -> Result<HostCompiler,
     if let Some(program) = env.path("NVCC_CCBIN") {
         let file = locate(root, &program, &directories);
         let judged = judge.named("NVCC_CCBIN", &program, file)?;
-        // An nvcc that is older than the variable does not read it.
+        // An old nvcc does not read `NVCC_CCBIN` and needs the option.
         let path = judged.compiler.path.clone();
         let option = (own.as_ref() != Some(&path)).then_some(path);
         return Ok(judge.chosen(judged, option));
@@ -133,8 +133,8 @@ impl Judge<'_> {
         }
     }
 
-    /// Every C++ compiler on `PATH` that has a usual name, each once. A program that does not answer
-    /// is not a candidate.
+    /// Every C++ compiler on `PATH` that has a usual name, each once. A program that cannot
+    /// be queried is skipped.
     fn installed(&self) -> Vec<Judged> {
         let root = self.root;
         let mut seen: Vec<PathBuf> = Vec::new();
@@ -267,8 +267,8 @@ fn origin_warning(compiler: &Path, tool: &str, tool_path: &Path) -> Option<Strin
     let same = own == other || (own.components().count() > 2 && tool_path.starts_with(&own));
     (!same).then(|| {
         format!(
-            "host compiler {} uses the `{tool}` at {}, which was installed separately: one may not understand the \
-             other's files",
+            "host compiler {} uses the `{tool}` at {}, which was installed separately: one of them may not understand \
+             the other's files",
             compiler.display(),
             tool_path.display()
         )

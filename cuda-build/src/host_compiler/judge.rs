@@ -15,13 +15,13 @@ use crate::version::ToolkitVersion;
 /// The header that checks the host compiler.
 const HEADER: &str = "crt/host_config.h";
 
-/// Programs that a compiler starts for what nvcc needs of it.
+/// Programs that a compiler starts when nvcc calls it.
 const TOOLS: [&str; 2] = ["as", "ld"];
 
-/// The first line of an answer, if the compiler has passed the header.
+/// The first line of an answer if the header accepts the compiler.
 const ACCEPTED: &str = "accepted by the header\n";
 
-/// What a toolkit accepts.
+/// Decides which compilers a toolkit accepts.
 #[derive(Clone, Copy)]
 pub(super) struct Judge<'a> {
     pub(super) root: &'a Root,
@@ -29,7 +29,7 @@ pub(super) struct Judge<'a> {
     pub(super) toolkit: ToolkitVersion,
     /// The include directory that contains `crt/host_config.h`.
     pub(super) include: Option<&'a Path>,
-    /// A flag disables the check of the host compiler.
+    /// Whether a flag disables the check of the host compiler.
     pub(super) unchecked: bool,
 }
 
@@ -44,7 +44,7 @@ pub(super) struct Judged {
 }
 
 impl Judge<'_> {
-    /// The bounds in the table of releases, for a toolkit without such a header and for messages.
+    /// The bounds in the table of releases, for messages and for a toolkit without [`HEADER`].
     pub(super) fn facts(&self) -> Option<&'static Release> {
         release::facts(self.toolkit)
     }
@@ -82,8 +82,8 @@ impl Judge<'_> {
         hash.hex()
     }
 
-    /// Starts the compiler. The answer is what it prints, between [`ACCEPTED`] and a line for each
-    /// of [`TOOLS`].
+    /// Starts the compiler. The answer is its output, after [`ACCEPTED`] if the header accepts it,
+    /// and a line for each of [`TOOLS`].
     fn query(&self, path: &Path) -> Result<String, Error> {
         let with_header = self.preprocess(path, self.include)?;
         let accepted = self.include.is_some() && with_header.success;
@@ -150,7 +150,7 @@ impl Judge<'_> {
             refusal: if text.starts_with(ACCEPTED) {
                 None
             } else {
-                // Without the `#error`, the header is absent, or one that it includes is.
+                // If there is no `#error`, the header or a file that it includes is missing.
                 refusal(text).or_else(by_table)
             },
             tools: TOOLS.into_iter().filter_map(tool).collect(),

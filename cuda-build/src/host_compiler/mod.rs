@@ -1,7 +1,7 @@
 //! The C++ compiler that nvcc calls for host code.
 //!
-//! `NVCC_CCBIN`, and `-ccbin` in nvcc's own variables, are taken as they are: that compiler is used,
-//! or the build fails. Otherwise nvcc's own choice is used if the toolkit accepts it, and if not,
+//! If `NVCC_CCBIN`, or `-ccbin` in nvcc's own variables, names a compiler, this compiler is used or
+//! the build fails. Otherwise nvcc's own choice is used if the toolkit accepts it. If it does not,
 //! the newest installed compiler that the toolkit accepts is passed to nvcc with `-ccbin`.
 //!
 //! The compiler itself decides what a toolkit accepts: it preprocesses the toolkit's
@@ -35,7 +35,7 @@ pub struct Compiler {
 pub enum Family {
     /// GNU's.
     Gcc,
-    /// LLVM's, and compilers made from it.
+    /// LLVM's, and compilers based on it.
     Clang,
 }
 
@@ -72,7 +72,7 @@ pub struct HostCompiler {
 }
 
 impl HostCompiler {
-    /// A text that differs if the output of a compile step may differ.
+    /// A string that differs if the output of a compile step may differ.
     pub fn identity(&self) -> String {
         format!(
             "host compiler {} {}",

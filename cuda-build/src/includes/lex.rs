@@ -1,4 +1,4 @@
-//! Finds `#include` and `__has_include` in a text, and nothing of what comments hold.
+//! Finds `#include` and `__has_include` in source text, except in comments.
 
 /// One place that names a header.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -7,13 +7,13 @@ pub(super) enum Mention {
     Quoted(String),
     /// `<name>`
     Angled(String),
-    /// `#include` of a macro, or of a name that is no text.
+    /// `#include` of a macro, or of a name that is not valid UTF-8.
     ComputedInclude,
     /// `__has_include` of a macro.
     ComputedQuery,
 }
 
-/// All of them, in the text's order.
+/// All mentions, in the order of the text.
 pub(super) fn mentions(text: &str) -> Vec<Mention> {
     let mut found = Vec::new();
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
@@ -62,7 +62,7 @@ fn named(rest: &str) -> Option<Mention> {
             .and_then(|rest| until(rest, '>'))
             .map(Mention::Angled),
     };
-    // A byte that is no UTF-8 has become U+FFFD: the file's name is not known.
+    // Invalid UTF-8 has become U+FFFD, so the file's name is unknown.
     let is_name = |name: &String| !name.is_empty() && !name.contains('\u{fffd}');
     mention.filter(|mention| match mention {
         Mention::Quoted(name) | Mention::Angled(name) => is_name(name),
@@ -70,7 +70,7 @@ fn named(rest: &str) -> Option<Mention> {
     })
 }
 
-/// The text with each comment made a space, continued lines joined, and raw strings emptied.
+/// The text with comments replaced by spaces, continued lines joined, and raw strings emptied.
 fn without_comments(text: &str) -> String {
     let text = joined_lines(text);
     let mut out = String::with_capacity(text.len());
@@ -97,7 +97,7 @@ fn without_comments(text: &str) -> String {
     out
 }
 
-/// The text with continued lines joined. gcc accepts blanks behind the backslash, too.
+/// The text with continued lines joined. gcc also accepts spaces after the backslash.
 fn joined_lines(text: &str) -> String {
     let mut joined = String::with_capacity(text.len());
     for line in text.split_inclusive('\n') {
@@ -109,15 +109,16 @@ fn joined_lines(text: &str) -> String {
     joined
 }
 
-/// Whether the text ends in a character of a name or number: what follows is then no start of a
-/// raw string, and a `'` separates digits.
+/// Whether the text ends in a character of a name or number. After such a character, `R"` does not
+/// start a raw string, and `'` separates digits.
 fn ends_in_name(text: &str) -> bool {
     text.chars()
         .next_back()
         .is_some_and(|c| c.is_alphanumeric() || c == '_')
 }
 
-/// Length of the string or character that `rest` starts with; it ends with its line at the latest.
+/// Length of the string or character literal at the start of `rest`; it ends at the line's end at the
+/// latest.
 fn literal(rest: &str, quote: char) -> usize {
     let mut escaped = false;
     for (index, c) in rest.char_indices().skip(1) {
@@ -132,7 +133,7 @@ fn literal(rest: &str, quote: char) -> usize {
     rest.len()
 }
 
-/// Length of the raw string that `rest` starts with, where it does: `R"x( … )x"`.
+/// Length of the raw string at the start of `rest`, such as `R"x( … )x"`; `None` if there is none.
 fn raw_string(rest: &str) -> Option<usize> {
     let prefix = ["R\"", "u8R\"", "uR\"", "UR\"", "LR\""]
         .into_iter()

@@ -1,13 +1,13 @@
 //! Which files a compiler may read for a source, found by reading the source.
 //!
-//! NVRTC lists nothing of what it reads, and nvcc nothing of what it looked for in vain. The scan
-//! therefore finds at least what a compiler reads: for each `#include` and `__has_include`,
-//! whatever `#if` it stands under, every file of that name in every directory that is searched,
-//! and every such path at which there is no file. It follows compilers in where they look
-//! (measured with NVRTC 11.8, 12.9 and 13.5, nvcc and gcc): `#include "…"` in the directory of the
-//! file that it stands in, then in the directories that the options name; `#include <…>` in the
-//! latter alone; an absolute name nowhere else. NVRTC does not search the working directory if
-//! the source's name has a directory.
+//! NVRTC does not list the files that it reads, and nvcc does not list the paths at which it found
+//! nothing. The scan therefore finds at least the files that a compiler reads: for each `#include`
+//! and `__has_include`, regardless of `#if`, every file of that name in every searched directory,
+//! and every such path that does not exist. It searches the same directories as compilers
+//! (measured with NVRTC 11.8, 12.9 and 13.5, nvcc and gcc): for `#include "…"` the directory of the
+//! including file, then the directories that the options name; for `#include <…>` only the
+//! latter; for an absolute name none. NVRTC does not search the working directory if the source's
+//! name has a directory.
 
 mod lex;
 pub(crate) mod options;
@@ -27,8 +27,8 @@ pub(crate) struct SearchPath {
     pub(crate) working: PathBuf,
     /// The user's directories, in any order.
     pub(crate) directories: Vec<PathBuf>,
-    /// The toolkit's directories. Their headers are not read further: the toolkit's identity
-    /// stands for what they include.
+    /// The toolkit's directories. Their headers are not scanned, because the toolkit's identity
+    /// covers the files that they include.
     pub(crate) toolkit: Vec<PathBuf>,
 }
 
@@ -43,7 +43,7 @@ pub struct Scan {
     pub absent: BTreeSet<PathBuf>,
     /// The user's directories that are searched.
     pub searched: BTreeSet<PathBuf>,
-    /// The names of headers that the user has: no shim may replace one.
+    /// The names of headers that the user has. No shim may replace them.
     pub own: BTreeSet<String>,
     /// The names of headers that the toolkit has.
     pub toolkit: BTreeSet<String>,
@@ -54,8 +54,8 @@ pub struct Scan {
 }
 
 impl Scan {
-    /// Whether a header of CCCL is included (libcu++, CUB, Thrust), or one of the toolkit's
-    /// that includes it.
+    /// Whether a header of CCCL (libcu++, CUB, Thrust) is included, or a toolkit header that
+    /// includes CCCL.
     #[must_use]
     pub fn includes_cccl(&self) -> bool {
         const STARTS: [&str; 4] = ["cuda/", "cub/", "thrust/", "cooperative_groups"];
@@ -64,16 +64,16 @@ impl Scan {
     }
 }
 
-/// As many parts as a path may have before a scan gives it up.
+/// The scan does not follow a path with more components than this.
 const LONGEST_PATH: usize = 100;
 
-/// Scans sources of one build; a header of several sources is read once.
+/// Scans the sources of one build; a header that several sources include is read once.
 #[derive(Default)]
 pub(crate) struct Scanner {
     mentions: HashMap<PathBuf, Rc<Vec<Mention>>>,
 }
 
-/// Scans one source as NVRTC gets it.
+/// Scans one source for NVRTC.
 #[must_use]
 pub fn scan_file(source: &Path, directories: &[PathBuf], toolkit: &[PathBuf]) -> Scan {
     let search = SearchPath {
@@ -86,22 +86,22 @@ pub fn scan_file(source: &Path, directories: &[PathBuf], toolkit: &[PathBuf]) ->
     scanner.scan(&mut files, [source.to_owned()], &[], names, &search)
 }
 
-/// One scan under way.
+/// A scan in progress.
 struct Running<'s> {
     files: &'s mut Files,
     search: &'s SearchPath,
     scan: Scan,
-    /// Names that a header from a macro may have.
+    /// Names that an `#include` of a macro may refer to.
     other_names: Rc<[String]>,
     known: BTreeSet<PathBuf>,
     queue: VecDeque<PathBuf>,
 }
 
 impl Scanner {
-    /// Scans `sources` (a source, and whatever else a depfile names of the user's) with what they
-    /// include. `headers` are included before the first line, as `--pre-include` does;
-    /// `other_names` are names that headers from macros, and files that are not scanned, may
-    /// include: they are looked up, too.
+    /// Scans `sources` (a source, and the user's files in its depfile) and the files that they
+    /// include. `headers` are included before the first line, like those of `--pre-include`.
+    /// `other_names` are also looked up: an `#include` of a macro, or a file that is not scanned,
+    /// may refer to them.
     pub(crate) fn scan<'n>(
         &mut self,
         files: &mut Files,
@@ -128,7 +128,7 @@ impl Scanner {
         for header in headers {
             let sources = sources.iter().filter_map(|source| source.parent());
             for directory in sources.chain([search.working.as_path()]) {
-                running.candidate(header, directory);
+                running.check_path(header, directory);
             }
             running.look_up(header, None);
             if !running.scan.own.contains(header) && !running.scan.toolkit.contains(header) {
@@ -136,7 +136,7 @@ impl Scanner {
             }
         }
         for name in Rc::clone(&running.other_names).iter() {
-            running.look_up_in_own(name);
+            running.look_up_in_user_directories(name);
         }
         while let Some(file) = running.queue.pop_front() {
             let mentions = match self.mentions.get(&file) {
@@ -166,11 +166,11 @@ impl Running<'_> {
             Mention::Quoted(name) => self.look_up(name, file.parent()),
             Mention::Angled(name) => self.look_up(name, None),
             Mention::ComputedInclude => {
-                // The macro may hold `"…"`, for which this directory is searched first.
+                // The macro may expand to `"…"`, for which this directory is searched first.
                 for name in Rc::clone(&self.other_names).iter() {
                     file.parent()
                         .into_iter()
-                        .for_each(|beside| self.candidate(name, beside));
+                        .for_each(|beside| self.check_path(name, beside));
                 }
                 self.scan
                     .computed_include
@@ -184,12 +184,12 @@ impl Running<'_> {
         }
     }
 
-    /// Looks for `name` wherever a compiler may, not only as far as the first file.
+    /// Looks for `name` in all of the user's directories, even after a match, then in the toolkit's.
     fn look_up(&mut self, name: &str, beside: Option<&Path>) {
         if let Some(beside) = beside {
-            self.candidate(name, beside);
+            self.check_path(name, beside);
         }
-        self.look_up_in_own(name);
+        self.look_up_in_user_directories(name);
         let search = self.search;
         let in_toolkit = search.toolkit.iter().map(|directory| directory.join(name));
         for path in in_toolkit {
@@ -201,16 +201,16 @@ impl Running<'_> {
         }
     }
 
-    fn look_up_in_own(&mut self, name: &str) {
+    fn look_up_in_user_directories(&mut self, name: &str) {
         let search = self.search;
         for directory in &search.directories {
-            self.candidate(name, directory);
+            self.check_path(name, directory);
         }
     }
 
-    fn candidate(&mut self, name: &str, directory: &Path) {
+    fn check_path(&mut self, name: &str, directory: &Path) {
         let path = self.files.normal(&directory.join(name));
-        // `link/../link/a.h` that includes itself would never end.
+        // A header that includes itself as `link/../link/a.h` would never end.
         if path.components().count() > LONGEST_PATH {
             self.scan
                 .computed_include
@@ -240,7 +240,7 @@ impl Running<'_> {
         }
     }
 
-    /// The part of `path` from which on nothing exists: `inc/cuda` stands for all names below it.
+    /// The shortest start of `path` that does not exist: `inc/cuda` stands for all names below it.
     fn first_absent(&mut self, directory: &Path, path: PathBuf) -> PathBuf {
         let mut absent = path;
         while let Some(parent) = absent.parent() {
@@ -253,9 +253,9 @@ impl Running<'_> {
     }
 }
 
-/// The names below the toolkit's directories that a file in `directory` would hide from the
-/// toolkit's own headers, and which of them do. A directory of the toolkit counts as a whole as
-/// long as `directory` has none of that name.
+/// Adds to `scan` the paths below `directory` at which a file hides a toolkit header of the same
+/// name: existing files to `files`, other paths to `absent`. A toolkit directory that `directory`
+/// lacks is one absent path.
 pub(crate) fn hidden_by(files: &mut Files, directory: &Path, toolkit: &Path, scan: &mut Scan) {
     for name in files.names(toolkit).iter() {
         let (own, theirs) = (directory.join(name), toolkit.join(name));

@@ -1,4 +1,4 @@
-//! What the options of nvcc and NVRTC say about files that are read beside the source.
+//! Finds the options of nvcc and NVRTC that name files to read besides the source.
 
 use std::path::PathBuf;
 
@@ -9,11 +9,11 @@ pub(crate) struct FileOptions {
     pub(crate) directories: Vec<PathBuf>,
     /// Headers that are included before the source's first line.
     pub(crate) headers: Vec<String>,
-    /// Options that may read further files, as far as is known here.
+    /// Unknown options, which may make the compiler read other files.
     pub(crate) not_understood: Vec<String>,
 }
 
-/// Options followed by directories, joined to them by nothing, `=`, or a word further on.
+/// Options with a directory: joined to the option, after `=`, or in the next word.
 const DIRECTORIES: &[&str] = &[
     "--include-path",
     "-include-path",
@@ -25,10 +25,10 @@ const DIRECTORIES: &[&str] = &[
     "-I",
 ];
 
-/// Options followed by a header.
+/// Options with a header as their value.
 const HEADERS: &[&str] = &["--pre-include", "-pre-include", "-include"];
 
-/// Options that read no file. Those that end in `=` take their value in the next word as well.
+/// Options that read no file. If a name ends in `=`, the value may also be the next word.
 const NO_FILES: &[&str] = &[
     "arch=",
     "code=",
@@ -123,7 +123,7 @@ const NO_FILES: &[&str] = &[
     "verbose",
 ];
 
-/// What the host compiler may be given without reading a file for it.
+/// Prefixes of host compiler options that read no file.
 const HOST_PREFIXES: &[&str] = &[
     "-f",
     "-W",
@@ -138,7 +138,7 @@ const HOST_PREFIXES: &[&str] = &[
     "-pedantic",
 ];
 
-/// Host options with these starts name files.
+/// Exceptions to [`HOST_PREFIXES`]: prefixes of options that read files.
 const HOST_FILES: &[&str] = &[
     "-fplugin",
     "-fprofile",
@@ -155,7 +155,7 @@ pub(crate) fn read<'o>(options: impl IntoIterator<Item = &'o str>) -> FileOption
     let mut options = options.into_iter();
     while let Some(option) = options.next() {
         if let Some(value) = value_of(option, DIRECTORIES, &mut options) {
-            // nvcc splits lists at commas; a directory may have one in its name.
+            // nvcc splits lists at commas, but a directory's name may have a comma: keep both readings.
             found.directories.push(PathBuf::from(&value));
             if value.contains(',') {
                 found
@@ -197,7 +197,7 @@ fn value_of<'o>(
     let value = &option[name.len()..];
     match value.strip_prefix('=').unwrap_or(value) {
         "" => Some(rest.next().unwrap_or_default().to_owned()),
-        // `-Ifoo` is `-I foo`; `-include-foo` and `--include-pathfoo` are no such options.
+        // `-Ifoo` is `-I foo`; `-include-foo` and `--include-pathfoo` are different options.
         value if option.len() > name.len() + value.len() || *name == "-I" => Some(value.to_owned()),
         value if *name == "-isystem" => Some(value.to_owned()),
         _ => None,

@@ -1,8 +1,8 @@
 //! Reads the text that nvcc prints.
 //!
-//! The variables in a dry run are the one description of a layout that is right however a packager
-//! moved things: conda's profile puts `TOP` into `targets/`, Debian's has no `TOP` and no
-//! `INCLUDES` at all, nixpkgs' names store paths.
+//! Only the variables in a dry run describe a layout correctly in every package: conda's profile
+//! sets `TOP` to a directory in `targets/`, Debian's has neither `TOP` nor `INCLUDES`, and nixpkgs'
+//! names store paths.
 
 use std::path::PathBuf;
 
@@ -80,7 +80,7 @@ impl NvccAnswer {
     }
 }
 
-/// nvcc prints paths relative to its argument zero, which is absolute here.
+/// nvcc prints paths relative to its `argv[0]`, which is absolute here.
 fn absolute(path: &str) -> Option<PathBuf> {
     path.starts_with('/').then(|| PathBuf::from(path))
 }
@@ -106,7 +106,7 @@ fn printed_version(text: &str) -> Option<Version> {
     version.split_whitespace().next()?.parse().ok()
 }
 
-/// Paths after `flag`, joined to it or the next word: `"-I/a b"`, `-L/a`, `"-isystem" "/a"`.
+/// Paths after `flag`, joined to it or in the next word: `"-I/a b"`, `-L/a`, `"-isystem" "/a"`.
 fn flagged(value: &str, flag: &str) -> Vec<PathBuf> {
     let mut paths = Vec::new();
     let mut words = words(value).into_iter();
@@ -121,7 +121,7 @@ fn flagged(value: &str, flag: &str) -> Vec<PathBuf> {
     paths
 }
 
-/// Words between spaces; double quotes hold spaces together.
+/// Splits at spaces outside double quotes.
 fn words(value: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut word = String::new();

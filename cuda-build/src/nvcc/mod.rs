@@ -2,7 +2,7 @@
 //!
 //! One `nvcc --dryrun` prints the variables of the `nvcc.profile` beside it, and the command with
 //! which it would preprocess a file: directories, version and host compiler. The answer is kept in
-//! the user's cache directory, so that an nvcc is started once per machine to report about itself.
+//! the user's cache directory, so that the same nvcc is not queried again.
 //! Without a host compiler the dry run fails; `nvcc --version` then prints at least the version.
 
 mod answer;
@@ -39,7 +39,7 @@ pub fn query(root: &Root, env: &Env, nvcc: &Path) -> Result<NvccAnswer, Error> {
         return Ok(answer);
     }
     let before = root.fingerprint(nvcc);
-    let text = print(env, nvcc)?;
+    let text = dry_run_output(env, nvcc)?;
     let answer = NvccAnswer::parse(&text).ok_or_else(|| Error::Format {
         what: "nvcc",
         reason: format!("{} does not answer as nvcc does", nvcc.display()),
@@ -53,14 +53,14 @@ pub fn query(root: &Root, env: &Env, nvcc: &Path) -> Result<NvccAnswer, Error> {
 }
 
 /// Starts nvcc; the output of a dry run, or that of `--version` if there is no host compiler.
-fn print(env: &Env, nvcc: &Path) -> Result<String, Error> {
+fn dry_run_output(env: &Env, nvcc: &Path) -> Result<String, Error> {
     let query = |arguments: &[&str]| Invocation::new(nvcc).args(arguments).query(env);
     let dry_run = query(&["--dryrun", "-E", "-x", "cu", "/dev/null"])?;
     if !dry_run.success {
         return Ok(query(&["--version"])?.output());
     }
     let text = dry_run.output();
-    // A profile that does not assign `PATH` leaves that of the process.
+    // If the profile does not assign `PATH`, nvcc uses the `PATH` of the process.
     let path = env.peek("PATH").and_then(OsStr::to_str);
     match path {
         Some(path) if !text.contains("#$ PATH=") => Ok(format!("{text}\n#$ PATH={path}\n")),
@@ -79,7 +79,7 @@ fn identity_of(root: &Root, env: &Env, nvcc: &Path, answer: &NvccAnswer) -> Opti
         .unwrap_or_else(|error| error.to_string());
     let host_compiler = host_compiler(root, env, nvcc, answer);
     if answer.host_compiler.is_none() {
-        // Only an nvcc that found no gcc at all is known to answer the same again.
+        // The failed dry run is certain to fail again only if there is no gcc at all.
         let variable_set = VARIABLES.iter().any(|name| env.peek(name).is_some());
         if variable_set || host_compiler.is_some() {
             return None;
@@ -115,7 +115,7 @@ pub(crate) fn host_compiler(
     let program = answer.host_compiler.as_deref().unwrap_or(Path::new("gcc"));
     let mut directories = answer.programs.clone();
     if directories.is_empty() {
-        // Without a dry run: Debian has a link to gcc beside nvcc, and the profile names the place.
+        // The dry run failed. Debian has a link to gcc beside nvcc, which the profile names.
         directories.extend(nvcc.parent().map(Path::to_owned));
         directories.extend(env.search_path());
     }

@@ -1,4 +1,4 @@
-//! The functions of `nvrtc.h` that are used, looked up by name.
+//! The functions of `nvrtc.h` that this crate calls, looked up by name.
 
 use std::ffi::{c_char, c_int, c_void};
 
@@ -12,15 +12,15 @@ pub(super) type Status = c_int;
 type GetSize = unsafe extern "C" fn(RawProgram, *mut usize) -> Status;
 type GetBytes = unsafe extern "C" fn(RawProgram, *mut c_char) -> Status;
 
-/// A pair of functions: how long something is, and the thing itself.
+/// A pair of functions: one returns the size of a result, the other its bytes.
 #[derive(Clone, Copy)]
 pub(super) struct Getter {
     pub(super) size: GetSize,
     pub(super) bytes: GetBytes,
 }
 
-/// Function pointers that stay good for as long as the process runs: the library they come
-/// from is never unloaded.
+/// Function pointers that stay valid as long as the process runs: their library is never
+/// unloaded.
 #[derive(Clone, Copy)]
 pub(super) struct Api {
     pub(super) version: unsafe extern "C" fn(*mut c_int, *mut c_int) -> Status,
@@ -51,7 +51,7 @@ pub(super) struct Archs {
 }
 
 impl Api {
-    /// Looks all of them up; the optional ones may be missing.
+    /// Looks up all functions; the optional ones may be missing.
     pub(super) fn load(library: &Library) -> Result<Self, libloading::Error> {
         // SAFETY: each type above is that of the function of this name in `nvrtc.h`, which has
         // been the same in every release from CUDA 11.0 to 13.4.

@@ -37,7 +37,7 @@ pub struct Program<'a> {
 /// The result of a compilation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Output {
-    /// The cubin; or the PTX text, without the NUL at its end.
+    /// The cubin, or the PTX text without its final NUL.
     pub image: Vec<u8>,
     /// Warnings and remarks; empty if there are none.
     pub log: String,
@@ -46,9 +46,9 @@ pub struct Output {
 /// The reason that a compilation failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NvrtcFailure {
-    /// NVRTC's name for it: `NVRTC_ERROR_COMPILATION`, `NVRTC_ERROR_INVALID_OPTION` …
+    /// NVRTC's name of the error: `NVRTC_ERROR_COMPILATION`, `NVRTC_ERROR_INVALID_OPTION` …
     pub error: String,
-    /// The compiler's messages with file and line; empty if it was not started.
+    /// The compiler's messages with file and line; empty if the compiler was not started.
     pub log: String,
 }
 
@@ -85,9 +85,9 @@ impl Nvrtc {
     /// [`NvrtcFailure`] with NVRTC's own messages.
     pub fn compile(&self, program: &Program<'_>) -> Result<Output, NvrtcFailure> {
         let getter = if wants_cubin(&program.options) {
-            self.api
-                .cubin
-                .ok_or_else(|| NvrtcFailure::new("this NVRTC makes no cubins (before CUDA 11.1)"))?
+            self.api.cubin.ok_or_else(|| {
+                NvrtcFailure::new("this NVRTC cannot make cubins: CUDA 11.1 or newer is needed")
+            })?
         } else {
             self.api.ptx
         };
@@ -113,10 +113,10 @@ impl Nvrtc {
         )?;
         let options = pointers(&options);
         let count = length(options.len())?;
-        // SAFETY: the handle is alive, and `options` holds `count` pointers to NUL-ended texts
-        // that outlive the call.
+        // SAFETY: the handle is alive, and `options` holds `count` pointers to NUL-terminated
+        // strings that outlive the call.
         let status = unsafe { (self.api.compile)(handle.raw, count, options.as_ptr()) };
-        // NVRTC has a log after a failure, too. After a success, a log that cannot be read is no error.
+        // NVRTC has a log after a failure, too. An unreadable log is not an error.
         let log = handle
             .get(self.api.log)
             .map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
@@ -173,8 +173,8 @@ impl Handle {
     ) -> Result<Self, NvrtcFailure> {
         let mut raw: RawProgram = ptr::null_mut();
         let count = length(header_names.len())?;
-        // SAFETY: `count` is the length of both header lists, all texts end in NUL and outlive
-        // the call, and NVRTC copies what it keeps.
+        // SAFETY: `count` is the length of both header lists, all strings end in NUL and outlive
+        // the call, and NVRTC copies the data that it keeps.
         let status = unsafe {
             (api.create)(
                 &raw mut raw,
@@ -218,12 +218,12 @@ impl Drop for Handle {
 }
 
 fn error_string(api: Api, status: Status) -> String {
-    // SAFETY: the function takes any number and returns a text in static memory, or null.
+    // SAFETY: the function takes any number and returns a string in static memory, or null.
     let text = unsafe { (api.error_string)(status) };
     if text.is_null() {
         return format!("NVRTC error {status}");
     }
-    // SAFETY: it is not null, ends in NUL and is never freed.
+    // SAFETY: the string is not null, ends in NUL and is never freed.
     unsafe { CStr::from_ptr(text) }
         .to_string_lossy()
         .into_owned()
@@ -251,7 +251,7 @@ fn pointers(texts: &[CString]) -> Vec<*const c_char> {
 
 fn length(count: usize) -> Result<c_int, NvrtcFailure> {
     c_int::try_from(count)
-        .map_err(|_| NvrtcFailure::new(format!("{count} are too many options or headers")))
+        .map_err(|_| NvrtcFailure::new(format!("too many options or headers: {count}")))
 }
 
 #[cfg(test)]

@@ -19,9 +19,9 @@ pub struct Nvrtc {
 }
 
 impl Nvrtc {
-    /// Loads `libnvrtc.so.11.2`, `.12`, `.13`, or another, from its full path, and with it the
-    /// `libnvrtc-builtins` in the same directory: some wheels lack the `RUNPATH` that would find it
-    /// at the first compilation.
+    /// Loads NVRTC (`libnvrtc.so.11.2`, `.12`, `.13` …) from its full path, and also the
+    /// `libnvrtc-builtins` in the same directory, because some wheels lack the `RUNPATH` with which
+    /// NVRTC would find it at the first compilation.
     ///
     /// # Errors
     /// [`Error::Library`] if the file cannot be loaded, is not NVRTC, or its builtins cannot be loaded.
@@ -35,8 +35,8 @@ impl Nvrtc {
         let library = unsafe { Library::new(path) }.map_err(|error| failed(reason(&error)))?;
         let api = Api::load(&library)
             .map_err(|error| failed(format!("not NVRTC: {}", reason(&error))))?;
-        // NVRTC leaves thread-local data behind, whose destructors are inside the library.
-        // Never unloading it keeps them, and every function pointer, in place.
+        // NVRTC leaves thread-local data whose destructors are in the library. The library is never
+        // unloaded, so that the destructors and all function pointers stay valid.
         std::mem::forget(library);
 
         let (mut major, mut minor): (c_int, c_int) = (0, 0);
@@ -46,7 +46,7 @@ impl Nvrtc {
             (0, Ok(major), Ok(minor)) => (major, minor),
             _ => {
                 return Err(failed(format!(
-                    "`nvrtcVersion` answered {status}, version {major}.{minor}"
+                    "`nvrtcVersion` returned status {status}, version {major}.{minor}"
                 )));
             }
         };
@@ -64,14 +64,14 @@ impl Nvrtc {
         self.version
     }
 
-    /// Where it was loaded from.
+    /// The path that NVRTC was loaded from.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The capabilities × 10 that it can compile for, ascending, without `a` and `f`; empty
-    /// before CUDA 11.2, which has no function for it.
+    /// The capabilities × 10 that it can compile for, ascending, without `a` and `f`. Empty for an
+    /// NVRTC from before CUDA 11.2, which cannot report them.
     #[must_use]
     pub fn supported(&self) -> Vec<u32> {
         let Some(archs) = self.api.archs else {
@@ -105,14 +105,14 @@ impl fmt::Debug for Nvrtc {
 }
 
 /// Loads `libnvrtc-builtins.so.12.9` from NVRTC's directory, if it exists. NVRTC opens it by that
-/// name, without a path, when it first compiles; the loader then finds the loaded one.
+/// name, without a path, when it first compiles; the loader then finds the loaded library.
 fn load_builtins(nvrtc: &Path, (major, minor): (u32, u32)) -> Result<(), Error> {
     let name = format!("libnvrtc-builtins.so.{major}.{minor}");
     let path = nvrtc.with_file_name(name);
     if !path.is_file() {
         return Ok(());
     }
-    // SAFETY: its initialisers set up tables of source text and bitcode; it is NVRTC's own part.
+    // SAFETY: the library is a part of NVRTC; its initialisers set up tables of text and bitcode.
     match unsafe { Library::new(&path) } {
         Ok(library) => {
             std::mem::forget(library);

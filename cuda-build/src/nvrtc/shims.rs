@@ -1,8 +1,8 @@
 //! Small replacements for the C and C++ headers that device code usually includes.
 //!
 //! NVRTC has the math functions, `printf`, `malloc`, `memcpy`, `memset` and `assert` built in, and
-//! no system headers at all. CCCL's `cuda/std` headers would do, but take most of the time of a
-//! small compilation.
+//! no system headers at all. CCCL's `cuda/std` headers would work, but would take most of
+//! the compile time of a small kernel.
 //!
 //! NVRTC prefers a header in memory to any file, by the name that an `#include` spells. A shim is
 //! therefore left out if the user has a header of its name (`except`). If CCCL is included, the
@@ -64,7 +64,7 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 }
 
 /// The shims as [`Program::headers`](super::Program::headers), without those in `except`.
-/// `beside_cccl`: for a source that includes CCCL
+/// Set `beside_cccl` for a source that includes CCCL
 /// ([`Scan::includes_cccl`](crate::includes::Scan::includes_cccl)); CCCL must then be among the include directories.
 ///
 /// ```
@@ -102,8 +102,8 @@ pub(crate) fn identity() -> String {
     IDENTITY.get_or_init(digest).clone()
 }
 
-/// The shims for a source: without those of which the user or the toolkit has a header of the same
-/// name, and in the form for CCCL if the source includes CCCL.
+/// The shims for a scanned source, without those for which the user or the toolkit has a header of
+/// the same name, and in the form for CCCL if the source includes CCCL.
 #[must_use]
 pub fn for_scan(scan: &Scan) -> Vec<(String, String)> {
     let except = scan.own.union(&scan.toolkit).cloned().collect();

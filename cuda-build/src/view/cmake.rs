@@ -1,9 +1,9 @@
-//! CMake cache entries that end every search for CUDA in the view.
+//! CMake cache entries that restrict every search for CUDA to the view.
 //!
 //! `FindCUDAToolkit` looks for each library below the root and then in every directory that CMake
-//! searches: the system's, `CMAKE_LIBRARY_PATH`, prefixes. So it would silently take a library that
-//! the view lacks from another toolkit. An entry in CMake's cache replaces the search for a
-//! library: the entry is the view's file, or empty.
+//! searches: system directories, `CMAKE_LIBRARY_PATH`, prefixes. If the view lacks a library, it
+//! would silently take the library of another toolkit. A cache entry replaces the search for a
+//! library: its value is the view's file, or empty.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use super::View;
 use crate::capability::Plan;
 use crate::component::{Bundle, Component};
 
-/// Libraries that `FindCUDAToolkit` looks for, and that CUDA no longer has since 11.
+/// Libraries that `FindCUDAToolkit` looks for, but that CUDA has not contained since 11.
 const REMOVED: [&str; 4] = ["nvgraph", "nvgraph_static", "nppicom", "nppicom_static"];
 
 /// A cache entry.
@@ -23,7 +23,7 @@ struct Entry {
     path: Option<String>,
 }
 
-/// All entries but the capabilities.
+/// All entries except `CMAKE_CUDA_ARCHITECTURES`.
 fn entries(contains: impl Fn(&str) -> bool) -> Vec<Entry> {
     let entry = |name: &str, kind, path: Option<&str>| Entry {
         name: name.to_owned(),
@@ -33,8 +33,9 @@ fn entries(contains: impl Fn(&str) -> bool) -> Vec<Entry> {
     let mut entries = vec![
         entry("CUDAToolkit_ROOT", "PATH", Some("")),
         entry("CUDA_TOOLKIT_ROOT_DIR", "PATH", Some("")),
-        // The old FindCUDA deletes its entries for libraries if this one, from its previous run,
-        // differs from its root. It also looks for the directory of a header that not every view has.
+        // The deprecated FindCUDA module deletes its library entries if this entry, which its last
+        // run wrote, differs from the root. It finds the include directory by a header that not
+        // every view has.
         entry("CUDA_TOOLKIT_ROOT_DIR_INTERNAL", "INTERNAL", Some("")),
         entry("CUDA_TOOLKIT_INCLUDE", "PATH", Some("include")),
     ];
@@ -48,7 +49,7 @@ fn entries(contains: impl Fn(&str) -> bool) -> Vec<Entry> {
     entries
 }
 
-/// The variable for each library, and the library's files, the first of which that exists is used.
+/// For each library, its CMake variable and its possible files. The first file that exists is used.
 fn libraries() -> BTreeMap<String, Vec<String>> {
     let mut libraries = BTreeMap::new();
     let mut add = |name: &str, files: Vec<String>| {
@@ -77,7 +78,7 @@ fn libraries() -> BTreeMap<String, Vec<String>> {
     for name in REMOVED {
         add(name, Vec::new());
     }
-    // The old FindCUDA has other names for these.
+    // The deprecated FindCUDA module has other names for these.
     add("CUDART", vec!["lib/libcudart.so".to_owned()]);
     add("CUDA", vec!["lib/stubs/libcuda.so".to_owned()]);
     for (name, file) in [
@@ -89,9 +90,9 @@ fn libraries() -> BTreeMap<String, Vec<String>> {
     libraries
 }
 
-/// A script for `cmake -C`. It derives the view from its own location, so that it stays valid in a
-/// view that is moved. `FORCE` replaces the entries of an earlier configuration: a build directory
-/// is configured again after the toolkit behind the view has gained a library.
+/// A script for `cmake -C`. It derives the view's path from its own location, so that it stays valid
+/// if the view is moved. `FORCE` replaces the entries of an earlier configuration, because the
+/// toolkit may have gained a library since.
 pub(super) fn initial_cache(contains: impl Fn(&str) -> bool) -> String {
     let mut text = String::from(
         "# For `cmake -C`: CUDA from this directory, and from nowhere else.\n\
@@ -132,7 +133,7 @@ foreach(_cuda_nvcc IN ITEMS "${CMAKE_CUDA_COMPILER}" "$ENV{CUDACXX}")
     unset(_cuda_program CACHE)
     find_program(_cuda_program NAMES "${_cuda_nvcc}" NO_CMAKE_FIND_ROOT_PATH)
     if(_cuda_program)
-      # The directory alone: a view's nvcc is a link, which may lead elsewhere.
+      # Resolve only the directory: nvcc in a view is a link to a program elsewhere.
       get_filename_component(_cuda_real "${_cuda_program}" DIRECTORY)
       get_filename_component(_cuda_real "${_cuda_real}" REALPATH)
     else()
@@ -155,13 +156,12 @@ endif()
 "#;
 
 impl View {
-    /// CMake cache entries with which a project finds this view and no other CUDA: names with their
-    /// type (`CUDAToolkit_ROOT:PATH`) and values, for `-D<name>=<value>` or the `define` of the
-    /// `cmake` crate.
+    /// CMake cache entries that make a project find this view and no other CUDA: names with their
+    /// type (`CUDAToolkit_ROOT:PATH`) and values, for `-D<name>=<value>` or the `define` method of
+    /// the `cmake` crate.
     ///
-    /// There is an entry for every library, and it is empty if the view lacks the library: a
-    /// `libcufft.so` of another toolkit on the system's path is not found. [`View::cmake_cache`] is
-    /// the same as a file.
+    /// Every library has an entry, which is empty if the view lacks the library. So CMake does not
+    /// find a `libcufft.so` of another toolkit. [`View::cmake_cache`] has the same entries as a file.
     ///
     /// ```no_run
     /// # fn main() -> Result<(), cuda_build::Error> {
@@ -194,7 +194,7 @@ impl View {
         self.root().join("cmake/initial-cache.cmake")
     }
 
-    /// The same as a toolchain file, for `CMAKE_TOOLCHAIN_FILE`. It sets neither a platform nor
+    /// The same entries as a toolchain file, for `CMAKE_TOOLCHAIN_FILE`. It sets neither a platform nor
     /// compilers for C and C++. With a toolchain file, the `cmake` crate leaves the choice of these
     /// compilers to CMake.
     pub fn cmake_toolchain(&self) -> std::path::PathBuf {

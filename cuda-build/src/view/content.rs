@@ -1,4 +1,4 @@
-//! From a toolkit to the plan of its view.
+//! Plans the view of a toolkit.
 
 mod compiler;
 mod headers;
@@ -7,7 +7,7 @@ use std::path::Path;
 
 use super::ViewPlace;
 use super::cmake;
-use super::plan::{Entry, Plan, Source};
+use super::plan::{Entry, Source, ViewPlan};
 use super::stub::{DRIVERS, Driver, Stub};
 use super::text;
 use crate::component::{Component, closure};
@@ -17,7 +17,7 @@ use crate::root::Root;
 use crate::target::Target;
 use crate::toolkit::Toolkit;
 
-/// Archives that nvcc links by default, or that a default one needs.
+/// Archives that nvcc links by default, and the archive that they need.
 const USUAL_ARCHIVES: [&str; 3] = ["libcudart_static.a", "libcudadevrt.a", "libculibos.a"];
 
 /// The CMake packages of CCCL.
@@ -28,15 +28,15 @@ struct Planner<'a, 'r> {
     target: &'a Target,
     /// The components of the view.
     found: &'a [&'a Found],
-    plan: Plan<'r>,
+    plan: ViewPlan<'r>,
 }
 
-/// The plan of the view of `toolkit` that `place` describes.
+/// Plans the view of `toolkit` that `place` describes.
 pub(super) fn plan<'r>(
     toolkit: &Toolkit,
     root: &'r Root,
     place: &ViewPlace,
-) -> Result<Plan<'r>, Error> {
+) -> Result<ViewPlan<'r>, Error> {
     let wanted = place.components.as_ref().map(|components| {
         let needed = closure(components, toolkit.version().major).into_iter();
         let needed = needed.map(|(component, _)| component);
@@ -50,7 +50,7 @@ pub(super) fn plan<'r>(
         root,
         target: &place.target,
         found: &found,
-        plan: Plan::new(root, place.copy),
+        plan: ViewPlan::new(root, place.copy),
     };
     planner.headers()?;
     planner.libraries(place.archives)?;
@@ -152,7 +152,7 @@ impl<'a> Planner<'a, '_> {
         Ok(())
     }
 
-    /// A stub that is generated from the driver's headers; `None` without the required one.
+    /// A stub generated from the driver's headers; `None` if the required header is missing.
     fn generated_stub(&self, driver: &'static Driver) -> Option<Entry> {
         let directories = self.found.iter().flat_map(|found| &found.include);
         let header = |name: &&str| {
@@ -180,8 +180,8 @@ impl<'a> Planner<'a, '_> {
         })
     }
 
-    /// `find_package(CCCL)` and its parts search headers relative to themselves, in
-    /// `../../../include`.
+    /// Adds CCCL's CMake packages, which look for headers in `../../../include` relative to their own
+    /// directory.
     fn cmake_packages(&mut self) -> Result<(), Error> {
         let cccl = self.get(Component::Cccl);
         let include = cccl.and_then(|found| found.include.first());
@@ -202,7 +202,7 @@ impl<'a> Planner<'a, '_> {
         Ok(())
     }
 
-    /// The other names that consumers use for directories of the view.
+    /// Adds links for the other names that consumers use for directories of the view.
     fn layout(&mut self) {
         let platform = Path::new("targets").join(self.target.directory());
         self.plan.link("lib64", "lib");
@@ -214,7 +214,8 @@ impl<'a> Planner<'a, '_> {
         }
     }
 
-    /// `cudart-13.4.pc` after the component's own version, as NVIDIA names them, and `cudart.pc`.
+    /// Adds pkg-config files: `cudart-13.4.pc`, with the component's version in its name like
+    /// NVIDIA's, and the link `cudart.pc`.
     fn pkg_config(&mut self, toolkit: &Toolkit) {
         let release = toolkit.version().to_string();
         let mut files = Vec::new();

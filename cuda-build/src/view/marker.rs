@@ -9,8 +9,8 @@
 //! copy "lib/libcudart.so.13" 704288 1763791200123456789
 //! ```
 //!
-//! Paths are escaped as Rust escapes them. The lines are never parsed: a line made from the disk
-//! is compared with them.
+//! Paths are escaped as by `{:?}`. The lines are never parsed: they are compared with lines made from
+//! the files on disk.
 
 #![allow(
     clippy::disallowed_methods,
@@ -23,10 +23,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
-use super::plan::Plan;
+use super::plan::ViewPlan;
 use crate::hash::Fnv;
 
-/// Its name.
+/// The name of the marker.
 pub(super) const MARKER: &str = ".cuda-build-view";
 const HEAD: &str = "cuda-build view 2";
 /// No generated file is larger.
@@ -49,10 +49,10 @@ pub(super) fn is_generated(path: &Path) -> bool {
 }
 
 /// The marker of a view that was just written to `directory`.
-pub(super) fn text(plan: &Plan<'_>, directory: &Path, digest: &str) -> String {
+pub(super) fn text(plan: &ViewPlan<'_>, directory: &Path, digest: &str) -> String {
     let mut text = format!("{HEAD}\n{digest}\n");
     for path in plan.entries.keys() {
-        // Without its line the view is never complete and is written again.
+        // A path that cannot be read has no line, so the view is incomplete and is written again.
         text.extend(line(directory, path).map(|line| line + "\n"));
     }
     text
@@ -60,7 +60,7 @@ pub(super) fn text(plan: &Plan<'_>, directory: &Path, digest: &str) -> String {
 
 /// Whether the directory has every entry of the plan with this digest, unchanged. Every entry is
 /// compared, because a sample would miss half of the views that were partly deleted.
-pub(super) fn is_complete(plan: &Plan<'_>, view: &Path, digest: &str) -> bool {
+pub(super) fn is_complete(plan: &ViewPlan<'_>, view: &Path, digest: &str) -> bool {
     let Some(marker) = read(view) else {
         return false;
     };
@@ -69,8 +69,8 @@ pub(super) fn is_complete(plan: &Plan<'_>, view: &Path, digest: &str) -> bool {
     marker.lines().nth(1) == Some(digest) && plan.entries.keys().all(is_listed)
 }
 
-/// The files below `view` that are not as this crate wrote them, sorted; `None` if the directory
-/// has no marker of this version.
+/// The files below `view` that this crate did not write or that were changed since, sorted; `None`
+/// if the directory has no marker of this version.
 pub(super) fn other_files(view: &Path) -> Option<io::Result<Vec<PathBuf>>> {
     let marker = read(view)?;
     let lines: HashSet<&str> = marker.lines().collect();
@@ -101,7 +101,7 @@ fn files_below(directory: &Path) -> io::Result<Vec<PathBuf>> {
 
 fn read(view: &Path) -> Option<String> {
     let path = view.join(MARKER);
-    // A FIFO would never end.
+    // Reading a FIFO would block.
     if !fs::symlink_metadata(&path).ok()?.is_file() {
         return None;
     }
@@ -109,9 +109,9 @@ fn read(view: &Path) -> Option<String> {
     (text.lines().next() == Some(HEAD)).then_some(text)
 }
 
-/// The line for what is at `path` in a view: the target of a link, or the content of a generated
-/// file. Copies are compared by size and date, because reading them could take minutes. A repository
-/// does not keep dates, so a marker in a repository cannot list its other files.
+/// The line for `path` in a view. It has the target of a link, or the digest of a generated file.
+/// Copies are compared by size and date, because reading them could take minutes. Git does not keep
+/// dates, so a marker that is committed to a repository cannot claim the repository's other files.
 fn line(view: &Path, path: &Path) -> Option<String> {
     let place = view.join(path);
     if let Ok(target) = fs::read_link(&place) {

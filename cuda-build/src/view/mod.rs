@@ -13,8 +13,8 @@
 //! version.json
 //! ```
 //!
-//! nvcc looks for its profile beside the path by which it was started, links not resolved, so a link
-//! in `bin` is enough.
+//! nvcc looks for its profile in the directory of the path that started it and does not resolve
+//! links, so a link in `bin` is enough.
 
 mod cmake;
 mod content;
@@ -39,13 +39,13 @@ pub struct View {
 }
 
 impl View {
-    /// Its directory, for `CUDA_HOME` and similar variables.
+    /// The view's directory, for `CUDA_HOME` and similar variables.
     pub fn root(&self) -> &Path {
         &self.path
     }
 
-    /// The same view, reached by `link`, a symbolic link to its directory. The paths that it gives
-    /// then stay valid when the link is switched to the view of a changed toolkit.
+    /// The same view with all paths below `link`, a symbolic link to its directory. These paths stay
+    /// valid when the link is switched to the view of a changed toolkit.
     #[must_use]
     pub fn through(mut self, link: PathBuf) -> Self {
         self.path = link;
@@ -94,7 +94,7 @@ impl View {
         self.paths.iter().map(PathBuf::as_path)
     }
 
-    /// Whether the view was written; `false` if it was complete before.
+    /// Whether the view was written; `false` if a complete view already existed.
     pub fn was_made(&self) -> bool {
         self.made
     }

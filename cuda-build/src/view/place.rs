@@ -35,9 +35,9 @@ pub struct ViewPlace {
     /// Whether `directory` is the view's own path. Otherwise the view is below it.
     exact: bool,
     pub(super) target: Target,
-    /// These components and those that they need; `None` for all of the toolkit.
+    /// These components and those that they need; `None` for the whole toolkit.
     pub(super) components: Option<Vec<Component>>,
-    /// Also the static archives of the math libraries: gigabytes, nearly all of CUDA 13's size.
+    /// Whether to add the static archives of the math libraries: several gigabytes, most of CUDA 13.
     pub(super) archives: bool,
     pub(super) copy: bool,
 }
@@ -48,8 +48,8 @@ impl ViewPlace {
     ///
     /// # Errors
     /// [`Error::ViewPlace`] if no variable names a cache directory, or if the place is below
-    /// Cargo's profile directory (`target/debug`): Cargo puts search paths below it on the loader path
-    /// of `cargo run`, and programs would load the stub of the driver.
+    /// Cargo's profile directory (`target/debug`): Cargo adds link search paths below that directory
+    /// to the loader path of `cargo run`, so programs would load the driver stub.
     pub fn from_env(env: &Env, target: &Target) -> Result<Self, Error> {
         let named = env.peek(VARIABLE).map(PathBuf::from);
         let cached = || store::cache_dir(env).map(|cache| cache.join("views"));
@@ -75,8 +75,8 @@ impl ViewPlace {
         }
     }
 
-    /// A directory below `directory`, named by the release and a digest of the content: the same
-    /// components give the same view, and replaced ones another.
+    /// A directory below `directory`, named after the release and a digest of the content, so that
+    /// replaced components lead to a new view.
     pub fn below(directory: &Path, target: &Target) -> Self {
         Self {
             directory: std::path::absolute(directory).unwrap_or_else(|_| directory.to_owned()),
@@ -131,7 +131,7 @@ impl Toolkit {
     ///
     /// # Errors
     /// [`Error::ViewConflict`] if components have different files of the same name,
-    /// [`Error::ViewPlace`] if something else is at the path, [`Error::Io`].
+    /// [`Error::ViewPlace`] if the path contains anything but a view, [`Error::Io`].
     #[doc(hidden)]
     pub fn view(&self, place: &ViewPlace, root: &Root) -> Result<View, Error> {
         let plan = content::plan(self, root, place)?;

@@ -19,7 +19,7 @@ pub(super) enum Entry {
         component: Component,
         /// Its path.
         target: PathBuf,
-        /// Changes if it is replaced in place.
+        /// Changes if the file or directory is replaced in place.
         identity: String,
     },
     /// A relative link to another path of the view, valid also after the view was moved.
@@ -44,9 +44,9 @@ pub(super) struct Source {
 /// What several directories contain, by name.
 pub(super) type Contents = BTreeMap<OsString, Vec<Source>>;
 
-/// All paths of a view but its directories.
+/// All paths of a view except its directories.
 #[derive(Clone, Debug)]
-pub(super) struct Plan<'a> {
+pub(super) struct ViewPlan<'a> {
     root: &'a Root,
     /// Whether files are copied. Then every file of a component has an entry. Otherwise a directory
     /// that only one component has is one link, which matters for the 2000 headers of CCCL.
@@ -55,7 +55,7 @@ pub(super) struct Plan<'a> {
     pub(super) entries: BTreeMap<PathBuf, Entry>,
 }
 
-impl<'a> Plan<'a> {
+impl<'a> ViewPlan<'a> {
     pub(super) fn new(root: &'a Root, copy: bool) -> Self {
         Self {
             root,
@@ -81,7 +81,7 @@ impl<'a> Plan<'a> {
             component,
             path: target,
         } = source;
-        // A relative target would be read from the directory of the link.
+        // A relative target would be resolved against the directory of the link.
         let target = std::path::absolute(&target).unwrap_or(target);
         match self.entries.entry(path) {
             Slot::Vacant(slot) => {
@@ -108,8 +108,8 @@ impl<'a> Plan<'a> {
         }
     }
 
-    /// Adds `contents` below `path`. A directory that several components have becomes a real one
-    /// with the contents of all.
+    /// Adds `contents` below `path`. A directory that several components have becomes a real
+    /// directory with the contents of all of them.
     pub(super) fn join(&mut self, path: &Path, contents: Contents) -> Result<(), Error> {
         for (name, sources) in contents {
             let path = path.join(&name);
@@ -146,8 +146,8 @@ impl<'a> Plan<'a> {
     }
 
     /// Sixteen digits that differ if a path, a target, a text, or the size or date of a linked file
-    /// differs. They are the same with every compiler of Rust, because other tools remember paths
-    /// that contain them.
+    /// differs. They do not depend on the version of Rust, because other tools remember paths that
+    /// contain them.
     pub(super) fn digest(&self) -> String {
         let mut hash = Fnv::default();
         let mut fields = |fields: &[&[u8]]| fields.iter().for_each(|field| hash.field(field));
@@ -212,7 +212,7 @@ fn is_excluded(name: &OsStr) -> bool {
     })
 }
 
-/// Whether two paths are one file, or two files of the same bytes.
+/// Whether two paths lead to one file, or to two files with the same content.
 fn same_content(root: &Root, a: &Path, b: &Path) -> bool {
     if a == b || root.resolve(a) == root.resolve(b) {
         return true;
@@ -247,7 +247,7 @@ mod tests {
             path
         };
         let root = Root::system();
-        let mut plan = Plan::new(&root, false);
+        let mut plan = ViewPlan::new(&root, false);
         let mut add = |component, file| plan.add("include/cuda.h", source(component, file));
         add(Component::Cudart, file("a", "same")).unwrap();
         add(Component::Nvcc, file("b", "same")).unwrap();
@@ -266,7 +266,7 @@ mod tests {
         std::fs::write(&path, "one").unwrap();
         let root = Root::system();
         let plan = |copy| {
-            let mut plan = Plan::new(&root, copy);
+            let mut plan = ViewPlan::new(&root, copy);
             let library = source(Component::Cudart, path.clone());
             plan.add("lib/libcudart.so.13", library).unwrap();
             plan.put("version.json", Entry::Text("13.4".to_owned()));
@@ -297,7 +297,7 @@ mod tests {
             let directory = source(component, place.join(name));
             list(&root, &directory, &mut contents, |_| true);
         }
-        let mut plan = Plan::new(&root, copy);
+        let mut plan = ViewPlan::new(&root, copy);
         plan.join(Path::new("include"), contents)?;
         let shown = |(path, entry): (&PathBuf, &Entry)| match entry {
             Entry::Component { target, .. } => {

@@ -1,15 +1,16 @@
-//! Files that are generated for a view, because the components lack them or have others.
+//! Files that are generated for a view, because the components lack them or have ones that do not
+//! fit a view.
 
 use crate::component::Component;
 use crate::probe::Found;
 use crate::version::ToolkitVersion;
 
-/// nvcc's configuration. nvcc reads it from the directory of the path by which it was started, and
-/// sets `_HERE_` to this directory.
+/// nvcc's configuration. nvcc reads it from the directory of the path that started it, and sets
+/// `_HERE_` to this directory.
 ///
-/// The components' own profiles do not fit a view: those of 13.0 to 13.2 in wheels name a `lib64`
-/// that does not exist, those of Debian and Nix name absolute directories. nvcc finds cicc by
-/// `CICC_PATH` since 13, by `PATH` before.
+/// The components' own profiles do not fit a view: in the wheels of 13.0 to 13.2 they name a `lib64`
+/// that does not exist; in Debian and Nix they name absolute directories. nvcc finds cicc through
+/// `CICC_PATH` since CUDA 13, and through `PATH` before.
 pub(super) fn nvcc_profile(has_cccl_directory: bool) -> String {
     let cccl = if has_cccl_directory {
         "SYSTEM_INCLUDES +=  \"-isystem\" \"$(TOP)/include/cccl\" $(_SPACE_)\n"
@@ -69,8 +70,8 @@ pub(super) fn version_json(toolkit: ToolkitVersion, found: &[&Found]) -> String 
     text
 }
 
-/// A pkg-config file for one library in a directory of the view. `pcfiledir` stays right if the view
-/// is moved. pkgconf escapes blanks in it; quotes here would undo that.
+/// A pkg-config file for one library in a directory of the view. `pcfiledir` stays valid if the view
+/// is moved. pkgconf escapes spaces in it; quotes here would undo that.
 pub(super) fn pkg_config(library: &str, directory: &str, version: &str) -> String {
     let name = library.to_ascii_lowercase();
     format!(

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, SystemTime};
 
 use super::marker::{self, MARKER};
-use super::plan::{Entry, Plan};
+use super::plan::{Entry, ViewPlan};
 use crate::cache::failed;
 use crate::error::Error;
 use crate::root::Root;
@@ -42,7 +42,7 @@ pub(super) struct Destination<'a> {
 /// Makes sure that the view exists. A complete view is not touched; an incomplete or damaged one
 /// is replaced as a whole. Returns whether the view was written.
 pub(super) fn write(
-    plan: &Plan<'_>,
+    plan: &ViewPlan<'_>,
     root: &Root,
     destination: &Destination<'_>,
 ) -> Result<bool, Error> {
@@ -62,8 +62,8 @@ pub(super) fn write(
     create_directories(parent)?;
     remove_abandoned(parent);
     let new = Temporary::beside(path);
-    fill(&new.0, plan, root, destination)?;
-    // Ends: each time the path is occupied again, another process has made progress.
+    write_entries(&new.0, plan, root, destination)?;
+    // The loop ends: whenever the path is occupied again, another process has finished a view.
     loop {
         match fs::rename(&new.0, path) {
             Ok(()) => return Ok(true),
@@ -116,7 +116,7 @@ fn create_directories(path: &Path) -> Result<(), Error> {
         .map_err(failed("create directory", path))
 }
 
-/// Checks that nothing but a view is lost if the directory is removed.
+/// Checks that removing the directory would delete only a view.
 fn check_replaceable(root: &Root, destination: &Destination<'_>) -> Result<(), Error> {
     loop {
         let before = root.fingerprint(destination.path);
@@ -157,15 +157,14 @@ fn reason_to_keep(path: &Path) -> Result<Option<String>, Error> {
     if others.len() > NAMED {
         list.push_str(&format!(" and {} more files", others.len() - NAMED));
     }
-    Ok((!others.is_empty()).then(|| {
-        format!("the view there contains files that are not its own or were changed: {list}")
-    }))
+    Ok((!others.is_empty())
+        .then(|| format!("the view contains files that were added or changed: {list}")))
 }
 
 /// Writes the whole view, the marker last.
-fn fill(
+fn write_entries(
     directory: &Path,
-    plan: &Plan<'_>,
+    plan: &ViewPlan<'_>,
     root: &Root,
     destination: &Destination<'_>,
 ) -> Result<(), Error> {
@@ -173,7 +172,7 @@ fn fill(
     let mut last = PathBuf::new();
     for (relative, entry) in &plan.entries {
         let path = directory.join(relative);
-        // The paths are sorted, so most have the directory of the one before.
+        // The paths are sorted, so most are in the same directory as the previous path.
         if let Some(parent) = path.parent()
             && parent != last
         {
@@ -195,8 +194,8 @@ fn fill(
             return Ok(());
         }
         // Build scripts declare the marker to Cargo. A date before every build keeps the script
-        // that wrote the view from running again. At a path that the user named, the date shows
-        // Cargo that another view is there.
+        // that wrote the view from running again. At a path that the user chose, the real date lets
+        // Cargo notice that another view was written there.
         let marker = fs::File::options().write(true).open(&path)?;
         marker.set_modified(SystemTime::UNIX_EPOCH)
     });
@@ -220,8 +219,8 @@ fn symlink(_: &Path, _: &Path) -> io::Result<()> {
 struct Temporary(PathBuf);
 
 impl Temporary {
-    /// A name that no other process uses: containers that share the directory may have the same
-    /// process numbers.
+    /// A name that no other process uses. It contains the time, because containers that share the
+    /// directory may have the same process IDs.
     fn beside(path: &Path) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);

@@ -79,7 +79,7 @@ fn native_is_the_gpus_of_this_machine() {
     let error = plan("native", "12.0", "120").unwrap_err();
     assert_eq!(
         error.to_string(),
-        "`native`: this machine has a 12.0 GPU: capability 12.0 needs CUDA 12.8 or newer, this toolkit is 12.0"
+        "`native`: this machine has a 12.0 GPU: capability 12.0 needs CUDA 12.8 or newer; this toolkit is 12.0"
     );
     let error = plan("native", "12.8", "121").unwrap_err();
     assert_eq!(error.hints(), ["write 12.0, which runs on it"]);
@@ -108,37 +108,37 @@ fn refusals_say_why_and_what_to_write() {
     refuse(
         "10.1",
         "13.4",
-        "capability 10.1 is called 11.0 from CUDA 13.0 on, this toolkit is 13.4",
+        "capability 10.1 is called 11.0 from CUDA 13.0 on; this toolkit is 13.4",
         "write 11.0",
     );
     refuse(
         "10.1a",
         "13.0",
-        "capability 10.1a is called 11.0a from CUDA 13.0 on, this toolkit is 13.0",
+        "capability 10.1a is called 11.0a from CUDA 13.0 on; this toolkit is 13.0",
         "write 11.0a",
     );
     refuse(
         "11.0",
         "12.9",
-        "capability 11.0 is called 10.1 before CUDA 13.0, this toolkit is 12.9",
+        "capability 11.0 is called 10.1 before CUDA 13.0; this toolkit is 12.9",
         "write 10.1",
     );
     refuse(
         "11.0",
         "12.6",
-        "capability 11.0 needs CUDA 13.0 or newer, this toolkit is 12.6",
+        "capability 11.0 needs CUDA 13.0 or newer; this toolkit is 12.6",
         "use CUDA 13.0",
     );
     refuse(
         "12.0",
         "12.0",
-        "capability 12.0 needs CUDA 12.8 or newer, this toolkit is 12.0",
+        "capability 12.0 needs CUDA 12.8 or newer; this toolkit is 12.0",
         "use CUDA 12.8",
     );
     refuse(
         "12.0f",
         "12.8",
-        "capability 12.0f needs CUDA 12.9 or newer, this toolkit is 12.8",
+        "capability 12.0f needs CUDA 12.9 or newer; this toolkit is 12.8",
         "use CUDA 12.9",
     );
     refuse(
@@ -168,7 +168,7 @@ fn refusals_say_why_and_what_to_write() {
     refuse(
         "compute_70 10.1",
         "13.4",
-        "capability 10.1 is called 11.0 from CUDA 13.0 on, this toolkit is 13.4\n\
+        "capability 10.1 is called 11.0 from CUDA 13.0 on; this toolkit is 13.4\n\
          capability 7.0 was removed in CUDA 13.0; 12.x is the last that builds for it",
         "write 11.0 for CUDA 13\nremove 7.0 for CUDA 13, or build with CUDA 12.x",
     );

@@ -42,7 +42,7 @@ impl Planner<'_, '_> {
         nvcc.map_or(Ok(()), |nvcc| self.nvcc(&real_nvcc(self.root, nvcc)))
     }
 
-    /// Adds nvcc, what it needs beside itself, and its configuration.
+    /// Adds nvcc, the files that it needs in its directory, and its configuration.
     fn nvcc(&mut self, nvcc: &Path) -> Result<(), Error> {
         self.add(Component::Nvcc, "bin/nvcc".to_owned(), nvcc)?;
         let real = self.root.resolve(nvcc);
@@ -62,8 +62,8 @@ impl Planner<'_, '_> {
         self.nvvm(places)
     }
 
-    /// Adds `cicc`, `libdevice` and `libnvvm`. Most layouts have them below `nvvm`, Debian's beside
-    /// nvcc.
+    /// Adds `cicc`, `libdevice` and `libnvvm`. Most layouts have them below `nvvm`; Debian has them
+    /// beside nvcc.
     fn nvvm(&mut self, beside_nvcc: [&Path; 2]) -> Result<(), Error> {
         let found = self.get(Component::Nvvm);
         let near = beside_nvcc
@@ -85,7 +85,7 @@ impl Planner<'_, '_> {
         }
         if let Some(library) = found.and_then(|found| found.libraries.first()) {
             let name = library.file_name().unwrap_or_default().to_string_lossy();
-            // It is in `lib` too. NVIDIA's installers have it here.
+            // NVIDIA's installers have the library here. The view has it in `lib`, too.
             self.add(Component::Nvvm, format!("nvvm/lib64/{name}"), library)?;
             self.plan.link("nvvm/lib64/libnvvm.so", &*name);
         }
@@ -97,8 +97,8 @@ impl Planner<'_, '_> {
     }
 }
 
-/// The program behind nvcc: Debian's and Nix's nvcc is a script that starts another one, which has
-/// a profile of its own.
+/// The real nvcc. In Debian and Nix, `nvcc` is a script that starts another nvcc, which has its own
+/// profile.
 pub(super) fn real_nvcc(root: &Root, nvcc: &Path) -> PathBuf {
     const SCRIPT_LIMIT: u64 = 64 * 1024;
     let metadata = root.metadata(nvcc).ok();

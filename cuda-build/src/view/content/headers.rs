@@ -32,7 +32,7 @@ impl Planner<'_, '_> {
                     let is_own = |name: &OsStr| is_header_of(found.component, name);
                     list(self.root, &source, &mut contents, is_own);
                 } else if !listed.contains(&&**directory) {
-                    // Components that share a directory would each add all of it.
+                    // Several components may share a directory: list it only once.
                     listed.push(directory);
                     list(self.root, &source, &mut contents, |_| true);
                 }
@@ -42,8 +42,8 @@ impl Planner<'_, '_> {
     }
 
     /// NVIDIA's installers have the sanitizer below `compute-sanitizer`, because some of its headers
-    /// have the names of CUPTI's and other contents. The wheels of CUDA 13 have both in one
-    /// directory.
+    /// have the same names as CUPTI's but different contents. The wheels of CUDA 13 have both in
+    /// one directory.
     fn has_own_directory(&self, found: &Found, directory: &Path) -> bool {
         let mut others = self
             .found
@@ -65,8 +65,8 @@ fn is_shared(root: &Root, include: &Path) -> bool {
             .is_some_and(|prefix| root.is_dir(&prefix.join("conda-meta")))
 }
 
-/// Other projects' headers whose names begin like CUDA's.
-const OTHERS: [&str; 4] = ["nvme", "nvpair", "cubeb", "nvtop"];
+/// Prefixes of headers of other projects that also match a prefix of CUDA's.
+const FOREIGN_PREFIXES: [&str; 4] = ["nvme", "nvpair", "cubeb", "nvtop"];
 
 /// Whether `name`, in a shared directory, belongs to this component.
 fn is_header_of(component: Component, name: &OsStr) -> bool {
@@ -86,7 +86,7 @@ fn is_header_of(component: Component, name: &OsStr) -> bool {
         .partition(|facts| facts.bundle == Bundle::Product);
     toolkit.into_iter().any(begins)
         && !products.into_iter().any(begins)
-        && !OTHERS.iter().any(|other| name.starts_with(other))
+        && !FOREIGN_PREFIXES.iter().any(|other| name.starts_with(other))
 }
 
 #[cfg(test)]

@@ -63,11 +63,11 @@ impl Layout {
         .unwrap()
     }
 
-    fn plan(&self, places: &[&str]) -> Plan<'static> {
+    fn plan(&self, places: &[&str]) -> ViewPlan<'static> {
         self.plan_at(places, &view())
     }
 
-    fn plan_at(&self, places: &[&str], view: &ViewPlace) -> Plan<'static> {
+    fn plan_at(&self, places: &[&str], view: &ViewPlace) -> ViewPlan<'static> {
         let root = Box::leak(Box::new(Root::system()));
         let plan = plan(&self.toolkit(places), root, view).unwrap();
         for (path, entry) in &plan.entries {
@@ -78,7 +78,7 @@ impl Layout {
     }
 
     /// The target of an entry, without the directory of this layout.
-    fn leads(&self, plan: &Plan<'_>, path: &str) -> Option<String> {
+    fn leads(&self, plan: &ViewPlan<'_>, path: &str) -> Option<String> {
         Some(match plan.entries.get(Path::new(path))? {
             Entry::Component { target, .. } => target
                 .strip_prefix(self.0.path())
@@ -92,7 +92,7 @@ impl Layout {
     }
 
     #[track_caller]
-    fn holds(&self, plan: &Plan<'_>, expected: &[(&str, &str)]) {
+    fn holds(&self, plan: &ViewPlan<'_>, expected: &[(&str, &str)]) {
         for (path, leads) in expected {
             assert_eq!(
                 self.leads(plan, path).as_deref(),

@@ -1,11 +1,11 @@
-//! Writes a shared object that defines names and does nothing.
+//! Writes a shared object whose functions do nothing.
 //!
-//! It is generated without a host compiler, which a machine may lack or have for another platform
-//! only, so the bytes are the same everywhere. Layout (ELF-64, System V gABI):
+//! It is generated without a host compiler, because a machine may have none, or only one for another
+//! platform. The bytes are the same on every machine. Layout (ELF-64, System V gABI):
 //!
 //! ```text
 //! segment R    file header, program headers, .hash, .dynsym, .dynstr
-//! segment RX   .text: two functions that all names share, and a text that one returns
+//! segment RX   .text: two functions that all symbols share, and the string that one returns
 //! segment RW   .dynamic (the loader writes into it)
 //! not loaded   .shstrtab, section headers
 //! ```
@@ -23,7 +23,7 @@ pub(super) struct Library<'a> {
     pub(super) soname: &'a str,
     /// The functions, sorted, without duplicates.
     pub(super) names: &'a [String],
-    /// Those among them that return a pointer to text.
+    /// The functions that return a string.
     pub(super) texts: &'a [&'a str],
     /// The status that the other functions return.
     pub(super) status: u16,
@@ -37,11 +37,11 @@ const SECTION_HEADER: usize = 64;
 const SYMBOL: usize = 24;
 /// R, RX, RW, dynamic, stack.
 const SEGMENTS: usize = 5;
-/// The largest page of a kernel for one of the machines.
+/// The largest page size of a kernel for these machines.
 const PAGE: usize = 0x1_0000;
 /// The length of each function.
 const FUNCTION: usize = 16;
-/// The names of sections. The first column of the table of sections has their offsets.
+/// The names of sections. The first column of `sections` has their offsets.
 const SECTION_NAMES: &[u8] = b"\0.hash\0.dynsym\0.dynstr\0.text\0.dynamic\0.shstrtab\0";
 
 const PT_LOAD: u32 = 1;
@@ -59,7 +59,7 @@ impl Machine {
         }
     }
 
-    /// `return status;`, then `return text;` with the text behind both.
+    /// `return status;`, then `return text;`, then the text.
     fn code(self, status: u16) -> Vec<u8> {
         let status = u32::from(status);
         let mut code = match self {
@@ -222,7 +222,7 @@ pub(super) fn shared_object(library: &Library<'_>) -> Vec<u8> {
     file.0
 }
 
-/// `DT_HASH`: bucket heads, then for each symbol the next of its bucket.
+/// `DT_HASH`: bucket heads, then for each symbol the next symbol in its bucket.
 fn hash_table(names: &[String]) -> Vec<u8> {
     let buckets = names.len().max(1);
     let mut heads = vec![0u32; buckets];

@@ -1,7 +1,7 @@
 //! Names of functions in `cuda.h` and `nvml.h`.
 //!
 //! No preprocessor is run, because a program may be compiled with any branch of an `#if`. So every
-//! declaration counts, and so do the names with which macros replace others:
+//! declaration counts, and so does every name that a macro substitutes for another:
 //!
 //! ```c
 //! #define cuCtxCreate                 cuCtxCreate_v2
@@ -52,7 +52,7 @@ fn macro_targets(definition: &str, prefix: &str, names: &mut BTreeSet<String>) {
         }
         _ => (body, ""),
     };
-    // `cuCtxCreate` → `cuCtxCreate_v2`; other macros of such names are constants and types.
+    // `cuCtxCreate` → `cuCtxCreate_v2`. Other macros with this prefix are constants and types.
     if target.starts_with(key) && target.chars().all(is_word) {
         names.extend([
             key.to_owned(),

@@ -1,8 +1,8 @@
 //! Stubs of the driver's libraries, generated from the driver's headers.
 //!
 //! `libcuda.so.1` and `libnvidia-ml.so.1` are installed with the GPU driver. A library with the same
-//! SONAME and the same names is enough to link a program on a machine without a driver. NVIDIA's
-//! toolkits contain such stubs, Python wheels do not.
+//! SONAME and the same symbols is enough to link a program on a machine without a driver. NVIDIA's
+//! toolkits contain such stubs; Python wheels do not.
 
 mod elf;
 mod header;
@@ -20,15 +20,15 @@ pub(super) struct Driver {
     pub(super) component: Component,
     /// `cuda` in `-lcuda`.
     pub(super) name: &'static str,
-    /// The name that a program linked with it loads.
+    /// The name by which linked programs load the library.
     pub(super) soname: &'static str,
     /// The required header, then those that may add names.
     pub(super) headers: &'static [&'static str],
-    /// How the names of its functions begin.
+    /// The prefix of the names of its functions.
     prefix: &'static str,
-    /// Functions that it has even if no header is found that declares them.
+    /// Functions that the stub defines even if no header that declares them is found.
     always: &'static [&'static str],
-    /// The functions that return a text instead of a status.
+    /// The functions that return a string instead of a status.
     texts: &'static [&'static str],
     /// The status that the other functions return.
     status: u16,
@@ -68,7 +68,7 @@ pub(super) static DRIVERS: [Driver; 2] = [
 ];
 
 impl Driver {
-    /// Where a view has the stub: `lib/stubs/libcuda.so`.
+    /// The path of the stub in a view: `lib/stubs/libcuda.so`.
     pub(super) fn path(&self) -> String {
         format!("lib/stubs/lib{}.so", self.name)
     }
