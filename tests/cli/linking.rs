@@ -1,5 +1,5 @@
-//! Crates that link CUDA's libraries: what their build scripts pass to dependents, and programs that
-//! load a library or the driver.
+//! Crates that link CUDA's libraries: what their build scripts pass to dependents, and programs
+//! that load a library or the driver.
 
 use std::fs;
 use std::process::Command;
