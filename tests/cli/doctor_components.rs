@@ -129,7 +129,7 @@ fn a_compiler_proper_of_another_release() {
         exit_code::INCONSISTENT,
         NOT_WORKING,
         &[
-            "nvcc 13.5.37 is from CUDA 13.5, cicc (nvvm) 13.0.88 is from CUDA 13.0: they must be of one release",
+            "nvcc 13.5.37 is from CUDA 13.5, but cicc (nvvm) 13.0.88 is from CUDA 13.0: they must be from the same release",
             "hint: install `nvidia-nvvm==13.5.*` beside it, or take one consistent set",
             "`CUDA_BUILD_SOURCES=stored`",
         ],

@@ -65,13 +65,11 @@ impl Findings {
                     Some(_) => ", passed with `-ccbin` because nvcc would refuse its default",
                     None => "",
                 };
-                lines.push(format!(
-                    "HostCompilerFindings compiler: {family} {version} ({path}){named}"
-                ));
+                lines.push(format!("Host compiler: {family} {version} ({path}){named}"));
                 lines.extend(labelled("warning", warnings));
             }
             Some(HostCompilerFindings::Refused { refused, hints, .. }) => {
-                lines.push("HostCompilerFindings compiler".to_owned());
+                lines.push("Host compiler".to_owned());
                 lines.push(indented(refused));
                 lines.extend(labelled("hint", hints));
             }
