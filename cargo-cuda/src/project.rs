@@ -13,7 +13,7 @@ use crate::failure::Failure;
 use crate::toolkits::{self, Finder, LockPolicy};
 use crate::workspace::{Package, Workspace};
 
-/// Replaces the capabilities that packages declare.
+/// The environment variable that replaces the capabilities that packages declare.
 pub const CAPABILITIES: &str = "CUDA_BUILD_CAPABILITIES";
 
 /// Options that choose the toolkit and the capabilities.
@@ -162,9 +162,9 @@ impl Project {
     }
 
     /// Whether Cargo's configuration names another directory for intermediate files.
-    pub fn has_build_directory(&self) -> bool {
+    pub fn has_separate_build_directory(&self) -> bool {
         let workspace = self.workspace.as_ref();
-        workspace.is_some_and(|workspace| workspace.has_build_directory)
+        workspace.is_some_and(|workspace| workspace.has_separate_build_directory)
     }
 
     /// The packages whose declarations apply.

@@ -44,7 +44,7 @@ pub fn watch() {
     // stay ignored.
     let watched = [SIGINT, SIGTERM, SIGHUP]
         .into_iter()
-        .filter(|signal| ignored(&status) >> (signal - 1) & 1 == 0);
+        .filter(|signal| ignored_signal_mask(&status) >> (signal - 1) & 1 == 0);
     let Ok(mut signals) = Signals::new(watched) else {
         return;
     };
@@ -76,7 +76,7 @@ pub fn finish() {
 }
 
 /// The bit mask of ignored signals in `/proc/<pid>/status`.
-fn ignored(status: &str) -> u64 {
+fn ignored_signal_mask(status: &str) -> u64 {
     let line = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     line.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
         .unwrap_or(0)
@@ -84,22 +84,22 @@ fn ignored(status: &str) -> u64 {
 
 /// Passes `signal` on to every descendant, waits until all have ended, and ends this process.
 fn terminate_descendants(signal: i32) {
-    let mut reached = BTreeSet::new();
+    let mut signalled = BTreeSet::new();
     let started = Instant::now();
-    let mut idle = Instant::now();
+    let mut idle_since = Instant::now();
     loop {
         let running = descendants();
         if !running.is_empty() {
-            idle = Instant::now();
-        } else if reached.is_empty()
+            idle_since = Instant::now();
+        } else if signalled.is_empty()
             || FINISHED.load(Ordering::SeqCst)
-            || idle.elapsed() > CLEAN_UP_TIME
+            || idle_since.elapsed() > CLEAN_UP_TIME
         {
             break;
         }
         for process in running {
             let kill = started.elapsed() > KILL_AFTER;
-            if reached.insert((process, kill))
+            if signalled.insert((process, kill))
                 && let (Some(pid), Some(signal)) = (
                     Pid::from_raw(process),
                     Signal::from_named_raw(if kill { SIGKILL } else { signal }),
@@ -192,7 +192,10 @@ mod tests {
 
     #[test]
     fn ignored_signals_are_read() {
-        assert_eq!(ignored("Name:\tx\nSigIgn:\t0000000000000001\n"), 1);
-        assert_eq!(ignored("Name:\tx\n"), 0);
+        assert_eq!(
+            ignored_signal_mask("Name:\tx\nSigIgn:\t0000000000000001\n"),
+            1
+        );
+        assert_eq!(ignored_signal_mask("Name:\tx\n"), 0);
     }
 }

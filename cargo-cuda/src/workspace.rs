@@ -17,7 +17,7 @@ pub struct Workspace {
     /// Cargo's target directory.
     pub target_directory: PathBuf,
     /// Whether Cargo's configuration names another directory for intermediate files.
-    pub has_build_directory: bool,
+    pub has_separate_build_directory: bool,
     /// Each package with its declarations.
     pub packages: Vec<Package>,
     /// The releases, such as 13040, that every cudarc in the dependencies knows; `None` if no
@@ -83,7 +83,7 @@ impl Workspace {
             false => cudarc(env, manifest, options),
         };
         Ok(Self {
-            has_build_directory: build_directory
+            has_separate_build_directory: build_directory
                 .is_some_and(|directory| *directory != metadata.target_directory),
             cudarc,
             root: metadata.workspace_root.into_std_path_buf(),

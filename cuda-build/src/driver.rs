@@ -139,7 +139,7 @@ fn query(library: &Library, place: &str) -> Result<Driver, String> {
             let [major, minor] = values.map(|value| u32::try_from(value).unwrap_or(0));
             gpus.push(Capability::new(major, minor));
         }
-        let library = mapped(&Root::system()).unwrap_or_else(|| place.to_owned());
+        let library = loaded_library_path(&Root::system()).unwrap_or_else(|| place.to_owned());
         Ok(Driver {
             version,
             gpus,
@@ -176,7 +176,7 @@ fn describe(library: &Library, status: c_int) -> String {
 }
 
 /// The file that the loader opened, from the list of files that this process has mapped.
-fn mapped(root: &Root) -> Option<String> {
+fn loaded_library_path(root: &Root) -> Option<String> {
     let maps = root.text(&root.locate("/proc/self/maps")).ok()?;
     let paths = maps
         .lines()

@@ -17,12 +17,12 @@ use std::path::PathBuf;
 /// let env = Env::from_pairs([("CUDA_HOME", "/opt/cuda")]);
 /// assert_eq!(env.text("CUDA_HOME").as_deref(), Some("/opt/cuda"));
 /// assert_eq!(env.text("CUDA_PATH"), None);
-/// assert_eq!(env.asked(), ["CUDA_HOME", "CUDA_PATH"]);
+/// assert_eq!(env.names_read(), ["CUDA_HOME", "CUDA_PATH"]);
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Env {
     variables: BTreeMap<OsString, OsString>,
-    asked: RefCell<BTreeSet<String>>,
+    names_read: RefCell<BTreeSet<String>>,
 }
 
 impl Env {
@@ -30,7 +30,7 @@ impl Env {
     pub fn from_process() -> Self {
         Self {
             variables: std::env::vars_os().collect(),
-            asked: RefCell::default(),
+            names_read: RefCell::default(),
         }
     }
 
@@ -46,7 +46,7 @@ impl Env {
             .collect();
         Self {
             variables,
-            asked: RefCell::default(),
+            names_read: RefCell::default(),
         }
     }
 
@@ -59,7 +59,7 @@ impl Env {
 
     /// The value of `name`. An empty one counts as unset, as in CMake and in `${X:-}` of shells.
     pub fn get(&self, name: &str) -> Option<&OsStr> {
-        self.asked.borrow_mut().insert(name.to_owned());
+        self.names_read.borrow_mut().insert(name.to_owned());
         self.peek(name)
     }
 
@@ -94,8 +94,8 @@ impl Env {
     }
 
     /// The names that were read, sorted.
-    pub fn asked(&self) -> Vec<String> {
-        self.asked.borrow().iter().cloned().collect()
+    pub fn names_read(&self) -> Vec<String> {
+        self.names_read.borrow().iter().cloned().collect()
     }
 }
 
@@ -107,7 +107,7 @@ mod tests {
     fn empty_is_unset_and_still_recorded() {
         let env = Env::from_pairs([("CUDA_HOME", "")]);
         assert_eq!(env.get("CUDA_HOME"), None);
-        assert_eq!(env.asked(), ["CUDA_HOME"]);
+        assert_eq!(env.names_read(), ["CUDA_HOME"]);
     }
 
     #[test]
@@ -117,6 +117,6 @@ mod tests {
             env.search_path(),
             [PathBuf::from("/a"), PathBuf::from("/b")]
         );
-        assert!(env.asked().is_empty());
+        assert!(env.names_read().is_empty());
     }
 }

@@ -115,7 +115,7 @@ fn invalid(text: &str) -> String {
 pub struct ReleaseReq {
     /// The CUDA major.
     pub major: u32,
-    /// The release within the major, if only that one is accepted.
+    /// The minor, if only one release is accepted; `None` accepts every release of the major.
     pub minor: Option<u32>,
 }
 

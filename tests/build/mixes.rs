@@ -279,7 +279,7 @@ fn the_nvcc_package_of_cuda_12_has_no_nvcc() {
         &library(),
         &[
             "CUDA component `nvcc` not found",
-            "cause: nvidia-cuda-nvcc-cu12 12.9.86 has ptxas and libnvvm but no nvcc: no wheel of CUDA 12 has it",
+            "cause: nvidia-cuda-nvcc-cu12 12.9.86 has ptxas and libnvvm but no nvcc: no CUDA 12 wheel contains nvcc",
             "(argument ({place}))",
             "hint: no wheel of CUDA 12 has nvcc: use NVRTC for modules",
         ],
@@ -359,7 +359,7 @@ fn cccl_that_refuses_the_compiler() {
                     "nvrtc 11.8.89",
                     "is from CUDA 11.8",
                     &there,
-                    "refuse releases before CUDA 12.0",
+                    "require CUDA 12.0 or newer",
                     "hint: take cccl before 3.0",
                 ] {
                     assert!(shown.contains(wanted), "no {wanted:?} in\n{shown}");

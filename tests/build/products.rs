@@ -335,7 +335,7 @@ fn a_product_alone_is_no_toolkit() {
         says(
             &error,
             &[
-                "`cudart` not found (nothing else shows the CUDA release)",
+                "`cudart` not found (needed to determine the CUDA release)",
                 "cudnn 9.5.0",
             ],
         );

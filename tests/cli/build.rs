@@ -382,7 +382,7 @@ fn the_target_is_the_one_that_cargo_builds_for() {
     ] {
         let run = project.run(arguments);
         let words = [
-            "the build is for `aarch64-unknown-linux-gnu`",
+            "the build for `aarch64-unknown-linux-gnu` needs",
             "hint: name a toolkit that has `targets/sbsa-linux`",
         ];
         run.failed(exit_code::NOT_FOUND, &words);

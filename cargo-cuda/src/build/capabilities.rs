@@ -65,8 +65,10 @@ impl Capabilities {
             .as_ref()
             .and_then(|single| single.warning.as_ref());
         // cuda-build reads the whole list, so the warning does not apply to it.
-        let reads_one = !packages.iter().any(|package| package.uses_cuda_build);
-        if let Some(warning) = warning.filter(|_| reads_one && env.peek(COMPUTE_CAP).is_none()) {
+        let only_single_is_used = !packages.iter().any(|package| package.uses_cuda_build);
+        if let Some(warning) =
+            warning.filter(|_| only_single_is_used && env.peek(COMPUTE_CAP).is_none())
+        {
             chosen.notes.push(format!("warning: {warning}"));
         }
         chosen.plan = Some(all);

@@ -55,7 +55,7 @@ pub fn run(
     if target_directory.is_none() && command != "nextest" {
         call = call.args(["--target-dir".as_ref(), directory.as_os_str()]);
     }
-    if project.has_build_directory() {
+    if project.has_separate_build_directory() {
         let text = toml::Value::String(directory.to_string_lossy().into_owned());
         call = call.args(["--config".to_owned(), format!("build.build-dir={text}")]);
     }

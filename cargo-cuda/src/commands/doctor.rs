@@ -99,7 +99,7 @@ pub fn run(arguments: &DoctorArgs, user: &Env, root: &Root) -> Result<(String, u
         })
         .collect();
     // Last, because the steps above determine which variables were read.
-    findings.environment = variables(&project.env, &env.asked());
+    findings.environment = variables(&project.env, &env.names_read());
     let findings = findings.judged();
     let text = match arguments.json {
         true => report::json(&findings),

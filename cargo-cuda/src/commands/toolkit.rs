@@ -9,7 +9,7 @@ use crate::failure::Failure;
 use crate::report;
 use crate::store::{self, AddRequest, Added, Context, Listed, human_size};
 
-/// Fetch CUDA components into the user's cache directory, list and remove them.
+/// Fetch CUDA toolkits into the user's cache directory, list them, or remove them.
 #[derive(Args, Clone, Debug)]
 pub struct ToolkitArgs {
     #[command(subcommand)]
@@ -74,7 +74,7 @@ pub(super) fn added_text(added: &Added) -> String {
     let what = format!("CUDA {} ({})", added.version, added.components.join(", "));
     let (path, bytes) = (added.path.display(), human_size(added.bytes));
     if !added.new {
-        return format!("{what} is there, {bytes}\n  {path}\n");
+        return format!("{what} is already fetched, {bytes}\n  {path}\n");
     }
     format!(
         "added {what}: fetched {} in {}.{} s, {bytes} in total\n  {path}\n",

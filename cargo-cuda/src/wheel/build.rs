@@ -80,7 +80,8 @@ impl Job<'_> {
             .filter(|c| *c != Component::Cudart || self.package.config.cudart == Cudart::Shared);
         let linked: BTreeSet<Component> =
             linked.filter(|c| build.toolkit.get(*c).is_some()).collect();
-        // Fail before compiling if a component has no search path.
+        // Checked before compiling: each linked component must have a library directory in
+        // NVIDIA's packages.
         SearchPathPlan::new(&linked, major, self.kind)?;
         Ok(Prepared {
             major,
@@ -101,14 +102,14 @@ impl Job<'_> {
         output::messages(&build.notes);
         let variables = self.variables(build)?;
         let mut linked = prepared.linked.clone();
-        let (runpath, fresh, wheel) = loop {
+        let (runpath, temporary, wheel) = loop {
             let runpath = SearchPathPlan::new(&linked, major, self.kind)?;
-            let (fresh, wheel) = self.compile(build, &variables, &runpath)?;
+            let (temporary, wheel) = self.compile(build, &variables, &runpath)?;
             // Dependencies may link libraries that no manifest declares. In that case only the
             // module is linked again, with a search path that includes those libraries.
             let more = undeclared_components(&wheel, major, &linked, toolkit)?;
             if more.is_empty() {
-                break (runpath, fresh, wheel);
+                break (runpath, temporary, wheel);
             }
             let names: Vec<&str> = more.iter().map(|component| component.id()).collect();
             output::message(&format!(
@@ -131,10 +132,10 @@ impl Job<'_> {
                     .filter_map(|c| Some((c.found.component, c.found.version.clone()?)))
                     .collect(),
             },
-            dlopened: loaded(&linked, toolkit),
+            dlopened: dlopened_components(&linked, toolkit),
         };
         let built = rewrite.apply(&wheel, self.out)?;
-        drop(fresh);
+        drop(temporary);
         if !built.requires.is_empty() {
             output::message(
                 "maturin's warning about external libraries is expected: the wheel requires NVIDIA's packages instead \
@@ -149,7 +150,7 @@ impl Job<'_> {
         // maturin starts no program that loads CUDA's libraries.
         let mut variables = build.variables(LoaderPath::Unset, &self.project.user);
         variables.push(("CARGO_TARGET_DIR".to_owned(), target.into()));
-        if self.project.has_build_directory() {
+        if self.project.has_separate_build_directory() {
             variables.push(("CARGO_BUILD_BUILD_DIR".to_owned(), target.into()));
         }
         let project = &self.project;
@@ -164,10 +165,10 @@ impl Job<'_> {
         variables: &[(String, OsString)],
         runpath: &SearchPathPlan,
     ) -> Result<(TemporaryDirectory, PathBuf), Failure> {
-        let fresh = TemporaryDirectory::below(&build.directory.path)?;
+        let temporary = TemporaryDirectory::below(&build.directory.path)?;
         let invocation = self.maturin.build(&Request {
             manifest: &self.package.manifest,
-            out: fresh.path(),
+            out: temporary.path(),
             profile: self.profile,
             passthrough: self.passthrough,
             // The module is one directory below site-packages.
@@ -182,8 +183,8 @@ impl Job<'_> {
             failure.hints = lacking::hints(build);
             return Err(failure);
         }
-        let wheel = one_wheel(&output::files(fresh.path())?, &invocation)?;
-        Ok((fresh, wheel))
+        let wheel = one_wheel(&output::files(temporary.path())?, &invocation)?;
+        Ok((temporary, wheel))
     }
 }
 
@@ -216,7 +217,7 @@ fn undeclared_components(
 
 /// Components that the linked libraries open with `dlopen`, so no ELF file lists them. NVIDIA's
 /// packages require them too, but without a version.
-fn loaded(linked: &BTreeSet<Component>, toolkit: &Toolkit) -> BTreeSet<Component> {
+fn dlopened_components(linked: &BTreeSet<Component>, toolkit: &Toolkit) -> BTreeSet<Component> {
     let linked: Vec<Component> = linked.iter().copied().collect();
     let needed = closure(&linked, toolkit.version().major).into_iter();
     let loaded = needed

@@ -52,9 +52,9 @@ pub struct Import {
     pub name: String,
     /// The version that it was linked with, such as `GLIBC_2.34` or `libcudart.so.12`.
     pub version: Option<String>,
-    /// The SONAME of the library with this version (`vn_file`).
+    /// The SONAME of the library that defines this version of the symbol (`vn_file`).
     pub file: Option<String>,
-    /// Whether the library loads without it.
+    /// Whether the importing library can be loaded even if no other library exports the symbol.
     pub weak: bool,
 }
 
@@ -154,7 +154,7 @@ pub(super) fn reject_bundled_libraries(
     ))
     .hint(
         "build with `maturin build --auditwheel warn` (or `auditwheel repair --exclude`): \
-         the libraries come from NVIDIA's own packages, and the driver's from the driver",
+         users get these libraries from NVIDIA's own packages, and libcuda from the installed driver",
     ))
 }
 

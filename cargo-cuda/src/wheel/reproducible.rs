@@ -2,16 +2,17 @@
 //!
 //! The differences, measured with cargo 1.95 and maturin 1.16, release and dev profile:
 //!
-//! - `file!()` in generated code is below `OUT_DIR`, an absolute path whose last
-//!   part carries cargo's hash. `--remap-path-prefix` gives it a fixed name.
+//! - `file!()` in generated code is below `OUT_DIR`, an absolute path that contains
+//!   cargo's hash. `--remap-path-prefix` gives it a fixed name.
 //! - Cargo's `-C metadata` of a path package outside the workspace is a hash of its absolute path,
 //!   and the hash of each package includes those of its dependencies, build dependencies too. All
 //!   mangled names depend on it, and so does the order of functions. Stripping symbols does not
 //!   help, and rustc adds a second `-C metadata` instead of replacing the first.
 //! - `file!()` in crates from a registry starts with `CARGO_HOME`.
 //!
-//! So `cargo cuda wheel` makes itself the `RUSTC_WRAPPER` and changes only these arguments; the
-//! user's `RUSTFLAGS` and `.cargo/config.toml` still apply. The crates need a separate target
+//! So `cargo cuda wheel` makes itself the `RUSTC_WRAPPER`. It adds `--remap-path-prefix` and
+//! replaces the value of `-C metadata`. The user's `RUSTFLAGS` and `.cargo/config.toml` still
+//! apply. The crates need a separate target
 //! directory, because cargo does not rebuild crates when the wrapper changes.
 
 use std::ffi::{OsStr, OsString};
@@ -71,7 +72,7 @@ fn metadata_prefix(argument: &str) -> Option<&'static str> {
 /// Identifies a crate as cargo's hash does, but without its directory: by package, target, features
 /// and profile. If two crates of one program had the same identity, rustc would report an error.
 fn identity(name: &OsStr, version: &OsStr, arguments: &[OsString]) -> String {
-    const VALUES: [&str; 6] = [
+    const OPTIONS: [&str; 6] = [
         "--crate-name",
         "--crate-type",
         "--cfg",
@@ -100,7 +101,7 @@ fn identity(name: &OsStr, version: &OsStr, arguments: &[OsString]) -> String {
         let (option, joined) = text
             .split_once('=')
             .map_or((&*text, false), |(option, _)| (option, true));
-        if VALUES.contains(&option) {
+        if OPTIONS.contains(&option) {
             feed(argument);
             if !joined && let Some(value) = arguments.get(index + 1) {
                 feed(value);

@@ -108,8 +108,8 @@ impl SearchPathPlan {
                 )));
             }
         }
-        let nowhere = facts.runpath.is_empty() && facts.rpath.is_empty();
-        if nowhere && !needs_component {
+        let has_no_entries = facts.runpath.is_empty() && facts.rpath.is_empty();
+        if has_no_entries && !needs_component {
             return Ok(());
         }
         let expected = self.entries(module.matches('/').count());
@@ -146,8 +146,9 @@ impl SearchPathPlan {
 fn library_directory(component: Component, major: u32) -> Option<String> {
     let facts = component.facts();
     let own = facts.package_dir(major);
-    // A product's packages have the same directory for every CUDA major, so the table's entry for
-    // another major is used, unless the directory's name contains that major.
+    // If the table has no entry for this major, the entry for another major is used: a product is
+    // installed in the same directory for every CUDA major. Directories such as `nvidia/cu13` are
+    // skipped, because they belong to one major.
     let shared = || {
         let directories = facts.package_dirs.iter().flatten();
         (facts.bundle == Bundle::Product)

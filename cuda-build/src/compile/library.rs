@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::module::{NvccCall, Places, Settings};
-use super::{Action, Library, Reading, Step};
+use super::{Action, Library, ReadFiles, Step};
 use crate::capability::Plan;
 use crate::command::Invocation;
 use crate::component::Component;
@@ -69,7 +69,7 @@ impl Library {
             action: Action::Program(invocation),
             inputs: objects,
             output,
-            reading: Reading::Inputs,
+            reading: ReadFiles::Inputs,
         })
     }
 

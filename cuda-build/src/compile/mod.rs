@@ -1,7 +1,7 @@
 //! Compiles modules and libraries: the steps for each, and the runner of these steps.
 //!
 //! A *module* is device code alone, loaded through the driver API; a *library* is host and
-//! device code, linked into the crate. A step is a value; [`Runner`] runs it.
+//! device code, linked into the crate. A [`Step`] only describes what to do; [`Runner`] does it.
 
 mod depfile;
 pub(crate) mod identity;
@@ -14,7 +14,7 @@ use std::path::PathBuf;
 
 pub(crate) use module::{Places, Settings};
 pub use run::{Compiled, Runner};
-pub(crate) use step::Reading;
+pub(crate) use step::ReadFiles;
 pub use step::{Action, Image, NvrtcJob, Step};
 
 /// The compiler of a module.
@@ -121,7 +121,8 @@ impl Module {
         }
     }
 
-    /// Sets its name: the output is `<name>.fatbin`, the constant `<NAME>`.
+    /// Sets the name. The output file is called `<name>.fatbin`, and the constant in the generated
+    /// Rust source is called `<NAME>`.
     #[must_use]
     pub fn named(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::identity::Variables;
 use super::step::{common_options, reading};
-use super::{Action, Engine, Format, Image, Module, NvrtcJob, Reading, Step};
+use super::{Action, Engine, Format, Image, Module, NvrtcJob, ReadFiles, Step};
 use crate::capability::Plan;
 use crate::command::Invocation;
 use crate::component::Component;
@@ -173,7 +173,7 @@ impl Module {
                     env!("CARGO_PKG_VERSION").to_owned(),
                     format!("{images:?}"),
                 ],
-                reading: Reading::Inputs,
+                reading: ReadFiles::Inputs,
             });
         }
         Ok(steps)
@@ -297,7 +297,7 @@ impl NvccCall {
             self.toolkit_includes,
             Some(depfile.clone()),
         );
-        if let Reading::Headers { search, .. } = &mut reading {
+        if let ReadFiles::Headers { search, .. } = &mut reading {
             let more = settings.nvcc.directories.iter();
             search
                 .directories

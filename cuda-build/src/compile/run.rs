@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use super::{Action, Image, NvrtcJob, Reading, Step, depfile};
+use super::{Action, Image, NvrtcJob, ReadFiles, Step, depfile};
 use crate::cache;
 use crate::command::Invocation;
 use crate::error::Error;
@@ -88,8 +88,8 @@ impl Runner {
             return Ok(());
         }
         let scan = match &step.reading {
-            Reading::Inputs => Scan::default(),
-            Reading::Headers {
+            ReadFiles::Inputs => Scan::default(),
+            ReadFiles::Headers {
                 search, headers, ..
             } => self.scan(step, search, headers),
         };
@@ -155,7 +155,7 @@ impl Runner {
             sources: step.inputs.iter().cloned().collect(),
             ..Reads::default()
         };
-        let Reading::Headers {
+        let ReadFiles::Headers {
             search,
             headers,
             depfile,
@@ -226,7 +226,7 @@ impl Runner {
     fn program(&mut self, step: &Step, invocation: &Invocation) -> Result<(), Error> {
         // An archiver adds to an existing archive, and a failing compiler may leave a partial file.
         cache::remove(&step.output)?;
-        if let Reading::Headers {
+        if let ReadFiles::Headers {
             depfile: Some(depfile),
             ..
         } = &step.reading
@@ -374,7 +374,7 @@ mod tests {
             inputs: vec![from.to_owned()],
             output: to.to_owned(),
             key: vec!["cp".to_owned()],
-            reading: Reading::Inputs,
+            reading: ReadFiles::Inputs,
         }
     }
 

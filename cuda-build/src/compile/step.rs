@@ -24,12 +24,12 @@ pub struct Step {
     /// variables, every argument.
     pub key: Vec<String>,
     /// How to find the other files that the step reads.
-    pub(crate) reading: Reading,
+    pub(crate) reading: ReadFiles,
 }
 
 /// How to find the files that a step reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Reading {
+pub(crate) enum ReadFiles {
     /// The step reads only its inputs.
     Inputs,
     /// The step runs a compiler, which also reads headers.
@@ -126,7 +126,7 @@ pub(super) fn reading<'o>(
     directory: &Path,
     toolkit: Vec<PathBuf>,
     depfile: Option<PathBuf>,
-) -> Reading {
+) -> ReadFiles {
     let options::FileOptions {
         directories,
         headers,
@@ -136,7 +136,7 @@ pub(super) fn reading<'o>(
         .iter()
         .map(|include| directory.join(include))
         .collect();
-    Reading::Headers {
+    ReadFiles::Headers {
         search: SearchPath {
             working: directory.to_owned(),
             directories,

@@ -33,7 +33,7 @@ pub(super) fn mentions(text: &str) -> Vec<Mention> {
         let (word, rest) = directive.split_at(word_end);
         match word {
             "include" | "include_next" | "import" | "embed" => {
-                found.push(named(rest).unwrap_or(Mention::ComputedInclude));
+                found.push(parse_header_name(rest).unwrap_or(Mention::ComputedInclude));
             }
             _ => {
                 for name in ["__has_include", "__has_embed"] {
@@ -41,7 +41,9 @@ pub(super) fn mentions(text: &str) -> Vec<Mention> {
                         let piece = piece.strip_prefix("_next").unwrap_or(piece).trim_start();
                         // `defined(__has_include)` names nothing.
                         if let Some(argument) = piece.strip_prefix('(') {
-                            found.push(named(argument).unwrap_or(Mention::ComputedQuery));
+                            found.push(
+                                parse_header_name(argument).unwrap_or(Mention::ComputedQuery),
+                            );
                         }
                     }
                 }
@@ -52,7 +54,7 @@ pub(super) fn mentions(text: &str) -> Vec<Mention> {
 }
 
 /// The header that `"name" …` or `<name> …` starts with.
-fn named(rest: &str) -> Option<Mention> {
+fn parse_header_name(rest: &str) -> Option<Mention> {
     let rest = rest.trim_start();
     let until = |rest: &str, end: char| rest.split_once(end).map(|(name, _)| name.to_owned());
     let mention = match rest.strip_prefix('"') {
@@ -117,8 +119,8 @@ fn ends_in_name(text: &str) -> bool {
         .is_some_and(|c| c.is_alphanumeric() || c == '_')
 }
 
-/// Length of the string or character literal at the start of `rest`; it ends at the line's end at the
-/// latest.
+/// Length of the string or character literal at the start of `rest`. A literal without a closing
+/// quote ends at the end of the line.
 fn literal(rest: &str, quote: char) -> usize {
     let mut escaped = false;
     for (index, c) in rest.char_indices().skip(1) {

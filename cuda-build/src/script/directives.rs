@@ -147,7 +147,7 @@ impl Build {
         #[cfg(feature = "view")]
         watched.extend(self.view.get().map(crate::view::View::marker));
         directives.rerun_if_changed(watched);
-        for name in self.env.asked() {
+        for name in self.env.names_read() {
             directives.push(Directive::RerunIfEnvChanged(name));
         }
     }

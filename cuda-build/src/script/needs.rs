@@ -1,4 +1,4 @@
-//! Derives what a package needs from a toolkit from what the package declares and compiles.
+//! Lists the parts of a toolkit that a package needs, given what it declares and compiles.
 
 use std::path::PathBuf;
 
@@ -9,8 +9,8 @@ use crate::root::Root;
 use crate::select::{Need, Part, Request, Strength};
 use crate::version::ReleaseReq;
 
-/// The request for the components that a package declares, for `major` or for the newest that is
-/// found.
+/// The request for the components that a package declares. If `major` is `None`, the newest CUDA
+/// major that is found is used.
 #[must_use]
 pub fn request(config: &Config, major: Option<u32>) -> Request {
     let mut toolkit = config.toolkit.clone();
@@ -37,8 +37,8 @@ fn declared(config: &Config, major: Option<u32>) -> Vec<Need> {
         let facts = component.facts();
         let why = "declared in `[package.metadata.cuda]`";
         let mut need = match component {
-            // The library is only on machines with a driver, so linking uses a stub made from the
-            // header.
+            // `libcuda.so` exists only on machines with a driver, so the package links a stub that
+            // is generated from `cuda.h`, a header of cudart.
             Component::Driver => Need::new(
                 Component::Cudart,
                 Part::Headers,
@@ -86,7 +86,8 @@ pub(super) fn nvcc(why: &str) -> Vec<Need> {
     ]
 }
 
-/// Headers that a kernel for NVRTC may include. If they are found, they have to fit.
+/// Headers that a kernel for NVRTC may include. They are optional, but if they are found, their
+/// versions must be compatible with the toolkit.
 #[cfg(feature = "compile")]
 pub(super) fn nvrtc_header_needs() -> [Need; 2] {
     let headers =
@@ -99,11 +100,11 @@ pub(super) fn nvrtc_header_needs() -> [Need; 2] {
 
 /// Files that change when the component is replaced in place.
 pub(super) fn files_to_watch(root: &Root, found: &Found) -> Vec<PathBuf> {
-    let programs = [&found.tools, &found.libraries, &found.archives];
-    let program = programs.iter().find_map(|files| files.first()).cloned();
+    let binaries = [&found.tools, &found.libraries, &found.archives];
+    let binary = binaries.iter().find_map(|files| files.first()).cloned();
     let header = found.component.facts().header.and_then(|header| {
         let mut headers = found.include.iter().map(|directory| directory.join(header));
         headers.find(|path| root.is_file(path))
     });
-    program.into_iter().chain(header).collect()
+    binary.into_iter().chain(header).collect()
 }

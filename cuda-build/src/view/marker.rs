@@ -58,8 +58,8 @@ pub(super) fn text(plan: &ViewPlan<'_>, directory: &Path, digest: &str) -> Strin
     text
 }
 
-/// Whether the directory has every entry of the plan with this digest, unchanged. Every entry is
-/// compared, because a sample would miss half of the views that were partly deleted.
+/// Whether the marker of `view` has this digest, and every entry of the plan is unchanged on disk.
+/// Every entry is compared, because a check of a sample often misses deleted files.
 pub(super) fn is_complete(plan: &ViewPlan<'_>, view: &Path, digest: &str) -> bool {
     let Some(marker) = read(view) else {
         return false;
@@ -111,7 +111,8 @@ fn read(view: &Path) -> Option<String> {
 
 /// The line for `path` in a view. It has the target of a link, or the digest of a generated file.
 /// Copies are compared by size and date, because reading them could take minutes. Git does not keep
-/// dates, so a marker that is committed to a repository cannot claim the repository's other files.
+/// dates, so a marker that is committed to a repository cannot make other files of the repository
+/// count as copies.
 fn line(view: &Path, path: &Path) -> Option<String> {
     let place = view.join(path);
     if let Ok(target) = fs::read_link(&place) {

@@ -44,12 +44,13 @@ pub(super) struct Source {
 /// What several directories contain, by name.
 pub(super) type Contents = BTreeMap<OsString, Vec<Source>>;
 
-/// All paths of a view except its directories.
+/// All paths of a view except the directories that the view itself creates.
 #[derive(Clone, Debug)]
 pub(super) struct ViewPlan<'a> {
     root: &'a Root,
-    /// Whether files are copied. Then every file of a component has an entry. Otherwise a directory
-    /// that only one component has is one link, which matters for the 2000 headers of CCCL.
+    /// Whether files are copied instead of linked. With copies, every file of a component has an
+    /// entry. With links, a directory that only one component has is one entry, so that the 2000
+    /// headers of CCCL need one link.
     pub(super) copy: bool,
     /// Sorted, so that the same components give the same digest.
     pub(super) entries: BTreeMap<PathBuf, Entry>,
@@ -130,7 +131,7 @@ impl<'a> ViewPlan<'a> {
         Ok(())
     }
 
-    /// Adds an entry of this crate. It replaces a component's.
+    /// Adds an entry that this crate generates. It replaces a component's entry at the same path.
     pub(super) fn put(&mut self, path: impl Into<PathBuf>, entry: Entry) {
         self.entries.insert(path.into(), entry);
     }
@@ -192,12 +193,12 @@ pub(super) fn list(
             component: directory.component,
             path: directory.path.join(&name),
         };
-        offer(name, source, contents);
+        add_source(name, source, contents);
     }
 }
 
 /// Adds a source to `contents` unless its path is there already.
-pub(super) fn offer(name: OsString, source: Source, contents: &mut Contents) {
+pub(super) fn add_source(name: OsString, source: Source, contents: &mut Contents) {
     let sources = contents.entry(name).or_default();
     if !sources.iter().any(|known| known.path == source.path) {
         sources.push(source);

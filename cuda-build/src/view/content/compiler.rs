@@ -38,7 +38,8 @@ impl Planner<'_, '_> {
         let nvcc = self
             .get(Component::Nvcc)
             .and_then(|found| found.tool("nvcc"));
-        // The user may have named a compiler such as `nvcc-13`.
+        // nvcc is added separately: it is `bin/nvcc` in the view, even if the user named a compiler
+        // such as `nvcc-13`.
         nvcc.map_or(Ok(()), |nvcc| self.nvcc(&real_nvcc(self.root, nvcc)))
     }
 
@@ -64,9 +65,9 @@ impl Planner<'_, '_> {
 
     /// Adds `cicc`, `libdevice` and `libnvvm`. Most layouts have them below `nvvm`; Debian has them
     /// beside nvcc.
-    fn nvvm(&mut self, beside_nvcc: [&Path; 2]) -> Result<(), Error> {
+    fn nvvm(&mut self, nvcc_directories: [&Path; 2]) -> Result<(), Error> {
         let found = self.get(Component::Nvvm);
-        let near = beside_nvcc
+        let near = nvcc_directories
             .iter()
             .flat_map(|place| [place.join("cicc"), place.join("../nvvm/bin/cicc")]);
         let own = found.and_then(|found| found.tool("cicc")).cloned();

@@ -12,7 +12,7 @@ use crate::component::{Bundle, Component, Facts};
 use crate::error::Error;
 use crate::probe::Found;
 use crate::root::Root;
-use crate::view::plan::{Contents, Source, list, offer};
+use crate::view::plan::{Contents, Source, add_source, list};
 
 impl Planner<'_, '_> {
     pub(super) fn headers(&mut self) -> Result<(), Error> {
@@ -27,7 +27,7 @@ impl Planner<'_, '_> {
                 if self.has_own_directory(found, directory) {
                     self.plan.add("compute-sanitizer/include", source)?;
                 } else if directory.ends_with("cccl") {
-                    offer("cccl".into(), source, &mut contents);
+                    add_source("cccl".into(), source, &mut contents);
                 } else if is_shared(self.root, directory) {
                     let is_own = |name: &OsStr| is_header_of(found.component, name);
                     list(self.root, &source, &mut contents, is_own);
