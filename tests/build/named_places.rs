@@ -349,7 +349,7 @@ fn a_python_that_is_a_script_is_reported() {
         ];
         let report = search(root, &env, Component::Cudart);
         let text = format!("{:?}", report.toolkit.as_ref().unwrap_err());
-        let place = "home/.pyenv/shims/python3): a script that starts some Python";
+        let place = "home/.pyenv/shims/python3): a script that starts an unknown Python";
         assert!(
             summaries(&report).contains(place) && text.contains(place),
             "{text}"
