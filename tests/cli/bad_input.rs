@@ -181,7 +181,7 @@ fn capabilities_that_the_toolkit_cannot_do() {
         assert!(
             doctor
                 .stdout
-                .contains("cannot-do: no capabilities declared, and no GPU here"),
+                .contains("cannot-do: no capabilities are declared, and this machine has no GPU"),
             "{doctor:?}"
         );
     }

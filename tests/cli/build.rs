@@ -394,7 +394,7 @@ fn the_target_is_the_one_that_cargo_builds_for() {
     );
     let words = [
         "target `wasm32-unknown-unknown` is not supported",
-        "Cargo's configuration names it",
+        "it comes from `[build] target` in Cargo's configuration",
     ];
     project.run(&["build"]).failed(exit_code::USAGE, &words);
     project

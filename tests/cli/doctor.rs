@@ -124,7 +124,7 @@ fn a_bare_machine() {
         NOT_WORKING,
         &[
             "no CUDA variables are set",
-            "no place to look at",
+            "nothing to search",
             "uv: not found (fetches toolkits)",
             "CUDA component `nvrtc` not found",
             "`nvcc` would also work",
@@ -203,7 +203,7 @@ fn of_12_and_13_the_newest() {
     assert!(
         refused
             .stdout
-            .contains("nvcc has no host compiler that it accepts"),
+            .contains("nvcc accepts no host compiler on this machine"),
         "{refused:?}"
     );
 }
@@ -321,7 +321,10 @@ fn a_target_that_the_configuration_names_and_cuda_has_not() {
     .unwrap();
     machine.doctor(&[]).failed(
         exit_code::USAGE,
-        &["Cargo's configuration names it", "`--target` comes before"],
+        &[
+            "it comes from `[build] target` in Cargo's configuration",
+            "`--target` overrides it",
+        ],
     );
     let here = machine.doctor(&["--target", "host-tuple"]);
     assert!(
@@ -366,7 +369,7 @@ fn control_characters_in_variables_are_escaped() {
     };
     let machine = machine
         .with("NVCC_APPEND_FLAGS", "-DX=\u{1b}[31m\u{9b}1m")
-        .with("CUDA_BUILD_CUDART", "no\nline\u{7}");
+        .with("CUDAFLAGS", "no\nline\u{7}");
     let report = machine.doctor(&[]).stdout;
     assert!(
         report.contains("NVCC_APPEND_FLAGS=-DX=\\u{1b}[31m\\u{9b}1m\n"),

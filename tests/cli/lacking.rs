@@ -61,7 +61,7 @@ fn static_libraries_that_are_not_there_are_named() {
                 "could not find native static library `",
                 "hint: if the build looked for static libraries: this CUDA 13.4 has no static ",
                 "cublas_static, ",
-                "Python's packages do not contain them",
+                "the Python packages do not contain them",
                 "`dynamic-link`",
                 "CUDA_BUILD_ROOTS or CUDA_PATH",
             ],

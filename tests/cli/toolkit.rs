@@ -197,7 +197,7 @@ fn a_file_that_is_not_the_pinned_one_is_refused() {
         run.failed(
             exit_code::LOCK,
             &[
-                "not the one that was pinned",
+                "does not match its pinned hash",
                 "nvidia-cuda-runtime",
                 "hint:",
             ],

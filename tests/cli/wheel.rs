@@ -370,10 +370,10 @@ fn a_module_that_is_not_as_planned_is_refused() {
 
     let (_fresh, no_runpath) = build(&project, cu12, &[]);
     let error = rewriting(cu12).apply(&no_runpath, &out).unwrap_err();
-    let expected = "saxpy/saxpy.abi3.so does not look for CUDA where its dependencies put it";
+    let expected = "saxpy/saxpy.abi3.so has an unexpected search path";
     assert!(error.message.contains(expected), "{error}");
     let error = rewriting(cu13).apply(&no_runpath, &out).unwrap_err();
-    let expected = "`libcudart.so.12` of CUDA 12, the wheel is for CUDA 13";
+    let expected = "`libcudart.so.12` of CUDA 12, but the wheel is for CUDA 13";
     assert!(error.message.contains(expected), "{error}");
 
     let absolute = [
