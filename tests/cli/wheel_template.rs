@@ -20,6 +20,8 @@ fn clone(name: &str) -> PathBuf {
     let clone = Path::new(env!("CARGO_TARGET_TMPDIR"))
         .join("cli")
         .join(name);
+    // An earlier run may have copied files that are gone since.
+    let _ = fs::remove_dir_all(clone.join("cuda-build"));
     for part in ["cuda-build", "templates/python-module"] {
         copy(&checkout().join(part), &clone.join(part));
     }
@@ -28,7 +30,10 @@ fn clone(name: &str) -> PathBuf {
         fs::create_dir_all(clone.join(part).parent().unwrap()).unwrap();
         fs::copy(checkout().join(part), clone.join(part)).unwrap();
     }
-    clone.join("templates/python-module")
+    let project = clone.join("templates/python-module");
+    // It locks other components than the tests have.
+    fs::remove_file(project.join("cuda-toolkits.lock")).unwrap();
+    project
 }
 
 /// `cargo cuda wheel` with maturin on `PATH` and a store that holds 12 and 13.
@@ -331,7 +336,7 @@ fn a_distribution_name_that_leads_elsewhere() {
             cargo_cuda::exit_code::WHEEL,
             &[
                 "`name` in `[package.metadata.cuda.wheel]`: ",
-                "is not a name",
+                "is not a valid name",
                 "hint: use ASCII letters",
             ],
         );
