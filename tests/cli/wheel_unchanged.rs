@@ -137,7 +137,7 @@ fn a_module_above_published_crates_requires_what_it_needs() {
     let run = build(&first, &["--cuda", "12,13"]);
     assert!(
         run.stderr
-            .contains("note: the module needs nvrtc, which `components` does not name"),
+            .contains("note: the module needs nvrtc, which `components` does not list"),
         "{run:?}"
     );
     let wheels = files(&first.join("dist"));
