@@ -18,7 +18,7 @@ use crate::workspace::Workspace;
 pub struct Finder<'a> {
     /// The environment.
     pub env: &'a Env,
-    /// The disk.
+    /// The file system that is searched.
     pub root: &'a Root,
     /// The platform.
     pub target: &'a Target,
@@ -189,8 +189,9 @@ impl<'a> Finder<'a> {
         Ok(toolkit)
     }
 
-    /// Fetches what the workspace and its lock file need: a toolkit for the requested release, for
-    /// each declared major, or, if nothing is declared, for each major in the lock file.
+    /// Fetches the toolkits that the workspace needs: if a release is requested, only that release;
+    /// otherwise one toolkit for each declared major; if no major is declared, one for each major in
+    /// the lock file.
     pub fn fetch_all(&self) -> Result<Vec<Added>, Failure> {
         let request = self.any_compiler_request()?;
         let mut majors = self.workspace.map(Workspace::majors).unwrap_or_default();

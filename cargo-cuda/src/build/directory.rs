@@ -11,7 +11,7 @@
 //!   13.5-0123456789abcdef/
 //!     debug/, release/ …           Cargo's
 //!     .cuda/view -> views/…        the toolkit as one root, at a stable path
-//!     .cuda/views/                 not in a profile, where Cargo would add it to the loader path
+//!     .cuda/views/                 outside debug/ and release/, where Cargo would add it to the loader path
 //!     .cuda/toolkit.toml           the toolkit, for build scripts with cuda-build
 //!     .cuda/components.json        the record; every build updates its modification time
 //! ```
@@ -71,7 +71,7 @@ type Record = BTreeMap<String, String>;
 
 #[derive(Clone, Debug)]
 pub struct Directory {
-    /// For `--target-dir`.
+    /// The absolute path, as cargo gets it with `--target-dir`.
     pub path: PathBuf,
 }
 
@@ -178,7 +178,7 @@ pub fn base(env: &Env, workspace: Option<&Workspace>) -> Result<PathBuf, Failure
     Ok(place.join("cargo-cuda"))
 }
 
-/// Target directories that no build has used for `unused`.
+/// Target directories whose last build is older than `unused`.
 pub fn old(root: &Root, base: &Path, unused: Duration) -> Vec<PathBuf> {
     root.names(base)
         .into_iter()

@@ -136,7 +136,7 @@ pub enum LoaderPath {
     Unset,
 }
 
-/// Notes about variables that are not what the toolkit alone would give.
+/// Notes about variables that are omitted, or whose value does not match the toolkit.
 fn compromises(inputs: &Inputs<'_>, env: &Env, view: &View) -> Vec<String> {
     let mut notes = Vec::new();
     let version = inputs.version;

@@ -141,7 +141,7 @@ impl Run<'_> {
         if let Some(set) = known.filter(|set| !upgrade && lacking(set, wanted).is_none()) {
             return Ok(set.clone());
         }
-        // Components of the known set are kept, with `--upgrade` at newer versions.
+        // Components of the known set are kept. `--upgrade` only raises their versions.
         let before = known.into_iter().flat_map(PackageSet::components);
         let spec = SetSpec {
             release: release.clone(),
@@ -211,7 +211,8 @@ impl Run<'_> {
         }
     }
 
-    /// Writes the files of a set: hard links to those that the store has, and fetches the others.
+    /// Prepares the files of a set: fetches the packages that the store lacks, and hard-links the files
+    /// of the others.
     fn fetch(
         &self,
         set: &PackageSet,

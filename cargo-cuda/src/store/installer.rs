@@ -2,8 +2,8 @@
 //!
 //! The user's index, proxy, certificates and credentials apply. Settings in the current directory,
 //! and settings of how and where to install, are ignored, because fetched packages go to a store
-//! that all projects share. So installers start in a directory without `pip.py` and `.venv`; its
-//! empty `uv.toml` ends uv's search of parent directories.
+//! that all projects share. So installers start in a new directory: `python -m pip` would run a `pip.py`
+//! in the current directory, and uv would use a `.venv`. An empty `uv.toml` ends uv's search of parent directories.
 #![allow(
     clippy::disallowed_methods,
     reason = "the store starts programs only in this module"
@@ -287,8 +287,9 @@ impl Installer {
             .variable("UV_CONSTRAINT", "")
     }
 
-    /// Fetches exactly these packages into a part, and checks their hashes. The installer shares
-    /// the lock, so that no other process removes the part before the installer has ended.
+    /// Fetches exactly these packages into a staging directory, and checks their hashes. The
+    /// installer inherits the lock, so that no other process removes the staging directory before
+    /// the installer has ended.
     pub fn install(
         &self,
         packages: &[&Package],

@@ -17,7 +17,7 @@ use crate::error::Error;
 /// | `native` | for the GPUs in this machine | no |
 /// | `all`, `all-major` | for every capability (or the first of every major) | for the newest major |
 ///
-/// with `a` or `f` after any number. A plain `8.0` or `80` is SASS alone, as in
+/// Any number may be followed by `a` or `f`. A plain `8.0` or `80` means SASS only, as in
 /// `TORCH_CUDA_ARCH_LIST`. CMake reads a plain `80` as both.
 ///
 /// ```
@@ -47,10 +47,10 @@ pub(super) enum Entry {
 }
 
 impl Declared {
-    /// Reads a list as this crate's manifest writes it.
+    /// Parses a list in the syntax of `[package.metadata.cuda]`, which [`Declared`] describes.
     ///
     /// # Errors
-    /// [`Error::Capability`] for an entry that is not in this table, and for an empty list.
+    /// [`Error::Capability`] for an entry with another syntax, and for an empty list.
     pub fn parse(items: impl IntoIterator<Item = impl AsRef<str>>) -> Result<Self, Error> {
         let mut entries = Vec::new();
         for item in items {

@@ -51,7 +51,7 @@ pub fn choose(env: &Env, root: &Root, toolkit: &Toolkit) -> Result<HostCompiler,
         )
         .is_some(),
     };
-    // nvcc's choice already takes its flags into account. They have priority over `NVCC_CCBIN`.
+    // nvcc's own choice already reflects `FLAGS`. A `-ccbin` in these flags overrides `NVCC_CCBIN`.
     let own = nvcc::host_compiler(root, env, nvcc, &answer);
     if let Some((variable, value)) = flag(env, &["-ccbin", "--compiler-bindir"]) {
         let file = own.or_else(|| locate(root, Path::new(&value), &directories));
@@ -166,7 +166,7 @@ impl Judge<'_> {
         warnings.collect()
     }
 
-    /// The bounds in the table, for a message.
+    /// The newest compilers that the toolkit supports, for a message.
     fn bounds(&self) -> String {
         match self.facts() {
             Some(facts) => format!(

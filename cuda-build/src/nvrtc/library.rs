@@ -30,8 +30,8 @@ impl Nvrtc {
             path: path.to_owned(),
             reason,
         };
-        // SAFETY: NVRTC's initialisers only set up its own state. A file that is not NVRTC runs
-        // its initialisers too; the caller names a file that was found as this component.
+        // SAFETY: NVRTC's initialisers only set up its own state. Initialisers run even if the file
+        // is not NVRTC, so the caller passes only a file that the search identified as NVRTC.
         let library = unsafe { Library::new(path) }.map_err(|error| failed(reason(&error)))?;
         let api = Api::load(&library)
             .map_err(|error| failed(format!("not NVRTC: {}", reason(&error))))?;

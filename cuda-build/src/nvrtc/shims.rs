@@ -4,8 +4,8 @@
 //! no system headers at all. CCCL's `cuda/std` headers would work, but would take most of
 //! the compile time of a small kernel.
 //!
-//! NVRTC prefers a header in memory to any file, by the name that an `#include` spells. A shim is
-//! therefore left out if the user has a header of its name (`except`). If CCCL is included, the
+//! If an `#include` spells the name of a header in memory, NVRTC uses that header instead of any
+//! file. A shim is therefore left out if the user has a header of its name (`except`). If CCCL is included, the
 //! shims include CCCL's own headers, because both define the same macros (`beside_cccl`). The
 //! tests compile a sample of toolkit and CCCL headers in this way with 11.8, 12.9 and 13.4.
 
@@ -103,7 +103,7 @@ pub(crate) fn identity() -> String {
 }
 
 /// The shims for a scanned source, without those for which the user or the toolkit has a header of
-/// the same name, and in the form for CCCL if the source includes CCCL.
+/// the same name. If the source includes CCCL, the shims include CCCL's headers.
 #[must_use]
 pub fn for_scan(scan: &Scan) -> Vec<(String, String)> {
     let except = scan.own.union(&scan.toolkit).cloned().collect();

@@ -1,4 +1,5 @@
-//! Meets the needs of a request from a pool of found sets.
+//! Chooses components for every need of a request from a pool of sets. A set is the components of
+//! one CUDA major in one place.
 
 use super::consistency::conflicts;
 use super::request::{Need, Part, Request, Strength};
@@ -49,13 +50,14 @@ pub(super) fn offers<'a>(request: &Request, attempts: &[&'a Attempt]) -> Vec<Off
 /// Which components may be taken from pool members other than the first.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Rule {
-    /// Products; everything if the user named the places.
+    /// Only products, unless the user named the places: then every component.
     ProductsOnly,
     /// Every component that fits those chosen before.
     WhateverFits,
 }
 
-/// Meets every need from the pool, its first member first. The second value is the indexes of the used members.
+/// Chooses a component for every need, from the first pool member that has one. Also returns the
+/// indexes of the members that were used.
 pub(super) fn complete(
     request: &Request,
     pool: &[Offer<'_>],

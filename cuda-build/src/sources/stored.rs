@@ -27,7 +27,7 @@ const FORMAT_VERSION: i64 = 1;
 pub struct Locked {
     /// The lock file.
     pub file: PathBuf,
-    /// The version of the set: `13.4.3`.
+    /// The version that the lock file pins: `13.4.3`.
     pub version: Version,
     /// Its CUDA release.
     pub release: ToolkitVersion,
@@ -105,7 +105,7 @@ pub(super) fn propose_locked(
 
 /// The lock file to use:
 /// - the file that `CUDA_BUILD_LOCK` names;
-/// - otherwise, if there is a `Cargo.toml` above `OUT_DIR`, the file beside the nearest one, which
+/// - otherwise the file beside the nearest `Cargo.toml` above `OUT_DIR`, because that manifest
 ///   belongs to the workspace that is being built;
 /// - otherwise the file of the package's own workspace, unless the package is a dependency from a
 ///   registry, from git or from a vendor directory.

@@ -62,8 +62,8 @@ fn macro_targets(definition: &str, prefix: &str, names: &mut BTreeSet<String>) {
     }
 }
 
-/// The name in `DEPRECATED(13.0) CUresult CUDAAPI cuInit(…)`: the word before an outer parenthesis, if
-/// only a return type and other words precede it.
+/// The name in `DEPRECATED(13.0) CUresult CUDAAPI cuInit(…)`: the word before an outermost `(`, if
+/// the text before the word looks like a return type with attributes.
 fn declared<'a>(statement: &'a str, prefix: &str) -> Option<&'a str> {
     let mut depth = 0;
     for (at, c) in statement.char_indices() {
