@@ -284,7 +284,7 @@ fn fetch_gets_what_is_declared_and_pins_it() {
     // Everything is there and pinned.
     let again = fetching.run(&locked);
     again.succeeded();
-    assert!(again.stdout.contains("is there"), "{again:?}");
+    assert!(again.stdout.contains("is already fetched"), "{again:?}");
     assert_eq!(
         (fetching.stored(), fetching.lock()),
         (vec![stored.clone()], pinned.clone())

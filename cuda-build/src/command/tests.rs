@@ -66,12 +66,16 @@ fn the_children_of_a_hanging_program_are_killed() {
     );
     limited(&script).unwrap_err();
     let process = fs::read_to_string(file).unwrap();
-    // An init process may not have collected it yet.
-    let status = fs::read_to_string(format!("/proc/{}/stat", process.trim()));
-    assert!(
-        status.is_err() || status.unwrap().contains(") Z "),
-        "{process}"
-    );
+    // A killed process takes a moment to end, and an init process may collect it later.
+    let ended = || {
+        let status = fs::read_to_string(format!("/proc/{}/stat", process.trim()));
+        status.map_or(true, |status| status.contains(") Z "))
+    };
+    let start = Instant::now();
+    while !ended() {
+        assert!(start.elapsed() < Duration::from_secs(20), "{process}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
 }
 
 #[test]
