@@ -74,7 +74,7 @@ fn the_children_of_a_hanging_program_are_killed() {
     let start = Instant::now();
     while !ended() {
         assert!(start.elapsed() < Duration::from_secs(20), "{process}");
-        std::thread::sleep(Duration::from_millis(10));
+        thread::sleep(Duration::from_millis(10));
     }
 }
 
