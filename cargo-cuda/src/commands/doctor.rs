@@ -137,7 +137,8 @@ fn plans(toolkit: &Toolkit, project: &Project, gpus: &[Capability]) -> Vec<Packa
     packages.collect()
 }
 
-/// All plans or, if any package has none, the reasons; `None` if nothing is declared.
+/// The plans of all packages. If a package has no plan, the reasons instead. `None` if no package
+/// declares capabilities.
 fn summary(planned: &[PackagePlan]) -> Option<Capabilities> {
     let mut plans = BTreeMap::new();
     let mut refused = Vec::new();

@@ -104,7 +104,7 @@ impl SetSpec {
     }
 }
 
-/// The version of a release's newest metapackage; `None` for a minor that has none yet.
+/// The version of a release's newest metapackage; `None` if the release has no metapackage yet.
 fn metapackage(
     release: &ReleaseSpec,
     resolver: &mut Resolver<'_>,

@@ -8,10 +8,10 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use cuda_build::internal::ReleaseReq;
 use cuda_build::internal::command::Invocation;
 use cuda_build::internal::component::{EdgeKind, closure};
 use cuda_build::internal::config::Cudart;
-use cuda_build::internal::{ReleaseReq, capability};
 use cuda_build::{Capability, Component, Plan, Toolkit};
 
 use super::archive;
@@ -22,6 +22,7 @@ use super::metadata::{IN_MANIFEST, check_name};
 use super::rewrite::{BuiltWheel, Rewrite};
 use super::runpath::{SearchPathKind, SearchPathPlan};
 use crate::build::{Build, LoaderPath, Purpose};
+use crate::exit_code;
 use crate::failure::Failure;
 use crate::lacking;
 use crate::output::{self, TemporaryDirectory};
@@ -237,6 +238,20 @@ fn one_wheel(files: &[PathBuf], invocation: &Invocation) -> Result<PathBuf, Fail
 }
 
 fn undeclared() -> Failure {
-    Failure::from(capability::undeclared())
-        .hint("a wheel runs on other machines, so `native` is not enough")
+    let text =
+        "no compute capability is declared, and a wheel is built for other machines than this one";
+    Failure::new(exit_code::CAPABILITY, text)
+        .hint("declare capabilities in Cargo.toml:\n[package.metadata.cuda]\ncapabilities = [\"8.0\", \"9.0+PTX\"]")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::undeclared;
+
+    #[test]
+    fn undeclared_capabilities_are_an_error_with_or_without_a_gpu() {
+        let error = undeclared().to_string();
+        assert!(!error.contains("no GPU"), "{error}");
+        assert!(error.contains("capabilities = [\"8.0\""), "{error}");
+    }
 }
