@@ -51,6 +51,19 @@ pub fn write_if_changed(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     }
 }
 
+/// Whether there is a file.
+pub(crate) fn is_file(path: &Path) -> bool {
+    path.is_file()
+}
+
+/// Removes a directory with everything in it.
+pub(crate) fn remove_directory(path: &Path) -> Result<(), Error> {
+    match fs::remove_dir_all(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed("remove", path)(error)),
+        _ => Ok(()),
+    }
+}
+
 /// Removes a file, if it exists.
 pub fn remove(path: &Path) -> Result<(), Error> {
     match fs::remove_file(path) {

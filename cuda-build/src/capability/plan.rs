@@ -19,7 +19,7 @@ use crate::version::ToolkitVersion;
 pub struct Plan {
     /// Compiled to SASS.
     pub real: Vec<Capability>,
-    /// TruncatedOutput as PTX, for the driver to compile on newer devices.
+    /// Kept as PTX, for the driver to compile on newer devices.
     pub ptx: Vec<Capability>,
 }
 

@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use super::module::{NvccCall, Places, Settings};
-use super::{Action, Library, ReadFiles, Step};
+use super::step::Form;
+use super::{Action, Image, Library, ReadFiles, Step};
 use crate::capability::Plan;
 use crate::command::Invocation;
 use crate::component::Component;
@@ -25,13 +26,10 @@ impl Library {
     ) -> Result<Vec<Step>, Error> {
         let mut steps = Vec::new();
         for source in &self.sources {
-            let mut call = NvccCall::new(toolkit, &self.name, settings)?;
-            // Without `-objtemp` the object contains a temporary file's name, which has a process ID.
-            call.options
-                .extend(["-c", "-objtemp", "--compiler-options=-fPIC"].map(str::to_owned));
-            call.options.extend(plan.nvcc_gencode());
+            let call = NvccCall::new(toolkit, &self.name, settings)?;
             let object = places.out.join(self.object_name(source));
-            steps.push(call.step(source, &self.common, object, places, settings));
+            let code = (Image::of_plan(plan), Form::Object);
+            steps.push(call.step(source, &self.common, code, object, places, settings));
         }
         let objects = steps.iter().map(|step| step.output.clone()).collect();
         steps.push(self.archive(toolkit, objects, places, settings)?);

@@ -4,18 +4,25 @@
 //! device code, linked into the crate. A [`Step`] only describes what to do; [`Runner`] does it.
 
 mod depfile;
+mod execute;
 pub(crate) mod identity;
+mod images;
+mod joining;
+mod kept;
 mod library;
 mod module;
 mod run;
 mod step;
+mod workers;
 
 use std::path::PathBuf;
 
+pub use joining::Joining;
 pub(crate) use module::{Places, Settings};
-pub use run::{Compiled, Runner};
+pub use run::{Compiled, MadeOutput, Runner};
 pub(crate) use step::ReadFiles;
-pub use step::{Action, Image, NvrtcJob, Step};
+pub use step::{Action, Compiler, DeviceCode, Form, Image, NvrtcJob, Step};
+pub use workers::Workers;
 
 /// The compiler of a module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]

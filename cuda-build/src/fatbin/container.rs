@@ -69,6 +69,13 @@ impl Fatbin {
         })
     }
 
+    /// One container with these entries in this order.
+    pub(crate) fn from_entries(entries: Vec<Entry>) -> Self {
+        Self {
+            containers: vec![entries],
+        }
+    }
+
     /// The bytes of the file. A file that was read is written unchanged, except for padding between
     /// containers.
     pub fn write(&self) -> Vec<u8> {

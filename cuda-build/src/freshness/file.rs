@@ -107,6 +107,7 @@ pub(crate) struct Files {
     seen: HashMap<OsString, Seen>,
     names: HashMap<PathBuf, Rc<Vec<OsString>>>,
     links: HashMap<PathBuf, bool>,
+    containing: HashMap<OsString, bool>,
 }
 
 impl Files {
@@ -216,6 +217,17 @@ impl Files {
             settled,
         });
         Some(bytes)
+    }
+
+    /// Whether a file contains this text. Each file is searched for one text only.
+    pub(crate) fn contains(&mut self, path: &Path, text: &str) -> bool {
+        if let Some(known) = self.containing.get(path.as_os_str()) {
+            return *known;
+        }
+        let bytes = self.bytes(path).unwrap_or_default();
+        let found = String::from_utf8_lossy(&bytes).contains(text);
+        self.containing.insert(path.as_os_str().to_owned(), found);
+        found
     }
 
     /// The digest of a file's content; `None` if there is none or it cannot be read.

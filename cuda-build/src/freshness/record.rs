@@ -33,7 +33,7 @@ pub(super) enum Input {
 }
 
 impl Input {
-    fn path(&self) -> &Path {
+    pub(super) fn path(&self) -> &Path {
         match self {
             Self::Looked(path, _) | Self::Searched(path) => path,
         }

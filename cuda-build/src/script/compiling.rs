@@ -5,9 +5,12 @@ use std::path::{Path, PathBuf};
 
 use super::{Build, needs};
 use crate::cache;
+use crate::cached_answer::CachedAnswer;
 use crate::capability::{self, Declared, Plan};
 use crate::compile::identity::{self, Variables};
-use crate::compile::{Compiled, Engine, Format, Library, Module, Places, Runner, Settings};
+use crate::compile::{
+    Compiled, Engine, Format, Image, Joining, Library, Module, Places, Runner, Settings, Workers,
+};
 use crate::component::Component;
 use crate::config::Cudart;
 use crate::directive::{Directive, Directives};
@@ -222,12 +225,27 @@ impl Build {
         };
         let mut steps = Vec::new();
         for module in &self.code.modules {
-            steps.extend(module.steps(toolkit, plan, places, settings)?);
+            steps.push(module.step(toolkit, plan, places, settings)?);
         }
         for library in &self.code.libraries {
             steps.extend(library.steps(toolkit, plan, places, settings)?);
         }
-        let compiled = runner.run(&steps)?;
+        let check = CachedAnswer::new(
+            &self.env,
+            "objcopy",
+            [
+                toolkit_identity.as_ref(),
+                host_identity.as_deref().unwrap_or_default().as_ref(),
+            ],
+        );
+        let known = check
+            .read(&self.root)
+            .map(|(_, objcopy)| objcopy.trim().into());
+        let joining = Joining::new(known.clone());
+        let compiled = runner.run(&steps, &Workers::of_cargo(&self.env), &joining)?;
+        if let Some(objcopy) = joining.objcopy().filter(|_| known.is_none()) {
+            check.write("", &objcopy.display().to_string());
+        }
         self.write_source(toolkit, plan)?;
         Ok(compiled)
     }
@@ -315,9 +333,19 @@ pub(super) fn report(compiled: &Compiled, directives: &mut Directives) {
         let name = path.file_name().unwrap_or_default();
         name.to_string_lossy().into_owned()
     };
-    for (output, tool) in &compiled.made {
-        let output = name(output);
-        directives.push(Directive::Remark(format!("made {output} with {tool}")));
+    for made in &compiled.made {
+        let output = name(&made.output);
+        let calls = made.compiled.iter().map(|images| Image::names(images));
+        let calls = match calls.collect::<Vec<_>>().join(", then ") {
+            calls if calls.is_empty() => String::new(),
+            calls => format!(" for {calls}"),
+        };
+        directives.push(Directive::Remark(format!(
+            "made {output} with {}{calls} in {:.2} s: {}",
+            made.tool,
+            made.elapsed.as_secs_f32(),
+            made.reason
+        )));
     }
     directives.push(Directive::Remark(format!(
         "{} made, {} up to date",
