@@ -11,6 +11,7 @@ mod joining;
 mod kept;
 mod library;
 mod module;
+mod reads;
 mod run;
 mod step;
 mod workers;

@@ -11,12 +11,13 @@ use super::execute::execute;
 use super::images::{self, ListUse, Made, NvrtcInput, Work};
 use super::joining::Joining;
 use super::kept::{Kept, KeptOutputs};
+use super::reads::Reader;
 use super::workers::Workers;
-use super::{Action, Compiler, DeviceCode, Image, ReadFiles, Step, depfile};
+use super::{Action, Compiler, DeviceCode, Image, ReadFiles, Step};
 use crate::command::Invocation;
 use crate::error::Error;
 use crate::freshness::{Evidence, Files, Freshness, Reads, RunStart, Stale};
-use crate::includes::{self, Scan, Scanner, SearchPath};
+use crate::includes::Scan;
 use crate::nvrtc::{Nvrtc, shims};
 
 /// How long to wait for a step before the jobserver is asked again.
@@ -55,7 +56,7 @@ pub struct MadeOutput {
 /// Runs steps: at the same time, as far as Cargo allows it and no step needs the output of another.
 pub struct Runner {
     freshness: Freshness,
-    scanner: Scanner,
+    reader: Reader,
     kept: KeptOutputs,
     nvrtc: Option<(PathBuf, Arc<Nvrtc>)>,
     compiled: Compiled,
@@ -95,7 +96,7 @@ impl Runner {
     pub fn new(out: &Path) -> Self {
         Self {
             freshness: Freshness::load(out),
-            scanner: Scanner::default(),
+            reader: Reader::default(),
             kept: KeptOutputs::new(out, None),
             nvrtc: None,
             compiled: Compiled::default(),
@@ -236,12 +237,7 @@ impl Runner {
         joining: &'s Joining,
         threads: usize,
     ) -> Result<(Running, Job<'s>), Error> {
-        let scan = match &step.reading {
-            ReadFiles::Inputs => Scan::default(),
-            ReadFiles::Headers {
-                search, headers, ..
-            } => self.scan(step, search, headers),
-        };
+        let scan = self.reader.before(&mut self.freshness.files, step);
         let known = (step.inputs.iter())
             .chain(&scan.files)
             .chain(&scan.toolkit_files);
@@ -314,7 +310,10 @@ impl Runner {
         }
         for run in runs {
             let depfile = run.and_then(|run| run.depfile.as_deref());
-            let reads = self.reads(step, running.scan.clone(), depfile)?;
+            let files = &mut self.freshness.files;
+            let reads = self
+                .reader
+                .after(files, step, running.scan.clone(), depfile)?;
             match self.freshness.observe(&running.start, &reads) {
                 Ok(observed) => {
                     if let Some(run) = run.filter(|run| !run.images.is_empty()) {
@@ -362,103 +361,6 @@ impl Runner {
         })
     }
 
-    /// Before the compiler runs: finds the files that it may include.
-    fn scan(&mut self, step: &Step, search: &SearchPath, headers: &[String]) -> Scan {
-        let files = &mut self.freshness.files;
-        let mut hidden = Scan::default();
-        // NVRTC, unlike nvcc, does not report which toolkit headers it read, so all files that could
-        // hide one are recorded.
-        if step.uses_nvrtc() {
-            for own in &search.directories {
-                let outside = |toolkit: &&PathBuf| !own.starts_with(toolkit);
-                for toolkit in search.toolkit.iter().filter(outside) {
-                    includes::hidden_by(files, own, toolkit, &mut hidden);
-                }
-            }
-        }
-        let sources = step.inputs.iter().chain(&hidden.files).cloned();
-        // A header of the user replaces the shim of the same name, so these names are looked up.
-        let names = shims::names().filter(|_| step.uses_nvrtc());
-        let mut scan = self.scanner.scan(files, sources, headers, names, search);
-        scan.files.append(&mut hidden.files);
-        scan.absent.append(&mut hidden.absent);
-        scan
-    }
-
-    /// After the compiler ran: finds the files and paths that it looked at.
-    fn reads(&mut self, step: &Step, scan: Scan, depfile: Option<&Path>) -> Result<Reads, Error> {
-        let mut reads = Reads {
-            sources: step.inputs.iter().cloned().collect(),
-            ..Reads::default()
-        };
-        let ReadFiles::Headers {
-            search,
-            headers,
-            depfile: named,
-            not_understood,
-            directory,
-        } = &step.reading
-        else {
-            return Ok(reads);
-        };
-        let mut computed = scan.computed_query.clone();
-        let mut scans = vec![scan];
-        if let Some(depfile) = depfile.or(named.as_deref()) {
-            for path in self.depfile_inputs(depfile, directory)? {
-                let own = is_own(&path, step, directory, search);
-                if own {
-                    &mut reads.own
-                } else {
-                    &mut reads.system
-                }
-                .insert(path);
-            }
-            // A depfile does not record by which name a file was included, so all possible names
-            // are looked up.
-            let read = reads.own.iter().chain(&reads.system);
-            let names: BTreeSet<String> = read.flat_map(|path| include_names(path)).collect();
-            let sources = reads.sources.union(&reads.own).cloned();
-            let names = names.iter().map(String::as_str);
-            let files = &mut self.freshness.files;
-            scans.push(self.scanner.scan(files, sources, headers, names, search));
-            computed = scans[1].computed_query.clone().or(computed);
-        } else {
-            computed = scans[0].computed_include.clone().or(computed);
-        }
-        for scan in scans {
-            reads.own.extend(scan.files);
-            reads.system.extend(scan.toolkit_files);
-            reads.absent.extend(scan.absent);
-            reads.searched.extend(scan.searched);
-        }
-        reads.own = &reads.own - &reads.sources;
-        let of_option = |option: &String| {
-            format!("the option `{option}` may make the compiler read other files")
-        };
-        let of_macro =
-            |file: PathBuf| format!("{} takes the name of a header from a macro", file.display());
-        reads.incomplete = not_understood
-            .first()
-            .map(of_option)
-            .or(computed.map(of_macro));
-        Ok(reads)
-    }
-
-    /// The files that a depfile names.
-    fn depfile_inputs(&mut self, depfile: &Path, directory: &Path) -> Result<Vec<PathBuf>, Error> {
-        self.files().forget(depfile);
-        let bytes = self.files().bytes(depfile).ok_or_else(|| Error::Io {
-            action: "read",
-            path: depfile.to_owned(),
-            source: std::io::ErrorKind::NotFound.into(),
-        })?;
-        let listed = depfile::inputs(&bytes);
-        Ok(listed
-            .iter()
-            .map(|path| self.files().normal(&directory.join(path)))
-            .collect())
-    }
-
     fn nvrtc_input(
         &mut self,
         step: &Step,
@@ -485,28 +387,6 @@ impl Runner {
             headers: shims::for_scan(scan),
         }))
     }
-}
-
-/// Whether a file in a depfile is the user's. The includes of such files are scanned.
-fn is_own(path: &Path, step: &Step, package: &Path, search: &SearchPath) -> bool {
-    let below = |directories: &[PathBuf]| directories.iter().any(|dir| path.starts_with(dir));
-    let beside_source = step.inputs.iter().filter_map(|input| input.parent());
-    !below(&search.toolkit)
-        && (path.starts_with(package)
-            || below(&search.directories)
-            || beside_source
-                .into_iter()
-                .any(|directory| path.starts_with(directory)))
-}
-
-/// All names that may include a file: `b.h`, `a/b.h`, `x/a/b.h` for `/x/a/b.h`.
-fn include_names(path: &Path) -> Vec<String> {
-    let parts: Vec<_> = path
-        .components()
-        .filter_map(|part| part.as_os_str().to_str())
-        .collect();
-    let starts = (1..parts.len()).filter(|start| parts[*start] != "..");
-    starts.map(|start| parts[start..].join("/")).collect()
 }
 
 #[cfg(unix)]
