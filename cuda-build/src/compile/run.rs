@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use super::{Action, Image, NvrtcJob, ReadFiles, Step, depfile};
+use super::{Action, Diagnostics, Image, NvrtcJob, ReadFiles, Step, depfile};
 use crate::cache;
 use crate::command::Invocation;
 use crate::error::Error;
@@ -23,7 +23,7 @@ pub struct Compiled {
     pub inputs: BTreeSet<PathBuf>,
     /// Outputs that are made again whenever the build script runs, and the reason.
     pub never_fresh: Vec<(PathBuf, String)>,
-    /// Warnings of the compilers.
+    /// Warnings and other messages of the compilers, each with its source line and caret.
     pub warnings: Vec<String>,
 }
 
@@ -32,6 +32,7 @@ pub struct Runner {
     freshness: Freshness,
     scanner: Scanner,
     nvrtc: Option<(PathBuf, Nvrtc)>,
+    diagnostics: Diagnostics,
     compiled: Compiled,
 }
 
@@ -43,8 +44,15 @@ impl Runner {
             freshness: Freshness::load(out),
             scanner: Scanner::default(),
             nvrtc: None,
+            diagnostics: Diagnostics::default(),
             compiled: Compiled::default(),
         }
+    }
+
+    /// Sets how messages of compilers are shown.
+    pub(crate) fn diagnostics(mut self, diagnostics: Diagnostics) -> Self {
+        self.diagnostics = diagnostics;
+        self
     }
 
     /// The files that this run has looked at.
@@ -233,11 +241,12 @@ impl Runner {
         {
             cache::remove(depfile)?;
         }
+        let diagnostics = self.diagnostics.clone();
         let failed = |output: String| Error::Compile {
             tool: step.tool.clone(),
             source_file: step.source.clone(),
             command: invocation.to_string(),
-            output,
+            output: diagnostics.text(&output),
         };
         let package = invocation.directory.as_deref();
         let mut paths = package
@@ -262,9 +271,7 @@ impl Runner {
                 finished.output()
             )));
         }
-        let output = finished.output();
-        let warnings = output.lines().filter(|line| line.contains("warning"));
-        self.compiled.warnings.extend(warnings.map(str::to_owned));
+        diagnostics.add(&finished.output(), &mut self.compiled.warnings);
         Ok(())
     }
 
@@ -283,6 +290,7 @@ impl Runner {
             options: job.options.clone(),
             headers: shims::for_scan(scan),
         };
+        let diagnostics = self.diagnostics.clone();
         let output = self
             .library(&job.library)?
             .compile(&program)
@@ -290,10 +298,9 @@ impl Runner {
                 tool: step.tool.clone(),
                 source_file: step.source.clone(),
                 command: format!("nvrtcCompileProgram {}", program.options.join(" ")),
-                output: failure.to_string(),
+                output: diagnostics.text(&failure.to_string()),
             })?;
-        let warnings = output.log.lines().filter(|line| line.contains("warning"));
-        self.compiled.warnings.extend(warnings.map(str::to_owned));
+        diagnostics.add(&output.log, &mut self.compiled.warnings);
         cache::write(&step.output, &output.image)
     }
 

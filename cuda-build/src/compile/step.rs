@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use super::{Common, Format};
 use crate::capability::Capability;
 use crate::command::Invocation;
-use crate::includes::{SearchPath, options};
+use crate::includes::SearchPath;
+use crate::includes::options::FileOptions;
 
 /// One command of a build, which makes one output.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -121,17 +122,17 @@ pub(super) fn common_options(common: &Common, prefix: &Path) -> Vec<String> {
 }
 
 /// What a compiler with these options reads, if it runs in `directory`.
-pub(super) fn reading<'o>(
-    given: impl IntoIterator<Item = &'o str>,
+pub(super) fn reading(
+    options: FileOptions,
     directory: &Path,
     toolkit: Vec<PathBuf>,
     depfile: Option<PathBuf>,
 ) -> ReadFiles {
-    let options::FileOptions {
+    let FileOptions {
         directories,
         headers,
         not_understood,
-    } = options::read(given);
+    } = options;
     let directories = directories
         .iter()
         .map(|include| directory.join(include))
