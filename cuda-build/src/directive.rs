@@ -133,6 +133,13 @@ impl Directives {
         self.push(Directive::LinkLib { kind, name });
     }
 
+    /// Adds a [`Directive::Warning`] for each line of a message. Lines of different messages may be
+    /// equal, such as those with a caret.
+    pub fn warn_lines(&mut self, message: &str) {
+        let lines = message.lines().map(str::to_owned);
+        self.lines.extend(lines.map(Directive::Warning));
+    }
+
     /// Adds a [`Directive::RerunIfChanged`] for each path.
     pub fn rerun_if_changed(&mut self, paths: impl IntoIterator<Item = PathBuf>) {
         // Sorted, so that two runs print the same: compilers report their inputs in no fixed order.

@@ -70,6 +70,14 @@ impl Env {
         Some(value.as_os_str()).filter(|value| !value.is_empty())
     }
 
+    /// [`Env::get`], except that an empty value counts as set.
+    pub fn get_or_empty(&self, name: &str) -> Option<&OsStr> {
+        self.names_read.borrow_mut().insert(name.to_owned());
+        self.variables
+            .get(OsStr::new(name))
+            .map(OsString::as_os_str)
+    }
+
     /// [`Env::get`] as text; a value that is not Unicode counts as unset.
     pub fn text(&self, name: &str) -> Option<String> {
         self.get(name).and_then(OsStr::to_str).map(str::to_owned)

@@ -186,6 +186,10 @@ impl Error {
                  space at its end"
                     .to_owned()
             }
+            #[cfg(feature = "compile")]
+            Self::Compile { tool, output, .. } if tool.starts_with("NVRTC") => {
+                return crate::compile::module_hint(output).into_iter().collect();
+            }
             Self::Manifest { .. }
             | Self::Compile { .. }
             | Self::Program { .. }

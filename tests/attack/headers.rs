@@ -44,19 +44,19 @@ const SPELLINGS: [Named; 10] = [
     named(
         "option_i",
         "#include <i.cuh>\n",
-        ".option(\"-Ioption_i\")",
+        ".flag(\"-Ioption_i\")",
         &[("option_i/i.cuh", ONE)],
     ),
     named(
         "option_path",
         "#include \"path.cuh\"\n",
-        ".option(\"--include-path=option_path\")",
+        ".flag(\"--include-path=option_path\")",
         &[("option_path/path.cuh", ONE)],
     ),
     named(
         "pre_include",
         "",
-        ".option(\"--pre-include=pre/pre.cuh\")",
+        ".flag(\"--pre-include=pre/pre.cuh\")",
         &[("pre/pre.cuh", ONE)],
     ),
     named(
@@ -327,11 +327,11 @@ fn nvrtc_takes_the_packages_own_system_headers() {
         };
         let cases = [
             ("by_method", "float.h", ".include(\"own_by_method\")"),
-            ("by_option", "math.h", ".option(\"-Iown_by_option\")"),
+            ("by_option", "math.h", ".flag(\"-Iown_by_option\")"),
             (
                 "by_long_option",
                 "string.h",
-                ".option(\"--include-path=own_by_long_option\")",
+                ".flag(\"--include-path=own_by_long_option\")",
             ),
         ];
         for (module, header, _) in cases {

@@ -20,6 +20,7 @@ mod capabilities;
 mod cmake_crate;
 #[path = "../support/components.rs"]
 mod components;
+mod diagnostics;
 mod directives;
 mod directories;
 mod doctor;
@@ -29,6 +30,7 @@ mod fetching;
 mod freshness;
 mod interrupted;
 mod lacking;
+mod library;
 mod linking;
 mod locked;
 mod meson;

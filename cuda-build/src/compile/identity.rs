@@ -6,6 +6,7 @@ use crate::component::Component;
 use crate::env::Env;
 use crate::freshness::Files;
 use crate::hash::Fnv;
+use crate::target::Target;
 use crate::toolkit::Toolkit;
 
 /// Variables with directories that gcc searches before the system's (from gcc's documentation).
@@ -107,6 +108,57 @@ fn setting(env: &Env, name: &str) -> Option<String> {
     env.get(name).map(|value| format!("{name}={value:?}"))
 }
 
+/// Variables that the `cc` crate reads for host sources, besides [`HEADER_VARIABLES`] and those in
+/// [`NVCC_VARIABLES`].
+#[cfg(feature = "host-sources")]
+pub(crate) fn declare_host_variables(env: &Env, target: &Target) {
+    for name in ["CC", "CXX", "CFLAGS", "CXXFLAGS"] {
+        for name in names_for_target(name, env, target) {
+            env.get(&name);
+        }
+    }
+    for name in [
+        "CRATE_CC_NO_DEFAULTS",
+        "CROSS_COMPILE",
+        "CC_SHELL_ESCAPED_FLAGS",
+    ] {
+        env.get(name);
+    }
+}
+
+/// The library that `CXXSTDLIB` names, as the `cc` crate reads it: its kind and name. `None` if the
+/// variable is set and empty.
+pub(crate) fn cxx_runtime(env: &Env, target: &Target) -> Option<(&'static str, String)> {
+    let names = names_for_target("CXXSTDLIB", env, target);
+    let mut values = names.iter().filter_map(|name| env.get_or_empty(name));
+    let Some(value) = values.next() else {
+        return Some(("dylib", "stdc++".to_owned()));
+    };
+    let value = value.to_string_lossy();
+    let (kind, name) = match value.split_once('=') {
+        Some(("static", name)) => ("static", name),
+        Some(("static:-bundle", name)) => ("static:-bundle", name),
+        Some((_, name)) => ("dylib", name),
+        None => ("dylib", value.as_ref()),
+    };
+    (!name.is_empty()).then(|| (kind, name.to_owned()))
+}
+
+/// The variables from which the `cc` crate reads a setting. The first that is set counts:
+/// `CXX_<triple>`, the same with underscores, `HOST_CXX` or `TARGET_CXX`, `CXX`.
+fn names_for_target(name: &str, env: &Env, target: &Target) -> [String; 4] {
+    let triple = target.triple();
+    let host = env.peek("HOST");
+    let is_host = host.is_none_or(|host| host == triple);
+    let kind = if is_host { "HOST" } else { "TARGET" };
+    [
+        format!("{name}_{triple}"),
+        format!("{name}_{}", triple.replace(['-', '.'], "_")),
+        format!("{kind}_{name}"),
+        name.to_owned(),
+    ]
+}
+
 /// A digest of the names, sizes and times of the toolkit's programs, libraries and headers for
 /// device code. It changes if a package is replaced in place.
 pub(crate) fn of_toolkit(files: &mut Files, toolkit: &Toolkit) -> String {
@@ -179,5 +231,33 @@ fn add_directory(files: &mut Files, digest: &mut Fnv, directory: &Path, depth: u
         if depth > 0 && !files.is_file(&path) {
             add_directory(files, digest, &path, depth - 1);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_runtime_of_cxx_is_chosen_as_by_cc() {
+        let target = Target::from_triple("x86_64-unknown-linux-gnu").unwrap();
+        let runtime = |pairs: &[(&str, &str)]| {
+            let env = Env::from_pairs(pairs.iter().copied());
+            let runtime = cxx_runtime(&env, &target);
+            let first = "CXXSTDLIB_x86_64-unknown-linux-gnu".to_owned();
+            assert!(env.names_read().contains(&first));
+            runtime.map(|(kind, name)| format!("{kind}={name}"))
+        };
+        assert_eq!(runtime(&[]).as_deref(), Some("dylib=stdc++"));
+        assert_eq!(
+            runtime(&[("CXXSTDLIB", "c++")]).as_deref(),
+            Some("dylib=c++")
+        );
+        assert_eq!(runtime(&[("CXXSTDLIB", "")]), None);
+        let both = [
+            ("CXXSTDLIB", "c++"),
+            ("CXXSTDLIB_x86_64_unknown_linux_gnu", "static=stdc++"),
+        ];
+        assert_eq!(runtime(&both).as_deref(), Some("static=stdc++"));
     }
 }

@@ -1,45 +1,95 @@
-//! The steps that make a static library: one call of nvcc for each file, and the archive.
+//! The steps that make a static library: one for each file, and the archive.
 
 use std::path::{Path, PathBuf};
 
 use super::module::{NvccCall, Places, Settings};
+use super::options::{Profile, host_option};
+use super::sources::Language;
 use super::step::Form;
-use super::{Action, Image, Library, ReadFiles, Step};
+use super::{Action, Image, Library, ReadFiles, Sources, Step};
 use crate::capability::Plan;
 use crate::command::Invocation;
 use crate::component::Component;
 use crate::error::Error;
 use crate::hash::Fnv;
+use crate::root::Root;
 use crate::toolkit::Toolkit;
 
 impl Library {
+    /// The files to compile.
+    ///
+    /// # Errors
+    /// As [`Sources::resolve`].
+    pub(crate) fn resolve(&self, root: &Root, package: &Path) -> Result<Sources, Error> {
+        Sources::resolve(&self.name, &self.sources, root, package)
+    }
+
     /// The steps, in the order in which they have to run.
     ///
     /// # Errors
-    /// [`Error::NotFound`] if the toolkit has no nvcc.
+    /// [`Error::NotFound`] if the toolkit has no nvcc, [`Error::HostCompiler`] if there is no compiler for
+    /// a host source.
     pub(crate) fn steps(
         &self,
+        sources: &Sources,
         toolkit: &Toolkit,
         plan: &Plan,
         places: Places<'_>,
         settings: Settings<'_>,
     ) -> Result<Vec<Step>, Error> {
+        let nvcc = NvccCall::new(toolkit, &self.name, settings)?;
+        let is_supported = |flag: &str| nvcc.supports(flag, places, settings);
+        let common = (self.options).common(self.host_options(settings.profile), is_supported)?;
         let mut steps = Vec::new();
-        for source in &self.sources {
-            let call = NvccCall::new(toolkit, &self.name, settings)?;
+        let mut objects = Vec::new();
+        for (source, language) in &sources.files {
+            if *language == Language::Object {
+                objects.push(places.package.join(source));
+                continue;
+            }
             let object = places.out.join(self.object_name(source));
+            objects.push(object.clone());
+            if *language != Language::Cuda {
+                #[cfg(feature = "host-sources")]
+                steps.push(self.host_step(source, *language, object, toolkit, places, settings)?);
+                continue;
+            }
+            let call = NvccCall::new(toolkit, &self.name, settings)?;
             let code = (Image::of_plan(plan), Form::Object);
-            steps.push(call.step(source, &self.common, code, object, places, settings));
+            steps.push(call.step(source, &common, code, object, places, settings));
         }
-        let objects = steps.iter().map(|step| step.output.clone()).collect();
-        steps.push(self.archive(toolkit, objects, places, settings)?);
+        let first = sources.files.first().map(|(source, _)| source.clone());
+        let first = first.unwrap_or_default();
+        steps.push(self.archive(toolkit, first, objects, places, settings)?);
         Ok(steps)
+    }
+
+    /// nvcc's options for host code.
+    fn host_options(&self, profile: &Profile) -> Vec<String> {
+        let mut options = Vec::new();
+        if self.options.debug.unwrap_or(profile.debug) {
+            options.push("-g".to_owned());
+        }
+        match self.opt_level_of(profile).as_deref() {
+            // nvcc's `-O` accepts numbers only.
+            Some("s" | "z") => options.push(host_option("-Os")),
+            Some(level) => options.push(format!("-O{level}")),
+            None => {}
+        }
+        options.extend(self.host_flags.iter().map(|flag| host_option(flag)));
+        options
+    }
+
+    pub(super) fn opt_level_of(&self, profile: &Profile) -> Option<String> {
+        let own = self.opt_level.map(|level| level.to_string());
+        own.or_else(|| profile.opt_level.clone())
     }
 
     /// Makes the archive with nvcc, which calls the host's archiver.
     fn archive(
         &self,
         toolkit: &Toolkit,
+        source: PathBuf,
         objects: Vec<PathBuf>,
         places: Places<'_>,
         settings: Settings<'_>,
@@ -63,7 +113,7 @@ impl Library {
         Ok(Step {
             key,
             tool: call.tool,
-            source: self.sources.first().cloned().unwrap_or_default(),
+            source,
             action: Action::Program(invocation),
             inputs: objects,
             output,

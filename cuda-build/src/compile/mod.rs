@@ -4,23 +4,34 @@
 //! device code, linked into the crate. A [`Step`] only describes what to do; [`Runner`] does it.
 
 mod depfile;
+mod diagnostics;
 mod execute;
+#[cfg(feature = "host-sources")]
+mod host_source;
 pub(crate) mod identity;
 mod images;
 mod joining;
 mod kept;
 mod library;
 mod module;
+mod options;
 mod reads;
 mod run;
+mod sources;
 mod step;
+mod supported;
 mod workers;
 
 use std::path::PathBuf;
 
+pub(crate) use diagnostics::{Diagnostics, module_hint};
 pub use joining::Joining;
 pub(crate) use module::{Places, Settings};
+pub(crate) use options::{Common, Profile};
+use options::{Flag, Options, common_options};
 pub use run::{Compiled, MadeOutput, Runner};
+use sources::Source;
+pub(crate) use sources::Sources;
 pub(crate) use step::ReadFiles;
 pub use step::{Action, Compiler, DeviceCode, Form, Image, NvrtcJob, Step};
 pub use workers::Workers;
@@ -61,40 +72,6 @@ impl Format {
     }
 }
 
-/// Options that modules and libraries share.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Common {
-    pub(crate) includes: Vec<PathBuf>,
-    pub(crate) defines: Vec<(String, Option<String>)>,
-    pub(crate) options: Vec<String>,
-}
-
-/// The methods that modules and libraries have in common.
-macro_rules! common_options {
-    () => {
-        /// Adds a directory, relative to the package, to those that are searched for headers.
-        #[must_use]
-        pub fn include(mut self, directory: impl Into<PathBuf>) -> Self {
-            self.common.includes.push(directory.into());
-            self
-        }
-
-        /// Defines a macro with a value.
-        #[must_use]
-        pub fn define(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
-            self.common.defines.push((name.into(), Some(value.into())));
-            self
-        }
-
-        /// Passes an option to the compiler unchanged.
-        #[must_use]
-        pub fn option(mut self, option: impl Into<String>) -> Self {
-            self.common.options.push(option.into());
-            self
-        }
-    };
-}
-
 /// Device code: one `.cu` file that becomes one file in `OUT_DIR`.
 ///
 /// ```
@@ -108,7 +85,7 @@ pub struct Module {
     source: PathBuf,
     engine: Engine,
     format: Format,
-    common: Common,
+    options: Options,
 }
 
 impl Module {
@@ -125,7 +102,7 @@ impl Module {
             source,
             engine: Engine::default(),
             format: Format::default(),
-            common: Common::default(),
+            options: Options::default(),
         }
     }
 
@@ -152,6 +129,14 @@ impl Module {
     }
 
     common_options!();
+
+    /// Compiles for a debugger (`-G`): device code without optimization, many times slower. The default is
+    /// `false`, whatever Cargo's profile says.
+    #[must_use]
+    pub fn debug(mut self, debug: bool) -> Self {
+        self.options.debug = Some(debug);
+        self
+    }
 
     /// Its name.
     #[must_use]
@@ -192,12 +177,44 @@ impl Module {
     }
 }
 
-/// Host and device code: `.cu` files that become one static library, linked into the crate.
+/// Host and device code that becomes one static library, linked into the crate.
+///
+/// ```
+/// use cuda_build::Library;
+/// let library = Library::new("solver")
+///     .glob("kernels/**/*.cu")
+///     .file("src/launch.cu")
+///     .include("include")
+///     .define("BLOCK", "256")
+///     .std("c++20")
+///     .flag("--use_fast_math")
+///     .host_flag("-fopenmp");
+/// assert_eq!(library.name(), "solver");
+/// ```
+///
+/// nvcc compiles files that end in `.cu`. With the feature `host-sources`, the host compiler compiles C
+/// (`.c`) and C++ (`.cpp`, `.cc`, `.cxx`): the one that the `cc` crate chooses, with the flags that it
+/// takes from `CXXFLAGS`, `CFLAGS` and the like. The toolkit's headers are found. Objects (`.o`) go into
+/// the archive.
+///
+/// # Debugging and optimization
+///
+/// Host code follows Cargo's profile, as with the `cc` crate: `-O0 -g` in `dev`, `-O3` in `release`.
+/// Device code is optimized in every profile, as nvcc does by default, because unoptimized kernels are
+/// many times slower, and because all profiles can then use the same device code. [`Library::debug`]
+/// turns this off.
+///
+/// # The C++ standard library
+///
+/// It is linked (`stdc++`). The variable `CXXSTDLIB` names another one, as for the `cc` crate; if it is
+/// empty, none is linked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Library {
     name: String,
-    sources: Vec<PathBuf>,
-    common: Common,
+    sources: Vec<Source>,
+    options: Options,
+    opt_level: Option<u32>,
+    host_flags: Vec<String>,
 }
 
 impl Library {
@@ -206,28 +223,76 @@ impl Library {
         Self {
             name: name.into(),
             sources: Vec::new(),
-            common: Common::default(),
+            options: Options::default(),
+            opt_level: None,
+            host_flags: Vec::new(),
         }
     }
 
-    /// Adds a `.cu` file, relative to the package.
+    /// Adds a source, relative to the package: `file("kernels/a.cu")`.
     #[must_use]
     pub fn file(mut self, source: impl Into<PathBuf>) -> Self {
-        self.sources.push(source.into());
+        self.sources.push(Source::File(source.into()));
         self
     }
 
+    /// Adds several sources: `files(["kernels/a.cu", "kernels/b.cu"])`.
+    #[must_use]
+    pub fn files(mut self, sources: impl IntoIterator<Item = impl Into<PathBuf>>) -> Self {
+        let files = sources
+            .into_iter()
+            .map(|source| Source::File(source.into()));
+        self.sources.extend(files);
+        self
+    }
+
+    /// Adds the sources that match a pattern, sorted: `glob("kernels/*.cu")`, `glob("src/**/*.cu")`.
+    ///
+    /// `*` stands for any part of one name, and `**` for any number of directories. Hidden files, links to
+    /// directories and Cargo's target directory are not searched. A pattern that matches nothing is an
+    /// error of [`Build::run`](crate::Build::run). A new file that matches is compiled by the next build.
+    #[must_use]
+    pub fn glob(mut self, pattern: impl Into<String>) -> Self {
+        self.sources.push(Source::Glob(pattern.into()));
+        self
+    }
+
+    /// Adds an object that something else compiled to the archive: `object(out.join("table.o"))`. It
+    /// must be position-independent (`-fPIC`).
+    #[must_use]
+    pub fn object(self, object: impl Into<PathBuf>) -> Self {
+        self.file(object)
+    }
+
     common_options!();
+
+    /// Passes an option to the host compiler unchanged, for the host code of `.cu` files (`-Xcompiler`) and
+    /// for C and C++: `host_flag("-fopenmp")`.
+    #[must_use]
+    pub fn host_flag(mut self, flag: impl Into<String>) -> Self {
+        self.host_flags.push(flag.into());
+        self
+    }
+
+    /// With `true`, compiles for debuggers: host code with `-g`, device code with `-G`, which turns off its
+    /// optimization. With `false`, nothing gets debug information. By default, host code has it as Cargo's
+    /// profile says (`debug = …`).
+    #[must_use]
+    pub fn debug(mut self, debug: bool) -> Self {
+        self.options.debug = Some(debug);
+        self
+    }
+
+    /// Sets the optimization of host code, `0` to `3`, instead of the level of Cargo's profile.
+    #[must_use]
+    pub fn opt_level(mut self, level: u32) -> Self {
+        self.opt_level = Some(level);
+        self
+    }
 
     /// Its name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
-    }
-
-    /// The sources, as the build script named them.
-    #[must_use]
-    pub fn sources(&self) -> &[PathBuf] {
-        &self.sources
     }
 }

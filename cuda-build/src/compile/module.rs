@@ -3,13 +3,17 @@
 use std::path::{Path, PathBuf};
 
 use super::identity::Variables;
+use super::options::Profile;
 use super::step::{Compiler, DeviceCode, Form, common_options, reading};
-use super::{Action, Engine, Format, Image, Module, NvrtcJob, ReadFiles, Step};
+use super::{Action, Engine, Format, Image, Module, NvrtcJob, ReadFiles, Step, supported};
 use crate::capability::Plan;
 use crate::command::Invocation;
 use crate::component::Component;
+use crate::env::Env;
 use crate::error::Error;
 use crate::host_compiler::HostCompiler;
+use crate::includes::options;
+use crate::root::Root;
 use crate::select::NotFound;
 use crate::toolkit::Toolkit;
 use crate::view::View;
@@ -49,6 +53,10 @@ pub(crate) struct Settings<'a> {
     pub(crate) host: Option<(&'a HostCompiler, &'a str)>,
     /// The view whose nvcc is called; `None` to call nvcc where it is installed.
     pub(crate) view: Option<&'a View>,
+    /// How Cargo's profile compiles host code.
+    pub(crate) profile: &'a Profile,
+    pub(crate) env: &'a Env,
+    pub(crate) root: &'a Root,
 }
 
 impl Module {
@@ -79,7 +87,9 @@ impl Module {
                 let call = NvccCall::new(toolkit, &self.name, settings)?;
                 let output = places.out.join(self.file_name());
                 let code = (images, self.form());
-                Ok(call.step(&self.source, &self.common, code, output, places, settings))
+                let is_supported = |flag: &str| call.supports(flag, places, settings);
+                let common = self.options.common(Vec::new(), is_supported)?;
+                Ok(call.step(&self.source, &common, code, output, places, settings))
             }
             Engine::Nvrtc | Engine::Auto => self.nvrtc_step(toolkit, images, places, settings),
         }
@@ -132,17 +142,18 @@ impl Module {
             .first()
             .ok_or_else(|| missing(Component::Nvrtc, &self.name))?;
         let tool = format!("NVRTC {}", nvrtc.shown_version());
-        let own = common_options(&self.common, places.prefix());
+        let is_supported = |flag: &str| supported::by_nvrtc(library, flag, settings);
+        let common = self.options.common(Vec::new(), is_supported)?;
+        let own = common_options(&common, places.prefix());
         let toolkit_includes = toolkit.include_dirs();
-        let mut options = vec!["--std=c++17".to_owned()];
-        options.extend(own.iter().cloned());
+        let mut options = own.clone();
         options.extend(
             toolkit_includes
                 .iter()
                 .map(|dir| format!("-I{}", dir.display())),
         );
-        let given = own.iter().map(String::as_str);
-        let reading = reading(given, places.working, toolkit_includes);
+        let given = options::read(own.iter().map(String::as_str));
+        let reading = reading(given, places.working, toolkit_includes, None);
         let variables = &settings.nvrtc.key;
         let mut key = step_key(&tool, &self.source, places, settings.toolkit, variables);
         key.push(crate::nvrtc::shims::identity());
@@ -168,7 +179,7 @@ impl Module {
     }
 }
 
-/// The file in which nvcc lists what it read for an output.
+/// The file in which a compiler lists what it read for an output.
 pub(super) fn depfile_of(output: &Path) -> PathBuf {
     let mut depfile = output.to_owned().into_os_string();
     depfile.push(".d");
@@ -177,7 +188,7 @@ pub(super) fn depfile_of(output: &Path) -> PathBuf {
 
 /// The part of the key that all compile steps share. It has the package's path, because the path is
 /// in the output: in debug information and in nvcc's names for static variables.
-fn step_key(
+pub(super) fn step_key(
     tool: &str,
     source: &Path,
     places: Places<'_>,
@@ -216,7 +227,7 @@ impl NvccCall {
             .map(crate::probe::Found::shown_version);
         let own_root = nvcc.parent().and_then(Path::parent).map(Path::to_owned);
         let in_view = settings.view.and_then(View::nvcc);
-        let mut options = vec!["-std=c++17".to_owned()];
+        let mut options = Vec::new();
         if let Some(compiler) = settings.host.and_then(|(host, _)| host.option.as_ref()) {
             options.extend(["-ccbin".to_owned(), compiler.display().to_string()]);
         }
@@ -241,6 +252,17 @@ impl NvccCall {
         })
     }
 
+    /// Whether nvcc accepts a flag.
+    pub(super) fn supports(
+        &self,
+        flag: &str,
+        places: Places<'_>,
+        settings: Settings<'_>,
+    ) -> Result<bool, Error> {
+        let nvcc = Invocation::new(&self.nvcc).args(&self.options);
+        supported::by_nvcc(&nvcc, flag, places, settings)
+    }
+
     /// The finished step. nvcc runs in the package's directory with a relative source path, so that
     /// the output does not contain the package's path.
     pub(super) fn step(
@@ -254,7 +276,12 @@ impl NvccCall {
     ) -> Step {
         let own = common_options(common, Path::new(""));
         let given = own.iter().chain(&settings.nvcc.options).map(String::as_str);
-        let mut reading = reading(given, places.package, self.toolkit_includes);
+        let mut reading = reading(
+            options::read(given),
+            places.package,
+            self.toolkit_includes,
+            None,
+        );
         if let ReadFiles::Headers { search, .. } = &mut reading {
             let more = settings.nvcc.directories.iter();
             search

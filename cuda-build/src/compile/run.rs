@@ -13,7 +13,7 @@ use super::joining::Joining;
 use super::kept::{Kept, KeptOutputs};
 use super::reads::Reader;
 use super::workers::Workers;
-use super::{Action, Compiler, DeviceCode, Image, ReadFiles, Step};
+use super::{Action, Compiler, DeviceCode, Diagnostics, Image, ReadFiles, Step};
 use crate::command::Invocation;
 use crate::error::Error;
 use crate::freshness::{Evidence, Files, Freshness, Reads, RunStart, Stale};
@@ -34,7 +34,7 @@ pub struct Compiled {
     pub inputs: BTreeSet<PathBuf>,
     /// Outputs that are made again whenever the build script runs, and the reason.
     pub never_fresh: Vec<(PathBuf, String)>,
-    /// Warnings of the compilers.
+    /// Warnings and other messages of the compilers, each with its source line and caret.
     pub warnings: Vec<String>,
 }
 
@@ -59,6 +59,7 @@ pub struct Runner {
     reader: Reader,
     kept: KeptOutputs,
     nvrtc: Option<(PathBuf, Arc<Nvrtc>)>,
+    diagnostics: Diagnostics,
     compiled: Compiled,
 }
 
@@ -99,8 +100,15 @@ impl Runner {
             reader: Reader::default(),
             kept: KeptOutputs::new(out, None),
             nvrtc: None,
+            diagnostics: Diagnostics::default(),
             compiled: Compiled::default(),
         }
+    }
+
+    /// Sets how messages of compilers are shown.
+    pub(crate) fn diagnostics(mut self, diagnostics: Diagnostics) -> Self {
+        self.diagnostics = diagnostics;
+        self
     }
 
     /// The files that this run has looked at.
@@ -206,7 +214,10 @@ impl Runner {
                 let ran = ran.unwrap_or_else(|cause| panic::resume_unwind(cause));
                 match ran.and_then(|ran| self.finish(&steps[index], &step, ran)) {
                     Ok(output) => made.push((index, output)),
-                    Err(error) => result = Err(error),
+                    Err(error) if result.is_ok() => {
+                        result = Err(self.diagnostics.in_error(error));
+                    }
+                    Err(_) => {}
                 }
             }
             result
@@ -343,8 +354,8 @@ impl Runner {
                 .never_fresh
                 .push((step.output.clone(), reason));
         }
-        let warnings = made.printed.lines().filter(|line| line.contains("warning"));
-        self.compiled.warnings.extend(warnings.map(str::to_owned));
+        self.diagnostics
+            .add(&made.printed, &mut self.compiled.warnings);
         let mut reason = running.stale.to_string();
         if !made.used.is_empty() {
             reason = "the list of capabilities changed".to_owned();

@@ -7,7 +7,8 @@ use super::Common;
 use crate::capability::{Capability, Plan};
 use crate::command::Invocation;
 use crate::freshness::Freshness;
-use crate::includes::{SearchPath, options};
+use crate::includes::SearchPath;
+use crate::includes::options::FileOptions;
 
 /// One command of a build, which makes one output.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -222,16 +223,17 @@ pub(super) fn common_options(common: &Common, prefix: &Path) -> Vec<String> {
 }
 
 /// What a compiler with these options reads, if it runs in `directory`.
-pub(super) fn reading<'o>(
-    given: impl IntoIterator<Item = &'o str>,
+pub(super) fn reading(
+    options: FileOptions,
     directory: &Path,
     toolkit: Vec<PathBuf>,
+    depfile: Option<PathBuf>,
 ) -> ReadFiles {
-    let options::FileOptions {
+    let FileOptions {
         directories,
         headers,
         not_understood,
-    } = options::read(given);
+    } = options;
     let directories = directories
         .iter()
         .map(|include| directory.join(include))
@@ -244,7 +246,7 @@ pub(super) fn reading<'o>(
         },
         headers,
         directory: directory.to_owned(),
-        depfile: None,
+        depfile,
         not_understood,
     }
 }

@@ -169,15 +169,11 @@ pub(crate) fn read<'o>(options: impl IntoIterator<Item = &'o str>) -> FileOption
             &["--compiler-options", "-compiler-options", "-Xcompiler"],
             &mut options,
         ) {
-            let known = |word: &str| {
-                HOST_PREFIXES.iter().any(|start| word.starts_with(start))
-                    && !HOST_FILES.iter().any(|start| word.starts_with(start))
-            };
-            if !value
-                .split([',', ' '])
-                .filter(|word| !word.is_empty())
-                .all(known)
-            {
+            let words = host_words(&value);
+            let host = read_host(words.iter().flatten().map(String::as_str));
+            found.directories.extend(host.directories);
+            found.headers.extend(host.headers);
+            if words.is_none() || !host.not_understood.is_empty() {
                 found.not_understood.push(format!("{option} {value}"));
             }
         } else if !reads_no_file(option, &mut options) {
@@ -185,6 +181,55 @@ pub(crate) fn read<'o>(options: impl IntoIterator<Item = &'o str>) -> FileOption
         }
     }
     found
+}
+
+/// Reads options of gcc or clang.
+pub(crate) fn read_host<'o>(options: impl IntoIterator<Item = &'o str>) -> FileOptions {
+    let mut found = FileOptions::default();
+    let mut options = options.into_iter();
+    while let Some(option) = options.next() {
+        let starts = |prefix: &&str| option.starts_with(*prefix);
+        if let Some(value) = value_of(option, DIRECTORIES, &mut options) {
+            found.directories.push(PathBuf::from(value));
+        } else if let Some(value) = value_of(option, HEADERS, &mut options) {
+            found.headers.push(value);
+        } else if !HOST_PREFIXES.iter().any(starts) || HOST_FILES.iter().any(starts) {
+            found.not_understood.push(option.to_owned());
+        }
+    }
+    found
+}
+
+/// The words that the host compiler gets for a value of `-Xcompiler`. nvcc splits it at commas, removes
+/// backslashes, and puts the rest into a shell command. `None` if the shell does more than remove quotes.
+fn host_words(value: &str) -> Option<Vec<String>> {
+    let mut command = String::new();
+    let mut characters = value.chars();
+    while let Some(c) = characters.next() {
+        match c {
+            '\\' => command.extend(characters.next()),
+            ',' => command.push(' '),
+            c => command.push(c),
+        }
+    }
+    let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
+    let mut characters = command.chars();
+    while let Some(c) = characters.next() {
+        match (quote, c) {
+            (Some(open), c) if c == open => quote = None,
+            (Some('\''), c) => word.get_or_insert_default().push(c),
+            (_, '$' | '`') | (Some(_), '\\') => return None,
+            (None, '\\') => word.get_or_insert_default().extend(characters.next()),
+            (None, '\'' | '"') => {
+                quote = Some(c);
+                word.get_or_insert_default();
+            }
+            (None, ' ') => words.extend(word.take()),
+            (_, c) => word.get_or_insert_default().push(c),
+        }
+    }
+    words.extend(word);
+    quote.is_none().then_some(words)
 }
 
 /// The value of `option` if it is one of `names`, the longest name first.
@@ -279,6 +324,23 @@ mod tests {
     }
 
     #[test]
+    fn options_of_the_host_compiler_are_read_as_its_shell_passes_them() {
+        let words = |value: &str| host_words(value).unwrap();
+        assert_eq!(words("-Wall,-O2 -g"), ["-Wall", "-O2", "-g"]);
+        assert_eq!(words(r"-DX=1\,2"), ["-DX=1,2"]);
+        assert_eq!(words(r#"'-DX=\"a\,b\"'"#), [r#"-DX="a,b""#]);
+        assert_eq!(words(r"'-DX='\\''a b'\\'''"), ["-DX='a b'"]);
+        let found = read([
+            "-Xcompiler='-Ia b',-include,x.h",
+            "-Xcompiler",
+            "-isystem,c",
+        ]);
+        assert_eq!(found.directories, ["a b", "c"].map(PathBuf::from));
+        assert_eq!(found.headers, ["x.h"]);
+        assert_eq!(found.not_understood, [""; 0]);
+    }
+
+    #[test]
     fn options_that_may_read_files_are_reported() {
         let harmless = [
             "-std=c++17",
@@ -302,7 +364,8 @@ mod tests {
             "--options-file=x",
             "@x",
             "-optf",
-            "-Xcompiler=-include,x.h",
+            "-Xcompiler=-imacros,x.h",
+            "-Xcompiler='-DX=1'$(x)",
             "--use-pch=x",
             "file.cu",
             "-Xcompiler=@x",

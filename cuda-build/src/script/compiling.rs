@@ -9,7 +9,8 @@ use crate::cached_answer::CachedAnswer;
 use crate::capability::{self, Declared, Plan};
 use crate::compile::identity::{self, Variables};
 use crate::compile::{
-    Compiled, Engine, Format, Image, Joining, Library, Module, Places, Runner, Settings, Workers,
+    Compiled, Diagnostics, Engine, Format, Image, Joining, Library, Module, Places, Profile,
+    Runner, Settings, Workers,
 };
 use crate::component::Component;
 use crate::config::Cudart;
@@ -18,6 +19,7 @@ use crate::driver::{self, Driver, NoDriver};
 use crate::error::Error;
 use crate::host_compiler::{self, HostCompiler};
 use crate::nvcc;
+use crate::root::Root;
 use crate::select::Request;
 use crate::toolkit::Toolkit;
 use crate::view::View;
@@ -46,14 +48,28 @@ impl Code {
     }
 
     /// Adds what is needed to compile this code to `request`.
-    pub(super) fn added_to(&self, mut request: Request, cudart: Cudart) -> Request {
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for the sources of a library.
+    pub(super) fn added_to(
+        &self,
+        mut request: Request,
+        cudart: Cudart,
+        root: &Root,
+        package: &Path,
+    ) -> Result<Request, Error> {
         let modules = |engine: Engine| {
             let wanted = |module: &&Module| module.wanted_engine() == engine;
             self.modules.iter().filter(wanted).count()
         };
-        let library_files: usize = self.libraries.iter().map(|l| l.sources().len()).sum();
-        let nvcc_files = library_files + modules(Engine::Nvcc);
+        let mut nvcc_files = modules(Engine::Nvcc);
+        for library in &self.libraries {
+            nvcc_files += library.resolve(root, package)?.cuda_files();
+        }
         let mut needs = Vec::new();
+        if nvcc_files == 0 && !self.libraries.is_empty() {
+            needs.extend(needs::nvcc("needed to make a library"));
+        }
         if nvcc_files > 0 {
             let why = format!("needed to compile {}", count(nvcc_files, "`.cu` file"));
             needs.extend(needs::nvcc(&why));
@@ -79,7 +95,7 @@ impl Code {
             needs.extend(needs::nvrtc_header_needs());
         }
         request.needs = needs;
-        request
+        Ok(request)
     }
 
     /// Refuses two modules with the same name, because they would share a file and a constant.
@@ -208,7 +224,10 @@ impl Build {
                 "nvcc is started from the view {root}"
             )));
         }
-        let mut runner = Runner::new(&self.out);
+        let workspace = self.config.workspace.as_deref().and_then(Path::parent);
+        let workspace = workspace.unwrap_or(&self.package);
+        let diagnostics = Diagnostics::new(&self.package, workspace, &self.out);
+        let mut runner = Runner::new(&self.out).diagnostics(diagnostics);
         let toolkit_identity = identity::of_toolkit(runner.files(), toolkit);
         let working = std::env::current_dir().unwrap_or_default();
         let places = Places {
@@ -222,13 +241,23 @@ impl Build {
             nvrtc: &Variables::of_nvrtc(&self.env),
             host: host.as_ref().zip(host_identity.as_deref()),
             view,
+            profile: &Profile::of(&self.env),
+            env: &self.env,
+            root: &self.root,
         };
+        let mut searched = BTreeSet::new();
         let mut steps = Vec::new();
         for module in &self.code.modules {
             steps.push(module.step(toolkit, plan, places, settings)?);
         }
         for library in &self.code.libraries {
-            steps.extend(library.steps(toolkit, plan, places, settings)?);
+            let sources = library.resolve(&self.root, &self.package)?;
+            steps.extend(library.steps(&sources, toolkit, plan, places, settings)?);
+            #[cfg(feature = "host-sources")]
+            if sources.has_host_files() {
+                identity::declare_host_variables(&self.env, &self.target);
+            }
+            searched.extend(sources.searched);
         }
         let check = CachedAnswer::new(
             &self.env,
@@ -242,10 +271,12 @@ impl Build {
             .read(&self.root)
             .map(|(_, objcopy)| objcopy.trim().into());
         let joining = Joining::new(known.clone());
-        let compiled = runner.run(&steps, &Workers::of_cargo(&self.env), &joining)?;
+        let mut compiled = runner.run(&steps, &Workers::of_cargo(&self.env), &joining)?;
         if let Some(objcopy) = joining.objcopy().filter(|_| known.is_none()) {
             check.write("", &objcopy.display().to_string());
         }
+        // A new file in these directories may match a pattern.
+        compiled.inputs.append(&mut searched);
         self.write_source(toolkit, plan)?;
         Ok(compiled)
     }
@@ -352,8 +383,8 @@ pub(super) fn report(compiled: &Compiled, directives: &mut Directives) {
         compiled.made.len(),
         compiled.fresh.len()
     )));
-    for warning in &compiled.warnings {
-        directives.push(Directive::Warning(warning.clone()));
+    for message in &compiled.warnings {
+        directives.warn_lines(message);
     }
     for (output, reason) in &compiled.never_fresh {
         directives.push(Directive::Remark(format!(

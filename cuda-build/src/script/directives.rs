@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use super::{Build, needs};
 #[cfg(feature = "view")]
 use crate::capability::Plan;
+#[cfg(feature = "compile")]
+use crate::compile::identity;
 use crate::component::{Bundle, Component};
 use crate::directive::{Directive, Directives};
 use crate::error::Error;
@@ -120,8 +122,10 @@ impl Build {
         link::directives(toolkit, &linked, self.config.cudart, stubs, directives);
         link::add_nixos_driver_rpath(&self.root, self.config.cdylib, directives);
         #[cfg(feature = "compile")]
-        if !self.code.libraries.is_empty() {
-            directives.link("dylib", "stdc++");
+        if !self.code.libraries.is_empty()
+            && let Some((kind, name)) = identity::cxx_runtime(&self.env, &self.target)
+        {
+            directives.link(kind, name);
         }
         for warning in toolkit.warnings() {
             directives.push(Directive::Warning(warning.clone()));

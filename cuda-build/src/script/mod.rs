@@ -160,7 +160,8 @@ impl Build {
         let major = self.config.release.map(|release| release.major);
         let request = request(&self.config, major);
         #[cfg(feature = "compile")]
-        let request = self.code.added_to(request, self.config.cudart);
+        let request =
+            (self.code).added_to(request, self.config.cudart, &self.root, &self.package)?;
         let search = Search {
             root: &self.root,
             env: &self.env,

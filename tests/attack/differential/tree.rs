@@ -73,7 +73,7 @@ const SCRIPT: &str = r#"
                     "file" => library.file(value),
                     "include" => library.include(value),
                     "define" => { let (name, value) = value.split_once('=').unwrap(); library.define(name, value) }
-                    _ => library.option(value),
+                    _ => library.flag(value),
                 };
             }
             build = build.library(library);
@@ -85,7 +85,7 @@ const SCRIPT: &str = r#"
                 module = match key {
                     "include" => module.include(value),
                     "define" => { let (name, value) = value.split_once('=').unwrap(); module.define(name, value) }
-                    _ => module.option(value),
+                    _ => module.flag(value),
                 };
             }
             build = build.module(module);

@@ -1,0 +1,135 @@
+//! Steps for the C and C++ sources of a library. The `cc` crate chooses the compiler and its flags,
+//! from `CXX`, `CXXFLAGS` and the like, which it reads from the process by itself.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+use super::module::{Places, Settings, depfile_of, step_key};
+use super::sources::Language;
+use super::step::reading;
+use super::{Action, Library, ReadFiles, Step};
+use crate::command::Invocation;
+use crate::error::Error;
+use crate::includes::options;
+use crate::nvcc::locate;
+use crate::toolkit::Toolkit;
+
+impl Library {
+    /// The step that compiles one C or C++ source. The compiler runs in the package's directory, as nvcc.
+    ///
+    /// # Errors
+    /// [`Error::HostCompiler`] if there is no compiler.
+    pub(super) fn host_step(
+        &self,
+        source: &Path,
+        language: Language,
+        object: PathBuf,
+        toolkit: &Toolkit,
+        places: Places<'_>,
+        settings: Settings<'_>,
+    ) -> Result<Step, Error> {
+        let mut invocation = self.host_compiler(language, toolkit, places, settings)?;
+        let tool = invocation.program.display().to_string();
+        let variables = &settings.nvcc.key;
+        let mut key = step_key(&tool, source, places, settings.toolkit, variables);
+        key.push(fingerprints(&invocation, settings));
+        key.push(format!("{:?}", invocation.arguments));
+        key.push(format!("{:?}", invocation.variables));
+
+        let depfile = depfile_of(&object);
+        let arguments = invocation.arguments.iter();
+        let mut reading = reading(
+            options::read_host(arguments.filter_map(|argument| argument.to_str())),
+            places.package,
+            toolkit.include_dirs(),
+            Some(depfile.clone()),
+        );
+        if let ReadFiles::Headers { search, .. } = &mut reading {
+            let more = settings.nvcc.directories.iter();
+            let more = more.map(|directory| places.package.join(directory));
+            search.directories.extend(more);
+        }
+        invocation = invocation.args(["-MD", "-MF"]).args([depfile]);
+        invocation = invocation
+            .args(["-c", "-o"])
+            .args([object.as_path(), source]);
+        invocation.directory = Some(places.package.to_owned());
+        Ok(Step {
+            tool,
+            source: source.to_owned(),
+            action: Action::Program(invocation),
+            inputs: vec![places.package.join(source)],
+            output: object,
+            key,
+            reading,
+        })
+    }
+
+    /// The compiler with its options, without files.
+    fn host_compiler(
+        &self,
+        language: Language,
+        toolkit: &Toolkit,
+        places: Places<'_>,
+        settings: Settings<'_>,
+    ) -> Result<Invocation, Error> {
+        let (env, profile) = (settings.env, settings.profile);
+        let text = |name| env.peek(name).and_then(OsStr::to_str);
+        let target = text("TARGET").unwrap_or_default();
+        let host = text("HOST").unwrap_or(target);
+        let level = self.opt_level_of(profile).unwrap_or_else(|| "0".to_owned());
+        let mut build = cc::Build::new();
+        build
+            .cargo_metadata(false)
+            .cargo_warnings(false)
+            .cargo_output(false)
+            .target(target)
+            .host(host)
+            .out_dir(places.out)
+            .opt_level_str(&level)
+            .debug(self.options.debug.unwrap_or(profile.debug));
+        if language == Language::Cpp {
+            build.cpp(true).std(self.options.std());
+        }
+        build.includes(&self.options.includes);
+        for directory in toolkit.include_dirs() {
+            build.flag("-isystem").flag(directory);
+        }
+        for (name, value) in &self.options.defines {
+            build.define(name, value.as_deref());
+        }
+        for flag in &self.host_flags {
+            build.flag(flag);
+        }
+        let tool = build
+            .try_get_compiler()
+            .map_err(|error| Error::HostCompiler {
+                reason: format!("no compiler for C and C++ sources: {error}"),
+                tried: Vec::new(),
+                hints: vec!["set `CXX` or `CC` to a compiler".to_owned()],
+            })?;
+        let command = tool.to_command();
+        let mut invocation = Invocation::new(command.get_program()).args(command.get_args());
+        for (name, value) in command.get_envs() {
+            let (Some(name), Some(value)) = (name.to_str(), value) else {
+                continue;
+            };
+            let is_inherited = |own: (&OsStr, &OsStr)| own == (OsStr::new(name), value);
+            if !env.variables().any(is_inherited) {
+                invocation = invocation.variable(name, value);
+            }
+        }
+        Ok(invocation)
+    }
+}
+
+/// Changes if the compiler is replaced. The first argument is the compiler behind a launcher.
+fn fingerprints(compiler: &Invocation, settings: Settings<'_>) -> String {
+    let path = settings.env.search_path();
+    let behind = compiler.arguments.first().map(Path::new);
+    let programs = [Some(compiler.program.as_path()), behind];
+    let programs = programs.into_iter().flatten();
+    let files = programs.filter_map(|program| locate(settings.root, program, &path));
+    let identities: Vec<String> = files.map(|file| settings.root.identity(&file)).collect();
+    identities.join(" ")
+}

@@ -1,0 +1,210 @@
+//! The options that modules and libraries have, and what they become on a command line.
+
+use std::ffi::OsStr;
+use std::path::PathBuf;
+
+use crate::command::quoted;
+use crate::env::Env;
+use crate::error::Error;
+
+/// The C++ standard of sources for which the build script sets none.
+const DEFAULT_STD: &str = "c++17";
+
+/// What a build script sets on a module or a library.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Options {
+    pub(crate) includes: Vec<PathBuf>,
+    pub(crate) defines: Vec<(String, Option<String>)>,
+    pub(crate) flags: Vec<Flag>,
+    pub(crate) std: Option<String>,
+    pub(crate) debug: Option<bool>,
+    pub(crate) lineinfo: bool,
+}
+
+/// An option for the compiler of device code.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Flag {
+    pub(crate) text: String,
+    pub(crate) only_if_supported: bool,
+}
+
+/// The options of one command line. Flags that the compiler does not support are left out.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Common {
+    pub(crate) includes: Vec<PathBuf>,
+    pub(crate) defines: Vec<(String, Option<String>)>,
+    pub(crate) options: Vec<String>,
+}
+
+impl Options {
+    /// The standard that C++ is compiled with.
+    pub(super) fn std(&self) -> &str {
+        self.std.as_deref().unwrap_or(DEFAULT_STD)
+    }
+
+    /// The options for nvcc or NVRTC: those of device code, then `more`, then the flags.
+    pub(super) fn common(
+        &self,
+        more: Vec<String>,
+        mut is_supported: impl FnMut(&str) -> Result<bool, Error>,
+    ) -> Result<Common, Error> {
+        let mut options = vec![format!("-std={}", self.std())];
+        // nvcc warns if both are given, because `-G` includes the other.
+        if self.debug == Some(true) {
+            options.push("-G".to_owned());
+        } else if self.lineinfo {
+            options.push("-lineinfo".to_owned());
+        }
+        options.extend(more);
+        for flag in &self.flags {
+            if !flag.only_if_supported || is_supported(&flag.text)? {
+                options.push(flag.text.clone());
+            }
+        }
+        Ok(Common {
+            includes: self.includes.clone(),
+            defines: self.defines.clone(),
+            options,
+        })
+    }
+}
+
+/// What Cargo's profile says about host code.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Profile {
+    /// `OPT_LEVEL`: `0` to `3`, `s` or `z`.
+    pub(super) opt_level: Option<String>,
+    /// `DEBUG`.
+    pub(super) debug: bool,
+}
+
+impl Profile {
+    pub(crate) fn of(env: &Env) -> Self {
+        let text = |name| env.peek(name).and_then(OsStr::to_str);
+        Self {
+            opt_level: text("OPT_LEVEL").map(str::to_owned),
+            debug: text("DEBUG").is_some_and(|debug| !["0", "false", "none"].contains(&debug)),
+        }
+    }
+}
+
+/// nvcc's option that passes one flag to the host compiler.
+///
+/// nvcc splits the value at commas, removes backslashes, and puts the rest into a shell command.
+/// So the flag is quoted for the shell, then for nvcc.
+pub(super) fn host_option(flag: &str) -> String {
+    let mut option = String::from("-Xcompiler=");
+    for c in quoted(OsStr::new(flag)).chars() {
+        if [',', '\\', '"'].contains(&c) {
+            option.push('\\');
+        }
+        option.push(c);
+    }
+    option
+}
+
+/// The methods that modules and libraries have in common.
+macro_rules! common_options {
+    () => {
+        /// Adds a directory, relative to the package, to those that are searched for headers (`-I`).
+        #[must_use]
+        pub fn include(mut self, directory: impl Into<PathBuf>) -> Self {
+            self.options.includes.push(directory.into());
+            self
+        }
+
+        /// Adds several directories, as [`include`](Self::include) does.
+        #[must_use]
+        pub fn includes(
+            mut self,
+            directories: impl IntoIterator<Item = impl Into<PathBuf>>,
+        ) -> Self {
+            let directories = directories.into_iter().map(Into::into);
+            self.options.includes.extend(directories);
+            self
+        }
+
+        /// Defines a macro, with a value (`-DNAME=value`) or without (`-DNAME`): `define("BLOCK", "256")`,
+        /// `define("CHECKED", None)`.
+        #[must_use]
+        pub fn define<'v>(
+            mut self,
+            name: impl Into<String>,
+            value: impl Into<Option<&'v str>>,
+        ) -> Self {
+            let value = value.into().map(str::to_owned);
+            self.options.defines.push((name.into(), value));
+            self
+        }
+
+        /// Passes an option to the compiler of `.cu` files, nvcc or NVRTC, unchanged:
+        /// `flag("--use_fast_math")`, `flag("-Xptxas=-v")`.
+        ///
+        /// It is one argument: write `flag("-maxrregcount=32")`, or call the method twice.
+        #[must_use]
+        pub fn flag(mut self, flag: impl Into<String>) -> Self {
+            self.options.flags.push(Flag {
+                text: flag.into(),
+                only_if_supported: false,
+            });
+            self
+        }
+
+        /// As [`flag`](Self::flag), if the compiler accepts the option; otherwise the option is left out.
+        ///
+        /// The compiler is tried once on an empty file. The answer is kept in the cache directory.
+        #[must_use]
+        pub fn flag_if_supported(mut self, flag: impl Into<String>) -> Self {
+            self.options.flags.push(Flag {
+                text: flag.into(),
+                only_if_supported: true,
+            });
+            self
+        }
+
+        /// Sets the C++ standard, `c++17` by default: `std("c++20")`. nvcc and NVRTC accept `c++11` and newer,
+        /// and `c++20` from CUDA 12 on.
+        #[must_use]
+        pub fn std(mut self, std: impl Into<String>) -> Self {
+            self.options.std = Some(std.into());
+            self
+        }
+
+        /// Adds line numbers to device code (`-lineinfo`), for profilers and `compute-sanitizer`. The code runs
+        /// as fast as without. The default is `false`.
+        #[must_use]
+        pub fn lineinfo(mut self, lineinfo: bool) -> Self {
+            self.options.lineinfo = lineinfo;
+            self
+        }
+    };
+}
+pub(super) use common_options;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_option_is_quoted_for_nvcc_and_its_shell() {
+        for (flag, expected) in [
+            ("-Wall", "-Xcompiler=-Wall"),
+            ("-DX=1,2", r"-Xcompiler=-DX=1\,2"),
+            ("-DX=a b", "-Xcompiler='-DX=a b'"),
+            (r#"-DX="a,b""#, r#"-Xcompiler='-DX=\"a\,b\"'"#),
+            ("-DX='a'", r"-Xcompiler='-DX='\\''a'\\'''"),
+            ("-DX=$HOME", "-Xcompiler='-DX=$HOME'"),
+        ] {
+            assert_eq!(host_option(flag), expected);
+        }
+    }
+
+    #[test]
+    fn the_profile_is_read_as_cargo_writes_it() {
+        let profile = |debug: &str| Profile::of(&Env::from_pairs([("DEBUG", debug)])).debug;
+        assert_eq!(["true", "2", "limited"].map(profile), [true; 3]);
+        assert_eq!(["false", "0", "none", ""].map(profile), [false; 4]);
+        let level = Profile::of(&Env::from_pairs([("OPT_LEVEL", "s")])).opt_level;
+        assert_eq!(level.as_deref(), Some("s"));
+    }
+}

@@ -1,0 +1,306 @@
+//! The sources of a library: which files a pattern names, and what compiles each.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use crate::error::Error;
+use crate::root::Root;
+
+/// A source, as the build script names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Source {
+    File(PathBuf),
+    /// A pattern with `*` and `**`.
+    Glob(String),
+}
+
+/// What a source is, by its extension.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Language {
+    Cuda,
+    Cpp,
+    C,
+    Object,
+}
+
+/// The sources of a library.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Sources {
+    /// Each file once, relative to the package.
+    pub(crate) files: Vec<(PathBuf, Language)>,
+    /// The directories in which patterns were searched.
+    pub(crate) searched: BTreeSet<PathBuf>,
+}
+
+impl Sources {
+    /// Finds the files that the patterns name.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] if a pattern names no file, if there is no source, for an unknown extension,
+    /// and for a host source without the feature `host-sources`.
+    pub(crate) fn resolve(
+        library: &str,
+        named: &[Source],
+        root: &Root,
+        package: &Path,
+    ) -> Result<Self, Error> {
+        let mut sources = Self::default();
+        for source in named {
+            match source {
+                Source::File(path) => sources.push(path)?,
+                Source::Glob(pattern) => {
+                    let mut walk = Walk {
+                        root,
+                        package,
+                        found: BTreeSet::new(),
+                        searched: &mut sources.searched,
+                    };
+                    let parts: Vec<&str> = parts(pattern).collect();
+                    walk.directory(Path::new(""), &parts);
+                    let found = walk.found;
+                    if found.is_empty() {
+                        return Err(Error::Usage {
+                            reason: format!(
+                                "library `{library}`: no file in {} matches `{pattern}`",
+                                package.display()
+                            ),
+                            hint: Some(
+                                "`*` stands for a part of one name, `**` for any number of directories: \
+                                 `kernels/**/*.cu`"
+                                    .to_owned(),
+                            ),
+                        });
+                    }
+                    found.iter().try_for_each(|path| sources.push(path))?;
+                }
+            }
+        }
+        if sources.files.is_empty() {
+            return Err(Error::Usage {
+                reason: format!("library `{library}` has no sources"),
+                hint: Some("name them with `Library::file`, `files` or `glob`".to_owned()),
+            });
+        }
+        Ok(sources)
+    }
+
+    /// The number of `.cu` files.
+    pub(crate) fn cuda_files(&self) -> usize {
+        let languages = self.files.iter().map(|(_, language)| language);
+        languages.filter(|l| **l == Language::Cuda).count()
+    }
+
+    /// Whether there is C or C++.
+    #[cfg(feature = "host-sources")]
+    pub(crate) fn has_host_files(&self) -> bool {
+        let mut languages = self.files.iter().map(|(_, language)| language);
+        languages.any(|language| matches!(language, Language::Cpp | Language::C))
+    }
+
+    fn push(&mut self, path: &Path) -> Result<(), Error> {
+        let language = language(path)?;
+        let entry = (path.to_owned(), language);
+        if !self.files.contains(&entry) {
+            self.files.push(entry);
+        }
+        Ok(())
+    }
+}
+
+fn language(path: &Path) -> Result<Language, Error> {
+    let language = match path.extension().unwrap_or_default().as_encoded_bytes() {
+        b"cu" => Language::Cuda,
+        b"cpp" | b"cc" | b"cxx" => Language::Cpp,
+        b"c" => Language::C,
+        b"o" => Language::Object,
+        _ => {
+            return Err(Error::Usage {
+                reason: format!(
+                    "{} is not a source: its name ends in none of .cu, .cpp, .cc, .cxx, .c and .o",
+                    path.display()
+                ),
+                hint: None,
+            });
+        }
+    };
+    if cfg!(not(feature = "host-sources")) && matches!(language, Language::Cpp | Language::C) {
+        return Err(Error::Usage {
+            reason: format!(
+                "compiling {} needs the feature `host-sources` of cuda-build",
+                path.display()
+            ),
+            hint: Some(
+                "add `features = [\"host-sources\"]` to the dependency `cuda-build` in Cargo.toml"
+                    .to_owned(),
+            ),
+        });
+    }
+    Ok(language)
+}
+
+/// The parts of a pattern. The first of an absolute pattern is `/`.
+fn parts(pattern: &str) -> impl Iterator<Item = &str> {
+    let parts = Path::new(pattern).components();
+    parts.filter_map(|part| part.as_os_str().to_str())
+}
+
+/// A search for the files that match a pattern.
+struct Walk<'a> {
+    root: &'a Root,
+    package: &'a Path,
+    found: BTreeSet<PathBuf>,
+    searched: &'a mut BTreeSet<PathBuf>,
+}
+
+impl Walk<'_> {
+    /// Searches `directory` for the rest of a pattern.
+    fn directory(&mut self, directory: &Path, pattern: &[&str]) {
+        let [part, rest @ ..] = pattern else {
+            return;
+        };
+        if !part.contains('*') {
+            self.entry(directory.join(part), rest);
+            return;
+        }
+        let full = match directory.as_os_str().is_empty() {
+            true => self.package.to_owned(),
+            false => self.package.join(directory),
+        };
+        let names = self.root.names(&full);
+        self.searched.insert(full);
+        if *part == "**" {
+            self.directory(directory, rest);
+        }
+        for name in names.iter().filter_map(|name| name.to_str()) {
+            let path = directory.join(name);
+            // As in shells, a name that starts with a period has to be written out.
+            if name.starts_with('.') && !part.starts_with('.') {
+                continue;
+            }
+            if *part == "**" {
+                if self.is_own_directory(&path) {
+                    self.directory(&path, pattern);
+                }
+            } else if matches(part, name) {
+                self.entry(path, rest);
+            }
+        }
+    }
+
+    fn entry(&mut self, path: PathBuf, rest: &[&str]) {
+        if !rest.is_empty() {
+            self.directory(&path, rest);
+        } else if self.root.is_file(&self.package.join(&path)) {
+            self.found.insert(path);
+        }
+    }
+
+    /// Whether `**` enters a directory: not through a link, which may lead upwards, and not into
+    /// Cargo's target directory.
+    fn is_own_directory(&self, path: &Path) -> bool {
+        let path = self.package.join(path);
+        self.root.is_dir(&path)
+            && !self.root.is_link(&path)
+            && !self.root.is_file(&path.join("CACHEDIR.TAG"))
+    }
+}
+
+/// Whether a name matches a pattern, in which `*` stands for any characters.
+fn matches(pattern: &str, name: &str) -> bool {
+    let Some((start, rest)) = pattern.split_once('*') else {
+        return pattern == name;
+    };
+    let Some(name) = name.strip_prefix(start) else {
+        return false;
+    };
+    let mut ends = (0..=name.len()).filter(|end| name.is_char_boundary(*end));
+    ends.any(|end| matches(rest, &name[end..]))
+}
+
+#[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "prepares real files")]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    fn package(files: &[&str]) -> tempfile::TempDir {
+        let directory = tempfile::tempdir().unwrap();
+        for file in files {
+            let path = directory.path().join(file);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, "").unwrap();
+        }
+        directory
+    }
+
+    fn found(package: &Path, pattern: &str) -> Result<Vec<String>, Error> {
+        let glob = [Source::Glob(pattern.to_owned())];
+        let sources = Sources::resolve("x", &glob, &Root::system(), package)?;
+        let names = sources.files.iter().map(|(path, _)| path.display());
+        Ok(names.map(|name| name.to_string()).collect())
+    }
+
+    #[test]
+    fn a_pattern_names_files_in_order() {
+        let package = package(&[
+            "src/b.cu",
+            "src/a.cu",
+            "src/a.cuh",
+            "src/deep/er/c.cu",
+            "src/.hidden/d.cu",
+            "target/CACHEDIR.TAG",
+            "target/e.cu",
+        ]);
+        let path = package.path();
+        std::os::unix::fs::symlink(path, path.join("src/loop")).unwrap();
+        for (pattern, expected) in [
+            ("src/*.cu", &["src/a.cu", "src/b.cu"][..]),
+            ("src/**/*.cu", &["src/a.cu", "src/b.cu", "src/deep/er/c.cu"]),
+            ("**/*.cu", &["src/a.cu", "src/b.cu", "src/deep/er/c.cu"]),
+            ("s*c/d*/*/c.cu", &["src/deep/er/c.cu"]),
+            ("src/a.cu", &["src/a.cu"]),
+            ("src/deep/../*b*.cu", &["src/deep/../b.cu"]),
+        ] {
+            assert_eq!(found(path, pattern).unwrap(), expected, "{pattern}");
+        }
+        let absolute = format!("{}/src/a*u", path.display());
+        assert_eq!(found(path, &absolute).unwrap().len(), 1);
+        for none in ["src/*.cpp", "absent/*.cu", "src/**", "*.cu"] {
+            let error = format!("{:?}", found(path, none).unwrap_err());
+            assert!(error.contains(none) && error.contains("hint: "), "{error}");
+        }
+    }
+
+    #[test]
+    fn searched_directories_and_files_are_listed_once() {
+        let package = package(&["a/x.cu", "b/y.cu"]);
+        let path = package.path();
+        let named = [
+            Source::Glob("*/*.cu".to_owned()),
+            Source::File("a/x.cu".into()),
+        ];
+        let sources = Sources::resolve("x", &named, &Root::system(), path).unwrap();
+        assert_eq!(sources.cuda_files(), 2);
+        let searched: Vec<PathBuf> = sources.searched.into_iter().collect();
+        assert_eq!(searched, [path.to_owned(), path.join("a"), path.join("b")]);
+    }
+
+    #[test]
+    fn other_files_are_refused() {
+        let refused = |file: &str| {
+            let named = [Source::File(file.into())];
+            Sources::resolve("x", &named, &Root::system(), Path::new("/"))
+        };
+        assert!(format!("{:?}", refused("a.cuh")).contains("is not a source"));
+        assert!(refused("a.o").is_ok());
+        if cfg!(not(feature = "host-sources")) {
+            for file in ["a.cpp", "a.cc", "a.cxx", "a.c"] {
+                let error = format!("{:?}", refused(file));
+                assert!(error.contains("features = [\"host-sources\"]"), "{error}");
+            }
+        }
+        let empty = Sources::resolve("x", &[], &Root::system(), Path::new("/"));
+        assert!(format!("{empty:?}").contains("has no sources"));
+    }
+}
