@@ -88,7 +88,7 @@ impl Package {
         let build = match self.engine {
             None => {
                 let library = Library::new("kernels").file("kernels.cu");
-                build.library(self.option.into_iter().fold(library, Library::option))
+                build.library(self.option.into_iter().fold(library, Library::flag))
             }
             Some(engine) => build.module(Module::new("kernels.cu").engine(engine)),
         };
@@ -100,10 +100,7 @@ impl Package {
         );
         let made = built.compiled.made.first();
         made.map_or_else(Default::default, |made| {
-            let calls = made.compiled.iter();
-            let names = calls.map(|images| images.iter().map(ToString::to_string));
-            let names = names.map(|names| names.collect::<Vec<_>>().join(" "));
-            (names.collect(), made.reason.clone())
+            (made.compiled.clone(), made.reason.clone())
         })
     }
 

@@ -58,6 +58,8 @@ pub(super) struct NvrtcInput {
 pub(super) struct Compiled {
     pub(super) images: Vec<Image>,
     pub(super) output: Vec<u8>,
+    /// Whether the output has exactly these images, so that other builds can use them.
+    pub(super) keep: bool,
     /// The file in which nvcc listed what it read.
     pub(super) depfile: Option<PathBuf>,
 }
@@ -300,12 +302,7 @@ impl Work<'_> {
             });
         Ok(Made {
             compiled: vec![Compiled {
-                // Without a list the output is recorded, but nothing is kept for other lists.
-                images: if is_as_expected {
-                    compiled.images
-                } else {
-                    Vec::new()
-                },
+                keep: is_as_expected,
                 ..compiled
             }],
             printed,
@@ -340,6 +337,7 @@ impl Work<'_> {
         let compiled = Compiled {
             images: images.to_vec(),
             output: cache::read(output)?,
+            keep: true,
             depfile: Some(depfile),
         };
         Ok((compiled, printed))
@@ -387,6 +385,7 @@ impl Work<'_> {
                 made.compiled.push(Compiled {
                     images: vec![image],
                     output: output.clone(),
+                    keep: true,
                     depfile: None,
                 });
                 output

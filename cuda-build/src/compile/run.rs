@@ -47,8 +47,9 @@ pub struct MadeOutput {
     pub tool: String,
     /// Why it was made.
     pub reason: String,
-    /// The images of each call of the compiler; none if all were kept, or if there are no images.
-    pub compiled: Vec<Vec<Image>>,
+    /// The architectures of each call of the compiler: `sm_80 sm_90`. Empty if nothing had to be
+    /// compiled.
+    pub compiled: Vec<String>,
     /// How long it took.
     pub elapsed: Duration,
 }
@@ -327,7 +328,7 @@ impl Runner {
                 .after(files, step, running.scan.clone(), depfile)?;
             match self.freshness.observe(&running.start, &reads) {
                 Ok(observed) => {
-                    if let Some(run) = run.filter(|run| !run.images.is_empty()) {
+                    if let Some(run) = run.filter(|run| run.keep) {
                         self.kept.write(step, run, &observed)?;
                     }
                     evidence.push(observed);
@@ -363,11 +364,12 @@ impl Runner {
         if let Some(because) = made.whole_because {
             reason = format!("compiled as a whole, because {because}");
         }
+        let compiled = made.compiled.iter();
         Ok(MadeOutput {
             output: step.output.clone(),
             tool: step.tool.clone(),
             reason,
-            compiled: made.compiled.into_iter().map(|run| run.images).collect(),
+            compiled: compiled.map(|run| Image::names(&run.images)).collect(),
             elapsed: running.at.elapsed(),
         })
     }

@@ -9,8 +9,8 @@ use crate::cached_answer::CachedAnswer;
 use crate::capability::{self, Declared, Plan};
 use crate::compile::identity::{self, Variables};
 use crate::compile::{
-    Compiled, Diagnostics, Engine, Format, Image, Joining, Library, Module, Places, Profile,
-    Runner, Settings, Workers,
+    Compiled, Diagnostics, Engine, Format, Joining, Library, Module, Places, Profile, Runner,
+    Settings, Workers,
 };
 use crate::component::Component;
 use crate::config::Cudart;
@@ -366,8 +366,7 @@ pub(super) fn report(compiled: &Compiled, directives: &mut Directives) {
     };
     for made in &compiled.made {
         let output = name(&made.output);
-        let calls = made.compiled.iter().map(|images| Image::names(images));
-        let calls = match calls.collect::<Vec<_>>().join(", then ") {
+        let calls = match made.compiled.join(", then ") {
             calls if calls.is_empty() => String::new(),
             calls => format!(" for {calls}"),
         };
