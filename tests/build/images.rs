@@ -43,6 +43,8 @@ struct Package {
     components: PathBuf,
     engine: Option<Engine>,
     option: Option<&'static str>,
+    /// The directory that builds share.
+    images: Option<PathBuf>,
 }
 
 impl Package {
@@ -53,6 +55,7 @@ impl Package {
             place: tempfile::tempdir().unwrap(),
             engine,
             option: None,
+            images: None,
         };
         let manifest = "[package]\nname = \"x\"\nversion = \"0.1.0\"\n\n[workspace]\n";
         package.write("Cargo.toml", manifest);
@@ -84,6 +87,8 @@ impl Package {
             ("PATH", std::env::var("PATH").unwrap()),
             ("NUM_JOBS", "2".to_owned()),
         ]);
+        let images = self.images.iter();
+        let env = images.fold(env, |env, images| env.with("CUDA_BUILD_IMAGES", images));
         let build = Build::from_env(env, Root::system()).unwrap();
         let build = match self.engine {
             None => {
@@ -311,6 +316,49 @@ fn relocatable_device_code() {
         package.check("out", capabilities, &mut fresh);
     }
 }
+
+/// What several machines compiled, put into one directory, is joined without compiling anything.
+#[test]
+fn the_work_of_several_machines_is_joined() {
+    for engine in [None, Some(Engine::Nvrtc)] {
+        let Some(mut package) = Package::new(KERNELS_WITHOUT_HEADERS, engine) else {
+            return;
+        };
+        let union = package.out("union");
+        fs::create_dir(&union).unwrap();
+        for machine in ["8.0", "9.0a", "12.0+PTX"] {
+            let images = package.out(&format!("images-of-{machine}"));
+            package.images = Some(images.clone());
+            // Elsewhere, files have other times.
+            package.write("kernels.cu", KERNELS_WITHOUT_HEADERS);
+            std::thread::sleep(std::time::Duration::from_millis(50));
+            let (calls, reason) = package.build(&format!("out-{machine}"), machine);
+            assert!(!calls.is_empty(), "{reason}");
+            for entry in fs::read_dir(&images).unwrap() {
+                let path = entry.unwrap().path();
+                fs::copy(&path, union.join(path.file_name().unwrap())).unwrap();
+            }
+        }
+        package.images = Some(union);
+        package.write("kernels.cu", KERNELS_WITHOUT_HEADERS);
+        let all = "8.0,9.0a,12.0+PTX";
+        let (calls, reason) = package.build("final", all);
+        assert_eq!(calls, [""; 0], "{reason}");
+        package.images = None;
+        package.check("final", all, &mut BTreeMap::new());
+        // The source is part of what decides.
+        package.images = Some(package.out("union"));
+        package.write("kernels.cu", &KERNELS_WITHOUT_HEADERS.replace("+ 1", "+ 2"));
+        assert!(!package.build("changed", all).0.is_empty());
+    }
+}
+
+/// For nvcc and NVRTC.
+const KERNELS_WITHOUT_HEADERS: &str = "\
+__constant__ int factor;
+template <class T> __device__ T next(T x) { return x + 1; }
+extern \"C\" __global__ void kernel(int *p) { *p = next(*p) * factor; }
+";
 
 /// A kept output that is not what was written is never used.
 #[test]

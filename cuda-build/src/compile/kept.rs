@@ -21,7 +21,7 @@ use super::{Image, Step};
 use crate::cache;
 use crate::error::Error;
 use crate::freshness::{Evidence, Freshness};
-use crate::hash::Fnv;
+use crate::hash::of_content as digest;
 
 const HEAD: &str = "cuda-build images 1 ";
 const END: &[u8] = b"\nend\n";
@@ -47,11 +47,20 @@ pub(super) struct KeptOutputs {
 }
 
 impl KeptOutputs {
-    /// Kept outputs in this directory, or below `out`.
-    pub(super) fn new(out: &Path, shared: Option<PathBuf>) -> Self {
+    /// Those of the build in `out`.
+    pub(super) fn below(out: &Path) -> Self {
         Self {
-            shared: shared.is_some(),
-            directory: shared.unwrap_or_else(|| out.join("images")),
+            shared: false,
+            directory: out.join("images"),
+            used: HashSet::new(),
+        }
+    }
+
+    /// Those of all builds that keep their outputs in this directory.
+    pub(super) fn shared(directory: PathBuf) -> Self {
+        Self {
+            shared: true,
+            directory,
             used: HashSet::new(),
         }
     }
@@ -123,12 +132,6 @@ impl KeptOutputs {
 fn name_start(step: &Step) -> String {
     let output = step.output.file_name().unwrap_or_default();
     format!("{}.{:016x}.", output.to_string_lossy(), step.image_key())
-}
-
-fn digest(bytes: &[u8]) -> u64 {
-    let mut digest = Fnv::default();
-    digest.field(bytes);
-    digest.value()
 }
 
 fn parse(bytes: &[u8], key: u64) -> Option<Kept> {

@@ -99,7 +99,7 @@ impl Runner {
         Self {
             freshness: Freshness::load(out),
             reader: Reader::default(),
-            kept: KeptOutputs::new(out, None),
+            kept: KeptOutputs::below(out),
             nvrtc: None,
             diagnostics: Diagnostics::default(),
             compiled: Compiled::default(),
@@ -109,6 +109,12 @@ impl Runner {
     /// Sets how messages of compilers are shown.
     pub(crate) fn diagnostics(mut self, diagnostics: Diagnostics) -> Self {
         self.diagnostics = diagnostics;
+        self
+    }
+
+    /// Keeps outputs in this directory instead, together with other builds.
+    pub(crate) fn images(mut self, directory: PathBuf) -> Self {
+        self.kept = KeptOutputs::shared(directory);
         self
     }
 

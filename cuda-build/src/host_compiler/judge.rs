@@ -122,7 +122,8 @@ impl Judge<'_> {
         let major = version.split('.').next()?.parse().ok()?;
         let mut hash = Fnv::default();
         let compiler_proper = compiler_proper(text).map_or(path, Path::new);
-        for file in [path, compiler_proper] {
+        let files = [path, compiler_proper];
+        for file in files {
             hash.field(file.as_os_str().as_encoded_bytes());
             hash.field(self.root.identity(file).as_bytes());
         }
@@ -146,6 +147,7 @@ impl Judge<'_> {
                 version,
                 major,
                 fingerprint: hash.hex(),
+                files: files.map(Path::to_owned).to_vec(),
             },
             refusal: if text.starts_with(ACCEPTED) {
                 None

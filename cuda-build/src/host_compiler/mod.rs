@@ -28,6 +28,8 @@ pub struct Compiler {
     pub major: u32,
     /// Changes when the program, or the compiler proper behind it (`cc1plus`), is replaced.
     pub fingerprint: String,
+    /// The program, and the compiler proper behind it.
+    pub files: Vec<PathBuf>,
 }
 
 /// The compilers that nvcc works with on Linux.

@@ -16,6 +16,7 @@ fn judged(text: &str) -> Judged {
             version: format!("{}.1.0", words[1]),
             major: words[1].parse().unwrap(),
             fingerprint: String::new(),
+            files: Vec::new(),
         },
         refusal: words.get(2).map(|_| "it is unsupported!".to_owned()),
         tools: Vec::new(),

@@ -7,7 +7,7 @@ use super::{Build, needs};
 use crate::cache;
 use crate::cached_answer::CachedAnswer;
 use crate::capability::{self, Declared, Plan};
-use crate::compile::identity::{self, Variables};
+use crate::compile::identity::{self, By, Variables};
 use crate::compile::{
     Compiled, Diagnostics, Engine, Format, Joining, Library, Module, Places, Profile, Runner,
     Settings, Workers,
@@ -228,7 +228,21 @@ impl Build {
         let workspace = workspace.unwrap_or(&self.package);
         let diagnostics = Diagnostics::new(&self.package, workspace, &self.out);
         let mut runner = Runner::new(&self.out).diagnostics(diagnostics);
-        let toolkit_identity = identity::of_toolkit(runner.files(), toolkit);
+        let mut toolkit_identity = identity::of_toolkit(runner.files(), toolkit, By::Time);
+        let mut host_identity = host_identity;
+        if let Some(directory) = self.images_directory()? {
+            let host_now = host_identity.unwrap_or_default();
+            let identities = [toolkit_identity.as_ref(), host_now.as_ref()];
+            let cached = CachedAnswer::new(&self.env, "contents", identities);
+            let known = cached.read(&self.root).map(|(identity, _)| identity);
+            toolkit_identity = known.unwrap_or_else(|| {
+                let identity = identity::of_contents(runner.files(), toolkit, host.as_ref());
+                cached.write(&identity, "");
+                identity
+            });
+            host_identity = host.as_ref().map(|host| host.compiler.to_string());
+            runner = runner.images(directory);
+        }
         let working = std::env::current_dir().unwrap_or_default();
         let places = Places {
             package: &self.package,
@@ -279,6 +293,21 @@ impl Build {
         compiled.inputs.append(&mut searched);
         self.write_source(toolkit, plan)?;
         Ok(compiled)
+    }
+
+    /// Where outputs are kept for other builds.
+    fn images_directory(&self) -> Result<Option<PathBuf>, Error> {
+        let Some(directory) = self.env.path("CUDA_BUILD_IMAGES") else {
+            return Ok(None);
+        };
+        if directory.is_relative() {
+            return Err(Error::Manifest {
+                path: "environment".into(),
+                key: "CUDA_BUILD_IMAGES".to_owned(),
+                reason: format!("{} is not an absolute path", directory.display()),
+            });
+        }
+        Ok(Some(directory))
     }
 
     /// A view from which to start nvcc, if nvcc would not find cicc otherwise: in redist archives,
