@@ -15,6 +15,7 @@ use crate::commands::clean::{self, CleanArgs};
 use crate::commands::doctor::{self, DoctorArgs};
 use crate::commands::env::{self as variables, EnvArgs, ExecArgs};
 use crate::commands::fetch::{self, FetchArgs};
+use crate::commands::matrix::{self, MatrixArgs};
 use crate::commands::toolkit::{self, ToolkitArgs};
 use crate::commands::view::{self, ViewArgs};
 use crate::commands::wheel::{self, WheelArgs};
@@ -70,6 +71,7 @@ enum Command {
     Fetch(FetchArgs),
     Clean(CleanArgs),
     Capabilities(CapabilitiesArgs),
+    Matrix(MatrixArgs),
 }
 
 /// Printed below the help of cargo's commands.
@@ -194,6 +196,7 @@ fn dispatch(command: &Command, split: &SplitArguments) -> Result<(String, u8), F
         Command::Fetch(arguments) => fetch::run(arguments, user, root).map(done),
         Command::Clean(arguments) => clean::run(arguments, &seen(), root).map(done),
         Command::Capabilities(arguments) => capabilities::run(arguments, &seen(), root),
+        Command::Matrix(arguments) => matrix::run(arguments, &seen(), root).map(done),
         Command::Toolkit(arguments) => {
             // Outside a workspace there is no lock file, unless `CUDA_BUILD_LOCK` names one.
             let here = std::env::current_dir().unwrap_or_default();
