@@ -97,6 +97,7 @@ mod includes;
 #[doc(hidden)]
 pub mod internal;
 mod link;
+mod list;
 mod nvcc;
 #[cfg(feature = "compile")]
 mod nvrtc;

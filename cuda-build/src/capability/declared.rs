@@ -4,6 +4,7 @@ use std::fmt;
 
 use super::Capability;
 use crate::error::Error;
+use crate::list::sorted_set;
 
 /// The capabilities in a manifest, a variable or a flag, before any toolkit is known.
 ///
@@ -65,9 +66,9 @@ impl Declared {
                 hint: Some(format!("write for example\n{EXAMPLE}")),
             });
         }
-        entries.sort_unstable();
-        entries.dedup();
-        Ok(Self { entries })
+        Ok(Self {
+            entries: sorted_set(entries),
+        })
     }
 
     /// The default: the GPUs in this machine.

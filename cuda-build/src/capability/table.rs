@@ -8,6 +8,7 @@
 //! Families are the (`.target`, architecture) pairs that `ptxas` 12.9.86 and 13.5.37 assemble.
 
 use super::{Capability, Suffix};
+use crate::list::sorted_set;
 use crate::version::ToolkitVersion;
 
 /// What is known about one capability number.
@@ -211,13 +212,8 @@ pub fn supported(toolkit: ToolkitVersion) -> Vec<Capability> {
 pub fn observed_from_ptxas_help(text: &str) -> Vec<Capability> {
     // Only the values of options are between quotes.
     let quoted = text.split('\'').skip(1).step_by(2);
-    let mut list: Vec<Capability> = quoted
-        .filter(|word| word.starts_with("sm_"))
-        .filter_map(|word| word.parse().ok())
-        .collect();
-    list.sort_unstable();
-    list.dedup();
-    list
+    let names = quoted.filter(|word| word.starts_with("sm_"));
+    sorted_set(names.filter_map(|word| word.parse().ok()))
 }
 
 /// The other name of this capability's hardware, and the toolkit that renamed it: 10.1 is 11.0 from

@@ -21,6 +21,7 @@ use std::path::{Path, PathBuf};
 
 use crate::component::{Bundle, Class, Component};
 use crate::error::Error;
+use crate::list::sort_by_key;
 use crate::nvcc::NvccAnswer;
 use crate::root::Root;
 use crate::sources::{Candidate, Layout};
@@ -264,7 +265,7 @@ impl<'a> Prober<'a> {
                 _ => roots::probe(self, &mut attempt),
             }
         }
-        attempt.sets.sort_by_key(|set| Reverse(set.major));
+        sort_by_key(&mut attempt.sets, |set| Reverse(set.major));
         if attempt.sets.is_empty() && attempt.unusable.is_empty() && attempt.remarks.is_empty() {
             let path = &candidate.path;
             attempt

@@ -8,6 +8,7 @@ use super::request::{Request, Strength};
 use super::selection::{Note, Selection};
 use crate::component::Bundle;
 use crate::error::{Conflict, Error};
+use crate::list::sort_by_key;
 use crate::probe::{Attempt, Set};
 use crate::sources::{Layout, Step};
 
@@ -137,7 +138,7 @@ fn reselect_with_product_major(
     let sets = places.products.iter().flat_map(|attempt| &attempt.sets);
     let mut majors: Vec<u32> = sets.map(|set| set.major).collect();
     majors.retain(|major| request.major.is_none() && *major != selection.major);
-    majors.sort_unstable_by_key(|major| Reverse(*major));
+    sort_by_key(&mut majors, |major| Reverse(*major));
     majors.into_iter().find_map(|major| {
         let mut request = request.clone();
         request.major = Some(major);
@@ -180,7 +181,9 @@ fn select_by_step(request: &Request, places: &Places<'_>) -> Option<Selection> {
     steps
         .find_map(|here| {
             let mut here = here.to_vec();
-            here.sort_by_key(|offer| Reverse((offer.set.major, offer.set.toolkit())));
+            sort_by_key(&mut here, |offer| {
+                Reverse((offer.set.major, offer.set.toolkit()))
+            });
             newest_complete(request, &here, &all)
         })
         .or_else(|| select_combined(request, &toolkits, &all))

@@ -12,7 +12,7 @@
 //! | driver | none: the machine that runs the program decides |
 
 use super::selection::Chosen;
-use crate::capability::{Capability, Plan};
+use crate::capability::Plan;
 use crate::component::{Bundle, Class, Component, edges};
 use crate::error::Conflict;
 use crate::probe::{Found, release_in_file_name};
@@ -59,9 +59,7 @@ pub fn conflicts(chosen: &[Chosen]) -> Vec<Conflict> {
 /// A capability that is planned only as PTX counts as well, because the device that loads the PTX
 /// may have that capability.
 pub fn capability_conflicts(chosen: &[Chosen], plan: &Plan) -> Vec<Conflict> {
-    let mut capabilities: Vec<Capability> = plan.real.iter().chain(&plan.ptx).copied().collect();
-    capabilities.sort_unstable();
-    capabilities.dedup();
+    let capabilities = plan.all();
     let without_code = |product: &Chosen| {
         let facts = product.found.component.facts();
         let version = product.found.version.as_ref()?;

@@ -5,6 +5,7 @@ use super::consistency::conflicts;
 use super::request::{Need, Part, Request, Strength};
 use super::selection::{Chosen, Note, Selection};
 use crate::component::Component;
+use crate::list::{sort_by_key, sorted_set};
 use crate::probe::{Attempt, Found, Set};
 use crate::sources::Step;
 
@@ -83,13 +84,11 @@ pub(super) fn complete(
         }
         let Choice {
             mut chosen,
-            mut used,
+            used,
             incompatible,
             ..
         } = choice;
-        chosen.sort_by_key(|c| c.found.component);
-        used.sort_unstable();
-        used.dedup();
+        sort_by_key(&mut chosen, |c| c.found.component);
         let found = chosen.iter().map(|c| c.found.clone()).collect();
         let selection = Selection {
             step: first.step(),
@@ -100,7 +99,7 @@ pub(super) fn complete(
             chosen,
             notes: incompatible,
         };
-        Some((selection, used))
+        Some((selection, sorted_set(used)))
     })
 }
 

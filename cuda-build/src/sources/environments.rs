@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use super::{Candidate, Sources, Step, on_path, python, split_list};
 use crate::component::Component;
 use crate::env::Env;
+use crate::list::sort_by_key;
 use crate::root::Root;
 
 pub(super) fn propose(root: &Root, env: &Env, found: &mut Sources) {
@@ -101,7 +102,7 @@ fn spack(root: &Root, env: &Env) -> Option<Candidate> {
         );
     }
     // Prefixes that do not exist are reported, after the others.
-    prefixes.sort_by_key(|path| !root.is_dir(path));
+    sort_by_key(&mut prefixes, |path| !root.is_dir(path));
     Candidate::scattered(root, Step::Spack, "Spack", prefixes)
 }
 

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::{Candidate, Sources, Step};
 use crate::env::Env;
+use crate::list::sort_by_key;
 use crate::root::Root;
 use crate::target::Target;
 use crate::version::Version;
@@ -55,7 +56,7 @@ fn versions(root: &Root, parent: &Path) -> Vec<PathBuf> {
     let mut versions: Vec<(Version, PathBuf)> =
         names.filter_map(|name| version(name.as_ref())).collect();
     versions.retain(|(_, path)| root.is_dir(path));
-    versions.sort_by_key(|(version, _)| Reverse(version.clone()));
+    sort_by_key(&mut versions, |(version, _)| Reverse(version.clone()));
     versions.into_iter().map(|(_, path)| path).collect()
 }
 

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use super::{Candidate, Layout, Sources, Step, on_path};
 use crate::component::Component;
 use crate::env::Env;
+use crate::list::sort_by_key;
 use crate::root::Root;
 
 pub(super) fn propose_active(root: &Root, env: &Env, found: &mut Sources) {
@@ -88,7 +89,7 @@ pub(super) fn site_packages_of(root: &Root, prefix: &Path) -> Vec<PathBuf> {
     };
     let names = names.iter().filter_map(|name| name.to_str());
     let mut pythons: Vec<_> = names.filter_map(python).collect();
-    pythons.sort();
+    sort_by_key(&mut pythons, Clone::clone);
     let pythons = pythons.iter();
     pythons
         .flat_map(|(_, python)| [python.join("site-packages"), python.join("dist-packages")])

@@ -8,6 +8,7 @@ use crate::config::workspace_root;
 use crate::document;
 use crate::env::Env;
 use crate::error::Error;
+use crate::list::sort_by_key;
 use crate::root::Root;
 use crate::store::{self, Packages, StoredToolkit};
 use crate::target::Target;
@@ -56,7 +57,7 @@ fn stored(root: &Root, env: &Env, target: &Target) -> (Vec<StoredToolkit>, Vec<E
 pub(super) fn propose(root: &Root, env: &Env, target: &Target, found: &mut Sources) {
     let (mut toolkits, errors) = stored(root, env, target);
     found.remarks.extend(errors.iter().map(ToString::to_string));
-    toolkits.sort_by_key(|t| {
+    sort_by_key(&mut toolkits, |t| {
         (
             Reverse((t.version.clone(), t.components.len())),
             t.path.clone(),
@@ -84,7 +85,7 @@ pub(super) fn propose_locked(
         what: "lock file",
         reason: format!("{}: {reason}", file.display()),
     })?;
-    locked.sort_by_key(|(version, ..)| Reverse(version.clone()));
+    sort_by_key(&mut locked, |(version, ..)| Reverse(version.clone()));
     let (stored, _) = stored(root, env, target);
     for (version, release, packages) in locked {
         let toolkit = stored.iter().find(|stored| stored.packages == packages);

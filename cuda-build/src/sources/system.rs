@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::{Candidate, Layout, Sources, Step};
 use crate::component::{Bundle, Component};
+use crate::list::sort_by_key;
 use crate::release::NEWEST_MAJOR;
 use crate::root::Root;
 use crate::target::Target;
@@ -74,7 +75,7 @@ fn propose_installed(root: &Root, found: &mut Sources) {
             versioned.push((version, path));
         }
     }
-    versioned.sort_by_key(|(version, _)| Reverse(version.clone()));
+    sort_by_key(&mut versioned, |(version, _)| Reverse(version.clone()));
     let versioned = versioned.into_iter();
     found
         .candidates
