@@ -1,4 +1,4 @@
-//! Sorting of short lists.
+//! Short lists: sorted, as sets and as maps.
 //!
 //! Every build script of a user compiles this crate without optimizations. The standard library's sort is about forty
 //! functions for each type of list, and its B-tree as many: a fifth of that compilation, for lists of a few entries.
@@ -25,6 +25,18 @@ pub(crate) fn sorted_set<T: Ord>(items: impl IntoIterator<Item = T>) -> Vec<T> {
     set
 }
 
+/// The value of `key` in pairs that are sorted by key. A new key gets the default value.
+pub(crate) fn entry<K: Ord, V: Default>(pairs: &mut Vec<(K, V)>, key: K) -> &mut V {
+    let at = match pairs.binary_search_by(|(known, _)| known.cmp(&key)) {
+        Ok(at) => at,
+        Err(at) => {
+            pairs.insert(at, (key, V::default()));
+            at
+        }
+    };
+    &mut pairs[at].1
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -41,5 +53,14 @@ mod tests {
     fn a_set_is_ascending_without_duplicates() {
         assert_eq!(sorted_set([3, 1, 2, 3, 1]), [1, 2, 3]);
         assert!(sorted_set::<u32>([]).is_empty());
+    }
+
+    #[test]
+    fn pairs_stay_sorted_by_key() {
+        let mut pairs = Vec::new();
+        for (key, value) in [("b", 1), ("a", 2), ("b", 3)] {
+            *entry(&mut pairs, key) += value;
+        }
+        assert_eq!(pairs, [("a", 2), ("b", 4)]);
     }
 }

@@ -11,7 +11,6 @@
 //!   resolved.toml, .lock, .part-*/     used only by `cargo cuda toolkit`
 //! ```
 
-use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -21,6 +20,7 @@ use crate::component::Component;
 use crate::document;
 use crate::env::Env;
 use crate::error::Error;
+use crate::list::sorted_set;
 use crate::probe::{Attempt, Prober};
 use crate::root::Root;
 use crate::sources::{Candidate, Layout, Step};
@@ -33,17 +33,17 @@ pub const MANIFEST: &str = "toolkit.toml";
 /// The newest `format_version` of [`MANIFEST`] that this crate reads.
 pub const FORMAT_VERSION: i64 = 1;
 
-/// Names and versions of Python packages.
-pub(crate) type Packages = BTreeSet<(String, String)>;
+/// Names and versions of Python packages, sorted.
+pub(crate) type Packages = Vec<(String, String)>;
 
 /// The packages that a table lists.
 pub(crate) fn packages(table: &DeTable<'_>) -> Result<Packages, String> {
-    let packages = document::tables(table, "packages")?;
-    let packages = packages.into_iter().map(|package| {
+    let mut packages = Packages::new();
+    for package in document::tables(table, "packages")? {
         let string = |key| document::string(package, key).map(str::to_owned);
-        Ok((string("name")?, string("version")?))
-    });
-    packages.collect()
+        packages.push((string("name")?, string("version")?));
+    }
+    Ok(sorted_set(packages))
 }
 
 /// The user's cache directory: `CUDA_BUILD_CACHE_DIR`, otherwise `$XDG_CACHE_HOME/cuda-build`, otherwise

@@ -7,6 +7,7 @@ use super::prefix::Prefix;
 use super::products::directory_number;
 use super::versions::{header_version, release_in_file_name};
 use crate::component::{Bundle, Class, Component, Facts};
+use crate::list::entry;
 use crate::release::{NEWEST_MAJOR, OLDEST_MAJOR, majors};
 use crate::target::machine;
 
@@ -191,8 +192,8 @@ impl<'a> Lookup<'a> {
 
     fn skip(&self, path: &Path, reason: String) {
         let mut skipped = self.prefix.skipped.borrow_mut();
-        let example = skipped.entry(reason).or_insert_with(|| path.to_owned());
-        if path < example.as_path() {
+        let example = entry(&mut skipped, reason);
+        if example.as_os_str().is_empty() || path < example.as_path() {
             path.clone_into(example);
         }
     }

@@ -1,7 +1,6 @@
 //! The directories of one or more roots in which the files of components are looked for.
 
 use std::cell::{OnceCell, RefCell};
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::Prober;
@@ -23,8 +22,8 @@ pub(super) struct Prefix<'p> {
     pub(super) nvcc_programs: Vec<PathBuf>,
     /// Directories that are not used, and why.
     pub(super) remarks: Vec<String>,
-    /// For each reason to skip files, the alphabetically first skipped path as an example.
-    pub(super) skipped: RefCell<BTreeMap<String, PathBuf>>,
+    /// For each reason to skip files, the alphabetically first skipped path as an example. Sorted.
+    pub(super) skipped: RefCell<Vec<(String, PathBuf)>>,
     release: OnceCell<Option<(ToolkitVersion, PathBuf)>>,
 }
 
@@ -218,7 +217,7 @@ impl<'p> Prefix<'p> {
     /// A remark with one example for each reason to skip files.
     pub(super) fn skipped_remarks(&self) -> Vec<String> {
         let skipped = self.skipped.borrow();
-        let remark = |(reason, path): (&String, &PathBuf)| {
+        let remark = |(reason, path): &(String, PathBuf)| {
             format!("{} and similar files {reason}", path.display())
         };
         skipped.iter().map(remark).collect()
