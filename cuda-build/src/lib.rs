@@ -109,6 +109,8 @@ mod select;
 mod sources;
 mod store;
 mod target;
+
+mod toml;
 mod toolkit;
 mod version;
 #[cfg(feature = "view")]

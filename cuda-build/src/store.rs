@@ -14,8 +14,6 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use toml::de::DeTable;
-
 use crate::component::Component;
 use crate::document;
 use crate::env::Env;
@@ -25,6 +23,7 @@ use crate::probe::{Attempt, Prober};
 use crate::root::Root;
 use crate::sources::{Candidate, Layout, Step};
 use crate::target::Target;
+use crate::toml::Table;
 use crate::version::Version;
 
 /// The file that makes a directory a stored toolkit.
@@ -37,7 +36,7 @@ pub const FORMAT_VERSION: i64 = 1;
 pub(crate) type Packages = Vec<(String, String)>;
 
 /// The packages that a table lists.
-pub(crate) fn packages(table: &DeTable<'_>) -> Result<Packages, String> {
+pub(crate) fn packages(table: &Table) -> Result<Packages, String> {
     let mut packages = Packages::new();
     for package in document::tables(table, "packages")? {
         let string = |key| document::string(package, key).map(str::to_owned);

@@ -130,12 +130,12 @@ impl Config {
         };
         if let Some(path) = manifest::workspace_manifest(root, directory)? {
             let workspace = Document::read(root, &path)?;
-            config.apply(&workspace.table(&["workspace", "metadata", "cuda"])?)?;
+            config.apply(&workspace.table(&["workspace", "metadata", "cuda"]))?;
             config.workspace = Some(path);
         }
-        config.apply(&package.table(&["package", "metadata", "cuda"])?)?;
+        config.apply(&package.table(&["package", "metadata", "cuda"]))?;
         config.apply_variables(env)?;
-        let library = package.table(&["lib"])?;
+        let library = package.table(&["lib"]);
         // Cargo itself reports errors in this table.
         let types = |key| library.texts(key).ok().flatten().unwrap_or_default();
         config.cdylib = ["crate-type", "crate_type"]
@@ -158,7 +158,7 @@ impl Config {
         }
     }
 
-    fn apply(&mut self, table: &Table<'_>) -> Result<(), Error> {
+    fn apply(&mut self, table: &Table) -> Result<(), Error> {
         table.check_keys(KEYS)?;
         set(&mut self.toolkit, table.requirement("toolkit")?);
         set(&mut self.majors, table.numbers("majors")?);

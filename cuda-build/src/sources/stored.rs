@@ -151,7 +151,7 @@ fn parse(text: &str) -> Result<Vec<(Version, ToolkitVersion, Packages)>, String>
             let (version, release) = version
                 .zip(release)
                 .ok_or_else(|| format!("`version` {text:?} is not a CUDA release"))?;
-            if !toolkit.contains_key("packages") {
+            if toolkit.get("packages").is_none() {
                 return Err("`packages` is missing or not an array".to_owned());
             }
             Ok((version, release, store::packages(toolkit)?))
