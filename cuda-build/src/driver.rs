@@ -36,7 +36,7 @@ pub struct Driver {
 }
 
 /// Why the driver cannot be queried.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone)]
 pub struct NoDriver {
     /// The reason, in a sentence.
     pub reason: String,

@@ -111,7 +111,7 @@ fn invalid(text: &str) -> String {
 }
 
 /// Which CUDA release to use: any of one major (`13`), or exactly one (`13.4`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub struct ReleaseReq {
     /// The CUDA major.
     pub major: u32,

@@ -11,7 +11,7 @@ use super::Component;
 use crate::list::sort_by_key;
 
 /// How one component needs another, from the strongest dependency to the weakest.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum EdgeKind {
     /// Its library links the other's (`NEEDED`): without it no program starts.
     Link,

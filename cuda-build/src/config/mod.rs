@@ -30,7 +30,7 @@ use crate::version::ReleaseReq;
 use manifest::{Document, Table};
 
 /// How the CUDA runtime is linked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Default)]
 pub enum Cudart {
     /// `libcudart_static.a`, nvcc's own default.
     #[default]
@@ -50,7 +50,7 @@ impl Cudart {
 }
 
 /// A component that a crate declares.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Wanted {
     /// Which one.
     pub component: Component,
@@ -97,7 +97,7 @@ struct PerMajor {
 }
 
 /// How a wheel is packaged.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct Wheel {
     /// Name of the distribution without `-cu12`; if unset, the name of the Python project.
     pub name: Option<String>,
@@ -106,7 +106,7 @@ pub struct Wheel {
 }
 
 /// The components and capabilities of a [`Config`] for one CUDA major.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct ForMajor<'a> {
     /// The declared components.
     pub components: &'a [Wanted],

@@ -14,7 +14,7 @@ use crate::version::{ToolkitVersion, Version};
 const LISTED: usize = 4;
 
 /// What the name of an archive shows.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq)]
 struct Archive {
     name: String,
     component: Option<Component>,

@@ -111,7 +111,7 @@ impl fmt::Display for Found {
 }
 
 /// The components of one CUDA major in one place.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Set {
     /// 11, 12, 13 …
     pub major: u32,
@@ -162,7 +162,7 @@ impl fmt::Display for Set {
 }
 
 /// The result of probing one candidate.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Attempt {
     /// The candidate.
     pub candidate: Candidate,
@@ -176,7 +176,7 @@ pub struct Attempt {
 
 /// A component that is partly present: a package without its files, or a library without another
 /// library that it loads.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Unusable {
     /// The component.
     pub component: Component,

@@ -49,7 +49,7 @@ pub(super) fn offers<'a>(request: &Request, attempts: &[&'a Attempt]) -> Vec<Off
 }
 
 /// Which components may be taken from pool members other than the first.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq)]
 pub(super) enum Rule {
     /// Only products, unless the user named the places: then every component.
     ProductsOnly,

@@ -6,7 +6,7 @@ use crate::release;
 use crate::version::ToolkitVersion;
 
 /// The part of a component that is used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Part {
     /// Headers to compile with.
     Headers,
@@ -32,7 +32,7 @@ impl Part {
 }
 
 /// How much a component is needed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Strength {
     /// The search fails without it.
     Required,
@@ -43,7 +43,7 @@ pub enum Strength {
 }
 
 /// A component that is needed, and why.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Need {
     /// The component.
     pub component: Component,

@@ -14,7 +14,7 @@ use crate::sources::{self, Candidate, Label, Layout, Locked, Sources, Step};
 use crate::target::Target;
 
 /// Where and how to search.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Search<'a> {
     /// The disk.
     pub root: &'a Root,
@@ -27,7 +27,6 @@ pub struct Search<'a> {
 }
 
 /// What a search read and what it chose.
-#[derive(Debug)]
 pub struct Outcome {
     /// Every place that was read, in the order of the search.
     pub attempts: Vec<Attempt>,

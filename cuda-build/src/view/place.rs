@@ -29,7 +29,7 @@ const VARIABLE: &str = "CUDA_BUILD_VIEWS";
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct ViewPlace {
     directory: PathBuf,
     /// Whether `directory` is the view's own path. Otherwise the view is below it.

@@ -35,7 +35,7 @@ pub(super) enum Entry {
 }
 
 /// A file or directory of a component that is added to a view.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone)]
 pub(super) struct Source {
     pub(super) component: Component,
     pub(super) path: PathBuf,

@@ -11,7 +11,7 @@
 //! ```
 
 /// The machines that CUDA has a driver for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub(super) enum Machine {
     X86_64,
     Aarch64,
