@@ -114,7 +114,7 @@ impl fmt::Display for Directive {
 }
 
 /// Directives in the order in which they are printed.
-#[derive(Clone, Default)]
+#[derive(Default)]
 pub struct Directives {
     lines: Vec<Directive>,
 }

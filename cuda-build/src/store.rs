@@ -63,7 +63,7 @@ pub fn toolkits_dir(env: &Env) -> Option<PathBuf> {
 }
 
 /// A toolkit in the store.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct StoredToolkit {
     /// The directory, to be searched as site-packages.
     pub path: PathBuf,

@@ -27,7 +27,7 @@ use crate::list::sorted_set;
 /// assert_eq!(declared, Declared::parse(["8.0", "9.0a", "12.0+PTX"])?);
 /// # Ok::<(), cuda_build::Error>(())
 /// ```
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Debug, PartialEq)]
 pub struct Declared {
     entries: Vec<Entry>,
 }

@@ -3,7 +3,7 @@
 use super::{Capability, Plan, Suffix};
 
 /// The capability for a consumer that takes exactly one.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Debug, PartialEq)]
 pub struct Single {
     /// The capability.
     pub capability: Capability,

@@ -12,7 +12,6 @@ use crate::list::sorted_set;
 use crate::version::ToolkitVersion;
 
 /// What is known about one capability number.
-#[derive(Clone)]
 pub struct Facts {
     /// The number, without suffix.
     pub capability: Capability,

@@ -61,7 +61,7 @@ impl fmt::Display for Compiler {
 }
 
 /// The compiler for one build.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Debug, PartialEq)]
 pub struct HostCompiler {
     /// Which compiler.
     pub compiler: Compiler,

@@ -35,7 +35,7 @@ pub struct Program<'a> {
 }
 
 /// The result of a compilation.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Output {
     /// The cubin, or the PTX text without its final NUL.
     pub image: Vec<u8>,
@@ -44,7 +44,7 @@ pub struct Output {
 }
 
 /// The reason that a compilation failed.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct NvrtcFailure {
     /// NVRTC's name of the error: `NVRTC_ERROR_COMPILATION`, `NVRTC_ERROR_INVALID_OPTION` …
     pub error: String,

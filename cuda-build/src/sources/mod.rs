@@ -35,7 +35,7 @@ use crate::root::Root;
 use crate::target::Target;
 
 /// All candidates in the order of the search, and remarks about the variables.
-#[derive(Clone, Default)]
+#[derive(Default)]
 pub struct Sources {
     /// In the order of the search.
     pub candidates: Vec<Candidate>,

@@ -24,7 +24,6 @@ const VARIABLE: &str = "CUDA_BUILD_LOCK";
 const FORMAT_VERSION: i64 = 1;
 
 /// One toolkit of a lock file.
-#[derive(Clone)]
 pub struct Locked {
     /// The lock file.
     pub file: PathBuf,

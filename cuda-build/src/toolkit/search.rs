@@ -14,7 +14,6 @@ use crate::sources::{self, Candidate, Label, Layout, Locked, Sources, Step};
 use crate::target::Target;
 
 /// Where and how to search.
-#[derive(Clone)]
 pub struct Search<'a> {
     /// The disk.
     pub root: &'a Root,

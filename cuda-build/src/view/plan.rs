@@ -45,7 +45,7 @@ pub(super) struct Source {
 pub(super) type Contents = Vec<(OsString, Vec<Source>)>;
 
 /// All paths of a view except the directories that the view itself creates.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct ViewPlan<'a> {
     root: &'a Root,
     /// Whether files are copied instead of linked. With copies, every file of a component has an
