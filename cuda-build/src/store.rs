@@ -112,12 +112,13 @@ impl StoredToolkit {
 /// All toolkits below `directory`, sorted by name. A toolkit that cannot be used is an `Err` with
 /// the reason. A directory without a manifest, such as one that is being written, is not a toolkit.
 pub fn stored_toolkits(root: &Root, directory: &Path) -> Vec<Result<StoredToolkit, Error>> {
-    root.names(directory)
-        .into_iter()
-        .filter(|name| !name.as_encoded_bytes().starts_with(b"."))
-        .map(|name| directory.join(name))
-        .filter(|path| root.exists(&path.join(MANIFEST)))
-        .map(|path| match distrust(root, &path) {
+    let mut toolkits = Vec::new();
+    for name in root.names(directory) {
+        let path = directory.join(&name);
+        if name.as_encoded_bytes().starts_with(b".") || !root.exists(&path.join(MANIFEST)) {
+            continue;
+        }
+        toolkits.push(match distrust(root, &path) {
             Some(reason) => Err(Error::Io {
                 action: "use",
                 path,
@@ -126,8 +127,9 @@ pub fn stored_toolkits(root: &Root, directory: &Path) -> Vec<Result<StoredToolki
                 )),
             }),
             None => StoredToolkit::read(root, &path),
-        })
-        .collect()
+        });
+    }
+    toolkits
 }
 
 /// The components in a directory of packages, as the search finds them. No nvcc is started.

@@ -191,13 +191,15 @@ pub fn facts(capability: Capability) -> Option<&'static Facts> {
 /// assert_eq!(names.last().map(String::as_str), Some("90a"));
 /// ```
 pub fn supported(toolkit: ToolkitVersion) -> Vec<Capability> {
-    let variants = [None, Some(Suffix::ArchSpecific), Some(Suffix::Family)];
-    TABLE
-        .iter()
-        .flat_map(|facts| variants.map(|suffix| (facts, suffix)))
-        .filter(|(facts, suffix)| facts.built_by(*suffix, toolkit))
-        .map(|(facts, suffix)| facts.capability.with_suffix(suffix))
-        .collect()
+    let mut list = Vec::new();
+    for facts in TABLE {
+        for suffix in [None, Some(Suffix::ArchSpecific), Some(Suffix::Family)] {
+            if facts.built_by(suffix, toolkit) {
+                list.push(facts.capability.with_suffix(suffix));
+            }
+        }
+    }
+    list
 }
 
 /// The targets that `ptxas --help` lists as values of `--gpu-name`, ascending. Empty if the text

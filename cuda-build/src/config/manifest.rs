@@ -125,9 +125,12 @@ impl Table {
     ) -> Result<Option<Vec<T>>, Error> {
         match self.value(key) {
             None => Ok(None),
-            Some(Value::Array(items)) => {
-                let items = items.iter().map(item);
-                items.collect::<Result<_, _>>().map(Some)
+            Some(Value::Array(values)) => {
+                let mut items = Vec::new();
+                for value in values {
+                    items.push(item(value)?);
+                }
+                Ok(Some(items))
             }
             Some(other) => Err(self.wrong_type(key, "a list", other)),
         }

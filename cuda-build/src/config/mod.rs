@@ -137,11 +137,10 @@ impl Config {
         config.apply_variables(env)?;
         let library = package.table(&["lib"]);
         // Cargo itself reports errors in this table.
-        let types = |key| library.texts(key).ok().flatten().unwrap_or_default();
-        config.cdylib = ["crate-type", "crate_type"]
-            .into_iter()
-            .flat_map(types)
-            .any(|t| t == "cdylib");
+        for key in ["crate-type", "crate_type"] {
+            let types = library.texts(key).ok().flatten().unwrap_or_default();
+            config.cdylib |= types.iter().any(|name| name == "cdylib");
+        }
         Ok(config)
     }
 

@@ -46,13 +46,17 @@ impl Prefix<'_> {
         for archive in facts.archives {
             found.archives.extend(lookup.library(archive));
         }
-        let libraries: Vec<Option<PathBuf>> = (0..facts.libraries.len())
-            .map(|index| lookup.library_of(facts, index, major))
-            .collect();
-        let has_any_library = libraries.iter().any(Option::is_some);
+        let mut has_main_library = false;
+        let mut libraries = Vec::new();
+        for index in 0..facts.libraries.len() {
+            let library = lookup.library_of(facts, index, major);
+            has_main_library |= index == 0 && library.is_some();
+            libraries.extend(library);
+        }
+        let has_any_library = !libraries.is_empty();
         // Without the main library the others are useless: libnvblas needs libcublas.
-        if facts.libraries_are_alternatives || libraries.first().is_some_and(Option::is_some) {
-            found.libraries = libraries.into_iter().flatten().collect();
+        if facts.libraries_are_alternatives || has_main_library {
+            found.libraries = libraries;
         }
         let header = facts.header.and_then(|name| self.header(name));
         if let Some((_, directory)) = &header {

@@ -54,9 +54,10 @@ pub(super) fn probe(prober: &Prober<'_>, attempt: &mut Attempt) {
         prefixes: HashMap::new(),
     };
     for major in OLDEST_MAJOR..=packages.newest_major() {
-        let found: Vec<Found> = Component::all()
-            .filter_map(|component| packages.component(component, major, attempt))
-            .collect();
+        let mut found: Vec<Found> = Vec::new();
+        for component in Component::all() {
+            found.extend(packages.component(component, major, attempt));
+        }
         if !found.is_empty() {
             attempt.sets.push(Set { major, found });
         }

@@ -86,7 +86,7 @@ fn unclear_roots(majors: &[u32], unclear: &[OneRoot<'_>]) -> Option<String> {
 
 /// Reports products that are offered for every major because their own is unknown.
 fn products_of_unknown_major(roots: &[OneRoot<'_>], sets: &[Set]) -> Vec<String> {
-    let is_unknown = |found: &&Found| {
+    let is_unknown = |found: &Found| {
         let offered = sets.iter().filter(|set| set.get(found.component).is_some());
         found.component.facts().bundle == Bundle::Product
             && named_major(roots, found).is_none()
@@ -96,14 +96,16 @@ fn products_of_unknown_major(roots: &[OneRoot<'_>], sets: &[Set]) -> Vec<String>
                 .all(|path| directory_number(path).is_none())
             && offered.count() > 1
     };
-    let found = sets.first().into_iter().flat_map(|set| &set.found);
-    found
-        .filter(is_unknown)
-        .map(|found| {
+    let mut remarks = Vec::new();
+    for found in sets.first().map_or(&[][..], |set| &set.found) {
+        if is_unknown(found) {
             let product = found.component;
-            format!("the CUDA major of this {product} is unknown; it is assumed to be compatible")
-        })
-        .collect()
+            remarks.push(format!(
+                "the CUDA major of this {product} is unknown; it is assumed to be compatible"
+            ));
+        }
+    }
+    remarks
 }
 
 /// Sets for majors for which no toolkit was found.

@@ -42,10 +42,15 @@ impl Offer<'_> {
 
 /// Every accepted set of these attempts.
 pub(super) fn offers<'a>(request: &Request, attempts: &[&'a Attempt]) -> Vec<Offer<'a>> {
-    let offers = attempts
-        .iter()
-        .flat_map(|attempt| attempt.sets.iter().map(|set| Offer { attempt, set }));
-    offers.filter(|offer| request.admits(offer.set)).collect()
+    let mut offers = Vec::new();
+    for attempt in attempts {
+        for set in &attempt.sets {
+            if request.admits(set) {
+                offers.push(Offer { attempt, set });
+            }
+        }
+    }
+    offers
 }
 
 /// Which components may be taken from pool members other than the first.

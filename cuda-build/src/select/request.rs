@@ -84,16 +84,17 @@ impl Need {
         }
         let mut dependencies = closure(&[self.component], major);
         dependencies.retain(|(_, kind)| kind.is_run_time());
-        let need = |(component, kind)| {
+        let mut needs = Vec::new();
+        for (component, kind) in dependencies {
             let strength = match kind {
                 EdgeKind::Link => self.strength,
                 EdgeKind::Load => Strength::Optional,
                 EdgeKind::LoadIfPresent | EdgeKind::Build => Strength::Extra,
             };
             let why = format!("`{}` needs it", self.component);
-            Self::new(component, Part::Shared, why).with(strength)
-        };
-        dependencies.into_iter().map(need).collect()
+            needs.push(Self::new(component, Part::Shared, why).with(strength));
+        }
+        needs
     }
 
     pub(crate) fn is_product(&self) -> bool {
@@ -176,9 +177,9 @@ impl Request {
         let group = |more: &[Need]| -> Vec<Need> {
             // Requested components come first: the rest has to fit them.
             let mut needs = [self.needs.as_slice(), more].concat();
-            let dependencies = needs.iter().flat_map(|need| need.dependencies(major));
-            let dependencies: Vec<Need> = dependencies.collect();
-            needs.extend(dependencies);
+            for index in 0..needs.len() {
+                needs.extend(needs[index].dependencies(major));
+            }
             needs
         };
         if self.alternatives.is_empty() {

@@ -39,10 +39,8 @@ pub struct Locked {
 fn stored(root: &Root, env: &Env, target: &Target) -> (Vec<StoredToolkit>, Vec<Error>) {
     let (mut toolkits, mut errors) = (Vec::new(), Vec::new());
     let directory = store::toolkits_dir(env);
-    for toolkit in directory
-        .iter()
-        .flat_map(|directory| store::stored_toolkits(root, directory))
-    {
+    let stored = directory.map(|directory| store::stored_toolkits(root, &directory));
+    for toolkit in stored.unwrap_or_default() {
         match toolkit {
             Ok(toolkit) if toolkit.platform == target.directory() => toolkits.push(toolkit),
             Ok(_) => {}
@@ -89,10 +87,11 @@ pub(super) fn propose_locked(
     for (version, release, packages) in locked {
         let toolkit = stored.iter().find(|stored| stored.packages == packages);
         let path = toolkit.map(|toolkit| toolkit.path.clone());
-        found.candidates.extend(path.iter().map(|path| {
+        if let Some(path) = &path {
             let label = Label::Text(format!("CUDA {version} of `{LOCK_FILE}`"));
-            Candidate::site_packages(Step::Locked, label, path.clone())
-        }));
+            let candidate = Candidate::site_packages(Step::Locked, label, path.clone());
+            found.candidates.push(candidate);
+        }
         found.locked.push(Locked {
             file: file.clone(),
             version,
@@ -139,23 +138,22 @@ fn is_dependency(root: &Root, env: &Env, package: &Path) -> bool {
 
 fn parse(text: &str) -> Result<Vec<(Version, ToolkitVersion, Packages)>, String> {
     let table = document::parse(text, FORMAT_VERSION)?;
-    let toolkits = document::tables(&table, "toolkit")?.into_iter();
-    toolkits
-        .map(|toolkit| {
-            let text = document::string(toolkit, "version")?;
-            // The text is printed, so only digits and dots are accepted.
-            let is_plain = text.bytes().all(|b| b.is_ascii_digit() || b == b'.');
-            let version: Option<Version> = text.parse().ok().filter(|_| is_plain);
-            let release = version.as_ref().and_then(Version::release);
-            let (version, release) = version
-                .zip(release)
-                .ok_or_else(|| format!("`version` {text:?} is not a CUDA release"))?;
-            if toolkit.get("packages").is_none() {
-                return Err("`packages` is missing or not an array".to_owned());
-            }
-            Ok((version, release, store::packages(toolkit)?))
-        })
-        .collect()
+    let mut locked = Vec::new();
+    for toolkit in document::tables(&table, "toolkit")? {
+        let text = document::string(toolkit, "version")?;
+        // The text is printed, so only digits and dots are accepted.
+        let is_plain = text.bytes().all(|b| b.is_ascii_digit() || b == b'.');
+        let version: Option<Version> = text.parse().ok().filter(|_| is_plain);
+        let release = version.as_ref().and_then(Version::release);
+        let (version, release) = version
+            .zip(release)
+            .ok_or_else(|| format!("`version` {text:?} is not a CUDA release"))?;
+        if toolkit.get("packages").is_none() {
+            return Err("`packages` is missing or not an array".to_owned());
+        }
+        locked.push((version, release, store::packages(toolkit)?));
+    }
+    Ok(locked)
 }
 
 #[cfg(test)]

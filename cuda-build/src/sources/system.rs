@@ -76,10 +76,10 @@ fn propose_installed(root: &Root, found: &mut Sources) {
         }
     }
     sort_by_key(&mut versioned, |(version, _)| Reverse(version.clone()));
-    let versioned = versioned.into_iter();
-    found
-        .candidates
-        .extend(versioned.map(|(_, path)| Candidate::root(Step::VersionedPlace, label, path)));
+    for (_, path) in versioned {
+        let candidate = Candidate::root(Step::VersionedPlace, label, path);
+        found.candidates.push(candidate);
+    }
 }
 
 /// Whether there is a product in `/usr`. NVIDIA's packages install cuDNN, NCCL and the like there,

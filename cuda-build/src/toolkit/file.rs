@@ -49,11 +49,11 @@ impl Toolkit {
 }
 
 fn list(paths: &[PathBuf]) -> Result<String, Error> {
-    let item = |path: &PathBuf| {
+    let mut items = Vec::new();
+    for path in paths {
         let text = path.to_str().map(quoted);
-        text.ok_or_else(|| format_error(format!("{} is not Unicode", path.display())))
-    };
-    let items: Vec<String> = paths.iter().map(item).collect::<Result<_, _>>()?;
+        items.push(text.ok_or_else(|| format_error(format!("{} is not Unicode", path.display())))?);
+    }
     Ok(format!("[{}]", items.join(", ")))
 }
 
