@@ -76,8 +76,8 @@ impl Planner<'_, '_> {
         let Some(cicc) = files.iter().find(|path| self.root.is_file(path)) else {
             return Ok(());
         };
-        self.add(Component::Nvvm, "nvvm/bin/cicc".to_owned(), &cicc)?;
-        let programs = [cicc.clone(), self.root.resolve(&cicc)];
+        self.add(Component::Nvvm, "nvvm/bin/cicc".to_owned(), cicc)?;
+        let programs = [cicc.clone(), self.root.resolve(cicc)];
         let roots = programs
             .iter()
             .filter_map(|program| program.ancestors().nth(2));
