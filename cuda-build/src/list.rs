@@ -1,7 +1,7 @@
 //! Short lists: sorted, as sets and as maps.
 //!
-//! Every build script of a user compiles this crate without optimizations. The standard library's sort is about forty
-//! functions for each type of list, and its B-tree as many: a fifth of that compilation, for lists of a few entries.
+//! Every build script compiles this crate, without optimizations. The standard library's sort is about forty functions
+//! for each type of list, and so is its B-tree: a quarter of the generated code, for lists of a few entries.
 
 /// Sorts by a key. Entries with equal keys keep their order.
 pub(crate) fn sort_by_key<T, K: Ord>(list: &mut [T], key: impl Fn(&T) -> K) {

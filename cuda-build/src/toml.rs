@@ -1,7 +1,7 @@
 //! A TOML file as a tree of values.
 //!
-//! `toml_parser` is the parser of the crate `toml`, which has no cheaper way to a tree: its own tree keeps places in the
-//! file and dates, and every build script would compile that.
+//! `toml_parser` is the parser inside the crate `toml`. The tree of that crate also keeps positions and dates, which
+//! nothing here needs and every build script would compile.
 
 use std::borrow::Cow;
 
