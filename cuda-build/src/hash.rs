@@ -20,7 +20,7 @@ fn add_word(hash: u64, word: [u8; 8]) -> u64 {
 }
 
 /// FNV-1a, 64 bits.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub(crate) struct Fnv(u64);
 
 impl Default for Fnv {

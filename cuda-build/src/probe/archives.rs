@@ -2,10 +2,10 @@
 //! the platform and of one release. Their names show both:
 //! `cuda_cudart-linux-x86_64-13.0.96-archive`, `cudnn-linux-sbsa-9.12.0.46_cuda13-archive`.
 
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use crate::component::{Bundle, Class, Component};
+use crate::list::{sort_by_key, sorted_set};
 use crate::release::release_of;
 use crate::target::Target;
 use crate::version::{ToolkitVersion, Version};
@@ -14,7 +14,7 @@ use crate::version::{ToolkitVersion, Version};
 const LISTED: usize = 4;
 
 /// What the name of an archive shows.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq)]
 struct Archive {
     name: String,
     component: Option<Component>,
@@ -108,14 +108,15 @@ pub(super) fn select_archives(target: &Target, paths: Vec<PathBuf>) -> (Vec<Path
             "{first} {are} not for {target}, and will not be used{hint}"
         ));
     }
-    roots.sort_by_key(|path| platform(path).as_ref().is_some_and(is_other));
+    sort_by_key(&mut roots, |path| {
+        platform(path).as_ref().is_some_and(is_other)
+    });
     let archives: Vec<Archive> = roots
         .iter()
         .filter_map(|path| Archive::parse(path))
         .collect();
-    let majors: BTreeSet<Option<u32>> = archives.iter().map(Archive::major).collect();
     let mut unused: Vec<Archive> = Vec::new();
-    for major in majors {
+    for major in sorted_set(archives.iter().map(Archive::major)) {
         let here: Vec<&Archive> = archives.iter().filter(|a| a.major() == major).collect();
         unused.extend(unused_of_major(&here, &mut remarks));
     }
@@ -189,21 +190,20 @@ fn release_to_use(archives: &[&Archive]) -> Option<(ToolkitVersion, String)> {
     };
     tied.iter().find(has_other_release)?;
     // Archives that other releases have and this one lacks.
-    let lacks = |release: ToolkitVersion| -> BTreeSet<&str> {
+    let lacks = |release: ToolkitVersion| -> Vec<&str> {
         let has = |part: &Archive| {
             let mut others = tied.iter().filter(|other| other.release == Some(release));
             others.any(|other| other.name == part.name && other.platform == part.platform)
         };
         let absent = tied.iter().filter(|part| !has(part));
-        absent.map(|part| part.name.as_str()).collect()
+        sorted_set(absent.map(|part| part.name.as_str()))
     };
-    let releases: BTreeSet<ToolkitVersion> = tied.iter().filter_map(|a| a.release).collect();
+    let releases = sorted_set(tied.iter().filter_map(|a| a.release));
     let complete = |release: &&ToolkitVersion| lacks(**release).is_empty();
     let (newest, used) = (*releases.last()?, *releases.iter().rev().find(complete)?);
-    let absent: Vec<&str> = lacks(newest).into_iter().collect();
     let reason = match newest == used {
         true => String::new(),
-        false => format!(", because {newest} has no {}", absent.join(", ")),
+        false => format!(", because {newest} has no {}", lacks(newest).join(", ")),
     };
     Some((used, reason))
 }

@@ -29,7 +29,6 @@ const VARIABLE: &str = "CUDA_BUILD_VIEWS";
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Debug)]
 pub struct ViewPlace {
     directory: PathBuf,
     /// Whether `directory` is the view's own path. Otherwise the view is below it.
