@@ -63,17 +63,19 @@ impl Env {
     /// [`Env::get`] without recording the name, for variables that Cargo tracks itself (`OUT_DIR`,
     /// `TARGET` …) and for `PATH`, which often changes without affecting the search.
     pub fn peek(&self, name: &str) -> Option<&OsStr> {
+        self.value(name).filter(|value| !value.is_empty())
+    }
+
+    fn value(&self, name: &str) -> Option<&OsStr> {
         let position = |(known, _): &(OsString, _)| known.as_os_str().cmp(OsStr::new(name));
         let at = self.variables.binary_search_by(position).ok()?;
-        Some(self.variables[at].1.as_os_str()).filter(|value| !value.is_empty())
+        Some(self.variables[at].1.as_os_str())
     }
 
     /// [`Env::get`], except that an empty value counts as set.
     pub fn get_or_empty(&self, name: &str) -> Option<&OsStr> {
         self.names_read.borrow_mut().insert(name.to_owned());
-        self.variables
-            .get(OsStr::new(name))
-            .map(OsString::as_os_str)
+        self.value(name)
     }
 
     /// [`Env::get`] as text; a value that is not Unicode counts as unset.
