@@ -173,31 +173,38 @@ impl Judge<'_> {
                 "CUDA {} supports gcc up to {} and clang up to {}",
                 self.toolkit, facts.gcc_max, facts.clang_max
             ),
-            None => format!("the bounds of CUDA {} are not in the table", self.toolkit),
+            None => format!(
+                "this version of cuda-build does not know which compilers CUDA {} supports",
+                self.toolkit
+            ),
         }
     }
 
-    /// A compiler to install.
-    fn example(&self) -> String {
-        match self.facts() {
+    /// `named_by` is the variable that names the compiler of the error.
+    fn install_hint(&self, named_by: Option<&str>) -> String {
+        let example = match self.facts() {
             Some(facts) => format!("g++-{}", facts.gcc_max),
             None => "an older g++".to_owned(),
-        }
+        };
+        let setting = setting(named_by.unwrap_or("NVCC_CCBIN"), "<its path>");
+        format!("install {example}, and if it is not on `PATH`, {setting}")
     }
 
     /// The error for a compiler that the toolkit does not accept.
     fn refused(&self, judged: &Judged, named_by: Option<&str>, installed: &[Judged]) -> Error {
         let compiler = &judged.compiler;
         let named = named_by.map(|variable| format!(", which `{variable}` names,"));
-        let hint = match preferred(installed) {
-            Some(other) => format!(
-                "set `NVCC_CCBIN={}`, or unset it to have a compiler chosen",
-                other.compiler.path.display()
+        let hint = match (preferred(installed), named_by) {
+            (Some(other), Some(variable)) => format!(
+                "{}; or {}: the newest installed compiler that CUDA {} accepts is then used",
+                setting(variable, &other.compiler.path.display().to_string()),
+                match FLAGS.contains(&variable) {
+                    true => format!("remove `-ccbin` from `{variable}`"),
+                    false => format!("unset `{variable}`"),
+                },
+                self.toolkit
             ),
-            None => format!(
-                "install {} and, if it is not on `PATH`, set `NVCC_CCBIN` to it",
-                self.example()
-            ),
+            _ => self.install_hint(named_by),
         };
         Error::HostCompiler {
             reason: format!(
@@ -235,11 +242,16 @@ impl Judge<'_> {
         Error::HostCompiler {
             reason,
             tried: Vec::new(),
-            hints: vec![format!(
-                "install {} or set `NVCC_CCBIN` to a compiler",
-                self.example()
-            )],
+            hints: vec![self.install_hint(named.map(|(variable, _)| variable))],
         }
+    }
+}
+
+/// How to name a compiler in a variable.
+fn setting(variable: &str, program: &str) -> String {
+    match FLAGS.contains(&variable) {
+        true => format!("write `-ccbin {program}` in `{variable}`"),
+        false => format!("set `{variable}={program}`"),
     }
 }
 

@@ -63,14 +63,25 @@ fn a_refusal_names_bounds_and_ways_out() {
         format!("{error:?}"),
         "host compiler gcc 14.1.0 (/usr/bin/gcc-14), which `NVCC_CCBIN` names, is not accepted by CUDA 12.4: it is \
          unsupported! (CUDA 12.4 supports gcc up to 13 and clang up to 17)\n  also installed: gcc 12.1.0 \
-         (/usr/bin/gcc-12)\nhint: set `NVCC_CCBIN=/usr/bin/gcc-12`, or unset it to have a compiler chosen\n\
-         hint: to use it without NVIDIA's support, set `NVCC_APPEND_FLAGS=-allow-unsupported-compiler`"
+         (/usr/bin/gcc-12)\nhint: set `NVCC_CCBIN=/usr/bin/gcc-12`; or unset `NVCC_CCBIN`: the newest installed \
+         compiler that CUDA 12.4 accepts is then used\nhint: to use it without NVIDIA's support, set `NVCC_APPEND_FLAGS=-allow-unsupported-compiler`"
+    );
+    let in_flags = choice("12.4").refused(&installed[0], Some("NVCC_APPEND_FLAGS"), &installed);
+    assert_eq!(
+        in_flags.hints()[0],
+        "write `-ccbin /usr/bin/gcc-12` in `NVCC_APPEND_FLAGS`; or remove `-ccbin` from `NVCC_APPEND_FLAGS`: the \
+         newest installed compiler that CUDA 12.4 accepts is then used"
+    );
+    let absent = choice("12.4").absent(Some(("NVCC_PREPEND_FLAGS", Path::new("g++-99"))));
+    assert!(
+        absent.hints()[0].ends_with("write `-ccbin <its path>` in `NVCC_PREPEND_FLAGS`"),
+        "{absent:?}"
     );
     let alone = choice("12.4").refused(&installed[0], None, &installed[..1]);
     assert!(alone.hints()[0].contains("install g++-13"), "{alone:?}");
     let unknown = choice("99.0").refused(&installed[0], None, &installed[..1]);
     assert!(
-        unknown.to_string().contains("not in the table"),
+        unknown.to_string().contains("does not know which compilers CUDA 99.0"),
         "{unknown:?}"
     );
     let none = choice("12.4").absent(None).to_string();
