@@ -189,7 +189,7 @@ fn of_12_and_13_the_newest() {
         exit_code::SUCCESS,
         "A build will work with CUDA 13.4: modules with NVRTC or nvcc, libraries with nvcc.",
         &[
-            "note: CUDA 12.9 was also found and is not used",
+            "note: also found and not used: CUDA 12.9, ",
             "nvcc 13.4.92",
             "nvrtc 12.9.86",
             "Host compiler: ",

@@ -162,9 +162,11 @@ fn select_from_named(request: &Request, attempts: &[&Attempt]) -> Option<Selecti
         complete(request, &pool, Rule::ProductsOnly)
     })?;
     let major = selection.major;
-    for other in toolkits.iter().filter(|other| other.set.major != major) {
-        note_other(&mut selection, other);
-    }
+    let others = toolkits.iter().copied();
+    note_others(
+        &mut selection,
+        others.filter(|other| other.set.major != major),
+    );
     Some(selection)
 }
 
@@ -191,9 +193,8 @@ fn newest_complete(request: &Request, here: &[Offer<'_>], all: &[Offer<'_>]) -> 
     here.iter().find_map(|base| {
         let pool = pool(base, all, |offer| offer.set.has_product());
         let (mut selection, _) = complete(request, &pool, Rule::ProductsOnly)?;
-        for other in here.iter().filter(|other| !other.is(base)) {
-            note_other(&mut selection, other);
-        }
+        let others = here.iter().filter(|other| !other.is(base));
+        note_others(&mut selection, others);
         Some(selection)
     })
 }
@@ -229,10 +230,13 @@ fn pool<'a>(
     [*base].into_iter().chain(others.copied()).collect()
 }
 
-/// A toolkit that is not used is reported, so that the choice is visible.
-fn note_other(selection: &mut Selection, other: &Offer<'_>) {
-    selection.note(Note::OtherToolkit {
-        release: other.set.shown_release(),
-        origin: other.origin(),
-    });
+/// Toolkits that are not used are reported, so that the choice is visible.
+fn note_others<'a>(selection: &mut Selection, others: impl Iterator<Item = &'a Offer<'a>>) {
+    let mut others: Vec<String> = others
+        .map(|other| format!("CUDA {}, {}", other.set.shown_release(), other.origin()))
+        .collect();
+    others.dedup();
+    if !others.is_empty() {
+        selection.note(Note::OtherToolkits(others));
+    }
 }

@@ -163,14 +163,16 @@ fn other_toolkits_in_the_same_step_are_reported() {
     let attempts = [
         at(Step::Stored, "/store/13.4", PIP13),
         at(Step::Stored, "/store/12.9", PIP12),
+        at(Step::Stored, "/store/12.4", LOCAL124),
     ];
     let selection = select(&module(), &attempts).unwrap();
+    let [note] = selection.notes.as_slice() else {
+        panic!("{:?}", selection.notes);
+    };
+    let note = note.to_string();
     assert!(
-        selection.notes[0]
-            .to_string()
-            .contains("CUDA 12.9 was also found"),
-        "{:?}",
-        selection.notes
+        note.starts_with("also found and not used: CUDA 12.9, ") && note.contains("; CUDA 12.4, "),
+        "{note}"
     );
 }
 
