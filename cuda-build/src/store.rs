@@ -58,6 +58,18 @@ pub fn cache_dir(env: &Env) -> Option<PathBuf> {
     Some(cache.join("cuda-build"))
 }
 
+/// [`cache_dir`], for a caller that cannot work without it.
+///
+/// # Errors
+/// [`Error::Usage`] if no variable names it.
+pub fn required_cache_dir(env: &Env) -> Result<PathBuf, Error> {
+    cache_dir(env).ok_or_else(|| Error::Usage {
+        reason: "there is no cache directory: `CUDA_BUILD_CACHE_DIR`, `XDG_CACHE_HOME` and `HOME` are all unset"
+            .to_owned(),
+        hint: Some("set `CUDA_BUILD_CACHE_DIR` to the absolute path of a directory".to_owned()),
+    })
+}
+
 /// The directory below [`cache_dir`] that has one directory for each toolkit.
 pub fn toolkits_dir(env: &Env) -> Option<PathBuf> {
     cache_dir(env).map(|cache| cache.join("toolkits"))

@@ -22,14 +22,15 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use cuda_build::internal::probe::Found;
-use cuda_build::internal::{Env, Root, store};
-use cuda_build::{Component, Error, Toolkit};
+use cuda_build::internal::{Env, Root};
+use cuda_build::{Component, Toolkit};
 use sha2::{Digest as _, Sha256};
 
 use crate::environment::Setting;
 use crate::failure::Failure;
 use crate::output;
 use crate::project::Project;
+use crate::store;
 use crate::toolkits::VIEWS;
 use crate::workspace::Workspace;
 
@@ -166,15 +167,9 @@ const RECORD: &str = "components.json";
 /// workspace in the user's cache directory.
 pub fn base(env: &Env, workspace: Option<&Workspace>) -> Result<PathBuf, Failure> {
     let place = match workspace {
-        Some(workspace) => Some(workspace.target_directory.clone()),
-        None => store::cache_dir(env),
+        Some(workspace) => workspace.target_directory.clone(),
+        None => store::cache_dir(env)?,
     };
-    let place = place.ok_or_else(|| Error::ViewPlace {
-        path: PathBuf::from("cargo-cuda"),
-        reason: "no cache directory: neither `CUDA_BUILD_CACHE_DIR` nor `XDG_CACHE_HOME` nor `HOME` is set"
-            .to_owned(),
-        hint: "set `CUDA_BUILD_CACHE_DIR`".to_owned(),
-    })?;
     Ok(place.join("cargo-cuda"))
 }
 
@@ -267,5 +262,17 @@ impl Digest {
             .iter()
             .map(|byte| format!("{byte:02x}"))
             .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_cache_directory_is_reported_as_such() {
+        let failure = base(&Env::from_pairs([("PATH", "/bin")]), None).unwrap_err();
+        assert!(failure.message.starts_with("there is no cache directory"));
+        assert!(failure.hints[0].contains("`CUDA_BUILD_CACHE_DIR`"));
     }
 }

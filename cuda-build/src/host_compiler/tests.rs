@@ -81,7 +81,9 @@ fn a_refusal_names_bounds_and_ways_out() {
     assert!(alone.hints()[0].contains("install g++-13"), "{alone:?}");
     let unknown = choice("99.0").refused(&installed[0], None, &installed[..1]);
     assert!(
-        unknown.to_string().contains("does not know which compilers CUDA 99.0"),
+        unknown
+            .to_string()
+            .contains("does not know which compilers CUDA 99.0"),
         "{unknown:?}"
     );
     let none = choice("12.4").absent(None).to_string();

@@ -47,18 +47,15 @@ impl ViewPlace {
     /// cache directory (see [`store::cache_dir`]).
     ///
     /// # Errors
-    /// [`Error::ViewPlace`] if no variable names a cache directory, or if the place is below
+    /// [`Error::Usage`] if no variable names a cache directory, [`Error::ViewPlace`] if the place is below
     /// Cargo's profile directory (`target/debug`): Cargo adds link search paths below that directory
     /// to the loader path of `cargo run`, so programs would load the driver stub.
     pub fn from_env(env: &Env, target: &Target) -> Result<Self, Error> {
         let named = env.peek(VARIABLE).map(PathBuf::from);
-        let cached = || store::cache_dir(env).map(|cache| cache.join("views"));
-        let directory = named.or_else(cached).ok_or_else(|| Error::ViewPlace {
-            path: PathBuf::from("views"),
-            reason: "no cache directory: neither `CUDA_BUILD_CACHE_DIR` nor `XDG_CACHE_HOME` nor `HOME` is set"
-                .to_owned(),
-            hint: "set `CUDA_BUILD_CACHE_DIR`".to_owned(),
-        })?;
+        let directory = match named {
+            Some(named) => named,
+            None => store::required_cache_dir(env)?.join("views"),
+        };
         let place = Self::below(&directory, target);
         // <target>/<profile>/build/<package>-<hash>/out
         let out = env.peek("OUT_DIR").map(Path::new);
