@@ -7,6 +7,7 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
 
 use crate::error::Error;
 
@@ -49,6 +50,21 @@ pub fn write_if_changed(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     } else {
         write(path, bytes)
     }
+}
+
+/// Makes a directory that contains only a link to `target`, and whose modification time is long past.
+pub fn link_in_old_directory(directory: &Path, target: &Path) -> Result<(), Error> {
+    let write = || {
+        fs::create_dir_all(directory)?;
+        let link = directory.join("link");
+        if fs::read_link(&link).ok().as_deref() != Some(target) {
+            let _ = fs::remove_file(&link);
+            #[cfg(unix)]
+            std::os::unix::fs::symlink(target, &link)?;
+        }
+        fs::File::open(directory)?.set_modified(UNIX_EPOCH)
+    };
+    write().map_err(failed("write", directory))
 }
 
 /// Removes a file, if it exists.

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::{Build, needs};
+use crate::cache;
 #[cfg(feature = "view")]
 use crate::capability::Plan;
 use crate::component::{Bundle, Component};
@@ -133,6 +134,18 @@ impl Build {
         }
     }
 
+    /// If there is no lock file yet, declares the place where it would be. Cargo would run this script at every call for
+    /// a path that does not exist. A directory with a broken link to it has changed when the link leads to a file.
+    pub(super) fn watch_for_lock(&self, directives: &mut Directives) -> Result<(), Error> {
+        let lock = sources::lock_file(&self.root, &self.env);
+        if let Some(absent) = lock.filter(|file| !self.root.exists(file)) {
+            let directory = self.out.join("cuda-build.lock");
+            cache::link_in_old_directory(&directory, &absent)?;
+            directives.rerun_if_changed([directory]);
+        }
+        Ok(())
+    }
+
     /// Declares the files and variables that decided which toolkit is used, and how.
     pub(super) fn watch(&self, toolkit: &Toolkit, directives: &mut Directives) {
         let mut watched = vec![self.package.join("Cargo.toml")];
@@ -141,7 +154,8 @@ impl Build {
             watched.extend(needs::files_to_watch(&self.root, &chosen.found));
         }
         watched.extend(self.env.path("CUDA_BUILD_TOOLKIT"));
-        watched.extend(sources::lock_file(&self.root, &self.env));
+        let lock = sources::lock_file(&self.root, &self.env);
+        watched.extend(lock.filter(|file| self.root.exists(file)));
         // Dependents cannot be built without the view. If it is removed, this script writes it
         // again.
         #[cfg(feature = "view")]

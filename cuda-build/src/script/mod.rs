@@ -216,6 +216,7 @@ impl Build {
         #[cfg(feature = "compile")]
         self.watch_inputs(toolkit, &compiled.inputs, &mut directives);
         self.watch(toolkit, &mut directives);
+        self.watch_for_lock(&mut directives)?;
         directives.emit()?;
         Ok(Built {
             toolkit: toolkit.clone(),
