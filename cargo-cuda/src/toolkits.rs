@@ -56,7 +56,7 @@ fn nvcc() -> Vec<Need> {
 }
 
 fn nvrtc() -> Need {
-    let why = format!("{COMPILER_REASON}; for modules `nvcc` would also work");
+    let why = format!("{COMPILER_REASON}; nvcc can be used instead");
     Need::new(Component::Nvrtc, Part::Shared, why)
 }
 
@@ -174,9 +174,8 @@ impl<'a> Finder<'a> {
                 self.fetch_for(request)?;
                 found = search.find(request);
             } else if self.partial {
-                let why = "needed for everything else";
-                let runtime = Need::new(Component::Cudart, Part::Shared, why);
-                // If this also fails, the first error is more useful.
+                // If this also fails, the first error is more useful, so this reason is never printed.
+                let runtime = Need::new(Component::Cudart, Part::Shared, "");
                 found = search.find(&self.request(vec![vec![runtime]])?).or(found);
             }
         }

@@ -127,7 +127,7 @@ fn a_bare_machine() {
             "nothing to search",
             "uv: not found (fetches toolkits)",
             "CUDA component `nvrtc` not found",
-            "`nvcc` would also work",
+            "nvcc can be used instead",
             "hint: fetch them with `cargo cuda toolkit add 13`",
         ],
     );
