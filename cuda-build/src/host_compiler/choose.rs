@@ -127,7 +127,7 @@ impl Judge<'_> {
 
     fn chosen(&self, judged: Judged, option: Option<PathBuf>) -> HostCompiler {
         HostCompiler {
-            warnings: self.warnings(&judged),
+            warnings: Vec::new(),
             compiler: judged.compiler,
             option,
         }
@@ -153,17 +153,6 @@ impl Judge<'_> {
             }
         }
         compilers
-    }
-
-    fn warnings(&self, judged: &Judged) -> Vec<String> {
-        let root = self.root;
-        let directories = self.env.search_path();
-        let compiler = root.resolve(&judged.compiler.path);
-        let warnings = judged.tools.iter().filter_map(|(name, tool)| {
-            let tool = locate(root, tool, &directories)?;
-            origin_warning(&compiler, name, &root.resolve(&tool))
-        });
-        warnings.collect()
     }
 
     /// The newest compilers that the toolkit supports, for a message.
@@ -270,35 +259,6 @@ fn is_compiler_name(name: &str) -> bool {
         let version = rest.strip_prefix('-').map(str::parse::<u32>);
         rest.is_empty() || version.is_some_and(|version| version.is_ok())
     })
-}
-
-/// A warning if the compiler's assembler or linker was installed separately: one of them may not
-/// understand the other's files.
-fn origin_warning(compiler: &Path, tool: &str, tool_path: &Path) -> Option<String> {
-    let (own, other) = (origin(compiler)?, origin(tool_path)?);
-    let same = own == other || (own.components().count() > 2 && tool_path.starts_with(&own));
-    (!same).then(|| {
-        format!(
-            "host compiler {} uses the `{tool}` at {}, which was installed separately: one of them may not understand \
-             the other's files",
-            compiler.display(),
-            tool_path.display()
-        )
-    })
-}
-
-/// The prefix that a program was installed below. The whole Nix store counts as one prefix.
-fn origin(program: &Path) -> Option<PathBuf> {
-    for prefix in ["/nix/store", "/gnu/store", "/usr/local", "/usr"] {
-        if program.starts_with(prefix) {
-            return Some(PathBuf::from(prefix));
-        }
-    }
-    // `/bin` is a link to `/usr/bin` wherever nvcc runs.
-    if program.starts_with("/bin") || program.starts_with("/lib") {
-        return Some(PathBuf::from("/usr"));
-    }
-    Some(program.parent()?.parent()?.to_owned())
 }
 
 #[cfg(test)]

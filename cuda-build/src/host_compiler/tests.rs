@@ -18,7 +18,6 @@ fn judged(text: &str) -> Judged {
             fingerprint: String::new(),
         },
         refusal: words.get(2).map(|_| "it is unsupported!".to_owned()),
-        tools: Vec::new(),
     }
 }
 
@@ -121,24 +120,4 @@ fn names_of_compilers() {
     ] {
         assert!(!is_compiler_name(name), "{name}");
     }
-}
-
-#[test]
-fn a_separately_installed_tool_is_a_warning() {
-    let warns = |compiler: &str, tool: &str| {
-        origin_warning(Path::new(compiler), "as", Path::new(tool)).is_some()
-    };
-    assert!(!warns("/usr/bin/g++-12", "/usr/bin/as"));
-    assert!(!warns("/usr/bin/g++-12", "/bin/as"));
-    assert!(!warns(
-        "/opt/conda/bin/g++",
-        "/opt/conda/x86_64-conda-linux-gnu/bin/as"
-    ));
-    assert!(!warns(
-        "/nix/store/a-gcc/bin/g++",
-        "/nix/store/b-binutils/bin/as"
-    ));
-    assert!(warns("/opt/conda/bin/g++", "/usr/bin/as"));
-    assert!(warns("/usr/local/bin/g++", "/usr/bin/as"));
-    assert!(warns("/usr/bin/g++", "/opt/conda/bin/as"));
 }
