@@ -302,12 +302,6 @@ fn one_crate_becomes_a_wheel_for_each_major() {
         assert!(facts.needed.contains(&soname), "{:?}", facts.needed);
         assert_eq!(facts.runpath, [format!("$ORIGIN/../{}", of.directory)]);
         assert!(facts.rpath.is_empty());
-        let symbol = facts
-            .imports
-            .iter()
-            .find(|import| import.name == "cudaRuntimeGetVersion")
-            .unwrap();
-        assert_eq!((symbol.file.as_ref(), symbol.weak), (Some(&soname), false));
         let kept = |suffix: &str| content.entries.keys().any(|path| path.ends_with(suffix));
         assert!(
             kept("licenses/LICENSE") && kept(".cyclonedx.json"),
