@@ -8,7 +8,7 @@ use clap::builder::NonEmptyStringValueParser;
 use cuda_build::internal::{Env, ReleaseReq, Root, Target};
 
 use crate::cargo_arguments::Options;
-use crate::cargo_config::{self, CargoConfig};
+use crate::cargo_config::CargoConfig;
 use crate::failure::Failure;
 use crate::toolkits::{self, Finder, LockPolicy};
 use crate::workspace::{Package, Workspace};
@@ -106,8 +106,6 @@ pub struct Project {
     /// The package whose declarations apply; `None` for all packages.
     pub package: Option<String>,
     pub target: Target,
-    /// The name of Cargo's output directory for an explicit target.
-    pub target_name: Option<String>,
     pub fetch: bool,
     pub lock: LockPolicy,
 }
@@ -139,7 +137,6 @@ impl Project {
             search_env: toolkits::with_lock(env.clone(), workspace.as_ref()),
             env,
             target: toolkits::target(given, named, jetson)?,
-            target_name: given.or(named).map(cargo_config::target_directory_name),
             config,
             workspace,
             package: which.package.clone(),
