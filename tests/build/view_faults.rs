@@ -146,7 +146,8 @@ fn other_process() {
     match mode.as_str() {
         // Replaces a view of the other kind, again and again.
         "copies" | "links" => {
-            let place = ViewPlace::at(&path.join("exact"), &target()).copy(mode == "copies");
+            let mut place = ViewPlace::at(&path.join("exact"), &target());
+            place.copy = mode == "copies";
             for _ in 0..100 {
                 toolkit.view(&place, &Root::system()).unwrap();
             }

@@ -79,7 +79,9 @@ fn a_view_behind_a_link_is_written_where_it_is() {
 fn a_view_with_files_of_the_user_is_kept() {
     let place = Place::new();
     let output = place.0.path().join("copy");
-    let view = || place.view_at(&ViewPlace::at(&output, &target()).copy(true));
+    let mut copy = ViewPlace::at(&output, &target());
+    copy.copy = true;
+    let view = || place.view_at(&copy);
     view().unwrap();
     let product = output.join("lib/libcudnn.so.9");
     fs::write(&product, "a user's").unwrap();
@@ -139,9 +141,9 @@ fn a_view_with_files_of_the_user_is_kept() {
 fn copies_need_no_components() {
     let place = Place::new();
     let output = place.0.path().join("copy");
-    place
-        .view_at(&ViewPlace::at(&output, &target()).copy(true))
-        .unwrap();
+    let mut copy = ViewPlace::at(&output, &target());
+    copy.copy = true;
+    place.view_at(&copy).unwrap();
     fs::remove_dir_all(place.source()).unwrap();
     let moved = place.0.path().join("moved");
     fs::rename(&output, &moved).unwrap();

@@ -209,12 +209,13 @@ fn cuda_build_settings(
 /// The view, reached by a link whose path stays the same when the toolkit gains a component.
 fn view(project: &Project, toolkit: &Toolkit, directory: &Directory) -> Result<View, Failure> {
     let Project { env, target, .. } = project;
-    let place = match env.peek(VIEWS) {
+    let mut place = match env.peek(VIEWS) {
         Some(_) => ViewPlace::from_env(env, target)?,
         None => ViewPlace::below(&directory.views(), target),
     };
     // Static libraries are included for crates that link them; a symbolic link costs nothing.
-    let view = toolkit.view(&place.archives(true), &project.root)?;
+    place.archives = true;
+    let view = toolkit.view(&place, &project.root)?;
     output::link(view.root(), &directory.view())?;
     Ok(view.through(directory.view()))
 }

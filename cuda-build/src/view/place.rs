@@ -31,15 +31,18 @@ const VARIABLE: &str = "CUDA_BUILD_VIEWS";
 /// ```
 #[derive(Clone, Debug)]
 pub struct ViewPlace {
-    directory: PathBuf,
+    /// The directory that was given to [`ViewPlace::at`] or [`ViewPlace::below`].
+    pub directory: PathBuf,
     /// Whether `directory` is the view's own path. Otherwise the view is below it.
     exact: bool,
     pub(super) target: Target,
     /// These components and those that they need; `None` for the whole toolkit.
-    pub(super) components: Option<Vec<Component>>,
-    /// Whether to add the static archives of the math libraries: several gigabytes, most of CUDA 13.
-    pub(super) archives: bool,
-    pub(super) copy: bool,
+    pub components: Option<Vec<Component>>,
+    /// Whether the view has the static archives of all libraries: several gigabytes, most of CUDA 13. It always has
+    /// `cudart_static`, `cudadevrt` and `culibos`.
+    pub archives: bool,
+    /// Whether files are copied instead of linked, so that the view works on another machine.
+    pub copy: bool,
 }
 
 impl ViewPlace {
@@ -92,33 +95,6 @@ impl ViewPlace {
             exact: true,
             ..Self::below(directory, target)
         }
-    }
-
-    /// The directory that was given to [`ViewPlace::at`] or [`ViewPlace::below`].
-    pub fn directory(&self) -> &Path {
-        &self.directory
-    }
-
-    /// Limits the view to these components and those that they need.
-    #[must_use]
-    pub fn components(mut self, components: impl IntoIterator<Item = Component>) -> Self {
-        self.components = Some(components.into_iter().collect());
-        self
-    }
-
-    /// Whether the view has the static archives of all libraries. It always has `cudart_static`,
-    /// `cudadevrt` and `culibos`.
-    #[must_use]
-    pub fn archives(mut self, archives: bool) -> Self {
-        self.archives = archives;
-        self
-    }
-
-    /// Whether files are copied instead of linked, so that the view works on another machine.
-    #[must_use]
-    pub fn copy(mut self, copy: bool) -> Self {
-        self.copy = copy;
-        self
     }
 }
 
