@@ -120,10 +120,6 @@ impl<'p> SitePackages<'p> {
                 .find(|tool| found.tool(tool).is_none());
             let lacks = lacks.map(|tool| format!("{directory}/bin contains nvcc but no {tool}"));
             attempt.remarks.extend(lacks);
-            let root = self.path.join(&directory);
-            attempt
-                .remarks
-                .extend(profile_remark(self.prober, &root, &directory));
         }
         if let Some(package) = package {
             let toolkit = found.toolkit;
@@ -245,22 +241,10 @@ fn unusable(
     })
 }
 
-/// nvcc 13.0 to 13.2 look for libraries in `lib64`, but their wheels contain `lib`.
-fn profile_remark(prober: &Prober<'_>, root: &Path, name: &str) -> Option<String> {
-    let profile = prober.root.text(&root.join("bin/nvcc.profile")).ok()?;
-    let names_lib64 = profile.lines().any(|line| {
-        line.trim_start().starts_with("LIBRARIES") && line.contains("/lib$(_TARGET_SIZE_)")
-    });
-    (names_lib64 && !prober.root.is_dir(&root.join("lib64"))).then(|| {
-        format!("{name}/bin/nvcc.profile names `lib64`, which does not exist: this nvcc cannot link by itself")
-    })
-}
-
 /// A directory of Python packages that the user named as a root, as in
 /// `CUDA_HOME=<site-packages>/nvidia/cu13`. Several packages share it, each with a version of its
 /// own. Their metadata is two levels above.
 pub(super) struct PackageDirectory {
-    path: PathBuf,
     /// `nvidia/cu13`.
     name: String,
     installed: Installed,
@@ -273,7 +257,6 @@ impl PackageDirectory {
             let parent = path.parent().filter(|parent| parent.ends_with("nvidia"))?;
             let installed = Installed::read(prober, parent.parent()?);
             (!installed.0.is_empty()).then_some(Self {
-                path: path.to_owned(),
                 name: format!("nvidia/{}", path.file_name()?.to_str()?),
                 installed,
             })
@@ -293,9 +276,5 @@ impl PackageDirectory {
             apply(package, found);
             found.toolkit = own.or(found.toolkit);
         }
-    }
-
-    pub(super) fn profile_remark(&self, prober: &Prober<'_>) -> Option<String> {
-        profile_remark(prober, &self.path, &self.name)
     }
 }

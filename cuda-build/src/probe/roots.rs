@@ -239,8 +239,6 @@ fn set(
         ));
     }
     remarks.extend(prefix.skipped_remarks());
-    let packages = own.iter().filter_map(|root| root.packages.as_ref());
-    remarks.extend(packages.filter_map(|packages| packages.profile_remark(prober)));
     remarks.extend(prefix.remarks.iter().cloned());
     (!found.is_empty()).then_some(Set { major, found })
 }
