@@ -1,6 +1,7 @@
 //! CUDA in Python wheels: one directory for each component (CUDA 11 and 12), or one for all (13).
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use super::files::Absent;
@@ -61,8 +62,7 @@ pub(super) fn probe(prober: &Prober<'_>, attempt: &mut Attempt) {
             attempt.sets.push(Set { major, found });
         }
     }
-    let remark = packages.without_metadata(attempt);
-    attempt.remarks.extend(remark);
+    attempt.remarks.extend(packages.without_metadata());
 }
 
 impl<'p> SitePackages<'p> {
@@ -141,39 +141,18 @@ impl<'p> SitePackages<'p> {
         Some(found)
     }
 
-    /// Reports usable components that were skipped because neither package metadata nor files show
-    /// their CUDA major, as when `nvidia` was copied without the `*.dist-info` directories beside
-    /// it.
-    fn without_metadata(&mut self, attempt: &Attempt) -> Option<String> {
-        let is_known = |component: Component| {
-            let mut unusable = attempt.unusable.iter();
-            attempt.sets.iter().any(|set| set.get(component).is_some())
-                || unusable.any(|unusable| unusable.component == component)
+    /// Reports wheels that were copied without the `*.dist-info` directories beside `nvidia`.
+    fn without_metadata(&self) -> Option<String> {
+        let has_metadata = |name: &String| name.starts_with("nvidia-");
+        let shows_no_major = |name: &OsString| {
+            let major = name.to_str().and_then(|name| name.strip_prefix("cu"));
+            major.is_none_or(|major| major.parse::<u32>().is_err())
         };
-        let mut owned: Vec<String> = Vec::new();
-        for component in Component::all() {
-            let majors = release::majors();
-            let majors = majors.filter(|m| self.installed.package(component, *m).is_some());
-            owned.extend(majors.filter_map(|major| directory_of(component, major)));
-        }
-        let mut names: Vec<String> = Vec::new();
-        for component in Component::all().filter(|component| !is_known(*component)) {
-            let directory = release::majors().find_map(|major| {
-                let directory = directory_of(component, major)?;
-                let prefix = self.prefix(&directory);
-                let is_skipped = !owned.contains(&directory)
-                    && !shows_major(prefix, component, major, &directory)
-                    && prefix.component(component, major).is_ok();
-                is_skipped.then_some(directory)
-            });
-            names.extend(directory.map(|directory| format!("{component} ({directory})")));
-        }
-        (!names.is_empty()).then(|| {
-            format!(
-                "not used, because package metadata for their CUDA major is missing: {}; the `*.dist-info` directories \
-                 must be beside `nvidia`",
-                names.join(", ")
-            )
+        let names = self.prober.root.names(&self.path.join("nvidia"));
+        (!self.installed.0.keys().any(has_metadata) && names.iter().any(shows_no_major)).then(|| {
+            "there are no `*.dist-info` directories beside `nvidia`, so components whose files do not show their CUDA \
+             major are not used"
+                .to_owned()
         })
     }
 }
