@@ -28,12 +28,12 @@ pub fn create_directory(path: &Path) -> Result<(), Error> {
 /// Writes a temporary file beside `path`, then renames it: several processes may write the same
 /// file.
 pub fn write(path: &Path, bytes: &[u8]) -> Result<(), Error> {
-    let mut part = path.as_os_str().to_owned();
-    part.push(format!(".{}.part", std::process::id()));
-    let part = PathBuf::from(part);
-    let written = fs::write(&part, bytes).and_then(|()| fs::rename(&part, path));
+    let mut temporary = path.as_os_str().to_owned();
+    temporary.push(format!(".{}.part", std::process::id()));
+    let temporary = PathBuf::from(temporary);
+    let written = fs::write(&temporary, bytes).and_then(|()| fs::rename(&temporary, path));
     written.map_err(|error| {
-        let _ = fs::remove_file(&part);
+        let _ = fs::remove_file(&temporary);
         failed("write", path)(error)
     })
 }

@@ -72,11 +72,11 @@ pub enum Error {
         /// Their files.
         files: [PathBuf; 2],
     },
-    /// A view cannot be made at this path.
-    ViewPlace {
+    /// A view cannot be created at this path.
+    ViewNotCreated {
         /// The path.
         path: PathBuf,
-        /// Why it cannot be made there.
+        /// Why it cannot be created there.
         reason: String,
         /// What to do instead.
         hint: String,
@@ -180,7 +180,7 @@ impl Error {
                     "take {first} and {second} from one place, or leave one of them out of the view"
                 )
             }
-            Self::ViewPlace { hint, .. } => hint.clone(),
+            Self::ViewNotCreated { hint, .. } => hint.clone(),
             Self::Directive { .. } => {
                 "rename or move the file or directory so that its path is UTF-8 without line breaks and without white \
                  space at its end"
@@ -249,7 +249,7 @@ impl fmt::Display for Error {
                 )?;
                 write!(f, "\n  {first}: {one}\n  {second}: {other}")
             }
-            Self::ViewPlace { path, reason, .. } => {
+            Self::ViewNotCreated { path, reason, .. } => {
                 write!(f, "cannot create a view at {}: {reason}", path.display())
             }
             Self::Directive {

@@ -166,9 +166,9 @@ pub fn distrust(root: &Root, path: &Path) -> Option<String> {
     let user = root.metadata(Path::new("/proc/self")).ok()?.uid();
     let parent = path.parent().unwrap_or(path);
     let mut places = [(path, 0), (parent, STICKY)].into_iter();
-    places.find_map(|(path, excuse)| {
+    places.find_map(|(path, harmless_if)| {
         let metadata = root.metadata(path).ok()?;
-        let reason = ownership_problem(metadata.uid(), metadata.mode(), user, excuse)?;
+        let reason = ownership_problem(metadata.uid(), metadata.mode(), user, harmless_if)?;
         Some(format!("{} {reason}", path.display()))
     })
 }
@@ -183,15 +183,15 @@ pub fn distrust(_: &Root, _: &Path) -> Option<String> {
 #[cfg(unix)]
 const STICKY: u32 = 0o1000;
 
-/// `excuse` is a mode bit that makes write permission for every user harmless.
+/// `harmless_if` is a mode bit that makes write permission for every user harmless.
 #[cfg(unix)]
-fn ownership_problem(owner: u32, mode: u32, user: u32, excuse: u32) -> Option<String> {
+fn ownership_problem(owner: u32, mode: u32, user: u32, harmless_if: u32) -> Option<String> {
     if owner != user && owner != 0 {
         return Some(format!(
             "belongs to user {owner}, neither to you (user {user}) nor to root"
         ));
     }
-    let is_open = mode & 0o002 != 0 && mode & excuse == 0;
+    let is_open = mode & 0o002 != 0 && mode & harmless_if == 0;
     is_open.then(|| "can be written by every user".to_owned())
 }
 

@@ -112,18 +112,18 @@ fn invalid(text: &str) -> String {
 
 /// Which CUDA release to use: any of one major (`13`), or exactly one (`13.4`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ReleaseReq {
+pub struct RequestedRelease {
     /// The CUDA major.
     pub major: u32,
     /// The minor, if only one release is accepted; `None` accepts every release of the major.
     pub minor: Option<u32>,
 }
 
-impl ReleaseReq {
+impl RequestedRelease {
     /// The environment variable that sets the release to build for.
     pub const VARIABLE: &'static str = "CUDA_BUILD_RELEASE";
 
-    /// Reads [`ReleaseReq::VARIABLE`].
+    /// Reads [`RequestedRelease::VARIABLE`].
     pub fn from_env(env: &Env) -> Result<Option<Self>, Error> {
         let Some(text) = env.text(Self::VARIABLE) else {
             return Ok(None);
@@ -148,7 +148,7 @@ impl ReleaseReq {
     }
 }
 
-impl FromStr for ReleaseReq {
+impl FromStr for RequestedRelease {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
@@ -168,7 +168,7 @@ impl FromStr for ReleaseReq {
     }
 }
 
-impl fmt::Display for ReleaseReq {
+impl fmt::Display for RequestedRelease {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.minor {
             Some(minor) => write!(f, "{}.{minor}", self.major),
@@ -252,7 +252,7 @@ mod tests {
 
     #[test]
     fn a_release_is_a_major_or_a_minor() {
-        let parse = |text: &str| text.parse::<ReleaseReq>();
+        let parse = |text: &str| text.parse::<RequestedRelease>();
         assert_eq!(parse("13").unwrap().minor, None);
         assert_eq!(parse("13.4").unwrap().to_string(), "13.4");
         assert!(parse("13.4.1").is_err() && parse("10").is_err());

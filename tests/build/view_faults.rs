@@ -357,7 +357,7 @@ fn a_view_that_others_can_change_is_not_used() {
     for path in [view.root(), &place.views()] {
         mode(path, 0o777);
         let error = place.view().unwrap_err();
-        assert!(matches!(error, Error::ViewPlace { .. }), "{error}");
+        assert!(matches!(error, Error::ViewNotCreated { .. }), "{error}");
         assert!(
             error.to_string().contains("written by every user"),
             "{error}"

@@ -196,7 +196,12 @@ fn build(project: &Path, of: &Cudart, rustc_args: &[String]) -> (tempfile::TempD
         ),
     ];
     let program = Path::new(env!("CARGO_BIN_EXE_cargo-cuda"));
-    env.extend(rustc_wrapper::environment(program, Scope::Place, &[], None));
+    env.extend(rustc_wrapper::environment(
+        program,
+        Scope::Reproducible,
+        &[],
+        None,
+    ));
     let call = maturin.build(&Request {
         manifest: &project.join("Cargo.toml"),
         out: out.path(),

@@ -129,26 +129,26 @@ impl Directory {
 
     fn write_record(&self, record: &Record) -> Result<(), Failure> {
         let text = serde_json::to_string_pretty(record).unwrap_or_default();
-        output::write_if_changed(&self.own().join(RECORD), text.as_bytes())?;
-        output::touch(&self.own().join(RECORD))
+        output::write_if_changed(&self.private().join(RECORD), text.as_bytes())?;
+        output::touch(&self.private().join(RECORD))
     }
 
-    fn own(&self) -> PathBuf {
-        self.path.join(OWN)
+    fn private(&self) -> PathBuf {
+        self.path.join(PRIVATE)
     }
 
     /// The path of the link to the view.
     pub fn view(&self) -> PathBuf {
-        self.own().join("view")
+        self.private().join("view")
     }
 
     pub fn views(&self) -> PathBuf {
-        self.own().join("views")
+        self.private().join("views")
     }
 
     /// Writes `toolkit.toml`, and returns the variables that name it and the directory of views.
     pub fn settings(&self, env: &Env, toolkit: &Toolkit) -> Result<Vec<Setting>, Failure> {
-        let file = self.own().join("toolkit.toml");
+        let file = self.private().join("toolkit.toml");
         output::write_if_changed(&file, toolkit.to_toml()?.as_bytes())?;
         let meaning = "the toolkit: build scripts that use cuda-build";
         let mut settings = vec![Setting::new("CUDA_BUILD_TOOLKIT", file, meaning)];
@@ -160,7 +160,7 @@ impl Directory {
     }
 }
 
-const OWN: &str = ".cuda";
+const PRIVATE: &str = ".cuda";
 const RECORD: &str = "components.json";
 
 /// The parent of the target directories: in the workspace's target directory, or without a
@@ -179,13 +179,15 @@ pub fn old(root: &Root, base: &Path, unused: Duration) -> Vec<PathBuf> {
         .into_iter()
         .map(|name| base.join(name))
         .filter(|path| !root.is_link(path))
-        .filter(|path| output::age(&path.join(OWN).join(RECORD)).is_some_and(|age| age > unused))
+        .filter(|path| {
+            output::age(&path.join(PRIVATE).join(RECORD)).is_some_and(|age| age > unused)
+        })
         .collect()
 }
 
 /// Whether a directory is new, or every component in its record is unchanged in `record`.
 fn is_reusable(root: &Root, path: &Path, record: &Record) -> bool {
-    let Ok(text) = root.text(&path.join(OWN).join(RECORD)) else {
+    let Ok(text) = root.text(&path.join(PRIVATE).join(RECORD)) else {
         return true;
     };
     let old: Record = serde_json::from_str(&text).unwrap_or_default();

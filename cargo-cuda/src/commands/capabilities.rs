@@ -2,7 +2,7 @@
 
 use clap::Args;
 use cuda_build::internal::capability::{self, Facts, Suffix, supported};
-use cuda_build::internal::{Declared, Env, ReleaseReq, Root, release};
+use cuda_build::internal::{Declared, Env, RequestedRelease, Root, release};
 use cuda_build::{Plan, ToolkitVersion};
 use serde::Serialize;
 
@@ -18,7 +18,7 @@ use crate::workspace::Workspace;
 pub struct CapabilitiesArgs {
     /// Show only the capabilities of this CUDA release: 13 or 13.4
     #[arg(long, value_name = "RELEASE")]
-    cuda: Option<ReleaseReq>,
+    cuda: Option<RequestedRelease>,
     #[command(flatten)]
     workspace: WorkspaceOptions,
     /// Write JSON
@@ -118,7 +118,7 @@ pub fn run(arguments: &CapabilitiesArgs, env: &Env, root: &Root) -> Result<(Stri
     Ok((text, code))
 }
 
-fn named_release(release: ReleaseReq) -> Result<ToolkitVersion, Failure> {
+fn named_release(release: RequestedRelease) -> Result<ToolkitVersion, Failure> {
     let Some(minor) = release.minor else {
         return Ok(newest_of(release.major));
     };

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use clap::Args;
 use cuda_build::internal::select::{Need, Strength};
-use cuda_build::internal::{Declared, Env, Outcome, ReleaseReq, Root, driver, host_compiler};
+use cuda_build::internal::{Declared, Env, Outcome, RequestedRelease, Root, driver, host_compiler};
 use cuda_build::{Capability, Component, Error, Plan, Toolkit};
 
 use crate::failure::Failure;
@@ -42,7 +42,7 @@ const PROGRAMS: &[(&str, &str)] = &[
 pub struct DoctorArgs {
     /// Report as if this CUDA release were requested: 13 or 13.4
     #[arg(long, value_name = "RELEASE")]
-    cuda: Option<ReleaseReq>,
+    cuda: Option<RequestedRelease>,
     #[command(flatten)]
     workspace: WorkspaceOptions,
     /// Write JSON

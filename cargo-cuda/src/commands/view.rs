@@ -63,7 +63,7 @@ pub fn run(arguments: &ViewArgs, env: &Env, root: &Root) -> Result<String, Failu
     place.copy = arguments.copy;
     place.components = Some(arguments.components.clone()).filter(|names| !names.is_empty());
     let toolkit = Finder {
-        partial: true,
+        accept_without_compiler: true,
         ..project.finder()
     }
     .find()?;
@@ -113,7 +113,7 @@ struct ViewComponent {
 
 impl Report {
     fn new(toolkit: &Toolkit, view: &View) -> Self {
-        let part = |chosen: &cuda_build::internal::select::Chosen| ViewComponent {
+        let component = |chosen: &cuda_build::internal::select::Chosen| ViewComponent {
             name: chosen.found.component.id(),
             version: chosen.found.shown_version(),
             origin: chosen.origin.clone(),
@@ -126,7 +126,7 @@ impl Report {
             stubs: shown(&view.stubs()),
             made: view.was_made(),
             paths: view.paths().map(shown).collect(),
-            components: toolkit.components().iter().map(part).collect(),
+            components: toolkit.components().iter().map(component).collect(),
         }
     }
 }

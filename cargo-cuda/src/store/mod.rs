@@ -31,7 +31,7 @@ use crate::output;
 
 pub use add::{Added, add, fetched_maturin, maturin};
 pub use lock::Lock;
-pub use request::{AddRequest, ReleaseSpec};
+pub use request::{AddRequest, ReleaseToFetch};
 pub use stored::{Listed, list, remove};
 
 /// Names the lock file, if it is not the one beside the workspace's manifest.

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use cuda_build::internal::ReleaseReq;
+use cuda_build::internal::RequestedRelease;
 use cuda_build::internal::command::Invocation;
 use cuda_build::internal::component::{EdgeKind, closure};
 use cuda_build::internal::config::Cudart;
@@ -58,7 +58,11 @@ pub struct Prepared {
 
 impl Job<'_> {
     /// Finds the toolkit for a release and creates its view.
-    pub fn prepare(&self, release: ReleaseReq, gpus: &[Capability]) -> Result<Prepared, Failure> {
+    pub fn prepare(
+        &self,
+        release: RequestedRelease,
+        gpus: &[Capability],
+    ) -> Result<Prepared, Failure> {
         if let Some(name) = &self.package.config.wheel.name {
             check_name(name, IN_MANIFEST)?;
         }
@@ -155,7 +159,11 @@ impl Job<'_> {
             variables.push(("CARGO_BUILD_BUILD_DIR".to_owned(), target.into()));
         }
         let project = &self.project;
-        variables.extend(rustc_wrapper::variables(project, build, Scope::Place)?);
+        variables.extend(rustc_wrapper::variables(
+            project,
+            build,
+            Scope::Reproducible,
+        )?);
         Ok(variables)
     }
 

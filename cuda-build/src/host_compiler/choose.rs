@@ -52,9 +52,9 @@ pub fn choose(env: &Env, root: &Root, toolkit: &Toolkit) -> Result<HostCompiler,
         .is_some(),
     };
     // nvcc's own choice already reflects `FLAGS`. A `-ccbin` in these flags overrides `NVCC_CCBIN`.
-    let own = nvcc::host_compiler(root, env, nvcc, &answer);
+    let default = nvcc::host_compiler(root, env, nvcc, &answer);
     if let Some((variable, value)) = flag(env, &["-ccbin", "--compiler-bindir"]) {
-        let file = own.or_else(|| locate(root, Path::new(&value), &directories));
+        let file = default.or_else(|| locate(root, Path::new(&value), &directories));
         let judged = judge.named(variable, Path::new(&value), file)?;
         return Ok(judge.chosen(judged, None));
     }
@@ -63,15 +63,18 @@ pub fn choose(env: &Env, root: &Root, toolkit: &Toolkit) -> Result<HostCompiler,
         let judged = judge.named("NVCC_CCBIN", &program, file)?;
         // An old nvcc does not read `NVCC_CCBIN` and needs the option.
         let path = judged.compiler.path.clone();
-        let option = (own.as_ref() != Some(&path)).then_some(path);
+        let option = (default.as_ref() != Some(&path)).then_some(path);
         return Ok(judge.chosen(judged, option));
     }
-    let own = own.map(|path| judge.judge(&path)).transpose()?.flatten();
-    if let Some(judged) = own.as_ref().filter(|judged| judge.accepts(judged)) {
+    let default = default
+        .map(|path| judge.judge(&path))
+        .transpose()?
+        .flatten();
+    if let Some(judged) = default.as_ref().filter(|judged| judge.accepts(judged)) {
         return Ok(judge.chosen(judged.clone(), None));
     }
     let installed = judge.installed();
-    match (preferred(&installed), own) {
+    match (preferred(&installed), default) {
         (Some(judged), _) => {
             let option = Some(judged.compiler.path.clone());
             Ok(judge.chosen(judged.clone(), option))

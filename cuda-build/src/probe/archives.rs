@@ -4,7 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::component::{Bundle, Component};
+use crate::component::Component;
 use crate::release::release_of;
 use crate::target::Target;
 use crate::version::{ToolkitVersion, Version};
@@ -63,7 +63,7 @@ impl Archive {
 
     /// Whether both are versions of the same archive for the same CUDA major.
     fn is_other_version_of(&self, other: &Self) -> bool {
-        let is_product = |component: Component| component.facts().bundle == Bundle::Product;
+        let is_product = |component: Component| component.facts().is_product();
         self.name == other.name
             && self.platform == other.platform
             && self.built_for == other.built_for

@@ -6,7 +6,7 @@ use super::Found;
 use super::prefix::Prefix;
 use super::products::directory_number;
 use super::versions::{header_version, release_in_file_name};
-use crate::component::{Bundle, Class, Component, Facts};
+use crate::component::{Class, Component, Facts};
 use crate::release::{NEWEST_MAJOR, OLDEST_MAJOR, majors};
 use crate::target::machine;
 
@@ -15,7 +15,7 @@ pub(super) struct Absent {
     /// The file that is missing.
     pub(super) missing: String,
     /// Whether other files of it were found.
-    pub(super) is_partial: bool,
+    pub(super) has_other_files: bool,
 }
 
 impl Prefix<'_> {
@@ -66,7 +66,7 @@ impl Prefix<'_> {
         if let Some(missing) = missing(facts, &found, header.is_some()) {
             return Err(Absent {
                 missing,
-                is_partial: !found.tools.is_empty() || has_any_library || header.is_some(),
+                has_other_files: !found.tools.is_empty() || has_any_library || header.is_some(),
             });
         }
         let mut evidence = found.tools.iter().chain(&found.libraries);
@@ -109,7 +109,7 @@ fn missing(facts: &Facts, found: &Found, has_header: bool) -> Option<String> {
     }
     // The driver's own libraries are never part of a toolkit, only its headers are.
     let needs_header = facts.libraries.is_empty() && facts.archives.is_empty();
-    if needs_header || facts.bundle == Bundle::Driver {
+    if needs_header || facts.is_driver() {
         let header = facts.header.filter(|_| !has_header);
         return header.map(|header| format!("`{header}`"));
     }
@@ -226,7 +226,7 @@ impl<'a> Lookup<'a> {
         // If the SONAME changed within a major, the newer one is later in the table.
         let mut sonames = facts.sonames_of(index, major).rev().peekable();
         let name = facts.libraries[index];
-        if facts.bundle == Bundle::Product {
+        if facts.is_product() {
             let is_in_table = (OLDEST_MAJOR..=NEWEST_MAJOR).contains(&major);
             if sonames.peek().is_none() && is_in_table {
                 return None;

@@ -19,7 +19,7 @@ use std::cmp::Reverse;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use crate::component::{Bundle, Class, Component};
+use crate::component::{Class, Component};
 use crate::error::Error;
 use crate::nvcc::NvccAnswer;
 use crate::root::Root;
@@ -129,12 +129,12 @@ impl Set {
     pub(crate) fn is_toolkit(&self) -> bool {
         self.found.iter().any(|found| {
             let facts = found.component.facts();
-            facts.class != Class::OwnRange && facts.bundle != Bundle::Product
+            facts.class != Class::OwnRange && !facts.is_product()
         })
     }
 
     pub(crate) fn has_product(&self) -> bool {
-        let is_product = |found: &Found| found.component.facts().bundle == Bundle::Product;
+        let is_product = |found: &Found| found.component.facts().is_product();
         self.found.iter().any(is_product)
     }
 

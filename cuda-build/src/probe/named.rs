@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::prefix::Prefix;
 use super::{Attempt, Found, Prober};
-use crate::component::{Bundle, Component};
+use crate::component::Component;
 use crate::release;
 use crate::sources::{Candidate, Step, associated_roots, is_package};
 
@@ -102,10 +102,10 @@ impl Prober<'_> {
         let holds = |component: Component| {
             release::majors().any(|major| match prefix.component(component, major) {
                 Ok(_) => true,
-                Err(absent) => absent.is_partial,
+                Err(absent) => absent.has_other_files,
             })
         };
-        let mut components = Component::all().filter(|c| c.facts().bundle != Bundle::Driver);
+        let mut components = Component::all().filter(|c| !c.facts().is_driver());
         if components.any(holds) {
             return None;
         }

@@ -203,11 +203,11 @@ fn unusable(
 ) -> Option<String> {
     let missing = &absent.missing;
     let Some((name, version)) = package else {
-        let is_nvrtc = component == Component::Nvrtc && absent.is_partial;
+        let is_nvrtc = component == Component::Nvrtc && absent.has_other_files;
         return is_nvrtc
             .then(|| format!("{directory} has no {missing}, so its NVRTC cannot be used"));
     };
-    Some(if component == Component::Nvrtc && absent.is_partial {
+    Some(if component == Component::Nvrtc && absent.has_other_files {
         format!("{name} {version} has no {missing}, so its NVRTC cannot be used")
     } else if component == Component::Nvcc && !release::is_nvcc_packaged(major) {
         format!(

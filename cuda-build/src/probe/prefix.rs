@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::Prober;
 use super::versions::number_macro;
-use crate::component::{Bundle, Component};
+use crate::component::Component;
 use crate::nvcc::NvccAnswer;
 use crate::release;
 use crate::version::ToolkitVersion;
@@ -168,13 +168,13 @@ impl<'p> Prefix<'p> {
             majors.find_map(|major| prefix.component(component, major).ok())
         };
         let unused: Vec<_> = Component::all()
-            .filter(|component| component.facts().bundle != Bundle::Driver)
+            .filter(|component| !component.facts().is_driver())
             .filter(|component| has(self, *component).is_none())
             .filter_map(|component| has(&top, component))
             .collect();
         // Some component files, such as the OpenCL loader, also come from unrelated packages.
         let is_toolkit = unused.iter().any(|found| found.component.is_core());
-        let is_product = |component: Component| component.facts().bundle == Bundle::Product;
+        let is_product = |component: Component| component.facts().is_product();
         let unused: Vec<_> = unused
             .iter()
             .filter(|found| is_toolkit || is_product(found.component))

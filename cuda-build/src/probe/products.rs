@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::Prober;
 use super::prefix::Prefix;
-use crate::component::{Bundle, Component};
+use crate::component::Component;
 use crate::release;
 
 /// The CUDA majors of products in a root, according to Debian packages, Python packages or the name
@@ -40,7 +40,7 @@ pub(super) fn named_majors(
 }
 
 pub(super) fn products() -> impl Iterator<Item = Component> {
-    Component::all().filter(|component| component.facts().bundle == Bundle::Product)
+    Component::all().filter(|component| component.facts().is_product())
 }
 
 /// The number that the directory of a file is called: `12` for `lib/12/libcutensor.so.2`.

@@ -9,7 +9,7 @@ use super::prefix::Prefix;
 use super::products::directory_number;
 use super::versions::file_name_version;
 use super::{Attempt, Found, Prober, Set, Unusable, archives};
-use crate::component::{Bundle, Class, Component};
+use crate::component::{Class, Component};
 use crate::nvcc::NvccAnswer;
 use crate::release;
 use crate::sources::{Candidate, Layout, Step};
@@ -88,7 +88,7 @@ fn unclear_roots(majors: &BTreeSet<u32>, unclear: &[OneRoot<'_>]) -> Option<Stri
 fn products_of_unknown_major(roots: &[OneRoot<'_>], sets: &[Set]) -> Vec<String> {
     let is_unknown = |found: &&Found| {
         let offered = sets.iter().filter(|set| set.get(found.component).is_some());
-        found.component.facts().bundle == Bundle::Product
+        found.component.facts().is_product()
             && named_major(roots, found).is_none()
             && found
                 .libraries
@@ -121,9 +121,9 @@ fn sets_of_products(
         && (is_explicit || step == Step::Product || candidate.layout == Layout::SystemProducts);
     let find = |root: &OneRoot<'_>, component: Component, major: u32| -> Option<Found> {
         let facts = component.facts();
-        let is_wanted = match (facts.bundle, root.named_major(component)) {
-            (Bundle::Product, Some(named)) => named == major,
-            (Bundle::Product, None) => any_product,
+        let is_wanted = match (facts.is_product(), root.named_major(component)) {
+            (true, Some(named)) => named == major,
+            (true, None) => any_product,
             _ => known.is_empty() && is_explicit && facts.class == Class::OwnRange,
         };
         let mut found = is_wanted.then(|| root.prefix.component(component, major).ok())??;
@@ -159,19 +159,22 @@ fn set(
     unusable: &mut Vec<Unusable>,
     remarks: &mut Vec<String>,
 ) -> Option<Set> {
-    let own: Vec<&OneRoot<'_>> = roots.iter().filter(|root| root.serves(major)).collect();
-    let answers: Vec<&NvccAnswer> = own.iter().filter_map(|root| root.answer.as_ref()).collect();
+    let of_major: Vec<&OneRoot<'_>> = roots.iter().filter(|root| root.serves(major)).collect();
+    let answers: Vec<&NvccAnswer> = of_major
+        .iter()
+        .filter_map(|root| root.answer.as_ref())
+        .collect();
     let joined;
-    let prefix = if let [single] = own.as_slice() {
+    let prefix = if let [single] = of_major.as_slice() {
         &single.prefix
     } else {
-        let paths: Vec<&Path> = own.iter().map(|root| root.path.as_path()).collect();
+        let paths: Vec<&Path> = of_major.iter().map(|root| root.path.as_path()).collect();
         joined = Prefix::new(prober, &paths, &answers);
         &joined
     };
     let compiler = answers.first().and_then(|answer| answer.version.release());
     let header = prefix.header_release().map(|(release, _)| release);
-    let mut names = own.iter().filter_map(|root| root.release);
+    let mut names = of_major.iter().filter_map(|root| root.release);
     let any = compiler.or(header).or_else(|| names.next());
     let mut found: Vec<Found> = Vec::new();
     for component in Component::all() {
@@ -182,7 +185,7 @@ fn set(
         let mut new = match prefix.component(component, major) {
             Ok(new) => new,
             Err(absent) => {
-                if absent.is_partial && component.facts().bundle == Bundle::Toolkit {
+                if absent.has_other_files && component.facts().is_part_of_toolkit() {
                     unusable.push(Unusable {
                         component,
                         major,
@@ -195,7 +198,7 @@ fn set(
         if named_major(roots, &new).is_some_and(|named| named != major) {
             continue;
         }
-        let root = own.iter().find(|root| root.holds(&new));
+        let root = of_major.iter().find(|root| root.holds(&new));
         let compiler = root.and_then(|root| root.release).or(compiler);
         settle_versions(
             prober,
@@ -217,7 +220,7 @@ fn set(
         }
         if component == Component::Nvcc {
             let Some(answer) = answers.first() else {
-                let reason = own.iter().find_map(|root| root.query_error.clone());
+                let reason = of_major.iter().find_map(|root| root.query_error.clone());
                 unusable.push(Unusable {
                     component,
                     major,

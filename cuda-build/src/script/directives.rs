@@ -6,7 +6,7 @@ use super::{Build, needs};
 use crate::cache;
 #[cfg(feature = "view")]
 use crate::capability::Plan;
-use crate::component::{Bundle, Component};
+use crate::component::Component;
 use crate::directive::{Directive, Directives};
 use crate::error::Error;
 use crate::link;
@@ -33,7 +33,7 @@ impl Build {
     /// The directory of stubs for the driver's libraries, if they are declared. The build machine
     /// may have no driver, or a driver without the link names (`libcuda.so`).
     pub(super) fn stubs(&self, toolkit: &Toolkit) -> Result<Option<PathBuf>, Error> {
-        let is_drivers = |component: &Component| component.facts().bundle == Bundle::Driver;
+        let is_drivers = |component: &Component| component.facts().is_driver();
         match self.linked(toolkit).iter().find(|c| is_drivers(c)) {
             None => Ok(None),
             #[cfg(feature = "view")]

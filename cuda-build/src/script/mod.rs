@@ -181,7 +181,7 @@ impl Build {
     ///
     /// # Errors
     /// As [`Build::toolkit`]; [`Error::ViewConflict`] if components have different files of the
-    /// same name, [`Error::ViewPlace`] if something else is at the path, [`Error::Io`].
+    /// same name, [`Error::ViewNotCreated`] if something else is at the path, [`Error::Io`].
     #[cfg(feature = "view")]
     pub fn view(&self) -> Result<&View, Error> {
         if let Some(view) = self.view.get() {

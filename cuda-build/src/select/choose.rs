@@ -6,7 +6,6 @@ use super::not_found::{found_for_another_major, not_found};
 use super::pool::{Offer, Rule, complete, offers};
 use super::request::{Request, Strength};
 use super::selection::{Note, Selection};
-use crate::component::Bundle;
 use crate::error::{Conflict, Error};
 use crate::probe::{Attempt, Set};
 use crate::sources::{Layout, Step};
@@ -50,13 +49,13 @@ impl<'a> Places<'a> {
 
     /// Whether this is the `site-packages` below a named prefix that is itself a toolkit's root.
     fn is_below_named_root(&self, attempt: &Attempt) -> bool {
-        let own = &attempt.candidate;
-        own.layout == Layout::SitePackages
+        let candidate = &attempt.candidate;
+        candidate.layout == Layout::SitePackages
             && self.named.iter().any(|other| {
                 let above = &other.candidate;
-                own.label == above.label
-                    && own.path != above.path
-                    && own.path.starts_with(&above.path)
+                candidate.label == above.label
+                    && candidate.path != above.path
+                    && candidate.path.starts_with(&above.path)
                     && !other.sets.is_empty()
             })
     }
@@ -112,7 +111,7 @@ fn products_of_another_major(
     products: &[&Attempt],
 ) -> Vec<Conflict> {
     let mut chosen = selection.chosen.iter();
-    let Some(toolkit) = chosen.find(|c| c.found.component.facts().bundle == Bundle::Toolkit) else {
+    let Some(toolkit) = chosen.find(|c| c.found.component.facts().is_part_of_toolkit()) else {
         return Vec::new();
     };
     let sets = || products.iter().flat_map(|attempt| &attempt.sets);
@@ -193,7 +192,7 @@ fn newest_complete(request: &Request, here: &[Offer<'_>], all: &[Offer<'_>]) -> 
     here.iter().find_map(|base| {
         let pool = pool(base, all, |offer| offer.set.has_product());
         let (mut selection, _) = complete(request, &pool, Rule::ProductsOnly)?;
-        let others = here.iter().filter(|other| !other.is(base));
+        let others = here.iter().filter(|other| !other.is_same(base));
         note_others(&mut selection, others);
         Some(selection)
     })
@@ -226,7 +225,7 @@ fn pool<'a>(
 ) -> Vec<Offer<'a>> {
     let others = all
         .iter()
-        .filter(|offer| !offer.is(base) && offer.set.major == base.set.major && accept(offer));
+        .filter(|offer| !offer.is_same(base) && offer.set.major == base.set.major && accept(offer));
     [*base].into_iter().chain(others.copied()).collect()
 }
 

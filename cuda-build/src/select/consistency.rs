@@ -13,7 +13,7 @@
 
 use super::selection::Chosen;
 use crate::capability::{Capability, Plan};
-use crate::component::{Bundle, Class, Component, edges};
+use crate::component::{Class, Component, edges};
 use crate::error::Conflict;
 use crate::probe::{Found, release_in_file_name};
 use crate::release::release_of;
@@ -130,7 +130,7 @@ pub(super) fn major_conflict(first: &Chosen, other: &Chosen) -> Conflict {
     let set = format!("`cargo cuda toolkit add {major}`");
     let facts = other.found.component.facts();
     let fix = match package(other, major) {
-        Some(package) if facts.bundle == Bundle::Product => format!(
+        Some(package) if facts.is_product() => format!(
             "take the {} that is built for CUDA {major}: `{package}` in Python packages",
             facts.id
         ),

@@ -17,7 +17,7 @@ pub(super) struct Offer<'a> {
 
 impl Offer<'_> {
     /// Whether both are the same set of the same attempt.
-    pub(super) fn is(&self, other: &Self) -> bool {
+    pub(super) fn is_same(&self, other: &Self) -> bool {
         std::ptr::eq(self.set, other.set)
     }
 
@@ -133,15 +133,15 @@ impl Choice<'_, '_> {
                 found: found.clone(),
                 origin: offer.origin_of(found),
             });
-            let is_added = self.rule == Rule::WhateverFits && index > 0;
-            if (is_added || need.strength == Strength::Extra)
+            let is_from_other_place = self.rule == Rule::WhateverFits && index > 0;
+            if (is_from_other_place || need.strength == Strength::Extra)
                 && let Some(conflict) = conflicts(&self.chosen).into_iter().next()
             {
                 self.chosen.pop();
                 let found = Box::new(found.clone());
                 let note = Note::Incompatible { found, conflict };
                 // Extras are dropped without an error, so they are reported.
-                if !is_added && !self.incompatible.contains(&note) {
+                if !is_from_other_place && !self.incompatible.contains(&note) {
                     self.incompatible.push(note);
                 }
                 continue;
@@ -171,7 +171,7 @@ fn in_order<'p, 'a>(
 ) -> impl Iterator<Item = (usize, &'p Offer<'a>)> {
     let is_product = need.is_product();
     let of_variable = |offer: &Offer<'_>| offer.step() == Step::Product;
-    let named = pool
+    let from_variables = pool
         .iter()
         .enumerate()
         .filter(move |(_, o)| is_product && of_variable(o));
@@ -179,5 +179,5 @@ fn in_order<'p, 'a>(
         .iter()
         .enumerate()
         .filter(move |(_, o)| !of_variable(o));
-    named.chain(others)
+    from_variables.chain(others)
 }

@@ -1,6 +1,6 @@
 //! What a build needs.
 
-use crate::component::{Bundle, Component, EdgeKind, closure};
+use crate::component::{Component, EdgeKind, closure};
 use crate::probe::{Found, Set};
 use crate::release;
 use crate::version::ToolkitVersion;
@@ -97,7 +97,7 @@ impl Need {
     }
 
     pub(crate) fn is_product(&self) -> bool {
-        self.component.facts().bundle == Bundle::Product
+        self.component.facts().is_product()
     }
 
     pub(super) fn is_required(&self) -> bool {

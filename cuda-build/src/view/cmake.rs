@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use super::View;
 use crate::capability::Plan;
-use crate::component::{Bundle, Component};
+use crate::component::Component;
 
 /// Libraries that `FindCUDAToolkit` looks for, but that CUDA has not contained since 11.
 const REMOVED: [&str; 4] = ["nvgraph", "nvgraph_static", "nppicom", "nppicom_static"];
@@ -56,7 +56,7 @@ fn libraries() -> BTreeMap<String, Vec<String>> {
         libraries.insert(format!("CUDA_{name}_LIBRARY"), files);
     };
     for facts in Component::all().map(Component::facts) {
-        if facts.bundle == Bundle::Toolkit {
+        if facts.is_part_of_toolkit() {
             for name in facts.libraries {
                 add(name, vec![format!("lib/lib{name}.so")]);
                 let archive = format!("lib/lib{name}_static.a");

@@ -50,7 +50,7 @@ impl ViewPlace {
     /// cache directory (see [`store::cache_dir`]).
     ///
     /// # Errors
-    /// [`Error::Usage`] if no variable names a cache directory, [`Error::ViewPlace`] if the place is below
+    /// [`Error::Usage`] if no variable names a cache directory, [`Error::ViewNotCreated`] if the place is below
     /// Cargo's profile directory (`target/debug`): Cargo adds link search paths below that directory
     /// to the loader path of `cargo run`, so programs would load the driver stub.
     pub fn from_env(env: &Env, target: &Target) -> Result<Self, Error> {
@@ -63,7 +63,7 @@ impl ViewPlace {
         // <target>/<profile>/build/<package>-<hash>/out
         let out = env.peek("OUT_DIR").map(Path::new);
         match out.and_then(|out| out.ancestors().nth(3)) {
-            Some(profile) if place.directory.starts_with(profile) => Err(Error::ViewPlace {
+            Some(profile) if place.directory.starts_with(profile) => Err(Error::ViewNotCreated {
                 path: directory,
                 reason: format!(
                     "Cargo puts libraries below {} on the loader path, and programs would load the stub of the driver",
@@ -104,7 +104,7 @@ impl Toolkit {
     ///
     /// # Errors
     /// [`Error::ViewConflict`] if components have different files of the same name,
-    /// [`Error::ViewPlace`] if the path contains anything but a view, [`Error::Io`].
+    /// [`Error::ViewNotCreated`] if the path contains anything but a view, [`Error::Io`].
     #[doc(hidden)]
     pub fn view(&self, place: &ViewPlace, root: &Root) -> Result<View, Error> {
         let plan = content::plan(self, root, place)?;
@@ -115,7 +115,7 @@ impl Toolkit {
             place.directory.join(format!("{}-{digest}", self.version()))
         };
         if path.file_name().is_none() {
-            return Err(Error::ViewPlace {
+            return Err(Error::ViewNotCreated {
                 path,
                 reason: "it is the root of the file system, or ends with `..`".to_owned(),
                 hint: "name another directory".to_owned(),
@@ -150,7 +150,7 @@ mod tests {
         let place = |views: &str| ViewPlace::from_env(&env(views), &target());
         for views in [out, "/w/target/debug", "/w/target/debug/cuda/views"] {
             assert!(
-                matches!(place(views), Err(Error::ViewPlace { .. })),
+                matches!(place(views), Err(Error::ViewNotCreated { .. })),
                 "{views}"
             );
         }

@@ -98,7 +98,7 @@ fn check_owner(root: &Root, destination: &Destination<'_>) -> Result<(), Error> 
 }
 
 fn refused(path: &Path, reason: String) -> Error {
-    Error::ViewPlace {
+    Error::ViewNotCreated {
         path: path.to_owned(),
         reason,
         hint: format!("name another directory, or remove {}", path.display()),
