@@ -10,9 +10,9 @@ mod files;
 mod named;
 mod one_root;
 mod packages;
-mod prefix;
 mod products;
 mod roots;
+mod searched;
 mod versions;
 
 use std::cmp::Reverse;
@@ -111,14 +111,14 @@ impl fmt::Display for Found {
 
 /// The components of one CUDA major in one place.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Set {
+pub struct ComponentSet {
     /// 11, 12, 13 …
     pub major: u32,
     /// In the order of the component table.
     pub found: Vec<Found>,
 }
 
-impl Set {
+impl ComponentSet {
     /// The component, if this set has it.
     pub fn get(&self, component: Component) -> Option<&Found> {
         self.found.iter().find(|found| found.component == component)
@@ -153,7 +153,7 @@ impl Set {
     }
 }
 
-impl fmt::Display for Set {
+impl fmt::Display for ComponentSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let found: Vec<String> = self.found.iter().map(Found::to_string).collect();
         f.write_str(&found.join(", "))
@@ -166,7 +166,7 @@ pub struct Attempt {
     /// The candidate.
     pub candidate: Candidate,
     /// One set per CUDA major, newest first; empty if nothing was found.
-    pub sets: Vec<Set>,
+    pub sets: Vec<ComponentSet>,
     /// Components that are partly present, and why they cannot be used.
     pub unusable: Vec<Unusable>,
     /// Why nothing was found, or what was found but is not used.
@@ -197,13 +197,13 @@ impl Attempt {
 
     /// What was found, in one line.
     pub fn summary(&self) -> String {
-        self.describe(Set::to_string, |_| true)
+        self.describe(ComponentSet::to_string, |_| true)
     }
 
     /// What was found, in one line. `set` describes a set; `is_listed` selects unusable components.
     pub(crate) fn describe(
         &self,
-        set: impl Fn(&Set) -> String,
+        set: impl Fn(&ComponentSet) -> String,
         is_listed: impl Fn(Component) -> bool,
     ) -> String {
         let mut parts: Vec<String> = self.sets.iter().map(set).collect();

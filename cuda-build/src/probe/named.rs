@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::prefix::Prefix;
+use super::searched::SearchedDirectories;
 use super::{Attempt, Found, Prober};
 use crate::component::Component;
 use crate::release;
@@ -98,9 +98,9 @@ impl Prober<'_> {
             .into_iter()
             .chain(beside.iter().map(PathBuf::as_path))
             .collect();
-        let prefix = Prefix::new(self, &roots, &[]);
+        let searched = SearchedDirectories::new(self, &roots, &[]);
         let holds = |component: Component| {
-            release::majors().any(|major| match prefix.component(component, major) {
+            release::majors().any(|major| match searched.component(component, major) {
                 Ok(_) => true,
                 Err(absent) => absent.has_other_files,
             })
@@ -109,10 +109,10 @@ impl Prober<'_> {
         if components.any(holds) {
             return None;
         }
-        Some(if prefix.remarks.is_empty() {
+        Some(if searched.remarks.is_empty() {
             "contains no CUDA component".to_owned()
         } else {
-            prefix.remarks.join("; ")
+            searched.remarks.join("; ")
         })
     }
 }

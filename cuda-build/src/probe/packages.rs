@@ -5,8 +5,8 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use super::files::Absent;
-use super::prefix::Prefix;
-use super::{Attempt, Found, Prober, Set, Unusable};
+use super::searched::SearchedDirectories;
+use super::{Attempt, ComponentSet, Found, Prober, Unusable};
 use crate::component::{Class, Component};
 use crate::release::{self, NEWEST_MAJOR, OLDEST_MAJOR};
 use crate::version::Version;
@@ -18,7 +18,7 @@ struct SitePackages<'p> {
     installed: Installed,
     /// By directory. They are kept because many components share a directory, and each component is
     /// searched for several majors.
-    prefixes: BTreeMap<String, Prefix<'p>>,
+    by_directory: BTreeMap<String, SearchedDirectories<'p>>,
 }
 
 /// Installed distributions by their normalized names, from the names of their `dist-info` directories.
@@ -52,14 +52,14 @@ pub(super) fn probe(prober: &Prober<'_>, attempt: &mut Attempt) {
         installed: Installed::read(prober, &path),
         prober,
         path,
-        prefixes: BTreeMap::new(),
+        by_directory: BTreeMap::new(),
     };
     for major in OLDEST_MAJOR..=packages.newest_major() {
         let found: Vec<Found> = Component::all()
             .filter_map(|component| packages.component(component, major, attempt))
             .collect();
         if !found.is_empty() {
-            attempt.sets.push(Set { major, found });
+            attempt.sets.push(ComponentSet { major, found });
         }
     }
     attempt.remarks.extend(packages.without_metadata());
@@ -77,11 +77,11 @@ impl<'p> SitePackages<'p> {
             .fold(NEWEST_MAJOR, u32::max)
     }
 
-    fn prefix(&mut self, directory: &str) -> &Prefix<'p> {
+    fn searched(&mut self, directory: &str) -> &SearchedDirectories<'p> {
         let path = self.path.join(directory);
-        self.prefixes
+        self.by_directory
             .entry(directory.to_owned())
-            .or_insert_with(|| Prefix::new(self.prober, &[&path], &[]))
+            .or_insert_with(|| SearchedDirectories::new(self.prober, &[&path], &[]))
     }
 
     fn component(
@@ -92,13 +92,16 @@ impl<'p> SitePackages<'p> {
     ) -> Option<Found> {
         let directory = directory_of(component, major)?;
         let is_installed = self.installed.package(component, major).is_some();
-        let prefix = self.prefix(&directory);
+        let searched = self.searched(&directory);
         // CUDA 11 and 12 share directories. A file whose name does not show the major counts for the major whose
         // package is installed.
-        if !is_installed && !shows_major(prefix, component, major, &directory) {
+        if !is_installed && !shows_major(searched, component, major, &directory) {
             return None;
         }
-        let (result, header) = (prefix.component(component, major), prefix.header_release());
+        let (result, header) = (
+            searched.component(component, major),
+            searched.header_release(),
+        );
         let package = self.installed.package(component, major);
         let mut found = match result {
             Ok(found) => found,
@@ -168,11 +171,16 @@ fn directory_of(component: Component, major: u32) -> Option<String> {
 }
 
 /// Whether the files show the major, without package metadata.
-fn shows_major(prefix: &Prefix<'_>, component: Component, major: u32, directory: &str) -> bool {
+fn shows_major(
+    searched: &SearchedDirectories<'_>,
+    component: Component,
+    major: u32,
+    directory: &str,
+) -> bool {
     let facts = component.facts();
-    let has = |soname| prefix.first(&prefix.lib, soname).is_some();
+    let has = |soname| searched.first(&searched.lib, soname).is_some();
     let header_shows = || {
-        let release = prefix.header_release();
+        let release = searched.header_release();
         release.is_some_and(|(release, _)| release.major == major)
     };
     directory.ends_with(&format!("cu{major}"))

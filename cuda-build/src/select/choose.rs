@@ -7,7 +7,7 @@ use super::pool::{Offer, Rule, complete, offers};
 use super::request::{Request, Strength};
 use super::selection::{Note, Selection};
 use crate::error::{Conflict, Error};
-use crate::probe::{Attempt, Set};
+use crate::probe::{Attempt, ComponentSet};
 use crate::sources::{Layout, Step};
 
 /// Attempts, grouped by how their places are used.
@@ -115,7 +115,7 @@ fn products_of_another_major(
         return Vec::new();
     };
     let sets = || products.iter().flat_map(|attempt| &attempt.sets);
-    let is_for_major = |set: &Set| set.major == toolkit.found.major;
+    let is_for_major = |set: &ComponentSet| set.major == toolkit.found.major;
     let needed = request.needs.iter().filter(|need| {
         need.is_product()
             && need.strength != Strength::Extra

@@ -8,7 +8,7 @@ use super::request::{Need, Part, Request};
 use super::selection::Chosen;
 use crate::component::Component;
 use crate::error::{Conflict, Error};
-use crate::probe::{Attempt, Found, Set};
+use crate::probe::{Attempt, ComponentSet, Found};
 use crate::release::{self, NEWEST_MAJOR};
 use crate::sources::Label;
 use crate::target::Target;
@@ -84,7 +84,7 @@ impl NotFound {
     }
 
     /// What a set has, and which missing components it lacks.
-    fn describe_set(&self, set: &Set) -> String {
+    fn describe_set(&self, set: &ComponentSet) -> String {
         if let Some(request) = self.request.as_ref().filter(|request| !request.admits(set)) {
             let version = set.shown_release();
             let requested = match request.major {

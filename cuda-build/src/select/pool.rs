@@ -5,7 +5,7 @@ use super::consistency::conflicts;
 use super::request::{Need, Part, Request, Strength};
 use super::selection::{Chosen, Note, Selection};
 use crate::component::Component;
-use crate::probe::{Attempt, Found, Set};
+use crate::probe::{Attempt, ComponentSet, Found};
 use crate::sources::Step;
 
 /// A set and the attempt that found it.
@@ -94,7 +94,7 @@ pub(super) fn complete(
         let selection = Selection {
             step: first.step(),
             major,
-            toolkit: Set { major, found }
+            toolkit: ComponentSet { major, found }
                 .toolkit()
                 .or_else(|| first.set.toolkit()),
             chosen,

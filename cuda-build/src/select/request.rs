@@ -1,7 +1,7 @@
 //! What a build needs.
 
 use crate::component::{Component, EdgeKind, closure};
-use crate::probe::{Found, Set};
+use crate::probe::{ComponentSet, Found};
 use crate::release;
 use crate::version::ToolkitVersion;
 
@@ -159,7 +159,7 @@ impl Request {
     }
 
     /// Whether a set is of an accepted release.
-    pub(super) fn admits(&self, set: &Set) -> bool {
+    pub(super) fn admits(&self, set: &ComponentSet) -> bool {
         let admits = |toolkit: ToolkitVersion| toolkit.matches(&self.toolkit);
         self.major.is_none_or(|major| major == set.major) && set.toolkit().is_none_or(admits)
     }

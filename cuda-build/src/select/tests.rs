@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use super::*;
 use crate::component::Component;
 use crate::error::Error;
-use crate::probe::{Attempt, Found, Set};
+use crate::probe::{Attempt, ComponentSet, Found};
 use crate::sources::{Candidate, Label, Step};
 use crate::version::ToolkitVersion;
 
@@ -75,7 +75,7 @@ fn at(step: Step, path: &str, components: &[&str]) -> Attempt {
     majors.dedup();
     let sets = majors
         .into_iter()
-        .map(|major| Set {
+        .map(|major| ComponentSet {
             major,
             found: all.iter().filter(|f| f.major == major).cloned().collect(),
         })

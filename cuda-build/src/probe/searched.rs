@@ -12,7 +12,7 @@ use crate::release;
 use crate::version::ToolkitVersion;
 
 /// The existing directories of one or more roots, in the order in which they are searched.
-pub(super) struct Prefix<'p> {
+pub(super) struct SearchedDirectories<'p> {
     pub(super) prober: &'p Prober<'p>,
     pub(super) include: Vec<PathBuf>,
     pub(super) lib: Vec<PathBuf>,
@@ -28,7 +28,7 @@ pub(super) struct Prefix<'p> {
     release: OnceCell<Option<(ToolkitVersion, PathBuf)>>,
 }
 
-impl<'p> Prefix<'p> {
+impl<'p> SearchedDirectories<'p> {
     fn empty(prober: &'p Prober<'p>) -> Self {
         Self {
             prober,
@@ -45,7 +45,7 @@ impl<'p> Prefix<'p> {
 
     /// The directories of these roots, then those that their compilers report.
     pub(super) fn new(prober: &'p Prober<'p>, roots: &[&Path], answers: &[&NvccAnswer]) -> Self {
-        let mut prefix = Self::empty(prober);
+        let mut searched = Self::empty(prober);
         let roots: Vec<&Path> = roots
             .iter()
             .copied()
@@ -56,21 +56,23 @@ impl<'p> Prefix<'p> {
             .map(|root| prober.directories.resolve(root))
             .collect();
         for root in &roots {
-            prefix.add_root(root, &resolved);
+            searched.add_root(root, &resolved);
         }
-        let conda = roots.iter().filter(|root| prefix.is_conda(root));
-        let unused: Vec<String> = conda.filter_map(|root| prefix.conda_remark(root)).collect();
-        prefix.remarks.extend(unused);
-        prefix.nvcc = answers.iter().find_map(|answer| answer.named.clone());
+        let conda = roots.iter().filter(|root| searched.is_conda(root));
+        let unused: Vec<String> = conda
+            .filter_map(|root| searched.conda_remark(root))
+            .collect();
+        searched.remarks.extend(unused);
+        searched.nvcc = answers.iter().find_map(|answer| answer.named.clone());
         for answer in answers {
             let tidy = |paths: &[PathBuf]| paths.iter().map(|p| prober.root.tidy(p)).collect();
-            prefix.add(|p| &mut p.include, tidy(&answer.includes), &resolved);
-            prefix.add(|p| &mut p.lib, tidy(&answer.libraries), &resolved);
-            prefix
+            searched.add(|p| &mut p.include, tidy(&answer.includes), &resolved);
+            searched.add(|p| &mut p.lib, tidy(&answer.libraries), &resolved);
+            searched
                 .nvcc_programs
                 .extend::<Vec<_>>(tidy(&answer.programs));
         }
-        prefix
+        searched
     }
 
     /// `targets/<platform>` comes first: if `include` and `lib` exist too, they are links to it, or belong to the
@@ -163,9 +165,9 @@ impl<'p> Prefix<'p> {
             lib: vec![root.join("lib")],
             ..Self::empty(self.prober)
         };
-        let has = |prefix: &Self, component| {
+        let has = |searched: &Self, component| {
             let mut majors = release::majors().rev();
-            majors.find_map(|major| prefix.component(component, major).ok())
+            majors.find_map(|major| searched.component(component, major).ok())
         };
         let unused: Vec<_> = Component::all()
             .filter(|component| !component.facts().is_driver())
