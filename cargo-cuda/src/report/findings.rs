@@ -227,7 +227,7 @@ impl ComponentFindings {
             component: found.component.id(),
             major: found.major,
             version: found.version.as_ref().map(ToString::to_string),
-            toolkit: found.toolkit.map(|toolkit| toolkit.to_string()),
+            toolkit: found.release.map(|toolkit| toolkit.to_string()),
             include: paths(&found.include),
             libraries: paths(&found.libraries),
             archives: paths(&found.archives),
@@ -282,7 +282,7 @@ fn remarks(toolkit: &Toolkit) -> Vec<String> {
     let mut notes: Vec<String> = toolkit.notes().iter().map(ToString::to_string).collect();
     for found in toolkit.components().iter().map(|chosen| &chosen.found) {
         let facts = found.component.facts();
-        let other = found.toolkit.filter(|own| *own != toolkit.version());
+        let other = found.release.filter(|own| *own != toolkit.version());
         let Some(release) = other.filter(|_| facts.follows_toolkit) else {
             continue;
         };

@@ -80,7 +80,7 @@ impl SearchedDirectories<'_> {
         let builtins = facts
             .library_with_release
             .and_then(|index| found.libraries.get(index));
-        found.toolkit = builtins.and_then(|path| release_in_file_name(path));
+        found.release = builtins.and_then(|path| release_in_file_name(path));
         Ok(found)
     }
 

@@ -41,7 +41,7 @@ pub struct Found {
     /// Its own version, if known.
     pub version: Option<Version>,
     /// The CUDA release it belongs to, if known: from a file of its own, its package, or the root that it is in.
-    pub toolkit: Option<ToolkitVersion>,
+    pub release: Option<ToolkitVersion>,
     /// Directories to give to a compiler with `-I`.
     pub include: Vec<PathBuf>,
     /// Shared libraries, in the order of [`Facts::libraries`](crate::component::Facts::libraries).
@@ -61,7 +61,7 @@ impl Found {
             component,
             major,
             version: None,
-            toolkit: None,
+            release: None,
             include: Vec::new(),
             libraries: Vec::new(),
             archives: Vec::new(),
@@ -95,7 +95,7 @@ impl Found {
     /// The version to display: its own; otherwise, for a core component, its CUDA release;
     /// otherwise its CUDA major.
     pub fn shown_version(&self) -> String {
-        match (&self.version, self.toolkit) {
+        match (&self.version, self.release) {
             (Some(version), _) => version.to_string(),
             (None, Some(toolkit)) if self.component.is_core() => toolkit.to_string(),
             (None, _) => format!("for CUDA {}", self.major),
@@ -140,15 +140,15 @@ impl ComponentSet {
 
     /// Its release, otherwise its major.
     pub(crate) fn shown_release(&self) -> String {
-        let release = self.toolkit().map(|release| release.to_string());
+        let release = self.release().map(|release| release.to_string());
         release.unwrap_or_else(|| self.major.to_string())
     }
 
     /// The CUDA release of the set: that of its first core component, otherwise the newest release
     /// of any component.
-    pub fn toolkit(&self) -> Option<ToolkitVersion> {
-        let core = |component: &Component| self.get(*component)?.toolkit;
-        let newest = || self.found.iter().filter_map(|found| found.toolkit).max();
+    pub fn release(&self) -> Option<ToolkitVersion> {
+        let core = |component: &Component| self.get(*component)?.release;
+        let newest = || self.found.iter().filter_map(|found| found.release).max();
         Component::CORE.iter().find_map(core).or_else(newest)
     }
 }

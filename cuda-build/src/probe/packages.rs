@@ -125,21 +125,21 @@ impl<'p> SitePackages<'p> {
             attempt.remarks.extend(lacks);
         }
         if let Some(package) = package {
-            let toolkit = found.toolkit;
+            let toolkit = found.release;
             apply(package, &mut found);
-            found.toolkit = toolkit.or(found.toolkit);
+            found.release = toolkit.or(found.release);
         }
         if component == Component::Cudart
             && let Some((release, header)) = header
         {
             // Compilers read the header, so its release counts, not the package's.
-            if let Some(claimed) = found.toolkit.filter(|claimed| *claimed != release) {
+            if let Some(claimed) = found.release.filter(|claimed| *claimed != release) {
                 attempt.remarks.push(format!(
                     "the cudart package is from CUDA {claimed}, but {} is from CUDA {release}; the header's release is used",
                     header.display()
                 ));
             }
-            found.toolkit = Some(release);
+            found.release = Some(release);
         }
         Some(found)
     }
@@ -196,7 +196,7 @@ fn apply((name, version): Package<'_>, found: &mut Found) {
         let release = version
             .release()
             .filter(|release| release.major == found.major);
-        found.toolkit = release.filter(|_| facts.follows_toolkit);
+        found.release = release.filter(|_| facts.follows_toolkit);
     }
     found.evidence = format!("{name} {version}: {}", found.evidence);
 }
@@ -259,9 +259,9 @@ impl PackageDirectory {
         let package = self.installed.package(component, major);
         if let Some(package) = package.filter(|_| is_here) {
             // For core components, the release in their files is more reliable than the package's.
-            let own = found.toolkit.filter(|_| component.is_core());
+            let own = found.release.filter(|_| component.is_core());
             apply(package, found);
-            found.toolkit = own.or(found.toolkit);
+            found.release = own.or(found.release);
         }
     }
 }

@@ -275,9 +275,9 @@ fn settle_versions(prober: &Prober<'_>, found: &mut Found, releases: Releases) {
     found.version = found.version.take().filter(is_of_major);
     // The roots of one candidate may be of different releases, so a library's own file name comes first.
     let own = found.version.as_ref().and_then(Version::release);
-    found.toolkit = match found.component {
+    found.release = match found.component {
         Component::Cudart => releases.header.or(releases.any),
         _ if facts.class == Class::ExactMinor => releases.compiler.or(releases.any),
-        _ => found.toolkit.or(own).or(releases.any),
+        _ => found.release.or(own).or(releases.any),
     };
 }

@@ -181,7 +181,7 @@ fn select_by_step(request: &Request, places: &Places<'_>) -> Option<Selection> {
     steps
         .find_map(|here| {
             let mut here = here.to_vec();
-            here.sort_by_key(|offer| Reverse((offer.set.major, offer.set.toolkit())));
+            here.sort_by_key(|offer| Reverse((offer.set.major, offer.set.release())));
             newest_complete(request, &here, &all)
         })
         .or_else(|| select_combined(request, &toolkits, &all))

@@ -12,7 +12,7 @@ use crate::sources::Step;
 #[derive(Clone, Copy)]
 pub(super) struct Offer<'a> {
     pub(super) attempt: &'a Attempt,
-    pub(super) set: &'a Set,
+    pub(super) set: &'a ComponentSet,
 }
 
 impl Offer<'_> {
@@ -94,9 +94,9 @@ pub(super) fn complete(
         let selection = Selection {
             step: first.step(),
             major,
-            toolkit: ComponentSet { major, found }
-                .toolkit()
-                .or_else(|| first.set.toolkit()),
+            release: ComponentSet { major, found }
+                .release()
+                .or_else(|| first.set.release()),
             chosen,
             notes: incompatible,
         };

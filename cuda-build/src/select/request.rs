@@ -161,7 +161,7 @@ impl Request {
     /// Whether a set is of an accepted release.
     pub(super) fn admits(&self, set: &ComponentSet) -> bool {
         let admits = |toolkit: ToolkitVersion| toolkit.matches(&self.toolkit);
-        self.major.is_none_or(|major| major == set.major) && set.toolkit().is_none_or(admits)
+        self.major.is_none_or(|major| major == set.major) && set.release().is_none_or(admits)
     }
 
     /// Whether a component meets one of the required needs.

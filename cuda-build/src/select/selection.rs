@@ -79,7 +79,7 @@ pub struct Selection {
     /// The CUDA major of all components.
     pub major: u32,
     /// The CUDA release of compiler and headers.
-    pub toolkit: Option<ToolkitVersion>,
+    pub release: Option<ToolkitVersion>,
     /// In the order of the component table.
     pub chosen: Vec<Chosen>,
     /// What to report about the choice.

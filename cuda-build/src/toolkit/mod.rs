@@ -39,7 +39,7 @@ impl Toolkit {
         warnings: Vec<String>,
         default_search_dirs: Vec<PathBuf>,
     ) -> Result<Self, Error> {
-        let version = selection.toolkit.ok_or_else(|| Error::Format {
+        let version = selection.release.ok_or_else(|| Error::Format {
             what: "toolkit",
             reason: format!(
                 "the CUDA {} release is unknown: neither cuda.h, nvcc nor NVRTC was found",
@@ -194,7 +194,7 @@ mod tests {
                     component: Component::Nvcc,
                     major: 99,
                     version: None,
-                    toolkit: None,
+                    release: None,
                     include: Vec::new(),
                     libraries: Vec::new(),
                     archives: Vec::new(),
