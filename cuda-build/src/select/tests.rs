@@ -36,7 +36,7 @@ fn found(text: &str, place: &str) -> Found {
         component,
         major,
         version: Some(version.parse().unwrap()),
-        release,
+        release: toolkit,
         include: facts
             .header
             .iter()
