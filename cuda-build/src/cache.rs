@@ -11,18 +11,9 @@ use std::time::UNIX_EPOCH;
 
 use crate::error::Error;
 
-pub(crate) fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
-    let path = path.to_owned();
-    move |source| Error::Io {
-        action,
-        path,
-        source,
-    }
-}
-
 /// Creates a directory and its parents.
 pub fn create_directory(path: &Path) -> Result<(), Error> {
-    fs::create_dir_all(path).map_err(failed("create", path))
+    fs::create_dir_all(path).map_err(Error::io("create", path))
 }
 
 /// Writes a temporary file beside `path`, then renames it: several processes may write the same
@@ -34,13 +25,13 @@ pub fn write(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     let written = fs::write(&temporary, bytes).and_then(|()| fs::rename(&temporary, path));
     written.map_err(|error| {
         let _ = fs::remove_file(&temporary);
-        failed("write", path)(error)
+        Error::io("write", path)(error)
     })
 }
 
 /// The bytes of a file that this crate wrote.
 pub fn read(path: &Path) -> Result<Vec<u8>, Error> {
-    fs::read(path).map_err(failed("read", path))
+    fs::read(path).map_err(Error::io("read", path))
 }
 
 /// Writes a file only if its content differs, so that its modification time is kept.
@@ -64,13 +55,15 @@ pub fn link_in_old_directory(directory: &Path, target: &Path) -> Result<(), Erro
         }
         fs::File::open(directory)?.set_modified(UNIX_EPOCH)
     };
-    write().map_err(failed("write", directory))
+    write().map_err(Error::io("write", directory))
 }
 
 /// Removes a file, if it exists.
 pub fn remove(path: &Path) -> Result<(), Error> {
     match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed("remove", path)(error)),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(Error::io("remove", path)(error))
+        }
         _ => Ok(()),
     }
 }

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::fmt;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::component::Component;
 use crate::probe::Attempt;
@@ -151,6 +151,25 @@ pub struct Conflict {
 }
 
 impl Error {
+    /// An [`Error::Io`]: `root.text(path).map_err(Error::io("read", path))`.
+    pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+        let path = path.to_owned();
+        move |source| Self::Io {
+            action,
+            path,
+            source,
+        }
+    }
+
+    /// An [`Error::Manifest`] for an environment variable.
+    pub(crate) fn variable(name: &str, reason: String) -> Self {
+        Self::Manifest {
+            path: PathBuf::from("environment"),
+            key: name.to_owned(),
+            reason,
+        }
+    }
+
     /// What to do next, most likely first; empty if the message is enough.
     pub fn hints(&self) -> Vec<String> {
         let hint = match self {

@@ -97,11 +97,7 @@ impl StoredToolkit {
     /// [`Error::Io`] if it cannot be read, [`Error::Format`] if it is not a manifest of a known format.
     pub fn read(root: &Root, path: &Path) -> Result<Self, Error> {
         let file = path.join(MANIFEST);
-        let text = root.text(&file).map_err(|source| Error::Io {
-            action: "read",
-            path: file.clone(),
-            source,
-        })?;
+        let text = root.text(&file).map_err(Error::io("read", &file))?;
         Self::parse(path, &text).map_err(|reason| Error::Format {
             what: "toolkit manifest",
             reason: format!("{}: {reason}", file.display()),
@@ -131,13 +127,9 @@ pub fn stored_toolkits(root: &Root, directory: &Path) -> Vec<Result<StoredToolki
         .map(|name| directory.join(name))
         .filter(|path| root.exists(&path.join(MANIFEST)))
         .map(|path| match distrust(root, &path) {
-            Some(reason) => Err(Error::Io {
-                action: "use",
-                path,
-                source: io::Error::other(format!(
-                    "{reason}; delete it and fetch it again, or name it in `CUDA_BUILD_ROOTS` if you trust it"
-                )),
-            }),
+            Some(reason) => Err(Error::io("use", &path)(io::Error::other(format!(
+                "{reason}; delete it and fetch it again, or name it in `CUDA_BUILD_ROOTS` if you trust it"
+            )))),
             None => StoredToolkit::read(root, &path),
         })
         .collect()

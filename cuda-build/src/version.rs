@@ -3,7 +3,6 @@
 use std::cmp::Ordering;
 use std::fmt;
 use std::hash::{Hash, Hasher};
-use std::path::PathBuf;
 use std::str::FromStr;
 
 use crate::env::Env;
@@ -128,12 +127,10 @@ impl RequestedRelease {
         let Some(text) = env.text(Self::VARIABLE) else {
             return Ok(None);
         };
-        let release = text.parse().map_err(|reason| Error::Manifest {
-            path: PathBuf::from("environment"),
-            key: Self::VARIABLE.to_owned(),
-            reason,
-        })?;
-        Ok(Some(release))
+        let release = text.parse();
+        release
+            .map(Some)
+            .map_err(|reason| Error::variable(Self::VARIABLE, reason))
     }
 
     /// The version requirement for the minor, such as `~13.4`; `None` without a minor.

@@ -198,11 +198,8 @@ impl Config {
     fn apply_variables(&mut self, env: &Env) -> Result<(), Error> {
         self.release = RequestedRelease::from_env(env)?;
         if let Some(text) = env.text("CUDA_BUILD_CUDART") {
-            self.cudart = parse_cudart(&text).map_err(|reason| Error::Manifest {
-                path: PathBuf::from("environment"),
-                key: "CUDA_BUILD_CUDART".to_owned(),
-                reason,
-            })?;
+            self.cudart = parse_cudart(&text)
+                .map_err(|reason| Error::variable("CUDA_BUILD_CUDART", reason))?;
         }
         if let Some(text) = env.text("CUDA_BUILD_CAPABILITIES") {
             self.capabilities = Some(vec![text]);
