@@ -71,7 +71,6 @@
     )
 )]
 
-mod cache;
 mod cached_answer;
 mod capability;
 mod command;
@@ -100,6 +99,7 @@ mod link;
 mod nvcc;
 #[cfg(feature = "compile")]
 mod nvrtc;
+mod output;
 mod probe;
 mod release;
 mod root;

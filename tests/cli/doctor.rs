@@ -245,7 +245,7 @@ fn a_driver_that_is_older_than_the_toolkit() {
             "for CUDA 12.2, compute capabilities: 8.6",
             &format!("  {real}\n"),
             "warning: the driver supports only CUDA 12.2 and older: programs built with CUDA 13.4 do not run here",
-            "or a toolkit of CUDA 12 (`cargo cuda toolkit add 12`)",
+            "or build with CUDA 12 (`cargo cuda toolkit add 12`)",
         ],
     );
     assert_eq!(json["driver"]["library"], real);

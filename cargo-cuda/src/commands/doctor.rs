@@ -113,7 +113,7 @@ type PackagePlan = (String, Result<Plan, Error>);
 
 /// The plan of each package that declares capabilities.
 fn plans(toolkit: &Toolkit, project: &Project, gpus: &[Capability]) -> Vec<PackagePlan> {
-    let observed = toolkit.observed_capabilities(&project.root, &project.env);
+    let observed = toolkit.capabilities_of_ptxas(&project.root, &project.env);
     let version = toolkit.version();
     let plan = |name: &str, items: &[String], used: &[Component]| {
         let plan = Declared::parse(items)

@@ -124,7 +124,6 @@ pub enum HostCompilerFindings {
         family: String,
         version: String,
         named_to_nvcc: Option<String>,
-        warnings: Vec<String>,
     },
     Refused {
         refused: String,
@@ -266,7 +265,6 @@ impl From<Result<HostCompiler, Error>> for HostCompilerFindings {
                 family: host.compiler.family.to_string(),
                 version: host.compiler.version,
                 named_to_nvcc: host.option.as_deref().map(shown),
-                warnings: host.warnings,
             },
             Err(error) => Self::Refused {
                 refused: error.to_string(),

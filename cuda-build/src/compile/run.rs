@@ -4,13 +4,13 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use super::{Action, Image, NvrtcJob, ReadFiles, Step, depfile};
-use crate::cache;
 use crate::command::Invocation;
 use crate::error::Error;
 use crate::fatbin::{self, Fatbin};
 use crate::freshness::{Files, Freshness, Reads};
 use crate::includes::{self, Scan, Scanner, SearchPath};
 use crate::nvrtc::{Nvrtc, Program, shims};
+use crate::output;
 
 /// The result of running steps.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -225,13 +225,13 @@ impl Runner {
 
     fn program(&mut self, step: &Step, invocation: &Invocation) -> Result<(), Error> {
         // An archiver adds to an existing archive, and a failing compiler may leave a partial file.
-        cache::remove(&step.output)?;
+        output::remove(&step.output)?;
         if let ReadFiles::Headers {
             depfile: Some(depfile),
             ..
         } = &step.reading
         {
-            cache::remove(depfile)?;
+            output::remove(depfile)?;
         }
         let failed = |output: String| Error::Compile {
             tool: step.tool.clone(),
@@ -252,7 +252,7 @@ impl Runner {
         let finished = invocation.run()?;
         self.files().forget(&step.output);
         if !finished.success {
-            cache::remove(&step.output)?;
+            output::remove(&step.output)?;
             return Err(failed(finished.output()));
         }
         if !self.files().is_file(&step.output) {
@@ -294,7 +294,7 @@ impl Runner {
             })?;
         let warnings = output.log.lines().filter(|line| line.contains("warning"));
         self.compiled.warnings.extend(warnings.map(str::to_owned));
-        cache::write(&step.output, &output.image)
+        output::write(&step.output, &output.image)
     }
 
     fn library(&mut self, library: &Path) -> Result<&Nvrtc, Error> {
@@ -345,7 +345,7 @@ fn include_names(path: &Path) -> Vec<String> {
 fn join(step: &Step, images: &[Image]) -> Result<(), Error> {
     let mut contents = Vec::new();
     for (image, path) in images.iter().zip(&step.inputs) {
-        let bytes = cache::read(path)?;
+        let bytes = output::read(path)?;
         contents.push(match image {
             Image::Real(capability) => fatbin::Image::Cubin {
                 capability: *capability,
@@ -357,7 +357,7 @@ fn join(step: &Step, images: &[Image]) -> Result<(), Error> {
             },
         });
     }
-    cache::write(&step.output, &Fatbin::from_images(contents)?.write())
+    output::write(&step.output, &Fatbin::from_images(contents)?.write())
 }
 
 #[cfg(unix)]
@@ -392,11 +392,11 @@ mod tests {
         let out = directory.path();
         let (object, archive) = (out.join("a.o"), out.join("liba.a"));
         let step = copy(&object, &archive);
-        cache::write(&object, b"1").unwrap();
+        output::write(&object, b"1").unwrap();
         assert_eq!([made(&step, out), made(&step, out)], [1, 0]);
-        cache::write(&object, b"2").unwrap();
+        output::write(&object, b"2").unwrap();
         assert_eq!([made(&step, out), made(&step, out)], [1, 0]);
-        assert_eq!(cache::read(&archive).unwrap(), b"2");
+        assert_eq!(output::read(&archive).unwrap(), b"2");
     }
 
     #[test]
@@ -404,12 +404,12 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let out = directory.path();
         let (from, to) = (out.join("a"), out.join("b"));
-        cache::write(&from, b"1").unwrap();
+        output::write(&from, b"1").unwrap();
         let step = copy(&from, &to);
         assert_eq!(made(&step, out), 1);
-        cache::write(&to, b"").unwrap();
+        output::write(&to, b"").unwrap();
         assert_eq!([made(&step, out), made(&step, out)], [1, 0]);
-        assert_eq!(cache::read(&to).unwrap(), b"1");
+        assert_eq!(output::read(&to).unwrap(), b"1");
     }
 
     #[test]
@@ -417,7 +417,7 @@ mod tests {
         for name in ["$(touch x)", "`touch x`", "a\"; touch x; \""] {
             let directory = tempfile::tempdir().unwrap();
             let out = directory.path();
-            cache::write(&out.join("a"), b"1").unwrap();
+            output::write(&out.join("a"), b"1").unwrap();
             let error = Runner::new(out).run(&[copy(&out.join("a"), &out.join(name))]);
             let message = error.unwrap_err().to_string();
             assert!(message.contains("rename it"), "{message}");
@@ -429,7 +429,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let out = directory.path();
         let from = out.join("a");
-        cache::write(&from, b"1").unwrap();
+        output::write(&from, b"1").unwrap();
         let mut step = copy(&from, &out.join("b"));
         step.action = Action::Program(Invocation::new("true"));
         let error = Runner::new(out).run(&[step]).unwrap_err();

@@ -130,7 +130,6 @@ impl Judge<'_> {
 
     fn chosen(&self, judged: Judged, option: Option<PathBuf>) -> HostCompiler {
         HostCompiler {
-            warnings: Vec::new(),
             compiler: judged.compiler,
             option,
         }

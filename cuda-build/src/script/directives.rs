@@ -3,13 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use super::{Build, needs};
-use crate::cache;
 #[cfg(feature = "view")]
 use crate::capability::Plan;
 use crate::component::Component;
 use crate::directive::{Directive, Directives};
 use crate::error::Error;
 use crate::link;
+use crate::output;
 use crate::select::Note;
 use crate::sources;
 use crate::toolkit::Toolkit;
@@ -140,7 +140,7 @@ impl Build {
         let lock = sources::lock_file(&self.root, &self.env);
         if let Some(absent) = lock.filter(|file| !self.root.exists(file)) {
             let directory = self.out.join("cuda-build.lock");
-            cache::link_in_old_directory(&directory, &absent)?;
+            output::link_in_old_directory(&directory, &absent)?;
             directives.rerun_if_changed([directory]);
         }
         Ok(())
