@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use crate::error::Error;
 
 /// One line of a build script's standard output.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Directive {
     /// Run the build script again when this file changes.
     RerunIfChanged(PathBuf),
@@ -114,7 +114,7 @@ impl fmt::Display for Directive {
 }
 
 /// Directives in the order in which they are printed.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Default)]
 pub struct Directives {
     lines: Vec<Directive>,
 }

@@ -1,7 +1,7 @@
 //! The digest for names, keys and contents: the same on every machine and with every version of Rust.
 
 /// FNV-1a, 64 bits.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub(crate) struct Fnv(u64);
 
 impl Default for Fnv {

@@ -96,6 +96,7 @@ mod includes;
 #[doc(hidden)]
 pub mod internal;
 mod link;
+mod list;
 mod nvcc;
 #[cfg(feature = "compile")]
 mod nvrtc;
@@ -108,6 +109,8 @@ mod select;
 mod sources;
 mod store;
 mod target;
+
+mod toml;
 mod toolkit;
 mod version;
 #[cfg(feature = "view")]

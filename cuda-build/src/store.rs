@@ -11,20 +11,19 @@
 //!   resolved.toml, .lock, .part-*/     used only by `cargo cuda toolkit`
 //! ```
 
-use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
-
-use toml::de::DeTable;
 
 use crate::component::Component;
 use crate::document;
 use crate::env::Env;
 use crate::error::Error;
+use crate::list::sorted_set;
 use crate::probe::{Attempt, Prober};
 use crate::root::Root;
 use crate::sources::{Candidate, Layout, Step};
 use crate::target::Target;
+use crate::toml::Table;
 use crate::version::Version;
 
 /// The file that makes a directory a stored toolkit.
@@ -33,17 +32,17 @@ pub const MANIFEST: &str = "toolkit.toml";
 /// The newest `format_version` of [`MANIFEST`] that this crate reads.
 pub const FORMAT_VERSION: i64 = 1;
 
-/// Names and versions of Python packages.
-pub(crate) type Packages = BTreeSet<(String, String)>;
+/// Names and versions of Python packages, sorted.
+pub(crate) type Packages = Vec<(String, String)>;
 
 /// The packages that a table lists.
-pub(crate) fn packages(table: &DeTable<'_>) -> Result<Packages, String> {
-    let packages = document::tables(table, "packages")?;
-    let packages = packages.into_iter().map(|package| {
+pub(crate) fn packages(table: &Table) -> Result<Packages, String> {
+    let mut packages = Packages::new();
+    for package in document::tables(table, "packages")? {
         let string = |key| document::string(package, key).map(str::to_owned);
-        Ok((string("name")?, string("version")?))
-    });
-    packages.collect()
+        packages.push((string("name")?, string("version")?));
+    }
+    Ok(sorted_set(packages))
 }
 
 /// The user's cache directory: `CUDA_BUILD_CACHE_DIR`, otherwise `$XDG_CACHE_HOME/cuda-build`, otherwise
@@ -76,7 +75,7 @@ pub fn toolkits_dir(env: &Env) -> Option<PathBuf> {
 }
 
 /// A toolkit in the store.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct StoredToolkit {
     /// The directory, to be searched as site-packages.
     pub path: PathBuf,
@@ -121,18 +120,20 @@ impl StoredToolkit {
 /// All toolkits below `directory`, sorted by name. A toolkit that cannot be used is an `Err` with
 /// the reason. A directory without a manifest, such as one that is being written, is not a toolkit.
 pub fn stored_toolkits(root: &Root, directory: &Path) -> Vec<Result<StoredToolkit, Error>> {
-    root.names(directory)
-        .into_iter()
-        .filter(|name| !name.as_encoded_bytes().starts_with(b"."))
-        .map(|name| directory.join(name))
-        .filter(|path| root.exists(&path.join(MANIFEST)))
-        .map(|path| match distrust(root, &path) {
+    let mut toolkits = Vec::new();
+    for name in root.names(directory) {
+        let path = directory.join(&name);
+        if name.as_encoded_bytes().starts_with(b".") || !root.exists(&path.join(MANIFEST)) {
+            continue;
+        }
+        toolkits.push(match distrust(root, &path) {
             Some(reason) => Err(Error::io("use", &path)(io::Error::other(format!(
                 "{reason}; delete it and fetch it again, or name it in `CUDA_BUILD_ROOTS` if you trust it"
             )))),
             None => StoredToolkit::read(root, &path),
-        })
-        .collect()
+        });
+    }
+    toolkits
 }
 
 /// The components in a directory of packages, as the search finds them. No nvcc is started.

@@ -61,11 +61,10 @@ impl FromStr for Version {
             .next()
             .unwrap_or_default()
             .trim_end_matches('.');
-        let parts = numeric
-            .split('.')
-            .map(str::parse)
-            .collect::<Result<Vec<u64>, _>>()
-            .map_err(|_| invalid(text))?;
+        let mut parts: Vec<u64> = Vec::new();
+        for part in numeric.split('.') {
+            parts.push(part.parse().map_err(|_| invalid(text))?);
+        }
         Ok(Self {
             parts,
             text: text.to_owned(),
@@ -110,7 +109,7 @@ fn invalid(text: &str) -> String {
 }
 
 /// Which CUDA release to use: any of one major (`13`), or exactly one (`13.4`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub struct RequestedRelease {
     /// The CUDA major.
     pub major: u32,

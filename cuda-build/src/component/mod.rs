@@ -14,7 +14,7 @@ use crate::release::{MAJORS, OLDEST_MAJOR};
 use crate::version::ToolkitVersion;
 
 /// How close the versions of two components must be to work together.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq)]
 pub enum Class {
     /// The same CUDA `major.minor` as the compiler: nvcc, cicc and the compiler's headers.
     ExactMinor,
@@ -31,7 +31,6 @@ pub enum Class {
 }
 
 /// The macros in a header that define a version.
-#[derive(Debug)]
 pub enum VersionMacros {
     /// Major, minor and patch.
     Parts([&'static str; 3]),
@@ -41,7 +40,6 @@ pub enum VersionMacros {
 
 /// What is known about a component. A list with one entry per major begins with the oldest major of
 /// the table of releases.
-#[derive(Debug)]
 pub struct Facts {
     /// The component.
     pub component: Component,

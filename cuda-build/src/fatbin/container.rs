@@ -56,7 +56,7 @@ impl Fatbin {
         if images.is_empty() {
             return Err(invalid("it has no images"));
         }
-        images.sort_by_key(Image::order);
+        crate::list::sort_by_key(&mut images, Image::order);
         if let Some(pair) = images
             .windows(2)
             .find(|pair| pair[0].order() == pair[1].order())

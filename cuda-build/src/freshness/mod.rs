@@ -19,6 +19,7 @@ use std::time::{Duration, Instant};
 
 use crate::error::Error;
 use crate::hash::Fnv;
+use crate::list::sorted_set;
 
 use file::Changed;
 pub(crate) use file::Files;
@@ -241,13 +242,11 @@ impl Freshness {
         let outputs = outputs
             .iter()
             .filter_map(|output| self.records.outputs.get(output.as_os_str()));
-        let lists: BTreeSet<u32> = outputs
-            .flat_map(|output| output.lists.iter().copied())
-            .collect();
+        let lists = sorted_set(outputs.flat_map(|output| output.lists.iter().copied()));
         let lists = lists
             .iter()
             .filter_map(|list| self.records.lists.get(*list as usize));
-        let ids: BTreeSet<u32> = lists.flatten().copied().collect();
+        let ids = sorted_set(lists.flatten().copied());
         let inputs = ids
             .iter()
             .filter_map(|id| self.records.inputs.get(*id as usize));

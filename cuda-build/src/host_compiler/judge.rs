@@ -31,7 +31,7 @@ pub(super) struct Judge<'a> {
 }
 
 /// A compiler after the query.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone)]
 pub(super) struct Judged {
     pub(super) compiler: Compiler,
     /// Why the toolkit does not accept it.

@@ -16,7 +16,7 @@ use std::path::PathBuf;
 pub use choose::choose;
 
 /// A C++ compiler and what it reports about itself.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Compiler {
     /// The program.
     pub path: PathBuf,
@@ -61,7 +61,7 @@ impl fmt::Display for Compiler {
 }
 
 /// The compiler for one build.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq)]
 pub struct HostCompiler {
     /// Which compiler.
     pub compiler: Compiler,

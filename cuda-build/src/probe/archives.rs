@@ -5,6 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::component::Component;
+use crate::list::sort_by_key;
 use crate::release::release_of;
 use crate::target::Target;
 use crate::version::{ToolkitVersion, Version};
@@ -13,7 +14,7 @@ use crate::version::{ToolkitVersion, Version};
 const LISTED: usize = 4;
 
 /// What the name of an archive shows.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq)]
 struct Archive {
     name: String,
     component: Option<Component>,
@@ -100,7 +101,9 @@ pub(super) fn select_archives(target: &Target, paths: Vec<PathBuf>) -> (Vec<Path
             "{first} {are} not for {target}, and will not be used{hint}"
         ));
     }
-    roots.sort_by_key(|path| platform(path).as_ref().is_some_and(is_other));
+    sort_by_key(&mut roots, |path| {
+        platform(path).as_ref().is_some_and(is_other)
+    });
     let archives: Vec<Archive> = roots
         .iter()
         .filter_map(|path| Archive::parse(path))

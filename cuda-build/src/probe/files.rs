@@ -7,6 +7,7 @@ use super::products::directory_number;
 use super::searched::SearchedDirectories;
 use super::versions::{header_version, release_in_file_name};
 use crate::component::{Class, Component, Facts};
+use crate::list::entry;
 use crate::release::{NEWEST_MAJOR, OLDEST_MAJOR, majors};
 use crate::target::machine;
 
@@ -45,13 +46,17 @@ impl SearchedDirectories<'_> {
         for archive in facts.archives {
             found.archives.extend(lookup.library(archive));
         }
-        let libraries: Vec<Option<PathBuf>> = (0..facts.libraries.len())
-            .map(|index| lookup.library_of(facts, index, major))
-            .collect();
-        let has_any_library = libraries.iter().any(Option::is_some);
+        let mut has_main_library = false;
+        let mut libraries = Vec::new();
+        for index in 0..facts.libraries.len() {
+            let library = lookup.library_of(facts, index, major);
+            has_main_library |= index == 0 && library.is_some();
+            libraries.extend(library);
+        }
+        let has_any_library = !libraries.is_empty();
         // Without the main library the others are useless: libnvblas needs libcublas.
-        if facts.libraries_are_alternatives || libraries.first().is_some_and(Option::is_some) {
-            found.libraries = libraries.into_iter().flatten().collect();
+        if facts.libraries_are_alternatives || has_main_library {
+            found.libraries = libraries;
         }
         let header = facts.header.and_then(|name| self.header(name));
         if let Some((_, directory)) = &header {
@@ -191,8 +196,8 @@ impl<'a> Lookup<'a> {
 
     fn skip(&self, path: &Path, reason: String) {
         let mut skipped = self.searched.skipped.borrow_mut();
-        let example = skipped.entry(reason).or_insert_with(|| path.to_owned());
-        if path < example.as_path() {
+        let example = entry(&mut skipped, reason);
+        if example.as_os_str().is_empty() || path < example.as_path() {
             path.clone_into(example);
         }
     }

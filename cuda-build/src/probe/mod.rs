@@ -21,6 +21,7 @@ use std::path::{Path, PathBuf};
 
 use crate::component::{Class, Component};
 use crate::error::Error;
+use crate::list::sort_by_key;
 use crate::nvcc::NvccAnswer;
 use crate::root::Root;
 use crate::sources::{Candidate, Layout};
@@ -110,7 +111,7 @@ impl fmt::Display for Found {
 }
 
 /// The components of one CUDA major in one place.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct ComponentSet {
     /// 11, 12, 13 …
     pub major: u32,
@@ -161,7 +162,7 @@ impl fmt::Display for ComponentSet {
 }
 
 /// The result of probing one candidate.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Attempt {
     /// The candidate.
     pub candidate: Candidate,
@@ -175,7 +176,7 @@ pub struct Attempt {
 
 /// A component that is partly present: a package without its files, or a library without another
 /// library that it loads.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Unusable {
     /// The component.
     pub component: Component,
@@ -264,7 +265,7 @@ impl<'a> Prober<'a> {
                 _ => roots::probe(self, &mut attempt),
             }
         }
-        attempt.sets.sort_by_key(|set| Reverse(set.major));
+        sort_by_key(&mut attempt.sets, |set| Reverse(set.major));
         if attempt.sets.is_empty() && attempt.unusable.is_empty() && attempt.remarks.is_empty() {
             let path = &candidate.path;
             attempt

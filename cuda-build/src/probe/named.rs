@@ -73,9 +73,11 @@ impl Prober<'_> {
             others.any(|other| associated_roots(self.root, other).contains(path))
         };
         let is_used = |path: &Path| {
-            let found = attempt.sets.iter().flat_map(|set| &set.found);
-            let mut files = found.flat_map(Found::paths);
-            files.any(|file| file.starts_with(path))
+            let is_below = |found: &Found| found.paths().any(|file| file.starts_with(path));
+            attempt
+                .sets
+                .iter()
+                .any(|set| set.found.iter().any(is_below))
         };
         let is_other_package = |path: &Path| is_package(path) && !self.root.names(path).is_empty();
         let unused = candidate

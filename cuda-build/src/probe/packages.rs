@@ -1,6 +1,6 @@
 //! CUDA in Python wheels: one directory for each component (CUDA 11 and 12), or one for all (13).
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -18,11 +18,11 @@ struct SitePackages<'p> {
     installed: Installed,
     /// By directory. They are kept because many components share a directory, and each component is
     /// searched for several majors.
-    by_directory: BTreeMap<String, SearchedDirectories<'p>>,
+    by_directory: HashMap<String, SearchedDirectories<'p>>,
 }
 
 /// Installed distributions by their normalized names, from the names of their `dist-info` directories.
-struct Installed(BTreeMap<String, Version>);
+struct Installed(HashMap<String, Version>);
 
 /// The name and version of a component's package.
 type Package<'a> = (&'static str, &'a Version);
@@ -52,12 +52,13 @@ pub(super) fn probe(prober: &Prober<'_>, attempt: &mut Attempt) {
         installed: Installed::read(prober, &path),
         prober,
         path,
-        by_directory: BTreeMap::new(),
+        by_directory: HashMap::new(),
     };
     for major in OLDEST_MAJOR..=packages.newest_major() {
-        let found: Vec<Found> = Component::all()
-            .filter_map(|component| packages.component(component, major, attempt))
-            .collect();
+        let mut found: Vec<Found> = Vec::new();
+        for component in Component::all() {
+            found.extend(packages.component(component, major, attempt));
+        }
         if !found.is_empty() {
             attempt.sets.push(ComponentSet { major, found });
         }

@@ -34,9 +34,11 @@ pub(super) fn named_majors(
             .or_else(|| python_package(prober, path, product))
             .or(by_name)
     };
-    products()
-        .filter_map(|product| Some((product, named(product)?)))
-        .collect()
+    let mut majors = Vec::new();
+    for product in products() {
+        majors.extend(named(product).map(|major| (product, major)));
+    }
+    majors
 }
 
 pub(super) fn products() -> impl Iterator<Item = Component> {
@@ -93,18 +95,18 @@ fn debian_packages(
     };
     let has_files =
         |product| release::majors().any(|major| searched.component(product, major).is_ok());
-    let present: Vec<Component> = products()
-        .filter(|product| has_header(*product) || has_files(*product))
-        .collect();
+    let mut present: Vec<Component> = products().collect();
+    present.retain(|product| has_header(*product) || has_files(*product));
     if present.is_empty() {
         return Vec::new();
     }
     let status = prober.root.locate("/var/lib/dpkg/status");
     let text = prober.root.text(&status).unwrap_or_default();
-    present
-        .into_iter()
-        .filter_map(|product| Some((product, debian_major(&text, product)?)))
-        .collect()
+    let mut majors = Vec::new();
+    for product in present {
+        majors.extend(debian_major(&text, product).map(|major| (product, major)));
+    }
+    majors
 }
 
 /// The major in the list of installed packages; `None` if two packages disagree.

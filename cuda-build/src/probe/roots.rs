@@ -1,7 +1,6 @@
 //! CUDA in roots: NVIDIA's installers, distributions, conda, and several roots of one candidate (Nix outputs, redist
 //! archives side by side, the HPC SDK).
 
-use std::collections::BTreeSet;
 use std::path::Path;
 
 use super::one_root::{OneRoot, read_roots};
@@ -10,6 +9,7 @@ use super::searched::SearchedDirectories;
 use super::versions::file_name_version;
 use super::{Attempt, ComponentSet, Found, Prober, Unusable, archives};
 use crate::component::{Class, Component};
+use crate::list::sorted_set;
 use crate::nvcc::NvccAnswer;
 use crate::release;
 use crate::sources::{Candidate, Layout, Step};
@@ -32,7 +32,7 @@ pub(super) fn probe(prober: &Prober<'_>, attempt: &mut Attempt) {
         attempt.remarks.extend(absent);
     }
     attempt.remarks.extend(remarks);
-    let majors: BTreeSet<u32> = roots.iter().flat_map(|root| root.majors.clone()).collect();
+    let majors = sorted_set(roots.iter().flat_map(|root| root.majors.clone()));
     // cuRAND's archive looks the same for every CUDA major. Beside one toolkit, it is taken as part
     // of it; beside toolkits of two majors, its major is unknown.
     let (unclear, roots): (Vec<OneRoot<'_>>, Vec<OneRoot<'_>>) = roots
@@ -67,7 +67,7 @@ pub(super) fn probe(prober: &Prober<'_>, attempt: &mut Attempt) {
     }
 }
 
-fn unclear_roots(majors: &BTreeSet<u32>, unclear: &[OneRoot<'_>]) -> Option<String> {
+fn unclear_roots(majors: &[u32], unclear: &[OneRoot<'_>]) -> Option<String> {
     let names: Vec<String> = unclear
         .iter()
         .filter(|root| root.searched.prober.root.is_dir(&root.path))
@@ -86,7 +86,7 @@ fn unclear_roots(majors: &BTreeSet<u32>, unclear: &[OneRoot<'_>]) -> Option<Stri
 
 /// Reports products that are offered for every major because their own is unknown.
 fn products_of_unknown_major(roots: &[OneRoot<'_>], sets: &[ComponentSet]) -> Vec<String> {
-    let is_unknown = |found: &&Found| {
+    let is_unknown = |found: &Found| {
         let offered = sets.iter().filter(|set| set.get(found.component).is_some());
         found.component.facts().is_product()
             && named_major(roots, found).is_none()
@@ -96,14 +96,16 @@ fn products_of_unknown_major(roots: &[OneRoot<'_>], sets: &[ComponentSet]) -> Ve
                 .all(|path| directory_number(path).is_none())
             && offered.count() > 1
     };
-    let found = sets.first().into_iter().flat_map(|set| &set.found);
-    found
-        .filter(is_unknown)
-        .map(|found| {
+    let mut remarks = Vec::new();
+    for found in sets.first().map_or(&[][..], |set| &set.found) {
+        if is_unknown(found) {
             let product = found.component;
-            format!("the CUDA major of this {product} is unknown; it is assumed to be compatible")
-        })
-        .collect()
+            remarks.push(format!(
+                "the CUDA major of this {product} is unknown; it is assumed to be compatible"
+            ));
+        }
+    }
+    remarks
 }
 
 /// Sets for majors for which no toolkit was found.
@@ -114,7 +116,7 @@ fn products_of_unknown_major(roots: &[OneRoot<'_>], sets: &[ComponentSet]) -> Ve
 fn sets_of_products(
     candidate: &Candidate,
     roots: &[OneRoot<'_>],
-    known: &BTreeSet<u32>,
+    known: &[u32],
 ) -> Vec<ComponentSet> {
     let (is_explicit, step) = (candidate.step.is_explicit(), candidate.step);
     let any_product = known.is_empty()
@@ -131,10 +133,8 @@ fn sets_of_products(
         Some(found)
     };
     let named = roots.iter().flat_map(|root| &root.named_majors);
-    let majors: BTreeSet<u32> = release::majors()
-        .chain(named.map(|(_, major)| *major))
-        .filter(|major| !known.contains(major))
-        .collect();
+    let majors = release::majors().chain(named.map(|(_, major)| *major));
+    let majors = sorted_set(majors.filter(|major| !known.contains(major)));
     let set = |major: u32| {
         let first = |component| roots.iter().find_map(|root| find(root, component, major));
         let found = Component::all().filter_map(first).collect();

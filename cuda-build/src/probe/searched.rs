@@ -1,7 +1,6 @@
 //! The directories of one or more roots in which the files of components are looked for.
 
 use std::cell::{OnceCell, RefCell};
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::Prober;
@@ -23,8 +22,8 @@ pub(super) struct SearchedDirectories<'p> {
     pub(super) nvcc_programs: Vec<PathBuf>,
     /// Directories that are not used, and why.
     pub(super) remarks: Vec<String>,
-    /// For each reason to skip files, the alphabetically first skipped path as an example.
-    pub(super) skipped: RefCell<BTreeMap<String, PathBuf>>,
+    /// For each reason to skip files, the alphabetically first skipped path as an example. Sorted.
+    pub(super) skipped: RefCell<Vec<(String, PathBuf)>>,
     release: OnceCell<Option<(ToolkitVersion, PathBuf)>>,
 }
 
@@ -46,23 +45,18 @@ impl<'p> SearchedDirectories<'p> {
     /// The directories of these roots, then those that their compilers report.
     pub(super) fn new(prober: &'p Prober<'p>, roots: &[&Path], answers: &[&NvccAnswer]) -> Self {
         let mut searched = Self::empty(prober);
-        let roots: Vec<&Path> = roots
-            .iter()
-            .copied()
-            .filter(|root| prober.root.is_dir(root))
-            .collect();
-        let resolved: Vec<PathBuf> = roots
-            .iter()
-            .map(|root| prober.directories.resolve(root))
-            .collect();
+        let mut roots = roots.to_vec();
+        roots.retain(|root| prober.root.is_dir(root));
+        let resolve = |root: &&Path| prober.directories.resolve(root);
+        let resolved: Vec<PathBuf> = roots.iter().map(resolve).collect();
         for root in &roots {
             searched.add_root(root, &resolved);
         }
-        let conda = roots.iter().filter(|root| searched.is_conda(root));
-        let unused: Vec<String> = conda
-            .filter_map(|root| searched.conda_remark(root))
-            .collect();
-        searched.remarks.extend(unused);
+        for root in &roots {
+            if searched.is_conda(root) {
+                searched.remarks.extend(searched.conda_remark(root));
+            }
+        }
         searched.nvcc = answers.iter().find_map(|answer| answer.named.clone());
         for answer in answers {
             let tidy = |paths: &[PathBuf]| paths.iter().map(|p| prober.root.tidy(p)).collect();
@@ -106,7 +100,7 @@ impl<'p> SearchedDirectories<'p> {
     /// Adds directories that exist, are not in the list under another name, and are for the target.
     fn add(
         &mut self,
-        list: impl Fn(&mut Self) -> &mut Vec<PathBuf>,
+        list: fn(&mut Self) -> &mut Vec<PathBuf>,
         directories: Vec<PathBuf>,
         roots: &[PathBuf],
     ) {
@@ -169,18 +163,16 @@ impl<'p> SearchedDirectories<'p> {
             let mut majors = release::majors().rev();
             majors.find_map(|major| searched.component(component, major).ok())
         };
-        let unused: Vec<_> = Component::all()
-            .filter(|component| !component.facts().is_driver())
-            .filter(|component| has(self, *component).is_none())
-            .filter_map(|component| has(&top, component))
-            .collect();
+        let mut unused = Vec::new();
+        for component in Component::all() {
+            if !component.facts().is_driver() && has(self, component).is_none() {
+                unused.extend(has(&top, component));
+            }
+        }
         // Some component files, such as the OpenCL loader, also come from unrelated packages.
         let is_toolkit = unused.iter().any(|found| found.component.is_core());
         let is_product = |component: Component| component.facts().is_product();
-        let unused: Vec<_> = unused
-            .iter()
-            .filter(|found| is_toolkit || is_product(found.component))
-            .collect();
+        unused.retain(|found| is_toolkit || is_product(found.component));
         let first = unused.first()?;
         let names: Vec<&str> = unused.iter().map(|found| found.component.id()).collect();
         let hint = if is_toolkit {
@@ -220,7 +212,7 @@ impl<'p> SearchedDirectories<'p> {
     /// A remark with one example for each reason to skip files.
     pub(super) fn skipped_remarks(&self) -> Vec<String> {
         let skipped = self.skipped.borrow();
-        let remark = |(reason, path): (&String, &PathBuf)| {
+        let remark = |(reason, path): &(String, PathBuf)| {
             format!("{} and similar files {reason}", path.display())
         };
         skipped.iter().map(remark).collect()

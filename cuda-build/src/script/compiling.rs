@@ -1,6 +1,6 @@
 //! The part of a build that compiles.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use super::{Build, needs};
@@ -81,13 +81,13 @@ impl Code {
 
     /// Refuses two modules with the same name, because they would share a file and a constant.
     fn check_names(&self) -> Result<(), Error> {
-        let mut sources = BTreeMap::new();
-        for module in &self.modules {
-            if let Some(earlier) = sources.insert(module.constant(), module.source()) {
+        for (index, module) in self.modules.iter().enumerate() {
+            let has_its_name = |other: &&Module| other.constant() == module.constant();
+            if let Some(earlier) = self.modules[..index].iter().find(has_its_name) {
                 return Err(Error::Usage {
                     reason: format!(
                         "the modules {} and {} are both named `{}`",
-                        earlier.display(),
+                        earlier.source().display(),
                         module.source().display(),
                         module.constant()
                     ),

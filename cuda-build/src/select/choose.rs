@@ -2,11 +2,12 @@
 
 use std::cmp::Reverse;
 
-use super::not_found::{found_for_another_major, not_found};
+use super::not_found::{found_for_another_major, not_found, sets};
 use super::pool::{Offer, Rule, complete, offers};
 use super::request::{Request, Strength};
 use super::selection::{Note, Selection};
 use crate::error::{Conflict, Error};
+use crate::list::sort_by_key;
 use crate::probe::{Attempt, ComponentSet};
 use crate::sources::{Layout, Step};
 
@@ -114,16 +115,17 @@ fn products_of_another_major(
     let Some(toolkit) = chosen.find(|c| c.found.component.facts().is_part_of_toolkit()) else {
         return Vec::new();
     };
-    let sets = || products.iter().flat_map(|attempt| &attempt.sets);
+    let sets = sets(products);
     let is_for_major = |set: &ComponentSet| set.major == toolkit.found.major;
-    let needed = request.needs.iter().filter(|need| {
-        need.is_product()
-            && need.strength != Strength::Extra
-            && !sets().any(|set| is_for_major(set) && set.get(need.component).is_some())
-    });
-    needed
-        .filter_map(|need| found_for_another_major(need, toolkit, products))
-        .collect()
+    let mut conflicts = Vec::new();
+    for need in &request.needs {
+        let has_product =
+            |set: &&ComponentSet| is_for_major(set) && set.get(need.component).is_some();
+        if need.is_product() && need.strength != Strength::Extra && !sets.iter().any(has_product) {
+            conflicts.extend(found_for_another_major(need, toolkit, products));
+        }
+    }
+    conflicts
 }
 
 /// A selection for the major of a product that a variable names, if no major was requested.
@@ -133,10 +135,10 @@ fn reselect_with_product_major(
     selection: &Selection,
     places: &Places<'_>,
 ) -> Option<Selection> {
-    let sets = places.products.iter().flat_map(|attempt| &attempt.sets);
-    let mut majors: Vec<u32> = sets.map(|set| set.major).collect();
+    let sets = sets(&places.products);
+    let mut majors: Vec<u32> = sets.iter().map(|set| set.major).collect();
     majors.retain(|major| request.major.is_none() && *major != selection.major);
-    majors.sort_unstable_by_key(|major| Reverse(*major));
+    sort_by_key(&mut majors, |major| Reverse(*major));
     majors.into_iter().find_map(|major| {
         let mut request = request.clone();
         request.major = Some(major);
@@ -181,7 +183,9 @@ fn select_by_step(request: &Request, places: &Places<'_>) -> Option<Selection> {
     steps
         .find_map(|here| {
             let mut here = here.to_vec();
-            here.sort_by_key(|offer| Reverse((offer.set.major, offer.set.release())));
+            sort_by_key(&mut here, |offer| {
+                Reverse((offer.set.major, offer.set.release()))
+            });
             newest_complete(request, &here, &all)
         })
         .or_else(|| select_combined(request, &toolkits, &all))
@@ -223,10 +227,13 @@ fn pool<'a>(
     all: &[Offer<'a>],
     accept: impl Fn(&Offer<'a>) -> bool,
 ) -> Vec<Offer<'a>> {
-    let others = all
-        .iter()
-        .filter(|offer| !offer.is_same(base) && offer.set.major == base.set.major && accept(offer));
-    [*base].into_iter().chain(others.copied()).collect()
+    let mut pool = vec![*base];
+    for offer in all {
+        if !offer.is_same(base) && offer.set.major == base.set.major && accept(offer) {
+            pool.push(*offer);
+        }
+    }
+    pool
 }
 
 /// Toolkits that are not used are reported, so that the choice is visible.

@@ -12,7 +12,7 @@
 //! | driver | none: the machine that runs the program decides |
 
 use super::selection::Chosen;
-use crate::capability::{Capability, Plan};
+use crate::capability::Plan;
 use crate::component::{Class, Component, edges};
 use crate::error::Conflict;
 use crate::probe::{Found, release_in_file_name};
@@ -27,29 +27,25 @@ pub fn conflicts(chosen: &[Chosen]) -> Vec<Conflict> {
         return conflicts;
     }
     let [nvcc, nvrtc, cudart] = Component::CORE.map(|component| get(chosen, component));
-    let exact = chosen
-        .iter()
-        .filter(|other| class(other) == Class::ExactMinor);
-    let mut conflicts: Vec<Conflict> = exact
-        .chain(cudart)
-        .filter_map(|other| release_conflict(nvcc?, other))
-        .collect();
-    conflicts.extend(
-        nvrtc
-            .zip(cudart)
-            .and_then(|(nvrtc, cudart)| release_conflict(nvrtc, cudart)),
-    );
+    let mut conflicts: Vec<Conflict> = Vec::new();
+    if let Some(nvcc) = nvcc {
+        let is_exact = |other: &&Chosen| class(other) == Class::ExactMinor;
+        for other in chosen.iter().filter(is_exact).chain(cudart) {
+            conflicts.extend(release_conflict(nvcc, other));
+        }
+    }
+    if let (Some(nvrtc), Some(cudart)) = (nvrtc, cudart) {
+        conflicts.extend(release_conflict(nvrtc, cudart));
+    }
     conflicts.extend(nvrtc.and_then(builtins_conflict));
     conflicts.extend(cudart.and_then(library_conflict));
     conflicts.extend(provider_conflicts(chosen));
     // What compiles device code decides which CCCL is accepted.
     let mut compilers = [nvcc, nvrtc, cudart].into_iter().flatten();
     if let Some((compiler, release)) = compilers.find_map(|c| Some((c, release(&c.found)?))) {
-        conflicts.extend(
-            chosen
-                .iter()
-                .filter_map(|other| range_conflict(compiler, release, other)),
-        );
+        for other in chosen {
+            conflicts.extend(range_conflict(compiler, release, other));
+        }
     }
     conflicts
 }
@@ -59,9 +55,7 @@ pub fn conflicts(chosen: &[Chosen]) -> Vec<Conflict> {
 /// A capability that is planned only as PTX counts as well, because the device that loads the PTX
 /// may have that capability.
 pub fn capability_conflicts(chosen: &[Chosen], plan: &Plan) -> Vec<Conflict> {
-    let mut capabilities: Vec<Capability> = plan.real.iter().chain(&plan.ptx).copied().collect();
-    capabilities.sort_unstable();
-    capabilities.dedup();
+    let capabilities = plan.all();
     let without_code = |product: &Chosen| {
         let facts = product.found.component.facts();
         let version = product.found.version.as_ref()?;
@@ -256,14 +250,13 @@ fn provider_conflicts(chosen: &[Chosen]) -> Vec<Conflict> {
             },
         })
     };
-    let providers = chosen.iter().filter(|c| class(c) == Class::Provider);
-    providers
-        .flat_map(|provider| {
-            chosen
-                .iter()
-                .filter_map(move |user| conflict(user, provider))
-        })
-        .collect()
+    let mut conflicts = Vec::new();
+    for provider in chosen.iter().filter(|c| class(c) == Class::Provider) {
+        for user in chosen {
+            conflicts.extend(conflict(user, provider));
+        }
+    }
+    conflicts
 }
 
 /// The conflict if the headers of a component with its own range refuse the compiler's release.

@@ -5,6 +5,7 @@ use super::consistency::conflicts;
 use super::request::{Need, Part, Request, Strength};
 use super::selection::{Chosen, Note, Selection};
 use crate::component::Component;
+use crate::list::{sort_by_key, sorted_set};
 use crate::probe::{Attempt, ComponentSet, Found};
 use crate::sources::Step;
 
@@ -41,14 +42,19 @@ impl Offer<'_> {
 
 /// Every accepted set of these attempts.
 pub(super) fn offers<'a>(request: &Request, attempts: &[&'a Attempt]) -> Vec<Offer<'a>> {
-    let offers = attempts
-        .iter()
-        .flat_map(|attempt| attempt.sets.iter().map(|set| Offer { attempt, set }));
-    offers.filter(|offer| request.admits(offer.set)).collect()
+    let mut offers = Vec::new();
+    for attempt in attempts {
+        for set in &attempt.sets {
+            if request.admits(set) {
+                offers.push(Offer { attempt, set });
+            }
+        }
+    }
+    offers
 }
 
 /// Which components may be taken from pool members other than the first.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq)]
 pub(super) enum Rule {
     /// Only products, unless the user named the places: then every component.
     ProductsOnly,
@@ -83,13 +89,11 @@ pub(super) fn complete(
         }
         let Choice {
             mut chosen,
-            mut used,
+            used,
             incompatible,
             ..
         } = choice;
-        chosen.sort_by_key(|c| c.found.component);
-        used.sort_unstable();
-        used.dedup();
+        sort_by_key(&mut chosen, |c| c.found.component);
         let found = chosen.iter().map(|c| c.found.clone()).collect();
         let selection = Selection {
             step: first.step(),
@@ -100,7 +104,7 @@ pub(super) fn complete(
             chosen,
             notes: incompatible,
         };
-        Some((selection, used))
+        Some((selection, sorted_set(used)))
     })
 }
 

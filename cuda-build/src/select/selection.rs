@@ -72,7 +72,7 @@ impl fmt::Display for Note {
 }
 
 /// What was chosen.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct Selection {
     /// The step that proposed the first place that was used.
     pub step: Step,

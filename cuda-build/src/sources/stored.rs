@@ -8,6 +8,7 @@ use crate::config::workspace_root;
 use crate::document;
 use crate::env::Env;
 use crate::error::Error;
+use crate::list::sort_by_key;
 use crate::root::Root;
 use crate::store::{self, Packages, StoredToolkit};
 use crate::target::Target;
@@ -23,7 +24,6 @@ const VARIABLE: &str = "CUDA_BUILD_LOCK";
 const FORMAT_VERSION: i64 = 1;
 
 /// One toolkit of a lock file.
-#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Locked {
     /// The lock file.
     pub file: PathBuf,
@@ -39,10 +39,8 @@ pub struct Locked {
 fn stored(root: &Root, env: &Env, target: &Target) -> (Vec<StoredToolkit>, Vec<Error>) {
     let (mut toolkits, mut errors) = (Vec::new(), Vec::new());
     let directory = store::toolkits_dir(env);
-    for toolkit in directory
-        .iter()
-        .flat_map(|directory| store::stored_toolkits(root, directory))
-    {
+    let stored = directory.map(|directory| store::stored_toolkits(root, &directory));
+    for toolkit in stored.unwrap_or_default() {
         match toolkit {
             Ok(toolkit) if toolkit.platform == target.directory() => toolkits.push(toolkit),
             Ok(_) => {}
@@ -56,7 +54,7 @@ fn stored(root: &Root, env: &Env, target: &Target) -> (Vec<StoredToolkit>, Vec<E
 pub(super) fn propose(root: &Root, env: &Env, target: &Target, found: &mut Sources) {
     let (mut toolkits, errors) = stored(root, env, target);
     found.remarks.extend(errors.iter().map(ToString::to_string));
-    toolkits.sort_by_key(|t| {
+    sort_by_key(&mut toolkits, |t| {
         (
             Reverse((t.version.clone(), t.components.len())),
             t.path.clone(),
@@ -84,15 +82,16 @@ pub(super) fn propose_locked(
         what: "lock file",
         reason: format!("{}: {reason}", file.display()),
     })?;
-    locked.sort_by_key(|(version, ..)| Reverse(version.clone()));
+    sort_by_key(&mut locked, |(version, ..)| Reverse(version.clone()));
     let (stored, _) = stored(root, env, target);
     for (version, release, packages) in locked {
         let toolkit = stored.iter().find(|stored| stored.packages == packages);
         let path = toolkit.map(|toolkit| toolkit.path.clone());
-        found.candidates.extend(path.iter().map(|path| {
+        if let Some(path) = &path {
             let label = Label::Text(format!("CUDA {version} of `{LOCK_FILE}`"));
-            Candidate::site_packages(Step::Locked, label, path.clone())
-        }));
+            let candidate = Candidate::site_packages(Step::Locked, label, path.clone());
+            found.candidates.push(candidate);
+        }
         found.locked.push(Locked {
             file: file.clone(),
             version,
@@ -138,23 +137,22 @@ fn is_dependency(root: &Root, env: &Env, package: &Path) -> bool {
 
 fn parse(text: &str) -> Result<Vec<(Version, ToolkitVersion, Packages)>, String> {
     let table = document::parse(text, FORMAT_VERSION)?;
-    let toolkits = document::tables(&table, "toolkit")?.into_iter();
-    toolkits
-        .map(|toolkit| {
-            let text = document::string(toolkit, "version")?;
-            // The text is printed, so only digits and dots are accepted.
-            let is_plain = text.bytes().all(|b| b.is_ascii_digit() || b == b'.');
-            let version: Option<Version> = text.parse().ok().filter(|_| is_plain);
-            let release = version.as_ref().and_then(Version::release);
-            let (version, release) = version
-                .zip(release)
-                .ok_or_else(|| format!("`version` {text:?} is not a CUDA release"))?;
-            if !toolkit.contains_key("packages") {
-                return Err("`packages` is missing or not an array".to_owned());
-            }
-            Ok((version, release, store::packages(toolkit)?))
-        })
-        .collect()
+    let mut locked = Vec::new();
+    for toolkit in document::tables(&table, "toolkit")? {
+        let text = document::string(toolkit, "version")?;
+        // The text is printed, so only digits and dots are accepted.
+        let is_plain = text.bytes().all(|b| b.is_ascii_digit() || b == b'.');
+        let version: Option<Version> = text.parse().ok().filter(|_| is_plain);
+        let release = version.as_ref().and_then(Version::release);
+        let (version, release) = version
+            .zip(release)
+            .ok_or_else(|| format!("`version` {text:?} is not a CUDA release"))?;
+        if toolkit.get("packages").is_none() {
+            return Err("`packages` is missing or not an array".to_owned());
+        }
+        locked.push((version, release, store::packages(toolkit)?));
+    }
+    Ok(locked)
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::{Candidate, Layout, Sources, Step};
 use crate::component::Component;
+use crate::list::sort_by_key;
 use crate::release::NEWEST_MAJOR;
 use crate::root::Root;
 use crate::target::Target;
@@ -74,11 +75,11 @@ fn propose_installed(root: &Root, found: &mut Sources) {
             versioned.push((version, path));
         }
     }
-    versioned.sort_by_key(|(version, _)| Reverse(version.clone()));
-    let versioned = versioned.into_iter();
-    found
-        .candidates
-        .extend(versioned.map(|(_, path)| Candidate::root(Step::VersionedPlace, label, path)));
+    sort_by_key(&mut versioned, |(version, _)| Reverse(version.clone()));
+    for (_, path) in versioned {
+        let candidate = Candidate::root(Step::VersionedPlace, label, path);
+        found.candidates.push(candidate);
+    }
 }
 
 /// Whether there is a product in `/usr`. NVIDIA's packages install cuDNN, NCCL and the like there,

@@ -29,7 +29,6 @@ const VARIABLE: &str = "CUDA_BUILD_VIEWS";
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Debug)]
 pub struct ViewPlace {
     /// The directory that was given to [`ViewPlace::at`] or [`ViewPlace::below`].
     pub directory: PathBuf,

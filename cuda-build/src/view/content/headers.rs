@@ -30,11 +30,11 @@ impl Planner<'_, '_> {
                     add_source("cccl".into(), source, &mut contents);
                 } else if is_shared(self.root, directory) {
                     let is_own = |name: &OsStr| is_header_of(found.component, name);
-                    list(self.root, &source, &mut contents, is_own);
+                    list(self.root, &source, &mut contents, &is_own);
                 } else if !listed.contains(&&**directory) {
                     // Several components may share a directory: list it only once.
                     listed.push(directory);
-                    list(self.root, &source, &mut contents, |_| true);
+                    list(self.root, &source, &mut contents, &|_| true);
                 }
             }
         }
