@@ -137,7 +137,7 @@ fn parse(arguments: &[OsString]) -> Result<(Cli, SplitArguments), clap::Error> {
         return Ok((parse(arguments)?, SplitArguments::default()));
     };
     let options = BuildOptions::augment_args(clap::Command::new("build"));
-    let own = |name: &str| match name {
+    let is_ours = |name: &str| match name {
         "--help" | "-h" => Some(TakesValue::No),
         _ => options
             .get_arguments()
@@ -149,7 +149,7 @@ fn parse(arguments: &[OsString]) -> Result<(Cli, SplitArguments), clap::Error> {
                 false => TakesValue::No,
             }),
     };
-    let split = cargo_arguments::split(&name.to_string_lossy(), rest, own);
+    let split = cargo_arguments::split(&name.to_string_lossy(), rest, is_ours);
     let ours: Vec<OsString> = std::iter::once(name.clone())
         .chain(split.ours.iter().cloned())
         .collect();

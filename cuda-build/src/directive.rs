@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::error::Error;
 
@@ -169,11 +169,7 @@ impl Directives {
         let written = output
             .write_all(text.as_bytes())
             .and_then(|()| output.flush());
-        written.map_err(|source| Error::Io {
-            action: "write to",
-            path: PathBuf::from("standard output"),
-            source,
-        })
+        written.map_err(Error::io("write to", Path::new("standard output")))
     }
 }
 

@@ -71,7 +71,6 @@
     )
 )]
 
-mod cache;
 mod cached_answer;
 mod capability;
 mod command;
@@ -101,6 +100,7 @@ mod list;
 mod nvcc;
 #[cfg(feature = "compile")]
 mod nvrtc;
+mod output;
 mod probe;
 mod release;
 mod root;

@@ -57,6 +57,18 @@ pub fn cache_dir(env: &Env) -> Option<PathBuf> {
     Some(cache.join("cuda-build"))
 }
 
+/// [`cache_dir`], for a caller that cannot work without it.
+///
+/// # Errors
+/// [`Error::Usage`] if no variable names it.
+pub fn required_cache_dir(env: &Env) -> Result<PathBuf, Error> {
+    cache_dir(env).ok_or_else(|| Error::Usage {
+        reason: "there is no cache directory: `CUDA_BUILD_CACHE_DIR`, `XDG_CACHE_HOME` and `HOME` are all unset"
+            .to_owned(),
+        hint: Some("set `CUDA_BUILD_CACHE_DIR` to the absolute path of a directory".to_owned()),
+    })
+}
+
 /// The directory below [`cache_dir`] that has one directory for each toolkit.
 pub fn toolkits_dir(env: &Env) -> Option<PathBuf> {
     cache_dir(env).map(|cache| cache.join("toolkits"))
@@ -84,11 +96,7 @@ impl StoredToolkit {
     /// [`Error::Io`] if it cannot be read, [`Error::Format`] if it is not a manifest of a known format.
     pub fn read(root: &Root, path: &Path) -> Result<Self, Error> {
         let file = path.join(MANIFEST);
-        let text = root.text(&file).map_err(|source| Error::Io {
-            action: "read",
-            path: file.clone(),
-            source,
-        })?;
+        let text = root.text(&file).map_err(Error::io("read", &file))?;
         Self::parse(path, &text).map_err(|reason| Error::Format {
             what: "toolkit manifest",
             reason: format!("{}: {reason}", file.display()),
@@ -119,13 +127,9 @@ pub fn stored_toolkits(root: &Root, directory: &Path) -> Vec<Result<StoredToolki
             continue;
         }
         toolkits.push(match distrust(root, &path) {
-            Some(reason) => Err(Error::Io {
-                action: "use",
-                path,
-                source: io::Error::other(format!(
-                    "{reason}; delete it and fetch it again, or name it in `CUDA_BUILD_ROOTS` if you trust it"
-                )),
-            }),
+            Some(reason) => Err(Error::io("use", &path)(io::Error::other(format!(
+                "{reason}; delete it and fetch it again, or name it in `CUDA_BUILD_ROOTS` if you trust it"
+            )))),
             None => StoredToolkit::read(root, &path),
         });
     }
@@ -155,9 +159,9 @@ pub fn distrust(root: &Root, path: &Path) -> Option<String> {
     let user = root.metadata(Path::new("/proc/self")).ok()?.uid();
     let parent = path.parent().unwrap_or(path);
     let mut places = [(path, 0), (parent, STICKY)].into_iter();
-    places.find_map(|(path, excuse)| {
+    places.find_map(|(path, harmless_if)| {
         let metadata = root.metadata(path).ok()?;
-        let reason = ownership_problem(metadata.uid(), metadata.mode(), user, excuse)?;
+        let reason = ownership_problem(metadata.uid(), metadata.mode(), user, harmless_if)?;
         Some(format!("{} {reason}", path.display()))
     })
 }
@@ -172,15 +176,15 @@ pub fn distrust(_: &Root, _: &Path) -> Option<String> {
 #[cfg(unix)]
 const STICKY: u32 = 0o1000;
 
-/// `excuse` is a mode bit that makes write permission for every user harmless.
+/// `harmless_if` is a mode bit that makes write permission for every user harmless.
 #[cfg(unix)]
-fn ownership_problem(owner: u32, mode: u32, user: u32, excuse: u32) -> Option<String> {
+fn ownership_problem(owner: u32, mode: u32, user: u32, harmless_if: u32) -> Option<String> {
     if owner != user && owner != 0 {
         return Some(format!(
             "belongs to user {owner}, neither to you (user {user}) nor to root"
         ));
     }
-    let is_open = mode & 0o002 != 0 && mode & excuse == 0;
+    let is_open = mode & 0o002 != 0 && mode & harmless_if == 0;
     is_open.then(|| "can be written by every user".to_owned())
 }
 

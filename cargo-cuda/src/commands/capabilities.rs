@@ -3,7 +3,7 @@
 use clap::Args;
 use cuda_build::internal::capability::{self, Facts, Suffix, supported};
 use cuda_build::internal::config::Config;
-use cuda_build::internal::{Declared, Env, ReleaseReq, Root, release};
+use cuda_build::internal::{Declared, Env, RequestedRelease, Root, release};
 use cuda_build::{Plan, ToolkitVersion};
 use serde::Serialize;
 
@@ -19,7 +19,7 @@ use crate::workspace::Workspace;
 pub struct CapabilitiesArgs {
     /// Show only the capabilities of this CUDA release: 13 or 13.4
     #[arg(long, value_name = "RELEASE")]
-    cuda: Option<ReleaseReq>,
+    cuda: Option<RequestedRelease>,
     #[command(flatten)]
     workspace: WorkspaceOptions,
     /// Write JSON
@@ -119,7 +119,7 @@ pub fn run(arguments: &CapabilitiesArgs, env: &Env, root: &Root) -> Result<(Stri
     Ok((text, code))
 }
 
-fn named_release(release: ReleaseReq) -> Result<ToolkitVersion, Failure> {
+fn named_release(release: RequestedRelease) -> Result<ToolkitVersion, Failure> {
     let Some(minor) = release.minor else {
         return Ok(newest_of(release.major));
     };

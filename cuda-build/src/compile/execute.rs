@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use super::Step;
-use crate::cache;
 use crate::command::Invocation;
 use crate::error::Error;
+use crate::output;
 
 /// Runs a program that makes `output` for a step, and returns what it printed.
 ///
@@ -38,13 +38,13 @@ pub(super) fn execute(
         )));
     }
     // An archiver adds to an existing archive, and a failing compiler may leave a partial file.
-    cache::remove(output)?;
+    output::remove(output)?;
     let finished = invocation.run()?;
     if !finished.success {
-        cache::remove(output)?;
+        output::remove(output)?;
         return Err(failed(finished.output()));
     }
-    if !cache::is_file(output) {
+    if !output::is_file(output) {
         let name = output.display();
         return Err(failed(format!(
             "{}it reported success, but did not write {name}",

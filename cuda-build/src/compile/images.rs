@@ -17,11 +17,11 @@ use super::joining::{self, Joining};
 use super::kept::Kept;
 use super::module::depfile_of;
 use super::{Compiler, DeviceCode, Form, Image, NvrtcJob, Step};
-use crate::cache;
 use crate::command::Invocation;
 use crate::error::Error;
 use crate::fatbin::{self, Entry, Fatbin, Kind, elf};
 use crate::nvrtc::{Nvrtc, Program};
+use crate::output;
 
 /// How far the files that a step reads mention `__CUDA_ARCH_LIST__`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -129,7 +129,7 @@ impl Work<'_> {
         let Some(index) = self.kept.iter().position(wanted) else {
             return Ok(None);
         };
-        cache::write(&self.step.output, &self.kept[index].output)?;
+        output::write(&self.step.output, &self.kept[index].output)?;
         Ok(Some(Made {
             used: vec![index],
             ..Made::default()
@@ -165,7 +165,7 @@ impl Work<'_> {
             }
             let output = self.beside_output(".added");
             let (added, printed) = self.nvcc("-fatbin", &missing, &output)?;
-            cache::remove(&output)?;
+            output::remove(&output)?;
             made.printed = printed;
             made.compiled.push(added);
         }
@@ -203,7 +203,7 @@ impl Work<'_> {
         } else {
             joined.write()
         };
-        cache::write(&self.step.output, &bytes)?;
+        output::write(&self.step.output, &bytes)?;
         Ok(made)
     }
 
@@ -254,8 +254,8 @@ impl Work<'_> {
         let mut invocation = self.invocation(&["-E", "-Xcompiler=-U__CUDA_ARCH__"], list);
         self.add_paths(&mut invocation, &output);
         execute(self.step, &invocation, &output)?;
-        let text = cache::read(&output)?;
-        cache::remove(&output)?;
+        let text = output::read(&output)?;
+        output::remove(&output)?;
         Ok(text)
     }
 
@@ -319,7 +319,7 @@ impl Work<'_> {
         output: &Path,
     ) -> Result<(Compiled, String), Error> {
         let depfile = depfile_of(output);
-        cache::remove(&depfile)?;
+        output::remove(&depfile)?;
         let mut modes = vec![mode];
         if mode == "-c" {
             // Without `-objtemp` the object contains a temporary file's name, which has a process ID.
@@ -336,7 +336,7 @@ impl Work<'_> {
         let printed = execute(self.step, &invocation, output)?;
         let compiled = Compiled {
             images: images.to_vec(),
-            output: cache::read(output)?,
+            output: output::read(output)?,
             keep: true,
             depfile: Some(depfile),
         };
@@ -391,13 +391,13 @@ impl Work<'_> {
                 output
             };
             if self.code.form == Form::Single {
-                cache::write(&self.step.output, &output)?;
+                output::write(&self.step.output, &output)?;
                 return Ok(made);
             }
             entries.extend(Fatbin::parse(&output)?.entries().cloned());
         }
         let joined = Fatbin::from_entries(entries);
-        cache::write(&self.step.output, &joined.write())?;
+        output::write(&self.step.output, &joined.write())?;
         Ok(made)
     }
 

@@ -5,10 +5,10 @@ use std::sync::OnceLock;
 
 use super::execute::execute;
 use super::{Image, Step};
-use crate::cache;
 use crate::command::Invocation;
 use crate::error::Error;
 use crate::fatbin::{Fatbin, elf};
+use crate::output;
 
 /// The sections that nvcc puts device code into: the second with relocatable device code.
 const SECTIONS: [&str; 2] = [".nv_fatbin", "__nv_relfatbin"];
@@ -111,8 +111,8 @@ fn replace(
     let (object, content, joined) = (part(".host"), part(".section"), part(".joined"));
     let bytes = device_code.write();
     let run = || -> Result<Vec<u8>, Error> {
-        cache::write(&object, host)?;
-        cache::write(&content, &bytes)?;
+        output::write(&object, host)?;
+        output::write(&content, &bytes)?;
         let mut update = std::ffi::OsString::from(format!("{section}="));
         update.push(&content);
         let mut invocation = Invocation::new(objcopy).args(["--update-section".into(), update]);
@@ -126,11 +126,11 @@ fn replace(
                 reason: finished.output().trim().to_owned(),
             });
         }
-        cache::read(&joined)
+        output::read(&joined)
     };
     let result = run().map_err(|error| error.to_string());
     for file in [&object, &content, &joined] {
-        let _ = cache::remove(file);
+        let _ = output::remove(file);
     }
     let result = result?;
     if elf::section(&result, section.as_bytes()) == Some(&bytes[..]) {
@@ -149,9 +149,9 @@ fn self_check(
 ) -> Result<(), String> {
     let directory = step.output.with_extension("self-check");
     let check = || -> Result<Option<String>, Error> {
-        cache::create_directory(&directory)?;
+        output::create_directory(&directory)?;
         let source = directory.join("sample.cu");
-        cache::write(&source, SAMPLE.as_bytes())?;
+        output::write(&source, SAMPLE.as_bytes())?;
         let compile = |mode: &[&str], images: &[Image], name: &str| {
             let output = directory.join(name);
             let mut invocation = plain.clone().args(mode.iter().copied());
@@ -161,7 +161,7 @@ fn self_check(
                 .arguments
                 .extend([output.clone().into(), source.clone().into()]);
             execute(step, &invocation, &output)?;
-            cache::read(&output)
+            output::read(&output)
         };
         let object = ["-c", "-objtemp", "--compiler-options=-fPIC"];
         let whole = compile(&object, &[one, two], "whole.o")?;
@@ -180,7 +180,7 @@ fn self_check(
         })
     };
     let result = check();
-    let _ = cache::remove_directory(&directory);
+    let _ = output::remove_directory(&directory);
     match result {
         Ok(None) => Ok(()),
         Ok(Some(reason)) => Err(reason),

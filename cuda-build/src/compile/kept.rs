@@ -18,10 +18,10 @@ use std::path::{Path, PathBuf};
 
 use super::images::Compiled;
 use super::{Image, Step};
-use crate::cache;
 use crate::error::Error;
 use crate::freshness::{Evidence, Freshness};
 use crate::hash::of_content as digest;
+use crate::output;
 
 const HEAD: &str = "cuda-build images 1 ";
 const END: &[u8] = b"\nend\n";
@@ -83,7 +83,7 @@ impl KeptOutputs {
             let bytes = freshness.files.bytes(&path).unwrap_or_default();
             match parse(&bytes, key).filter(|kept| freshness.holds(&kept.evidence)) {
                 Some(found) => kept.push(found),
-                None => cache::remove(&path)?,
+                None => output::remove(&path)?,
             }
         }
         self.used(step);
@@ -109,8 +109,8 @@ impl KeptOutputs {
         bytes.extend_from_slice(&compiled.output);
         let list = digest(names.as_bytes());
         let name = format!("{}{:08x}", name_start(step), list as u32);
-        cache::create_directory(&self.directory)?;
-        cache::write(&self.directory.join(name), &bytes)
+        output::create_directory(&self.directory)?;
+        output::write(&self.directory.join(name), &bytes)
     }
 
     /// Removes outputs of steps that this build does not have, unless other builds may have them.
@@ -121,7 +121,7 @@ impl KeptOutputs {
         for name in freshness.files.names(&self.directory).iter() {
             let text = name.to_string_lossy();
             if !self.used.iter().any(|start| text.starts_with(start)) {
-                cache::remove(&self.directory.join(name))?;
+                output::remove(&self.directory.join(name))?;
             }
         }
         Ok(())

@@ -412,7 +412,7 @@ impl Runner {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cache;
+    use crate::output;
 
     fn run(steps: &[Step], out: &Path) -> Result<Compiled, Error> {
         Runner::new(out).run(steps, &Workers::one(), &Joining::default())
@@ -441,11 +441,11 @@ mod tests {
         let out = directory.path();
         let (object, archive) = (out.join("a.o"), out.join("liba.a"));
         let step = copy(&object, &archive);
-        cache::write(&object, b"1").unwrap();
+        output::write(&object, b"1").unwrap();
         assert_eq!([made(&step, out), made(&step, out)], [1, 0]);
-        cache::write(&object, b"2").unwrap();
+        output::write(&object, b"2").unwrap();
         assert_eq!([made(&step, out), made(&step, out)], [1, 0]);
-        assert_eq!(cache::read(&archive).unwrap(), b"2");
+        assert_eq!(output::read(&archive).unwrap(), b"2");
     }
 
     #[test]
@@ -453,12 +453,12 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let out = directory.path();
         let (from, to) = (out.join("a"), out.join("b"));
-        cache::write(&from, b"1").unwrap();
+        output::write(&from, b"1").unwrap();
         let step = copy(&from, &to);
         assert_eq!(made(&step, out), 1);
-        cache::write(&to, b"").unwrap();
+        output::write(&to, b"").unwrap();
         assert_eq!([made(&step, out), made(&step, out)], [1, 0]);
-        assert_eq!(cache::read(&to).unwrap(), b"1");
+        assert_eq!(output::read(&to).unwrap(), b"1");
     }
 
     #[test]
@@ -466,7 +466,7 @@ mod tests {
         for name in ["$(touch x)", "`touch x`", "a\"; touch x; \""] {
             let directory = tempfile::tempdir().unwrap();
             let out = directory.path();
-            cache::write(&out.join("a"), b"1").unwrap();
+            output::write(&out.join("a"), b"1").unwrap();
             let error = run(&[copy(&out.join("a"), &out.join(name))], out);
             let message = error.unwrap_err().to_string();
             assert!(message.contains("rename it"), "{message}");
@@ -478,7 +478,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let out = directory.path();
         let from = out.join("a");
-        cache::write(&from, b"1").unwrap();
+        output::write(&from, b"1").unwrap();
         let mut step = copy(&from, &out.join("b"));
         step.action = Action::Program(Invocation::new("true"));
         let error = run(&[step], out).unwrap_err();

@@ -17,11 +17,7 @@ pub(super) struct Document {
 
 impl Document {
     pub(super) fn read(root: &Root, path: &Path) -> Result<Self, Error> {
-        let text = root.text(path).map_err(|source| Error::Io {
-            action: "read",
-            path: path.to_owned(),
-            source,
-        })?;
+        let text = root.text(path).map_err(Error::io("read", path))?;
         let root = toml::Table::parse(&text).map_err(|reason| Error::Manifest {
             path: path.to_owned(),
             key: "TOML".to_owned(),

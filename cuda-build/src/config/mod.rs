@@ -26,7 +26,7 @@ use crate::component::Component;
 use crate::env::Env;
 use crate::error::Error;
 use crate::root::Root;
-use crate::version::ReleaseReq;
+use crate::version::RequestedRelease;
 use manifest::{Document, Table};
 
 /// How the CUDA runtime is linked.
@@ -71,7 +71,7 @@ pub struct Config {
     /// The CUDA majors to build wheels for.
     pub majors: Vec<u32>,
     /// The CUDA release to build for now (`CUDA_BUILD_RELEASE`).
-    pub release: Option<ReleaseReq>,
+    pub release: Option<RequestedRelease>,
     /// How the runtime is linked.
     pub cudart: Cudart,
     /// The capability for consumers that accept only one.
@@ -195,13 +195,10 @@ impl Config {
     }
 
     fn apply_variables(&mut self, env: &Env) -> Result<(), Error> {
-        self.release = ReleaseReq::from_env(env)?;
+        self.release = RequestedRelease::from_env(env)?;
         if let Some(text) = env.text("CUDA_BUILD_CUDART") {
-            self.cudart = parse_cudart(&text).map_err(|reason| Error::Manifest {
-                path: PathBuf::from("environment"),
-                key: "CUDA_BUILD_CUDART".to_owned(),
-                reason,
-            })?;
+            self.cudart = parse_cudart(&text)
+                .map_err(|reason| Error::variable("CUDA_BUILD_CUDART", reason))?;
         }
         if let Some(text) = env.text("CUDA_BUILD_CAPABILITIES") {
             self.capabilities = Some(vec![text]);

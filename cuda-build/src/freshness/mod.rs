@@ -370,7 +370,7 @@ impl Freshness {
     /// [`Error::Io`].
     pub(crate) fn save(&mut self) -> Result<(), Error> {
         if self.unsaved {
-            crate::cache::write(&self.path, &self.records.to_bytes())?;
+            crate::output::write(&self.path, &self.records.to_bytes())?;
             self.unsaved = false;
         }
         self.saved = Instant::now();

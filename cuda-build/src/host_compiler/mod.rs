@@ -69,8 +69,6 @@ pub struct HostCompiler {
     pub compiler: Compiler,
     /// The value of nvcc's option `-ccbin`; `None` if nvcc takes this compiler without it.
     pub option: Option<PathBuf>,
-    /// Warnings for the user.
-    pub warnings: Vec<String>,
 }
 
 impl HostCompiler {

@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use super::prefix::Prefix;
+use super::searched::SearchedDirectories;
 use super::{Attempt, Found, Prober};
-use crate::component::{Bundle, Component};
+use crate::component::Component;
 use crate::release;
 use crate::sources::{Candidate, Step, associated_roots, is_package};
 
@@ -100,21 +100,21 @@ impl Prober<'_> {
             .into_iter()
             .chain(beside.iter().map(PathBuf::as_path))
             .collect();
-        let prefix = Prefix::new(self, &roots, &[]);
+        let searched = SearchedDirectories::new(self, &roots, &[]);
         let holds = |component: Component| {
-            release::majors().any(|major| match prefix.component(component, major) {
+            release::majors().any(|major| match searched.component(component, major) {
                 Ok(_) => true,
-                Err(absent) => absent.is_partial,
+                Err(absent) => absent.has_other_files,
             })
         };
-        let mut components = Component::all().filter(|c| c.facts().bundle != Bundle::Driver);
+        let mut components = Component::all().filter(|c| !c.facts().is_driver());
         if components.any(holds) {
             return None;
         }
-        Some(if prefix.remarks.is_empty() {
+        Some(if searched.remarks.is_empty() {
             "contains no CUDA component".to_owned()
         } else {
-            prefix.remarks.join("; ")
+            searched.remarks.join("; ")
         })
     }
 }

@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use super::{Build, needs};
-use crate::cache;
 use crate::cached_answer::CachedAnswer;
 use crate::capability::{self, Declared, Plan};
 use crate::compile::identity::{self, By, Variables};
@@ -19,6 +18,7 @@ use crate::driver::{self, Driver, NoDriver};
 use crate::error::Error;
 use crate::host_compiler::{self, HostCompiler};
 use crate::nvcc;
+use crate::output;
 use crate::root::Root;
 use crate::select::Request;
 use crate::toolkit::Toolkit;
@@ -87,7 +87,7 @@ impl Code {
         if automatic > 0 {
             let why = format!("needed to compile {}", count(automatic, "module"));
             request.alternatives = vec![
-                vec![needs::nvrtc(&format!("{why}; `nvcc` would also work"))],
+                vec![needs::nvrtc(&format!("{why}; nvcc can be used instead"))],
                 needs::nvcc(&why),
             ];
         }
@@ -184,7 +184,7 @@ impl Build {
         if config.capabilities.is_none() && gpus.is_empty() {
             return Err(capability::undeclared());
         }
-        let observed = toolkit.observed_capabilities(&self.root, &self.env);
+        let observed = toolkit.capabilities_of_ptxas(&self.root, &self.env);
         let plan = declared.plan(toolkit.version(), &gpus, observed.as_deref())?;
         let used: Vec<Component> = config.components.iter().map(|w| w.component).collect();
         toolkit.check_plan(&plan, &used)?;
@@ -213,9 +213,6 @@ impl Build {
         if let Some(host) = &host {
             let compiler = &host.compiler;
             directives.push(Directive::Remark(format!("host compiler {compiler}")));
-            for warning in &host.warnings {
-                directives.push(Directive::Warning(warning.clone()));
-            }
             view = self.compiler_view(toolkit)?;
         }
         if let Some(view) = view {
@@ -301,11 +298,8 @@ impl Build {
             return Ok(None);
         };
         if directory.is_relative() {
-            return Err(Error::Manifest {
-                path: "environment".into(),
-                key: "CUDA_BUILD_IMAGES".to_owned(),
-                reason: format!("{} is not an absolute path", directory.display()),
-            });
+            let reason = format!("{} is not an absolute path", directory.display());
+            return Err(Error::variable("CUDA_BUILD_IMAGES", reason));
         }
         Ok(Some(directory))
     }
@@ -353,7 +347,7 @@ impl Build {
         };
         let mut source = capability::generated_source(plan, toolkit.version(), cudart);
         source.push_str(&self.code.modules_source());
-        cache::write_if_changed(&self.out.join("cuda_build.rs"), source.as_bytes())
+        output::write_if_changed(&self.out.join("cuda_build.rs"), source.as_bytes())
     }
 
     /// Declares the paths that compilers read or searched, so that Cargo watches them. It leaves

@@ -13,7 +13,7 @@
 
 use super::selection::Chosen;
 use crate::capability::Plan;
-use crate::component::{Bundle, Class, Component, edges};
+use crate::component::{Class, Component, edges};
 use crate::error::Conflict;
 use crate::probe::{Found, release_in_file_name};
 use crate::release::release_of;
@@ -97,7 +97,7 @@ fn package(chosen: &Chosen, major: u32) -> Option<&'static str> {
 /// The CUDA release that a component belongs to, by a file of its own or by its version.
 fn release(found: &Found) -> Option<ToolkitVersion> {
     found
-        .toolkit
+        .release
         .or_else(|| release_of(found.component, found.version.as_ref()?))
 }
 
@@ -124,7 +124,7 @@ pub(super) fn major_conflict(first: &Chosen, other: &Chosen) -> Conflict {
     let set = format!("`cargo cuda toolkit add {major}`");
     let facts = other.found.component.facts();
     let fix = match package(other, major) {
-        Some(package) if facts.bundle == Bundle::Product => format!(
+        Some(package) if facts.is_product() => format!(
             "take the {} that is built for CUDA {major}: `{package}` in Python packages",
             facts.id
         ),
@@ -145,7 +145,7 @@ pub(super) fn major_conflict(first: &Chosen, other: &Chosen) -> Conflict {
 /// nvcc starts cicc with options of its own release, and the headers for device code call builtins
 /// of one release: `cuda_fp16.h` of 13.0 fails under 13.4, and vice versa.
 fn release_conflict(compiler: &Chosen, other: &Chosen) -> Option<Conflict> {
-    let (wanted, release) = (compiler.found.toolkit?, other.found.toolkit?);
+    let (wanted, release) = (compiler.found.release?, other.found.release?);
     let component = other.found.component;
     let has_no_headers = component == Component::Cudart && other.found.include.is_empty();
     if has_no_headers || wanted == release {
@@ -211,7 +211,7 @@ fn builtins_conflict(nvrtc: &Chosen) -> Option<Conflict> {
 
 /// A program compiled with newer headers may call functions that an older library does not export.
 fn library_conflict(cudart: &Chosen) -> Option<Conflict> {
-    let headers = cudart.found.toolkit?;
+    let headers = cudart.found.release?;
     let library = cudart.found.version.as_ref()?.release()?;
     (library < headers).then(|| Conflict {
         reason: format!(

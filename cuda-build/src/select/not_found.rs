@@ -8,7 +8,7 @@ use super::request::{Need, Part, Request};
 use super::selection::Chosen;
 use crate::component::Component;
 use crate::error::{Conflict, Error};
-use crate::probe::{Attempt, Found, Set};
+use crate::probe::{Attempt, ComponentSet, Found};
 use crate::release::{self, NEWEST_MAJOR};
 use crate::sources::Label;
 use crate::target::Target;
@@ -84,7 +84,7 @@ impl NotFound {
     }
 
     /// What a set has, and which missing components it lacks.
-    fn describe_set(&self, set: &Set) -> String {
+    fn describe_set(&self, set: &ComponentSet) -> String {
         if let Some(request) = self.request.as_ref().filter(|request| !request.admits(set)) {
             let version = set.shown_release();
             let requested = match request.major {
@@ -275,12 +275,13 @@ pub(super) fn not_found(
 fn only_part_is_missing(request: &Request, need: &Need, searched: &[&Attempt]) -> bool {
     let mut sets = sets(searched);
     sets.retain(|set| request.admits(set) && set.get(need.component).is_some());
-    let is_enough = |set: &&Set| set.get(need.component).is_some_and(|f| need.is_met_by(f));
+    let is_enough =
+        |set: &&ComponentSet| set.get(need.component).is_some_and(|f| need.is_met_by(f));
     !sets.is_empty() && need.version.is_none() && !sets.iter().any(is_enough)
 }
 
 /// The sets of these attempts.
-pub(super) fn sets<'a>(attempts: &[&'a Attempt]) -> Vec<&'a Set> {
+pub(super) fn sets<'a>(attempts: &[&'a Attempt]) -> Vec<&'a ComponentSet> {
     let mut sets = Vec::new();
     for attempt in attempts {
         sets.extend(&attempt.sets);

@@ -6,19 +6,19 @@ use super::request::{Need, Part, Request, Strength};
 use super::selection::{Chosen, Note, Selection};
 use crate::component::Component;
 use crate::list::{sort_by_key, sorted_set};
-use crate::probe::{Attempt, Found, Set};
+use crate::probe::{Attempt, ComponentSet, Found};
 use crate::sources::Step;
 
 /// A set and the attempt that found it.
 #[derive(Clone, Copy)]
 pub(super) struct Offer<'a> {
     pub(super) attempt: &'a Attempt,
-    pub(super) set: &'a Set,
+    pub(super) set: &'a ComponentSet,
 }
 
 impl Offer<'_> {
     /// Whether both are the same set of the same attempt.
-    pub(super) fn is(&self, other: &Self) -> bool {
+    pub(super) fn is_same(&self, other: &Self) -> bool {
         std::ptr::eq(self.set, other.set)
     }
 
@@ -98,9 +98,9 @@ pub(super) fn complete(
         let selection = Selection {
             step: first.step(),
             major,
-            toolkit: Set { major, found }
-                .toolkit()
-                .or_else(|| first.set.toolkit()),
+            release: ComponentSet { major, found }
+                .release()
+                .or_else(|| first.set.release()),
             chosen,
             notes: incompatible,
         };
@@ -137,15 +137,15 @@ impl Choice<'_, '_> {
                 found: found.clone(),
                 origin: offer.origin_of(found),
             });
-            let is_added = self.rule == Rule::WhateverFits && index > 0;
-            if (is_added || need.strength == Strength::Extra)
+            let is_from_other_place = self.rule == Rule::WhateverFits && index > 0;
+            if (is_from_other_place || need.strength == Strength::Extra)
                 && let Some(conflict) = conflicts(&self.chosen).into_iter().next()
             {
                 self.chosen.pop();
                 let found = Box::new(found.clone());
                 let note = Note::Incompatible { found, conflict };
                 // Extras are dropped without an error, so they are reported.
-                if !is_added && !self.incompatible.contains(&note) {
+                if !is_from_other_place && !self.incompatible.contains(&note) {
                     self.incompatible.push(note);
                 }
                 continue;
@@ -175,7 +175,7 @@ fn in_order<'p, 'a>(
 ) -> impl Iterator<Item = (usize, &'p Offer<'a>)> {
     let is_product = need.is_product();
     let of_variable = |offer: &Offer<'_>| offer.step() == Step::Product;
-    let named = pool
+    let from_variables = pool
         .iter()
         .enumerate()
         .filter(move |(_, o)| is_product && of_variable(o));
@@ -183,5 +183,5 @@ fn in_order<'p, 'a>(
         .iter()
         .enumerate()
         .filter(move |(_, o)| !of_variable(o));
-    named.chain(others)
+    from_variables.chain(others)
 }

@@ -1,7 +1,7 @@
 //! What a build needs.
 
-use crate::component::{Bundle, Component, EdgeKind, closure};
-use crate::probe::{Found, Set};
+use crate::component::{Component, EdgeKind, closure};
+use crate::probe::{ComponentSet, Found};
 use crate::release;
 use crate::version::ToolkitVersion;
 
@@ -98,7 +98,7 @@ impl Need {
     }
 
     pub(crate) fn is_product(&self) -> bool {
-        self.component.facts().bundle == Bundle::Product
+        self.component.facts().is_product()
     }
 
     pub(super) fn is_required(&self) -> bool {
@@ -160,9 +160,9 @@ impl Request {
     }
 
     /// Whether a set is of an accepted release.
-    pub(super) fn admits(&self, set: &Set) -> bool {
+    pub(super) fn admits(&self, set: &ComponentSet) -> bool {
         let admits = |toolkit: ToolkitVersion| toolkit.matches(&self.toolkit);
-        self.major.is_none_or(|major| major == set.major) && set.toolkit().is_none_or(admits)
+        self.major.is_none_or(|major| major == set.major) && set.release().is_none_or(admits)
     }
 
     /// Whether a component meets one of the required needs.

@@ -101,13 +101,10 @@ fn retain_listed_steps(env: &Env, found: &mut Sources) -> Result<(), Error> {
     let mut wanted = vec![Step::Argument, Step::Roots, Step::Product];
     for name in text.split([',', ' ']).filter(|name| !name.is_empty()) {
         let step = Step::ALL.iter().find(|(_, id)| *id == name);
-        let (step, _) = step.ok_or_else(|| Error::Manifest {
-            path: PathBuf::from("environment"),
-            key: "CUDA_BUILD_SOURCES".to_owned(),
-            reason: format!(
-                "`{name}` is not a step of the search; known: {}",
-                Step::ALL.map(|(_, id)| id).join(", ")
-            ),
+        let (step, _) = step.ok_or_else(|| {
+            let known = Step::ALL.map(|(_, id)| id).join(", ");
+            let reason = format!("`{name}` is not a step of the search; known: {known}");
+            Error::variable("CUDA_BUILD_SOURCES", reason)
         })?;
         wanted.push(*step);
     }

@@ -73,7 +73,7 @@ pub(super) fn propose_locked(
     target: &Target,
     found: &mut Sources,
 ) -> Result<(), Error> {
-    let Some(file) = lock_file(root, env) else {
+    let Some(file) = lock_file(root, env).filter(|file| root.exists(file)) else {
         return Ok(());
     };
     let text = root.text(&file).map_err(|error| error.to_string());
@@ -102,29 +102,28 @@ pub(super) fn propose_locked(
     Ok(())
 }
 
-/// The lock file to use:
+/// The path of the lock file to use, which may not exist:
 /// - the file that `CUDA_BUILD_LOCK` names;
 /// - otherwise the file beside the nearest `Cargo.toml` above `OUT_DIR`, because that manifest
 ///   belongs to the workspace that is being built;
 /// - otherwise the file of the package's own workspace, unless the package is a dependency from a
 ///   registry, from git or from a vendor directory.
-///
-/// If the variable names a file that does not exist, there is no lock file: `cargo cuda init` sets the variable before
-/// the file is written.
 pub fn lock_file(root: &Root, env: &Env) -> Option<PathBuf> {
     if let Some(named) = env.path(VARIABLE) {
-        return Some(named).filter(|path| root.exists(path));
+        return Some(named);
     }
-    let beside =
-        |directory: &Path| Some(directory.join(LOCK_FILE)).filter(|path| root.is_file(path));
     let out = env.peek("OUT_DIR").map(Path::new);
     let mut above_out = out.iter().flat_map(|out| out.ancestors());
     if let Some(built) = above_out.find(|directory| root.is_file(&directory.join("Cargo.toml"))) {
-        return beside(built);
+        return Some(built.join(LOCK_FILE));
     }
     let package = Path::new(env.peek("CARGO_MANIFEST_DIR")?);
     let is_own = !is_dependency(root, env, package);
-    beside(&is_own.then(|| workspace_root(root, package))??)
+    Some(
+        is_own
+            .then(|| workspace_root(root, package))??
+            .join(LOCK_FILE),
+    )
 }
 
 /// Whether Cargo downloaded the package: below `CARGO_HOME`, or with the file that `cargo vendor` adds.
@@ -206,14 +205,17 @@ mod tests {
                 vec![out, ("CUDA_BUILD_LOCK", "named.lock")],
                 Some("named.lock"),
             ),
-            (vec![out, ("CUDA_BUILD_LOCK", "absent.lock")], None),
-            // The built workspace has no lock file.
+            (
+                vec![out, ("CUDA_BUILD_LOCK", "absent.lock")],
+                Some("absent.lock"),
+            ),
+            // The built workspace has no lock file, and that of the dependency is not used.
             (
                 vec![
                     ("OUT_DIR", "bare/target/out"),
                     ("CARGO_MANIFEST_DIR", "dep"),
                 ],
-                None,
+                Some("bare/cuda-toolkits.lock"),
             ),
             // A target directory elsewhere.
             (

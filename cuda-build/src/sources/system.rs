@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::path::{Path, PathBuf};
 
 use super::{Candidate, Layout, Sources, Step};
-use crate::component::{Bundle, Component};
+use crate::component::Component;
 use crate::list::sort_by_key;
 use crate::release::NEWEST_MAJOR;
 use crate::root::Root;
@@ -94,7 +94,7 @@ pub(crate) fn holds_product(root: &Root, target: &Target) -> bool {
         places.any(|place| root.is_file(&place.join(name)))
     };
     let facts = Component::all().map(Component::facts);
-    let mut products = facts.filter(|facts| facts.bundle == Bundle::Product);
+    let mut products = facts.filter(|facts| facts.is_product());
     products.any(|facts| {
         let soname = facts.soname(0, NEWEST_MAJOR);
         facts.header.is_some_and(|header| holds(&headers, header))

@@ -34,7 +34,7 @@ impl Toolkit {
             if let Some(version) = &found.version {
                 line("version", quoted(&version.to_string()));
             }
-            if let Some(toolkit) = found.toolkit {
+            if let Some(toolkit) = found.release {
                 line("toolkit", quoted(&toolkit.to_string()));
             }
             line("include", list(&found.include)?);
@@ -111,7 +111,7 @@ fn read(entry: &Table, component: Component) -> Result<Found, String> {
     };
     Ok(Found {
         version: parsed(entry, "version")?,
-        toolkit: parsed(entry, "toolkit")?,
+        release: parsed(entry, "toolkit")?,
         include: paths("include"),
         libraries: paths("libraries"),
         archives: paths("archives"),
@@ -141,7 +141,7 @@ mod tests {
             component: Component::Cudart,
             major: 13,
             version: Some("13.4.92".parse().unwrap()),
-            toolkit: Some(ToolkitVersion::new(13, 4)),
+            release: Some(ToolkitVersion::new(13, 4)),
             include: vec![PathBuf::from("/a \"b\"/größe\n/include")],
             libraries: vec![PathBuf::from(r"/a\b/libcudart.so.13")],
             archives: Vec::new(),

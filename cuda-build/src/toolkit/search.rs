@@ -7,7 +7,7 @@ use super::{Toolkit, file};
 use crate::env::Env;
 use crate::error::Error;
 use crate::nvcc;
-use crate::probe::{Attempt, Prober, RELATIVE_PATH_REASON, Set};
+use crate::probe::{Attempt, ComponentSet, Prober, RELATIVE_PATH_REASON};
 use crate::root::Root;
 use crate::select::{self, Need, Note, Request, Selection, Strength};
 use crate::sources::{self, Candidate, Label, Layout, Locked, Sources, Step};
@@ -115,7 +115,7 @@ impl Search<'_> {
         let major = found.first().map_or(0, |found| found.major);
         Ok(Some(Attempt {
             candidate,
-            sets: vec![Set { major, found }],
+            sets: vec![ComponentSet { major, found }],
             unusable: Vec::new(),
             remarks: Vec::new(),
         }))

@@ -7,7 +7,7 @@
 
 use super::View;
 use crate::capability::Plan;
-use crate::component::{Bundle, Component};
+use crate::component::Component;
 use crate::list;
 
 /// Libraries that `FindCUDAToolkit` looks for, but that CUDA has not contained since 11.
@@ -55,7 +55,7 @@ fn libraries() -> Vec<(String, Vec<String>)> {
         *list::entry(&mut libraries, format!("CUDA_{name}_LIBRARY")) = files;
     };
     for facts in Component::all().map(Component::facts) {
-        if facts.bundle == Bundle::Toolkit {
+        if facts.is_part_of_toolkit() {
             for name in facts.libraries {
                 add(name, vec![format!("lib/lib{name}.so")]);
                 let archive = format!("lib/lib{name}_static.a");

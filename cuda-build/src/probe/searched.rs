@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 
 use super::Prober;
 use super::versions::number_macro;
-use crate::component::{Bundle, Component};
+use crate::component::Component;
 use crate::nvcc::NvccAnswer;
 use crate::release;
 use crate::version::ToolkitVersion;
 
 /// The existing directories of one or more roots, in the order in which they are searched.
-pub(super) struct Prefix<'p> {
+pub(super) struct SearchedDirectories<'p> {
     pub(super) prober: &'p Prober<'p>,
     pub(super) include: Vec<PathBuf>,
     pub(super) lib: Vec<PathBuf>,
@@ -27,7 +27,7 @@ pub(super) struct Prefix<'p> {
     release: OnceCell<Option<(ToolkitVersion, PathBuf)>>,
 }
 
-impl<'p> Prefix<'p> {
+impl<'p> SearchedDirectories<'p> {
     fn empty(prober: &'p Prober<'p>) -> Self {
         Self {
             prober,
@@ -44,29 +44,29 @@ impl<'p> Prefix<'p> {
 
     /// The directories of these roots, then those that their compilers report.
     pub(super) fn new(prober: &'p Prober<'p>, roots: &[&Path], answers: &[&NvccAnswer]) -> Self {
-        let mut prefix = Self::empty(prober);
+        let mut searched = Self::empty(prober);
         let mut roots = roots.to_vec();
         roots.retain(|root| prober.root.is_dir(root));
         let resolve = |root: &&Path| prober.directories.resolve(root);
         let resolved: Vec<PathBuf> = roots.iter().map(resolve).collect();
         for root in &roots {
-            prefix.add_root(root, &resolved);
+            searched.add_root(root, &resolved);
         }
         for root in &roots {
-            if prefix.is_conda(root) {
-                prefix.remarks.extend(prefix.conda_remark(root));
+            if searched.is_conda(root) {
+                searched.remarks.extend(searched.conda_remark(root));
             }
         }
-        prefix.nvcc = answers.iter().find_map(|answer| answer.named.clone());
+        searched.nvcc = answers.iter().find_map(|answer| answer.named.clone());
         for answer in answers {
             let tidy = |paths: &[PathBuf]| paths.iter().map(|p| prober.root.tidy(p)).collect();
-            prefix.add(|p| &mut p.include, tidy(&answer.includes), &resolved);
-            prefix.add(|p| &mut p.lib, tidy(&answer.libraries), &resolved);
-            prefix
+            searched.add(|p| &mut p.include, tidy(&answer.includes), &resolved);
+            searched.add(|p| &mut p.lib, tidy(&answer.libraries), &resolved);
+            searched
                 .nvcc_programs
                 .extend::<Vec<_>>(tidy(&answer.programs));
         }
-        prefix
+        searched
     }
 
     /// `targets/<platform>` comes first: if `include` and `lib` exist too, they are links to it, or belong to the
@@ -159,19 +159,19 @@ impl<'p> Prefix<'p> {
             lib: vec![root.join("lib")],
             ..Self::empty(self.prober)
         };
-        let has = |prefix: &Self, component| {
+        let has = |searched: &Self, component| {
             let mut majors = release::majors().rev();
-            majors.find_map(|major| prefix.component(component, major).ok())
+            majors.find_map(|major| searched.component(component, major).ok())
         };
         let mut unused = Vec::new();
         for component in Component::all() {
-            if component.facts().bundle != Bundle::Driver && has(self, component).is_none() {
+            if !component.facts().is_driver() && has(self, component).is_none() {
                 unused.extend(has(&top, component));
             }
         }
         // Some component files, such as the OpenCL loader, also come from unrelated packages.
         let is_toolkit = unused.iter().any(|found| found.component.is_core());
-        let is_product = |component: Component| component.facts().bundle == Bundle::Product;
+        let is_product = |component: Component| component.facts().is_product();
         unused.retain(|found| is_toolkit || is_product(found.component));
         let first = unused.first()?;
         let names: Vec<&str> = unused.iter().map(|found| found.component.id()).collect();
