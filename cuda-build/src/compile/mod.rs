@@ -184,10 +184,10 @@ impl Module {
 /// assert_eq!(library.name(), "solver");
 /// ```
 ///
-/// nvcc compiles files that end in `.cu`. With the feature `host-sources`, the host compiler compiles C
-/// (`.c`) and C++ (`.cpp`, `.cc`, `.cxx`): the one that the `cc` crate chooses, with the flags that it
-/// takes from `CXXFLAGS`, `CFLAGS` and the like. The toolkit's headers are found. Objects (`.o`) go into
-/// the archive.
+/// nvcc compiles files that end in `.cu`. With the feature `host-sources`, a library may contain C (`.c`)
+/// and C++ (`.cpp`, `.cc`, `.cxx`), which may include the toolkit's headers. The `cc` crate chooses the
+/// compiler for them, with its usual flags (`-Wall -Wextra`) and those in `CXXFLAGS`, `CFLAGS` and the
+/// like. Objects (`.o`) go into the archive.
 ///
 /// # Debugging and optimization
 ///
