@@ -127,13 +127,24 @@ impl Library {
         for flag in &self.host_flags {
             build.flag(flag);
         }
+        let (name, variable, package) = match language {
+            Language::Cpp => ("C++", "CXX", "g++"),
+            _ => ("C", "CC", "gcc"),
+        };
+        let failed = |reason: String| Error::HostCompiler {
+            reason: format!("no compiler for {name} sources: {reason}"),
+            tried: Vec::new(),
+            hints: vec![format!(
+                "install {package}, or set `{variable}` to a compiler"
+            )],
+        };
         let tool = build
             .try_get_compiler()
-            .map_err(|error| Error::HostCompiler {
-                reason: format!("no compiler for C and C++ sources: {error}"),
-                tried: Vec::new(),
-                hints: vec!["set `CXX` or `CC` to a compiler".to_owned()],
-            })?;
+            .map_err(|error| failed(error.to_string()))?;
+        if locate(settings.root, tool.path(), &env.search_path()).is_none() {
+            let program = tool.path().display();
+            return Err(failed(format!("`{program}` is not installed")));
+        }
         let command = tool.to_command();
         let mut invocation = Invocation::new(command.get_program()).args(command.get_args());
         for (name, value) in command.get_envs() {
