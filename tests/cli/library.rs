@@ -273,9 +273,7 @@ fn main() -> Result<(), cuda_build::Error> {
     assert_eq!(run.stdout, "3\n", "{run:?}");
     assert_eq!(has_debug_information(&project), [false; 3]);
 
-    let own = script
-        .replace(".run()", ".run()")
-        .replace("])", "]).debug(true).opt_level(0)");
+    let own = script.replace("])", "]).debug(true).opt_level(0)");
     project.write("build.rs", &own);
     let run = project.run(&["run"]);
     assert_eq!(run.stdout, "0\n", "{run:?}");
