@@ -100,7 +100,7 @@ pub enum Error {
     },
     /// A compiler rejected its input.
     Compile {
-        /// `nvcc` or `NVRTC`, with its version.
+        /// `nvcc` or `NVRTC` with its version, or the host compiler.
         tool: String,
         /// The source file.
         source_file: PathBuf,

@@ -10,7 +10,7 @@
 //!     let built = Build::new()?
 //!         .module("kernels/saxpy.cu")
 //!         .module(Module::new("kernels/scan.cu").engine(Engine::Nvcc).include("kernels/include"))
-//!         .library(Library::new("launch").file("kernels/launch.cu"))
+//!         .library(Library::new("launch").glob("kernels/launch/*.cu").define("BLOCK", "256"))
 //!         .run()?;
 //!     assert!(built.toolkit.version().major >= 12);
 //!     Ok(())
@@ -58,6 +58,7 @@
 //! # Features
 //!
 //! - `compile` (default): compiles `.cu` with nvcc and NVRTC; includes `view`.
+//! - `host-sources`: compiles the C and C++ sources of a [`Library`], with the compiler that the `cc` crate chooses.
 //! - `view`: joins the components into one directory ([`Build::view`]), sets `DEP_<links>_*`, and
 //!   links with the driver's libraries.
 //! - Without either, a build script finds components and links them.

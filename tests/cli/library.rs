@@ -199,6 +199,22 @@ fn cuda_cpp_c_and_objects_become_one_library() {
     let run = project.run(&["run"]);
     assert!(run.stdout.contains(" 325 8\n"), "{run:?}");
     assert_eq!(made(&project), ["libnative.a", "native-native-new"]);
+
+    let with = |variable: &str, value: &str| {
+        let mut command = project.command(&["run"]);
+        Finished::of(command.env(variable, value).output().unwrap())
+    };
+    let run = with("CXXFLAGS", "-DUNUSED");
+    assert!(run.stdout.contains(" 325 8\n"), "{run:?}");
+    assert_eq!(made(&project), ["native-native-deep-text"]);
+    let run = with("CXX", "no-such-compiler");
+    run.ended_with(
+        101,
+        &[
+            "`no-such-compiler` is not installed",
+            "hint: install g++, or set `CXX`",
+        ],
+    );
 }
 
 /// Whether objects have debug information: that of CUDA, of C++ and of C.

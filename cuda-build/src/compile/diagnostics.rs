@@ -79,7 +79,8 @@ impl Diagnostics {
 }
 
 fn push_new(messages: &mut Vec<String>, message: String) {
-    if !messages.contains(&message) {
+    // What `-Xptxas=-v` reports is a sequence: two kernels may use as many registers.
+    if message.starts_with("ptxas info") || !messages.contains(&message) {
         messages.push(message);
     }
 }
@@ -117,7 +118,6 @@ pub(crate) fn module_hint(output: &str) -> Option<String> {
         is_standard_header(line)
             || line.contains("is considered a host function")
             || line.contains("namespace \"std\" has no member")
-            || line.contains("name followed by \"::\" must be a class or namespace name")
     };
     output.lines().any(is_host_code).then(|| {
         "NVRTC compiles device code alone. Mark functions for the GPU with `__device__`. To include the C++ standard \
@@ -166,6 +166,13 @@ src/h.h:1:39: warning: unused variable 'y' [-Wunused-variable]
                 "Remark: The warnings can be suppressed with \"-diag-suppress <warning-number>\"",
             ]
         );
+    }
+
+    #[test]
+    fn what_ptxas_reports_is_kept_in_order() {
+        let report = "ptxas info    : Function properties for a\n    0 bytes stack frame\n\
+                      ptxas info    : Used 4 registers\n";
+        assert_eq!(shown("x", &format!("{report}{report}")).len(), 4);
     }
 
     #[test]

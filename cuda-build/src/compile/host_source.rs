@@ -2,12 +2,12 @@
 //! from `CXX`, `CXXFLAGS` and the like, which it reads from the process by itself.
 
 use std::ffi::OsStr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::module::{Places, Settings, depfile_of, step_key};
 use super::sources::Language;
 use super::step::reading;
-use super::{Action, Library, ReadFiles, Step};
+use super::{Action, Library, ReadFiles, Sources, Step};
 use crate::command::Invocation;
 use crate::error::Error;
 use crate::includes::options;
@@ -15,27 +15,53 @@ use crate::nvcc::locate;
 use crate::toolkit::Toolkit;
 
 impl Library {
-    /// The step that compiles one C or C++ source. The compiler runs in the package's directory, as nvcc.
+    /// The steps that compile the C and C++ sources.
     ///
     /// # Errors
     /// [`Error::HostCompiler`] if there is no compiler.
-    pub(super) fn host_step(
+    pub(super) fn host_steps(
         &self,
-        source: &Path,
-        language: Language,
-        object: PathBuf,
+        sources: &Sources,
         toolkit: &Toolkit,
         places: Places<'_>,
         settings: Settings<'_>,
-    ) -> Result<Step, Error> {
-        let mut invocation = self.host_compiler(language, toolkit, places, settings)?;
+    ) -> Result<Vec<Step>, Error> {
+        let mut steps = Vec::new();
+        for language in [Language::Cpp, Language::C] {
+            let mut files = sources
+                .files
+                .iter()
+                .filter(|(_, of)| *of == language)
+                .peekable();
+            if files.peek().is_some() {
+                let compiler = self.host_compiler(language, toolkit, places, settings)?;
+                steps.extend(
+                    files.map(|(file, _)| {
+                        self.host_step(file, &compiler, toolkit, places, settings)
+                    }),
+                );
+            }
+        }
+        Ok(steps)
+    }
+
+    /// The step for one source. The compiler runs in the package's directory, as nvcc.
+    fn host_step(
+        &self,
+        source: &Path,
+        compiler: &Invocation,
+        toolkit: &Toolkit,
+        places: Places<'_>,
+        settings: Settings<'_>,
+    ) -> Step {
+        let object = places.out.join(self.object_name(source));
+        let mut invocation = compiler.clone();
         let tool = invocation.program.display().to_string();
         let variables = &settings.nvcc.key;
         let mut key = step_key(&tool, source, places, settings.toolkit, variables);
         key.push(fingerprints(&invocation, settings));
         key.push(format!("{:?}", invocation.arguments));
         key.push(format!("{:?}", invocation.variables));
-
         let depfile = depfile_of(&object);
         let arguments = invocation.arguments.iter();
         let mut reading = reading(
@@ -54,7 +80,7 @@ impl Library {
             .args(["-c", "-o"])
             .args([object.as_path(), source]);
         invocation.directory = Some(places.package.to_owned());
-        Ok(Step {
+        Step {
             tool,
             source: source.to_owned(),
             action: Action::Program(invocation),
@@ -62,7 +88,7 @@ impl Library {
             output: object,
             key,
             reading,
-        })
+        }
     }
 
     /// The compiler with its options, without files.
@@ -101,13 +127,24 @@ impl Library {
         for flag in &self.host_flags {
             build.flag(flag);
         }
+        let (name, variable, package) = match language {
+            Language::Cpp => ("C++", "CXX", "g++"),
+            _ => ("C", "CC", "gcc"),
+        };
+        let failed = |reason: String| Error::HostCompiler {
+            reason: format!("no compiler for {name} sources: {reason}"),
+            tried: Vec::new(),
+            hints: vec![format!(
+                "install {package}, or set `{variable}` to a compiler"
+            )],
+        };
         let tool = build
             .try_get_compiler()
-            .map_err(|error| Error::HostCompiler {
-                reason: format!("no compiler for C and C++ sources: {error}"),
-                tried: Vec::new(),
-                hints: vec!["set `CXX` or `CC` to a compiler".to_owned()],
-            })?;
+            .map_err(|error| failed(error.to_string()))?;
+        if locate(settings.root, tool.path(), &env.search_path()).is_none() {
+            let program = tool.path().display();
+            return Err(failed(format!("`{program}` is not installed")));
+        }
         let command = tool.to_command();
         let mut invocation = Invocation::new(command.get_program()).args(command.get_args());
         for (name, value) in command.get_envs() {

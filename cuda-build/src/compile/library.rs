@@ -50,14 +50,14 @@ impl Library {
             let object = places.out.join(self.object_name(source));
             objects.push(object.clone());
             if *language != Language::Cuda {
-                #[cfg(feature = "host-sources")]
-                steps.push(self.host_step(source, *language, object, toolkit, places, settings)?);
                 continue;
             }
             let call = NvccCall::new(toolkit, &self.name, settings)?;
             let code = (Image::of_plan(plan), Form::Object);
             steps.push(call.step(source, &common, code, object, places, settings));
         }
+        #[cfg(feature = "host-sources")]
+        steps.extend(self.host_steps(sources, toolkit, places, settings)?);
         let first = sources.files.first().map(|(source, _)| source.clone());
         let first = first.unwrap_or_default();
         steps.push(self.archive(toolkit, first, objects, places, settings)?);
@@ -122,7 +122,7 @@ impl Library {
     }
 
     /// `gpu-a-b.1f0c5d3e.o`: readable, and different for `a/b.cu`, `a-b.cu` and `a/b.cpp`.
-    fn object_name(&self, source: &Path) -> String {
+    pub(super) fn object_name(&self, source: &Path) -> String {
         let mut digest = Fnv::default();
         digest.field(self.name.as_bytes());
         digest.field(source.as_os_str().as_encoded_bytes());

@@ -78,6 +78,16 @@ impl Format {
 /// use cuda_build::{Engine, Module};
 /// let module = Module::new("kernels/saxpy.cu").engine(Engine::Nvrtc).define("BLOCK", "256");
 /// assert_eq!(module.name(), "saxpy");
+/// let module = Module::new("kernels/scan.cu")
+///     .named("scan_fast")
+///     .includes(["include", "third_party/include"])
+///     .define("CHECKED", None)
+///     .std("c++20")
+///     .flag("--use_fast_math")
+///     .flag_if_supported("--extra-device-vectorization")
+///     .lineinfo(true)
+///     .debug(false);
+/// assert_eq!(module.name(), "scan_fast");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Module {
@@ -190,12 +200,20 @@ impl Module {
 ///     .flag("--use_fast_math")
 ///     .host_flag("-fopenmp");
 /// assert_eq!(library.name(), "solver");
+///
+/// let library = Library::new("debugged")
+///     .files(["kernels/a.cu", "kernels/b.cu"])
+///     .object("prebuilt/table.o")
+///     .includes(["include", "third_party/include"])
+///     .flag_if_supported("-Xptxas=-v")
+///     .debug(true)
+///     .opt_level(1);
 /// ```
 ///
-/// nvcc compiles files that end in `.cu`. With the feature `host-sources`, the host compiler compiles C
-/// (`.c`) and C++ (`.cpp`, `.cc`, `.cxx`): the one that the `cc` crate chooses, with the flags that it
-/// takes from `CXXFLAGS`, `CFLAGS` and the like. The toolkit's headers are found. Objects (`.o`) go into
-/// the archive.
+/// nvcc compiles files that end in `.cu`. With the feature `host-sources`, a library may contain C (`.c`)
+/// and C++ (`.cpp`, `.cc`, `.cxx`), which may include the toolkit's headers. The `cc` crate chooses the
+/// compiler for them, with its usual flags (`-Wall -Wextra`) and those in `CXXFLAGS`, `CFLAGS` and the
+/// like. Objects (`.o`) go into the archive.
 ///
 /// # Debugging and optimization
 ///

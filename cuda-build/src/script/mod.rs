@@ -152,7 +152,7 @@ impl Build {
     ///
     /// # Errors
     /// [`Error::NotFound`], with what was tried and what to do next, and errors of variables and
-    /// files that name a toolkit.
+    /// files that name a toolkit. [`Error::Usage`] for the sources of a library.
     pub fn toolkit(&self) -> Result<&Toolkit, Error> {
         if let Some(toolkit) = self.toolkit.get() {
             return Ok(toolkit);
