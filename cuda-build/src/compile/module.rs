@@ -263,6 +263,37 @@ impl NvccCall {
         supported::by_nvcc(&nvcc, flag, places, settings)
     }
 
+    /// A step that makes one file of objects.
+    pub(super) fn join_objects(
+        self,
+        options: Vec<String>,
+        objects: Vec<PathBuf>,
+        (source, output): (PathBuf, PathBuf),
+        settings: Settings<'_>,
+    ) -> Step {
+        let mut key = vec![self.tool.clone(), settings.toolkit.to_owned()];
+        key.extend(settings.host.map(|(_, identity)| identity.to_owned()));
+        key.extend(options.iter().chain(&self.options).cloned());
+        for object in &objects {
+            key.push(format!("{:?}", object.file_name()));
+        }
+        let mut invocation = Invocation::new(self.nvcc).args(self.options).args(options);
+        invocation = invocation.args(["-o"]);
+        let paths = std::iter::once(&output).chain(&objects);
+        invocation
+            .arguments
+            .extend(paths.map(|path| path.clone().into()));
+        Step {
+            tool: self.tool,
+            source,
+            action: Action::Program(invocation),
+            inputs: objects,
+            output,
+            key,
+            reading: ReadFiles::Inputs,
+        }
+    }
+
     /// The finished step. nvcc runs in the package's directory with a relative source path, so that
     /// the output does not contain the package's path.
     pub(super) fn step(
