@@ -65,8 +65,8 @@ impl KeptOutputs {
         }
     }
 
-    /// Everything that is kept of a step, in the order of the files' names. Files that cannot be used
-    /// any more are removed.
+    /// Everything that is kept of a step, in the order of the files' names. Files of this build that
+    /// cannot be used any more are removed.
     pub(super) fn load(
         &mut self,
         freshness: &mut Freshness,
@@ -83,6 +83,8 @@ impl KeptOutputs {
             let bytes = freshness.files.bytes(&path).unwrap_or_default();
             match parse(&bytes, key).filter(|kept| freshness.holds(&kept.evidence)) {
                 Some(found) => kept.push(found),
+                // On another machine, a shared output may still be of use.
+                None if self.shared => {}
                 None => output::remove(&path)?,
             }
         }
