@@ -133,7 +133,7 @@ impl Module {
             .ok_or_else(|| missing(Component::Nvrtc, &self.name))?;
         let tool = format!("NVRTC {}", nvrtc.shown_version());
         let is_supported = |flag: &str| supported::by_nvrtc(library, flag, settings);
-        let common = self.options.common(Vec::new(), is_supported)?;
+        let common = (self.options).common(&[], Vec::new(), is_supported)?;
         let own = common_options(&common, places.prefix());
         let toolkit_includes = toolkit.include_dirs();
         let mut options = own.clone();
@@ -216,7 +216,8 @@ impl Module {
         }
         let output = places.out.join(self.file_name());
         let is_supported = |flag: &str| call.supports(flag, places, settings);
-        let common = self.options.common(Vec::new(), is_supported)?;
+        let variables = &settings.nvcc.options;
+        let common = (self.options).common(variables, Vec::new(), is_supported)?;
         Ok(call.step(&self.source, &common, output, places, settings))
     }
 }
