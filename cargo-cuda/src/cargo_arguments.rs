@@ -195,17 +195,6 @@ impl Options {
             "--no-default-features",
         ])
     }
-
-    /// The directory of the profile of `cargo build`.
-    pub fn profile_directory(&self) -> String {
-        match self.value("--profile").as_deref() {
-            Some("dev" | "test") => "debug".to_owned(),
-            Some("bench") => "release".to_owned(),
-            Some(named) => named.to_owned(),
-            None if self.has(&["--release", "-r"]) => "release".to_owned(),
-            None => "debug".to_owned(),
-        }
-    }
 }
 
 #[cfg(test)]
@@ -264,19 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn the_profile_is_read_as_cargo_reads_it() {
-        for (text, expected) in [
-            ("", "debug"),
-            ("--profile dev", "debug"),
-            ("--profile bench", "release"),
-            ("-vr", "release"),
-            ("-rp made", "release"),
-            ("-pother -Fr --verbose", "debug"),
-            ("--release", "release"),
-            ("--profile=fast", "fast"),
-        ] {
-            assert_eq!(options(text).profile_directory(), expected, "{text}");
-        }
+    fn short_options_are_read_one_by_one() {
         assert!(options("-vq").has(&["-q"]) && !options("-pq").has(&["-q"]));
     }
 

@@ -15,6 +15,7 @@ use crate::commands::clean::{self, CleanArgs};
 use crate::commands::doctor::{self, DoctorArgs};
 use crate::commands::env::{self as variables, EnvArgs, ExecArgs};
 use crate::commands::fetch::{self, FetchArgs};
+use crate::commands::matrix::{self, MatrixArgs};
 use crate::commands::toolkit::{self, ToolkitArgs};
 use crate::commands::view::{self, ViewArgs};
 use crate::commands::wheel::{self, WheelArgs};
@@ -70,6 +71,7 @@ enum Command {
     Fetch(FetchArgs),
     Clean(CleanArgs),
     Capabilities(CapabilitiesArgs),
+    Matrix(MatrixArgs),
 }
 
 /// Printed below the help of cargo's commands.
@@ -135,7 +137,7 @@ fn parse(arguments: &[OsString]) -> Result<(Cli, SplitArguments), clap::Error> {
         return Ok((parse(arguments)?, SplitArguments::default()));
     };
     let options = BuildOptions::augment_args(clap::Command::new("build"));
-    let own = |name: &str| match name {
+    let is_ours = |name: &str| match name {
         "--help" | "-h" => Some(TakesValue::No),
         _ => options
             .get_arguments()
@@ -147,7 +149,7 @@ fn parse(arguments: &[OsString]) -> Result<(Cli, SplitArguments), clap::Error> {
                 false => TakesValue::No,
             }),
     };
-    let split = cargo_arguments::split(&name.to_string_lossy(), rest, own);
+    let split = cargo_arguments::split(&name.to_string_lossy(), rest, is_ours);
     let ours: Vec<OsString> = std::iter::once(name.clone())
         .chain(split.ours.iter().cloned())
         .collect();
@@ -194,6 +196,7 @@ fn dispatch(command: &Command, split: &SplitArguments) -> Result<(String, u8), F
         Command::Fetch(arguments) => fetch::run(arguments, user, root).map(done),
         Command::Clean(arguments) => clean::run(arguments, &seen(), root).map(done),
         Command::Capabilities(arguments) => capabilities::run(arguments, &seen(), root),
+        Command::Matrix(arguments) => matrix::run(arguments, &seen(), root).map(done),
         Command::Toolkit(arguments) => {
             // Outside a workspace there is no lock file, unless `CUDA_BUILD_LOCK` names one.
             let here = std::env::current_dir().unwrap_or_default();

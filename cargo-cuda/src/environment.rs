@@ -57,9 +57,9 @@ pub struct Inputs<'a> {
     /// The Rust triple, if this is a cross build.
     pub cross: Option<&'a str>,
     /// The directory of the driver's own `libcuda.so`, if it is installed for linking.
-    pub driver: Option<PathBuf>,
+    pub driver_link_path: Option<PathBuf>,
     /// The directory of the driver's libraries that programs need on the loader path (NixOS).
-    pub loaded_driver: Option<&'a str>,
+    pub driver_loader_path: Option<&'a str>,
 }
 
 /// The variables that name a root. No tool reads all of them, and each is the only one that some
@@ -115,7 +115,7 @@ impl Environment {
 
     /// The variables that a build may depend on: if one differs, the build needs another target
     /// directory. Lists such as `PATH` are excluded, because they also hold the user's directories.
-    pub fn decisive(&self) -> impl Iterator<Item = (&str, &OsStr)> {
+    pub fn affecting_builds(&self) -> impl Iterator<Item = (&str, &OsStr)> {
         let settings = self.settings.iter().map(|s| (s.name.as_str(), &*s.value));
         let kept = self.kept.iter().map(|(name, value)| (&**name, &**value));
         settings.chain(kept).filter(|(name, _)| !is_path_list(name))
@@ -192,7 +192,7 @@ fn lists(inputs: &Inputs<'_>, root: &Path, env: &Env) -> Vec<Setting> {
             [lib.clone()]
                 .into_iter()
                 .chain(paths(env, "LIBRARY_PATH"))
-                .chain(inputs.driver.clone())
+                .chain(inputs.driver_link_path.clone())
                 .chain([stubs.clone()]),
             "where the linker searches: `-lcudart` without `-L`",
         ),
@@ -201,7 +201,7 @@ fn lists(inputs: &Inputs<'_>, root: &Path, env: &Env) -> Vec<Setting> {
             LOADER_PATH,
             paths(env, LOADER_PATH)
                 .chain([lib])
-                .chain(inputs.loaded_driver.map(PathBuf::from))
+                .chain(inputs.driver_loader_path.map(PathBuf::from))
                 .filter(|directory| *directory != stubs && !is_toolchain(directory)),
             "where running programs find CUDA's libraries",
         ),

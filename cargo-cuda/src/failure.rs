@@ -57,7 +57,7 @@ impl Failure {
             Error::Capability { .. } => exit_code::CAPABILITY,
             Error::UnsupportedTarget { .. } => exit_code::USAGE,
             Error::InvalidSource { .. } | Error::Manifest { .. } => exit_code::CONFIGURATION,
-            Error::Io { .. } | Error::ViewPlace { .. } => exit_code::DISK,
+            Error::Io { .. } | Error::ViewNotCreated { .. } => exit_code::DISK,
             _ => exit_code::FAILURE,
         }
     }

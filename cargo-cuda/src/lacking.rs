@@ -2,7 +2,7 @@
 //! because only the build's own messages show which library was missing.
 
 use cuda_build::Component;
-use cuda_build::internal::component::{Bundle, Facts};
+use cuda_build::internal::component::Facts;
 
 use crate::build::Build;
 
@@ -24,7 +24,7 @@ pub fn hints(build: &Build) -> Vec<String> {
     let version = toolkit.version();
     let all = Component::all().map(Component::facts);
     let known: Vec<&Facts> = all
-        .filter(|facts| facts.bundle == Bundle::Toolkit && facts.package(version.major).is_some())
+        .filter(|facts| facts.is_part_of_toolkit() && facts.package(version.major).is_some())
         .filter(|facts| !facts.libraries.is_empty() || !facts.archives.is_empty())
         .collect();
     let has_archive = |name: &str| view.contains(format!("lib/{name}"));

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
-use cuda_build::internal::{Env, ReleaseReq};
+use cuda_build::internal::{Env, RequestedRelease};
 
 use crate::environment::{Setting, is_path_list};
 
@@ -18,7 +18,7 @@ pub const RECORD: &str = "CUDA_BUILD_ENVIRONMENT";
 
 /// The variables for the options of `env` and `exec`. They apply to every `cargo cuda` in that
 /// shell or program, until `env` runs again.
-const REQUESTS: [&str; 2] = [ReleaseReq::VARIABLE, "CUDA_BUILD_CAPABILITIES"];
+const REQUESTS: [&str; 2] = [RequestedRelease::VARIABLE, "CUDA_BUILD_CAPABILITIES"];
 
 /// The variable that records `settings`, which are set on top of `env`.
 pub fn record(settings: &[Setting], env: &Env) -> Setting {

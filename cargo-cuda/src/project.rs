@@ -5,10 +5,10 @@ use std::path::PathBuf;
 
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
-use cuda_build::internal::{Env, ReleaseReq, Root, Target};
+use cuda_build::internal::{Env, RequestedRelease, Root, Target};
 
 use crate::cargo_arguments::Options;
-use crate::cargo_config::{self, CargoConfig};
+use crate::cargo_config::CargoConfig;
 use crate::failure::Failure;
 use crate::toolkits::{self, Finder, LockPolicy};
 use crate::workspace::{Package, Workspace};
@@ -31,14 +31,14 @@ pub struct BuildOptions {
 pub struct SearchOptions {
     /// The CUDA release, 13 or 13.4; by default the newest that is found
     #[arg(long, value_name = "RELEASE")]
-    pub cuda: Option<ReleaseReq>,
+    pub cuda: Option<RequestedRelease>,
     /// Fetch a toolkit if none is found
     #[arg(long)]
     pub fetch: bool,
 }
 
 impl BuildOptions {
-    pub fn new(cuda: Option<ReleaseReq>, fetch: bool) -> Self {
+    pub fn new(cuda: Option<RequestedRelease>, fetch: bool) -> Self {
         Self {
             search: SearchOptions { cuda, fetch },
             capabilities: None,
@@ -106,8 +106,6 @@ pub struct Project {
     /// The package whose declarations apply; `None` for all packages.
     pub package: Option<String>,
     pub target: Target,
-    /// The name of Cargo's output directory for an explicit target.
-    pub target_name: Option<String>,
     pub fetch: bool,
     pub lock: LockPolicy,
 }
@@ -124,7 +122,7 @@ impl Project {
         let config = CargoConfig::here(root, user, &configs);
         let mut env = config.over(user);
         if let Some(release) = build.search.cuda {
-            env = env.with(ReleaseReq::VARIABLE, release.to_string());
+            env = env.with(RequestedRelease::VARIABLE, release.to_string());
         }
         if let Some(list) = &build.capabilities {
             env = env.with(CAPABILITIES, list);
@@ -132,14 +130,13 @@ impl Project {
         let workspace = which.load(root, &env)?;
         let jetson = packages(workspace.as_ref(), which.package.as_deref())
             .any(|package| package.config.jetson);
-        let (given, named) = (which.target.as_deref(), config.build_target.as_deref());
+        let (option, configured) = (which.target.as_deref(), config.build_target.as_deref());
         Ok(Self {
             root: root.clone(),
             user: user.clone(),
             search_env: toolkits::with_lock(env.clone(), workspace.as_ref()),
             env,
-            target: toolkits::target(given, named, jetson)?,
-            target_name: given.or(named).map(cargo_config::target_directory_name),
+            target: toolkits::target(option, configured, jetson)?,
             config,
             workspace,
             package: which.package.clone(),
@@ -152,8 +149,11 @@ impl Project {
     }
 
     /// The same project for one CUDA release.
-    pub fn for_release(&self, release: ReleaseReq) -> Self {
-        let with = |env: &Env| env.clone().with(ReleaseReq::VARIABLE, release.to_string());
+    pub fn for_release(&self, release: RequestedRelease) -> Self {
+        let with = |env: &Env| {
+            env.clone()
+                .with(RequestedRelease::VARIABLE, release.to_string())
+        };
         Self {
             env: with(&self.env),
             search_env: with(&self.search_env),

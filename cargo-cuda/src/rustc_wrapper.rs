@@ -39,14 +39,14 @@ pub enum Scope {
     /// Only adds directories in which rustc searches for libraries.
     Search,
     /// Also replaces everything that depends on the build's directory.
-    Place,
+    Reproducible,
 }
 
 impl Scope {
     fn as_str(self) -> &'static str {
         match self {
             Self::Search => "search",
-            Self::Place => "place",
+            Self::Reproducible => "reproducible",
         }
     }
 }
@@ -144,7 +144,7 @@ pub fn wrapped(arguments: &[OsString], env: &Env, current: &Path) -> Option<Vec<
         argument.push(directory);
         command.push(argument);
     }
-    if scope == Scope::Place.as_str() {
+    if scope == Scope::Reproducible.as_str() {
         reproducible::remap(&mut command, name, env, current);
     }
     Some(command)
@@ -203,7 +203,7 @@ mod tests {
         let inner = |variables: &[(&str, &str)], configured: Option<&str>| {
             let env = Env::from_pairs(variables.iter().copied());
             let own = own_wrapper(configured.map(Path::new), &env);
-            let all = environment(Path::new("/bin/cargo-cuda"), Scope::Place, &[], own);
+            let all = environment(Path::new("/bin/cargo-cuda"), Scope::Reproducible, &[], own);
             all.into_iter()
                 .find(|(name, _)| name == INNER)
                 .map(|(_, value)| value.into_string().unwrap())

@@ -2,7 +2,7 @@
 
 use cuda_build::internal::select::{Need, Note, Part, Request, Strength};
 use cuda_build::internal::sources::{self, Sources};
-use cuda_build::internal::{Env, Outcome, ReleaseReq, Root, Search, Target, ViewPlace};
+use cuda_build::internal::{Env, Outcome, RequestedRelease, Root, Search, Target, ViewPlace};
 use cuda_build::{Component, Error, Toolkit, ToolkitVersion};
 
 use crate::build::directory;
@@ -10,7 +10,7 @@ use crate::cargo_config;
 use crate::exit_code;
 use crate::failure::Failure;
 use crate::output;
-use crate::store::{self, AddRequest, Added, Context, LOCK_VARIABLE, Lock, ReleaseSpec};
+use crate::store::{self, AddRequest, Added, Context, LOCK_VARIABLE, Lock, ReleaseToFetch};
 use crate::workspace::Workspace;
 
 /// Finds a toolkit for one workspace.
@@ -27,7 +27,7 @@ pub struct Finder<'a> {
     /// Whether a missing toolkit is fetched.
     pub fetch: bool,
     /// Whether a toolkit without a compiler is accepted if no other is found.
-    pub partial: bool,
+    pub accept_without_compiler: bool,
     /// How the workspace's lock file is treated.
     pub lock: LockPolicy,
 }
@@ -56,7 +56,7 @@ fn nvcc() -> Vec<Need> {
 }
 
 fn nvrtc() -> Need {
-    let why = format!("{COMPILER_REASON}; for modules `nvcc` would also work");
+    let why = format!("{COMPILER_REASON}; nvcc can be used instead");
     Need::new(Component::Nvrtc, Part::Shared, why)
 }
 
@@ -84,7 +84,7 @@ impl<'a> Finder<'a> {
             target,
             workspace,
             fetch: false,
-            partial: false,
+            accept_without_compiler: false,
             lock: LockPolicy::Prefer,
         }
     }
@@ -92,7 +92,7 @@ impl<'a> Finder<'a> {
     /// A request for the components that all packages of the workspace need, and for one of the
     /// sets in `alternatives`.
     fn request(&self, alternatives: Vec<Vec<Need>>) -> Result<Request, Error> {
-        let release = ReleaseReq::from_env(self.env)?;
+        let release = RequestedRelease::from_env(self.env)?;
         let mut request = Request {
             major: release.map(|release| release.major),
             alternatives,
@@ -101,15 +101,18 @@ impl<'a> Finder<'a> {
         request
             .toolkit
             .comparators
-            .extend(release.and_then(ReleaseReq::comparator));
+            .extend(release.and_then(RequestedRelease::comparator));
         for package in self.workspace.iter().flat_map(|w| &w.packages) {
-            let own = cuda_build::internal::request(&package.config, request.major);
-            for need in own.needs {
+            let declared = cuda_build::internal::request(&package.config, request.major);
+            for need in declared.needs {
                 if !request.needs.contains(&need) {
                     request.needs.push(need);
                 }
             }
-            request.toolkit.comparators.extend(own.toolkit.comparators);
+            request
+                .toolkit
+                .comparators
+                .extend(declared.toolkit.comparators);
         }
         // A build script may need more than the manifest declares.
         request.take_everything = true;
@@ -173,10 +176,9 @@ impl<'a> Finder<'a> {
             if may_fetch {
                 self.fetch_for(request)?;
                 found = search.find(request);
-            } else if self.partial {
-                let why = "needed for everything else";
-                let runtime = Need::new(Component::Cudart, Part::Shared, why);
-                // If this also fails, the first error is more useful.
+            } else if self.accept_without_compiler {
+                // If this also fails, the first error is more useful, so this reason is never printed.
+                let runtime = Need::new(Component::Cudart, Part::Shared, "");
                 found = search.find(&self.request(vec![vec![runtime]])?).or(found);
             }
         }
@@ -201,12 +203,12 @@ impl<'a> Finder<'a> {
             majors = admitted.map(|(_, version)| version.major).collect();
             majors.dedup();
         }
-        if majors.is_empty() || ReleaseReq::from_env(self.env)?.is_some() {
+        if majors.is_empty() || RequestedRelease::from_env(self.env)?.is_some() {
             return Ok(vec![self.fetch_for(&request)?]);
         }
         let fetch = |major: u32| {
             let env = self.env.clone();
-            let env = &env.with(ReleaseReq::VARIABLE, major.to_string());
+            let env = &env.with(RequestedRelease::VARIABLE, major.to_string());
             let finder = Finder { env, ..*self };
             finder.fetch_for(&finder.any_compiler_request()?)
         };
@@ -214,7 +216,7 @@ impl<'a> Finder<'a> {
     }
 
     /// The releases in the lock file, newest first.
-    fn locked_releases(&self) -> Result<Vec<(ReleaseSpec, ToolkitVersion)>, Failure> {
+    fn locked_releases(&self) -> Result<Vec<(ReleaseToFetch, ToolkitVersion)>, Failure> {
         Ok(match self.context().lock_file {
             Some(path) => Lock::read(&path)?.releases(),
             None => Vec::new(),
@@ -238,12 +240,12 @@ impl<'a> Finder<'a> {
 
     /// The release to fetch: the newest one in the lock file that the request admits, as in the
     /// search; otherwise the requested one, otherwise a declared major, otherwise the newest major.
-    fn release_for(&self, request: &Request) -> Result<ReleaseSpec, Failure> {
+    fn release_for(&self, request: &Request) -> Result<ReleaseToFetch, Failure> {
         let mut locked = self.locked_releases()?.into_iter();
         if let Some((release, _)) = locked.find(|(_, version)| request.admits_release(*version)) {
             return Ok(release);
         }
-        if let Some(release) = ReleaseReq::from_env(self.env)? {
+        if let Some(release) = RequestedRelease::from_env(self.env)? {
             return Ok(release.into());
         }
         let majors = self.workspace.map(Workspace::majors).unwrap_or_default();
@@ -252,7 +254,7 @@ impl<'a> Finder<'a> {
             .find(|major| request.admits_major(*major))
             .or_else(|| request.newest_major());
         match major {
-            Some(major) => Ok(ReleaseReq { major, minor: None }.into()),
+            Some(major) => Ok(RequestedRelease { major, minor: None }.into()),
             None => {
                 let text = format!("no CUDA release meets `toolkit = \"{}\"`", request.toolkit);
                 Err(Failure::new(exit_code::NOT_FOUND, text))
@@ -289,13 +291,17 @@ pub fn view_place(
     Ok(ViewPlace::below(&base.join("views"), target))
 }
 
-/// The platform of `given` (`--target`), else of `named` (Cargo's configuration), else of this
+/// The platform of `option` (`--target`), else of `configured` (Cargo's configuration), else of this
 /// machine.
-pub fn target(given: Option<&str>, named: Option<&str>, jetson: bool) -> Result<Target, Failure> {
-    let triple = given
-        .or(named)
+pub fn target(
+    option: Option<&str>,
+    configured: Option<&str>,
+    jetson: bool,
+) -> Result<Target, Failure> {
+    let triple = option
+        .or(configured)
         .map_or_else(cargo_config::host, cargo_config::target_directory_name);
-    let target = Target::from_triple(&triple).map_err(|error| match (given, named) {
+    let target = Target::from_triple(&triple).map_err(|error| match (option, configured) {
         (None, Some(_)) => Failure::from(error).hint(
             "it comes from `[build] target` in Cargo's configuration; `--target` overrides it",
         ),

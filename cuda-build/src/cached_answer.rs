@@ -8,9 +8,9 @@
 use std::ffi::OsStr;
 use std::path::PathBuf;
 
-use crate::cache;
 use crate::env::Env;
 use crate::hash::Fnv;
+use crate::output;
 use crate::root::Root;
 use crate::store;
 
@@ -60,9 +60,9 @@ impl CachedAnswer {
         };
         let newline = if text.ends_with('\n') { "" } else { "\n" };
         let content = format!("{HEAD}{identity}\n{text}{newline}{END}");
-        let created = file.parent().map(cache::create_directory);
+        let created = file.parent().map(output::create_directory);
         if let Some(Ok(())) = created {
-            let _ = cache::write(file, content.as_bytes());
+            let _ = output::write(file, content.as_bytes());
         }
     }
 }

@@ -63,7 +63,7 @@ pub struct Invocation {
 }
 
 /// The outcome of a program that ended.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Finished {
     /// Whether it exited with zero.
     pub success: bool,

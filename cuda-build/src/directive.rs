@@ -8,12 +8,12 @@ use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::error::Error;
 
 /// One line of a build script's standard output.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Directive {
     /// Run the build script again when this file changes.
     RerunIfChanged(PathBuf),
@@ -114,7 +114,7 @@ impl fmt::Display for Directive {
 }
 
 /// Directives in the order in which they are printed.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Default)]
 pub struct Directives {
     lines: Vec<Directive>,
 }
@@ -169,11 +169,7 @@ impl Directives {
         let written = output
             .write_all(text.as_bytes())
             .and_then(|()| output.flush());
-        written.map_err(|source| Error::Io {
-            action: "write to",
-            path: PathBuf::from("standard output"),
-            source,
-        })
+        written.map_err(Error::io("write to", Path::new("standard output")))
     }
 }
 

@@ -1,11 +1,10 @@
 //! Reads typed values from the TOML files that this project writes.
 
-use toml::de::{DeArray, DeTable, DeValue};
+use crate::toml::{Table, Value};
 
 /// Parses a file. A `format_version` above `newest` is an error.
-pub(crate) fn parse(text: &str, newest: i64) -> Result<DeTable<'_>, String> {
-    let table = DeTable::parse(text).map_err(|error| error.message().to_owned())?;
-    let table = table.into_inner();
+pub(crate) fn parse(text: &str, newest: i64) -> Result<Table, String> {
+    let table = Table::parse(text)?;
     let format = number(&table, "format_version")?;
     if (1..=newest).contains(&format) {
         return Ok(table);
@@ -15,49 +14,41 @@ pub(crate) fn parse(text: &str, newest: i64) -> Result<DeTable<'_>, String> {
     ))
 }
 
-fn value<'t>(table: &'t DeTable<'_>, key: &str) -> Option<&'t DeValue<'t>> {
-    table.get(key).map(|value| value.get_ref())
+pub(crate) fn number(table: &Table, key: &str) -> Result<i64, String> {
+    match table.get(key) {
+        Some(Value::Integer(number)) => Ok(*number),
+        _ => Err(format!("`{key}` is missing or not a number")),
+    }
 }
 
-pub(crate) fn number(table: &DeTable<'_>, key: &str) -> Result<i64, String> {
-    value(table, key)
-        .and_then(DeValue::as_integer)
-        .and_then(|number| number.as_str().parse().ok())
-        .ok_or_else(|| format!("`{key}` is missing or not a number"))
+pub(crate) fn string<'t>(table: &'t Table, key: &str) -> Result<&'t str, String> {
+    let text = table.get(key).and_then(Value::as_str);
+    text.ok_or_else(|| format!("`{key}` is missing or not a string"))
 }
 
-pub(crate) fn string<'t>(table: &'t DeTable<'_>, key: &str) -> Result<&'t str, String> {
-    value(table, key)
-        .and_then(DeValue::as_str)
-        .ok_or_else(|| format!("`{key}` is missing or not a string"))
-}
-
-fn array<'t>(table: &'t DeTable<'_>, key: &str) -> Result<&'t DeArray<'t>, String> {
-    value(table, key)
-        .and_then(DeValue::as_array)
-        .ok_or_else(|| format!("`{key}` is missing or not an array"))
+fn array<'t>(table: &'t Table, key: &str) -> Result<&'t [Value], String> {
+    match table.get(key) {
+        Some(Value::Array(items)) => Ok(items),
+        _ => Err(format!("`{key}` is missing or not an array")),
+    }
 }
 
 /// The strings of an array.
-pub(crate) fn strings<'t>(table: &'t DeTable<'_>, key: &str) -> Result<Vec<&'t str>, String> {
+pub(crate) fn strings<'t>(table: &'t Table, key: &str) -> Result<Vec<&'t str>, String> {
     let items = array(table, key)?.iter();
-    Ok(items.filter_map(|item| item.get_ref().as_str()).collect())
+    Ok(items.filter_map(Value::as_str).collect())
 }
 
 /// The tables of an array; none if the key is absent.
-pub(crate) fn tables<'t>(
-    table: &'t DeTable<'_>,
-    key: &str,
-) -> Result<Vec<&'t DeTable<'t>>, String> {
-    if value(table, key).is_none() {
-        return Ok(Vec::new());
+pub(crate) fn tables<'t>(table: &'t Table, key: &str) -> Result<Vec<&'t Table>, String> {
+    let mut tables = Vec::new();
+    if table.get(key).is_some() {
+        for item in array(table, key)? {
+            let Value::Table(item) = item else {
+                return Err(format!("`{key}` has an item that is not a table"));
+            };
+            tables.push(item);
+        }
     }
-    array(table, key)?
-        .iter()
-        .map(|item| {
-            item.get_ref()
-                .as_table()
-                .ok_or_else(|| format!("`{key}` has an item that is not a table"))
-        })
-        .collect()
+    Ok(tables)
 }

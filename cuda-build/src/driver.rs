@@ -22,7 +22,7 @@ const LIBRARY_NAMES: [&str; 4] = [
 ];
 
 /// What the driver reports.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 pub struct Driver {
     /// The newest CUDA release that it supports.
     pub version: ToolkitVersion,
@@ -36,7 +36,6 @@ pub struct Driver {
 }
 
 /// Why the driver cannot be queried.
-#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NoDriver {
     /// The reason, in a sentence.
     pub reason: String,

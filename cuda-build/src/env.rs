@@ -5,9 +5,11 @@
 )]
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
+
+use crate::list::entry;
 
 /// The variables of a process. Each name that is read is recorded, so that the `rerun-if-env-changed` lines name what
 /// the build really used.
@@ -21,17 +23,15 @@ use std::path::PathBuf;
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Env {
-    variables: BTreeMap<OsString, OsString>,
+    /// Sorted by name.
+    variables: Vec<(OsString, OsString)>,
     names_read: RefCell<BTreeSet<String>>,
 }
 
 impl Env {
     /// The variables of this process.
     pub fn from_process() -> Self {
-        Self {
-            variables: std::env::vars_os().collect(),
-            names_read: RefCell::default(),
-        }
+        Self::from_pairs(std::env::vars_os())
     }
 
     /// An environment with only these variables, for tests and for callers that compose their own.
@@ -40,20 +40,17 @@ impl Env {
         K: Into<OsString>,
         V: Into<OsString>,
     {
-        let variables = pairs
-            .into_iter()
-            .map(|(k, v)| (k.into(), v.into()))
-            .collect();
-        Self {
-            variables,
-            names_read: RefCell::default(),
+        let mut env = Self::default();
+        for (name, value) in pairs {
+            *entry(&mut env.variables, name.into()) = value.into();
         }
+        env
     }
 
     /// The same environment with one variable set.
     #[must_use]
     pub fn with(mut self, name: &str, value: impl Into<OsString>) -> Self {
-        self.variables.insert(name.into(), value.into());
+        *entry(&mut self.variables, name.into()) = value.into();
         self
     }
 
@@ -66,16 +63,19 @@ impl Env {
     /// [`Env::get`] without recording the name, for variables that Cargo tracks itself (`OUT_DIR`,
     /// `TARGET` …) and for `PATH`, which often changes without affecting the search.
     pub fn peek(&self, name: &str) -> Option<&OsStr> {
-        let value = self.variables.get(OsStr::new(name))?;
-        Some(value.as_os_str()).filter(|value| !value.is_empty())
+        self.value(name).filter(|value| !value.is_empty())
+    }
+
+    fn value(&self, name: &str) -> Option<&OsStr> {
+        let position = |(known, _): &(OsString, _)| known.as_os_str().cmp(OsStr::new(name));
+        let at = self.variables.binary_search_by(position).ok()?;
+        Some(self.variables[at].1.as_os_str())
     }
 
     /// [`Env::get`], except that an empty value counts as set.
     pub fn get_or_empty(&self, name: &str) -> Option<&OsStr> {
         self.names_read.borrow_mut().insert(name.to_owned());
-        self.variables
-            .get(OsStr::new(name))
-            .map(OsString::as_os_str)
+        self.value(name)
     }
 
     /// [`Env::get`] as text; a value that is not Unicode counts as unset.

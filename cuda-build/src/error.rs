@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::fmt;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::component::Component;
 use crate::probe::Attempt;
@@ -72,11 +72,11 @@ pub enum Error {
         /// Their files.
         files: [PathBuf; 2],
     },
-    /// A view cannot be made at this path.
-    ViewPlace {
+    /// A view cannot be created at this path.
+    ViewNotCreated {
         /// The path.
         path: PathBuf,
-        /// Why it cannot be made there.
+        /// Why it cannot be created there.
         reason: String,
         /// What to do instead.
         hint: String,
@@ -151,6 +151,25 @@ pub struct Conflict {
 }
 
 impl Error {
+    /// An [`Error::Io`]: `root.text(path).map_err(Error::io("read", path))`.
+    pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+        let path = path.to_owned();
+        move |source| Self::Io {
+            action,
+            path,
+            source,
+        }
+    }
+
+    /// An [`Error::Manifest`] for an environment variable.
+    pub(crate) fn variable(name: &str, reason: String) -> Self {
+        Self::Manifest {
+            path: PathBuf::from("environment"),
+            key: name.to_owned(),
+            reason,
+        }
+    }
+
     /// What to do next, most likely first; empty if the message is enough.
     pub fn hints(&self) -> Vec<String> {
         let hint = match self {
@@ -180,7 +199,7 @@ impl Error {
                     "take {first} and {second} from one place, or leave one of them out of the view"
                 )
             }
-            Self::ViewPlace { hint, .. } => hint.clone(),
+            Self::ViewNotCreated { hint, .. } => hint.clone(),
             Self::Directive { .. } => {
                 "rename or move the file or directory so that its path is UTF-8 without line breaks and without white \
                  space at its end"
@@ -253,7 +272,7 @@ impl fmt::Display for Error {
                 )?;
                 write!(f, "\n  {first}: {one}\n  {second}: {other}")
             }
-            Self::ViewPlace { path, reason, .. } => {
+            Self::ViewNotCreated { path, reason, .. } => {
                 write!(f, "cannot create a view at {}: {reason}", path.display())
             }
             Self::Directive {

@@ -10,7 +10,7 @@ pub use crate::script::request;
 pub use crate::select::NotFound;
 pub use crate::target::Target;
 pub use crate::toolkit::{Outcome, Search};
-pub use crate::version::ReleaseReq;
+pub use crate::version::RequestedRelease;
 #[cfg(feature = "view")]
 pub use crate::view::ViewPlace;
 

@@ -72,7 +72,6 @@
     )
 )]
 
-mod cache;
 mod cached_answer;
 mod capability;
 mod command;
@@ -98,9 +97,11 @@ mod includes;
 #[doc(hidden)]
 pub mod internal;
 mod link;
+mod list;
 mod nvcc;
 #[cfg(feature = "compile")]
 mod nvrtc;
+mod output;
 mod probe;
 mod release;
 mod root;
@@ -109,6 +110,8 @@ mod select;
 mod sources;
 mod store;
 mod target;
+
+mod toml;
 mod toolkit;
 mod version;
 #[cfg(feature = "view")]

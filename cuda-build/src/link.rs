@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::component::{Bundle, Component};
+use crate::component::Component;
 use crate::config::Cudart;
 use crate::directive::{Directive, Directives};
 use crate::root::Root;
@@ -26,7 +26,7 @@ pub(crate) fn directives(
     for component in components {
         match (component, cudart) {
             (Component::Cudart, Cudart::Static) => link_static_cudart(toolkit, into),
-            _ if component.facts().bundle == Bundle::Driver => link_driver(*component, stubs, into),
+            _ if component.facts().is_driver() => link_driver(*component, stubs, into),
             _ => link_shared(toolkit, *component, into),
         }
     }

@@ -234,7 +234,7 @@ impl Root {
                 return None;
             }
         }
-        names.sort_unstable();
+        names.sort();
         Some(names)
     }
 

@@ -11,20 +11,19 @@
 //!   resolved.toml, .lock, .part-*/     used only by `cargo cuda toolkit`
 //! ```
 
-use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
-
-use toml::de::DeTable;
 
 use crate::component::Component;
 use crate::document;
 use crate::env::Env;
 use crate::error::Error;
+use crate::list::sorted_set;
 use crate::probe::{Attempt, Prober};
 use crate::root::Root;
 use crate::sources::{Candidate, Layout, Step};
 use crate::target::Target;
+use crate::toml::Table;
 use crate::version::Version;
 
 /// The file that makes a directory a stored toolkit.
@@ -33,17 +32,17 @@ pub const MANIFEST: &str = "toolkit.toml";
 /// The newest `format_version` of [`MANIFEST`] that this crate reads.
 pub const FORMAT_VERSION: i64 = 1;
 
-/// Names and versions of Python packages.
-pub(crate) type Packages = BTreeSet<(String, String)>;
+/// Names and versions of Python packages, sorted.
+pub(crate) type Packages = Vec<(String, String)>;
 
 /// The packages that a table lists.
-pub(crate) fn packages(table: &DeTable<'_>) -> Result<Packages, String> {
-    let packages = document::tables(table, "packages")?;
-    let packages = packages.into_iter().map(|package| {
+pub(crate) fn packages(table: &Table) -> Result<Packages, String> {
+    let mut packages = Packages::new();
+    for package in document::tables(table, "packages")? {
         let string = |key| document::string(package, key).map(str::to_owned);
-        Ok((string("name")?, string("version")?))
-    });
-    packages.collect()
+        packages.push((string("name")?, string("version")?));
+    }
+    Ok(sorted_set(packages))
 }
 
 /// The user's cache directory: `CUDA_BUILD_CACHE_DIR`, otherwise `$XDG_CACHE_HOME/cuda-build`, otherwise
@@ -58,13 +57,25 @@ pub fn cache_dir(env: &Env) -> Option<PathBuf> {
     Some(cache.join("cuda-build"))
 }
 
+/// [`cache_dir`], for a caller that cannot work without it.
+///
+/// # Errors
+/// [`Error::Usage`] if no variable names it.
+pub fn required_cache_dir(env: &Env) -> Result<PathBuf, Error> {
+    cache_dir(env).ok_or_else(|| Error::Usage {
+        reason: "there is no cache directory: `CUDA_BUILD_CACHE_DIR`, `XDG_CACHE_HOME` and `HOME` are all unset"
+            .to_owned(),
+        hint: Some("set `CUDA_BUILD_CACHE_DIR` to the absolute path of a directory".to_owned()),
+    })
+}
+
 /// The directory below [`cache_dir`] that has one directory for each toolkit.
 pub fn toolkits_dir(env: &Env) -> Option<PathBuf> {
     cache_dir(env).map(|cache| cache.join("toolkits"))
 }
 
 /// A toolkit in the store.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct StoredToolkit {
     /// The directory, to be searched as site-packages.
     pub path: PathBuf,
@@ -85,11 +96,7 @@ impl StoredToolkit {
     /// [`Error::Io`] if it cannot be read, [`Error::Format`] if it is not a manifest of a known format.
     pub fn read(root: &Root, path: &Path) -> Result<Self, Error> {
         let file = path.join(MANIFEST);
-        let text = root.text(&file).map_err(|source| Error::Io {
-            action: "read",
-            path: file.clone(),
-            source,
-        })?;
+        let text = root.text(&file).map_err(Error::io("read", &file))?;
         Self::parse(path, &text).map_err(|reason| Error::Format {
             what: "toolkit manifest",
             reason: format!("{}: {reason}", file.display()),
@@ -113,22 +120,20 @@ impl StoredToolkit {
 /// All toolkits below `directory`, sorted by name. A toolkit that cannot be used is an `Err` with
 /// the reason. A directory without a manifest, such as one that is being written, is not a toolkit.
 pub fn stored_toolkits(root: &Root, directory: &Path) -> Vec<Result<StoredToolkit, Error>> {
-    root.names(directory)
-        .into_iter()
-        .filter(|name| !name.as_encoded_bytes().starts_with(b"."))
-        .map(|name| directory.join(name))
-        .filter(|path| root.exists(&path.join(MANIFEST)))
-        .map(|path| match distrust(root, &path) {
-            Some(reason) => Err(Error::Io {
-                action: "use",
-                path,
-                source: io::Error::other(format!(
-                    "{reason}; delete it and fetch it again, or name it in `CUDA_BUILD_ROOTS` if you trust it"
-                )),
-            }),
+    let mut toolkits = Vec::new();
+    for name in root.names(directory) {
+        let path = directory.join(&name);
+        if name.as_encoded_bytes().starts_with(b".") || !root.exists(&path.join(MANIFEST)) {
+            continue;
+        }
+        toolkits.push(match distrust(root, &path) {
+            Some(reason) => Err(Error::io("use", &path)(io::Error::other(format!(
+                "{reason}; delete it and fetch it again, or name it in `CUDA_BUILD_ROOTS` if you trust it"
+            )))),
             None => StoredToolkit::read(root, &path),
-        })
-        .collect()
+        });
+    }
+    toolkits
 }
 
 /// The components in a directory of packages, as the search finds them. No nvcc is started.
@@ -154,9 +159,9 @@ pub fn distrust(root: &Root, path: &Path) -> Option<String> {
     let user = root.metadata(Path::new("/proc/self")).ok()?.uid();
     let parent = path.parent().unwrap_or(path);
     let mut places = [(path, 0), (parent, STICKY)].into_iter();
-    places.find_map(|(path, excuse)| {
+    places.find_map(|(path, harmless_if)| {
         let metadata = root.metadata(path).ok()?;
-        let reason = ownership_problem(metadata.uid(), metadata.mode(), user, excuse)?;
+        let reason = ownership_problem(metadata.uid(), metadata.mode(), user, harmless_if)?;
         Some(format!("{} {reason}", path.display()))
     })
 }
@@ -171,15 +176,15 @@ pub fn distrust(_: &Root, _: &Path) -> Option<String> {
 #[cfg(unix)]
 const STICKY: u32 = 0o1000;
 
-/// `excuse` is a mode bit that makes write permission for every user harmless.
+/// `harmless_if` is a mode bit that makes write permission for every user harmless.
 #[cfg(unix)]
-fn ownership_problem(owner: u32, mode: u32, user: u32, excuse: u32) -> Option<String> {
+fn ownership_problem(owner: u32, mode: u32, user: u32, harmless_if: u32) -> Option<String> {
     if owner != user && owner != 0 {
         return Some(format!(
             "belongs to user {owner}, neither to you (user {user}) nor to root"
         ));
     }
-    let is_open = mode & 0o002 != 0 && mode & excuse == 0;
+    let is_open = mode & 0o002 != 0 && mode & harmless_if == 0;
     is_open.then(|| "can be written by every user".to_owned())
 }
 

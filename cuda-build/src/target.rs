@@ -12,7 +12,7 @@ use crate::error::Error;
 /// assert_eq!(target.directory(), "sbsa-linux");
 /// assert_eq!(target.on_jetson().directory(), "aarch64-linux");
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Target {
     triple: String,
     directory: &'static str,

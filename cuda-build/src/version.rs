@@ -3,7 +3,6 @@
 use std::cmp::Ordering;
 use std::fmt;
 use std::hash::{Hash, Hasher};
-use std::path::PathBuf;
 use std::str::FromStr;
 
 use crate::env::Env;
@@ -62,11 +61,10 @@ impl FromStr for Version {
             .next()
             .unwrap_or_default()
             .trim_end_matches('.');
-        let parts = numeric
-            .split('.')
-            .map(str::parse)
-            .collect::<Result<Vec<u64>, _>>()
-            .map_err(|_| invalid(text))?;
+        let mut parts: Vec<u64> = Vec::new();
+        for part in numeric.split('.') {
+            parts.push(part.parse().map_err(|_| invalid(text))?);
+        }
         Ok(Self {
             parts,
             text: text.to_owned(),
@@ -111,29 +109,27 @@ fn invalid(text: &str) -> String {
 }
 
 /// Which CUDA release to use: any of one major (`13`), or exactly one (`13.4`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ReleaseReq {
+#[derive(Clone, Copy, Debug)]
+pub struct RequestedRelease {
     /// The CUDA major.
     pub major: u32,
     /// The minor, if only one release is accepted; `None` accepts every release of the major.
     pub minor: Option<u32>,
 }
 
-impl ReleaseReq {
+impl RequestedRelease {
     /// The environment variable that sets the release to build for.
     pub const VARIABLE: &'static str = "CUDA_BUILD_RELEASE";
 
-    /// Reads [`ReleaseReq::VARIABLE`].
+    /// Reads [`RequestedRelease::VARIABLE`].
     pub fn from_env(env: &Env) -> Result<Option<Self>, Error> {
         let Some(text) = env.text(Self::VARIABLE) else {
             return Ok(None);
         };
-        let release = text.parse().map_err(|reason| Error::Manifest {
-            path: PathBuf::from("environment"),
-            key: Self::VARIABLE.to_owned(),
-            reason,
-        })?;
-        Ok(Some(release))
+        let release = text.parse();
+        release
+            .map(Some)
+            .map_err(|reason| Error::variable(Self::VARIABLE, reason))
     }
 
     /// The version requirement for the minor, such as `~13.4`; `None` without a minor.
@@ -148,7 +144,7 @@ impl ReleaseReq {
     }
 }
 
-impl FromStr for ReleaseReq {
+impl FromStr for RequestedRelease {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
@@ -168,7 +164,7 @@ impl FromStr for ReleaseReq {
     }
 }
 
-impl fmt::Display for ReleaseReq {
+impl fmt::Display for RequestedRelease {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.minor {
             Some(minor) => write!(f, "{}.{minor}", self.major),
@@ -252,7 +248,7 @@ mod tests {
 
     #[test]
     fn a_release_is_a_major_or_a_minor() {
-        let parse = |text: &str| text.parse::<ReleaseReq>();
+        let parse = |text: &str| text.parse::<RequestedRelease>();
         assert_eq!(parse("13").unwrap().minor, None);
         assert_eq!(parse("13.4").unwrap().to_string(), "13.4");
         assert!(parse("13.4.1").is_err() && parse("10").is_err());

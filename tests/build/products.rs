@@ -420,6 +420,6 @@ fn a_named_product_decides_an_open_major() {
     assert_eq!(toolkit.version().to_string(), "13.4", "nobody wants it");
     assert!(toolkit.notes().iter().any(|note| {
         note.to_string()
-            .starts_with("CUDA 12.9 was also found and is not used")
+            .starts_with("also found and not used: CUDA 12.9")
     }));
 }

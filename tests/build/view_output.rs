@@ -35,7 +35,7 @@ fn only_views_are_replaced() {
     fs::create_dir(&output).unwrap();
     fs::write(output.join("thesis.tex"), "…").unwrap();
     let error = view().unwrap_err();
-    assert!(matches!(error, Error::ViewPlace { .. }), "{error}");
+    assert!(matches!(error, Error::ViewNotCreated { .. }), "{error}");
     assert_eq!(
         fs::read_dir(&output).unwrap().count(),
         1,
@@ -69,7 +69,7 @@ fn a_view_behind_a_link_is_written_where_it_is() {
     assert_eq!(fs::read(real.join("lib/libcudart.so")).unwrap(), b"newer");
     // Where it leads nowhere, nobody has said what is to be made.
     fs::remove_dir_all(&real).unwrap();
-    assert!(matches!(view(), Err(Error::ViewPlace { .. })));
+    assert!(matches!(view(), Err(Error::ViewNotCreated { .. })));
     fs::create_dir(&real).unwrap();
     assert!(view().unwrap().was_made());
     assert!(real.join("version.json").is_file());
@@ -79,7 +79,9 @@ fn a_view_behind_a_link_is_written_where_it_is() {
 fn a_view_with_files_of_the_user_is_kept() {
     let place = Place::new();
     let output = place.0.path().join("copy");
-    let view = || place.view_at(&ViewPlace::at(&output, &target()).copy(true));
+    let mut copy = ViewPlace::at(&output, &target());
+    copy.copy = true;
+    let view = || place.view_at(&copy);
     view().unwrap();
     let product = output.join("lib/libcudnn.so.9");
     fs::write(&product, "a user's").unwrap();
@@ -139,9 +141,9 @@ fn a_view_with_files_of_the_user_is_kept() {
 fn copies_need_no_components() {
     let place = Place::new();
     let output = place.0.path().join("copy");
-    place
-        .view_at(&ViewPlace::at(&output, &target()).copy(true))
-        .unwrap();
+    let mut copy = ViewPlace::at(&output, &target());
+    copy.copy = true;
+    place.view_at(&copy).unwrap();
     fs::remove_dir_all(place.source()).unwrap();
     let moved = place.0.path().join("moved");
     fs::rename(&output, &moved).unwrap();
@@ -197,7 +199,10 @@ fn a_forged_marker_deletes_nothing() {
         fs::write(project.join(".cuda-build-view"), marker).unwrap();
         let before = contents(&project);
         let error = place.view_at(&ViewPlace::at(&project, &target()));
-        assert!(matches!(error, Err(Error::ViewPlace { .. })), "{error:?}");
+        assert!(
+            matches!(error, Err(Error::ViewNotCreated { .. })),
+            "{error:?}"
+        );
         assert_eq!(contents(&project), before, "{marker}");
     }
 }

@@ -69,7 +69,7 @@ fn every_release_has_a_directory_that_stays() {
     build.succeeded();
     let thirteen = latest(&project);
     assert!(thirteen.starts_with("13.4-"), "{thirteen}");
-    let result = format!("Result in target/cargo-cuda/{thirteen}/debug (CUDA 13.4)");
+    let result = format!("Result in target/cargo-cuda/{thirteen} (CUDA 13.4)");
     assert_eq!(build.stderr.lines().last().unwrap().trim_start(), result);
     assert!(
         project

@@ -127,7 +127,7 @@ fn a_bare_machine() {
             "nothing to search",
             "uv: not found (fetches toolkits)",
             "CUDA component `nvrtc` not found",
-            "`nvcc` would also work",
+            "nvcc can be used instead",
             "hint: fetch them with `cargo cuda toolkit add 13`",
         ],
     );
@@ -189,7 +189,7 @@ fn of_12_and_13_the_newest() {
         exit_code::SUCCESS,
         "A build will work with CUDA 13.4: modules with NVRTC or nvcc, libraries with nvcc.",
         &[
-            "note: CUDA 12.9 was also found and is not used",
+            "note: also found and not used: CUDA 12.9, ",
             "nvcc 13.4.92",
             "nvrtc 12.9.86",
             "Host compiler: ",
@@ -245,7 +245,7 @@ fn a_driver_that_is_older_than_the_toolkit() {
             "for CUDA 12.2, compute capabilities: 8.6",
             &format!("  {real}\n"),
             "warning: the driver supports only CUDA 12.2 and older: programs built with CUDA 13.4 do not run here",
-            "or a toolkit of CUDA 12 (`cargo cuda toolkit add 12`)",
+            "or build with CUDA 12 (`cargo cuda toolkit add 12`)",
         ],
     );
     assert_eq!(json["driver"]["library"], real);

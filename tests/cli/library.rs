@@ -29,7 +29,7 @@ fn main() -> Result<(), cuda_build::Error> {
         .host_flag("-DTEXT=\"a, 'b' $HOME\"");
     let built = Build::new()?.library(library).run()?;
     let name = |path: &std::path::Path| path.file_name().unwrap().to_str().unwrap().to_owned();
-    let mut report: Vec<String> = built.compiled.made.iter().map(|(path, _)| name(path)).collect();
+    let mut report: Vec<String> = built.compiled.made.iter().map(|made| name(&made.output)).collect();
     report.extend(built.compiled.never_fresh.iter().map(|(path, why)| format!("{}: {why}", name(path))));
     std::fs::write("report", report.join("\n")).unwrap();
     Ok(())

@@ -169,6 +169,18 @@ fn every_command_uses_the_locked_toolkit() {
     run(cargo(&["build", "-q"]));
     assert_eq!(packages.each_ref().map(used), ["12.0"; 3]);
     assert_eq!(release(), "13.4");
+    // Cargo runs the scripts again when the file is there, and not before.
+    let ran = || {
+        packages
+            .each_ref()
+            .map(|p| fs::remove_file(p.join("used")).is_ok())
+    };
+    assert_eq!(ran(), [true; 3]);
+    run(cargo(&["build", "-q"]));
+    assert_eq!(ran(), [false; 3]);
+    project.write(LOCK, &lock(&["12.9"]));
+    run(cargo(&["build", "-q"]));
+    assert_eq!(packages.each_ref().map(used), ["12.9"; 3]);
 }
 
 #[test]

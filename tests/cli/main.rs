@@ -33,6 +33,7 @@ mod lacking;
 mod library;
 mod linking;
 mod locked;
+mod matrix;
 mod meson;
 mod project;
 mod run;

@@ -196,7 +196,12 @@ fn build(project: &Path, of: &Cudart, rustc_args: &[String]) -> (tempfile::TempD
         ),
     ];
     let program = Path::new(env!("CARGO_BIN_EXE_cargo-cuda"));
-    env.extend(rustc_wrapper::environment(program, Scope::Place, &[], None));
+    env.extend(rustc_wrapper::environment(
+        program,
+        Scope::Reproducible,
+        &[],
+        None,
+    ));
     let call = maturin.build(&Request {
         manifest: &project.join("Cargo.toml"),
         out: out.path(),
@@ -302,12 +307,6 @@ fn one_crate_becomes_a_wheel_for_each_major() {
         assert!(facts.needed.contains(&soname), "{:?}", facts.needed);
         assert_eq!(facts.runpath, [format!("$ORIGIN/../{}", of.directory)]);
         assert!(facts.rpath.is_empty());
-        let symbol = facts
-            .imports
-            .iter()
-            .find(|import| import.name == "cudaRuntimeGetVersion")
-            .unwrap();
-        assert_eq!((symbol.file.as_ref(), symbol.weak), (Some(&soname), false));
         let kept = |suffix: &str| content.entries.keys().any(|path| path.ends_with(suffix));
         assert!(
             kept("licenses/LICENSE") && kept(".cyclonedx.json"),

@@ -29,7 +29,7 @@ impl Capabilities {
         gpus: &[Capability],
     ) -> Result<Self, Failure> {
         let version = toolkit.version();
-        let observed = toolkit.observed_capabilities(root, env);
+        let observed = toolkit.capabilities_of_ptxas(root, env);
         let plan = |declared: Declared| declared.plan(version, gpus, observed.as_deref());
         let mut chosen = Self::default();
 

@@ -22,14 +22,15 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use cuda_build::internal::probe::Found;
-use cuda_build::internal::{Env, Root, store};
-use cuda_build::{Component, Error, Toolkit};
+use cuda_build::internal::{Env, Root};
+use cuda_build::{Component, Toolkit};
 use sha2::{Digest as _, Sha256};
 
 use crate::environment::Setting;
 use crate::failure::Failure;
 use crate::output;
 use crate::project::Project;
+use crate::store;
 use crate::toolkits::VIEWS;
 use crate::workspace::Workspace;
 
@@ -128,26 +129,26 @@ impl Directory {
 
     fn write_record(&self, record: &Record) -> Result<(), Failure> {
         let text = serde_json::to_string_pretty(record).unwrap_or_default();
-        output::write_if_changed(&self.own().join(RECORD), text.as_bytes())?;
-        output::touch(&self.own().join(RECORD))
+        output::write_if_changed(&self.private().join(RECORD), text.as_bytes())?;
+        output::touch(&self.private().join(RECORD))
     }
 
-    fn own(&self) -> PathBuf {
-        self.path.join(OWN)
+    fn private(&self) -> PathBuf {
+        self.path.join(PRIVATE)
     }
 
     /// The path of the link to the view.
     pub fn view(&self) -> PathBuf {
-        self.own().join("view")
+        self.private().join("view")
     }
 
     pub fn views(&self) -> PathBuf {
-        self.own().join("views")
+        self.private().join("views")
     }
 
     /// Writes `toolkit.toml`, and returns the variables that name it and the directory of views.
     pub fn settings(&self, env: &Env, toolkit: &Toolkit) -> Result<Vec<Setting>, Failure> {
-        let file = self.own().join("toolkit.toml");
+        let file = self.private().join("toolkit.toml");
         output::write_if_changed(&file, toolkit.to_toml()?.as_bytes())?;
         let meaning = "the toolkit: build scripts that use cuda-build";
         let mut settings = vec![Setting::new("CUDA_BUILD_TOOLKIT", file, meaning)];
@@ -159,22 +160,16 @@ impl Directory {
     }
 }
 
-const OWN: &str = ".cuda";
+const PRIVATE: &str = ".cuda";
 const RECORD: &str = "components.json";
 
 /// The parent of the target directories: in the workspace's target directory, or without a
 /// workspace in the user's cache directory.
 pub fn base(env: &Env, workspace: Option<&Workspace>) -> Result<PathBuf, Failure> {
     let place = match workspace {
-        Some(workspace) => Some(workspace.target_directory.clone()),
-        None => store::cache_dir(env),
+        Some(workspace) => workspace.target_directory.clone(),
+        None => store::cache_dir(env)?,
     };
-    let place = place.ok_or_else(|| Error::ViewPlace {
-        path: PathBuf::from("cargo-cuda"),
-        reason: "no cache directory: neither `CUDA_BUILD_CACHE_DIR` nor `XDG_CACHE_HOME` nor `HOME` is set"
-            .to_owned(),
-        hint: "set `CUDA_BUILD_CACHE_DIR`".to_owned(),
-    })?;
     Ok(place.join("cargo-cuda"))
 }
 
@@ -184,13 +179,15 @@ pub fn old(root: &Root, base: &Path, unused: Duration) -> Vec<PathBuf> {
         .into_iter()
         .map(|name| base.join(name))
         .filter(|path| !root.is_link(path))
-        .filter(|path| output::age(&path.join(OWN).join(RECORD)).is_some_and(|age| age > unused))
+        .filter(|path| {
+            output::age(&path.join(PRIVATE).join(RECORD)).is_some_and(|age| age > unused)
+        })
         .collect()
 }
 
 /// Whether a directory is new, or every component in its record is unchanged in `record`.
 fn is_reusable(root: &Root, path: &Path, record: &Record) -> bool {
-    let Ok(text) = root.text(&path.join(OWN).join(RECORD)) else {
+    let Ok(text) = root.text(&path.join(PRIVATE).join(RECORD)) else {
         return true;
     };
     let old: Record = serde_json::from_str(&text).unwrap_or_default();
@@ -267,5 +264,17 @@ impl Digest {
             .iter()
             .map(|byte| format!("{byte:02x}"))
             .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_cache_directory_is_reported_as_such() {
+        let failure = base(&Env::from_pairs([("PATH", "/bin")]), None).unwrap_err();
+        assert!(failure.message.starts_with("there is no cache directory"));
+        assert!(failure.hints[0].contains("`CUDA_BUILD_CACHE_DIR`"));
     }
 }

@@ -10,7 +10,7 @@ pub mod directory;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use cuda_build::internal::{Env, ReleaseReq, Root, Target, ViewPlace, driver, link};
+use cuda_build::internal::{Env, RequestedRelease, Root, Target, ViewPlace, driver, link};
 use cuda_build::{Capability, Component, Plan, Toolkit, View};
 
 use self::capabilities::Capabilities;
@@ -81,15 +81,15 @@ impl Build {
             cudarc,
             native_cmake,
             cross: (!target.is_native()).then_some(triple),
-            driver: driver_directory(root, target),
-            loaded_driver: link::nixos_driver_directory(root),
+            driver_link_path: driver_directory(root, target),
+            driver_loader_path: link::nixos_driver_directory(root),
         };
         let list = common_capabilities(&packages, version.major);
         // The directory's name is a hash of the variables, and some of them contain the view's path
         // below that directory. The placeholder breaks the cycle.
         let placeholder = Environment::new(&inputs, Path::new("/view"), env);
         let mut variables: Vec<(&str, OsString)> = placeholder
-            .decisive()
+            .affecting_builds()
             .map(|(name, value)| (name, value.to_owned()))
             .collect();
         variables.extend(list.iter().map(|list| (CAPABILITIES, list.into())));
@@ -99,7 +99,7 @@ impl Build {
         };
         let view = view(project, &toolkit, &directory)?;
         let environment = Environment::new(&inputs, view.root(), env);
-        notes.extend(compromises(&inputs, env, &view));
+        notes.extend(notes_about_variables(&inputs, env, &view));
         notes.extend(environment.notes);
         let kept = environment.kept.into_iter().map(|(name, _)| name).collect();
         let mut settings = environment.settings;
@@ -137,7 +137,7 @@ pub enum LoaderPath {
 }
 
 /// Notes about variables that are omitted, or whose value does not match the toolkit.
-fn compromises(inputs: &Inputs<'_>, env: &Env, view: &View) -> Vec<String> {
+fn notes_about_variables(inputs: &Inputs<'_>, env: &Env, view: &View) -> Vec<String> {
     let mut notes = Vec::new();
     let version = inputs.version;
     if let Some(newest) = inputs.cudarc
@@ -183,7 +183,7 @@ fn cuda_build_settings(
 ) -> impl Iterator<Item = Setting> {
     let values = [
         (
-            ReleaseReq::VARIABLE,
+            RequestedRelease::VARIABLE,
             Some(toolkit.version().to_string()),
             "the CUDA release: build scripts that use cuda-build",
         ),
@@ -209,12 +209,13 @@ fn cuda_build_settings(
 /// The view, reached by a link whose path stays the same when the toolkit gains a component.
 fn view(project: &Project, toolkit: &Toolkit, directory: &Directory) -> Result<View, Failure> {
     let Project { env, target, .. } = project;
-    let place = match env.peek(VIEWS) {
+    let mut place = match env.peek(VIEWS) {
         Some(_) => ViewPlace::from_env(env, target)?,
         None => ViewPlace::below(&directory.views(), target),
     };
     // Static libraries are included for crates that link them; a symbolic link costs nothing.
-    let view = toolkit.view(&place.archives(true), &project.root)?;
+    place.archives = true;
+    let view = toolkit.view(&place, &project.root)?;
     output::link(view.root(), &directory.view())?;
     Ok(view.through(directory.view()))
 }

@@ -81,12 +81,10 @@ pub fn run(
             output::message(&format!("hint: {hint}"));
         }
     } else if code == 0 && command == "build" && !cargo.has(&["--quiet", "-q"]) {
-        let target = project.target_name.iter();
-        let place = target.fold(directory.clone(), |path, target| path.join(target));
         output::message(&format!(
             "{:>12} {} (CUDA {})",
             "Result in",
-            shown(&place.join(cargo.profile_directory())),
+            shown(directory),
             build.toolkit.version()
         ));
     }

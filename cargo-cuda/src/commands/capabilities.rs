@@ -2,7 +2,8 @@
 
 use clap::Args;
 use cuda_build::internal::capability::{self, Facts, Suffix, supported};
-use cuda_build::internal::{Declared, Env, ReleaseReq, Root, release};
+use cuda_build::internal::config::Config;
+use cuda_build::internal::{Declared, Env, RequestedRelease, Root, release};
 use cuda_build::{Plan, ToolkitVersion};
 use serde::Serialize;
 
@@ -18,7 +19,7 @@ use crate::workspace::Workspace;
 pub struct CapabilitiesArgs {
     /// Show only the capabilities of this CUDA release: 13 or 13.4
     #[arg(long, value_name = "RELEASE")]
-    cuda: Option<ReleaseReq>,
+    cuda: Option<RequestedRelease>,
     #[command(flatten)]
     workspace: WorkspaceOptions,
     /// Write JSON
@@ -118,7 +119,7 @@ pub fn run(arguments: &CapabilitiesArgs, env: &Env, root: &Root) -> Result<(Stri
     Ok((text, code))
 }
 
-fn named_release(release: ReleaseReq) -> Result<ToolkitVersion, Failure> {
+fn named_release(release: RequestedRelease) -> Result<ToolkitVersion, Failure> {
     let Some(minor) = release.minor else {
         return Ok(newest_of(release.major));
     };
@@ -138,12 +139,8 @@ fn declared_here(
 ) -> Result<Vec<List>, Failure> {
     let mut lists = Vec::new();
     for package in workspace.iter().flat_map(|workspace| &workspace.packages) {
-        let majors = &package.config.majors;
-        let releases = match release {
-            Some(release) => vec![release],
-            None if majors.is_empty() => vec![release::newest()],
-            None => majors.iter().map(|major| newest_of(*major)).collect(),
-        };
+        let releases =
+            release.map_or_else(|| releases_of(&package.config), |release| vec![release]);
         for release in releases {
             if let Some(items) = package.config.for_major(release.major).capabilities {
                 lists.push(List::new(&package.name, items, release)?);
@@ -151,6 +148,32 @@ fn declared_here(
         }
     }
     Ok(lists)
+}
+
+/// The newest release of each major that a package declares, or of the newest major.
+fn releases_of(config: &Config) -> Vec<ToolkitVersion> {
+    if config.majors.is_empty() {
+        return vec![release::newest()];
+    }
+    config
+        .majors
+        .iter()
+        .map(|major| newest_of(*major))
+        .collect()
+}
+
+/// The major and the capabilities of each declared list, without regard to this machine's GPUs.
+pub(super) fn declared_plans(workspace: Option<&Workspace>) -> Result<Vec<(u32, Plan)>, Failure> {
+    let mut plans = Vec::new();
+    for package in workspace.iter().flat_map(|workspace| &workspace.packages) {
+        for release in releases_of(&package.config) {
+            if let Some(items) = package.config.for_major(release.major).capabilities {
+                let plan = Declared::parse(items)?.plan(release, &[], None)?;
+                plans.push((release.major, plan));
+            }
+        }
+    }
+    Ok(plans)
 }
 
 fn newest_of(major: u32) -> ToolkitVersion {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use clap::Args;
 use cuda_build::internal::select::{Need, Strength};
-use cuda_build::internal::{Declared, Env, Outcome, ReleaseReq, Root, driver, host_compiler};
+use cuda_build::internal::{Declared, Env, Outcome, RequestedRelease, Root, driver, host_compiler};
 use cuda_build::{Capability, Component, Error, Plan, Toolkit};
 
 use crate::failure::Failure;
@@ -42,7 +42,7 @@ const PROGRAMS: &[(&str, &str)] = &[
 pub struct DoctorArgs {
     /// Report as if this CUDA release were requested: 13 or 13.4
     #[arg(long, value_name = "RELEASE")]
-    cuda: Option<ReleaseReq>,
+    cuda: Option<RequestedRelease>,
     #[command(flatten)]
     workspace: WorkspaceOptions,
     /// Write JSON
@@ -113,7 +113,7 @@ type PackagePlan = (String, Result<Plan, Error>);
 
 /// The plan of each package that declares capabilities.
 fn plans(toolkit: &Toolkit, project: &Project, gpus: &[Capability]) -> Vec<PackagePlan> {
-    let observed = toolkit.observed_capabilities(&project.root, &project.env);
+    let observed = toolkit.capabilities_of_ptxas(&project.root, &project.env);
     let version = toolkit.version();
     let plan = |name: &str, items: &[String], used: &[Component]| {
         let plan = Declared::parse(items)

@@ -1,7 +1,7 @@
 //! `cargo cuda fetch`: fetches the toolkits that the workspace needs, for CI and containers.
 
 use clap::Args;
-use cuda_build::internal::{Env, ReleaseReq, Root};
+use cuda_build::internal::{Env, RequestedRelease, Root};
 
 use crate::commands::toolkit;
 use crate::failure::Failure;
@@ -16,7 +16,7 @@ use crate::toolkits::LockPolicy;
 pub struct FetchArgs {
     /// The CUDA release, 13 or 13.4; by default every declared major
     #[arg(long, value_name = "RELEASE")]
-    cuda: Option<ReleaseReq>,
+    cuda: Option<RequestedRelease>,
     /// Fail if the lock file would change
     #[arg(long)]
     locked: bool,

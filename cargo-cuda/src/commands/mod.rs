@@ -6,6 +6,7 @@ pub mod clean;
 pub mod doctor;
 pub mod env;
 pub mod fetch;
+pub mod matrix;
 pub mod toolkit;
 pub mod view;
 pub mod wheel;

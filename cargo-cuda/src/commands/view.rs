@@ -47,10 +47,10 @@ pub fn run(arguments: &ViewArgs, env: &Env, root: &Root) -> Result<String, Failu
         Some(directory) => ViewPlace::at(directory, &project.target),
         None => toolkits::view_place(&project.env, project.workspace.as_ref(), &project.target)?,
     };
-    if arguments.json && place.directory().to_str().is_none() {
+    if arguments.json && place.directory.to_str().is_none() {
         let message = format!(
             "the path {} is not UTF-8, so --json cannot print it",
-            place.directory().display()
+            place.directory.display()
         );
         let code = match arguments.output {
             Some(_) => exit_code::USAGE,
@@ -59,12 +59,11 @@ pub fn run(arguments: &ViewArgs, env: &Env, root: &Root) -> Result<String, Failu
         return Err(Failure::new(code, message)
             .hint("choose a directory whose path is UTF-8, or leave out --json"));
     }
-    place = place.archives(arguments.archives).copy(arguments.copy);
-    if !arguments.components.is_empty() {
-        place = place.components(arguments.components.iter().copied());
-    }
+    place.archives = arguments.archives;
+    place.copy = arguments.copy;
+    place.components = Some(arguments.components.clone()).filter(|names| !names.is_empty());
     let toolkit = Finder {
-        partial: true,
+        accept_without_compiler: true,
         ..project.finder()
     }
     .find()?;
@@ -114,7 +113,7 @@ struct ViewComponent {
 
 impl Report {
     fn new(toolkit: &Toolkit, view: &View) -> Self {
-        let part = |chosen: &cuda_build::internal::select::Chosen| ViewComponent {
+        let component = |chosen: &cuda_build::internal::select::Chosen| ViewComponent {
             name: chosen.found.component.id(),
             version: chosen.found.shown_version(),
             origin: chosen.origin.clone(),
@@ -127,7 +126,7 @@ impl Report {
             stubs: shown(&view.stubs()),
             made: view.was_made(),
             paths: view.paths().map(shown).collect(),
-            components: toolkit.components().iter().map(part).collect(),
+            components: toolkit.components().iter().map(component).collect(),
         }
     }
 }

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use cuda_build::internal::{Env, ReleaseReq, Root};
+use cuda_build::internal::{Env, RequestedRelease, Root};
 
 use crate::build;
 use crate::cargo_arguments::Options;
@@ -30,7 +30,7 @@ use crate::workspace::Package;
 pub struct WheelArgs {
     /// CUDA releases, as in `12,13` or `13.4`; by default the majors that the manifest declares
     #[arg(long, value_delimiter = ',', value_name = "RELEASES")]
-    cuda: Vec<ReleaseReq>,
+    cuda: Vec<RequestedRelease>,
     /// The package to build, if the workspace has several Python modules
     #[arg(long, short, value_name = "NAME")]
     package: Option<String>,
@@ -148,14 +148,14 @@ fn releases(
     arguments: &WheelArgs,
     package: &Package,
     env: &Env,
-) -> Result<Vec<ReleaseReq>, Failure> {
+) -> Result<Vec<RequestedRelease>, Failure> {
     let mut releases = arguments.cuda.clone();
     if releases.is_empty() {
-        releases.extend(ReleaseReq::from_env(env)?);
+        releases.extend(RequestedRelease::from_env(env)?);
     }
     if releases.is_empty() {
         let majors = package.config.majors.iter();
-        releases.extend(majors.map(|&major| ReleaseReq { major, minor: None }));
+        releases.extend(majors.map(|&major| RequestedRelease { major, minor: None }));
     }
     if releases.is_empty() {
         return Err(Failure::new(

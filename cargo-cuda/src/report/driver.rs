@@ -10,22 +10,24 @@ pub fn notes(driver: &Driver, toolkit: ToolkitVersion) -> Vec<String> {
     if driver.version >= toolkit {
         return Vec::new();
     }
-    let needed =
-        |floor: Option<&str>| floor.map_or(String::new(), |floor| format!(" (on Linux {floor})"));
+    let newer = |floor: Option<&str>| match floor {
+        Some(floor) => format!("NVIDIA's driver {floor} or newer"),
+        None => "a newer driver from NVIDIA".to_owned(),
+    };
     let (supported, major) = (driver.version, toolkit.major);
     if supported.major < major {
         return vec![format!(
-            "the driver supports only CUDA {supported} and older: programs built with CUDA {toolkit} do not run here; install a driver \
-             for CUDA {major}{}, or a toolkit of CUDA {1} (`cargo cuda toolkit add {1}`)",
-            needed(driver_floor(major)),
+            "the driver supports only CUDA {supported} and older: programs built with CUDA {toolkit} do not run here; install {}, or \
+             build with CUDA {1} (`cargo cuda toolkit add {1}`)",
+            newer(driver_floor(major)),
             supported.major
         )];
     }
     let floor = release::facts(toolkit).and_then(|facts| facts.driver);
     vec![format!(
         "the driver is older than CUDA {toolkit}: it runs SASS, but cannot compile this toolkit's PTX; declare the \
-         GPUs' own capabilities, or install a driver for CUDA {toolkit}{}",
-        needed(floor)
+         GPUs' own capabilities, or install {}",
+        newer(floor)
     )]
 }
 
@@ -84,7 +86,8 @@ mod tests {
             (
                 (12, 9),
                 Some(
-                    "programs built with CUDA 13.0 do not run here; install a driver for CUDA 13 (on Linux 580.65.06), or a toolkit of CUDA 12 (`cargo cuda toolkit add 12`)",
+                    "programs built with CUDA 13.0 do not run here; install NVIDIA's driver 580.65.06 or newer, or build with \
+                     CUDA 12 (`cargo cuda toolkit add 12`)",
                 ),
             ),
         ] {
@@ -101,13 +104,14 @@ mod tests {
         }
         let older = notes(&driver((12, 2), &[]), ToolkitVersion::new(12, 9));
         assert!(
-            older[0].contains("it runs SASS") && older[0].contains("(on Linux 575.51.03)"),
+            older[0].contains("it runs SASS")
+                && older[0].ends_with("install NVIDIA's driver 575.51.03 or newer"),
             "{older:?}"
         );
         // No table names the driver of this one: no number is better than a guessed one.
         let unknown = notes(&driver((13, 0), &[]), ToolkitVersion::new(13, 5));
         assert!(
-            unknown[0].ends_with("a driver for CUDA 13.5"),
+            unknown[0].ends_with("install a newer driver from NVIDIA"),
             "{unknown:?}"
         );
     }

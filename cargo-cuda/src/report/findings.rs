@@ -124,7 +124,6 @@ pub enum HostCompilerFindings {
         family: String,
         version: String,
         named_to_nvcc: Option<String>,
-        warnings: Vec<String>,
     },
     Refused {
         refused: String,
@@ -227,7 +226,7 @@ impl ComponentFindings {
             component: found.component.id(),
             major: found.major,
             version: found.version.as_ref().map(ToString::to_string),
-            toolkit: found.toolkit.map(|toolkit| toolkit.to_string()),
+            toolkit: found.release.map(|toolkit| toolkit.to_string()),
             include: paths(&found.include),
             libraries: paths(&found.libraries),
             archives: paths(&found.archives),
@@ -266,7 +265,6 @@ impl From<Result<HostCompiler, Error>> for HostCompilerFindings {
                 family: host.compiler.family.to_string(),
                 version: host.compiler.version,
                 named_to_nvcc: host.option.as_deref().map(shown),
-                warnings: host.warnings,
             },
             Err(error) => Self::Refused {
                 refused: error.to_string(),
@@ -282,7 +280,7 @@ fn remarks(toolkit: &Toolkit) -> Vec<String> {
     let mut notes: Vec<String> = toolkit.notes().iter().map(ToString::to_string).collect();
     for found in toolkit.components().iter().map(|chosen| &chosen.found) {
         let facts = found.component.facts();
-        let other = found.toolkit.filter(|own| *own != toolkit.version());
+        let other = found.release.filter(|own| *own != toolkit.version());
         let Some(release) = other.filter(|_| facts.follows_toolkit) else {
             continue;
         };

@@ -59,14 +59,12 @@ impl Findings {
                 family,
                 version,
                 named_to_nvcc,
-                warnings,
             }) => {
                 let named = match named_to_nvcc {
                     Some(_) => ", passed with `-ccbin` because nvcc would refuse its default",
                     None => "",
                 };
                 lines.push(format!("Host compiler: {family} {version} ({path}){named}"));
-                lines.extend(labelled("warning", warnings));
             }
             Some(HostCompilerFindings::Refused { refused, hints, .. }) => {
                 lines.push("Host compiler".to_owned());

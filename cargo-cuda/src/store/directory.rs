@@ -44,13 +44,7 @@ impl Store {
     /// The directory of this name in the cache. Nothing is created yet, but leftovers are removed.
     pub fn open(env: &Env, name: &str) -> Result<Self, Failure> {
         let failed = |message: String| Failure::new(exit_code::NO_STORE, message);
-        let Some(cache) = store::cache_dir(env) else {
-            return Err(failed(
-                "no directory for toolkits: `CUDA_BUILD_CACHE_DIR`, `XDG_CACHE_HOME` and `HOME` are all unset"
-                    .to_owned(),
-            )
-            .hint("set `CUDA_BUILD_CACHE_DIR` to the absolute path of a directory"));
-        };
+        let cache = super::cache_dir(env)?;
         if !cache.is_absolute() {
             let own = "CUDA_BUILD_CACHE_DIR";
             let variable = if env.path(own).is_some() { own } else { "HOME" };

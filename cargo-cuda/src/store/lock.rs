@@ -6,7 +6,7 @@ use std::path::Path;
 use cuda_build::{ToolkitVersion, Version};
 use serde::{Deserialize, Serialize};
 
-use super::ReleaseSpec;
+use super::ReleaseToFetch;
 use super::directory::read;
 use super::package::PackageSet;
 use crate::exit_code;
@@ -38,7 +38,7 @@ struct Locked {
 impl Locked {
     /// Checks names and versions, because a lock file in a repository is untrusted input.
     fn check(&self) -> Result<(), String> {
-        let request: ReleaseSpec = self
+        let request: ReleaseToFetch = self
             .request
             .parse()
             .map_err(|_| format!("`request` {:?} is not a CUDA release", self.request))?;
@@ -99,7 +99,7 @@ impl Lock {
     }
 
     /// The releases in the file, the one with the newest version first.
-    pub fn releases(&self) -> Vec<(ReleaseSpec, ToolkitVersion)> {
+    pub fn releases(&self) -> Vec<(ReleaseToFetch, ToolkitVersion)> {
         let mut toolkits: Vec<&Locked> = self.toolkits.iter().collect();
         toolkits.sort_by_key(|locked| std::cmp::Reverse(locked.version()));
         toolkits
@@ -109,7 +109,7 @@ impl Lock {
     }
 
     /// The packages to which a release was resolved.
-    pub(super) fn find(&self, release: &ReleaseSpec) -> Option<&PackageSet> {
+    pub(super) fn find(&self, release: &ReleaseToFetch) -> Option<&PackageSet> {
         let request = release.to_string();
         let mut toolkits = self.toolkits.iter();
         let locked = toolkits.find(|locked| locked.request == request)?;
@@ -126,7 +126,7 @@ impl Lock {
     }
 
     /// Records the packages to which a release was resolved.
-    pub(super) fn record(&mut self, release: &ReleaseSpec, set: &PackageSet) {
+    pub(super) fn record(&mut self, release: &ReleaseToFetch, set: &PackageSet) {
         let request = release.to_string();
         self.toolkits.retain(|locked| locked.request != request);
         self.toolkits.push(Locked {
@@ -174,7 +174,7 @@ mod tests {
     fn what_is_recorded_is_found() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join(LOCK_FILE);
-        let spec = |text: &str| text.parse::<ReleaseSpec>().unwrap();
+        let spec = |text: &str| text.parse::<ReleaseToFetch>().unwrap();
         for (request, set) in [
             ("13", set("13.4.2", "13.4.80", '1')),
             ("12", set("12.9.1", "12.9.79", '2')),

@@ -21,19 +21,29 @@ mod stored;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use cuda_build::internal::Env;
 use cuda_build::internal::sources::LOCK_FILE;
+use cuda_build::internal::{Env, store};
 use indicatif::{ProgressBar, ProgressFinish, ProgressStyle};
 
+use crate::exit_code;
+use crate::failure::Failure;
 use crate::output;
 
 pub use add::{Added, add, fetched_maturin, maturin};
 pub use lock::Lock;
-pub use request::{AddRequest, ReleaseSpec};
+pub use request::{AddRequest, ReleaseToFetch};
 pub use stored::{Listed, list, remove};
 
 /// Names the lock file, if it is not the one beside the workspace's manifest.
 pub const LOCK_VARIABLE: &str = "CUDA_BUILD_LOCK";
+
+/// The user's cache directory.
+pub fn cache_dir(env: &Env) -> Result<PathBuf, Failure> {
+    store::required_cache_dir(env).map_err(|error| Failure {
+        code: exit_code::NO_STORE,
+        ..error.into()
+    })
+}
 
 /// The environment and lock file of a command.
 #[derive(Clone, Debug)]

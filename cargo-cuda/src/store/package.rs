@@ -10,7 +10,7 @@ use cuda_build::{Component, ToolkitVersion, Version};
 use serde::{Deserialize, Serialize};
 use sha2::Digest as _;
 
-use super::ReleaseSpec;
+use super::ReleaseToFetch;
 use super::refusal::hash_mismatch;
 use crate::failure::Failure;
 
@@ -157,7 +157,7 @@ impl PackageSet {
     /// version becomes the name of a directory.
     pub(super) fn check(&self) -> Result<(), String> {
         let minor = self.version.parse::<ToolkitVersion>().ok();
-        let is_release = self.version.parse::<ReleaseSpec>().is_ok();
+        let is_release = self.version.parse::<ReleaseToFetch>().is_ok();
         let Some(minor) = minor.filter(|_| is_release) else {
             return Err(format!("{:?} is not a CUDA release", self.version));
         };

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use cuda_build::Component;
 
-use super::ReleaseSpec;
+use super::ReleaseToFetch;
 use crate::exit_code;
 use crate::failure::Failure;
 
@@ -153,7 +153,7 @@ pub(super) fn installer_failed(call: impl Display, message: impl Display) -> Fai
     with_output(exit_code::INSTALLER, "the installer failed", output)
 }
 
-pub(super) fn unresolvable(release: &ReleaseSpec, message: &str) -> Failure {
+pub(super) fn unresolvable(release: &ReleaseToFetch, message: &str) -> Failure {
     let sentence = format!("CUDA {release} is not available with these components");
     with_output(exit_code::NOT_RELEASED, &sentence, message)
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use clap::Args;
-use cuda_build::internal::ReleaseReq;
+use cuda_build::internal::RequestedRelease;
 use cuda_build::internal::component::{EdgeKind, closure};
 use cuda_build::internal::release::{OLDEST_MAJOR, is_nvcc_packaged};
 use cuda_build::{Component, Version};
@@ -17,17 +17,17 @@ use crate::failure::Failure;
 /// A full or partial CUDA release: `13`, `13.4` or `13.4.3`.
 ///
 /// ```
-/// use cargo_cuda::store::ReleaseSpec;
-/// let release: ReleaseSpec = "13.4".parse().unwrap();
+/// use cargo_cuda::store::ReleaseToFetch;
+/// let release: ReleaseToFetch = "13.4".parse().unwrap();
 /// assert_eq!(release.major(), 13);
 /// assert_eq!(release.to_string(), "13.4");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ReleaseSpec {
+pub struct ReleaseToFetch {
     parts: Vec<u32>,
 }
 
-impl ReleaseSpec {
+impl ReleaseToFetch {
     /// 11, 12, 13 …
     pub fn major(&self) -> u32 {
         self.parts[0]
@@ -52,8 +52,8 @@ impl ReleaseSpec {
     }
 }
 
-impl From<ReleaseReq> for ReleaseSpec {
-    fn from(release: ReleaseReq) -> Self {
+impl From<RequestedRelease> for ReleaseToFetch {
+    fn from(release: RequestedRelease) -> Self {
         let parts = std::iter::once(release.major).chain(release.minor);
         Self {
             parts: parts.collect(),
@@ -61,7 +61,7 @@ impl From<ReleaseReq> for ReleaseSpec {
     }
 }
 
-impl FromStr for ReleaseSpec {
+impl FromStr for ReleaseToFetch {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -81,7 +81,7 @@ impl FromStr for ReleaseSpec {
     }
 }
 
-impl fmt::Display for ReleaseSpec {
+impl fmt::Display for ReleaseToFetch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let parts: Vec<String> = self.parts.iter().map(u32::to_string).collect();
         f.write_str(&parts.join("."))
@@ -92,7 +92,7 @@ impl fmt::Display for ReleaseSpec {
 #[derive(Args, Clone, Debug)]
 pub struct AddRequest {
     /// CUDA version: `13`, `13.4` or `13.4.3`
-    pub release: ReleaseSpec,
+    pub release: ReleaseToFetch,
     /// Components in addition to the default set, with those that they need
     #[arg(long, value_delimiter = ',', value_name = "COMPONENT")]
     pub components: Vec<Component>,
@@ -114,7 +114,7 @@ pub struct AddRequest {
 
 impl AddRequest {
     /// A request for the default set of a release.
-    pub fn new(release: ReleaseSpec) -> Self {
+    pub fn new(release: ReleaseToFetch) -> Self {
         Self {
             release,
             components: Vec::new(),
@@ -163,7 +163,7 @@ fn default_set(major: u32) -> impl Iterator<Item = Component> {
 mod tests {
     use super::*;
 
-    fn spec(text: &str) -> ReleaseSpec {
+    fn spec(text: &str) -> ReleaseToFetch {
         text.parse().unwrap()
     }
 
@@ -189,7 +189,7 @@ mod tests {
             "13;evil",
             "99999",
         ] {
-            assert!(text.parse::<ReleaseSpec>().is_err(), "{text}");
+            assert!(text.parse::<ReleaseToFetch>().is_err(), "{text}");
         }
     }
 

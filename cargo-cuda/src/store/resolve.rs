@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 
 use cuda_build::{Component, ToolkitVersion};
 
-use super::ReleaseSpec;
+use super::ReleaseToFetch;
 use super::package::{Package, PackageSet, is_known, package_of};
 use super::refusal::{InstallerError, unresolvable};
 use crate::exit_code;
@@ -24,7 +24,7 @@ pub(super) type Resolver<'a> = dyn FnMut(&[String]) -> Result<Vec<Package>, Inst
 /// The set to resolve.
 #[derive(Clone, Debug)]
 pub(super) struct SetSpec {
-    pub release: ReleaseSpec,
+    pub release: ReleaseToFetch,
     pub components: BTreeSet<Component>,
     /// Leave out packages that were not requested but that other packages require.
     pub exact: bool,
@@ -106,7 +106,7 @@ impl SetSpec {
 
 /// The version of a release's newest metapackage; `None` if the release has no metapackage yet.
 fn metapackage(
-    release: &ReleaseSpec,
+    release: &ReleaseToFetch,
     resolver: &mut Resolver<'_>,
 ) -> Result<Option<String>, Failure> {
     match resolver(&[format!("{METAPACKAGE}{}", release.clause())]) {
@@ -146,7 +146,7 @@ fn requirement(component: Component, minor: ToolkitVersion) -> Option<String> {
     })
 }
 
-fn never_released(release: &ReleaseSpec) -> Failure {
+fn never_released(release: &ReleaseToFetch) -> Failure {
     Failure::new(
         exit_code::NOT_RELEASED,
         format!("CUDA {release} was never released, as far as the package index knows"),
@@ -157,7 +157,7 @@ fn never_released(release: &ReleaseSpec) -> Failure {
     )
 }
 
-fn index_lacks(release: &ReleaseSpec) -> Failure {
+fn index_lacks(release: &ReleaseToFetch) -> Failure {
     Failure::new(
         exit_code::NOT_RELEASED,
         format!(

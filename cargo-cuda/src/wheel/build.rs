@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use cuda_build::internal::ReleaseReq;
+use cuda_build::internal::RequestedRelease;
 use cuda_build::internal::command::Invocation;
 use cuda_build::internal::component::{EdgeKind, closure};
 use cuda_build::internal::config::Cudart;
@@ -58,7 +58,11 @@ pub struct Prepared {
 
 impl Job<'_> {
     /// Finds the toolkit for a release and creates its view.
-    pub fn prepare(&self, release: ReleaseReq, gpus: &[Capability]) -> Result<Prepared, Failure> {
+    pub fn prepare(
+        &self,
+        release: RequestedRelease,
+        gpus: &[Capability],
+    ) -> Result<Prepared, Failure> {
         if let Some(name) = &self.package.config.wheel.name {
             check_name(name, IN_MANIFEST)?;
         }
@@ -155,7 +159,11 @@ impl Job<'_> {
             variables.push(("CARGO_BUILD_BUILD_DIR".to_owned(), target.into()));
         }
         let project = &self.project;
-        variables.extend(rustc_wrapper::variables(project, build, Scope::Place)?);
+        variables.extend(rustc_wrapper::variables(
+            project,
+            build,
+            Scope::Reproducible,
+        )?);
         Ok(variables)
     }
 
@@ -226,15 +234,23 @@ fn dlopened_components(linked: &BTreeSet<Component>, toolkit: &Toolkit) -> BTree
     loaded.map(|(component, _)| component).collect()
 }
 
+/// The one wheel among the files that maturin wrote.
 fn one_wheel(files: &[PathBuf], invocation: &Invocation) -> Result<PathBuf, Failure> {
-    match files {
-        [wheel] if wheel.extension().is_some_and(|e| e == "whl") => Ok(wheel.clone()),
-        other => Err(Failure::wheel(format!(
-            "expected maturin to build one wheel, but it built {}: build for one interpreter at a time, or an abi3 module\n  \
-                 command: {invocation}",
-            other.len()
-        ))),
-    }
+    let is_wheel = |file: &&PathBuf| file.extension().is_some_and(|e| e == "whl");
+    let wheels: Vec<&PathBuf> = files.iter().filter(is_wheel).collect();
+    let (text, hint) = match wheels.as_slice() {
+        [wheel] => return Ok((*wheel).clone()),
+        [] => (
+            "maturin succeeded, but built no wheel".to_owned(),
+            "remove options for maturin, after `--` or in `[tool.maturin]` of pyproject.toml, that make it print or \
+             write something else",
+        ),
+        wheels => (
+            format!("maturin built {} wheels instead of one", wheels.len()),
+            "build for one interpreter at a time (`-- --interpreter python3.12`), or build an abi3 module",
+        ),
+    };
+    Err(Failure::wheel(format!("{text}\n  command: {invocation}")).hint(hint))
 }
 
 fn undeclared() -> Failure {
@@ -246,7 +262,24 @@ fn undeclared() -> Failure {
 
 #[cfg(test)]
 mod tests {
-    use super::undeclared;
+    use super::*;
+
+    #[test]
+    fn maturin_must_build_exactly_one_wheel() {
+        let result = |names: &[&str]| {
+            let files: Vec<PathBuf> = names.iter().map(PathBuf::from).collect();
+            one_wheel(&files, &Invocation::new("maturin")).map_err(|failure| failure.to_string())
+        };
+        assert_eq!(result(&["a.whl"]).unwrap(), Path::new("a.whl"));
+        let none = result(&[]).unwrap_err();
+        assert!(
+            none.contains("succeeded, but built no wheel") && none.contains("\nhint: "),
+            "{none}"
+        );
+        assert_eq!(result(&["a.tar.gz"]).unwrap_err(), none);
+        let two = result(&["a.whl", "b.whl"]).unwrap_err();
+        assert!(two.contains("built 2 wheels instead of one"), "{two}");
+    }
 
     #[test]
     fn undeclared_capabilities_are_an_error_with_or_without_a_gpu() {

@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cuda_build::internal::component::{Bundle, Facts, edges};
+use cuda_build::internal::component::{Facts, edges};
 use cuda_build::internal::release::{self, NEWEST_MAJOR, OLDEST_MAJOR};
 use cuda_build::{Component, ToolkitVersion, Version};
 
@@ -76,11 +76,11 @@ pub fn origin(soname: &str, major: u32) -> Result<Origin, Failure> {
             Ok(Origin::Foreign)
         };
     };
-    if facts.bundle == Bundle::Driver {
+    if facts.is_driver() {
         return Ok(Origin::Driver);
     }
     // A product's SONAME follows its own version line, whatever the CUDA major.
-    if facts.bundle == Bundle::Product {
+    if facts.is_product() {
         return Ok(Origin::Component(facts.component));
     }
     let belongs_to: Vec<u32> = release::majors()
@@ -168,7 +168,7 @@ pub fn requirements(
     // The math libraries' packages accept any nvJitLink, but each minor needs the symbols of its
     // own release. So a lower bound for nvJitLink is added.
     let needs_nvjitlink = |c: &Component| {
-        c.facts().bundle == Bundle::Toolkit
+        c.facts().is_part_of_toolkit()
             && edges(*c, major)
                 .iter()
                 .any(|(to, _)| *to == Component::Nvjitlink)
@@ -184,7 +184,7 @@ pub fn requirements(
     for &component in &wanted {
         let facts = component.facts();
         let missing = || no_package(component, major);
-        if facts.bundle == Bundle::Toolkit && !package_name_has_major(facts, major) {
+        if facts.is_part_of_toolkit() && !package_name_has_major(facts, major) {
             extras.push(facts.extra.ok_or_else(missing)?);
         } else {
             let package = facts.package(major).ok_or_else(missing)?;

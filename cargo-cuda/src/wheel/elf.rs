@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use object::Endianness;
 use object::elf::{self, FileHeader64};
-use object::read::elf::{Dyn as _, FileHeader as _, Sym as _};
-use object::{Endianness, SymbolIndex};
+use object::read::elf::{Dyn as _, FileHeader as _};
 
 use super::archive::Entry;
 use super::dependencies;
@@ -41,21 +41,6 @@ pub struct ElfFacts {
     pub rpath: Vec<String>,
     /// Entries of `DT_RUNPATH`: searched after `LD_LIBRARY_PATH`.
     pub runpath: Vec<String>,
-    /// Undefined dynamic symbols, in the file's order.
-    pub imports: Vec<Import>,
-}
-
-/// A symbol that another library must export.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Import {
-    /// The name without the version.
-    pub name: String,
-    /// The version that it was linked with, such as `GLIBC_2.34` or `libcudart.so.12`.
-    pub version: Option<String>,
-    /// The SONAME of the library that defines this version of the symbol (`vn_file`).
-    pub file: Option<String>,
-    /// Whether the importing library can be loaded even if no other library exports the symbol.
-    pub weak: bool,
 }
 
 /// Whether the bytes start with the magic number of ELF.
@@ -95,25 +80,6 @@ fn read(bytes: &[u8]) -> Result<ElfFacts, object::read::Error> {
                 _ => {}
             }
         }
-    }
-
-    let symbols = sections.symbols(endian, bytes, elf::SHT_DYNSYM)?;
-    let versions = sections.versions(endian, bytes)?;
-    for (index, symbol) in symbols.enumerate() {
-        // Entry 0 is the null symbol.
-        if index == SymbolIndex(0) || !symbol.is_undefined(endian) {
-            continue;
-        }
-        let version = match &versions {
-            Some(table) => table.version(table.version_index(endian, index).index())?,
-            None => None,
-        };
-        facts.imports.push(Import {
-            name: text(symbol.name(endian, symbols.strings())?),
-            version: version.map(|v| text(v.name())),
-            file: version.and_then(|v| v.file()).map(text),
-            weak: symbol.st_bind() == elf::STB_WEAK,
-        });
     }
     Ok(facts)
 }
@@ -173,19 +139,6 @@ mod tests {
             facts.needed.iter().any(|n| n == "libc.so.6"),
             "{:?}",
             facts.needed
-        );
-        let import = facts
-            .imports
-            .iter()
-            .find(|i| i.name == "__libc_start_main")
-            .unwrap();
-        assert_eq!(import.file.as_deref(), Some("libc.so.6"));
-        assert!(
-            import
-                .version
-                .as_deref()
-                .is_some_and(|v| v.starts_with("GLIBC_")),
-            "{import:?}"
         );
     }
 

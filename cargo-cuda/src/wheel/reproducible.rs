@@ -122,7 +122,7 @@ mod tests {
 
     fn call(root: &str, manifest: &str, hash: &str, features: &[&str]) -> Vec<String> {
         let env = Env::from_pairs([
-            (SCOPE, "place".to_owned()),
+            (SCOPE, "reproducible".to_owned()),
             ("CARGO_PKG_NAME", "saxpy".to_owned()),
             ("CARGO_PKG_VERSION", "0.1.0".to_owned()),
             ("CARGO_MANIFEST_DIR", manifest.to_owned()),

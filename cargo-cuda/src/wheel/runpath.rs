@@ -4,7 +4,6 @@
 use std::collections::BTreeSet;
 
 use cuda_build::Component;
-use cuda_build::internal::component::Bundle;
 
 use super::dependencies::{self, Origin};
 use super::elf::ElfFacts;
@@ -40,7 +39,7 @@ impl SearchPathPlan {
         for &component in components {
             // A component without a shared library needs no search path.
             let facts = component.facts();
-            if facts.libraries.is_empty() || facts.bundle == Bundle::Driver {
+            if facts.libraries.is_empty() || facts.is_driver() {
                 continue;
             }
             let directory = library_directory(component, major)
@@ -151,7 +150,8 @@ fn library_directory(component: Component, major: u32) -> Option<String> {
     // skipped, because they belong to one major.
     let shared = || {
         let directories = facts.package_dirs.iter().flatten();
-        (facts.bundle == Bundle::Product)
+        facts
+            .is_product()
             .then(|| directories.copied().find(|d| !d.starts_with("nvidia/cu1")))
             .flatten()
     };

@@ -4,6 +4,7 @@ use std::fmt;
 
 use super::Capability;
 use crate::error::Error;
+use crate::list::sorted_set;
 
 /// The capabilities in a manifest, a variable or a flag, before any toolkit is known.
 ///
@@ -26,7 +27,7 @@ use crate::error::Error;
 /// assert_eq!(declared, Declared::parse(["8.0", "9.0a", "12.0+PTX"])?);
 /// # Ok::<(), cuda_build::Error>(())
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq)]
 pub struct Declared {
     entries: Vec<Entry>,
 }
@@ -65,9 +66,9 @@ impl Declared {
                 hint: Some(format!("write for example\n{EXAMPLE}")),
             });
         }
-        entries.sort_unstable();
-        entries.dedup();
-        Ok(Self { entries })
+        Ok(Self {
+            entries: sorted_set(entries),
+        })
     }
 
     /// The default: the GPUs in this machine.

@@ -7,6 +7,7 @@ use super::rules::sass_runs_on;
 use super::table::{facts, renamed, supported};
 use super::{Capability, Declared, Suffix};
 use crate::error::Error;
+use crate::list::sorted_set;
 use crate::release::{self, OLDEST_MAJOR};
 use crate::version::ToolkitVersion;
 
@@ -19,7 +20,7 @@ use crate::version::ToolkitVersion;
 pub struct Plan {
     /// Compiled to SASS.
     pub real: Vec<Capability>,
-    /// TruncatedOutput as PTX, for the driver to compile on newer devices.
+    /// Kept as PTX, for the driver to compile on newer devices.
     pub ptx: Vec<Capability>,
 }
 
@@ -95,8 +96,7 @@ impl Declared {
             }
         }
         for list in [&mut plan.real, &mut plan.ptx] {
-            list.sort_unstable();
-            list.dedup();
+            *list = sorted_set(list.drain(..));
         }
         refused.extend(plan.family_conflicts());
         if refused.is_empty() {
@@ -109,11 +109,8 @@ impl Declared {
 
 impl Plan {
     /// Every capability of either list, ascending.
-    pub(super) fn all(&self) -> Vec<Capability> {
-        let mut all: Vec<Capability> = self.real.iter().chain(&self.ptx).copied().collect();
-        all.sort_unstable();
-        all.dedup();
-        all
+    pub(crate) fn all(&self) -> Vec<Capability> {
+        sorted_set(self.real.iter().chain(&self.ptx).copied())
     }
 
     /// Adds SASS for every capability of an ascending list, and PTX for the first one of the newest

@@ -3,7 +3,7 @@
 use super::{Capability, Plan, Suffix};
 
 /// The capability for a consumer that takes exactly one.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq)]
 pub struct Single {
     /// The capability.
     pub capability: Capability,
@@ -23,8 +23,8 @@ impl Plan {
     /// Renders the architectures in the order that all lists share: SASS, then PTX.
     fn render(
         &self,
-        real: impl Fn(&Capability) -> String,
-        ptx: impl Fn(&Capability) -> String,
+        real: &dyn Fn(&Capability) -> String,
+        ptx: &dyn Fn(&Capability) -> String,
     ) -> Vec<String> {
         let real = self.real.iter().map(real);
         real.chain(self.ptx.iter().map(ptx)).collect()
@@ -35,19 +35,19 @@ impl Plan {
     pub fn nvcc_gencode(&self) -> Vec<String> {
         let option =
             |c: &Capability, code: String| format!("-gencode=arch={},code={code}", c.compute());
-        self.render(|c| option(c, c.sm()), |c| option(c, c.compute()))
+        self.render(&|c| option(c, c.sm()), &|c| option(c, c.compute()))
     }
 
     /// NVRTC's options, one for each compilation: `--gpu-architecture=sm_80`, `…=compute_120` for PTX.
     pub fn nvrtc_options(&self) -> Vec<String> {
         let option = |name: String| format!("--gpu-architecture={name}");
-        self.render(|c| option(c.sm()), |c| option(c.compute()))
+        self.render(&|c| option(c.sm()), &|c| option(c.compute()))
     }
 
     /// `CMAKE_CUDA_ARCHITECTURES`, and `CUDAARCHS`: `80-real;90a-real;120-real;120-virtual`.
     pub fn cmake(&self) -> String {
         let real = |c: &Capability| format!("{}-real", c.digits());
-        self.render(real, |c| format!("{}-virtual", c.digits()))
+        self.render(&real, &|c| format!("{}-virtual", c.digits()))
             .join(";")
     }
 

@@ -10,7 +10,7 @@ use crate::release;
 use crate::version::ToolkitVersion;
 
 /// The kind of code in a plan that a device can run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Support {
     /// SASS.
     Native,

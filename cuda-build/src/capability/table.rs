@@ -8,10 +8,10 @@
 //! Families are the (`.target`, architecture) pairs that `ptxas` 12.9.86 and 13.5.37 assemble.
 
 use super::{Capability, Suffix};
+use crate::list::sorted_set;
 use crate::version::ToolkitVersion;
 
 /// What is known about one capability number.
-#[derive(Clone, Debug)]
 pub struct Facts {
     /// The number, without suffix.
     pub capability: Capability,
@@ -191,13 +191,15 @@ pub fn facts(capability: Capability) -> Option<&'static Facts> {
 /// assert_eq!(names.last().map(String::as_str), Some("90a"));
 /// ```
 pub fn supported(toolkit: ToolkitVersion) -> Vec<Capability> {
-    let variants = [None, Some(Suffix::ArchSpecific), Some(Suffix::Family)];
-    TABLE
-        .iter()
-        .flat_map(|facts| variants.map(|suffix| (facts, suffix)))
-        .filter(|(facts, suffix)| facts.built_by(*suffix, toolkit))
-        .map(|(facts, suffix)| facts.capability.with_suffix(suffix))
-        .collect()
+    let mut list = Vec::new();
+    for facts in TABLE {
+        for suffix in [None, Some(Suffix::ArchSpecific), Some(Suffix::Family)] {
+            if facts.built_by(suffix, toolkit) {
+                list.push(facts.capability.with_suffix(suffix));
+            }
+        }
+    }
+    list
 }
 
 /// The targets that `ptxas --help` lists as values of `--gpu-name`, ascending. Empty if the text
@@ -211,13 +213,8 @@ pub fn supported(toolkit: ToolkitVersion) -> Vec<Capability> {
 pub fn observed_from_ptxas_help(text: &str) -> Vec<Capability> {
     // Only the values of options are between quotes.
     let quoted = text.split('\'').skip(1).step_by(2);
-    let mut list: Vec<Capability> = quoted
-        .filter(|word| word.starts_with("sm_"))
-        .filter_map(|word| word.parse().ok())
-        .collect();
-    list.sort_unstable();
-    list.dedup();
-    list
+    let names = quoted.filter(|word| word.starts_with("sm_"));
+    sorted_set(names.filter_map(|word| word.parse().ok()))
 }
 
 /// The other name of this capability's hardware, and the toolkit that renamed it: 10.1 is 11.0 from

@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::error::Error;
+
 /// How the messages of one package are shown.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Diagnostics {
@@ -51,6 +53,14 @@ impl Diagnostics {
         let mut messages = Vec::new();
         self.add(output, &mut messages);
         messages.join("\n")
+    }
+
+    /// An error with the messages of a compiler as they are shown.
+    pub(super) fn in_error(&self, mut error: Error) -> Error {
+        if let Error::Compile { output, .. } = &mut error {
+            *output = self.text(output);
+        }
+        error
     }
 
     /// The line with a path that can be opened.

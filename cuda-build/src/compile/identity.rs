@@ -6,6 +6,7 @@ use crate::component::Component;
 use crate::env::Env;
 use crate::freshness::Files;
 use crate::hash::Fnv;
+use crate::host_compiler::HostCompiler;
 use crate::target::Target;
 use crate::toolkit::Toolkit;
 
@@ -159,9 +160,32 @@ fn names_for_target(name: &str, env: &Env, target: &Target) -> [String; 4] {
     ]
 }
 
-/// A digest of the names, sizes and times of the toolkit's programs, libraries and headers for
-/// device code. It changes if a package is replaced in place.
-pub(crate) fn of_toolkit(files: &mut Files, toolkit: &Toolkit) -> String {
+/// How files are compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum By {
+    /// By size and time, which is quick.
+    Time,
+    /// By content, as on another machine the times are different.
+    Content,
+}
+
+/// A digest of the content of the compilers' files, for outputs that several machines share.
+pub(crate) fn of_contents(
+    files: &mut Files,
+    toolkit: &Toolkit,
+    host: Option<&HostCompiler>,
+) -> String {
+    let mut digest = Fnv::default();
+    digest.field(of_toolkit(files, toolkit, By::Content).as_bytes());
+    for path in host.into_iter().flat_map(|host| &host.compiler.files) {
+        add_file(files, &mut digest, path, By::Content);
+    }
+    digest.hex()
+}
+
+/// A digest of the toolkit's programs, libraries and headers for device code. It changes if a
+/// package is replaced in place.
+pub(crate) fn of_toolkit(files: &mut Files, toolkit: &Toolkit, by: By) -> String {
     let mut digest = Fnv::default();
     let compilers = [
         Component::Nvcc,
@@ -175,10 +199,10 @@ pub(crate) fn of_toolkit(files: &mut Files, toolkit: &Toolkit) -> String {
     {
         digest.field(found.shown_version().as_bytes());
         for path in found.tools.iter().chain(&found.libraries) {
-            add_file(files, &mut digest, path);
+            add_file(files, &mut digest, path, by);
             // nvcc reads its configuration from its own directory.
             if path.file_name().is_some_and(|name| name == "nvcc") {
-                add_file(files, &mut digest, &path.with_file_name("nvcc.profile"));
+                add_file(files, &mut digest, &path.with_file_name("nvcc.profile"), by);
             }
         }
     }
@@ -186,17 +210,23 @@ pub(crate) fn of_toolkit(files: &mut Files, toolkit: &Toolkit) -> String {
         .get(Component::Nvrtc)
         .and_then(|found| found.libraries.first())
     {
-        add_siblings(files, &mut digest, nvrtc, "libnvrtc-builtins");
+        add_siblings(files, &mut digest, nvrtc, "libnvrtc-builtins", by);
     }
     // `nvvm/libdevice/libdevice.10.bc` beside `nvvm/bin/cicc`
     if let Some(nvvm) = toolkit
         .tool(Component::Nvvm, "cicc")
         .and_then(|cicc| cicc.parent()?.parent())
     {
-        add_siblings(files, &mut digest, &nvvm.join("libdevice/x"), "libdevice");
+        add_siblings(
+            files,
+            &mut digest,
+            &nvvm.join("libdevice/x"),
+            "libdevice",
+            by,
+        );
     }
     for directory in toolkit.include_dirs() {
-        add_directory(files, &mut digest, &directory, HEADER_DEPTH);
+        add_directory(files, &mut digest, &directory, HEADER_DEPTH, by);
     }
     digest.hex()
 }
@@ -205,31 +235,33 @@ pub(crate) fn of_toolkit(files: &mut Files, toolkit: &Toolkit) -> String {
 /// it replaces deeper ones.
 const HEADER_DEPTH: u32 = 1;
 
-fn add_file(files: &mut Files, digest: &mut Fnv, path: &Path) {
+fn add_file(files: &mut Files, digest: &mut Fnv, path: &Path, by: By) {
     digest.field(path.as_os_str().as_encoded_bytes());
-    if let Some((length, time)) = files.length_and_time(path) {
+    if by == By::Content {
+        digest.field(&files.digest(path).unwrap_or_default().to_le_bytes());
+    } else if let Some((length, time)) = files.length_and_time(path) {
         digest.field(&length.to_le_bytes());
         digest.field(&time.to_le_bytes());
     }
 }
 
-fn add_siblings(files: &mut Files, digest: &mut Fnv, path: &Path, start: &str) {
+fn add_siblings(files: &mut Files, digest: &mut Fnv, path: &Path, start: &str, by: By) {
     let Some(directory) = path.parent() else {
         return;
     };
     for name in files.names(directory).iter() {
         if name.as_encoded_bytes().starts_with(start.as_bytes()) {
-            add_file(files, digest, &directory.join(name));
+            add_file(files, digest, &directory.join(name), by);
         }
     }
 }
 
-fn add_directory(files: &mut Files, digest: &mut Fnv, directory: &Path, depth: u32) {
+fn add_directory(files: &mut Files, digest: &mut Fnv, directory: &Path, depth: u32, by: By) {
     for name in files.names(directory).iter() {
         let path = directory.join(name);
-        add_file(files, digest, &path);
+        add_file(files, digest, &path, by);
         if depth > 0 && !files.is_file(&path) {
-            add_directory(files, digest, &path, depth - 1);
+            add_directory(files, digest, &path, depth - 1, by);
         }
     }
 }

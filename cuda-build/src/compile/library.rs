@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use super::module::{NvccCall, Places, Settings};
 use super::options::{Profile, host_option};
 use super::sources::Language;
-use super::{Action, Library, ReadFiles, Sources, Step};
+use super::step::Form;
+use super::{Action, Image, Library, ReadFiles, Sources, Step};
 use crate::capability::Plan;
 use crate::command::Invocation;
 use crate::component::Component;
@@ -52,12 +53,9 @@ impl Library {
             if *language != Language::Cuda {
                 continue;
             }
-            let mut call = NvccCall::new(toolkit, &self.name, settings)?;
-            // Without `-objtemp` the object contains a temporary file's name, which has a process ID.
-            call.options
-                .extend(["-c", "-objtemp", "--compiler-options=-fPIC"].map(str::to_owned));
-            call.options.extend(plan.nvcc_gencode());
-            steps.push(call.step(source, &common, object, places, settings));
+            let call = NvccCall::new(toolkit, &self.name, settings)?;
+            let code = (Image::of_plan(plan), Form::Object);
+            steps.push(call.step(source, &common, code, object, places, settings));
         }
         #[cfg(feature = "host-sources")]
         steps.extend(self.host_steps(sources, toolkit, places, settings)?);

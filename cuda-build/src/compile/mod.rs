@@ -5,28 +5,36 @@
 
 mod depfile;
 mod diagnostics;
+mod execute;
 #[cfg(feature = "host-sources")]
 mod host_source;
 pub(crate) mod identity;
+mod images;
+mod joining;
+mod kept;
 mod library;
 mod module;
 mod options;
+mod reads;
 mod run;
 mod sources;
 mod step;
 mod supported;
+mod workers;
 
 use std::path::PathBuf;
 
 pub(crate) use diagnostics::{Diagnostics, module_hint};
+pub use joining::Joining;
 pub(crate) use module::{Places, Settings};
 pub(crate) use options::{Common, Profile};
 use options::{Flag, Options, common_options};
-pub use run::{Compiled, Runner};
+pub use run::{Compiled, MadeOutput, Runner};
 use sources::Source;
 pub(crate) use sources::Sources;
 pub(crate) use step::ReadFiles;
-pub use step::{Action, Image, NvrtcJob, Step};
+pub use step::{Action, Compiler, DeviceCode, Form, Image, NvrtcJob, Step};
+pub use workers::Workers;
 
 /// The compiler of a module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]

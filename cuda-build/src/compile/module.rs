@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::identity::Variables;
 use super::options::Profile;
-use super::step::{common_options, reading};
+use super::step::{Compiler, DeviceCode, Form, common_options, reading};
 use super::{Action, Engine, Format, Image, Module, NvrtcJob, ReadFiles, Step, supported};
 use crate::capability::Plan;
 use crate::command::Invocation;
@@ -69,61 +69,72 @@ impl Module {
         }
     }
 
-    /// The steps that make the module, in order.
+    /// The step that makes the module.
     ///
     /// # Errors
     /// [`Error::Capability`] if the format holds code for one capability and the plan does not have
     /// exactly one; [`Error::NotFound`] if the toolkit lacks the engine.
-    pub(crate) fn steps(
+    pub(crate) fn step(
         &self,
         toolkit: &Toolkit,
         plan: &Plan,
         places: Places<'_>,
         settings: Settings<'_>,
-    ) -> Result<Vec<Step>, Error> {
+    ) -> Result<Step, Error> {
         let images = self.images(plan)?;
         match self.engine_for(toolkit) {
-            Engine::Nvcc => Ok(vec![
-                self.nvcc_step(toolkit, plan, &images, places, settings)?,
-            ]),
-            Engine::Nvrtc | Engine::Auto => self.nvrtc_steps(toolkit, &images, places, settings),
+            Engine::Nvcc => {
+                let call = NvccCall::new(toolkit, &self.name, settings)?;
+                let output = places.out.join(self.file_name());
+                let code = (images, self.form());
+                let is_supported = |flag: &str| call.supports(flag, places, settings);
+                let variables = &settings.nvcc.options;
+                let common = (self.options).common(variables, Vec::new(), is_supported)?;
+                Ok(call.step(&self.source, &common, code, output, places, settings))
+            }
+            Engine::Nvrtc | Engine::Auto => self.nvrtc_step(toolkit, images, places, settings),
         }
     }
 
     fn images(&self, plan: &Plan) -> Result<Vec<Image>, Error> {
-        let real: Vec<Image> = plan.real.iter().copied().map(Image::Real).collect();
-        let ptx: Vec<Image> = plan.ptx.iter().copied().map(Image::Ptx).collect();
-        let one = |images: Vec<Image>, what: &str, example: &str| {
-            if images.len() == 1 {
-                return Ok(images);
-            }
-            Err(Error::Capability {
-                reason: format!(
-                    "module `{}` becomes a .{} file, which holds code for one {what}; {} are declared",
-                    self.name,
-                    self.format.extension(),
-                    images.len()
-                ),
-                hint: Some(format!(
-                    "declare one, such as `capabilities = [\"{example}\"]`, or use the fatbin format"
-                )),
-            })
+        let (images, what, example) = match self.format {
+            Format::Fatbin => return Ok(Image::of_plan(plan)),
+            Format::Cubin => (plan.real.iter(), "real architecture", "9.0"),
+            Format::Ptx => (plan.ptx.iter(), "virtual architecture", "8.0-virtual"),
         };
+        if let ([capability], Format::Cubin) = (images.as_slice(), self.format) {
+            return Ok(vec![Image::Real(*capability)]);
+        }
+        if let ([capability], Format::Ptx) = (images.as_slice(), self.format) {
+            return Ok(vec![Image::Ptx(*capability)]);
+        }
+        Err(Error::Capability {
+            reason: format!(
+                "module `{}` becomes a .{} file, which holds code for one {what}; {} are declared",
+                self.name,
+                self.format.extension(),
+                images.len()
+            ),
+            hint: Some(format!(
+                "declare one, such as `capabilities = [\"{example}\"]`, or use the fatbin format"
+            )),
+        })
+    }
+
+    fn form(&self) -> Form {
         match self.format {
-            Format::Fatbin => Ok(real.into_iter().chain(ptx).collect()),
-            Format::Cubin => one(real, "real architecture", "9.0"),
-            Format::Ptx => one(ptx, "virtual architecture", "8.0-virtual"),
+            Format::Fatbin => Form::Fatbin,
+            Format::Ptx | Format::Cubin => Form::Single,
         }
     }
 
-    /// A step for each image, and one that joins them if the format is a fat binary.
-    fn nvrtc_steps(
+    fn nvrtc_step(
         &self,
         toolkit: &Toolkit,
-        images: &[Image],
+        images: Vec<Image>,
         places: Places<'_>,
         settings: Settings<'_>,
-    ) -> Result<Vec<Step>, Error> {
+    ) -> Result<Step, Error> {
         let nvrtc = toolkit
             .get(Component::Nvrtc)
             .ok_or_else(|| missing(Component::Nvrtc, &self.name))?;
@@ -144,81 +155,28 @@ impl Module {
         );
         let given = options::read(own.iter().map(String::as_str));
         let reading = reading(given, places.working, toolkit_includes, None);
-        let mut steps = Vec::new();
-        for image in images {
-            let output = match self.format {
-                Format::Fatbin => image.file_name(&self.name),
-                Format::Ptx | Format::Cubin => self.file_name(),
-            };
-            let mut options = options.clone();
-            options.push(image.option());
-            let variables = &settings.nvrtc.key;
-            let mut key = step_key(&tool, &self.source, places, settings.toolkit, variables);
-            key.push(crate::nvrtc::shims::identity());
-            key.extend(options.iter().cloned());
-            steps.push(Step {
-                tool: tool.clone(),
-                source: self.source.clone(),
-                action: Action::Nvrtc(NvrtcJob {
+        let variables = &settings.nvrtc.key;
+        let mut key = step_key(&tool, &self.source, places, settings.toolkit, variables);
+        key.push(crate::nvrtc::shims::identity());
+        key.push(format!("{:?}", self.format));
+        key.extend(options.iter().cloned());
+        Ok(Step {
+            tool,
+            source: self.source.clone(),
+            action: Action::DeviceCode(DeviceCode {
+                images,
+                form: self.form(),
+                compiler: Compiler::Nvrtc(NvrtcJob {
                     library: library.clone(),
                     name: places.prefix().join(&self.source).display().to_string(),
                     options,
                 }),
-                inputs: vec![places.package.join(&self.source)],
-                output: places.out.join(output),
-                key,
-                reading: reading.clone(),
-            });
-        }
-        if self.format == Format::Fatbin {
-            steps.push(Step {
-                tool,
-                source: self.source.clone(),
-                action: Action::Join(images.to_vec()),
-                inputs: steps.iter().map(|step| step.output.clone()).collect(),
-                output: places.out.join(self.file_name()),
-                key: vec![
-                    "join".to_owned(),
-                    env!("CARGO_PKG_VERSION").to_owned(),
-                    format!("{images:?}"),
-                ],
-                reading: ReadFiles::Inputs,
-            });
-        }
-        Ok(steps)
-    }
-
-    fn nvcc_step(
-        &self,
-        toolkit: &Toolkit,
-        plan: &Plan,
-        images: &[Image],
-        places: Places<'_>,
-        settings: Settings<'_>,
-    ) -> Result<Step, Error> {
-        let mut call = NvccCall::new(toolkit, &self.name, settings)?;
-        call.options.push(match self.format {
-            Format::Fatbin => "-fatbin".to_owned(),
-            Format::Ptx => "-ptx".to_owned(),
-            Format::Cubin => "-cubin".to_owned(),
-        });
-        match (self.format, images) {
-            (Format::Fatbin, _) => call.options.extend(plan.nvcc_gencode()),
-            (_, [Image::Real(capability) | Image::Ptx(capability), ..]) => {
-                let code = if self.format == Format::Ptx {
-                    capability.compute()
-                } else {
-                    capability.sm()
-                };
-                call.options.push(format!("-arch={code}"));
-            }
-            (_, []) => {}
-        }
-        let output = places.out.join(self.file_name());
-        let is_supported = |flag: &str| call.supports(flag, places, settings);
-        let variables = &settings.nvcc.options;
-        let common = (self.options).common(variables, Vec::new(), is_supported)?;
-        Ok(call.step(&self.source, &common, output, places, settings))
+            }),
+            inputs: vec![places.package.join(&self.source)],
+            output: places.out.join(self.file_name()),
+            key,
+            reading,
+        })
     }
 }
 
@@ -250,7 +208,7 @@ pub(super) fn step_key(
 pub(super) struct NvccCall {
     pub(super) tool: String,
     nvcc: PathBuf,
-    pub(super) options: Vec<String>,
+    options: Vec<String>,
     toolkit_includes: Vec<PathBuf>,
 }
 
@@ -312,18 +270,18 @@ impl NvccCall {
         self,
         source: &Path,
         common: &super::Common,
+        (images, form): (Vec<Image>, Form),
         output: PathBuf,
         places: Places<'_>,
         settings: Settings<'_>,
     ) -> Step {
-        let depfile = depfile_of(&output);
         let own = common_options(common, Path::new(""));
         let given = own.iter().chain(&settings.nvcc.options).map(String::as_str);
         let mut reading = reading(
             options::read(given),
             places.package,
             self.toolkit_includes,
-            Some(depfile.clone()),
+            None,
         );
         if let ReadFiles::Headers { search, .. } = &mut reading {
             let more = settings.nvcc.directories.iter();
@@ -339,25 +297,29 @@ impl NvccCall {
             &settings.nvcc.key,
         );
         key.extend(settings.host.map(|(_, identity)| identity.to_owned()));
-        key.push(self.nvcc.display().to_string());
-        let mut invocation = Invocation::new(self.nvcc).args(self.options).args(own);
+        key.push(format!("{} {form:?}", self.nvcc.display()));
+        let mut plain = Invocation::new(self.nvcc).args(self.options);
+        plain.directory = Some(places.package.to_owned());
         key.extend(
-            invocation
+            plain
                 .arguments
                 .iter()
                 .map(|argument| format!("{argument:?}")),
         );
-        invocation = invocation.args(["-MD", "-MF"]);
-        invocation.arguments.push(depfile.into());
-        invocation = invocation.args(["-o"]);
-        invocation
-            .arguments
-            .extend([output.clone().into(), source.into()]);
-        invocation.directory = Some(places.package.to_owned());
+        key.extend(own.iter().cloned());
+        let host = settings.host.map(|(host, _)| host.compiler.path.clone());
         Step {
             tool: self.tool,
             source: source.to_owned(),
-            action: Action::Program(invocation),
+            action: Action::DeviceCode(DeviceCode {
+                images,
+                form,
+                compiler: Compiler::Nvcc {
+                    plain,
+                    options: own,
+                    host: host.unwrap_or_default(),
+                },
+            }),
             inputs: vec![places.package.join(source)],
             output,
             key,

@@ -1,22 +1,33 @@
 //! Runs steps, except those whose output is up to date.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
+use std::panic::{self, AssertUnwindSafe};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, mpsc};
+use std::thread;
+use std::time::{Duration, Instant};
 
-use super::{Action, Diagnostics, Image, NvrtcJob, ReadFiles, Step, depfile};
-use crate::cache;
+use super::execute::execute;
+use super::images::{self, ListUse, Made, NvrtcInput, Work};
+use super::joining::Joining;
+use super::kept::{Kept, KeptOutputs};
+use super::reads::Reader;
+use super::workers::Workers;
+use super::{Action, Compiler, DeviceCode, Diagnostics, Image, ReadFiles, Step};
 use crate::command::Invocation;
 use crate::error::Error;
-use crate::fatbin::{self, Fatbin};
-use crate::freshness::{Files, Freshness, Reads};
-use crate::includes::{self, Scan, Scanner, SearchPath};
-use crate::nvrtc::{Nvrtc, Program, shims};
+use crate::freshness::{Evidence, Files, Freshness, Reads, RunStart, Stale};
+use crate::includes::Scan;
+use crate::nvrtc::{Nvrtc, shims};
+
+/// How long to wait for a step before the jobserver is asked again.
+const WAIT: Duration = Duration::from_millis(20);
 
 /// The result of running steps.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Compiled {
-    /// Outputs that were made, and the tool of each: `NVRTC 13.4.92`.
-    pub made: Vec<(PathBuf, String)>,
+    /// Outputs that were made, in the order of the steps.
+    pub made: Vec<MadeOutput>,
     /// Outputs that were up to date.
     pub fresh: Vec<PathBuf>,
     /// Every file that was read and every directory that was searched.
@@ -27,13 +38,58 @@ pub struct Compiled {
     pub warnings: Vec<String>,
 }
 
-/// Runs steps in order.
+/// An output that was made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MadeOutput {
+    /// The file.
+    pub output: PathBuf,
+    /// The tool: `NVRTC 13.4.92`.
+    pub tool: String,
+    /// Why it was made.
+    pub reason: String,
+    /// The architectures of each call of the compiler: `sm_80 sm_90`. Empty if nothing had to be
+    /// compiled.
+    pub compiled: Vec<String>,
+    /// How long it took.
+    pub elapsed: Duration,
+}
+
+/// Runs steps: at the same time, as far as Cargo allows it and no step needs the output of another.
 pub struct Runner {
     freshness: Freshness,
-    scanner: Scanner,
-    nvrtc: Option<(PathBuf, Nvrtc)>,
+    reader: Reader,
+    kept: KeptOutputs,
+    nvrtc: Option<(PathBuf, Arc<Nvrtc>)>,
     diagnostics: Diagnostics,
     compiled: Compiled,
+}
+
+/// A step that is running.
+struct Running {
+    index: usize,
+    stale: Stale,
+    start: RunStart,
+    at: Instant,
+    scan: Scan,
+    kept: Vec<Evidence>,
+}
+
+/// What a worker does for a step.
+enum Job<'s> {
+    Program(&'s Step, &'s Invocation),
+    DeviceCode(Work<'s>),
+}
+
+impl Job<'_> {
+    fn run(self) -> Result<Made, Error> {
+        match self {
+            Job::DeviceCode(work) => work.run(),
+            Job::Program(step, invocation) => Ok(Made {
+                printed: execute(step, invocation, &step.output)?,
+                ..Made::default()
+            }),
+        }
+    }
 }
 
 impl Runner {
@@ -42,7 +98,8 @@ impl Runner {
     pub fn new(out: &Path) -> Self {
         Self {
             freshness: Freshness::load(out),
-            scanner: Scanner::default(),
+            reader: Reader::default(),
+            kept: KeptOutputs::below(out),
             nvrtc: None,
             diagnostics: Diagnostics::default(),
             compiled: Compiled::default(),
@@ -55,322 +112,311 @@ impl Runner {
         self
     }
 
+    /// Keeps outputs in this directory instead, together with other builds.
+    pub(crate) fn images(mut self, directory: PathBuf) -> Self {
+        self.kept = KeptOutputs::shared(directory);
+        self
+    }
+
     /// The files that this run has looked at.
     pub(crate) fn files(&mut self) -> &mut Files {
         &mut self.freshness.files
     }
 
-    /// Runs all steps, up to the first that fails.
+    /// Runs all steps. After one has failed, no other is started.
     ///
     /// # Errors
     /// [`Error::Usage`] if a source file does not exist, [`Error::Compile`] with the compiler's own messages,
     /// [`Error::Io`]. No partial output is left.
-    pub fn run(mut self, steps: &[Step]) -> Result<Compiled, Error> {
-        let result = steps.iter().try_for_each(|step| self.step(step));
+    pub fn run(
+        mut self,
+        steps: &[Step],
+        workers: &Workers,
+        joining: &Joining,
+    ) -> Result<Compiled, Error> {
+        let mut made = Vec::new();
+        let result = self.run_steps(steps, workers, joining, &mut made);
+        made.sort_by_key(|(index, _)| *index);
+        self.compiled.made = made.into_iter().map(|(_, made)| made).collect();
         // Also save after a failure, so that finished steps do not run again.
         let saved = if result.is_ok() {
+            self.kept.finish(&mut self.freshness)?;
             self.freshness.finish()
         } else {
             self.freshness.save()
         };
         result.and(saved)?;
-        let recorded = self.freshness.recorded(&self.compiled.fresh);
-        self.compiled.inputs.extend(recorded);
+        let made = self.compiled.made.iter().map(|made| &made.output);
+        let outputs: Vec<PathBuf> = self.compiled.fresh.iter().chain(made).cloned().collect();
+        self.compiled
+            .inputs
+            .extend(self.freshness.recorded(&outputs));
         Ok(self.compiled)
     }
 
-    fn step(&mut self, step: &Step) -> Result<(), Error> {
-        if let Some(missing) = step
-            .inputs
-            .iter()
-            .find(|input| !self.files().is_file(input))
-        {
+    fn run_steps(
+        &mut self,
+        steps: &[Step],
+        workers: &Workers,
+        joining: &Joining,
+        made: &mut Vec<(usize, MadeOutput)>,
+    ) -> Result<(), Error> {
+        let mut waiting: Vec<usize> = (0..steps.len()).collect();
+        let mut ready: VecDeque<(usize, Stale)> = VecDeque::new();
+        let mut running: Vec<Running> = Vec::new();
+        let (sender, finished) = mpsc::channel();
+        thread::scope(|scope| {
+            let mut result = Ok(());
+            while result.is_ok() || !running.is_empty() {
+                let unfinished: Vec<&Path> = (waiting.iter())
+                    .chain(ready.iter().map(|(index, _)| index))
+                    .chain(running.iter().map(|step| &step.index))
+                    .map(|index| steps[*index].output.as_path())
+                    .collect();
+                let has_inputs = |index: &usize| {
+                    let mut inputs = steps[*index].inputs.iter();
+                    !inputs.any(|input| unfinished.contains(&input.as_path()))
+                };
+                let (now, later): (Vec<_>, Vec<_>) = waiting.iter().partition(|i| has_inputs(i));
+                waiting = later;
+                let progress = !now.is_empty();
+                for index in now {
+                    match self.check(&steps[index]) {
+                        Ok(Some(stale)) => ready.push_back((index, stale)),
+                        Ok(None) => self.compiled.fresh.push(steps[index].output.clone()),
+                        Err(error) => result = Err(error),
+                    }
+                }
+                while result.is_ok()
+                    && !ready.is_empty()
+                    && let Some(token) = workers.take(running.len(), ready.len())
+                    && let Some((index, stale)) = ready.pop_front()
+                {
+                    match self.start(index, &steps[index], stale, joining, token.threads) {
+                        Ok((step, job)) => {
+                            running.push(step);
+                            let sender = sender.clone();
+                            scope.spawn(move || {
+                                let result = panic::catch_unwind(AssertUnwindSafe(|| job.run()));
+                                drop(token);
+                                let _ = sender.send((index, result));
+                            });
+                        }
+                        Err(error) => result = Err(error),
+                    }
+                }
+                if running.is_empty() {
+                    if ready.is_empty() && !progress {
+                        break;
+                    }
+                    continue;
+                }
+                let Ok((index, ran)) = finished.recv_timeout(WAIT) else {
+                    continue;
+                };
+                let Some(place) = running.iter().position(|step| step.index == index) else {
+                    continue;
+                };
+                let step = running.swap_remove(place);
+                let ran = ran.unwrap_or_else(|cause| panic::resume_unwind(cause));
+                match ran.and_then(|ran| self.finish(&steps[index], &step, ran)) {
+                    Ok(output) => made.push((index, output)),
+                    Err(error) if result.is_ok() => {
+                        result = Err(self.diagnostics.in_error(error));
+                    }
+                    Err(_) => {}
+                }
+            }
+            result
+        })
+    }
+
+    /// Why a step has to run; `None` if its output is up to date.
+    fn check(&mut self, step: &Step) -> Result<Option<Stale>, Error> {
+        let mut inputs = step.inputs.iter();
+        if let Some(missing) = inputs.find(|input| !self.files().is_file(input)) {
             return Err(Error::Usage {
                 reason: format!("source file {} does not exist", missing.display()),
                 hint: None,
             });
         }
-        let key = Freshness::key(&step.key);
-        if self.freshness.is_fresh(&step.output, key) {
-            self.compiled.fresh.push(step.output.clone());
-            return Ok(());
+        let stale = self.freshness.check(&step.output, step.output_key());
+        if stale.is_none() {
+            self.kept.used(step);
         }
-        let scan = match &step.reading {
-            ReadFiles::Inputs => Scan::default(),
-            ReadFiles::Headers {
-                search, headers, ..
-            } => self.scan(step, search, headers),
-        };
-        let known = step
-            .inputs
-            .iter()
+        Ok(stale)
+    }
+
+    fn start<'s>(
+        &mut self,
+        index: usize,
+        step: &'s Step,
+        stale: Stale,
+        joining: &'s Joining,
+        threads: usize,
+    ) -> Result<(Running, Job<'s>), Error> {
+        let scan = self.reader.before(&mut self.freshness.files, step);
+        let known = (step.inputs.iter())
             .chain(&scan.files)
             .chain(&scan.toolkit_files);
-        let started = self.freshness.start(known.map(PathBuf::as_path));
-        match &step.action {
-            Action::Program(invocation) => self.program(step, invocation)?,
-            Action::Nvrtc(job) => self.nvrtc(step, job, &scan)?,
-            Action::Join(images) => join(step, images)?,
+        let start = self.freshness.start(known.map(PathBuf::as_path));
+        let at = Instant::now();
+        let mut evidence = Vec::new();
+        let job = match &step.action {
+            Action::Program(invocation) => Job::Program(step, invocation),
+            Action::DeviceCode(code) => {
+                let kept = self.kept.load(&mut self.freshness, step)?;
+                evidence.extend(kept.iter().map(|kept| kept.evidence.clone()));
+                Job::DeviceCode(Work {
+                    step,
+                    code,
+                    list_use: self.list_use(step, code, &kept),
+                    kept,
+                    joining,
+                    threads,
+                    nvrtc: self.nvrtc_input(step, code, &scan)?,
+                })
+            }
+        };
+        let running = Running {
+            index,
+            stale,
+            start,
+            at,
+            scan,
+            kept: evidence,
+        };
+        Ok((running, job))
+    }
+
+    /// Whether the files that were read mention the list of architectures. They are searched only if
+    /// something was kept of another list.
+    fn list_use(&mut self, step: &Step, code: &DeviceCode, kept: &[Kept]) -> ListUse {
+        let ReadFiles::Headers { search, .. } = &step.reading else {
+            return ListUse::None;
+        };
+        if matches!(code.compiler, Compiler::Nvrtc(_)) {
+            return ListUse::None;
         }
+        let mut list_use = ListUse::None;
+        let other_list = |kept: &&Kept| kept.images != code.images;
+        for kept in kept.iter().filter(other_list) {
+            for path in kept.evidence.files() {
+                if self.freshness.files.contains(path, "ARCH_LIST") {
+                    if !search
+                        .toolkit
+                        .iter()
+                        .any(|toolkit| path.starts_with(toolkit))
+                    {
+                        return ListUse::User;
+                    }
+                    list_use = ListUse::Toolkit;
+                }
+            }
+        }
+        list_use
+    }
+
+    /// Records and keeps what a worker made.
+    fn finish(&mut self, step: &Step, running: &Running, made: Made) -> Result<MadeOutput, Error> {
         self.files().forget(&step.output);
-        let reads = self.reads(step, scan)?;
-        if let Some(reason) = self.freshness.record(&step.output, key, &started, &reads)? {
+        let mut evidence = Vec::new();
+        let mut unknown = None;
+        let mut runs: Vec<Option<&images::Compiled>> = made.compiled.iter().map(Some).collect();
+        if made.compiled.is_empty() && made.used.is_empty() {
+            runs.push(None);
+        }
+        for run in runs {
+            let depfile = run.and_then(|run| run.depfile.as_deref());
+            let files = &mut self.freshness.files;
+            let reads = self
+                .reader
+                .after(files, step, running.scan.clone(), depfile)?;
+            match self.freshness.observe(&running.start, &reads) {
+                Ok(observed) => {
+                    if let Some(run) = run.filter(|run| run.keep) {
+                        self.kept.write(step, run, &observed)?;
+                    }
+                    evidence.push(observed);
+                }
+                Err(reason) => unknown = Some(reason),
+            }
+            let Reads {
+                sources,
+                own,
+                system,
+                searched,
+                ..
+            } = reads;
+            let read = sources.into_iter().chain(own).chain(system);
+            self.compiled.inputs.extend(read.chain(searched));
+        }
+        evidence.extend(made.used.iter().map(|&index| running.kept[index].clone()));
+        let evidence = unknown.map_or(Ok(evidence.as_slice()), Err);
+        let recorded = self
+            .freshness
+            .record(&step.output, step.output_key(), evidence)?;
+        if let Some(reason) = recorded {
             self.compiled
                 .never_fresh
                 .push((step.output.clone(), reason));
         }
-        self.compiled
-            .made
-            .push((step.output.clone(), step.tool.clone()));
-        let Reads {
-            sources,
-            own,
-            system,
-            searched,
-            ..
-        } = reads;
-        let read = sources.into_iter().chain(own).chain(system);
-        self.compiled.inputs.extend(read.chain(searched));
-        Ok(())
-    }
-
-    /// Before the compiler runs: finds the files that it may include.
-    fn scan(&mut self, step: &Step, search: &SearchPath, headers: &[String]) -> Scan {
-        let files = &mut self.freshness.files;
-        let mut hidden = Scan::default();
-        // NVRTC, unlike nvcc, does not report which toolkit headers it read, so all files that could
-        // hide one are recorded.
-        if matches!(step.action, Action::Nvrtc(_)) {
-            for own in &search.directories {
-                let outside = |toolkit: &&PathBuf| !own.starts_with(toolkit);
-                for toolkit in search.toolkit.iter().filter(outside) {
-                    includes::hidden_by(files, own, toolkit, &mut hidden);
-                }
-            }
+        self.diagnostics
+            .add(&made.printed, &mut self.compiled.warnings);
+        let mut reason = running.stale.to_string();
+        if !made.used.is_empty() {
+            reason = "the list of capabilities changed".to_owned();
         }
-        let sources = step.inputs.iter().chain(&hidden.files).cloned();
-        // A header of the user replaces the shim of the same name, so these names are looked up.
-        let names = shims::names().filter(|_| matches!(step.action, Action::Nvrtc(_)));
-        let mut scan = self.scanner.scan(files, sources, headers, names, search);
-        scan.files.append(&mut hidden.files);
-        scan.absent.append(&mut hidden.absent);
-        scan
-    }
-
-    /// After the compiler ran: finds the files and paths that it looked at.
-    fn reads(&mut self, step: &Step, scan: Scan) -> Result<Reads, Error> {
-        let mut reads = Reads {
-            sources: step.inputs.iter().cloned().collect(),
-            ..Reads::default()
-        };
-        let ReadFiles::Headers {
-            search,
-            headers,
-            depfile,
-            not_understood,
-        } = &step.reading
-        else {
-            return Ok(reads);
-        };
-        let mut computed = scan.computed_query.clone();
-        let mut scans = vec![scan];
-        if let (Some(depfile), Action::Program(invocation)) = (depfile, &step.action) {
-            let directory = invocation.directory.as_deref().unwrap_or(Path::new(""));
-            for path in self.depfile_inputs(depfile, directory)? {
-                let own = is_own(&path, step, directory, search);
-                if own {
-                    &mut reads.own
-                } else {
-                    &mut reads.system
-                }
-                .insert(path);
-            }
-            // A depfile does not record by which name a file was included, so all possible names
-            // are looked up.
-            let read = reads.own.iter().chain(&reads.system);
-            let names: BTreeSet<String> = read.flat_map(|path| include_names(path)).collect();
-            let sources = reads.sources.union(&reads.own).cloned();
-            let names = names.iter().map(String::as_str);
-            let files = &mut self.freshness.files;
-            scans.push(self.scanner.scan(files, sources, headers, names, search));
-            computed = scans[1].computed_query.clone().or(computed);
-        } else {
-            computed = scans[0].computed_include.clone().or(computed);
+        if let Some(because) = made.whole_because {
+            reason = format!("compiled as a whole, because {because}");
         }
-        for scan in scans {
-            reads.own.extend(scan.files);
-            reads.system.extend(scan.toolkit_files);
-            reads.absent.extend(scan.absent);
-            reads.searched.extend(scan.searched);
-        }
-        reads.own = &reads.own - &reads.sources;
-        let of_option = |option: &String| {
-            format!("the option `{option}` may make the compiler read other files")
-        };
-        let of_macro =
-            |file: PathBuf| format!("{} takes the name of a header from a macro", file.display());
-        reads.incomplete = not_understood
-            .first()
-            .map(of_option)
-            .or(computed.map(of_macro));
-        Ok(reads)
-    }
-
-    /// The files that a depfile names.
-    fn depfile_inputs(&mut self, depfile: &Path, directory: &Path) -> Result<Vec<PathBuf>, Error> {
-        self.files().forget(depfile);
-        let bytes = self.files().bytes(depfile).ok_or_else(|| Error::Io {
-            action: "read",
-            path: depfile.to_owned(),
-            source: std::io::ErrorKind::NotFound.into(),
-        })?;
-        let listed = depfile::inputs(&bytes);
-        Ok(listed
-            .iter()
-            .map(|path| self.files().normal(&directory.join(path)))
-            .collect())
-    }
-
-    fn program(&mut self, step: &Step, invocation: &Invocation) -> Result<(), Error> {
-        // An archiver adds to an existing archive, and a failing compiler may leave a partial file.
-        cache::remove(&step.output)?;
-        if let ReadFiles::Headers {
-            depfile: Some(depfile),
-            ..
-        } = &step.reading
-        {
-            cache::remove(depfile)?;
-        }
-        let diagnostics = self.diagnostics.clone();
-        let failed = |output: String| Error::Compile {
+        let compiled = made.compiled.iter();
+        Ok(MadeOutput {
+            output: step.output.clone(),
             tool: step.tool.clone(),
-            source_file: step.source.clone(),
-            command: invocation.to_string(),
-            output: diagnostics.text(&output),
-        };
-        let package = invocation.directory.as_deref();
-        let mut paths = package
-            .into_iter()
-            .chain([step.source.as_path(), &step.output]);
-        if let Some(path) = paths.find(|path| has_shell_syntax(path)) {
-            return Err(failed(format!(
-                "nvcc would run a part of the path {} as a shell command: rename it",
-                path.display()
-            )));
-        }
-        let finished = invocation.run()?;
-        self.files().forget(&step.output);
-        if !finished.success {
-            cache::remove(&step.output)?;
-            return Err(failed(finished.output()));
-        }
-        if !self.files().is_file(&step.output) {
-            let name = step.output.display();
-            return Err(failed(format!(
-                "{}it reported success, but did not write {name}",
-                finished.output()
-            )));
-        }
-        diagnostics.add(&finished.output(), &mut self.compiled.warnings);
-        Ok(())
+            reason,
+            compiled: compiled.map(|run| Image::names(&run.images)).collect(),
+            elapsed: running.at.elapsed(),
+        })
     }
 
-    fn nvrtc(&mut self, step: &Step, job: &NvrtcJob, scan: &Scan) -> Result<(), Error> {
-        let source = self
-            .files()
-            .bytes(&step.inputs[0])
-            .ok_or_else(|| Error::Io {
-                action: "read",
-                path: step.inputs[0].clone(),
-                source: std::io::ErrorKind::InvalidInput.into(),
-            })?;
-        let program = Program {
-            source: source.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&source),
-            name: &job.name,
-            options: job.options.clone(),
+    fn nvrtc_input(
+        &mut self,
+        step: &Step,
+        code: &DeviceCode,
+        scan: &Scan,
+    ) -> Result<Option<NvrtcInput>, Error> {
+        let Compiler::Nvrtc(job) = &code.compiler else {
+            return Ok(None);
+        };
+        let source = self.files().bytes(&step.inputs[0]);
+        let source = source.ok_or_else(|| Error::Io {
+            action: "read",
+            path: step.inputs[0].clone(),
+            source: std::io::ErrorKind::InvalidInput.into(),
+        })?;
+        let nvrtc = match &self.nvrtc {
+            Some((path, nvrtc)) if *path == job.library => Arc::clone(nvrtc),
+            _ => Arc::new(Nvrtc::load(&job.library)?),
+        };
+        self.nvrtc = Some((job.library.clone(), Arc::clone(&nvrtc)));
+        Ok(Some(NvrtcInput {
+            nvrtc,
+            source,
             headers: shims::for_scan(scan),
-        };
-        let diagnostics = self.diagnostics.clone();
-        let output = self
-            .library(&job.library)?
-            .compile(&program)
-            .map_err(|failure| Error::Compile {
-                tool: step.tool.clone(),
-                source_file: step.source.clone(),
-                command: format!("nvrtcCompileProgram {}", program.options.join(" ")),
-                output: diagnostics.text(&failure.to_string()),
-            })?;
-        diagnostics.add(&output.log, &mut self.compiled.warnings);
-        cache::write(&step.output, &output.image)
+        }))
     }
-
-    fn library(&mut self, library: &Path) -> Result<&Nvrtc, Error> {
-        if self.nvrtc.as_ref().is_none_or(|(path, _)| path != library) {
-            self.nvrtc = Some((library.to_owned(), Nvrtc::load(library)?));
-        }
-        self.nvrtc
-            .as_ref()
-            .map(|(_, nvrtc)| nvrtc)
-            .ok_or_else(|| Error::Library {
-                path: library.to_owned(),
-                reason: "not loaded".to_owned(),
-            })
-    }
-}
-
-/// Whether a path contains characters that a shell interprets between double quotes. nvcc 13.5 puts
-/// the source, the output and its working directory between double quotes in shell commands: for a
-/// source in the directory `$(touch x)`, it runs `touch x`.
-fn has_shell_syntax(path: &Path) -> bool {
-    let text = path.to_string_lossy();
-    text.contains("$(") || text.contains(['`', '"'])
-}
-
-/// Whether a file in a depfile is the user's. The includes of such files are scanned.
-fn is_own(path: &Path, step: &Step, package: &Path, search: &SearchPath) -> bool {
-    let below = |directories: &[PathBuf]| directories.iter().any(|dir| path.starts_with(dir));
-    let beside_source = step.inputs.iter().filter_map(|input| input.parent());
-    !below(&search.toolkit)
-        && (path.starts_with(package)
-            || below(&search.directories)
-            || beside_source
-                .into_iter()
-                .any(|directory| path.starts_with(directory)))
-}
-
-/// All names that may include a file: `b.h`, `a/b.h`, `x/a/b.h` for `/x/a/b.h`.
-fn include_names(path: &Path) -> Vec<String> {
-    let parts: Vec<_> = path
-        .components()
-        .filter_map(|part| part.as_os_str().to_str())
-        .collect();
-    let starts = (1..parts.len()).filter(|start| parts[*start] != "..");
-    starts.map(|start| parts[start..].join("/")).collect()
-}
-
-/// Writes the fat binary of images that earlier steps made.
-fn join(step: &Step, images: &[Image]) -> Result<(), Error> {
-    let mut contents = Vec::new();
-    for (image, path) in images.iter().zip(&step.inputs) {
-        let bytes = cache::read(path)?;
-        contents.push(match image {
-            Image::Real(capability) => fatbin::Image::Cubin {
-                capability: *capability,
-                bytes,
-            },
-            Image::Ptx(capability) => fatbin::Image::Ptx {
-                capability: *capability,
-                text: String::from_utf8_lossy(&bytes).into_owned(),
-            },
-        });
-    }
-    cache::write(&step.output, &Fatbin::from_images(contents)?.write())
 }
 
 #[cfg(unix)]
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::output;
+
+    fn run(steps: &[Step], out: &Path) -> Result<Compiled, Error> {
+        Runner::new(out).run(steps, &Workers::one(), &Joining::default())
+    }
 
     /// A step that copies its one input.
     fn copy(from: &Path, to: &Path) -> Step {
@@ -386,11 +432,7 @@ mod tests {
     }
 
     fn made(step: &Step, out: &Path) -> usize {
-        Runner::new(out)
-            .run(std::slice::from_ref(step))
-            .unwrap()
-            .made
-            .len()
+        run(std::slice::from_ref(step), out).unwrap().made.len()
     }
 
     #[test]
@@ -399,11 +441,11 @@ mod tests {
         let out = directory.path();
         let (object, archive) = (out.join("a.o"), out.join("liba.a"));
         let step = copy(&object, &archive);
-        cache::write(&object, b"1").unwrap();
+        output::write(&object, b"1").unwrap();
         assert_eq!([made(&step, out), made(&step, out)], [1, 0]);
-        cache::write(&object, b"2").unwrap();
+        output::write(&object, b"2").unwrap();
         assert_eq!([made(&step, out), made(&step, out)], [1, 0]);
-        assert_eq!(cache::read(&archive).unwrap(), b"2");
+        assert_eq!(output::read(&archive).unwrap(), b"2");
     }
 
     #[test]
@@ -411,12 +453,12 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let out = directory.path();
         let (from, to) = (out.join("a"), out.join("b"));
-        cache::write(&from, b"1").unwrap();
+        output::write(&from, b"1").unwrap();
         let step = copy(&from, &to);
         assert_eq!(made(&step, out), 1);
-        cache::write(&to, b"").unwrap();
+        output::write(&to, b"").unwrap();
         assert_eq!([made(&step, out), made(&step, out)], [1, 0]);
-        assert_eq!(cache::read(&to).unwrap(), b"1");
+        assert_eq!(output::read(&to).unwrap(), b"1");
     }
 
     #[test]
@@ -424,8 +466,8 @@ mod tests {
         for name in ["$(touch x)", "`touch x`", "a\"; touch x; \""] {
             let directory = tempfile::tempdir().unwrap();
             let out = directory.path();
-            cache::write(&out.join("a"), b"1").unwrap();
-            let error = Runner::new(out).run(&[copy(&out.join("a"), &out.join(name))]);
+            output::write(&out.join("a"), b"1").unwrap();
+            let error = run(&[copy(&out.join("a"), &out.join(name))], out);
             let message = error.unwrap_err().to_string();
             assert!(message.contains("rename it"), "{message}");
         }
@@ -436,10 +478,10 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let out = directory.path();
         let from = out.join("a");
-        cache::write(&from, b"1").unwrap();
+        output::write(&from, b"1").unwrap();
         let mut step = copy(&from, &out.join("b"));
         step.action = Action::Program(Invocation::new("true"));
-        let error = Runner::new(out).run(&[step]).unwrap_err();
+        let error = run(&[step], out).unwrap_err();
         assert!(error.to_string().contains("reported success"), "{error}");
     }
 }

@@ -1,10 +1,12 @@
 //! One step of a build, as a value.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 
-use super::{Common, Format};
-use crate::capability::Capability;
+use super::Common;
+use crate::capability::{Capability, Plan};
 use crate::command::Invocation;
+use crate::freshness::Freshness;
 use crate::includes::SearchPath;
 use crate::includes::options::FileOptions;
 
@@ -28,6 +30,27 @@ pub struct Step {
     pub(crate) reading: ReadFiles,
 }
 
+impl Step {
+    /// What the output depends on besides files.
+    pub(super) fn output_key(&self) -> u64 {
+        let mut key = self.key.clone();
+        if let Action::DeviceCode(code) = &self.action {
+            key.push(Image::names(&code.images));
+        }
+        Freshness::key(&key)
+    }
+
+    /// The same without the list of architectures: what each image depends on.
+    pub(super) fn image_key(&self) -> u64 {
+        Freshness::key(&self.key)
+    }
+
+    /// Whether NVRTC compiles the source.
+    pub(super) fn uses_nvrtc(&self) -> bool {
+        matches!(&self.action, Action::DeviceCode(code) if matches!(code.compiler, Compiler::Nvrtc(_)))
+    }
+}
+
 /// How to find the files that a step reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ReadFiles {
@@ -38,7 +61,9 @@ pub(crate) enum ReadFiles {
         search: SearchPath,
         /// Headers that are included before the source's first line.
         headers: Vec<String>,
-        /// The file in which the compiler lists what it read.
+        /// The directory that the compiler runs in: paths in depfiles start there.
+        directory: PathBuf,
+        /// The file in which the compiler lists what it read, if it is always the same.
         depfile: Option<PathBuf>,
         /// Unknown options, which may make the compiler read other files.
         not_understood: Vec<String>,
@@ -50,24 +75,60 @@ pub(crate) enum ReadFiles {
 pub enum Action {
     /// Run a program.
     Program(Invocation),
-    /// Compile with NVRTC in this process.
-    Nvrtc(NvrtcJob),
-    /// Join the images of a module into a fat binary.
-    Join(Vec<Image>),
+    /// Compile device code for several architectures, one image for each.
+    DeviceCode(DeviceCode),
 }
 
-/// One image for NVRTC to compile.
+/// A source that is compiled for several architectures.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeviceCode {
+    /// What the output contains.
+    pub images: Vec<Image>,
+    /// The form of the output.
+    pub form: Form,
+    /// What compiles it.
+    pub compiler: Compiler,
+}
+
+/// The file that images are in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// An object with host code.
+    Object,
+    /// A fat binary.
+    Fatbin,
+    /// One image alone.
+    Single,
+}
+
+/// The compiler of device code.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Compiler {
+    /// nvcc.
+    Nvcc {
+        /// nvcc with the options that every source has.
+        plain: Invocation,
+        /// The options of this source.
+        options: Vec<String>,
+        /// The program that compiles the host code.
+        host: PathBuf,
+    },
+    /// NVRTC, in this process.
+    Nvrtc(NvrtcJob),
+}
+
+/// A source for NVRTC to compile.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NvrtcJob {
     /// `libnvrtc.so.<major>`.
     pub library: PathBuf,
     /// The source's path. NVRTC searches its directory for headers and prints it in messages.
     pub name: String,
-    /// NVRTC's options, including the architecture.
+    /// NVRTC's options, except the architecture.
     pub options: Vec<String>,
 }
 
-/// Device code for one architecture.
+/// Device code for one architecture. Prints as nvcc calls it: `sm_90a`, `compute_120`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Image {
     /// SASS for a real architecture.
@@ -77,29 +138,69 @@ pub enum Image {
 }
 
 impl Image {
-    /// The NVRTC option for this architecture.
+    /// The images of a plan: SASS, then PTX.
+    pub(super) fn of_plan(plan: &Plan) -> Vec<Self> {
+        let real = plan.real.iter().copied().map(Self::Real);
+        real.chain(plan.ptx.iter().copied().map(Self::Ptx))
+            .collect()
+    }
+
+    /// The capability that it is for.
     #[must_use]
-    pub fn option(self) -> String {
+    pub fn capability(self) -> Capability {
         match self {
-            Self::Real(capability) => format!("--gpu-architecture={}", capability.sm()),
-            Self::Ptx(capability) => format!("--gpu-architecture={}", capability.compute()),
+            Self::Real(capability) | Self::Ptx(capability) => capability,
         }
     }
 
-    /// The image of module `saxpy` for 9.0: `saxpy.sm_90.cubin`, `saxpy.compute_90.ptx`.
-    pub(super) fn file_name(self, module: &str) -> String {
-        match self {
-            Self::Real(capability) => {
-                format!("{module}.{}.{}", capability.sm(), Format::Cubin.extension())
-            }
-            Self::Ptx(capability) => {
-                format!(
-                    "{module}.{}.{}",
-                    capability.compute(),
-                    Format::Ptx.extension()
-                )
+    /// NVRTC's option for this architecture.
+    #[must_use]
+    pub fn nvrtc_option(self) -> String {
+        format!("--gpu-architecture={self}")
+    }
+
+    /// nvcc's option for this architecture.
+    pub(super) fn nvcc_option(self) -> String {
+        format!("-gencode=arch={},code={self}", self.capability().compute())
+    }
+
+    /// Reads what `Display` writes.
+    pub(super) fn parse(name: &str) -> Option<Self> {
+        let capability = name.parse().ok()?;
+        if name.starts_with("sm_") {
+            Some(Self::Real(capability))
+        } else {
+            Some(Self::Ptx(capability))
+        }
+    }
+
+    /// nvcc's order in a container: by architecture in the order of the command line, PTX first.
+    pub(super) fn in_nvcc_order(images: &[Self]) -> Vec<Self> {
+        let mut ordered = Vec::with_capacity(images.len());
+        for image in images {
+            let capability = image.capability();
+            for image in [Self::Ptx(capability), Self::Real(capability)] {
+                if images.contains(&image) && !ordered.contains(&image) {
+                    ordered.push(image);
+                }
             }
         }
+        ordered
+    }
+
+    /// The names of images, separated by spaces.
+    pub(crate) fn names(images: &[Self]) -> String {
+        let names: Vec<String> = images.iter().map(Self::to_string).collect();
+        names.join(" ")
+    }
+}
+
+impl fmt::Display for Image {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&match self {
+            Self::Real(capability) => capability.sm(),
+            Self::Ptx(capability) => capability.compute(),
+        })
     }
 }
 
@@ -144,6 +245,7 @@ pub(super) fn reading(
             toolkit,
         },
         headers,
+        directory: directory.to_owned(),
         depfile,
         not_understood,
     }

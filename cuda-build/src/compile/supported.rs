@@ -4,11 +4,11 @@ use std::ffi::OsStr;
 use std::path::Path;
 
 use super::module::{Places, Settings};
-use crate::cache;
 use crate::cached_answer::CachedAnswer;
 use crate::command::Invocation;
 use crate::error::Error;
 use crate::nvrtc::{Nvrtc, Program};
+use crate::output;
 
 /// Whether nvcc accepts `flag`. `nvcc` has the options that choose its host compiler.
 pub(super) fn by_nvcc(
@@ -25,7 +25,7 @@ pub(super) fn by_nvcc(
         call = call.args([flag, "-x", "cu", "-c", "/dev/null", "-o"]);
         call = call.args([&output]);
         let finished = call.query(settings.env)?;
-        cache::remove(&output)?;
+        output::remove(&output)?;
         Ok(finished.success)
     })
 }

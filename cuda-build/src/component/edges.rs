@@ -8,9 +8,10 @@
 //! listed, because a component counts as found only if it is complete.
 
 use super::Component;
+use crate::list::sort_by_key;
 
 /// How one component needs another, from the strongest dependency to the weakest.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum EdgeKind {
     /// Its library links the other's (`NEEDED`): without it no program starts.
     Link,
@@ -72,7 +73,7 @@ pub fn edges(component: Component, major: u32) -> Vec<(Component, EdgeKind)> {
         *from == component && (*first..=*last).contains(&major)
     });
     let mut list: Vec<_> = edges.map(|(_, kind, to, _)| (*to, *kind)).collect();
-    list.sort_unstable();
+    sort_by_key(&mut list, |edge| *edge);
     list
 }
 
@@ -109,7 +110,7 @@ pub fn closure(components: &[Component], major: u32) -> Vec<(Component, EdgeKind
         }
     }
     reached.retain(|(component, _)| !components.contains(component));
-    reached.sort_unstable();
+    sort_by_key(&mut reached, |edge| *edge);
     reached
 }
 

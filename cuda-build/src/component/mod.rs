@@ -13,19 +13,8 @@ use crate::capability::Capability;
 use crate::release::{MAJORS, OLDEST_MAJOR};
 use crate::version::ToolkitVersion;
 
-/// Who delivers a component.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Bundle {
-    /// Part of the CUDA toolkit: one version set.
-    Toolkit,
-    /// Installed with the GPU driver.
-    Driver,
-    /// A product with a release cycle of its own (cuDNN, NCCL …).
-    Product,
-}
-
 /// How close the versions of two components must be to work together.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq)]
 pub enum Class {
     /// The same CUDA `major.minor` as the compiler: nvcc, cicc and the compiler's headers.
     ExactMinor,
@@ -35,14 +24,13 @@ pub enum Class {
     Provider,
     /// Versions of its own, each for a range of toolkits: CCCL.
     OwnRange,
-    /// Versions of its own, each built once per CUDA major.
-    Independent,
-    /// Belongs to the driver, not to a toolkit.
+    /// Versions of its own, each built once per CUDA major: cuDNN, NCCL and other products.
+    Product,
+    /// Installed with the GPU driver.
     Driver,
 }
 
 /// The macros in a header that define a version.
-#[derive(Debug)]
 pub enum VersionMacros {
     /// Major, minor and patch.
     Parts([&'static str; 3]),
@@ -52,14 +40,11 @@ pub enum VersionMacros {
 
 /// What is known about a component. A list with one entry per major begins with the oldest major of
 /// the table of releases.
-#[derive(Debug)]
 pub struct Facts {
     /// The component.
     pub component: Component,
     /// Its name in manifests, messages and on the command line.
     pub id: &'static str,
-    /// Who delivers it.
-    pub bundle: Bundle,
     /// How close its version must be to the others'.
     pub class: Class,
     /// Whether its package version starts with the toolkit's `major.minor`.
@@ -112,7 +97,7 @@ pub struct Facts {
 const EMPTY_FACTS: Facts = Facts {
     component: Component::Cudart,
     id: "",
-    bundle: Bundle::Toolkit,
+
     class: Class::Major,
     follows_toolkit: false,
     in_every_toolkit: false,
@@ -145,6 +130,21 @@ fn column(major: u32) -> Option<usize> {
 }
 
 impl Facts {
+    /// Whether it is a product with a release cycle of its own.
+    pub fn is_product(&self) -> bool {
+        self.class == Class::Product
+    }
+
+    /// Whether it is installed with the GPU driver.
+    pub fn is_driver(&self) -> bool {
+        self.class == Class::Driver
+    }
+
+    /// Whether it belongs to a toolkit, with one release for all of its components.
+    pub fn is_part_of_toolkit(&self) -> bool {
+        !self.is_product() && !self.is_driver()
+    }
+
     /// SONAME of the library at `index` for a CUDA major, if one is known.
     pub fn soname(&self, index: usize, major: u32) -> Option<&'static str> {
         self.sonames[column(major)?].get(index).copied()
@@ -262,10 +262,7 @@ mod tests {
     /// A product without one of these could not be found in some layout.
     #[test]
     fn every_product_has_a_name_in_every_layout() {
-        for facts in table::TABLE
-            .iter()
-            .filter(|facts| facts.bundle == Bundle::Product)
-        {
+        for facts in table::TABLE.iter().filter(|facts| facts.is_product()) {
             assert!(!facts.variables.is_empty(), "{}: variables", facts.id);
             assert!(
                 !facts.redist.is_empty() || !facts.nix.is_empty(),

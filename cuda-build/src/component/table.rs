@@ -10,7 +10,7 @@
 //! built-in repository, header prefixes from `include` of CUDA 11.8, 12.9 and 13.4. The order is
 //! for readers only: toolkit first, products after it.
 
-use super::{Bundle, Class, EMPTY_FACTS, Facts, VersionMacros};
+use super::{Class, EMPTY_FACTS, Facts, VersionMacros};
 use crate::capability::Capability;
 use crate::version::ToolkitVersion;
 
@@ -55,7 +55,7 @@ components! {
     }
     /// Driver API: `libcuda`, installed with the GPU driver, never with a toolkit.
     Driver {
-        id: "cuda-driver", bundle: Bundle::Driver, class: Class::Driver,
+        id: "cuda-driver", class: Class::Driver,
         libraries: &["cuda"],
         sonames: [&["libcuda.so.1"], &["libcuda.so.1"], &["libcuda.so.1"]],
         header: Some("cuda.h"), cmake: &[("cuda_driver", &["stubs/libcuda.so"])],
@@ -257,7 +257,7 @@ components! {
     }
     /// Management library of the driver (the package contains only the header).
     Nvml {
-        id: "nvml", bundle: Bundle::Driver, class: Class::Driver, follows_toolkit: true, extra: Some("nvml"),
+        id: "nvml", class: Class::Driver, follows_toolkit: true, extra: Some("nvml"),
         libraries: &["nvidia-ml"],
         sonames: [&["libnvidia-ml.so.1"], &["libnvidia-ml.so.1"], &["libnvidia-ml.so.1"]],
         header: Some("nvml.h"),
@@ -352,7 +352,7 @@ components! {
     }
     /// Deep neural networks; own version line.
     Cudnn {
-        id: "cudnn", bundle: Bundle::Product, class: Class::Independent,
+        id: "cudnn", class: Class::Product,
         libraries: &["cudnn", "cudnn_graph", "cudnn_ops", "cudnn_cnn", "cudnn_adv", "cudnn_heuristic", "cudnn_engines_precompiled", "cudnn_engines_runtime_compiled", "cudnn_engines_tensor_ir", "cudnn_ext"],
         sonames: [CUDNN_9, CUDNN_9, CUDNN_9],
         header: Some("cudnn.h"),
@@ -369,7 +369,7 @@ components! {
     }
     /// Collectives; own version line.
     Nccl {
-        id: "nccl", bundle: Bundle::Product, class: Class::Independent,
+        id: "nccl", class: Class::Product,
         libraries: &["nccl"],
         sonames: [&["libnccl.so.2"], &["libnccl.so.2"], &["libnccl.so.2"]],
         header: Some("nccl.h"),
@@ -381,7 +381,7 @@ components! {
     }
     /// Tensor contractions; own version line.
     Cutensor {
-        id: "cutensor", bundle: Bundle::Product, class: Class::Independent,
+        id: "cutensor", class: Class::Product,
         libraries: &["cutensor", "cutensorMg", "cutensorMp"],
         sonames: [&["libcutensor.so.2", "libcutensorMg.so.2", "libcutensorMp.so.2"], &["libcutensor.so.2", "libcutensorMg.so.2", "libcutensorMp.so.2"], &["libcutensor.so.2", "libcutensorMg.so.2", "libcutensorMp.so.2"]],
         header: Some("cutensor.h"),
@@ -393,7 +393,7 @@ components! {
     }
     /// Structured sparsity; own version line.
     Cusparselt {
-        id: "cusparselt", bundle: Bundle::Product, class: Class::Independent,
+        id: "cusparselt", class: Class::Product,
         libraries: &["cusparseLt"],
         sonames: [&[], &["libcusparseLt.so.0"], &["libcusparseLt.so.0"]],
         header: Some("cusparseLt.h"),
@@ -405,7 +405,7 @@ components! {
     }
     /// Shared memory over GPUs; own version line.
     Nvshmem {
-        id: "nvshmem", bundle: Bundle::Product, class: Class::Independent,
+        id: "nvshmem", class: Class::Product,
         libraries: &["nvshmem_host"],
         sonames: [&[], &["libnvshmem_host.so.3"], &["libnvshmem_host.so.3"]],
         archives: &["libnvshmem_device.a"], header: Some("nvshmem.h"),
@@ -417,7 +417,7 @@ components! {
     }
     /// Direct sparse solvers; own version line.
     Cudss {
-        id: "cudss", bundle: Bundle::Product, class: Class::Independent,
+        id: "cudss", class: Class::Product,
         libraries: &["cudss"],
         sonames: [&[], &["libcudss.so.1"], &["libcudss.so.1"]],
         header: Some("cudss.h"),

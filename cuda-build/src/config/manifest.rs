@@ -3,65 +3,57 @@
 use std::path::{Path, PathBuf};
 
 use semver::VersionReq;
-use toml::de::{DeTable, DeValue};
 
 use super::Wanted;
 use crate::error::Error;
 use crate::root::Root;
+use crate::toml::{self, Value};
 
-/// The text of a TOML file. Tables borrow from it.
+/// A manifest.
 pub(super) struct Document {
     path: PathBuf,
-    text: String,
+    root: toml::Table,
 }
 
 impl Document {
     pub(super) fn read(root: &Root, path: &Path) -> Result<Self, Error> {
-        let text = root.text(path).map_err(|source| Error::Io {
-            action: "read",
+        let text = root.text(path).map_err(Error::io("read", path))?;
+        let root = toml::Table::parse(&text).map_err(|reason| Error::Manifest {
             path: path.to_owned(),
-            source,
+            key: "TOML".to_owned(),
+            reason,
         })?;
         Ok(Self {
             path: path.to_owned(),
-            text,
+            root,
         })
-    }
-
-    fn parse(&self) -> Result<DeTable<'_>, Error> {
-        let table = DeTable::parse(&self.text).map_err(|error| Error::Manifest {
-            path: self.path.clone(),
-            key: "TOML".to_owned(),
-            reason: error.to_string(),
-        })?;
-        Ok(table.into_inner())
     }
 
     /// The table at `keys`; empty if the file has none.
-    pub(super) fn table(&self, keys: &[&str]) -> Result<Table<'_>, Error> {
-        let mut table = self.parse()?;
+    pub(super) fn table(&self, keys: &[&str]) -> Table {
+        let mut table = Some(&self.root);
         for key in keys {
-            table = match table.remove(*key).map(toml::Spanned::into_inner) {
-                Some(DeValue::Table(inner)) => inner,
-                _ => DeTable::new(),
+            table = match table.and_then(|table| table.get(key)) {
+                Some(Value::Table(inner)) => Some(inner),
+                _ => None,
             };
         }
-        Ok(Table {
+        Table {
             path: self.path.clone(),
             prefix: keys.join("."),
-            table,
-        })
+            table: table.cloned().unwrap_or_default(),
+        }
     }
 }
 
 /// One table of a manifest, with the file and the key for messages.
-pub(super) struct Table<'a> {
+pub(super) struct Table {
     path: PathBuf,
     prefix: String,
-    table: DeTable<'a>,
+    table: toml::Table,
 }
 
-impl<'a> Table<'a> {
+impl Table {
     pub(super) fn wrong(&self, key: &str, reason: impl Into<String>) -> Error {
         Error::Manifest {
             path: self.path.clone(),
@@ -72,8 +64,7 @@ impl<'a> Table<'a> {
 
     /// An unknown key is an error, because a misspelt key would otherwise be ignored.
     pub(super) fn check_keys(&self, known: &[&str]) -> Result<(), Error> {
-        let mut keys = self.table.keys().map(|key| key.get_ref());
-        match keys.find(|key| !known.contains(&key.as_ref())) {
+        match self.table.keys().find(|key| !known.contains(key)) {
             Some(key) => Err(self.wrong(
                 key,
                 format!("unknown key; the known keys are {}", known.join(", ")),
@@ -82,8 +73,8 @@ impl<'a> Table<'a> {
         }
     }
 
-    fn value(&self, key: &str) -> Option<&DeValue<'a>> {
-        self.table.get(key).map(|value| value.get_ref())
+    fn value(&self, key: &str) -> Option<&Value> {
+        self.table.get(key)
     }
 
     /// The value of a key. `convert` returns `None` for a value of the wrong type.
@@ -91,7 +82,7 @@ impl<'a> Table<'a> {
         &self,
         key: &str,
         expected: &str,
-        convert: impl Fn(&DeValue<'a>) -> Option<T>,
+        convert: impl Fn(&Value) -> Option<T>,
     ) -> Result<Option<T>, Error> {
         let value = self.value(key);
         let converted =
@@ -104,7 +95,10 @@ impl<'a> Table<'a> {
     }
 
     pub(super) fn flag(&self, key: &str) -> Result<Option<bool>, Error> {
-        self.typed(key, "true or false", DeValue::as_bool)
+        self.typed(key, "true or false", |value| match value {
+            Value::Boolean(flag) => Some(*flag),
+            _ => None,
+        })
     }
 
     /// A requirement on versions, such as `>=9`.
@@ -123,13 +117,16 @@ impl<'a> Table<'a> {
     fn list<T>(
         &self,
         key: &str,
-        item: impl Fn(&DeValue<'a>) -> Result<T, Error>,
+        item: impl Fn(&Value) -> Result<T, Error>,
     ) -> Result<Option<Vec<T>>, Error> {
         match self.value(key) {
             None => Ok(None),
-            Some(DeValue::Array(items)) => {
-                let items = items.iter().map(|value| item(value.get_ref()));
-                items.collect::<Result<_, _>>().map(Some)
+            Some(Value::Array(values)) => {
+                let mut items = Vec::new();
+                for value in values {
+                    items.push(item(value)?);
+                }
+                Ok(Some(items))
             }
             Some(other) => Err(self.wrong_type(key, "a list", other)),
         }
@@ -146,14 +143,18 @@ impl<'a> Table<'a> {
     pub(super) fn numbers(&self, key: &str) -> Result<Option<Vec<u32>>, Error> {
         let expected = "a list of CUDA majors such as [12, 13]";
         self.list(key, |item| {
-            let number = item.as_integer().and_then(|n| n.as_str().parse().ok());
+            let number = match item {
+                Value::Integer(number) => u32::try_from(*number).ok(),
+                _ => None,
+            };
             number.ok_or_else(|| self.wrong_type(key, expected, item))
         })
     }
 
     pub(super) fn table(&self, key: &str) -> Result<Option<Self>, Error> {
-        self.typed(key, "a table", |value| {
-            Some(self.below(key, value.as_table()?))
+        self.typed(key, "a table", |value| match value {
+            Value::Table(table) => Some(self.below(key, table)),
+            _ => None,
         })
     }
 
@@ -163,13 +164,13 @@ impl<'a> Table<'a> {
             return Ok(Vec::new());
         };
         let mut tables = Vec::new();
-        for name in outer.table.keys().map(|name| name.get_ref()) {
+        for name in outer.table.keys() {
             tables.extend(outer.table(name)?.map(|table| (name.to_string(), table)));
         }
         Ok(tables)
     }
 
-    fn below(&self, key: &str, table: &DeTable<'a>) -> Self {
+    fn below(&self, key: &str, table: &toml::Table) -> Self {
         Self {
             path: self.path.clone(),
             prefix: format!("{}.{key}", self.prefix),
@@ -181,18 +182,18 @@ impl<'a> Table<'a> {
         self.list(key, |item| self.component(key, item))
     }
 
-    fn component(&self, key: &str, item: &DeValue<'a>) -> Result<Wanted, Error> {
+    fn component(&self, key: &str, item: &Value) -> Result<Wanted, Error> {
         let parse = |name: &str| {
             name.parse()
                 .map_err(|reason: String| self.wrong(key, reason))
         };
         match item {
-            DeValue::String(name) => Ok(Wanted {
+            Value::String(name) => Ok(Wanted {
                 component: parse(name)?,
                 version: None,
                 optional: false,
             }),
-            DeValue::Table(table) => {
+            Value::Table(table) => {
                 let table = self.below(key, table);
                 table.check_keys(&["name", "version", "optional"])?;
                 let name = table.text("name")?;
@@ -207,8 +208,8 @@ impl<'a> Table<'a> {
         }
     }
 
-    fn wrong_type(&self, key: &str, expected: &str, found: &DeValue<'a>) -> Error {
-        let found = found.type_str();
+    fn wrong_type(&self, key: &str, expected: &str, found: &Value) -> Error {
+        let found = found.type_name();
         self.wrong(
             key,
             format!("expected {expected}, found a value of type {found}"),
@@ -230,7 +231,7 @@ pub(super) fn workspace_manifest(root: &Root, directory: &Path) -> Result<Option
     }
     let own = directory.join("Cargo.toml");
     let package = Document::read(root, &own)?;
-    if let Some(named) = package.table(&["package"])?.text("workspace")? {
+    if let Some(named) = package.table(&["package"]).text("workspace")? {
         return Ok(Some(directory.join(named).join("Cargo.toml")));
     }
     for ancestor in directory.ancestors() {
@@ -239,10 +240,10 @@ pub(super) fn workspace_manifest(root: &Root, directory: &Path) -> Result<Option
             continue;
         }
         let document = Document::read(root, &path)?;
-        if !document.parse()?.contains_key("workspace") {
+        if document.root.get("workspace").is_none() {
             continue;
         }
-        let excluded = document.table(&["workspace"])?.texts("exclude")?;
+        let excluded = document.table(&["workspace"]).texts("exclude")?;
         let mut excluded = excluded.iter().flatten();
         let is_excluded = excluded.any(|e| directory.starts_with(ancestor.join(e)));
         return Ok((!is_excluded).then_some(path));

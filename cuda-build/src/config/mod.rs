@@ -26,11 +26,11 @@ use crate::component::Component;
 use crate::env::Env;
 use crate::error::Error;
 use crate::root::Root;
-use crate::version::ReleaseReq;
+use crate::version::RequestedRelease;
 use manifest::{Document, Table};
 
 /// How the CUDA runtime is linked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Default)]
 pub enum Cudart {
     /// `libcudart_static.a`, nvcc's own default.
     #[default]
@@ -50,7 +50,7 @@ impl Cudart {
 }
 
 /// A component that a crate declares.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Wanted {
     /// Which one.
     pub component: Component,
@@ -71,7 +71,7 @@ pub struct Config {
     /// The CUDA majors to build wheels for.
     pub majors: Vec<u32>,
     /// The CUDA release to build for now (`CUDA_BUILD_RELEASE`).
-    pub release: Option<ReleaseReq>,
+    pub release: Option<RequestedRelease>,
     /// How the runtime is linked.
     pub cudart: Cudart,
     /// The capability for consumers that accept only one.
@@ -97,7 +97,7 @@ struct PerMajor {
 }
 
 /// How a wheel is packaged.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct Wheel {
     /// Name of the distribution without `-cu12`; if unset, the name of the Python project.
     pub name: Option<String>,
@@ -106,7 +106,7 @@ pub struct Wheel {
 }
 
 /// The components and capabilities of a [`Config`] for one CUDA major.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct ForMajor<'a> {
     /// The declared components.
     pub components: &'a [Wanted],
@@ -130,18 +130,17 @@ impl Config {
         };
         if let Some(path) = manifest::workspace_manifest(root, directory)? {
             let workspace = Document::read(root, &path)?;
-            config.apply(&workspace.table(&["workspace", "metadata", "cuda"])?)?;
+            config.apply(&workspace.table(&["workspace", "metadata", "cuda"]))?;
             config.workspace = Some(path);
         }
-        config.apply(&package.table(&["package", "metadata", "cuda"])?)?;
+        config.apply(&package.table(&["package", "metadata", "cuda"]))?;
         config.apply_variables(env)?;
-        let library = package.table(&["lib"])?;
+        let library = package.table(&["lib"]);
         // Cargo itself reports errors in this table.
-        let types = |key| library.texts(key).ok().flatten().unwrap_or_default();
-        config.cdylib = ["crate-type", "crate_type"]
-            .into_iter()
-            .flat_map(types)
-            .any(|t| t == "cdylib");
+        for key in ["crate-type", "crate_type"] {
+            let types = library.texts(key).ok().flatten().unwrap_or_default();
+            config.cdylib |= types.iter().any(|name| name == "cdylib");
+        }
         Ok(config)
     }
 
@@ -158,7 +157,7 @@ impl Config {
         }
     }
 
-    fn apply(&mut self, table: &Table<'_>) -> Result<(), Error> {
+    fn apply(&mut self, table: &Table) -> Result<(), Error> {
         table.check_keys(KEYS)?;
         set(&mut self.toolkit, table.requirement("toolkit")?);
         set(&mut self.majors, table.numbers("majors")?);
@@ -196,13 +195,10 @@ impl Config {
     }
 
     fn apply_variables(&mut self, env: &Env) -> Result<(), Error> {
-        self.release = ReleaseReq::from_env(env)?;
+        self.release = RequestedRelease::from_env(env)?;
         if let Some(text) = env.text("CUDA_BUILD_CUDART") {
-            self.cudart = parse_cudart(&text).map_err(|reason| Error::Manifest {
-                path: PathBuf::from("environment"),
-                key: "CUDA_BUILD_CUDART".to_owned(),
-                reason,
-            })?;
+            self.cudart = parse_cudart(&text)
+                .map_err(|reason| Error::variable("CUDA_BUILD_CUDART", reason))?;
         }
         if let Some(text) = env.text("CUDA_BUILD_CAPABILITIES") {
             self.capabilities = Some(vec![text]);

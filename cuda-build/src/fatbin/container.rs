@@ -56,7 +56,7 @@ impl Fatbin {
         if images.is_empty() {
             return Err(invalid("it has no images"));
         }
-        images.sort_by_key(Image::order);
+        crate::list::sort_by_key(&mut images, Image::order);
         if let Some(pair) = images
             .windows(2)
             .find(|pair| pair[0].order() == pair[1].order())
@@ -67,6 +67,13 @@ impl Fatbin {
         Ok(Self {
             containers: vec![entries.collect::<Result<_, _>>()?],
         })
+    }
+
+    /// One container with these entries in this order.
+    pub(crate) fn from_entries(entries: Vec<Entry>) -> Self {
+        Self {
+            containers: vec![entries],
+        }
     }
 
     /// The bytes of the file. A file that was read is written unchanged, except for padding between

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{ENTRY_HEADER, Entry, bytes_at, flag, invalid, offset_at, size_at, u16_at, u32_at};
+use super::{ENTRY_HEADER, Entry, bytes_at, elf, flag, invalid, u16_at, u32_at};
 use crate::capability::{Capability, Suffix};
 use crate::error::Error;
 
@@ -139,7 +139,7 @@ impl ImageHeader {
         if built_for != capability.number() {
             return Err(format!("the file is for sm_{built_for}"));
         }
-        let compat = section(bytes, b".nv.compat").filter(|_| second && flags & 3 != 0);
+        let compat = elf::section(bytes, b".nv.compat").filter(|_| second && flags & 3 != 0);
         let notes = compat.and_then(|compat| {
             Some(Notes {
                 length: u32::try_from(compat.len()).ok()?,
@@ -191,29 +191,6 @@ impl ImageHeader {
         header.extend_from_slice(&tail);
         header
     }
-}
-
-/// The bytes of the section with this name in a 64-bit little-endian ELF file.
-fn section<'a>(bytes: &'a [u8], wanted: &[u8]) -> Option<&'a [u8]> {
-    let table = size_at(bytes, 40)?;
-    let size = usize::from(u16_at(bytes, 58)?);
-    let count = usize::from(u16_at(bytes, 60)?);
-    let names = usize::from(u16_at(bytes, 62)?);
-    let header = |index: usize| bytes.get(table.checked_add(index.checked_mul(size)?)?..);
-    let content = |header: &[u8]| {
-        let start = size_at(header, 24)?;
-        bytes.get(start..start.checked_add(size_at(header, 32)?)?)
-    };
-    let names = content(header(names)?)?;
-    (0..count).filter_map(header).find_map(|header| {
-        let name = names.get(offset_at(header, 0)?..)?;
-        let name = name.split(|&byte| byte == 0).next()?;
-        if name == wanted {
-            content(header)
-        } else {
-            None
-        }
-    })
 }
 
 #[cfg(test)]

@@ -25,6 +25,7 @@
 //! `fatbinary` and nvFatbin on cubins with single changes.
 
 mod container;
+pub mod elf;
 mod entry;
 mod image;
 

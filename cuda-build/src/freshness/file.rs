@@ -11,7 +11,7 @@ use std::path::{Component, Path, PathBuf};
 use std::rc::Rc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::hash::Fnv;
+use crate::hash;
 
 /// How much older than a change its recorded time can be, in nanoseconds: the kernel stamps files
 /// with a clock that ticks every 1 to 10 ms.
@@ -107,6 +107,7 @@ pub(crate) struct Files {
     seen: HashMap<OsString, Seen>,
     names: HashMap<PathBuf, Rc<Vec<OsString>>>,
     links: HashMap<PathBuf, bool>,
+    containing: HashMap<OsString, bool>,
 }
 
 impl Files {
@@ -207,19 +208,28 @@ impl Files {
             return None;
         }
         let bytes = fs::read(path).ok()?;
-        let mut digest = Fnv::default();
-        digest.field(&bytes);
         let same = fs::metadata(path).ok().map(|metadata| Stat::of(&metadata)) == seen.stat;
         let settled = same && seen.stat.is_some_and(|stat| stat.is_settled_at(before));
         seen.content = Some(Content {
-            digest: digest.value(),
+            digest: hash::of_content(&bytes),
             settled,
         });
         Some(bytes)
     }
 
+    /// Whether a file contains this text. Each file is searched for one text only.
+    pub(crate) fn contains(&mut self, path: &Path, text: &str) -> bool {
+        if let Some(known) = self.containing.get(path.as_os_str()) {
+            return *known;
+        }
+        let bytes = self.bytes(path).unwrap_or_default();
+        let found = String::from_utf8_lossy(&bytes).contains(text);
+        self.containing.insert(path.as_os_str().to_owned(), found);
+        found
+    }
+
     /// The digest of a file's content; `None` if there is none or it cannot be read.
-    pub(super) fn digest(&mut self, path: &Path) -> Option<u64> {
+    pub(crate) fn digest(&mut self, path: &Path) -> Option<u64> {
         if self.look(path).content.is_none() {
             self.bytes(path)?;
         }

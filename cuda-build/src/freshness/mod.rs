@@ -19,6 +19,7 @@ use std::time::{Duration, Instant};
 
 use crate::error::Error;
 use crate::hash::Fnv;
+use crate::list::sorted_set;
 
 use file::Changed;
 pub(crate) use file::Files;
@@ -44,6 +45,84 @@ pub(crate) struct Reads {
     pub(crate) incomplete: Option<String>,
 }
 
+/// Everything that a run of a tool looked at, with its state at that time.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Evidence {
+    lists: Vec<Vec<Input>>,
+}
+
+impl Evidence {
+    /// The text that [`Evidence::parse`] reads. `made` describes what the run made.
+    pub(crate) fn to_bytes(&self, key: u64, made: &str, digest: u64) -> Vec<u8> {
+        let mut records = Records::default();
+        let mut lists = Vec::new();
+        for list in &self.lists {
+            let ids = list.iter().map(|input| records.input(input.clone()));
+            let ids = ids.collect();
+            lists.push(records.list(ids));
+        }
+        let state = record::State::File { digest, stat: None };
+        let output = Output { key, state, lists };
+        records.outputs.insert(made.into(), output);
+        records.to_bytes()
+    }
+
+    /// The evidence for a step with this key, what the run made, and the digest of that; `None` if the
+    /// text is anything else.
+    pub(crate) fn parse(text: &[u8], key: u64) -> Option<(Self, String, u64)> {
+        let records = Records::parse(text)?;
+        let (made, output) = records.outputs.iter().next()?;
+        let record::State::File { digest, stat: None } = output.state else {
+            return None;
+        };
+        if output.key != key {
+            return None;
+        }
+        let mut evidence = Self::default();
+        for list in &output.lists {
+            let ids = records.lists.get(*list as usize)?;
+            let inputs = ids
+                .iter()
+                .map(|id| records.inputs.get(*id as usize).cloned());
+            evidence.lists.push(inputs.collect::<Option<_>>()?);
+        }
+        Some((evidence, made.to_str()?.to_owned(), digest))
+    }
+
+    /// The files that were read.
+    pub(crate) fn files(&self) -> impl Iterator<Item = &Path> {
+        let inputs = self.lists.iter().flatten();
+        inputs.filter_map(|input| match input {
+            Input::Looked(path, record::State::File { .. }) => Some(path.as_path()),
+            _ => None,
+        })
+    }
+}
+
+/// Why an output has to be made again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Stale {
+    /// There is no record of how it was made.
+    NoRecord,
+    /// The toolkit, an option or a variable is different.
+    Command,
+    /// This file, or what is found at this path, is different.
+    Input(PathBuf),
+    /// The output is missing or was changed.
+    Output,
+}
+
+impl std::fmt::Display for Stale {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::NoRecord => f.write_str("not compiled before"),
+            Self::Command => f.write_str("the toolkit, an option or a variable changed"),
+            Self::Input(path) => write!(f, "{} changed", path.display()),
+            Self::Output => f.write_str("the output is missing or was changed"),
+        }
+    }
+}
+
 /// A tool that is about to run.
 pub(crate) struct RunStart {
     at: i64,
@@ -55,9 +134,10 @@ pub(crate) struct Freshness {
     path: PathBuf,
     pub(crate) files: Files,
     records: Records,
-    /// Whether each recorded input and each list of inputs is unchanged, as far as checked.
+    /// Whether each recorded input is unchanged, as far as checked.
     unchanged: HashMap<u32, bool>,
-    unchanged_lists: HashMap<u32, bool>,
+    /// The first changed input of each list, as far as checked.
+    changed_inputs: HashMap<u32, Option<u32>>,
     used: HashSet<OsString>,
     unsaved: bool,
     saved: Instant,
@@ -75,7 +155,7 @@ impl Freshness {
             files,
             records: records.unwrap_or_default(),
             unchanged: HashMap::new(),
-            unchanged_lists: HashMap::new(),
+            changed_inputs: HashMap::new(),
             used: HashSet::new(),
             unsaved: false,
             saved: Instant::now(),
@@ -89,18 +169,26 @@ impl Freshness {
         digest.value()
     }
 
-    /// Whether the step with this key would make the same `output` again.
-    pub(crate) fn is_fresh(&mut self, output: &Path, key: u64) -> bool {
+    /// Why the step with this key has to make `output` again; `None` if the output is up to date.
+    pub(crate) fn check(&mut self, output: &Path, key: u64) -> Option<Stale> {
         self.used.insert(output.as_os_str().to_owned());
         let Some(recorded) = self.records.outputs.get(output.as_os_str()).cloned() else {
-            return false;
+            return Some(Stale::NoRecord);
         };
-        recorded.key == key
-            && recorded
-                .lists
-                .iter()
-                .all(|list| self.is_list_unchanged(*list))
-            && self.is_output_unchanged(output, &recorded)
+        if recorded.key != key {
+            return Some(Stale::Command);
+        }
+        for list in &recorded.lists {
+            if let Some(id) = self.changed_input(*list) {
+                let input = self.records.inputs.get(id as usize);
+                let path = input.map_or(PathBuf::new(), |input| input.path().to_owned());
+                return Some(Stale::Input(path));
+            }
+        }
+        if !self.is_output_unchanged(output, &recorded) {
+            return Some(Stale::Output);
+        }
+        None
     }
 
     fn is_output_unchanged(&mut self, output: &Path, recorded: &Output) -> bool {
@@ -116,14 +204,17 @@ impl Freshness {
         true
     }
 
-    fn is_list_unchanged(&mut self, list: u32) -> bool {
-        if let Some(known) = self.unchanged_lists.get(&list) {
+    /// The first changed input of a list.
+    fn changed_input(&mut self, list: u32) -> Option<u32> {
+        if let Some(known) = self.changed_inputs.get(&list) {
             return *known;
         }
-        let inputs = self.records.lists.get(list as usize).cloned();
-        let unchanged = inputs.is_some_and(|ids| ids.iter().all(|id| self.is_input_unchanged(*id)));
-        self.unchanged_lists.insert(list, unchanged);
-        unchanged
+        let changed = match self.records.lists.get(list as usize).cloned() {
+            Some(ids) => ids.into_iter().find(|id| !self.is_input_unchanged(*id)),
+            None => Some(u32::MAX),
+        };
+        self.changed_inputs.insert(list, changed);
+        changed
     }
 
     fn is_input_unchanged(&mut self, id: u32) -> bool {
@@ -161,46 +252,24 @@ impl Freshness {
         }
     }
 
-    /// Records that a tool made `output` and what it looked at. Returns the reason if this
-    /// cannot be recorded; then the step runs again whenever the build script runs.
-    ///
-    /// # Errors
-    /// [`Error::Io`] if the records cannot be written.
-    pub(crate) fn record(
+    /// The state of everything that a tool looked at, or the reason why it cannot be recorded; then
+    /// the step runs again whenever the build script runs.
+    pub(crate) fn observe(
         &mut self,
-        output: &Path,
-        key: u64,
         started: &RunStart,
         reads: &Reads,
-    ) -> Result<Option<String>, Error> {
-        self.files.forget(output);
-        self.records.outputs.remove(output.as_os_str());
-        self.unsaved = true;
-        let reason = match &reads.incomplete {
-            Some(reason) => Some(reason.clone()),
-            None => self.record_complete(output, key, started, reads),
-        };
-        if self.saved.elapsed() > SAVE_INTERVAL {
-            self.save()?;
+    ) -> Result<Evidence, String> {
+        if let Some(reason) = &reads.incomplete {
+            return Err(reason.clone());
         }
-        Ok(reason)
-    }
-
-    fn record_complete(
-        &mut self,
-        output: &Path,
-        key: u64,
-        started: &RunStart,
-        reads: &Reads,
-    ) -> Option<String> {
-        let mut lists = Vec::new();
+        let mut evidence = Evidence::default();
         for paths in [&reads.sources, &reads.own, &reads.system, &reads.absent] {
             let expect_absent = std::ptr::eq(paths, &reads.absent);
-            let mut ids = Vec::with_capacity(paths.len());
+            let mut list = Vec::with_capacity(paths.len());
             for path in paths {
                 self.files.refresh(path);
                 let Some(state) = self.files.state(path) else {
-                    return Some(format!("{} cannot be read", path.display()));
+                    return Err(format!("{} cannot be read", path.display()));
                 };
                 let is_absent = state == record::State::Absent;
                 let same = match self.files.changed(path, started.at) {
@@ -212,28 +281,65 @@ impl Freshness {
                     Changed::After => false,
                 };
                 if is_absent && !expect_absent {
-                    return Some(format!("{} was read, but no longer exists", path.display()));
+                    return Err(format!("{} was read, but no longer exists", path.display()));
                 }
                 if !same && state != record::State::NotAFile {
-                    return Some(format!("{} changed while it was compiled", path.display()));
+                    return Err(format!("{} changed while it was compiled", path.display()));
                 }
-                ids.push(self.records.input(Input::Looked(path.clone(), state)));
+                list.push(Input::Looked(path.clone(), state));
             }
-            lists.push(self.records.list(ids));
+            evidence.lists.push(list);
         }
-        let searched = reads
-            .searched
-            .iter()
-            .map(|path| Input::Searched(path.clone()));
-        let ids = searched.map(|input| self.records.input(input)).collect();
-        lists.push(self.records.list(ids));
-        let Some(state @ record::State::File { .. }) = self.files.state(output) else {
-            return Some(format!("{} cannot be read", output.display()));
+        let searched = reads.searched.iter();
+        let searched = searched.map(|path| Input::Searched(path.clone()));
+        evidence.lists.push(searched.collect());
+        Ok(evidence)
+    }
+
+    /// Records that a tool made `output`, and what the runs that led to it looked at; or that it is
+    /// unknown what they looked at. Returns the reason if nothing can be recorded.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if the records cannot be written.
+    pub(crate) fn record(
+        &mut self,
+        output: &Path,
+        key: u64,
+        evidence: Result<&[Evidence], String>,
+    ) -> Result<Option<String>, Error> {
+        self.files.forget(output);
+        self.records.outputs.remove(output.as_os_str());
+        self.unsaved = true;
+        let reason = match (evidence, self.files.state(output)) {
+            (Err(reason), _) => Some(reason),
+            (Ok(evidence), Some(state @ record::State::File { .. })) => {
+                let mut lists = Vec::new();
+                for list in evidence.iter().flat_map(|evidence| &evidence.lists) {
+                    let ids = list.iter().map(|input| self.records.input(input.clone()));
+                    let ids = ids.collect();
+                    let number = self.records.list(ids);
+                    if !lists.contains(&number) {
+                        lists.push(number);
+                    }
+                }
+                let recorded = Output { key, state, lists };
+                self.records.outputs.insert(output.into(), recorded);
+                None
+            }
+            (Ok(_), _) => Some(format!("{} cannot be read", output.display())),
         };
-        self.records
-            .outputs
-            .insert(output.into(), Output { key, state, lists });
-        None
+        if self.saved.elapsed() > SAVE_INTERVAL {
+            self.save()?;
+        }
+        Ok(reason)
+    }
+
+    /// Whether a step with this key would still read what it read when `evidence` was kept.
+    pub(crate) fn holds(&mut self, evidence: &Evidence) -> bool {
+        evidence.lists.iter().flatten().all(|input| match input {
+            Input::Looked(path, state) => self.files.is_still(path, *state),
+            Input::Searched(_) => true,
+        })
     }
 
     /// The recorded files that were read and directories that were searched for `outputs`.
@@ -241,13 +347,11 @@ impl Freshness {
         let outputs = outputs
             .iter()
             .filter_map(|output| self.records.outputs.get(output.as_os_str()));
-        let lists: BTreeSet<u32> = outputs
-            .flat_map(|output| output.lists.iter().copied())
-            .collect();
+        let lists = sorted_set(outputs.flat_map(|output| output.lists.iter().copied()));
         let lists = lists
             .iter()
             .filter_map(|list| self.records.lists.get(*list as usize));
-        let ids: BTreeSet<u32> = lists.flatten().copied().collect();
+        let ids = sorted_set(lists.flatten().copied());
         let inputs = ids
             .iter()
             .filter_map(|id| self.records.inputs.get(*id as usize));
@@ -266,7 +370,7 @@ impl Freshness {
     /// [`Error::Io`].
     pub(crate) fn save(&mut self) -> Result<(), Error> {
         if self.unsaved {
-            crate::cache::write(&self.path, &self.records.to_bytes())?;
+            crate::output::write(&self.path, &self.records.to_bytes())?;
             self.unsaved = false;
         }
         self.saved = Instant::now();

@@ -33,7 +33,7 @@ pub(super) enum Input {
 }
 
 impl Input {
-    fn path(&self) -> &Path {
+    pub(super) fn path(&self) -> &Path {
         match self {
             Self::Looked(path, _) | Self::Searched(path) => path,
         }
@@ -153,7 +153,7 @@ impl Records {
         let mut used = Self::default();
         let mut text = Vec::new();
         let mut outputs: Vec<_> = self.outputs.iter().collect();
-        outputs.sort_by_key(|(path, _)| *path);
+        crate::list::sort_by_key(&mut outputs, |(path, _)| *path);
         for (path, output) in outputs {
             let lists = output
                 .lists

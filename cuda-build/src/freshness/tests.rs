@@ -45,9 +45,11 @@ impl Made {
         let started = freshness.start([self.path("a.cuh").as_path(), &self.path("b\n\\.cuh")]);
         meanwhile();
         self.write("out", "made");
-        freshness.is_fresh(&self.path("out"), 1);
+        freshness.check(&self.path("out"), 1);
+        let evidence = freshness.observe(&started, reads).map(|one| [one]);
+        let evidence = evidence.as_ref().map(<[_; 1]>::as_slice);
         let reason = freshness
-            .record(&self.path("out"), 1, &started, reads)
+            .record(&self.path("out"), 1, evidence.map_err(Clone::clone))
             .unwrap();
         freshness.finish().unwrap();
         reason
@@ -55,9 +57,9 @@ impl Made {
 
     fn is_fresh(&self) -> bool {
         let mut freshness = Freshness::load(self.directory.path());
-        let fresh = freshness.is_fresh(&self.path("out"), 1);
+        let stale = freshness.check(&self.path("out"), 1);
         freshness.finish().unwrap();
-        fresh
+        stale.is_none()
     }
 }
 
@@ -67,7 +69,11 @@ fn fresh_until_an_input_the_key_or_the_output_changes() {
     assert!(!made.is_fresh());
     assert_eq!(made.make(&made.reads(), || ()), None);
     assert!(made.is_fresh() && made.is_fresh());
-    assert!(!Freshness::load(made.directory.path()).is_fresh(&made.path("out"), 2));
+    assert!(
+        Freshness::load(made.directory.path())
+            .check(&made.path("out"), 2)
+            .is_some()
+    );
     made.write("a.cuh", "2");
     assert!(!made.is_fresh());
     made.write("a.cuh", "1");
@@ -113,7 +119,9 @@ fn records_that_are_damaged_count_for_nothing() {
     for length in 0..whole.len() {
         fs::write(&path, &whole[..length]).unwrap();
         assert!(
-            !Freshness::load(made.directory.path()).is_fresh(&made.path("out"), 1),
+            Freshness::load(made.directory.path())
+                .check(&made.path("out"), 1)
+                .is_some(),
             "{length}"
         );
     }
@@ -129,6 +137,6 @@ fn contents_are_read_again_only_if_the_stat_differs() {
     assert!(made.is_fresh());
     // Recorded again with the times of now, so that nothing but the records is read from here on.
     let mut freshness = Freshness::load(made.directory.path());
-    assert!(freshness.is_fresh(&made.path("out"), 1));
+    assert!(freshness.check(&made.path("out"), 1).is_none());
     assert!(!freshness.unsaved);
 }

@@ -52,9 +52,9 @@ pub fn choose(env: &Env, root: &Root, toolkit: &Toolkit) -> Result<HostCompiler,
         .is_some(),
     };
     // nvcc's own choice already reflects `FLAGS`. A `-ccbin` in these flags overrides `NVCC_CCBIN`.
-    let own = nvcc::host_compiler(root, env, nvcc, &answer);
+    let default = nvcc::host_compiler(root, env, nvcc, &answer);
     if let Some((variable, value)) = flag(env, &["-ccbin", "--compiler-bindir"]) {
-        let file = own.or_else(|| locate(root, Path::new(&value), &directories));
+        let file = default.or_else(|| locate(root, Path::new(&value), &directories));
         let judged = judge.named(variable, Path::new(&value), file)?;
         return Ok(judge.chosen(judged, None));
     }
@@ -63,15 +63,18 @@ pub fn choose(env: &Env, root: &Root, toolkit: &Toolkit) -> Result<HostCompiler,
         let judged = judge.named("NVCC_CCBIN", &program, file)?;
         // An old nvcc does not read `NVCC_CCBIN` and needs the option.
         let path = judged.compiler.path.clone();
-        let option = (own.as_ref() != Some(&path)).then_some(path);
+        let option = (default.as_ref() != Some(&path)).then_some(path);
         return Ok(judge.chosen(judged, option));
     }
-    let own = own.map(|path| judge.judge(&path)).transpose()?.flatten();
-    if let Some(judged) = own.as_ref().filter(|judged| judge.accepts(judged)) {
+    let default = default
+        .map(|path| judge.judge(&path))
+        .transpose()?
+        .flatten();
+    if let Some(judged) = default.as_ref().filter(|judged| judge.accepts(judged)) {
         return Ok(judge.chosen(judged.clone(), None));
     }
     let installed = judge.installed();
-    match (preferred(&installed), own) {
+    match (preferred(&installed), default) {
         (Some(judged), _) => {
             let option = Some(judged.compiler.path.clone());
             Ok(judge.chosen(judged.clone(), option))
@@ -127,7 +130,6 @@ impl Judge<'_> {
 
     fn chosen(&self, judged: Judged, option: Option<PathBuf>) -> HostCompiler {
         HostCompiler {
-            warnings: self.warnings(&judged),
             compiler: judged.compiler,
             option,
         }
@@ -155,17 +157,6 @@ impl Judge<'_> {
         compilers
     }
 
-    fn warnings(&self, judged: &Judged) -> Vec<String> {
-        let root = self.root;
-        let directories = self.env.search_path();
-        let compiler = root.resolve(&judged.compiler.path);
-        let warnings = judged.tools.iter().filter_map(|(name, tool)| {
-            let tool = locate(root, tool, &directories)?;
-            origin_warning(&compiler, name, &root.resolve(&tool))
-        });
-        warnings.collect()
-    }
-
     /// The newest compilers that the toolkit supports, for a message.
     fn bounds(&self) -> String {
         match self.facts() {
@@ -173,31 +164,38 @@ impl Judge<'_> {
                 "CUDA {} supports gcc up to {} and clang up to {}",
                 self.toolkit, facts.gcc_max, facts.clang_max
             ),
-            None => format!("the bounds of CUDA {} are not in the table", self.toolkit),
+            None => format!(
+                "this version of cuda-build does not know which compilers CUDA {} supports",
+                self.toolkit
+            ),
         }
     }
 
-    /// A compiler to install.
-    fn example(&self) -> String {
-        match self.facts() {
+    /// `named_by` is the variable that names the compiler of the error.
+    fn install_hint(&self, named_by: Option<&str>) -> String {
+        let example = match self.facts() {
             Some(facts) => format!("g++-{}", facts.gcc_max),
             None => "an older g++".to_owned(),
-        }
+        };
+        let setting = setting(named_by.unwrap_or("NVCC_CCBIN"), "<its path>");
+        format!("install {example}, and if it is not on `PATH`, {setting}")
     }
 
     /// The error for a compiler that the toolkit does not accept.
     fn refused(&self, judged: &Judged, named_by: Option<&str>, installed: &[Judged]) -> Error {
         let compiler = &judged.compiler;
         let named = named_by.map(|variable| format!(", which `{variable}` names,"));
-        let hint = match preferred(installed) {
-            Some(other) => format!(
-                "set `NVCC_CCBIN={}`, or unset it to have a compiler chosen",
-                other.compiler.path.display()
+        let hint = match (preferred(installed), named_by) {
+            (Some(other), Some(variable)) => format!(
+                "{}; or {}: the newest installed compiler that CUDA {} accepts is then used",
+                setting(variable, &other.compiler.path.display().to_string()),
+                match FLAGS.contains(&variable) {
+                    true => format!("remove `-ccbin` from `{variable}`"),
+                    false => format!("unset `{variable}`"),
+                },
+                self.toolkit
             ),
-            None => format!(
-                "install {} and, if it is not on `PATH`, set `NVCC_CCBIN` to it",
-                self.example()
-            ),
+            _ => self.install_hint(named_by),
         };
         Error::HostCompiler {
             reason: format!(
@@ -235,11 +233,16 @@ impl Judge<'_> {
         Error::HostCompiler {
             reason,
             tried: Vec::new(),
-            hints: vec![format!(
-                "install {} or set `NVCC_CCBIN` to a compiler",
-                self.example()
-            )],
+            hints: vec![self.install_hint(named.map(|(variable, _)| variable))],
         }
+    }
+}
+
+/// How to name a compiler in a variable.
+fn setting(variable: &str, program: &str) -> String {
+    match FLAGS.contains(&variable) {
+        true => format!("write `-ccbin {program}` in `{variable}`"),
+        false => format!("set `{variable}={program}`"),
     }
 }
 
@@ -258,35 +261,6 @@ fn is_compiler_name(name: &str) -> bool {
         let version = rest.strip_prefix('-').map(str::parse::<u32>);
         rest.is_empty() || version.is_some_and(|version| version.is_ok())
     })
-}
-
-/// A warning if the compiler's assembler or linker was installed separately: one of them may not
-/// understand the other's files.
-fn origin_warning(compiler: &Path, tool: &str, tool_path: &Path) -> Option<String> {
-    let (own, other) = (origin(compiler)?, origin(tool_path)?);
-    let same = own == other || (own.components().count() > 2 && tool_path.starts_with(&own));
-    (!same).then(|| {
-        format!(
-            "host compiler {} uses the `{tool}` at {}, which was installed separately: one of them may not understand \
-             the other's files",
-            compiler.display(),
-            tool_path.display()
-        )
-    })
-}
-
-/// The prefix that a program was installed below. The whole Nix store counts as one prefix.
-fn origin(program: &Path) -> Option<PathBuf> {
-    for prefix in ["/nix/store", "/gnu/store", "/usr/local", "/usr"] {
-        if program.starts_with(prefix) {
-            return Some(PathBuf::from(prefix));
-        }
-    }
-    // `/bin` is a link to `/usr/bin` wherever nvcc runs.
-    if program.starts_with("/bin") || program.starts_with("/lib") {
-        return Some(PathBuf::from("/usr"));
-    }
-    Some(program.parent()?.parent()?.to_owned())
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Queries one compiler: what it is, and whether it passes the toolkit's `crt/host_config.h`.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::{Compiler, Family};
 use crate::cached_answer::CachedAnswer;
@@ -14,9 +14,6 @@ use crate::version::ToolkitVersion;
 
 /// The header that checks the host compiler.
 const HEADER: &str = "crt/host_config.h";
-
-/// Programs that a compiler starts when nvcc calls it.
-const TOOLS: [&str; 2] = ["as", "ld"];
 
 /// The first line of an answer if the header accepts the compiler.
 const ACCEPTED: &str = "accepted by the header\n";
@@ -34,13 +31,11 @@ pub(super) struct Judge<'a> {
 }
 
 /// A compiler after the query.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone)]
 pub(super) struct Judged {
     pub(super) compiler: Compiler,
     /// Why the toolkit does not accept it.
     pub(super) refusal: Option<String>,
-    /// `as` and `ld`, each as the compiler names it: a path, or a name to look up in `PATH`.
-    pub(super) tools: Vec<(&'static str, PathBuf)>,
 }
 
 impl Judge<'_> {
@@ -82,8 +77,7 @@ impl Judge<'_> {
         hash.hex()
     }
 
-    /// Starts the compiler. The answer is its output, after [`ACCEPTED`] if the header accepts it,
-    /// and a line for each of [`TOOLS`].
+    /// Starts the compiler. The answer is its output, after [`ACCEPTED`] if the header accepts it.
     fn query(&self, path: &Path) -> Result<String, Error> {
         let with_header = self.preprocess(path, self.include)?;
         let accepted = self.include.is_some() && with_header.success;
@@ -93,13 +87,6 @@ impl Judge<'_> {
             // The header stopped with an `#error`, or includes a file that is missing, such as one
             // of libc's.
             text.push_str(&self.preprocess(path, None)?.output());
-        }
-        if family_and_version(&text).is_some() {
-            for tool in TOOLS {
-                let query = Invocation::new(path).args([format!("-print-prog-name={tool}")]);
-                let name = query.query(self.env)?.stdout;
-                text.push_str(&format!("{}{}\n", tool_line(tool), name.trim()));
-            }
         }
         Ok(text)
     }
@@ -122,7 +109,8 @@ impl Judge<'_> {
         let major = version.split('.').next()?.parse().ok()?;
         let mut hash = Fnv::default();
         let compiler_proper = compiler_proper(text).map_or(path, Path::new);
-        for file in [path, compiler_proper] {
+        let files = [path, compiler_proper];
+        for file in files {
             hash.field(file.as_os_str().as_encoded_bytes());
             hash.field(self.root.identity(file).as_bytes());
         }
@@ -134,11 +122,6 @@ impl Judge<'_> {
             let reason = format!("{family} versions later than {limit} are not supported");
             (major > limit).then_some(reason)
         };
-        let tool = |name: &'static str| {
-            let line = tool_line(name);
-            let file = text.lines().find_map(|text| text.strip_prefix(&line))?;
-            Some((name, PathBuf::from(file)))
-        };
         Some(Judged {
             compiler: Compiler {
                 path: path.to_owned(),
@@ -146,6 +129,7 @@ impl Judge<'_> {
                 version,
                 major,
                 fingerprint: hash.hex(),
+                files: files.map(Path::to_owned).to_vec(),
             },
             refusal: if text.starts_with(ACCEPTED) {
                 None
@@ -153,13 +137,8 @@ impl Judge<'_> {
                 // If there is no `#error`, the header or a file that it includes is missing.
                 refusal(text).or_else(by_table)
             },
-            tools: TOOLS.into_iter().filter_map(tool).collect(),
         })
     }
-}
-
-fn tool_line(name: &str) -> String {
-    format!("program {name}: ")
 }
 
 /// The first sentences of the `#error` that a compiler stopped at. gcc prints

@@ -16,7 +16,7 @@ use std::path::PathBuf;
 pub use choose::choose;
 
 /// A C++ compiler and what it reports about itself.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Compiler {
     /// The program.
     pub path: PathBuf,
@@ -28,6 +28,8 @@ pub struct Compiler {
     pub major: u32,
     /// Changes when the program, or the compiler proper behind it (`cc1plus`), is replaced.
     pub fingerprint: String,
+    /// The program, and the compiler proper behind it.
+    pub files: Vec<PathBuf>,
 }
 
 /// The compilers that nvcc works with on Linux.
@@ -61,14 +63,12 @@ impl fmt::Display for Compiler {
 }
 
 /// The compiler for one build.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq)]
 pub struct HostCompiler {
     /// Which compiler.
     pub compiler: Compiler,
     /// The value of nvcc's option `-ccbin`; `None` if nvcc takes this compiler without it.
     pub option: Option<PathBuf>,
-    /// Warnings for the user.
-    pub warnings: Vec<String>,
 }
 
 impl HostCompiler {

@@ -16,9 +16,9 @@ fn judged(text: &str) -> Judged {
             version: format!("{}.1.0", words[1]),
             major: words[1].parse().unwrap(),
             fingerprint: String::new(),
+            files: Vec::new(),
         },
         refusal: words.get(2).map(|_| "it is unsupported!".to_owned()),
-        tools: Vec::new(),
     }
 }
 
@@ -63,14 +63,27 @@ fn a_refusal_names_bounds_and_ways_out() {
         format!("{error:?}"),
         "host compiler gcc 14.1.0 (/usr/bin/gcc-14), which `NVCC_CCBIN` names, is not accepted by CUDA 12.4: it is \
          unsupported! (CUDA 12.4 supports gcc up to 13 and clang up to 17)\n  also installed: gcc 12.1.0 \
-         (/usr/bin/gcc-12)\nhint: set `NVCC_CCBIN=/usr/bin/gcc-12`, or unset it to have a compiler chosen\n\
-         hint: to use it without NVIDIA's support, set `NVCC_APPEND_FLAGS=-allow-unsupported-compiler`"
+         (/usr/bin/gcc-12)\nhint: set `NVCC_CCBIN=/usr/bin/gcc-12`; or unset `NVCC_CCBIN`: the newest installed \
+         compiler that CUDA 12.4 accepts is then used\nhint: to use it without NVIDIA's support, set `NVCC_APPEND_FLAGS=-allow-unsupported-compiler`"
+    );
+    let in_flags = choice("12.4").refused(&installed[0], Some("NVCC_APPEND_FLAGS"), &installed);
+    assert_eq!(
+        in_flags.hints()[0],
+        "write `-ccbin /usr/bin/gcc-12` in `NVCC_APPEND_FLAGS`; or remove `-ccbin` from `NVCC_APPEND_FLAGS`: the \
+         newest installed compiler that CUDA 12.4 accepts is then used"
+    );
+    let absent = choice("12.4").absent(Some(("NVCC_PREPEND_FLAGS", Path::new("g++-99"))));
+    assert!(
+        absent.hints()[0].ends_with("write `-ccbin <its path>` in `NVCC_PREPEND_FLAGS`"),
+        "{absent:?}"
     );
     let alone = choice("12.4").refused(&installed[0], None, &installed[..1]);
     assert!(alone.hints()[0].contains("install g++-13"), "{alone:?}");
     let unknown = choice("99.0").refused(&installed[0], None, &installed[..1]);
     assert!(
-        unknown.to_string().contains("not in the table"),
+        unknown
+            .to_string()
+            .contains("does not know which compilers CUDA 99.0"),
         "{unknown:?}"
     );
     let none = choice("12.4").absent(None).to_string();
@@ -108,24 +121,4 @@ fn names_of_compilers() {
     ] {
         assert!(!is_compiler_name(name), "{name}");
     }
-}
-
-#[test]
-fn a_separately_installed_tool_is_a_warning() {
-    let warns = |compiler: &str, tool: &str| {
-        origin_warning(Path::new(compiler), "as", Path::new(tool)).is_some()
-    };
-    assert!(!warns("/usr/bin/g++-12", "/usr/bin/as"));
-    assert!(!warns("/usr/bin/g++-12", "/bin/as"));
-    assert!(!warns(
-        "/opt/conda/bin/g++",
-        "/opt/conda/x86_64-conda-linux-gnu/bin/as"
-    ));
-    assert!(!warns(
-        "/nix/store/a-gcc/bin/g++",
-        "/nix/store/b-binutils/bin/as"
-    ));
-    assert!(warns("/opt/conda/bin/g++", "/usr/bin/as"));
-    assert!(warns("/usr/local/bin/g++", "/usr/bin/as"));
-    assert!(warns("/usr/bin/g++", "/opt/conda/bin/as"));
 }

@@ -1,7 +1,6 @@
 //! Finds `#include` and `__has_include` in source text, except in comments.
 
 /// One place that names a header.
-#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Mention {
     /// `"name"`
     Quoted(String),

@@ -33,7 +33,7 @@ pub(crate) struct SearchPath {
 }
 
 /// What a source includes.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Default)]
 pub struct Scan {
     /// The user's headers; the source itself is not among them.
     pub files: BTreeSet<PathBuf>,

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 /// The directories and files that a list of options names.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq)]
 pub(crate) struct FileOptions {
     /// Directories that are searched for headers.
     pub(crate) directories: Vec<PathBuf>,

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use crate::version::Version;
 
 /// The answer of one nvcc. Nothing in it is verified: a directory may not exist.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq)]
 pub struct NvccAnswer {
     /// `12.4.131`.
     pub version: Version,

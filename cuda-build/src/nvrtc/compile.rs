@@ -17,7 +17,7 @@ pub fn compilations() -> u64 {
 }
 
 /// A source and how to compile it.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Program<'a> {
     /// The bytes of the source, with all of its `#include` lines.
     pub source: &'a [u8],
@@ -35,7 +35,7 @@ pub struct Program<'a> {
 }
 
 /// The result of a compilation.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct Output {
     /// The cubin, or the PTX text without its final NUL.
     pub image: Vec<u8>,
@@ -44,7 +44,7 @@ pub struct Output {
 }
 
 /// The reason that a compilation failed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct NvrtcFailure {
     /// NVRTC's name of the error: `NVRTC_ERROR_COMPILATION`, `NVRTC_ERROR_INVALID_OPTION` …
     pub error: String,

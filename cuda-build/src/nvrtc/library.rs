@@ -88,12 +88,7 @@ impl Nvrtc {
         if unsafe { (archs.list)(list.as_mut_ptr()) } != 0 {
             return Vec::new();
         }
-        let mut supported: Vec<u32> = list
-            .into_iter()
-            .filter_map(|arch| u32::try_from(arch).ok())
-            .collect();
-        supported.sort_unstable();
-        supported
+        crate::list::sorted_set(list.into_iter().filter_map(|arch| u32::try_from(arch).ok()))
     }
 }
 

@@ -1,11 +1,11 @@
-//! Selects, from NVIDIA's archives that are unpacked side by side, those that belong together: for
-//! the platform and of one release. Their names show both:
+//! Selects, from NVIDIA's archives that are unpacked side by side, the newest of each for the platform. Their names
+//! show both:
 //! `cuda_cudart-linux-x86_64-13.0.96-archive`, `cudnn-linux-sbsa-9.12.0.46_cuda13-archive`.
 
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use crate::component::{Bundle, Class, Component};
+use crate::component::Component;
+use crate::list::sort_by_key;
 use crate::release::release_of;
 use crate::target::Target;
 use crate::version::{ToolkitVersion, Version};
@@ -14,7 +14,7 @@ use crate::version::{ToolkitVersion, Version};
 const LISTED: usize = 4;
 
 /// What the name of an archive shows.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq)]
 struct Archive {
     name: String,
     component: Option<Component>,
@@ -64,7 +64,7 @@ impl Archive {
 
     /// Whether both are versions of the same archive for the same CUDA major.
     fn is_other_version_of(&self, other: &Self) -> bool {
-        let is_product = |component: Component| component.facts().bundle == Bundle::Product;
+        let is_product = |component: Component| component.facts().is_product();
         self.name == other.name
             && self.platform == other.platform
             && self.built_for == other.built_for
@@ -73,16 +73,9 @@ impl Archive {
             // compared.
             && (self.release.is_some() || self.component.is_none_or(is_product))
     }
-
-    /// Whether this component and the compiler must be of one release.
-    fn must_match_compiler(&self) -> bool {
-        self.component.is_some_and(|component| {
-            component.facts().class == Class::ExactMinor || component.is_core()
-        })
-    }
 }
 
-/// Removes archives for another machine or of another release from `paths`, and returns a remark
+/// Removes archives for another machine and older versions from `paths`, and returns a remark
 /// for each reason. Directories that are not archives are kept.
 ///
 /// In a cross build, archives for the build machine are kept for their programs, and come last.
@@ -108,18 +101,22 @@ pub(super) fn select_archives(target: &Target, paths: Vec<PathBuf>) -> (Vec<Path
             "{first} {are} not for {target}, and will not be used{hint}"
         ));
     }
-    roots.sort_by_key(|path| platform(path).as_ref().is_some_and(is_other));
+    sort_by_key(&mut roots, |path| {
+        platform(path).as_ref().is_some_and(is_other)
+    });
     let archives: Vec<Archive> = roots
         .iter()
         .filter_map(|path| Archive::parse(path))
         .collect();
-    let majors: BTreeSet<Option<u32>> = archives.iter().map(Archive::major).collect();
-    let mut unused: Vec<Archive> = Vec::new();
-    for major in majors {
-        let here: Vec<&Archive> = archives.iter().filter(|a| a.major() == major).collect();
-        unused.extend(unused_of_major(&here, &mut remarks));
+    let is_older = |archive: &Archive| {
+        let mut others = archives.iter();
+        others.any(|other| archive.is_other_version_of(other) && other.version > archive.version)
+    };
+    let older: Vec<Archive> = archives.iter().filter(|a| is_older(a)).cloned().collect();
+    if !older.is_empty() {
+        remarks.push(older_remark(&older));
+        roots.retain(|path| Archive::parse(path).is_none_or(|archive| !older.contains(&archive)));
     }
-    roots.retain(|path| Archive::parse(path).is_none_or(|archive| !unused.contains(&archive)));
     (roots, remarks)
 }
 
@@ -132,80 +129,20 @@ fn runs_here(target: &Target, platform: &str) -> bool {
         }
 }
 
-/// The archives of one major that are not used: those of another release than the chosen one, and
-/// older versions.
-fn unused_of_major(archives: &[&Archive], remarks: &mut Vec<String>) -> Vec<Archive> {
-    let choice = release_to_use(archives);
-    let used = choice.as_ref().map(|(release, _)| *release);
-    let rank = |archive: &Archive| (archive.release == used, archive.version.clone());
-    let is_unused = |archive: &&Archive| {
-        let mut rivals = archives
-            .iter()
-            .filter(|other| archive.is_other_version_of(other));
-        (used.is_some() && archive.must_match_compiler() && archive.release != used)
-            || rivals.any(|rival| rank(rival) > rank(archive))
-    };
-    let unused: Vec<Archive> = archives
-        .iter()
-        .copied()
-        .filter(is_unused)
-        .cloned()
-        .collect();
-    if unused.is_empty() {
-        return unused;
-    }
-    let listed = unused.iter().take(LISTED);
+/// Reports the archives of which a newer version was found.
+fn older_remark(older: &[Archive]) -> String {
+    let listed = older.iter().take(LISTED);
     let mut listed: Vec<String> = listed
         .map(|a| format!("{} {}", a.name, a.version))
         .collect();
-    if unused.len() > LISTED {
-        listed.push(format!("{} more", unused.len() - LISTED));
+    if older.len() > LISTED {
+        listed.push(format!("{} more", older.len() - LISTED));
     }
-    let listed = listed.join(", ");
-    remarks.push(match choice {
-        Some((release, reason)) => format!(
-            "archives of several releases of CUDA {} were found; {release} is used{reason}; not used: {listed}; to use \
-             another release, name only its archives",
-            release.major
-        ),
-        None => format!(
-            "several versions of the same archive were found; the newest is used; not used: {listed}"
-        ),
-    });
-    unused
-}
-
-/// If archives of several releases were found: the newest complete release. If an even newer one is
-/// incomplete, the text is the reason; otherwise it is empty.
-fn release_to_use(archives: &[&Archive]) -> Option<(ToolkitVersion, String)> {
-    let tied: Vec<&Archive> = archives
-        .iter()
-        .copied()
-        .filter(|a| a.must_match_compiler())
-        .collect();
-    let has_other_release = |archive: &&&Archive| {
-        let mut others = tied.iter();
-        others.any(|other| archive.is_other_version_of(other) && archive.release != other.release)
-    };
-    tied.iter().find(has_other_release)?;
-    // Archives that other releases have and this one lacks.
-    let lacks = |release: ToolkitVersion| -> BTreeSet<&str> {
-        let has = |part: &Archive| {
-            let mut others = tied.iter().filter(|other| other.release == Some(release));
-            others.any(|other| other.name == part.name && other.platform == part.platform)
-        };
-        let absent = tied.iter().filter(|part| !has(part));
-        absent.map(|part| part.name.as_str()).collect()
-    };
-    let releases: BTreeSet<ToolkitVersion> = tied.iter().filter_map(|a| a.release).collect();
-    let complete = |release: &&ToolkitVersion| lacks(**release).is_empty();
-    let (newest, used) = (*releases.last()?, *releases.iter().rev().find(complete)?);
-    let absent: Vec<&str> = lacks(newest).into_iter().collect();
-    let reason = match newest == used {
-        true => String::new(),
-        false => format!(", because {newest} has no {}", absent.join(", ")),
-    };
-    Some((used, reason))
+    format!(
+        "several versions of the same archive were found, and the newest is used; not used: {}; to use another \
+         release, name only its archives",
+        listed.join(", ")
+    )
 }
 
 #[cfg(test)]
@@ -227,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_complete_release_is_used() {
+    fn the_newest_release_is_used() {
         let set = |minor: &str| -> Vec<String> {
             [
                 "cuda_crt",
@@ -256,7 +193,7 @@ mod tests {
                 "{roots:?}"
             );
             assert!(
-                remarks[0].contains("13.5 is used; not used: ")
+                remarks[0].contains("the newest is used; not used: ")
                     && remarks[0].contains("13.4.92, 1 more")
             );
         }
@@ -274,38 +211,15 @@ mod tests {
                 &[0, 1][..],
                 "",
             ),
-            // A newer runtime beside a complete toolkit.
+            // A newer runtime beside a complete toolkit: the mismatch is refused later.
             (
                 &[
                     "cuda_cudart-linux-x86_64-13.4.92",
                     "cuda_cudart-linux-x86_64-13.5.37",
                     "cuda_nvcc-linux-x86_64-13.4.92",
                 ],
-                &[0, 2],
-                "13.4 is used, because 13.5 has no cuda_nvcc; not used: cuda_cudart 13.5.37;",
-            ),
-            // Neither is complete: the newest of each, and a mismatch is refused later.
-            (
-                &[
-                    "cuda_crt-linux-x86_64-13.5.37",
-                    "cuda_cudart-linux-x86_64-13.4.92",
-                    "cuda_cudart-linux-x86_64-13.5.37",
-                    "cuda_nvcc-linux-x86_64-13.4.92",
-                ],
-                &[0, 2, 3],
-                "newest is used; not used: cuda_cudart 13.4.92",
-            ),
-            // Libraries of the release that is used come first, whatever number they have.
-            (
-                &[
-                    "cuda_cudart-linux-x86_64-13.3.29",
-                    "cuda_cudart-linux-x86_64-13.4.92",
-                    "cuda_nvcc-linux-x86_64-13.3.29",
-                    "libcublas-linux-x86_64-13.5.1.27",
-                    "libcublas-linux-x86_64-13.7.0.27",
-                ],
-                &[0, 2, 3],
-                "13.3 is used",
+                &[1, 2],
+                "newest is used; not used: cuda_cudart 13.4.92;",
             ),
             // Majors are not each other's rivals, nor are products for each of them.
             (

@@ -2,7 +2,7 @@
 //! do not exist.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -19,8 +19,8 @@ type Names = Rc<[OsString]>;
 pub(super) struct Directories<'r> {
     root: &'r Root,
     /// Sorted names. `None` if there are more than [`LISTING_LIMIT`], or if the directory cannot be listed.
-    listed: RefCell<BTreeMap<OsString, Option<Names>>>,
-    resolved: RefCell<BTreeMap<OsString, PathBuf>>,
+    listed: RefCell<HashMap<OsString, Option<Names>>>,
+    resolved: RefCell<HashMap<OsString, PathBuf>>,
 }
 
 impl<'r> Directories<'r> {

@@ -1,12 +1,13 @@
-//! The files of one component in a prefix.
+//! The files of one component in the searched directories.
 
 use std::path::{Path, PathBuf};
 
 use super::Found;
-use super::prefix::Prefix;
 use super::products::directory_number;
+use super::searched::SearchedDirectories;
 use super::versions::{header_version, release_in_file_name};
-use crate::component::{Bundle, Class, Component, Facts};
+use crate::component::{Class, Component, Facts};
+use crate::list::entry;
 use crate::release::{NEWEST_MAJOR, OLDEST_MAJOR, majors};
 use crate::target::machine;
 
@@ -15,10 +16,10 @@ pub(super) struct Absent {
     /// The file that is missing.
     pub(super) missing: String,
     /// Whether other files of it were found.
-    pub(super) is_partial: bool,
+    pub(super) has_other_files: bool,
 }
 
-impl Prefix<'_> {
+impl SearchedDirectories<'_> {
     /// The CUDA majors that the names of libraries show.
     pub(super) fn majors(&self) -> Vec<u32> {
         let mut lookup = Lookup::new(self);
@@ -45,13 +46,17 @@ impl Prefix<'_> {
         for archive in facts.archives {
             found.archives.extend(lookup.library(archive));
         }
-        let libraries: Vec<Option<PathBuf>> = (0..facts.libraries.len())
-            .map(|index| lookup.library_of(facts, index, major))
-            .collect();
-        let has_any_library = libraries.iter().any(Option::is_some);
+        let mut has_main_library = false;
+        let mut libraries = Vec::new();
+        for index in 0..facts.libraries.len() {
+            let library = lookup.library_of(facts, index, major);
+            has_main_library |= index == 0 && library.is_some();
+            libraries.extend(library);
+        }
+        let has_any_library = !libraries.is_empty();
         // Without the main library the others are useless: libnvblas needs libcublas.
-        if facts.libraries_are_alternatives || libraries.first().is_some_and(Option::is_some) {
-            found.libraries = libraries.into_iter().flatten().collect();
+        if facts.libraries_are_alternatives || has_main_library {
+            found.libraries = libraries;
         }
         let header = facts.header.and_then(|name| self.header(name));
         if let Some((_, directory)) = &header {
@@ -66,7 +71,7 @@ impl Prefix<'_> {
         if let Some(missing) = missing(facts, &found, header.is_some()) {
             return Err(Absent {
                 missing,
-                is_partial: !found.tools.is_empty() || has_any_library || header.is_some(),
+                has_other_files: !found.tools.is_empty() || has_any_library || header.is_some(),
             });
         }
         let mut evidence = found.tools.iter().chain(&found.libraries);
@@ -80,7 +85,7 @@ impl Prefix<'_> {
         let builtins = facts
             .library_with_release
             .and_then(|index| found.libraries.get(index));
-        found.toolkit = builtins.and_then(|path| release_in_file_name(path));
+        found.release = builtins.and_then(|path| release_in_file_name(path));
         Ok(found)
     }
 
@@ -109,7 +114,7 @@ fn missing(facts: &Facts, found: &Found, has_header: bool) -> Option<String> {
     }
     // The driver's own libraries are never part of a toolkit, only its headers are.
     let needs_header = facts.libraries.is_empty() && facts.archives.is_empty();
-    if needs_header || facts.bundle == Bundle::Driver {
+    if needs_header || facts.is_driver() {
         let header = facts.header.filter(|_| !has_header);
         return header.map(|header| format!("`{header}`"));
     }
@@ -129,16 +134,16 @@ fn missing(facts: &Facts, found: &Found, has_header: bool) -> Option<String> {
 
 /// The search for the files of one component.
 struct Lookup<'a> {
-    prefix: &'a Prefix<'a>,
+    searched: &'a SearchedDirectories<'a>,
     /// The directory of a library that was checked to be for the platform. Other libraries of the
     /// component in it are assumed to be for the platform too, and are not opened.
     checked: Option<PathBuf>,
 }
 
 impl<'a> Lookup<'a> {
-    fn new(prefix: &'a Prefix<'a>) -> Self {
+    fn new(searched: &'a SearchedDirectories<'a>) -> Self {
         Self {
-            prefix,
+            searched,
             checked: None,
         }
     }
@@ -146,12 +151,12 @@ impl<'a> Lookup<'a> {
     /// Finds a program that runs on this machine. `first` is the directory of the component's first
     /// program: other programs in it are assumed to run too, and are not opened.
     fn tool(&self, component: Component, name: &str, first: Option<&Path>) -> Option<PathBuf> {
-        let prefix = self.prefix;
-        if let (Component::Nvcc, "nvcc", Some(named)) = (component, name, &prefix.nvcc) {
+        let searched = self.searched;
+        if let (Component::Nvcc, "nvcc", Some(named)) = (component, name, &searched.nvcc) {
             return Some(named.clone());
         }
-        let in_bin = prefix.bin.iter().find_map(|directory| {
-            let path = prefix.prober.directories.file(directory, name)?;
+        let in_bin = searched.bin.iter().find_map(|directory| {
+            let path = searched.prober.directories.file(directory, name)?;
             let runs = (first.is_some() && path.parent() == first) || self.runs(component, &path);
             runs.then_some(path)
         });
@@ -159,18 +164,18 @@ impl<'a> Lookup<'a> {
         // them, so they are not listed.
         let is_started = matches!(component, Component::Nvcc | Component::Nvvm) && name != "nvcc";
         let started = || {
-            let mut paths = prefix
+            let mut paths = searched
                 .nvcc_programs
                 .iter()
                 .map(|directory| directory.join(name));
-            paths.find(|path| prefix.prober.root.is_file(path) && self.runs(component, path))
+            paths.find(|path| searched.prober.root.is_file(path) && self.runs(component, path))
         };
         in_bin.or_else(|| is_started.then(started).flatten())
     }
 
     /// Whether a program runs on this machine. A file that is not ELF may be a script.
     fn runs(&self, component: Component, path: &Path) -> bool {
-        let root = self.prefix.prober.root;
+        let root = self.searched.prober.root;
         let is_foreign = |its: u16| Some(its) != machine(std::env::consts::ARCH);
         let reason = if root.machine_of_file(path).is_some_and(is_foreign) {
             "do not run on this machine"
@@ -190,21 +195,21 @@ impl<'a> Lookup<'a> {
     }
 
     fn skip(&self, path: &Path, reason: String) {
-        let mut skipped = self.prefix.skipped.borrow_mut();
-        let example = skipped.entry(reason).or_insert_with(|| path.to_owned());
-        if path < example.as_path() {
+        let mut skipped = self.searched.skipped.borrow_mut();
+        let example = entry(&mut skipped, reason);
+        if example.as_os_str().is_empty() || path < example.as_path() {
             path.clone_into(example);
         }
     }
 
     /// The first library of this name that is for the platform.
     fn library(&mut self, name: &str) -> Option<PathBuf> {
-        let mut directories = self.prefix.lib.iter();
+        let mut directories = self.searched.lib.iter();
         directories.find_map(|directory| self.library_in(directory, name))
     }
 
     fn library_in(&mut self, directory: &Path, name: &str) -> Option<PathBuf> {
-        let prober = self.prefix.prober;
+        let prober = self.searched.prober;
         let path = prober.directories.file(directory, name)?;
         if self.checked.is_some() && self.checked.as_deref() == path.parent() {
             return Some(path);
@@ -226,7 +231,7 @@ impl<'a> Lookup<'a> {
         // If the SONAME changed within a major, the newer one is later in the table.
         let mut sonames = facts.sonames_of(index, major).rev().peekable();
         let name = facts.libraries[index];
-        if facts.bundle == Bundle::Product {
+        if facts.is_product() {
             let is_in_table = (OLDEST_MAJOR..=NEWEST_MAJOR).contains(&major);
             if sonames.peek().is_none() && is_in_table {
                 return None;
@@ -262,9 +267,9 @@ impl<'a> Lookup<'a> {
     /// The newest library `lib<name>.so.<number>` with an accepted number.
     fn numbered(&mut self, name: &str, accept: impl Fn(&str) -> bool) -> Option<PathBuf> {
         let start = format!("lib{name}.so.");
-        let prefix = self.prefix;
-        prefix.lib.iter().find_map(|directory| {
-            let names = prefix.prober.directories.names(directory);
+        let searched = self.searched;
+        searched.lib.iter().find_map(|directory| {
+            let names = searched.prober.directories.names(directory);
             let mut names = names.iter().rev().filter_map(|name| name.to_str());
             names.find_map(|name| {
                 name.strip_prefix(&start).filter(|number| accept(number))?;
@@ -276,7 +281,7 @@ impl<'a> Lookup<'a> {
     /// Whether a product's library may be for this major: with links resolved, it is not in a
     /// directory that is named after another major.
     fn is_for_major(&self, path: &Path, major: u32) -> bool {
-        let number = directory_number(&self.prefix.prober.root.resolve(path));
+        let number = directory_number(&self.searched.prober.root.resolve(path));
         number.is_none_or(|number| number == major || !(8..100).contains(&number))
     }
 }

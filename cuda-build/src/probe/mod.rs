@@ -10,17 +10,18 @@ mod files;
 mod named;
 mod one_root;
 mod packages;
-mod prefix;
 mod products;
 mod roots;
+mod searched;
 mod versions;
 
 use std::cmp::Reverse;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use crate::component::{Bundle, Class, Component};
+use crate::component::{Class, Component};
 use crate::error::Error;
+use crate::list::sort_by_key;
 use crate::nvcc::NvccAnswer;
 use crate::root::Root;
 use crate::sources::{Candidate, Layout};
@@ -41,7 +42,7 @@ pub struct Found {
     /// Its own version, if known.
     pub version: Option<Version>,
     /// The CUDA release it belongs to, if known: from a file of its own, its package, or the root that it is in.
-    pub toolkit: Option<ToolkitVersion>,
+    pub release: Option<ToolkitVersion>,
     /// Directories to give to a compiler with `-I`.
     pub include: Vec<PathBuf>,
     /// Shared libraries, in the order of [`Facts::libraries`](crate::component::Facts::libraries).
@@ -61,7 +62,7 @@ impl Found {
             component,
             major,
             version: None,
-            toolkit: None,
+            release: None,
             include: Vec::new(),
             libraries: Vec::new(),
             archives: Vec::new(),
@@ -95,7 +96,7 @@ impl Found {
     /// The version to display: its own; otherwise, for a core component, its CUDA release;
     /// otherwise its CUDA major.
     pub fn shown_version(&self) -> String {
-        match (&self.version, self.toolkit) {
+        match (&self.version, self.release) {
             (Some(version), _) => version.to_string(),
             (None, Some(toolkit)) if self.component.is_core() => toolkit.to_string(),
             (None, _) => format!("for CUDA {}", self.major),
@@ -110,15 +111,15 @@ impl fmt::Display for Found {
 }
 
 /// The components of one CUDA major in one place.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Set {
+#[derive(Clone, Debug)]
+pub struct ComponentSet {
     /// 11, 12, 13 …
     pub major: u32,
     /// In the order of the component table.
     pub found: Vec<Found>,
 }
 
-impl Set {
+impl ComponentSet {
     /// The component, if this set has it.
     pub fn get(&self, component: Component) -> Option<&Found> {
         self.found.iter().find(|found| found.component == component)
@@ -129,31 +130,31 @@ impl Set {
     pub(crate) fn is_toolkit(&self) -> bool {
         self.found.iter().any(|found| {
             let facts = found.component.facts();
-            facts.class != Class::OwnRange && facts.bundle != Bundle::Product
+            facts.class != Class::OwnRange && !facts.is_product()
         })
     }
 
     pub(crate) fn has_product(&self) -> bool {
-        let is_product = |found: &Found| found.component.facts().bundle == Bundle::Product;
+        let is_product = |found: &Found| found.component.facts().is_product();
         self.found.iter().any(is_product)
     }
 
     /// Its release, otherwise its major.
     pub(crate) fn shown_release(&self) -> String {
-        let release = self.toolkit().map(|release| release.to_string());
+        let release = self.release().map(|release| release.to_string());
         release.unwrap_or_else(|| self.major.to_string())
     }
 
     /// The CUDA release of the set: that of its first core component, otherwise the newest release
     /// of any component.
-    pub fn toolkit(&self) -> Option<ToolkitVersion> {
-        let core = |component: &Component| self.get(*component)?.toolkit;
-        let newest = || self.found.iter().filter_map(|found| found.toolkit).max();
+    pub fn release(&self) -> Option<ToolkitVersion> {
+        let core = |component: &Component| self.get(*component)?.release;
+        let newest = || self.found.iter().filter_map(|found| found.release).max();
         Component::CORE.iter().find_map(core).or_else(newest)
     }
 }
 
-impl fmt::Display for Set {
+impl fmt::Display for ComponentSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let found: Vec<String> = self.found.iter().map(Found::to_string).collect();
         f.write_str(&found.join(", "))
@@ -161,12 +162,12 @@ impl fmt::Display for Set {
 }
 
 /// The result of probing one candidate.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Attempt {
     /// The candidate.
     pub candidate: Candidate,
     /// One set per CUDA major, newest first; empty if nothing was found.
-    pub sets: Vec<Set>,
+    pub sets: Vec<ComponentSet>,
     /// Components that are partly present, and why they cannot be used.
     pub unusable: Vec<Unusable>,
     /// Why nothing was found, or what was found but is not used.
@@ -175,7 +176,7 @@ pub struct Attempt {
 
 /// A component that is partly present: a package without its files, or a library without another
 /// library that it loads.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Unusable {
     /// The component.
     pub component: Component,
@@ -197,13 +198,13 @@ impl Attempt {
 
     /// What was found, in one line.
     pub fn summary(&self) -> String {
-        self.describe(Set::to_string, |_| true)
+        self.describe(ComponentSet::to_string, |_| true)
     }
 
     /// What was found, in one line. `set` describes a set; `is_listed` selects unusable components.
     pub(crate) fn describe(
         &self,
-        set: impl Fn(&Set) -> String,
+        set: impl Fn(&ComponentSet) -> String,
         is_listed: impl Fn(Component) -> bool,
     ) -> String {
         let mut parts: Vec<String> = self.sets.iter().map(set).collect();
@@ -264,7 +265,7 @@ impl<'a> Prober<'a> {
                 _ => roots::probe(self, &mut attempt),
             }
         }
-        attempt.sets.sort_by_key(|set| Reverse(set.major));
+        sort_by_key(&mut attempt.sets, |set| Reverse(set.major));
         if attempt.sets.is_empty() && attempt.unusable.is_empty() && attempt.remarks.is_empty() {
             let path = &candidate.path;
             attempt

@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use super::prefix::Prefix;
+use super::searched::SearchedDirectories;
 use super::{Attempt, Found, Prober};
-use crate::component::{Bundle, Component};
+use crate::component::Component;
 use crate::release;
 use crate::sources::{Candidate, Step, associated_roots, is_package};
 
@@ -73,9 +73,11 @@ impl Prober<'_> {
             others.any(|other| associated_roots(self.root, other).contains(path))
         };
         let is_used = |path: &Path| {
-            let found = attempt.sets.iter().flat_map(|set| &set.found);
-            let mut files = found.flat_map(Found::paths);
-            files.any(|file| file.starts_with(path))
+            let is_below = |found: &Found| found.paths().any(|file| file.starts_with(path));
+            attempt
+                .sets
+                .iter()
+                .any(|set| set.found.iter().any(is_below))
         };
         let is_other_package = |path: &Path| is_package(path) && !self.root.names(path).is_empty();
         let unused = candidate
@@ -98,21 +100,21 @@ impl Prober<'_> {
             .into_iter()
             .chain(beside.iter().map(PathBuf::as_path))
             .collect();
-        let prefix = Prefix::new(self, &roots, &[]);
+        let searched = SearchedDirectories::new(self, &roots, &[]);
         let holds = |component: Component| {
-            release::majors().any(|major| match prefix.component(component, major) {
+            release::majors().any(|major| match searched.component(component, major) {
                 Ok(_) => true,
-                Err(absent) => absent.is_partial,
+                Err(absent) => absent.has_other_files,
             })
         };
-        let mut components = Component::all().filter(|c| c.facts().bundle != Bundle::Driver);
+        let mut components = Component::all().filter(|c| !c.facts().is_driver());
         if components.any(holds) {
             return None;
         }
-        Some(if prefix.remarks.is_empty() {
+        Some(if searched.remarks.is_empty() {
             "contains no CUDA component".to_owned()
         } else {
-            prefix.remarks.join("; ")
+            searched.remarks.join("; ")
         })
     }
 }

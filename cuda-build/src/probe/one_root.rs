@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use super::packages::PackageDirectory;
-use super::prefix::Prefix;
 use super::products::{named_majors, products};
+use super::searched::SearchedDirectories;
 use super::{Found, Prober};
 use crate::component::Component;
 use crate::nvcc::NvccAnswer;
@@ -28,7 +28,7 @@ pub(super) struct OneRoot<'p> {
     pub(super) packages: Option<PackageDirectory>,
     /// Products whose major is known from a package manager or the directory's name.
     pub(super) named_majors: Vec<(Component, u32)>,
-    pub(super) prefix: Prefix<'p>,
+    pub(super) searched: SearchedDirectories<'p>,
 }
 
 impl<'p> OneRoot<'p> {
@@ -38,25 +38,25 @@ impl<'p> OneRoot<'p> {
         answer: Option<NvccAnswer>,
         query_error: Option<String>,
     ) -> Self {
-        let prefix = Prefix::new(prober, &[&path], answer.as_ref().as_slice());
+        let searched = SearchedDirectories::new(prober, &[&path], answer.as_ref().as_slice());
         let package_version = package_version(&path);
         let release = answer
             .as_ref()
             .and_then(|answer| answer.version.release())
-            .or_else(|| prefix.header_release().map(|(release, _)| release))
+            .or_else(|| searched.header_release().map(|(release, _)| release))
             .or_else(|| version_json(prober, &path))
             .or_else(|| package_version.as_ref()?.release());
-        let majors = release.map_or_else(|| prefix.majors(), |release| vec![release.major]);
+        let majors = release.map_or_else(|| searched.majors(), |release| vec![release.major]);
         Self {
             packages: PackageDirectory::at(prober, &path),
-            named_majors: named_majors(prober, &path, &prefix, !majors.is_empty()),
+            named_majors: named_majors(prober, &path, &searched, !majors.is_empty()),
             path,
             answer,
             query_error,
             release,
             majors,
             package_version,
-            prefix,
+            searched,
         }
     }
 

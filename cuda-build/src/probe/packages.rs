@@ -1,11 +1,12 @@
 //! CUDA in Python wheels: one directory for each component (CUDA 11 and 12), or one for all (13).
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use super::files::Absent;
-use super::prefix::Prefix;
-use super::{Attempt, Found, Prober, Set, Unusable};
+use super::searched::SearchedDirectories;
+use super::{Attempt, ComponentSet, Found, Prober, Unusable};
 use crate::component::{Class, Component};
 use crate::release::{self, NEWEST_MAJOR, OLDEST_MAJOR};
 use crate::version::Version;
@@ -17,11 +18,11 @@ struct SitePackages<'p> {
     installed: Installed,
     /// By directory. They are kept because many components share a directory, and each component is
     /// searched for several majors.
-    prefixes: BTreeMap<String, Prefix<'p>>,
+    by_directory: HashMap<String, SearchedDirectories<'p>>,
 }
 
 /// Installed distributions by their normalized names, from the names of their `dist-info` directories.
-struct Installed(BTreeMap<String, Version>);
+struct Installed(HashMap<String, Version>);
 
 /// The name and version of a component's package.
 type Package<'a> = (&'static str, &'a Version);
@@ -51,18 +52,18 @@ pub(super) fn probe(prober: &Prober<'_>, attempt: &mut Attempt) {
         installed: Installed::read(prober, &path),
         prober,
         path,
-        prefixes: BTreeMap::new(),
+        by_directory: HashMap::new(),
     };
     for major in OLDEST_MAJOR..=packages.newest_major() {
-        let found: Vec<Found> = Component::all()
-            .filter_map(|component| packages.component(component, major, attempt))
-            .collect();
+        let mut found: Vec<Found> = Vec::new();
+        for component in Component::all() {
+            found.extend(packages.component(component, major, attempt));
+        }
         if !found.is_empty() {
-            attempt.sets.push(Set { major, found });
+            attempt.sets.push(ComponentSet { major, found });
         }
     }
-    let remark = packages.without_metadata(attempt);
-    attempt.remarks.extend(remark);
+    attempt.remarks.extend(packages.without_metadata());
 }
 
 impl<'p> SitePackages<'p> {
@@ -77,11 +78,11 @@ impl<'p> SitePackages<'p> {
             .fold(NEWEST_MAJOR, u32::max)
     }
 
-    fn prefix(&mut self, directory: &str) -> &Prefix<'p> {
+    fn searched(&mut self, directory: &str) -> &SearchedDirectories<'p> {
         let path = self.path.join(directory);
-        self.prefixes
+        self.by_directory
             .entry(directory.to_owned())
-            .or_insert_with(|| Prefix::new(self.prober, &[&path], &[]))
+            .or_insert_with(|| SearchedDirectories::new(self.prober, &[&path], &[]))
     }
 
     fn component(
@@ -92,13 +93,16 @@ impl<'p> SitePackages<'p> {
     ) -> Option<Found> {
         let directory = directory_of(component, major)?;
         let is_installed = self.installed.package(component, major).is_some();
-        let prefix = self.prefix(&directory);
+        let searched = self.searched(&directory);
         // CUDA 11 and 12 share directories. A file whose name does not show the major counts for the major whose
         // package is installed.
-        if !is_installed && !shows_major(prefix, component, major, &directory) {
+        if !is_installed && !shows_major(searched, component, major, &directory) {
             return None;
         }
-        let (result, header) = (prefix.component(component, major), prefix.header_release());
+        let (result, header) = (
+            searched.component(component, major),
+            searched.header_release(),
+        );
         let package = self.installed.package(component, major);
         let mut found = match result {
             Ok(found) => found,
@@ -120,64 +124,39 @@ impl<'p> SitePackages<'p> {
                 .find(|tool| found.tool(tool).is_none());
             let lacks = lacks.map(|tool| format!("{directory}/bin contains nvcc but no {tool}"));
             attempt.remarks.extend(lacks);
-            let root = self.path.join(&directory);
-            attempt
-                .remarks
-                .extend(profile_remark(self.prober, &root, &directory));
         }
         if let Some(package) = package {
-            let toolkit = found.toolkit;
+            let toolkit = found.release;
             apply(package, &mut found);
-            found.toolkit = toolkit.or(found.toolkit);
+            found.release = toolkit.or(found.release);
         }
         if component == Component::Cudart
             && let Some((release, header)) = header
         {
             // Compilers read the header, so its release counts, not the package's.
-            if let Some(claimed) = found.toolkit.filter(|claimed| *claimed != release) {
+            if let Some(claimed) = found.release.filter(|claimed| *claimed != release) {
                 attempt.remarks.push(format!(
                     "the cudart package is from CUDA {claimed}, but {} is from CUDA {release}; the header's release is used",
                     header.display()
                 ));
             }
-            found.toolkit = Some(release);
+            found.release = Some(release);
         }
         Some(found)
     }
 
-    /// Reports usable components that were skipped because neither package metadata nor files show
-    /// their CUDA major, as when `nvidia` was copied without the `*.dist-info` directories beside
-    /// it.
-    fn without_metadata(&mut self, attempt: &Attempt) -> Option<String> {
-        let is_known = |component: Component| {
-            let mut unusable = attempt.unusable.iter();
-            attempt.sets.iter().any(|set| set.get(component).is_some())
-                || unusable.any(|unusable| unusable.component == component)
+    /// Reports wheels that were copied without the `*.dist-info` directories beside `nvidia`.
+    fn without_metadata(&self) -> Option<String> {
+        let has_metadata = |name: &String| name.starts_with("nvidia-");
+        let shows_no_major = |name: &OsString| {
+            let major = name.to_str().and_then(|name| name.strip_prefix("cu"));
+            major.is_none_or(|major| major.parse::<u32>().is_err())
         };
-        let mut owned: Vec<String> = Vec::new();
-        for component in Component::all() {
-            let majors = release::majors();
-            let majors = majors.filter(|m| self.installed.package(component, *m).is_some());
-            owned.extend(majors.filter_map(|major| directory_of(component, major)));
-        }
-        let mut names: Vec<String> = Vec::new();
-        for component in Component::all().filter(|component| !is_known(*component)) {
-            let directory = release::majors().find_map(|major| {
-                let directory = directory_of(component, major)?;
-                let prefix = self.prefix(&directory);
-                let is_skipped = !owned.contains(&directory)
-                    && !shows_major(prefix, component, major, &directory)
-                    && prefix.component(component, major).is_ok();
-                is_skipped.then_some(directory)
-            });
-            names.extend(directory.map(|directory| format!("{component} ({directory})")));
-        }
-        (!names.is_empty()).then(|| {
-            format!(
-                "not used, because package metadata for their CUDA major is missing: {}; the `*.dist-info` directories \
-                 must be beside `nvidia`",
-                names.join(", ")
-            )
+        let names = self.prober.root.names(&self.path.join("nvidia"));
+        (!self.installed.0.keys().any(has_metadata) && names.iter().any(shows_no_major)).then(|| {
+            "there are no `*.dist-info` directories beside `nvidia`, so components whose files do not show their CUDA \
+             major are not used"
+                .to_owned()
         })
     }
 }
@@ -193,11 +172,16 @@ fn directory_of(component: Component, major: u32) -> Option<String> {
 }
 
 /// Whether the files show the major, without package metadata.
-fn shows_major(prefix: &Prefix<'_>, component: Component, major: u32, directory: &str) -> bool {
+fn shows_major(
+    searched: &SearchedDirectories<'_>,
+    component: Component,
+    major: u32,
+    directory: &str,
+) -> bool {
     let facts = component.facts();
-    let has = |soname| prefix.first(&prefix.lib, soname).is_some();
+    let has = |soname| searched.first(&searched.lib, soname).is_some();
     let header_shows = || {
-        let release = prefix.header_release();
+        let release = searched.header_release();
         release.is_some_and(|(release, _)| release.major == major)
     };
     directory.ends_with(&format!("cu{major}"))
@@ -213,7 +197,7 @@ fn apply((name, version): Package<'_>, found: &mut Found) {
         let release = version
             .release()
             .filter(|release| release.major == found.major);
-        found.toolkit = release.filter(|_| facts.follows_toolkit);
+        found.release = release.filter(|_| facts.follows_toolkit);
     }
     found.evidence = format!("{name} {version}: {}", found.evidence);
 }
@@ -228,11 +212,11 @@ fn unusable(
 ) -> Option<String> {
     let missing = &absent.missing;
     let Some((name, version)) = package else {
-        let is_nvrtc = component == Component::Nvrtc && absent.is_partial;
+        let is_nvrtc = component == Component::Nvrtc && absent.has_other_files;
         return is_nvrtc
             .then(|| format!("{directory} has no {missing}, so its NVRTC cannot be used"));
     };
-    Some(if component == Component::Nvrtc && absent.is_partial {
+    Some(if component == Component::Nvrtc && absent.has_other_files {
         format!("{name} {version} has no {missing}, so its NVRTC cannot be used")
     } else if component == Component::Nvcc && !release::is_nvcc_packaged(major) {
         format!(
@@ -245,22 +229,10 @@ fn unusable(
     })
 }
 
-/// nvcc 13.0 to 13.2 look for libraries in `lib64`, but their wheels contain `lib`.
-fn profile_remark(prober: &Prober<'_>, root: &Path, name: &str) -> Option<String> {
-    let profile = prober.root.text(&root.join("bin/nvcc.profile")).ok()?;
-    let names_lib64 = profile.lines().any(|line| {
-        line.trim_start().starts_with("LIBRARIES") && line.contains("/lib$(_TARGET_SIZE_)")
-    });
-    (names_lib64 && !prober.root.is_dir(&root.join("lib64"))).then(|| {
-        format!("{name}/bin/nvcc.profile names `lib64`, which does not exist: this nvcc cannot link by itself")
-    })
-}
-
 /// A directory of Python packages that the user named as a root, as in
 /// `CUDA_HOME=<site-packages>/nvidia/cu13`. Several packages share it, each with a version of its
 /// own. Their metadata is two levels above.
 pub(super) struct PackageDirectory {
-    path: PathBuf,
     /// `nvidia/cu13`.
     name: String,
     installed: Installed,
@@ -273,7 +245,6 @@ impl PackageDirectory {
             let parent = path.parent().filter(|parent| parent.ends_with("nvidia"))?;
             let installed = Installed::read(prober, parent.parent()?);
             (!installed.0.is_empty()).then_some(Self {
-                path: path.to_owned(),
                 name: format!("nvidia/{}", path.file_name()?.to_str()?),
                 installed,
             })
@@ -289,13 +260,9 @@ impl PackageDirectory {
         let package = self.installed.package(component, major);
         if let Some(package) = package.filter(|_| is_here) {
             // For core components, the release in their files is more reliable than the package's.
-            let own = found.toolkit.filter(|_| component.is_core());
+            let own = found.release.filter(|_| component.is_core());
             apply(package, found);
-            found.toolkit = own.or(found.toolkit);
+            found.release = own.or(found.release);
         }
-    }
-
-    pub(super) fn profile_remark(&self, prober: &Prober<'_>) -> Option<String> {
-        profile_remark(prober, &self.path, &self.name)
     }
 }

@@ -4,8 +4,8 @@
 use std::path::Path;
 
 use super::Prober;
-use super::prefix::Prefix;
-use crate::component::{Bundle, Component};
+use super::searched::SearchedDirectories;
+use crate::component::Component;
 use crate::release;
 
 /// The CUDA majors of products in a root, according to Debian packages, Python packages or the name
@@ -13,7 +13,7 @@ use crate::release;
 pub(super) fn named_majors(
     prober: &Prober<'_>,
     path: &Path,
-    prefix: &Prefix<'_>,
+    searched: &SearchedDirectories<'_>,
     is_toolkit: bool,
 ) -> Vec<(Component, u32)> {
     let in_name = |path: &Path| named_major(path.file_name()?.to_str()?);
@@ -23,7 +23,7 @@ pub(super) fn named_majors(
     };
     let is_usr = prober.root.place(path) == prober.root.place(&prober.root.locate("/usr"));
     let debian = if is_usr {
-        debian_packages(prober, prefix)
+        debian_packages(prober, searched)
     } else {
         Vec::new()
     };
@@ -34,13 +34,15 @@ pub(super) fn named_majors(
             .or_else(|| python_package(prober, path, product))
             .or(by_name)
     };
-    products()
-        .filter_map(|product| Some((product, named(product)?)))
-        .collect()
+    let mut majors = Vec::new();
+    for product in products() {
+        majors.extend(named(product).map(|major| (product, major)));
+    }
+    majors
 }
 
 pub(super) fn products() -> impl Iterator<Item = Component> {
-    Component::all().filter(|component| component.facts().bundle == Bundle::Product)
+    Component::all().filter(|component| component.facts().is_product())
 }
 
 /// The number that the directory of a file is called: `12` for `lib/12/libcutensor.so.2`.
@@ -83,25 +85,28 @@ fn python_package(prober: &Prober<'_>, path: &Path, product: Component) -> Optio
 
 /// The majors of the products in `/usr` according to Debian's list of packages. The list is several
 /// megabytes long, so it is read only if there is a product.
-fn debian_packages(prober: &Prober<'_>, prefix: &Prefix<'_>) -> Vec<(Component, u32)> {
+fn debian_packages(
+    prober: &Prober<'_>,
+    searched: &SearchedDirectories<'_>,
+) -> Vec<(Component, u32)> {
     let has_header = |product: Component| {
         let header = product.facts().header;
-        header.is_some_and(|header| prefix.first(&prefix.include, header).is_some())
+        header.is_some_and(|header| searched.first(&searched.include, header).is_some())
     };
     let has_files =
-        |product| release::majors().any(|major| prefix.component(product, major).is_ok());
-    let present: Vec<Component> = products()
-        .filter(|product| has_header(*product) || has_files(*product))
-        .collect();
+        |product| release::majors().any(|major| searched.component(product, major).is_ok());
+    let mut present: Vec<Component> = products().collect();
+    present.retain(|product| has_header(*product) || has_files(*product));
     if present.is_empty() {
         return Vec::new();
     }
     let status = prober.root.locate("/var/lib/dpkg/status");
     let text = prober.root.text(&status).unwrap_or_default();
-    present
-        .into_iter()
-        .filter_map(|product| Some((product, debian_major(&text, product)?)))
-        .collect()
+    let mut majors = Vec::new();
+    for product in present {
+        majors.extend(debian_major(&text, product).map(|major| (product, major)));
+    }
+    majors
 }
 
 /// The major in the list of installed packages; `None` if two packages disagree.

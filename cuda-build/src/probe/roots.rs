@@ -1,15 +1,15 @@
 //! CUDA in roots: NVIDIA's installers, distributions, conda, and several roots of one candidate (Nix outputs, redist
 //! archives side by side, the HPC SDK).
 
-use std::collections::BTreeSet;
 use std::path::Path;
 
 use super::one_root::{OneRoot, read_roots};
-use super::prefix::Prefix;
 use super::products::directory_number;
+use super::searched::SearchedDirectories;
 use super::versions::file_name_version;
-use super::{Attempt, Found, Prober, Set, Unusable, archives};
-use crate::component::{Bundle, Class, Component};
+use super::{Attempt, ComponentSet, Found, Prober, Unusable, archives};
+use crate::component::{Class, Component};
+use crate::list::sorted_set;
 use crate::nvcc::NvccAnswer;
 use crate::release;
 use crate::sources::{Candidate, Layout, Step};
@@ -32,7 +32,7 @@ pub(super) fn probe(prober: &Prober<'_>, attempt: &mut Attempt) {
         attempt.remarks.extend(absent);
     }
     attempt.remarks.extend(remarks);
-    let majors: BTreeSet<u32> = roots.iter().flat_map(|root| root.majors.clone()).collect();
+    let majors = sorted_set(roots.iter().flat_map(|root| root.majors.clone()));
     // cuRAND's archive looks the same for every CUDA major. Beside one toolkit, it is taken as part
     // of it; beside toolkits of two majors, its major is unknown.
     let (unclear, roots): (Vec<OneRoot<'_>>, Vec<OneRoot<'_>>) = roots
@@ -55,9 +55,9 @@ pub(super) fn probe(prober: &Prober<'_>, attempt: &mut Attempt) {
     if attempt.sets.is_empty() {
         // If everything is for another machine, no file shows a major.
         for root in &roots {
-            root.prefix.record_unusable_nvcc();
-            remarks.extend(root.prefix.skipped_remarks());
-            remarks.extend(root.prefix.remarks.iter().cloned());
+            root.searched.record_unusable_nvcc();
+            remarks.extend(root.searched.skipped_remarks());
+            remarks.extend(root.searched.remarks.iter().cloned());
         }
     }
     for remark in remarks {
@@ -67,10 +67,10 @@ pub(super) fn probe(prober: &Prober<'_>, attempt: &mut Attempt) {
     }
 }
 
-fn unclear_roots(majors: &BTreeSet<u32>, unclear: &[OneRoot<'_>]) -> Option<String> {
+fn unclear_roots(majors: &[u32], unclear: &[OneRoot<'_>]) -> Option<String> {
     let names: Vec<String> = unclear
         .iter()
-        .filter(|root| root.prefix.prober.root.is_dir(&root.path))
+        .filter(|root| root.searched.prober.root.is_dir(&root.path))
         .map(|root| root.path.display().to_string())
         .collect();
     let majors: Vec<String> = majors.iter().map(u32::to_string).collect();
@@ -85,10 +85,10 @@ fn unclear_roots(majors: &BTreeSet<u32>, unclear: &[OneRoot<'_>]) -> Option<Stri
 }
 
 /// Reports products that are offered for every major because their own is unknown.
-fn products_of_unknown_major(roots: &[OneRoot<'_>], sets: &[Set]) -> Vec<String> {
-    let is_unknown = |found: &&Found| {
+fn products_of_unknown_major(roots: &[OneRoot<'_>], sets: &[ComponentSet]) -> Vec<String> {
+    let is_unknown = |found: &Found| {
         let offered = sets.iter().filter(|set| set.get(found.component).is_some());
-        found.component.facts().bundle == Bundle::Product
+        found.component.facts().is_product()
             && named_major(roots, found).is_none()
             && found
                 .libraries
@@ -96,14 +96,16 @@ fn products_of_unknown_major(roots: &[OneRoot<'_>], sets: &[Set]) -> Vec<String>
                 .all(|path| directory_number(path).is_none())
             && offered.count() > 1
     };
-    let found = sets.first().into_iter().flat_map(|set| &set.found);
-    found
-        .filter(is_unknown)
-        .map(|found| {
+    let mut remarks = Vec::new();
+    for found in sets.first().map_or(&[][..], |set| &set.found) {
+        if is_unknown(found) {
             let product = found.component;
-            format!("the CUDA major of this {product} is unknown; it is assumed to be compatible")
-        })
-        .collect()
+            remarks.push(format!(
+                "the CUDA major of this {product} is unknown; it is assumed to be compatible"
+            ));
+        }
+    }
+    remarks
 }
 
 /// Sets for majors for which no toolkit was found.
@@ -114,31 +116,29 @@ fn products_of_unknown_major(roots: &[OneRoot<'_>], sets: &[Set]) -> Vec<String>
 fn sets_of_products(
     candidate: &Candidate,
     roots: &[OneRoot<'_>],
-    known: &BTreeSet<u32>,
-) -> Vec<Set> {
+    known: &[u32],
+) -> Vec<ComponentSet> {
     let (is_explicit, step) = (candidate.step.is_explicit(), candidate.step);
     let any_product = known.is_empty()
         && (is_explicit || step == Step::Product || candidate.layout == Layout::SystemProducts);
     let find = |root: &OneRoot<'_>, component: Component, major: u32| -> Option<Found> {
         let facts = component.facts();
-        let is_wanted = match (facts.bundle, root.named_major(component)) {
-            (Bundle::Product, Some(named)) => named == major,
-            (Bundle::Product, None) => any_product,
+        let is_wanted = match (facts.is_product(), root.named_major(component)) {
+            (true, Some(named)) => named == major,
+            (true, None) => any_product,
             _ => known.is_empty() && is_explicit && facts.class == Class::OwnRange,
         };
-        let mut found = is_wanted.then(|| root.prefix.component(component, major).ok())??;
-        settle_versions(root.prefix.prober, &mut found, Releases::default());
+        let mut found = is_wanted.then(|| root.searched.component(component, major).ok())??;
+        settle_versions(root.searched.prober, &mut found, Releases::default());
         Some(found)
     };
     let named = roots.iter().flat_map(|root| &root.named_majors);
-    let majors: BTreeSet<u32> = release::majors()
-        .chain(named.map(|(_, major)| *major))
-        .filter(|major| !known.contains(major))
-        .collect();
+    let majors = release::majors().chain(named.map(|(_, major)| *major));
+    let majors = sorted_set(majors.filter(|major| !known.contains(major)));
     let set = |major: u32| {
         let first = |component| roots.iter().find_map(|root| find(root, component, major));
         let found = Component::all().filter_map(first).collect();
-        Set { major, found }
+        ComponentSet { major, found }
     };
     let sets = majors.into_iter().rev().map(set);
     sets.filter(|set| !set.found.is_empty()).collect()
@@ -158,20 +158,23 @@ fn set(
     major: u32,
     unusable: &mut Vec<Unusable>,
     remarks: &mut Vec<String>,
-) -> Option<Set> {
-    let own: Vec<&OneRoot<'_>> = roots.iter().filter(|root| root.serves(major)).collect();
-    let answers: Vec<&NvccAnswer> = own.iter().filter_map(|root| root.answer.as_ref()).collect();
+) -> Option<ComponentSet> {
+    let of_major: Vec<&OneRoot<'_>> = roots.iter().filter(|root| root.serves(major)).collect();
+    let answers: Vec<&NvccAnswer> = of_major
+        .iter()
+        .filter_map(|root| root.answer.as_ref())
+        .collect();
     let joined;
-    let prefix = if let [single] = own.as_slice() {
-        &single.prefix
+    let searched = if let [single] = of_major.as_slice() {
+        &single.searched
     } else {
-        let paths: Vec<&Path> = own.iter().map(|root| root.path.as_path()).collect();
-        joined = Prefix::new(prober, &paths, &answers);
+        let paths: Vec<&Path> = of_major.iter().map(|root| root.path.as_path()).collect();
+        joined = SearchedDirectories::new(prober, &paths, &answers);
         &joined
     };
     let compiler = answers.first().and_then(|answer| answer.version.release());
-    let header = prefix.header_release().map(|(release, _)| release);
-    let mut names = own.iter().filter_map(|root| root.release);
+    let header = searched.header_release().map(|(release, _)| release);
+    let mut names = of_major.iter().filter_map(|root| root.release);
     let any = compiler.or(header).or_else(|| names.next());
     let mut found: Vec<Found> = Vec::new();
     for component in Component::all() {
@@ -179,10 +182,10 @@ fn set(
         if component == Component::Driver {
             continue;
         }
-        let mut new = match prefix.component(component, major) {
+        let mut new = match searched.component(component, major) {
             Ok(new) => new,
             Err(absent) => {
-                if absent.is_partial && component.facts().bundle == Bundle::Toolkit {
+                if absent.has_other_files && component.facts().is_part_of_toolkit() {
                     unusable.push(Unusable {
                         component,
                         major,
@@ -195,7 +198,7 @@ fn set(
         if named_major(roots, &new).is_some_and(|named| named != major) {
             continue;
         }
-        let root = own.iter().find(|root| root.holds(&new));
+        let root = of_major.iter().find(|root| root.holds(&new));
         let compiler = root.and_then(|root| root.release).or(compiler);
         settle_versions(
             prober,
@@ -217,7 +220,7 @@ fn set(
         }
         if component == Component::Nvcc {
             let Some(answer) = answers.first() else {
-                let reason = own.iter().find_map(|root| root.query_error.clone());
+                let reason = of_major.iter().find_map(|root| root.query_error.clone());
                 unusable.push(Unusable {
                     component,
                     major,
@@ -238,11 +241,9 @@ fn set(
             "nvcc is from CUDA {compiler}, but cuda.h is from CUDA {header}"
         ));
     }
-    remarks.extend(prefix.skipped_remarks());
-    let packages = own.iter().filter_map(|root| root.packages.as_ref());
-    remarks.extend(packages.filter_map(|packages| packages.profile_remark(prober)));
-    remarks.extend(prefix.remarks.iter().cloned());
-    (!found.is_empty()).then_some(Set { major, found })
+    remarks.extend(searched.skipped_remarks());
+    remarks.extend(searched.remarks.iter().cloned());
+    (!found.is_empty()).then_some(ComponentSet { major, found })
 }
 
 /// The releases that are known about the root of a component.
@@ -274,9 +275,9 @@ fn settle_versions(prober: &Prober<'_>, found: &mut Found, releases: Releases) {
     found.version = found.version.take().filter(is_of_major);
     // The roots of one candidate may be of different releases, so a library's own file name comes first.
     let own = found.version.as_ref().and_then(Version::release);
-    found.toolkit = match found.component {
+    found.release = match found.component {
         Component::Cudart => releases.header.or(releases.any),
         _ if facts.class == Class::ExactMinor => releases.compiler.or(releases.any),
-        _ => found.toolkit.or(own).or(releases.any),
+        _ => found.release.or(own).or(releases.any),
     };
 }

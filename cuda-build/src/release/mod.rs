@@ -7,7 +7,6 @@ use crate::component::Component;
 use crate::version::{ToolkitVersion, Version};
 
 /// What is known about one `major.minor` of the toolkit.
-#[derive(Clone, Debug)]
 pub struct Release {
     /// `13.4`.
     pub version: ToolkitVersion,

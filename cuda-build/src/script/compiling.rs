@@ -1,14 +1,15 @@
 //! The part of a build that compiles.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use super::{Build, needs};
-use crate::cache;
+use crate::cached_answer::CachedAnswer;
 use crate::capability::{self, Declared, Plan};
-use crate::compile::identity::{self, Variables};
+use crate::compile::identity::{self, By, Variables};
 use crate::compile::{
-    Compiled, Diagnostics, Engine, Format, Library, Module, Places, Profile, Runner, Settings,
+    Compiled, Diagnostics, Engine, Format, Joining, Library, Module, Places, Profile, Runner,
+    Settings, Workers,
 };
 use crate::component::Component;
 use crate::config::Cudart;
@@ -17,6 +18,7 @@ use crate::driver::{self, Driver, NoDriver};
 use crate::error::Error;
 use crate::host_compiler::{self, HostCompiler};
 use crate::nvcc;
+use crate::output;
 use crate::root::Root;
 use crate::select::Request;
 use crate::toolkit::Toolkit;
@@ -85,7 +87,7 @@ impl Code {
         if automatic > 0 {
             let why = format!("needed to compile {}", count(automatic, "module"));
             request.alternatives = vec![
-                vec![needs::nvrtc(&format!("{why}; `nvcc` would also work"))],
+                vec![needs::nvrtc(&format!("{why}; nvcc can be used instead"))],
                 needs::nvcc(&why),
             ];
         }
@@ -98,13 +100,13 @@ impl Code {
 
     /// Refuses two modules with the same name, because they would share a file and a constant.
     fn check_names(&self) -> Result<(), Error> {
-        let mut sources = BTreeMap::new();
-        for module in &self.modules {
-            if let Some(earlier) = sources.insert(module.constant(), module.source()) {
+        for (index, module) in self.modules.iter().enumerate() {
+            let has_its_name = |other: &&Module| other.constant() == module.constant();
+            if let Some(earlier) = self.modules[..index].iter().find(has_its_name) {
                 return Err(Error::Usage {
                     reason: format!(
                         "the modules {} and {} are both named `{}`",
-                        earlier.display(),
+                        earlier.source().display(),
                         module.source().display(),
                         module.constant()
                     ),
@@ -182,7 +184,7 @@ impl Build {
         if config.capabilities.is_none() && gpus.is_empty() {
             return Err(capability::undeclared());
         }
-        let observed = toolkit.observed_capabilities(&self.root, &self.env);
+        let observed = toolkit.capabilities_of_ptxas(&self.root, &self.env);
         let plan = declared.plan(toolkit.version(), &gpus, observed.as_deref())?;
         let used: Vec<Component> = config.components.iter().map(|w| w.component).collect();
         toolkit.check_plan(&plan, &used)?;
@@ -211,9 +213,6 @@ impl Build {
         if let Some(host) = &host {
             let compiler = &host.compiler;
             directives.push(Directive::Remark(format!("host compiler {compiler}")));
-            for warning in &host.warnings {
-                directives.push(Directive::Warning(warning.clone()));
-            }
             view = self.compiler_view(toolkit)?;
         }
         if let Some(view) = view {
@@ -226,7 +225,21 @@ impl Build {
         let workspace = workspace.unwrap_or(&self.package);
         let diagnostics = Diagnostics::new(&self.package, workspace, &self.out);
         let mut runner = Runner::new(&self.out).diagnostics(diagnostics);
-        let toolkit_identity = identity::of_toolkit(runner.files(), toolkit);
+        let mut toolkit_identity = identity::of_toolkit(runner.files(), toolkit, By::Time);
+        let mut host_identity = host_identity;
+        if let Some(directory) = self.images_directory()? {
+            let host_now = host_identity.unwrap_or_default();
+            let identities = [toolkit_identity.as_ref(), host_now.as_ref()];
+            let cached = CachedAnswer::new(&self.env, "contents", identities);
+            let known = cached.read(&self.root).map(|(identity, _)| identity);
+            toolkit_identity = known.unwrap_or_else(|| {
+                let identity = identity::of_contents(runner.files(), toolkit, host.as_ref());
+                cached.write(&identity, "");
+                identity
+            });
+            host_identity = host.as_ref().map(|host| host.compiler.to_string());
+            runner = runner.images(directory);
+        }
         let working = std::env::current_dir().unwrap_or_default();
         let places = Places {
             package: &self.package,
@@ -246,7 +259,7 @@ impl Build {
         let mut searched = BTreeSet::new();
         let mut steps = Vec::new();
         for module in &self.code.modules {
-            steps.extend(module.steps(toolkit, plan, places, settings)?);
+            steps.push(module.step(toolkit, plan, places, settings)?);
         }
         for library in &self.code.libraries {
             let sources = library.resolve(&self.root, &self.package)?;
@@ -257,11 +270,38 @@ impl Build {
             }
             searched.extend(sources.searched);
         }
-        let mut compiled = runner.run(&steps)?;
+        let check = CachedAnswer::new(
+            &self.env,
+            "objcopy",
+            [
+                toolkit_identity.as_ref(),
+                host_identity.as_deref().unwrap_or_default().as_ref(),
+            ],
+        );
+        let known = check
+            .read(&self.root)
+            .map(|(_, objcopy)| objcopy.trim().into());
+        let joining = Joining::new(known.clone());
+        let mut compiled = runner.run(&steps, &Workers::of_cargo(&self.env), &joining)?;
+        if let Some(objcopy) = joining.objcopy().filter(|_| known.is_none()) {
+            check.write("", &objcopy.display().to_string());
+        }
         // A new file in these directories may match a pattern.
         compiled.inputs.append(&mut searched);
         self.write_source(toolkit, plan)?;
         Ok(compiled)
+    }
+
+    /// Where outputs are kept for other builds.
+    fn images_directory(&self) -> Result<Option<PathBuf>, Error> {
+        let Some(directory) = self.env.path("CUDA_BUILD_IMAGES") else {
+            return Ok(None);
+        };
+        if directory.is_relative() {
+            let reason = format!("{} is not an absolute path", directory.display());
+            return Err(Error::variable("CUDA_BUILD_IMAGES", reason));
+        }
+        Ok(Some(directory))
     }
 
     /// A view from which to start nvcc, if nvcc would not find cicc otherwise: in redist archives,
@@ -307,7 +347,7 @@ impl Build {
         };
         let mut source = capability::generated_source(plan, toolkit.version(), cudart);
         source.push_str(&self.code.modules_source());
-        cache::write_if_changed(&self.out.join("cuda_build.rs"), source.as_bytes())
+        output::write_if_changed(&self.out.join("cuda_build.rs"), source.as_bytes())
     }
 
     /// Declares the paths that compilers read or searched, so that Cargo watches them. It leaves
@@ -347,9 +387,18 @@ pub(super) fn report(compiled: &Compiled, directives: &mut Directives) {
         let name = path.file_name().unwrap_or_default();
         name.to_string_lossy().into_owned()
     };
-    for (output, tool) in &compiled.made {
-        let output = name(output);
-        directives.push(Directive::Remark(format!("made {output} with {tool}")));
+    for made in &compiled.made {
+        let output = name(&made.output);
+        let calls = match made.compiled.join(", then ") {
+            calls if calls.is_empty() => String::new(),
+            calls => format!(" for {calls}"),
+        };
+        directives.push(Directive::Remark(format!(
+            "made {output} with {}{calls} in {:.2} s: {}",
+            made.tool,
+            made.elapsed.as_secs_f32(),
+            made.reason
+        )));
     }
     directives.push(Directive::Remark(format!(
         "{} made, {} up to date",

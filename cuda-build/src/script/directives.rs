@@ -7,10 +7,11 @@ use super::{Build, needs};
 use crate::capability::Plan;
 #[cfg(feature = "compile")]
 use crate::compile::identity;
-use crate::component::{Bundle, Component};
+use crate::component::Component;
 use crate::directive::{Directive, Directives};
 use crate::error::Error;
 use crate::link;
+use crate::output;
 use crate::select::Note;
 use crate::sources;
 use crate::toolkit::Toolkit;
@@ -34,7 +35,7 @@ impl Build {
     /// The directory of stubs for the driver's libraries, if they are declared. The build machine
     /// may have no driver, or a driver without the link names (`libcuda.so`).
     pub(super) fn stubs(&self, toolkit: &Toolkit) -> Result<Option<PathBuf>, Error> {
-        let is_drivers = |component: &Component| component.facts().bundle == Bundle::Driver;
+        let is_drivers = |component: &Component| component.facts().is_driver();
         match self.linked(toolkit).iter().find(|c| is_drivers(c)) {
             None => Ok(None),
             #[cfg(feature = "view")]
@@ -137,6 +138,18 @@ impl Build {
         }
     }
 
+    /// If there is no lock file yet, declares the place where it would be. Cargo would run this script at every call for
+    /// a path that does not exist. A directory with a broken link to it has changed when the link leads to a file.
+    pub(super) fn watch_for_lock(&self, directives: &mut Directives) -> Result<(), Error> {
+        let lock = sources::lock_file(&self.root, &self.env);
+        if let Some(absent) = lock.filter(|file| !self.root.exists(file)) {
+            let directory = self.out.join("cuda-build.lock");
+            output::link_in_old_directory(&directory, &absent)?;
+            directives.rerun_if_changed([directory]);
+        }
+        Ok(())
+    }
+
     /// Declares the files and variables that decided which toolkit is used, and how.
     pub(super) fn watch(&self, toolkit: &Toolkit, directives: &mut Directives) {
         let mut watched = vec![self.package.join("Cargo.toml")];
@@ -145,7 +158,8 @@ impl Build {
             watched.extend(needs::files_to_watch(&self.root, &chosen.found));
         }
         watched.extend(self.env.path("CUDA_BUILD_TOOLKIT"));
-        watched.extend(sources::lock_file(&self.root, &self.env));
+        let lock = sources::lock_file(&self.root, &self.env);
+        watched.extend(lock.filter(|file| self.root.exists(file)));
         // Dependents cannot be built without the view. If it is removed, this script writes it
         // again.
         #[cfg(feature = "view")]

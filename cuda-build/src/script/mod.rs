@@ -182,7 +182,7 @@ impl Build {
     ///
     /// # Errors
     /// As [`Build::toolkit`]; [`Error::ViewConflict`] if components have different files of the
-    /// same name, [`Error::ViewPlace`] if something else is at the path, [`Error::Io`].
+    /// same name, [`Error::ViewNotCreated`] if something else is at the path, [`Error::Io`].
     #[cfg(feature = "view")]
     pub fn view(&self) -> Result<&View, Error> {
         if let Some(view) = self.view.get() {
@@ -217,6 +217,7 @@ impl Build {
         #[cfg(feature = "compile")]
         self.watch_inputs(toolkit, &compiled.inputs, &mut directives);
         self.watch(toolkit, &mut directives);
+        self.watch_for_lock(&mut directives)?;
         directives.emit()?;
         Ok(Built {
             toolkit: toolkit.clone(),

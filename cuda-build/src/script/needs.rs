@@ -2,12 +2,12 @@
 
 use std::path::PathBuf;
 
-use crate::component::{Bundle, Component};
+use crate::component::Component;
 use crate::config::{Config, Cudart};
 use crate::probe::Found;
 use crate::root::Root;
 use crate::select::{Need, Part, Request, Strength};
-use crate::version::ReleaseReq;
+use crate::version::RequestedRelease;
 
 /// The request for the components that a package declares. If `major` is `None`, the newest CUDA
 /// major that is found is used.
@@ -16,7 +16,7 @@ pub fn request(config: &Config, major: Option<u32>) -> Request {
     let mut toolkit = config.toolkit.clone();
     toolkit
         .comparators
-        .extend(config.release.and_then(ReleaseReq::comparator));
+        .extend(config.release.and_then(RequestedRelease::comparator));
     Request {
         needs: declared(config, major),
         alternatives: Vec::new(),
@@ -44,7 +44,7 @@ fn declared(config: &Config, major: Option<u32>) -> Vec<Need> {
                 Part::Headers,
                 "`cuda.h`, to link with the driver's library",
             ),
-            _ if facts.bundle == Bundle::Driver => Need::new(component, Part::Headers, why),
+            _ if facts.is_driver() => Need::new(component, Part::Headers, why),
             Component::Cudart => runtime(config.cudart, why),
             _ if !facts.libraries.is_empty() => Need::new(component, Part::Shared, why),
             _ if !facts.tools.is_empty() => Need::new(component, Part::Tools, why),

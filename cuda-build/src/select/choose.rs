@@ -2,13 +2,13 @@
 
 use std::cmp::Reverse;
 
-use super::not_found::{found_for_another_major, not_found};
+use super::not_found::{found_for_another_major, not_found, sets};
 use super::pool::{Offer, Rule, complete, offers};
 use super::request::{Request, Strength};
 use super::selection::{Note, Selection};
-use crate::component::Bundle;
 use crate::error::{Conflict, Error};
-use crate::probe::{Attempt, Set};
+use crate::list::sort_by_key;
+use crate::probe::{Attempt, ComponentSet};
 use crate::sources::{Layout, Step};
 
 /// Attempts, grouped by how their places are used.
@@ -50,13 +50,13 @@ impl<'a> Places<'a> {
 
     /// Whether this is the `site-packages` below a named prefix that is itself a toolkit's root.
     fn is_below_named_root(&self, attempt: &Attempt) -> bool {
-        let own = &attempt.candidate;
-        own.layout == Layout::SitePackages
+        let candidate = &attempt.candidate;
+        candidate.layout == Layout::SitePackages
             && self.named.iter().any(|other| {
                 let above = &other.candidate;
-                own.label == above.label
-                    && own.path != above.path
-                    && own.path.starts_with(&above.path)
+                candidate.label == above.label
+                    && candidate.path != above.path
+                    && candidate.path.starts_with(&above.path)
                     && !other.sets.is_empty()
             })
     }
@@ -112,19 +112,20 @@ fn products_of_another_major(
     products: &[&Attempt],
 ) -> Vec<Conflict> {
     let mut chosen = selection.chosen.iter();
-    let Some(toolkit) = chosen.find(|c| c.found.component.facts().bundle == Bundle::Toolkit) else {
+    let Some(toolkit) = chosen.find(|c| c.found.component.facts().is_part_of_toolkit()) else {
         return Vec::new();
     };
-    let sets = || products.iter().flat_map(|attempt| &attempt.sets);
-    let is_for_major = |set: &Set| set.major == toolkit.found.major;
-    let needed = request.needs.iter().filter(|need| {
-        need.is_product()
-            && need.strength != Strength::Extra
-            && !sets().any(|set| is_for_major(set) && set.get(need.component).is_some())
-    });
-    needed
-        .filter_map(|need| found_for_another_major(need, toolkit, products))
-        .collect()
+    let sets = sets(products);
+    let is_for_major = |set: &ComponentSet| set.major == toolkit.found.major;
+    let mut conflicts = Vec::new();
+    for need in &request.needs {
+        let has_product =
+            |set: &&ComponentSet| is_for_major(set) && set.get(need.component).is_some();
+        if need.is_product() && need.strength != Strength::Extra && !sets.iter().any(has_product) {
+            conflicts.extend(found_for_another_major(need, toolkit, products));
+        }
+    }
+    conflicts
 }
 
 /// A selection for the major of a product that a variable names, if no major was requested.
@@ -134,10 +135,10 @@ fn reselect_with_product_major(
     selection: &Selection,
     places: &Places<'_>,
 ) -> Option<Selection> {
-    let sets = places.products.iter().flat_map(|attempt| &attempt.sets);
-    let mut majors: Vec<u32> = sets.map(|set| set.major).collect();
+    let sets = sets(&places.products);
+    let mut majors: Vec<u32> = sets.iter().map(|set| set.major).collect();
     majors.retain(|major| request.major.is_none() && *major != selection.major);
-    majors.sort_unstable_by_key(|major| Reverse(*major));
+    sort_by_key(&mut majors, |major| Reverse(*major));
     majors.into_iter().find_map(|major| {
         let mut request = request.clone();
         request.major = Some(major);
@@ -162,9 +163,11 @@ fn select_from_named(request: &Request, attempts: &[&Attempt]) -> Option<Selecti
         complete(request, &pool, Rule::ProductsOnly)
     })?;
     let major = selection.major;
-    for other in toolkits.iter().filter(|other| other.set.major != major) {
-        note_other(&mut selection, other);
-    }
+    let others = toolkits.iter().copied();
+    note_others(
+        &mut selection,
+        others.filter(|other| other.set.major != major),
+    );
     Some(selection)
 }
 
@@ -180,7 +183,9 @@ fn select_by_step(request: &Request, places: &Places<'_>) -> Option<Selection> {
     steps
         .find_map(|here| {
             let mut here = here.to_vec();
-            here.sort_by_key(|offer| Reverse((offer.set.major, offer.set.toolkit())));
+            sort_by_key(&mut here, |offer| {
+                Reverse((offer.set.major, offer.set.release()))
+            });
             newest_complete(request, &here, &all)
         })
         .or_else(|| select_combined(request, &toolkits, &all))
@@ -191,9 +196,8 @@ fn newest_complete(request: &Request, here: &[Offer<'_>], all: &[Offer<'_>]) -> 
     here.iter().find_map(|base| {
         let pool = pool(base, all, |offer| offer.set.has_product());
         let (mut selection, _) = complete(request, &pool, Rule::ProductsOnly)?;
-        for other in here.iter().filter(|other| !other.is(base)) {
-            note_other(&mut selection, other);
-        }
+        let others = here.iter().filter(|other| !other.is_same(base));
+        note_others(&mut selection, others);
         Some(selection)
     })
 }
@@ -223,16 +227,22 @@ fn pool<'a>(
     all: &[Offer<'a>],
     accept: impl Fn(&Offer<'a>) -> bool,
 ) -> Vec<Offer<'a>> {
-    let others = all
-        .iter()
-        .filter(|offer| !offer.is(base) && offer.set.major == base.set.major && accept(offer));
-    [*base].into_iter().chain(others.copied()).collect()
+    let mut pool = vec![*base];
+    for offer in all {
+        if !offer.is_same(base) && offer.set.major == base.set.major && accept(offer) {
+            pool.push(*offer);
+        }
+    }
+    pool
 }
 
-/// A toolkit that is not used is reported, so that the choice is visible.
-fn note_other(selection: &mut Selection, other: &Offer<'_>) {
-    selection.note(Note::OtherToolkit {
-        release: other.set.shown_release(),
-        origin: other.origin(),
-    });
+/// Toolkits that are not used are reported, so that the choice is visible.
+fn note_others<'a>(selection: &mut Selection, others: impl Iterator<Item = &'a Offer<'a>>) {
+    let mut others: Vec<String> = others
+        .map(|other| format!("CUDA {}, {}", other.set.shown_release(), other.origin()))
+        .collect();
+    others.dedup();
+    if !others.is_empty() {
+        selection.note(Note::OtherToolkits(others));
+    }
 }

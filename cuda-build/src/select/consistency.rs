@@ -12,8 +12,8 @@
 //! | driver | none: the machine that runs the program decides |
 
 use super::selection::Chosen;
-use crate::capability::{Capability, Plan};
-use crate::component::{Bundle, Class, Component, edges};
+use crate::capability::Plan;
+use crate::component::{Class, Component, edges};
 use crate::error::Conflict;
 use crate::probe::{Found, release_in_file_name};
 use crate::release::release_of;
@@ -27,29 +27,25 @@ pub fn conflicts(chosen: &[Chosen]) -> Vec<Conflict> {
         return conflicts;
     }
     let [nvcc, nvrtc, cudart] = Component::CORE.map(|component| get(chosen, component));
-    let exact = chosen
-        .iter()
-        .filter(|other| class(other) == Class::ExactMinor);
-    let mut conflicts: Vec<Conflict> = exact
-        .chain(cudart)
-        .filter_map(|other| release_conflict(nvcc?, other))
-        .collect();
-    conflicts.extend(
-        nvrtc
-            .zip(cudart)
-            .and_then(|(nvrtc, cudart)| release_conflict(nvrtc, cudart)),
-    );
+    let mut conflicts: Vec<Conflict> = Vec::new();
+    if let Some(nvcc) = nvcc {
+        let is_exact = |other: &&Chosen| class(other) == Class::ExactMinor;
+        for other in chosen.iter().filter(is_exact).chain(cudart) {
+            conflicts.extend(release_conflict(nvcc, other));
+        }
+    }
+    if let (Some(nvrtc), Some(cudart)) = (nvrtc, cudart) {
+        conflicts.extend(release_conflict(nvrtc, cudart));
+    }
     conflicts.extend(nvrtc.and_then(builtins_conflict));
     conflicts.extend(cudart.and_then(library_conflict));
     conflicts.extend(provider_conflicts(chosen));
     // What compiles device code decides which CCCL is accepted.
     let mut compilers = [nvcc, nvrtc, cudart].into_iter().flatten();
     if let Some((compiler, release)) = compilers.find_map(|c| Some((c, release(&c.found)?))) {
-        conflicts.extend(
-            chosen
-                .iter()
-                .filter_map(|other| range_conflict(compiler, release, other)),
-        );
+        for other in chosen {
+            conflicts.extend(range_conflict(compiler, release, other));
+        }
     }
     conflicts
 }
@@ -59,9 +55,7 @@ pub fn conflicts(chosen: &[Chosen]) -> Vec<Conflict> {
 /// A capability that is planned only as PTX counts as well, because the device that loads the PTX
 /// may have that capability.
 pub fn capability_conflicts(chosen: &[Chosen], plan: &Plan) -> Vec<Conflict> {
-    let mut capabilities: Vec<Capability> = plan.real.iter().chain(&plan.ptx).copied().collect();
-    capabilities.sort_unstable();
-    capabilities.dedup();
+    let capabilities = plan.all();
     let without_code = |product: &Chosen| {
         let facts = product.found.component.facts();
         let version = product.found.version.as_ref()?;
@@ -103,7 +97,7 @@ fn package(chosen: &Chosen, major: u32) -> Option<&'static str> {
 /// The CUDA release that a component belongs to, by a file of its own or by its version.
 fn release(found: &Found) -> Option<ToolkitVersion> {
     found
-        .toolkit
+        .release
         .or_else(|| release_of(found.component, found.version.as_ref()?))
 }
 
@@ -130,7 +124,7 @@ pub(super) fn major_conflict(first: &Chosen, other: &Chosen) -> Conflict {
     let set = format!("`cargo cuda toolkit add {major}`");
     let facts = other.found.component.facts();
     let fix = match package(other, major) {
-        Some(package) if facts.bundle == Bundle::Product => format!(
+        Some(package) if facts.is_product() => format!(
             "take the {} that is built for CUDA {major}: `{package}` in Python packages",
             facts.id
         ),
@@ -151,7 +145,7 @@ pub(super) fn major_conflict(first: &Chosen, other: &Chosen) -> Conflict {
 /// nvcc starts cicc with options of its own release, and the headers for device code call builtins
 /// of one release: `cuda_fp16.h` of 13.0 fails under 13.4, and vice versa.
 fn release_conflict(compiler: &Chosen, other: &Chosen) -> Option<Conflict> {
-    let (wanted, release) = (compiler.found.toolkit?, other.found.toolkit?);
+    let (wanted, release) = (compiler.found.release?, other.found.release?);
     let component = other.found.component;
     let has_no_headers = component == Component::Cudart && other.found.include.is_empty();
     if has_no_headers || wanted == release {
@@ -217,7 +211,7 @@ fn builtins_conflict(nvrtc: &Chosen) -> Option<Conflict> {
 
 /// A program compiled with newer headers may call functions that an older library does not export.
 fn library_conflict(cudart: &Chosen) -> Option<Conflict> {
-    let headers = cudart.found.toolkit?;
+    let headers = cudart.found.release?;
     let library = cudart.found.version.as_ref()?.release()?;
     (library < headers).then(|| Conflict {
         reason: format!(
@@ -256,14 +250,13 @@ fn provider_conflicts(chosen: &[Chosen]) -> Vec<Conflict> {
             },
         })
     };
-    let providers = chosen.iter().filter(|c| class(c) == Class::Provider);
-    providers
-        .flat_map(|provider| {
-            chosen
-                .iter()
-                .filter_map(move |user| conflict(user, provider))
-        })
-        .collect()
+    let mut conflicts = Vec::new();
+    for provider in chosen.iter().filter(|c| class(c) == Class::Provider) {
+        for user in chosen {
+            conflicts.extend(conflict(user, provider));
+        }
+    }
+    conflicts
 }
 
 /// The conflict if the headers of a component with its own range refuse the compiler's release.

@@ -8,7 +8,7 @@ use super::request::{Need, Part, Request};
 use super::selection::Chosen;
 use crate::component::Component;
 use crate::error::{Conflict, Error};
-use crate::probe::{Attempt, Found, Set};
+use crate::probe::{Attempt, ComponentSet, Found};
 use crate::release::{self, NEWEST_MAJOR};
 use crate::sources::Label;
 use crate::target::Target;
@@ -84,7 +84,7 @@ impl NotFound {
     }
 
     /// What a set has, and which missing components it lacks.
-    fn describe_set(&self, set: &Set) -> String {
+    fn describe_set(&self, set: &ComponentSet) -> String {
         if let Some(request) = self.request.as_ref().filter(|request| !request.admits(set)) {
             let version = set.shown_release();
             let requested = match request.major {
@@ -142,9 +142,12 @@ impl NotFound {
 
     /// The command that fetches the missing components, or why there is none.
     fn fetch_hint(&self, request: &Request) -> String {
-        let found = self.searched.iter().flat_map(|attempt| &attempt.sets);
-        let found = found.filter(|set| set.is_toolkit()).map(|set| set.major);
-        let found = found.filter(|major| request.admits_major(*major)).max();
+        let mut found = None;
+        for set in self.searched.iter().flat_map(|attempt| &attempt.sets) {
+            if set.is_toolkit() && request.admits_major(set.major) {
+                found = found.max(Some(set.major));
+            }
+        }
         let Some(major) = found.or_else(|| request.newest_major()) else {
             let toolkit = format!(
                 "`toolkit = \"{}\"` in `[package.metadata.cuda]`",
@@ -238,12 +241,13 @@ pub(super) fn not_found(
             origin: base.origin(),
         })
     });
-    let other_major: Vec<Option<Conflict>> = needs
-        .iter()
-        .map(|need| found_for_another_major(need, beside.as_ref()?, &searched))
-        .collect();
-    let is_mixed = !other_major.is_empty() && other_major.iter().all(Option::is_some);
-    let other_major: Vec<Conflict> = other_major.into_iter().flatten().collect();
+    let mut other_major: Vec<Conflict> = Vec::new();
+    if let Some(beside) = &beside {
+        for need in &needs {
+            other_major.extend(found_for_another_major(need, beside, &searched));
+        }
+    }
+    let is_mixed = !needs.is_empty() && other_major.len() == needs.len();
     if !named.is_empty() && is_mixed {
         return Error::Inconsistent {
             conflicts: other_major,
@@ -269,10 +273,20 @@ pub(super) fn not_found(
 
 /// Whether the component was found, and only the needed part of it is missing.
 fn only_part_is_missing(request: &Request, need: &Need, searched: &[&Attempt]) -> bool {
-    let sets = searched.iter().flat_map(|attempt| &attempt.sets);
-    let sets = sets.filter(|set| request.admits(set));
-    let found: Vec<&Found> = sets.filter_map(|set| set.get(need.component)).collect();
-    !found.is_empty() && need.version.is_none() && !found.iter().any(|found| need.is_met_by(found))
+    let mut sets = sets(searched);
+    sets.retain(|set| request.admits(set) && set.get(need.component).is_some());
+    let is_enough =
+        |set: &&ComponentSet| set.get(need.component).is_some_and(|f| need.is_met_by(f));
+    !sets.is_empty() && need.version.is_none() && !sets.iter().any(is_enough)
+}
+
+/// The sets of these attempts.
+pub(super) fn sets<'a>(attempts: &[&'a Attempt]) -> Vec<&'a ComponentSet> {
+    let mut sets = Vec::new();
+    for attempt in attempts {
+        sets.extend(&attempt.sets);
+    }
+    sets
 }
 
 /// The conflict with a component that was found for another CUDA major than `beside`.

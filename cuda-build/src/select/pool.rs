@@ -5,19 +5,20 @@ use super::consistency::conflicts;
 use super::request::{Need, Part, Request, Strength};
 use super::selection::{Chosen, Note, Selection};
 use crate::component::Component;
-use crate::probe::{Attempt, Found, Set};
+use crate::list::{sort_by_key, sorted_set};
+use crate::probe::{Attempt, ComponentSet, Found};
 use crate::sources::Step;
 
 /// A set and the attempt that found it.
 #[derive(Clone, Copy)]
 pub(super) struct Offer<'a> {
     pub(super) attempt: &'a Attempt,
-    pub(super) set: &'a Set,
+    pub(super) set: &'a ComponentSet,
 }
 
 impl Offer<'_> {
     /// Whether both are the same set of the same attempt.
-    pub(super) fn is(&self, other: &Self) -> bool {
+    pub(super) fn is_same(&self, other: &Self) -> bool {
         std::ptr::eq(self.set, other.set)
     }
 
@@ -41,14 +42,19 @@ impl Offer<'_> {
 
 /// Every accepted set of these attempts.
 pub(super) fn offers<'a>(request: &Request, attempts: &[&'a Attempt]) -> Vec<Offer<'a>> {
-    let offers = attempts
-        .iter()
-        .flat_map(|attempt| attempt.sets.iter().map(|set| Offer { attempt, set }));
-    offers.filter(|offer| request.admits(offer.set)).collect()
+    let mut offers = Vec::new();
+    for attempt in attempts {
+        for set in &attempt.sets {
+            if request.admits(set) {
+                offers.push(Offer { attempt, set });
+            }
+        }
+    }
+    offers
 }
 
 /// Which components may be taken from pool members other than the first.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq)]
 pub(super) enum Rule {
     /// Only products, unless the user named the places: then every component.
     ProductsOnly,
@@ -83,24 +89,22 @@ pub(super) fn complete(
         }
         let Choice {
             mut chosen,
-            mut used,
+            used,
             incompatible,
             ..
         } = choice;
-        chosen.sort_by_key(|c| c.found.component);
-        used.sort_unstable();
-        used.dedup();
+        sort_by_key(&mut chosen, |c| c.found.component);
         let found = chosen.iter().map(|c| c.found.clone()).collect();
         let selection = Selection {
             step: first.step(),
             major,
-            toolkit: Set { major, found }
-                .toolkit()
-                .or_else(|| first.set.toolkit()),
+            release: ComponentSet { major, found }
+                .release()
+                .or_else(|| first.set.release()),
             chosen,
             notes: incompatible,
         };
-        Some((selection, used))
+        Some((selection, sorted_set(used)))
     })
 }
 
@@ -133,15 +137,15 @@ impl Choice<'_, '_> {
                 found: found.clone(),
                 origin: offer.origin_of(found),
             });
-            let is_added = self.rule == Rule::WhateverFits && index > 0;
-            if (is_added || need.strength == Strength::Extra)
+            let is_from_other_place = self.rule == Rule::WhateverFits && index > 0;
+            if (is_from_other_place || need.strength == Strength::Extra)
                 && let Some(conflict) = conflicts(&self.chosen).into_iter().next()
             {
                 self.chosen.pop();
                 let found = Box::new(found.clone());
                 let note = Note::Incompatible { found, conflict };
                 // Extras are dropped without an error, so they are reported.
-                if !is_added && !self.incompatible.contains(&note) {
+                if !is_from_other_place && !self.incompatible.contains(&note) {
                     self.incompatible.push(note);
                 }
                 continue;
@@ -171,7 +175,7 @@ fn in_order<'p, 'a>(
 ) -> impl Iterator<Item = (usize, &'p Offer<'a>)> {
     let is_product = need.is_product();
     let of_variable = |offer: &Offer<'_>| offer.step() == Step::Product;
-    let named = pool
+    let from_variables = pool
         .iter()
         .enumerate()
         .filter(move |(_, o)| is_product && of_variable(o));
@@ -179,5 +183,5 @@ fn in_order<'p, 'a>(
         .iter()
         .enumerate()
         .filter(move |(_, o)| !of_variable(o));
-    named.chain(others)
+    from_variables.chain(others)
 }

@@ -1,12 +1,12 @@
 //! What a build needs.
 
-use crate::component::{Bundle, Component, EdgeKind, closure};
-use crate::probe::{Found, Set};
+use crate::component::{Component, EdgeKind, closure};
+use crate::probe::{ComponentSet, Found};
 use crate::release;
 use crate::version::ToolkitVersion;
 
 /// The part of a component that is used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Part {
     /// Headers to compile with.
     Headers,
@@ -32,7 +32,7 @@ impl Part {
 }
 
 /// How much a component is needed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Strength {
     /// The search fails without it.
     Required,
@@ -43,7 +43,7 @@ pub enum Strength {
 }
 
 /// A component that is needed, and why.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Need {
     /// The component.
     pub component: Component,
@@ -84,20 +84,21 @@ impl Need {
         }
         let mut dependencies = closure(&[self.component], major);
         dependencies.retain(|(_, kind)| kind.is_run_time());
-        let need = |(component, kind)| {
+        let mut needs = Vec::new();
+        for (component, kind) in dependencies {
             let strength = match kind {
                 EdgeKind::Link => self.strength,
                 EdgeKind::Load => Strength::Optional,
                 EdgeKind::LoadIfPresent | EdgeKind::Build => Strength::Extra,
             };
             let why = format!("`{}` needs it", self.component);
-            Self::new(component, Part::Shared, why).with(strength)
-        };
-        dependencies.into_iter().map(need).collect()
+            needs.push(Self::new(component, Part::Shared, why).with(strength));
+        }
+        needs
     }
 
     pub(crate) fn is_product(&self) -> bool {
-        self.component.facts().bundle == Bundle::Product
+        self.component.facts().is_product()
     }
 
     pub(super) fn is_required(&self) -> bool {
@@ -159,9 +160,9 @@ impl Request {
     }
 
     /// Whether a set is of an accepted release.
-    pub(super) fn admits(&self, set: &Set) -> bool {
+    pub(super) fn admits(&self, set: &ComponentSet) -> bool {
         let admits = |toolkit: ToolkitVersion| toolkit.matches(&self.toolkit);
-        self.major.is_none_or(|major| major == set.major) && set.toolkit().is_none_or(admits)
+        self.major.is_none_or(|major| major == set.major) && set.release().is_none_or(admits)
     }
 
     /// Whether a component meets one of the required needs.
@@ -176,9 +177,9 @@ impl Request {
         let group = |more: &[Need]| -> Vec<Need> {
             // Requested components come first: the rest has to fit them.
             let mut needs = [self.needs.as_slice(), more].concat();
-            let dependencies = needs.iter().flat_map(|need| need.dependencies(major));
-            let dependencies: Vec<Need> = dependencies.collect();
-            needs.extend(dependencies);
+            for index in 0..needs.len() {
+                needs.extend(needs[index].dependencies(major));
+            }
             needs
         };
         if self.alternatives.is_empty() {

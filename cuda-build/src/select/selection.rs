@@ -21,13 +21,9 @@ pub struct Chosen {
 /// Something to report about a choice.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Note {
-    /// Another toolkit was found, which is not used.
-    OtherToolkit {
-        /// Its release, or its major if nothing shows the release.
-        release: String,
-        /// Where it is.
-        origin: String,
-    },
+    /// Other toolkits that were found and are not used: the release of each, or its major if nothing shows the
+    /// release, and where it is.
+    OtherToolkits(Vec<String>),
     /// The components come from several steps of the search.
     Combined {
         /// The places that they come from.
@@ -58,8 +54,8 @@ impl Note {
 impl fmt::Display for Note {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::OtherToolkit { release, origin } => {
-                write!(f, "CUDA {release} was also found and is not used: {origin}")
+            Self::OtherToolkits(others) => {
+                write!(f, "also found and not used: {}", others.join("; "))
             }
             Self::Combined { origins } => write!(f, "combined from {}", origins.join(" and ")),
             Self::LockNotFetched { file, version } => write!(
@@ -76,14 +72,14 @@ impl fmt::Display for Note {
 }
 
 /// What was chosen.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct Selection {
     /// The step that proposed the first place that was used.
     pub step: Step,
     /// The CUDA major of all components.
     pub major: u32,
     /// The CUDA release of compiler and headers.
-    pub toolkit: Option<ToolkitVersion>,
+    pub release: Option<ToolkitVersion>,
     /// In the order of the component table.
     pub chosen: Vec<Chosen>,
     /// What to report about the choice.

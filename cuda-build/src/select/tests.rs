@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use super::*;
 use crate::component::Component;
 use crate::error::Error;
-use crate::probe::{Attempt, Found, Set};
+use crate::probe::{Attempt, ComponentSet, Found};
 use crate::sources::{Candidate, Label, Step};
 use crate::version::ToolkitVersion;
 
@@ -36,7 +36,7 @@ fn found(text: &str, place: &str) -> Found {
         component,
         major,
         version: Some(version.parse().unwrap()),
-        toolkit,
+        release: toolkit,
         include: facts
             .header
             .iter()
@@ -75,7 +75,7 @@ fn at(step: Step, path: &str, components: &[&str]) -> Attempt {
     majors.dedup();
     let sets = majors
         .into_iter()
-        .map(|major| Set {
+        .map(|major| ComponentSet {
             major,
             found: all.iter().filter(|f| f.major == major).cloned().collect(),
         })
@@ -163,14 +163,16 @@ fn other_toolkits_in_the_same_step_are_reported() {
     let attempts = [
         at(Step::Stored, "/store/13.4", PIP13),
         at(Step::Stored, "/store/12.9", PIP12),
+        at(Step::Stored, "/store/12.4", LOCAL124),
     ];
     let selection = select(&module(), &attempts).unwrap();
+    let [note] = selection.notes.as_slice() else {
+        panic!("{:?}", selection.notes);
+    };
+    let note = note.to_string();
     assert!(
-        selection.notes[0]
-            .to_string()
-            .contains("CUDA 12.9 was also found"),
-        "{:?}",
-        selection.notes
+        note.starts_with("also found and not used: CUDA 12.9, ") && note.contains("; CUDA 12.4, "),
+        "{note}"
     );
 }
 

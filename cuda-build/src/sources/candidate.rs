@@ -7,7 +7,7 @@ use super::associated_roots;
 use crate::root::Root;
 
 /// One step of the search, in the order of the search.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 pub enum Step {
     /// Given by the caller of this library or on a command line.
     Argument,
@@ -76,7 +76,7 @@ impl Step {
 }
 
 /// What named a place.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Label {
     /// An environment variable.
     Variable(&'static str),
@@ -110,7 +110,7 @@ impl fmt::Display for Label {
 }
 
 /// How the files of a candidate are laid out.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Layout {
     /// A root with `bin`, `include` and `lib`.
     Roots {
@@ -131,7 +131,7 @@ pub enum Layout {
 }
 
 /// A place that may have CUDA components. Nothing has been read yet.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Candidate {
     /// The step of the search that proposed it.
     pub step: Step,

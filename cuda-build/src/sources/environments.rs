@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use super::{Candidate, Sources, Step, on_path, python, split_list};
 use crate::component::Component;
 use crate::env::Env;
+use crate::list::sort_by_key;
 use crate::root::Root;
 
 pub(super) fn propose(root: &Root, env: &Env, found: &mut Sources) {
@@ -28,16 +29,16 @@ fn propose_conda(root: &Root, env: &Env, found: &mut Sources) {
         ),
     };
     let prefixes: Vec<PathBuf> = variables.iter().filter_map(|name| env.path(name)).collect();
-    let packages = prefixes
-        .iter()
-        .flat_map(|prefix| python::site_packages_of(root, prefix));
-    let packages: Vec<PathBuf> = packages
-        .filter(|path| python::has_cuda(root, path))
-        .collect();
+    let mut packages: Vec<PathBuf> = Vec::new();
+    for prefix in &prefixes {
+        packages.extend(python::site_packages_of(root, prefix));
+    }
+    packages.retain(|path| python::has_cuda(root, path));
     let candidates = &mut found.candidates;
     candidates.extend(Candidate::scattered(root, Step::Conda, label, prefixes));
-    let packages = packages.into_iter();
-    candidates.extend(packages.map(|path| Candidate::site_packages(Step::Conda, label, path)));
+    for path in packages {
+        candidates.push(Candidate::site_packages(Step::Conda, label, path));
+    }
 }
 
 /// In a Nix development shell every output of every component is a store path of its own. nixpkgs sets
@@ -101,7 +102,7 @@ fn spack(root: &Root, env: &Env) -> Option<Candidate> {
         );
     }
     // Prefixes that do not exist are reported, after the others.
-    prefixes.sort_by_key(|path| !root.is_dir(path));
+    sort_by_key(&mut prefixes, |path| !root.is_dir(path));
     Candidate::scattered(root, Step::Spack, "Spack", prefixes)
 }
 

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::{Candidate, Sources, Step};
 use crate::env::Env;
+use crate::list::sort_by_key;
 use crate::root::Root;
 use crate::target::Target;
 use crate::version::Version;
@@ -42,20 +43,24 @@ pub(super) fn propose_default(root: &Root, target: &Target, found: &mut Sources)
 
 /// One candidate for each CUDA release in an SDK.
 fn of_sdk(root: &Root, label: &str, sdk: &Path) -> Vec<Candidate> {
-    let versions = versions(root, &sdk.join("cuda")).into_iter();
-    versions
-        .filter_map(|cuda| Candidate::scattered(root, Step::HpcSdk, label, vec![cuda]))
-        .collect()
+    let mut candidates = Vec::new();
+    for cuda in versions(root, &sdk.join("cuda")) {
+        candidates.extend(Candidate::scattered(root, Step::HpcSdk, label, vec![cuda]));
+    }
+    candidates
 }
 
 /// Directories named after a version, newest first.
 fn versions(root: &Root, parent: &Path) -> Vec<PathBuf> {
-    let names = root.names(parent).into_iter();
-    let version = |name: &Path| Some((name.to_str()?.parse().ok()?, parent.join(name)));
-    let mut versions: Vec<(Version, PathBuf)> =
-        names.filter_map(|name| version(name.as_ref())).collect();
-    versions.retain(|(_, path)| root.is_dir(path));
-    versions.sort_by_key(|(version, _)| Reverse(version.clone()));
+    let mut versions: Vec<(Version, PathBuf)> = Vec::new();
+    for name in root.names(parent) {
+        let path = parent.join(&name);
+        let version = name.to_str().and_then(|name| name.parse().ok());
+        if let Some(version) = version.filter(|_| root.is_dir(&path)) {
+            versions.push((version, path));
+        }
+    }
+    sort_by_key(&mut versions, |(version, _)| Reverse(version.clone()));
     versions.into_iter().map(|(_, path)| path).collect()
 }
 

@@ -35,7 +35,7 @@ use crate::root::Root;
 use crate::target::Target;
 
 /// All candidates in the order of the search, and remarks about the variables.
-#[derive(Clone, Debug, Default)]
+#[derive(Default)]
 pub struct Sources {
     /// In the order of the search.
     pub candidates: Vec<Candidate>,
@@ -101,13 +101,10 @@ fn retain_listed_steps(env: &Env, found: &mut Sources) -> Result<(), Error> {
     let mut wanted = vec![Step::Argument, Step::Roots, Step::Product];
     for name in text.split([',', ' ']).filter(|name| !name.is_empty()) {
         let step = Step::ALL.iter().find(|(_, id)| *id == name);
-        let (step, _) = step.ok_or_else(|| Error::Manifest {
-            path: PathBuf::from("environment"),
-            key: "CUDA_BUILD_SOURCES".to_owned(),
-            reason: format!(
-                "`{name}` is not a step of the search; known: {}",
-                Step::ALL.map(|(_, id)| id).join(", ")
-            ),
+        let (step, _) = step.ok_or_else(|| {
+            let known = Step::ALL.map(|(_, id)| id).join(", ");
+            let reason = format!("`{name}` is not a step of the search; known: {known}");
+            Error::variable("CUDA_BUILD_SOURCES", reason)
         })?;
         wanted.push(*step);
     }
@@ -144,8 +141,9 @@ fn named(root: &Root, step: Step, label: &Label, paths: &[PathBuf]) -> Vec<Candi
             roots.push(path.clone());
         }
         roots.extend(archives);
-        let packages = packages.into_iter();
-        proposed.extend(packages.map(|path| Candidate::site_packages(step, label.clone(), path)));
+        for path in packages {
+            proposed.push(Candidate::site_packages(step, label.clone(), path));
+        }
     }
     // Roots come first, then the packages that complete them.
     let scattered = Candidate::scattered(root, step, label.clone(), roots);
@@ -186,10 +184,13 @@ fn is_archive(path: &Path) -> bool {
 
 /// The first of these programs on `PATH`.
 fn on_path(root: &Root, env: &Env, names: &[&Path]) -> Option<PathBuf> {
-    let directories = env.search_path().into_iter();
-    let mut paths =
-        directories.flat_map(|directory| names.iter().map(move |name| directory.join(name)));
-    paths.find(|path| root.is_file(path))
+    for directory in env.search_path() {
+        let mut paths = names.iter().map(|name| directory.join(name));
+        if let Some(path) = paths.find(|path| root.is_file(path)) {
+            return Some(path);
+        }
+    }
+    None
 }
 
 /// Splits a list of paths at `;` (CMake) and `:` (nixpkgs).

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use super::{Candidate, Layout, Sources, Step, on_path};
 use crate::component::Component;
 use crate::env::Env;
+use crate::list::sort_by_key;
 use crate::root::Root;
 
 pub(super) fn propose_active(root: &Root, env: &Env, found: &mut Sources) {
@@ -18,9 +19,10 @@ pub(super) fn propose_active(root: &Root, env: &Env, found: &mut Sources) {
         packages.push(prefix);
     }
     let label = "virtual environment of `VIRTUAL_ENV`";
-    let packages = packages.into_iter();
-    let candidates = packages.map(|path| Candidate::site_packages(Step::Environment, label, path));
-    found.candidates.extend(candidates);
+    for path in packages {
+        let candidate = Candidate::site_packages(Step::Environment, label, path);
+        found.candidates.push(candidate);
+    }
 }
 
 /// A Python on `PATH` has its packages in the prefix two levels above the program, in the administrator's `local`
@@ -48,11 +50,9 @@ pub(super) fn propose_on_path(root: &Root, env: &Env, found: &mut Sources) {
         let candidate = Candidate::new(Step::Python, label, &python, Layout::PythonScript);
         found.candidates.push(candidate);
     }
-    let user = env.path("HOME").map(|home| home.join(".local"));
-    packages.extend(
-        user.into_iter()
-            .flat_map(|user| site_packages_of(root, &user)),
-    );
+    if let Some(home) = env.path("HOME") {
+        packages.extend(site_packages_of(root, &home.join(".local")));
+    }
     let mut proposed: Vec<PathBuf> = Vec::new();
     for path in packages {
         // A Python without any CUDA wheel is not reported.
@@ -60,16 +60,20 @@ pub(super) fn propose_on_path(root: &Root, env: &Env, found: &mut Sources) {
             proposed.push(path);
         }
     }
-    let proposed = proposed.into_iter();
-    let candidates = proposed.map(|path| Candidate::site_packages(Step::Python, label, path));
-    found.candidates.extend(candidates);
+    for path in proposed {
+        let candidate = Candidate::site_packages(Step::Python, label, path);
+        found.candidates.push(candidate);
+    }
 }
 
 /// Whether site-packages contain any CUDA wheel.
 pub(super) fn has_cuda(root: &Root, path: &Path) -> bool {
-    let directories = Component::all().flat_map(|component| component.facts().package_dirs);
-    let top = |directory: &'static str| directory.split('/').next();
-    let mut names: Vec<&str> = directories.flatten().filter_map(top).collect();
+    let mut names: Vec<&str> = Vec::new();
+    for component in Component::all() {
+        for directory in component.facts().package_dirs.iter().flatten() {
+            names.extend(directory.split('/').next());
+        }
+    }
     names.dedup();
     names.iter().any(|name| root.is_dir(&path.join(name)))
 }
@@ -88,10 +92,12 @@ pub(super) fn site_packages_of(root: &Root, prefix: &Path) -> Vec<PathBuf> {
     };
     let names = names.iter().filter_map(|name| name.to_str());
     let mut pythons: Vec<_> = names.filter_map(python).collect();
-    pythons.sort();
-    let pythons = pythons.iter();
-    pythons
-        .flat_map(|(_, python)| [python.join("site-packages"), python.join("dist-packages")])
-        .filter(|path| root.is_dir(path))
-        .collect()
+    sort_by_key(&mut pythons, Clone::clone);
+    let mut packages = Vec::new();
+    for (_, python) in pythons {
+        packages.push(python.join("site-packages"));
+        packages.push(python.join("dist-packages"));
+    }
+    packages.retain(|path| root.is_dir(path));
+    packages
 }

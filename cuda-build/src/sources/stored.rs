@@ -8,6 +8,7 @@ use crate::config::workspace_root;
 use crate::document;
 use crate::env::Env;
 use crate::error::Error;
+use crate::list::sort_by_key;
 use crate::root::Root;
 use crate::store::{self, Packages, StoredToolkit};
 use crate::target::Target;
@@ -23,7 +24,6 @@ const VARIABLE: &str = "CUDA_BUILD_LOCK";
 const FORMAT_VERSION: i64 = 1;
 
 /// One toolkit of a lock file.
-#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Locked {
     /// The lock file.
     pub file: PathBuf,
@@ -39,10 +39,8 @@ pub struct Locked {
 fn stored(root: &Root, env: &Env, target: &Target) -> (Vec<StoredToolkit>, Vec<Error>) {
     let (mut toolkits, mut errors) = (Vec::new(), Vec::new());
     let directory = store::toolkits_dir(env);
-    for toolkit in directory
-        .iter()
-        .flat_map(|directory| store::stored_toolkits(root, directory))
-    {
+    let stored = directory.map(|directory| store::stored_toolkits(root, &directory));
+    for toolkit in stored.unwrap_or_default() {
         match toolkit {
             Ok(toolkit) if toolkit.platform == target.directory() => toolkits.push(toolkit),
             Ok(_) => {}
@@ -56,7 +54,7 @@ fn stored(root: &Root, env: &Env, target: &Target) -> (Vec<StoredToolkit>, Vec<E
 pub(super) fn propose(root: &Root, env: &Env, target: &Target, found: &mut Sources) {
     let (mut toolkits, errors) = stored(root, env, target);
     found.remarks.extend(errors.iter().map(ToString::to_string));
-    toolkits.sort_by_key(|t| {
+    sort_by_key(&mut toolkits, |t| {
         (
             Reverse((t.version.clone(), t.components.len())),
             t.path.clone(),
@@ -75,7 +73,7 @@ pub(super) fn propose_locked(
     target: &Target,
     found: &mut Sources,
 ) -> Result<(), Error> {
-    let Some(file) = lock_file(root, env) else {
+    let Some(file) = lock_file(root, env).filter(|file| root.exists(file)) else {
         return Ok(());
     };
     let text = root.text(&file).map_err(|error| error.to_string());
@@ -84,15 +82,16 @@ pub(super) fn propose_locked(
         what: "lock file",
         reason: format!("{}: {reason}", file.display()),
     })?;
-    locked.sort_by_key(|(version, ..)| Reverse(version.clone()));
+    sort_by_key(&mut locked, |(version, ..)| Reverse(version.clone()));
     let (stored, _) = stored(root, env, target);
     for (version, release, packages) in locked {
         let toolkit = stored.iter().find(|stored| stored.packages == packages);
         let path = toolkit.map(|toolkit| toolkit.path.clone());
-        found.candidates.extend(path.iter().map(|path| {
+        if let Some(path) = &path {
             let label = Label::Text(format!("CUDA {version} of `{LOCK_FILE}`"));
-            Candidate::site_packages(Step::Locked, label, path.clone())
-        }));
+            let candidate = Candidate::site_packages(Step::Locked, label, path.clone());
+            found.candidates.push(candidate);
+        }
         found.locked.push(Locked {
             file: file.clone(),
             version,
@@ -103,29 +102,28 @@ pub(super) fn propose_locked(
     Ok(())
 }
 
-/// The lock file to use:
+/// The path of the lock file to use, which may not exist:
 /// - the file that `CUDA_BUILD_LOCK` names;
 /// - otherwise the file beside the nearest `Cargo.toml` above `OUT_DIR`, because that manifest
 ///   belongs to the workspace that is being built;
 /// - otherwise the file of the package's own workspace, unless the package is a dependency from a
 ///   registry, from git or from a vendor directory.
-///
-/// If the variable names a file that does not exist, there is no lock file: `cargo cuda init` sets the variable before
-/// the file is written.
 pub fn lock_file(root: &Root, env: &Env) -> Option<PathBuf> {
     if let Some(named) = env.path(VARIABLE) {
-        return Some(named).filter(|path| root.exists(path));
+        return Some(named);
     }
-    let beside =
-        |directory: &Path| Some(directory.join(LOCK_FILE)).filter(|path| root.is_file(path));
     let out = env.peek("OUT_DIR").map(Path::new);
     let mut above_out = out.iter().flat_map(|out| out.ancestors());
     if let Some(built) = above_out.find(|directory| root.is_file(&directory.join("Cargo.toml"))) {
-        return beside(built);
+        return Some(built.join(LOCK_FILE));
     }
     let package = Path::new(env.peek("CARGO_MANIFEST_DIR")?);
     let is_own = !is_dependency(root, env, package);
-    beside(&is_own.then(|| workspace_root(root, package))??)
+    Some(
+        is_own
+            .then(|| workspace_root(root, package))??
+            .join(LOCK_FILE),
+    )
 }
 
 /// Whether Cargo downloaded the package: below `CARGO_HOME`, or with the file that `cargo vendor` adds.
@@ -139,23 +137,22 @@ fn is_dependency(root: &Root, env: &Env, package: &Path) -> bool {
 
 fn parse(text: &str) -> Result<Vec<(Version, ToolkitVersion, Packages)>, String> {
     let table = document::parse(text, FORMAT_VERSION)?;
-    let toolkits = document::tables(&table, "toolkit")?.into_iter();
-    toolkits
-        .map(|toolkit| {
-            let text = document::string(toolkit, "version")?;
-            // The text is printed, so only digits and dots are accepted.
-            let is_plain = text.bytes().all(|b| b.is_ascii_digit() || b == b'.');
-            let version: Option<Version> = text.parse().ok().filter(|_| is_plain);
-            let release = version.as_ref().and_then(Version::release);
-            let (version, release) = version
-                .zip(release)
-                .ok_or_else(|| format!("`version` {text:?} is not a CUDA release"))?;
-            if !toolkit.contains_key("packages") {
-                return Err("`packages` is missing or not an array".to_owned());
-            }
-            Ok((version, release, store::packages(toolkit)?))
-        })
-        .collect()
+    let mut locked = Vec::new();
+    for toolkit in document::tables(&table, "toolkit")? {
+        let text = document::string(toolkit, "version")?;
+        // The text is printed, so only digits and dots are accepted.
+        let is_plain = text.bytes().all(|b| b.is_ascii_digit() || b == b'.');
+        let version: Option<Version> = text.parse().ok().filter(|_| is_plain);
+        let release = version.as_ref().and_then(Version::release);
+        let (version, release) = version
+            .zip(release)
+            .ok_or_else(|| format!("`version` {text:?} is not a CUDA release"))?;
+        if toolkit.get("packages").is_none() {
+            return Err("`packages` is missing or not an array".to_owned());
+        }
+        locked.push((version, release, store::packages(toolkit)?));
+    }
+    Ok(locked)
 }
 
 #[cfg(test)]
@@ -208,14 +205,17 @@ mod tests {
                 vec![out, ("CUDA_BUILD_LOCK", "named.lock")],
                 Some("named.lock"),
             ),
-            (vec![out, ("CUDA_BUILD_LOCK", "absent.lock")], None),
-            // The built workspace has no lock file.
+            (
+                vec![out, ("CUDA_BUILD_LOCK", "absent.lock")],
+                Some("absent.lock"),
+            ),
+            // The built workspace has no lock file, and that of the dependency is not used.
             (
                 vec![
                     ("OUT_DIR", "bare/target/out"),
                     ("CARGO_MANIFEST_DIR", "dep"),
                 ],
-                None,
+                Some("bare/cuda-toolkits.lock"),
             ),
             // A target directory elsewhere.
             (

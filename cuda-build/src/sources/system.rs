@@ -4,7 +4,8 @@ use std::cmp::Reverse;
 use std::path::{Path, PathBuf};
 
 use super::{Candidate, Layout, Sources, Step};
-use crate::component::{Bundle, Component};
+use crate::component::Component;
+use crate::list::sort_by_key;
 use crate::release::NEWEST_MAJOR;
 use crate::root::Root;
 use crate::target::Target;
@@ -74,11 +75,11 @@ fn propose_installed(root: &Root, found: &mut Sources) {
             versioned.push((version, path));
         }
     }
-    versioned.sort_by_key(|(version, _)| Reverse(version.clone()));
-    let versioned = versioned.into_iter();
-    found
-        .candidates
-        .extend(versioned.map(|(_, path)| Candidate::root(Step::VersionedPlace, label, path)));
+    sort_by_key(&mut versioned, |(version, _)| Reverse(version.clone()));
+    for (_, path) in versioned {
+        let candidate = Candidate::root(Step::VersionedPlace, label, path);
+        found.candidates.push(candidate);
+    }
 }
 
 /// Whether there is a product in `/usr`. NVIDIA's packages install cuDNN, NCCL and the like there,
@@ -93,7 +94,7 @@ pub(crate) fn holds_product(root: &Root, target: &Target) -> bool {
         places.any(|place| root.is_file(&place.join(name)))
     };
     let facts = Component::all().map(Component::facts);
-    let mut products = facts.filter(|facts| facts.bundle == Bundle::Product);
+    let mut products = facts.filter(|facts| facts.is_product());
     products.any(|facts| {
         let soname = facts.soname(0, NEWEST_MAJOR);
         facts.header.is_some_and(|header| holds(&headers, header))

@@ -157,9 +157,11 @@ fn program(root: &Root, nvcc: PathBuf) -> PathBuf {
 /// in another variable and more.
 fn disagreements(root: &Root, named: &[Named], what: &str) -> Vec<String> {
     let places = |paths: &[PathBuf]| -> Vec<OsString> {
-        let belonging = paths.iter().flat_map(|path| associated_roots(root, path));
-        let all = paths.iter().cloned().chain(belonging);
-        all.map(|path| root.place(&path)).collect()
+        let mut all = paths.to_vec();
+        for path in paths {
+            all.extend(associated_roots(root, path));
+        }
+        all.iter().map(|path| root.place(path)).collect()
     };
     let shown = |(variable, paths): &Named| match paths.as_slice() {
         [path] => format!("`{variable}` ({})", path.display()),

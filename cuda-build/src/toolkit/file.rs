@@ -4,13 +4,12 @@ use std::fmt::Write;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use toml::de::DeTable;
-
 use super::Toolkit;
 use crate::component::Component;
 use crate::document;
 use crate::error::Error;
 use crate::probe::Found;
+use crate::toml::Table;
 
 const FORMAT_VERSION: i64 = 1;
 
@@ -35,7 +34,7 @@ impl Toolkit {
             if let Some(version) = &found.version {
                 line("version", quoted(&version.to_string()));
             }
-            if let Some(toolkit) = found.toolkit {
+            if let Some(toolkit) = found.release {
                 line("toolkit", quoted(&toolkit.to_string()));
             }
             line("include", list(&found.include)?);
@@ -50,11 +49,11 @@ impl Toolkit {
 }
 
 fn list(paths: &[PathBuf]) -> Result<String, Error> {
-    let item = |path: &PathBuf| {
+    let mut items = Vec::new();
+    for path in paths {
         let text = path.to_str().map(quoted);
-        text.ok_or_else(|| format_error(format!("{} is not Unicode", path.display())))
-    };
-    let items: Vec<String> = paths.iter().map(item).collect::<Result<_, _>>()?;
+        items.push(text.ok_or_else(|| format_error(format!("{} is not Unicode", path.display())))?);
+    }
     Ok(format!("[{}]", items.join(", ")))
 }
 
@@ -103,7 +102,7 @@ pub(super) fn parse(text: &str) -> Result<Vec<Found>, Error> {
     Ok(found)
 }
 
-fn read(entry: &DeTable<'_>, component: Component) -> Result<Found, String> {
+fn read(entry: &Table, component: Component) -> Result<Found, String> {
     let major = document::number(entry, "major")?;
     let major = u32::try_from(major).map_err(|_| format!("`major` is {major}"))?;
     let paths = |key| -> Vec<PathBuf> {
@@ -112,7 +111,7 @@ fn read(entry: &DeTable<'_>, component: Component) -> Result<Found, String> {
     };
     Ok(Found {
         version: parsed(entry, "version")?,
-        toolkit: parsed(entry, "toolkit")?,
+        release: parsed(entry, "toolkit")?,
         include: paths("include"),
         libraries: paths("libraries"),
         archives: paths("archives"),
@@ -125,7 +124,7 @@ fn read(entry: &DeTable<'_>, component: Component) -> Result<Found, String> {
 }
 
 /// A value that may be absent, and must be valid if it is present.
-fn parsed<T: FromStr>(entry: &DeTable<'_>, key: &str) -> Result<Option<T>, String> {
+fn parsed<T: FromStr>(entry: &Table, key: &str) -> Result<Option<T>, String> {
     let text = document::string(entry, key).ok();
     let parse = |text: &str| text.parse().map_err(|_| format!("`{key}` is `{text}`"));
     text.map(parse).transpose()
@@ -142,7 +141,7 @@ mod tests {
             component: Component::Cudart,
             major: 13,
             version: Some("13.4.92".parse().unwrap()),
-            toolkit: Some(ToolkitVersion::new(13, 4)),
+            release: Some(ToolkitVersion::new(13, 4)),
             include: vec![PathBuf::from("/a \"b\"/größe\n/include")],
             libraries: vec![PathBuf::from(r"/a\b/libcudart.so.13")],
             archives: Vec::new(),

@@ -39,7 +39,7 @@ impl Toolkit {
         warnings: Vec<String>,
         default_search_dirs: Vec<PathBuf>,
     ) -> Result<Self, Error> {
-        let version = selection.toolkit.ok_or_else(|| Error::Format {
+        let version = selection.release.ok_or_else(|| Error::Format {
             what: "toolkit",
             reason: format!(
                 "the CUDA {} release is unknown: neither cuda.h, nvcc nor NVRTC was found",
@@ -121,7 +121,7 @@ impl Toolkit {
     /// The capabilities that the toolkit's own `ptxas` lists, for [`capability::Declared::plan`].
     /// `None` if the toolkit is in the tables; `ptxas` is not started then.
     #[doc(hidden)]
-    pub fn observed_capabilities(&self, root: &Root, env: &Env) -> Option<Vec<Capability>> {
+    pub fn capabilities_of_ptxas(&self, root: &Root, env: &Env) -> Option<Vec<Capability>> {
         if self.version <= release::newest() {
             return None;
         }
@@ -194,7 +194,7 @@ mod tests {
                     component: Component::Nvcc,
                     major: 99,
                     version: None,
-                    toolkit: None,
+                    release: None,
                     include: Vec::new(),
                     libraries: Vec::new(),
                     archives: Vec::new(),
@@ -210,7 +210,7 @@ mod tests {
         let env = Env::from_pairs([("PATH", "/usr/bin:/bin")])
             .with("CUDA_BUILD_CACHE_DIR", directory.path());
         let observed = || {
-            let list = toolkit.observed_capabilities(&Root::system(), &env);
+            let list = toolkit.capabilities_of_ptxas(&Root::system(), &env);
             list.map(|list| list.iter().map(|c| c.sm()).collect::<Vec<_>>())
         };
         install("'sm_90', 'sm_130'");

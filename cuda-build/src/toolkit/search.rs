@@ -7,14 +7,13 @@ use super::{Toolkit, file};
 use crate::env::Env;
 use crate::error::Error;
 use crate::nvcc;
-use crate::probe::{Attempt, Prober, RELATIVE_PATH_REASON, Set};
+use crate::probe::{Attempt, ComponentSet, Prober, RELATIVE_PATH_REASON};
 use crate::root::Root;
 use crate::select::{self, Need, Note, Request, Selection, Strength};
 use crate::sources::{self, Candidate, Label, Layout, Locked, Sources, Step};
 use crate::target::Target;
 
 /// Where and how to search.
-#[derive(Clone, Debug)]
 pub struct Search<'a> {
     /// The disk.
     pub root: &'a Root,
@@ -27,7 +26,6 @@ pub struct Search<'a> {
 }
 
 /// What a search read and what it chose.
-#[derive(Debug)]
 pub struct Outcome {
     /// Every place that was read, in the order of the search.
     pub attempts: Vec<Attempt>,
@@ -104,20 +102,20 @@ impl Search<'_> {
             Err(error) => return Err(invalid(format!("cannot be read: {error}"))),
         };
         let found = file::parse(&text).map_err(|error| invalid(error.to_string()))?;
-        let files = found
-            .iter()
-            .flat_map(|f| f.paths().map(|path| (f.component, path)));
-        if let Some((component, path)) = { files }.find(|(_, path)| !self.root.exists(path)) {
-            return Err(invalid(format!(
-                "a file of its `{component}` does not exist ({}): the toolkit was removed or changed after this file was written",
-                path.display()
-            )));
+        for found in &found {
+            if let Some(path) = found.paths().find(|path| !self.root.exists(path)) {
+                return Err(invalid(format!(
+                    "a file of its `{}` does not exist ({}): the toolkit was removed or changed after this file was written",
+                    found.component,
+                    path.display()
+                )));
+            }
         }
         let candidate = Candidate::new(Step::Argument, label, path, Layout::ToolkitFile);
         let major = found.first().map_or(0, |found| found.major);
         Ok(Some(Attempt {
             candidate,
-            sets: vec![Set { major, found }],
+            sets: vec![ComponentSet { major, found }],
             unusable: Vec::new(),
             remarks: Vec::new(),
         }))

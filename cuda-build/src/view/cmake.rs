@@ -5,11 +5,10 @@
 //! would silently take the library of another toolkit. A cache entry replaces the search for a
 //! library: its value is the view's file, or empty.
 
-use std::collections::BTreeMap;
-
 use super::View;
 use crate::capability::Plan;
-use crate::component::{Bundle, Component};
+use crate::component::Component;
+use crate::list;
 
 /// Libraries that `FindCUDAToolkit` looks for, but that CUDA has not contained since 11.
 const REMOVED: [&str; 4] = ["nvgraph", "nvgraph_static", "nppicom", "nppicom_static"];
@@ -50,13 +49,13 @@ fn entries(contains: impl Fn(&str) -> bool) -> Vec<Entry> {
 }
 
 /// For each library, its CMake variable and its possible files. The first file that exists is used.
-fn libraries() -> BTreeMap<String, Vec<String>> {
-    let mut libraries = BTreeMap::new();
+fn libraries() -> Vec<(String, Vec<String>)> {
+    let mut libraries = Vec::new();
     let mut add = |name: &str, files: Vec<String>| {
-        libraries.insert(format!("CUDA_{name}_LIBRARY"), files);
+        *list::entry(&mut libraries, format!("CUDA_{name}_LIBRARY")) = files;
     };
     for facts in Component::all().map(Component::facts) {
-        if facts.bundle == Bundle::Toolkit {
+        if facts.is_part_of_toolkit() {
             for name in facts.libraries {
                 add(name, vec![format!("lib/lib{name}.so")]);
                 let archive = format!("lib/lib{name}_static.a");
@@ -85,7 +84,7 @@ fn libraries() -> BTreeMap<String, Vec<String>> {
         ("CUDA_CUDART", "lib/libcudart.so"),
         ("CUDA_NVCC_EXECUTABLE", "bin/nvcc"),
     ] {
-        libraries.insert(name.to_owned(), vec![file.to_owned()]);
+        *list::entry(&mut libraries, name.to_owned()) = vec![file.to_owned()];
     }
     libraries
 }

@@ -3,7 +3,7 @@
 mod compiler;
 mod headers;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::ViewPlace;
 use super::cmake;
@@ -38,9 +38,11 @@ pub(super) fn plan<'r>(
     place: &ViewPlace,
 ) -> Result<ViewPlan<'r>, Error> {
     let wanted = place.components.as_ref().map(|components| {
-        let needed = closure(components, toolkit.version().major).into_iter();
-        let needed = needed.map(|(component, _)| component);
-        needed.chain(components.iter().copied()).collect::<Vec<_>>()
+        let mut wanted = components.clone();
+        for (component, _) in closure(components, toolkit.version().major) {
+            wanted.push(component);
+        }
+        wanted
     });
     let mut found: Vec<&Found> = toolkit.components().iter().map(|c| &c.found).collect();
     if let Some(wanted) = wanted {
@@ -128,21 +130,21 @@ impl<'a> Planner<'a, '_> {
 
     /// Adds the driver's stubs of the toolkit, and generates those that it lacks.
     fn stubs(&mut self) -> Result<(), Error> {
-        let files = self
-            .found
-            .iter()
-            .flat_map(|found| found.libraries.iter().chain(&found.archives));
-        let mut beside_libraries: Vec<_> = files.filter_map(|file| file.parent()).collect();
+        let mut beside_libraries: Vec<PathBuf> = Vec::new();
+        for found in self.found {
+            for file in found.libraries.iter().chain(&found.archives) {
+                beside_libraries.extend(file.parent().map(Path::to_owned));
+            }
+        }
         beside_libraries.dedup();
         for driver in &DRIVERS {
-            let headers = self.get(driver.component);
-            let includes = headers.into_iter().flat_map(|found| &found.include);
-            let beside_headers =
-                includes.flat_map(|include| ["../lib", "../lib64"].map(|lib| include.join(lib)));
-            let places = beside_libraries.iter().map(|place| place.to_path_buf());
-            let mut shipped = places
-                .chain(beside_headers)
-                .map(|place| place.join(format!("stubs/lib{}.so", driver.name)));
+            let mut places = beside_libraries.clone();
+            for include in self.get(driver.component).iter().flat_map(|f| &f.include) {
+                places.push(include.join("../lib"));
+                places.push(include.join("../lib64"));
+            }
+            let stub = format!("stubs/lib{}.so", driver.name);
+            let mut shipped = places.iter().map(|place| place.join(&stub));
             if let Some(file) = shipped.find(|file| self.root.is_file(file)) {
                 self.add(driver.component, driver.path(), &file)?;
             } else if let Some(stub) = self.generated_stub(driver) {

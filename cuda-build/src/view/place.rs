@@ -29,17 +29,19 @@ const VARIABLE: &str = "CUDA_BUILD_VIEWS";
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Debug)]
 pub struct ViewPlace {
-    directory: PathBuf,
+    /// The directory that was given to [`ViewPlace::at`] or [`ViewPlace::below`].
+    pub directory: PathBuf,
     /// Whether `directory` is the view's own path. Otherwise the view is below it.
     exact: bool,
     pub(super) target: Target,
     /// These components and those that they need; `None` for the whole toolkit.
-    pub(super) components: Option<Vec<Component>>,
-    /// Whether to add the static archives of the math libraries: several gigabytes, most of CUDA 13.
-    pub(super) archives: bool,
-    pub(super) copy: bool,
+    pub components: Option<Vec<Component>>,
+    /// Whether the view has the static archives of all libraries: several gigabytes, most of CUDA 13. It always has
+    /// `cudart_static`, `cudadevrt` and `culibos`.
+    pub archives: bool,
+    /// Whether files are copied instead of linked, so that the view works on another machine.
+    pub copy: bool,
 }
 
 impl ViewPlace {
@@ -47,23 +49,20 @@ impl ViewPlace {
     /// cache directory (see [`store::cache_dir`]).
     ///
     /// # Errors
-    /// [`Error::ViewPlace`] if no variable names a cache directory, or if the place is below
+    /// [`Error::Usage`] if no variable names a cache directory, [`Error::ViewNotCreated`] if the place is below
     /// Cargo's profile directory (`target/debug`): Cargo adds link search paths below that directory
     /// to the loader path of `cargo run`, so programs would load the driver stub.
     pub fn from_env(env: &Env, target: &Target) -> Result<Self, Error> {
         let named = env.peek(VARIABLE).map(PathBuf::from);
-        let cached = || store::cache_dir(env).map(|cache| cache.join("views"));
-        let directory = named.or_else(cached).ok_or_else(|| Error::ViewPlace {
-            path: PathBuf::from("views"),
-            reason: "no cache directory: neither `CUDA_BUILD_CACHE_DIR` nor `XDG_CACHE_HOME` nor `HOME` is set"
-                .to_owned(),
-            hint: "set `CUDA_BUILD_CACHE_DIR`".to_owned(),
-        })?;
+        let directory = match named {
+            Some(named) => named,
+            None => store::required_cache_dir(env)?.join("views"),
+        };
         let place = Self::below(&directory, target);
         // <target>/<profile>/build/<package>-<hash>/out
         let out = env.peek("OUT_DIR").map(Path::new);
         match out.and_then(|out| out.ancestors().nth(3)) {
-            Some(profile) if place.directory.starts_with(profile) => Err(Error::ViewPlace {
+            Some(profile) if place.directory.starts_with(profile) => Err(Error::ViewNotCreated {
                 path: directory,
                 reason: format!(
                     "Cargo puts libraries below {} on the loader path, and programs would load the stub of the driver",
@@ -96,33 +95,6 @@ impl ViewPlace {
             ..Self::below(directory, target)
         }
     }
-
-    /// The directory that was given to [`ViewPlace::at`] or [`ViewPlace::below`].
-    pub fn directory(&self) -> &Path {
-        &self.directory
-    }
-
-    /// Limits the view to these components and those that they need.
-    #[must_use]
-    pub fn components(mut self, components: impl IntoIterator<Item = Component>) -> Self {
-        self.components = Some(components.into_iter().collect());
-        self
-    }
-
-    /// Whether the view has the static archives of all libraries. It always has `cudart_static`,
-    /// `cudadevrt` and `culibos`.
-    #[must_use]
-    pub fn archives(mut self, archives: bool) -> Self {
-        self.archives = archives;
-        self
-    }
-
-    /// Whether files are copied instead of linked, so that the view works on another machine.
-    #[must_use]
-    pub fn copy(mut self, copy: bool) -> Self {
-        self.copy = copy;
-        self
-    }
 }
 
 impl Toolkit {
@@ -131,7 +103,7 @@ impl Toolkit {
     ///
     /// # Errors
     /// [`Error::ViewConflict`] if components have different files of the same name,
-    /// [`Error::ViewPlace`] if the path contains anything but a view, [`Error::Io`].
+    /// [`Error::ViewNotCreated`] if the path contains anything but a view, [`Error::Io`].
     #[doc(hidden)]
     pub fn view(&self, place: &ViewPlace, root: &Root) -> Result<View, Error> {
         let plan = content::plan(self, root, place)?;
@@ -142,7 +114,7 @@ impl Toolkit {
             place.directory.join(format!("{}-{digest}", self.version()))
         };
         if path.file_name().is_none() {
-            return Err(Error::ViewPlace {
+            return Err(Error::ViewNotCreated {
                 path,
                 reason: "it is the root of the file system, or ends with `..`".to_owned(),
                 hint: "name another directory".to_owned(),
@@ -177,7 +149,7 @@ mod tests {
         let place = |views: &str| ViewPlace::from_env(&env(views), &target());
         for views in [out, "/w/target/debug", "/w/target/debug/cuda/views"] {
             assert!(
-                matches!(place(views), Err(Error::ViewPlace { .. })),
+                matches!(place(views), Err(Error::ViewNotCreated { .. })),
                 "{views}"
             );
         }

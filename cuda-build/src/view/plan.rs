@@ -35,17 +35,17 @@ pub(super) enum Entry {
 }
 
 /// A file or directory of a component that is added to a view.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone)]
 pub(super) struct Source {
     pub(super) component: Component,
     pub(super) path: PathBuf,
 }
 
-/// What several directories contain, by name.
-pub(super) type Contents = BTreeMap<OsString, Vec<Source>>;
+/// What several directories contain, sorted by name.
+pub(super) type Contents = Vec<(OsString, Vec<Source>)>;
 
 /// All paths of a view except the directories that the view itself creates.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct ViewPlan<'a> {
     root: &'a Root,
     /// Whether files are copied instead of linked. With copies, every file of a component has an
@@ -71,7 +71,7 @@ impl<'a> ViewPlan<'a> {
         let path = path.into();
         if self.copy && self.root.is_dir(&source.path) {
             let mut contents = Contents::new();
-            list(self.root, &source, &mut contents, |_| true);
+            list(self.root, &source, &mut contents, &|_| true);
             return self.join(&path, contents);
         }
         self.insert(path, source)
@@ -119,7 +119,7 @@ impl<'a> ViewPlan<'a> {
             } else if sources.iter().all(|s| self.root.is_dir(&s.path)) {
                 let mut inner = Contents::new();
                 for source in &sources {
-                    list(self.root, source, &mut inner, |_| true);
+                    list(self.root, source, &mut inner, &|_| true);
                 }
                 self.join(&path, inner)?;
             } else {
@@ -183,7 +183,7 @@ pub(super) fn list(
     root: &Root,
     directory: &Source,
     contents: &mut Contents,
-    wanted: impl Fn(&OsStr) -> bool,
+    wanted: &dyn Fn(&OsStr) -> bool,
 ) {
     for name in root.names(&directory.path) {
         if is_excluded(&name) || !wanted(&name) {
@@ -199,7 +199,7 @@ pub(super) fn list(
 
 /// Adds a source to `contents` unless its path is there already.
 pub(super) fn add_source(name: OsString, source: Source, contents: &mut Contents) {
-    let sources = contents.entry(name).or_default();
+    let sources = crate::list::entry(contents, name);
     if !sources.iter().any(|known| known.path == source.path) {
         sources.push(source);
     }
@@ -296,7 +296,7 @@ mod tests {
         let mut contents = Contents::new();
         for (component, name) in [(Component::Cudart, "a"), (Component::Nvcc, "b")] {
             let directory = source(component, place.join(name));
-            list(&root, &directory, &mut contents, |_| true);
+            list(&root, &directory, &mut contents, &|_| true);
         }
         let mut plan = ViewPlan::new(&root, copy);
         plan.join(Path::new("include"), contents)?;

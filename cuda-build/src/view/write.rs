@@ -13,7 +13,6 @@ use std::time::{Duration, SystemTime};
 
 use super::marker::{self, MARKER};
 use super::plan::{Entry, ViewPlan};
-use crate::cache::failed;
 use crate::error::Error;
 use crate::root::Root;
 use crate::store;
@@ -69,7 +68,7 @@ pub(super) fn write(
             Ok(()) => return Ok(true),
             Err(error) => match error.kind() {
                 io::ErrorKind::DirectoryNotEmpty | io::ErrorKind::AlreadyExists => {}
-                _ => return Err(failed("rename to", path)(error)),
+                _ => return Err(Error::io("rename to", path)(error)),
             },
         }
         if complete() {
@@ -80,7 +79,7 @@ pub(super) fn write(
         let old = Temporary::beside(path);
         match fs::rename(path, &old.0) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                return Err(failed("move away", path)(error));
+                return Err(Error::io("move away", path)(error));
             }
             _ => {}
         }
@@ -98,7 +97,7 @@ fn check_owner(root: &Root, destination: &Destination<'_>) -> Result<(), Error> 
 }
 
 fn refused(path: &Path, reason: String) -> Error {
-    Error::ViewPlace {
+    Error::ViewNotCreated {
         path: path.to_owned(),
         reason,
         hint: format!("name another directory, or remove {}", path.display()),
@@ -113,7 +112,7 @@ fn create_directories(path: &Path) -> Result<(), Error> {
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o755);
     builder
         .create(path)
-        .map_err(failed("create directory", path))
+        .map_err(Error::io("create directory", path))
 }
 
 /// Checks that removing the directory would delete only a view.
@@ -148,7 +147,7 @@ fn reason_to_keep(path: &Path) -> Result<Option<String>, Error> {
         let reason = "it is not a view of this version of cuda-build";
         return Ok(Some(reason.to_owned()));
     };
-    let others = others.map_err(failed("read", path))?;
+    let others = others.map_err(Error::io("read", path))?;
     let named = others
         .iter()
         .take(NAMED)
@@ -185,7 +184,7 @@ fn write_entries(
             Entry::Text(text) => fs::write(&path, text),
             Entry::Stub { stub, .. } => fs::write(&path, stub.bytes(root)?),
         };
-        written.map_err(failed("write", &path))?;
+        written.map_err(Error::io("write", &path))?;
     }
     let path = directory.join(MARKER);
     let text = marker::text(plan, directory, destination.digest);
@@ -199,7 +198,7 @@ fn write_entries(
         let marker = fs::File::options().write(true).open(&path)?;
         marker.set_modified(SystemTime::UNIX_EPOCH)
     });
-    written.map_err(failed("write", &path))
+    written.map_err(Error::io("write", &path))
 }
 
 #[cfg(unix)]

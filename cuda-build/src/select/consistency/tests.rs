@@ -33,7 +33,7 @@ fn chosen(text: &str) -> Chosen {
         component,
         major,
         version: Some(words[1].parse().unwrap()),
-        toolkit: release.and_then(|text| text.parse().ok()),
+        release: release.and_then(|text| text.parse().ok()),
         include: facts
             .header
             .iter()

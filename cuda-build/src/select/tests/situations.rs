@@ -30,7 +30,7 @@ fn outcome(case: &Case) -> String {
             };
             format!(
                 "{}{combined} {}",
-                selection.toolkit.unwrap(),
+                selection.release.unwrap(),
                 places.join(" ")
             )
         }

@@ -67,16 +67,17 @@ impl Planner<'_, '_> {
     /// beside nvcc.
     fn nvvm(&mut self, nvcc_directories: [&Path; 2]) -> Result<(), Error> {
         let found = self.get(Component::Nvvm);
-        let near = nvcc_directories
-            .iter()
-            .flat_map(|place| [place.join("cicc"), place.join("../nvvm/bin/cicc")]);
-        let own = found.and_then(|found| found.tool("cicc")).cloned();
-        let mut files = own.into_iter().chain(near);
-        let Some(cicc) = files.find(|path| self.root.is_file(path)) else {
+        let mut files = Vec::new();
+        files.extend(found.and_then(|found| found.tool("cicc")).cloned());
+        for place in nvcc_directories {
+            files.push(place.join("cicc"));
+            files.push(place.join("../nvvm/bin/cicc"));
+        }
+        let Some(cicc) = files.iter().find(|path| self.root.is_file(path)) else {
             return Ok(());
         };
-        self.add(Component::Nvvm, "nvvm/bin/cicc".to_owned(), &cicc)?;
-        let programs = [cicc.clone(), self.root.resolve(&cicc)];
+        self.add(Component::Nvvm, "nvvm/bin/cicc".to_owned(), cicc)?;
+        let programs = [cicc.clone(), self.root.resolve(cicc)];
         let roots = programs
             .iter()
             .filter_map(|program| program.ancestors().nth(2));

@@ -8,7 +8,7 @@ use std::ffi::OsStr;
 use std::path::Path;
 
 use super::Planner;
-use crate::component::{Bundle, Component, Facts};
+use crate::component::{Component, Facts};
 use crate::error::Error;
 use crate::probe::Found;
 use crate::root::Root;
@@ -30,11 +30,11 @@ impl Planner<'_, '_> {
                     add_source("cccl".into(), source, &mut contents);
                 } else if is_shared(self.root, directory) {
                     let is_own = |name: &OsStr| is_header_of(found.component, name);
-                    list(self.root, &source, &mut contents, is_own);
+                    list(self.root, &source, &mut contents, &is_own);
                 } else if !listed.contains(&&**directory) {
                     // Several components may share a directory: list it only once.
                     listed.push(directory);
-                    list(self.root, &source, &mut contents, |_| true);
+                    list(self.root, &source, &mut contents, &|_| true);
                 }
             }
         }
@@ -78,12 +78,12 @@ fn is_header_of(component: Component, name: &OsStr) -> bool {
         let mut prefixes = facts.header_prefixes.iter();
         prefixes.any(|prefix| name.starts_with(prefix))
     };
-    if facts.bundle == Bundle::Product {
+    if facts.is_product() {
         return begins(facts);
     }
     let (products, toolkit): (Vec<_>, Vec<_>) = Component::all()
         .map(Component::facts)
-        .partition(|facts| facts.bundle == Bundle::Product);
+        .partition(|facts| facts.is_product());
     toolkit.into_iter().any(begins)
         && !products.into_iter().any(begins)
         && !FOREIGN_PREFIXES.iter().any(|other| name.starts_with(other))

@@ -177,9 +177,13 @@ fn wheels_of_cuda_12_are_joined() {
             "{absent}: {names:#?}"
         );
     }
-    let archives = layout.plan_at(&[""], &view().archives(true));
+    let mut with_archives = view();
+    with_archives.archives = true;
+    let archives = layout.plan_at(&[""], &with_archives);
     assert!(archives.has("lib/libcublas_static.a"));
-    let few = layout.plan_at(&[""], &view().components([Component::Cudart]));
+    let mut one_component = view();
+    one_component.components = Some(vec![Component::Cudart]);
+    let few = layout.plan_at(&[""], &one_component);
     assert!(
         few.has("lib/libcudart.so") && !few.has("lib/libcublas.so") && !few.has("include/nvrtc.h")
     );
@@ -226,7 +230,9 @@ fn wheels_of_cuda_13_have_cccl_apart_and_a_compiler() {
             .unwrap()
             .contains("include/cccl")
     );
-    let every = layout.plan_at(&[""], &view().copy(true));
+    let mut copied = view();
+    copied.copy = true;
+    let every = layout.plan_at(&[""], &copied);
     for path in [
         "include/cccl/cuda/std/version",
         "bin/crt/link.stub",

@@ -11,7 +11,7 @@
 //! ```
 
 /// The machines that CUDA has a driver for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub(super) enum Machine {
     X86_64,
     Aarch64,
@@ -89,7 +89,11 @@ impl Machine {
 }
 
 fn words(words: &[u32]) -> Vec<u8> {
-    words.iter().flat_map(|word| word.to_le_bytes()).collect()
+    let mut bytes = Vec::new();
+    for word in words {
+        bytes.extend_from_slice(&word.to_le_bytes());
+    }
+    bytes
 }
 
 /// A part of the file, with its address in memory.

@@ -90,11 +90,7 @@ impl Stub {
         let driver = self.driver;
         let mut names = Vec::new();
         for path in &self.headers {
-            let text = root.text(path).map_err(|source| Error::Io {
-                action: "read",
-                path: path.clone(),
-                source,
-            })?;
+            let text = root.text(path).map_err(Error::io("read", path))?;
             names.extend(header::functions(&text, driver.prefix));
         }
         if names.is_empty() {

@@ -7,39 +7,31 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
 
 use crate::error::Error;
 
-pub(crate) fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
-    let path = path.to_owned();
-    move |source| Error::Io {
-        action,
-        path,
-        source,
-    }
-}
-
 /// Creates a directory and its parents.
 pub fn create_directory(path: &Path) -> Result<(), Error> {
-    fs::create_dir_all(path).map_err(failed("create", path))
+    fs::create_dir_all(path).map_err(Error::io("create", path))
 }
 
 /// Writes a temporary file beside `path`, then renames it: several processes may write the same
 /// file.
 pub fn write(path: &Path, bytes: &[u8]) -> Result<(), Error> {
-    let mut part = path.as_os_str().to_owned();
-    part.push(format!(".{}.part", std::process::id()));
-    let part = PathBuf::from(part);
-    let written = fs::write(&part, bytes).and_then(|()| fs::rename(&part, path));
+    let mut temporary = path.as_os_str().to_owned();
+    temporary.push(format!(".{}.part", std::process::id()));
+    let temporary = PathBuf::from(temporary);
+    let written = fs::write(&temporary, bytes).and_then(|()| fs::rename(&temporary, path));
     written.map_err(|error| {
-        let _ = fs::remove_file(&part);
-        failed("write", path)(error)
+        let _ = fs::remove_file(&temporary);
+        Error::io("write", path)(error)
     })
 }
 
 /// The bytes of a file that this crate wrote.
 pub fn read(path: &Path) -> Result<Vec<u8>, Error> {
-    fs::read(path).map_err(failed("read", path))
+    fs::read(path).map_err(Error::io("read", path))
 }
 
 /// Writes a file only if its content differs, so that its modification time is kept.
@@ -51,10 +43,42 @@ pub fn write_if_changed(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     }
 }
 
+/// Whether there is a file.
+pub(crate) fn is_file(path: &Path) -> bool {
+    path.is_file()
+}
+
+/// Removes a directory with everything in it.
+pub(crate) fn remove_directory(path: &Path) -> Result<(), Error> {
+    match fs::remove_dir_all(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(Error::io("remove", path)(error))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Makes a directory that contains only a link to `target`, and whose modification time is long past.
+pub fn link_in_old_directory(directory: &Path, target: &Path) -> Result<(), Error> {
+    let write = || {
+        fs::create_dir_all(directory)?;
+        let link = directory.join("link");
+        if fs::read_link(&link).ok().as_deref() != Some(target) {
+            let _ = fs::remove_file(&link);
+            #[cfg(unix)]
+            std::os::unix::fs::symlink(target, &link)?;
+        }
+        fs::File::open(directory)?.set_modified(UNIX_EPOCH)
+    };
+    write().map_err(Error::io("write", directory))
+}
+
 /// Removes a file, if it exists.
 pub fn remove(path: &Path) -> Result<(), Error> {
     match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed("remove", path)(error)),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(Error::io("remove", path)(error))
+        }
         _ => Ok(()),
     }
 }

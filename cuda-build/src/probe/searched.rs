@@ -1,18 +1,17 @@
 //! The directories of one or more roots in which the files of components are looked for.
 
 use std::cell::{OnceCell, RefCell};
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::Prober;
 use super::versions::number_macro;
-use crate::component::{Bundle, Component};
+use crate::component::Component;
 use crate::nvcc::NvccAnswer;
 use crate::release;
 use crate::version::ToolkitVersion;
 
 /// The existing directories of one or more roots, in the order in which they are searched.
-pub(super) struct Prefix<'p> {
+pub(super) struct SearchedDirectories<'p> {
     pub(super) prober: &'p Prober<'p>,
     pub(super) include: Vec<PathBuf>,
     pub(super) lib: Vec<PathBuf>,
@@ -23,12 +22,12 @@ pub(super) struct Prefix<'p> {
     pub(super) nvcc_programs: Vec<PathBuf>,
     /// Directories that are not used, and why.
     pub(super) remarks: Vec<String>,
-    /// For each reason to skip files, the alphabetically first skipped path as an example.
-    pub(super) skipped: RefCell<BTreeMap<String, PathBuf>>,
+    /// For each reason to skip files, the alphabetically first skipped path as an example. Sorted.
+    pub(super) skipped: RefCell<Vec<(String, PathBuf)>>,
     release: OnceCell<Option<(ToolkitVersion, PathBuf)>>,
 }
 
-impl<'p> Prefix<'p> {
+impl<'p> SearchedDirectories<'p> {
     fn empty(prober: &'p Prober<'p>) -> Self {
         Self {
             prober,
@@ -45,32 +44,29 @@ impl<'p> Prefix<'p> {
 
     /// The directories of these roots, then those that their compilers report.
     pub(super) fn new(prober: &'p Prober<'p>, roots: &[&Path], answers: &[&NvccAnswer]) -> Self {
-        let mut prefix = Self::empty(prober);
-        let roots: Vec<&Path> = roots
-            .iter()
-            .copied()
-            .filter(|root| prober.root.is_dir(root))
-            .collect();
-        let resolved: Vec<PathBuf> = roots
-            .iter()
-            .map(|root| prober.directories.resolve(root))
-            .collect();
+        let mut searched = Self::empty(prober);
+        let mut roots = roots.to_vec();
+        roots.retain(|root| prober.root.is_dir(root));
+        let resolve = |root: &&Path| prober.directories.resolve(root);
+        let resolved: Vec<PathBuf> = roots.iter().map(resolve).collect();
         for root in &roots {
-            prefix.add_root(root, &resolved);
+            searched.add_root(root, &resolved);
         }
-        let conda = roots.iter().filter(|root| prefix.is_conda(root));
-        let unused: Vec<String> = conda.filter_map(|root| prefix.conda_remark(root)).collect();
-        prefix.remarks.extend(unused);
-        prefix.nvcc = answers.iter().find_map(|answer| answer.named.clone());
+        for root in &roots {
+            if searched.is_conda(root) {
+                searched.remarks.extend(searched.conda_remark(root));
+            }
+        }
+        searched.nvcc = answers.iter().find_map(|answer| answer.named.clone());
         for answer in answers {
             let tidy = |paths: &[PathBuf]| paths.iter().map(|p| prober.root.tidy(p)).collect();
-            prefix.add(|p| &mut p.include, tidy(&answer.includes), &resolved);
-            prefix.add(|p| &mut p.lib, tidy(&answer.libraries), &resolved);
-            prefix
+            searched.add(|p| &mut p.include, tidy(&answer.includes), &resolved);
+            searched.add(|p| &mut p.lib, tidy(&answer.libraries), &resolved);
+            searched
                 .nvcc_programs
                 .extend::<Vec<_>>(tidy(&answer.programs));
         }
-        prefix
+        searched
     }
 
     /// `targets/<platform>` comes first: if `include` and `lib` exist too, they are links to it, or belong to the
@@ -104,7 +100,7 @@ impl<'p> Prefix<'p> {
     /// Adds directories that exist, are not in the list under another name, and are for the target.
     fn add(
         &mut self,
-        list: impl Fn(&mut Self) -> &mut Vec<PathBuf>,
+        list: fn(&mut Self) -> &mut Vec<PathBuf>,
         directories: Vec<PathBuf>,
         roots: &[PathBuf],
     ) {
@@ -163,22 +159,20 @@ impl<'p> Prefix<'p> {
             lib: vec![root.join("lib")],
             ..Self::empty(self.prober)
         };
-        let has = |prefix: &Self, component| {
+        let has = |searched: &Self, component| {
             let mut majors = release::majors().rev();
-            majors.find_map(|major| prefix.component(component, major).ok())
+            majors.find_map(|major| searched.component(component, major).ok())
         };
-        let unused: Vec<_> = Component::all()
-            .filter(|component| component.facts().bundle != Bundle::Driver)
-            .filter(|component| has(self, *component).is_none())
-            .filter_map(|component| has(&top, component))
-            .collect();
+        let mut unused = Vec::new();
+        for component in Component::all() {
+            if !component.facts().is_driver() && has(self, component).is_none() {
+                unused.extend(has(&top, component));
+            }
+        }
         // Some component files, such as the OpenCL loader, also come from unrelated packages.
         let is_toolkit = unused.iter().any(|found| found.component.is_core());
-        let is_product = |component: Component| component.facts().bundle == Bundle::Product;
-        let unused: Vec<_> = unused
-            .iter()
-            .filter(|found| is_toolkit || is_product(found.component))
-            .collect();
+        let is_product = |component: Component| component.facts().is_product();
+        unused.retain(|found| is_toolkit || is_product(found.component));
         let first = unused.first()?;
         let names: Vec<&str> = unused.iter().map(|found| found.component.id()).collect();
         let hint = if is_toolkit {
@@ -218,7 +212,7 @@ impl<'p> Prefix<'p> {
     /// A remark with one example for each reason to skip files.
     pub(super) fn skipped_remarks(&self) -> Vec<String> {
         let skipped = self.skipped.borrow();
-        let remark = |(reason, path): (&String, &PathBuf)| {
+        let remark = |(reason, path): &(String, PathBuf)| {
             format!("{} and similar files {reason}", path.display())
         };
         skipped.iter().map(remark).collect()

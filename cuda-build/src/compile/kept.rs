@@ -1,0 +1,153 @@
+//! What compilers made, kept so that later builds take the images in it instead of compiling again.
+//!
+//! A file holds the output of one call of a compiler, for one list of architectures:
+//!
+//! ```text
+//! cuda-build images 1 <digest of the text up to and with `end`>
+//! cuda-build stamps 1 …   what the compiler read, and the key of the step
+//! end
+//! the output: an object, a fat binary, or one image
+//! ```
+//!
+//! A file is used only if it is whole, has the key of the step, and everything that the compiler
+//! read is still the same. Its name has the step's key and a digest of the list, so that directories
+//! of several machines can be put together.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+
+use super::images::Compiled;
+use super::{Image, Step};
+use crate::error::Error;
+use crate::freshness::{Evidence, Freshness};
+use crate::hash::of_content as digest;
+use crate::output;
+
+const HEAD: &str = "cuda-build images 1 ";
+const END: &[u8] = b"\nend\n";
+
+/// One output of a compiler.
+#[derive(Clone, Debug)]
+pub(super) struct Kept {
+    /// The architectures that it was compiled for.
+    pub(super) images: Vec<Image>,
+    /// The bytes of the output.
+    pub(super) output: Vec<u8>,
+    /// What the compiler read.
+    pub(super) evidence: Evidence,
+}
+
+/// The directory with all kept outputs.
+pub(super) struct KeptOutputs {
+    directory: PathBuf,
+    /// Whether other builds keep their outputs there, too.
+    shared: bool,
+    /// The starts of the names of files that this build can use.
+    used: HashSet<String>,
+}
+
+impl KeptOutputs {
+    /// Those of the build in `out`.
+    pub(super) fn below(out: &Path) -> Self {
+        Self {
+            shared: false,
+            directory: out.join("images"),
+            used: HashSet::new(),
+        }
+    }
+
+    /// Those of all builds that keep their outputs in this directory.
+    pub(super) fn shared(directory: PathBuf) -> Self {
+        Self {
+            shared: true,
+            directory,
+            used: HashSet::new(),
+        }
+    }
+
+    /// Everything that is kept of a step, in the order of the files' names. Files that cannot be used
+    /// any more are removed.
+    pub(super) fn load(
+        &mut self,
+        freshness: &mut Freshness,
+        step: &Step,
+    ) -> Result<Vec<Kept>, Error> {
+        let start = name_start(step);
+        let key = step.image_key();
+        let mut kept = Vec::new();
+        for name in freshness.files.names(&self.directory).iter() {
+            if !name.to_string_lossy().starts_with(&start) {
+                continue;
+            }
+            let path = self.directory.join(name);
+            let bytes = freshness.files.bytes(&path).unwrap_or_default();
+            match parse(&bytes, key).filter(|kept| freshness.holds(&kept.evidence)) {
+                Some(found) => kept.push(found),
+                None => output::remove(&path)?,
+            }
+        }
+        self.used(step);
+        Ok(kept)
+    }
+
+    /// Notes that this build has a step, whose kept outputs stay.
+    pub(super) fn used(&mut self, step: &Step) {
+        self.used.insert(name_start(step));
+    }
+
+    /// Keeps an output.
+    pub(super) fn write(
+        &self,
+        step: &Step,
+        compiled: &Compiled,
+        evidence: &Evidence,
+    ) -> Result<(), Error> {
+        let names = Image::names(&compiled.images);
+        let text = evidence.to_bytes(step.image_key(), &names, digest(&compiled.output));
+        let mut bytes = format!("{HEAD}{:016x}\n", digest(&text)).into_bytes();
+        bytes.extend_from_slice(&text);
+        bytes.extend_from_slice(&compiled.output);
+        let list = digest(names.as_bytes());
+        let name = format!("{}{:08x}", name_start(step), list as u32);
+        output::create_directory(&self.directory)?;
+        output::write(&self.directory.join(name), &bytes)
+    }
+
+    /// Removes outputs of steps that this build does not have, unless other builds may have them.
+    pub(super) fn finish(&self, freshness: &mut Freshness) -> Result<(), Error> {
+        if self.shared {
+            return Ok(());
+        }
+        for name in freshness.files.names(&self.directory).iter() {
+            let text = name.to_string_lossy();
+            if !self.used.iter().any(|start| text.starts_with(start)) {
+                output::remove(&self.directory.join(name))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The name of the output and the key, as all files of a step start.
+fn name_start(step: &Step) -> String {
+    let output = step.output.file_name().unwrap_or_default();
+    format!("{}.{:016x}.", output.to_string_lossy(), step.image_key())
+}
+
+fn parse(bytes: &[u8], key: u64) -> Option<Kept> {
+    let rest = bytes.strip_prefix(HEAD.as_bytes())?;
+    let (expected, rest) = rest.split_at_checked(17)?;
+    let mut ends = rest.windows(END.len());
+    let end = ends.position(|window| window == END)? + END.len();
+    let (text, output) = rest.split_at(end);
+    if expected != format!("{:016x}\n", digest(text)).as_bytes() {
+        return None;
+    }
+    let (evidence, names, content) = Evidence::parse(text, key)?;
+    let images = names.split(' ').map(Image::parse).collect::<Option<_>>()?;
+    (digest(output) == content).then(|| Kept {
+        images,
+        output: output.to_owned(),
+        evidence,
+    })
+}

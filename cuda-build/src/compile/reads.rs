@@ -1,0 +1,151 @@
+//! Finds the files that a compiler may read, before it runs, and those that it read, after it ran.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use super::{ReadFiles, Step, depfile};
+use crate::error::Error;
+use crate::freshness::{Files, Reads};
+use crate::includes::{self, Scan, Scanner, SearchPath};
+use crate::nvrtc::shims;
+
+/// Finds the files that the steps of a build read.
+#[derive(Default)]
+pub(super) struct Reader {
+    scanner: Scanner,
+}
+
+impl Reader {
+    /// Before the compiler runs: finds the files that it may include.
+    pub(super) fn before(&mut self, files: &mut Files, step: &Step) -> Scan {
+        let ReadFiles::Headers {
+            search, headers, ..
+        } = &step.reading
+        else {
+            return Scan::default();
+        };
+        let mut hidden = Scan::default();
+        // NVRTC, unlike nvcc, does not report which toolkit headers it read, so all files that could
+        // hide one are recorded.
+        if step.uses_nvrtc() {
+            for own in &search.directories {
+                let outside = |toolkit: &&PathBuf| !own.starts_with(toolkit);
+                for toolkit in search.toolkit.iter().filter(outside) {
+                    includes::hidden_by(files, own, toolkit, &mut hidden);
+                }
+            }
+        }
+        let sources = step.inputs.iter().chain(&hidden.files).cloned();
+        // A header of the user replaces the shim of the same name, so these names are looked up.
+        let names = shims::names().filter(|_| step.uses_nvrtc());
+        let mut scan = self.scanner.scan(files, sources, headers, names, search);
+        scan.files.append(&mut hidden.files);
+        scan.absent.append(&mut hidden.absent);
+        scan
+    }
+
+    /// After the compiler ran: finds the files and paths that it looked at.
+    pub(super) fn after(
+        &mut self,
+        files: &mut Files,
+        step: &Step,
+        scan: Scan,
+        depfile: Option<&Path>,
+    ) -> Result<Reads, Error> {
+        let mut reads = Reads {
+            sources: step.inputs.iter().cloned().collect(),
+            ..Reads::default()
+        };
+        let ReadFiles::Headers {
+            search,
+            headers,
+            depfile: named,
+            not_understood,
+            directory,
+        } = &step.reading
+        else {
+            return Ok(reads);
+        };
+        let mut computed = scan.computed_query.clone();
+        let mut scans = vec![scan];
+        if let Some(depfile) = depfile.or(named.as_deref()) {
+            for path in depfile_inputs(files, depfile, directory)? {
+                let own = is_own(&path, step, directory, search);
+                if own {
+                    &mut reads.own
+                } else {
+                    &mut reads.system
+                }
+                .insert(path);
+            }
+            // A depfile does not record by which name a file was included, so all possible names
+            // are looked up.
+            let read = reads.own.iter().chain(&reads.system);
+            let names: BTreeSet<String> = read.flat_map(|path| include_names(path)).collect();
+            let sources = reads.sources.union(&reads.own).cloned();
+            let names = names.iter().map(String::as_str);
+            scans.push(self.scanner.scan(files, sources, headers, names, search));
+            computed = scans[1].computed_query.clone().or(computed);
+        } else {
+            computed = scans[0].computed_include.clone().or(computed);
+        }
+        for scan in scans {
+            reads.own.extend(scan.files);
+            reads.system.extend(scan.toolkit_files);
+            reads.absent.extend(scan.absent);
+            reads.searched.extend(scan.searched);
+        }
+        reads.own = &reads.own - &reads.sources;
+        let of_option = |option: &String| {
+            format!("the option `{option}` may make the compiler read other files")
+        };
+        let of_macro =
+            |file: PathBuf| format!("{} takes the name of a header from a macro", file.display());
+        reads.incomplete = not_understood
+            .first()
+            .map(of_option)
+            .or(computed.map(of_macro));
+        Ok(reads)
+    }
+}
+
+/// The files that a depfile names.
+fn depfile_inputs(
+    files: &mut Files,
+    depfile: &Path,
+    directory: &Path,
+) -> Result<Vec<PathBuf>, Error> {
+    files.forget(depfile);
+    let bytes = files.bytes(depfile).ok_or_else(|| Error::Io {
+        action: "read",
+        path: depfile.to_owned(),
+        source: std::io::ErrorKind::NotFound.into(),
+    })?;
+    let listed = depfile::inputs(&bytes);
+    Ok(listed
+        .iter()
+        .map(|path| files.normal(&directory.join(path)))
+        .collect())
+}
+
+/// Whether a file in a depfile is the user's. The includes of such files are scanned.
+fn is_own(path: &Path, step: &Step, package: &Path, search: &SearchPath) -> bool {
+    let below = |directories: &[PathBuf]| directories.iter().any(|dir| path.starts_with(dir));
+    let beside_source = step.inputs.iter().filter_map(|input| input.parent());
+    !below(&search.toolkit)
+        && (path.starts_with(package)
+            || below(&search.directories)
+            || beside_source
+                .into_iter()
+                .any(|directory| path.starts_with(directory)))
+}
+
+/// All names that may include a file: `b.h`, `a/b.h`, `x/a/b.h` for `/x/a/b.h`.
+fn include_names(path: &Path) -> Vec<String> {
+    let parts: Vec<_> = path
+        .components()
+        .filter_map(|part| part.as_os_str().to_str())
+        .collect();
+    let starts = (1..parts.len()).filter(|start| parts[*start] != "..");
+    starts.map(|start| parts[start..].join("/")).collect()
+}

@@ -1,0 +1,151 @@
+//! Reads 64-bit little-endian ELF files: cubins, and the host's objects.
+
+use std::collections::BTreeSet;
+
+use super::{offset_at, size_at, u16_at, u32_at};
+
+/// One section of a file.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Section<'a> {
+    name: &'a [u8],
+    kind: u32,
+    link: usize,
+    content: &'a [u8],
+}
+
+/// One row of the symbol table.
+struct Symbol<'a> {
+    name: &'a [u8],
+    info: u8,
+    other: u8,
+    section: usize,
+    value: usize,
+    size: usize,
+}
+
+const SYMBOL_TABLE: u32 = 2;
+const STRING_TABLE: u32 = 3;
+const NO_BITS: u32 = 8;
+/// Symbol types.
+const OBJECT: u8 = 1;
+const FUNCTION: u8 = 2;
+const FILE: u8 = 4;
+/// The symbol types of texture and surface references, up to CUDA 11.
+const REFERENCES: std::ops::RangeInclusive<u8> = 10..=12;
+/// In the symbol's `other`: the function is a kernel.
+const KERNEL: u8 = 0x10;
+
+/// The sections of a file; none if it is not such a file.
+pub(crate) fn sections(bytes: &[u8]) -> Vec<Section<'_>> {
+    if !bytes.starts_with(b"\x7fELF\x02\x01") {
+        return Vec::new();
+    }
+    read_sections(bytes).unwrap_or_default()
+}
+
+fn read_sections(bytes: &[u8]) -> Option<Vec<Section<'_>>> {
+    let table = size_at(bytes, 40)?;
+    let size = usize::from(u16_at(bytes, 58)?);
+    let count = usize::from(u16_at(bytes, 60)?);
+    let names = usize::from(u16_at(bytes, 62)?);
+    let mut sections = Vec::new();
+    let mut name_offsets = Vec::new();
+    for index in 0..count {
+        let header = bytes.get(table.checked_add(index.checked_mul(size)?)?..)?;
+        let kind = u32_at(header, 4)?;
+        let start = size_at(header, 24)?;
+        let content = match kind {
+            NO_BITS => &[][..],
+            _ => bytes.get(start..start.checked_add(size_at(header, 32)?)?)?,
+        };
+        name_offsets.push(offset_at(header, 0)?);
+        sections.push(Section {
+            name: &[],
+            kind,
+            link: offset_at(header, 40)?,
+            content,
+        });
+    }
+    let texts = sections.get(names)?.content;
+    for (section, offset) in sections.iter_mut().zip(name_offsets) {
+        section.name = text_at(texts, offset)?;
+    }
+    Some(sections)
+}
+
+/// The bytes up to the next NUL.
+fn text_at(texts: &[u8], offset: usize) -> Option<&[u8]> {
+    texts.get(offset..)?.split(|&byte| byte == 0).next()
+}
+
+/// The content of the section with this name.
+pub(crate) fn section<'a>(bytes: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
+    let sections = sections(bytes);
+    let section = sections.iter().find(|section| section.name == name)?;
+    Some(section.content)
+}
+
+fn symbols<'a>(sections: &[Section<'a>]) -> Option<Vec<Symbol<'a>>> {
+    let table = sections.iter().find(|s| s.kind == SYMBOL_TABLE)?;
+    let texts = sections.get(table.link)?.content;
+    let mut symbols = Vec::new();
+    for row in table.content.chunks_exact(24) {
+        symbols.push(Symbol {
+            name: text_at(texts, offset_at(row, 0)?)?,
+            info: row[4],
+            other: row[5],
+            section: usize::from(u16_at(row, 6)?),
+            value: size_at(row, 8)?,
+            size: size_at(row, 16)?,
+        });
+    }
+    Some(symbols)
+}
+
+/// The kernels and the variables that a cubin defines; `None` if it is not a cubin with a symbol
+/// table.
+pub(crate) fn device_names(cubin: &[u8]) -> Option<BTreeSet<Vec<u8>>> {
+    let sections = sections(cubin);
+    let mut names = BTreeSet::new();
+    for symbol in symbols(&sections)? {
+        let Some(section) = sections.get(symbol.section).filter(|_| symbol.section != 0) else {
+            continue;
+        };
+        let is_variable = || {
+            let places: [&[u8]; 3] = [b".nv.global", b".nv.global.init", b".nv.constant3"];
+            places.contains(&section.name)
+        };
+        // The compiler names the constants that it makes itself `$str` and the like.
+        let is_named = match symbol.info & 0xf {
+            FUNCTION => symbol.other & KERNEL != 0,
+            OBJECT => is_variable() && !symbol.name.starts_with(b"$"),
+            kind => REFERENCES.contains(&kind),
+        };
+        if is_named {
+            names.insert(symbol.name.to_vec());
+        }
+    }
+    Some(names)
+}
+
+/// What differs between two objects: the name of a section, or `symbols`. The symbol with the name
+/// of a temporary file is left out, and so are the tables of names, whose rows are compared.
+pub fn difference(one: &[u8], other: &[u8]) -> Option<String> {
+    let (one, other) = (sections(one), sections(other));
+    if one.len() != other.len() || one.is_empty() {
+        return Some(format!("{} sections against {}", one.len(), other.len()));
+    }
+    for (a, b) in one.iter().zip(&other) {
+        let compared = ![SYMBOL_TABLE, STRING_TABLE].contains(&a.kind);
+        if a.name != b.name || a.kind != b.kind || compared && a.content != b.content {
+            return Some(String::from_utf8_lossy(a.name).into_owned());
+        }
+    }
+    let rows = |sections: &[Section<'_>]| {
+        let symbols = symbols(sections).unwrap_or_default().into_iter();
+        let symbols = symbols.filter(|symbol| symbol.info & 0xf != FILE);
+        let row = |s: Symbol<'_>| (s.name.to_vec(), s.info, s.other, s.section, s.value, s.size);
+        symbols.map(row).collect::<Vec<_>>()
+    };
+    (rows(&one) != rows(&other)).then(|| "symbols".to_owned())
+}

@@ -1,0 +1,273 @@
+//! A TOML file as a tree of values.
+//!
+//! `toml_parser` is the parser inside the crate `toml`. The tree of that crate also keeps positions and dates, which
+//! nothing here needs and every build script would compile.
+
+use std::borrow::Cow;
+
+use toml_parser::decoder::ScalarKind;
+use toml_parser::parser::{Event, EventKind, RecursionGuard, ValidateWhitespace, parse_document};
+use toml_parser::{ErrorSink, ParseError, Source};
+
+/// Deeper nesting is an error, as in the crate `toml`.
+const NESTING_LIMIT: u32 = 80;
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Value {
+    String(String),
+    Integer(i64),
+    Boolean(bool),
+    Array(Vec<Value>),
+    Table(Table),
+    /// A number or a date that no file needs: its type.
+    Other(&'static str),
+}
+
+impl Value {
+    pub(crate) fn as_str(&self) -> Option<&str> {
+        match self {
+            Self::String(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn type_name(&self) -> &'static str {
+        match self {
+            Self::String(_) => "string",
+            Self::Integer(_) => "integer",
+            Self::Boolean(_) => "boolean",
+            Self::Array(_) => "array",
+            Self::Table(_) => "table",
+            Self::Other(name) => name,
+        }
+    }
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Table {
+    /// Sorted by key.
+    entries: Vec<(String, Value)>,
+}
+
+impl Table {
+    /// Parses a file. The error names the line.
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        let source = Source::new(text);
+        let (mut events, mut error) = (Vec::new(), None);
+        let mut checked = ValidateWhitespace::new(&mut events, source);
+        let mut limited = RecursionGuard::new(&mut checked, NESTING_LIMIT);
+        parse_document(&source.lex().into_vec(), &mut limited, &mut error);
+        let mut tree = Tree::default();
+        for event in events {
+            if error.is_none() && tree.add(event, source, &mut error).is_none() {
+                error = Some(ParseError::new("duplicate key").with_unexpected(event.span()));
+            }
+        }
+        match error {
+            None => Ok(tree.root),
+            Some(error) => {
+                let at = error.unexpected().map_or(text.len(), |span| span.start());
+                let line = text.bytes().take(at).filter(|byte| *byte == b'\n').count() + 1;
+                Err(format!("line {line}: {}", error.description()))
+            }
+        }
+    }
+
+    pub(crate) fn get(&self, key: &str) -> Option<&Value> {
+        let at = self.position(key).ok()?;
+        Some(&self.entries[at].1)
+    }
+
+    /// Sorted.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &str> {
+        self.entries.iter().map(|(key, _)| key.as_str())
+    }
+
+    fn position(&self, key: &str) -> Result<usize, usize> {
+        self.entries
+            .binary_search_by(|(known, _)| known.as_str().cmp(key))
+    }
+
+    /// The value of a key. If the key is new, it gets the value `new`.
+    fn entry(&mut self, key: &str, new: Value) -> &mut Value {
+        let at = self.position(key).unwrap_or_else(|at| {
+            self.entries.insert(at, (key.to_owned(), new));
+            at
+        });
+        &mut self.entries[at].1
+    }
+
+    /// The table at `keys`, made if it is absent. Of an array of tables, it is the last one. `None` if a key has
+    /// another value.
+    fn descend(&mut self, keys: &[String]) -> Option<&mut Self> {
+        let mut table = self;
+        for key in keys {
+            table = match table.entry(key, Value::Table(Self::default())) {
+                Value::Table(inner) => inner,
+                Value::Array(tables) => match tables.last_mut()? {
+                    Value::Table(last) => last,
+                    _ => return None,
+                },
+                _ => return None,
+            };
+        }
+        Some(table)
+    }
+
+    /// Adds a value. `None` if the key is there already.
+    fn add(&mut self, keys: &[String], value: Value) -> Option<()> {
+        let (key, above) = keys.split_last()?;
+        let table = self.descend(above)?;
+        let at = table.position(key).err()?;
+        table.entries.insert(at, (key.clone(), value));
+        Some(())
+    }
+}
+
+/// The tree up to some place in the file.
+#[derive(Default)]
+struct Tree {
+    root: Table,
+    /// The keys of the last `[table]`.
+    header: Vec<String>,
+    /// All of them: none may be repeated.
+    headers: Vec<Vec<String>>,
+    /// The keys that were read and have no value yet.
+    keys: Vec<String>,
+    /// The arrays and inline tables that are not closed, each with its keys.
+    open: Vec<(Vec<String>, Value)>,
+}
+
+impl Tree {
+    /// `None` if a key is there already.
+    fn add(&mut self, event: Event, source: Source<'_>, error: &mut dyn ErrorSink) -> Option<()> {
+        let mut text = Cow::Borrowed("");
+        match event.kind() {
+            EventKind::SimpleKey => {
+                source.get(event)?.decode_key(&mut text, error);
+                self.keys.push(text.into_owned());
+            }
+            EventKind::Scalar => {
+                let value = match source.get(event)?.decode_scalar(&mut text, error) {
+                    ScalarKind::String => Value::String(text.into_owned()),
+                    ScalarKind::Boolean(value) => Value::Boolean(value),
+                    ScalarKind::Integer(radix) => i64::from_str_radix(&text, radix.value())
+                        .map_or(Value::Other("integer"), Value::Integer),
+                    ScalarKind::Float => Value::Other("float"),
+                    ScalarKind::DateTime => Value::Other("datetime"),
+                };
+                self.close(value)?;
+            }
+            EventKind::ArrayOpen => self.open(Value::Array(Vec::new())),
+            EventKind::InlineTableOpen => self.open(Value::Table(Table::default())),
+            EventKind::ArrayClose | EventKind::InlineTableClose => {
+                let (keys, value) = self.open.pop()?;
+                self.keys = keys;
+                self.close(value)?;
+            }
+            EventKind::StdTableClose => {
+                self.header = std::mem::take(&mut self.keys);
+                self.root.descend(&self.header)?;
+                if self.headers.contains(&self.header) {
+                    return None;
+                }
+                self.headers.push(self.header.clone());
+            }
+            EventKind::ArrayTableClose => {
+                self.header = std::mem::take(&mut self.keys);
+                // The new table may have the same tables below it as the one before.
+                self.headers
+                    .retain(|known| !known.starts_with(&self.header));
+                let (key, above) = self.header.split_last()?;
+                let above = self.root.descend(above)?;
+                match above.entry(key, Value::Array(Vec::new())) {
+                    Value::Array(tables) => tables.push(Value::Table(Table::default())),
+                    _ => return None,
+                }
+            }
+            _ => {}
+        }
+        Some(())
+    }
+
+    fn open(&mut self, value: Value) {
+        self.open.push((std::mem::take(&mut self.keys), value));
+    }
+
+    /// Adds a complete value at its place.
+    fn close(&mut self, value: Value) -> Option<()> {
+        let keys = std::mem::take(&mut self.keys);
+        match self.open.last_mut() {
+            Some((_, Value::Array(items))) => items.push(value),
+            Some((_, Value::Table(table))) => table.add(&keys, value)?,
+            _ => self.root.descend(&self.header)?.add(&keys, value)?,
+        }
+        Some(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The value at a dotted key, in which numbers are places in arrays.
+    fn at(text: &str, path: &str) -> Value {
+        let mut value = Value::Table(Table::parse(text).unwrap());
+        for key in path.split('.') {
+            value = match value {
+                Value::Table(table) => table.get(key).unwrap().clone(),
+                Value::Array(items) => items[key.parse::<usize>().unwrap()].clone(),
+                other => panic!("{other:?}"),
+            };
+        }
+        value
+    }
+
+    #[test]
+    fn values_are_at_their_keys() {
+        let text = "a.b = 'x'\n\"a\".c = [1, [0x1f, true], {d.e = \"\\u00e9\", f = 1.5}]\n\
+                    [t.u] # a comment\nv = 1979-05-27\n[t]\nw = \"\"\"\nlong\"\"\"\n\
+                    [[l.m]]\nn = 1\n[l.m.o]\np = 2\n[[l.m]]\n[l.m.o]\np = -3\n";
+        let string = |text: &str| Value::String(text.to_owned());
+        for (path, expected) in [
+            ("a.b", string("x")),
+            ("a.c.0", Value::Integer(1)),
+            ("a.c.1.0", Value::Integer(31)),
+            ("a.c.1.1", Value::Boolean(true)),
+            ("a.c.2.d.e", string("é")),
+            ("a.c.2.f", Value::Other("float")),
+            ("t.u.v", Value::Other("datetime")),
+            ("t.w", string("long")),
+            ("l.m.0.n", Value::Integer(1)),
+            ("l.m.0.o.p", Value::Integer(2)),
+            ("l.m.1.o.p", Value::Integer(-3)),
+        ] {
+            assert_eq!(at(text, path), expected, "{path}");
+        }
+        let keys: Vec<String> = Table::parse(text)
+            .unwrap()
+            .keys()
+            .map(str::to_owned)
+            .collect();
+        assert_eq!(keys, ["a", "l", "t"]);
+    }
+
+    #[test]
+    fn errors_name_the_line() {
+        for (text, expected) in [
+            ("=", "line 1: "),
+            ("a = 1\na = 2", "line 2: duplicate key"),
+            ("a = 1\n\n[a]", "line 3: duplicate key"),
+            ("[a]\n[a]", "line 2: duplicate key"),
+            ("[[a]]\n[a.b]\n[a.b]", "line 3: duplicate key"),
+            ("a = 1\n[[a]]", "line 2: duplicate key"),
+            ("a = {b = 1, b = 2}", "line 1: duplicate key"),
+            ("a = [1\nb = 2", "line "),
+            ("a = 'x", "line 1: "),
+            (&format!("a = {}", "[".repeat(100)), "line 1: "),
+        ] {
+            let error = Table::parse(text).unwrap_err();
+            assert!(error.starts_with(expected), "{text:?}: {error}");
+        }
+    }
+}
