@@ -38,11 +38,11 @@ impl Library {
     ) -> Result<Vec<Step>, Error> {
         let nvcc = NvccCall::new(toolkit, &self.name, settings)?;
         let is_supported = |flag: &str| nvcc.supports(flag, places, settings);
-        let mut options = self.host_options(settings.profile);
+        let mut options = self.host_options(settings);
         if self.has_device_link() {
             options.push("-rdc=true".to_owned());
         }
-        let common = self.options.common(options, is_supported)?;
+        let common = (self.options).common(&settings.nvcc.options, options, is_supported)?;
         let mut steps = Vec::new();
         let mut objects = Vec::new();
         for (source, language) in &sources.files {
@@ -77,12 +77,16 @@ impl Library {
     }
 
     /// nvcc's options for host code.
-    fn host_options(&self, profile: &Profile) -> Vec<String> {
+    fn host_options(&self, settings: Settings<'_>) -> Vec<String> {
         let mut options = Vec::new();
-        if self.options.debug.unwrap_or(profile.debug) {
+        if self.options.debug.unwrap_or(settings.profile.debug) {
             options.push("-g".to_owned());
         }
-        match self.opt_level_of(profile).as_deref() {
+        let variables = &settings.nvcc.options;
+        let is_set =
+            self.opt_level.is_none() && self.options.has_flag(&["-O", "--optimize"], variables);
+        match self.opt_level_of(settings.profile).as_deref() {
+            _ if is_set => {}
             // nvcc's `-O` accepts numbers only.
             Some("s" | "z") => options.push(host_option("-Os")),
             Some(level) => options.push(format!("-O{level}")),

@@ -88,7 +88,8 @@ impl Module {
                 let output = places.out.join(self.file_name());
                 let code = (images, self.form());
                 let is_supported = |flag: &str| call.supports(flag, places, settings);
-                let common = self.options.common(Vec::new(), is_supported)?;
+                let variables = &settings.nvcc.options;
+                let common = (self.options).common(variables, Vec::new(), is_supported)?;
                 Ok(call.step(&self.source, &common, code, output, places, settings))
             }
             Engine::Nvrtc | Engine::Auto => self.nvrtc_step(toolkit, images, places, settings),
@@ -143,7 +144,7 @@ impl Module {
             .ok_or_else(|| missing(Component::Nvrtc, &self.name))?;
         let tool = format!("NVRTC {}", nvrtc.shown_version());
         let is_supported = |flag: &str| supported::by_nvrtc(library, flag, settings);
-        let common = self.options.common(Vec::new(), is_supported)?;
+        let common = (self.options).common(&[], Vec::new(), is_supported)?;
         let own = common_options(&common, places.prefix());
         let toolkit_includes = toolkit.include_dirs();
         let mut options = own.clone();
