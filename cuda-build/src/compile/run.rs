@@ -1,10 +1,10 @@
 //! Runs steps, except those whose output is up to date.
 
 use std::collections::{BTreeSet, VecDeque};
-use std::panic::{self, AssertUnwindSafe};
+use std::panic;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, mpsc};
-use std::thread;
+use std::sync::Arc;
+use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
 use super::execute::execute;
@@ -21,7 +21,7 @@ use crate::includes::Scan;
 use crate::nvrtc::{Nvrtc, shims};
 
 /// How long to wait for a step before the jobserver is asked again.
-const WAIT: Duration = Duration::from_millis(20);
+const WAIT: Duration = Duration::from_millis(5);
 
 /// The result of running steps.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -163,14 +163,14 @@ impl Runner {
     ) -> Result<(), Error> {
         let mut waiting: Vec<usize> = (0..steps.len()).collect();
         let mut ready: VecDeque<(usize, Stale)> = VecDeque::new();
-        let mut running: Vec<Running> = Vec::new();
-        let (sender, finished) = mpsc::channel();
+        let main = thread::current();
         thread::scope(|scope| {
+            let mut running: Vec<(Running, ScopedJoinHandle<'_, _>)> = Vec::new();
             let mut result = Ok(());
             while result.is_ok() || !running.is_empty() {
                 let unfinished: Vec<&Path> = (waiting.iter())
                     .chain(ready.iter().map(|(index, _)| index))
-                    .chain(running.iter().map(|step| &step.index))
+                    .chain(running.iter().map(|(step, _)| &step.index))
                     .map(|index| steps[*index].output.as_path())
                     .collect();
                 let has_inputs = |index: &usize| {
@@ -194,13 +194,14 @@ impl Runner {
                 {
                     match self.start(index, &steps[index], stale, joining, token.threads) {
                         Ok((step, job)) => {
-                            running.push(step);
-                            let sender = sender.clone();
-                            scope.spawn(move || {
-                                let result = panic::catch_unwind(AssertUnwindSafe(|| job.run()));
+                            let main = main.clone();
+                            let worker = scope.spawn(move || {
+                                let ran = job.run();
                                 drop(token);
-                                let _ = sender.send((index, result));
+                                main.unpark();
+                                ran
                             });
+                            running.push((step, worker));
                         }
                         Err(error) => result = Err(error),
                     }
@@ -211,16 +212,17 @@ impl Runner {
                     }
                     continue;
                 }
-                let Ok((index, ran)) = finished.recv_timeout(WAIT) else {
+                let Some(place) = running.iter().position(|(_, worker)| worker.is_finished())
+                else {
+                    thread::park_timeout(WAIT);
                     continue;
                 };
-                let Some(place) = running.iter().position(|step| step.index == index) else {
-                    continue;
-                };
-                let step = running.swap_remove(place);
-                let ran = ran.unwrap_or_else(|cause| panic::resume_unwind(cause));
-                match ran.and_then(|ran| self.finish(&steps[index], &step, ran)) {
-                    Ok(output) => made.push((index, output)),
+                let (step, worker) = running.swap_remove(place);
+                let ran = worker
+                    .join()
+                    .unwrap_or_else(|cause| panic::resume_unwind(cause));
+                match ran.and_then(|ran| self.finish(&steps[step.index], &step, ran)) {
+                    Ok(output) => made.push((step.index, output)),
                     Err(error) if result.is_ok() => {
                         result = Err(self.diagnostics.in_error(error));
                     }
