@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use super::identity::Variables;
 use super::options::Profile;
 use super::step::{Compiler, DeviceCode, Form, common_options, reading};
-use super::{Action, Engine, Format, Image, Module, NvrtcJob, ReadFiles, Step, supported};
+use super::{
+    Action, Engine, Format, Image, Launcher, Module, NvrtcJob, ReadFiles, Step, supported,
+};
 use crate::capability::Plan;
 use crate::command::Invocation;
 use crate::component::Component;
@@ -57,6 +59,8 @@ pub(crate) struct Settings<'a> {
     pub(crate) profile: &'a Profile,
     pub(crate) env: &'a Env,
     pub(crate) root: &'a Root,
+    /// The launcher in front of compilers of host sources.
+    pub(crate) launcher: Option<&'a Launcher>,
 }
 
 impl Module {
@@ -250,6 +254,11 @@ impl NvccCall {
             options,
             toolkit_includes,
         })
+    }
+
+    /// nvcc with the options that all its calls share.
+    pub(super) fn plain(self) -> Invocation {
+        Invocation::new(self.nvcc).args(self.options)
     }
 
     /// Whether nvcc accepts a flag.

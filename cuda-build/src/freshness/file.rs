@@ -231,7 +231,7 @@ impl Files {
     }
 
     /// The digest of a file's content; `None` if there is none or it cannot be read.
-    pub(super) fn digest(&mut self, path: &Path) -> Option<u64> {
+    pub(crate) fn digest(&mut self, path: &Path) -> Option<u64> {
         if self.look(path).content.is_none() {
             self.bytes(path)?;
         }
