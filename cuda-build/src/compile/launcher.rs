@@ -327,6 +327,7 @@ pub fn report(
         profile: &Profile::default(),
         env,
         root,
+        #[cfg(feature = "host-sources")]
         launcher: None,
     };
     let launching = Launching::new(launcher.clone(), toolkit, settings);

@@ -5,9 +5,7 @@ use std::path::{Path, PathBuf};
 use super::identity::Variables;
 use super::options::Profile;
 use super::step::{Compiler, DeviceCode, Form, common_options, reading};
-use super::{
-    Action, Engine, Format, Image, Launcher, Module, NvrtcJob, ReadFiles, Step, supported,
-};
+use super::{Action, Engine, Format, Image, Module, NvrtcJob, ReadFiles, Step, supported};
 use crate::capability::Plan;
 use crate::command::Invocation;
 use crate::component::Component;
@@ -60,7 +58,8 @@ pub(crate) struct Settings<'a> {
     pub(crate) env: &'a Env,
     pub(crate) root: &'a Root,
     /// The launcher in front of compilers of host sources.
-    pub(crate) launcher: Option<&'a Launcher>,
+    #[cfg(feature = "host-sources")]
+    pub(crate) launcher: Option<&'a super::Launcher>,
 }
 
 impl Module {

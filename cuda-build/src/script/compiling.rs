@@ -249,6 +249,7 @@ impl Build {
             profile: &Profile::of(&self.env),
             env: &self.env,
             root: &self.root,
+            #[cfg(feature = "host-sources")]
             launcher: launcher.as_ref(),
         };
         let for_nvcc = launcher.clone().filter(|_| !self.code.libraries.is_empty());
