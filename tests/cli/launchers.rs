@@ -43,6 +43,7 @@ struct Sources {
     project: Project,
     name: &'static str,
     variables: Vec<(&'static str, PathBuf)>,
+    options: &'static [&'static str],
 }
 
 impl Sources {
@@ -64,6 +65,7 @@ impl Sources {
             project,
             name,
             variables,
+            options: &[],
         })
     }
 
@@ -117,10 +119,9 @@ impl Sources {
         Finished::of(command.output().unwrap())
     }
 
-    /// Builds; returns what was made. Named, the target directory is the same for all capabilities.
+    /// Builds; returns what was made.
     fn build(&self) -> Vec<String> {
-        let target = self.project.target.to_str().unwrap();
-        let run = self.run(&["build", "--target-dir", target]);
+        let run = self.run(&[&["build"], self.options].concat());
         run.succeeded();
         self.report()
     }
@@ -255,6 +256,8 @@ fn an_added_capability_comes_from_ccache() {
     let Some(mut sources) = Sources::with_ccache("added") else {
         return;
     };
+    // Otherwise every list of capabilities has a directory of its own.
+    sources.options = &["--target-dir", "../../target"];
     let build_in_turn = |sources: &mut Sources| {
         sources.set("CUDA_BUILD_CAPABILITIES", "8.0,9.0".into());
         assert_eq!(sources.rebuild(), MADE);
@@ -277,35 +280,51 @@ fn an_added_capability_comes_from_ccache() {
     }
 }
 
+/// A launcher of one's own.
+fn script(sources: &Sources, text: &str) -> PathBuf {
+    let script = sources.beside("launcher");
+    fs::write(&script, format!("#!/bin/sh\n{text}\n")).unwrap();
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+    script
+}
+
 #[test]
 fn a_launcher_that_fails_is_left_out() {
     let Some(mut sources) = Sources::new("left-out") else {
         return;
     };
-    let script = sources.beside("broken launcher");
-    let text = "#!/bin/sh\ncase $1 in\n*nvcc) echo \"fatbinary fatal   : Could not open input file 'x.cubin'\" >&2; exit 1;;\n\
-                *) exec \"$@\";;\nesac\n";
-    fs::write(&script, text).unwrap();
-    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
-    sources.set("CUDA_BUILD_LAUNCHER", script);
+    let broken = "case $1 in *nvcc) echo \"fatbinary fatal   : Could not open input file 'x.cubin'\" >&2; exit 1;;\n\
+                  *) exec \"$@\";; esac";
+    sources.set("CUDA_BUILD_LAUNCHER", script(&sources, broken));
     let reason = "which fails with this nvcc: fatbinary fatal   : Could not open input file";
     let run = sources.run(&["build"]);
-    run.ended_with(0, &["warning:", "broken launcher", reason]);
+    run.ended_with(0, &["warning:", "CUDA_BUILD_LAUNCHER", reason]);
     assert_eq!(run.stderr.matches(reason).count(), 1, "{}", run.stderr);
     assert_eq!(sources.report(), MADE);
     let doctor = sources.run(&["doctor", "--json"]).json();
     let left_out = doctor["launcher"]["left_out"].as_str().unwrap();
     assert!(left_out.contains(reason), "{doctor}");
     let doctor = sources.run(&["doctor"]);
-    assert!(
-        doctor
-            .stdout
-            .contains("Launcher\n  warning: nvcc is started without"),
-        "{doctor:?}"
-    );
+    let shown = "Launcher\n  warning: nvcc is started without";
+    assert!(doctor.stdout.contains(shown), "{doctor:?}");
 
-    sources.set("CUDA_BUILD_LAUNCHER", "no-such-launcher".into());
+    // sccache before 0.9.1 compared the text for device code only.
+    let stale = "[ \"$1\" = \"${1%nvcc}\" ] && exec \"$@\"\nold=$0.o; last=; output=\n\
+                 for word; do [ \"$last\" = -o ] && output=$word; last=$word; done\n\
+                 [ -e \"$old\" ] && exec cp \"$old\" \"$output\"\n\"$@\" && cp \"$output\" \"$old\"";
+    sources.set("CUDA_BUILD_LAUNCHER", script(&sources, stale));
+    let reason = "it takes the old object after an edit of host code";
     sources.project.forget(sources.name);
+    sources.run(&["build"]).ended_with(0, &["warning:", reason]);
+    assert_eq!(sources.report(), MADE);
+}
+
+#[test]
+fn what_is_no_fault_of_a_launcher() {
+    let Some(mut sources) = Sources::new("no-fault") else {
+        return;
+    };
+    sources.set("CUDA_BUILD_LAUNCHER", "no-such-launcher".into());
     let absent = "without the launcher `no-such-launcher` of CUDA_BUILD_LAUNCHER: no such program";
     sources.run(&["build"]).ended_with(0, &["warning:", absent]);
     let doctor = sources.run(&["doctor"]);

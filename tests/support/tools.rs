@@ -78,6 +78,7 @@ impl Packages {
 }
 
 /// A directory with the tools.
+#[allow(dead_code, reason = "some test programs need its path")]
 pub fn directory() -> &'static Path {
     TOOLS.directory()
 }

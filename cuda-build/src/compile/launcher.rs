@@ -36,9 +36,12 @@ const VARIABLE: &str = "CUDA_BUILD_LAUNCHER";
 /// Cargo's variable for a program in front of rustc. The `cc` crate also takes sccache from it.
 const WRAPPER: &str = "RUSTC_WRAPPER";
 
+/// A source with code that only the host compiler sees.
 const SAMPLE: &str = "\
 __global__ void kernel(int *p) { *p = 1; }
-void run(int *p) { kernel<<<1, 1>>>(p); }
+#ifndef __CUDA_ARCH__
+int run(int *p) { kernel<<<1, 1>>>(p); return NUMBER; }
+#endif
 ";
 
 /// A launcher, and the variable that names it.
@@ -88,32 +91,6 @@ impl Launcher {
             program: place.join(name),
             variable,
         }))
-    }
-
-    /// Compiles a sample through the launcher; if that fails, also without it.
-    fn check(&self, nvcc: &Invocation, directory: &Path) -> Checked {
-        let compile = || -> Result<Checked, Error> {
-            cache::create_directory(directory)?;
-            let file = |name: &str| directory.join(name);
-            cache::write(&file("sample.cu"), SAMPLE.as_bytes())?;
-            let mut call = nvcc.clone().args(OBJECT).args(["-MD", "-MF"]);
-            call = call.args([file("sample.d"), "-o".into(), file("sample.o")]);
-            call = call.args([file("sample.cu")]);
-            let reason = match call.clone().behind(&self.program).run() {
-                Ok(finished) if finished.success && cache::is_file(&file("sample.o")) => {
-                    return Ok(Checked::Works);
-                }
-                Ok(finished) => finished.output().trim().replace('\n', "; "),
-                Err(error) => error.to_string(),
-            };
-            Ok(match call.run()?.success {
-                true => Checked::Fails(reason),
-                false => Checked::NvccFails,
-            })
-        };
-        let checked = compile().unwrap_or(Checked::NvccFails);
-        let _ = cache::remove_directory(directory);
-        checked
     }
 }
 
@@ -196,13 +173,66 @@ impl Launching {
 
     fn check(&self, nvcc: &Invocation, directory: &Path) -> &Checked {
         self.checked.get_or_init(|| {
-            let checked = self.launcher.check(nvcc, directory);
+            let checked = self.compile_samples(nvcc, directory);
+            let _ = cache::remove_directory(directory);
             // A failure may come from a server that does not run now, so it is not kept.
-            if let (Checked::Works, Some(answer)) = (&checked, &self.answer) {
+            if let (Ok(Checked::Works), Some(answer)) = (&checked, &self.answer) {
                 answer.write("", "works");
             }
-            checked
+            checked.unwrap_or(Checked::NvccFails)
         })
+    }
+
+    /// Compiles a sample through the launcher, and again after an edit of host code. If that fails,
+    /// compiles it without the launcher.
+    fn compile_samples(&self, nvcc: &Invocation, directory: &Path) -> Result<Checked, Error> {
+        cache::create_directory(directory)?;
+        let file = |name: &str| directory.join(name);
+        let (source, object) = (file("sample.cu"), file("sample.o"));
+        let mut call = nvcc.clone().args(OBJECT).args(["-MD", "-MF"]);
+        call = call.args([
+            file("sample.d"),
+            "-o".into(),
+            object.clone(),
+            source.clone(),
+        ]);
+        let mut objects = Vec::new();
+        for number in ["1", "2"] {
+            cache::write(&source, SAMPLE.replace("NUMBER", number).as_bytes())?;
+            cache::remove(&object)?;
+            let inputs = file("sample.inputs");
+            let reason = match self.before(call.clone(), number, &inputs)?.run() {
+                Ok(finished) if finished.success && cache::is_file(&object) => {
+                    objects.push(cache::read(&object)?);
+                    continue;
+                }
+                Ok(finished) => finished.output().trim().replace('\n', "; "),
+                Err(error) => error.to_string(),
+            };
+            return Ok(match call.run()?.success {
+                true => Checked::Fails(reason),
+                false => Checked::NvccFails,
+            });
+        }
+        Ok(match objects[0] == objects[1] {
+            true => Checked::Fails("it takes the old object after an edit of host code".to_owned()),
+            false => Checked::Works,
+        })
+    }
+
+    /// The same call with the launcher in front. `inputs` is a digest of everything that the object
+    /// depends on, and `file` is the file to write it to.
+    ///
+    /// By default ccache compares the text that `nvcc -E` prints, which is that of the first architecture
+    /// only: after an edit that only another architecture or the host code sees, it would take the old
+    /// object. So it also reads `file`. With `CCACHE_DEPEND` it compares the files that nvcc has read, and
+    /// does not start `nvcc -E`.
+    fn before(&self, call: Invocation, inputs: &str, file: &Path) -> Result<Invocation, Error> {
+        cache::write(file, inputs.as_bytes())?;
+        let mut call = call.behind(&self.launcher.program);
+        call.variables.extend(self.variables.iter().cloned());
+        let files = after(Some(&self.extra_files), ":", file.as_os_str());
+        Ok(call.variable("CCACHE_EXTRAFILES", files))
     }
 
     /// Why builds do not use the launcher; `None` if they do.
@@ -274,11 +304,6 @@ impl Launch {
     }
 
     /// Runs nvcc with `-c` behind the launcher, and returns what it printed.
-    ///
-    /// By default ccache compares the text that `nvcc -E` prints, which is that of the first architecture
-    /// only: after an edit that only another architecture or the host code sees, it would take the old
-    /// object. So it also reads a file with a digest of all files that can be included. With
-    /// `CCACHE_DEPEND` it compares files and does not start `nvcc -E`.
     pub(super) fn execute(
         &self,
         step: &Step,
@@ -288,17 +313,8 @@ impl Launch {
         let mut inputs = output.as_os_str().to_owned();
         inputs.push(".inputs");
         let inputs = PathBuf::from(inputs);
-        cache::write(&inputs, self.digest.as_bytes())?;
-        let Launching {
-            launcher,
-            variables,
-            extra_files,
-            ..
-        } = &*self.launching;
-        let mut call = call.behind(&launcher.program);
-        call.variables.extend(variables.iter().cloned());
-        let files = after(Some(extra_files), ":", inputs.as_os_str());
-        let result = execute(step, &call.variable("CCACHE_EXTRAFILES", files), output);
+        let call = self.launching.before(call, &self.digest, &inputs)?;
+        let result = execute(step, &call, output);
         let _ = cache::remove(&inputs);
         result
     }

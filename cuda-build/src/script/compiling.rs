@@ -252,10 +252,12 @@ impl Build {
             #[cfg(feature = "host-sources")]
             launcher: launcher.as_ref(),
         };
-        let for_nvcc = launcher.clone().filter(|_| !self.code.libraries.is_empty());
+        let for_nvcc = launcher
+            .as_ref()
+            .filter(|_| !self.code.libraries.is_empty());
         let launching = for_nvcc.map(|launcher| {
             directives.push(Directive::Remark(format!("launcher {launcher}")));
-            Arc::new(Launching::new(launcher, toolkit, settings))
+            Arc::new(Launching::new(launcher.clone(), toolkit, settings))
         });
         runner = runner.launching(launching.clone());
         let mut searched = BTreeSet::new();
