@@ -14,7 +14,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-use cuda_build::internal::Env;
+use cuda_build::internal::{Env, compile};
 
 use crate::build::Build;
 use crate::failure::Failure;
@@ -32,6 +32,9 @@ const INNER: &str = "CARGO_CUDA_INNER_WRAPPER";
 /// Directories in which rustc searches for static libraries, separated as in `PATH`. They are not
 /// passed as rustflags, because cargo hashes rustflags with their absolute paths into file names.
 const SEARCH: &str = "CARGO_CUDA_SEARCH";
+
+/// The program in front of nvcc, for build scripts.
+const LAUNCHER: &str = "CUDA_BUILD_LAUNCHER";
 
 /// What this program changes in rustc's arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,7 +64,7 @@ pub fn variables(
     build: &Build,
     scope: Scope,
 ) -> Result<Vec<(String, OsString)>, Failure> {
-    let own = own_wrapper(project.config.wrapper.as_deref(), &project.user);
+    let own = of_user(project);
     let mut search = vec![build.view.lib()];
     if !project.target.is_native() {
         // A cross linker does not read LIBRARY_PATH.
@@ -69,7 +72,19 @@ pub fn variables(
     } else if scope == Scope::Search && own.is_some() {
         return Ok(Vec::new());
     }
-    Ok(environment(&process::own_program()?, scope, &search, own))
+    let mut variables = environment(&process::own_program()?, scope, &search, own);
+    // Build scripts look for sccache in the variable that names this program now.
+    if let Some(own) = own.filter(|own| compile::is_sccache(own))
+        && project.env.get_or_empty(LAUNCHER).is_none()
+    {
+        variables.push((LAUNCHER.to_owned(), own.to_owned()));
+    }
+    Ok(variables)
+}
+
+/// The user's own wrapper.
+pub fn of_user(project: &Project) -> Option<&OsStr> {
+    own_wrapper(project.config.wrapper.as_deref(), &project.user)
 }
 
 /// The user's own wrapper, looked up in Cargo's order. An empty value means no wrapper.

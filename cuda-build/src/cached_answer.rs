@@ -19,6 +19,7 @@ const HEAD: &str = "cuda-build answer 1\n";
 const END: &str = "#end\n";
 
 /// The cache file of one answer.
+#[derive(Debug)]
 pub(crate) struct CachedAnswer {
     /// `None` if no variable names a cache directory.
     file: Option<PathBuf>,

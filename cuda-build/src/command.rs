@@ -102,6 +102,14 @@ impl Invocation {
         self
     }
 
+    /// The same program, started by a launcher such as ccache.
+    #[must_use]
+    pub fn behind(mut self, launcher: impl Into<PathBuf>) -> Self {
+        let program = std::mem::replace(&mut self.program, launcher.into());
+        self.arguments.insert(0, program.into());
+        self
+    }
+
     /// Runs a compiler or another program without a time limit and without standard input. The
     /// first and the last 256 KiB of each output stream are kept.
     ///

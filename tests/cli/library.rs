@@ -126,7 +126,7 @@ fn project() -> Option<Project> {
     Some(project)
 }
 
-fn with_host_sources(project: &Project) {
+pub fn with_host_sources(project: &Project) {
     let manifest = fs::read_to_string(project.path.join("Cargo.toml")).unwrap();
     let with = manifest.replace(
         "version = \"0.1\" }",

@@ -31,6 +31,7 @@ mod fetching;
 mod freshness;
 mod interrupted;
 mod lacking;
+mod launchers;
 mod library;
 mod linking;
 mod locked;

@@ -8,7 +8,9 @@ use crate::components;
 use crate::support::Finished;
 
 /// Variables that would name another toolkit than the one that a test means.
-const FOREIGN: [&str; 19] = [
+const FOREIGN: [&str; 21] = [
+    "CUDA_BUILD_LAUNCHER",
+    "RUSTC_WRAPPER",
     "CUDA_BUILD_TOOLKIT",
     "CUDA_BUILD_ROOTS",
     "CUDA_BUILD_SOURCES",
@@ -245,7 +247,7 @@ impl Project {
     }
 
     /// Removes everything that cargo has built of a package.
-    fn forget(&self, package: &str) {
+    pub fn forget(&self, package: &str) {
         for directory in self.directories() {
             Self::forget_in(&directory.join("debug"), package);
         }

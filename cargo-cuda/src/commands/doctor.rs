@@ -3,15 +3,16 @@
 use std::collections::BTreeMap;
 
 use clap::Args;
+use cuda_build::internal::host_compiler::{self, HostCompiler};
 use cuda_build::internal::select::{Need, Strength};
-use cuda_build::internal::{Declared, Env, Outcome, RequestedRelease, Root, driver, host_compiler};
+use cuda_build::internal::{Declared, Env, Outcome, RequestedRelease, Root, compile, driver};
 use cuda_build::{Capability, Component, Error, Plan, Toolkit};
 
 use crate::failure::Failure;
 use crate::project::{BuildOptions, CAPABILITIES, Project, WorkspaceOptions};
 use crate::report::machine::Machine;
-use crate::report::{self, Capabilities, Findings, Program, shown};
-use crate::{previous, process};
+use crate::report::{self, Capabilities, Findings, LauncherFindings, Program, shown};
+use crate::{previous, process, rustc_wrapper};
 
 /// Variables that change what a build does, besides those that begin with `CUDA` or `NVCC` and those
 /// that the search reads.
@@ -31,9 +32,10 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("pip", "fetches toolkits if there is no uv"),
     ("maturin", "builds wheels"),
     ("g++", "compiles host code for nvcc"),
+    ("ccache", "keeps objects, if CUDA_BUILD_LAUNCHER names it"),
     (
         "sccache",
-        "caches compiler output, if a build is configured to use it",
+        "keeps objects, if RUSTC_WRAPPER or CUDA_BUILD_LAUNCHER names it",
     ),
 ];
 
@@ -87,7 +89,12 @@ pub fn run(arguments: &DoctorArgs, user: &Env, root: &Root) -> Result<(String, u
         }
         findings.optional_absent = absent(&outcome, toolkit, &project);
         if toolkit.get(Component::Nvcc).is_some() {
-            findings.host_compiler = Some(host_compiler::choose(env, root, toolkit).into());
+            let host = host_compiler::choose(env, root, toolkit);
+            findings.launcher = host
+                .as_ref()
+                .ok()
+                .and_then(|host| launcher(toolkit, host, &project));
+            findings.host_compiler = Some(host.into());
         }
     }
     findings.programs = PROGRAMS
@@ -106,6 +113,21 @@ pub fn run(arguments: &DoctorArgs, user: &Env, root: &Root) -> Result<(String, u
         false => findings.text(),
     };
     Ok((text, findings.code))
+}
+
+/// The launcher of builds. Cargo passes the wrapper of its configuration to build scripts.
+fn launcher(toolkit: &Toolkit, host: &HostCompiler, project: &Project) -> Option<LauncherFindings> {
+    let wrapper = rustc_wrapper::of_user(project).unwrap_or_default();
+    let env = project.env.clone().with("RUSTC_WRAPPER", wrapper);
+    let (launcher, left_out) = match compile::launcher_report(&env, &project.root, toolkit, host) {
+        Ok(found) => found?,
+        Err(reason) => return Some(LauncherFindings::absent(reason)),
+    };
+    Some(LauncherFindings {
+        program: Some(shown(&launcher.program)),
+        variable: Some(launcher.variable),
+        left_out,
+    })
 }
 
 /// A package's name, and its plan or the reason the toolkit cannot build it.

@@ -32,6 +32,8 @@ pub struct Findings {
     pub optional_absent: Vec<String>,
     /// `None` without nvcc.
     pub host_compiler: Option<HostCompilerFindings>,
+    /// `None` if no variable names one, or without nvcc.
+    pub launcher: Option<LauncherFindings>,
     pub driver: Driver,
     pub programs: Vec<Program>,
     build_will_work: bool,
@@ -131,6 +133,26 @@ pub enum HostCompilerFindings {
         #[serde(skip)]
         code: u8,
     },
+}
+
+/// The program that builds start in front of nvcc.
+#[derive(Debug, Serialize)]
+pub struct LauncherFindings {
+    /// `None` if there is no such program.
+    pub program: Option<String>,
+    pub variable: Option<&'static str>,
+    /// Why builds do not use it.
+    pub left_out: Option<String>,
+}
+
+impl LauncherFindings {
+    pub fn absent(reason: String) -> Self {
+        Self {
+            program: None,
+            variable: None,
+            left_out: Some(reason),
+        }
+    }
 }
 
 /// The driver. If there is none, `absent` has the reason.

@@ -10,7 +10,9 @@ use std::path::Path;
 
 use serde::Serialize;
 
-pub use findings::{Capabilities, Findings, HostCompilerFindings, Problem, Program};
+pub use findings::{
+    Capabilities, Findings, HostCompilerFindings, LauncherFindings, Problem, Program,
+};
 
 /// Incremented when a field changes its meaning or is removed, but not for new fields.
 const FORMAT_VERSION: u32 = 1;

@@ -73,6 +73,17 @@ impl Findings {
             }
             None => {}
         }
+        if let Some(launcher) = &self.launcher {
+            match (&launcher.left_out, &launcher.program, launcher.variable) {
+                (None, Some(program), Some(variable)) => {
+                    lines.push(format!("Launcher: {program} ({variable})"));
+                }
+                (left_out, ..) => {
+                    lines.push("Launcher".to_owned());
+                    lines.extend(labelled("warning", left_out.as_slice()));
+                }
+            }
+        }
     }
 
     fn driver(&self, lines: &mut Vec<String>) {

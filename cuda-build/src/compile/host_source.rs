@@ -2,7 +2,7 @@
 //! from `CXX`, `CXXFLAGS` and the like, which it reads from the process by itself.
 
 use std::ffi::OsStr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::module::{Places, Settings, depfile_of, step_key};
 use super::sources::Language;
@@ -49,7 +49,7 @@ impl Library {
     fn host_step(
         &self,
         source: &Path,
-        compiler: &Invocation,
+        (launcher, compiler): &(Option<PathBuf>, Invocation),
         toolkit: &Toolkit,
         places: Places<'_>,
         settings: Settings<'_>,
@@ -59,7 +59,7 @@ impl Library {
         let tool = invocation.program.display().to_string();
         let variables = &settings.nvcc.key;
         let mut key = step_key(&tool, source, places, settings.toolkit, variables);
-        key.push(fingerprints(&invocation, settings));
+        key.push(fingerprint(&invocation.program, settings));
         key.push(format!("{:?}", invocation.arguments));
         key.push(format!("{:?}", invocation.variables));
         let depfile = depfile_of(&object);
@@ -80,6 +80,9 @@ impl Library {
             .args(["-c", "-o"])
             .args([object.as_path(), source]);
         invocation.directory = Some(places.package.to_owned());
+        if let Some(launcher) = launcher {
+            invocation = invocation.behind(launcher);
+        }
         Step {
             tool,
             source: source.to_owned(),
@@ -91,14 +94,14 @@ impl Library {
         }
     }
 
-    /// The compiler with its options, without files.
+    /// The launcher and the compiler with its options, without files.
     fn host_compiler(
         &self,
         language: Language,
         toolkit: &Toolkit,
         places: Places<'_>,
         settings: Settings<'_>,
-    ) -> Result<Invocation, Error> {
+    ) -> Result<(Option<PathBuf>, Invocation), Error> {
         let (env, profile) = (settings.env, settings.profile);
         let text = |name| env.peek(name).and_then(OsStr::to_str);
         let target = text("TARGET").unwrap_or_default();
@@ -146,7 +149,13 @@ impl Library {
             return Err(failed(format!("`{program}` is not installed")));
         }
         let command = tool.to_command();
-        let mut invocation = Invocation::new(command.get_program()).args(command.get_args());
+        // `cc` has put a launcher in front, from `RUSTC_WRAPPER` or from `CXX`: its first argument is the
+        // compiler.
+        let program = Path::new(command.get_program());
+        let by_cc = (program != tool.path()).then(|| program.to_owned());
+        let arguments = command.get_args().skip(usize::from(by_cc.is_some()));
+        let mut invocation = Invocation::new(tool.path()).args(arguments);
+        let own = settings.launcher.map(|launcher| launcher.program.clone());
         for (name, value) in command.get_envs() {
             let (Some(name), Some(value)) = (name.to_str(), value) else {
                 continue;
@@ -156,17 +165,12 @@ impl Library {
                 invocation = invocation.variable(name, value);
             }
         }
-        Ok(invocation)
+        Ok((by_cc.or(own), invocation))
     }
 }
 
-/// Changes if the compiler is replaced. The first argument is the compiler behind a launcher.
-fn fingerprints(compiler: &Invocation, settings: Settings<'_>) -> String {
-    let path = settings.env.search_path();
-    let behind = compiler.arguments.first().map(Path::new);
-    let programs = [Some(compiler.program.as_path()), behind];
-    let programs = programs.into_iter().flatten();
-    let files = programs.filter_map(|program| locate(settings.root, program, &path));
-    let identities: Vec<String> = files.map(|file| settings.root.identity(&file)).collect();
-    identities.join(" ")
+/// Changes if the compiler is replaced.
+fn fingerprint(compiler: &Path, settings: Settings<'_>) -> String {
+    let file = locate(settings.root, compiler, &settings.env.search_path());
+    file.map_or_else(String::new, |file| settings.root.identity(&file))
 }

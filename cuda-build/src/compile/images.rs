@@ -15,6 +15,7 @@ use std::sync::Arc;
 use super::execute::execute;
 use super::joining::{self, Joining};
 use super::kept::Kept;
+use super::launcher::Launch;
 use super::module::depfile_of;
 use super::{Compiler, DeviceCode, Form, Image, NvrtcJob, Step};
 use crate::command::Invocation;
@@ -22,6 +23,10 @@ use crate::error::Error;
 use crate::fatbin::{self, Entry, Fatbin, Kind, elf};
 use crate::nvrtc::{Nvrtc, Program};
 use crate::output;
+
+/// The options for an object. Without `-objtemp` it contains a temporary file's name, which has a
+/// process ID.
+pub(super) const OBJECT: [&str; 3] = ["-c", "-objtemp", "--compiler-options=-fPIC"];
 
 /// How far the files that a step reads mention `__CUDA_ARCH_LIST__`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +47,8 @@ pub(super) struct Work<'a> {
     pub(super) kept: Vec<Kept>,
     pub(super) list_use: ListUse,
     pub(super) joining: &'a Joining,
+    /// How an object is compiled through the launcher of this build.
+    pub(super) launch: Option<Launch>,
     /// How many processes nvcc may run at once.
     pub(super) threads: usize,
     pub(super) nvrtc: Option<NvrtcInput>,
@@ -163,16 +170,23 @@ impl Work<'_> {
             if !self.sees_same_text(&missing)? {
                 return Err(LIST_CHANGES_TEXT.to_owned().into());
             }
-            let output = self.beside_output(".added");
-            let (added, printed) = self.nvcc("-fatbin", &missing, &output)?;
+            // What ccache keeps is objects.
+            let is_launched = self.code.form == Form::Object && self.launch_for("-c").is_some();
+            let (mode, ending) = if is_launched {
+                ("-c", ".added.o")
+            } else {
+                ("-fatbin", ".added")
+            };
+            let output = self.beside_output(ending);
+            let (added, printed) = self.nvcc(mode, &missing, &output)?;
             output::remove(&output)?;
             made.printed = printed;
             made.compiled.push(added);
         }
         for compiled in &made.compiled {
-            let fatbin = Fatbin::parse(&compiled.output)?;
+            let entries = self.part(&compiled.output, None)?.entries;
             parts.push(Part {
-                entries: fatbin.entries().cloned().collect(),
+                entries,
                 object: None,
                 kept: None,
             });
@@ -322,8 +336,7 @@ impl Work<'_> {
         output::remove(&depfile)?;
         let mut modes = vec![mode];
         if mode == "-c" {
-            // Without `-objtemp` the object contains a temporary file's name, which has a process ID.
-            modes.extend(["-objtemp", "--compiler-options=-fPIC"]);
+            modes = OBJECT.to_vec();
         }
         let mut invocation = self.invocation(&modes, images);
         if self.threads > 1 && images.len() > 1 {
@@ -333,7 +346,10 @@ impl Work<'_> {
         invocation = invocation.args(["-MD", "-MF"]);
         invocation.arguments.push(depfile.clone().into());
         self.add_paths(&mut invocation, output);
-        let printed = execute(self.step, &invocation, output)?;
+        let printed = match self.launch_for(mode) {
+            Some(launch) => launch.execute(self.step, invocation, output)?,
+            None => execute(self.step, &invocation, output)?,
+        };
         let compiled = Compiled {
             images: images.to_vec(),
             output: output::read(output)?,
@@ -341,6 +357,14 @@ impl Work<'_> {
             depfile: Some(depfile),
         };
         Ok((compiled, printed))
+    }
+
+    fn launch_for(&self, mode: &str) -> Option<&Launch> {
+        let Compiler::Nvcc { plain, .. } = &self.code.compiler else {
+            return None;
+        };
+        let launch = self.launch.as_ref().filter(|_| mode == "-c");
+        launch.filter(|launch| launch.works(self.step, plain))
     }
 
     fn invocation(&self, modes: &[&str], images: &[Image]) -> Invocation {

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use super::execute::execute;
+use super::images::OBJECT;
 use super::{Image, Step};
 use crate::command::Invocation;
 use crate::error::Error;
@@ -163,9 +164,8 @@ fn self_check(
             execute(step, &invocation, &output)?;
             output::read(&output)
         };
-        let object = ["-c", "-objtemp", "--compiler-options=-fPIC"];
-        let whole = compile(&object, &[one, two], "whole.o")?;
-        let host = compile(&object, &[one], "host.o")?;
+        let whole = compile(&OBJECT, &[one, two], "whole.o")?;
+        let host = compile(&OBJECT, &[one], "host.o")?;
         let added = compile(&["-fatbin"], &[two], "added.fatbin")?;
         let joined = device_code(&host).and_then(|(_, first)| {
             let second = Fatbin::parse(&added).map_err(|error| error.to_string())?;

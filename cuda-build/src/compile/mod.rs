@@ -12,6 +12,7 @@ pub(crate) mod identity;
 mod images;
 mod joining;
 mod kept;
+pub(crate) mod launcher;
 mod library;
 mod module;
 mod options;
@@ -26,6 +27,8 @@ use std::path::PathBuf;
 
 pub(crate) use diagnostics::{Diagnostics, module_hint};
 pub use joining::Joining;
+pub(crate) use launcher::Launching;
+pub use launcher::{Launcher, is_sccache, report as launcher_report};
 pub(crate) use module::{Places, Settings};
 pub(crate) use options::{Common, Profile};
 use options::{Flag, Options, common_options};

@@ -57,6 +57,9 @@ pub(crate) struct Settings<'a> {
     pub(crate) profile: &'a Profile,
     pub(crate) env: &'a Env,
     pub(crate) root: &'a Root,
+    /// The launcher in front of compilers of host sources.
+    #[cfg(feature = "host-sources")]
+    pub(crate) launcher: Option<&'a super::Launcher>,
 }
 
 impl Module {
@@ -251,6 +254,11 @@ impl NvccCall {
             options,
             toolkit_includes,
         })
+    }
+
+    /// nvcc with the options that all its calls share.
+    pub(super) fn plain(self) -> Invocation {
+        Invocation::new(self.nvcc).args(self.options)
     }
 
     /// Whether nvcc accepts a flag.

@@ -11,9 +11,10 @@ use super::execute::execute;
 use super::images::{self, ListUse, Made, NvrtcInput, Work};
 use super::joining::Joining;
 use super::kept::{Kept, KeptOutputs};
+use super::launcher::Launching;
 use super::reads::Reader;
 use super::workers::Workers;
-use super::{Action, Compiler, DeviceCode, Diagnostics, Image, ReadFiles, Step};
+use super::{Action, Compiler, DeviceCode, Diagnostics, Form, Image, ReadFiles, Step};
 use crate::command::Invocation;
 use crate::error::Error;
 use crate::freshness::{Evidence, Files, Freshness, Reads, RunStart, Stale};
@@ -61,6 +62,7 @@ pub struct Runner {
     kept: KeptOutputs,
     nvrtc: Option<(PathBuf, Arc<Nvrtc>)>,
     diagnostics: Diagnostics,
+    launching: Option<Arc<Launching>>,
     compiled: Compiled,
 }
 
@@ -102,6 +104,7 @@ impl Runner {
             kept: KeptOutputs::below(out),
             nvrtc: None,
             diagnostics: Diagnostics::default(),
+            launching: None,
             compiled: Compiled::default(),
         }
     }
@@ -115,6 +118,12 @@ impl Runner {
     /// Keeps outputs in this directory instead, together with other builds.
     pub(crate) fn images(mut self, directory: PathBuf) -> Self {
         self.kept = KeptOutputs::shared(directory);
+        self
+    }
+
+    /// Sets the launcher in front of nvcc.
+    pub(crate) fn launching(mut self, launching: Option<Arc<Launching>>) -> Self {
+        self.launching = launching;
         self
     }
 
@@ -269,9 +278,13 @@ impl Runner {
             Action::DeviceCode(code) => {
                 let kept = self.kept.load(&mut self.freshness, step)?;
                 evidence.extend(kept.iter().map(|kept| kept.evidence.clone()));
+                let files = &mut self.freshness.files;
+                let launching = self.launching.as_ref();
+                let launching = launching.filter(|_| code.form == Form::Object);
                 Job::DeviceCode(Work {
                     step,
                     code,
+                    launch: launching.and_then(|l| Launching::of_source(l, files, step, &scan)),
                     list_use: self.list_use(step, code, &kept),
                     kept,
                     joining,

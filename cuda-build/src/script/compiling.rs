@@ -2,14 +2,15 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::{Build, needs};
 use crate::cached_answer::CachedAnswer;
 use crate::capability::{self, Declared, Plan};
 use crate::compile::identity::{self, By, Variables};
 use crate::compile::{
-    Compiled, Diagnostics, Engine, Format, Joining, Library, Module, Places, Profile, Runner,
-    Settings, Workers,
+    Compiled, Diagnostics, Engine, Format, Joining, Launcher, Launching, Library, Module, Places,
+    Profile, Runner, Settings, Workers,
 };
 use crate::component::Component;
 use crate::config::Cudart;
@@ -246,6 +247,10 @@ impl Build {
             out: &self.out,
             working: &working,
         };
+        let launcher = Launcher::from_env(&self.env, &self.root).unwrap_or_else(|reason| {
+            directives.push(Directive::Warning(reason));
+            None
+        });
         let settings = Settings {
             toolkit: &toolkit_identity,
             nvcc: &Variables::of_nvcc(&self.env),
@@ -255,7 +260,17 @@ impl Build {
             profile: &Profile::of(&self.env),
             env: &self.env,
             root: &self.root,
+            #[cfg(feature = "host-sources")]
+            launcher: launcher.as_ref(),
         };
+        let for_nvcc = launcher
+            .as_ref()
+            .filter(|_| !self.code.libraries.is_empty());
+        let launching = for_nvcc.map(|launcher| {
+            directives.push(Directive::Remark(format!("launcher {launcher}")));
+            Arc::new(Launching::new(launcher.clone(), toolkit, settings))
+        });
+        runner = runner.launching(launching.clone());
         let mut searched = BTreeSet::new();
         let mut steps = Vec::new();
         for module in &self.code.modules {
@@ -285,6 +300,9 @@ impl Build {
         let mut compiled = runner.run(&steps, &Workers::of_cargo(&self.env), &joining)?;
         if let Some(objcopy) = joining.objcopy().filter(|_| known.is_none()) {
             check.write("", &objcopy.display().to_string());
+        }
+        if let Some(reason) = launching.and_then(|launching| launching.left_out()) {
+            directives.push(Directive::Warning(reason));
         }
         // A new file in these directories may match a pattern.
         compiled.inputs.append(&mut searched);
