@@ -62,7 +62,7 @@ pub(super) struct NvrtcInput {
 }
 
 /// One successful call of a compiler.
-pub(super) struct Compiled {
+pub(super) struct CompilerRun {
     pub(super) images: Vec<Image>,
     pub(super) output: Vec<u8>,
     /// Whether the output has exactly these images, so that other builds can use them.
@@ -75,7 +75,7 @@ pub(super) struct Compiled {
 #[derive(Default)]
 pub(super) struct Made {
     /// The compiler's calls.
-    pub(super) compiled: Vec<Compiled>,
+    pub(super) compiled: Vec<CompilerRun>,
     /// Which of the kept outputs were used.
     pub(super) used: Vec<usize>,
     /// What the compilers printed.
@@ -315,7 +315,7 @@ impl Work<'_> {
                 made.eq(expected.iter().copied().map(Some))
             });
         Ok(Made {
-            compiled: vec![Compiled {
+            compiled: vec![CompilerRun {
                 keep: is_as_expected,
                 ..compiled
             }],
@@ -331,7 +331,7 @@ impl Work<'_> {
         mode: &str,
         images: &[Image],
         output: &Path,
-    ) -> Result<(Compiled, String), Error> {
+    ) -> Result<(CompilerRun, String), Error> {
         let depfile = depfile_of(output);
         output::remove(&depfile)?;
         let mut modes = vec![mode];
@@ -350,7 +350,7 @@ impl Work<'_> {
             Some(launch) => launch.execute(self.step, invocation, output)?,
             None => execute(self.step, &invocation, output)?,
         };
-        let compiled = Compiled {
+        let compiled = CompilerRun {
             images: images.to_vec(),
             output: output::read(output)?,
             keep: true,
@@ -406,7 +406,7 @@ impl Work<'_> {
             } else {
                 let (output, log) = self.nvrtc(job, image)?;
                 made.printed.push_str(&log);
-                made.compiled.push(Compiled {
+                made.compiled.push(CompilerRun {
                     images: vec![image],
                     output: output.clone(),
                     keep: true,

@@ -16,7 +16,7 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-use super::images::Compiled;
+use super::images::CompilerRun;
 use super::{Image, Step};
 use crate::error::Error;
 use crate::freshness::{Evidence, Freshness};
@@ -101,7 +101,7 @@ impl KeptOutputs {
     pub(super) fn write(
         &self,
         step: &Step,
-        compiled: &Compiled,
+        compiled: &CompilerRun,
         evidence: &Evidence,
     ) -> Result<(), Error> {
         let names = Image::names(&compiled.images);

@@ -3,6 +3,7 @@
 //! A *module* is device code alone, loaded through the driver API; a *library* is host and
 //! device code, linked into the crate. A [`Step`] only describes what to do; [`Runner`] does it.
 
+mod compiled;
 mod depfile;
 mod diagnostics;
 mod execute;
@@ -25,6 +26,7 @@ mod workers;
 
 use std::path::PathBuf;
 
+pub use compiled::{Compiled, MadeOutput};
 pub(crate) use diagnostics::{Diagnostics, module_hint};
 pub use joining::Joining;
 pub(crate) use launcher::Launching;
@@ -32,7 +34,7 @@ pub use launcher::{Launcher, is_sccache, report as launcher_report};
 pub(crate) use module::{Places, Settings};
 pub(crate) use options::{Common, Profile};
 use options::{Flag, Options, common_options};
-pub use run::{Compiled, MadeOutput, Runner};
+pub use run::Runner;
 use sources::Source;
 pub(crate) use sources::Sources;
 pub(crate) use step::ReadFiles;

@@ -1,14 +1,15 @@
 //! Runs steps, except those whose output is up to date.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::panic;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
+use super::compiled::{Compiled, MadeOutput};
 use super::execute::execute;
-use super::images::{self, ListUse, Made, NvrtcInput, Work};
+use super::images::{CompilerRun, ListUse, Made, NvrtcInput, Work};
 use super::joining::Joining;
 use super::kept::{Kept, KeptOutputs};
 use super::launcher::Launching;
@@ -23,37 +24,6 @@ use crate::nvrtc::{Nvrtc, shims};
 
 /// How long to wait for a step before the jobserver is asked again.
 const WAIT: Duration = Duration::from_millis(5);
-
-/// The result of running steps.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Compiled {
-    /// Outputs that were made, in the order of the steps.
-    pub made: Vec<MadeOutput>,
-    /// Outputs that were up to date.
-    pub fresh: Vec<PathBuf>,
-    /// Every file that was read and every directory that was searched.
-    pub inputs: BTreeSet<PathBuf>,
-    /// Outputs that are made again whenever the build script runs, and the reason.
-    pub never_fresh: Vec<(PathBuf, String)>,
-    /// Warnings and other messages of the compilers, each with its source line and caret.
-    pub warnings: Vec<String>,
-}
-
-/// An output that was made.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MadeOutput {
-    /// The file.
-    pub output: PathBuf,
-    /// The tool: `NVRTC 13.4.92`.
-    pub tool: String,
-    /// Why it was made.
-    pub reason: String,
-    /// The architectures of each call of the compiler: `sm_80 sm_90`. Empty if nothing had to be
-    /// compiled.
-    pub compiled: Vec<String>,
-    /// How long it took.
-    pub elapsed: Duration,
-}
 
 /// Runs steps: at the same time, as far as Cargo allows it and no step needs the output of another.
 pub struct Runner {
@@ -337,7 +307,7 @@ impl Runner {
         self.files().forget(&step.output);
         let mut evidence = Vec::new();
         let mut unknown = None;
-        let mut runs: Vec<Option<&images::Compiled>> = made.compiled.iter().map(Some).collect();
+        let mut runs: Vec<Option<&CompilerRun>> = made.compiled.iter().map(Some).collect();
         if made.compiled.is_empty() && made.used.is_empty() {
             runs.push(None);
         }
