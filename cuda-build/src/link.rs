@@ -1,6 +1,8 @@
 //! The directives that link the components that a crate declares.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
+#[cfg(feature = "compile")]
+use std::path::PathBuf;
 
 use crate::component::Component;
 use crate::config::Cudart;
