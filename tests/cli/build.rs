@@ -23,7 +23,7 @@ fn main() -> Result<(), cuda_build::Error> {
         .module(Module::new("src/by_nvcc.cu").engine(Engine::Nvcc))
         .run()?;
     let mut text = format!("nvrtc {}\n", cuda_build::internal::nvrtc::compilations());
-    let made = built.compiled.made.iter().map(|(path, _)| ("made", path));
+    let made = built.compiled.made.iter().map(|made| ("made", &made.output));
     for (what, path) in made.chain(built.compiled.fresh.iter().map(|path| ("fresh", path))) {
         text += &format!("{what} {}\n", path.file_name().unwrap().to_str().unwrap());
     }

@@ -179,7 +179,7 @@ impl Launching {
             if let (Ok(Checked::Works), Some(answer)) = (&checked, &self.answer) {
                 answer.write("", "works");
             }
-            checked.unwrap_or(Checked::NvccFails)
+            checked.unwrap_or_else(|error| Checked::Fails(error.to_string()))
         })
     }
 

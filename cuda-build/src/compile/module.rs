@@ -280,7 +280,9 @@ impl NvccCall {
         (source, output): (PathBuf, PathBuf),
         settings: Settings<'_>,
     ) -> Step {
-        let mut key = vec![self.tool.clone(), settings.toolkit.to_owned()];
+        let mut key = vec![env!("CARGO_PKG_VERSION").to_owned(), self.tool.clone()];
+        key.push(settings.toolkit.to_owned());
+        key.extend(settings.nvcc.key.iter().cloned());
         key.extend(settings.host.map(|(_, identity)| identity.to_owned()));
         key.extend(options.iter().chain(&self.options).cloned());
         for object in &objects {

@@ -21,6 +21,7 @@ use crate::error::Error;
 use crate::freshness::{Evidence, Files, Freshness, Reads, RunStart, Stale};
 use crate::includes::Scan;
 use crate::nvrtc::{Nvrtc, shims};
+use crate::output;
 
 /// How long to wait for a step before the jobserver is asked again.
 const WAIT: Duration = Duration::from_millis(5);
@@ -39,6 +40,8 @@ pub struct Runner {
 /// A step that is running.
 struct Running {
     index: usize,
+    /// How many processes it may run at once.
+    threads: usize,
     stale: Stale,
     start: RunStart,
     at: Instant,
@@ -167,8 +170,10 @@ impl Runner {
                     }
                 }
                 while result.is_ok()
-                    && !ready.is_empty()
-                    && let Some(token) = workers.take(running.len(), ready.len())
+                    && let Some((index, _)) = ready.front()
+                    && let processes = running.iter().map(|(step, _)| step.threads).sum()
+                    && let most = steps[*index].most_processes()
+                    && let Some(token) = workers.take(processes, ready.len(), most)
                     && let Some((index, stale)) = ready.pop_front()
                 {
                     match self.start(index, &steps[index], stale, joining, token.threads) {
@@ -265,6 +270,7 @@ impl Runner {
         };
         let running = Running {
             index,
+            threads,
             stale,
             start,
             at,
@@ -317,6 +323,9 @@ impl Runner {
             let reads = self
                 .reader
                 .after(files, step, running.scan.clone(), depfile)?;
+            if let Some(depfile) = depfile {
+                output::remove(depfile)?;
+            }
             match self.freshness.observe(&running.start, &reads) {
                 Ok(observed) => {
                     if let Some(run) = run.filter(|run| run.keep) {
@@ -349,7 +358,8 @@ impl Runner {
         self.diagnostics
             .add(&made.printed, &mut self.compiled.warnings);
         let mut reason = running.stale.to_string();
-        if !made.used.is_empty() {
+        // What was kept has the same command, except for the list.
+        if running.stale == Stale::Command && !made.used.is_empty() {
             reason = "the list of capabilities changed".to_owned();
         }
         if let Some(because) = made.whole_because {

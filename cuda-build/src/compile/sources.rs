@@ -181,7 +181,7 @@ impl Walk<'_> {
                 if self.is_own_directory(&path) {
                     self.directory(&path, pattern);
                 }
-            } else if matches(part, name) {
+            } else if matches(part, name) && (rest.is_empty() || self.is_own_directory(&path)) {
                 self.entry(path, rest);
             }
         }

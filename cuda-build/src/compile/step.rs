@@ -45,6 +45,14 @@ impl Step {
         Freshness::key(&self.key)
     }
 
+    /// How many processes can work on the step at once: nvcc compiles several architectures in parallel.
+    pub(super) fn most_processes(&self) -> usize {
+        match &self.action {
+            Action::DeviceCode(code) if !self.uses_nvrtc() => code.images.len(),
+            _ => 1,
+        }
+    }
+
     /// Whether NVRTC compiles the source.
     pub(super) fn uses_nvrtc(&self) -> bool {
         matches!(&self.action, Action::DeviceCode(code) if matches!(code.compiler, Compiler::Nvrtc(_)))

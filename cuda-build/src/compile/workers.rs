@@ -60,9 +60,9 @@ impl Workers {
         }
     }
 
-    /// Permission to start one of `ready` steps while `running` others run. If there are more
-    /// processors than steps, the step may run several processes.
-    pub(super) fn take(&self, running: usize, ready: usize) -> Option<Token> {
+    /// Permission to start one of `ready` steps while `running` processes run. If there are more
+    /// processors than steps, the step may run several processes, but not more than `most`.
+    pub(super) fn take(&self, running: usize, ready: usize, most: usize) -> Option<Token> {
         let free = self.limit.max(1).checked_sub(running)?;
         if free == 0 {
             return None;
@@ -72,7 +72,7 @@ impl Workers {
             jobserver: self.jobserver.clone(),
             threads: 0,
         };
-        let wanted = (free / ready.max(1)).max(1);
+        let wanted = (free / ready.max(1)).clamp(1, most.max(1));
         while token.threads < wanted {
             let is_first = running == 0 && token.threads == 0;
             if !is_first && let Some(jobserver) = &self.jobserver {
@@ -160,14 +160,14 @@ mod tests {
         let env = Env::from_pairs([("CARGO_MAKEFLAGS", flags.as_str()), ("NUM_JOBS", "8")]);
         let workers = Workers::of_cargo(&env);
         // One process is free, two take the tokens.
-        let first = workers.take(0, 8).unwrap();
-        let second = workers.take(1, 8).unwrap();
-        let third = workers.take(2, 8).unwrap();
+        let first = workers.take(0, 8, 9).unwrap();
+        let second = workers.take(1, 8, 9).unwrap();
+        let third = workers.take(2, 8, 9).unwrap();
         assert_eq!([first.threads, second.threads, third.threads], [1; 3]);
-        assert!(workers.take(3, 8).is_none());
+        assert!(workers.take(3, 8, 9).is_none());
         drop(second);
         drop(first);
-        let again = workers.take(1, 1).unwrap();
+        let again = workers.take(1, 1, 9).unwrap();
         assert_eq!(again.threads, 1, "the other token is still taken");
         drop((again, third));
         let mut left = [0; 3];
@@ -178,13 +178,16 @@ mod tests {
     fn the_last_files_may_use_several_processes() {
         let env = Env::from_pairs([("NUM_JOBS", "8")]);
         let workers = Workers::of_cargo(&env);
-        assert_eq!(workers.take(0, 2).map(|token| token.threads), Some(4));
-        assert_eq!(workers.take(4, 1).map(|token| token.threads), Some(4));
-        assert!(workers.take(8, 1).is_none());
-        assert_eq!(
-            Workers::one().take(0, 5).map(|token| token.threads),
-            Some(1)
-        );
+        let threads = |running, ready, most| {
+            let token = workers.take(running, ready, most);
+            token.map(|token| token.threads)
+        };
+        assert_eq!(threads(0, 2, 5), Some(4));
+        assert_eq!(threads(4, 1, 5), Some(4));
+        assert_eq!(threads(0, 1, 1), Some(1), "a step with one image");
+        assert_eq!(threads(8, 1, 5), None);
+        let one = Workers::one().take(0, 5, 5);
+        assert_eq!(one.map(|token| token.threads), Some(1));
     }
 
     #[test]
