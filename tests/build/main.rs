@@ -22,6 +22,7 @@ mod fatbin;
 mod fuzz;
 mod host_compiler;
 mod hostile;
+mod image_attacks;
 mod images;
 mod layout_files;
 mod layouts;

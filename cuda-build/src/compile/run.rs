@@ -298,11 +298,19 @@ impl Runner {
         if matches!(code.compiler, Compiler::Nvrtc(_)) {
             return ListUse::None;
         }
+        // A macro can put the name together from two parts, and an option can give it another name.
+        let parts = ["ARCH_L", "LIST__"];
+        if parts
+            .iter()
+            .any(|part| step.key.iter().any(|line| line.contains(part)))
+        {
+            return ListUse::User;
+        }
         let mut list_use = ListUse::None;
         let other_list = |kept: &&Kept| kept.images != code.images;
         for kept in kept.iter().filter(other_list) {
             for path in kept.evidence.files() {
-                if self.freshness.files.contains(path, "ARCH_LIST") {
+                if self.freshness.files.contains(path, &parts) {
                     if !search
                         .toolkit
                         .iter()
