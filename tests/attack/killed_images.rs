@@ -61,7 +61,7 @@ impl Script {
             let text = format!("#define V {}\n", self.value);
             self.package.write("kernels/v.cuh", text);
         }
-        self.list = random.pick(&LISTS);
+        self.list = *random.pick(&LISTS);
     }
 
     fn command(&self, out: &Path, images: Option<&PathBuf>) -> Command {
@@ -179,7 +179,7 @@ fn crowd(compiler: Compiler) {
         std::thread::sleep(Duration::from_millis(50));
         let mut builds = Vec::new();
         for number in 0..16 {
-            script.list = random.pick(&LISTS);
+            script.list = *random.pick(&LISTS);
             let out = script.package.place.join(format!("out-{number}"));
             let mut command = script.command(&out, script.images.as_ref());
             let piped = command.stdout(Stdio::null()).stderr(Stdio::piped());

@@ -37,10 +37,11 @@ extern \"C\" void run(float *p, double *q, int *r) {
 }
 ";
 
-/// A package with one source.
+/// A package with one source, or a library of several.
 pub struct Package {
+    pub components: PathBuf,
+    pub sources: Vec<String>,
     place: tempfile::TempDir,
-    components: PathBuf,
     engine: Option<Engine>,
     pub options: Vec<&'static str>,
     /// The directory that builds share.
@@ -52,6 +53,7 @@ impl Package {
     pub fn new(source: &str, engine: Option<Engine>) -> Option<Self> {
         let package = Self {
             components: site_packages(13)?,
+            sources: vec!["kernels.cu".to_owned()],
             place: tempfile::tempdir().unwrap(),
             engine,
             options: Vec::new(),
@@ -92,7 +94,7 @@ impl Package {
         let build = Build::from_env(env, Root::system()).unwrap();
         let build = match self.engine {
             None => {
-                let library = Library::new("kernels").file("kernels.cu");
+                let library = Library::new("kernels").files(&self.sources);
                 let options = self.options.iter().copied();
                 build.library(options.fold(library, Library::flag))
             }

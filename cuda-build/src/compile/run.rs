@@ -270,7 +270,7 @@ impl Runner {
                 Job::DeviceCode(Work {
                     step,
                     code,
-                    list_use: self.list_use(step, code, &kept),
+                    list_use: self.list_use(step, code, &scan, &kept),
                     kept,
                     joining,
                     threads,
@@ -291,19 +291,18 @@ impl Runner {
 
     /// Whether the files that were read mention the list of architectures. They are searched only if
     /// something was kept of another list.
-    fn list_use(&mut self, step: &Step, code: &DeviceCode, kept: &[Kept]) -> ListUse {
+    fn list_use(&mut self, step: &Step, code: &DeviceCode, scan: &Scan, kept: &[Kept]) -> ListUse {
         let ReadFiles::Headers { search, .. } = &step.reading else {
             return ListUse::None;
         };
         if matches!(code.compiler, Compiler::Nvrtc(_)) {
             return ListUse::None;
         }
-        // A macro can put the name together from two parts, and an option can give it another name.
+        // An option can give the list another name, and a macro can put the name together. Another
+        // capability may read a header whose name is a macro.
         let parts = ["ARCH_L", "LIST__"];
-        if parts
-            .iter()
-            .any(|part| step.key.iter().any(|line| line.contains(part)))
-        {
+        let mentions = |line: &String| parts.iter().any(|part| line.contains(part));
+        if step.key.iter().any(mentions) || scan.computed_include.is_some() {
             return ListUse::User;
         }
         let mut list_use = ListUse::None;
