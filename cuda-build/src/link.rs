@@ -1,6 +1,6 @@
 //! The directives that link the components that a crate declares.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::component::Component;
 use crate::config::Cudart;
@@ -72,12 +72,23 @@ fn link_shared(toolkit: &Toolkit, component: Component, into: &mut Directives) {
     into.link("dylib:+verbatim", library.file_name().unwrap_or_default());
 }
 
-/// `libcudart_static.a` needs the C library's `libdl`, `librt` and `libpthread`.
-fn link_static_cudart(toolkit: &Toolkit, into: &mut Directives) {
-    let archive = toolkit
-        .get(Component::Cudart)
-        .and_then(|found| found.archive("libcudart_static.a"));
-    let Some(directory) = archive.and_then(|path| path.parent()) else {
+/// The library of functions that linked device code may call.
+#[cfg(feature = "compile")]
+pub(crate) fn device_runtime(toolkit: &Toolkit) -> Option<&PathBuf> {
+    let cudart = toolkit.get(Component::Cudart)?;
+    cudart.archive("libcudadevrt.a")
+}
+
+/// Links the library that linked device code may call.
+#[cfg(feature = "compile")]
+pub(crate) fn link_device_runtime(toolkit: &Toolkit, into: &mut Directives) {
+    if let Some(archive) = device_runtime(toolkit) {
+        link_archive(toolkit, archive, "cudadevrt", into);
+    }
+}
+
+fn link_archive(toolkit: &Toolkit, archive: &Path, name: &str, into: &mut Directives) {
+    let Some(directory) = archive.parent() else {
         return;
     };
     // rustc bundles a static library into the crate, and searches only named directories for it. A
@@ -88,7 +99,18 @@ fn link_static_cudart(toolkit: &Toolkit, into: &mut Directives) {
         into.push(Directive::LinkSearch(directory.to_owned()));
         "static"
     };
-    into.link(kind, "cudart_static");
+    into.link(kind, name);
+}
+
+/// `libcudart_static.a` needs the C library's `libdl`, `librt` and `libpthread`.
+fn link_static_cudart(toolkit: &Toolkit, into: &mut Directives) {
+    let archive = toolkit
+        .get(Component::Cudart)
+        .and_then(|found| found.archive("libcudart_static.a"));
+    let Some(archive) = archive else {
+        return;
+    };
+    link_archive(toolkit, archive, "cudart_static", into);
     for name in ["dl", "rt", "pthread"] {
         into.link("dylib", name);
     }

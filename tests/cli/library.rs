@@ -273,6 +273,12 @@ fn main() -> Result<(), cuda_build::Error> {
     assert_eq!(run.stdout, "3\n", "{run:?}");
     assert_eq!(has_debug_information(&project), [false; 3]);
 
+    let flags = script.replace("])", "]).flag(\"-O0\").flag(\"-std=c++20\")");
+    project.write("build.rs", &flags);
+    let run = project.run(&["run"]);
+    assert_eq!(run.stdout, "2\n", "{run:?}");
+    assert!(!run.stderr.contains("incompatible redefinition"), "{run:?}");
+
     let own = script.replace("])", "]).debug(true).opt_level(0)");
     project.write("build.rs", &own);
     let run = project.run(&["run"]);

@@ -20,6 +20,7 @@ mod capabilities;
 mod cmake_crate;
 #[path = "../support/components.rs"]
 mod components;
+mod device_link;
 mod diagnostics;
 mod directives;
 mod directories;

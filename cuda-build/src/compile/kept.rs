@@ -65,8 +65,8 @@ impl KeptOutputs {
         }
     }
 
-    /// Everything that is kept of a step, in the order of the files' names. Files that cannot be used
-    /// any more are removed.
+    /// Everything that is kept of a step, in the order of the files' names. Files of this build that
+    /// cannot be used any more are removed.
     pub(super) fn load(
         &mut self,
         freshness: &mut Freshness,
@@ -76,16 +76,16 @@ impl KeptOutputs {
         let key = step.image_key();
         let mut kept = Vec::new();
         for name in freshness.files.names(&self.directory).iter() {
-            let text = name.to_string_lossy();
-            if !text.starts_with(&start) || is_unfinished(&text) {
+            if !name.to_string_lossy().starts_with(&start) {
                 continue;
             }
             let path = self.directory.join(name);
             let bytes = freshness.files.bytes(&path).unwrap_or_default();
             match parse(&bytes, key).filter(|kept| freshness.holds(&kept.evidence)) {
                 Some(found) => kept.push(found),
-                // A directory for reading alone may have outputs that are not used.
-                None => drop(output::remove(&path)),
+                // On another machine, a shared output may still be of use.
+                None if self.shared => {}
+                None => output::remove(&path)?,
             }
         }
         self.used(step);
@@ -122,18 +122,12 @@ impl KeptOutputs {
         }
         for name in freshness.files.names(&self.directory).iter() {
             let text = name.to_string_lossy();
-            let is_used = self.used.iter().any(|start| text.starts_with(start));
-            if !is_used || is_unfinished(&text) {
+            if !self.used.iter().any(|start| text.starts_with(start)) {
                 output::remove(&self.directory.join(name))?;
             }
         }
         Ok(())
     }
-}
-
-/// Whether another build is writing the file, or was killed while it wrote it.
-fn is_unfinished(name: &str) -> bool {
-    name.ends_with(".part")
 }
 
 /// The name of the output and the key, as all files of a step start.

@@ -6,12 +6,11 @@ use super::module::{NvccCall, Places, Settings};
 use super::options::{Profile, host_option};
 use super::sources::Language;
 use super::step::Form;
-use super::{Action, Image, Library, ReadFiles, Sources, Step};
+use super::{Image, Library, Sources, Step};
 use crate::capability::Plan;
-use crate::command::Invocation;
-use crate::component::Component;
 use crate::error::Error;
 use crate::hash::Fnv;
+use crate::link;
 use crate::root::Root;
 use crate::toolkit::Toolkit;
 
@@ -39,7 +38,11 @@ impl Library {
     ) -> Result<Vec<Step>, Error> {
         let nvcc = NvccCall::new(toolkit, &self.name, settings)?;
         let is_supported = |flag: &str| nvcc.supports(flag, places, settings);
-        let common = (self.options).common(self.host_options(settings.profile), is_supported)?;
+        let mut options = self.host_options(settings);
+        if self.has_device_link() {
+            options.push("-rdc=true".to_owned());
+        }
+        let common = (self.options).common(&settings.nvcc.options, options, is_supported)?;
         let mut steps = Vec::new();
         let mut objects = Vec::new();
         for (source, language) in &sources.files {
@@ -60,17 +63,30 @@ impl Library {
         steps.extend(self.host_steps(sources, toolkit, places, settings)?);
         let first = sources.files.first().map(|(source, _)| source.clone());
         let first = first.unwrap_or_default();
-        steps.push(self.archive(toolkit, first, objects, places, settings)?);
+        if self.has_device_link() {
+            let call = NvccCall::new(toolkit, &self.name, settings)?;
+            let paths = (first.clone(), places.out);
+            let link = self.device_link(call, toolkit, plan, objects.clone(), paths, settings);
+            objects.push(link.output.clone());
+            steps.push(link);
+        }
+        // nvcc calls the host's archiver.
+        let archive = places.out.join(format!("lib{}.a", self.name));
+        steps.push(nvcc.join_objects(vec!["-lib".to_owned()], objects, (first, archive), settings));
         Ok(steps)
     }
 
     /// nvcc's options for host code.
-    fn host_options(&self, profile: &Profile) -> Vec<String> {
+    fn host_options(&self, settings: Settings<'_>) -> Vec<String> {
         let mut options = Vec::new();
-        if self.options.debug.unwrap_or(profile.debug) {
+        if self.options.debug.unwrap_or(settings.profile.debug) {
             options.push("-g".to_owned());
         }
-        match self.opt_level_of(profile).as_deref() {
+        let variables = &settings.nvcc.options;
+        let is_set =
+            self.opt_level.is_none() && self.options.has_flag(&["-O", "--optimize"], variables);
+        match self.opt_level_of(settings.profile).as_deref() {
+            _ if is_set => {}
             // nvcc's `-O` accepts numbers only.
             Some("s" | "z") => options.push(host_option("-Os")),
             Some(level) => options.push(format!("-O{level}")),
@@ -85,40 +101,24 @@ impl Library {
         own.or_else(|| profile.opt_level.clone())
     }
 
-    /// Makes the archive with nvcc, which calls the host's archiver.
-    fn archive(
+    /// Links the device code of all objects.
+    fn device_link(
         &self,
+        call: NvccCall,
         toolkit: &Toolkit,
-        source: PathBuf,
+        plan: &Plan,
         objects: Vec<PathBuf>,
-        places: Places<'_>,
+        (source, out): (PathBuf, &Path),
         settings: Settings<'_>,
-    ) -> Result<Step, Error> {
-        let call = NvccCall::new(toolkit, &self.name, settings)?;
-        let nvcc = toolkit
-            .tool(Component::Nvcc, "nvcc")
-            .unwrap_or(Path::new("nvcc"));
-        let output = places.out.join(format!("lib{}.a", self.name));
-        let mut invocation = Invocation::new(nvcc).args(["-lib", "-o"]);
-        invocation.arguments.push(output.clone().into());
-        invocation
-            .arguments
-            .extend(objects.iter().map(|object| object.clone().into()));
-        let mut key = vec![call.tool.clone(), settings.toolkit.to_owned()];
-        key.extend(
-            objects
-                .iter()
-                .map(|object| format!("{:?}", object.file_name())),
-        );
-        Ok(Step {
-            key,
-            tool: call.tool,
-            source,
-            action: Action::Program(invocation),
-            inputs: objects,
-            output,
-            reading: ReadFiles::Inputs,
-        })
+    ) -> Step {
+        let mut options = plan.nvcc_gencode();
+        options.extend(["-dlink", "--compiler-options=-fPIC"].map(str::to_owned));
+        let archive = link::device_runtime(toolkit);
+        if let Some(directory) = archive.and_then(|archive| archive.parent()) {
+            options.push(format!("-L{}", directory.display()));
+        }
+        let output = out.join(format!("{}.device-link.o", self.name));
+        call.join_objects(options, objects, (source, output), settings)
     }
 
     /// `gpu-a-b.1f0c5d3e.o`: readable, and different for `a/b.cu`, `a-b.cu` and `a/b.cpp`.

@@ -233,6 +233,7 @@ pub struct Library {
     options: Options,
     opt_level: Option<u32>,
     host_flags: Vec<String>,
+    rdc: bool,
 }
 
 impl Library {
@@ -244,6 +245,7 @@ impl Library {
             options: Options::default(),
             opt_level: None,
             host_flags: Vec::new(),
+            rdc: false,
         }
     }
 
@@ -292,6 +294,15 @@ impl Library {
         self
     }
 
+    /// With `true`, device code in one source can use functions and variables of another
+    /// (relocatable device code, `-rdc=true`). nvcc then also links the device code, and the crate
+    /// links `cudadevrt`. A new capability compiles the sources as a whole.
+    #[must_use]
+    pub fn rdc(mut self, rdc: bool) -> Self {
+        self.rdc = rdc;
+        self
+    }
+
     /// With `true`, compiles for debuggers: host code with `-g`, device code with `-G`, which turns off its
     /// optimization. With `false`, nothing gets debug information. By default, host code has it as Cargo's
     /// profile says (`debug = …`).
@@ -312,5 +323,10 @@ impl Library {
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Whether device code is linked.
+    pub(crate) fn has_device_link(&self) -> bool {
+        self.rdc
     }
 }

@@ -88,7 +88,8 @@ impl Module {
                 let output = places.out.join(self.file_name());
                 let code = (images, self.form());
                 let is_supported = |flag: &str| call.supports(flag, places, settings);
-                let common = self.options.common(Vec::new(), is_supported)?;
+                let variables = &settings.nvcc.options;
+                let common = (self.options).common(variables, Vec::new(), is_supported)?;
                 Ok(call.step(&self.source, &common, code, output, places, settings))
             }
             Engine::Nvrtc | Engine::Auto => self.nvrtc_step(toolkit, images, places, settings),
@@ -143,7 +144,7 @@ impl Module {
             .ok_or_else(|| missing(Component::Nvrtc, &self.name))?;
         let tool = format!("NVRTC {}", nvrtc.shown_version());
         let is_supported = |flag: &str| supported::by_nvrtc(library, flag, settings);
-        let common = self.options.common(Vec::new(), is_supported)?;
+        let common = (self.options).common(&[], Vec::new(), is_supported)?;
         let own = common_options(&common, places.prefix());
         let toolkit_includes = toolkit.include_dirs();
         let mut options = own.clone();
@@ -261,6 +262,37 @@ impl NvccCall {
     ) -> Result<bool, Error> {
         let nvcc = Invocation::new(&self.nvcc).args(&self.options);
         supported::by_nvcc(&nvcc, flag, places, settings)
+    }
+
+    /// A step that makes one file of objects.
+    pub(super) fn join_objects(
+        self,
+        options: Vec<String>,
+        objects: Vec<PathBuf>,
+        (source, output): (PathBuf, PathBuf),
+        settings: Settings<'_>,
+    ) -> Step {
+        let mut key = vec![self.tool.clone(), settings.toolkit.to_owned()];
+        key.extend(settings.host.map(|(_, identity)| identity.to_owned()));
+        key.extend(options.iter().chain(&self.options).cloned());
+        for object in &objects {
+            key.push(format!("{:?}", object.file_name()));
+        }
+        let mut invocation = Invocation::new(self.nvcc).args(self.options).args(options);
+        invocation = invocation.args(["-o"]);
+        let paths = std::iter::once(&output).chain(&objects);
+        invocation
+            .arguments
+            .extend(paths.map(|path| path.clone().into()));
+        Step {
+            tool: self.tool,
+            source,
+            action: Action::Program(invocation),
+            inputs: objects,
+            output,
+            key,
+            reading: ReadFiles::Inputs,
+        }
     }
 
     /// The finished step. nvcc runs in the package's directory with a relative source path, so that

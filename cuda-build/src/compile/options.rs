@@ -42,13 +42,26 @@ impl Options {
         self.std.as_deref().unwrap_or(DEFAULT_STD)
     }
 
-    /// The options for nvcc or NVRTC: those of device code, then `more`, then the flags.
+    /// Whether a flag, or an option in `variables`, starts with one of `names`. nvcc warns if an option
+    /// is set twice.
+    pub(super) fn has_flag(&self, names: &[&str], variables: &[String]) -> bool {
+        let flags = self.flags.iter().map(|flag| &flag.text);
+        let mut given = flags.chain(variables);
+        given.any(|option| names.iter().any(|name| option.starts_with(name)))
+    }
+
+    /// The options for nvcc or NVRTC: those of device code, then `more`, then the flags. `variables`
+    /// are the options that the compiler takes from variables.
     pub(super) fn common(
         &self,
+        variables: &[String],
         more: Vec<String>,
         mut is_supported: impl FnMut(&str) -> Result<bool, Error>,
     ) -> Result<Common, Error> {
-        let mut options = vec![format!("-std={}", self.std())];
+        let mut options = Vec::new();
+        if self.std.is_some() || !self.has_flag(&["-std", "--std"], variables) {
+            options.push(format!("-std={}", self.std()));
+        }
         // nvcc warns if both are given, because `-G` includes the other.
         if self.debug == Some(true) {
             options.push("-G".to_owned());
@@ -197,6 +210,26 @@ mod tests {
         ] {
             assert_eq!(host_option(flag), expected);
         }
+    }
+
+    #[test]
+    fn a_standard_among_the_flags_replaces_the_default() {
+        let options = |flags: &[&str], variables: &[&str]| {
+            let flag = |text: &&str| Flag {
+                text: (*text).to_owned(),
+                only_if_supported: false,
+            };
+            let options = Options {
+                flags: flags.iter().map(flag).collect(),
+                ..Options::default()
+            };
+            let variables: Vec<String> = variables.iter().map(|text| (*text).into()).collect();
+            let common = options.common(&variables, Vec::new(), |_| Ok(true));
+            common.unwrap().options
+        };
+        assert_eq!(options(&["-G"], &["-O2"]), ["-std=c++17", "-G"]);
+        assert_eq!(options(&["--std=c++20"], &[]), ["--std=c++20"]);
+        assert_eq!(options(&[], &["-std=c++20"]), [""; 0]);
     }
 
     #[test]

@@ -1,23 +1,39 @@
 //! How many steps run at once: as many as Cargo allows.
+//!
+//! Cargo passes the jobserver of GNU make to build scripts: a pipe with one byte for each further
+//! process that may run. A process takes a byte, and puts it back.
+#![allow(
+    clippy::disallowed_methods,
+    reason = "the jobserver is a pipe that Cargo opened"
+)]
 
-use jobserver::{Acquired, Client};
+use std::fs::{File, OpenOptions};
+use std::io::{Read as _, Write as _};
+use std::sync::Arc;
 
 use crate::env::Env;
 
 /// Permission to run steps.
 ///
-/// A build script may always run one process. For each further one it takes a token from the
-/// jobserver, which Cargo shares with rustc, `cc` and make; without a jobserver, `NUM_JOBS` is the
-/// limit.
+/// A build script may always run one process. For each further one it takes a token from Cargo's
+/// jobserver; without a jobserver, `NUM_JOBS` is the limit.
 #[derive(Debug)]
 pub struct Workers {
-    jobserver: Option<Client>,
+    jobserver: Option<Arc<Jobserver>>,
     limit: usize,
+}
+
+/// Both ends of the pipe.
+#[derive(Debug)]
+struct Jobserver {
+    tokens: File,
+    returned: File,
 }
 
 /// Permission for one step; it ends when the value is dropped.
 pub(super) struct Token {
-    taken: Vec<Acquired>,
+    taken: Vec<u8>,
+    jobserver: Option<Arc<Jobserver>>,
     /// How many processes the step may run at once.
     pub(super) threads: usize,
 }
@@ -26,14 +42,12 @@ impl Workers {
     /// What Cargo allows this build script.
     #[must_use]
     pub fn of_cargo(env: &Env) -> Self {
-        let jobs = env.peek("NUM_JOBS").and_then(|jobs| jobs.to_str());
-        // SAFETY: the file descriptors in `CARGO_MAKEFLAGS` are those of Cargo's jobserver: nothing
-        // in this process opens files before the build script calls this crate and gives them away.
-        #[allow(unsafe_code, reason = "the jobserver is inherited as file descriptors")]
-        let jobserver = unsafe { Client::from_env() };
+        let text = |name| env.peek(name).and_then(|value| value.to_str());
+        let flags = text("CARGO_MAKEFLAGS").unwrap_or_default();
+        let jobs = text("NUM_JOBS").and_then(|jobs| jobs.parse().ok());
         Self {
-            jobserver,
-            limit: jobs.and_then(|jobs| jobs.parse().ok()).unwrap_or(1),
+            jobserver: Jobserver::open(flags).map(Arc::new),
+            limit: jobs.unwrap_or(1),
         }
     }
 
@@ -49,26 +63,140 @@ impl Workers {
     /// Permission to start one of `ready` steps while `running` others run. If there are more
     /// processors than steps, the step may run several processes.
     pub(super) fn take(&self, running: usize, ready: usize) -> Option<Token> {
-        let free = self
-            .limit
-            .max(1)
-            .checked_sub(running)
-            .filter(|&free| free > 0)?;
+        let free = self.limit.max(1).checked_sub(running)?;
+        if free == 0 {
+            return None;
+        }
         let mut token = Token {
             taken: Vec::new(),
+            jobserver: self.jobserver.clone(),
             threads: 0,
         };
         let wanted = (free / ready.max(1)).max(1);
         while token.threads < wanted {
             let is_first = running == 0 && token.threads == 0;
             if !is_first && let Some(jobserver) = &self.jobserver {
-                match jobserver.try_acquire() {
-                    Ok(Some(acquired)) => token.taken.push(acquired),
-                    _ => break,
-                }
+                let Some(byte) = jobserver.take() else {
+                    break;
+                };
+                token.taken.push(byte);
             }
             token.threads += 1;
         }
         (token.threads > 0).then_some(token)
+    }
+}
+
+impl Jobserver {
+    /// The jobserver in a value such as `-j --jobserver-fds=8,9 --jobserver-auth=8,9`, or
+    /// `--jobserver-auth=fifo:PATH`.
+    fn open(flags: &str) -> Option<Self> {
+        let mut words = flags.split_whitespace();
+        let auth = words.find_map(|word| word.strip_prefix("--jobserver-auth="))?;
+        let (tokens, returned) = match auth.strip_prefix("fifo:") {
+            Some(path) => (path.to_owned(), path.to_owned()),
+            None => {
+                let (tokens, returned) = auth.split_once(',')?;
+                let own = |number: &str| format!("/proc/self/fd/{number}");
+                (own(tokens), own(returned))
+            }
+        };
+        Some(Self {
+            tokens: open_pipe(OpenOptions::new().read(true), &tokens)?,
+            returned: open_pipe(OpenOptions::new().write(true), &returned)?,
+        })
+    }
+
+    /// A token, if one is free now.
+    fn take(&self) -> Option<u8> {
+        let mut byte = [0];
+        let read = (&self.tokens).read(&mut byte).ok()?;
+        (read == 1).then_some(byte[0])
+    }
+}
+
+/// Opened anew, so that reading it without waiting does not change the pipe of other processes.
+#[cfg(target_os = "linux")]
+fn open_pipe(options: &mut OpenOptions, path: &str) -> Option<File> {
+    use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
+    const O_NONBLOCK: i32 = 0o4000;
+    let file = options.custom_flags(O_NONBLOCK).open(path).ok()?;
+    let is_pipe = file.metadata().ok()?.file_type().is_fifo();
+    is_pipe.then_some(file)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn open_pipe(_: &mut OpenOptions, _: &str) -> Option<File> {
+    None
+}
+
+impl Drop for Token {
+    fn drop(&mut self) {
+        if let Some(jobserver) = &self.jobserver {
+            // A full pipe has room for all tokens that were taken from it.
+            let _ = (&jobserver.returned).write_all(&self.taken);
+        }
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_are_taken_from_a_pipe_and_put_back() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("jobs");
+        let made = std::process::Command::new("mkfifo").arg(&path).status();
+        assert!(made.unwrap().success());
+        let mut pipe = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open(&path)
+            .unwrap();
+        pipe.write_all(b"+-").unwrap();
+        let flags = format!("-j --jobserver-auth=fifo:{}", path.display());
+        let env = Env::from_pairs([("CARGO_MAKEFLAGS", flags.as_str()), ("NUM_JOBS", "8")]);
+        let workers = Workers::of_cargo(&env);
+        // One process is free, two take the tokens.
+        let first = workers.take(0, 8).unwrap();
+        let second = workers.take(1, 8).unwrap();
+        let third = workers.take(2, 8).unwrap();
+        assert_eq!([first.threads, second.threads, third.threads], [1; 3]);
+        assert!(workers.take(3, 8).is_none());
+        drop(second);
+        drop(first);
+        let again = workers.take(1, 1).unwrap();
+        assert_eq!(again.threads, 1, "the other token is still taken");
+        drop((again, third));
+        let mut left = [0; 3];
+        assert_eq!(pipe.read(&mut left).unwrap(), 2, "both are back");
+    }
+
+    #[test]
+    fn the_last_files_may_use_several_processes() {
+        let env = Env::from_pairs([("NUM_JOBS", "8")]);
+        let workers = Workers::of_cargo(&env);
+        assert_eq!(workers.take(0, 2).map(|token| token.threads), Some(4));
+        assert_eq!(workers.take(4, 1).map(|token| token.threads), Some(4));
+        assert!(workers.take(8, 1).is_none());
+        assert_eq!(
+            Workers::one().take(0, 5).map(|token| token.threads),
+            Some(1)
+        );
+    }
+
+    #[test]
+    fn what_is_no_jobserver_is_left_alone() {
+        for flags in [
+            "",
+            "-j",
+            "--jobserver-auth=-2,-2",
+            "--jobserver-auth=0",
+            "--jobserver-auth=fifo:/etc/hosts",
+        ] {
+            assert!(Jobserver::open(flags).is_none(), "{flags}");
+        }
     }
 }

@@ -110,6 +110,9 @@ impl Build {
         for library in &self.code.libraries {
             directives.push(Directive::LinkSearch(self.out.clone()));
             directives.link("static", library.name());
+            if library.has_device_link() {
+                link::link_device_runtime(toolkit, directives);
+            }
         }
         let declared = self.config.for_major(toolkit.version().major).components;
         for wanted in declared.iter().filter(|wanted| wanted.optional) {
