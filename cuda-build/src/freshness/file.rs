@@ -217,7 +217,7 @@ impl Files {
         Some(bytes)
     }
 
-    /// Whether a file contains this text. Each file is searched for one text only.
+    /// Whether a file contains one of these texts, which have to be the same in every call.
     pub(crate) fn contains(&mut self, path: &Path, texts: &[&str]) -> bool {
         if let Some(known) = self.containing.get(path.as_os_str()) {
             return *known;
