@@ -47,7 +47,8 @@ fn mounted(package: &Package, out: &Path, images: &Path, shell: &str) -> Output 
 }
 
 fn full(compiler: Compiler, sizes: &[u32], shared: bool) {
-    let Some(mut package) = package("full", compiler).filter(|_| mounts()) else {
+    let name = if shared { "full-images" } else { "full" };
+    let Some(mut package) = package(name, compiler).filter(|_| mounts()) else {
         return;
     };
     let (out, images) = (package.place.join("out"), package.place.join("images"));
