@@ -56,7 +56,7 @@ impl Script {
     }
 
     fn change(&mut self, random: &mut Random) {
-        if random.below(3) == 0 {
+        if random.below(4) > 0 {
             self.value = random.below(3);
             let text = format!("#define V {}\n", self.value);
             self.package.write("kernels/v.cuh", text);
