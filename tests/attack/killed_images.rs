@@ -1,7 +1,8 @@
 //! Builds of several files for several capabilities that are killed, while the capabilities and a
 //! header change between them.
 //!
-//! `CUDA_BUILD_ATTACK_KILLS=200 CUDA_BUILD_ATTACK_SEED=7` for more moments.
+//! `CUDA_BUILD_ATTACK_KILLS=200 CUDA_BUILD_ATTACK_SEED=7` for more moments; `--ignored` for those that
+//! take minutes.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -159,11 +160,13 @@ fn nvrtc_shared_images_of_killed_builds() {
 }
 
 #[test]
+#[ignore = "minutes"]
 fn nvcc_shared_images_of_killed_builds() {
     killed("killed-shared", Compiler::Nvcc13, true, false);
 }
 
 #[test]
+#[ignore = "minutes"]
 fn nvcc_that_outlives_a_killed_build() {
     killed("killed-alone", Compiler::Nvcc13, false, true);
 }
