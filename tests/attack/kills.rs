@@ -8,12 +8,12 @@ use crate::differential::random::Random;
 use crate::package::{Compiler, Package, kernel};
 
 /// How often processes are killed in each test; the long form has more.
-fn rounds() -> usize {
+pub fn rounds() -> usize {
     let value = std::env::var("CUDA_BUILD_ATTACK_KILLS").ok();
     value.map_or(4, |value| value.parse().unwrap())
 }
 
-fn signal(name: &str, process: &str) {
+pub fn signal(name: &str, process: &str) {
     let status = Command::new("kill")
         .args([&format!("-{name}"), "--", process])
         .status();
@@ -21,13 +21,13 @@ fn signal(name: &str, process: &str) {
 }
 
 /// Starts a command in a process group of its own.
-fn started(command: &mut Command) -> Child {
+pub fn started(command: &mut Command) -> Child {
     let silent = command.stdout(Stdio::null()).stderr(Stdio::null());
     silent.process_group(0).spawn().unwrap()
 }
 
 /// The command lines of the processes in a group.
-fn group(id: u32) -> Vec<String> {
+pub fn group(id: u32) -> Vec<String> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir("/proc").unwrap().flatten() {
         let Ok(stat) = std::fs::read_to_string(entry.path().join("stat")) else {

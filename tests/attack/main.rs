@@ -15,13 +15,17 @@
     reason = "all of this is test code"
 )]
 
+mod archive;
+mod capabilities;
 #[allow(dead_code, reason = "other test programs use all of it")]
 #[path = "../support/components.rs"]
 mod components;
 mod cost;
 mod differential;
+mod disks;
 mod headers;
 mod hostile;
+mod killed_images;
 mod kills;
 mod outputs;
 mod package;

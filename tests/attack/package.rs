@@ -8,7 +8,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use crate::components;
+use crate::{archive, components};
 
 /// The compilers that the tests use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -409,7 +409,7 @@ pub fn difference(made: &Outputs, expected: &Outputs) -> Option<String> {
     };
     let different: Vec<String> = expected
         .iter()
-        .filter(|(name, bytes)| made.get(*name) != Some(*bytes))
+        .filter(|(name, bytes)| !archive::same(name, made.get(*name), bytes))
         .map(|(name, bytes)| {
             format!(
                 "{name}: incremental {}, fresh {}",

@@ -19,5 +19,5 @@ attack 100 nvcc_edits_through_cargo
 attack 800 nvrtc_12_edits_through_the_script
 attack 800 nvrtc_13_edits_through_the_script
 attack 400 nvcc_edits_through_the_script
-attack 0 kills
+attack 0 kill
 exit $failed

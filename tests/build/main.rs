@@ -22,6 +22,8 @@ mod fatbin;
 mod fuzz;
 mod host_compiler;
 mod hostile;
+mod image_attacks;
+mod image_kernels;
 mod images;
 mod layout_files;
 mod layouts;

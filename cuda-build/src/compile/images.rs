@@ -147,7 +147,7 @@ impl Work<'_> {
         if let Some(made) = self.same_list()? {
             return Ok(made);
         }
-        if self.kept.is_empty() || self.code.form == Form::Single {
+        if self.kept.is_empty() || self.code.form == Form::Single || self.step.chooses_images() {
             return Err(String::new().into());
         }
         let mut parts = Vec::new();
@@ -208,9 +208,7 @@ impl Work<'_> {
         let bytes = if self.code.form == Form::Object {
             let object = host_part.and_then(|part| part.object);
             let object = object.ok_or_else(|| "no object of it can be used".to_owned())?;
-            if made.used.len() + made.compiled.len() > 1 {
-                self.check_names(&parts)?;
-            }
+            self.check_names(&parts, host_part)?;
             let pair = self.two_images(&parts);
             self.joining
                 .join(self.step, plain, host, pair, object, &joined)?
@@ -274,10 +272,11 @@ impl Work<'_> {
     }
 
     /// Every image has to define the same kernels and variables, because the host code registers
-    /// those of one of them.
-    fn check_names(&self, parts: &[Part<'_>]) -> Result<(), String> {
+    /// those of the last image that it was compiled with.
+    fn check_names(&self, parts: &[Part<'_>], host: Option<&Part<'_>>) -> Result<(), String> {
         let mut first: Option<(Image, BTreeSet<Vec<u8>>)> = None;
-        for image in &self.code.images {
+        let host = host.and_then(|part| Some(&self.kept[part.kept?].images));
+        for image in self.code.images.iter().chain(host.into_iter().flatten()) {
             let capability = image.capability();
             // PTX of the same capability comes from the same run of the compiler's front end.
             let real = Image::Real(capability);

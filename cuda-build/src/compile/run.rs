@@ -260,7 +260,7 @@ impl Runner {
                     step,
                     code,
                     launch: launching.and_then(|l| Launching::of_source(l, files, step, &scan)),
-                    list_use: self.list_use(step, code, &kept),
+                    list_use: self.list_use(step, code, &scan, &kept),
                     kept,
                     joining,
                     threads,
@@ -282,18 +282,25 @@ impl Runner {
 
     /// Whether the files that were read mention the list of architectures. They are searched only if
     /// something was kept of another list.
-    fn list_use(&mut self, step: &Step, code: &DeviceCode, kept: &[Kept]) -> ListUse {
+    fn list_use(&mut self, step: &Step, code: &DeviceCode, scan: &Scan, kept: &[Kept]) -> ListUse {
         let ReadFiles::Headers { search, .. } = &step.reading else {
             return ListUse::None;
         };
         if matches!(code.compiler, Compiler::Nvrtc(_)) {
             return ListUse::None;
         }
+        // An option can give the list another name, and a macro can put the name together. Another
+        // capability may read a header whose name is a macro.
+        let parts = ["ARCH_L", "LIST__"];
+        let mentions = |line: &String| parts.iter().any(|part| line.contains(part));
+        if step.key.iter().any(mentions) || scan.computed_include.is_some() {
+            return ListUse::User;
+        }
         let mut list_use = ListUse::None;
         let other_list = |kept: &&Kept| kept.images != code.images;
         for kept in kept.iter().filter(other_list) {
             for path in kept.evidence.files() {
-                if self.freshness.files.contains(path, "ARCH_LIST") {
+                if self.freshness.files.contains(path, &parts) {
                     if !search
                         .toolkit
                         .iter()

@@ -53,6 +53,30 @@ impl Step {
         }
     }
 
+    /// Whether an option or a variable makes nvcc compile for architectures of its own.
+    pub(super) fn chooses_images(&self) -> bool {
+        let names = [
+            "-arch",
+            "-gpu-architecture",
+            "-code",
+            "-gpu-code",
+            "-gencode",
+            "-generate-code",
+        ];
+        let mut words = self.key.iter().flat_map(|line| {
+            let value = line
+                .split_once('=')
+                .filter(|(name, _)| name.starts_with("NVCC_"));
+            value
+                .map_or(line.as_str(), |(_, value)| value)
+                .split([' ', '"'])
+        });
+        words.any(|word| {
+            let name = word.split('=').next().unwrap_or_default();
+            names.contains(&name) || name.starts_with("--") && names.contains(&&name[1..])
+        })
+    }
+
     /// Whether NVRTC compiles the source.
     pub(super) fn uses_nvrtc(&self) -> bool {
         matches!(&self.action, Action::DeviceCode(code) if matches!(code.compiler, Compiler::Nvrtc(_)))

@@ -102,8 +102,8 @@ fn symbols<'a>(sections: &[Section<'a>]) -> Option<Vec<Symbol<'a>>> {
     Some(symbols)
 }
 
-/// The kernels and the variables that a cubin defines; `None` if it is not a cubin with a symbol
-/// table.
+/// The kernels that a cubin defines, and the variables, each with its size; `None` if it is not a
+/// cubin with a symbol table.
 pub(crate) fn device_names(cubin: &[u8]) -> Option<BTreeSet<Vec<u8>>> {
     let sections = sections(cubin);
     let mut names = BTreeSet::new();
@@ -122,7 +122,11 @@ pub(crate) fn device_names(cubin: &[u8]) -> Option<BTreeSet<Vec<u8>>> {
             kind => REFERENCES.contains(&kind),
         };
         if is_named {
-            names.insert(symbol.name.to_vec());
+            let mut name = symbol.name.to_vec();
+            if symbol.info & 0xf == OBJECT {
+                name.extend(symbol.size.to_le_bytes());
+            }
+            names.insert(name);
         }
     }
     Some(names)

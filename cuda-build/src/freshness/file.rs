@@ -217,13 +217,14 @@ impl Files {
         Some(bytes)
     }
 
-    /// Whether a file contains this text. Each file is searched for one text only.
-    pub(crate) fn contains(&mut self, path: &Path, text: &str) -> bool {
+    /// Whether a file contains one of these texts, which have to be the same in every call.
+    pub(crate) fn contains(&mut self, path: &Path, texts: &[&str]) -> bool {
         if let Some(known) = self.containing.get(path.as_os_str()) {
             return *known;
         }
         let bytes = self.bytes(path).unwrap_or_default();
-        let found = String::from_utf8_lossy(&bytes).contains(text);
+        let content = String::from_utf8_lossy(&bytes);
+        let found = texts.iter().any(|text| content.contains(text));
         self.containing.insert(path.as_os_str().to_owned(), found);
         found
     }

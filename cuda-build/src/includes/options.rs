@@ -147,6 +147,9 @@ const HOST_FILES: &[&str] = &[
     "-Wa,",
     "-Wp,",
     "-Wl,",
+    "-fpass-plugin",
+    "-fsanitize-ignorelist",
+    "-fsanitize-blacklist",
 ];
 
 /// Reads options in the order in which a compiler gets them.

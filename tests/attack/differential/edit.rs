@@ -19,7 +19,7 @@ pub enum Reach {
 }
 
 /// Number of kinds of edits.
-const KINDS: usize = 30;
+const KINDS: usize = 33;
 
 impl Tree {
     /// Makes one edit, and returns what it was.
@@ -52,7 +52,7 @@ impl Tree {
             18 | 19 => self.optional_header(random),
             20 => Some(self.change_define(random)),
             21 => Some(self.change_options(random)),
-            22 => Some(self.change_capabilities(random)),
+            22 | 30..=32 => Some(self.change_capabilities(random)),
             23 => self.change_variable(random),
             24 => self.move_source(random),
             25 => self.swap_directories(random),
@@ -269,11 +269,15 @@ impl Tree {
     }
 
     fn change_capabilities(&mut self, random: &mut Random) -> String {
+        // Each is one capability more or less than another.
         let lists = [
             "[\"8.0\"]",
             "[\"9.0\"]",
             "[\"8.0\", \"9.0\"]",
             "[\"8.0+PTX\"]",
+            "[\"8.0\", \"9.0+PTX\"]",
+            "[\"8.0\", \"8.6\", \"9.0\"]",
+            "[\"8.6\", \"9.0-virtual\"]",
         ];
         let list = *random.pick(&lists);
         let edit = match random.below(3) {

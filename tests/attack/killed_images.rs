@@ -1,0 +1,214 @@
+//! Builds of several files for several capabilities that are killed, while the capabilities and a
+//! header change between them.
+//!
+//! `CUDA_BUILD_ATTACK_KILLS=200 CUDA_BUILD_ATTACK_SEED=7` for more moments; `--ignored` for those that
+//! take minutes.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::differential::random::Random;
+use crate::kills::{group, rounds, signal, started};
+use crate::package::{Compiler, Outputs, Package, difference, kernel, script_outputs, succeeded};
+
+const LISTS: [&str; 5] = ["8.0", "9.0", "8.0,9.0", "8.0,9.0+PTX", "8.6,9.0"];
+
+/// A build script with several files, its variables, and what fresh builds made.
+struct Script {
+    package: Package,
+    fresh: BTreeMap<(usize, &'static str), Outputs>,
+    images: Option<PathBuf>,
+    value: usize,
+    list: &'static str,
+}
+
+impl Script {
+    fn new(name: &str, compiler: Compiler, shared: bool) -> Option<Self> {
+        let package = Package::new(name, compiler)?;
+        for name in ["a", "b", "c"] {
+            let host = "#ifdef HOST\nextern \"C\" void HOST(int *p) { k<<<1, 1>>>(p); }\n#endif\n";
+            let source = format!("#include \"v.cuh\"\n{}{host}", kernel("V"));
+            package.write(&format!("kernels/{name}.cu"), source);
+        }
+        package.write("kernels/v.cuh", "#define V 0\n");
+        if compiler == Compiler::Nvcc13 {
+            // No function is called, so the program need not be linked with CUDA.
+            package.write_script(
+                ".module(Module::new(\"kernels/a.cu\").engine(Engine::Nvcc))\n\
+                 .library(Library::new(\"l\").file(\"kernels/b.cu\").file(\"kernels/c.cu\")\
+                 .flag(\"-DHOST=run\"))",
+            );
+            package.write_program(&["a"], &[]);
+        } else {
+            package.write_modules(compiler, &[("a", ""), ("b", ""), ("c", "")]);
+        }
+        package.build().unwrap();
+        let images = shared.then(|| package.place.join("images"));
+        Some(Self {
+            package,
+            fresh: BTreeMap::new(),
+            images,
+            value: 0,
+            list: LISTS[0],
+        })
+    }
+
+    fn change(&mut self, random: &mut Random) {
+        if random.below(4) > 0 {
+            self.value = random.below(3);
+            let text = format!("#define V {}\n", self.value);
+            self.package.write("kernels/v.cuh", text);
+        }
+        self.list = *random.pick(&LISTS);
+    }
+
+    fn command(&self, out: &Path, images: Option<&PathBuf>) -> Command {
+        fs::create_dir_all(out).unwrap();
+        let mut script = self.package.script(out);
+        script.env("CUDA_BUILD_CAPABILITIES", self.list);
+        script.envs(images.map(|images| ("CUDA_BUILD_IMAGES", images)));
+        script
+    }
+
+    /// Builds in `out` to the end, and compares.
+    fn check(&mut self, out: &Path) -> Result<(), String> {
+        let made = succeeded(self.command(out, self.images.as_ref()).output().unwrap());
+        made.map_err(|error| format!("the build fails: {error}"))?;
+        self.compare(out)
+    }
+
+    fn compare(&mut self, out: &Path) -> Result<(), String> {
+        let state = (self.value, self.list);
+        if !self.fresh.contains_key(&state) {
+            let fresh = self.package.place.join("fresh");
+            let _ = fs::remove_dir_all(&fresh);
+            succeeded(self.command(&fresh, None).output().unwrap()).unwrap();
+            self.fresh.insert(state, script_outputs(&fresh));
+        }
+        let difference = difference(&script_outputs(out), &self.fresh[&state]);
+        difference.map_or(Ok(()), |difference| Err(format!("{state:?}: {difference}")))
+    }
+}
+
+fn seed(default: u64) -> u64 {
+    let value = std::env::var("CUDA_BUILD_ATTACK_SEED").ok();
+    value.map_or(default, |value| value.parse().unwrap())
+}
+
+/// Kills the script and everything below it, or the script alone: then compilers still run when the
+/// next build starts.
+fn killed(name: &str, compiler: Compiler, shared: bool, alone: bool) {
+    let Some(mut script) = Script::new(name, compiler, shared) else {
+        return;
+    };
+    let seed = seed(11);
+    let mut random = Random::new(seed);
+    let out = script.package.place.join("incremental");
+    let mut wrong = Vec::new();
+    let start = Instant::now();
+    script.check(&out).unwrap();
+    let (mut duration, mut kills) = (start.elapsed(), 0);
+    for round in 1..=rounds() {
+        let mut moments = Vec::new();
+        for _ in 0..=random.below(2) {
+            script.change(&mut random);
+            let after = duration.mul_f64(random.below(1000) as f64 / 1000.0);
+            moments.push((after, script.value, script.list));
+            let mut child = started(&mut script.command(&out, script.images.as_ref()));
+            std::thread::sleep(after);
+            if child.try_wait().unwrap().is_none() {
+                kills += 1;
+                let whole = format!("-{}", child.id());
+                signal("KILL", if alone { &whole[1..] } else { &whole });
+            }
+            child.wait().unwrap();
+            while !alone && !group(child.id()).is_empty() {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        }
+        if random.below(2) == 0 {
+            script.change(&mut random);
+        }
+        let start = Instant::now();
+        if let Err(error) = script.check(&out) {
+            wrong.push(format!("round {round}, killed {moments:?}: {error}"));
+            let _ = fs::remove_dir_all(&out);
+        }
+        // Builds that have nothing to do are short.
+        duration = duration.mul_f64(0.9).max(start.elapsed());
+    }
+    eprintln!("{name}, seed {seed}: {kills} kills in {} rounds", rounds());
+    assert!(wrong.is_empty(), "seed {seed}:\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn nvrtc_images_of_killed_builds() {
+    killed("killed-images", Compiler::Nvrtc13, false, false);
+}
+
+#[test]
+fn nvcc_images_of_killed_builds() {
+    killed("killed-images", Compiler::Nvcc13, false, false);
+}
+
+#[test]
+fn nvrtc_shared_images_of_killed_builds() {
+    killed("killed-shared", Compiler::Nvrtc13, true, false);
+}
+
+#[test]
+#[ignore = "minutes"]
+fn nvcc_shared_images_of_killed_builds() {
+    killed("killed-shared", Compiler::Nvcc13, true, false);
+}
+
+#[test]
+#[ignore = "minutes"]
+fn nvcc_that_outlives_a_killed_build() {
+    killed("killed-alone", Compiler::Nvcc13, false, true);
+}
+
+/// Sixteen builds at once, with one directory of images.
+fn crowd(compiler: Compiler) {
+    let Some(mut script) = Script::new("crowd", compiler, true) else {
+        return;
+    };
+    let mut random = Random::new(seed(13));
+    for round in 0..3 {
+        script.value = round;
+        let text = format!("#define V {round}\n");
+        script.package.write("kernels/v.cuh", text);
+        // Which content a compiler has read would be unknown otherwise.
+        std::thread::sleep(Duration::from_millis(50));
+        let mut builds = Vec::new();
+        for number in 0..16 {
+            script.list = *random.pick(&LISTS);
+            let out = script.package.place.join(format!("out-{number}"));
+            let mut command = script.command(&out, script.images.as_ref());
+            let piped = command.stdout(Stdio::null()).stderr(Stdio::piped());
+            builds.push((out, script.list, piped.spawn().unwrap()));
+        }
+        let mut wrong = Vec::new();
+        for (out, list, child) in builds {
+            let built = succeeded(child.wait_with_output().unwrap());
+            script.list = list;
+            let compared = built.and_then(|_| script.compare(&out));
+            wrong.extend(compared.err());
+        }
+        assert!(wrong.is_empty(), "round {round}: {}", wrong.join("\n"));
+    }
+}
+
+#[test]
+fn nvrtc_builds_that_share_images_at_once() {
+    crowd(Compiler::Nvrtc13);
+}
+
+#[test]
+#[ignore = "minutes"]
+fn nvcc_builds_that_share_images_at_once() {
+    crowd(Compiler::Nvcc13);
+}
