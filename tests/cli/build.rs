@@ -383,7 +383,7 @@ fn the_target_is_the_one_that_cargo_builds_for() {
         let run = project.run(arguments);
         let words = [
             "the build for `aarch64-unknown-linux-gnu` needs",
-            "hint: name a toolkit that has `targets/sbsa-linux`",
+            "hint: set CUDA_PATH or CUDA_BUILD_ROOTS to a toolkit that has `targets/sbsa-linux`",
         ];
         run.failed(exit_code::NOT_FOUND, &words);
         assert!(!run.stderr.contains("fetch them with"), "{run:?}");

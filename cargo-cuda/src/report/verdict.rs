@@ -29,14 +29,14 @@ pub(super) fn verdict(findings: &Findings) -> (u8, String) {
             let reason = ": nvcc accepts no host compiler on this machine, and NVRTC is missing";
             return not_ready(code, reason);
         }
-        (true, false, Some(_)) => "no device code: nvcc accepts no host compiler on this machine",
+        (true, false, Some(_)) => "no device code, because nvcc accepts no host compiler here",
         (true, true, Some(_)) => {
             "modules with NVRTC; nvcc accepts no host compiler on this machine"
         }
         (true, true, None) => "modules with NVRTC or nvcc, libraries with nvcc",
         (true, false, None) => "modules and libraries with nvcc",
         (false, true, _) => "modules with NVRTC; libraries need nvcc, which is missing",
-        (false, false, _) => "no device code: nvcc and NVRTC are missing",
+        (false, false, _) => "no device code, because nvcc and NVRTC are missing",
     };
     let condition = match findings.capabilities_undeclared.is_empty() {
         true => "",

@@ -85,7 +85,7 @@ pub(super) fn refusal(call: &str, transcript: &str, place: &Path) -> InstallerEr
     installer_failed(call, message).into()
 }
 
-/// The output from the first error line on, otherwise its last lines.
+/// At most twelve lines of the output: from the first error line on, or the last lines if no line is an error.
 fn summary(transcript: &str) -> String {
     const MAX_LINES: usize = 12;
     // pip's progress bar.
@@ -135,8 +135,8 @@ pub(super) fn not_writable(place: impl Display, message: impl Display) -> Failur
 pub(super) fn hash_mismatch(message: &str) -> Failure {
     let sentence = "a file does not match its pinned hash";
     with_output(exit_code::LOCK, sentence, message).hint(
-        "if the index was changed on purpose, `--upgrade` pins the new files; a lock file that was created with pip \
-         pins only the files of one platform, one created with uv those of all platforms",
+        "if the index was changed on purpose, pin the new files with `--upgrade`; if the lock file was created with \
+         pip on another platform, create it with uv, which pins the files of all platforms",
     )
 }
 

@@ -78,7 +78,7 @@ fn read_at_most(path: &Path, max_size: u64) -> Result<Wheel, Failure> {
         total = total.saturating_add(file.size());
         if total > max_size {
             return Err(invalid(format!(
-                "the files in it have more than {} when unpacked, the most that is read into memory",
+                "its files have more than {} when unpacked, which is the largest size that cargo-cuda reads",
                 human_size(max_size)
             )));
         }

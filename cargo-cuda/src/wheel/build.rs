@@ -118,7 +118,7 @@ impl Job<'_> {
             }
             let names: Vec<&str> = more.iter().map(|component| component.id()).collect();
             output::message(&format!(
-                "note: the module needs {}, which `components` does not list; linking again with a search path that includes it",
+                "note: the module needs {}, which `components` does not list; linking again with a longer search path",
                 names.join(", ")
             ));
             linked.extend(more);
@@ -242,8 +242,8 @@ fn one_wheel(files: &[PathBuf], invocation: &Invocation) -> Result<PathBuf, Fail
         [wheel] => return Ok((*wheel).clone()),
         [] => (
             "maturin succeeded, but built no wheel".to_owned(),
-            "remove options for maturin, after `--` or in `[tool.maturin]` of pyproject.toml, that make it print or \
-             write something else",
+            "remove the maturin options that make it do something else than write a wheel: look after `--`, and in \
+             `[tool.maturin]` of pyproject.toml",
         ),
         wheels => (
             format!("maturin built {} wheels instead of one", wheels.len()),

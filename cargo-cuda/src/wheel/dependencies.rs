@@ -97,8 +97,8 @@ pub fn origin(soname: &str, major: u32) -> Result<Origin, Failure> {
             majors.join(" or ")
         ))
         .hint(format!(
-            "build with a toolkit of CUDA {major}; a build script that caches its result needs a \
-             target directory for each major"
+            "build with a toolkit of CUDA {major}; if a crate's build script found the other CUDA in an earlier \
+             build, use a separate target directory for each major"
         )))
     }
 }
@@ -165,8 +165,8 @@ pub fn requirements(
 ) -> Result<Vec<String>, Failure> {
     check_major(major)?;
     let mut wanted = components.clone();
-    // The math libraries' packages accept any nvJitLink, but each minor needs the symbols of its
-    // own release. So a lower bound for nvJitLink is added.
+    // The packages of the math libraries accept any version of nvJitLink, but a library of CUDA 12.4 needs the
+    // symbols of nvJitLink 12.4. So a lower bound for nvJitLink is added.
     let needs_nvjitlink = |c: &Component| {
         c.facts().is_part_of_toolkit()
             && edges(*c, major)

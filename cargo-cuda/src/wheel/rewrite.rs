@@ -159,7 +159,7 @@ impl Rewrite {
             ));
         }
         for (path, facts) in &modules {
-            // Before the search path, because the error about another major is clearer.
+            // Check the majors before the search path: if both are wrong, the error about the major is clearer.
             dependencies::components(facts.needed.iter().map(String::as_str), self.major)?;
             self.runpath.check(path, facts)?;
         }

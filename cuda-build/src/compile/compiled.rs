@@ -1,4 +1,4 @@
-//! What running steps came to.
+//! The result of running steps.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;

@@ -12,9 +12,9 @@ pub(crate) struct Diagnostics {
 }
 
 impl Diagnostics {
-    /// Compilers run in the package's directory, and the user reads their messages in the workspace's.
-    /// If `out`, Cargo's output directory, is not below `workspace`, another workspace may be built,
-    /// and paths are shown in full.
+    /// Compilers run in the package's directory and print paths relative to it. They are shown relative to
+    /// `workspace`, where the user runs Cargo. If `out`, Cargo's output directory, is not below `workspace`, the
+    /// user may have run Cargo in another workspace, so absolute paths are shown.
     pub(crate) fn new(package: &Path, workspace: &Path, out: &Path) -> Self {
         let relative = package.strip_prefix(workspace).ok();
         let prefix = relative.filter(|_| out.starts_with(workspace));
@@ -48,14 +48,14 @@ impl Diagnostics {
         }
     }
 
-    /// A whole output, for an error.
+    /// All messages of an output, for an error.
     pub(super) fn text(&self, output: &str) -> String {
         let mut messages = Vec::new();
         self.add(output, &mut messages);
         messages.join("\n")
     }
 
-    /// An error with the messages of a compiler as they are shown.
+    /// Replaces a compiler's raw output in an error by the messages as they are shown.
     pub(super) fn in_error(&self, mut error: Error) -> Error {
         if let Error::Compile { output, .. } = &mut error {
             *output = self.text(output);
@@ -79,7 +79,7 @@ impl Diagnostics {
 }
 
 fn push_new(messages: &mut Vec<String>, message: String) {
-    // What `-Xptxas=-v` reports is a sequence: two kernels may use as many registers.
+    // Lines of `-Xptxas=-v` are kept even if they are equal: two kernels may use the same number of registers.
     if message.starts_with("ptxas info") || !messages.contains(&message) {
         messages.push(message);
     }
@@ -105,7 +105,7 @@ fn path_of(line: &str) -> Option<&str> {
         .map(|end| &line[..end])
 }
 
-/// A hint for an error of NVRTC that a source with host code, or with headers for host code, causes.
+/// A hint if NVRTC failed because the source contains host code or includes headers for host code.
 pub(crate) fn module_hint(output: &str) -> Option<String> {
     // Headers of the C++ standard library have no extension.
     let is_standard_header = |line: &str| {

@@ -7,10 +7,10 @@ use crate::command::Invocation;
 use crate::error::Error;
 use crate::output;
 
-/// Runs a program that makes `output` for a step, and returns what it printed.
+/// Runs a program that makes the file `output` for a step, and returns what the program printed.
 ///
 /// # Errors
-/// [`Error::Compile`] with the program's own messages; then there is no output.
+/// [`Error::Compile`] with the program's own messages. The file `output` does not exist then.
 pub(super) fn execute(
     step: &Step,
     invocation: &Invocation,
@@ -47,7 +47,7 @@ pub(super) fn execute(
     if !output::is_file(output) {
         let name = output.display();
         return Err(failed(format!(
-            "{}it reported success, but did not write {name}",
+            "{}the program reported success, but did not write {name}",
             finished.output()
         )));
     }

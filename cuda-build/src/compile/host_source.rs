@@ -45,7 +45,7 @@ impl Library {
         Ok(steps)
     }
 
-    /// The step for one source. The compiler runs in the package's directory, as nvcc.
+    /// The step for one source. The compiler runs in the package's directory, as nvcc does.
     fn host_step(
         &self,
         source: &Path,

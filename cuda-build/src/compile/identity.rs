@@ -17,8 +17,8 @@ const HEADER_VARIABLES: [&str; 3] = ["CPATH", "CPLUS_INCLUDE_PATH", "C_INCLUDE_P
 const NVCC_OPTIONS: [&str; 2] = ["NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS"];
 
 /// Variables that nvcc 13.5 and the programs that it starts (cudafe++, cicc, ptxas, gcc 12) read,
-/// found by recording every call of `getenv`. Omitted are `PATH`, because the host compiler that it
-/// leads to is part of the key, and the variables for temporary directories and the terminal.
+/// found by recording every call of `getenv`. Variables for temporary directories and the terminal are omitted.
+/// So is `PATH`, because the host compiler that is found through it is part of the key.
 const NVCC_VARIABLES: [&str; 24] = [
     "BINUTILS_ROOT",
     "CICC_PATH",
@@ -109,8 +109,8 @@ fn setting(env: &Env, name: &str) -> Option<String> {
     env.get(name).map(|value| format!("{name}={value:?}"))
 }
 
-/// Variables that the `cc` crate reads for host sources, besides [`HEADER_VARIABLES`] and those in
-/// [`NVCC_VARIABLES`].
+/// Declares the variables that the `cc` crate reads for host sources to Cargo, which [`Env::get`] does for each.
+/// [`Variables::of_nvcc`] declares [`HEADER_VARIABLES`] and [`NVCC_VARIABLES`].
 #[cfg(feature = "host-sources")]
 pub(crate) fn declare_host_variables(env: &Env, target: &Target) {
     for name in ["CC", "CXX", "CFLAGS", "CXXFLAGS"] {
@@ -165,7 +165,7 @@ fn names_for_target(name: &str, env: &Env, target: &Target) -> [String; 4] {
 pub(crate) enum By {
     /// By size and time, which is quick.
     Time,
-    /// By content, as on another machine the times are different.
+    /// By content, because times differ between machines.
     Content,
 }
 
@@ -231,8 +231,8 @@ pub(crate) fn of_toolkit(files: &mut Files, toolkit: &Toolkit, by: By) -> String
     digest.hex()
 }
 
-/// The digest has headers down to `cub/version.cuh`: a package update replaces these, too, whenever
-/// it replaces deeper ones.
+/// How many levels of subdirectories of an include directory are in the digest: `cub/version.cuh` is, deeper headers
+/// are not. A package update that replaces deeper headers also replaces headers at these levels.
 const HEADER_DEPTH: u32 = 1;
 
 fn add_file(files: &mut Files, digest: &mut Fnv, path: &Path, by: By) {

@@ -3,9 +3,9 @@
 //!
 //! The first compile of a file is one call of nvcc for all architectures. After that a new
 //! architecture is compiled alone, without host code, and one that is not wanted any more is left
-//! out. The file is compiled as a whole again if the result could differ from that: if the
-//! preprocessed source depends on the list of architectures (`__CUDA_ARCH_LIST__`, which CUB and
-//! Thrust put into the names of symbols), if another architecture gives other kernels or variables,
+//! out. The file is compiled as a whole again if joining could give another result than one call of nvcc:
+//! if the preprocessed source depends on the list of architectures (`__CUDA_ARCH_LIST__`, which CUB and
+//! Thrust put into the names of symbols), if the architectures do not define the same kernels and variables,
 //! or if objects of this nvcc cannot be joined.
 
 use std::collections::BTreeSet;
@@ -28,15 +28,15 @@ use crate::output;
 /// process ID.
 pub(super) const OBJECT: [&str; 3] = ["-c", "-objtemp", "--compiler-options=-fPIC"];
 
-/// How far the files that a step reads mention `__CUDA_ARCH_LIST__`.
+/// Which of the files that a step reads mention `__CUDA_ARCH_LIST__`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ListUse {
-    /// Nowhere.
+    /// No file.
     None,
-    /// Only in headers of the toolkit, where it becomes a part of names: whether this source is
-    /// affected shows in its preprocessed text.
+    /// Only headers of the toolkit, which use it in names of symbols. The preprocessed text of the source shows
+    /// whether such a name is used.
     Toolkit,
-    /// In a file of the user, where it can decide anything.
+    /// A file of the user, in which any code can depend on it.
     User,
 }
 
@@ -80,7 +80,7 @@ pub(super) struct Made {
     pub(super) used: Vec<usize>,
     /// What the compilers printed.
     pub(super) printed: String,
-    /// Why a file of which something was kept is compiled as a whole.
+    /// Why the file is compiled as a whole although outputs of it were kept.
     pub(super) whole_because: Option<String>,
 }
 
@@ -165,12 +165,12 @@ impl Work<'_> {
         let missing: Vec<Image> = wanted.filter(|image| !is_kept(image)).collect();
         if !missing.is_empty() {
             if missing.len() == self.code.images.len() {
-                return Err("no image of it can be used".to_owned().into());
+                return Err("no kept image can be used".to_owned().into());
             }
             if !self.sees_same_text(&missing)? {
                 return Err(LIST_CHANGES_TEXT.to_owned().into());
             }
-            // What ccache keeps is objects.
+            // ccache keeps only the outputs of `-c`, so an object is made even though only its device code is needed.
             let is_launched = self.code.form == Form::Object && self.launch_for("-c").is_some();
             let (mode, ending) = if is_launched {
                 ("-c", ".added.o")
@@ -207,7 +207,7 @@ impl Work<'_> {
         let joined = Fatbin::from_entries(entries);
         let bytes = if self.code.form == Form::Object {
             let object = host_part.and_then(|part| part.object);
-            let object = object.ok_or_else(|| "no object of it can be used".to_owned())?;
+            let object = object.ok_or_else(|| "no kept object can be used".to_owned())?;
             self.check_names(&parts, host_part)?;
             let pair = self.two_images(&parts);
             self.joining
@@ -243,7 +243,7 @@ impl Work<'_> {
         [images[0], images[images.len() - 1]]
     }
 
-    /// Whether the source has the same text for `list` as for the list of this build.
+    /// Whether preprocessing for the architectures of `list` gives the same text as for those of this build.
     fn sees_same_text(&self, list: &[Image]) -> Result<bool, Error> {
         let numbers = |images: &[Image]| -> BTreeSet<u32> {
             images
@@ -260,7 +260,8 @@ impl Work<'_> {
         )
     }
 
-    /// The text that the host compiler sees: without `-U`, nvcc preprocesses for the first architecture.
+    /// The source as preprocessed for the host compiler. Without `-U__CUDA_ARCH__`, `nvcc -E` would preprocess it
+    /// for the first architecture.
     fn text(&self, list: &[Image]) -> Result<Vec<u8>, Error> {
         let output = self.beside_output(".ii");
         let mut invocation = self.invocation(&["-E", "-Xcompiler=-U__CUDA_ARCH__"], list);
@@ -278,7 +279,8 @@ impl Work<'_> {
         let host = host.and_then(|part| Some(&self.kept[part.kept?].images));
         for image in self.code.images.iter().chain(host.into_iter().flatten()) {
             let capability = image.capability();
-            // PTX of the same capability comes from the same run of the compiler's front end.
+            // The names are read from SASS. PTX of the same capability has the same names, because both come from one
+            // run of the compiler's front end.
             let real = Image::Real(capability);
             let cubin = parts.iter().find_map(|part| part.find(real)?.image());
             let names = cubin.and_then(elf::device_names).ok_or_else(|| {
@@ -306,7 +308,7 @@ impl Work<'_> {
             (Form::Fatbin, _) => "-fatbin",
         };
         let (compiled, printed) = self.nvcc(mode, &self.code.images, &self.step.output)?;
-        // With options such as `-arch`, nvcc makes other images than those that were asked for.
+        // With options such as `-arch`, nvcc makes other images than the requested ones.
         let expected = Image::in_nvcc_order(&self.code.images);
         let is_as_expected = self.code.form == Form::Single
             || self.part(&compiled.output, None).is_ok_and(|part| {
@@ -424,7 +426,8 @@ impl Work<'_> {
         Ok(made)
     }
 
-    /// One image, in a container unless the output is to be one image alone.
+    /// Compiles one image, and returns it with NVRTC's log. The image is in a fat binary, except for
+    /// [`Form::Single`].
     fn nvrtc(&self, job: &NvrtcJob, image: Image) -> Result<(Vec<u8>, String), Error> {
         let Some(input) = &self.nvrtc else {
             return Err(Error::Library {

@@ -11,10 +11,11 @@ use crate::error::Error;
 use crate::fatbin::{Fatbin, elf};
 use crate::output;
 
-/// The sections that nvcc puts device code into: the second with relocatable device code.
+/// The sections into which nvcc puts device code. The second is used for relocatable device code (`-rdc=true`).
 const SECTIONS: [&str; 2] = [".nv_fatbin", "__nv_relfatbin"];
 
-/// A source with what could go wrong: a template, constant, static and anonymous variables.
+/// The source for the check. It has the constructs that joining could break: a template, and constant, static and
+/// anonymous variables.
 const SAMPLE: &str = "\
 __constant__ int constant;
 static __device__ int variable = 1;
@@ -23,7 +24,7 @@ template <class T> __global__ void scale(T *p) { p[threadIdx.x] *= constant; }
 void run(int *p, float *q) { kernel<<<1, 1>>>(p); scale<<<1, 1>>>(q); scale<<<1, 1>>>(p); }
 ";
 
-/// Whether objects can be joined with this nvcc and host compiler; checked when it is first asked.
+/// Whether objects can be joined with this nvcc and host compiler; checked at the first use.
 #[derive(Debug, Default)]
 pub struct Joining {
     /// The program `objcopy`, or why objects cannot be joined.
@@ -96,7 +97,8 @@ fn objcopy_of(compiler: &Path) -> Result<PathBuf, String> {
     }
 }
 
-/// Writes files beside `output`, and removes them again.
+/// The object `host` with `device_code` in the section of its own device code. `objcopy` works on temporary files
+/// beside `output`.
 fn replace(
     objcopy: &Path,
     output: &Path,

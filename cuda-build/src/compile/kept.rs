@@ -1,4 +1,4 @@
-//! What compilers made, kept so that later builds take the images in it instead of compiling again.
+//! Keeps the outputs of compilers, so that later builds take images from them instead of compiling again.
 //!
 //! A file holds the output of one call of a compiler, for one list of architectures:
 //!
@@ -47,7 +47,7 @@ pub(super) struct KeptOutputs {
 }
 
 impl KeptOutputs {
-    /// Those of the build in `out`.
+    /// The outputs that the build in `out` keeps for itself.
     pub(super) fn below(out: &Path) -> Self {
         Self {
             shared: false,
@@ -56,7 +56,7 @@ impl KeptOutputs {
         }
     }
 
-    /// Those of all builds that keep their outputs in this directory.
+    /// The outputs of all builds that share this directory.
     pub(super) fn shared(directory: PathBuf) -> Self {
         Self {
             shared: true,
@@ -92,7 +92,7 @@ impl KeptOutputs {
         Ok(kept)
     }
 
-    /// Notes that this build has a step, whose kept outputs stay.
+    /// Records that this build has the step, so that [`Self::finish`] does not remove its outputs.
     pub(super) fn used(&mut self, step: &Step) {
         self.used.insert(name_start(step));
     }
@@ -115,7 +115,8 @@ impl KeptOutputs {
         output::write(&self.directory.join(name), &bytes)
     }
 
-    /// Removes outputs of steps that this build does not have, unless other builds may have them.
+    /// Removes the outputs of steps that this build does not have. In a shared directory nothing is removed, because
+    /// other builds may have these steps.
     pub(super) fn finish(&self, freshness: &mut Freshness) -> Result<(), Error> {
         if self.shared {
             return Ok(());

@@ -108,8 +108,8 @@ enum Checked {
 #[derive(Debug)]
 pub(crate) struct Launching {
     launcher: Launcher,
-    /// What an object depends on besides its command line and the contents of files: in the same text
-    /// on every machine.
+    /// What an object depends on besides its command line and the contents of files. The text is the same on every
+    /// machine, so that machines can share objects.
     key: Vec<String>,
     variables: Vec<(String, OsString)>,
     /// Files of which ccache also reads the content.
@@ -142,7 +142,7 @@ impl Launching {
         {
             variables.push(("CCACHE_DEPEND".to_owned(), "1".into()));
         }
-        // How many processes nvcc may run at once depends on what else is running.
+        // ccache ignores `--threads`: its value differs between builds, and the object does not depend on it.
         let ignored = after(
             env.peek("CCACHE_IGNOREOPTIONS"),
             " ",
@@ -223,10 +223,10 @@ impl Launching {
     /// The same call with the launcher in front. `inputs` is a digest of everything that the object
     /// depends on, and `file` is the file to write it to.
     ///
-    /// By default ccache compares the text that `nvcc -E` prints, which is that of the first architecture
-    /// only: after an edit that only another architecture or the host code sees, it would take the old
-    /// object. So it also reads `file`. With `CCACHE_DEPEND` it compares the files that nvcc has read, and
-    /// does not start `nvcc -E`.
+    /// By default ccache compares the output of `nvcc -E`, which contains the code for the first architecture only.
+    /// So it would return an old object after an edit of code for another architecture or for the host.
+    /// `CCACHE_EXTRAFILES` makes it compare `file`, too. With `CCACHE_DEPEND` it does not start `nvcc -E`, but
+    /// compares the files that nvcc read.
     fn before(&self, call: Invocation, inputs: &str, file: &Path) -> Result<Invocation, Error> {
         output::write(file, inputs.as_bytes())?;
         let mut call = call.behind(&self.launcher.program);
@@ -246,8 +246,8 @@ impl Launching {
         }
     }
 
-    /// How one source is compiled through the launcher. `None` if the files that it reads are not all
-    /// known, because what was kept for other files could then be used.
+    /// How one source is compiled through the launcher. `None` if not every file that the source reads is known,
+    /// because the launcher could then return an object that was made from other contents of these files.
     pub(super) fn of_source(
         launching: &Arc<Self>,
         files: &mut Files,

@@ -282,7 +282,7 @@ impl Library {
         self
     }
 
-    /// Adds an object that something else compiled to the archive: `object(out.join("table.o"))`. It
+    /// Adds an object file that is already compiled: `object(out.join("table.o"))`. It goes into the archive, and
     /// must be position-independent (`-fPIC`).
     #[must_use]
     pub fn object(self, object: impl Into<PathBuf>) -> Self {
@@ -301,7 +301,7 @@ impl Library {
 
     /// With `true`, device code in one source can use functions and variables of another
     /// (relocatable device code, `-rdc=true`). nvcc then also links the device code, and the crate
-    /// links `cudadevrt`. A new capability compiles the sources as a whole.
+    /// links `cudadevrt`. If a capability is added, all sources are compiled again for all capabilities.
     #[must_use]
     pub fn rdc(mut self, rdc: bool) -> Self {
         self.rdc = rdc;
@@ -309,8 +309,8 @@ impl Library {
     }
 
     /// With `true`, compiles for debuggers: host code with `-g`, device code with `-G`, which turns off its
-    /// optimization. With `false`, nothing gets debug information. By default, host code has it as Cargo's
-    /// profile says (`debug = …`).
+    /// optimization. With `false`, nothing gets debug information. By default, Cargo's profile (`debug = …`)
+    /// decides whether host code gets debug information, and device code gets none.
     #[must_use]
     pub fn debug(mut self, debug: bool) -> Self {
         self.options.debug = Some(debug);

@@ -272,7 +272,8 @@ impl NvccCall {
         supported::by_nvcc(&nvcc, flag, places, settings)
     }
 
-    /// A step that makes one file of objects.
+    /// A step in which nvcc joins objects into one file: an archive (`-lib`), or an object with linked device code
+    /// (`-dlink`).
     pub(super) fn join_objects(
         self,
         options: Vec<String>,

@@ -25,8 +25,8 @@ impl Reader {
             return Scan::default();
         };
         let mut hidden = Scan::default();
-        // NVRTC, unlike nvcc, does not report which toolkit headers it read, so all files that could
-        // hide one are recorded.
+        // A file in a searched directory hides the toolkit's header of the same name. NVRTC, unlike nvcc, does not
+        // report which of the toolkit's headers it read, so every file that could hide a header is recorded.
         if step.uses_nvrtc() {
             for own in &search.directories {
                 let outside = |toolkit: &&PathBuf| !own.starts_with(toolkit);
@@ -36,7 +36,8 @@ impl Reader {
             }
         }
         let sources = step.inputs.iter().chain(&hidden.files).cloned();
-        // A header of the user replaces the shim of the same name, so these names are looked up.
+        // A header of the user replaces the shim (cuda-build's own header for NVRTC) of the same name, so the names
+        // of all shims are looked up.
         let names = shims::names().filter(|_| step.uses_nvrtc());
         let mut scan = self.scanner.scan(files, sources, headers, names, search);
         scan.files.append(&mut hidden.files);

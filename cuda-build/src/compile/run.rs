@@ -23,10 +23,10 @@ use crate::includes::Scan;
 use crate::nvrtc::{Nvrtc, shims};
 use crate::output;
 
-/// How long to wait for a step before the jobserver is asked again.
+/// How long to wait for a running step before requesting another token from the jobserver.
 const WAIT: Duration = Duration::from_millis(5);
 
-/// Runs steps: at the same time, as far as Cargo allows it and no step needs the output of another.
+/// Runs steps. Steps run in parallel if Cargo allows it; a step starts after the steps whose outputs it needs.
 pub struct Runner {
     freshness: Freshness,
     reader: Reader,
@@ -322,6 +322,7 @@ impl Runner {
         let mut unknown = None;
         let mut runs: Vec<Option<&CompilerRun>> = made.compiled.iter().map(Some).collect();
         if made.compiled.is_empty() && made.used.is_empty() {
+            // A program such as the archiver ran, which is no call of a compiler for images.
             runs.push(None);
         }
         for run in runs {

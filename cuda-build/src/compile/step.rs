@@ -19,7 +19,7 @@ pub struct Step {
     pub source: PathBuf,
     /// What the step does.
     pub action: Action,
-    /// The files that are known to be read before the step runs.
+    /// The files that the step reads, as far as they are known before it runs.
     pub inputs: Vec<PathBuf>,
     /// The file that the step makes.
     pub output: PathBuf,
@@ -122,7 +122,7 @@ pub struct DeviceCode {
     pub compiler: Compiler,
 }
 
-/// The file that images are in.
+/// The kind of file that contains the images.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// An object with host code.

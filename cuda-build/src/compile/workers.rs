@@ -115,7 +115,8 @@ impl Jobserver {
     }
 }
 
-/// Opened anew, so that reading it without waiting does not change the pipe of other processes.
+/// Opens the pipe again instead of using the inherited descriptor: `O_NONBLOCK` would otherwise also apply to the
+/// other processes that share it.
 #[cfg(target_os = "linux")]
 fn open_pipe(options: &mut OpenOptions, path: &str) -> Option<File> {
     use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
@@ -133,7 +134,7 @@ fn open_pipe(_: &mut OpenOptions, _: &str) -> Option<File> {
 impl Drop for Token {
     fn drop(&mut self) {
         if let Some(jobserver) = &self.jobserver {
-            // A full pipe has room for all tokens that were taken from it.
+            // The write succeeds without waiting: every token was taken from this pipe, so there is room for it.
             let _ = (&jobserver.returned).write_all(&self.taken);
         }
     }

@@ -13,8 +13,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::hash;
 
-/// How much older than a change its recorded time can be, in nanoseconds: the kernel stamps files
-/// with a clock that ticks every 1 to 10 ms.
+/// In nanoseconds: how far the time that the kernel records for a change can lie before the change. The kernel
+/// takes the time from a clock that ticks every 1 to 10 ms.
 const CLOCK_TICK: i64 = 20_000_000;
 
 /// Nanoseconds since 1970.
@@ -50,7 +50,8 @@ impl Stat {
         }
     }
 
-    /// There is no time here that programs cannot set, so contents are always compared.
+    /// Without `ctime`, every time can be set by programs. So no file counts as settled, and its content is always
+    /// compared.
     #[cfg(not(unix))]
     fn of(metadata: &Metadata) -> Self {
         Self {

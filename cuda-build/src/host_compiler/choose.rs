@@ -171,7 +171,8 @@ impl Judge<'_> {
         }
     }
 
-    /// `named_by` is the variable that names the compiler of the error.
+    /// How to install a compiler that the toolkit accepts. `named_by` is the variable with which the user named the
+    /// refused or missing compiler.
     fn install_hint(&self, named_by: Option<&str>) -> String {
         let example = match self.facts() {
             Some(facts) => format!("g++-{}", facts.gcc_max),

@@ -235,7 +235,8 @@ fn host_words(value: &str) -> Option<Vec<String>> {
     quote.is_none().then_some(words)
 }
 
-/// The value of `option` if it is one of `names`, the longest name first.
+/// The value of `option` if its name is in `names`: joined to the name, or the next word of `rest`. A name that
+/// starts with another name has to stand before it in `names`.
 fn value_of<'o>(
     option: &str,
     names: &[&str],

@@ -29,7 +29,7 @@ pub struct Missing {
 pub struct NotFound {
     /// The missing components.
     pub missing: Vec<Missing>,
-    /// What was requested; `None` if a toolkit turned out to lack a component.
+    /// What was requested; `None` if the error is about a toolkit that was already selected.
     pub request: Option<Request>,
     /// The places that were searched.
     pub searched: Vec<Attempt>,
@@ -46,7 +46,7 @@ pub struct NotFound {
 }
 
 impl NotFound {
-    /// The error for a component that a toolkit turned out to lack.
+    /// The error for a component that a step needs and the selected toolkit does not have.
     pub(crate) fn in_toolkit(component: Component, why: String) -> Self {
         Self {
             missing: vec![Missing {
@@ -131,7 +131,7 @@ impl NotFound {
         }
         hints.push(match &self.cross {
             Some(target) => format!(
-                "name a toolkit that has `targets/{}` with CUDA_PATH or CUDA_BUILD_ROOTS; `cargo cuda toolkit add` \
+                "set CUDA_PATH or CUDA_BUILD_ROOTS to a toolkit that has `targets/{}`; `cargo cuda toolkit add` \
                  fetches only for the machine that it runs on",
                 target.directory()
             ),
@@ -309,8 +309,8 @@ pub(super) fn found_for_another_major(
     })
 }
 
-/// The toolkit with the fewest unmet needs, and these needs. If the request has alternatives, the
-/// one with the fewest unmet needs counts.
+/// The toolkit with the fewest unmet needs, and these needs. If the request has alternatives, only the alternative
+/// with the fewest unmet needs counts.
 fn closest_toolkit<'a>(
     request: &Request,
     searched: &[&'a Attempt],
@@ -349,7 +349,7 @@ fn closest_toolkit<'a>(
     }
     let (base, mut needs) = least.unwrap_or_default();
     if needs.is_empty() {
-        // Only products and CCCL were found.
+        // No need is unmet, but the search failed: only products and CCCL were found, which show no release.
         let why = "needed to determine the CUDA release";
         needs.push(Need::new(Component::Cudart, Part::Headers, why));
     }

@@ -76,8 +76,9 @@ impl Need {
         self
     }
 
-    /// The dependencies of a needed library. A library that it links is needed as much as the
-    /// library itself. A library that it opens by name is optional.
+    /// The dependencies of a needed shared library. A dependency that is linked gets the strength of this need, and
+    /// a dependency that is opened with `dlopen` is optional. If the library also works without the dependency, it
+    /// is an extra.
     fn dependencies(&self, major: u32) -> Vec<Self> {
         if self.part != Part::Shared || self.strength == Strength::Extra {
             return Vec::new();
@@ -129,8 +130,8 @@ impl Need {
 pub struct Request {
     /// Needed in any case.
     pub needs: Vec<Need>,
-    /// Groups of needs, in order of preference. One of them has to be met: one group per accepted
-    /// engine.
+    /// Groups of needs, in order of preference, such as one group for each engine that is accepted. At least one
+    /// group has to be met.
     pub alternatives: Vec<Vec<Need>>,
     /// The CUDA major, if it is fixed; otherwise the newest that is found.
     pub major: Option<u32>,
@@ -152,8 +153,8 @@ impl Request {
         (0..100).any(|minor| self.admits_release(ToolkitVersion::new(major, minor)))
     }
 
-    /// The major to fetch if nothing is found: the newest accepted one of the tables; `None` if major and requirement
-    /// contradict each other.
+    /// The major to fetch if nothing is found: the newest known major that is accepted. `None` if `major` and
+    /// `toolkit` contradict each other.
     pub fn newest_major(&self) -> Option<u32> {
         let mut majors = release::majors().rev().chain(self.major);
         majors.find(|major| self.admits_major(*major))
@@ -171,8 +172,8 @@ impl Request {
         needs.any(|need| need.is_required() && need.is_met_by(found))
     }
 
-    /// Groups of which one has to be met: `needs` with each alternative in turn, and the
-    /// dependencies of the libraries among them in a toolkit of this major.
+    /// One group for each alternative; at least one group has to be met. A group has `needs`, the needs of its
+    /// alternative, and the dependencies of these libraries in a toolkit of this major.
     pub(super) fn groups(&self, major: u32) -> Vec<Vec<Need>> {
         let group = |more: &[Need]| -> Vec<Need> {
             // Requested components come first: the rest has to fit them.

@@ -53,7 +53,7 @@ pub(super) fn propose(root: &Root, found: &mut Sources) {
 fn propose_installed(root: &Root, found: &mut Sources) {
     let label = "default location";
     let link = root.locate("/usr/local/cuda");
-    // Removing a toolkit may leave a broken link.
+    // A broken link, which removing a toolkit may leave behind, is proposed too, so that it is reported.
     let is_place = |path: &Path| root.is_dir(path) || root.is_link(path);
     if is_place(&link) {
         let candidate = Candidate::root(Step::DefaultPlace, label, &link);

@@ -105,7 +105,8 @@ impl Search<'_> {
         for found in &found {
             if let Some(path) = found.paths().find(|path| !self.root.exists(path)) {
                 return Err(invalid(format!(
-                    "a file of its `{}` does not exist ({}): the toolkit was removed or changed after this file was written",
+                    "it lists a file of `{}` that does not exist ({}): the toolkit was removed or changed after the \
+                     list was written",
                     found.component,
                     path.display()
                 )));
@@ -162,7 +163,8 @@ impl<'s> LazySearch<'s> {
         self.sources.candidates[index].layout == Layout::SystemProducts
     }
 
-    /// Whether the system's directories have a product. This reads the disk, so call it only if one is requested.
+    /// Whether the system's directories have a product. This reads the disk, so check first whether the answer
+    /// matters.
     fn has_system_product(&self) -> bool {
         sources::holds_product(self.search.root, self.search.target)
     }
@@ -173,7 +175,7 @@ impl<'s> LazySearch<'s> {
         locked.find(|locked| request.admits_release(locked.release))
     }
 
-    /// Whether that toolkit has been fetched.
+    /// Whether the newest locked toolkit that the request admits has been fetched.
     fn has_locked(&self, request: &Request) -> bool {
         self.locked(request)
             .is_some_and(|locked| locked.path.is_some())
@@ -202,7 +204,8 @@ impl<'s> LazySearch<'s> {
         for (index, request) in requests.iter().enumerate() {
             chosen = self.select(request);
             let is_last = index + 1 == requests.len();
-            // Before a toolkit other than the locked one is used, the next request is tried.
+            // If the locked toolkit was fetched but does not meet this request, try the next request before
+            // using a toolkit of a later step.
             let skips_locked =
                 |selection: &Selection| self.has_locked(request) && selection.step > Step::Locked;
             if chosen
@@ -253,7 +256,8 @@ impl<'s> LazySearch<'s> {
             }
             match self.select_from(request, seen) {
                 selection if next.is_none() => return selection,
-                // An optional product may be in a later place than the toolkit.
+                // The search ends here, unless an optional product may still be found in a later place. For a
+                // product that is only an extra, no later place is read except the system's directories.
                 Ok(selection)
                     if !selection.is_combined()
                         && !selection.lacks_product(request, Strength::Optional) =>

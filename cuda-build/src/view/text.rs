@@ -5,8 +5,8 @@ use crate::component::Component;
 use crate::probe::Found;
 use crate::version::ToolkitVersion;
 
-/// nvcc's configuration file. nvcc reads it from the directory part of the path with which it was
-/// started, and sets `_HERE_` to this directory.
+/// nvcc's configuration file. nvcc is started by a path; it reads the file from the directory of that path, and
+/// sets `_HERE_` to the directory.
 ///
 /// The components' own profiles do not fit a view: in the wheels of 13.0 to 13.2 they name a `lib64`
 /// that does not exist; in Debian and Nix they name absolute directories. nvcc finds cicc through
@@ -71,7 +71,7 @@ pub(super) fn version_json(toolkit: ToolkitVersion, found: &[&Found]) -> String 
 }
 
 /// A pkg-config file for one library in a directory of the view. `pcfiledir` stays valid if the view
-/// is moved. pkgconf escapes spaces in `pcfiledir` itself, but not if the value is quoted here.
+/// is moved. The values are not quoted, because pkgconf escapes the spaces of `pcfiledir` only in unquoted values.
 pub(super) fn pkg_config(library: &str, directory: &str, version: &str) -> String {
     let name = library.to_ascii_lowercase();
     format!(
