@@ -34,14 +34,19 @@ fn objects(out: &Path) -> BTreeMap<String, PathBuf> {
     objects.map(|path| (name(&path), path)).collect()
 }
 
-/// What `cuobjdump` prints for an object: each kernel of each capability.
-fn sass(package: &Package, object: &Path) -> String {
+/// What `cuobjdump` prints for an object: each kernel of each capability. `None` without `nvdisasm`,
+/// which it starts.
+fn sass(package: &Package, object: &Path) -> Option<String> {
     let program = package.components.join("nvidia/cu13/bin/cuobjdump");
     let output = Command::new(program).arg("-sass").arg(object).output();
     let output = output.unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
-    assert!(output.status.success(), "{text}");
-    text
+    let error = String::from_utf8_lossy(&output.stderr);
+    if error.contains("Could not find executable file 'nvdisasm'") {
+        return None;
+    }
+    assert!(output.status.success(), "{error}");
+    Some(text)
 }
 
 fn follow(package: &Package, what: &str) {
@@ -60,7 +65,7 @@ fn follow(package: &Package, what: &str) {
             assert_eq!(difference, None, "{what}: {name} for {list}");
             let text = sass(package, &made);
             assert_eq!(text, sass(package, expected), "{what}: {name} for {list}");
-            kernels += text.matches("Function :").count();
+            kernels += text.map_or(0, |text| text.matches("Function :").count());
             compared += 1;
         }
     }
