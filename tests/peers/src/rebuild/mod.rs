@@ -1,9 +1,9 @@
 //! What is compiled again after a change, how long it takes, and whether the result is right.
 
-mod project;
+pub(crate) mod project;
 mod table;
-mod toolkit;
-mod ways;
+pub(crate) mod toolkit;
+pub(crate) mod ways;
 
 use std::error::Error;
 use std::fs;
