@@ -144,7 +144,7 @@ pub fn images(arguments: &[String]) -> Result<(), Box<dyn Error>> {
         copy_files(&own, &images)?;
     }
     let (mut first, mut kept, mut compiled) = <(Series, Series, Series)>::default();
-    let mut build = |series: &mut Series, name: &str, images: Option<&Path>| {
+    let build = |series: &mut Series, name: &str, images: Option<&Path>| {
         let mut command = script(&toolkit, &package, &package.join(name), &FOUR)?;
         if let Some(images) = images {
             command.env("CUDA_BUILD_IMAGES", images);
