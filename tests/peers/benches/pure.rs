@@ -24,8 +24,7 @@ fn capability_plan(bencher: divan::Bencher<'_, '_>, list: usize) {
 /// Three PTX images of `len` bytes each.
 fn images(len: usize) -> Vec<Image> {
     let image = |major| {
-        let text =
-            format!(".version 9.0\n.target sm_{major}0\n.address_size 64\n// and so on\n");
+        let text = format!(".version 9.0\n.target sm_{major}0\n.address_size 64\n// and so on\n");
         Image::Ptx {
             capability: Capability::new(major, 0),
             text: text.repeat(len / text.len()),

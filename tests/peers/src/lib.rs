@@ -4,6 +4,7 @@
 pub mod cold_build;
 pub mod fixture;
 pub mod measure;
+pub mod parts;
 pub mod rebuild;
 pub mod search;
 pub mod search_once;

@@ -1,14 +1,18 @@
-//! `peers cold-build | rebuild | search | find | search-once | view`.
+//! `peers` and the name of a benchmark.
 
 use std::process::ExitCode;
 
-use peers::{cold_build, rebuild, search, search_once, view};
+use peers::{cold_build, parts, rebuild, search, search_once, view};
 
 const USAGE: &str = "\
 usage: peers <benchmark>
 
   cold-build [rounds]             CPU time and crates of a cold build, for each build dependency
-  rebuild [name part]             what is compiled again when nothing, a header, or one file changes
+  rebuild [rounds] [name part ...]
+                                  what is compiled again after a change, and how long it takes
+  module [rounds]                 a small module: NVRTC and nvcc
+  images [rounds]                 a library from kept images of four capabilities
+  build-once module | library     our side of both: what a build script does
   search <venv> [rounds]          finding CUDA: cuda-build, CMake, cuda-pathfinder
   find                            our side of it: one search with the variables of this process
   search-once <place> [repeats]   searches a place, for a system call tracer
@@ -25,6 +29,9 @@ fn main() -> ExitCode {
     let result = match command {
         "cold-build" => cold_build::run(rest),
         "rebuild" => rebuild::run(rest),
+        "module" => parts::module(rest),
+        "images" => parts::images(rest),
+        "build-once" => parts::build_once(rest),
         "search" => search::run(rest),
         "find" => search::find(),
         "search-once" => search_once::run(rest),

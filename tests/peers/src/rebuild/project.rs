@@ -9,24 +9,19 @@ use super::ways::Way;
 
 pub const FILES: usize = 12;
 
-/// What happens before a build.
+/// What changes before a build.
 #[derive(Clone, Copy, Debug)]
-pub enum Change {
-    First,
-    Nothing,
-    /// A header that two files include.
+pub enum Situation {
+    /// A header that all files include.
     Header,
     /// One file.
-    Source,
-    /// One file, in a way that changes nothing but its lines' numbers.
-    Comment,
+    OneFile,
 }
 
 pub struct Project {
     directory: PathBuf,
-    pair: u32,
+    all: u32,
     third: u32,
-    comment: &'static str,
 }
 
 impl Project {
@@ -41,23 +36,22 @@ impl Project {
                 .replace("CUDA_BUILD", &format!("{:?}", own.canonicalize()?))
         );
         fs::write(directory.join("Cargo.toml"), manifest)?;
-        fs::write(directory.join("src/lib.rs"), library())?;
+        fs::write(directory.join("src/lib.rs"), library(way))?;
         // Cargo links what a build script names into the library, and so into its users.
         let main = "fn main() {\n    twelve::values().iter().for_each(|value| println!(\"{value}\"));\n}\n";
         fs::write(directory.join("src/main.rs"), main)?;
+        fs::write(
+            directory.join("build.rs"),
+            way.script.replacen("{\n", PREPARE, 1),
+        )?;
         for (name, text) in way.files {
             fs::write(directory.join(name), text)?;
         }
         let project = Self {
             directory: directory.to_owned(),
-            pair: 100,
+            all: 1000,
             third: 200,
-            comment: "",
         };
-        fs::write(
-            directory.join("kernels/all.cuh"),
-            "#pragma once\n#define ALL 1000\n",
-        )?;
         project.write_header()?;
         for index in 0..FILES {
             project.write_kernel(index)?;
@@ -65,19 +59,14 @@ impl Project {
         Ok(project)
     }
 
-    pub fn change(&mut self, change: Change) -> io::Result<()> {
-        match change {
-            Change::First | Change::Nothing => Ok(()),
-            Change::Header => {
-                self.pair += 1;
+    pub fn change(&mut self, situation: Situation) -> io::Result<()> {
+        match situation {
+            Situation::Header => {
+                self.all += 1000;
                 self.write_header()
             }
-            Change::Source => {
+            Situation::OneFile => {
                 self.third += 1;
-                self.write_kernel(3)
-            }
-            Change::Comment => {
-                self.comment = "// A line of comment.\n";
                 self.write_kernel(3)
             }
         }
@@ -85,31 +74,28 @@ impl Project {
 
     /// What the program prints when every object is up to date.
     pub fn expected(&self) -> String {
-        let value = |index| match index {
-            0 | 1 => 1000 + self.pair,
-            3 => 1000 + self.third,
-            _ => 1000 + u32::try_from(index).unwrap_or_default(),
-        };
         (0..FILES).fold(String::new(), |mut text, index| {
-            let _ = writeln!(text, "{}", value(index));
+            let _ = writeln!(text, "{}", self.all + self.value(index));
             text
         })
     }
 
+    fn value(&self, index: usize) -> u32 {
+        match index {
+            3 => self.third,
+            _ => u32::try_from(index).unwrap_or_default(),
+        }
+    }
+
     fn write_header(&self) -> io::Result<()> {
-        let text = format!("#pragma once\n#define PAIR {}\n", self.pair);
-        fs::write(self.directory.join("kernels/pair.cuh"), text)
+        let text = format!("#pragma once\n#define ALL {}\n", self.all);
+        fs::write(self.directory.join("kernels/all.cuh"), text)
     }
 
     fn write_kernel(&self, index: usize) -> io::Result<()> {
-        let (include, value) = match index {
-            0 | 1 => ("#include \"pair.cuh\"\n", "PAIR".to_owned()),
-            3 => ("", self.third.to_string()),
-            _ => ("", index.to_string()),
-        };
-        let comment = if index == 3 { self.comment } else { "" };
+        let value = self.value(index);
         let text = format!(
-            "{comment}#include \"all.cuh\"\n{include}\n\
+            "#include \"all.cuh\"\n\n\
              __global__ void fill_{index:02}(float *out, int n) {{\n    \
                  int i = blockIdx.x * blockDim.x + threadIdx.x;\n    \
                  if (i < n) out[i] = out[i] * 2.0f + (ALL + {value});\n}}\n\n\
@@ -120,7 +106,18 @@ impl Project {
     }
 }
 
-fn library() -> String {
+/// The start of each build script, with which it can be compiled and run without building anything.
+const PREPARE: &str = r#"{
+    if std::env::var_os("PEERS_PREPARE").is_some() {
+        println!("cargo:rerun-if-env-changed=PEERS_PREPARE");
+        std::process::exit(0);
+    }
+"#;
+
+fn library(way: &Way) -> String {
+    if !way.compiles() {
+        return format!("pub fn values() -> [i32; {FILES}] {{\n    [0; {FILES}]\n}}\n");
+    }
     let mut text = String::from("extern \"C\" {\n");
     for index in 0..FILES {
         let _ = writeln!(text, "    fn value_{index:02}() -> i32;");

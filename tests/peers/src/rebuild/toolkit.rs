@@ -1,4 +1,4 @@
-//! A CUDA root whose nvcc counts how often it is called.
+//! A CUDA root whose compilers count how often they are called.
 
 use std::error::Error;
 use std::fs;
@@ -10,22 +10,29 @@ use cuda_build::Component;
 use cuda_build::internal::select::{Need, Part, Request};
 use cuda_build::internal::{Env, Root, Search, Target};
 
-/// Links to a real toolkit, nvcc a script in front of the real one.
-pub struct Shims {
+use super::project::FILES;
+use crate::measure::measured;
+
+/// Links to a real toolkit, nvcc among them. The two programs that nvcc starts for each file and for
+/// each image are scripts in front of the real ones, so that nvcc itself is what it always is.
+pub struct Counted {
     root: PathBuf,
     log: PathBuf,
     pub version: String,
 }
 
-/// How often nvcc was called.
+/// How often the compilers were called.
+#[derive(Clone, Copy, Debug)]
 pub struct Calls {
-    /// To compile a `.cu` file of the project.
-    pub compilations: usize,
-    /// For anything else: questions about itself, archives, device links.
-    pub other: usize,
+    /// `cudafe++`, which splits the host code from a file: once for each file that is compiled as a whole.
+    pub files: usize,
+    /// `cicc`, which compiles device code: once for each capability of each file.
+    pub images: usize,
 }
 
-impl Shims {
+const PROGRAMS: [&str; 2] = ["bin/cudafe++", "nvvm/bin/cicc"];
+
+impl Counted {
     /// Looks for nvcc as a build script would.
     pub fn new(root: &Path) -> Result<Self, Box<dyn Error>> {
         let (env, target) = (
@@ -58,13 +65,10 @@ impl Shims {
             .get(Component::Nvcc)
             .map(cuda_build::internal::probe::Found::shown_version);
 
-        fs::create_dir_all(root.join("bin"))?;
-        for entry in fs::read_dir(real)? {
-            let entry = entry?;
-            if entry.file_name() != "bin" {
-                symlink(entry.path(), root.join(entry.file_name()))?;
-            }
-        }
+        link_entries(real, root, &["bin", "nvvm"])?;
+        link_entries(&real.join("bin"), &root.join("bin"), &["cudafe++"])?;
+        link_entries(&real.join("nvvm"), &root.join("nvvm"), &["bin"])?;
+        link_entries(&real.join("nvvm/bin"), &root.join("nvvm/bin"), &["cicc"])?;
         // The neighbours look for the libraries under the names of NVIDIA's installers.
         for name in ["lib64", "lib"] {
             let link = root.join(name);
@@ -72,21 +76,17 @@ impl Shims {
                 symlink(real.join("lib"), link)?;
             }
         }
-        for entry in fs::read_dir(real.join("bin"))? {
-            let entry = entry?;
-            if entry.file_name() != "nvcc" {
-                symlink(entry.path(), root.join("bin").join(entry.file_name()))?;
-            }
-        }
         let log = root.join("calls");
-        let script = format!(
-            "#!/bin/sh\nprintf '%s\\n' \"$*\" >> '{}'\nexec '{}' \"$@\"\n",
-            log.display(),
-            nvcc.display()
-        );
-        let shim = root.join("bin/nvcc");
-        fs::write(&shim, script)?;
-        fs::set_permissions(&shim, fs::Permissions::from_mode(0o755))?;
+        for program in PROGRAMS {
+            let script = format!(
+                "#!/bin/sh\necho {program} >> '{}'\nexec '{}' \"$@\"\n",
+                log.display(),
+                real.join(program).display()
+            );
+            let path = root.join(program);
+            fs::write(&path, script)?;
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o755))?;
+        }
         Ok(Self {
             root: root.to_owned(),
             log,
@@ -101,20 +101,27 @@ impl Shims {
 
     pub fn calls(&self) -> std::io::Result<Calls> {
         let text = fs::read_to_string(&self.log)?;
-        // A dry run and a preprocessor run name the file as well.
-        let compiles = |call: &&str| {
-            let mut words = call.split(' ');
-            words
-                .clone()
-                .any(|word| word.ends_with(".cu") && word.contains("kernels/k"))
-                && words.any(|word| matches!(word, "-c" | "-dc" | "--compile" | "--device-c"))
-                && !call.contains("-dryrun")
-        };
-        let compilations = text.lines().filter(compiles).count();
-        Ok(Calls {
-            compilations,
-            other: text.lines().count() - compilations,
-        })
+        let count = |program| text.lines().filter(|line| *line == program).count();
+        let [files, images] = PROGRAMS.map(count);
+        Ok(Calls { files, images })
+    }
+
+    pub fn nvcc(&self) -> PathBuf {
+        self.root.join("bin/nvcc")
+    }
+
+    /// Whether a program has the device code of each file for each capability, and no other.
+    pub fn has_exactly(
+        &self,
+        program: &Path,
+        capabilities: &[&str],
+    ) -> Result<bool, Box<dyn Error>> {
+        let mut command = Command::new(self.root.join("bin/cuobjdump"));
+        let (_, text) = measured(command.arg("--list-elf").arg(program))?;
+        let images = text.lines().filter(|line| line.starts_with("ELF file"));
+        let of = |name: &str| text.matches(&format!(".sm_{name}.cubin")).count();
+        Ok(images.count() == FILES * capabilities.len()
+            && capabilities.iter().all(|name| of(name) == FILES))
     }
 
     /// Everything that one of the neighbours asks for.
@@ -128,10 +135,9 @@ impl Shims {
         ] {
             command.env(name, &self.root);
         }
-        let nvcc = self.root.join("bin/nvcc");
         command
-            .env("NVCC", &nvcc)
-            .env("CUDACXX", &nvcc)
+            .env("NVCC", self.nvcc())
+            .env("CUDACXX", self.nvcc())
             .env("CUDA_COMPUTE_CAP", "80");
         let mut path = vec![self.root.join("bin")];
         path.extend(std::env::split_paths(
@@ -139,4 +145,16 @@ impl Shims {
         ));
         command.env("PATH", std::env::join_paths(path).unwrap_or_default());
     }
+}
+
+/// Links to everything in a directory, except some names.
+fn link_entries(from: &Path, to: &Path, except: &[&str]) -> std::io::Result<()> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        if !except.iter().any(|name| entry.file_name() == *name) {
+            symlink(entry.path(), to.join(entry.file_name()))?;
+        }
+    }
+    Ok(())
 }
