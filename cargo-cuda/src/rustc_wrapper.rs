@@ -73,13 +73,15 @@ pub fn variables(
         return Ok(Vec::new());
     }
     let mut variables = environment(&process::own_program()?, scope, &search, own);
-    // Build scripts look for sccache in the variable that names this program now.
-    if let Some(own) = own.filter(|own| compile::is_sccache(own))
-        && project.env.get_or_empty(LAUNCHER).is_none()
-    {
-        variables.push((LAUNCHER.to_owned(), own.to_owned()));
-    }
+    variables.extend(launcher(own, &project.env));
     Ok(variables)
+}
+
+/// Build scripts look for sccache in the variable that names this program now.
+fn launcher(own: Option<&OsStr>, env: &Env) -> Option<(String, OsString)> {
+    let is_set = env.get_or_empty(LAUNCHER).is_some();
+    let sccache = own.filter(|own| compile::is_sccache(own) && !is_set)?;
+    Some((LAUNCHER.to_owned(), sccache.to_owned()))
 }
 
 /// The user's own wrapper.
@@ -211,6 +213,19 @@ mod tests {
                 .len(),
             2
         );
+    }
+
+    #[test]
+    fn sccache_stays_in_front_of_nvcc() {
+        let launcher = |own: &str, env: &[(&str, &str)]| {
+            let env = Env::from_pairs(env.iter().copied());
+            launcher(Some(OsStr::new(own)), &env).map(|(_, value)| value)
+        };
+        assert_eq!(launcher("/a/sccache", &[]), Some("/a/sccache".into()));
+        assert_eq!(launcher("other", &[]), None);
+        for own in ["ccache", "none", ""] {
+            assert_eq!(launcher("sccache", &[(LAUNCHER, own)]), None);
+        }
     }
 
     #[test]
