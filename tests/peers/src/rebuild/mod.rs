@@ -237,7 +237,7 @@ impl Peer {
         let program = self.directory.join("target").join(directory).join("twelve");
         let right = !self.way.compiles()
             || (Command::new(&program).output()?.stdout == self.project.expected().as_bytes()
-                && toolkit.has_exactly(&program, capabilities)?);
+                && toolkit.has_exactly(&program, capabilities, FIVE)?);
         eprintln!(
             "  {}: {:.2} s CPU, {:.2} s, {}",
             step.title(),
