@@ -35,20 +35,20 @@ const WITH_VALUE: [&str; 26] = [
 /// Short options of cargo that take a value, which may be attached: `-j 4` or `-j4`.
 const SHORT_WITH_VALUE: [char; 5] = ['C', 'F', 'Z', 'j', 'p'];
 
-/// The arguments of a cargo command such as `build`, by the program that reads them.
+/// The arguments of a cargo command such as `build`, grouped by the program that reads them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SplitArguments {
     /// The command: `build`, `run` …
     pub command: String,
     pub ours: Vec<OsString>,
     pub cargos: Vec<OsString>,
-    /// Arguments of the programs that cargo runs, with the `--` before them.
+    /// Arguments of the programs that cargo runs, and the `--` in front of these arguments.
     pub programs: Vec<OsString>,
 }
 
-/// Splits a command line. For `run`, the first argument that is not an option starts the program's
-/// arguments. `ours` returns `None` if an option does not belong to `cargo cuda`, and otherwise
-/// whether the option takes a value.
+/// Splits a command line. The program's arguments start at `--`, and for `run` also at the first
+/// argument that is not an option. `ours` returns whether an option of `cargo cuda` takes a value,
+/// and `None` for any other option.
 pub fn split(
     command: &str,
     arguments: &[OsString],
@@ -77,7 +77,7 @@ pub fn split(
             }
             continue;
         }
-        // Some options have an optional value: an argument that starts with `-` is not that value.
+        // The value of some options is optional, so an argument that starts with `-` is no value.
         let value = rest.next_if(|next| takes_next(&argument) && !is_option(next));
         split.cargos.push(argument);
         split.cargos.extend(value);
@@ -92,7 +92,7 @@ pub enum TakesValue {
     No,
 }
 
-/// Whether this is a long option of cargo that takes a value.
+/// Whether `option` is a long option of cargo that takes a value.
 pub fn takes_value(option: &str) -> bool {
     WITH_VALUE.contains(&option)
 }
@@ -104,18 +104,19 @@ fn takes_next(argument: &OsStr) -> bool {
     short || WITH_VALUE.contains(&&*text)
 }
 
-/// The names of short options in one argument, as in `-vr`.
+/// The names of the short options in one argument: `vr` for `-vr`.
 fn short(text: &str) -> Option<&str> {
     text.strip_prefix('-')
         .filter(|names| !names.is_empty() && !names.starts_with('-'))
 }
 
-/// Options of cargo with their values. Short ones are separate: `-vrp name` is `-v`, `-r`, `-p name`.
+/// Options of cargo with their values. Joined short options are split: `-vrp name` becomes `-v`,
+/// `-r`, `-p name`.
 #[derive(Clone, Debug, Default)]
 pub struct Options(Vec<(String, Option<String>)>);
 
 impl Options {
-    /// Reads the options before `--`. The arguments after it are not for cargo.
+    /// Reads the options before `--`. The arguments after `--` are not for cargo.
     pub fn parse(arguments: &[OsString]) -> Self {
         let mut options = Vec::new();
         let mut rest = arguments
@@ -163,7 +164,7 @@ impl Options {
         self.0.iter().any(|(own, _)| names.contains(&own.as_str()))
     }
 
-    /// Whether lock files may not change.
+    /// Whether an option forbids changes to lock files.
     pub fn is_locked(&self) -> bool {
         self.has(&["--locked", "--frozen"])
     }

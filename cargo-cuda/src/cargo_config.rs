@@ -12,24 +12,25 @@ pub struct CargoConfig {
     pub build_target: Option<String>,
     /// Whether `[build] target` lists several targets.
     several_targets: bool,
-    /// `[build] rustc-wrapper`; empty for none. A path is absolute.
+    /// `[build] rustc-wrapper`: a program's name or an absolute path. An empty value means that the
+    /// configuration turns the wrapper off.
     pub wrapper: Option<PathBuf>,
     /// `[env]`: variables for everything that cargo starts.
     variables: BTreeMap<String, Variable>,
 }
 
-/// A variable of `[env]`. Each key may come from a different file.
+/// A variable of `[env]`. Each of its keys may come from a different file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Variable {
     value: Option<String>,
-    /// Whether it overrides the variable in cargo's own environment.
+    /// Whether `value` replaces the value in cargo's own environment.
     force: Option<bool>,
-    /// Whether it is a path below `base`.
+    /// Whether `value` is a path relative to `base`.
     relative: Option<bool>,
     base: Option<PathBuf>,
 }
 
-/// The maximum depth of includes: stops a file that includes itself.
+/// The maximum depth of includes. The limit ends the recursion if a file includes itself.
 const MAX_INCLUDE_DEPTH: usize = 8;
 
 impl CargoConfig {
@@ -39,8 +40,10 @@ impl CargoConfig {
         Self::read(root, env, &here, arguments)
     }
 
-    /// Reads the configuration that applies in `directory`, in Cargo's order: `--config`, files in
-    /// it and its parents, and the user's file. The first value of a key wins.
+    /// Reads the configuration that applies in `directory`. `arguments` are the values of `--config`.
+    ///
+    /// The first value of a key wins, in Cargo's order: `--config`, the files in `directory` and then
+    /// in each of its parents, the user's file.
     pub fn read(root: &Root, env: &Env, directory: &Path, arguments: &[String]) -> Self {
         let home = env.peek("CARGO_HOME").map(PathBuf::from);
         let home = home.or_else(|| env.peek("HOME").map(|home| Path::new(home).join(".cargo")));
@@ -67,16 +70,18 @@ impl CargoConfig {
         configured
     }
 
-    /// Whether C code may be compiled for another target than `triple`.
+    /// Whether the configuration names a target other than `triple`, so that C code may be compiled
+    /// for that target.
     pub fn other_target(&self, triple: &str) -> bool {
         let named = self.build_target.as_deref().map(target_directory_name);
         self.several_targets || named.is_some_and(|named| named != triple)
     }
 
-    /// `env` as build scripts see it: a variable of `[env]` applies if `env` does not set it, or if
-    /// it has `force`.
+    /// `env` as build scripts see it, with the variables of `[env]`. If `env` sets a variable too,
+    /// the value in `[env]` applies only if it has `force`.
     pub fn over(&self, env: &Env) -> Env {
-        // Cargo and rustup read these only from their own environment.
+        // These variables are for cargo and rustup, which `[env]` does not affect: they read only
+        // their own environment.
         let is_read_by_cargo = |name: &str| {
             name == "HOME"
                 || ["CARGO", "RUST"]
@@ -103,7 +108,7 @@ impl CargoConfig {
     /// Adds a file, then the files that it includes, which have lower precedence.
     fn add_file(&mut self, root: &Root, file: &Path, depth: usize) {
         let Ok(text) = root.text(file) else { return };
-        // Paths are relative to the directory that holds `.cargo`.
+        // Cargo resolves a path in this file against the directory that contains `.cargo`.
         let base = file.parent().and_then(Path::parent);
         let included = self.add(&text, base.unwrap_or(Path::new("")));
         let beside = file.parent().unwrap_or(Path::new(""));
@@ -114,7 +119,7 @@ impl CargoConfig {
 
     /// Adds the keys in `text` that are not set yet, and returns the files that `text` includes.
     fn add(&mut self, text: &str, base: &Path) -> Vec<String> {
-        // Cargo itself reports an invalid file.
+        // An invalid file is ignored here, because cargo itself reports it.
         let Ok(table) = text.parse::<toml::Table>() else {
             return Vec::new();
         };
@@ -131,7 +136,7 @@ impl CargoConfig {
         }
         let wrapper = build.and_then(|build| build.get("rustc-wrapper")?.as_str());
         if let (None, Some(wrapper)) = (&self.wrapper, wrapper) {
-            // A bare name is looked up on `PATH`.
+            // A name without a `/` stays as it is: cargo looks it up on `PATH`.
             let is_path = Path::new(wrapper).components().count() > 1;
             self.wrapper = Some(if is_path {
                 base.join(wrapper)
@@ -170,7 +175,7 @@ impl CargoConfig {
     }
 }
 
-/// The triple of this machine. CUDA supports glibc only.
+/// The triple of this machine. It always ends in `-gnu`, because CUDA supports only glibc.
 pub fn host() -> String {
     format!(
         "{}-unknown-{}-gnu",
@@ -179,10 +184,10 @@ pub fn host() -> String {
     )
 }
 
-/// The name of Cargo's directory for a target: the triple, or the name of the file that describes
-/// it.
+/// The name of Cargo's directory for a target: the triple, or the name of the target's JSON file
+/// without `.json`.
 pub fn target_directory_name(target: &str) -> String {
-    // Cargo's name for the machine that it runs on.
+    // `host-tuple` is Cargo's name for the machine that it runs on.
     if target == "host-tuple" {
         return host();
     }

@@ -154,7 +154,8 @@ fn parse(arguments: &[OsString]) -> Result<(Cli, SplitArguments), clap::Error> {
         .chain(split.ours.iter().cloned())
         .collect();
     let cli = parse(&ours)?;
-    // An option that cargo does not have either may be a misspelled option of `cargo cuda`.
+    // An option is probably misspelled if clap suggests an option of `cargo cuda` for it. Options of
+    // cargo that take a value are not checked, because their names are known.
     for option in &split.cargos {
         let text = option.to_string_lossy();
         let long = text.split('=').next().unwrap_or_default();

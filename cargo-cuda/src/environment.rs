@@ -14,9 +14,9 @@ use cuda_build::{Plan, ToolkitVersion};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setting {
     pub name: String,
-    /// The complete value; for a list of directories, with the user's own.
+    /// The complete value. A list of directories includes the user's directories.
     pub value: OsString,
-    /// What it contains, and which tools read it.
+    /// What the variable contains, and which tools read it.
     pub meaning: &'static str,
 }
 
@@ -35,12 +35,12 @@ impl Setting {
 pub struct Environment {
     /// The variables to set, in a fixed order.
     pub settings: Vec<Setting>,
-    /// Variables that the user has set to another value, with that value.
+    /// Variables that the user has set to another value, each with the user's value.
     pub kept: Vec<(String, OsString)>,
     pub notes: Vec<String>,
 }
 
-/// What the variables depend on, besides the view.
+/// What the variables depend on, besides the view and the user's environment.
 #[derive(Clone, Debug)]
 pub struct Inputs<'a> {
     /// Whether the view has an nvcc.
@@ -50,9 +50,10 @@ pub struct Inputs<'a> {
     pub plan: Option<&'a Plan>,
     /// The capability for tools that accept only one.
     pub single: Option<&'a Single>,
-    /// `CUDARC_CUDA_VERSION`, as in 13040, if cudarc needs it.
+    /// The value of `CUDARC_CUDA_VERSION`, such as 13040, if cudarc needs it.
     pub cudarc: Option<u32>,
-    /// The Rust triple, if CMake's default compilers are those that the build's other C code uses.
+    /// The Rust triple, if everything is built for this machine, so that CMake's default compilers
+    /// are the right ones.
     pub native_cmake: Option<&'a str>,
     /// The Rust triple, if this is a cross build.
     pub cross: Option<&'a str>,
@@ -62,8 +63,8 @@ pub struct Inputs<'a> {
     pub driver_loader_path: Option<&'a str>,
 }
 
-/// The variables that name a root. No tool reads all of them, and each is the only one that some
-/// tool reads.
+/// The variables that name a root. All of them are set, because different tools read different
+/// variables.
 const ROOTS: [(&str, &str); 6] = [
     (
         "CUDA_HOME",
@@ -122,7 +123,7 @@ impl Environment {
     }
 }
 
-/// Variables with a single value, which the user's own value replaces.
+/// Variables for which the user's value, if there is one, is kept instead.
 fn values(inputs: &Inputs<'_>, root: &Path, env: &Env) -> Vec<Setting> {
     let mut values = Vec::new();
     let mut set = |name: &str, value: OsString, meaning: &'static str| {
@@ -146,7 +147,8 @@ fn values(inputs: &Inputs<'_>, root: &Path, env: &Env) -> Vec<Setting> {
             "limits the search to the view: CMake 3.21 and newer, the cmake crate",
         );
     }
-    // Some read it as a list of roots, others as a list of library directories.
+    // Some crates read this variable as a list of roots, others as a list of library directories, so
+    // it contains both.
     if let Ok(joined) = std::env::join_paths([root, &root.join("lib"), &root.join("lib/stubs")]) {
         let meaning = "roots and library directories: find_cuda_helper, cuda-sys";
         set("CUDA_LIBRARY_PATH", joined, meaning);
@@ -171,10 +173,11 @@ fn values(inputs: &Inputs<'_>, root: &Path, env: &Env) -> Vec<Setting> {
     values
 }
 
-/// Lists of directories: the user's, with the view's added.
+/// Lists of directories: the user's directories, and those of the view.
 fn lists(inputs: &Inputs<'_>, root: &Path, env: &Env) -> Vec<Setting> {
     let (lib, stubs) = (root.join("lib"), root.join("lib/stubs"));
-    // rustup adds its toolchain's `lib` for programs that cargo starts; a shell does not need it.
+    // rustup adds its toolchain's `lib` to the loader path of programs that cargo starts. It is left
+    // out here, because a shell does not need it.
     let toolchain = env
         .peek("RUSTUP_TOOLCHAIN")
         .map(|name| Path::new("toolchains").join(name).join("lib"));
@@ -209,10 +212,10 @@ fn lists(inputs: &Inputs<'_>, root: &Path, env: &Env) -> Vec<Setting> {
     lists.into_iter().flatten().collect()
 }
 
-/// A variable of the user's that a toolchain file would disable.
+/// The name of a variable that the user has set and that a CMake toolchain file would override.
 ///
-/// With a toolchain file, the `cmake` crate leaves the choice of compilers to CMake, which reads
-/// only `CC` and `CXX`. And projects use vcpkg's toolchain file only if no other is set.
+/// If there is a toolchain file, the `cmake` crate leaves the choice of compilers to CMake, which
+/// reads only `CC` and `CXX`. And projects use vcpkg's toolchain file only if there is no other.
 pub fn overridden_by_toolchain_file(env: &Env, triple: &str) -> Option<String> {
     let underscored = triple.replace('-', "_");
     let compilers = ["CC", "CXX"].into_iter().flat_map(|kind| {
@@ -223,7 +226,7 @@ pub fn overridden_by_toolchain_file(env: &Env, triple: &str) -> Option<String> {
         ]
     });
     let mut names = compilers.chain(["VCPKG_ROOT".to_owned()]);
-    // Such as `ccache gcc`.
+    // `CC` and `CXX` count only if they have arguments, as in `ccache gcc`.
     let has_arguments = |name: &&str| {
         env.peek(name)
             .is_some_and(|own| own.to_string_lossy().trim().contains(' '))
@@ -240,7 +243,7 @@ pub const LOADER_PATH: &str = "LD_LIBRARY_PATH";
 
 const PKG_CONFIG: &str = "PKG_CONFIG_PATH";
 
-/// Whether a variable is a list of directories that also holds the user's own.
+/// Whether a variable is a list to which the view's directories are added.
 pub fn is_path_list(name: &str) -> bool {
     ["PATH", "LIBRARY_PATH", LOADER_PATH].contains(&name) || name.starts_with(PKG_CONFIG)
 }
@@ -250,8 +253,8 @@ fn paths<'a>(env: &'a Env, name: &str) -> impl Iterator<Item = PathBuf> + 'a {
     value.into_iter().flatten()
 }
 
-/// The directories that pkg-config searches first. In a cross build, the `pkg-config` crate reads
-/// only the first of these variables that is set.
+/// The variable with the directories that pkg-config searches first. In a cross build, there are four
+/// variables, and the `pkg-config` crate reads only the first that is set.
 fn pkg_config(root: &Path, cross: Option<&str>, env: &Env) -> Option<Setting> {
     let names = match cross {
         None => vec![PKG_CONFIG.to_owned()],
@@ -269,8 +272,8 @@ fn pkg_config(root: &Path, cross: Option<&str>, env: &Env) -> Option<Setting> {
     list(&names[0], directories, meaning)
 }
 
-/// A list of directories without duplicates; `None` if it is empty. A path that contains the
-/// separator, a colon, is left out.
+/// A variable with a list of directories without duplicates; `None` if the list is empty. A path with
+/// a colon is left out, because the colon separates the paths.
 fn list(
     name: &str,
     directories: impl IntoIterator<Item = PathBuf>,
@@ -287,10 +290,10 @@ fn list(
 
 /// The value of `CUDARC_CUDA_VERSION`: the newest release of the toolkit's major that cudarc knows
 /// and that is not newer than the toolkit. cudarc fails on a release that it does not know. An
-/// older one works, because releases of one major only add to the interface.
+/// older release works, because releases of one major only add to the interface.
 ///
-/// `known` are the numbers in cudarc's feature names (`cuda-13040`), so no table has to be updated
-/// for its releases.
+/// `known` are the numbers in cudarc's feature names (`cuda-13040`). So this program needs no table
+/// of the releases that each cudarc knows.
 pub fn cudarc_version(known: &[u32], found: ToolkitVersion) -> Option<u32> {
     let found = found.cuda_version();
     known

@@ -4,7 +4,7 @@
 pub const SUCCESS: u8 = 0;
 /// A failure without a code of its own.
 pub const FAILURE: u8 = 1;
-/// The command line is not valid.
+/// The command line is not valid, or names a platform that is not supported.
 pub const USAGE: u8 = 2;
 /// A required component or toolkit was not found.
 pub const NOT_FOUND: u8 = 10;
@@ -35,7 +35,7 @@ pub const LOCK: u8 = 24;
 pub const STORE_FULL: u8 = 25;
 /// The store cannot be written or is not trusted, or no variable names its directory.
 pub const NO_STORE: u8 = 26;
-/// The installer failed for another reason.
+/// The installer failed for a reason that has no code of its own.
 pub const INSTALLER: u8 = 27;
 
 /// The table for `--help`.

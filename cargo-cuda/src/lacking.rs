@@ -1,19 +1,19 @@
-//! Hints after a failed build: libraries that the toolkit does not have. Each starts with "if",
-//! because only the build's own messages show which library was missing.
+//! Hints after a failed build: what the toolkit or the configuration lacks. Each hint starts with
+//! "if", because only the build's own messages show what was missing.
 
 use cuda_build::Component;
 use cuda_build::internal::component::Facts;
 
 use crate::build::Build;
 
-/// The hint about missing static libraries.
+/// The second half of the hint about missing static libraries.
 const STATIC_LIBRARIES_HINT: &str = "the Python packages do not contain them. Enable the crate's feature for dynamic \
                         linking (`dynamic-link`, `dynamic-linking` or similar), or set CUDA_BUILD_ROOTS or \
                         CUDA_PATH to a toolkit that has them: from NVIDIA's installer or redist archives, \
                         from Debian, or from conda with the `-static` packages";
 
-/// Up to three hints: libraries that can be fetched, static libraries that cannot, and undeclared
-/// capabilities.
+/// Up to three hints: about libraries that can be fetched, about static libraries, which cannot be
+/// fetched, and about undeclared capabilities.
 pub fn hints(build: &Build) -> Vec<String> {
     let Build {
         toolkit,

@@ -14,7 +14,7 @@ use fs4::FileExt;
 use crate::exit_code;
 use crate::failure::Failure;
 
-/// Writes a whole file, unless it has this content already.
+/// Writes a whole file, unless it already has this content.
 pub fn write_if_changed(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     match fs::read(path).is_ok_and(|old| old == bytes) {
         true => Ok(()),
@@ -29,12 +29,12 @@ pub fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     let write = || {
         fs::create_dir_all(directory)?;
         let mut builder = tempfile::Builder::new();
-        // `tempfile` makes files readable by their owner only; apply the umask as for any other
-        // file.
+        // By default, only the owner can read a file of `tempfile`. With this mode, the umask decides,
+        // as for any other file.
         builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
         let mut part = builder.tempfile_in(directory)?;
         part.write_all(bytes)?;
-        // Otherwise a crash of the machine could leave an empty file with the final name.
+        // Without this, a crash of the machine could leave an empty file with the final name.
         part.as_file().sync_all()?;
         part.persist(path)?;
         Ok(())
@@ -67,7 +67,7 @@ pub fn link(target: &Path, link: &Path) -> Result<(), Failure> {
             let beside = tempfile::Builder::new()
                 .make_in(directory, |path| std::os::unix::fs::symlink(target, path))?;
             fs::rename(beside.path(), link)?;
-            // The renamed link is not a temporary file any more.
+            // After the rename there is no temporary file to remove.
             let _ = beside.into_temp_path().keep();
             Ok(())
         })
@@ -78,8 +78,8 @@ pub fn make_directory(path: &Path) -> Result<(), Failure> {
     fs::create_dir_all(path).map_err(Failure::io("create", path))
 }
 
-/// Removes a directory with its contents. It is renamed first, so that no other process sees it
-/// partly removed.
+/// Removes a directory with its contents. It is renamed first, so that no other process finds only
+/// a part of its contents.
 pub fn remove_directory(path: &Path) -> Result<(), Failure> {
     let mut removed = path.as_os_str().to_owned();
     removed.push(".removed");
@@ -125,7 +125,8 @@ pub fn files(directory: &Path) -> Result<Vec<PathBuf>, Failure> {
 /// The prefix of the names of temporary directories.
 const FRESH: &str = "fresh-";
 
-/// A temporary directory, removed when dropped, and locked so that no other process removes it.
+/// A temporary directory that is removed when this value is dropped. It is locked, so that no other
+/// process removes it earlier.
 #[derive(Debug)]
 pub struct TemporaryDirectory {
     directory: tempfile::TempDir,
@@ -136,7 +137,7 @@ impl TemporaryDirectory {
     /// Creates an empty directory in `parent`, and removes directories that killed processes left.
     pub fn below(parent: &Path) -> Result<Self, Failure> {
         let make = || {
-            // Held until the new directory has its own lock.
+            // The parent stays locked until the new directory has its own lock.
             let parent_lock = fs::File::open(parent)?;
             FileExt::lock(&parent_lock)?;
             for entry in fs::read_dir(parent)?.flatten() {
@@ -198,7 +199,7 @@ pub fn messages(notes: &[String]) {
 /// Writes a message to standard error.
 pub fn message(text: &str) {
     let line = printable(text) + "\n";
-    // If standard error is closed, the message is lost; that is no reason to fail.
+    // If standard error is closed, the message is lost, but the command does not fail.
     let _ = io::stderr().lock().write_all(line.as_bytes());
 }
 

@@ -1,8 +1,9 @@
-//! Removes the variables that an outer `cargo cuda env` or `exec` has set.
+//! Removes the variables that an outer `cargo cuda` has set, for example `cargo cuda env` or `exec`.
 //!
-//! Otherwise a variable such as `CUDA_HOME` would look like the user's choice of a toolkit. So
-//! `env` and `exec` record the variables that they set in one more variable, and every command
-//! starts by removing the recorded ones. A variable whose value has changed since then is kept.
+//! If such a variable, for example `CUDA_HOME`, stayed in the environment, it would look like the
+//! user's choice of a toolkit. So a command records the variables that it sets in one more variable,
+//! and every command starts by removing the recorded variables. A variable whose value has changed
+//! since it was recorded is kept.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -16,11 +17,12 @@ use crate::environment::{Setting, is_path_list};
 /// the added directories.
 pub const RECORD: &str = "CUDA_BUILD_ENVIRONMENT";
 
-/// The variables for the options of `env` and `exec`. They apply to every `cargo cuda` in that
-/// shell or program, until `env` runs again.
+/// The variables that hold the options `--cuda` and `--capabilities` of `env` and `exec`. They apply
+/// to every `cargo cuda` in the shell or program that gets them, until `env` runs again.
 const REQUESTS: [&str; 2] = [RequestedRelease::VARIABLE, "CUDA_BUILD_CAPABILITIES"];
 
-/// The variable that records `settings`, which are set on top of `env`.
+/// The variable that records `settings`, which are set on top of `env`. Requests that `env` contains
+/// from an earlier record are recorded again.
 pub fn record(settings: &[Setting], env: &Env) -> Setting {
     let own = |setting: &Setting| {
         let value = match env.peek(&setting.name) {
@@ -54,7 +56,8 @@ pub fn without_previous_env_and_requests(env: &Env) -> Env {
     stripped(env, &recorded(env))
 }
 
-/// The differences from `env` to `stripped`: each variable with its value, `None` if it is removed.
+/// The variables of `env` that have another value in `stripped`, each with that value, or `None` if
+/// `stripped` does not have the variable.
 pub fn removed<'a>(
     env: &'a Env,
     stripped: &'a Env,
@@ -89,7 +92,7 @@ fn stripped(env: &Env, recorded: &[(String, String)]) -> Env {
     }))
 }
 
-/// The directories of `list` that are not in `others`; `None` if there are none.
+/// The directories of `list` that are not in `others`; `None` if no directory is left.
 fn without_entries(list: &OsStr, others: &OsStr) -> Option<OsString> {
     let others: BTreeSet<PathBuf> = std::env::split_paths(others).collect();
     let left = std::env::split_paths(list).filter(|directory| !others.contains(directory));

@@ -29,7 +29,8 @@ pub fn run(call: &Invocation, env: &Env) -> Result<u8, Failure> {
         .unwrap_or(exit_code::FAILURE))
 }
 
-/// Replaces this process with a program, which then receives signals and sets the exit code itself.
+/// Replaces this process with a program. The program then receives the signals, and its exit code is
+/// that of this process. Returns only if the program cannot be started.
 pub fn replace(call: &Invocation, env: &Env) -> Result<u8, Failure> {
     signals::release();
     Err(cannot_start(call, &command(call, env).exec()))
@@ -60,7 +61,7 @@ pub fn own_program() -> Result<PathBuf, Failure> {
     })
 }
 
-/// The environment is `env`, with the variables of the call on top.
+/// The command for `call`. Its environment is `env` with the variables of `call` on top.
 fn command(call: &Invocation, env: &Env) -> Command {
     let mut command = Command::new(&call.program);
     command

@@ -1,5 +1,5 @@
-//! What every command starts from: the variables, Cargo's configuration, the workspace, and the
-//! platform.
+//! The inputs of every command: the environment, Cargo's configuration, the workspace, and the
+//! target.
 
 use std::path::PathBuf;
 
@@ -58,7 +58,7 @@ pub struct WorkspaceOptions {
     /// The Rust triple to build for
     #[arg(long, value_name = "TRIPLE")]
     pub target: Option<String>,
-    /// Options for cargo, some of which decide what it reads: `--config`, `--features` and others.
+    /// The user's options for cargo. Some of them, such as `--config`, change how the workspace is read.
     #[arg(skip)]
     pub cargo: Options,
     #[arg(skip)]
@@ -71,7 +71,7 @@ pub enum WorkspaceUse {
     #[default]
     Optional,
     Required,
-    /// A workspace in the current directory is not read.
+    /// The command ignores a workspace in the current directory.
     Ignored,
 }
 
@@ -95,9 +95,10 @@ impl WorkspaceOptions {
 #[derive(Clone, Debug)]
 pub struct Project {
     pub root: Root,
-    /// The user's environment, in which programs are started.
+    /// The user's environment, without the variables that an outer `cargo cuda env` or `exec` has set.
+    /// Programs are started in it.
     pub user: Env,
-    /// `user` with `[env]` of Cargo's configuration and the command's options applied.
+    /// `user` with the variables of `[env]` in Cargo's configuration and those of the command's options.
     pub env: Env,
     /// `env` with the variable that names the workspace's lock file.
     pub search_env: Env,
@@ -111,7 +112,7 @@ pub struct Project {
 }
 
 impl Project {
-    /// Reads the project in the current directory.
+    /// Reads Cargo's configuration for the current directory, and the workspace that `which` chooses.
     pub fn open(
         user: &Env,
         root: &Root,
@@ -161,7 +162,7 @@ impl Project {
         }
     }
 
-    /// Whether Cargo's configuration names another directory for intermediate files.
+    /// Whether Cargo puts intermediate files outside its target directory (`build.build-dir`).
     pub fn has_separate_build_directory(&self) -> bool {
         let workspace = self.workspace.as_ref();
         workspace.is_some_and(|workspace| workspace.has_separate_build_directory)

@@ -1,9 +1,9 @@
 //! Runs this program as the `RUSTC_WRAPPER`, to add `-L` directories to rustc's arguments.
 //!
-//! For a library crate, rustc itself reads the static libraries, and only from `-L` directories:
-//! only the linker reads `LIBRARY_PATH`. The directories cannot be added as rustflags, because
-//! Cargo reads rustflags from one place only, and the user's own would be ignored. For wheels, the
-//! wrapper changes more arguments: see [`reproducible`].
+//! When rustc compiles a library crate, rustc itself reads the static libraries. It searches only
+//! `-L` directories; `LIBRARY_PATH` affects the linker alone. The directories cannot be added as
+//! rustflags, because Cargo reads rustflags from one place only and would then ignore the user's
+//! rustflags. For wheels, the wrapper changes more arguments: see [`reproducible`].
 #![allow(
     clippy::disallowed_methods,
     reason = "this module replaces this process with rustc"
@@ -23,17 +23,18 @@ use crate::process;
 use crate::project::Project;
 use crate::wheel::reproducible;
 
-/// Set to a [`Scope`] if this program is the `RUSTC_WRAPPER`.
+/// The variable that contains the [`Scope`]. It is set only if this program is the `RUSTC_WRAPPER`.
 pub const SCOPE: &str = "CARGO_CUDA_RUSTC_WRAPPER";
 
-/// The user's own wrapper, which this program calls.
+/// The variable that names the user's own wrapper, which this program calls.
 const INNER: &str = "CARGO_CUDA_INNER_WRAPPER";
 
-/// Directories in which rustc searches for static libraries, separated as in `PATH`. They are not
-/// passed as rustflags, because cargo hashes rustflags with their absolute paths into file names.
+/// The variable with the directories in which rustc searches for static libraries, separated as in
+/// `PATH`. Rustflags are no alternative: cargo derives file names from a hash of the rustflags, so the
+/// names would depend on the absolute paths.
 const SEARCH: &str = "CARGO_CUDA_SEARCH";
 
-/// The program in front of nvcc, for build scripts.
+/// The variable that names the launcher of nvcc for build scripts.
 const LAUNCHER: &str = "CUDA_BUILD_LAUNCHER";
 
 /// What this program changes in rustc's arguments.
@@ -56,9 +57,9 @@ impl Scope {
 
 /// The variables that make this program the rustc wrapper.
 ///
-/// In a native build with `Scope::Search`, the user's own wrapper (sccache) is kept instead,
-/// because the `cc` crate looks for its name. Static libraries are then found only if a build
-/// script names their directory.
+/// There are none in a native build with `Scope::Search` if the user has a wrapper such as sccache.
+/// That wrapper stays, because the `cc` crate uses sccache only if `RUSTC_WRAPPER` names it. rustc
+/// then finds a static library only if a build script names its directory.
 pub fn variables(
     project: &Project,
     build: &Build,
@@ -67,7 +68,7 @@ pub fn variables(
     let own = of_user(project);
     let mut search = vec![build.view.lib()];
     if !project.target.is_native() {
-        // A cross linker does not read LIBRARY_PATH.
+        // A cross linker does not read LIBRARY_PATH, so the stubs need an `-L` directory too.
         search.push(build.view.stubs());
     } else if scope == Scope::Search && own.is_some() {
         return Ok(Vec::new());
@@ -77,7 +78,8 @@ pub fn variables(
     Ok(variables)
 }
 
-/// Build scripts look for sccache in the variable that names this program now.
+/// The variable that names the user's sccache as the launcher of nvcc, unless a launcher is already
+/// set. Build scripts would look for sccache in `RUSTC_WRAPPER`, but that now names this program.
 fn launcher(own: Option<&OsStr>, env: &Env) -> Option<(String, OsString)> {
     let is_set = env.get_or_empty(LAUNCHER).is_some();
     let sccache = own.filter(|own| compile::is_sccache(own) && !is_set)?;
@@ -114,7 +116,7 @@ pub fn environment(
         ("RUSTC_WRAPPER".to_owned(), program.into()),
         (SCOPE.to_owned(), scope.as_str().into()),
     ];
-    // A list of paths cannot contain a path with a colon.
+    // Colons separate the list, so a directory with a colon in its path is left out.
     let search = search
         .iter()
         .filter(|directory| !directory.to_string_lossy().contains(':'));
@@ -150,11 +152,13 @@ pub fn wrapped(arguments: &[OsString], env: &Env, current: &Path) -> Option<Vec<
     }
     let mut command: Vec<OsString> = env.peek(INNER).map(OsStr::to_owned).into_iter().collect();
     command.extend(arguments.iter().cloned());
-    // Cargo also queries rustc; those calls build no package.
+    // Cargo also calls rustc to query its version and configuration. Such a call builds no package, so
+    // its arguments stay as they are.
     let Some(name) = env.peek("CARGO_PKG_NAME") else {
         return Some(command);
     };
-    // After the directories of build scripts, which take precedence.
+    // The directories of build scripts are already in the command. They come first, so they take
+    // precedence.
     let search = env.peek(SEARCH).map(std::env::split_paths);
     for directory in search.into_iter().flatten() {
         let mut argument = OsString::from("-Lnative=");

@@ -35,13 +35,14 @@ impl Shell {
             };
         };
         match self {
-            // Between single quotes only the quote is special. Every POSIX shell has this printf.
+            // Between single quotes, only the single quote is special. `printf` accepts octal escapes
+            // in every POSIX shell.
             Self::Bash => {
                 let text = |text: &str| text.replace('\'', r"'\''");
                 let byte = |byte: u8| format!(r#"'"$(printf '\{byte:03o}')"'"#);
                 format!("export {name}='{}'", escaped(value, text, byte))
             }
-            // In fish the backslash is special as well.
+            // In fish, the backslash is special between single quotes as well.
             Self::Fish => {
                 let text = |text: &str| text.replace('\\', r"\\").replace('\'', r"\'");
                 format!(
@@ -53,9 +54,9 @@ impl Shell {
     }
 }
 
-/// Escapes a value: `text` escapes plain text, and `byte` each byte that is not UTF-8 or belongs to
-/// a control character, which could change the terminal. Line breaks stay, because `$(…)` would
-/// remove them.
+/// Escapes a value. `text` escapes plain text. `byte` escapes each byte of invalid UTF-8 and of
+/// control characters, because a control character could change the terminal. Line breaks are not
+/// escaped, because `$(printf …)` would remove them.
 fn escaped(value: &OsStr, text: impl Fn(&str) -> String, byte: impl Fn(u8) -> String) -> String {
     let mut written = String::new();
     for chunk in value.as_encoded_bytes().utf8_chunks() {

@@ -1,9 +1,9 @@
 //! Passes SIGINT, SIGTERM and SIGHUP on to every program that this one has started.
 //!
 //! Otherwise a signal to this process alone (`kill`, a CI runner's cancel, a closed terminal) would
-//! leave cargo, build scripts, nvcc or pip running, with cargo's lock held. When its child has
-//! ended, the main thread removes temporary files, and [`finish`] ends this process by the same
-//! signal.
+//! leave cargo, build scripts, nvcc or pip running, with cargo's lock held. The main thread waits for
+//! the program that it has started, then removes temporary files and calls [`finish`], which ends
+//! this process by the same signal.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -23,10 +23,10 @@ static RECEIVED: AtomicI32 = AtomicI32::new(0);
 /// Whether the main thread has nothing left to do.
 static FINISHED: AtomicBool = AtomicBool::new(false);
 
-/// After this time descendants that are still running are killed.
+/// Descendants that are still running after this time are killed.
 const KILL_AFTER: Duration = Duration::from_secs(5);
 
-/// The time that the main thread has to remove temporary files.
+/// How long the signal thread waits for the main thread to remove temporary files.
 const CLEAN_UP_TIME: Duration = Duration::from_secs(2);
 
 /// The signal that was received, if any.
@@ -40,8 +40,8 @@ pub fn watch() {
     let status = Root::system()
         .text(Path::new("/proc/self/status"))
         .unwrap_or_default();
-    // `nohup`, and `command &` in a script, start a program with some signals ignored. They must
-    // stay ignored.
+    // `nohup`, and `command &` in a script, start a program with some signals ignored. Those signals
+    // must stay ignored.
     let watched = [SIGINT, SIGTERM, SIGHUP]
         .into_iter()
         .filter(|signal| ignored_signal_mask(&status) >> (signal - 1) & 1 == 0);
@@ -58,13 +58,13 @@ pub fn watch() {
     });
 }
 
-/// Stops adopting orphans. To be called before another program replaces this one.
+/// Stops adopting orphans. Must be called before another program replaces this one (`exec`).
 pub fn release() {
     let _ = set_child_subreaper(None);
 }
 
-/// To be called by the main thread at its end. If a signal was received, this does not return: the
-/// process ends by that signal when every descendant has ended.
+/// Must be the last call of the main thread. If a signal was received, this does not return: the
+/// signal thread ends the process by that signal when every descendant has ended.
 pub fn finish() {
     if RECEIVED.load(Ordering::SeqCst) == 0 {
         return;
@@ -125,7 +125,7 @@ struct Process {
 
 impl Process {
     fn parse(stat: &str) -> Option<Self> {
-        // The name in parentheses may contain anything, parentheses too.
+        // The program's name comes first, in parentheses, and may itself contain parentheses.
         let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
         let state = fields.next()?;
         let parent = fields.next()?.parse().ok()?;
@@ -138,8 +138,8 @@ impl Process {
     }
 }
 
-/// Running processes below this one. Daemons, which have a session of their own, are left alone:
-/// sccache's server serves other builds too.
+/// The running descendants of this process, without those in another session. A process in another
+/// session is a daemon, such as sccache's server, which serves other builds too.
 fn descendants() -> Vec<i32> {
     let root = Root::system();
     let processes: BTreeMap<i32, Process> = root
@@ -158,7 +158,8 @@ fn descendants() -> Vec<i32> {
     };
     let is_below = |process: &Process| {
         let mut parent = process.parent;
-        // Process ids are reused: a table that is read while it changes may contain a cycle.
+        // The loop is bounded, because `processes` may contain a cycle: ids can be reused while `/proc`
+        // is read.
         for _ in 0..processes.len() {
             match processes.get(&parent) {
                 _ if parent == own => return true,

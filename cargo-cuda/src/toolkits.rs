@@ -16,13 +16,13 @@ use crate::workspace::Workspace;
 /// Finds a toolkit for one workspace.
 #[derive(Clone, Copy, Debug)]
 pub struct Finder<'a> {
-    /// The environment.
+    /// The variables that the search reads, with the workspace's lock file ([`with_lock`]).
     pub env: &'a Env,
     /// The file system that is searched.
     pub root: &'a Root,
-    /// The platform.
+    /// The platform to build for.
     pub target: &'a Target,
-    /// The workspace, if there is one here.
+    /// The workspace, if there is one.
     pub workspace: Option<&'a Workspace>,
     /// Whether a missing toolkit is fetched.
     pub fetch: bool,
@@ -43,7 +43,7 @@ pub enum LockPolicy {
     Unchanged,
 }
 
-/// Why a toolkit with a compiler is requested.
+/// The reason for the components of a compiler, which error messages print.
 const COMPILER_REASON: &str = "needed to compile `.cu` files";
 
 fn nvcc() -> Vec<Need> {
@@ -60,8 +60,8 @@ fn nvrtc() -> Need {
     Need::new(Component::Nvrtc, Part::Shared, why)
 }
 
-/// The variables for a search in a workspace: `env`, with the workspace's lock file unless the user
-/// has named another.
+/// The variables for a search in a workspace: `env` with [`LOCK_VARIABLE`] set to the workspace's
+/// lock file, unless the user has named another file.
 pub fn with_lock(env: Env, workspace: Option<&Workspace>) -> Env {
     let root = workspace.map(|workspace| workspace.root.as_path());
     match Context::new(&env, root).lock_file {
@@ -114,13 +114,14 @@ impl<'a> Finder<'a> {
                 .comparators
                 .extend(declared.toolkit.comparators);
         }
-        // A build script may need more than the manifest declares.
+        // A build script may use components that the manifest does not declare.
         request.take_everything = true;
         Ok(request)
     }
 
-    /// Any crate may call nvcc, so a toolkit with nvcc is requested first. If the user has named a
-    /// root, it is used even without nvcc.
+    /// The requests to try, in order. Any crate may call nvcc, so the first request is for a toolkit with
+    /// nvcc, and the second for a toolkit with nvcc or NVRTC. If the user has named a root, both requests
+    /// accept NVRTC, so that the named root is used even without nvcc.
     fn requests(&self, sources: &Sources) -> Result<[Request; 2], Error> {
         let with_compiler = self.any_compiler_request()?;
         if self.is_explicit(sources) {
@@ -130,7 +131,7 @@ impl<'a> Finder<'a> {
         Ok([self.request(vec![both, nvcc()])?, with_compiler])
     }
 
-    /// A request for a toolkit with nvcc or NVRTC, used if no source has nvcc.
+    /// A request for a toolkit with nvcc or NVRTC.
     fn any_compiler_request(&self) -> Result<Request, Error> {
         let both = nvcc().into_iter().chain([nvrtc()]).collect();
         self.request(vec![both, vec![nvrtc()], nvcc()])
@@ -150,7 +151,7 @@ impl<'a> Finder<'a> {
         }
     }
 
-    /// Finds the toolkit. If it is missing, fetches it if that is allowed.
+    /// Finds the toolkit. If none is found, fetches one if `fetch` is set.
     pub fn find(&self) -> Result<Toolkit, Failure> {
         let search = self.search();
         let sources = self.sources();
@@ -177,7 +178,8 @@ impl<'a> Finder<'a> {
                 self.fetch_for(request)?;
                 found = search.find(request);
             } else if self.accept_without_compiler {
-                // If this also fails, the first error is more useful, so this reason is never printed.
+                // The reason is empty because it is never printed: if this search also fails, the first
+                // error is returned, which is more useful.
                 let runtime = Need::new(Component::Cudart, Part::Shared, "");
                 found = search.find(&self.request(vec![vec![runtime]])?).or(found);
             }
@@ -191,9 +193,9 @@ impl<'a> Finder<'a> {
         Ok(toolkit)
     }
 
-    /// Fetches the toolkits that the workspace needs: if a release is requested, only that release;
-    /// otherwise one toolkit for each declared major; if no major is declared, one for each major in
-    /// the lock file.
+    /// Fetches the toolkits that the workspace needs. If a release is requested, this is only that
+    /// release. Otherwise it is one toolkit for each major that packages declare, else one for each
+    /// major in the lock file, else one toolkit.
     pub fn fetch_all(&self) -> Result<Vec<Added>, Failure> {
         let request = self.any_compiler_request()?;
         let mut majors = self.workspace.map(Workspace::majors).unwrap_or_default();
@@ -238,8 +240,9 @@ impl<'a> Finder<'a> {
         store::add(&request, &self.context())
     }
 
-    /// The release to fetch: the newest one in the lock file that the request admits, as in the
-    /// search; otherwise the requested one, otherwise a declared major, otherwise the newest major.
+    /// The release to fetch. As in the search, the lock file comes first: its newest release that the
+    /// request admits. Otherwise the release that the user requested, else a declared major that the
+    /// request admits, else the newest such major.
     fn release_for(&self, request: &Request) -> Result<ReleaseToFetch, Failure> {
         let mut locked = self.locked_releases()?.into_iter();
         if let Some((release, _)) = locked.find(|(_, version)| request.admits_release(*version)) {
@@ -262,7 +265,8 @@ impl<'a> Finder<'a> {
         }
     }
 
-    /// The sources of the search; none if a variable is invalid, which the search itself reports.
+    /// The sources of the search. If a variable is invalid, there are none here, and the search itself
+    /// reports the error.
     fn sources(&self) -> Sources {
         sources::candidates(self.root, self.env, self.target, &[]).unwrap_or_default()
     }

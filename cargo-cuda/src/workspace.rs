@@ -9,19 +9,19 @@ use crate::cargo_arguments::Options;
 use crate::exit_code;
 use crate::failure::Failure;
 
-/// A workspace, and its packages with their declarations.
+/// A workspace with its packages.
 #[derive(Clone, Debug)]
 pub struct Workspace {
-    /// The directory of its root.
+    /// The root directory of the workspace.
     pub root: PathBuf,
     /// Cargo's target directory.
     pub target_directory: PathBuf,
-    /// Whether Cargo's configuration names another directory for intermediate files.
+    /// Whether Cargo's configuration (`build.build-dir`) puts intermediate files outside the target directory.
     pub has_separate_build_directory: bool,
-    /// Each package with its declarations.
+    /// The packages that are members of the workspace.
     pub packages: Vec<Package>,
-    /// The releases, such as 13040, that every cudarc in the dependencies knows; `None` if no
-    /// cudarc detects the release itself.
+    /// The CUDA releases (13040 is CUDA 13.4) that every version of cudarc in the dependencies supports. A cudarc whose
+    /// features select a release is not counted; `None` if there is no other cudarc.
     pub cudarc: Option<Vec<u32>>,
 }
 
@@ -30,11 +30,11 @@ pub struct Workspace {
 pub struct Package {
     pub name: String,
     pub version: String,
-    /// Its `Cargo.toml`.
+    /// The path of the package's `Cargo.toml`.
     pub manifest: PathBuf,
-    /// What it declares.
+    /// The CUDA settings from the package's manifest, the workspace, and the variables that override them.
     pub config: Config,
-    /// Whether its build script uses cuda-build.
+    /// Whether cuda-build is a build dependency of the package.
     pub uses_cuda_build: bool,
 }
 
@@ -77,7 +77,7 @@ impl Workspace {
         }
         let build_directory = metadata.build_directory.as_ref();
         let lock = root.text(metadata.workspace_root.join("Cargo.lock").as_std_path());
-        // Without a lock file, a dependency on cudarc cannot be ruled out.
+        // Query the dependencies only if cudarc may be among them. Without a lock file, that cannot be ruled out.
         let cudarc = match lock.is_ok_and(|text| !text.contains("name = \"cudarc\"")) {
             true => None,
             false => cudarc(env, manifest, options),
@@ -100,8 +100,8 @@ impl Workspace {
         manifest: Option<&Path>,
         options: &Options,
     ) -> Result<Option<Self>, Failure> {
-        // Cargo would search the same directories, but starting it takes ten times as long as
-        // creating a view.
+        // Do not start cargo if no manifest exists. Cargo would search the same directories, but starting it takes ten
+        // times as long as creating a view.
         let here = std::env::current_dir().unwrap_or_default();
         let mut manifests = here
             .ancestors()
@@ -145,12 +145,12 @@ impl Workspace {
     }
 }
 
-/// The releases that are known to every cudarc whose features do not select one. A cudarc has one
-/// feature for each release that it knows (`cuda-13040`), and fails on a release newer than all
-/// these.
+/// The value of [`Workspace::cudarc`]. cudarc has one feature for each CUDA release that it supports, such as
+/// `cuda-13040`. If no such feature is selected, cudarc detects the release, and its build fails if that release is
+/// newer than all supported releases.
 fn cudarc(env: &Env, manifest: Option<&Path>, options: &Options) -> Option<Vec<u32>> {
     let options = [options.metadata_arguments(), options.features()].concat();
-    // Cargo reports the error when it builds.
+    // An error is ignored here, because cargo reports the same error when it builds.
     let metadata = metadata_command(env, manifest, options).exec().ok()?;
     let release = |feature: &str| feature.strip_prefix("cuda-")?.parse::<u32>().ok();
     let nodes = metadata.resolve.as_ref()?.nodes.iter();

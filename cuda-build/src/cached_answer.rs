@@ -1,9 +1,10 @@
-//! Output of programs (nvcc, host compilers), cached in the user's cache directory, so that a build
-//! script that runs again does not start them again.
+//! Caches the output of programs (nvcc, ptxas, host compilers) in the user's cache directory, so that a build script
+//! that runs again does not start these programs again.
 //!
-//! An answer is one small file, `<cache>/answers/<program>-<hash of the question>.txt`. It is valid
-//! only if its *identity* equals the one that the caller computes from the files on which the
-//! answer depends. A cache that cannot be read or written makes the build slower and nothing else.
+//! An answer is one small file, `<cache>/answers/<program>-<hash of the question>.txt`. The file contains an
+//! *identity*, which the caller computed from the files on which the answer depends. The answer is valid only if the
+//! caller computes the same identity again. If the cache cannot be read or written, the build is slower, but does not
+//! fail.
 
 use std::ffi::OsStr;
 use std::path::PathBuf;
@@ -26,8 +27,8 @@ pub(crate) struct CachedAnswer {
 }
 
 impl CachedAnswer {
-    /// The answer of `program` (a short name). `question` identifies the query: paths and values
-    /// of variables.
+    /// The cache file for one query. `program` is a short name, with which the file's name begins. `question` has the
+    /// paths and the values of variables that identify the query.
     pub(crate) fn new<'a>(
         env: &Env,
         program: &str,
@@ -54,7 +55,7 @@ impl CachedAnswer {
         Some((identity.to_owned(), text.to_owned()))
     }
 
-    /// Stores an answer.
+    /// Stores an answer. Errors are ignored.
     pub(crate) fn write(&self, identity: &str, text: &str) {
         let Some(file) = &self.file else {
             return;

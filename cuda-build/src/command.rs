@@ -1,8 +1,9 @@
-//! Command lines: the text in messages and the started process come from the same fields.
+//! Command lines. The text of an [`Invocation`] in messages and the process that it starts come from the same fields,
+//! so a message shows the command that was started.
 //!
-//! A program that answers a question (`nvcc --dryrun`, `ptxas --help`) is a [query](Invocation::query):
-//! it has a time limit, because a hanging program would otherwise block a build silently.
-//! A compiler run has no time limit. For both, the output that is kept in memory is limited.
+//! A program that only prints information (`nvcc --dryrun`, `ptxas --help`) is started as a
+//! [query](Invocation::query). A query has a time limit, because a hanging program would otherwise block a build
+//! silently. A compiler run has no time limit. Both keep only a limited amount of output in memory.
 #![allow(
     clippy::disallowed_methods,
     reason = "this is the one file that starts programs"
@@ -22,10 +23,10 @@ use std::time::{Duration, Instant};
 use crate::env::Env;
 use crate::error::Error;
 
-/// How long a query may take. An nvcc on a slow network disk needs some seconds.
+/// How long a query may take. nvcc on a slow network disk needs some seconds.
 const QUERY_LIMIT: Duration = Duration::from_secs(30);
 
-/// A century, for compilers.
+/// How long a compiler may take: a century, so in practice there is no limit.
 const RUN_LIMIT: Duration = Duration::from_secs(100 * 366 * 24 * 60 * 60);
 
 /// How much of one output stream is kept in memory.
@@ -33,7 +34,7 @@ const RUN_LIMIT: Duration = Duration::from_secs(100 * 366 * 24 * 60 * 60);
 struct OutputLimits {
     /// Bytes from the beginning.
     head: usize,
-    /// Bytes up to the end.
+    /// Bytes from the end.
     tail: usize,
 }
 
@@ -52,17 +53,17 @@ const RUN_OUTPUT: OutputLimits = OutputLimits {
 /// A program to start. Its `Display` text can be pasted into a shell.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Invocation {
-    /// The program, absolute or a name on `PATH`.
+    /// The program: an absolute path, or a name on `PATH`.
     pub program: PathBuf,
     /// Its arguments.
     pub arguments: Vec<OsString>,
     /// Variables to set on top of the inherited ones.
     pub variables: Vec<(String, OsString)>,
-    /// Its working directory; this process's if unset.
+    /// The working directory; `None` for the working directory of this process.
     pub directory: Option<PathBuf>,
 }
 
-/// The outcome of a program that ended.
+/// The result of a program that has ended.
 #[derive(Debug)]
 pub struct Finished {
     /// Whether it exited with zero.
@@ -110,8 +111,8 @@ impl Invocation {
         self
     }
 
-    /// Runs a compiler or another program without a time limit and without standard input. The
-    /// first and the last 256 KiB of each output stream are kept.
+    /// Runs a compiler or another program without a time limit. Standard input is empty. The first and the last
+    /// 256 KiB of each output stream are kept.
     ///
     /// # Errors
     /// [`Error::Program`] if it cannot be started.
@@ -119,9 +120,9 @@ impl Invocation {
         self.finish(Command::new(&self.program), RUN_LIMIT, RUN_OUTPUT)
     }
 
-    /// Runs a program that only answers a question, with the variables of `env`. After 30 seconds
-    /// it is killed, together with the processes that it started. The first 16 MiB of each output
-    /// stream are kept.
+    /// Runs a program that only prints information. It inherits the variables of `env` instead of those of this
+    /// process. After 30 seconds it is killed, together with the processes that it started. The first 16 MiB of each
+    /// output stream are kept.
     ///
     /// # Errors
     /// [`Error::Program`] if it cannot be started or does not end in time.
@@ -163,7 +164,7 @@ impl Invocation {
     }
 }
 
-/// Reads both streams to their ends and waits for the program; `None` after the time limit.
+/// Reads both streams to their ends and waits for the program; `None` if the time limit is reached.
 fn complete(
     child: &mut Child,
     limit: Duration,
@@ -186,7 +187,7 @@ fn complete(
                 stderr,
             }));
         }
-        // A program can close its streams and keep running.
+        // The time limit is checked here too, because a program can close its streams and keep running.
         if Instant::now() >= end {
             return Ok(None);
         }
@@ -194,7 +195,7 @@ fn complete(
     }
 }
 
-/// Reads a stream in its own thread, and sends the text when the stream ends.
+/// Reads a stream in a new thread, which sends the text when the stream ends.
 fn read(mut stream: impl Read + Send + 'static, keep: OutputLimits) -> mpsc::Receiver<String> {
     let (sender, text) = mpsc::channel();
     thread::spawn(move || {
@@ -208,7 +209,7 @@ fn read(mut stream: impl Read + Send + 'static, keep: OutputLimits) -> mpsc::Rec
         while let Ok(count @ 1..) = stream.read(&mut buffer) {
             kept.push(&buffer[..count]);
         }
-        // After the time limit there is no receiver.
+        // If the time limit was reached, there is no receiver, and sending fails.
         let _ = sender.send(kept.into_text());
     });
     text
@@ -243,8 +244,8 @@ impl TruncatedOutput {
     }
 }
 
-/// Kills a hanging program and all its descendants: the child of a killed script would keep
-/// running.
+/// Kills a hanging program and all its descendants. If only a script were killed, the programs that it started would
+/// keep running.
 ///
 /// The program does not get its own process group, so that Ctrl-C in a terminal still ends it.
 fn kill_with_descendants(child: &mut Child) {
@@ -258,7 +259,7 @@ fn kill_with_descendants(child: &mut Child) {
             processes.extend(children.split_whitespace().map(str::to_owned));
         }
     }
-    // The standard library can kill a direct child only.
+    // A shell is used because the standard library can kill only a direct child.
     let mut kill = Command::new("/bin/sh");
     kill.args(["-c", "kill -9 \"$@\"", "sh"]).args(&processes);
     let _ = kill.stdout(Stdio::null()).stderr(Stdio::null()).status();
@@ -278,7 +279,7 @@ impl fmt::Display for Invocation {
     }
 }
 
-/// One word for a POSIX shell.
+/// The word, quoted for a POSIX shell if necessary.
 pub fn quoted(word: &OsStr) -> String {
     let word = word.to_string_lossy();
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_=./,:+@%".contains(c);

@@ -1,4 +1,4 @@
-//! Cargo directives as values. They are checked and written once, at the end of a build script.
+//! Cargo directives as values. A build script checks and prints all of them once, when it ends.
 #![allow(
     clippy::print_stdout,
     reason = "this is the only file that prints directives"
@@ -32,11 +32,11 @@ pub enum Directive {
         /// The link name, or with `+verbatim` the file name.
         name: OsString,
     },
-    /// Pass an argument to the linker, for everything that this package links.
+    /// Pass an argument to the linker for every binary, `cdylib`, example, test and benchmark of this package.
     LinkArg(String),
-    /// Set `DEP_<links>_<KEY>` for the build scripts of dependents.
+    /// Set `DEP_<links>_<KEY>` for the build scripts of packages that depend on this package.
     Metadata {
-        /// In lower case; Cargo converts it to upper case.
+        /// `<KEY>` in lower case; Cargo converts it to upper case.
         key: &'static str,
         /// The value.
         value: OsString,
@@ -56,7 +56,7 @@ pub enum Directive {
 }
 
 impl Directive {
-    /// The prefix of the line, and the value.
+    /// The start of the printed line up to the value, and the value.
     fn parts(&self) -> (&'static str, OsString) {
         let pair = |name: &str, value: &OsStr| {
             let mut pair = OsString::from(format!("{name}="));
@@ -73,7 +73,7 @@ impl Directive {
             Self::LinkArg(argument) => ("cargo::rustc-link-arg=", argument.into()),
             Self::Metadata { key, value } => ("cargo::metadata=", pair(key, value)),
             Self::RustcEnv { name, value } => ("cargo::rustc-env=", pair(name, value)),
-            // A message may lose its line breaks; a path may not.
+            // In a message, a line break may become a space. In a path it may not, so `line` returns an error.
             Self::Warning(text) => ("cargo::warning=", text.replace('\n', " ").into()),
             Self::Remark(text) => ("cuda-build: ", text.replace('\n', " ").into()),
         }
@@ -105,7 +105,7 @@ impl Directive {
     }
 }
 
-/// For reports. [`Directives::emit`] prints the lines for Cargo.
+/// The text for reports. For Cargo, [`Directives::emit`] checks and prints the directives.
 impl fmt::Display for Directive {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (prefix, value) = self.parts();
@@ -133,8 +133,8 @@ impl Directives {
         self.push(Directive::LinkLib { kind, name });
     }
 
-    /// Adds a [`Directive::Warning`] for each line of a message. Lines of different messages may be
-    /// equal, such as those with a caret.
+    /// Adds a [`Directive::Warning`] for each line of a message. Equal lines are kept, because two messages
+    /// may both have a line that contains only a caret.
     pub fn warn_lines(&mut self, message: &str) {
         let lines = message.lines().map(str::to_owned);
         self.lines.extend(lines.map(Directive::Warning));
@@ -142,9 +142,9 @@ impl Directives {
 
     /// Adds a [`Directive::RerunIfChanged`] for each path.
     pub fn rerun_if_changed(&mut self, paths: impl IntoIterator<Item = PathBuf>) {
-        // Sorted, so that two runs print the same: compilers report their inputs in no fixed order.
+        // Compilers report their inputs in no fixed order. The paths are sorted, so that every run prints the same.
         let paths: BTreeSet<PathBuf> = paths.into_iter().collect();
-        // There may be thousands, so they are not compared with every other line as in `push`.
+        // The set has removed duplicates. `push` would compare each of possibly thousands of paths with every line.
         self.lines
             .extend(paths.into_iter().map(Directive::RerunIfChanged));
     }
@@ -157,8 +157,8 @@ impl Directives {
     /// Checks all directives and prints them to standard output.
     ///
     /// # Errors
-    /// [`Error::Directive`] before anything is printed; [`Error::Io`] if standard output cannot be
-    /// written.
+    /// [`Error::Directive`] if Cargo would misread a directive; then nothing is printed. [`Error::Io`] if
+    /// writing to standard output fails.
     pub fn emit(&self) -> Result<(), Error> {
         let mut text = String::new();
         for directive in &self.lines {

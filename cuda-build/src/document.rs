@@ -2,7 +2,7 @@
 
 use crate::toml::{Table, Value};
 
-/// Parses a file. A `format_version` above `newest` is an error.
+/// Parses the text of a file. It is an error if `format_version` is missing or not between 1 and `newest`.
 pub(crate) fn parse(text: &str, newest: i64) -> Result<Table, String> {
     let table = Table::parse(text)?;
     let format = number(&table, "format_version")?;
@@ -33,13 +33,13 @@ fn array<'t>(table: &'t Table, key: &str) -> Result<&'t [Value], String> {
     }
 }
 
-/// The strings of an array.
+/// The strings of an array. Items of another type are ignored.
 pub(crate) fn strings<'t>(table: &'t Table, key: &str) -> Result<Vec<&'t str>, String> {
     let items = array(table, key)?.iter();
     Ok(items.filter_map(Value::as_str).collect())
 }
 
-/// The tables of an array; none if the key is absent.
+/// The tables of an array; empty if the key is absent.
 pub(crate) fn tables<'t>(table: &'t Table, key: &str) -> Result<Vec<&'t Table>, String> {
     let mut tables = Vec::new();
     if table.get(key).is_some() {

@@ -1,7 +1,7 @@
-//! The GPUs of this machine, queried from the driver itself.
+//! Queries the driver for the GPUs of this machine.
 //!
-//! `nvidia-smi` would have to be found, started and parsed. `libcuda` answers inside this process,
-//! and is present wherever a GPU can be used.
+//! `libcuda` is called in this process, because it is present wherever a GPU can be used. `nvidia-smi`
+//! would have to be found and started, and its output would have to be parsed.
 
 use std::ffi::{CStr, c_char, c_int};
 use std::mem::ManuallyDrop;
@@ -24,13 +24,13 @@ const LIBRARY_NAMES: [&str; 4] = [
 /// What the driver reports.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Driver {
-    /// The newest CUDA release that it supports.
+    /// The newest CUDA release that the driver supports.
     pub version: ToolkitVersion,
     /// The capability of each GPU.
     pub gpus: Vec<Capability>,
-    /// The library that answered, by its real path if the system reports it.
+    /// The path of the loaded library; the same as `opened_as` if the system does not report the path.
     pub library: String,
-    /// The name with which it was opened: `libcuda.so.1` if it is on the loader's search path,
+    /// The name with which the library was opened: `libcuda.so.1` if it is on the loader's search path,
     /// otherwise an absolute path.
     pub opened_as: String,
 }
@@ -39,7 +39,7 @@ pub struct Driver {
 pub struct NoDriver {
     /// The reason, in a sentence.
     pub reason: String,
-    /// Whether a driver library was found, but does not start or lacks functions.
+    /// Whether a driver library was loaded. In this case a query of the driver failed.
     pub is_installed: bool,
 }
 
@@ -62,11 +62,11 @@ const MINOR: c_int = 76;
 /// Queries the driver.
 ///
 /// # Errors
-/// There is no driver on this machine, or it does not start.
+/// [`NoDriver`] if no driver library can be loaded, or if a query fails.
 pub fn driver() -> Result<Driver, NoDriver> {
     let load = |place: &&str| {
-        // SAFETY: the driver's library is loaded as every CUDA program loads it; its initialisers
-        // require nothing of the caller.
+        // SAFETY: every CUDA program loads the driver's library in this way; its initialisers require
+        // nothing of the caller.
         unsafe { Library::new(*place) }.ok()
     };
     let found = LIBRARY_NAMES
@@ -77,7 +77,7 @@ pub fn driver() -> Result<Driver, NoDriver> {
             .to_owned(),
         is_installed: false,
     })?;
-    // After `cuInit` the library has threads and destructors of its own: it stays loaded.
+    // After `cuInit`, threads and destructors use the library's code, so the library must stay loaded.
     let library = ManuallyDrop::new(library);
     query(&library, place).map_err(|reason| NoDriver {
         reason,
@@ -112,9 +112,8 @@ fn query(library: &Library, place: &str) -> Result<Driver, String> {
     }
     };
     let mut number: c_int = 0;
-    // SAFETY: each call writes one int through a pointer that is valid for it; devices are
-    // numbered from zero, and are queried only after `cuInit`. `cuDriverGetVersion` does not need
-    // `cuInit`.
+    // SAFETY: each call writes one int, and its pointer is valid for writing one. Devices are numbered
+    // from zero, and are queried only after `cuInit`. `cuDriverGetVersion` does not need `cuInit`.
     unsafe {
         check("cuDriverGetVersion", version(&raw mut number))?;
         let known = u32::try_from(number).ok();
@@ -148,10 +147,12 @@ fn query(library: &Library, place: &str) -> Result<Driver, String> {
     }
 }
 
+/// The function `name` of the library.
+///
 /// # Safety
-/// `T` is the function's signature.
+/// `T` must be the function's signature.
 unsafe fn symbol<'l, T>(library: &'l Library, name: &str) -> Result<Symbol<'l, T>, String> {
-    // SAFETY: required of the caller.
+    // SAFETY: the caller guarantees that `T` is the signature.
     unsafe { library.get(name) }.map_err(|_| format!("libcuda.so.1 has no `{name}`"))
 }
 
@@ -174,7 +175,7 @@ fn describe(library: &Library, status: c_int) -> String {
     }
 }
 
-/// The file that the loader opened, from the list of files that this process has mapped.
+/// The path of the driver library that the loader opened, from `/proc/self/maps`.
 fn loaded_library_path(root: &Root) -> Option<String> {
     let maps = root.text(&root.locate("/proc/self/maps")).ok()?;
     let paths = maps

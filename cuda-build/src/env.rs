@@ -11,8 +11,8 @@ use std::path::PathBuf;
 
 use crate::list::entry;
 
-/// The variables of a process. Each name that is read is recorded, so that the `rerun-if-env-changed` lines name what
-/// the build really used.
+/// The variables of a process. `Env` records each name that is read, so that `rerun-if-env-changed` is printed
+/// only for variables that the build used.
 ///
 /// ```
 /// use cuda_build::internal::Env;
@@ -34,7 +34,7 @@ impl Env {
         Self::from_pairs(std::env::vars_os())
     }
 
-    /// An environment with only these variables, for tests and for callers that compose their own.
+    /// An environment with only these variables. If a name occurs twice, the last value is used.
     pub fn from_pairs<K, V>(pairs: impl IntoIterator<Item = (K, V)>) -> Self
     where
         K: Into<OsString>,
@@ -54,7 +54,7 @@ impl Env {
         self
     }
 
-    /// The value of `name`. An empty one counts as unset, as in CMake and in `${X:-}` of shells.
+    /// The value of `name`. An empty value counts as unset, as in CMake and in a shell's `${X:-default}`.
     pub fn get(&self, name: &str) -> Option<&OsStr> {
         self.names_read.borrow_mut().insert(name.to_owned());
         self.peek(name)

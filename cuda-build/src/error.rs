@@ -11,33 +11,33 @@ use crate::select::NotFound;
 
 /// Everything that can go wrong, with the values that a message needs.
 ///
-/// `Debug` prints the same text as `Display`, because build scripts `unwrap` and return errors
-/// from `main`, and appends [`Error::hints`].
+/// `Debug` prints the text of `Display`, followed by [`Error::hints`]. If a build script calls `unwrap`
+/// or returns an error from `main`, the user sees the `Debug` text.
 #[non_exhaustive]
 pub enum Error {
     /// Required components were not found in any of the searched places.
     NotFound(Box<NotFound>),
-    /// Components were found that do not work together.
+    /// The components that were found do not belong together.
     Inconsistent {
-        /// One for each pair.
+        /// One conflict for each pair of components that do not belong together.
         conflicts: Vec<Conflict>,
     },
     /// A place that the user named cannot be used.
     InvalidSource {
-        /// What names it, such as ``environment variable `CUDA_HOME` ``.
+        /// The setting that names the place, such as ``environment variable `CUDA_HOME` ``.
         source_name: String,
         /// The place.
         path: PathBuf,
-        /// What is wrong with it.
+        /// What is wrong with the place.
         reason: String,
-        /// The places that were not used because this one was named.
+        /// Other places, which were not used because the user named this place.
         unused: Vec<Attempt>,
     },
     /// A key of `[package.metadata.cuda]`, or a variable, has a value that cannot be used.
     Manifest {
-        /// The file.
+        /// The manifest, or `environment` for a variable.
         path: PathBuf,
-        /// The key, dotted.
+        /// The dotted key, or the name of the variable.
         key: String,
         /// What is wrong with the value.
         reason: String,
@@ -69,14 +69,14 @@ pub enum Error {
         path: PathBuf,
         /// The components.
         components: [Component; 2],
-        /// Their files.
+        /// The file of each component.
         files: [PathBuf; 2],
     },
-    /// A view cannot be created at this path.
+    /// A view cannot be created at the path that was requested.
     ViewNotCreated {
         /// The path.
         path: PathBuf,
-        /// Why it cannot be created there.
+        /// Why the view cannot be created at this path.
         reason: String,
         /// What to do instead.
         hint: String,
@@ -106,7 +106,7 @@ pub enum Error {
         source_file: PathBuf,
         /// The command, ready to be pasted into a shell.
         command: String,
-        /// The compiler's own messages.
+        /// The messages that the compiler printed.
         output: String,
     },
     /// A program could not be run.
@@ -125,9 +125,9 @@ pub enum Error {
     },
     /// A file does not have the expected content.
     Format {
-        /// What was read, such as `fat binary`.
+        /// The expected format, such as `fat binary`.
         what: &'static str,
-        /// What is wrong with it.
+        /// What is wrong with the content.
         reason: String,
     },
     /// A file operation failed.
@@ -144,14 +144,15 @@ pub enum Error {
 /// Two components that do not belong together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conflict {
-    /// The sentence that names both, with versions and places.
+    /// A sentence that names both components, with their versions and places.
     pub reason: String,
-    /// What to do about it.
+    /// How to resolve the conflict.
     pub fix: String,
 }
 
 impl Error {
-    /// An [`Error::Io`]: `root.text(path).map_err(Error::io("read", path))`.
+    /// Returns a function for `map_err` that makes an [`Error::Io`]:
+    /// `root.text(path).map_err(Error::io("read", path))`.
     pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_owned();
         move |source| Self::Io {
@@ -170,7 +171,7 @@ impl Error {
         }
     }
 
-    /// What to do next, most likely first; empty if the message is enough.
+    /// What the user can do, with the most likely fix first; empty if the message needs no hint.
     pub fn hints(&self) -> Vec<String> {
         let hint = match self {
             Self::NotFound(not_found) => return not_found.hints(),

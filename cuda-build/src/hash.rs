@@ -1,7 +1,8 @@
-//! Digests for names, keys and contents: the same on every machine and with every version of Rust.
+//! Digests of names, keys and contents. They are the same on every machine and with every version of Rust.
 
-/// A digest of a file's content. It reads eight bytes at a time: build scripts are compiled without
-/// optimisation, and [`Fnv`] then takes longer for the headers of a source than a compiler does.
+/// A digest of a file's content. It is computed from eight bytes at a time, because build scripts are
+/// compiled without optimisation. Without optimisation, [`Fnv`] takes longer to read the headers of a source
+/// than a compiler does.
 pub(crate) fn of_content(bytes: &[u8]) -> u64 {
     let mut hash = bytes.len() as u64;
     let (words, rest) = bytes.as_chunks::<8>();
@@ -13,7 +14,7 @@ pub(crate) fn of_content(bytes: &[u8]) -> u64 {
     add_word(hash, last)
 }
 
-/// Every step can be reversed, so contents that differ in one word have different digests.
+/// Every operation here is reversible, so two contents that differ in exactly one word have different digests.
 fn add_word(hash: u64, word: [u8; 8]) -> u64 {
     let hash = (hash ^ u64::from_le_bytes(word)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     hash ^ hash >> 32

@@ -58,10 +58,12 @@
 //! # Features
 //!
 //! - `compile` (default): compiles `.cu` with nvcc and NVRTC; includes `view`.
-//! - `host-sources`: compiles the C and C++ sources of a [`Library`], with the compiler that the `cc` crate chooses.
+//! - `host-sources`: compiles the C and C++ sources of a [`Library`], with the compiler that the `cc` crate chooses;
+//!   includes `compile`.
 //! - `view`: joins the components into one directory ([`Build::view`]), sets `DEP_<links>_*`, and
-//!   links with the driver's libraries.
-//! - Without either, a build script finds components and links them.
+//!   links the driver's libraries.
+//!
+//! Without these features, a build script can only find components and link them.
 
 #![cfg_attr(
     not(feature = "compile"),

@@ -1,4 +1,4 @@
-//! The directives that link the components that a crate declares.
+//! Makes the directives that link the declared components of a crate.
 
 use std::path::Path;
 #[cfg(feature = "compile")]
@@ -13,11 +13,11 @@ use crate::toolkit::Toolkit;
 /// Adds directives that link `components`. `cudart` selects the static or the shared runtime.
 ///
 /// Shared libraries are linked by their file name (`+verbatim`), because wheels contain
-/// `libcudart.so.13` and no `libcudart.so`. Their directory is outside `target`, so Cargo does not
-/// put it on the loader path of the programs that it runs; `cargo cuda run` does.
+/// `libcudart.so.13` and no `libcudart.so`. These libraries are outside Cargo's target directory, so
+/// Cargo does not add their directory to the loader path of the programs that it runs; `cargo cuda run` does.
 ///
-/// For the driver's libraries, the linker gets the stubs in `stubs`. That directory must not be on
-/// any loader path.
+/// For the driver's libraries, the linker reads the stubs in the directory `stubs`. This directory must not be
+/// on any loader path, because a stub contains no code.
 pub(crate) fn directives(
     toolkit: &Toolkit,
     components: &[Component],
@@ -34,23 +34,25 @@ pub(crate) fn directives(
     }
 }
 
-/// The driver's directory on NixOS, which programs need in their run-time search path because the
-/// loader does not search it by default; `None` on other systems. For packages in
-/// nixpkgs, `addDriverRunpath` adds it.
+/// The directory of the driver's libraries on NixOS; `None` on other systems.
+///
+/// Programs need this directory in their run-time search path, because the loader does not search it by
+/// default. In nixpkgs, `addDriverRunpath` adds it to the programs of a package.
 pub fn nixos_driver_directory(root: &Root) -> Option<&'static str> {
     root.is_file(&root.locate("/etc/NIXOS"))
         .then_some("/run/opengl-driver/lib")
 }
 
-/// Adds the driver's directory on NixOS to the run-time search path of programs. Python modules do
-/// not get it, because their wheels are installed on other machines.
+/// On NixOS, adds the driver's directory to the run-time search path of programs. A `cdylib` does not get it,
+/// because native modules are `cdylib`s and their wheels are installed on other machines.
 pub(crate) fn add_nixos_driver_rpath(root: &Root, cdylib: bool, into: &mut Directives) {
     if let Some(place) = nixos_driver_directory(root).filter(|_| !cdylib) {
         into.push(Directive::LinkArg(format!("-Wl,-rpath,{place}")));
     }
 }
 
-/// At run time the loader finds the driver by itself, if this machine has one.
+/// Links a driver library, with the stubs if they are given. At run time, the loader finds the real library
+/// in its default directories; on NixOS, [`add_nixos_driver_rpath`] is needed.
 fn link_driver(component: Component, stubs: Option<&Path>, into: &mut Directives) {
     if let Some(stubs) = stubs {
         into.push(Directive::LinkSearch(stubs.to_owned()));
@@ -74,14 +76,14 @@ fn link_shared(toolkit: &Toolkit, component: Component, into: &mut Directives) {
     into.link("dylib:+verbatim", library.file_name().unwrap_or_default());
 }
 
-/// The library of functions that linked device code may call.
+/// The device runtime, `libcudadevrt.a`: functions that device code can call after nvcc has linked it.
 #[cfg(feature = "compile")]
 pub(crate) fn device_runtime(toolkit: &Toolkit) -> Option<&PathBuf> {
     let cudart = toolkit.get(Component::Cudart)?;
     cudart.archive("libcudadevrt.a")
 }
 
-/// Links the library that linked device code may call.
+/// Links the device runtime, if the toolkit has it.
 #[cfg(feature = "compile")]
 pub(crate) fn link_device_runtime(toolkit: &Toolkit, into: &mut Directives) {
     if let Some(archive) = device_runtime(toolkit) {
@@ -93,8 +95,9 @@ fn link_archive(toolkit: &Toolkit, archive: &Path, name: &str, into: &mut Direct
     let Some(directory) = archive.parent() else {
         return;
     };
-    // rustc bundles a static library into the crate, and searches only named directories for it. A
-    // library that is not bundled is left to the linker, which also searches default directories.
+    // By default, rustc bundles a static library into the crate. It then looks for the library only in
+    // directories that a directive names. With `-bundle`, the linker looks for the library instead, also in
+    // the default directories.
     let kind = if toolkit.is_default_search_dir(directory) {
         "static:-bundle"
     } else {

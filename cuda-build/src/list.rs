@@ -1,7 +1,8 @@
-//! Short lists: sorted, as sets and as maps.
+//! Sorting, sets and maps for lists of a few entries.
 //!
-//! Every build script compiles this crate, without optimizations. The standard library's sort is about forty functions
-//! for each type of list, and so is its B-tree: a quarter of the generated code, for lists of a few entries.
+//! Build scripts depend on this crate, so Cargo compiles it without optimizations. The standard library's sort
+//! generates about forty functions for each type of list, and its B-tree generates as many. Together they were a
+//! quarter of the generated code.
 
 /// Sorts by a key. Entries with equal keys keep their order.
 pub(crate) fn sort_by_key<T, K: Ord>(list: &mut [T], key: impl Fn(&T) -> K) {
@@ -25,7 +26,8 @@ pub(crate) fn sorted_set<T: Ord>(items: impl IntoIterator<Item = T>) -> Vec<T> {
     set
 }
 
-/// The value of `key` in pairs that are sorted by key. A new key gets the default value.
+/// The value of `key` in `pairs`, which are sorted by key. If `key` is not in `pairs`, it is inserted with the
+/// default value.
 pub(crate) fn entry<K: Ord, V: Default>(pairs: &mut Vec<(K, V)>, key: K) -> &mut V {
     let at = match pairs.binary_search_by(|(known, _)| known.cmp(&key)) {
         Ok(at) => at,

@@ -16,8 +16,8 @@ pub fn create_directory(path: &Path) -> Result<(), Error> {
     fs::create_dir_all(path).map_err(Error::io("create", path))
 }
 
-/// Writes a temporary file beside `path`, then renames it: several processes may write the same
-/// file.
+/// Writes a temporary file beside `path`, then renames it to `path`, because several processes may write the
+/// same file at once.
 pub fn write(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     let mut temporary = path.as_os_str().to_owned();
     temporary.push(format!(".{}.part", std::process::id()));
@@ -34,7 +34,7 @@ pub fn read(path: &Path) -> Result<Vec<u8>, Error> {
     fs::read(path).map_err(Error::io("read", path))
 }
 
-/// Writes a file only if its content differs, so that its modification time is kept.
+/// Writes a file only if its content differs. An unchanged file keeps its modification time.
 pub fn write_if_changed(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     if fs::read(path).is_ok_and(|old| old == bytes) {
         Ok(())
@@ -43,7 +43,6 @@ pub fn write_if_changed(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     }
 }
 
-/// Whether there is a file.
 pub(crate) fn is_file(path: &Path) -> bool {
     path.is_file()
 }
@@ -58,7 +57,8 @@ pub(crate) fn remove_directory(path: &Path) -> Result<(), Error> {
     }
 }
 
-/// Makes a directory that contains only a link to `target`, and whose modification time is long past.
+/// Creates a directory that contains only a link to `target`. The modification time of the directory is set to
+/// 1970, so that Cargo does not regard the new directory as changed.
 pub fn link_in_old_directory(directory: &Path, target: &Path) -> Result<(), Error> {
     let write = || {
         fs::create_dir_all(directory)?;

@@ -1,4 +1,5 @@
-//! The store of fetched toolkits, and the check that no other user can write in the cache directory.
+//! The store of fetched toolkits, and the check whether another user may have changed a file of the cache
+//! ([`distrust`]).
 //!
 //! `cargo cuda toolkit add` writes the store, and the search reads it:
 //!
@@ -26,7 +27,7 @@ use crate::target::Target;
 use crate::toml::Table;
 use crate::version::Version;
 
-/// The file that makes a directory a stored toolkit.
+/// The name of the manifest. A directory without this file is not a stored toolkit.
 pub const MANIFEST: &str = "toolkit.toml";
 
 /// The newest `format_version` of [`MANIFEST`] that this crate reads.
@@ -35,7 +36,7 @@ pub const FORMAT_VERSION: i64 = 1;
 /// Names and versions of Python packages, sorted.
 pub(crate) type Packages = Vec<(String, String)>;
 
-/// The packages that a table lists.
+/// The packages in the array `packages` of a table; none if the table has no such key.
 pub(crate) fn packages(table: &Table) -> Result<Packages, String> {
     let mut packages = Packages::new();
     for package in document::tables(table, "packages")? {
@@ -57,10 +58,10 @@ pub fn cache_dir(env: &Env) -> Option<PathBuf> {
     Some(cache.join("cuda-build"))
 }
 
-/// [`cache_dir`], for a caller that cannot work without it.
+/// [`cache_dir`], for a caller that cannot work without a cache directory.
 ///
 /// # Errors
-/// [`Error::Usage`] if no variable names it.
+/// [`Error::Usage`] if no variable names a cache directory.
 pub fn required_cache_dir(env: &Env) -> Result<PathBuf, Error> {
     cache_dir(env).ok_or_else(|| Error::Usage {
         reason: "there is no cache directory: `CUDA_BUILD_CACHE_DIR`, `XDG_CACHE_HOME` and `HOME` are all unset"
@@ -77,15 +78,16 @@ pub fn toolkits_dir(env: &Env) -> Option<PathBuf> {
 /// A toolkit in the store.
 #[derive(Debug)]
 pub struct StoredToolkit {
-    /// The directory, to be searched as site-packages.
+    /// The directory. The search reads it as site-packages.
     pub path: PathBuf,
-    /// The release: `13.4.3`, or `13.5` if the set was resolved without the metapackage.
+    /// The toolkit's version: `13.4.3`, or only the release, `13.5`, if the set was resolved without the metapackage.
     pub version: Version,
     /// The platform directory of its files, such as `x86_64-linux`.
     pub platform: String,
-    /// The components that were found in it when it was added, without those that this crate does not know.
+    /// The components that were found when the toolkit was added. Names that this crate does not know are left
+    /// out.
     pub components: Vec<Component>,
-    /// The packages it was made from.
+    /// The packages that were installed into the directory.
     pub(crate) packages: Packages,
 }
 
@@ -93,7 +95,7 @@ impl StoredToolkit {
     /// Reads `<path>/toolkit.toml`.
     ///
     /// # Errors
-    /// [`Error::Io`] if it cannot be read, [`Error::Format`] if it is not a manifest of a known format.
+    /// [`Error::Io`] if the file cannot be read, [`Error::Format`] if it is not a manifest of a known format.
     pub fn read(root: &Root, path: &Path) -> Result<Self, Error> {
         let file = path.join(MANIFEST);
         let text = root.text(&file).map_err(Error::io("read", &file))?;
@@ -118,7 +120,7 @@ impl StoredToolkit {
 }
 
 /// All toolkits below `directory`, sorted by name. A toolkit that cannot be used is an `Err` with
-/// the reason. A directory without a manifest, such as one that is being written, is not a toolkit.
+/// the reason. A directory without a manifest is skipped: another process may still be writing it.
 pub fn stored_toolkits(root: &Root, directory: &Path) -> Vec<Result<StoredToolkit, Error>> {
     let mut toolkits = Vec::new();
     for name in root.names(directory) {
@@ -136,7 +138,7 @@ pub fn stored_toolkits(root: &Root, directory: &Path) -> Vec<Result<StoredToolki
     toolkits
 }
 
-/// The components in a directory of packages, as the search finds them. No nvcc is started.
+/// Probes a directory of packages as the search does, but without starting nvcc.
 pub fn probe(root: &Root, target: &Target, directory: &Path) -> Attempt {
     let layout = Layout::SitePackages;
     let candidate = Candidate::new(Step::Stored, "fetched packages", directory, layout);
@@ -149,9 +151,11 @@ pub fn probe(root: &Root, target: &Target, directory: &Path) -> Attempt {
     Prober::new(root, target, &query_nvcc).probe(&candidate)
 }
 
-/// The reason not to trust `path`, a file or directory that this program wrote: another user owns it, or may write in
-/// it or replace it. `None` if only the current user and root can have changed it. A directory with the sticky bit,
-/// such as `/tmp`, may be its parent.
+/// The reason not to trust `path`, a file or directory that this program wrote; `None` if it can be trusted.
+///
+/// `path` and its parent directory must belong to the current user or to root, and must not be writable by every
+/// user. Only the parent may be writable by every user if it has the sticky bit, as `/tmp` has. Write permission for
+/// a group is accepted.
 #[cfg(unix)]
 pub fn distrust(root: &Root, path: &Path) -> Option<String> {
     use std::os::unix::fs::MetadataExt as _;
@@ -176,7 +180,8 @@ pub fn distrust(_: &Root, _: &Path) -> Option<String> {
 #[cfg(unix)]
 const STICKY: u32 = 0o1000;
 
-/// `harmless_if` is a mode bit that makes write permission for every user harmless.
+/// Why a file or directory with this owner and mode is not trusted, as the end of a sentence. `harmless_if` is the
+/// mode bit with which write permission for every user is accepted; zero if there is none.
 #[cfg(unix)]
 fn ownership_problem(owner: u32, mode: u32, user: u32, harmless_if: u32) -> Option<String> {
     if owner != user && owner != 0 {

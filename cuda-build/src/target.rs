@@ -26,7 +26,7 @@ impl Target {
     /// Maps a Rust target triple to CUDA's platform directory.
     ///
     /// # Errors
-    /// [`Error::UnsupportedTarget`] if CUDA has no toolkit for it, or this crate does not support it.
+    /// [`Error::UnsupportedTarget`] unless the triple is for Linux on x86-64 or on 64-bit ARM.
     pub fn from_triple(triple: &str) -> Result<Self, Error> {
         let mut parts = triple.split('-');
         let arch = parts.next().unwrap_or_default();
@@ -55,7 +55,8 @@ impl Target {
         self
     }
 
-    /// A hint for messages if files for the other kind of ARM machine were found; otherwise empty.
+    /// The end of a message about files for the wrong platform, whose platform directory is `found`. It is a hint if
+    /// ARM servers and Jetson boards were mixed up; otherwise it is empty.
     pub(crate) fn jetson_hint(&self, found: &str) -> &'static str {
         if [self.directory, found]
             .iter()
@@ -72,7 +73,7 @@ impl Target {
         &self.triple
     }
 
-    /// The name below `targets/` in toolkits that have such a directory.
+    /// The name of the platform directory: `x86_64-linux` in `targets/x86_64-linux`.
     pub fn directory(&self) -> &'static str {
         self.directory
     }
@@ -82,17 +83,17 @@ impl Target {
         self.triple.split('-').next().unwrap_or_default()
     }
 
-    /// `e_machine` of its ELF files: `EM_X86_64` or `EM_AARCH64`.
+    /// `e_machine` in ELF files for this target: `EM_X86_64` or `EM_AARCH64`.
     pub fn elf_machine(&self) -> u16 {
         machine(self.architecture()).unwrap_or(AARCH64)
     }
 
-    /// Whether programs for it run on the machine that builds.
+    /// Whether the machine that builds can run programs for this target.
     pub fn is_native(&self) -> bool {
         self.architecture() == std::env::consts::ARCH
     }
 
-    /// Debian's name of the platform, as in `/usr/lib/x86_64-linux-gnu`.
+    /// The name of Debian's directories for this platform: `x86_64-linux-gnu` in `/usr/lib/x86_64-linux-gnu`.
     pub fn multiarch(&self) -> &'static str {
         match self.directory {
             "x86_64-linux" => "x86_64-linux-gnu",
@@ -101,11 +102,12 @@ impl Target {
     }
 }
 
-/// `EM_X86_64` and `EM_AARCH64` of the ELF specification.
+/// `EM_X86_64` of the ELF specification.
 const X86_64: u16 = 62;
+/// `EM_AARCH64` of the ELF specification.
 const AARCH64: u16 = 183;
 
-/// `e_machine` of an architecture as Rust names it; `None` if CUDA does not support it.
+/// `e_machine` for Rust's name of an architecture; `None` if CUDA does not support the architecture.
 pub(crate) fn machine(architecture: &str) -> Option<u16> {
     match architecture {
         "x86_64" => Some(X86_64),

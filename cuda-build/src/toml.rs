@@ -1,7 +1,7 @@
 //! A TOML file as a tree of values.
 //!
-//! `toml_parser` is the parser inside the crate `toml`. The tree of that crate also keeps positions and dates, which
-//! nothing here needs and every build script would compile.
+//! The parser is `toml_parser`, which the crate `toml` uses too. The crate `toml` itself is not used: its tree also
+//! keeps positions and dates. Nothing here needs them, and every build script would have to compile their code.
 
 use std::borrow::Cow;
 
@@ -19,7 +19,7 @@ pub(crate) enum Value {
     Boolean(bool),
     Array(Vec<Value>),
     Table(Table),
-    /// A number or a date that no file needs: its type.
+    /// The type of any other value: a float, a date, or an integer that does not fit `i64`. No file needs one.
     Other(&'static str),
 }
 
@@ -50,7 +50,7 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// Parses a file. The error names the line.
+    /// Parses the text of a file. The error starts with the number of the line.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let source = Source::new(text);
         let (mut events, mut error) = (Vec::new(), None);
@@ -78,7 +78,7 @@ impl Table {
         Some(&self.entries[at].1)
     }
 
-    /// Sorted.
+    /// The keys, sorted.
     pub(crate) fn keys(&self) -> impl Iterator<Item = &str> {
         self.entries.iter().map(|(key, _)| key.as_str())
     }
@@ -88,7 +88,7 @@ impl Table {
             .binary_search_by(|(known, _)| known.as_str().cmp(key))
     }
 
-    /// The value of a key. If the key is new, it gets the value `new`.
+    /// The value of `key`. If the table lacks the key, the value `new` is inserted first.
     fn entry(&mut self, key: &str, new: Value) -> &mut Value {
         let at = self.position(key).unwrap_or_else(|at| {
             self.entries.insert(at, (key.to_owned(), new));
@@ -97,8 +97,8 @@ impl Table {
         &mut self.entries[at].1
     }
 
-    /// The table at `keys`, made if it is absent. Of an array of tables, it is the last one. `None` if a key has
-    /// another value.
+    /// The table at the path `keys`. Absent tables are created. If a key has an array of tables, the path continues in
+    /// the last table of the array. `None` if a key has any other value.
     fn descend(&mut self, keys: &[String]) -> Option<&mut Self> {
         let mut table = self;
         for key in keys {
@@ -114,7 +114,8 @@ impl Table {
         Some(table)
     }
 
-    /// Adds a value. `None` if the key is there already.
+    /// Adds a value at the path `keys`. `None` if that path already has a value, or if the path leads through a
+    /// value that is not a table.
     fn add(&mut self, keys: &[String], value: Value) -> Option<()> {
         let (key, above) = keys.split_last()?;
         let table = self.descend(above)?;
@@ -124,22 +125,22 @@ impl Table {
     }
 }
 
-/// The tree up to some place in the file.
+/// The tree while it is built from the parser's events.
 #[derive(Default)]
 struct Tree {
     root: Table,
-    /// The keys of the last `[table]`.
+    /// The keys of the last header, `[table]` or `[[table]]`.
     header: Vec<String>,
-    /// All of them: none may be repeated.
+    /// The keys of every `[table]` header. A repeated header is an error.
     headers: Vec<Vec<String>>,
-    /// The keys that were read and have no value yet.
+    /// The parts of the dotted key whose value has not been read yet.
     keys: Vec<String>,
-    /// The arrays and inline tables that are not closed, each with its keys.
+    /// The arrays and inline tables that are not closed yet, the innermost last, each with the parts of its key.
     open: Vec<(Vec<String>, Value)>,
 }
 
 impl Tree {
-    /// `None` if a key is there already.
+    /// Adds what an event of the parser contains. `None` if a key or a header is repeated.
     fn add(&mut self, event: Event, source: Source<'_>, error: &mut dyn ErrorSink) -> Option<()> {
         let mut text = Cow::Borrowed("");
         match event.kind() {
@@ -175,7 +176,8 @@ impl Tree {
             }
             EventKind::ArrayTableClose => {
                 self.header = std::mem::take(&mut self.keys);
-                // The new table may have the same tables below it as the one before.
+                // Each table of the array may have the same tables below it, so forget the headers below the previous
+                // table.
                 self.headers
                     .retain(|known| !known.starts_with(&self.header));
                 let (key, above) = self.header.split_last()?;
@@ -194,7 +196,7 @@ impl Tree {
         self.open.push((std::mem::take(&mut self.keys), value));
     }
 
-    /// Adds a complete value at its place.
+    /// Adds a complete value to the innermost open array or inline table, or else to the table of the last header.
     fn close(&mut self, value: Value) -> Option<()> {
         let keys = std::mem::take(&mut self.keys);
         match self.open.last_mut() {

@@ -28,7 +28,7 @@ pub struct Version {
 }
 
 impl Version {
-    /// The numbers, at least one.
+    /// The numbers between the dots. There is at least one.
     pub fn parts(&self) -> &[u64] {
         &self.parts
     }
@@ -38,7 +38,7 @@ impl Version {
         self.parts.get(index).copied().unwrap_or(0)
     }
 
-    /// The CUDA release in its first two parts, if it has two.
+    /// The first two parts as a CUDA release; `None` if there are fewer parts.
     pub(crate) fn release(&self) -> Option<ToolkitVersion> {
         self.text.parse().ok()
     }
@@ -132,7 +132,7 @@ impl RequestedRelease {
             .map_err(|reason| Error::variable(Self::VARIABLE, reason))
     }
 
-    /// The version requirement for the minor, such as `~13.4`; `None` without a minor.
+    /// The requirement that only this minor meets, such as `~13.4`; `None` if every minor is accepted.
     pub fn comparator(self) -> Option<semver::Comparator> {
         Some(semver::Comparator {
             op: semver::Op::Tilde,
@@ -173,7 +173,7 @@ impl fmt::Display for RequestedRelease {
     }
 }
 
-/// The `major.minor` of a CUDA toolkit, which its headers, compiler and file names have in common.
+/// A CUDA release, `major.minor`. The headers, the compiler and the file names of a toolkit have it in common.
 /// Patch releases of the same minor can be mixed.
 ///
 /// ```
@@ -184,9 +184,9 @@ impl fmt::Display for RequestedRelease {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ToolkitVersion {
-    /// 11, 12, 13 …: drivers, names of wheels and SONAMEs depend on it.
+    /// The CUDA major: 11, 12, 13 … The names of wheels, SONAMEs and the required driver depend on it.
     pub major: u32,
-    /// The release within the major.
+    /// The number of the release within the major.
     pub minor: u32,
 }
 
@@ -196,7 +196,8 @@ impl ToolkitVersion {
         Self { major, minor }
     }
 
-    /// From the value of `CUDA_VERSION` in `cuda.h` (major × 1000 + minor × 10), which `cuDriverGetVersion` returns too.
+    /// Decodes the value of `CUDA_VERSION` in `cuda.h`, which is major × 1000 + minor × 10. `cuDriverGetVersion`
+    /// returns a version in the same form. `None` if the value is out of range.
     pub const fn from_cuda_version(value: u32) -> Option<Self> {
         if value < 1000 || value > 999_990 {
             return None;

@@ -83,7 +83,10 @@ fn full(compiler: Compiler, sizes: &[u32], shared: bool) {
             failed += 1;
             // Ours, and that of nvcc's programs.
             let messages = ["No space left on device", "Could not write file"];
-            assert!(messages.iter().any(|message| text.contains(message)), "{report}");
+            assert!(
+                messages.iter().any(|message| text.contains(message)),
+                "{report}"
+            );
         }
         let copied = package.place.join("copied");
         if codes.contains("second 0") {

@@ -9,11 +9,11 @@ use crate::failure::Failure;
 use crate::project::CAPABILITIES;
 use crate::workspace::Package;
 
-/// The capabilities to build for, the one for tools that accept only one, and notes about the
-/// choice.
+/// The capabilities to build for, the single capability for tools that accept only one, and notes
+/// about the choice.
 #[derive(Debug, Default)]
 pub(super) struct Capabilities {
-    /// `None` if nothing is declared and there is no GPU.
+    /// `None` if no capabilities are declared and this machine has no GPU.
     pub plan: Option<Plan>,
     pub single: Option<Single>,
     pub notes: Vec<String>,
@@ -40,7 +40,7 @@ impl Capabilities {
             .cloned()
             .collect();
         if packages.is_empty() {
-            // With packages, their configuration already contains the variable's value.
+            // If there are packages, `Package::config` already contains the variable's value.
             items.extend(env.text(CAPABILITIES));
         }
         let all = if !items.is_empty() {
@@ -64,7 +64,8 @@ impl Capabilities {
             .single
             .as_ref()
             .and_then(|single| single.warning.as_ref());
-        // cuda-build reads the whole list, so the warning does not apply to it.
+        // The warning is about the single capability only. A package that uses cuda-build reads the
+        // whole list instead.
         let only_single_is_used = !packages.iter().any(|package| package.uses_cuda_build);
         if let Some(warning) =
             warning.filter(|_| only_single_is_used && env.peek(COMPUTE_CAP).is_none())

@@ -1,19 +1,20 @@
 //! The target directory of a build: `<target>/cargo-cuda/<release>-<key>`.
 //!
-//! The key is a hash of the components that affect compiler output (nvcc, nvvm, crt, cudart, CCCL),
-//! the capabilities, nvcc's flags and the variables. Each directory also records every component of
-//! its toolkit. If a recorded component has changed or is missing, another directory is used. If
-//! the toolkit has only gained components, the directory is kept.
+//! The key is a hash of the target, of the components that affect compiler output (nvcc, nvvm, crt,
+//! cudart, CCCL), of the capabilities, and of the variables that affect a build. Each directory also
+//! records every component of its toolkit. If a recorded component has changed or is missing, the
+//! build uses another directory, with `-2` or a higher number after the key. If the toolkit has only
+//! gained components, the build uses the same directory again.
 //!
 //! ```text
 //! <target>/cargo-cuda/
 //!   latest -> 13.5-0123456789abcdef
 //!   13.5-0123456789abcdef/
-//!     debug/, release/ …           Cargo's
+//!     debug/, release/ …           Cargo's output
 //!     .cuda/view -> views/…        the toolkit as one root, at a stable path
-//!     .cuda/views/                 outside debug/ and release/, where Cargo would add it to the loader path
+//!     .cuda/views/                 the views; Cargo would add a directory in debug/ or release/ to the loader path
 //!     .cuda/toolkit.toml           the toolkit, for build scripts with cuda-build
-//!     .cuda/components.json        the record; every build updates its modification time
+//!     .cuda/components.json        the record of components; every build updates its modification time
 //! ```
 
 use std::collections::BTreeMap;
@@ -37,10 +38,10 @@ use crate::workspace::Workspace;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
     Cargo,
-    /// A wheel: this program is the rustc wrapper, and cargo does not rebuild if the wrapper
-    /// changes.
+    /// A wheel. It has a target directory of its own: this program, as the rustc wrapper, changes
+    /// rustc's arguments for a wheel, and cargo does not rebuild if the wrapper changes.
     Wheel,
-    /// No build: the variables are for a program or a shell.
+    /// Not a build: `env` and `exec` set the variables for a shell or another program.
     Program,
 }
 
@@ -72,7 +73,7 @@ type Record = BTreeMap<String, String>;
 
 #[derive(Clone, Debug)]
 pub struct Directory {
-    /// The absolute path, as cargo gets it with `--target-dir`.
+    /// The absolute path. Cargo gets it as the value of `--target-dir`.
     pub path: PathBuf,
 }
 
@@ -106,7 +107,8 @@ impl Directory {
         Ok(directory)
     }
 
-    /// The directory of `--target-dir`. Adds a note if it was built with another toolkit.
+    /// The directory that the user has named with `--target-dir`. Adds a warning if its last build
+    /// used another toolkit.
     pub fn named(
         root: &Root,
         path: &Path,
@@ -146,7 +148,8 @@ impl Directory {
         self.private().join("views")
     }
 
-    /// Writes `toolkit.toml`, and returns the variables that name it and the directory of views.
+    /// Writes `toolkit.toml`. Returns two variables for build scripts: the path of that file, and the
+    /// directory of views.
     pub fn settings(&self, env: &Env, toolkit: &Toolkit) -> Result<Vec<Setting>, Failure> {
         let file = self.private().join("toolkit.toml");
         output::write_if_changed(&file, toolkit.to_toml()?.as_bytes())?;
@@ -163,8 +166,8 @@ impl Directory {
 const PRIVATE: &str = ".cuda";
 const RECORD: &str = "components.json";
 
-/// The parent of the target directories: in the workspace's target directory, or without a
-/// workspace in the user's cache directory.
+/// The parent of all target directories of `cargo cuda`. It is in the workspace's target directory,
+/// or in the user's cache directory if there is no workspace.
 pub fn base(env: &Env, workspace: Option<&Workspace>) -> Result<PathBuf, Failure> {
     let place = match workspace {
         Some(workspace) => workspace.target_directory.clone(),
@@ -185,7 +188,8 @@ pub fn old(root: &Root, base: &Path, unused: Duration) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Whether a directory is new, or every component in its record is unchanged in `record`.
+/// Whether a build with the components in `record` can use the directory: it has no record yet, or
+/// `record` contains everything that it records, unchanged.
 fn is_reusable(root: &Root, path: &Path, record: &Record) -> bool {
     let Ok(text) = root.text(&path.join(PRIVATE).join(RECORD)) else {
         return true;
@@ -196,8 +200,9 @@ fn is_reusable(root: &Root, path: &Path, record: &Record) -> bool {
 }
 
 /// The identity of each component: a hash of its version, and of the name, size and modification
-/// time of every file. Paths are excluded: a toolkit of the store that gains a component gets a new
-/// directory with hard links to the old files.
+/// time of each of its libraries and tools. Paths are not hashed, because they change although the
+/// files do not: if a toolkit of the store gains a component, it moves to a new directory
+/// that has hard links to the old files.
 fn record(root: &Root, toolkit: &Toolkit) -> Record {
     let identity = |found: &Found| {
         let mut digest = Digest::default();

@@ -2,7 +2,7 @@
 //!
 //! If a build script does not emit `rerun-if-env-changed`, Cargo does not run it again when a
 //! variable changes. So each combination of toolkit and variables has its own target directory (see
-//! [`directory`]), which plain `cargo` does not share.
+//! [`directory`]). Plain `cargo` uses none of these directories.
 
 mod capabilities;
 pub mod directory;
@@ -40,7 +40,7 @@ pub struct Build {
     pub notes: Vec<String>,
 }
 
-/// The GPUs of this machine. A command queries the driver once, because that takes a while.
+/// The GPUs of this machine. A command calls this only once, because the driver answers slowly.
 pub fn gpus() -> Vec<Capability> {
     driver::driver()
         .map(|driver| driver.gpus)
@@ -85,8 +85,9 @@ impl Build {
             driver_loader_path: link::nixos_driver_directory(root),
         };
         let list = common_capabilities(&packages, version.major);
-        // The directory's name is a hash of the variables, and some of them contain the view's path
-        // below that directory. The placeholder breaks the cycle.
+        // The name of the target directory contains a hash of the variables, some variables contain
+        // the path of the view, and the view is in the target directory. A placeholder for the path
+        // of the view breaks this cycle.
         let placeholder = Environment::new(&inputs, Path::new("/view"), env);
         let mut variables: Vec<(&str, OsString)> = placeholder
             .affecting_builds()
@@ -118,7 +119,8 @@ impl Build {
         })
     }
 
-    /// The variables to set on top of `user` for a program, and the variable that records them.
+    /// The variables to set on top of `user` for a program, and one more variable that records
+    /// their names and values.
     pub fn variables(&self, loader: LoaderPath, user: &Env) -> Vec<(String, OsString)> {
         let keep = |setting: &&Setting| {
             loader == LoaderPath::Set || setting.name != environment::LOADER_PATH
@@ -129,7 +131,7 @@ impl Build {
     }
 }
 
-/// Whether `LD_LIBRARY_PATH` is set, for programs that load CUDA's libraries.
+/// Whether to set `LD_LIBRARY_PATH`, with which programs find CUDA's libraries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LoaderPath {
     Set,
@@ -162,8 +164,8 @@ fn notes_about_variables(inputs: &Inputs<'_>, env: &Env, view: &View) -> Vec<Str
     notes
 }
 
-/// The capabilities for build scripts of dependencies, if all packages of the workspace declare the
-/// same ones.
+/// The capabilities for build scripts of dependencies. `None` if the packages of the workspace
+/// declare different lists, or no list.
 fn common_capabilities(packages: &[&Package], major: u32) -> Option<String> {
     let mut lists = packages
         .iter()
@@ -173,8 +175,8 @@ fn common_capabilities(packages: &[&Package], major: u32) -> Option<String> {
 }
 
 /// Variables that cuda-build reads. Build scripts get the release that was found, so that builds
-/// with and without `--cuda 13` share a directory. A shell gets the requested release, because
-/// other workspaces may accept another one.
+/// with and without `--cuda 13` share a directory. A shell gets the requested release instead,
+/// because it may build other workspaces, for which another release may be found.
 fn cuda_build_settings(
     env: &Env,
     purpose: Purpose,
@@ -206,21 +208,22 @@ fn cuda_build_settings(
         })
 }
 
-/// The view, reached by a link whose path stays the same when the toolkit gains a component.
+/// The view. Its root is a link, whose path stays the same when the toolkit gains a component.
 fn view(project: &Project, toolkit: &Toolkit, directory: &Directory) -> Result<View, Failure> {
     let Project { env, target, .. } = project;
     let mut place = match env.peek(VIEWS) {
         Some(_) => ViewPlace::from_env(env, target)?,
         None => ViewPlace::below(&directory.views(), target),
     };
-    // Static libraries are included for crates that link them; a symbolic link costs nothing.
+    // Some crates link static libraries, and a symbolic link to each of them costs nothing.
     place.archives = true;
     let view = toolkit.view(&place, &project.root)?;
     output::link(view.root(), &directory.view())?;
     Ok(view.through(directory.view()))
 }
 
-/// The directory of the driver's own `libcuda.so`, if it is installed for linking.
+/// The directory of the driver's own `libcuda.so`. `None` in a cross build, or if the driver has no
+/// file of this name, which the linker needs.
 fn driver_directory(root: &Root, target: &Target) -> Option<PathBuf> {
     if !target.is_native() {
         return None;

@@ -1,5 +1,5 @@
-//! `cargo cuda build`, `run`, `test` and the like: run cargo with one toolkit, in a target
-//! directory of its own.
+//! `cargo cuda build`, `run`, `test` and the like: run cargo with one toolkit, and with a target
+//! directory for this toolkit.
 
 use std::path::{Path, PathBuf};
 
@@ -36,7 +36,7 @@ pub fn run(
         target: cargo.value("--target"),
         cargo: cargo.clone(),
         workspace: match (command, &manifest_path) {
-            // Without `--path`, cargo installs a program that is not part of a local workspace.
+            // Without `--path`, cargo installs a program that does not belong to a local workspace.
             ("install", None) => WorkspaceUse::Ignored,
             _ => WorkspaceUse::Required,
         },
@@ -91,7 +91,7 @@ pub fn run(
     Ok(code)
 }
 
-/// The path, relative to the current directory if it is below that.
+/// The path as a message shows it: a path below the current directory is relative.
 fn shown(path: &Path) -> String {
     let here = std::env::current_dir().unwrap_or_default();
     path.strip_prefix(here)

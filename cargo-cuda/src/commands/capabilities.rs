@@ -1,4 +1,5 @@
-//! `cargo cuda capabilities`: the capabilities of each release, and a list in every consumer's syntax.
+//! `cargo cuda capabilities`: the capabilities of each release, and lists of capabilities in the
+//! syntax of each consumer.
 
 use clap::Args;
 use cuda_build::internal::capability::{self, Facts, Suffix, supported};
@@ -37,7 +38,8 @@ struct Report {
     lists: Vec<List>,
 }
 
-/// One release and its limits. `known` is false if the release is newer than the tables.
+/// One release and its limits. `known` is false if the release is newer than the tables of this
+/// program.
 #[derive(Serialize)]
 struct Toolkit {
     version: String,
@@ -63,7 +65,7 @@ struct Row {
     family_since: Option<String>,
 }
 
-/// A list and where it comes from.
+/// A list of capabilities and its source.
 #[derive(Serialize)]
 struct List {
     source: String,
@@ -84,12 +86,12 @@ struct Renderings {
     torch: String,
     arch_list: String,
     cuda_compute_cap: Option<String>,
-    /// Set if `CUDA_COMPUTE_CAP` covers less than was declared.
+    /// The reason why `CUDA_COMPUTE_CAP` covers less than the list, if it does.
     warning: Option<String>,
 }
 
-/// Prints the table, and the renderings of the given or declared lists. The exit code is that of a
-/// build with these lists.
+/// Returns the table, and the given or declared lists in each syntax. The exit code is
+/// [`exit_code::CAPABILITY`] if a release cannot build one of the lists.
 pub fn run(arguments: &CapabilitiesArgs, env: &Env, root: &Root) -> Result<(String, u8), Failure> {
     let release = arguments.cuda.map(named_release).transpose()?;
     let lists = if arguments.list.is_empty() {
@@ -132,7 +134,7 @@ fn named_release(release: RequestedRelease) -> Result<ToolkitVersion, Failure> {
     Ok(release)
 }
 
-/// The lists that the workspace's packages declare, for each of their majors.
+/// The lists that the workspace's packages declare, for `release` or for each of their majors.
 fn declared_here(
     release: Option<ToolkitVersion>,
     workspace: Option<&Workspace>,
@@ -150,7 +152,8 @@ fn declared_here(
     Ok(lists)
 }
 
-/// The newest release of each major that a package declares, or of the newest major.
+/// The newest known release of each major that a package declares. If it declares none, the newest
+/// known release.
 fn releases_of(config: &Config) -> Vec<ToolkitVersion> {
     if config.majors.is_empty() {
         return vec![release::newest()];
@@ -162,7 +165,7 @@ fn releases_of(config: &Config) -> Vec<ToolkitVersion> {
         .collect()
 }
 
-/// The major and the capabilities of each declared list, without regard to this machine's GPUs.
+/// The major and the plan of each declared list. The GPUs of this machine do not affect the plans.
 pub(super) fn declared_plans(workspace: Option<&Workspace>) -> Result<Vec<(u32, Plan)>, Failure> {
     let mut plans = Vec::new();
     for package in workspace.iter().flat_map(|workspace| &workspace.packages) {
@@ -220,7 +223,7 @@ impl Row {
 impl List {
     fn new(source: &str, items: &[String], release: ToolkitVersion) -> Result<Self, Failure> {
         let declared = Declared::parse(items)?;
-        // The report must not depend on the machine.
+        // No GPUs are passed, because the report must not depend on the machine.
         let plan = declared.plan(release, &[], None);
         Ok(Self {
             source: source.to_owned(),

@@ -14,8 +14,8 @@ use crate::report::machine::Machine;
 use crate::report::{self, Capabilities, Findings, LauncherFindings, Program, shown};
 use crate::{previous, process, rustc_wrapper};
 
-/// Variables that change what a build does, besides those that begin with `CUDA` or `NVCC` and those
-/// that the search reads.
+/// Variables that the report shows because they affect a build. It also shows the variables that
+/// begin with `CUDA` or `NVCC`, and those that the search reads.
 const SHOWN: [&str; 5] = [
     "VIRTUAL_ENV",
     "CONDA_PREFIX",
@@ -24,7 +24,8 @@ const SHOWN: [&str; 5] = [
     "LD_LIBRARY_PATH",
 ];
 
-/// Variables that every search reads but that are not about CUDA: not shown.
+/// Variables that the report does not show, although every search reads them, because they are not
+/// about CUDA.
 const HIDDEN: [&str; 3] = ["HOME", "XDG_CACHE_HOME", previous::RECORD];
 
 const PROGRAMS: &[(&str, &str)] = &[
@@ -105,7 +106,7 @@ pub fn run(arguments: &DoctorArgs, user: &Env, root: &Root) -> Result<(String, u
             path: process::on_path(env, name).as_deref().map(shown),
         })
         .collect();
-    // Last, because the steps above determine which variables were read.
+    // This comes last, because every step above may read more variables.
     findings.environment = variables(&project.env, &env.names_read());
     let findings = findings.judged();
     let text = match arguments.json {
@@ -115,7 +116,8 @@ pub fn run(arguments: &DoctorArgs, user: &Env, root: &Root) -> Result<(String, u
     Ok((text, findings.code))
 }
 
-/// The launcher of builds. Cargo passes the wrapper of its configuration to build scripts.
+/// The launcher that builds would use. Cargo sets `RUSTC_WRAPPER` for build scripts to the wrapper
+/// in its configuration, so this function sets the variable too.
 fn launcher(toolkit: &Toolkit, host: &HostCompiler, project: &Project) -> Option<LauncherFindings> {
     let wrapper = rustc_wrapper::of_user(project).unwrap_or_default();
     let env = project.env.clone().with("RUSTC_WRAPPER", wrapper);
@@ -130,7 +132,7 @@ fn launcher(toolkit: &Toolkit, host: &HostCompiler, project: &Project) -> Option
     })
 }
 
-/// A package's name, and its plan or the reason the toolkit cannot build it.
+/// A package's name, and its plan or the reason why it has no plan.
 type PackagePlan = (String, Result<Plan, Error>);
 
 /// The plan of each package that declares capabilities.
@@ -144,7 +146,7 @@ fn plans(toolkit: &Toolkit, project: &Project, gpus: &[Capability]) -> Vec<Packa
         (name.to_owned(), plan)
     };
     let Some(workspace) = &project.workspace else {
-        // In a workspace, the packages' configuration already contains the variable's value.
+        // Only without a workspace: `Package::config` already contains the variable's value.
         let list = project.env.text(CAPABILITIES);
         return list
             .map(|list| plan(CAPABILITIES, &[list], &[]))
@@ -159,8 +161,8 @@ fn plans(toolkit: &Toolkit, project: &Project, gpus: &[Capability]) -> Vec<Packa
     packages.collect()
 }
 
-/// The plans of all packages. If a package has no plan, the reasons instead. `None` if no package
-/// declares capabilities.
+/// The plan of each package. If any package has no plan, only the reasons are returned. `None` if no
+/// package declares capabilities.
 fn summary(planned: &[PackagePlan]) -> Option<Capabilities> {
     let mut plans = BTreeMap::new();
     let mut refused = Vec::new();
@@ -202,8 +204,8 @@ fn undeclared(toolkit: &Toolkit, project: &Project) -> Vec<String> {
         .collect()
 }
 
-/// Optional components that packages are built without. Each sentence names the sources that have
-/// the component for another CUDA major.
+/// One sentence for each optional component that a package is built without. The sentence names the
+/// places that have the component for another CUDA major.
 fn absent(outcome: &Outcome, toolkit: &Toolkit, project: &Project) -> Vec<String> {
     let major = toolkit.version().major;
     let mut absent = Vec::new();

@@ -98,7 +98,7 @@ pub fn print(arguments: &EnvArgs, process: &Env, root: &Root) -> Result<String, 
         }
     }
     variables.retain(|Variable { name, value, .. }| {
-        // A shell would run commands that a name contains.
+        // A name such as `A;rm x` contains a command, which a shell would run.
         let is_name = shell::is_name(name);
         if !is_name {
             notes.push(format!(
@@ -149,8 +149,8 @@ fn settings(
     let project = Project::open(user, root, options, which)?;
     let build = Build::prepare(&project, Purpose::Program, &build::gpus(), None)?;
     let mut settings = build.settings;
-    // Only Cargo applies its `[env]`. For other programs, add the variables of `[env]` that
-    // override one of `settings`, and those that configure nvcc and cuda-build.
+    // Only Cargo applies `[env]` of its configuration. Other programs need two kinds of its
+    // variables: those that replaced a variable in `settings`, and those for nvcc and cuda-build.
     for (name, value) in project.env.variables() {
         let Some(name) = name.to_str() else { continue };
         let is_kept = build.kept.iter().any(|kept| kept == name);

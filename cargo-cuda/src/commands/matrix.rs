@@ -41,7 +41,7 @@ struct Job {
     capabilities: String,
 }
 
-/// The jobs, as lines of options or as JSON.
+/// Returns the jobs as JSON, or as one line of options for each job.
 pub fn run(arguments: &MatrixArgs, env: &Env, root: &Root) -> Result<String, Failure> {
     let workspace = arguments.workspace.load(root, env)?;
     let mut include = Vec::new();
@@ -67,7 +67,7 @@ pub fn run(arguments: &MatrixArgs, env: &Env, root: &Root) -> Result<String, Fai
     Ok(include.iter().map(line).collect())
 }
 
-/// The plan's capabilities as lists of one: `8.0`, `12.0+PTX`.
+/// Each capability of the plan as a list of its own: `8.0`, `12.0+PTX`.
 fn one_by_one(plan: &Plan) -> Vec<String> {
     let text = plan.to_string();
     text.split(", ").map(str::to_owned).collect()

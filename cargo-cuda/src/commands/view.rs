@@ -67,8 +67,8 @@ pub fn run(arguments: &ViewArgs, env: &Env, root: &Root) -> Result<String, Failu
         ..project.finder()
     }
     .find()?;
-    // Incompatible components matter only to a view of everything. For `--components`, the check
-    // below reports a requested component that is missing.
+    // With `--components`, no warning about an incompatible component is needed: if it was requested,
+    // the check below reports that it is missing.
     let incompatible = toolkit
         .notes()
         .iter()

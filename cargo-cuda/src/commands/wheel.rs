@@ -62,7 +62,8 @@ pub struct WheelArgs {
 
 /// Builds the wheels and returns a report about them. After a failure, finished wheels are kept.
 pub fn run(arguments: &WheelArgs, user: &Env, root: &Root) -> Result<String, Failure> {
-    // `--locked` comes first: arguments after a `--` in `passthrough` are for rustc.
+    // `--locked` must come first, because `passthrough` may contain a `--`, and the arguments after
+    // it are for rustc.
     let locked = arguments.locked.then(|| OsString::from("--locked"));
     let own = arguments.passthrough.iter().cloned();
     let passthrough: Vec<OsString> = locked.into_iter().chain(own).collect();
@@ -98,7 +99,7 @@ pub fn run(arguments: &WheelArgs, user: &Env, root: &Root) -> Result<String, Fai
         passthrough: &passthrough,
         out: &arguments.out,
     };
-    // Find every toolkit before compiling: if the second one is missing, fail at once.
+    // Every toolkit is found before the first wheel is compiled, so that a missing one fails at once.
     let gpus = build::gpus();
     let mut prepared = Vec::new();
     for release in releases {
@@ -111,8 +112,8 @@ pub fn run(arguments: &WheelArgs, user: &Env, root: &Root) -> Result<String, Fai
     Ok(summary(&built))
 }
 
-/// The package that `--package` or `--manifest-path` names, otherwise the only one with a Python
-/// module.
+/// The package that `--package` or `--manifest-path` names. Otherwise the only package with a Python
+/// module, which is a `cdylib`.
 fn package<'a>(project: &'a Project, manifest: Option<&Path>) -> Result<&'a Package, Failure> {
     let modules: Vec<&Package> = project
         .packages()
@@ -143,7 +144,7 @@ fn package<'a>(project: &'a Project, manifest: Option<&Path>) -> Result<&'a Pack
     }
 }
 
-/// The releases to build for: those of `--cuda`, of the variable, or the declared majors.
+/// The releases to build for: from `--cuda`, else from `CUDA_BUILD_RELEASE`, else the declared majors.
 fn releases(
     arguments: &WheelArgs,
     package: &Package,

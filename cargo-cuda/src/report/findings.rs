@@ -24,15 +24,15 @@ pub struct Findings {
     pub(super) warnings: Vec<String>,
     pub(super) toolkit: Option<ToolkitFindings>,
     pub(super) problem: Option<Problem>,
-    /// `None` if no package declares any.
+    /// `None` if no capabilities are declared.
     pub capabilities: Option<Capabilities>,
     /// Packages with device code that declare no capabilities, on a machine without a GPU.
     pub capabilities_undeclared: Vec<String>,
-    /// One sentence for each optional component that a package is built without.
+    /// One sentence for each optional component that a package declares and the toolkit lacks.
     pub optional_absent: Vec<String>,
-    /// `None` without nvcc.
+    /// `None` if the toolkit has no nvcc.
     pub host_compiler: Option<HostCompilerFindings>,
-    /// `None` if no variable names one, or without nvcc.
+    /// `None` if no variable names a launcher, or if there is no nvcc or no host compiler.
     pub launcher: Option<LauncherFindings>,
     pub driver: Driver,
     pub programs: Vec<Program>,
@@ -40,7 +40,8 @@ pub struct Findings {
     pub(super) verdict: String,
     #[serde(skip)]
     pub workspace: Option<String>,
-    /// Whether the build may compile device code; always true outside a workspace.
+    /// Whether a package of the workspace uses `cuda-build`, so that a build may compile device code.
+    /// Always true outside a workspace.
     #[serde(skip)]
     pub compiles: bool,
     /// The exit code that a build would have.
@@ -110,7 +111,7 @@ impl From<&Error> for Problem {
     }
 }
 
-/// The plan of each package, or the reasons the toolkit cannot build some of them.
+/// The plan of each package, or the reasons why the toolkit cannot build some packages.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Capabilities {
@@ -135,13 +136,13 @@ pub enum HostCompilerFindings {
     },
 }
 
-/// The program that builds start in front of nvcc.
+/// The launcher of nvcc, such as ccache.
 #[derive(Debug, Serialize)]
 pub struct LauncherFindings {
-    /// `None` if there is no such program.
+    /// `None` if the program that the variable names does not exist.
     pub program: Option<String>,
     pub variable: Option<&'static str>,
-    /// Why builds do not use it.
+    /// Why builds do not use the launcher; `None` if they use it.
     pub left_out: Option<String>,
 }
 

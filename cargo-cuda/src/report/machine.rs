@@ -12,17 +12,18 @@ use cuda_build::{ToolkitVersion, Version};
 /// The kind of machine, as detected from files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Machine {
-    /// Linux on Windows, with the driver of Windows.
+    /// The Windows Subsystem for Linux, which uses the driver of Windows.
     wsl: bool,
     /// The driver's libraries are in `/run/opengl-driver/lib`.
     nixos: bool,
     jetson: bool,
     /// A container that Docker or Podman made.
     container: bool,
-    /// The version of the driver's kernel module; `None` on WSL and Jetson boards.
+    /// The version of the driver's kernel module; `None` if the system does not report it, as on WSL and
+    /// Jetson boards.
     pub module: Option<String>,
-    /// A `libcuda.so.1` in a distribution's library directory, unless it links to the one of
-    /// Windows.
+    /// A `libcuda.so.1` in a distribution's library directory. A link to the library of the Windows
+    /// driver does not count.
     packaged: Option<PathBuf>,
     toolkit: Option<ToolkitVersion>,
     /// The directory with NVIDIA's libraries for forward compatibility, for this toolkit.
@@ -71,7 +72,8 @@ impl Machine {
                 notes.extend(newer.and_then(|toolkit| self.compat(toolkit)));
             }
         }
-        // Printed even if the library loads, because WSL does not have its kernel module.
+        // Printed even if the packaged library loads: it cannot work, because WSL does not have the
+        // kernel module that it needs.
         if let Some(packaged) = self.packaged.as_ref().filter(|_| self.wsl) {
             notes.push(format!(
                 "{} belongs to a driver for native Linux and hides the driver of Windows in /usr/lib/wsl/lib: remove its \
@@ -157,8 +159,9 @@ fn module_version(text: &str) -> Option<Version> {
     let line = text
         .lines()
         .find(|line| line.starts_with("NVRM version:"))?;
-    // `… NVIDIA UNIX x86_64 Kernel Module  580.65.06  Sun Jul …`; for the open kernel module, the
-    // version follows the architecture instead.
+    // The version is the first word that parses as one, because its position differs:
+    // `… NVIDIA UNIX x86_64 Kernel Module  580.65.06  Sun Jul …`, or for the open kernel module
+    // `… Open Kernel Module for x86_64  580.65.06  Release Build …`.
     let numbers = line.split_whitespace().filter(|word| word.contains('.'));
     numbers.filter_map(|word| word.parse().ok()).next()
 }

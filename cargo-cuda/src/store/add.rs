@@ -1,5 +1,5 @@
-//! `toolkit add`: decides on exact packages, and fetches those that the store does not have.
-//! Fetches maturin in the same way.
+//! `toolkit add`: chooses the exact packages of a toolkit, and fetches the packages that the store
+//! does not have. Also fetches maturin.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -25,22 +25,22 @@ use crate::failure::Failure;
 /// The result of [`add`].
 #[derive(Clone, Debug, Serialize)]
 pub struct Added {
-    /// Its directory's name in the store.
+    /// The name of the toolkit's directory in the store.
     pub name: String,
-    /// The directory, to be searched as site-packages.
+    /// The toolkit's directory, which has the layout of site-packages.
     #[serde(serialize_with = "lossy")]
     pub path: PathBuf,
     /// The release: `13.4.3`, or `13.5` if it was resolved without a metapackage.
     pub version: String,
-    /// The components that were found in it.
+    /// The components that were found in the directory.
     pub components: Vec<String>,
-    /// Whether it was written by this call.
+    /// Whether this call wrote the toolkit.
     pub new: bool,
     /// The packages that an installer fetched. The store already had the others.
     pub fetched: Vec<String>,
     /// The size of the files of the fetched packages.
     pub bytes_added: u64,
-    /// The size of all its files.
+    /// The size of all files of the toolkit.
     pub bytes: u64,
     /// The duration of the call.
     pub milliseconds: u64,
@@ -49,9 +49,9 @@ pub struct Added {
 /// Adds a toolkit to the store. If the store already has it, this takes milliseconds and needs
 /// neither the network nor another program. A damaged toolkit is replaced.
 ///
-/// In a workspace, the lock file determines the versions, and is written if it does not pin them
-/// yet. If an earlier call resolved the same release, its versions are kept, and only new
-/// components are added.
+/// The versions are those in the workspace's lock file, else those to which an earlier call resolved
+/// the same release. Only components that are not pinned yet are resolved, unless the request is to
+/// upgrade. The lock file is written if the set has changed.
 pub fn add(request: &AddRequest, context: &Context) -> Result<Added, Failure> {
     let started = Instant::now();
     let run = Run {
@@ -71,7 +71,8 @@ pub fn add(request: &AddRequest, context: &Context) -> Result<Added, Failure> {
     }
     let set = run.decide(locked, &wanted)?;
     let fetched = run.ensure(&set, &wanted)?;
-    // A set that comes from the lock file is not recorded for other workspaces.
+    // A set that the lock file already pins is not recorded, so that it does not affect other
+    // workspaces.
     if locked != Some(&set) {
         run.remember(&set)?;
     }
@@ -161,7 +162,7 @@ impl Run<'_> {
         Lock::read(&self.store.index()).unwrap_or_default()
     }
 
-    /// Makes sure that the store has the complete set. Returns `None` if it already had.
+    /// Makes sure that the store has the complete set. Returns `None` if nothing had to be fetched.
     fn ensure(
         &self,
         set: &PackageSet,
@@ -171,7 +172,7 @@ impl Run<'_> {
             return Ok(None);
         }
         let lock = self.store.lock(&self.progress)?;
-        // Another process may have added it meanwhile.
+        // Another process may have added the set before this one got the lock.
         let Some(problem) = self.problem(set)? else {
             return Ok(None);
         };
@@ -211,8 +212,8 @@ impl Run<'_> {
         }
     }
 
-    /// Prepares the files of a set: fetches the packages that the store lacks, and hard-links the files
-    /// of the others.
+    /// Prepares the files of a set in a staging directory: fetches the packages that the store lacks,
+    /// and hard-links the files of the packages that the store has.
     fn fetch(
         &self,
         set: &PackageSet,
@@ -258,9 +259,9 @@ impl Run<'_> {
         Ok((part, (names.collect(), bytes)))
     }
 
-    /// Records the set to which the request was resolved: in the store for this user, in the
-    /// workspace for everyone. Both files are read again under the lock, so that no other entry is
-    /// lost.
+    /// Records the set to which the request was resolved: in the store's index for this user, and in the
+    /// workspace's lock file for everyone. Both files are read again under the lock, so that entries
+    /// that another process has added are kept.
     fn remember(&self, set: &PackageSet) -> Result<(), Failure> {
         let release = &self.request.release;
         if self.context.lock_file.is_none() && self.index().find(release) == Some(set) {
@@ -312,7 +313,7 @@ pub fn maturin(env: &Env) -> Result<PathBuf, Failure> {
     let store = Store::open(env, "tools")?;
     let progress = Progress::new();
     let lock = store.lock(&progress)?;
-    // Another process may have fetched it meanwhile.
+    // Another process may have fetched maturin before this one got the lock.
     if let Some(program) = fetched_maturin(env) {
         return Ok(program);
     }
@@ -324,8 +325,7 @@ pub fn maturin(env: &Env) -> Result<PathBuf, Failure> {
         InstallerError::Failed(failure) => failure,
         InstallerError::NoMatch { message, .. } => unreachable(&requirement, &message),
     })?;
-    // The package also requires a TOML reader for old Python versions, which the program does not
-    // use.
+    // The package also requires a TOML reader on old Python versions. `bin/maturin` does not use it.
     packages.retain(|package| package.name == "maturin");
     let part = store.part()?;
     let wanted: Vec<&Package> = packages.iter().collect();

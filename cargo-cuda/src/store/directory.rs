@@ -10,9 +10,10 @@
 //! <cache>/tools/               the same for programs
 //! ```
 //!
-//! A toolkit is never changed: more components make a new directory. The system releases the lock
-//! when every process that holds it has ended, including an installer that outlives this one. A
-//! `.part-*` directory is a leftover if the lock is free, and the next command removes it.
+//! A toolkit is never changed: adding components creates a new directory. An installer inherits the
+//! lock from the command that starts it. The system releases the lock when both have ended, even if
+//! the installer outlives the command. If the lock is free, every `.part-*` directory is a leftover
+//! of an interrupted command, and the next command removes it.
 #![allow(
     clippy::disallowed_methods,
     reason = "the store writes files only in this module"
@@ -41,7 +42,8 @@ pub(super) struct Store {
 }
 
 impl Store {
-    /// The directory of this name in the cache. Nothing is created yet, but leftovers are removed.
+    /// The directory of this name in the cache. `open` removes leftovers, but does not create the
+    /// directory.
     pub fn open(env: &Env, name: &str) -> Result<Self, Failure> {
         let failed = |message: String| Failure::new(exit_code::NO_STORE, message);
         let cache = super::cache_dir(env)?;
@@ -99,8 +101,8 @@ impl Store {
         names
     }
 
-    /// Waits until no other command changes the store. The lock is held as long as this file, or a
-    /// copy in another process, is open.
+    /// Waits until no other command changes the store, and locks the store. The lock is held as long as
+    /// the returned file, or a copy of it in another process, is open.
     pub fn lock(&self, progress: &Progress) -> Result<File, Failure> {
         let file = self.lock_file()?;
         let failed = failed("lock", &self.directory);
@@ -119,13 +121,13 @@ impl Store {
     fn lock_file(&self) -> Result<File, Failure> {
         create_directory(&self.directory)?;
         let path = self.directory.join(".lock");
-        // Readable, because an installer gets it as its standard input.
+        // Opened for reading too, because an installer gets this file as its standard input.
         let mut options = File::options();
         options.create(true).truncate(false).read(true).write(true);
         options.open(&path).map_err(failed("open", &path))
     }
 
-    /// The directories that commands are writing to or have left behind.
+    /// The `.part-*` directories: those in use if the lock is held, else those left behind.
     fn leftovers(&self) -> Vec<PathBuf> {
         let names = names(&self.directory).into_iter();
         let parts = names.filter(|name| name.starts_with(PART));
@@ -133,7 +135,7 @@ impl Store {
     }
 
     /// Removes the directories that interrupted commands have left behind. The caller holds the
-    /// lock. The next command retries those that cannot be removed.
+    /// lock. If a directory cannot be removed, the next command retries.
     fn remove_leftovers(&self) {
         for leftover in self.leftovers() {
             let _ = fs::remove_dir_all(leftover);
@@ -153,7 +155,7 @@ impl Store {
         Ok(part)
     }
 
-    /// Writes the manifest and moves a part to its final path. The caller holds the lock.
+    /// Writes the manifest, and moves the prepared toolkit to its final path. The caller holds the lock.
     pub fn commit(
         &self,
         part: &StagingDirectory,
@@ -165,25 +167,26 @@ impl Store {
         let text = toml::to_string(manifest).map_err(io::Error::other);
         text.and_then(|text| fs::write(&path, text))
             .map_err(failed("write", &path))?;
-        // Otherwise a toolkit could lose files in a power cut. One `syncfs` is faster than an
-        // `fsync` for each of thousands of files.
+        // Without this sync, files of the toolkit could be missing after a power cut. One `syncfs` is
+        // faster than an `fsync` for each of thousands of files.
         File::open(&site)
             .and_then(|handle| Ok(rustix::fs::syncfs(&handle)?))
             .map_err(failed("sync", &site))?;
         self.put(part, name)
     }
 
-    /// Moves a part to its final path. The caller holds the lock.
+    /// Moves what was prepared in a staging directory to its final path. The caller holds the lock.
     pub fn put(&self, part: &StagingDirectory, name: &str) -> Result<(), Failure> {
         let path = self.path(name);
         if fs::symlink_metadata(&path).is_ok() {
-            // Callers replace only a damaged toolkit.
+            // The existing directory is damaged: no caller replaces an intact one.
             self.discard(name)?;
         }
         fs::rename(part.site(), &path).map_err(failed("rename into", &path))
     }
 
-    /// Removes a toolkit: at once for its readers, then from the disk. The caller holds the lock.
+    /// Removes a toolkit. The rename takes effect at once for readers; the files are deleted when `part`
+    /// is dropped. The caller holds the lock.
     pub fn discard(&self, name: &str) -> Result<(), Failure> {
         let part = self.part()?;
         let path = self.path(name);
@@ -191,7 +194,8 @@ impl Store {
     }
 }
 
-/// A directory in which a toolkit is prepared. Its remaining files are removed on drop.
+/// A `.part-*` directory, in which a toolkit is prepared. Files that are still in it are removed on
+/// drop.
 #[derive(Debug)]
 pub(super) struct StagingDirectory {
     directory: TempDir,
@@ -203,12 +207,12 @@ impl StagingDirectory {
         self.path("site")
     }
 
-    /// Another file or directory of the part.
+    /// A file or directory in the staging directory, such as `tmp`.
     pub fn path(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
     }
 
-    /// Removes what an installer leaves beside the packages: uv's lock of its target directory.
+    /// Removes the `.lock` file that uv leaves in its target directory.
     pub fn tidy(&self) {
         let _ = fs::remove_file(self.site().join(".lock"));
     }
@@ -248,7 +252,7 @@ pub(super) fn link(source: &Path, target: &Path) -> Result<(), Failure> {
         create_directory(directory)?;
     }
     match fs::hard_link(source, target) {
-        // Two packages may have one file in common (`nvidia/__init__.py`).
+        // A target that exists is no error: several packages contain `nvidia/__init__.py`.
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => fs::copy(source, target)
             .map(drop)
             .map_err(failed("copy to", target)),
@@ -276,7 +280,7 @@ fn create_directory(path: &Path) -> Result<(), Failure> {
     fs::create_dir_all(path).map_err(failed("create", path))
 }
 
-/// Writes a file that no other process reads yet.
+/// Writes a file in place, so no other process may read it yet.
 pub(super) fn write(path: &Path, text: &str) -> Result<(), Failure> {
     fs::write(path, text).map_err(failed("write", path))
 }

@@ -2,8 +2,9 @@
 //!
 //! The user's index, proxy, certificates and credentials apply. Settings in the current directory,
 //! and settings of how and where to install, are ignored, because fetched packages go to a store
-//! that all projects share. So installers start in a new directory: `python -m pip` would run a `pip.py`
-//! in the current directory, and uv would use a `.venv`. An empty `uv.toml` ends uv's search of parent directories.
+//! that all projects share. Installers start in a new directory, because in the current directory
+//! `python -m pip` would run a `pip.py`, and uv would use a `.venv`. The new directory has an empty
+//! `uv.toml`, so that uv does not search parent directories for one.
 #![allow(
     clippy::disallowed_methods,
     reason = "the store starts programs only in this module"
@@ -38,14 +39,15 @@ const OLDEST_PIP: &str = "22.2";
 #[derive(Debug)]
 pub(super) struct Installer {
     kind: Kind,
-    /// The program, with `-m pip` if it is Python.
+    /// `uv`, `pip` or `pip3`, or Python with the arguments `-m pip`.
     program: Invocation,
     env: Env,
-    /// The directory in which it starts.
+    /// The directory in which the program starts.
     directory: TempDir,
 }
 
-/// Whether uv may hard-link files from its cache. Damage to such a file also affects the cache.
+/// Whether uv may use its cache. uv hard-links files from its cache, so if a stored file is damaged,
+/// the file in the cache is damaged too, and the next fetch has to bypass the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cache {
     Use,
@@ -58,14 +60,14 @@ enum Kind {
     Pip,
 }
 
-/// A source distribution would run its own code; NVIDIA publishes wheels.
+/// Excludes source distributions, because building one runs its code. NVIDIA publishes wheels.
 const WHEELS_ONLY: [&str; 2] = ["--only-binary", ":all:"];
 
 /// Overrides pip's configuration files, so that pip installs only into `--target`.
 const TARGET_ONLY: [&str; 3] = ["--prefix=", "--root=/", "--log=/dev/null"];
 
 impl Installer {
-    /// The first usable of `uv`, `python3 -m pip`, `pip3`, `pip` on `PATH`.
+    /// The first usable program on `PATH` of `uv`, `python3 -m pip`, `python -m pip`, `pip3` and `pip`.
     pub fn find(env: &Env) -> Result<Self, Failure> {
         let path = search_path(env);
         let mut message = "found no program that can fetch CUDA components".to_owned();
@@ -111,7 +113,7 @@ impl Installer {
         })
     }
 
-    /// Why this pip cannot be used. Every version of uv can.
+    /// Why this program cannot be used; `None` if it can. Every version of uv can be used.
     fn unusable(&self) -> Option<String> {
         if self.kind == Kind::Uv {
             return None;
@@ -167,7 +169,7 @@ impl Installer {
                 .stdout(writer.try_clone()?)
                 .stderr(writer);
             let mut child = command.spawn()?;
-            // `command` holds the writing end; the stream ends only when every copy is closed.
+            // `command` holds copies of the pipe's writing end. The stream ends only when all are closed.
             drop(command);
             let mut stream = BufReader::new(stream);
             let (mut output, mut line) = (String::new(), Vec::new());
@@ -180,7 +182,7 @@ impl Installer {
             Ok((child.wait()?, output))
         };
         let (status, mut output) = run().map_err(|error| installer_failed(call, error))?;
-        // The signal has reached the installer too.
+        // The signal was passed on to the installer too, so the installer's own error is not reported.
         if let Some(signal) = signals::received() {
             let text = "what was fetched so far has been removed";
             return Err(Failure::new(
@@ -194,7 +196,8 @@ impl Installer {
         Ok((status.success(), output))
     }
 
-    /// The call that resolves requirements, writes `answer`, and downloads no package.
+    /// The call that resolves requirements and writes the result to the file `answer`. It installs
+    /// nothing.
     fn resolve_call(&self, requirements: &[String], answer: &Path) -> Invocation {
         let program = self.program.clone();
         let call = match self.kind {
@@ -212,7 +215,8 @@ impl Installer {
                     answer.as_os_str(),
                     OsStr::new("--target"),
                 ])
-                // Nothing is written there, but Debian's pip 23.0 refuses to work without it.
+                // A dry run writes nothing to the target, but Debian's pip 23.0 refuses to run without
+                // `--target`.
                 .args([self.directory.path().join("target")])
                 .args(TARGET_ONLY)
                 .args(requirements),
@@ -220,7 +224,8 @@ impl Installer {
         call.args(WHEELS_ONLY)
     }
 
-    /// Without `--system`, uv would run the Python of a `.venv` in a parent directory.
+    /// `--system`, unless the user has activated a virtual environment. Without the option, uv would run
+    /// the Python of a `.venv` in a parent directory.
     fn python(&self) -> Option<&'static str> {
         self.env.peek("VIRTUAL_ENV").is_none().then_some("--system")
     }
@@ -279,10 +284,11 @@ impl Installer {
                 OsStr::new("--target"),
             ])
             .args([part.site()])
-            // pip unpacks here first, so that moving files to the target is a rename. `/tmp` is
-            // often too small for a toolkit.
+            // pip unpacks into TMPDIR first, and moves the files to the target. Here the move is a rename
+            // in one file system, and there is enough space: `/tmp` is often too small for a toolkit.
             .variable("TMPDIR", part.path("tmp"))
-            // The versions are already fixed, and constraints have no hashes.
+            // The requirements are exact versions, so the user's constraints have no use here. They have no
+            // hashes, which `--require-hashes` needs.
             .variable("PIP_CONSTRAINT", "")
             .variable("UV_CONSTRAINT", "")
     }

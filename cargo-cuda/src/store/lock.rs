@@ -98,7 +98,7 @@ impl Lock {
         Ok(lock)
     }
 
-    /// The releases in the file, the one with the newest version first.
+    /// The releases in the file, newest version first.
     pub fn releases(&self) -> Vec<(ReleaseToFetch, ToolkitVersion)> {
         let mut toolkits: Vec<&Locked> = self.toolkits.iter().collect();
         toolkits.sort_by_key(|locked| std::cmp::Reverse(locked.version()));
@@ -141,7 +141,7 @@ impl Lock {
         self.toolkits.retain(|locked| locked.set.name() != name);
     }
 
-    /// Writes the file, unless it has this content.
+    /// Writes the file, unless it already has this content.
     pub(super) fn write(&self, path: &Path) -> Result<(), Failure> {
         let text = toml::to_string(self).map_err(|error| {
             let message = format!("could not write {}: {error}", path.display());

@@ -34,7 +34,8 @@ pub use lock::Lock;
 pub use request::{AddRequest, ReleaseToFetch};
 pub use stored::{Listed, list, remove};
 
-/// Names the lock file, if it is not the one beside the workspace's manifest.
+/// The variable that names the lock file. By default, the lock file is beside the workspace's
+/// manifest.
 pub const LOCK_VARIABLE: &str = "CUDA_BUILD_LOCK";
 
 /// The user's cache directory.
@@ -49,12 +50,13 @@ pub fn cache_dir(env: &Env) -> Result<PathBuf, Failure> {
 #[derive(Clone, Debug)]
 pub struct Context {
     pub env: Env,
-    /// The lock file, which may not exist yet; `None` outside a workspace if no variable names it.
+    /// The lock file, which may not exist yet; `None` outside a workspace, unless [`LOCK_VARIABLE`] names
+    /// a file.
     pub lock_file: Option<PathBuf>,
 }
 
 impl Context {
-    /// The context of a command in the workspace at this directory.
+    /// The context of a command. `workspace` is the workspace's directory.
     pub fn new(env: &Env, workspace: Option<&Path>) -> Self {
         let named = env.peek(LOCK_VARIABLE).map(PathBuf::from);
         Self {

@@ -14,8 +14,8 @@ use super::ReleaseToFetch;
 use super::refusal::hash_mismatch;
 use crate::failure::Failure;
 
-/// A SHA-256 digest. Our files contain it in SRI form, `sha256-<base64>`; installers use
-/// hexadecimal digits.
+/// A SHA-256 digest. Lock files and manifests contain it in SRI form, `sha256-<base64>`; installers
+/// use hexadecimal digits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Sha256([u8; 32]);
@@ -69,8 +69,8 @@ pub struct Package {
     pub name: String,
     /// The exact version.
     pub version: String,
-    /// The hashes of the wheels of this version, sorted. uv reports one for each platform, pip only
-    /// the one for the current platform.
+    /// The hashes of the wheels of this version, sorted. uv reports the hashes for all platforms, pip
+    /// reports only the hash for the current platform.
     pub hashes: Vec<Sha256>,
 }
 
@@ -80,7 +80,7 @@ impl Package {
         self.name == other.name && self.version == other.version
     }
 
-    /// Whether the same wheel can satisfy both.
+    /// Whether both are the same package at the same version and have a wheel in common.
     pub(super) fn shares_a_file_with(&self, other: &Self) -> bool {
         self.is(other) && self.hashes.iter().any(|hash| other.hashes.contains(hash))
     }
@@ -97,7 +97,7 @@ pub struct PackageSet {
 }
 
 impl PackageSet {
-    /// The directory's name in the store: the release and a digest of the exact packages.
+    /// The name of the toolkit's directory in the store: the release and a digest of the exact packages.
     ///
     /// The digest excludes file hashes, because uv and pip report different numbers of them.
     pub(super) fn name(&self) -> String {
@@ -119,7 +119,7 @@ impl PackageSet {
         self.packages.iter().find(|package| package.name == name)
     }
 
-    /// The components whose package is in the set, in the order of the table.
+    /// The components whose package is in the set, in the order of [`Component::all`].
     pub(super) fn components(&self) -> impl Iterator<Item = Component> {
         Component::all().filter(|&component| self.package_for(component).is_some())
     }
@@ -130,7 +130,8 @@ impl PackageSet {
         major.and_then(|text| text.parse().ok()).unwrap_or_default()
     }
 
-    /// The first package whose version must start with the set's minor release but does not.
+    /// The first package of the wrong minor release. Only packages whose version starts with the
+    /// toolkit's `major.minor` are checked.
     pub(super) fn inconsistent(&self) -> Option<&Package> {
         let minor = self.version.parse::<ToolkitVersion>().ok();
         self.components()
@@ -139,7 +140,7 @@ impl PackageSet {
             .find(|package| package.version.parse().ok() != minor)
     }
 
-    /// Fails if `other` has a different file for a package that is pinned at the same version.
+    /// Fails if `other` has a package of this set at the same version, but without a hash in common.
     pub(super) fn check_files(&self, other: &Self, origin: &str) -> Result<(), Failure> {
         for pinned in &self.packages {
             let same = other.packages.iter().find(|package| package.is(pinned));
@@ -153,8 +154,8 @@ impl PackageSet {
         Ok(())
     }
 
-    /// Checks a set that was read from a file: names become arguments of an installer, and the
-    /// version becomes the name of a directory.
+    /// Checks a set that was read from a file. A file is untrusted input: the packages' names become
+    /// arguments of an installer, and the release becomes part of a directory's name.
     pub(super) fn check(&self) -> Result<(), String> {
         let minor = self.version.parse::<ToolkitVersion>().ok();
         let is_release = self.version.parse::<ReleaseToFetch>().is_ok();
@@ -217,8 +218,8 @@ pub(super) fn normal_name(name: &str) -> String {
     words.join("-")
 }
 
-/// `toolkit.toml`. The search reads a part of it as [`store::StoredToolkit`]; only this crate reads
-/// the packages.
+/// The content of `toolkit.toml`. The search reads some of its fields as [`store::StoredToolkit`];
+/// only this crate reads the packages.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Manifest {
     format_version: i64,

@@ -33,12 +33,12 @@ impl ReleaseToFetch {
         self.parts[0]
     }
 
-    /// Whether it is a minor such as `13.4`, which any of its patch releases matches.
+    /// Whether this is a minor release such as `13.4`, which admits each of its patch releases.
     pub(super) fn is_minor(&self) -> bool {
         self.parts.len() == 2
     }
 
-    /// Whether `version` matches this release.
+    /// Whether `version` is within this release: `13.4` admits `13.4.3`.
     pub(super) fn admits(&self, version: &Version) -> bool {
         (0..)
             .zip(&self.parts)
@@ -141,7 +141,8 @@ impl AddRequest {
             .copied()
             .chain(default_set(major))
             .collect();
-        // In CUDA 11 and 12 some components have no package of their own.
+        // A needed component without a package of its own, as there are some in CUDA 11 and 12, is
+        // skipped.
         let needed = closure(&named, major)
             .into_iter()
             .filter(|(component, kind)| *kind != EdgeKind::LoadIfPresent && has_package(component))
@@ -150,8 +151,9 @@ impl AddRequest {
     }
 }
 
-/// The components that compile device code. If the wheels of a major have no nvcc, NVRTC is the
-/// compiler: `nvidia-cuda-nvcc-cu12` contains only `ptxas` and libNVVM.
+/// The components that are fetched by default, which compile device code. If the wheels of a major
+/// contain no nvcc, as in CUDA 12 (`nvidia-cuda-nvcc-cu12` has only `ptxas` and libNVVM), nvcc and its
+/// parts are left out, and NVRTC is the compiler.
 fn default_set(major: u32) -> impl Iterator<Item = Component> {
     let compiler = [Component::Nvcc, Component::Nvvm, Component::Crt];
     Component::all()

@@ -1,10 +1,10 @@
 //! Resolves a release and components to one consistent set of exact packages.
 //!
-//! The `cuda-toolkit` metapackage pins, through its extras, the component versions that were
-//! released together. It leaves two gaps: nvJitLink has a range, whose newest version would belong
-//! to a later minor, and some components have no extra. So the metapackage's version is resolved
-//! first, and then the metapackage together with one requirement for each component. A minor
-//! without a metapackage is resolved from these requirements alone.
+//! The extras of the `cuda-toolkit` metapackage pin the component versions that were released
+//! together, with two exceptions: for nvJitLink an extra allows a range, whose newest version may
+//! belong to a later minor, and some components have no extra. So the metapackage's version is
+//! resolved first. Then the metapackage is resolved again, together with one requirement for each
+//! component. A minor without a metapackage is resolved from these requirements alone.
 
 use std::collections::BTreeSet;
 
@@ -18,7 +18,7 @@ use crate::failure::Failure;
 
 const METAPACKAGE: &str = "cuda-toolkit";
 
-/// Turns requirement lines into exact packages: an installer, or a recorded answer.
+/// Resolves requirement lines to exact packages. It is an installer or, in tests, a recorded answer.
 pub(super) type Resolver<'a> = dyn FnMut(&[String]) -> Result<Vec<Package>, InstallerError> + 'a;
 
 /// The set to resolve.
@@ -26,9 +26,9 @@ pub(super) type Resolver<'a> = dyn FnMut(&[String]) -> Result<Vec<Package>, Inst
 pub(super) struct SetSpec {
     pub release: ReleaseToFetch,
     pub components: BTreeSet<Component>,
-    /// Leave out packages that were not requested but that other packages require.
+    /// Whether to omit packages that were not requested, even if requested packages require them.
     pub exact: bool,
-    /// A set whose release and packages are kept as they are.
+    /// An earlier set that is extended. Its release and its packages are kept as they are.
     pub base: Option<PackageSet>,
 }
 
@@ -36,7 +36,7 @@ pub(super) struct SetSpec {
 pub(super) fn resolve(spec: &SetSpec, resolver: &mut Resolver<'_>) -> Result<PackageSet, Failure> {
     let release = &spec.release;
     let (version, has_metapackage) = match &spec.base {
-        // A set that was resolved without a metapackage has a version of two numbers.
+        // The version of a set that was resolved without a metapackage has only two numbers.
         Some(base) => (base.version.clone(), base.version.split('.').count() > 2),
         None => match metapackage(release, resolver)? {
             Some(version) => (version, true),
@@ -75,7 +75,7 @@ pub(super) fn resolve(spec: &SetSpec, resolver: &mut Resolver<'_>) -> Result<Pac
     set.packages.retain(|package| spec.keeps(&package.name));
     if let Some(base) = &spec.base {
         base.check_files(&set, "the index offers")?;
-        // OutputLimits the hashes that are already pinned.
+        // Pinned packages replace the resolved ones, because the pinned hashes are kept.
         set.packages
             .retain(|it| !base.packages.iter().any(|pinned| pinned.is(it)));
         set.packages.extend(base.packages.iter().cloned());
@@ -136,8 +136,9 @@ fn extras(spec: &SetSpec) -> String {
     }
 }
 
-/// The requirement for a component. A package with its own version line (cuBLAS, CCCL …) gets no
-/// version here: the metapackage pins it, otherwise it is the newest. The probe checks its major.
+/// The requirement for a component. If a package has its own version numbers (cuBLAS, CCCL …), the
+/// requirement has no version: the metapackage pins one, or without a metapackage the newest one is
+/// resolved. The probe of the fetched files checks its major.
 fn requirement(component: Component, minor: ToolkitVersion) -> Option<String> {
     let package = package_of(component, minor.major)?;
     Some(match component.facts().follows_toolkit {

@@ -6,25 +6,27 @@ use std::path::absolute;
 
 use cuda_build::internal::{Env, Root};
 
-/// The absolute directories of `PATH`. A relative one would depend on the current directory.
+/// The absolute directories of `PATH`. Relative directories are omitted, because installers start in
+/// another directory.
 pub(super) fn search_path(env: &Env) -> OsString {
     let directories = env.search_path().into_iter();
     std::env::join_paths(directories.filter(|directory| directory.is_absolute()))
         .unwrap_or_default()
 }
 
-/// The options that pip may read from `PIP_<OPTION>`: those about the origin of packages. Others,
-/// such as `PIP_TARGET`, are removed, because pip would read them too.
+/// pip reads every option from a variable `PIP_<OPTION>`. The variables of these options are kept,
+/// because they concern the source and the download of packages. All others, such as `PIP_TARGET`, are
+/// removed.
 const PIP_KEPT: &str = "CACHE_DIR CERT CLIENT_CERT CONFIG_FILE CONSTRAINT DEFAULT_TIMEOUT EXTRA_INDEX_URL \
      FIND_LINKS INDEX_URL KEYRING_PROVIDER NO_CACHE_DIR NO_INDEX PROXY RESUME_RETRIES RETRIES TIMEOUT \
      TRUSTED_HOST UPLOADED_PRIOR_TO USE_DEPRECATED USE_FEATURE";
 
-/// Variables of uv about what, how and where to install: they are removed.
+/// The variables of uv that are removed, because they change what is installed, how, or where.
 const UV_DROPPED: &str = "UV_BREAK_SYSTEM_PACKAGES UV_COMPILE_BYTECODE UV_CUSTOM_COMPILE_COMMAND UV_LINK_MODE \
      UV_NO_BINARY UV_NO_BUILD UV_NO_VERIFY_HASHES UV_ONLY_BINARY UV_OVERRIDE UV_PRERELEASE UV_PROJECT UV_PYTHON \
      UV_REQUIRE_HASHES UV_RESOLUTION UV_SYSTEM_PYTHON UV_TORCH_BACKEND UV_WORKING_DIR UV_WORKING_DIRECTORY";
 
-/// Settings that pip and uv also read from configuration files, which variables override.
+/// Variables that are set to fixed values. They override the same settings in configuration files.
 const OVERRIDES: &str = "NO_COLOR=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_DRY_RUN=0 PIP_FORCE_REINSTALL=0 \
      PIP_NO_DEPS=0 PIP_NO_INPUT=1 PIP_PRE=0 PIP_QUIET=0 PIP_REQUIRE_HASHES=0 PIP_REQUIRE_VIRTUALENV=0 \
      PIP_UPGRADE=0 PIP_USER=0 PIP_VERBOSE=0 UV_NO_PROGRESS=1";
@@ -40,8 +42,8 @@ fn has(words: &str, name: &str) -> bool {
     words.split_whitespace().any(|word| word == name)
 }
 
-/// The environment of an installer: without settings of how and where to install, and with
-/// absolute paths, because the installer starts in another directory.
+/// The environment of an installer. Settings of how and where to install are removed. Relative paths
+/// are made absolute, because the installer starts in another directory.
 pub(super) fn settings(env: &Env) -> Env {
     let is_kept = |name: &str| match name.strip_prefix("PIP_") {
         Some(option) => has(PIP_KEPT, &option.to_ascii_uppercase()),
@@ -56,8 +58,9 @@ pub(super) fn settings(env: &Env) -> Env {
     Env::from_pairs(kept.chain(overrides.map(|(name, value)| (name.into(), value.into()))))
 }
 
-/// The value of a variable, with the paths of existing files and directories made absolute, as in
-/// `wheels name=../index https://…`. A path in a `…_DIR` variable, such as a cache, need not exist.
+/// The value of a variable. If the variable contains paths, those that exist are made absolute: in
+/// `wheels name=../index https://…`, the paths `wheels` and `../index`. The path in a `…_DIR`
+/// variable, such as a cache, need not exist.
 fn absolute_value(name: &OsStr, value: &OsStr) -> OsString {
     const SEPARATORS: [char; 4] = [' ', '\t', '\n', ','];
     let name = name.to_str().unwrap_or_default();

@@ -1,8 +1,8 @@
-//! Finds maturin, and makes the command that builds a wheel.
+//! Finds maturin, and returns the command that builds a wheel.
 //!
-//! maturin runs with `--auditwheel warn`, which copies nothing and computes the manylinux tag. The
-//! default, `repair`, copies CUDA's libraries and even the driver into the wheel, and leaves an
-//! empty file with the final name if it fails. `skip` does not compute the tag.
+//! maturin runs with `--auditwheel warn`, which computes the manylinux tag and copies no libraries. The default,
+//! `repair`, copies CUDA's libraries and even the driver into the wheel. If `repair` fails, it leaves an empty file
+//! with the wheel's final name. `skip` does not compute the tag.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -16,35 +16,36 @@ use crate::exit_code;
 use crate::failure::Failure;
 use crate::{process, store};
 
-/// The first maturin with `--auditwheel warn`.
+/// The first version of maturin that accepts `--auditwheel warn`.
 const MINIMUM: &str = "1.13";
 
-/// The command that starts maturin: the program itself, or `uvx` with arguments before maturin's
-/// own.
+/// The command that starts maturin: the program `maturin`, or `uvx --from … maturin`. Arguments for maturin are added
+/// at the end.
 #[derive(Clone, Debug)]
 pub struct Maturin(Invocation);
 
-/// What to build.
+/// The inputs of one call of `maturin build`.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
     /// `Cargo.toml` of the crate.
     pub manifest: &'a Path,
-    /// An empty directory for the wheel.
+    /// An empty directory, into which maturin writes the wheel.
     pub out: &'a Path,
     /// Cargo's profile: `release`, `dev` or another.
     pub profile: &'a str,
     /// The user's own arguments for `maturin build` (features, target, interpreter …).
     pub passthrough: &'a [OsString],
-    /// Arguments for rustc, for the final crate only: see
+    /// Arguments that rustc gets only for the final crate, not for its dependencies. They come from
     /// [`SearchPathPlan::rustc_arguments`](super::runpath::SearchPathPlan::rustc_arguments).
     pub rustc_args: &'a [String],
-    /// Variables to set.
+    /// Environment variables to set for maturin.
     pub env: &'a [(String, OsString)],
 }
 
 impl Maturin {
-    /// Finds maturin: the program on `PATH`, otherwise one that was fetched, otherwise `uvx`, which
-    /// fetches it on first use. With `fetch`, a pinned program is fetched instead of using `uvx`.
+    /// Finds maturin: the program on `PATH`, otherwise the maturin that an earlier call has fetched into the store,
+    /// otherwise `uvx`, which fetches maturin on first use. With `fetch`, a pinned version of maturin is fetched into
+    /// the store instead of using `uvx`. A maturin on `PATH` that is too old is an error.
     pub fn find(env: &Env, fetch: bool) -> Result<Self, Failure> {
         if let Some(program) = process::on_path(env, "maturin") {
             return Self::program(&program, env);
@@ -70,7 +71,7 @@ impl Maturin {
         .hint("let this command fetch maturin with `--fetch`, or install it with `uv tool install maturin`"))
     }
 
-    /// The maturin at a path. Fails if it is too old.
+    /// The command for the maturin at `path`. Fails if its version is below `MINIMUM`.
     pub fn program(path: &Path, env: &Env) -> Result<Self, Failure> {
         let printed = process::output(&Invocation::new(path).args(["--version"]), env);
         check_version(&printed.unwrap_or_default())?;
@@ -114,7 +115,8 @@ fn check_version(printed: &str) -> Result<(), Failure> {
     )))
 }
 
-/// Feature options from `[tool.maturin]` of `pyproject.toml`, which maturin adds to the user's own.
+/// The feature options that maturin adds to the user's arguments. maturin takes them from `[tool.maturin]` in
+/// `pyproject.toml`, but ignores `features` there if the user passes `--features`.
 pub fn default_features(passthrough: &[OsString], pyproject: &str) -> Vec<OsString> {
     #[derive(Default, Deserialize)]
     #[serde(default)]
@@ -133,7 +135,7 @@ pub fn default_features(passthrough: &[OsString], pyproject: &str) -> Vec<OsStri
         all_features: bool,
         no_default_features: bool,
     }
-    // maturin reports a file that cannot be parsed.
+    // A file that cannot be parsed is ignored here, because maturin reports it.
     let table = toml::from_str::<Pyproject>(pyproject)
         .unwrap_or_default()
         .tool

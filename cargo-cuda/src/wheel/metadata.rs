@@ -1,10 +1,10 @@
-//! `METADATA`: headers as in mail (RFC 822), followed by a description.
+//! The `METADATA` file of a wheel: headers in the format of e-mail (RFC 822), followed by a description.
 //!
 //! Source: the core metadata specification of the Python Packaging Authority, version 2.4.
 
 use crate::failure::Failure;
 
-/// A `METADATA` file.
+/// The content of a `METADATA` file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Metadata {
     headers: Vec<(String, String)>,
@@ -12,8 +12,7 @@ pub struct Metadata {
 }
 
 impl Metadata {
-    /// Parses a `METADATA` or a `WHEEL` file. A line that is not a header belongs to the value of the
-    /// header before it.
+    /// Parses a file. A line that is not a header continues the value of the header before it.
     pub fn parse(text: &str) -> Self {
         let text = text.replace("\r\n", "\n");
         let (head, body) = match text.split_once("\n\n") {
@@ -50,7 +49,7 @@ impl Metadata {
         }
     }
 
-    /// All values of a header. Names are case-insensitive.
+    /// All values of a header. The names of headers are case-insensitive.
     pub fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
         self.headers
             .iter()
@@ -66,8 +65,8 @@ impl Metadata {
             .map(|(_, v)| v)
     }
 
-    /// Adds a value after the last one of the same header, or at the end, unless the header has this
-    /// value already.
+    /// Adds a header after the last header of the same name, or at the end if there is none. Does nothing if a header
+    /// of this name already has this value.
     pub fn add(&mut self, name: &str, value: &str) {
         if self.all(name).any(|old| old == value) {
             return;
@@ -94,11 +93,11 @@ impl std::fmt::Display for Metadata {
     }
 }
 
-/// Where the user writes a distribution's name, for [`check_name`].
+/// The `origin` to pass to [`check_name`] for a name from the manifest.
 pub const IN_MANIFEST: &str = "`name` in `[package.metadata.cuda.wheel]`";
 
-/// Checks the name of a distribution (PEP 508). It becomes part of a file name, so a `/` could lead
-/// to another directory. `origin` describes where the name is written.
+/// Checks the name of a distribution (PEP 508). The name becomes part of a file name, so a `/` in it could lead to
+/// another directory. The error message begins with `origin`, the place where the name is written.
 pub fn check_name(name: &str, origin: &str) -> Result<(), Failure> {
     let is_allowed = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     let is_end = |c: char| c.is_ascii_alphanumeric();
@@ -143,7 +142,7 @@ pub fn normalized_name(name: &str) -> String {
     normalized
 }
 
-/// The name as it is written in a wheel's file name: [`normalized_name`] with `_` for `-`.
+/// The name as it is written in a wheel's file name: [`normalized_name`] with `_` instead of `-`.
 pub fn file_name_component(name: &str) -> String {
     normalized_name(name).replace('-', "_")
 }
@@ -155,12 +154,11 @@ pub struct Requirement {
     pub name: String,
     /// The extras, sorted.
     pub extras: Vec<String>,
-    /// Whether it has a marker (`; …`).
+    /// Whether the requirement has an environment marker (`; …`).
     pub conditional: bool,
 }
 
 impl Requirement {
-    /// Parses a requirement.
     pub fn parse(text: &str) -> Self {
         let name_end = text
             .find(|c: char| !(c.is_ascii_alphanumeric() || "-_.".contains(c)))
@@ -180,7 +178,7 @@ impl Requirement {
     }
 
     /// Whether an environment that satisfies `self` has the package and the extras of `other`.
-    /// Versions are not compared: the author of the wheel may choose other bounds.
+    /// Versions are not compared, because the author of the wheel may choose other bounds.
     pub fn covers(&self, other: &Self) -> bool {
         self.name == other.name
             && !self.conditional

@@ -1,4 +1,4 @@
-//! Wheels: maturin builds one, which is then rewritten into the wheel of one CUDA major.
+//! Builds wheels. For each CUDA major, maturin builds a wheel, and `rewrite` turns it into the wheel for that major.
 //!
 //! ```text
 //!  build: maturin ─► archive::read ─► rewrite ─► archive::write

@@ -10,12 +10,12 @@ pub fn line(path: &str, content: &[u8]) -> String {
     format!("{},sha256={hash},{}\n", field(path), content.len())
 }
 
-/// The line of `RECORD` itself, without a hash.
+/// The line for the `RECORD` file itself, which has neither hash nor size.
 pub fn own_line(path: &str) -> String {
     format!("{},,\n", field(path))
 }
 
-/// Quotes a path that contains a character with a meaning in CSV.
+/// A path as a CSV field. It is quoted if it contains a character that has a meaning in CSV.
 fn field(path: &str) -> String {
     if path.contains([',', '"', '\n', '\r']) {
         format!("\"{}\"", path.replace('"', "\"\""))

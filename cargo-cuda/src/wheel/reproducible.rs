@@ -1,19 +1,19 @@
 //! Arguments for rustc that make two checkouts of a commit produce the same native module.
 //!
-//! The differences, measured with cargo 1.95 and maturin 1.16, release and dev profile:
+//! Without these arguments, the native modules of two checkouts differ for three reasons (measured with cargo 1.95
+//! and maturin 1.16, release and dev profile):
 //!
-//! - `file!()` in generated code is below `OUT_DIR`, an absolute path that contains
-//!   cargo's hash. `--remap-path-prefix` gives it a fixed name.
+//! - In generated code, `file!()` is a path below `OUT_DIR`. `OUT_DIR` is an absolute path that contains a hash that
+//!   cargo computes. `--remap-path-prefix` replaces the path with a fixed name.
 //! - Cargo's `-C metadata` of a path package outside the workspace is a hash of its absolute path,
-//!   and the hash of each package includes those of its dependencies, build dependencies too. All
-//!   mangled names depend on it, and so does the order of functions. Stripping symbols does not
-//!   help, and rustc adds a second `-C metadata` instead of replacing the first.
+//!   and the hash of each package includes the hashes of its dependencies and build dependencies. All mangled names
+//!   and the order of functions depend on this hash, so stripping symbols is not enough. Passing a second
+//!   `-C metadata` does not help either, because rustc uses both values.
 //! - `file!()` in crates from a registry starts with `CARGO_HOME`.
 //!
-//! So `cargo cuda wheel` makes itself the `RUSTC_WRAPPER`. It adds `--remap-path-prefix` and
-//! replaces the value of `-C metadata`. The user's `RUSTFLAGS` and `.cargo/config.toml` still
-//! apply. The crates need a separate target
-//! directory, because cargo does not rebuild crates when the wrapper changes.
+//! Therefore `cargo cuda wheel` sets `RUSTC_WRAPPER` to its own program. The wrapper adds `--remap-path-prefix` and
+//! replaces the value of `-C metadata`. The user's `RUSTFLAGS` and `.cargo/config.toml` still apply. Wheels need a
+//! separate target directory, because cargo does not rebuild crates when the wrapper changes.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -21,8 +21,9 @@ use std::path::{Path, PathBuf};
 use cuda_build::internal::Env;
 use sha2::{Digest as _, Sha256};
 
-/// Changes rustc's arguments so that its output does not contain the directories of this checkout.
-/// `env` has cargo's variables about the package.
+/// Changes rustc's arguments so that its output does not contain the directories of this checkout. `name` is the
+/// package's name, `env` has the variables that cargo sets for the package, and `current` is rustc's working
+/// directory.
 pub fn remap(arguments: &mut Vec<OsString>, name: &OsStr, env: &Env, current: &Path) {
     let version = env.peek("CARGO_PKG_VERSION").unwrap_or_default();
     let manifest = env.peek("CARGO_MANIFEST_DIR").unwrap_or_default();
@@ -40,7 +41,7 @@ pub fn remap(arguments: &mut Vec<OsString>, name: &OsStr, env: &Env, current: &P
         argument.push(to);
         arguments.push(argument);
     };
-    // rustc uses the last prefix that matches, so the longer ones come later.
+    // rustc uses the last prefix that matches, so a longer prefix has to come after a shorter one.
     if let Some(home) = &cargo_home {
         prefix(home.as_os_str(), "/cargo");
     }
@@ -69,8 +70,8 @@ fn metadata_prefix(argument: &str) -> Option<&'static str> {
         .find(|prefix| argument.starts_with(prefix))
 }
 
-/// Identifies a crate as cargo's hash does, but without its directory: by package, target, features
-/// and profile. If two crates of one program had the same identity, rustc would report an error.
+/// The replacement for cargo's hash: a digest of package, target, features and profile, but not of the package's
+/// directory. If two crates of one program had the same identity, rustc would report an error.
 fn identity(name: &OsStr, version: &OsStr, arguments: &[OsString]) -> String {
     const OPTIONS: [&str; 6] = [
         "--crate-name",

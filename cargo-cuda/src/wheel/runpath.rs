@@ -1,4 +1,4 @@
-//! The search path of native modules: the library directories of NVIDIA's packages, relative to the
+//! The search path of native modules. Its entries are the library directories of NVIDIA's packages, relative to the
 //! module's directory in site-packages.
 
 use std::collections::BTreeSet;
@@ -37,7 +37,7 @@ impl SearchPathPlan {
         dependencies::check_major(major)?;
         let mut directories = Vec::new();
         for &component in components {
-            // A component without a shared library needs no search path.
+            // A component without a shared library needs no search path. The driver's libraries are in no package.
             let facts = component.facts();
             if facts.libraries.is_empty() || facts.is_driver() {
                 continue;
@@ -55,7 +55,7 @@ impl SearchPathPlan {
         })
     }
 
-    /// The entries for a module `depth` directories below site-packages
+    /// The entries of the search path for a module that is `depth` directories below site-packages
     /// (`saxpy/saxpy.abi3.so` has depth 1).
     pub fn entries(&self, depth: usize) -> Vec<String> {
         let up = "/..".repeat(depth);
@@ -65,8 +65,8 @@ impl SearchPathPlan {
             .collect()
     }
 
-    /// Arguments of rustc for the module's crate. They must not pass through a shell, which would
-    /// expand `$ORIGIN`.
+    /// The arguments with which rustc links the module's crate. They must not pass through a shell, because a shell
+    /// would expand `$ORIGIN`.
     pub fn rustc_arguments(&self, depth: usize) -> Vec<String> {
         let entries = self.entries(depth);
         if entries.is_empty() {
@@ -86,9 +86,8 @@ impl SearchPathPlan {
             .collect()
     }
 
-    /// Checks that a module has exactly the planned entries, of the planned kind, and that they
-    /// include the directory of each component that it needs. A module that needs no component may
-    /// have no entries.
+    /// Checks that a module has exactly the planned entries, of the planned kind, and that the entries include the
+    /// directory of each component that the module needs. A module that needs no component may also have no entries.
     pub fn check(&self, module: &str, facts: &ElfFacts) -> Result<(), Failure> {
         let mut needs_component = false;
         for soname in &facts.needed {
@@ -141,13 +140,13 @@ impl SearchPathPlan {
     }
 }
 
-/// `nvidia/cublas/lib`.
+/// The directory below site-packages that contains the component's libraries, such as `nvidia/cublas/lib`.
 fn library_directory(component: Component, major: u32) -> Option<String> {
     let facts = component.facts();
     let own = facts.package_dir(major);
-    // If the table has no entry for this major, the entry for another major is used: a product is
-    // installed in the same directory for every CUDA major. Directories such as `nvidia/cu13` are
-    // skipped, because they belong to one major.
+    // If the table has no entry for a product and this major, use the entry for another major, because most products
+    // are installed in the same directory for every CUDA major. Directories such as `nvidia/cu13` are skipped,
+    // because they belong to one major.
     let shared = || {
         let directories = facts.package_dirs.iter().flatten();
         facts

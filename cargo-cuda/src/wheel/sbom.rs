@@ -1,9 +1,9 @@
-//! Software bills of materials (`*.dist-info/sboms/*.cyclonedx.json`) without the parts that differ
-//! between two builds: a random serial number, the time, absolute paths.
+//! Makes software bills of materials (`*.dist-info/sboms/*.cyclonedx.json`) reproducible. Three parts of them differ
+//! between two builds: a random serial number, the time, and absolute paths.
 
 use serde_json::Value;
 
-/// Removes the serial number, the time and the directories of path packages, and sorts lists. A
+/// Removes the serial number, the time and the directories of path packages, and sorts the lists of packages. A
 /// document that is not CycloneDX is returned unchanged.
 pub fn reproducible(text: &[u8]) -> Vec<u8> {
     let Ok(mut document) = serde_json::from_slice::<Value>(text) else {
@@ -31,7 +31,8 @@ fn remove_directories(value: &mut Value) {
         }
         Value::Array(items) => {
             items.iter_mut().for_each(remove_directories);
-            // Cargo sorts path packages by their absolute paths.
+            // Sort a list of packages again: its order depends on the absolute paths that were removed, because Cargo
+            // sorts path packages by them.
             if items.iter().all(|item| sort_key(item).is_some()) {
                 items.sort_by(|a, b| sort_key(a).cmp(&sort_key(b)));
             }
@@ -46,13 +47,13 @@ fn sort_key(item: &Value) -> Option<&str> {
         .or_else(|| item.get("bom-ref").or_else(|| item.get("ref"))?.as_str())
 }
 
-/// The package id or package URL of a local package, without its directory. Name and version are
-/// enough, because Cargo's lock file cannot contain two local packages that share both.
+/// The package id or package URL of a local package, without its directory; `None` for any other text. Name and
+/// version still identify the package, because Cargo's lock file cannot contain two local packages that share both.
 fn without_directory(text: &str) -> Option<String> {
     if let Some(rest) = text.strip_prefix("path+file://") {
         let (directory, fragment) = rest.split_once('#')?;
         let name = directory.rsplit('/').next().unwrap_or_default();
-        // Cargo omits the name if it equals the directory's name.
+        // Cargo omits the package's name if the directory has the same name.
         let package = match fragment.split_once(' ') {
             Some((package, _)) => package,
             None => fragment,

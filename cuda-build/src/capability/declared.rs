@@ -6,9 +6,10 @@ use super::Capability;
 use crate::error::Error;
 use crate::list::sorted_set;
 
-/// The capabilities in a manifest, a variable or a flag, before any toolkit is known.
+/// The list of capabilities in a manifest, a variable or an option. It does not depend on a toolkit.
 ///
-/// Each item may itself be a list, separated by `;`, `,` or spaces. An entry is one of
+/// The list is an array of texts. Each text may contain several entries, separated by `;`, `,` or spaces. An entry is
+/// one of
 ///
 /// | entry | SASS | PTX |
 /// |---|---|---|
@@ -16,10 +17,11 @@ use crate::list::sorted_set;
 /// | `8.0+PTX`, `sm_80+PTX` | yes | yes |
 /// | `compute_80`, `80-virtual` | no | yes |
 /// | `native` | for the GPUs in this machine | no |
-/// | `all`, `all-major` | for every capability (or the first of every major) | for the newest major |
+/// | `all` | for every capability | for the first capability of the newest major |
+/// | `all-major` | for the first capability of every major | for the first capability of the newest major |
 ///
-/// Any number may be followed by `a` or `f`. A plain `8.0` or `80` means SASS only, as in
-/// `TORCH_CUDA_ARCH_LIST`. CMake reads a plain `80` as both.
+/// Any number may be followed by `a` or `f`. A plain `8.0` or `80` means SASS only, as in `TORCH_CUDA_ARCH_LIST`. In
+/// CMake, a plain `80` means SASS and PTX.
 ///
 /// ```
 /// use cuda_build::internal::Declared;
@@ -51,7 +53,7 @@ impl Declared {
     /// Parses a list in the syntax of `[package.metadata.cuda]`, which [`Declared`] describes.
     ///
     /// # Errors
-    /// [`Error::Capability`] for an entry with another syntax, and for an empty list.
+    /// [`Error::Capability`] for an entry that does not follow this syntax, and for an empty list.
     pub fn parse(items: impl IntoIterator<Item = impl AsRef<str>>) -> Result<Self, Error> {
         let mut entries = Vec::new();
         for item in items {
@@ -71,14 +73,14 @@ impl Declared {
         })
     }
 
-    /// The default: the GPUs in this machine.
+    /// The list that is used if no capabilities are declared: `native`, the GPUs in this machine.
     pub fn native() -> Self {
         Self {
             entries: vec![Entry::Native],
         }
     }
 
-    /// The entries, sorted, each once.
+    /// The entries, sorted and without duplicates.
     pub(super) fn entries(&self) -> &[Entry] {
         &self.entries
     }
@@ -89,7 +91,7 @@ impl Declared {
     }
 }
 
-/// The entries that one word stands for: `8.0+PTX` stands for two.
+/// The entries for one word of the list. `8.0+PTX` has two entries: SASS and PTX.
 fn parse_entry(text: &str) -> Result<Vec<Entry>, Error> {
     let lower = text.to_ascii_lowercase();
     match lower.as_str() {

@@ -1,4 +1,5 @@
-//! Compute capabilities: one declared list, checked against a toolkit, rendered for every consumer.
+//! Compute capabilities. One declared list is checked against a toolkit and rendered for every consumer: nvcc, CMake,
+//! PyTorch.
 //!
 //! [`Declared`] is the list in a manifest or a variable. [`Plan`] is what is built with one toolkit:
 //! a list of real architectures (SASS) and one of virtual architectures (PTX). Nothing here reads
@@ -33,9 +34,11 @@ pub use rules::Support;
 pub use runtime::generated_source;
 pub use table::{Facts, all, facts, observed_from_ptxas_help, supported};
 
-/// A compute capability, with the suffix of a target that trades portability for features.
+/// A compute capability, such as 9.0. The name of a compilation target may also have a suffix (9.0a): its code can use
+/// more features, but runs on fewer devices.
 ///
-/// Ordered by number, then suffix. Parses every common spelling and prints the dotted one:
+/// Capabilities are ordered by number, then by suffix. Every common spelling is parsed, and the one with a dot is
+/// printed:
 ///
 /// ```
 /// use cuda_build::Capability;
@@ -48,20 +51,20 @@ pub use table::{Facts, all, facts, observed_from_ptxas_help, supported};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Capability {
-    /// 8 in 8.6: devices of one major share an instruction set.
+    /// 8 in 8.6. Devices of one major share an instruction set.
     pub major: u32,
-    /// 6 in 8.6: a single digit.
+    /// 6 in 8.6. It is always a single digit.
     pub minor: u32,
-    /// `a` or `f`. Only targets have a suffix; devices report none.
+    /// `a` or `f`. Only compilation targets have a suffix; the capability of a device has none.
     pub suffix: Option<Suffix>,
 }
 
-/// The suffix of a target that runs on some devices only.
+/// The suffix of a compilation target whose code runs on fewer devices than code without a suffix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Suffix {
-    /// `a`: runs on exactly this capability.
+    /// `a`: the code runs only on devices of exactly this capability.
     ArchSpecific,
-    /// `f`: runs on the members of the capability's family.
+    /// `f`: the code runs on the devices of the capability's family.
     Family,
 }
 
@@ -160,7 +163,7 @@ fn split_number(number: &str) -> Option<(u32, u32)> {
         None => number.split_at_checked(number.len().checked_sub(1)?)?,
     };
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
-    // `800` and `8600` are values of `__CUDA_ARCH__`, not the capabilities 80.0 and 860.0.
+    // `800` and `8600` are values of `__CUDA_ARCH__`. They must not be read as the capabilities 80.0 and 860.0.
     if !digits(major)
         || !digits(minor)
         || major.len() > 2

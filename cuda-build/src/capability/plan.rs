@@ -11,40 +11,40 @@ use crate::list::sorted_set;
 use crate::release::{self, OLDEST_MAJOR};
 use crate::version::ToolkitVersion;
 
-/// What is built with one toolkit. The toolkit supports every entry; each list is sorted, without
+/// The capabilities that are built with one toolkit. The toolkit supports all of them. Each list is sorted and has no
 /// duplicates.
 ///
-/// Prints as a list that [`Declared::parse`] reads back: `8.0, 9.0a, 12.0+PTX`, with
-/// `compute_90` for PTX without SASS.
+/// A plan is printed as a list that [`Declared::parse`] can read: `8.0, 9.0a, 12.0+PTX`, with `compute_90` for PTX
+/// without SASS.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Plan {
-    /// Compiled to SASS.
+    /// The capabilities to compile SASS for.
     pub real: Vec<Capability>,
-    /// Kept as PTX, for the driver to compile on newer devices.
+    /// The capabilities to compile PTX for. On newer devices, the driver compiles the PTX.
     pub ptx: Vec<Capability>,
 }
 
-/// Why a toolkit cannot build an entry (without a full stop), and what to write instead.
+/// The reason why a toolkit cannot build an entry, and what to write instead. The reason does not end with a full stop.
 struct Refusal {
     reason: String,
     hint: String,
 }
 
-/// What a toolkit builds for.
+/// The capabilities that a toolkit can build for.
 struct ToolkitTargets {
     version: ToolkitVersion,
-    /// Its targets, ascending.
+    /// The capabilities, ascending.
     targets: Vec<Capability>,
-    /// Whether the compiler itself listed the targets. Otherwise they are from the table.
+    /// Whether the list is from the toolkit's own compiler. Otherwise it is from the table.
     observed: bool,
 }
 
 impl Declared {
     /// Resolves the list for one toolkit.
     ///
-    /// `gpus` are the devices of this machine, for `native`. `observed` is the list of the toolkit's
-    /// own compiler ([`observed_from_ptxas_help`](super::observed_from_ptxas_help)), which replaces
-    /// the table.
+    /// `gpus` are the devices of this machine; `native` stands for them. `observed` is the list that the toolkit's own
+    /// compiler prints ([`observed_from_ptxas_help`](super::observed_from_ptxas_help)). If present, it is used instead
+    /// of the table.
     ///
     /// # Errors
     /// [`Error::Capability`] if the toolkit does not support an entry (the error names each such
@@ -108,7 +108,7 @@ impl Declared {
 }
 
 impl Plan {
-    /// Every capability of either list, ascending.
+    /// The capabilities of both lists, ascending and without duplicates.
     pub(crate) fn all(&self) -> Vec<Capability> {
         sorted_set(self.real.iter().chain(&self.ptx).copied())
     }
@@ -122,9 +122,9 @@ impl Plan {
         self.real.extend(list);
     }
 
-    /// nvcc 13.0 to 13.5 reject SASS for 10.0 beside SASS for 10.0f ("The same GPU code … generated
-    /// for non family-specific and family-specific GPU arch"). They accept 10.0 beside 10.0a, and PTX
-    /// never conflicts.
+    /// A refusal for each capability that has SASS both with `f` and without a suffix, such as 10.0 beside 10.0f. nvcc
+    /// 13.0 to 13.5 reject this ("The same GPU code … generated for non family-specific and family-specific GPU
+    /// arch"). They accept 10.0 beside 10.0a, and PTX never conflicts.
     fn family_conflicts(&self) -> impl Iterator<Item = Refusal> {
         self.real
             .iter()
@@ -240,7 +240,8 @@ impl ToolkitTargets {
         }
     }
 
-    /// The refusal of a GPU in this machine. Its hint names a target whose SASS runs on the GPU.
+    /// The refusal of a GPU in this machine. If SASS for a target of the toolkit runs on the GPU, the hint names that
+    /// target.
     fn refuse_gpu(&self, gpu: Capability) -> Refusal {
         let refusal = self.refuse(gpu);
         let mut targets = self.without_suffix().collect::<Vec<_>>().into_iter();
@@ -259,7 +260,7 @@ fn join(list: &[Capability]) -> String {
         .join(", ")
 }
 
-/// One error with all reasons and hints, one per line, so that one build reports them all.
+/// One error with all reasons and all hints, each on its own line, so that one build reports every refused entry.
 fn error(refused: Vec<Refusal>) -> Error {
     let (mut reasons, mut hints) = (Vec::new(), Vec::new());
     for Refusal { reason, hint } in refused {

@@ -1,4 +1,4 @@
-//! One plan in the spelling of each consumer.
+//! Renders a plan in the syntax of each consumer: nvcc, NVRTC, CMake, PyTorch.
 
 use super::{Capability, Plan, Suffix};
 
@@ -7,20 +7,20 @@ use super::{Capability, Plan, Suffix};
 pub struct Single {
     /// The capability.
     pub capability: Capability,
-    /// Which declared capabilities the consumer does not build for, in a sentence for the user.
-    /// `None` if only one capability is declared, or if the choice fits the GPU of this machine.
+    /// A message for the user that lists the declared capabilities for which the consumer does not build. `None` if
+    /// only one capability is declared, or if the chosen capability fits the GPU of this machine.
     pub warning: Option<String>,
 }
 
 impl Single {
-    /// The value of `CUDA_COMPUTE_CAP`: `90`. Without suffix, since consumers read an integer.
+    /// The value of `CUDA_COMPUTE_CAP`, such as `90`. It has no suffix, because consumers read an integer.
     pub fn compute_cap(&self) -> String {
         self.capability.number().to_string()
     }
 }
 
 impl Plan {
-    /// Renders the architectures in the order that all lists share: SASS, then PTX.
+    /// Renders each architecture for SASS with `real`, then each architecture for PTX with `ptx`.
     fn render(
         &self,
         real: &dyn Fn(&Capability) -> String,
@@ -30,41 +30,42 @@ impl Plan {
         real.chain(self.ptx.iter().map(ptx)).collect()
     }
 
-    /// nvcc's `-gencode` options, one for each image:
-    /// `-gencode=arch=compute_80,code=sm_80`, and `code=compute_80` for PTX.
+    /// nvcc's `-gencode` options, one for each image: `-gencode=arch=compute_80,code=sm_80` for SASS, and
+    /// `-gencode=arch=compute_80,code=compute_80` for PTX.
     pub fn nvcc_gencode(&self) -> Vec<String> {
         let option =
             |c: &Capability, code: String| format!("-gencode=arch={},code={code}", c.compute());
         self.render(&|c| option(c, c.sm()), &|c| option(c, c.compute()))
     }
 
-    /// NVRTC's options, one for each compilation: `--gpu-architecture=sm_80`, `…=compute_120` for PTX.
+    /// NVRTC's options, one for each compilation: `--gpu-architecture=sm_80` for SASS, and
+    /// `--gpu-architecture=compute_80` for PTX.
     pub fn nvrtc_options(&self) -> Vec<String> {
         let option = |name: String| format!("--gpu-architecture={name}");
         self.render(&|c| option(c.sm()), &|c| option(c.compute()))
     }
 
-    /// `CMAKE_CUDA_ARCHITECTURES`, and `CUDAARCHS`: `80-real;90a-real;120-real;120-virtual`.
+    /// The value of `CMAKE_CUDA_ARCHITECTURES` and `CUDAARCHS`: `80-real;90a-real;120-real;120-virtual`.
     pub fn cmake(&self) -> String {
         let real = |c: &Capability| format!("{}-real", c.digits());
         self.render(&real, &|c| format!("{}-virtual", c.digits()))
             .join(";")
     }
 
-    /// `TORCH_CUDA_ARCH_LIST`: `8.0;9.0a;12.0+PTX`.
+    /// The value of `TORCH_CUDA_ARCH_LIST`: `8.0;9.0a;12.0+PTX`.
     ///
-    /// PyTorch has no spelling for PTX without SASS: `compute_90` becomes `9.0+PTX`.
+    /// PyTorch has no syntax for PTX without SASS, so `compute_90` becomes `9.0+PTX`.
     pub fn torch(&self) -> String {
         let ptx = |c: &Capability| if self.ptx.contains(c) { "+PTX" } else { "" };
         let entries = self.all().into_iter().map(|c| format!("{c}{}", ptx(&c)));
         entries.collect::<Vec<_>>().join(";")
     }
 
-    /// The value that nvcc gives `__CUDA_ARCH_LIST__` for this plan: `800,900,1200`, the numbers of
-    /// all SASS and PTX targets, without suffixes, ascending.
+    /// The value that nvcc defines `__CUDA_ARCH_LIST__` as for this plan: the numbers of all SASS and PTX targets,
+    /// without suffixes, ascending, such as `800,900,1200`.
     ///
-    /// CUB and Thrust make it part of their symbol names, so every compile step of a build needs the
-    /// value for the whole plan.
+    /// CUB and Thrust make the value a part of their symbol names, so every compile step of a build needs the value for
+    /// the whole plan.
     pub fn arch_list_define(&self) -> String {
         let numbers = self.all().into_iter().map(|c| format!("{}0", c.number()));
         let mut numbers: Vec<String> = numbers.collect();
@@ -72,8 +73,8 @@ impl Plan {
         numbers.join(",")
     }
 
-    /// The capability for a consumer that takes exactly one: the highest whose SASS runs on `gpu`,
-    /// the device in this machine, otherwise the lowest, because its PTX runs on the most devices.
+    /// The capability for a consumer that takes exactly one. It is the highest capability whose SASS runs on `gpu`, the
+    /// GPU of this machine. If there is none, it is the lowest capability, because PTX for it runs on the most devices.
     /// `None` only for an empty plan.
     pub fn single_for(&self, gpu: Option<Capability>) -> Option<Single> {
         let list = if self.real.is_empty() {

@@ -1,28 +1,32 @@
 //! Which code runs on which device.
 //!
-//! SASS runs on devices of its own major whose minor is not smaller; SASS with `a` runs on its own
-//! capability only, SASS with `f` on the members of its family. The driver compiles PTX without suffix
-//! for any newer device, and PTX with a suffix for the devices that run SASS of that suffix. (Pairs
-//! measured with `ptxas` 12.9.86 and 13.5.37; documented in `ptxas --help`.)
+//! - SASS without a suffix runs on devices of the same major whose minor is not smaller.
+//! - SASS with `a` runs only on devices of the same capability.
+//! - SASS with `f` runs on the devices of its family.
+//! - The driver compiles PTX without a suffix for devices of the same or a newer capability.
+//! - The driver compiles PTX with a suffix for the devices on which SASS with that suffix runs.
+//!
+//! `ptxas --help` documents these rules. They were checked for each pair of code and device with `ptxas` 12.9.86 and
+//! 13.5.37.
 
 use super::{Capability, Plan, Suffix, facts};
 use crate::release;
 use crate::version::ToolkitVersion;
 
-/// The kind of code in a plan that a device can run.
+/// Which code of a plan a device can run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Support {
     /// SASS.
     Native,
-    /// PTX alone, which the driver compiles.
+    /// Only PTX, which the driver compiles.
     Jit,
-    /// Nothing that can run.
+    /// No code.
     None,
 }
 
 impl Plan {
-    /// Whether a device runs this plan's SASS, or at least its PTX. The generated source gives the
-    /// same answer at run time.
+    /// Whether a device runs this plan's SASS, or at least its PTX. `support` in the source from
+    /// [`generated_source`](super::generated_source) has the same result at run time.
     pub fn runs_on(&self, device: Capability, toolkit: ToolkitVersion) -> Support {
         let sass = |code: &Capability| sass_runs_on(*code, device, toolkit);
         let ptx = |code: &Capability| ptx_runs_on(*code, device, toolkit);
@@ -39,7 +43,7 @@ impl Plan {
 /// Whether SASS that this toolkit compiled for `code` runs on a device.
 ///
 /// An unknown device is assumed to belong to the families of its major, as 10.7 and 12.1 did when they were new.
-/// Before CUDA 13, code for Jetson modules and code for other GPUs are not interchangeable.
+/// Before CUDA 13, code for Jetson boards and code for other GPUs are not interchangeable.
 pub(super) fn sass_runs_on(code: Capability, device: Capability, toolkit: ToolkitVersion) -> bool {
     let not_older = code.major == device.major && code.minor <= device.minor;
     match code.suffix {

@@ -1,22 +1,22 @@
-//! Rust source that a crate includes. It lists the capabilities that the crate was built for.
+//! Generates Rust source that a crate includes, to check at run time whether a device can run the crate's code.
 
 use super::rules::sass_runs_on;
 use super::{Capability, Plan, Suffix, all};
 use crate::version::ToolkitVersion;
 
-/// The source, with a placeholder such as `@PTX@` for each value that depends on the build.
+/// The template of the source. It has a placeholder such as `@PTX@` for each value that depends on the build.
 const SOURCE: &str = include_str!("runtime_source.rs.in");
 
-/// Rust source for a build script to write to `OUT_DIR` and the crate to `include!` in a module of
-/// its own. It needs `std` and no crate, in edition 2018 or later.
+/// Rust source that the build script writes to `OUT_DIR`, and that the crate includes with `include!` in a separate
+/// module. The source needs edition 2018 or later, and no crate but `std`.
 ///
-/// `cudart` is `static`, `shared` or `none`. The source defines
+/// `cudart`, the way in which the CUDA runtime is linked, is `static`, `shared` or `none`. The source defines
 ///
 /// - `CUDA_VERSION: (u32, u32)`, `CUDART: &str`;
 /// - `CAPABILITIES` (SASS) and `PTX`, each `&[(u32, u32, Option<char>)]`, and `CAPABILITY_LIST`,
 ///   which has both lists as text: `8.0, 9.0a, 12.0+PTX`;
 /// - `enum Support { Native, Jit, None }` and `support(major, minor)` for a device;
-/// - `check_device(major, minor) -> Result<Support, String>` with a message for the user;
+/// - `check_device(major, minor) -> Result<Support, String>`, whose error is a message for the user;
 /// - `warn_if_jit(major, minor)`, which warns once on stderr if the driver has to compile PTX.
 ///
 /// ```
@@ -55,8 +55,8 @@ fn codes(list: &[Capability]) -> String {
     format!("&[{}]", items.join(", "))
 }
 
-/// The pairs of code and device that the rule of the generated source (same major, minor not smaller)
-/// admits, but [`super::rules`] refuses.
+/// The exceptions to the rule of the generated source, which accepts code for a device of the same major if the
+/// device's minor is not smaller: the pairs of code and device that this rule accepts, but [`super::rules`] does not.
 fn exceptions(plan: &Plan, toolkit: ToolkitVersion) -> String {
     let mut items = Vec::new();
     for target in plan.all() {

@@ -1,11 +1,12 @@
-//! Which toolkit builds for which capability.
+//! The table of capabilities, and of the toolkits that build for each.
 //!
-//! The first and last toolkits come from the tools themselves: the `--gpu-name` values in
-//! `ptxas --help` of every release from 11.7 to 13.5. Before 11.7 they follow
+//! The first and the last toolkit of a capability come from the values of `--gpu-name` that `ptxas --help` lists, for
+//! every release from 11.7 to 13.5. Before 11.7 they follow
 //! [CMake's list](https://github.com/Kitware/CMake/blob/master/Modules/Internal/CMakeCUDAArchitecturesAll.cmake)
 //! and [Meson's](https://github.com/mesonbuild/meson/blob/master/mesonbuild/modules/cuda.py), except that 8.7
-//! begins at 11.4, [which nvcc 11.4.152 lists](https://github.com/mesonbuild/meson/issues/13692).
-//! Families are the (`.target`, architecture) pairs that `ptxas` 12.9.86 and 13.5.37 assemble.
+//! begins at 11.4, because [nvcc 11.4.152 lists it](https://github.com/mesonbuild/meson/issues/13692).
+//! The families were measured: an architecture belongs to a family if `ptxas` 12.9.86 and 13.5.37 assemble PTX with
+//! the family's `.target` for that architecture.
 
 use super::{Capability, Suffix};
 use crate::list::sorted_set;
@@ -23,13 +24,13 @@ pub struct Facts {
     pub arch_specific_since: Option<ToolkitVersion>,
     /// The first toolkit with the `f` variant.
     pub family_since: Option<ToolkitVersion>,
-    /// The minors of the same major that its `f` variant runs on.
+    /// The minors of the same major on which code for the `f` variant runs.
     pub family: &'static [u32],
-    /// Whether Jetson modules have this capability; `None` if NVIDIA has not published this.
+    /// Whether Jetson boards have this capability; `None` if NVIDIA has not published this.
     pub jetson: Option<bool>,
-    /// The generation's name.
+    /// The name of the GPU generation.
     pub architecture: &'static str,
-    /// Devices that have it.
+    /// Some devices that have this capability.
     pub example: &'static str,
 }
 
@@ -86,7 +87,7 @@ impl Facts {
         }
     }
 
-    /// The first toolkit that has this variant; `None` if there is no such variant.
+    /// The first toolkit that builds for the variant with this suffix; `None` if there is no such variant.
     pub fn since(&self, suffix: Option<Suffix>) -> Option<ToolkitVersion> {
         match suffix {
             None => Some(self.min_cuda),
@@ -95,7 +96,7 @@ impl Facts {
         }
     }
 
-    /// Whether this toolkit builds for this variant.
+    /// Whether this toolkit builds for the variant with this suffix.
     pub fn built_by(&self, suffix: Option<Suffix>, toolkit: ToolkitVersion) -> bool {
         self.since(suffix).is_some_and(|since| since <= toolkit)
             && self.removed_in.is_none_or(|max| toolkit < max)
@@ -136,7 +137,7 @@ static TABLE: &[Facts] = &[
     Facts::new((10, 0), "Blackwell", v(12, 8), "B200, GB200")
         .arch_specific(v(12, 8))
         .family(v(12, 9), &[0, 3, 7]),
-    // The same silicon as 11.0, see `renamed`.
+    // 10.1 and 11.0 are the same hardware: see `renamed`.
     Facts::new((10, 1), "Blackwell", v(12, 8), "Jetson Thor (with CUDA 12)")
         .until(v(13, 0))
         .jetson()
@@ -145,7 +146,7 @@ static TABLE: &[Facts] = &[
     Facts::new((10, 3), "Blackwell", v(12, 9), "B300, GB300")
         .arch_specific(v(12, 9))
         .family(v(12, 9), &[3, 7]),
-    // pytorch/pytorch#190654, llvm/llvm-project#211677
+    // Sources: pytorch/pytorch#190654, llvm/llvm-project#211677.
     Facts::new((10, 7), "Rubin", v(13, 4), "Rubin")
         .arch_specific(v(13, 4))
         .family(v(13, 4), &[7]),
@@ -153,7 +154,7 @@ static TABLE: &[Facts] = &[
         .jetson()
         .arch_specific(v(13, 0))
         .family(v(13, 0), &[0]),
-    // Meson gives 12.9 for 12.0a; ptxas 12.8.61 lists it.
+    // In Meson's list, 12.0a begins at CUDA 12.9, but ptxas 12.8.61 already lists it.
     Facts::new(
         (12, 0),
         "Blackwell",
@@ -179,10 +180,10 @@ pub fn facts(capability: Capability) -> Option<&'static Facts> {
         .find(|facts| facts.capability == capability.base())
 }
 
-/// Every target this toolkit is known to build for, suffix variants included, ascending.
+/// Every target that this toolkit is known to build for, with and without suffix, ascending.
 ///
-/// For a toolkit newer than [`release::newest`](crate::release::newest) these are the targets of the
-/// newest known one.
+/// For a toolkit newer than [`release::newest`](crate::release::newest), these are the targets of the newest known
+/// toolkit.
 ///
 /// ```
 /// use cuda_build::ToolkitVersion;
@@ -211,14 +212,14 @@ pub fn supported(toolkit: ToolkitVersion) -> Vec<Capability> {
 /// assert_eq!(list.iter().map(|c| c.sm()).collect::<Vec<_>>(), ["sm_90", "sm_90a"]);
 /// ```
 pub fn observed_from_ptxas_help(text: &str) -> Vec<Capability> {
-    // Only the values of options are between quotes.
+    // In the help text, only the values of options are in single quotes.
     let quoted = text.split('\'').skip(1).step_by(2);
     let names = quoted.filter(|word| word.starts_with("sm_"));
     sorted_set(names.filter_map(|word| word.parse().ok()))
 }
 
-/// The other name of this capability's hardware, and the toolkit that renamed it: 10.1 is 11.0 from
-/// CUDA 13.0 on. The suffix is kept.
+/// The other number of a capability that was renumbered, and the first toolkit that uses the new number: 10.1 is 11.0
+/// from CUDA 13.0 on. The suffix is kept.
 pub(super) fn renamed(capability: Capability) -> Option<(Capability, ToolkitVersion)> {
     let (old, new, at) = (Capability::new(10, 1), Capability::new(11, 0), v(13, 0));
     let other = match capability.base() {

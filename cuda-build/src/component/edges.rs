@@ -1,25 +1,25 @@
 //! The dependencies between components, and their transitive closure.
 //!
 //! Link edges are the `NEEDED` entries (`readelf -d`) of the libraries in NVIDIA's wheels of CUDA 11.8, 12.1, 12.9 and
-//! 13.4. Load edges are not `NEEDED` entries. They come from file names in the libraries' data
-//! (`strings`), which the library opens at run time. They are [`EdgeKind::Load`] if the library's
-//! package requires the package of the other library, and [`EdgeKind::LoadIfPresent`] if not. An edge
-//! between files of one component (`libcublas` → `libcublasLt`, NVRTC → its builtins) is not
-//! listed, because a component counts as found only if it is complete.
+//! 13.4. Load edges are for libraries that are not `NEEDED`, but are opened by name at run time. The names were found
+//! in the data of the library that opens them (`strings`). Such an edge is [`EdgeKind::Load`] if the package of the
+//! opening library requires the package of the opened library, and [`EdgeKind::LoadIfPresent`] otherwise. An edge
+//! between files of one component (`libcublas` → `libcublasLt`, NVRTC → its builtins) is not listed, because a
+//! component counts as found only if it is complete.
 
 use super::Component;
 use crate::list::sort_by_key;
 
-/// How one component needs another, from the strongest dependency to the weakest.
+/// How a component A needs a component B. The kinds are ordered from the strongest to the weakest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum EdgeKind {
-    /// Its library links the other's (`NEEDED`): without it no program starts.
+    /// A library of A links a library of B (`NEEDED`). A program that links A does not start without B.
     Link,
-    /// Its library opens the other's while the program runs (`dlopen`), and cannot do all of its work without it.
+    /// A library of A opens a library of B while the program runs (`dlopen`). Some functions of A fail without B.
     Load,
-    /// As `Load`, but it works without the other.
+    /// Like `Load`, but A also works without B.
     LoadIfPresent,
-    /// Its programs run the other's programs or read its headers. Not needed at run time.
+    /// The programs of A run programs of B or read headers of B. B is not needed at run time.
     Build,
 }
 
@@ -30,11 +30,10 @@ impl EdgeKind {
     }
 }
 
-/// The component, how it needs the other, the other component, and the first and the last CUDA
-/// major for which this holds.
+/// Component A, how it needs B, component B, and the first and the last CUDA major for which the edge holds.
 type Edge = (Component, EdgeKind, Component, (u32, u32));
 
-/// Used as the last major if the edge holds for every later major too.
+/// The last major of an edge that also holds for every later major.
 const NO_END: u32 = u32::MAX;
 
 static EDGES: &[Edge] = {
@@ -45,18 +44,17 @@ static EDGES: &[Edge] = {
         (Nvcc, Build, Crt, (11, NO_END)),
         (Nvcc, Build, Cudart, (11, NO_END)),
         (Nvcc, Build, Cccl, (11, NO_END)),
-        // libcublasLt opens NVRTC. The wheels of 11 and 12 up to 12.9.1 do not require NVRTC's
-        // wheel.
+        // libcublasLt opens NVRTC. cuBLAS's wheels for CUDA 11 and for 12 up to 12.9.1 do not require NVRTC's wheel.
         (Cublas, LoadIfPresent, Nvrtc, (11, 12)),
         (Cublas, Load, Nvrtc, (13, NO_END)),
-        // For callbacks that are linked while the program runs.
+        // cuFFT needs nvJitLink for callbacks, which it links while the program runs.
         (Cufft, Load, Nvjitlink, (12, NO_END)),
         (Cufft, LoadIfPresent, Nvrtc, (12, NO_END)),
         (Cusolver, Link, Cublas, (11, NO_END)),
-        // Added to `NEEDED` in a release after 12.1, at the latest in 12.9.
+        // cuSPARSE became `NEEDED` in a release after 12.1, and not later than 12.9.
         (Cusolver, Link, Cusparse, (12, NO_END)),
         (Cusolver, Link, Nvjitlink, (12, NO_END)),
-        // `NEEDED` in 12, opened by name in 13.
+        // cuSPARSE links nvJitLink in CUDA 12, and opens it by name in CUDA 13.
         (Cusparse, Link, Nvjitlink, (12, 12)),
         (Cusparse, Load, Nvjitlink, (13, NO_END)),
         (Cudnn, Load, Cublas, (11, NO_END)),
@@ -67,7 +65,7 @@ static EDGES: &[Edge] = {
     ]
 };
 
-/// What `component` needs directly, in the order of the component table.
+/// The components that `component` needs directly, in the order of the component table.
 pub fn edges(component: Component, major: u32) -> Vec<(Component, EdgeKind)> {
     let edges = EDGES.iter().filter(|(from, _, _, (first, last))| {
         *from == component && (*first..=*last).contains(&major)
@@ -80,9 +78,8 @@ pub fn edges(component: Component, major: u32) -> Vec<(Component, EdgeKind)> {
 /// All direct and indirect dependencies of `components`, without `components` themselves, in the
 /// order of the component table.
 ///
-/// The kind of a dependency is that of the weakest edge on the path to it; if there are several
-/// paths, the strongest counts. So what a library links counts as loaded if the library itself is
-/// loaded.
+/// The weakest edge of a path gives the path its kind. For example, if A loads B and B links C, A needs C with the
+/// kind `Load`. If several paths lead to a component, the path with the strongest kind counts.
 ///
 /// ```
 /// use cuda_build::Component;

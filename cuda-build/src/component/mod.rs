@@ -1,4 +1,4 @@
-//! The components a toolkit is made of, and the facts known about each.
+//! The components of CUDA, and the facts that are known about each of them.
 
 mod edges;
 mod table;
@@ -13,20 +13,20 @@ use crate::capability::Capability;
 use crate::release::{MAJORS, OLDEST_MAJOR};
 use crate::version::ToolkitVersion;
 
-/// How close the versions of two components must be to work together.
+/// The consistency class of a component: the rule by which its version fits a toolkit.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Class {
-    /// The same CUDA `major.minor` as the compiler: nvcc, cicc and the compiler's headers.
+    /// Has the same CUDA `major.minor` as the compiler: nvcc, cicc and the compiler's headers.
     ExactMinor,
-    /// The same CUDA major.
+    /// Has the same CUDA major as the toolkit.
     Major,
-    /// The same CUDA major, and at least as new as every user of it: nvJitLink.
+    /// Has the same CUDA major, and is at least as new as every component that uses it: nvJitLink.
     Provider,
-    /// Versions of its own, each for a range of toolkits: CCCL.
+    /// Has its own versions, each for a range of toolkits: CCCL.
     OwnRange,
-    /// Versions of its own, each built once per CUDA major: cuDNN, NCCL and other products.
+    /// Has its own versions, each built once for every CUDA major: cuDNN, NCCL and other products.
     Product,
-    /// Installed with the GPU driver.
+    /// Is installed with the GPU driver, not with a toolkit.
     Driver,
 }
 
@@ -34,63 +34,63 @@ pub enum Class {
 pub enum VersionMacros {
     /// Major, minor and patch.
     Parts([&'static str; 3]),
-    /// One number, which is 300403 for 3.4.3.
+    /// One number for all parts: 300403 for version 3.4.3.
     Number(&'static str),
 }
 
-/// What is known about a component. A list with one entry per major begins with the oldest major of
-/// the table of releases.
+/// The facts about a component. An array "per major" has one entry for each CUDA major in the table of releases, from
+/// the oldest to the newest.
 pub struct Facts {
     /// The component.
     pub component: Component,
     /// Its name in manifests, messages and on the command line.
     pub id: &'static str,
-    /// How close its version must be to the others'.
+    /// The rule by which its version fits a toolkit.
     pub class: Class,
     /// Whether its package version starts with the toolkit's `major.minor`.
     pub follows_toolkit: bool,
-    /// Whether every fetched toolkit contains it, if the major has a package for it.
+    /// Whether every fetched toolkit contains the component, provided that the major has a package for it.
     pub in_every_toolkit: bool,
-    /// Link names, the main one first: `-l<name>`.
+    /// The names of its shared libraries as in `-l<name>`, the main library first.
     pub libraries: &'static [&'static str],
-    /// Whether a toolkit has only one of `libraries`, so that the first that is found is the main one.
+    /// Whether a toolkit has only one of `libraries`. Otherwise the other libraries are useless without the main one.
     pub libraries_are_alternatives: bool,
     /// Per major: the SONAMEs of `libraries`, in the same order.
     pub sonames: [&'static [&'static str]; MAJORS],
-    /// Static archives.
+    /// The file names of its static libraries.
     pub archives: &'static [&'static str],
     /// The header that proves that the component is present.
     pub header: Option<&'static str>,
-    /// Programs.
+    /// The names of its programs, the main program first.
     pub tools: &'static [&'static str],
-    /// Per major: the Python package that carries it.
+    /// Per major: the Python package that contains it.
     pub packages: [Option<&'static str>; MAJORS],
-    /// Per major: that package's directory in site-packages.
+    /// Per major: the directory of that package in site-packages.
     pub package_dirs: [Option<&'static str>; MAJORS],
     /// The extra of the `cuda-toolkit` metapackage that requires it.
     pub extra: Option<&'static str>,
-    /// Prefixes of the names of its headers, to find them in an `include` shared with other
-    /// packages.
+    /// Prefixes of the names of its headers. They identify the headers in an `include` that other packages use too.
     pub header_prefixes: &'static [&'static str],
-    /// The header, relative to the include directory, that has the component's own version, and the macros for it.
+    /// The header that defines the component's own version, relative to the include directory, and the macros that
+    /// define the version.
     pub version_macros: Option<(&'static str, VersionMacros)>,
-    /// The index of the library whose SONAME ends with the CUDA release: NVRTC's builtins.
+    /// The index in `libraries` of the library whose SONAME ends with the CUDA release: NVRTC's builtins.
     pub library_with_release: Option<usize>,
-    /// Environment variables that name its root.
+    /// Environment variables that contain the path of its root.
     pub variables: &'static [&'static str],
-    /// Its names among NVIDIA's redistributable archives, which nixpkgs uses too.
+    /// Its names in NVIDIA's redistributable archives. nixpkgs uses the same names.
     pub redist: &'static [&'static str],
-    /// Prefixes of its other names in nixpkgs.
+    /// Prefixes of its names in nixpkgs that are not in `redist`.
     pub nix: &'static [&'static str],
     /// Spack packages that contain it.
     pub spack: &'static [&'static str],
-    /// Libraries whose names in CMake's `FindCUDAToolkit` differ from their file names: the name in
-    /// CMake, and the files below `lib`.
+    /// Libraries whose names in CMake's `FindCUDAToolkit` differ from their file names. Each has its name in CMake, and
+    /// its possible files below `lib`.
     pub cmake: &'static [(&'static str, &'static [&'static str])],
-    /// Pairs of a component version and the oldest capability that the component has code for since
-    /// then, newest version first.
+    /// The oldest capability that the component has code for. Each entry has a version of the component and the oldest
+    /// capability from that version on. The newest version is first.
     pub oldest_capabilities: &'static [((u64, u64), Capability)],
-    /// A major of the component, and the oldest CUDA release that its headers accept since then.
+    /// A major of the component, and the oldest CUDA release that its headers accept from that major on.
     pub oldest_release: Option<(u64, ToolkitVersion)>,
 }
 
@@ -122,15 +122,15 @@ const EMPTY_FACTS: Facts = Facts {
     oldest_release: None,
 };
 
-/// The index of a major in the lists per major; `None` for a major that the tables do not cover. SONAMEs of a newer
-/// major are read from the files.
+/// The index of a major in the arrays per major; `None` for a major that the tables do not cover. For a newer major,
+/// the search takes the SONAMEs from the names of the files that it finds.
 fn column(major: u32) -> Option<usize> {
     let index = major.checked_sub(OLDEST_MAJOR)? as usize;
     (index < MAJORS).then_some(index)
 }
 
 impl Facts {
-    /// Whether it is a product with a release cycle of its own.
+    /// Whether it is a product, which has its own release cycle.
     pub fn is_product(&self) -> bool {
         self.class == Class::Product
     }
@@ -150,7 +150,7 @@ impl Facts {
         self.sonames[column(major)?].get(index).copied()
     }
 
-    /// Every SONAME that the library at `index` is known under for a CUDA major.
+    /// Every known SONAME of the library at `index` for a CUDA major.
     pub fn sonames_of(
         &self,
         index: usize,
@@ -158,8 +158,8 @@ impl Facts {
     ) -> impl DoubleEndedIterator<Item = &'static str> {
         let names = column(major).map_or(&[][..], |column| self.sonames[column]);
         let library = self.libraries.get(index).copied();
-        // A search calls this a hundred times, and comparing prefixes is faster than a substring
-        // search.
+        // A search for CUDA calls this a hundred times, so prefixes are compared, which is faster than to look for a
+        // substring.
         let rest = move |name: &'static str| name.strip_prefix("lib")?.strip_prefix(library?);
         names
             .iter()
@@ -167,8 +167,8 @@ impl Facts {
             .filter(move |name| rest(name).is_some_and(|rest| rest.starts_with(".so")))
     }
 
-    /// Whether the SONAME of the main library at `major` is used for no other major. cuRAND's is not: it is
-    /// `libcurand.so.10` for all of them.
+    /// Whether the SONAME of the main library identifies `major`, because no other major has the same SONAME. For
+    /// cuRAND this is false: the SONAME is `libcurand.so.10` for every major.
     pub fn soname_tells_major(&self, major: u32) -> bool {
         let soname = self.soname(0, major);
         let same = self
@@ -183,15 +183,15 @@ impl Facts {
         self.packages[column(major)?]
     }
 
-    /// That package's directory in site-packages.
+    /// The directory in site-packages of the Python package for a CUDA major.
     pub fn package_dir(&self, major: u32) -> Option<&'static str> {
         self.package_dirs[column(major)?]
     }
 }
 
 impl Component {
-    /// The components whose release is that of a toolkit, most significant first: the compiler of
-    /// device code decides, otherwise the runtime.
+    /// The components that determine the release of a toolkit. The first component that is present decides: a compiler
+    /// of device code before the runtime.
     pub(crate) const CORE: [Self; 3] = [Self::Nvcc, Self::Nvrtc, Self::Cudart];
 
     /// Whether it is one of [`Component::CORE`].
@@ -199,12 +199,12 @@ impl Component {
         Self::CORE.contains(&self)
     }
 
-    /// All components, toolkit first.
+    /// All components, those of the toolkit before the products.
     pub fn all() -> impl Iterator<Item = Self> {
         table::TABLE.iter().map(|facts| facts.component)
     }
 
-    /// What is known about it.
+    /// The facts about the component.
     #[doc(hidden)]
     pub fn facts(self) -> &'static Facts {
         // The enum and the table are generated from the same rows, so the index is valid.

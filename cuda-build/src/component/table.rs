@@ -2,19 +2,18 @@
 //!
 //! Sources: SONAMEs, package names and directories were read from the Python wheels of the sets
 //! 11.8.0, 12.9.1 and 13.4.3 (`readelf -d`, `RECORD`), extras from the metadata of the
-//! `cuda-toolkit` metapackage of the same versions, link names from CMake's `FindCUDAToolkit`. Those
-//! of products were read from their newest wheel for each CUDA major (cuDNN 9.27, but 9.10 for CUDA
-//! 11; NCCL 2.32, but 2.21 for CUDA 11; cuTENSOR 2.8, but 2.2 for CUDA 11; cuSPARSELt 0.10 and 0.8;
-//! NVSHMEM 3.8; cuDSS 1.0). Redist and Nix names come from the component lists of
-//! `redistrib_*.json` as nixpkgs and rules_cuda name them, Spack's from the packages of its
-//! built-in repository, header prefixes from `include` of CUDA 11.8, 12.9 and 13.4. The order is
-//! for readers only: toolkit first, products after it.
+//! `cuda-toolkit` metapackage of the same versions, link names from CMake's `FindCUDAToolkit`. The names of products
+//! were read from the newest wheel of each product for each CUDA major (cuDNN 9.27, but 9.10 for CUDA 11; NCCL 2.32,
+//! but 2.21 for CUDA 11; cuTENSOR 2.8, but 2.2 for CUDA 11; cuSPARSELt 0.10 and 0.8; NVSHMEM 3.8; cuDSS 1.0). The names
+//! in `redist` and `nix` come from the component lists of `redistrib_*.json` as nixpkgs and rules_cuda name them, the
+//! names in `spack` from the packages of Spack's built-in repository, and header prefixes from `include` of CUDA 11.8,
+//! 12.9 and 13.4. The rows are ordered for readers: the toolkit first, then the products.
 
 use super::{Class, EMPTY_FACTS, Facts, VersionMacros};
 use crate::capability::Capability;
 use crate::version::ToolkitVersion;
 
-/// cuDNN 9 has one set of names for every CUDA major (`nvidia-cudnn-cu11`'s 9.10 lacks the newest).
+/// cuDNN 9 has the same names for every CUDA major. The last cuDNN for CUDA 11, 9.10, lacks the newest libraries.
 #[rustfmt::skip]
 const CUDNN_9: &[&str] = &["libcudnn.so.9", "libcudnn_graph.so.9", "libcudnn_ops.so.9", "libcudnn_cnn.so.9", "libcudnn_adv.so.9", "libcudnn_heuristic.so.9", "libcudnn_engines_precompiled.so.9", "libcudnn_engines_runtime_compiled.so.9", "libcudnn_engines_tensor_ir.so.9", "libcudnn_ext.so.9"];
 
@@ -34,7 +33,7 @@ macro_rules! components {
             $($(#[$doc])* $name,)*
         }
 
-        /// In the order of [`Component`].
+        /// One row for each component, in the order of [`Component`].
         pub(super) const TABLE: &[Facts] = &[
             $(Facts { component: Component::$name, $($field: $value,)* ..EMPTY_FACTS },)*
         ];
@@ -60,7 +59,7 @@ components! {
         sonames: [&["libcuda.so.1"], &["libcuda.so.1"], &["libcuda.so.1"]],
         header: Some("cuda.h"), cmake: &[("cuda_driver", &["stubs/libcuda.so"])],
     }
-    /// Compiler driver, `ptxas`, `cudafe++`, `fatbinary`, `nvlink`.
+    /// The compiler: `nvcc`, `ptxas`, `cudafe++`, `fatbinary`, `nvlink`.
     Nvcc {
         id: "nvcc", class: Class::ExactMinor, follows_toolkit: true, in_every_toolkit: true, extra: Some("nvcc"),
         header: Some("fatbinary_section.h"), tools: &["nvcc", "ptxas", "cudafe++", "fatbinary", "nvlink", "bin2c"],
@@ -92,15 +91,15 @@ components! {
     /// CUB, Thrust and libcu++.
     Cccl {
         id: "cccl", class: Class::OwnRange, in_every_toolkit: true, extra: Some("cccl"),
-        // CUB's header is in every release; libcu++'s is not, because the wheel of 12.0 has only
-        // CUB and Thrust. `CUB_VERSION` existed before CCCL had one version for all of its parts.
+        // CUB's header identifies CCCL, because every release has it. The wheel of 12.0 has no libcu++.
+        // `CUB_VERSION` is used because old releases have no common version for all parts of CCCL.
         header: Some("cub/version.cuh"), version_macros: Some(("cub/version.cuh", VersionMacros::Number("CUB_VERSION"))),
         packages: [Some("nvidia-cuda-cccl-cu11"), Some("nvidia-cuda-cccl-cu12"), Some("nvidia-cuda-cccl")],
         package_dirs: [Some("nvidia/cuda_cccl"), Some("nvidia/cuda_cccl"), Some("nvidia/cu13")],
         header_prefixes: &["cub", "nv", "thrust"],
         redist: &["cuda_cccl", "cccl"],
-        // CCCL 1.15 to 3.5 compile under 13.0 and 13.5, and 3.5 under 12.0. No CCCL has an upper
-        // bound.
+        // Measured: CCCL 1.15 to 3.5 compile with CUDA 13.0 and 13.5, and CCCL 3.5 compiles with CUDA 12.0. No CCCL has
+        // an upper bound for the CUDA release.
         oldest_release: Some((3, ToolkitVersion::new(12, 0))),
     }
     /// Thread helpers that static libraries need.
@@ -246,7 +245,7 @@ components! {
     /// Annotations for profilers.
     Nvtx {
         id: "nvtx", follows_toolkit: true, extra: Some("nvtx"),
-        // The first replaced the second in 12.9; a toolkit has one or the other.
+        // `nvtx3interop` replaced `nvToolsExt` in CUDA 12.9. A toolkit has only one of them.
         libraries: &["nvtx3interop", "nvToolsExt"], libraries_are_alternatives: true,
         sonames: [&["libnvtx3interop.so.1", "libnvToolsExt.so.1"], &["libnvtx3interop.so.1", "libnvToolsExt.so.1"], &["libnvtx3interop.so.1", "libnvToolsExt.so.1"]],
         header: Some("nvtx3/nvToolsExt.h"),
@@ -307,7 +306,7 @@ components! {
         package_dirs: [Some("nvidia/cuda_sanitizer_api"), Some("nvidia/cuda_sanitizer_api"), Some("nvidia/cu13")],
         redist: &["cuda_sanitizer_api"], cmake: &[("sanitizer", &["libsanitizer-public.so"])],
     }
-    /// Deep-learning accelerators of Jetson.
+    /// Deep-learning accelerators of Jetson boards.
     Cudla {
         id: "cudla", follows_toolkit: true,
         libraries: &["cudla"],
@@ -350,7 +349,7 @@ components! {
         header_prefixes: &["nv_decode.h"],
         redist: &["cuda_cuxxfilt"],
     }
-    /// Deep neural networks; own version line.
+    /// Deep neural networks. Has its own release cycle.
     Cudnn {
         id: "cudnn", class: Class::Product,
         libraries: &["cudnn", "cudnn_graph", "cudnn_ops", "cudnn_cnn", "cudnn_adv", "cudnn_heuristic", "cudnn_engines_precompiled", "cudnn_engines_runtime_compiled", "cudnn_engines_tensor_ir", "cudnn_ext"],
@@ -361,13 +360,13 @@ components! {
         header_prefixes: &["cudnn"],
         version_macros: Some(("cudnn_version.h", VersionMacros::Parts(["CUDNN_MAJOR", "CUDNN_MINOR", "CUDNN_PATCHLEVEL"]))),
         variables: &["CUDNN_PATH"], redist: &["cudnn"], nix: &["libcudnn"], spack: &["cudnn"],
-        // Read from `libcudnn_ops` (`libcudnn_ops_infer` before 9) of the wheels 8.5.0, 8.7.0,
-        // 8.8.0, 8.9.7, 9.0.0, 9.10.2, 9.11.0, 9.12.0 and 9.28.0; the same for every CUDA major.
-        // Other libraries of 9.11 still have code for 5.0, but every program goes through this one.
-        // Newer capabilities need no rule: they get PTX.
+        // Read from `libcudnn_ops` (`libcudnn_ops_infer` before 9) of the wheels 8.5.0, 8.7.0, 8.8.0, 8.9.7, 9.0.0,
+        // 9.10.2, 9.11.0, 9.12.0 and 9.28.0. The values are the same for every CUDA major. Other libraries of 9.11
+        // still have code for 5.0, but every program needs `libcudnn_ops`. There is no rule for newer capabilities,
+        // because cuDNN has PTX for them.
         oldest_capabilities: &[((9, 11), Capability::new(7, 5)), ((8, 8), Capability::new(5, 0)), ((8, 5), Capability::new(3, 5))],
     }
-    /// Collectives; own version line.
+    /// Collective communication. Has its own release cycle.
     Nccl {
         id: "nccl", class: Class::Product,
         libraries: &["nccl"],
@@ -379,7 +378,7 @@ components! {
         version_macros: Some(("nccl.h", VersionMacros::Parts(["NCCL_MAJOR", "NCCL_MINOR", "NCCL_PATCH"]))),
         variables: &["NCCL_HOME"], nix: &["nccl", "libnccl"], spack: &["nccl"],
     }
-    /// Tensor contractions; own version line.
+    /// Tensor contractions. Has its own release cycle.
     Cutensor {
         id: "cutensor", class: Class::Product,
         libraries: &["cutensor", "cutensorMg", "cutensorMp"],
@@ -391,7 +390,7 @@ components! {
         version_macros: Some(("cutensor.h", VersionMacros::Parts(["CUTENSOR_MAJOR", "CUTENSOR_MINOR", "CUTENSOR_PATCH"]))),
         variables: &["CUTENSOR_PATH"], redist: &["libcutensor"], nix: &["cutensor"], spack: &["cutensor"],
     }
-    /// Structured sparsity; own version line.
+    /// Structured sparsity. Has its own release cycle.
     Cusparselt {
         id: "cusparselt", class: Class::Product,
         libraries: &["cusparseLt"],
@@ -403,7 +402,7 @@ components! {
         version_macros: Some(("cusparseLt.h", VersionMacros::Parts(["CUSPARSELT_VER_MAJOR", "CUSPARSELT_VER_MINOR", "CUSPARSELT_VER_PATCH"]))),
         variables: &["CUSPARSELT_PATH"], redist: &["libcusparse_lt"], nix: &["cusparselt"], spack: &["cusparselt"],
     }
-    /// Shared memory over GPUs; own version line.
+    /// Shared memory over GPUs. Has its own release cycle.
     Nvshmem {
         id: "nvshmem", class: Class::Product,
         libraries: &["nvshmem_host"],
@@ -415,7 +414,7 @@ components! {
         version_macros: Some(("non_abi/nvshmem_version.h", VersionMacros::Parts(["NVSHMEM_VENDOR_MAJOR_VERSION", "NVSHMEM_VENDOR_MINOR_VERSION", "NVSHMEM_VENDOR_PATCH_VERSION"]))),
         variables: &["NVSHMEM_HOME"], redist: &["libnvshmem"], nix: &["nvshmem"], spack: &["nvshmem"],
     }
-    /// Direct sparse solvers; own version line.
+    /// Direct sparse solvers. Has its own release cycle.
     Cudss {
         id: "cudss", class: Class::Product,
         libraries: &["cudss"],

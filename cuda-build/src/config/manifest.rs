@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::root::Root;
 use crate::toml::{self, Value};
 
-/// A manifest.
+/// A parsed manifest.
 pub(super) struct Document {
     path: PathBuf,
     root: toml::Table,
@@ -101,7 +101,7 @@ impl Table {
         })
     }
 
-    /// A requirement on versions, such as `>=9`.
+    /// The value of a key as a version requirement, such as `>=9`.
     pub(super) fn requirement(&self, key: &str) -> Result<Option<VersionReq>, Error> {
         let parse = |text: String| {
             VersionReq::parse(&text).map_err(|error| {
@@ -219,8 +219,11 @@ impl Table {
 
 /// The manifest of the workspace that the package in `directory` belongs to: the manifest that
 /// `package.workspace` names, otherwise the nearest manifest at or above `directory` with a
-/// `[workspace]` table. `None` if this table excludes the package. As in Cargo, a vendored package
-/// (with `.cargo-checksum.json`) or a registry package (with `.cargo-ok`) belongs to no workspace.
+/// `[workspace]` table.
+///
+/// `None` if there is no such manifest, or if its `[workspace]` table excludes the package. As in Cargo,
+/// a vendored package (with `.cargo-checksum.json`) or a registry package (with `.cargo-ok`) belongs to
+/// no workspace.
 pub(super) fn workspace_manifest(root: &Root, directory: &Path) -> Result<Option<PathBuf>, Error> {
     let is_published = |name| root.is_file(&directory.join(name));
     if [".cargo-checksum.json", ".cargo-ok"]

@@ -1,20 +1,20 @@
-//! The keys of `[package.metadata.cuda]`. The workspace's table holds defaults;
-//! `CUDA_BUILD_*` variables override both.
+//! The keys of `[package.metadata.cuda]`. `[workspace.metadata.cuda]` holds defaults for them;
+//! `CUDA_BUILD_*` variables override both tables.
 //!
 //! ```toml
 //! [package.metadata.cuda]
 //! toolkit           = ">=12.2, <14"
-//! majors            = [12, 13]     # what to make wheels for
+//! majors            = [12, 13]     # CUDA majors to build wheels for
 //! components        = ["cudart", { name = "cudnn", version = ">=9", optional = true }]
 //! capabilities      = ["8.0", "9.0", "12.0+PTX"]
 //! single-capability = "9.0"        # for consumers that take no list
 //! cudart            = "static"     # or "shared"
-//! jetson            = false        # on aarch64 Linux: a board, not a server
-//! [package.metadata.cuda.major.12] # instead of the above, for one CUDA major
+//! jetson            = false        # true: aarch64 Linux is a Jetson board, not a server
+//! [package.metadata.cuda.major.12] # replaces the lists above for one CUDA major
 //! components        = ["cudart"]
 //! capabilities      = ["8.0", "9.0+PTX"]
 //! [package.metadata.cuda.wheel]
-//! name              = "saxpy"      # without `-cu12`
+//! name              = "saxpy"      # the wheel's name without `-cu12`
 //! rpath             = "runpath"    # or "rpath", which precedes LD_LIBRARY_PATH
 //! ```
 
@@ -40,7 +40,7 @@ pub enum Cudart {
 }
 
 impl Cudart {
-    /// The value in a manifest.
+    /// The value that a manifest uses for this variant.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Static => "static",
@@ -52,16 +52,17 @@ impl Cudart {
 /// A component that a crate declares.
 #[derive(Clone, Debug)]
 pub struct Wanted {
-    /// Which one.
+    /// The component.
     pub component: Component,
     /// The accepted versions: `>=9` for cuDNN 9 and newer.
     pub version: Option<semver::VersionReq>,
-    /// If the component is missing, the crate is built without it; `cfg(cuda_have_<name>)` is set
-    /// if it is present.
+    /// Whether the crate can be built without the component. For an optional component that is present,
+    /// `cfg(cuda_have_<name>)` is set.
     pub optional: bool,
 }
 
-/// What a package declares; read it for one CUDA major with [`Config::for_major`].
+/// What a package declares. [`Config::for_major`] returns the components and capabilities for one CUDA
+/// major.
 #[derive(Clone, Debug, Default)]
 pub struct Config {
     /// The package's manifest, for messages.
@@ -70,7 +71,7 @@ pub struct Config {
     pub toolkit: semver::VersionReq,
     /// The CUDA majors to build wheels for.
     pub majors: Vec<u32>,
-    /// The CUDA release to build for now (`CUDA_BUILD_RELEASE`).
+    /// The CUDA release of this build, from the variable `CUDA_BUILD_RELEASE`.
     pub release: Option<RequestedRelease>,
     /// How the runtime is linked.
     pub cudart: Cudart,
@@ -81,11 +82,11 @@ pub struct Config {
     components: Vec<Wanted>,
     capabilities: Option<Vec<String>>,
     per_major: Vec<PerMajor>,
-    /// Keys of `[package.metadata.cuda.wheel]`.
+    /// The keys of `[package.metadata.cuda.wheel]`.
     pub wheel: Wheel,
-    /// Whether the package's library is a `cdylib`, as a Python module is.
+    /// Whether the package's library is a `cdylib`, as it is for a Python extension.
     pub cdylib: bool,
-    /// The manifest with the workspace's defaults, if the package belongs to a workspace.
+    /// The manifest of the workspace, if the package belongs to a workspace.
     pub workspace: Option<PathBuf>,
 }
 
@@ -99,7 +100,7 @@ struct PerMajor {
 /// How a wheel is packaged.
 #[derive(Clone, Debug, Default)]
 pub struct Wheel {
-    /// Name of the distribution without `-cu12`; if unset, the name of the Python project.
+    /// The name of the wheel's distribution without `-cu12`; if unset, the name of the Python project.
     pub name: Option<String>,
     /// `runpath` (default) or `rpath`, which has priority over `LD_LIBRARY_PATH`.
     pub rpath: Option<String>,
@@ -119,8 +120,8 @@ impl Config {
     /// variables that override both.
     ///
     /// # Errors
-    /// [`Error::Io`] if there is no manifest, [`Error::Manifest`] if a key is unknown or has a value
-    /// of the wrong kind.
+    /// [`Error::Io`] if a manifest cannot be read; [`Error::Manifest`] if a key is unknown, or if a key or
+    /// a variable has an invalid value.
     pub fn read(root: &Root, env: &Env, directory: &Path) -> Result<Self, Error> {
         let manifest = directory.join("Cargo.toml");
         let package = Document::read(root, &manifest)?;
@@ -136,7 +137,7 @@ impl Config {
         config.apply(&package.table(&["package", "metadata", "cuda"]))?;
         config.apply_variables(env)?;
         let library = package.table(&["lib"]);
-        // Cargo itself reports errors in this table.
+        // Errors in this table are ignored here, because Cargo reports them.
         for key in ["crate-type", "crate_type"] {
             let types = library.texts(key).ok().flatten().unwrap_or_default();
             config.cdylib |= types.iter().any(|name| name == "cdylib");
@@ -144,7 +145,7 @@ impl Config {
         Ok(config)
     }
 
-    /// The configuration for one CUDA major. An override replaces the general list.
+    /// The configuration for one CUDA major. A list in the table `major.<n>` replaces the general list.
     pub fn for_major(&self, major: u32) -> ForMajor<'_> {
         let special = self.per_major.iter().rev().find(|p| p.major == major);
         let components = special.and_then(|p| p.components.as_ref());
@@ -202,7 +203,7 @@ impl Config {
         }
         if let Some(text) = env.text("CUDA_BUILD_CAPABILITIES") {
             self.capabilities = Some(vec![text]);
-            // The variable applies to every major.
+            // The variable applies to every major, so it also replaces the lists of `major.<n>`.
             for special in &mut self.per_major {
                 special.capabilities = None;
             }
@@ -211,9 +212,9 @@ impl Config {
     }
 }
 
-/// The root of the workspace that `directory` is in, found as Cargo finds it: the workspace of the
-/// nearest package at or above it, or that package itself. `None` outside any package, or if a
-/// manifest cannot be read.
+/// The root directory of the workspace that `directory` is in. As in Cargo, the nearest package at or above
+/// `directory` determines the workspace; a package without a workspace is its own root. `None` if there
+/// is no such package, or if a manifest cannot be read.
 pub fn workspace_root(root: &Root, directory: &Path) -> Option<PathBuf> {
     let package = directory
         .ancestors()

@@ -1,10 +1,10 @@
-//! Containers: reading, writing, and the order of images.
+//! Reads and writes containers. A new container has its images in nvcc's order.
 
 use super::{CONTAINER_HEADER, Entry, Image, MAGIC, invalid, size_at, u16_at, u32_at};
 use crate::error::Error;
 
-/// A fat binary: one container as a file (`.fatbin`), or one for each translation unit as the
-/// `.nv_fatbin` section of a host object.
+/// A fat binary. A `.fatbin` file has one container; the `.nv_fatbin` section of a host object has one
+/// container for each translation unit.
 ///
 /// ```
 /// use cuda_build::internal::fatbin::{Fatbin, Image, Kind};
@@ -26,7 +26,8 @@ impl Fatbin {
     /// between containers. Compressed entries stay compressed.
     ///
     /// # Errors
-    /// [`Error::Format`] for anything else, with the reason and the offset.
+    /// [`Error::Format`] if the bytes contain no container, or anything that is neither a container nor zeros
+    /// between containers.
     pub fn parse(bytes: &[u8]) -> Result<Self, Error> {
         let mut containers = Vec::new();
         let mut offset = 0;
@@ -35,8 +36,7 @@ impl Fatbin {
             .and_then(|rest| rest.iter().position(|&byte| byte != 0))
         {
             let start = offset + skipped;
-            // A container starts with a nonzero byte, so the first such byte after padding starts
-            // one.
+            // The first byte of `MAGIC` is not zero, so a container starts at the first nonzero byte after the padding.
             let (container, len) = parse_container(&bytes[start..], start)?;
             containers.push(container);
             offset = start + len;
@@ -47,11 +47,13 @@ impl Fatbin {
         Ok(Self { containers })
     }
 
-    /// One container with these images in nvcc's order: cubins by ascending capability, then PTX.
+    /// Makes one container of these images, in nvcc's order: cubins by ascending capability, then PTX by
+    /// ascending capability.
     ///
     /// # Errors
-    /// [`Error::Format`] if there is no image, or if an image is not a cubin, is PTX without
-    /// `.version` and `.target`, is for a different capability than it claims, or is given twice.
+    /// [`Error::Format`] in these cases: there is no image; two images have the same kind and capability; the
+    /// bytes of a cubin are not a cubin; PTX lacks `.version` or `.target`; an image was compiled for another
+    /// capability than the one in its `capability` field.
     pub fn from_images(mut images: Vec<Image>) -> Result<Self, Error> {
         if images.is_empty() {
             return Err(invalid("it has no images"));
@@ -76,8 +78,8 @@ impl Fatbin {
         }
     }
 
-    /// The bytes of the file. A file that was read is written unchanged, except for padding between
-    /// containers.
+    /// The bytes of the file. A file that was read is written unchanged, except that padding between
+    /// containers is removed.
     pub fn write(&self) -> Vec<u8> {
         let mut out = Vec::new();
         for entries in &self.containers {
@@ -133,7 +135,7 @@ fn parse_container(bytes: &[u8], at: usize) -> Result<(Vec<Entry>, usize), Error
     let mut body = bytes.get(CONTAINER_HEADER..end).ok_or_else(cut)?;
     let mut entries = Vec::new();
     while !body.is_empty() {
-        // An entry is never empty, so this ends.
+        // `len` is at least `ENTRY_HEADER`, so the loop ends.
         let (entry, len) = Entry::parse(body)?;
         entries.push(entry);
         body = &body[len..];

@@ -1,4 +1,4 @@
-//! Reads 64-bit little-endian ELF files: cubins, and the host's objects.
+//! Reads 64-bit little-endian ELF files: cubins and host objects.
 
 use std::collections::BTreeSet;
 
@@ -26,16 +26,16 @@ struct Symbol<'a> {
 const SYMBOL_TABLE: u32 = 2;
 const STRING_TABLE: u32 = 3;
 const NO_BITS: u32 = 8;
-/// Symbol types.
+// Types of symbols: the low four bits of `Symbol::info`.
 const OBJECT: u8 = 1;
 const FUNCTION: u8 = 2;
 const FILE: u8 = 4;
-/// The symbol types of texture and surface references, up to CUDA 11.
+/// The types of symbols for texture and surface references, which exist up to CUDA 11.
 const REFERENCES: std::ops::RangeInclusive<u8> = 10..=12;
-/// In the symbol's `other`: the function is a kernel.
+/// The bit of `Symbol::other` that marks a function as a kernel.
 const KERNEL: u8 = 0x10;
 
-/// The sections of a file; none if it is not such a file.
+/// The sections of a file; empty if the bytes are not a complete 64-bit little-endian ELF file.
 pub(crate) fn sections(bytes: &[u8]) -> Vec<Section<'_>> {
     if !bytes.starts_with(b"\x7fELF\x02\x01") {
         return Vec::new();
@@ -102,8 +102,8 @@ fn symbols<'a>(sections: &[Section<'a>]) -> Option<Vec<Symbol<'a>>> {
     Some(symbols)
 }
 
-/// The kernels that a cubin defines, and the variables, each with its size; `None` if it is not a
-/// cubin with a symbol table.
+/// The names of the kernels, variables, and texture and surface references that a cubin defines. The name of
+/// a variable is followed by its size. `None` if the bytes are not a cubin with a symbol table.
 pub(crate) fn device_names(cubin: &[u8]) -> Option<BTreeSet<Vec<u8>>> {
     let sections = sections(cubin);
     let mut names = BTreeSet::new();
@@ -115,7 +115,7 @@ pub(crate) fn device_names(cubin: &[u8]) -> Option<BTreeSet<Vec<u8>>> {
             let places: [&[u8]; 3] = [b".nv.global", b".nv.global.init", b".nv.constant3"];
             places.contains(&section.name)
         };
-        // The compiler names the constants that it makes itself `$str` and the like.
+        // A name that starts with `$`, such as `$str`, belongs to a constant that the compiler generated.
         let is_named = match symbol.info & 0xf {
             FUNCTION => symbol.other & KERNEL != 0,
             OBJECT => is_variable() && !symbol.name.starts_with(b"$"),
@@ -132,8 +132,11 @@ pub(crate) fn device_names(cubin: &[u8]) -> Option<BTreeSet<Vec<u8>>> {
     Some(names)
 }
 
-/// What differs between two objects: the name of a section, or `symbols`. The symbol with the name
-/// of a temporary file is left out, and so are the tables of names, whose rows are compared.
+/// The first difference between two objects: the number of sections, the name of a section, or `symbols`;
+/// `None` if there is no difference.
+///
+/// File symbols are ignored, because they contain names of temporary files. The other symbols are compared
+/// row by row, not by the bytes of the symbol table and the string table.
 pub fn difference(one: &[u8], other: &[u8]) -> Option<String> {
     let (one, other) = (sections(one), sections(other));
     if one.len() != other.len() || one.is_empty() {

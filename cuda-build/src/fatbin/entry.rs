@@ -1,4 +1,4 @@
-//! One entry of a container: an image, with its header as it was read.
+//! One entry of a container: an image and its header.
 
 use super::{ENTRY_HEADER, flag, invalid, offset_at, size_at, u16_at, u32_at, u64_at};
 use crate::capability::{Capability, Suffix};
@@ -12,7 +12,7 @@ pub enum Kind {
     Ptx,
     /// A cubin: an ELF file with SASS for one capability.
     Elf,
-    /// Something else, such as LTO-IR or Tile-IR, by its number in the header.
+    /// Another kind, such as LTO-IR or Tile-IR, with its number in the header.
     Other(u16),
 }
 
@@ -20,9 +20,9 @@ pub enum Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Compression {
-    /// None.
+    /// Not compressed.
     None,
-    /// LZ4 block: `--compress-mode speed`, and all compression before CUDA 12.4.
+    /// An LZ4 block: the result of `--compress-mode speed`, and of every compression before CUDA 12.4.
     Lz4,
     /// Zstandard.
     Zstd,
@@ -30,8 +30,8 @@ pub enum Compression {
 
 /// One image in a container.
 ///
-/// The whole header is kept, so that an entry is written back unchanged even if it has newer
-/// fields.
+/// The whole header is kept, so that an entry is written back unchanged even if its header has fields that
+/// this crate does not know.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     header: Vec<u8>,
@@ -66,7 +66,7 @@ impl Entry {
         Ok((Self { header, payload }, end))
     }
 
-    /// An entry from a header with correct lengths, and its payload.
+    /// Makes an entry. `header` must already contain the correct lengths.
     pub(super) fn from_parts(header: Vec<u8>, payload: Vec<u8>) -> Self {
         Self { header, payload }
     }
@@ -76,7 +76,7 @@ impl Entry {
         out.extend_from_slice(&self.payload);
     }
 
-    /// Length in the file, header included, in bytes.
+    /// Length of header and payload in the file, in bytes.
     pub(super) fn written_len(&self) -> usize {
         self.header.len() + self.payload.len()
     }
@@ -90,7 +90,7 @@ impl Entry {
         }
     }
 
-    /// The capability that the image is for. `cuobjdump` 13.4 does not show the suffix `f`.
+    /// The capability that the image is for, with its suffix. (`cuobjdump` 13.4 omits the suffix `f`.)
     pub fn capability(&self) -> Capability {
         let number = u32_at(&self.header, 28).unwrap_or(0);
         let flags = self.flags();

@@ -1,4 +1,4 @@
-//! Makes entries from images as a compiler writes them.
+//! Converts the output of a compiler, a cubin or PTX, to an entry.
 
 use std::fmt;
 
@@ -11,14 +11,14 @@ use crate::error::Error;
 pub enum Image {
     /// SASS.
     Cubin {
-        /// The capability that it is for.
+        /// The capability that the code is for.
         capability: Capability,
         /// The ELF file that `ptxas` or NVRTC made.
         bytes: Vec<u8>,
     },
     /// PTX.
     Ptx {
-        /// The oldest capability that it is for.
+        /// The capability that its `.target` names, which is the oldest that can run it.
         capability: Capability,
         /// The text, with or without the NUL that NVRTC puts at its end.
         text: String,
@@ -26,7 +26,7 @@ pub enum Image {
 }
 
 impl Image {
-    /// Cubins before PTX, each by capability; `90` before `90a`.
+    /// The sort key: cubins before PTX, then ascending capabilities, with `9.0` before `9.0a`.
     pub(super) fn order(&self) -> (bool, Capability) {
         match self {
             Self::Cubin { capability, .. } => (false, *capability),
@@ -65,7 +65,7 @@ impl fmt::Display for Image {
     }
 }
 
-/// The fields of an image that its entry's header repeats.
+/// What the header of an entry repeats from the image.
 struct ImageHeader {
     major: u16,
     minor: u16,
@@ -73,8 +73,8 @@ struct ImageHeader {
     notes: Option<Notes>,
 }
 
-/// The notes at the end of the header. For a cubin, `length` excludes the NUL at the start of
-/// `text`.
+/// The notes at the end of the header. `length` does not count the NUL in `text`, which is the first byte for
+/// a cubin and the last byte for PTX.
 struct Notes {
     length: u32,
     text: Vec<u8>,
@@ -104,7 +104,7 @@ impl ImageHeader {
             major,
             minor,
             flags: 0,
-            // Without options, the notes are only the terminating NUL.
+            // The text of the notes is the options for `ptxas`. There are none, so only its NUL is left.
             notes: Some(Notes {
                 length: 0,
                 text: vec![0],
@@ -116,10 +116,9 @@ impl ImageHeader {
     /// later GPUs.
     fn of_cubin(bytes: &[u8], capability: Capability) -> Result<Self, String> {
         const EM_CUDA: u16 = 190;
-        /// `EI_OSABI` of the first ABI, for capabilities before 10.0, up to CUDA 12.
+        /// `EI_OSABI` of the first ABI: CUDA 12 and earlier use it for capabilities before 10.0.
         const OSABI_FIRST: u8 = 0x33;
-        /// `EI_OSABI` of the second ABI, for capability 10.0 and later, and for all cubins of CUDA
-        /// 13.
+        /// `EI_OSABI` of the second ABI: CUDA 12 uses it for capability 10.0 and later, CUDA 13 for all cubins.
         const OSABI_SECOND: u8 = 0x41;
         let identity: Option<[u8; 16]> = bytes_at(bytes, 0);
         let (Some(identity), Some(EM_CUDA), Some(flags)) =

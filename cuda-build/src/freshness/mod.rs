@@ -1,13 +1,14 @@
 //! Decides whether an output below `OUT_DIR` has to be made again.
 //!
-//! The rule: an output is up to date if the same command would read the same bytes. So the key of
-//! a step has everything except files (arguments, variables, the toolkit's identity), and a
-//! record of the last successful run has every path that the tool looked at: files that it read,
-//! with a digest of their content, and paths at which it found nothing. If some of these paths are
-//! unknown, nothing is recorded, and the step runs whenever the build script runs.
+//! The rule: an output is up to date if the same command would read the same bytes. Two things are compared:
 //!
-//! Contents are read only if size, inode or a time of a file changed. A file that changed while
-//! the tool ran is not recorded, because the tool may have read either content.
+//! - The key of a step covers everything except files: arguments, variables, and the toolkit's identity.
+//! - The record of the last successful run contains every path that the tool looked at: each file that it
+//!   read, with a digest of the content, and each path at which it found nothing.
+//!
+//! If the tool may have looked at other paths, nothing is recorded, and the step runs whenever the build
+//! script runs. The same applies if a file changed while the tool ran, because the tool may have read either
+//! content. Contents are read again only if size, inode or a time of a file changed.
 
 mod file;
 mod record;
@@ -25,34 +26,38 @@ use file::Changed;
 pub(crate) use file::Files;
 use record::{Input, Output, Records};
 
-/// How often records are written while steps run. A killed build loses only the work since then.
+/// The interval at which records are written while steps run. If a build is killed, the next build repeats
+/// only the steps since the last write.
 const SAVE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// What a tool looked at while it made an output.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Reads {
-    /// The inputs of the step. Headers are in separate sets, because several steps share them.
+    /// The inputs of the step, without the headers that they include. Headers have their own sets, because
+    /// several steps read the same headers.
     pub(crate) sources: BTreeSet<PathBuf>,
     /// Headers of the user.
     pub(crate) own: BTreeSet<PathBuf>,
     /// Headers of the toolkit and of the system.
     pub(crate) system: BTreeSet<PathBuf>,
-    /// Paths that do not exist. A new file at such a path would be read instead of another file.
+    /// Paths that the tool looked for and that do not exist. If a file appeared at such a path, the tool
+    /// would read it instead of another file.
     pub(crate) absent: BTreeSet<PathBuf>,
-    /// The user's directories that were searched.
+    /// Directories of the user in which the tool looked for headers.
     pub(crate) searched: BTreeSet<PathBuf>,
     /// Why these sets may be incomplete; `None` if they are complete.
     pub(crate) incomplete: Option<String>,
 }
 
-/// Everything that a run of a tool looked at, with its state at that time.
+/// Every path that a run of a tool looked at, with the state of each path at that time.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Evidence {
     lists: Vec<Vec<Input>>,
 }
 
 impl Evidence {
-    /// The text that [`Evidence::parse`] reads. `made` describes what the run made.
+    /// The text that [`Evidence::parse`] reads. `made` describes what the run made, and `digest` is the digest of
+    /// what it made.
     pub(crate) fn to_bytes(&self, key: u64, made: &str, digest: u64) -> Vec<u8> {
         let mut records = Records::default();
         let mut lists = Vec::new();
@@ -67,8 +72,8 @@ impl Evidence {
         records.to_bytes()
     }
 
-    /// The evidence for a step with this key, what the run made, and the digest of that; `None` if the
-    /// text is anything else.
+    /// The evidence, `made` and `digest` from a text of [`Evidence::to_bytes`]. `None` if the text is invalid or
+    /// has another key.
     pub(crate) fn parse(text: &[u8], key: u64) -> Option<(Self, String, u64)> {
         let records = Records::parse(text)?;
         let (made, output) = records.outputs.iter().next()?;
@@ -102,11 +107,11 @@ impl Evidence {
 /// Why an output has to be made again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Stale {
-    /// There is no record of how it was made.
+    /// There is no record of the output.
     NoRecord,
     /// The toolkit, an option or a variable is different.
     Command,
-    /// This file, or what is found at this path, is different.
+    /// The file at this path changed, appeared or disappeared.
     Input(PathBuf),
     /// The output is missing or was changed.
     Output,
@@ -123,7 +128,7 @@ impl std::fmt::Display for Stale {
     }
 }
 
-/// A tool that is about to run.
+/// The state before a tool runs: the time, and the digests of files that the tool is known to read.
 pub(crate) struct RunStart {
     at: i64,
     known: HashMap<PathBuf, u64>,
@@ -134,9 +139,9 @@ pub(crate) struct Freshness {
     path: PathBuf,
     pub(crate) files: Files,
     records: Records,
-    /// Whether each recorded input is unchanged, as far as checked.
+    /// For each recorded input that was checked: whether it is unchanged.
     unchanged: HashMap<u32, bool>,
-    /// The first changed input of each list, as far as checked.
+    /// For each list that was checked: its first changed input.
     changed_inputs: HashMap<u32, Option<u32>>,
     used: HashSet<OsString>,
     unsaved: bool,
@@ -227,7 +232,8 @@ impl Freshness {
             Some(Input::Looked(path, recorded)) => {
                 let (path, recorded) = (path.clone(), *recorded);
                 let unchanged = self.files.is_still(&path, recorded);
-                // If only the times differ, record the new ones, so that the content is not read again.
+                // If the content is the same but a time differs, the new time is recorded, so that the next run does
+                // not read the content again.
                 if unchanged && let Some(now) = self.files.renewed(&path, recorded) {
                     self.records.inputs[id as usize] = Input::Looked(path, now);
                     self.unsaved = true;
@@ -252,8 +258,10 @@ impl Freshness {
         }
     }
 
-    /// The state of everything that a tool looked at, or the reason why it cannot be recorded; then
-    /// the step runs again whenever the build script runs.
+    /// The state of every path that a tool looked at.
+    ///
+    /// # Errors
+    /// The reason why the state cannot be recorded. In this case the step runs whenever the build script runs.
     pub(crate) fn observe(
         &mut self,
         started: &RunStart,
@@ -296,8 +304,9 @@ impl Freshness {
         Ok(evidence)
     }
 
-    /// Records that a tool made `output`, and what the runs that led to it looked at; or that it is
-    /// unknown what they looked at. Returns the reason if nothing can be recorded.
+    /// Records that a tool made `output`. `evidence` has the paths that all runs for `output` looked at, or the
+    /// reason why they are unknown. If they are unknown, or if `output` cannot be read, `output` has no record
+    /// afterwards, and the reason is returned.
     ///
     /// # Errors
     /// [`Error::Io`] if the records cannot be written.
@@ -334,7 +343,7 @@ impl Freshness {
         Ok(reason)
     }
 
-    /// Whether a step with this key would still read what it read when `evidence` was kept.
+    /// Whether every path in `evidence` still has its recorded state.
     pub(crate) fn holds(&mut self, evidence: &Evidence) -> bool {
         evidence.lists.iter().flatten().all(|input| match input {
             Input::Looked(path, state) => self.files.is_still(path, *state),
@@ -342,7 +351,7 @@ impl Freshness {
         })
     }
 
-    /// The recorded files that were read and directories that were searched for `outputs`.
+    /// The files that were read and the directories that were searched to make `outputs`, from the records.
     pub(crate) fn recorded(&self, outputs: &[PathBuf]) -> BTreeSet<PathBuf> {
         let outputs = outputs
             .iter()
@@ -364,10 +373,10 @@ impl Freshness {
         paths.collect()
     }
 
-    /// Writes the records.
+    /// Writes the records if they changed.
     ///
     /// # Errors
-    /// [`Error::Io`].
+    /// [`Error::Io`] if the records cannot be written.
     pub(crate) fn save(&mut self) -> Result<(), Error> {
         if self.unsaved {
             crate::output::write(&self.path, &self.records.to_bytes())?;
@@ -377,10 +386,10 @@ impl Freshness {
         Ok(())
     }
 
-    /// Forgets outputs that no step of this run makes, and writes the records.
+    /// Removes the records of outputs that [`Freshness::check`] was not called for in this run, and writes the rest.
     ///
     /// # Errors
-    /// [`Error::Io`].
+    /// [`Error::Io`] if the records cannot be written.
     pub(crate) fn finish(&mut self) -> Result<(), Error> {
         let before = self.records.outputs.len();
         let used = &self.used;

@@ -4,15 +4,16 @@
 //! cuda-build stamps 1
 //! i <state> <path>               a file that was read
 //! a <path>                       a path that does not exist
-//! d <path>                       a path that is not a file
-//! s <path>                       a directory that was searched
+//! d <path>                       a directory, or something else that is not a file
+//! s <path>                       a directory that was searched for headers
 //! l <number of an input> …       a list of inputs
 //! o <key> <state> <count of lists> <number of a list> … <path>
 //! end
 //! ```
 //!
-//! A state is `<digest> <inode> <length> <modified> <changed>`, or `<digest> -`. Lists are shared:
-//! five hundred sources that read the same hundred headers have one list.
+//! A state is `<digest> <inode> <length> <modified> <changed>`. It is `<digest> -` if a later change of the file
+//! could leave these numbers the same, so that the content has to be read. Outputs share lists: five hundred
+//! sources that read the same hundred headers have one list.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -28,7 +29,7 @@ const HEAD: &str = "cuda-build stamps 1";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Input {
     Looked(PathBuf, State),
-    /// A directory, recorded only because Cargo watches it.
+    /// A directory. It is recorded only so that it can be declared to Cargo.
     Searched(PathBuf),
 }
 
@@ -40,12 +41,12 @@ impl Input {
     }
 }
 
-/// One output that was made.
+/// The record of one output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Output {
     pub(super) key: u64,
     pub(super) state: State,
-    /// Numbers of lists.
+    /// Indices into [`Records::lists`].
     pub(super) lists: Vec<u32>,
 }
 
@@ -53,10 +54,11 @@ pub(super) struct Output {
 pub(super) struct Records {
     pub(super) inputs: Vec<Input>,
     pub(super) lists: Vec<Vec<u32>>,
-    /// By the bytes of the path.
+    /// The key is the path as an `OsString`, because hashing a `Path` takes several times as long.
     pub(super) outputs: HashMap<OsString, Output>,
-    /// The newest input of each path, and the number of each list.
+    /// The number of the newest input for each path; filled by [`Records::input`].
     newest: HashMap<OsString, u32>,
+    /// The number of each list; filled by [`Records::list`].
     numbers: HashMap<Vec<u32>, u32>,
 }
 
@@ -65,7 +67,7 @@ fn number(length: usize) -> u32 {
 }
 
 impl Records {
-    /// The number of an input, added if no equal one is recorded.
+    /// The number of an input. The input is added unless it equals the newest input for its path.
     pub(super) fn input(&mut self, input: Input) -> u32 {
         if self.newest.is_empty() {
             let numbered = self.inputs.iter().zip(0..);
@@ -84,7 +86,7 @@ impl Records {
         id
     }
 
-    /// The number of a list, added if no equal one is recorded.
+    /// The number of a list. The list is added unless an equal list is recorded.
     pub(super) fn list(&mut self, ids: Vec<u32>) -> u32 {
         if self.numbers.is_empty() {
             let numbered = self.lists.iter().zip(0..);
@@ -99,7 +101,7 @@ impl Records {
         id
     }
 
-    /// `None` for anything that [`Records::to_bytes`] does not write.
+    /// Reads what [`Records::to_bytes`] wrote. `None` if a line is missing or malformed.
     pub(super) fn parse(bytes: &[u8]) -> Option<Self> {
         // A truncated file lacks the last line.
         let bytes = bytes.strip_suffix(b"\nend\n")?;
@@ -200,7 +202,7 @@ impl Records {
     }
 }
 
-/// A file's digest and either four numbers or `-`.
+/// A state as it is written to the file of records.
 fn shown(state: State) -> String {
     match state {
         State::File {

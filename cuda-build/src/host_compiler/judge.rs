@@ -1,4 +1,5 @@
-//! Queries one compiler: what it is, and whether it passes the toolkit's `crt/host_config.h`.
+//! Queries one compiler for its family and version, and checks whether the toolkit's `crt/host_config.h`
+//! accepts it.
 
 use std::path::Path;
 
@@ -12,7 +13,7 @@ use crate::release::{self, Release};
 use crate::root::Root;
 use crate::version::ToolkitVersion;
 
-/// The header that checks the host compiler.
+/// The toolkit's header that stops with an `#error` if the toolkit does not support the host compiler.
 const HEADER: &str = "crt/host_config.h";
 
 /// The first line of an answer if the header accepts the compiler.
@@ -30,22 +31,23 @@ pub(super) struct Judge<'a> {
     pub(super) unchecked: bool,
 }
 
-/// A compiler after the query.
+/// A compiler, and whether the toolkit accepts it.
 #[derive(Clone)]
 pub(super) struct Judged {
     pub(super) compiler: Compiler,
-    /// Why the toolkit does not accept it.
+    /// Why the toolkit does not accept the compiler; `None` if the toolkit accepts it.
     pub(super) refusal: Option<String>,
 }
 
 impl Judge<'_> {
-    /// The bounds in the table of releases, for messages and for a toolkit without [`HEADER`].
+    /// The toolkit's entry in the table of releases. Its compiler bounds are used in messages, and to judge a
+    /// compiler if [`HEADER`] is missing or cannot be preprocessed.
     pub(super) fn facts(&self) -> Option<&'static Release> {
         release::facts(self.toolkit)
     }
 
-    /// Queries a compiler, or returns an earlier answer that still holds; `None` if the program is
-    /// not a C++ compiler.
+    /// Queries a compiler, or returns the cached answer if it is still valid. `None` if the program is neither
+    /// gcc nor clang.
     pub(super) fn judge(&self, path: &Path) -> Result<Option<Judged>, Error> {
         let include = self.include.map(Path::as_os_str).unwrap_or_default();
         let cached = CachedAnswer::new(self.env, "host-compiler", [path.as_os_str(), include]);
@@ -70,28 +72,30 @@ impl Judge<'_> {
         let header = self.include.map(|include| include.join(HEADER));
         let header = header.map(|header| self.root.identity(&header));
         hash.field(header.unwrap_or_default().as_bytes());
-        // gcc looks for its own programs there.
+        // gcc searches the directories in these variables for its own programs, such as `cc1plus`.
         for name in ["GCC_EXEC_PREFIX", "COMPILER_PATH"] {
             hash.field(self.env.peek(name).unwrap_or_default().as_encoded_bytes());
         }
         hash.hex()
     }
 
-    /// Starts the compiler. The answer is its output, after [`ACCEPTED`] if the header accepts it.
+    /// Starts the compiler and returns its output. If the header accepts the compiler, [`ACCEPTED`] is put before
+    /// the output.
     fn query(&self, path: &Path) -> Result<String, Error> {
         let with_header = self.preprocess(path, self.include)?;
         let accepted = self.include.is_some() && with_header.success;
         let mut text = if accepted { ACCEPTED } else { "" }.to_owned();
         text.push_str(&with_header.output());
         if family_and_version(&text).is_none() {
-            // The header stopped with an `#error`, or includes a file that is missing, such as one
-            // of libc's.
+            // The compiler stopped before it printed its macros: the header contains an `#error` for it, or a file
+            // that the header includes is missing, such as a header of libc. Without the header it prints them.
             text.push_str(&self.preprocess(path, None)?.output());
         }
         Ok(text)
     }
 
-    /// Preprocesses the header, and prints all macros and the command of the compiler proper.
+    /// Preprocesses [`HEADER`], or an empty file if `include` is `None`. The output has all macros and the command of
+    /// the compiler proper.
     fn preprocess(&self, path: &Path, include: Option<&Path>) -> Result<Finished, Error> {
         let mut call = Invocation::new(path).args(["-dM", "-E", "-v", "-x", "c++"]);
         if let Some(include) = include {
@@ -134,16 +138,17 @@ impl Judge<'_> {
             refusal: if text.starts_with(ACCEPTED) {
                 None
             } else {
-                // If there is no `#error`, the header or a file that it includes is missing.
+                // Without an `#error`, the header or a file that it includes is missing. Then the table of releases
+                // decides.
                 refusal(text).or_else(by_table)
             },
         })
     }
 }
 
-/// The first sentences of the `#error` that a compiler stopped at. gcc prints
-/// `host_config.h:137:2: error: #error -- unsupported GNU version! …`; clang prints the line of the
-/// header after its own message.
+/// The message of the `#error` that stopped a compiler, without the sentences about nvcc's flag. gcc prints
+/// `host_config.h:137:2: error: #error -- unsupported GNU version! …`. clang prints a message without `#error`
+/// first, and then the header's line with `#error`.
 fn refusal(output: &str) -> Option<String> {
     let mut lines = output.lines();
     let (_, line) = lines.find_map(|line| line.split_once("#error"))?;
@@ -151,7 +156,7 @@ fn refusal(output: &str) -> Option<String> {
     Some(reason.trim_start_matches([' ', '-']).trim_end().to_owned())
 }
 
-/// The compiler by the macros that it defines; `None` if it is neither gcc nor clang.
+/// The family and version of the compiler that defines these macros; `None` if it is neither gcc nor clang.
 fn family_and_version(output: &str) -> Option<(Family, String)> {
     let number = |name: &str| -> Option<u32> {
         let define = format!("#define {name} ");
@@ -173,8 +178,8 @@ fn family_and_version(output: &str) -> Option<(Family, String)> {
     Some((family, format!("{}.{minor}.{patch}", number(major)?)))
 }
 
-/// The program that does the work, from the output of `-v`: gcc starts a `cc1plus`, a wrapper script
-/// or ccache starts another compiler, clang starts itself.
+/// The path of the compiler proper, from the output of `-v`. gcc starts `cc1plus`, clang starts itself, and a
+/// wrapper script or ccache starts another compiler.
 ///
 /// ```text
 ///  /usr/lib/gcc/x86_64-linux-gnu/12/cc1plus -E -quiet -v -imultiarch …

@@ -1,11 +1,13 @@
 //! The C++ compiler that nvcc calls for host code.
 //!
-//! If `NVCC_CCBIN`, or `-ccbin` in nvcc's own variables, names a compiler, this compiler is used or
-//! the build fails. Otherwise nvcc's own choice is used if the toolkit accepts it. If it does not,
-//! the newest installed compiler that the toolkit accepts is passed to nvcc with `-ccbin`.
+//! The user can name a compiler with `NVCC_CCBIN`, or with `-ccbin` in `NVCC_PREPEND_FLAGS` or
+//! `NVCC_APPEND_FLAGS`. If the toolkit does not accept this compiler, the build fails. If no compiler is
+//! named, the compiler that nvcc would choose is used if the toolkit accepts it. Otherwise the newest
+//! accepted gcc on `PATH`, or the newest accepted clang if there is no such gcc, is passed to nvcc with
+//! `-ccbin`.
 //!
-//! The compiler itself decides what a toolkit accepts: it preprocesses the toolkit's
-//! `crt/host_config.h`, which stops with an `#error` for a compiler that NVIDIA does not support.
+//! To find out whether a toolkit accepts a compiler, the compiler preprocesses the toolkit's
+//! `crt/host_config.h`, which contains an `#error` for each compiler that NVIDIA does not support.
 
 mod choose;
 mod judge;
@@ -24,20 +26,20 @@ pub struct Compiler {
     pub family: Family,
     /// Its version in full: `12.2.0`.
     pub version: String,
-    /// The number that the bounds of a toolkit refer to.
+    /// The major version. The bounds of a toolkit refer to it.
     pub major: u32,
-    /// Changes when the program, or the compiler proper behind it (`cc1plus`), is replaced.
+    /// A digest that changes if the program, or the compiler proper that it starts (`cc1plus`), is replaced.
     pub fingerprint: String,
-    /// The program, and the compiler proper behind it.
+    /// The program, and the compiler proper that it starts.
     pub files: Vec<PathBuf>,
 }
 
 /// The compilers that nvcc works with on Linux.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Family {
-    /// GNU's.
+    /// GNU's gcc.
     Gcc,
-    /// LLVM's, and compilers based on it.
+    /// LLVM's clang, and compilers based on it.
     Clang,
 }
 
@@ -65,14 +67,14 @@ impl fmt::Display for Compiler {
 /// The compiler for one build.
 #[derive(Debug, PartialEq)]
 pub struct HostCompiler {
-    /// Which compiler.
+    /// The compiler.
     pub compiler: Compiler,
-    /// The value of nvcc's option `-ccbin`; `None` if nvcc takes this compiler without it.
+    /// The value of nvcc's option `-ccbin`; `None` if nvcc uses this compiler without the option.
     pub option: Option<PathBuf>,
 }
 
 impl HostCompiler {
-    /// A string that differs if the output of a compile step may differ.
+    /// A string for the key of a compile step. Two compilers whose output may differ have different strings.
     pub fn identity(&self) -> String {
         format!(
             "host compiler {} {}",

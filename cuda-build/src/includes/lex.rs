@@ -1,4 +1,5 @@
-//! Finds `#include` and `__has_include` in source text, except in comments.
+//! Finds the headers that source text names in `#include`, `__has_include` and similar directives. Comments and
+//! raw strings are skipped.
 
 /// One place that names a header.
 pub(super) enum Mention {
@@ -6,9 +7,9 @@ pub(super) enum Mention {
     Quoted(String),
     /// `<name>`
     Angled(String),
-    /// `#include` of a macro, or of a name that is not valid UTF-8.
+    /// An `#include` whose file name is unknown: it is a macro, or not valid UTF-8.
     ComputedInclude,
-    /// `__has_include` of a macro.
+    /// A `__has_include` whose file name is unknown: it is a macro, or not valid UTF-8.
     ComputedQuery,
 }
 
@@ -18,7 +19,7 @@ pub(super) fn mentions(text: &str) -> Vec<Mention> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     for line in without_comments(text).lines() {
         let line = line.trim_start();
-        // The other two spellings of `#`: a digraph and a trigraph.
+        // `%:` (a digraph) and `??=` (a trigraph) are other spellings of `#`.
         let Some(directive) = ["#", "%:", "??="]
             .iter()
             .find_map(|sign| line.strip_prefix(sign))
@@ -38,7 +39,7 @@ pub(super) fn mentions(text: &str) -> Vec<Mention> {
                 for name in ["__has_include", "__has_embed"] {
                     for piece in rest.split(name).skip(1) {
                         let piece = piece.strip_prefix("_next").unwrap_or(piece).trim_start();
-                        // `defined(__has_include)` names nothing.
+                        // `defined(__has_include)` has no argument, so it names no header.
                         if let Some(argument) = piece.strip_prefix('(') {
                             found.push(
                                 parse_header_name(argument).unwrap_or(Mention::ComputedQuery),
@@ -52,7 +53,7 @@ pub(super) fn mentions(text: &str) -> Vec<Mention> {
     found
 }
 
-/// The header that `"name" …` or `<name> …` starts with.
+/// Parses the header name at the start of `"name" …` or `<name> …`. `None` if there is no valid name.
 fn parse_header_name(rest: &str) -> Option<Mention> {
     let rest = rest.trim_start();
     let until = |rest: &str, end: char| rest.split_once(end).map(|(name, _)| name.to_owned());
@@ -63,7 +64,7 @@ fn parse_header_name(rest: &str) -> Option<Mention> {
             .and_then(|rest| until(rest, '>'))
             .map(Mention::Angled),
     };
-    // Invalid UTF-8 has become U+FFFD, so the file's name is unknown.
+    // The text has U+FFFD in place of invalid UTF-8. The real file name cannot be recovered from it.
     let is_name = |name: &String| !name.is_empty() && !name.contains('\u{fffd}');
     mention.filter(|mention| match mention {
         Mention::Quoted(name) | Mention::Angled(name) => is_name(name),
@@ -71,7 +72,7 @@ fn parse_header_name(rest: &str) -> Option<Mention> {
     })
 }
 
-/// The text with comments replaced by spaces, continued lines joined, and raw strings emptied.
+/// The text without comments. Continued lines are joined, and the content of raw strings is removed.
 fn without_comments(text: &str) -> String {
     let text = joined_lines(text);
     let mut out = String::with_capacity(text.len());
@@ -98,7 +99,7 @@ fn without_comments(text: &str) -> String {
     out
 }
 
-/// The text with continued lines joined. gcc also accepts spaces after the backslash.
+/// The text with continued lines joined. As in gcc, spaces may follow the backslash at the end of a line.
 fn joined_lines(text: &str) -> String {
     let mut joined = String::with_capacity(text.len());
     for line in text.split_inclusive('\n') {

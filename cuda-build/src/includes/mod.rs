@@ -1,13 +1,18 @@
-//! Which files a compiler may read for a source, found by reading the source.
+//! Scans a source for the files that a compiler may read.
 //!
 //! NVRTC does not list the files that it reads, and nvcc does not list the paths at which it found
-//! nothing. The scan therefore finds at least the files that a compiler reads: for each `#include`
-//! and `__has_include`, regardless of `#if`, every file of that name in every searched directory,
-//! and every such path that does not exist. It searches the same directories as compilers
-//! (measured with NVRTC 11.8, 12.9 and 13.5, nvcc and gcc): for `#include "…"` the directory of the
-//! including file, then the directories that the options name; for `#include <…>` only the
-//! latter; for an absolute name none. NVRTC does not search the working directory if the source's
-//! name has a directory.
+//! nothing. The scan therefore finds at least the files that a compiler reads. For each `#include` and `__has_include`,
+//! whatever `#if` it stands under, the scan looks up the name in every directory that is searched. It
+//! records the files that exist and the paths that do not exist.
+//!
+//! The scan searches the same directories as compilers (measured with NVRTC 11.8, 12.9 and 13.5, nvcc
+//! and gcc):
+//!
+//! - for `#include "…"`, the directory of the including file, then the directories that the options name;
+//! - for `#include <…>`, only the directories that the options name;
+//! - for an absolute name, none.
+//!
+//! NVRTC does not search the working directory if the source's name has a directory.
 
 mod lex;
 pub(crate) mod options;
@@ -23,7 +28,8 @@ use lex::Mention;
 /// Where a compiler looks for headers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SearchPath {
-    /// The directory that the compiler runs in: headers that an option includes are searched there.
+    /// The directory that the compiler runs in. A header that an option such as `--pre-include` names is also
+    /// looked up there.
     pub(crate) working: PathBuf,
     /// The user's directories, in any order.
     pub(crate) directories: Vec<PathBuf>,
@@ -35,27 +41,29 @@ pub(crate) struct SearchPath {
 /// What a source includes.
 #[derive(Clone, Default)]
 pub struct Scan {
-    /// The user's headers; the source itself is not among them.
+    /// The user's headers, without the scanned sources.
     pub files: BTreeSet<PathBuf>,
-    /// The toolkit's headers that the user's files name.
+    /// The toolkit's headers that the user's files include.
     pub toolkit_files: BTreeSet<PathBuf>,
     /// Paths that were looked up and do not exist.
     pub absent: BTreeSet<PathBuf>,
     /// The user's directories that are searched.
     pub searched: BTreeSet<PathBuf>,
-    /// The names of headers that the user has. No shim may replace them.
+    /// The names of the user's headers, as an `#include` spells them. A shim (this crate's own header for
+    /// NVRTC) must not replace a header of the user.
     pub own: BTreeSet<String>,
-    /// The names of headers that the toolkit has.
+    /// The names of the toolkit's headers, as an `#include` spells them.
     pub toolkit: BTreeSet<String>,
-    /// A file with `#include MACRO`: it may include files that are not listed.
+    /// Why included files may be missing from this scan: a file with `#include MACRO`, a header of an option
+    /// that was not found, or a directory in which a path is too long to follow.
     pub computed_include: Option<PathBuf>,
     /// A file with `__has_include(MACRO)`.
     pub computed_query: Option<PathBuf>,
 }
 
 impl Scan {
-    /// Whether a header of CCCL (libcu++, CUB, Thrust) is included, or a toolkit header that
-    /// includes CCCL.
+    /// Whether the user's files include a CCCL header (libcu++, CUB, Thrust) of the toolkit, or a toolkit
+    /// header that includes CCCL (`cooperative_groups`).
     #[must_use]
     pub fn includes_cccl(&self) -> bool {
         const STARTS: [&str; 4] = ["cuda/", "cub/", "thrust/", "cooperative_groups"];
@@ -67,7 +75,7 @@ impl Scan {
 /// The scan does not follow a path with more components than this.
 const LONGEST_PATH: usize = 100;
 
-/// Scans the sources of one build; a header that several sources include is read once.
+/// Scans the sources of one build. A header that several sources include is read only once.
 #[derive(Default)]
 pub(crate) struct Scanner {
     mentions: HashMap<PathBuf, Rc<Vec<Mention>>>,
@@ -91,7 +99,7 @@ struct Running<'s> {
     files: &'s mut Files,
     search: &'s SearchPath,
     scan: Scan,
-    /// Names that an `#include` of a macro may refer to.
+    /// Names that a source may include without spelling them: [`Scanner::scan`].
     other_names: Rc<[String]>,
     known: BTreeSet<PathBuf>,
     queue: VecDeque<PathBuf>,
@@ -99,9 +107,9 @@ struct Running<'s> {
 
 impl Scanner {
     /// Scans `sources` (a source, and the user's files in its depfile) and the files that they
-    /// include. `headers` are included before the first line, like those of `--pre-include`.
-    /// `other_names` are also looked up: an `#include` of a macro, or a file that is not scanned,
-    /// may refer to them.
+    /// include. `headers` are the headers that options such as `--pre-include` include before the first
+    /// line. `other_names` are names of headers that may be included although no scanned file spells them,
+    /// by an `#include` of a macro or by a file that is not scanned. The scan looks them up, too.
     pub(crate) fn scan<'n>(
         &mut self,
         files: &mut Files,
@@ -166,7 +174,8 @@ impl Running<'_> {
             Mention::Quoted(name) => self.look_up(name, file.parent()),
             Mention::Angled(name) => self.look_up(name, None),
             Mention::ComputedInclude => {
-                // The macro may expand to `"…"`, for which this directory is searched first.
+                // The macro may expand to `"name"`. A quoted name is searched first in the directory of the
+                // including file.
                 for name in Rc::clone(&self.other_names).iter() {
                     file.parent()
                         .into_iter()
@@ -184,7 +193,8 @@ impl Running<'_> {
         }
     }
 
-    /// Looks for `name` in all of the user's directories, even after a match, then in the toolkit's.
+    /// Looks up `name` in `beside` (the directory of the including file, for a quoted name) and in all of the
+    /// user's directories, even after a match, then in the toolkit's directories until the first match.
     fn look_up(&mut self, name: &str, beside: Option<&Path>) {
         if let Some(beside) = beside {
             self.check_path(name, beside);
@@ -210,7 +220,8 @@ impl Running<'_> {
 
     fn check_path(&mut self, name: &str, directory: &Path) {
         let path = self.files.normal(&directory.join(name));
-        // A header that includes itself as `link/../link/a.h` would never end.
+        // If `link` is a symbolic link, `link/..` is kept in paths. A header that includes itself as
+        // `link/../link/a.h` would then give a longer path each time, without end.
         if path.components().count() > LONGEST_PATH {
             self.scan
                 .computed_include
@@ -240,7 +251,8 @@ impl Running<'_> {
         }
     }
 
-    /// The shortest start of `path` that does not exist: `inc/cuda` stands for all names below it.
+    /// The shortest prefix of `path` below `directory` that does not exist. If `inc/cuda` does not exist, this
+    /// one path is recorded for all headers below it.
     fn first_absent(&mut self, directory: &Path, path: PathBuf) -> PathBuf {
         let mut absent = path;
         while let Some(parent) = absent.parent() {
@@ -253,9 +265,9 @@ impl Running<'_> {
     }
 }
 
-/// Adds to `scan` the paths below `directory` at which a file hides a toolkit header of the same
-/// name: existing files to `files`, other paths to `absent`. A toolkit directory that `directory`
-/// lacks is one absent path.
+/// Adds to `scan` the paths below `directory` at which a file hides, or would hide, the toolkit header of the
+/// same name. Existing files are added to `files`, other paths to `absent`. If a whole subdirectory of the
+/// toolkit does not exist in `directory`, only the path of the subdirectory is added.
 pub(crate) fn hidden_by(files: &mut Files, directory: &Path, toolkit: &Path, scan: &mut Scan) {
     for name in files.names(toolkit).iter() {
         let (own, theirs) = (directory.join(name), toolkit.join(name));

@@ -1,31 +1,31 @@
 //! Reads the text that nvcc prints.
 //!
-//! Only the variables in a dry run describe a layout correctly in every package: conda's profile
-//! sets `TOP` to a directory in `targets/`, Debian's has neither `TOP` nor `INCLUDES`, and nixpkgs'
-//! names store paths.
+//! The layout of a toolkit cannot be derived from nvcc's path, because each package's `nvcc.profile` is
+//! different: conda's sets `TOP` to a directory in `targets/`, Debian's sets neither `TOP` nor `INCLUDES`,
+//! and nixpkgs' contains store paths. The variables that a dry run prints are right in every package.
 
 use std::path::PathBuf;
 
 use crate::version::Version;
 
-/// The answer of one nvcc. Nothing in it is verified: a directory may not exist.
+/// What one nvcc printed. The values are not verified: a directory may not exist.
 #[derive(Debug, PartialEq)]
 pub struct NvccAnswer {
-    /// `12.4.131`.
+    /// The version of nvcc, such as `12.4.131`.
     pub version: Version,
-    /// `_HERE_`: the directory of the nvcc that runs, links not resolved.
+    /// `_HERE_`: the directory of the nvcc that ran, with links not resolved.
     pub directory: Option<PathBuf>,
-    /// `TOP`: the root that the profile names, often with a `..` in it. Debian's has none.
+    /// `TOP`: the root that the profile names, often with a `..` in the path. Debian's profile names no root.
     pub top: Option<PathBuf>,
-    /// `-I` of `INCLUDES`, then the directories after `-isystem` in `SYSTEM_INCLUDES`.
+    /// The include directories: after `-I` in `INCLUDES`, then after `-isystem` in `SYSTEM_INCLUDES`.
     pub includes: Vec<PathBuf>,
-    /// `-L` of `LIBRARIES`, without directories of stubs.
+    /// The library directories: after `-L` in `LIBRARIES`, without directories called `stubs`.
     pub libraries: Vec<PathBuf>,
     /// The directories that nvcc searches for programs: `CICC_PATH`, then `PATH`.
     pub programs: Vec<PathBuf>,
     /// The host compiler as nvcc starts it: `gcc`, `/usr/bin/g++-12`. `None` if the dry run failed.
     pub host_compiler: Option<PathBuf>,
-    /// The file that was queried, if the user named it: then it is the compiler to run.
+    /// The path of the queried nvcc, if the user named it. Builds then run exactly this file.
     pub named: Option<PathBuf>,
 }
 
@@ -80,13 +80,14 @@ impl NvccAnswer {
     }
 }
 
-/// nvcc prints paths relative to its `argv[0]`, which is absolute here.
+/// `path`, if it is absolute. nvcc prints paths that begin with the directory in its `argv[0]`, and this crate
+/// starts it by an absolute path.
 fn absolute(path: &str) -> Option<PathBuf> {
     path.starts_with('/').then(|| PathBuf::from(path))
 }
 
-/// `-D__CUDACC_VER_MAJOR__=12 -D__CUDACC_VER_MINOR__=4 -D__CUDACC_VER_BUILD__=131` in the first
-/// command of a dry run.
+/// The version in the macros that the first command of a dry run defines:
+/// `-D__CUDACC_VER_MAJOR__=12 -D__CUDACC_VER_MINOR__=4 -D__CUDACC_VER_BUILD__=131`.
 fn macro_version(text: &str) -> Option<Version> {
     let number = |name: &str| {
         let after = text.split_once(&format!("-D__CUDACC_VER_{name}__="))?.1;
@@ -99,14 +100,15 @@ fn macro_version(text: &str) -> Option<Version> {
     format!("{}.{}.{}", major?, minor?, build?).parse().ok()
 }
 
-/// The `V13.4.92` of nvcc's `release 13.4, V13.4.92`.
+/// The version that `nvcc --version` prints: `13.4.92` in `release 13.4, V13.4.92`.
 fn printed_version(text: &str) -> Option<Version> {
     let after = text.split_once("release ")?.1;
     let version = after.split_once(", V")?.1;
     version.split_whitespace().next()?.parse().ok()
 }
 
-/// Paths after `flag`, joined to it or in the next word: `"-I/a b"`, `-L/a`, `"-isystem" "/a"`.
+/// The absolute paths after `flag`. A path is joined to the flag (`"-I/a b"`, `-L/a`) or is the next word
+/// (`"-isystem" "/a"`).
 fn flagged(value: &str, flag: &str) -> Vec<PathBuf> {
     let mut paths = Vec::new();
     let mut words = words(value).into_iter();
@@ -121,7 +123,7 @@ fn flagged(value: &str, flag: &str) -> Vec<PathBuf> {
     paths
 }
 
-/// Splits at spaces outside double quotes.
+/// The words of `value`, split at white space outside double quotes. The quotes are removed.
 fn words(value: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut word = String::new();

@@ -1,9 +1,10 @@
 //! What an nvcc reports about itself.
 //!
-//! One `nvcc --dryrun` prints the variables of the `nvcc.profile` beside it, and the command with
-//! which it would preprocess a file: directories, version and host compiler. The answer is kept in
-//! the user's cache directory, so that the same nvcc is not queried again.
-//! Without a host compiler the dry run fails; `nvcc --version` then prints at least the version.
+//! `nvcc --dryrun` prints the variables of the `nvcc.profile` beside nvcc, and the command with which nvcc
+//! would preprocess a file. From these, the directories, the version and the host compiler are read. The
+//! answer is kept in the user's cache directory, so that the same nvcc is not queried again.
+//!
+//! The dry run fails if there is no host compiler. `nvcc --version` then prints at least the version.
 
 mod answer;
 
@@ -22,11 +23,11 @@ use crate::root::Root;
 /// The variables that nvcc itself reads: flags, and the host compiler.
 pub const VARIABLES: [&str; 3] = ["NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS", "NVCC_CCBIN"];
 
-/// Queries `nvcc`, or returns the answer of an earlier query that still holds.
+/// Queries `nvcc`. If a cached answer is still valid, returns it without starting nvcc.
 ///
 /// # Errors
-/// [`Error::Program`] if the program cannot be started or hangs; [`Error::Format`] if it prints no
-/// release of CUDA.
+/// [`Error::Program`] if the program cannot be started or hangs; [`Error::Format`] if its output contains no
+/// version of nvcc.
 pub fn query(root: &Root, env: &Env, nvcc: &Path) -> Result<NvccAnswer, Error> {
     let [prepend, append, ccbin] = VARIABLES.map(|name| env.peek(name).unwrap_or_default());
     let path = env.peek("PATH").unwrap_or_default();
@@ -52,7 +53,8 @@ pub fn query(root: &Root, env: &Env, nvcc: &Path) -> Result<NvccAnswer, Error> {
     Ok(answer)
 }
 
-/// Starts nvcc; the output of a dry run, or that of `--version` if there is no host compiler.
+/// Starts nvcc and returns the output of a dry run. If the dry run fails, as it does without a host compiler,
+/// returns the output of `--version`.
 fn dry_run_output(env: &Env, nvcc: &Path) -> Result<String, Error> {
     let query = |arguments: &[&str]| Invocation::new(nvcc).args(arguments).query(env);
     let dry_run = query(&["--dryrun", "-E", "-x", "cu", "/dev/null"])?;
@@ -60,7 +62,7 @@ fn dry_run_output(env: &Env, nvcc: &Path) -> Result<String, Error> {
         return Ok(query(&["--version"])?.output());
     }
     let text = dry_run.output();
-    // If the profile does not assign `PATH`, nvcc uses the `PATH` of the process.
+    // If the profile does not assign `PATH`, nvcc uses the `PATH` of the process without printing it.
     let path = env.peek("PATH").and_then(OsStr::to_str);
     match path {
         Some(path) if !text.contains("#$ PATH=") => Ok(format!("{text}\n#$ PATH={path}\n")),
@@ -68,9 +70,9 @@ fn dry_run_output(env: &Env, nvcc: &Path) -> Result<String, Error> {
     }
 }
 
-/// A digest of everything besides the question that an answer depends on: nvcc, the nvcc behind a
-/// script, the profile and the variables in it, and the host compiler. `None` if a change of one of
-/// them could not be detected.
+/// A digest of what an answer depends on besides the question in [`query`]: nvcc, the nvcc that a script
+/// starts, the profile, the variables that the profile names, and the host compiler. `None` if a change of
+/// one of them could not be detected; the answer is then not cached.
 fn identity_of(root: &Root, env: &Env, nvcc: &Path, answer: &NvccAnswer) -> Option<String> {
     let program = real_nvcc(root, nvcc, answer)?;
     let profile = program.with_file_name("nvcc.profile");
@@ -79,7 +81,8 @@ fn identity_of(root: &Root, env: &Env, nvcc: &Path, answer: &NvccAnswer) -> Opti
         .unwrap_or_else(|error| error.to_string());
     let host_compiler = host_compiler(root, env, nvcc, answer);
     if answer.host_compiler.is_none() {
-        // The failed dry run is certain to fail again only if there is no gcc at all.
+        // The dry run failed. It is certain to fail again only if there is no gcc and none of nvcc's
+        // variables is set.
         let variable_set = VARIABLES.iter().any(|name| env.peek(name).is_some());
         if variable_set || host_compiler.is_some() {
             return None;
@@ -93,7 +96,7 @@ fn identity_of(root: &Root, env: &Env, nvcc: &Path, answer: &NvccAnswer) -> Opti
     hash.field(&[u8::from(targets)]);
     hash.field(profile.as_bytes());
     for name in profile.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')) {
-        // Cargo changes `LD_LIBRARY_PATH` for every build script. It does not change the answer.
+        // Cargo sets another `LD_LIBRARY_PATH` for every build script, and nvcc's answer does not depend on it.
         if name != "LD_LIBRARY_PATH" {
             hash.field(env.peek(name).unwrap_or_default().as_encoded_bytes());
         }
@@ -105,7 +108,7 @@ fn identity_of(root: &Root, env: &Env, nvcc: &Path, answer: &NvccAnswer) -> Opti
     Some(hash.hex())
 }
 
-/// The file of the host compiler that nvcc starts without any option; `None` if there is none.
+/// The path of the host compiler that nvcc starts if no option names one; `None` if the file does not exist.
 pub(crate) fn host_compiler(
     root: &Root,
     env: &Env,
@@ -115,15 +118,16 @@ pub(crate) fn host_compiler(
     let program = answer.host_compiler.as_deref().unwrap_or(Path::new("gcc"));
     let mut directories = answer.programs.clone();
     if directories.is_empty() {
-        // The dry run failed. Debian has a link to gcc beside nvcc, which the profile names.
+        // The dry run failed, so nvcc's search path is unknown. On Debian, nvcc starts the link to gcc that is
+        // in nvcc's own directory.
         directories.extend(nvcc.parent().map(Path::to_owned));
         directories.extend(env.search_path());
     }
     locate(root, program, &directories)
 }
 
-/// A program as nvcc finds it: a path, a directory that holds it, or a name in one of
-/// `directories`.
+/// The file that nvcc starts for `program`: a path, a directory that contains a compiler, or a name that is
+/// looked up in `directories`.
 pub(crate) fn locate(root: &Root, program: &Path, directories: &[PathBuf]) -> Option<PathBuf> {
     if program.components().count() > 1 {
         let mut files = vec![program.to_owned()];
@@ -134,8 +138,8 @@ pub(crate) fn locate(root: &Root, program: &Path, directories: &[PathBuf]) -> Op
     files.find(|path| root.is_file(path))
 }
 
-/// The nvcc that printed the answer: `nvcc` itself, or the one that a script always starts. `None`
-/// for any other program, such as the nvcc behind a link to ccache.
+/// The nvcc that printed the answer: `nvcc` itself, or, if `nvcc` is a script, the nvcc that the script always
+/// starts. `None` if it is unknown, for example if `nvcc` is a link to ccache.
 fn real_nvcc(root: &Root, nvcc: &Path, answer: &NvccAnswer) -> Option<PathBuf> {
     match &answer.directory {
         Some(directory) if nvcc.parent() != Some(directory) => {
@@ -149,7 +153,7 @@ fn real_nvcc(root: &Root, nvcc: &Path, answer: &NvccAnswer) -> Option<PathBuf> {
 
 /// The nvcc that a script always starts. Debian's `/usr/bin/nvcc` is
 /// `exec /usr/lib/nvidia-cuda-toolkit/bin/nvcc "$@"`, in Debian 13 after an
-/// `export PATH="<directory>:$PATH"`. `None` for any other script, which may start something else the
+/// `export PATH="<directory>:$PATH"`. `None` for any other script, because it may start another program the
 /// next time.
 pub(crate) fn started_by(script: &str) -> Option<PathBuf> {
     let is_plain =

@@ -37,13 +37,14 @@ pub(super) struct Api {
     pub(super) compile: unsafe extern "C" fn(RawProgram, c_int, *const *const c_char) -> Status,
     pub(super) log: Getter,
     pub(super) ptx: Getter,
-    /// Since CUDA 11.1.
+    /// `None` before CUDA 11.1.
     pub(super) cubin: Option<Getter>,
-    /// Since CUDA 11.2: how many capabilities, and the capabilities × 10.
+    /// `None` before CUDA 11.2.
     pub(super) archs: Option<Archs>,
 }
 
-/// `nvrtcGetNumSupportedArchs` and `nvrtcGetSupportedArchs`.
+/// `nvrtcGetNumSupportedArchs` and `nvrtcGetSupportedArchs`: the number of supported capabilities, and each
+/// capability × 10.
 #[derive(Clone, Copy)]
 pub(super) struct Archs {
     pub(super) count: unsafe extern "C" fn(*mut c_int) -> Status,
@@ -51,10 +52,10 @@ pub(super) struct Archs {
 }
 
 impl Api {
-    /// Looks up all functions; the optional ones may be missing.
+    /// Looks up all functions. `cubin` and `archs` may be missing; any other missing function is an error.
     pub(super) fn load(library: &Library) -> Result<Self, libloading::Error> {
-        // SAFETY: each type above is that of the function of this name in `nvrtc.h`, which has
-        // been the same in every release from CUDA 11.0 to 13.4.
+        // SAFETY: each function pointer has the type that `nvrtc.h` declares for the function of this name.
+        // The declarations are the same in every release from CUDA 11.0 to 13.4.
         unsafe {
             Ok(Self {
                 version: *library.get(c"nvrtcVersion")?,

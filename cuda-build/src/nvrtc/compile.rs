@@ -1,4 +1,4 @@
-//! One compilation: a program in, a cubin or PTX out.
+//! Compiles one program to a cubin or to PTX.
 
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::fmt;
@@ -19,18 +19,18 @@ pub fn compilations() -> u64 {
 /// A source and how to compile it.
 #[derive(Clone, Default)]
 pub struct Program<'a> {
-    /// The bytes of the source, with all of its `#include` lines.
+    /// The bytes of the source, before preprocessing.
     pub source: &'a [u8],
     /// The source's path. Messages print it, and `#include "…"` searches its directory. A relative
     /// path is relative to the working directory of the process.
     pub name: &'a str,
     /// NVRTC's options, such as `-arch=sm_90a`, `-std=c++17`, `-I/usr/local/cuda/include`.
     /// `-arch` decides the output: a cubin for `sm_`, PTX for `compute_` or without `-arch`.
-    /// NVRTC defines `__CUDA_ARCH_LIST__` as the one capability it compiles for, and neither
-    /// `-D` nor `-U` changes that; without `-std=`, NVRTC 11 compiles C++98.
+    /// NVRTC defines `__CUDA_ARCH_LIST__` as the one capability that it compiles for; `-D` and `-U` do not
+    /// change this macro. Without `-std=`, NVRTC 11 compiles C++98.
     pub options: Vec<String>,
-    /// Headers in memory: the name as an `#include` spells it, and the text. NVRTC prefers them to
-    /// all files; `__has_include` does not see them in NVRTC 11.
+    /// Headers in memory: the name as an `#include` spells it, and the text. NVRTC uses such a header instead
+    /// of any file of the same name. In NVRTC 11, `__has_include` does not find these headers.
     pub headers: Vec<(String, String)>,
 }
 
@@ -77,9 +77,9 @@ impl NvrtcFailure {
 impl Nvrtc {
     /// Compiles one program for one architecture.
     ///
-    /// The output depends on the program and the files that it includes. It contains their names
-    /// only through `__FILE__` and `assert` (measured with 11.8, 12.9 and 13.4), and the working
-    /// directory with `-G` or `-lineinfo`.
+    /// The output depends on the program and the files that it includes. The output contains the names of
+    /// these files only through `__FILE__` and `assert` (measured with 11.8, 12.9 and 13.4). With `-G` or
+    /// `-lineinfo`, it also contains the working directory.
     ///
     /// # Errors
     /// [`NvrtcFailure`] with NVRTC's own messages.
@@ -116,7 +116,7 @@ impl Nvrtc {
         // SAFETY: the handle is alive, and `options` holds `count` pointers to NUL-terminated
         // strings that outlive the call.
         let status = unsafe { (self.api.compile)(handle.raw, count, options.as_ptr()) };
-        // NVRTC has a log after a failure, too. An unreadable log is not an error.
+        // The log is read after a failure, too. If the log cannot be read, it is left empty.
         let log = handle
             .get(self.api.log)
             .map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
@@ -142,7 +142,7 @@ impl Nvrtc {
     }
 }
 
-/// Whether the options name a real architecture, in one word (`-arch=sm_90`) or in two.
+/// Whether the options name a real architecture, as one option (`-arch=sm_90`) or as two (`-arch`, `sm_90`).
 fn wants_cubin(options: &[String]) -> bool {
     const NAMES: [&str; 4] = ["-arch", "--gpu-architecture", "-gpu-architecture", "--arch"];
     options.iter().enumerate().any(|(index, option)| {

@@ -1,4 +1,4 @@
-//! Loading NVRTC and querying its version.
+//! Loads NVRTC and queries its version and capabilities.
 
 use std::ffi::c_int;
 use std::fmt;
@@ -19,9 +19,11 @@ pub struct Nvrtc {
 }
 
 impl Nvrtc {
-    /// Loads NVRTC (`libnvrtc.so.11.2`, `.12`, `.13` …) from its full path, and also the
-    /// `libnvrtc-builtins` in the same directory, because some wheels lack the `RUNPATH` with which
-    /// NVRTC would find it at the first compilation.
+    /// Loads NVRTC (`libnvrtc.so.11.2`, `.12`, `.13` …) from its full path, and `libnvrtc-builtins` from the
+    /// same directory.
+    ///
+    /// NVRTC opens its builtins at the first compilation. It would find them by its `RUNPATH`, but NVRTC in some
+    /// wheels has none.
     ///
     /// # Errors
     /// [`Error::Library`] if the file cannot be loaded, is not NVRTC, or its builtins cannot be loaded.
@@ -35,12 +37,12 @@ impl Nvrtc {
         let library = unsafe { Library::new(path) }.map_err(|error| failed(reason(&error)))?;
         let api = Api::load(&library)
             .map_err(|error| failed(format!("not NVRTC: {}", reason(&error))))?;
-        // NVRTC leaves thread-local data whose destructors are in the library. The library is never
-        // unloaded, so that the destructors and all function pointers stay valid.
+        // The library is never unloaded, so that all function pointers stay valid, and the destructors of the
+        // thread-local data that NVRTC leaves.
         std::mem::forget(library);
 
         let (mut major, mut minor): (c_int, c_int) = (0, 0);
-        // SAFETY: the function writes two integers, to places that live until it returns.
+        // SAFETY: the function writes two integers, and both variables outlive the call.
         let status = unsafe { (api.version)(&raw mut major, &raw mut minor) };
         let version = match (status, u32::try_from(major), u32::try_from(minor)) {
             (0, Ok(major), Ok(minor)) => (major, minor),
@@ -70,8 +72,8 @@ impl Nvrtc {
         &self.path
     }
 
-    /// The capabilities × 10 that it can compile for, ascending, without `a` and `f`. Empty for an
-    /// NVRTC from before CUDA 11.2, which cannot report them.
+    /// The capabilities × 10 that this NVRTC can compile for, ascending, without the suffixes `a` and `f`. Empty
+    /// before CUDA 11.2, because NVRTC could not report its capabilities.
     #[must_use]
     pub fn supported(&self) -> Vec<u32> {
         let Some(archs) = self.api.archs else {
@@ -99,8 +101,8 @@ impl fmt::Debug for Nvrtc {
     }
 }
 
-/// Loads `libnvrtc-builtins.so.12.9` from NVRTC's directory, if it exists. NVRTC opens it by that
-/// name, without a path, when it first compiles; the loader then finds the loaded library.
+/// Loads the builtins, such as `libnvrtc-builtins.so.12.9`, from NVRTC's directory, if the file exists. At the
+/// first compilation, NVRTC opens this name without a path, and the loader returns the loaded library.
 fn load_builtins(nvrtc: &Path, (major, minor): (u32, u32)) -> Result<(), Error> {
     let name = format!("libnvrtc-builtins.so.{major}.{minor}");
     let path = nvrtc.with_file_name(name);

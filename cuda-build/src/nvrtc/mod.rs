@@ -1,9 +1,9 @@
-//! NVRTC, the CUDA compiler as a library: device code without nvcc and without a host compiler.
+//! NVRTC, the CUDA compiler as a library. It compiles device code without nvcc and without a host compiler.
 //!
-//! The library is loaded into this process from the place where it was found, so a pip wheel
-//! (`nvidia-cuda-nvrtc`, `-cu12`, `-cu11`) is enough. NVRTC works in memory. It writes no depfile:
-//! [`includes`](crate::includes) finds the headers that a source may include. It has no system
-//! headers: [`shims`] has small replacements for the usual C and C++ headers.
+//! The library is loaded into this process from the path where the search found it, so a pip wheel
+//! (`nvidia-cuda-nvrtc`, `-cu12`, `-cu11`) is enough. NVRTC writes no depfile, so
+//! [`includes`](crate::includes) finds the headers that a source may include. NVRTC has no system headers, so
+//! [`shims`] has small replacements for the usual C and C++ headers.
 
 mod api;
 mod compile;

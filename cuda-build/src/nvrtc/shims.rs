@@ -4,10 +4,12 @@
 //! no system headers at all. CCCL's `cuda/std` headers would work, but would take most of
 //! the compile time of a small kernel.
 //!
-//! If an `#include` spells the name of a header in memory, NVRTC uses that header instead of any
-//! file. A shim is therefore left out if the user has a header of its name (`except`). If CCCL is included, the
-//! shims include CCCL's own headers, because both define the same macros (`beside_cccl`). The
-//! tests compile a sample of toolkit and CCCL headers in this way with 11.8, 12.9 and 13.4.
+//! The shims are passed to NVRTC as headers in memory, which NVRTC uses instead of any file of the same name. A
+//! shim is therefore left out if the user has a header of the same name (`except`).
+//!
+//! Some shims define the same macros as a header of CCCL. If the source includes CCCL, these shims include
+//! that header first (`beside_cccl`). The tests compile a sample of toolkit and CCCL headers together with the
+//! shims, with NVRTC 11.8, 12.9 and 13.4.
 
 use std::collections::BTreeSet;
 use std::sync::OnceLock;
@@ -15,7 +17,7 @@ use std::sync::OnceLock;
 use crate::hash::Fnv;
 use crate::includes::Scan;
 
-/// Name; CCCL's header that defines the same macros, if there is one; text.
+/// For each shim: its name, the CCCL header that defines the same macros (if there is one), and its text.
 const SHIMS: [(&str, Option<&str>, &str); 19] = [
     ("assert.h", None, include_str!("shims/assert.h")),
     ("cassert", None, include_str!("shims/cassert")),
@@ -102,8 +104,8 @@ pub(crate) fn identity() -> String {
     IDENTITY.get_or_init(digest).clone()
 }
 
-/// The shims for a scanned source, without those for which the user or the toolkit has a header of
-/// the same name. If the source includes CCCL, the shims include CCCL's headers.
+/// The shims for a scanned source. A shim is left out if the user or the toolkit has a header of the same
+/// name. If the source includes CCCL, the shims include CCCL's headers.
 #[must_use]
 pub fn for_scan(scan: &Scan) -> Vec<(String, String)> {
     let except = scan.own.union(&scan.toolkit).cloned().collect();

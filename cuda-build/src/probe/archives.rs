@@ -1,5 +1,5 @@
-//! Selects, from NVIDIA's archives that are unpacked side by side, the newest of each for the platform. Their names
-//! show both:
+//! Selects from NVIDIA's archives that are unpacked side by side: those for the platform, and of these only the
+//! newest version of each. The name of an archive shows its platform and version:
 //! `cuda_cudart-linux-x86_64-13.0.96-archive`, `cudnn-linux-sbsa-9.12.0.46_cuda13-archive`.
 
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use crate::release::release_of;
 use crate::target::Target;
 use crate::version::{ToolkitVersion, Version};
 
-/// How many unused archives a remark names.
+/// The highest number of unused archives that a remark names.
 const LISTED: usize = 4;
 
 /// What the name of an archive shows.
@@ -23,7 +23,7 @@ struct Archive {
     version: Version,
     /// `cuda13`, for a product that has one build per CUDA major.
     built_for: Option<String>,
-    /// The CUDA release it belongs to.
+    /// The CUDA release that the archive belongs to, if known.
     release: Option<ToolkitVersion>,
 }
 
@@ -42,7 +42,8 @@ impl Archive {
         let version: Version = version.parse().ok()?;
         let component = Component::of_redist(name);
         let release = if name.starts_with("cuda_") {
-            // All of these have the toolkit's version, even those without a component (`cuda_gdb`).
+            // Every archive called `cuda_…` has the toolkit's version, even one that is not a component here
+            // (`cuda_gdb`).
             version.release()
         } else {
             component.and_then(|component| release_of(component, &version))
@@ -69,16 +70,16 @@ impl Archive {
             && self.platform == other.platform
             && self.built_for == other.built_for
             && self.major() == other.major()
-            // A toolkit library of unknown release may be for any major, so versions are not
+            // If the release of a toolkit library is unknown, it may be for any major. Versions are then not
             // compared.
             && (self.release.is_some() || self.component.is_none_or(is_product))
     }
 }
 
-/// Removes archives for another machine and older versions from `paths`, and returns a remark
-/// for each reason. Directories that are not archives are kept.
+/// Removes archives for other machines and older versions of archives from `paths`. Returns the remaining paths,
+/// and a remark for each of the two reasons. Directories that are not archives are kept.
 ///
-/// In a cross build, archives for the build machine are kept for their programs, and come last.
+/// In a cross build, archives for the build machine are kept at the end of the list, for their programs.
 pub(super) fn select_archives(target: &Target, paths: Vec<PathBuf>) -> (Vec<PathBuf>, Vec<String>) {
     let platform = |path: &PathBuf| Archive::parse(path)?.platform;
     let is_other = |platform: &String| platform != target.directory();
@@ -129,7 +130,7 @@ fn runs_here(target: &Target, platform: &str) -> bool {
         }
 }
 
-/// Reports the archives of which a newer version was found.
+/// The remark about archives of which a newer version was found.
 fn older_remark(older: &[Archive]) -> String {
     let listed = older.iter().take(LISTED);
     let mut listed: Vec<String> = listed

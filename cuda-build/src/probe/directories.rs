@@ -1,5 +1,5 @@
-//! A cache of directory listings: dozens of files are looked up in each directory, and most of them
-//! do not exist.
+//! A cache of directory listings. The search looks up dozens of files in each directory, and most of them do not
+//! exist. A listing replaces a system call for each of them.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -9,8 +9,8 @@ use std::rc::Rc;
 
 use crate::root::Root;
 
-/// Listing a directory with more names than this (`/usr/lib/x86_64-linux-gnu` has thousands) takes longer than a
-/// system call for each file.
+/// A directory with more names than this is not listed (`/usr/lib/x86_64-linux-gnu` has thousands): listing it
+/// takes longer than a system call for each file that is looked up.
 const LISTING_LIMIT: usize = 400;
 
 type Names = Rc<[OsString]>;
@@ -18,7 +18,8 @@ type Names = Rc<[OsString]>;
 /// Listed directories and resolved paths. The cache changes only the speed, never an answer.
 pub(super) struct Directories<'r> {
     root: &'r Root,
-    /// Sorted names. `None` if there are more than [`LISTING_LIMIT`], or if the directory cannot be listed.
+    /// Sorted names. `None` if there are more than [`LISTING_LIMIT`] and [`Directories::names`] has not read them
+    /// all, or if the directory cannot be listed.
     listed: RefCell<HashMap<OsString, Option<Names>>>,
     resolved: RefCell<HashMap<OsString, PathBuf>>,
 }
@@ -41,7 +42,7 @@ impl<'r> Directories<'r> {
         Some(directory.join(name)).filter(|path| self.root.is_file(path))
     }
 
-    /// Whether a listing shows that this name is absent; `false` if the directory is not listed.
+    /// Whether a listing shows that this name is absent; `false` if there is no listing.
     pub(super) fn lacks(&self, directory: &Path, name: &str) -> bool {
         let mut listed = self.listed.borrow_mut();
         if !listed.contains_key(directory.as_os_str()) {
@@ -70,7 +71,7 @@ impl<'r> Directories<'r> {
         names
     }
 
-    /// As [`Root::resolve`], with each parent directory resolved once.
+    /// The result of [`Root::resolve`], but each parent directory is resolved only once.
     pub(super) fn resolve(&self, path: &Path) -> PathBuf {
         if let Some(known) = self.resolved.borrow().get(path.as_os_str()) {
             return known.clone();

@@ -1,4 +1,4 @@
-//! The files of one component in the searched directories.
+//! Finds the files of one component in the searched directories.
 
 use std::path::{Path, PathBuf};
 
@@ -11,11 +11,11 @@ use crate::list::entry;
 use crate::release::{NEWEST_MAJOR, OLDEST_MAJOR, majors};
 use crate::target::machine;
 
-/// A component that was not found, or is incomplete.
+/// Why a component was not found: a file without which it cannot be used is missing.
 pub(super) struct Absent {
     /// The file that is missing.
     pub(super) missing: String,
-    /// Whether other files of it were found.
+    /// Whether other files of the component were found.
     pub(super) has_other_files: bool,
 }
 
@@ -54,14 +54,14 @@ impl SearchedDirectories<'_> {
             libraries.extend(library);
         }
         let has_any_library = !libraries.is_empty();
-        // Without the main library the others are useless: libnvblas needs libcublas.
+        // Without the component's main library, its other libraries are useless: libnvblas needs libcublas.
         if facts.libraries_are_alternatives || has_main_library {
             found.libraries = libraries;
         }
         let header = facts.header.and_then(|name| self.header(name));
         if let Some((_, directory)) = &header {
             found.include.push(directory.clone());
-            // In some packages CCCL is in `include/cccl`, and a part of it in `include`.
+            // In some packages, CCCL is in `include/cccl`, but a part of it (`nv/target`) is in `include`.
             let parent = directory.parent().filter(|_| directory.ends_with("cccl"));
             let has_part = |parent: &&Path| self.prober.root.is_file(&parent.join("nv/target"));
             found
@@ -89,7 +89,8 @@ impl SearchedDirectories<'_> {
         Ok(found)
     }
 
-    /// A header, and the directory to pass with `-I`: an include directory, or `cccl` below it.
+    /// The path of a header, and the directory to pass with `-I`: an include directory, or `cccl` in an include
+    /// directory.
     fn header(&self, name: &str) -> Option<(PathBuf, PathBuf)> {
         let directories = &self.prober.directories;
         self.include.iter().find_map(|directory| {
@@ -101,18 +102,18 @@ impl SearchedDirectories<'_> {
         })
     }
 
-    /// Looks for nvcc, only to record the reason if it cannot be used.
+    /// Looks for nvcc. If an nvcc is found that cannot be used, the reason is added to `skipped`.
     pub(super) fn record_unusable_nvcc(&self) {
         let _ = Lookup::new(self).tool(Component::Nvcc, "nvcc", None);
     }
 }
 
-/// The missing file without which the component is useless; `None` if there is none.
+/// The missing file without which the component cannot be used; `None` if no such file is missing.
 fn missing(facts: &Facts, found: &Found, has_header: bool) -> Option<String> {
     if let Some(tool) = facts.tools.first() {
         return found.tool(tool).is_none().then(|| format!("`{tool}`"));
     }
-    // The driver's own libraries are never part of a toolkit, only its headers are.
+    // A toolkit contains the driver's header, but never the driver's libraries.
     let needs_header = facts.libraries.is_empty() && facts.archives.is_empty();
     if needs_header || facts.is_driver() {
         let header = facts.header.filter(|_| !has_header);
@@ -123,7 +124,7 @@ fn missing(facts: &Facts, found: &Found, has_header: bool) -> Option<String> {
         return archive.map(|archive| format!("`{archive}`"));
     }
     let library = if facts.library_with_release.is_some() {
-        // NVRTC does nothing without its builtins.
+        // NVRTC cannot compile without its builtins, so both libraries are needed.
         facts.libraries.get(found.libraries.len())
     } else {
         let has_any = !found.libraries.is_empty() || !found.archives.is_empty();
@@ -135,8 +136,8 @@ fn missing(facts: &Facts, found: &Found, has_header: bool) -> Option<String> {
 /// The search for the files of one component.
 struct Lookup<'a> {
     searched: &'a SearchedDirectories<'a>,
-    /// The directory of a library that was checked to be for the platform. Other libraries of the
-    /// component in it are assumed to be for the platform too, and are not opened.
+    /// The directory of a library that was opened and is for the platform. Other libraries in this directory
+    /// are assumed to be for the platform too, and are not opened.
     checked: Option<PathBuf>,
 }
 
@@ -148,8 +149,8 @@ impl<'a> Lookup<'a> {
         }
     }
 
-    /// Finds a program that runs on this machine. `first` is the directory of the component's first
-    /// program: other programs in it are assumed to run too, and are not opened.
+    /// Finds a program that runs on this machine. `first` is the directory of the component's first program,
+    /// which was opened. Other programs in this directory are assumed to run too, and are not opened.
     fn tool(&self, component: Component, name: &str, first: Option<&Path>) -> Option<PathBuf> {
         let searched = self.searched;
         if let (Component::Nvcc, "nvcc", Some(named)) = (component, name, &searched.nvcc) {
@@ -160,8 +161,8 @@ impl<'a> Lookup<'a> {
             let runs = (first.is_some() && path.parent() == first) || self.runs(component, &path);
             runs.then_some(path)
         });
-        // nvcc itself looks in further directories for the programs that it starts. Directories of `PATH` may be among
-        // them, so they are not listed.
+        // nvcc also looks in other directories for the programs that it starts. These may be directories of `PATH`,
+        // which can be large, so each file is looked up without a listing.
         let is_started = matches!(component, Component::Nvcc | Component::Nvvm) && name != "nvcc";
         let started = || {
             let mut paths = searched
@@ -173,19 +174,20 @@ impl<'a> Lookup<'a> {
         in_bin.or_else(|| is_started.then(started).flatten())
     }
 
-    /// Whether a program runs on this machine. A file that is not ELF may be a script.
+    /// Whether a program runs on this machine. A file that is not ELF may be a script, so it only has to be
+    /// executable.
     fn runs(&self, component: Component, path: &Path) -> bool {
         let root = self.searched.prober.root;
         let is_foreign = |its: u16| Some(its) != machine(std::env::consts::ARCH);
         let reason = if root.machine_of_file(path).is_some_and(is_foreign) {
             "do not run on this machine"
         } else if !root.is_executable(path) {
-            // Some programs that unpack archives drop file modes.
+            // Some programs do not restore file modes when they unpack an archive.
             "are not executable (`chmod +x`)"
         } else {
             return true;
         };
-        // One example is enough, so only the compiler is reported.
+        // One example is enough, so only the main program of a compiler is reported (nvcc, cicc).
         let facts = component.facts();
         let is_main = facts.tools.first().is_some_and(|main| path.ends_with(main));
         if is_main && facts.class == Class::ExactMinor {
@@ -202,7 +204,7 @@ impl<'a> Lookup<'a> {
         }
     }
 
-    /// The first library of this name that is for the platform.
+    /// The first library with this file name that is for the platform.
     fn library(&mut self, name: &str) -> Option<PathBuf> {
         let mut directories = self.searched.lib.iter();
         directories.find_map(|directory| self.library_in(directory, name))
@@ -214,7 +216,7 @@ impl<'a> Lookup<'a> {
         if self.checked.is_some() && self.checked.as_deref() == path.parent() {
             return Some(path);
         }
-        // A file that is not ELF is left to the linker.
+        // A file whose machine cannot be read, because it is not ELF, is accepted: the linker decides.
         let machine = prober.root.machine_of_library(&path);
         if machine.is_some_and(|machine| machine != prober.target.elf_machine()) {
             self.skip(&path, format!("are not for {}", prober.target));
@@ -228,7 +230,7 @@ impl<'a> Lookup<'a> {
 
     /// The shared library at `index` of a component.
     fn library_of(&mut self, facts: &Facts, index: usize, major: u32) -> Option<PathBuf> {
-        // If the SONAME changed within a major, the newer one is later in the table.
+        // If the SONAME changed within a major, the newer SONAME is later in the table and is tried first.
         let mut sonames = facts.sonames_of(index, major).rev().peekable();
         let name = facts.libraries[index];
         if facts.is_product() {
@@ -238,8 +240,7 @@ impl<'a> Lookup<'a> {
             }
             let sonames: Vec<&str> = sonames.collect();
             let in_directory = |lookup: &mut Self, soname: &str| {
-                // cuTENSOR's archives before 2.3 and its Debian packages have a directory per
-                // major.
+                // cuTENSOR's archives before 2.3 and its Debian packages have one directory for each major.
                 let main = facts.libraries[0];
                 lookup
                     .library(&format!("{major}/{soname}"))
@@ -249,14 +250,16 @@ impl<'a> Lookup<'a> {
             let own = own.find_map(|soname| in_directory(self, soname));
             return own
                 .or_else(|| sonames.iter().find_map(|soname| self.library(soname)))
-                // The table has only the newest SONAME; cuDNN 8 is `libcudnn.so.8`.
+                // The table has only the newest SONAME. An older release has a lower number: cuDNN 8 is
+                // `libcudnn.so.8`.
                 .or_else(|| self.numbered(name, |number| number.parse::<u32>().is_ok()))
                 .filter(|path| self.is_for_major(path, major));
         }
         if sonames.peek().is_some() && facts.library_with_release != Some(index) {
             return sonames.find_map(|soname| self.library(soname));
         }
-        // The name contains the release, or the major is newer than the table.
+        // The SONAME ends with the release, or the major is newer than the table. Accept `<major>` and
+        // `<major>.<minor>`.
         let wanted = major.to_string();
         self.numbered(name, |number| {
             let mut parts = number.split('.');
@@ -264,7 +267,8 @@ impl<'a> Lookup<'a> {
         })
     }
 
-    /// The newest library `lib<name>.so.<number>` with an accepted number.
+    /// The library `lib<name>.so.<number>` with an accepted number, from the first directory that has such a
+    /// library. Of several in this directory, the last in alphabetical order is returned.
     fn numbered(&mut self, name: &str, accept: impl Fn(&str) -> bool) -> Option<PathBuf> {
         let start = format!("lib{name}.so.");
         let searched = self.searched;
@@ -278,8 +282,8 @@ impl<'a> Lookup<'a> {
         })
     }
 
-    /// Whether a product's library may be for this major: with links resolved, it is not in a
-    /// directory that is named after another major.
+    /// Whether a product's library may be for this major. It is not if, with links resolved, its directory has
+    /// the number of another major as its name (`lib/12`).
     fn is_for_major(&self, path: &Path, major: u32) -> bool {
         let number = directory_number(&self.searched.prober.root.resolve(path));
         number.is_none_or(|number| number == major || !(8..100).contains(&number))

@@ -1,8 +1,8 @@
 //! Reads one candidate and returns an attempt: the components found, with evidence, or the reason there are none.
 //!
-//! Package metadata proves nothing: a component is found if the file that makes it usable exists (a tool, a library
-//! under its SONAME, a header). Versions come from `CUDA_VERSION` in `cuda.h`, the name of NVRTC's builtins and nvcc's
-//! answer, then from package metadata.
+//! A component is found if the file that makes it usable exists: a tool, a library under its SONAME, or a header.
+//! Package metadata alone does not prove that. CUDA releases come first from files and programs (`CUDA_VERSION` in
+//! `cuda.h`, the file name of NVRTC's builtins, the output of nvcc), and otherwise from package metadata.
 
 mod archives;
 mod directories;
@@ -37,11 +37,12 @@ pub(crate) use versions::release_in_file_name;
 pub struct Found {
     /// The component.
     pub component: Component,
-    /// The CUDA major it is built for.
+    /// The CUDA major that the component is built for.
     pub major: u32,
-    /// Its own version, if known.
+    /// The component's own version, if known.
     pub version: Option<Version>,
-    /// The CUDA release it belongs to, if known: from a file of its own, its package, or the root that it is in.
+    /// The CUDA release that the component belongs to, if known. It is read from a file of the component, from its
+    /// package, or from its root.
     pub release: Option<ToolkitVersion>,
     /// Directories to give to a compiler with `-I`.
     pub include: Vec<PathBuf>,
@@ -71,8 +72,8 @@ impl Found {
         }
     }
 
-    /// The program called `name`. An nvcc that the user named may have another file name; it is the
-    /// first program.
+    /// The program called `name`. If the user named an nvcc that has another file name, that file is
+    /// returned for `nvcc`.
     pub fn tool(&self, name: &str) -> Option<&PathBuf> {
         let known = self.component.facts().tools;
         let is_known = |path: &PathBuf| known.iter().any(|tool| path.ends_with(tool));
@@ -93,8 +94,8 @@ impl Found {
         files.chain(&self.archives).chain(&self.include)
     }
 
-    /// The version to display: its own; otherwise, for a core component, its CUDA release;
-    /// otherwise its CUDA major.
+    /// The version to display: the component's own version if known. Otherwise the CUDA release for a core
+    /// component, and the CUDA major for any other.
     pub fn shown_version(&self) -> String {
         match (&self.version, self.release) {
             (Some(version), _) => version.to_string(),
@@ -113,9 +114,9 @@ impl fmt::Display for Found {
 /// The components of one CUDA major in one place.
 #[derive(Clone, Debug)]
 pub struct ComponentSet {
-    /// 11, 12, 13 …
+    /// The CUDA major: 11, 12, 13 …
     pub major: u32,
-    /// In the order of the component table.
+    /// The components, in the order of the component table.
     pub found: Vec<Found>,
 }
 
@@ -125,8 +126,8 @@ impl ComponentSet {
         self.found.iter().find(|found| found.component == component)
     }
 
-    /// Whether it has a component that identifies a toolkit. CCCL and products fit several
-    /// toolkits.
+    /// Whether the set has a component that identifies a toolkit. CCCL and products do not, because they fit
+    /// several toolkits.
     pub(crate) fn is_toolkit(&self) -> bool {
         self.found.iter().any(|found| {
             let facts = found.component.facts();
@@ -139,14 +140,14 @@ impl ComponentSet {
         self.found.iter().any(is_product)
     }
 
-    /// Its release, otherwise its major.
+    /// The CUDA release of the set, or its major if the release is unknown.
     pub(crate) fn shown_release(&self) -> String {
         let release = self.release().map(|release| release.to_string());
         release.unwrap_or_else(|| self.major.to_string())
     }
 
-    /// The CUDA release of the set: that of its first core component, otherwise the newest release
-    /// of any component.
+    /// The CUDA release of the set: the release of the first core component that has one, otherwise the newest
+    /// release of any component.
     pub fn release(&self) -> Option<ToolkitVersion> {
         let core = |component: &Component| self.get(*component)?.release;
         let newest = || self.found.iter().filter_map(|found| found.release).max();
@@ -201,14 +202,14 @@ impl Attempt {
         self.describe(ComponentSet::to_string, |_| true)
     }
 
-    /// What was found, in one line. `set` describes a set; `is_listed` selects unusable components.
+    /// What was found, in one line. `set` describes a set; `is_listed` selects the unusable components to list.
     pub(crate) fn describe(
         &self,
         set: impl Fn(&ComponentSet) -> String,
         is_listed: impl Fn(Component) -> bool,
     ) -> String {
         let mut parts: Vec<String> = self.sets.iter().map(set).collect();
-        // A component that fits every major is in each set, and would be printed several times.
+        // Sets of products that fit every major are described by the same text, which is printed once.
         parts.dedup();
         let unusable = self
             .unusable
@@ -244,7 +245,7 @@ impl<'a> Prober<'a> {
         }
     }
 
-    /// Probes `candidate`. It never fails: problems become remarks.
+    /// Probes `candidate`. Problems are returned as remarks in the attempt.
     pub fn probe(&self, candidate: &Candidate) -> Attempt {
         let mut attempt = Attempt {
             candidate: candidate.clone(),

@@ -1,4 +1,4 @@
-//! What is wrong with a place that the user named.
+//! Reports why a place that the user named is refused or unused.
 
 use std::path::{Path, PathBuf};
 
@@ -12,15 +12,15 @@ use crate::sources::{Candidate, Step, associated_roots, is_package};
 pub(crate) const RELATIVE_PATH_REASON: &str = "is a relative path: build scripts run in their packages' directories, and would look for it there";
 
 impl Prober<'_> {
-    /// Probes `candidate`. If it is a list of roots, each root without a component becomes an
-    /// attempt of its own, so that it is reported.
+    /// Probes `candidate`. If it is a list of roots that the user named, each root without a component is
+    /// returned as an additional attempt, so that it is reported.
     pub fn probe_each(&self, candidate: &Candidate) -> Vec<Attempt> {
         let attempt = self.probe(candidate);
         let unused = self.unused_roots(candidate, &attempt);
         [attempt].into_iter().chain(unused).collect()
     }
 
-    /// Why a place is not probed.
+    /// Why a candidate is not probed; `None` if it can be probed.
     pub(super) fn refusal(&self, candidate: &Candidate) -> Option<String> {
         if candidate.step == Step::Argument {
             return None;
@@ -50,7 +50,7 @@ impl Prober<'_> {
         })
     }
 
-    /// Why nothing was found at a path.
+    /// Why nothing was found at a path; `otherwise` if the path exists and its metadata can be read.
     pub(super) fn why_unreadable(&self, path: &Path, otherwise: &str) -> String {
         let reason = if self.root.metadata(path).is_ok() {
             otherwise
@@ -91,9 +91,9 @@ impl Prober<'_> {
         unused.filter_map(attempt).collect()
     }
 
-    /// The reason if a root contains no component for any major, not even a part of one; otherwise
-    /// `None`. Each root of a list is examined alone, because a component that is in two of them is
-    /// found only in the first.
+    /// The reason why a root has no component; `None` if it has a component, or a part of one, for any major.
+    /// Each root of a list is examined alone: if two roots have the same component, probing the list finds it
+    /// only in the first.
     fn why_empty(&self, path: &Path) -> Option<String> {
         let beside = associated_roots(self.root, path);
         let roots: Vec<&Path> = [path]

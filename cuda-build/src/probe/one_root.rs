@@ -1,4 +1,4 @@
-//! One root of a candidate: its directories, its nvcc, and its CUDA release.
+//! Reads one root of a candidate: its directories, its nvcc, and its CUDA release.
 
 use std::path::{Path, PathBuf};
 
@@ -14,17 +14,17 @@ use crate::version::{ToolkitVersion, Version};
 /// One root of a candidate.
 pub(super) struct OneRoot<'p> {
     pub(super) path: PathBuf,
-    /// The answer of its nvcc.
+    /// The answer of the root's nvcc.
     pub(super) answer: Option<NvccAnswer>,
-    /// Why its nvcc could not be queried.
+    /// Why the root's nvcc could not be queried.
     pub(super) query_error: Option<String>,
     /// The release according to nvcc, `cuda.h`, `version.json` or the directory's name.
     pub(super) release: Option<ToolkitVersion>,
-    /// The majors that its files show; empty if the files are the same for every major (cuRAND).
+    /// The CUDA majors that the root's files show; empty if the files have the same names for every major (cuRAND).
     pub(super) majors: Vec<u32>,
-    /// The version in the directory's name, if that is the name of a package.
+    /// The version in the directory's name, if the directory is named after a package.
     pub(super) package_version: Option<Version>,
-    /// The metadata beside it, if it is a directory of Python packages.
+    /// The metadata of its packages, if the root is a directory of Python packages.
     pub(super) packages: Option<PackageDirectory>,
     /// Products whose major is known from a package manager or the directory's name.
     pub(super) named_majors: Vec<(Component, u32)>,
@@ -76,7 +76,7 @@ impl<'p> OneRoot<'p> {
             .map(|(_, major)| *major)
     }
 
-    /// Whether neither its files, its name nor its packages show a CUDA major.
+    /// Whether the root's CUDA major is unknown: its files, its name and its packages do not show it.
     pub(super) fn is_of_unknown_major(&self) -> bool {
         self.majors.is_empty() && self.named_majors.is_empty()
     }
@@ -88,8 +88,8 @@ impl<'p> OneRoot<'p> {
     }
 }
 
-/// Reads the roots at `paths`. If their nvcc reports a root elsewhere, that root is read too: the
-/// HPC SDK's nvcc is in `compilers/bin`, and its toolkit is not.
+/// Reads the roots at `paths`. If the nvcc of a root reports another root as its toolkit, the other root is
+/// read too. For example, the HPC SDK's nvcc is in `compilers/bin`, and its toolkit is not below `compilers`.
 pub(super) fn read_roots<'p>(
     prober: &'p Prober<'p>,
     candidate: &Candidate,
@@ -133,8 +133,7 @@ pub(super) fn read_roots<'p>(
 /// The version in the name of an archive (`cuda_crt-linux-x86_64-13.0.88-archive`) or a store path
 /// (`…-cuda_crt-13.0.88`).
 ///
-/// The name is used because no file that is quick to read has the version of cicc or of the
-/// compiler's headers.
+/// The name is needed for cicc and the compiler's headers: no file that is quick to read has their version.
 fn package_version(path: &Path) -> Option<Version> {
     let mut parts = path.file_name()?.to_str()?.split('-');
     parts.find(|part| {

@@ -1,4 +1,5 @@
-//! CUDA in Python wheels: one directory for each component (CUDA 11 and 12), or one for all (13).
+//! Probes CUDA in Python wheels. In CUDA 11 and 12, each component has its own directory; in CUDA 13, the
+//! toolkit's components share one.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -16,12 +17,12 @@ struct SitePackages<'p> {
     prober: &'p Prober<'p>,
     path: PathBuf,
     installed: Installed,
-    /// By directory. They are kept because many components share a directory, and each component is
-    /// searched for several majors.
+    /// The searched directories for each directory below `path`. They are kept for reuse, because many components
+    /// share a directory, and each component is looked up for several majors.
     by_directory: HashMap<String, SearchedDirectories<'p>>,
 }
 
-/// Installed distributions by their normalized names, from the names of their `dist-info` directories.
+/// The normalized names and the versions of installed packages, read from the names of `dist-info` directories.
 struct Installed(HashMap<String, Version>);
 
 /// The name and version of a component's package.
@@ -94,8 +95,8 @@ impl<'p> SitePackages<'p> {
         let directory = directory_of(component, major)?;
         let is_installed = self.installed.package(component, major).is_some();
         let searched = self.searched(&directory);
-        // CUDA 11 and 12 share directories. A file whose name does not show the major counts for the major whose
-        // package is installed.
+        // Wheels for CUDA 11 and 12 share directories. If the files do not show their major, the installed package
+        // decides.
         if !is_installed && !shows_major(searched, component, major, &directory) {
             return None;
         }
@@ -133,7 +134,7 @@ impl<'p> SitePackages<'p> {
         if component == Component::Cudart
             && let Some((release, header)) = header
         {
-            // Compilers read the header, so its release counts, not the package's.
+            // Compilers read the header, so the header's release is used instead of the package's.
             if let Some(claimed) = found.release.filter(|claimed| *claimed != release) {
                 attempt.remarks.push(format!(
                     "the cudart package is from CUDA {claimed}, but {} is from CUDA {release}; the header's release is used",
@@ -145,7 +146,7 @@ impl<'p> SitePackages<'p> {
         Some(found)
     }
 
-    /// Reports wheels that were copied without the `*.dist-info` directories beside `nvidia`.
+    /// A remark if the directory `nvidia` was copied without the `*.dist-info` directories beside it.
     fn without_metadata(&self) -> Option<String> {
         let has_metadata = |name: &String| name.starts_with("nvidia-");
         let shows_no_major = |name: &OsString| {
@@ -202,7 +203,8 @@ fn apply((name, version): Package<'_>, found: &mut Found) {
     found.evidence = format!("{name} {version}: {}", found.evidence);
 }
 
-/// Why a component whose files are incomplete cannot be used; `None` if there is no sign of the component.
+/// Why a component whose files are incomplete cannot be used. `None` if its package is not installed, except for an
+/// NVRTC of which other files were found.
 fn unusable(
     component: Component,
     major: u32,
@@ -230,8 +232,8 @@ fn unusable(
 }
 
 /// A directory of Python packages that the user named as a root, as in
-/// `CUDA_HOME=<site-packages>/nvidia/cu13`. Several packages share it, each with a version of its
-/// own. Their metadata is two levels above.
+/// `CUDA_HOME=<site-packages>/nvidia/cu13`. Several packages share the directory, each with its own version.
+/// The packages' metadata is two levels above, in `site-packages`.
 pub(super) struct PackageDirectory {
     /// `nvidia/cu13`.
     name: String,
@@ -239,7 +241,8 @@ pub(super) struct PackageDirectory {
 }
 
 impl PackageDirectory {
-    /// `None` if neither `path` nor its link target is such a directory with metadata.
+    /// Reads the metadata for `path` or, if `path` is a link, for its target. `None` if neither is in a directory
+    /// `nvidia` with metadata beside it.
     pub(super) fn at(prober: &Prober<'_>, path: &Path) -> Option<Self> {
         let at = |path: &Path| {
             let parent = path.parent().filter(|parent| parent.ends_with("nvidia"))?;
@@ -259,7 +262,7 @@ impl PackageDirectory {
         let is_here = directory_of(component, major).as_ref() == Some(&self.name);
         let package = self.installed.package(component, major);
         if let Some(package) = package.filter(|_| is_here) {
-            // For core components, the release in their files is more reliable than the package's.
+            // For a core component, a release from its files is preferred to the package's release.
             let own = found.release.filter(|_| component.is_core());
             apply(package, found);
             found.release = own.or(found.release);

@@ -1,5 +1,6 @@
-//! The CUDA major of products. The builds of cuDNN for CUDA 12 and 13 have the same file names, and
-//! differ in no file that is quick to read.
+//! Finds the CUDA major of products. It is read from package managers and directory names, because the files do
+//! not show it: cuDNN's builds for CUDA 12 and 13 have the same file names, and no file that is quick to read
+//! differs.
 
 use std::path::Path;
 
@@ -8,8 +9,8 @@ use super::searched::SearchedDirectories;
 use crate::component::Component;
 use crate::release;
 
-/// The CUDA majors of products in a root, according to Debian packages, Python packages or the name
-/// of the root. The name is ignored if the root is a toolkit's.
+/// The CUDA majors of products in a root, according to Debian packages, Python packages or the name of the root.
+/// The name of the root is ignored if `is_toolkit`.
 pub(super) fn named_majors(
     prober: &Prober<'_>,
     path: &Path,
@@ -45,7 +46,7 @@ pub(super) fn products() -> impl Iterator<Item = Component> {
     Component::all().filter(|component| component.facts().is_product())
 }
 
-/// The number that the directory of a file is called: `12` for `lib/12/libcutensor.so.2`.
+/// The name of a file's directory, if the name is a number: `12` for `lib/12/libcutensor.so.2`.
 pub(super) fn directory_number(path: &Path) -> Option<u32> {
     path.parent()?.file_name()?.to_str()?.parse().ok()
 }
@@ -84,7 +85,7 @@ fn python_package(prober: &Prober<'_>, path: &Path, product: Component) -> Optio
 }
 
 /// The majors of the products in `/usr` according to Debian's list of packages. The list is several
-/// megabytes long, so it is read only if there is a product.
+/// megabytes long, so it is read only if a product is found.
 fn debian_packages(
     prober: &Prober<'_>,
     searched: &SearchedDirectories<'_>,
@@ -109,7 +110,8 @@ fn debian_packages(
     majors
 }
 
-/// The major in the list of installed packages; `None` if two packages disagree.
+/// The CUDA major of a product according to Debian's list of packages; `None` if two installed packages of the
+/// product are for different majors.
 fn debian_major(status: &str, product: Component) -> Option<u32> {
     let start = format!("lib{}", product.id());
     let packages = status.split("\n\n").filter_map(|stanza| {

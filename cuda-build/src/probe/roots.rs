@@ -1,5 +1,5 @@
-//! CUDA in roots: NVIDIA's installers, distributions, conda, and several roots of one candidate (Nix outputs, redist
-//! archives side by side, the HPC SDK).
+//! Probes CUDA in roots: from NVIDIA's installers, distributions and conda, and candidates with several roots (Nix
+//! outputs, unpacked archives side by side, the HPC SDK).
 
 use std::path::Path;
 
@@ -33,8 +33,8 @@ pub(super) fn probe(prober: &Prober<'_>, attempt: &mut Attempt) {
     }
     attempt.remarks.extend(remarks);
     let majors = sorted_set(roots.iter().flat_map(|root| root.majors.clone()));
-    // cuRAND's archive looks the same for every CUDA major. Beside one toolkit, it is taken as part
-    // of it; beside toolkits of two majors, its major is unknown.
+    // The files of cuRAND's archive have the same names for every CUDA major. If the other roots are for one
+    // major, the archive is assumed to be for this major. If they are for several, the archive is not used.
     let (unclear, roots): (Vec<OneRoot<'_>>, Vec<OneRoot<'_>>) = roots
         .into_iter()
         .partition(|root| majors.len() > 1 && root.is_of_unknown_major());
@@ -53,7 +53,8 @@ pub(super) fn probe(prober: &Prober<'_>, attempt: &mut Attempt) {
             .extend(products_of_unknown_major(&roots, &attempt.sets));
     }
     if attempt.sets.is_empty() {
-        // If everything is for another machine, no file shows a major.
+        // If all files are for another machine, no file shows a major, and `set` was never called. Report here
+        // which files were skipped.
         for root in &roots {
             root.searched.record_unusable_nvcc();
             remarks.extend(root.searched.skipped_remarks());
@@ -84,7 +85,7 @@ fn unclear_roots(majors: &[u32], unclear: &[OneRoot<'_>]) -> Option<String> {
     })
 }
 
-/// Reports products that are offered for every major because their own is unknown.
+/// A remark for each product whose CUDA major is unknown and which is therefore offered for every major.
 fn products_of_unknown_major(roots: &[OneRoot<'_>], sets: &[ComponentSet]) -> Vec<String> {
     let is_unknown = |found: &Found| {
         let offered = sets.iter().filter(|set| set.get(found.component).is_some());
@@ -110,9 +111,13 @@ fn products_of_unknown_major(roots: &[OneRoot<'_>], sets: &[ComponentSet]) -> Ve
 
 /// Sets for majors for which no toolkit was found.
 ///
-/// They contain products of known major. If no toolkit was found at all and the user named the
-/// candidate, they also contain products of unknown major, and CCCL, which has no major. Other
-/// components are left out, because their major is unknown.
+/// The sets contain products of known major. If no toolkit was found for any major, they also contain:
+///
+/// - products of unknown major, if the user named the candidate, if the variable of a product named it, or if
+///   it is the system's directories;
+/// - CCCL, which has no major, if the user named the candidate.
+///
+/// Other components are left out, because their major is unknown.
 fn sets_of_products(
     candidate: &Candidate,
     roots: &[OneRoot<'_>],
@@ -178,7 +183,7 @@ fn set(
     let any = compiler.or(header).or_else(|| names.next());
     let mut found: Vec<Found> = Vec::new();
     for component in Component::all() {
-        // The driver's header is part of the runtime.
+        // The driver's header comes with the runtime, so the driver is not found as a component.
         if component == Component::Driver {
             continue;
         }
@@ -211,7 +216,8 @@ fn set(
         );
         if let Some(root) = root {
             let facts = component.facts();
-            // The root's release comes from its nvcc, which may belong to another package.
+            // The root's release comes from its nvcc. If the component belongs to another package, the version
+            // of this package is used.
             if let Some(packages) = &root.packages {
                 packages.settle(&mut new);
             } else if facts.follows_toolkit && new.version.is_none() {
@@ -246,15 +252,14 @@ fn set(
     (!found.is_empty()).then_some(ComponentSet { major, found })
 }
 
-/// The releases that are known about the root of a component.
+/// The CUDA releases that the root of a component shows.
 #[derive(Clone, Copy, Default)]
 struct Releases {
     /// According to nvcc.
     compiler: Option<ToolkitVersion>,
     /// According to `cuda.h`.
     header: Option<ToolkitVersion>,
-    /// The first that is known: from nvcc, from `cuda.h`, or from another file or the name of a
-    /// root.
+    /// The first release that is known: from nvcc, from `cuda.h`, or from another file or the name of a root.
     any: Option<ToolkitVersion>,
 }
 
@@ -270,10 +275,12 @@ fn settle_versions(prober: &Prober<'_>, found: &mut Found, releases: Releases) {
     if !facts.follows_toolkit {
         return;
     }
-    // The numbers in `libnvvm.so.4.0.0` and `libcupti.so.2024.1.1` are not package versions.
+    // A number that does not start with the CUDA major is not a package version: `libnvvm.so.4.0.0`,
+    // `libcupti.so.2024.1.1`.
     let is_of_major = |version: &Version| version.part(0) == u64::from(found.major);
     found.version = found.version.take().filter(is_of_major);
-    // The roots of one candidate may be of different releases, so a library's own file name comes first.
+    // The roots of one candidate may be of different releases, so the release in a library's own file name is
+    // preferred to the root's.
     let own = found.version.as_ref().and_then(Version::release);
     found.release = match found.component {
         Component::Cudart => releases.header.or(releases.any),

@@ -1,4 +1,4 @@
-//! Fetched toolkits: those that the workspace's `cuda-toolkits.lock` names, and all others.
+//! Proposes fetched toolkits: first those that the workspace's `cuda-toolkits.lock` lists, later all of them.
 
 use std::cmp::Reverse;
 use std::path::{Path, PathBuf};
@@ -31,11 +31,12 @@ pub struct Locked {
     pub version: Version,
     /// Its CUDA release.
     pub release: ToolkitVersion,
-    /// The stored toolkit with exactly these packages; `None` if it has not been fetched.
+    /// The directory of the stored toolkit with exactly the packages that the lock file lists; `None` if that toolkit
+    /// has not been fetched.
     pub path: Option<PathBuf>,
 }
 
-/// The stored toolkits for the platform, and the reasons why others cannot be used.
+/// The stored toolkits for the target's platform, and an error for each toolkit that cannot be used.
 fn stored(root: &Root, env: &Env, target: &Target) -> (Vec<StoredToolkit>, Vec<Error>) {
     let (mut toolkits, mut errors) = (Vec::new(), Vec::new());
     let directory = store::toolkits_dir(env);
@@ -50,7 +51,8 @@ fn stored(root: &Root, env: &Env, target: &Target) -> (Vec<StoredToolkit>, Vec<E
     (toolkits, errors)
 }
 
-/// The newest comes first; of two toolkits of the same version, the one with more components.
+/// Proposes every stored toolkit for the platform, the newest first. Of two toolkits of the same version, the
+/// toolkit with more components comes first.
 pub(super) fn propose(root: &Root, env: &Env, target: &Target, found: &mut Sources) {
     let (mut toolkits, errors) = stored(root, env, target);
     found.remarks.extend(errors.iter().map(ToString::to_string));
@@ -67,6 +69,8 @@ pub(super) fn propose(root: &Root, env: &Env, target: &Target, found: &mut Sourc
     }
 }
 
+/// Adds every toolkit of the lock file to `found.locked`, and proposes those that have been fetched, the newest
+/// first.
 pub(super) fn propose_locked(
     root: &Root,
     env: &Env,
@@ -106,8 +110,8 @@ pub(super) fn propose_locked(
 /// - the file that `CUDA_BUILD_LOCK` names;
 /// - otherwise the file beside the nearest `Cargo.toml` above `OUT_DIR`, because that manifest
 ///   belongs to the workspace that is being built;
-/// - otherwise the file of the package's own workspace, unless the package is a dependency from a
-///   registry, from git or from a vendor directory.
+/// - otherwise the file beside the `Cargo.toml` of the package's own workspace, unless the package is
+///   a dependency from a registry, from git or from a vendor directory.
 pub fn lock_file(root: &Root, env: &Env) -> Option<PathBuf> {
     if let Some(named) = env.path(VARIABLE) {
         return Some(named);
@@ -126,7 +130,8 @@ pub fn lock_file(root: &Root, env: &Env) -> Option<PathBuf> {
     )
 }
 
-/// Whether Cargo downloaded the package: below `CARGO_HOME`, or with the file that `cargo vendor` adds.
+/// Whether Cargo downloaded the package. If so, the package is below `CARGO_HOME`, or contains the file that
+/// `cargo vendor` adds to each package.
 fn is_dependency(root: &Root, env: &Env, package: &Path) -> bool {
     let cargo_home = env.peek("CARGO_HOME").map(PathBuf::from);
     let default = || Some(Path::new(env.peek("HOME")?).join(".cargo"));
@@ -140,7 +145,8 @@ fn parse(text: &str) -> Result<Vec<(Version, ToolkitVersion, Packages)>, String>
     let mut locked = Vec::new();
     for toolkit in document::tables(&table, "toolkit")? {
         let text = document::string(toolkit, "version")?;
-        // The text is printed, so only digits and dots are accepted.
+        // `Version` keeps any text after the numbers, and messages print it. A lock file must not put other text
+        // into messages, so only digits and dots are accepted.
         let is_plain = text.bytes().all(|b| b.is_ascii_digit() || b == b'.');
         let version: Option<Version> = text.parse().ok().filter(|_| is_plain);
         let release = version.as_ref().and_then(Version::release);

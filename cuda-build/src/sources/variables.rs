@@ -1,5 +1,5 @@
-//! Places that the user names: arguments, `CUDA_BUILD_ROOTS`, common variables such as `CUDA_HOME`,
-//! and nvcc on `PATH`.
+//! Proposes places that the user names (arguments, `CUDA_BUILD_ROOTS`, common variables such as
+//! `CUDA_HOME`), and the root of the nvcc on `PATH`.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use crate::component::Component;
 use crate::env::Env;
 use crate::root::Root;
 
-/// Variables that name the compiler. The root is two levels above it.
+/// Variables that name the compiler. The root is two levels above the compiler.
 const COMPILERS: [&str; 2] = ["NVCC", "CUDACXX"];
 
 /// Variables that name a root, or a list of roots.
@@ -61,7 +61,7 @@ pub(super) fn propose(root: &Root, env: &Env, arguments: &[PathBuf], found: &mut
     }
     found.disagreements = disagreements(root, &roots, "places");
     if found.disagreements.is_empty() {
-        // Two compilers of one root disagree too.
+        // If the roots agree, two variables may still name different compilers of one root.
         found.disagreements = disagreements(root, &compilers, "programs");
     }
 }
@@ -79,8 +79,8 @@ pub(super) fn propose_on_path(root: &Root, env: &Env, found: &mut Sources) {
         .extend(place.map(|place| place.with_nvcc(&program)));
 }
 
-/// Candidates for a compiler that a variable names: its own root, without archives beside it, and
-/// the site-packages below that root.
+/// Candidates for a compiler that a variable names: its root `path`, and site-packages below `path`.
+/// Redist archives below `path` are not proposed.
 fn of_compiler(root: &Root, variable: &'static str, path: &Path, nvcc: &Path) -> Vec<Candidate> {
     let label = Label::Variable(variable);
     let mut proposed = named(root, Step::Variable, &label, &[path.to_owned()]);
@@ -113,7 +113,7 @@ fn add(root: &Root, found: &mut Sources, proposed: Vec<Candidate>) {
     }
 }
 
-/// The directory above the `bin` of a program; the program itself if its path is relative.
+/// The directory above a program's `bin` directory. A relative path is returned unchanged.
 fn root_of(program: &Path) -> PathBuf {
     let root = program.parent().and_then(Path::parent);
     root.filter(|_| program.is_absolute())
@@ -135,17 +135,18 @@ fn compiler(root: &Root, env: &Env, value: &Path) -> PathBuf {
     }
 }
 
-/// The nvcc to start. The root is derived from its path.
+/// The path by which to start nvcc. The caller derives the root from this path.
 ///
-/// nvcc looks beside argv\[0\] without following links, so a `bin` directory of links is a root of
-/// its own. A single link to an nvcc elsewhere is not: then the resolved path is used.
+/// nvcc looks for `nvcc.profile` beside argv\[0\] and does not follow links. If the profile is there, as
+/// in a `bin` directory of links, the path is used unchanged. Otherwise the path may be a single link
+/// to an nvcc elsewhere, so links are resolved.
 fn program(root: &Root, nvcc: PathBuf) -> PathBuf {
     let has_profile = |program: &Path| root.is_file(&program.with_file_name("nvcc.profile"));
     if has_profile(&nvcc) {
         return nvcc;
     }
     let real = root.resolve(&nvcc);
-    // A link to a program with another name (ccache) is a wrapper: start the link.
+    // A link to a program with another name, such as ccache, is a wrapper. A wrapper is started by the link.
     if real.ends_with("nvcc") || has_profile(&real) {
         real
     } else {
@@ -153,8 +154,8 @@ fn program(root: &Root, nvcc: PathBuf) -> PathBuf {
     }
 }
 
-/// A sentence for each variable that has no path in common with the first. A list may name the path
-/// in another variable and more.
+/// Compares each variable with the first in `named`, and returns a sentence for each that disagrees. A
+/// variable may list several paths; two variables agree if they have one place in common.
 fn disagreements(root: &Root, named: &[Named], what: &str) -> Vec<String> {
     let places = |paths: &[PathBuf]| -> Vec<OsString> {
         let mut all = paths.to_vec();

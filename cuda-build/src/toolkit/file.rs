@@ -1,4 +1,4 @@
-//! A toolkit as a text file.
+//! Writes a toolkit to a TOML file, and reads its components back.
 
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -14,8 +14,8 @@ use crate::toml::Table;
 const FORMAT_VERSION: i64 = 1;
 
 impl Toolkit {
-    /// The components as TOML, which [`Search`](super::Search) reads back through
-    /// `CUDA_BUILD_TOOLKIT`. The output is deterministic.
+    /// The components as TOML. If `CUDA_BUILD_TOOLKIT` names a file with this text,
+    /// [`Search`](super::Search) reads the components from the file. The output is deterministic.
     ///
     /// # Errors
     /// [`Error::Format`] if a path is not Unicode.
@@ -57,7 +57,7 @@ fn list(paths: &[PathBuf]) -> Result<String, Error> {
     Ok(format!("[{}]", items.join(", ")))
 }
 
-/// A TOML basic string.
+/// `text` as a TOML basic string.
 pub(super) fn quoted(text: &str) -> String {
     let mut quoted = String::from('"');
     for c in text.chars() {
@@ -80,8 +80,8 @@ fn format_error(reason: impl Into<String>) -> Error {
     }
 }
 
-/// Reads the components from a file that [`Toolkit::to_toml`] wrote. Components that only a newer
-/// `cargo cuda` knows are skipped.
+/// Reads the components from the output of [`Toolkit::to_toml`]. Unknown components are skipped, because
+/// a newer `cargo cuda` may have written the file.
 pub(super) fn parse(text: &str) -> Result<Vec<Found>, Error> {
     let table = document::parse(text, FORMAT_VERSION).map_err(format_error)?;
     let mut found: Vec<Found> = Vec::new();
@@ -123,7 +123,7 @@ fn read(entry: &Table, component: Component) -> Result<Found, String> {
     })
 }
 
-/// A value that may be absent, and must be valid if it is present.
+/// The parsed string at `key`; `None` if the key is absent. A string that cannot be parsed is an error.
 fn parsed<T: FromStr>(entry: &Table, key: &str) -> Result<Option<T>, String> {
     let text = document::string(entry, key).ok();
     let parse = |text: &str| text.parse().map_err(|_| format!("`{key}` is `{text}`"));

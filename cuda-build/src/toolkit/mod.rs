@@ -19,17 +19,17 @@ use crate::version::ToolkitVersion;
 
 pub use search::{Outcome, Search};
 
-/// What a search chose.
+/// The components that a search chose.
 ///
-/// It can be written to a file and read back, so that `cargo cuda` searches once and every build script under it uses
-/// the same answer (`CUDA_BUILD_TOOLKIT=<file>`).
+/// A toolkit can be written to a file and read back. `cargo cuda` searches once and sets `CUDA_BUILD_TOOLKIT` to
+/// the path of such a file, so all build scripts of one run use the same toolkit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Toolkit {
     version: ToolkitVersion,
     components: Vec<Chosen>,
     notes: Vec<Note>,
     warnings: Vec<String>,
-    /// The directories that the machine's compiler and linker search by default.
+    /// The directories that the machine's compiler or linker searches by default.
     default_search_dirs: Vec<PathBuf>,
 }
 
@@ -55,7 +55,7 @@ impl Toolkit {
         })
     }
 
-    /// Whether compiler and linker search a directory by default.
+    /// Whether the machine's compiler or linker searches `directory` by default.
     #[doc(hidden)]
     pub fn is_default_search_dir(&self, directory: &Path) -> bool {
         let mut known = self.default_search_dirs.iter();
@@ -72,7 +72,7 @@ impl Toolkit {
         &self.components
     }
 
-    /// Whether its components come from more than one step of the search.
+    /// Whether the components come from more than one step of the search.
     #[doc(hidden)]
     pub fn is_combined(&self) -> bool {
         self.notes.iter().any(Note::is_combined)
@@ -98,7 +98,8 @@ impl Toolkit {
             .find(|found| found.component == component)
     }
 
-    /// Checks the plan against the products among `used`: cuDNN has no code for old capabilities.
+    /// Checks that the products among `used` have code for every capability of the plan. New versions of cuDNN, for
+    /// example, have no code for old capabilities.
     ///
     /// # Errors
     /// [`Error::Inconsistent`] that names the product and the capabilities.
@@ -118,8 +119,11 @@ impl Toolkit {
         }
     }
 
-    /// The capabilities that the toolkit's own `ptxas` lists, for [`capability::Declared::plan`].
-    /// `None` if the toolkit is in the tables; `ptxas` is not started then.
+    /// The capabilities that the toolkit's own `ptxas` lists, for [`capability::Declared::plan`]. The output of `ptxas`
+    /// is cached.
+    ///
+    /// `None` if this crate's tables cover the release, in which case `ptxas` is not started. Also `None` if `ptxas` is
+    /// missing or lists nothing.
     #[doc(hidden)]
     pub fn capabilities_of_ptxas(&self, root: &Root, env: &Env) -> Option<Vec<Capability>> {
         if self.version <= release::newest() {
@@ -148,8 +152,8 @@ impl Toolkit {
         self.get(component)?.tool(name).map(PathBuf::as_path)
     }
 
-    /// Directories with the headers of chosen components, each once. `/usr/include` is never
-    /// among them: a compiler searches it by default, and with `-I` it would hide other headers.
+    /// The directories with the headers of the components, each once. Directories that a compiler searches by
+    /// default, such as `/usr/include`, are left out: with `-I`, their headers would hide other headers.
     pub fn include_dirs(&self) -> Vec<PathBuf> {
         let mut directories: Vec<PathBuf> = Vec::new();
         for directory in self.components.iter().flat_map(|c| &c.found.include) {

@@ -1,16 +1,17 @@
 //! CMake cache entries that restrict every search for CUDA to the view.
 //!
 //! `FindCUDAToolkit` looks for each library below the root and then in every directory that CMake
-//! searches: system directories, `CMAKE_LIBRARY_PATH`, prefixes. If the view lacks a library, it
-//! would silently take the library of another toolkit. A cache entry replaces the search for a
-//! library: its value is the view's file, or empty.
+//! searches: system directories, `CMAKE_LIBRARY_PATH`, prefixes. If the view lacks a library, that
+//! search would silently find the library of another toolkit. CMake does not search for a library
+//! that has a cache entry. So every library gets an entry, whose value is the path of the library in
+//! the view, or empty if the view lacks the library.
 
 use super::View;
 use crate::capability::Plan;
 use crate::component::Component;
 use crate::list;
 
-/// Libraries that `FindCUDAToolkit` looks for, but that CUDA has not contained since 11.
+/// Libraries that `FindCUDAToolkit` looks for, although CUDA 11 and later do not contain them.
 const REMOVED: [&str; 4] = ["nvgraph", "nvgraph_static", "nppicom", "nppicom_static"];
 
 /// A cache entry.
@@ -18,11 +19,11 @@ const REMOVED: [&str; 4] = ["nvgraph", "nvgraph_static", "nppicom", "nppicom_sta
 struct Entry {
     name: String,
     kind: &'static str,
-    /// A path in the view; `None` if the view lacks the library.
+    /// A path relative to the view, or the empty string for the view itself; `None` if the view lacks the library.
     path: Option<String>,
 }
 
-/// All entries except `CMAKE_CUDA_ARCHITECTURES`.
+/// All entries except `CMAKE_CUDA_ARCHITECTURES`. `contains` returns whether the view has a path.
 fn entries(contains: impl Fn(&str) -> bool) -> Vec<Entry> {
     let entry = |name: &str, kind, path: Option<&str>| Entry {
         name: name.to_owned(),
@@ -32,10 +33,10 @@ fn entries(contains: impl Fn(&str) -> bool) -> Vec<Entry> {
     let mut entries = vec![
         entry("CUDAToolkit_ROOT", "PATH", Some("")),
         entry("CUDA_TOOLKIT_ROOT_DIR", "PATH", Some("")),
-        // The deprecated FindCUDA module deletes its library entries if this entry, which its last
-        // run wrote, differs from the root. It finds the include directory by a header that not
-        // every view has.
+        // In this entry, the deprecated FindCUDA module records the root of its last run. If the
+        // entry differs from the root, the module deletes its entries for libraries.
         entry("CUDA_TOOLKIT_ROOT_DIR_INTERNAL", "INTERNAL", Some("")),
+        // FindCUDA would search for the include directory by a header that not every view has.
         entry("CUDA_TOOLKIT_INCLUDE", "PATH", Some("include")),
     ];
     if contains("bin/nvcc") {
@@ -77,7 +78,7 @@ fn libraries() -> Vec<(String, Vec<String>)> {
     for name in REMOVED {
         add(name, Vec::new());
     }
-    // The deprecated FindCUDA module has other names for these.
+    // The deprecated FindCUDA module uses other variables for these files.
     add("CUDART", vec!["lib/libcudart.so".to_owned()]);
     add("CUDA", vec!["lib/stubs/libcuda.so".to_owned()]);
     for (name, file) in [
@@ -110,10 +111,11 @@ pub(super) fn initial_cache(contains: impl Fn(&str) -> bool) -> String {
     text
 }
 
-/// [`initial_cache`] as a toolchain file, for projects that cannot be given an option: since 3.21,
-/// CMake reads the name of the toolchain file from the environment. It sets neither a platform nor
-/// compilers for C and C++, so the build is native. If the user names another CUDA, it sets
-/// nothing, because entries of this view must not be combined with the root of another toolkit.
+/// [`initial_cache`] as a toolchain file, for projects whose `cmake` command cannot be given an option:
+/// CMake 3.21 and later read the name of the toolchain file from the environment. The toolchain file
+/// sets neither a platform nor compilers for C and C++, so the build is native. If the user names another
+/// CUDA, the toolchain file sets nothing, because entries of this view must not be combined with the
+/// root of another toolkit.
 pub(super) const TOOLCHAIN: &str = r#"# For CMAKE_TOOLCHAIN_FILE: CUDA from this directory, and from nowhere else.
 get_filename_component(_cuda_view "${CMAKE_CURRENT_LIST_DIR}/.." REALPATH)
 set(_cuda_other "")
@@ -160,7 +162,8 @@ impl View {
     /// the `cmake` crate.
     ///
     /// Every library has an entry, which is empty if the view lacks the library. So CMake does not
-    /// find a `libcufft.so` of another toolkit. [`View::cmake_cache`] has the same entries as a file.
+    /// find a `libcufft.so` of another toolkit. If `plan` is given, `CMAKE_CUDA_ARCHITECTURES` is set
+    /// to the plan's architectures. [`View::cmake_cache`] is a file with the other entries.
     ///
     /// ```no_run
     /// # fn main() -> Result<(), cuda_build::Error> {
@@ -187,15 +190,15 @@ impl View {
         defines
     }
 
-    /// The entries of [`View::cmake_defines`], without capabilities, as a script for
-    /// `cmake -C <file>`.
+    /// The path of a script for `cmake -C <file>`. It has the entries of [`View::cmake_defines`], without
+    /// `CMAKE_CUDA_ARCHITECTURES`.
     pub fn cmake_cache(&self) -> std::path::PathBuf {
         self.root().join("cmake/initial-cache.cmake")
     }
 
-    /// The same entries as a toolchain file, for `CMAKE_TOOLCHAIN_FILE`. It sets neither a platform nor
-    /// compilers for C and C++. With a toolchain file, the `cmake` crate leaves the choice of these
-    /// compilers to CMake.
+    /// The path of a toolchain file with the entries of [`View::cmake_cache`], for `CMAKE_TOOLCHAIN_FILE`.
+    /// It sets neither a platform nor compilers for C and C++. If there is a toolchain file, the `cmake`
+    /// crate leaves the choice of these compilers to CMake.
     pub fn cmake_toolchain(&self) -> std::path::PathBuf {
         self.root().join("cmake/toolchain.cmake")
     }

@@ -1,4 +1,4 @@
-//! Plans the view of a toolkit.
+//! Plans the view of a toolkit: which files it has, and at which paths.
 
 mod compiler;
 mod headers;
@@ -105,7 +105,7 @@ impl<'a> Planner<'a, '_> {
                     self.plan.link(format!("lib/{name}"), file);
                     continue;
                 }
-                // The names of CUPTI's helper libraries have no version.
+                // Some libraries, such as CUPTI's helpers, have no version in their file name.
                 let file = directory.map(|directory| directory.join(&name));
                 if let Some(file) = file.filter(|file| self.root.is_file(file)) {
                     self.add(component, format!("lib/{name}"), &file)?;
@@ -113,7 +113,7 @@ impl<'a> Planner<'a, '_> {
             }
             let mut archives = found.archives.clone();
             if component == Component::Cudart {
-                // The wheels of CUDA 12 have culibos in the runtime's package.
+                // In the wheels of CUDA 12, `libculibos.a` is in the package of cudart.
                 let beside = archives.first().and_then(|archive| archive.parent());
                 let culibos = beside.map(|directory| directory.join("libculibos.a"));
                 archives.extend(culibos.filter(|path| self.root.is_file(path)));
@@ -128,7 +128,7 @@ impl<'a> Planner<'a, '_> {
         Ok(())
     }
 
-    /// Adds the driver's stubs of the toolkit, and generates those that it lacks.
+    /// Adds the stubs of the driver's libraries that the toolkit contains, and generates the others.
     fn stubs(&mut self) -> Result<(), Error> {
         let mut beside_libraries: Vec<PathBuf> = Vec::new();
         for found in self.found {
@@ -187,7 +187,7 @@ impl<'a> Planner<'a, '_> {
     fn cmake_packages(&mut self) -> Result<(), Error> {
         let cccl = self.get(Component::Cccl);
         let include = cccl.and_then(|found| found.include.first());
-        // The headers may be in `include/cccl`.
+        // CCCL's headers may be in `include/cccl`: go up to `include`.
         let include = include.and_then(|path| path.ancestors().find(|p| p.ends_with("include")));
         let Some(prefix) = include.and_then(Path::parent) else {
             return Ok(());
@@ -204,7 +204,7 @@ impl<'a> Planner<'a, '_> {
         Ok(())
     }
 
-    /// Adds links for the other names that consumers use for directories of the view.
+    /// Adds links for other paths at which consumers look for the view's directories, such as `lib64`.
     fn layout(&mut self) {
         let platform = Path::new("targets").join(self.target.directory());
         self.plan.link("lib64", "lib");
@@ -216,8 +216,8 @@ impl<'a> Planner<'a, '_> {
         }
     }
 
-    /// Adds pkg-config files: `cudart-13.4.pc`, with the component's version in its name like
-    /// NVIDIA's, and the link `cudart.pc`.
+    /// Adds a pkg-config file for each library. As in NVIDIA's toolkits, its name contains the
+    /// component's version: `cudart-13.4.pc`. The link `cudart.pc` leads to it.
     fn pkg_config(&mut self, toolkit: &Toolkit) {
         let release = toolkit.version().to_string();
         let mut files = Vec::new();
@@ -244,7 +244,7 @@ impl<'a> Planner<'a, '_> {
     }
 }
 
-/// The path of a library in the view.
+/// The path that a library or archive gets in the view: `lib/<file name>`.
 fn in_lib(file: &Path) -> String {
     let name = file.file_name().unwrap_or_default();
     format!("lib/{}", name.to_string_lossy())

@@ -1,5 +1,5 @@
 //! The marker: a file in a view that records what was written, one line for each path. It shows
-//! whether a view is complete, and which files of a directory are the view's.
+//! whether a view is complete, and which files of a directory belong to the view.
 //!
 //! ```text
 //! cuda-build view 2
@@ -29,7 +29,7 @@ use crate::hash::Fnv;
 /// The name of the marker.
 pub(super) const MARKER: &str = ".cuda-build-view";
 const HEAD: &str = "cuda-build view 2";
-/// No generated file is larger.
+/// The largest file whose content is read for a digest. Every generated file is smaller.
 const GENERATED_LIMIT: u64 = 16 * 1024 * 1024;
 
 /// The files and directories of a view that this crate generates.
@@ -48,18 +48,18 @@ pub(super) fn is_generated(path: &Path) -> bool {
         .any(|generated| path.starts_with(generated))
 }
 
-/// The marker of a view that was just written to `directory`.
+/// The text of the marker for a view that was just written to `directory`.
 pub(super) fn text(plan: &ViewPlan<'_>, directory: &Path, digest: &str) -> String {
     let mut text = format!("{HEAD}\n{digest}\n");
     for path in plan.entries.keys() {
-        // A path that cannot be read has no line, so the view is incomplete and is written again.
+        // A path that cannot be read gets no line, so the next check finds the view incomplete.
         text.extend(line(directory, path).map(|line| line + "\n"));
     }
     text
 }
 
 /// Whether the marker of `view` has this digest, and every entry of the plan is unchanged on disk.
-/// Every entry is compared, because a check of a sample often misses deleted files.
+/// Every entry is compared, because a check of a sample would often miss deleted files.
 pub(super) fn is_complete(plan: &ViewPlan<'_>, view: &Path, digest: &str) -> bool {
     let Some(marker) = read(view) else {
         return false;
@@ -69,8 +69,8 @@ pub(super) fn is_complete(plan: &ViewPlan<'_>, view: &Path, digest: &str) -> boo
     marker.lines().nth(1) == Some(digest) && plan.entries.keys().all(is_listed)
 }
 
-/// The files below `view` that this crate did not write or that were changed since, sorted; `None`
-/// if the directory has no marker of this version.
+/// The files below `view` that this crate did not write, and those that were changed later, sorted.
+/// `None` if the directory has no marker of this version.
 pub(super) fn other_files(view: &Path) -> Option<io::Result<Vec<PathBuf>>> {
     let marker = read(view)?;
     let lines: HashSet<&str> = marker.lines().collect();
@@ -109,10 +109,13 @@ fn read(view: &Path) -> Option<String> {
     (text.lines().next() == Some(HEAD)).then_some(text)
 }
 
-/// The line for `path` in a view. It has the target of a link, or the digest of a generated file.
-/// Copies are compared by size and date, because reading them could take minutes. Git does not keep
-/// dates, so a marker that is committed to a repository cannot make other files of the repository
-/// count as copies.
+/// The marker's line for the link or file at `path`; `None` if neither is there. The line contains the
+/// target of a link, or the digest of a generated file. For a copy, it contains size and date, because
+/// reading all copies could take minutes.
+///
+/// A view at a path that the user named is deleted only if the marker has a line for each of its files. A
+/// marker that was committed to a repository may list other files of the repository as copies. Git does
+/// not keep dates, so after a checkout such lines do not match, and the files are not deleted.
 fn line(view: &Path, path: &Path) -> Option<String> {
     let place = view.join(path);
     if let Ok(target) = fs::read_link(&place) {

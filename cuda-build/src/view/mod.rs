@@ -13,8 +13,8 @@
 //! version.json
 //! ```
 //!
-//! nvcc looks for its profile in the directory of the path that started it and does not resolve
-//! links, so a link in `bin` is enough.
+//! nvcc looks for `nvcc.profile` in the directory of the path by which it was started, and does not
+//! resolve links. So if nvcc is started by the link `bin/nvcc`, it reads the view's profile.
 
 mod cmake;
 mod content;
@@ -44,35 +44,37 @@ impl View {
         &self.path
     }
 
-    /// The same view with all paths below `link`, a symbolic link to its directory. These paths stay
-    /// valid when the link is switched to the view of a changed toolkit.
+    /// The same view, with all paths below `link`, which is a symbolic link to the view's directory. These
+    /// paths stay valid when the link is switched to the view of a changed toolkit.
     #[must_use]
     pub fn through(mut self, link: PathBuf) -> Self {
         self.path = link;
         self
     }
 
-    /// The shared libraries and archives.
+    /// The directory of the shared libraries and archives.
     pub fn lib(&self) -> PathBuf {
         self.path.join("lib")
     }
 
-    /// The headers. Those of CCCL may be in `cccl` below it.
+    /// The directory of the headers. The headers of CCCL may be in `cccl` below this directory.
     pub fn include(&self) -> PathBuf {
         self.path.join("include")
     }
 
-    /// Stubs of the driver's libraries, for linking only: no rpath and no `LD_LIBRARY_PATH` may name
-    /// this directory.
+    /// The directory of stubs of the driver's libraries. It is for linking only: no rpath and no
+    /// `LD_LIBRARY_PATH` may name it.
     pub fn stubs(&self) -> PathBuf {
         self.path.join("lib/stubs")
     }
 
-    /// A file for `cargo::rerun-if-changed`, if the output of a build script depends on the view. It
-    /// is dated before any build. Only at a path that the user named ([`ViewPlace::at`]) it has the
-    /// date when the view was written, because another view may replace it.
-    /// [`Build::run`](crate::Build::run) declares it for views that it used and for those of
-    /// [`Build::view`](crate::Build::view).
+    /// A file to declare with `cargo::rerun-if-changed` if the output of a build script depends on the
+    /// view. [`Build::run`](crate::Build::run) declares it if the build used a view or if
+    /// [`Build::view`](crate::Build::view) was called.
+    ///
+    /// The file's date is before any build, so writing a view does not make Cargo run the script again. At
+    /// a path that the user named ([`ViewPlace::at`]), the file has the date at which the view was written,
+    /// because another view may be written there later.
     pub fn marker(&self) -> PathBuf {
         self.path.join(marker::MARKER)
     }

@@ -1,4 +1,4 @@
-//! The places of views.
+//! Where views are written.
 
 use std::path::{Path, PathBuf};
 
@@ -13,7 +13,7 @@ use crate::store;
 use crate::target::Target;
 use crate::toolkit::Toolkit;
 
-/// Names the directory of views. `cargo cuda` sets it for the build scripts that it starts.
+/// The variable that names the directory of views. `cargo cuda` sets it for build scripts.
 const VARIABLE: &str = "CUDA_BUILD_VIEWS";
 
 /// Where a view is written, and what it contains.
@@ -35,10 +35,10 @@ pub struct ViewPlace {
     /// Whether `directory` is the view's own path. Otherwise the view is below it.
     exact: bool,
     pub(super) target: Target,
-    /// These components and those that they need; `None` for the whole toolkit.
+    /// The components that the view must have. Components that these need are added. `None` for the whole toolkit.
     pub components: Option<Vec<Component>>,
-    /// Whether the view has the static archives of all libraries: several gigabytes, most of CUDA 13. It always has
-    /// `cudart_static`, `cudadevrt` and `culibos`.
+    /// Whether the view has the static archives of all libraries. They are several gigabytes, most of the size of
+    /// CUDA 13. If false, the view still has `cudart_static`, `cudadevrt` and `culibos`.
     pub archives: bool,
     /// Whether files are copied instead of linked, so that the view works on another machine.
     pub copy: bool,
@@ -49,9 +49,9 @@ impl ViewPlace {
     /// cache directory (see [`store::cache_dir`]).
     ///
     /// # Errors
-    /// [`Error::Usage`] if no variable names a cache directory, [`Error::ViewNotCreated`] if the place is below
+    /// [`Error::Usage`] if no variable names a cache directory. [`Error::ViewNotCreated`] if the place is below
     /// Cargo's profile directory (`target/debug`): Cargo adds link search paths below that directory
-    /// to the loader path of `cargo run`, so programs would load the driver stub.
+    /// to the loader path of `cargo run`, so programs would load the stub of the driver.
     pub fn from_env(env: &Env, target: &Target) -> Result<Self, Error> {
         let named = env.peek(VARIABLE).map(PathBuf::from);
         let directory = match named {
@@ -74,8 +74,8 @@ impl ViewPlace {
         }
     }
 
-    /// A directory below `directory`, named after the release and a digest of the content, so that
-    /// replaced components lead to a new view.
+    /// A directory below `directory`. Its name is the release and a digest of the view's plan, so a
+    /// toolkit with changed components gets a new view.
     pub fn below(directory: &Path, target: &Target) -> Self {
         Self {
             directory: std::path::absolute(directory).unwrap_or_else(|_| directory.to_owned()),
@@ -87,8 +87,8 @@ impl ViewPlace {
         }
     }
 
-    /// Exactly `directory`. An existing view is replaced, unless files in it were added or changed;
-    /// any other directory with files in it is an error.
+    /// Exactly `directory`. An existing view is replaced. If files in the view were added or changed, or if
+    /// the directory contains anything but a view, `Toolkit::view` returns an error.
     pub fn at(directory: &Path, target: &Target) -> Self {
         Self {
             exact: true,
@@ -98,12 +98,12 @@ impl ViewPlace {
 }
 
 impl Toolkit {
-    /// The toolkit as one directory. A complete view is not touched, a damaged one is written
-    /// again.
+    /// Writes the view of this toolkit. A complete view is not touched; a damaged view is written again.
     ///
     /// # Errors
-    /// [`Error::ViewConflict`] if components have different files of the same name,
-    /// [`Error::ViewNotCreated`] if the path contains anything but a view, [`Error::Io`].
+    /// [`Error::ViewConflict`] if components have different files of the same name;
+    /// [`Error::ViewNotCreated`] if the path contains anything but a view, or if another user may have
+    /// changed the view; [`Error::Io`].
     #[doc(hidden)]
     pub fn view(&self, place: &ViewPlace, root: &Root) -> Result<View, Error> {
         let plan = content::plan(self, root, place)?;

@@ -11,25 +11,25 @@ use crate::error::Error;
 use crate::hash::Fnv;
 use crate::root::Root;
 
-/// One path of a view.
+/// What a view has at one path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Entry {
     /// A file or directory of a component.
     Component {
         component: Component,
-        /// Its path.
+        /// The absolute path of the file or directory.
         target: PathBuf,
-        /// Changes if the file or directory is replaced in place.
+        /// A text that changes if the file or directory at `target` is replaced.
         identity: String,
     },
-    /// A relative link to another path of the view, valid also after the view was moved.
+    /// A relative link to another path of the view. It stays valid if the view is moved.
     Link(PathBuf),
     /// A file written for this view.
     Text(String),
     /// A stub of a driver library, generated when the view is written.
     Stub {
         stub: Stub,
-        /// Changes if its headers change.
+        /// A text that changes if one of the stub's headers changes.
         identity: String,
     },
 }
@@ -41,10 +41,11 @@ pub(super) struct Source {
     pub(super) path: PathBuf,
 }
 
-/// What several directories contain, sorted by name.
+/// The entries of several directories: each name with its sources, one for each directory that has the
+/// name. Sorted by name.
 pub(super) type Contents = Vec<(OsString, Vec<Source>)>;
 
-/// All paths of a view except the directories that the view itself creates.
+/// The paths of a view, and what is at each. A directory that the view creates has no entry.
 #[derive(Debug)]
 pub(super) struct ViewPlan<'a> {
     root: &'a Root,
@@ -65,8 +66,8 @@ impl<'a> ViewPlan<'a> {
         }
     }
 
-    /// Adds a file or directory of a component. A different file of another component at the same
-    /// path is a conflict.
+    /// Adds a file or directory of a component. If a component already has a file with other content at
+    /// `path`, that is an error.
     pub(super) fn add(&mut self, path: impl Into<PathBuf>, source: Source) -> Result<(), Error> {
         let path = path.into();
         if self.copy && self.root.is_dir(&source.path) {
@@ -109,8 +110,8 @@ impl<'a> ViewPlan<'a> {
         }
     }
 
-    /// Adds `contents` below `path`. A directory that several components have becomes a real
-    /// directory with the contents of all of them.
+    /// Adds `contents` below `path`. A directory with several sources becomes a real directory with the
+    /// contents of all sources.
     pub(super) fn join(&mut self, path: &Path, contents: Contents) -> Result<(), Error> {
         for (name, sources) in contents {
             let path = path.join(&name);
@@ -141,14 +142,14 @@ impl<'a> ViewPlan<'a> {
         self.put(path, Entry::Link(target.into()));
     }
 
-    /// Whether the view has `path`.
+    /// Whether the plan has an entry for `path`.
     pub(super) fn has(&self, path: &str) -> bool {
         self.entries.contains_key(Path::new(path))
     }
 
-    /// Sixteen digits that differ if a path, a target, a text, or the size or date of a linked file
-    /// differs. They do not depend on the version of Rust, because other tools remember paths that
-    /// contain them.
+    /// Sixteen hexadecimal digits that depend on every path, target and text, and on the size and date of
+    /// every file of a component. They do not depend on the version of Rust, because they are part of the
+    /// view's path, and other tools store that path.
     pub(super) fn digest(&self) -> String {
         let mut hash = Fnv::default();
         let mut fields = |fields: &[&[u8]]| fields.iter().for_each(|field| hash.field(field));
@@ -178,7 +179,7 @@ impl<'a> ViewPlan<'a> {
     }
 }
 
-/// Adds the contents of a directory to `contents`, except for names that are not `wanted`.
+/// Adds the entries of `directory` to `contents`, except those that are [excluded](is_excluded) or not `wanted`.
 pub(super) fn list(
     root: &Root,
     directory: &Source,
@@ -197,7 +198,7 @@ pub(super) fn list(
     }
 }
 
-/// Adds a source to `contents` unless its path is there already.
+/// Adds a source for `name` to `contents`, unless `name` already has a source with the same path.
 pub(super) fn add_source(name: OsString, source: Source, contents: &mut Contents) {
     let sources = crate::list::entry(contents, name);
     if !sources.iter().any(|known| known.path == source.path) {
@@ -205,8 +206,8 @@ pub(super) fn add_source(name: OsString, source: Source, contents: &mut Contents
     }
 }
 
-/// Files in wheels that are not part of CUDA: Python's package markers, and second builds of
-/// libraries under other names.
+/// Whether a file in a wheel is left out of views: a file of Python's, or a second build of a library
+/// under another name, such as `libnvrtc.alt.so.12`.
 fn is_excluded(name: &OsStr) -> bool {
     name.to_str().is_some_and(|name| {
         name == "__init__.py" || name == "__pycache__" || name.contains(".alt.so")

@@ -17,14 +17,14 @@ use crate::error::Error;
 use crate::root::Root;
 use crate::store;
 
-/// Begins the names of temporary directories.
+/// The prefix of the names of temporary directories.
 const TEMPORARY: &str = ".cuda-build-view-";
 
-/// A temporary directory of this age was left by a process that was killed. Copying a whole toolkit
-/// takes minutes.
+/// A temporary directory that is older was left by a killed process: even a copy of a whole toolkit is
+/// written within minutes.
 const ABANDONED: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// How many files an error names.
+/// The largest number of files that an error lists.
 const NAMED: usize = 5;
 
 /// Where a view is written, and how.
@@ -32,14 +32,14 @@ pub(super) struct Destination<'a> {
     pub(super) path: &'a Path,
     /// The plan's digest.
     pub(super) digest: &'a str,
-    /// Whether the user named this path: it may contain another view, which is replaced, or the
-    /// user's files, which are not touched. Otherwise the name contains the digest, and the directory
-    /// is this crate's.
+    /// Whether the user named `path`. If so, the directory may contain another view, which is replaced, or
+    /// the user's files, which are not touched. If not, the directory's name contains the digest, and
+    /// only this crate writes in the directory.
     pub(super) named_by_user: bool,
 }
 
-/// Makes sure that the view exists. A complete view is not touched; an incomplete or damaged one
-/// is replaced as a whole. Returns whether the view was written.
+/// Makes sure that the view exists. A complete view is not touched; an incomplete or damaged view
+/// is replaced as a whole. Returns `true` if the view was not complete before.
 pub(super) fn write(
     plan: &ViewPlan<'_>,
     root: &Root,
@@ -62,7 +62,8 @@ pub(super) fn write(
     remove_abandoned(parent);
     let new = Temporary::beside(path);
     write_entries(&new.0, plan, root, destination)?;
-    // The loop ends: whenever the path is occupied again, another process has finished a view.
+    // The first round may move an old view away. A later round is repeated only if another process has
+    // finished a view since, so the loop ends.
     loop {
         match fs::rename(&new.0, path) {
             Ok(()) => return Ok(true),
@@ -75,7 +76,7 @@ pub(super) fn write(
             return Ok(true);
         }
         check_replaceable(root, destination)?;
-        // Dropping `old` removes it.
+        // Dropping `old` removes the directory.
         let old = Temporary::beside(path);
         match fs::rename(path, &old.0) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -89,7 +90,7 @@ pub(super) fn write(
 /// Refuses a view that another user may have written or changed.
 fn check_owner(root: &Root, destination: &Destination<'_>) -> Result<(), Error> {
     let path = destination.path;
-    // The user has chosen the directory of a new place.
+    // The user chose where to create a new view, so its parent directory is not checked.
     if destination.named_by_user && !root.exists(path) {
         return Ok(());
     }
@@ -104,7 +105,7 @@ fn refused(path: &Path, reason: String) -> Error {
     }
 }
 
-/// Creates a directory and its parents, writable by the user only, whatever the umask.
+/// Creates a directory and its missing parents. Only the user can write in them, whatever the umask is.
 fn create_directories(path: &Path) -> Result<(), Error> {
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true);
@@ -120,7 +121,7 @@ fn check_replaceable(root: &Root, destination: &Destination<'_>) -> Result<(), E
     loop {
         let before = root.fingerprint(destination.path);
         let result = check_contents(destination);
-        // Another process may have replaced the view while this one listed it.
+        // Another process may have replaced the view while this process listed its files. If so, check again.
         if result.is_ok() || root.fingerprint(destination.path) == before {
             return result;
         }
@@ -171,7 +172,7 @@ fn write_entries(
     let mut last = PathBuf::new();
     for (relative, entry) in &plan.entries {
         let path = directory.join(relative);
-        // The paths are sorted, so most are in the same directory as the previous path.
+        // The paths are sorted, so most are in the directory of the previous path, which exists already.
         if let Some(parent) = path.parent()
             && parent != last
         {
@@ -214,7 +215,7 @@ fn symlink(_: &Path, _: &Path) -> io::Result<()> {
     ))
 }
 
-/// The path of a directory that is removed on drop, unless it was renamed.
+/// The path of a directory. On drop, the directory is removed, if it is still at this path.
 struct Temporary(PathBuf);
 
 impl Temporary {
@@ -244,7 +245,7 @@ fn remove_abandoned(parent: &Path) {
     for entry in entries.filter(|e| e.file_name().to_string_lossy().starts_with(TEMPORARY)) {
         let changed = entry.metadata().and_then(|metadata| metadata.modified());
         if changed.is_ok_and(|at| at.elapsed().is_ok_and(|age| age > ABANDONED)) {
-            // Fails if it belongs to another user.
+            // This fails if the directory belongs to another user.
             let _ = fs::remove_dir_all(entry.path());
         }
     }

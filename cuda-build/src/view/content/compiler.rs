@@ -1,4 +1,4 @@
-//! nvcc, the programs that it starts, and its configuration.
+//! Plans the compiler of a view: nvcc, the programs that it starts, and its configuration.
 
 use std::path::{Path, PathBuf};
 
@@ -10,8 +10,8 @@ use crate::root::Root;
 use crate::view::plan::Entry;
 use crate::view::text;
 
-/// What nvcc needs in its own directory: the programs that it starts, and in Debian's packages the
-/// directory `crt`.
+/// What a view takes from the directory of nvcc: the programs that nvcc starts, NVIDIA's tools for device
+/// code, and the directory `crt`, which Debian's packages have there.
 const BESIDE_NVCC: [&str; 9] = [
     "cudafe++",
     "ptxas",
@@ -43,7 +43,7 @@ impl Planner<'_, '_> {
         nvcc.map_or(Ok(()), |nvcc| self.nvcc(&real_nvcc(self.root, nvcc)))
     }
 
-    /// Adds nvcc, the files that it needs in its directory, and its configuration.
+    /// Adds nvcc, the files beside it, a configuration file that fits the view, and NVVM.
     fn nvcc(&mut self, nvcc: &Path) -> Result<(), Error> {
         self.add(Component::Nvcc, "bin/nvcc".to_owned(), nvcc)?;
         let real = self.root.resolve(nvcc);
@@ -63,7 +63,7 @@ impl Planner<'_, '_> {
         self.nvvm(places)
     }
 
-    /// Adds `cicc`, `libdevice` and `libnvvm`. Most layouts have them below `nvvm`; Debian has them
+    /// Adds `cicc`, `libdevice` and `libnvvm`. Most toolkits have them below `nvvm`; Debian has `cicc`
     /// beside nvcc.
     fn nvvm(&mut self, nvcc_directories: [&Path; 2]) -> Result<(), Error> {
         let found = self.get(Component::Nvvm);
@@ -87,7 +87,7 @@ impl Planner<'_, '_> {
         }
         if let Some(library) = found.and_then(|found| found.libraries.first()) {
             let name = library.file_name().unwrap_or_default().to_string_lossy();
-            // NVIDIA's installers have the library here. The view has it in `lib`, too.
+            // NVIDIA's installers put `libnvvm` here. The view also has it in `lib`.
             self.add(Component::Nvvm, format!("nvvm/lib64/{name}"), library)?;
             self.plan.link("nvvm/lib64/libnvvm.so", &*name);
         }
@@ -99,8 +99,8 @@ impl Planner<'_, '_> {
     }
 }
 
-/// The real nvcc. In Debian and Nix, `nvcc` is a script that starts another nvcc, which has its own
-/// profile.
+/// The nvcc that `nvcc` starts, if `nvcc` is a script; otherwise, or if that program is not found, `nvcc`
+/// itself. In Debian and Nix, `nvcc` is such a script, and `nvcc.profile` is beside the program it starts.
 pub(super) fn real_nvcc(root: &Root, nvcc: &Path) -> PathBuf {
     const SCRIPT_LIMIT: u64 = 64 * 1024;
     let metadata = root.metadata(nvcc).ok();

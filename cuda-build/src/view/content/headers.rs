@@ -1,8 +1,8 @@
-//! The headers of a view.
+//! Plans the headers of a view.
 //!
-//! `/usr/include` and the `include` of a conda environment hold headers of other projects too. A
-//! view takes only CUDA's headers from there: headers of the system in a view would precede the
-//! compiler's own.
+//! `/usr/include` and the `include` of a conda environment hold headers of other projects too. From
+//! these directories, a view takes only CUDA's headers, because a compiler would find the system's
+//! headers in a view before its own headers.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -41,9 +41,9 @@ impl Planner<'_, '_> {
         self.plan.join(Path::new("include"), contents)
     }
 
-    /// NVIDIA's installers have the sanitizer below `compute-sanitizer`, because some of its headers
-    /// have the same names as CUPTI's but different contents. The wheels of CUDA 13 have both in
-    /// one directory.
+    /// Whether `directory` has headers of the sanitizer only. NVIDIA's installers put these headers below
+    /// `compute-sanitizer`, because some have the same names as CUPTI's headers but different contents.
+    /// The wheels of CUDA 13 have the headers of both in one directory.
     fn has_own_directory(&self, found: &Found, directory: &Path) -> bool {
         let mut others = self
             .found
@@ -56,7 +56,8 @@ impl Planner<'_, '_> {
 
 /// Whether the directory contains headers of other projects.
 fn is_shared(root: &Root, include: &Path) -> bool {
-    // The C library (Debian has some of its headers in a directory of the platform) or conda.
+    // Both headers belong to the C library. Debian has `sys/cdefs.h` in `/usr/include/<multiarch>`. The directory
+    // `conda-meta` marks a conda environment.
     ["stdio.h", "sys/cdefs.h"]
         .iter()
         .any(|header| root.is_file(&include.join(header)))
@@ -65,10 +66,11 @@ fn is_shared(root: &Root, include: &Path) -> bool {
             .is_some_and(|prefix| root.is_dir(&prefix.join("conda-meta")))
 }
 
-/// Prefixes of headers of other projects that also match a prefix of CUDA's.
+/// Prefixes of other projects' headers. Each also starts with a prefix of CUDA's headers: `nvme` with `nv`.
 const FOREIGN_PREFIXES: [&str; 4] = ["nvme", "nvpair", "cubeb", "nvtop"];
 
-/// Whether `name`, in a shared directory, belongs to this component.
+/// Whether the header `name` in a shared directory is taken for `component`. A product gets its own
+/// headers. A component of the toolkit gets the headers of every component of the toolkit.
 fn is_header_of(component: Component, name: &OsStr) -> bool {
     let Some(name) = name.to_str() else {
         return false;

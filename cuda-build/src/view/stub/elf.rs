@@ -1,7 +1,7 @@
-//! Writes a shared object whose functions do nothing.
+//! Generates a shared object whose functions only return a constant.
 //!
-//! It is generated without a host compiler, because a machine may have none, or only one for another
-//! platform. The bytes are the same on every machine. Layout (ELF-64, System V gABI):
+//! No host compiler is used, because a machine may have none, or only a compiler for another platform.
+//! The bytes are the same on every machine. The layout (ELF-64, System V gABI) is:
 //!
 //! ```text
 //! segment R    file header, program headers, .hash, .dynsym, .dynstr
@@ -17,7 +17,7 @@ pub(super) enum Machine {
     Aarch64,
 }
 
-/// The content of the library.
+/// What a stub library contains.
 pub(super) struct Library<'a> {
     pub(super) machine: Machine,
     pub(super) soname: &'a str,
@@ -35,13 +35,13 @@ const FILE_HEADER: usize = 64;
 const PROGRAM_HEADER: usize = 56;
 const SECTION_HEADER: usize = 64;
 const SYMBOL: usize = 24;
-/// R, RX, RW, dynamic, stack.
+/// The number of program headers: R, RX, RW, dynamic, stack.
 const SEGMENTS: usize = 5;
-/// The largest page size of a kernel for these machines.
+/// The largest page size that a Linux kernel uses on these machines.
 const PAGE: usize = 0x1_0000;
-/// The length of each function.
+/// The length of each of the two functions in bytes, padding included.
 const FUNCTION: usize = 16;
-/// The names of sections. The first column of `sections` has their offsets.
+/// The names of the sections. The first column of `sections` in [`shared_object`] has the offset of each name.
 const SECTION_NAMES: &[u8] = b"\0.hash\0.dynsym\0.dynstr\0.text\0.dynamic\0.shstrtab\0";
 
 const PT_LOAD: u32 = 1;
@@ -59,7 +59,7 @@ impl Machine {
         }
     }
 
-    /// `return status;`, then `return text;`, then the text.
+    /// The content of `.text`: the function `return status;`, the function `return text;`, then the text.
     fn code(self, status: u16) -> Vec<u8> {
         let status = u32::from(status);
         let mut code = match self {
@@ -67,7 +67,8 @@ impl Machine {
                 // mov eax, status; ret
                 let mut code = [&[0xb8], &status.to_le_bytes()[..], &[0xc3]].concat();
                 code.resize(FUNCTION, 0xcc);
-                // lea rax, [rip + 9]; ret. The distance counts from the end of lea, its byte 7.
+                // lea rax, [rip + 9]; ret. The text starts 16 bytes after the start of `lea`. The displacement
+                // counts from the end of `lea`, which has 7 bytes.
                 code.extend([0x48, 0x8d, 0x05, 9, 0, 0, 0, 0xc3]);
                 code.resize(2 * FUNCTION, 0xcc);
                 code
@@ -105,8 +106,8 @@ struct Place {
 }
 
 impl Place {
-    /// The part after this one, in the same page of the file and in another page of memory, so that
-    /// it can have other access rights.
+    /// The place of the next part. It follows this part directly in the file, but it is on another page
+    /// of memory, so that it can have other access rights.
     fn next_page(self, size: usize) -> Self {
         let offset = (self.offset + self.size).next_multiple_of(16);
         let address = (self.address + self.size).next_multiple_of(PAGE) + offset % PAGE;
@@ -138,7 +139,7 @@ pub(super) fn shared_object(library: &Library<'_>) -> Vec<u8> {
     let hash = hash_table(library.names);
     let code = library.machine.code(library.status);
 
-    // Segment R: addresses are offsets.
+    // Segment R. Its addresses equal the offsets in the file.
     let mut end = FILE_HEADER + SEGMENTS * PROGRAM_HEADER;
     let mut place = |size: usize| {
         let offset = end.next_multiple_of(8);
@@ -173,7 +174,7 @@ pub(super) fn shared_object(library: &Library<'_>) -> Vec<u8> {
         address: 0,
         size: SECTION_NAMES.len(),
     };
-    // name, type, flags, place, link, info, align, size of one entry
+    // The columns: name, type, flags, place, link, info, alignment, size of one entry.
     let sections = [
         (0, 0, 0, Place::default(), 0, 0, 0, 0),
         (1, 5, 2, hash_at, 2, 0, 8, 4),          // SHT_HASH
@@ -199,7 +200,7 @@ pub(super) fn shared_object(library: &Library<'_>) -> Vec<u8> {
         let is_text = library.texts.contains(&name.as_str());
         file.u32(at);
         file.0.extend([0x12, 0]); // global function, default visibility
-        file.u16(4); // its section is .text
+        file.u16(4); // the index of the section .text
         file.u64(code_at.address + if is_text { FUNCTION } else { 0 });
         file.u64(FUNCTION);
     }
@@ -226,7 +227,8 @@ pub(super) fn shared_object(library: &Library<'_>) -> Vec<u8> {
     file.0
 }
 
-/// `DT_HASH`: bucket heads, then for each symbol the next symbol in its bucket.
+/// The table of `DT_HASH`: two counts, then the first symbol of each bucket, then for each symbol the next symbol in
+/// its bucket.
 fn hash_table(names: &[String]) -> Vec<u8> {
     let buckets = names.len().max(1);
     let mut heads = vec![0u32; buckets];
@@ -284,7 +286,7 @@ impl Writer {
         self.u16(SEGMENTS as u16);
         self.u16(SECTION_HEADER as u16);
         self.u16(sections as u16);
-        self.u16(sections as u16 - 1); // .shstrtab is the last
+        self.u16(sections as u16 - 1); // the index of .shstrtab, the last section
     }
 
     fn segment(&mut self, kind: u32, flags: u32, place: Place, align: usize) {

@@ -1,7 +1,7 @@
-//! Names of functions in `cuda.h` and `nvml.h`.
+//! Extracts the names of functions from the driver's headers, such as `cuda.h` and `nvml.h`.
 //!
-//! No preprocessor is run, because a program may be compiled with any branch of an `#if`. So every
-//! declaration counts, and so does every name that a macro substitutes for another:
+//! No preprocessor is run, because a program may be compiled with any branch of an `#if`. The result
+//! has every declared function, and both names of every macro that renames a function:
 //!
 //! ```c
 //! #define cuCtxCreate                 cuCtxCreate_v2
@@ -52,7 +52,8 @@ fn macro_targets(definition: &str, prefix: &str, names: &mut BTreeSet<String>) {
         }
         _ => (body, ""),
     };
-    // `cuCtxCreate` → `cuCtxCreate_v2`. Other macros with this prefix are constants and types.
+    // The target of a macro that renames a function starts with the name of the macro: `cuCtxCreate` →
+    // `cuCtxCreate_v2`. Other macros with this prefix are constants and types.
     if target.starts_with(key) && target.chars().all(is_word) {
         names.extend([
             key.to_owned(),
@@ -62,8 +63,9 @@ fn macro_targets(definition: &str, prefix: &str, names: &mut BTreeSet<String>) {
     }
 }
 
-/// The name in `DEPRECATED(13.0) CUresult CUDAAPI cuInit(…)`: the word before an outermost `(`, if
-/// the text before the word looks like a return type with attributes.
+/// The name of the function that a statement declares: `cuInit` in
+/// `DEPRECATED(13.0) CUresult CUDAAPI cuInit(…)`. It is the first word before an outermost `(` that has
+/// the prefix. `None` unless the text before it looks like a return type with attributes.
 fn declared<'a>(statement: &'a str, prefix: &str) -> Option<&'a str> {
     let mut depth = 0;
     for (at, c) in statement.char_indices() {

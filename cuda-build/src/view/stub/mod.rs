@@ -18,13 +18,13 @@ use crate::root::Root;
 pub(super) struct Driver {
     /// The component whose headers declare its functions.
     pub(super) component: Component,
-    /// `cuda` in `-lcuda`.
+    /// The name with which programs link the library: `cuda` in `-lcuda`.
     pub(super) name: &'static str,
-    /// The name by which linked programs load the library.
+    /// The file name that linked programs load.
     pub(super) soname: &'static str,
-    /// The required header, then those that may add names.
+    /// The required header, then optional headers that declare more functions.
     pub(super) headers: &'static [&'static str],
-    /// The prefix of the names of its functions.
+    /// The prefix of the library's function names.
     prefix: &'static str,
     /// Functions that the stub defines even if no header that declares them is found.
     always: &'static [&'static str],
@@ -74,7 +74,7 @@ impl Driver {
     }
 }
 
-/// What a stub is made from. The headers, a megabyte, are read only when the view is written.
+/// The inputs of a stub. The headers have about a megabyte, so they are read only when the view is written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Stub {
     pub(super) driver: &'static Driver,
@@ -85,7 +85,7 @@ pub(super) struct Stub {
 }
 
 impl Stub {
-    /// The shared object.
+    /// Reads the headers and returns the content of the stub, which is a shared object.
     pub(super) fn bytes(&self, root: &Root) -> Result<Vec<u8>, Error> {
         let driver = self.driver;
         let mut names = Vec::new();
