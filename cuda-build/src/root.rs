@@ -10,14 +10,14 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Component, Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
-/// The largest file that is read as text. For comparison: `cuda.h` of CUDA 13.5 has 1.1 MB.
+/// The size in bytes of the largest file that is read as text. For comparison: `cuda.h` of CUDA 13.5 has 1.1 MB.
 const TEXT_LIMIT: u64 = 16 * 1024 * 1024;
 
-/// How much [`Root::head`] reads. CUDA's headers define their version in the first 16 KiB.
+/// How many bytes [`Root::head`] reads. CUDA's headers define their version in the first 16 KiB.
 const HEAD: u64 = 32 * 1024;
 
 /// Reads the disk and never writes. Built-in places (`/usr/local/cuda`) are below `prefix`, so that a test can search a
-/// small real directory.
+/// small real directory. A `Root` is not the root of a toolkit, which is a plain path.
 #[derive(Clone, Debug)]
 pub struct Root {
     prefix: PathBuf,
@@ -41,8 +41,8 @@ impl Root {
         self.prefix.join(place.trim_start_matches('/'))
     }
 
-    /// Directories that compilers and linkers search by default. Passing one of them explicitly
-    /// would put all of the system's headers or libraries before those of later directories.
+    /// The directories that compilers and linkers search by default. They must not be passed explicitly: all of the
+    /// system's headers or libraries would come before those of later directories.
     pub fn default_search_dirs(&self, multiarch: &str) -> Vec<PathBuf> {
         let top = ["/usr/include", "/usr/lib64", "/usr/lib", "/lib64", "/lib"];
         let top = top.iter().map(|place| self.locate(place));
@@ -73,8 +73,8 @@ impl Root {
         fs::metadata(path)
     }
 
-    /// Size and modification time, links followed. For a directory only the time, which changes
-    /// when an entry is added or removed.
+    /// The size and modification time of a file as text, links followed; `absent` if nothing exists at `path`. The
+    /// text for a directory has only the time, which changes when an entry is added or removed.
     pub fn identity(&self, path: &Path) -> String {
         match fs::metadata(path) {
             Err(_) => "absent".to_owned(),
@@ -91,9 +91,8 @@ impl Root {
         Some(format!("{device} {inode} {size} {}", modified(&metadata)))
     }
 
-    /// An identifier of a file or directory that is the same for every path to it; the path itself
-    /// if nothing exists there. It takes one system call; resolving a path takes one per path
-    /// component.
+    /// An identifier of a file or directory that is the same for every path to it; the path itself if nothing exists
+    /// there. This function makes one system call, while resolving a path makes one for each name in the path.
     pub fn place(&self, path: &Path) -> OsString {
         match fs::metadata(path).map(|metadata| device_and_inode(&metadata)) {
             Err(_) => path.as_os_str().to_owned(),
@@ -102,7 +101,8 @@ impl Root {
         }
     }
 
-    /// The path with every `<name>/..` removed, if it still leads to the same file or directory.
+    /// The path with every `<name>/..` removed, if the shorter path leads to the same file or directory; otherwise the
+    /// path itself.
     pub(crate) fn tidy(&self, path: &Path) -> PathBuf {
         let mut tidied = PathBuf::new();
         for part in path.components() {
@@ -138,8 +138,8 @@ impl Root {
         fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
     }
 
-    /// The text of a regular file of at most 16 MiB, with invalid UTF-8 replaced. Other files are
-    /// errors, because opening a FIFO would block.
+    /// The text of a regular file, with invalid UTF-8 replaced. A file of more than 16 MiB is an error. So is a file
+    /// that is not regular, because opening a FIFO would block.
     pub fn text(&self, path: &Path) -> io::Result<String> {
         let length = regular_file(path)?;
         if length > TEXT_LIMIT {
@@ -159,9 +159,9 @@ impl Root {
         Ok(text)
     }
 
-    /// `e_machine` of a little-endian ELF file; `None` for other files.
+    /// The machine that a little-endian ELF file is for (`e_machine`); `None` for other files.
     pub fn elf_machine(&self, path: &Path) -> Option<u16> {
-        // Opening a FIFO would block.
+        // Only a regular file is opened, because opening a FIFO would block.
         self.is_file(path).then(|| self.machine_of_file(path))?
     }
 
@@ -172,13 +172,13 @@ impl Root {
         machine(&head)
     }
 
-    /// As [`Root::machine_of_file`], for a shared library or a static archive. For an archive, the machine of its first
-    /// object.
+    /// As [`Root::machine_of_file`], for a shared library or a static archive. The machine of an archive is the machine
+    /// of its first ELF object.
     pub fn machine_of_library(&self, path: &Path) -> Option<u16> {
         if path.extension().is_none_or(|extension| extension != "a") {
             return self.machine_of_file(path);
         }
-        // The first members may be an index and a table of long names.
+        // How many members are read. An archive may begin with an index and a table of long names, which are not ELF.
         const MEMBERS: usize = 8;
         let mut file = fs::File::open(path).ok()?;
         let mut magic = [0; 8];
@@ -188,7 +188,8 @@ impl Root {
         }
         let mut at = 8;
         for _ in 0..MEMBERS {
-            // 48 bytes of name, date and owner, 10 of size, 2 that end the header; then the member.
+            // A header of 60 bytes (48 for name, date, owner and mode, 10 for the size, 2 at the end), then the first
+            // 20 bytes of the member.
             let mut head = [0; 80];
             file.seek(SeekFrom::Start(at)).ok()?;
             file.read_exact(&mut head).ok()?;
@@ -220,8 +221,8 @@ impl Root {
         fs::read(path)
     }
 
-    /// As [`Root::names`], if there are at most `limit` names. `None` if there are more, or if the
-    /// directory cannot be listed; files in it may be readable nevertheless.
+    /// The names in a directory, sorted; empty if it does not exist. `None` if there are more than `limit` names, or if
+    /// the directory cannot be listed. Files in a directory that cannot be listed may still be readable.
     pub(crate) fn names_up_to(&self, directory: &Path, limit: usize) -> Option<Vec<OsString>> {
         let entries = match fs::read_dir(directory) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Some(Vec::new()),
@@ -238,7 +239,7 @@ impl Root {
         Some(names)
     }
 
-    /// The error if the user has no permission to list a directory.
+    /// The error of listing a directory, if the reason is a missing permission; otherwise `None`.
     pub(crate) fn closed(&self, directory: &Path) -> Option<io::Error> {
         let error = fs::read_dir(directory).err()?;
         (error.kind() == io::ErrorKind::PermissionDenied).then_some(error)
@@ -253,7 +254,7 @@ impl Root {
     }
 }
 
-/// The length of a file that must be regular.
+/// The length of a regular file; an error for anything else.
 fn regular_file(path: &Path) -> io::Result<u64> {
     let metadata = fs::metadata(path)?;
     if metadata.is_file() {
@@ -263,7 +264,7 @@ fn regular_file(path: &Path) -> io::Result<u64> {
     Err(io::Error::new(io::ErrorKind::InvalidInput, reason))
 }
 
-/// Nanoseconds since 1970.
+/// The modification time in nanoseconds since 1970; 0 if it is unknown.
 fn modified(metadata: &Metadata) -> u128 {
     let time = metadata.modified().ok();
     let since = time.and_then(|time| time.duration_since(UNIX_EPOCH).ok());
@@ -277,7 +278,7 @@ fn machine(head: &[u8]) -> Option<u16> {
     Some(u16::from_le_bytes([bytes[0], bytes[1]]))
 }
 
-/// Device and inode.
+/// The device and the inode; 0 and 0 on platforms without inodes.
 #[cfg(unix)]
 fn device_and_inode(metadata: &Metadata) -> (u64, u64) {
     use std::os::unix::fs::MetadataExt as _;

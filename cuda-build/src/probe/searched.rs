@@ -1,4 +1,4 @@
-//! The directories of one or more roots in which the files of components are looked for.
+//! The directories below one or more roots that are searched for the files of components.
 
 use std::cell::{OnceCell, RefCell};
 use std::path::{Path, PathBuf};
@@ -16,13 +16,14 @@ pub(super) struct SearchedDirectories<'p> {
     pub(super) include: Vec<PathBuf>,
     pub(super) lib: Vec<PathBuf>,
     pub(super) bin: Vec<PathBuf>,
-    /// The compiler, if the user named it.
+    /// The nvcc that the user named, if any.
     pub(super) nvcc: Option<PathBuf>,
     /// The directories in which nvcc looks for the programs that it starts.
     pub(super) nvcc_programs: Vec<PathBuf>,
-    /// Directories that are not used, and why.
+    /// Which directories and components are not used, and why.
     pub(super) remarks: Vec<String>,
-    /// For each reason to skip files, the alphabetically first skipped path as an example. Sorted.
+    /// One entry for each reason to skip files: the reason, and the alphabetically first path that was skipped for
+    /// it. Sorted by reason.
     pub(super) skipped: RefCell<Vec<(String, PathBuf)>>,
     release: OnceCell<Option<(ToolkitVersion, PathBuf)>>,
 }
@@ -42,7 +43,7 @@ impl<'p> SearchedDirectories<'p> {
         }
     }
 
-    /// The directories of these roots, then those that their compilers report.
+    /// Lists the directories below `roots`, then the directories that each nvcc reports (`answers`).
     pub(super) fn new(prober: &'p Prober<'p>, roots: &[&Path], answers: &[&NvccAnswer]) -> Self {
         let mut searched = Self::empty(prober);
         let mut roots = roots.to_vec();
@@ -69,21 +70,22 @@ impl<'p> SearchedDirectories<'p> {
         searched
     }
 
-    /// `targets/<platform>` comes first: if `include` and `lib` exist too, they are links to it, or belong to the
-    /// machine that compiles rather than to the target.
+    /// Adds the directories of one root. `targets/<platform>` comes first. `include` and `lib` of the same root are
+    /// either links into `targets/<platform>`, or for the machine that compiles instead of the target.
     fn add_root(&mut self, root: &Path, resolved: &[PathBuf]) {
         let target = self.prober.target;
         let platform = root.join("targets").join(target.directory());
         let (include, lib) = (root.join("include"), root.join("lib"));
         let has = |file: &str| self.prober.root.is_file(&root.join(file));
-        // NVIDIA's packages of products for Debian use the multiarch directories.
+        // NVIDIA's Debian packages of products (cuDNN, NCCL …) install into the multiarch directories.
         let mut includes = vec![platform.join("include"), include.clone()];
         includes.push(include.join(target.multiarch()));
-        // Fedora has headers in `include/cuda`. CCCL has a directory of this name too.
+        // Fedora installs CUDA's headers in `include/cuda`. CCCL has a directory of this name too, but without
+        // `cuda.h`.
         if has("include/cuda/cuda.h") {
             includes.push(include.join("cuda"));
         }
-        // A directory that contains CCCL's headers and nothing else.
+        // The root itself may be an include directory that contains only CCCL's headers.
         if has("cuda/std/version") {
             includes.push(root.to_owned());
         }
@@ -97,7 +99,8 @@ impl<'p> SearchedDirectories<'p> {
         self.add(|p| &mut p.bin, bins.into(), resolved);
     }
 
-    /// Adds directories that exist, are not in the list under another name, and are for the target.
+    /// Adds the `directories` that exist and are for the target. A directory is left out if `list` has it already,
+    /// under this or another path, or if a conda environment shares it. `roots` are the resolved roots.
     fn add(
         &mut self,
         list: fn(&mut Self) -> &mut Vec<PathBuf>,
@@ -107,7 +110,8 @@ impl<'p> SearchedDirectories<'p> {
         let prober = self.prober;
         let resolve = |path: &Path| prober.directories.resolve(path);
         for directory in directories {
-            // Most directories that an nvcc reports are already in the list.
+            // The path is compared first, without resolving it: most directories that an nvcc reports are already
+            // in the list.
             if list(self).contains(&directory) || !prober.root.is_dir(&directory) {
                 continue;
             }
@@ -116,7 +120,8 @@ impl<'p> SearchedDirectories<'p> {
             if is_known || self.is_shared_in_conda(&real) {
                 continue;
             }
-            // Only the part below the root shows the platform, not the path of the root itself.
+            // The platform is read only from the part below the root, because the path of the root itself may
+            // contain `targets/<platform>` too.
             let mut below = roots.iter().filter_map(|root| real.strip_prefix(root).ok());
             match other_platform(below.next().unwrap_or(&real), prober.target.directory()) {
                 Some(other) => self.remark_platform(&other),
@@ -141,9 +146,9 @@ impl<'p> SearchedDirectories<'p> {
         self.prober.root.is_dir(&root.join("conda-meta"))
     }
 
-    /// Whether this is `include` or `lib` of a conda prefix. They hold every library of the
-    /// environment, so passing them to a compiler or linker would hide the system's libraries.
-    /// conda-forge's CUDA is in `targets`.
+    /// Whether this is `include` or `lib` of a conda prefix. Every package of the environment installs into these
+    /// directories, so passing them to a compiler or linker would hide the system's headers and libraries. The CUDA
+    /// packages of conda-forge do not need them: their files are in `targets`.
     fn is_shared_in_conda(&self, directory: &Path) -> bool {
         ["include", "lib"]
             .iter()
@@ -151,8 +156,8 @@ impl<'p> SearchedDirectories<'p> {
             && directory.parent().is_some_and(|root| self.is_conda(root))
     }
 
-    /// A remark about components at the top level of a conda prefix, which are not used. Older
-    /// packages (`cudatoolkit` 11, NVIDIA's channel) install there.
+    /// A remark about components that are only in `include` or `lib` of a conda prefix, and therefore not used. Older
+    /// packages (`cudatoolkit` 11) and those of NVIDIA's channel install there.
     fn conda_remark(&self, root: &Path) -> Option<String> {
         let top = Self {
             include: vec![root.join("include")],
@@ -169,7 +174,8 @@ impl<'p> SearchedDirectories<'p> {
                 unused.extend(has(&top, component));
             }
         }
-        // Some component files, such as the OpenCL loader, also come from unrelated packages.
+        // Without a core component, only products are reported: files of other components, such as the OpenCL loader,
+        // may come from packages that are not part of CUDA.
         let is_toolkit = unused.iter().any(|found| found.component.is_core());
         let is_product = |component: Component| component.facts().is_product();
         unused.retain(|found| is_toolkit || is_product(found.component));
@@ -199,7 +205,7 @@ impl<'p> SearchedDirectories<'p> {
     pub(super) fn header_release(&self) -> Option<(ToolkitVersion, PathBuf)> {
         let read = || {
             let path = self.first(&self.include, "cuda.h")?;
-            // The macro is near the beginning of more than a megabyte of text.
+            // The header has more than a megabyte, and the macro is near its beginning, so the beginning is read first.
             let root = self.prober.root;
             let number = |text: &str| number_macro(text, "CUDA_VERSION");
             let number =
@@ -209,7 +215,7 @@ impl<'p> SearchedDirectories<'p> {
         self.release.get_or_init(read).clone()
     }
 
-    /// A remark with one example for each reason to skip files.
+    /// One remark for each reason to skip files, with one path as an example.
     pub(super) fn skipped_remarks(&self) -> Vec<String> {
         let skipped = self.skipped.borrow();
         let remark = |(reason, path): &(String, PathBuf)| {
@@ -219,7 +225,8 @@ impl<'p> SearchedDirectories<'p> {
     }
 }
 
-/// The platform of a directory `targets/<platform>/include` or `lib`, if it is not `wanted`.
+/// The platform in a path that contains `targets/<platform>/include` or `targets/<platform>/lib`, if it is a Linux
+/// platform other than `wanted`.
 fn other_platform(path: &Path, wanted: &str) -> Option<String> {
     let parts: Vec<&str> = path.iter().filter_map(|part| part.to_str()).collect();
     let platform = parts.windows(3).find_map(|parts| match parts {

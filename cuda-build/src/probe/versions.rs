@@ -24,7 +24,7 @@ pub(super) fn header_version(
     format!("{}.{}.{}", major?, minor?, patch?).parse().ok()
 }
 
-/// The value of a macro that is a plain number.
+/// The value of the macro `name`, if `text` defines it as a plain number.
 pub(super) fn number_macro(text: &str, name: &str) -> Option<u32> {
     text.lines().find_map(|line| {
         let mut words = line.trim_start().strip_prefix('#')?.split_whitespace();
@@ -45,8 +45,8 @@ pub(crate) fn release_in_file_name(path: &Path) -> Option<ToolkitVersion> {
         .ok()
 }
 
-/// The version in a library's real file name: NVIDIA's installers make `libcudart.so.12` a link to
-/// `libcudart.so.12.4.127`.
+/// The version in the name of the file that a library's link leads to, if the version has at least three parts. For
+/// example, NVIDIA's installers make `libcudart.so.12` a link to `libcudart.so.12.4.127`.
 pub(super) fn file_name_version(prober: &Prober<'_>, path: &Path) -> Option<Version> {
     let name = prober.root.final_name(path)?;
     let version: Version = name.to_str()?.split_once(".so.")?.1.parse().ok()?;

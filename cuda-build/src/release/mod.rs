@@ -10,18 +10,20 @@ use crate::version::{ToolkitVersion, Version};
 pub struct Release {
     /// `13.4`.
     pub version: ToolkitVersion,
-    /// The newest PTX version that it writes: `(9, 4)`. A driver older than the toolkit cannot read it.
+    /// The newest version of PTX that the toolkit's compilers write, such as `(9, 4)`. A driver that is older than
+    /// the toolkit cannot read PTX of this version.
     pub ptx_isa: (u32, u32),
-    /// What nvcc builds for if no option names a capability.
+    /// The capability that nvcc compiles for if no option names one.
     pub default_capability: Capability,
-    /// The newest major of gcc that its headers accept.
+    /// The newest major of gcc that the toolkit's headers accept.
     pub gcc_max: u32,
-    /// The newest major of clang that its headers accept.
+    /// The newest major of clang that the toolkit's headers accept.
     pub clang_max: u32,
-    /// The Linux driver that shipped with its first patch release. It runs everything that this
-    /// toolkit writes, including PTX of the newest version. `None` if no public table lists it.
+    /// The Linux driver that shipped with the first patch release of this toolkit. The driver runs everything that
+    /// the toolkit writes, including PTX of the newest version. `None` if no public table lists the driver.
     pub driver: Option<&'static str>,
-    /// The first version of each component that has version numbers of its own.
+    /// For each component of [`table::SELF_VERSIONED`], the first version of it that belongs to this release; empty if
+    /// no metapackage pins one.
     first_versions: [&'static str; table::SELF_VERSIONED.len()],
 }
 
@@ -34,8 +36,8 @@ pub const NEWEST_MAJOR: u32 = table::RELEASES[table::RELEASES.len() - 1].version
 /// How many majors the tables cover: the number of columns in the component table.
 pub(crate) const MAJORS: usize = (NEWEST_MAJOR - OLDEST_MAJOR + 1) as usize;
 
-/// The first major whose Python packages carry nvcc. Those of earlier majors have `ptxas` and libNVVM only, so
-/// NVRTC is their compiler.
+/// The first major whose Python packages include nvcc. The packages of earlier majors include only `ptxas` and
+/// libNVVM, so code for these majors is compiled with NVRTC.
 const FIRST_MAJOR_WITH_PACKAGED_NVCC: u32 = 13;
 
 /// The first major in which code for Jetson boards and code for other GPUs of the same capability
@@ -50,8 +52,8 @@ pub fn majors() -> impl DoubleEndedIterator<Item = u32> + Clone {
     OLDEST_MAJOR..=NEWEST_MAJOR
 }
 
-/// The newest release in the tables. For a newer toolkit, the capabilities that its compiler lists
-/// are used.
+/// The newest release in the tables. The tables do not have the capabilities of a newer toolkit, so those that its
+/// compiler lists are used.
 pub fn newest() -> ToolkitVersion {
     table::RELEASES[table::RELEASES.len() - 1].version
 }
@@ -61,7 +63,8 @@ pub fn facts(toolkit: ToolkitVersion) -> Option<&'static Release> {
     table::RELEASES.iter().find(|row| row.version == toolkit)
 }
 
-/// Whether such a toolkit may exist. `false` for gaps between releases: there never was a CUDA 12.7.
+/// Whether a toolkit of this release may exist. `false` only for a gap between releases: there never was a CUDA
+/// 12.7.
 pub fn was_released(toolkit: ToolkitVersion) -> bool {
     toolkit > newest() || toolkit.major < OLDEST_MAJOR || facts(toolkit).is_some()
 }
@@ -74,7 +77,7 @@ pub fn driver_floor(major: u32) -> Option<&'static str> {
     floor.map(|(_, driver)| *driver)
 }
 
-/// Whether the Python packages of a major carry nvcc.
+/// Whether the Python packages of a major include nvcc.
 pub const fn is_nvcc_packaged(major: u32) -> bool {
     major >= FIRST_MAJOR_WITH_PACKAGED_NVCC
 }
@@ -82,9 +85,10 @@ pub const fn is_nvcc_packaged(major: u32) -> bool {
 /// The CUDA release that `version` of `component` belongs to; `None` for versions outside the table, and for
 /// products, which belong to no release.
 ///
-/// The math libraries have version numbers of their own: cuSPARSE 12.5.8.93 is CUDA 12.8's. A version between the
-/// first versions of two releases belongs to the lower one, so that updates that no metapackage pins (cuSPARSE
-/// 12.5.1.3 of CUDA 12.5.1) are covered too. Such an answer is a lower bound.
+/// The math libraries have version numbers of their own: cuSPARSE 12.5.8.93 belongs to CUDA 12.8. If a version lies
+/// between the first versions of two releases, the result is the older release. So versions that no metapackage pins
+/// have a result too: cuSPARSE 12.5.1.3 belongs to CUDA 12.5, whose update 12.5.1 contains it. For a version that is
+/// not pinned, the true release may be newer than the result, but not older.
 pub fn release_of(component: Component, version: &Version) -> Option<ToolkitVersion> {
     if component.facts().follows_toolkit {
         return version.to_string().parse().ok();
@@ -92,7 +96,7 @@ pub fn release_of(component: Component, version: &Version) -> Option<ToolkitVers
     let column = table::SELF_VERSIONED
         .iter()
         .position(|numbered| *numbered == component)?;
-    // The literals are versions; a test parses each of them.
+    // A test parses every version of the table, so parsing does not fail here.
     let parse = |text: &str| text.parse::<Version>().ok();
     if parse(table::NEWEST_PINNED[column]).is_none_or(|newest| *version > newest) {
         return None;
@@ -104,7 +108,7 @@ pub fn release_of(component: Component, version: &Version) -> Option<ToolkitVers
         .map(|(_, release)| release)
 }
 
-/// The first version of a component in each release that pins it.
+/// The first version of a component in each release whose metapackage pins the component, and the exceptions.
 fn first_versions(
     component: Component,
     column: usize,

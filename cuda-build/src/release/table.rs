@@ -1,15 +1,18 @@
 //! One line for each CUDA release. To support a new release, add a line here; for a new major, also
 //! add a column to the component table.
 //!
-//! PTX versions are the newest that `ptxas` itself reports (before 11.7: the release history in NVIDIA's PTX ISA
-//! guide). Host compiler bounds are the conditions in `crt/host_config.h`, not its messages, which are sometimes
-//! wrong (before 11.7:
-//! [nixpkgs](https://github.com/NixOS/nixpkgs/blob/master/pkgs/development/cuda-modules/_cuda/db/bootstrap/nvcc.nix),
-//! [Spack](https://github.com/spack/spack-packages/blob/develop/repos/spack_repo/builtin/build_systems/cuda.py) and
-//! [PyTorch](https://github.com/pytorch/pytorch/blob/main/torch/utils/cpp_extension.py)). Drivers come from
-//! [Meson's table](https://github.com/mesonbuild/meson/blob/master/mesonbuild/modules/cuda.py). Versions of
-//! components come from the pins in the metadata of every release of the `cuda-toolkit` metapackage from 11.8.0 to
-//! 13.4.3, which NVIDIA publishes as a Python package.
+//! The sources of the values:
+//!
+//! - PTX version: the newest that `ptxas` of the release reports. Before 11.7: the release history in NVIDIA's PTX ISA
+//!   guide.
+//! - Newest gcc and clang: the conditions in `crt/host_config.h`. The messages in this header are sometimes wrong, so
+//!   they are not used. Before 11.7:
+//!   [nixpkgs](https://github.com/NixOS/nixpkgs/blob/master/pkgs/development/cuda-modules/_cuda/db/bootstrap/nvcc.nix),
+//!   [Spack](https://github.com/spack/spack-packages/blob/develop/repos/spack_repo/builtin/build_systems/cuda.py) and
+//!   [PyTorch](https://github.com/pytorch/pytorch/blob/main/torch/utils/cpp_extension.py).
+//! - Driver: [Meson's table](https://github.com/mesonbuild/meson/blob/master/mesonbuild/modules/cuda.py).
+//! - Versions of components: the pins of the `cuda-toolkit` metapackage, which NVIDIA publishes as a Python package,
+//!   in each of its versions from 11.8.0 to 13.4.3.
 
 use super::Release;
 use crate::capability::Capability;
@@ -28,11 +31,11 @@ pub(super) const SELF_VERSIONED: [Component; 8] = [
     Component::Cufile,
 ];
 
-/// No metapackage pins the components of this release.
+/// The first versions of a release whose components no metapackage pins.
 const NOT_PINNED: [&str; SELF_VERSIONED.len()] = [""; SELF_VERSIONED.len()];
 
-/// For each of [`SELF_VERSIONED`], the newest version that a metapackage pins. A newer version belongs to a release that
-/// is not known here.
+/// For each component of [`SELF_VERSIONED`], the newest version that a metapackage pins. The release of a newer version
+/// is unknown.
 pub(super) const NEWEST_PINNED: [&str; SELF_VERSIONED.len()] = [
     "13.8.0.4",
     "12.4.0.43",
@@ -44,7 +47,8 @@ pub(super) const NEWEST_PINNED: [&str; SELF_VERSIONED.len()] = [
     "1.19.1.55",
 ];
 
-/// nvJPEG's numbers went back once: 12.1.1 shipped a higher version than 12.2.0.
+/// The exceptions to [`Release::first_versions`] for nvJPEG. Its version numbers went back once: CUDA 12.1.1 shipped
+/// nvJPEG 12.2.0.2, and CUDA 12.2.0 shipped nvJPEG 12.1.1.14. From nvJPEG 12.2.1.2 on, they ascend again.
 pub(super) const NVJPEG_EXCEPTIONS: [(&str, ToolkitVersion); 2] = [
     ("12.2.0.2", ToolkitVersion::new(12, 1)),
     ("12.2.1.2", ToolkitVersion::new(12, 2)),
@@ -71,9 +75,11 @@ const fn row(
 
 // Columns: release, PTX, default capability, [gcc, clang], driver, first versions of `SELF_VERSIONED`.
 //
-// 11.4: gcc 11 is accepted from 11.4.1 on. 12.2: clang 16 from 12.2.1 on (nvcc 12.2.91 stops at
-// 15). 12.3: PyTorch lists gcc 13, but the header refuses it. 13.4 and 13.5: no public table lists
-// their drivers. There never was a 12.7.
+// - 11.4: the row has gcc 10; gcc 11 is accepted from 11.4.1 on.
+// - 12.2: the row has clang 16, which is accepted from 12.2.1 on; nvcc 12.2.91 accepts at most clang 15.
+// - 12.3: PyTorch lists gcc 13, but `crt/host_config.h` refuses it.
+// - 12.7 was never released.
+// - 13.4 and 13.5: no public table lists the driver.
 #[rustfmt::skip]
 pub(super) const RELEASES: &[Release] = &[
     row((11, 0), (7, 0), (5, 2), [9, 9], Some("450.36.06"), NOT_PINNED),

@@ -48,10 +48,10 @@ impl Code {
         self.modules.is_empty() && self.libraries.is_empty()
     }
 
-    /// Adds what is needed to compile this code to `request`.
+    /// Adds to `request` what is needed to compile this code.
     ///
     /// # Errors
-    /// [`Error::Usage`] for the sources of a library.
+    /// [`Error::Usage`] if the sources of a library are wrong, for example if a file does not exist.
     pub(super) fn added_to(
         &self,
         mut request: Request,
@@ -118,13 +118,13 @@ impl Code {
         Ok(())
     }
 
-    /// The part of the generated source that has the compiled modules.
+    /// The part of the generated source that defines a constant for each compiled module.
     fn modules_source(&self) -> String {
         let mut source = String::from(MODULES_HEAD);
         for module in &self.modules {
             let constant = module.constant();
             let shown = module.source().display();
-            // Escaped as a Rust string literal: a file may be named `a"b.cu`.
+            // `{file:?}` writes a Rust string literal with escapes, because a file may be named `a"b.cu`.
             let file = format!("/{}", module.file_name());
             let path = format!("concat!(env!(\"OUT_DIR\"), {file:?})");
             source.push_str(&format!(
@@ -143,8 +143,8 @@ impl Code {
     }
 }
 
-/// The driver reads eight-byte integers from fat binaries, but `include_bytes!` alone guarantees
-/// only an alignment of one.
+/// The beginning of the generated module. It defines `Aligned`, because the driver reads 8-byte integers from fat
+/// binaries, and `include_bytes!` alone guarantees only an alignment of one byte.
 const MODULES_HEAD: &str = "
 /// The compiled modules.
 #[allow(unreachable_pub)]
@@ -155,7 +155,7 @@ pub mod modules {
 ";
 
 impl Build {
-    /// Replaces the query for the GPUs of this machine, for tests.
+    /// Replaces the function that queries the GPUs of this machine, for tests.
     #[doc(hidden)]
     #[must_use]
     pub fn with_driver(mut self, driver: fn() -> Result<Driver, NoDriver>) -> Self {
@@ -163,7 +163,8 @@ impl Build {
         self
     }
 
-    /// The declared capabilities, checked against the toolkit; `None` if nothing is compiled.
+    /// What to compile for: the declared capabilities, or those of this machine's GPUs if none are declared. They are
+    /// checked against the toolkit. `None` if nothing is compiled.
     pub(super) fn plan(
         &self,
         toolkit: &Toolkit,
@@ -228,6 +229,8 @@ impl Build {
         let mut runner = Runner::new(&self.out).diagnostics(diagnostics);
         let mut toolkit_identity = identity::of_toolkit(runner.files(), toolkit, By::Time);
         let mut host_identity = host_identity;
+        // Several machines may share kept outputs, and file times differ between machines. So compilers are identified
+        // by the content of their files. The digest of the contents is cached.
         if let Some(directory) = self.images_directory()? {
             let host_now = host_identity.unwrap_or_default();
             let identities = [toolkit_identity.as_ref(), host_now.as_ref()];
@@ -304,13 +307,14 @@ impl Build {
         if let Some(reason) = launching.and_then(|launching| launching.left_out()) {
             directives.push(Directive::Warning(reason));
         }
-        // A new file in these directories may match a pattern.
+        // The directories in which patterns were searched are declared to Cargo too: a new file there may match a
+        // pattern.
         compiled.inputs.append(&mut searched);
         self.write_source(toolkit, plan)?;
         Ok(compiled)
     }
 
-    /// Where outputs are kept for other builds.
+    /// The directory in which outputs are kept for other builds, if `CUDA_BUILD_IMAGES` names one.
     fn images_directory(&self) -> Result<Option<PathBuf>, Error> {
         let Some(directory) = self.env.path("CUDA_BUILD_IMAGES") else {
             return Ok(None);
@@ -322,8 +326,8 @@ impl Build {
         Ok(Some(directory))
     }
 
-    /// A view from which to start nvcc, if nvcc would not find cicc otherwise: in redist archives,
-    /// and in other layouts with a directory for each component.
+    /// A view from which nvcc is started, if nvcc would not find cicc otherwise. This happens if each component has a
+    /// directory of its own, as in redist archives.
     fn compiler_view(&self, toolkit: &Toolkit) -> Result<Option<&View>, Error> {
         let (Some(program), Some(cicc)) = (
             toolkit.tool(Component::Nvcc, "nvcc"),
@@ -356,7 +360,8 @@ impl Build {
         host_compiler::choose(&self.env, &self.root, toolkit).map(Some)
     }
 
-    /// `cuda_build.rs` in `OUT_DIR`: what the crate knows at run time.
+    /// Writes `cuda_build.rs` into `OUT_DIR`: the source that the crate includes to use the plan, the release and the
+    /// compiled modules at run time.
     fn write_source(&self, toolkit: &Toolkit, plan: &Plan) -> Result<(), Error> {
         let cudart = if self.links(Component::Cudart, toolkit) {
             self.config.cudart.as_str()
@@ -368,9 +373,9 @@ impl Build {
         output::write_if_changed(&self.out.join("cuda_build.rs"), source.as_bytes())
     }
 
-    /// Declares the paths that compilers read or searched, so that Cargo watches them. It leaves
-    /// out outputs of this script, directories that Cargo writes to, and directories of the system
-    /// or the toolkit: Cargo looks at every file below a watched directory.
+    /// Declares the paths that compilers read or searched, so that Cargo watches them. Cargo checks every file below a
+    /// watched directory. Therefore outputs of this script, directories that Cargo writes to, and directories of the
+    /// system or the toolkit are not declared.
     pub(super) fn watch_inputs(
         &self,
         toolkit: &Toolkit,
@@ -399,7 +404,7 @@ impl Build {
     }
 }
 
-/// Reports what was compiled, and why some outputs are never up to date.
+/// Reports the outputs that were made, compiler warnings, and why some outputs are never up to date.
 pub(super) fn report(compiled: &Compiled, directives: &mut Directives) {
     let name = |path: &Path| {
         let name = path.file_name().unwrap_or_default();

@@ -21,7 +21,7 @@ impl Build {
         self.linked(toolkit).contains(&component)
     }
 
-    /// The declared components, and the runtime if a library is compiled.
+    /// The components to link: those that the manifest declares, and cudart if a library is compiled.
     fn linked(&self, toolkit: &Toolkit) -> Vec<Component> {
         let declared = self.config.for_major(toolkit.version().major).components;
         let mut linked: Vec<Component> = declared.iter().map(|wanted| wanted.component).collect();
@@ -32,8 +32,8 @@ impl Build {
         linked
     }
 
-    /// The directory of stubs for the driver's libraries, if they are declared. The build machine
-    /// may have no driver, or a driver without the link names (`libcuda.so`).
+    /// The directory of stubs, if a library of the driver is declared. The build links with stubs, because the build
+    /// machine may have no driver, or a driver without the names for linking (`libcuda.so`).
     pub(super) fn stubs(&self, toolkit: &Toolkit) -> Result<Option<PathBuf>, Error> {
         let is_drivers = |component: &Component| component.facts().is_driver();
         match self.linked(toolkit).iter().find(|c| is_drivers(c)) {
@@ -54,7 +54,7 @@ impl Build {
         }
     }
 
-    /// Reports the view to the crate and to the build scripts of its dependents.
+    /// Passes the view to the crate (`root_variable`), and to the build scripts of its dependents (`DEP_<links>_…`).
     #[cfg(feature = "view")]
     pub(super) fn report_view(
         &self,
@@ -99,7 +99,8 @@ impl Build {
         Ok(())
     }
 
-    /// Links the compiled libraries and the components.
+    /// Adds the directives that link the compiled libraries and the components, the `cfg` of each optional component
+    /// that was found, and the warnings about the toolkit.
     pub(super) fn link(
         &self,
         toolkit: &Toolkit,
@@ -141,8 +142,9 @@ impl Build {
         }
     }
 
-    /// If there is no lock file yet, declares the place where it would be. Cargo would run this script at every call for
-    /// a path that does not exist. A directory with a broken link to it has changed when the link leads to a file.
+    /// If there is no lock file yet, declares a directory that contains only a link to the lock file's path. The path
+    /// itself is not declared, because Cargo runs the script at every call if a declared path does not exist. For
+    /// Cargo, the directory has changed as soon as the link is no longer broken.
     pub(super) fn watch_for_lock(&self, directives: &mut Directives) -> Result<(), Error> {
         let lock = sources::lock_file(&self.root, &self.env);
         if let Some(absent) = lock.filter(|file| !self.root.exists(file)) {
@@ -153,7 +155,7 @@ impl Build {
         Ok(())
     }
 
-    /// Declares the files and variables that decided which toolkit is used, and how.
+    /// Declares the files and variables on which the choice of the toolkit and its use depend.
     pub(super) fn watch(&self, toolkit: &Toolkit, directives: &mut Directives) {
         let mut watched = vec![self.package.join("Cargo.toml")];
         watched.extend(self.config.workspace.clone());
@@ -163,8 +165,8 @@ impl Build {
         watched.extend(self.env.path("CUDA_BUILD_TOOLKIT"));
         let lock = sources::lock_file(&self.root, &self.env);
         watched.extend(lock.filter(|file| self.root.exists(file)));
-        // Dependents cannot be built without the view. If it is removed, this script writes it
-        // again.
+        // Dependents cannot be built without the view. A file of the view is declared, so that this script runs and
+        // writes the view again if it was removed.
         #[cfg(feature = "view")]
         watched.extend(self.view.get().map(crate::view::View::marker));
         directives.rerun_if_changed(watched);

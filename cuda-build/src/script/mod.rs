@@ -1,4 +1,5 @@
-//! What a build script calls: from the manifest to Cargo's directives.
+//! The entry point for build scripts. [`Build`] reads the manifest, finds a toolkit, compiles, and prints Cargo's
+//! directives.
 
 #[cfg(feature = "compile")]
 mod compiling;
@@ -34,8 +35,8 @@ pub use needs::request;
 /// }
 /// ```
 ///
-/// In the crate, `include!(concat!(env!("OUT_DIR"), "/cuda_build.rs"));` inside a module gives the
-/// compiled modules (`modules::SAXPY`), the capability list, and `check_device`.
+/// In the crate, write `include!(concat!(env!("OUT_DIR"), "/cuda_build.rs"));` inside a Rust module. The included
+/// file defines the compiled modules (`modules::SAXPY`), the capability list, and `check_device`.
 #[derive(Debug)]
 pub struct Build {
     env: Env,
@@ -71,8 +72,8 @@ impl Build {
     /// Reads the variables that Cargo sets for a build script, and the package's manifest.
     ///
     /// # Errors
-    /// [`Error::Usage`] outside a build script, [`Error::Manifest`] for a manifest that
-    /// can't be used, [`Error::UnsupportedTarget`].
+    /// [`Error::Usage`] outside a build script, [`Error::Manifest`] if the manifest cannot be used,
+    /// [`Error::UnsupportedTarget`].
     pub fn new() -> Result<Self, Error> {
         Self::from_env(Env::from_process(), Root::system())
     }
@@ -148,11 +149,11 @@ impl Build {
         self
     }
 
-    /// The toolkit that the search finds for this package. The search runs once.
+    /// The toolkit that the search finds for this package. The result is kept until a module or library is added.
     ///
     /// # Errors
-    /// [`Error::NotFound`], with what was tried and what to do next, and errors of variables and
-    /// files that name a toolkit. [`Error::Usage`] for the sources of a library.
+    /// [`Error::NotFound`] lists what was tried and what to do next. A variable or file that names a toolkit may be
+    /// invalid, which is an error of its own. [`Error::Usage`] if the sources of a library are wrong.
     pub fn toolkit(&self) -> Result<&Toolkit, Error> {
         if let Some(toolkit) = self.toolkit.get() {
             return Ok(toolkit);
@@ -172,17 +173,18 @@ impl Build {
         Ok(self.toolkit.get_or_init(|| toolkit))
     }
 
-    /// The toolkit as one directory, for build scripts that need a root: for CMake, a makefile, or
-    /// the build script of another crate. See [`View::cmake_defines`].
+    /// The toolkit as one directory. Call this if the build script passes a root to CMake ([`View::cmake_defines`]), to
+    /// a makefile, or to another crate's build script.
     ///
-    /// A package with a `links` key need not call this. For `links = "foo"`, the build scripts
-    /// of its dependents get the view in `DEP_FOO_ROOT`, the release (`13.4`) in `DEP_FOO_VERSION`,
+    /// A package with a `links` key passes the view to its dependents without this call. For `links = "foo"`, their
+    /// build scripts get the view in `DEP_FOO_ROOT`, the release (`13.4`) in `DEP_FOO_VERSION`,
     /// the view's directories in `DEP_FOO_INCLUDE` and `DEP_FOO_LIB` (lists as in `PATH`), and the
     /// capabilities (`8.0, 12.0+PTX`), if declared, in `DEP_FOO_CAPABILITIES`.
     ///
     /// # Errors
     /// As [`Build::toolkit`]; [`Error::ViewConflict`] if components have different files of the
-    /// same name, [`Error::ViewNotCreated`] if something else is at the path, [`Error::Io`].
+    /// same name, [`Error::ViewNotCreated`] if the path cannot be used (for example because something else is there),
+    /// [`Error::Io`].
     #[cfg(feature = "view")]
     pub fn view(&self) -> Result<&View, Error> {
         if let Some(view) = self.view.get() {
@@ -193,11 +195,11 @@ impl Build {
         Ok(self.view.get_or_init(|| view))
     }
 
-    /// Finds a toolkit, compiles what is not up to date, and prints Cargo's directives. No
-    /// directive is printed before everything has succeeded.
+    /// Finds a toolkit, compiles what is not up to date, and prints Cargo's directives. The directives are printed only
+    /// after everything else has succeeded.
     ///
     /// # Errors
-    /// Every [`Error`].
+    /// Any [`Error`].
     pub fn run(self) -> Result<Built, Error> {
         let toolkit = self.toolkit()?;
         let mut directives = Directives::default();

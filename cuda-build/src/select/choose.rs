@@ -1,4 +1,4 @@
-//! The order in which places are considered.
+//! Decides in which order the attempts are considered, and which of them are combined.
 
 use std::cmp::Reverse;
 
@@ -13,9 +13,9 @@ use crate::sources::{Layout, Step};
 
 /// Attempts, grouped by how their places are used.
 struct Places<'a> {
-    /// Places that the user named. If there are any, other places are used for products only.
+    /// Places that the user named. If there are any, only products are taken from other places.
     named: Vec<&'a Attempt>,
-    /// Places that the variables of products name.
+    /// Places that a product's variable names, such as `CUDNN_PATH`.
     products: Vec<&'a Attempt>,
     /// All other places, in the order of the search.
     others: Vec<&'a Attempt>,
@@ -38,8 +38,8 @@ impl<'a> Places<'a> {
         places
     }
 
-    /// A named place without any component. Variables of products are checked only if a product is
-    /// needed.
+    /// The first named place that has no component, which is an error. A place that a product's variable names is
+    /// checked only if the request needs a product.
     fn empty_named_place(&self, request: &Request) -> Option<&'a Attempt> {
         let mut needs = request.needs.iter();
         let needs_product = needs.any(|need| need.is_product() && need.strength != Strength::Extra);
@@ -48,7 +48,8 @@ impl<'a> Places<'a> {
         named.find(|attempt| attempt.sets.is_empty() && !self.is_below_named_root(attempt))
     }
 
-    /// Whether this is the `site-packages` below a named prefix that is itself a toolkit's root.
+    /// Whether this is a `site-packages` below a named prefix that is itself a toolkit's root. It may have no CUDA
+    /// component.
     fn is_below_named_root(&self, attempt: &Attempt) -> bool {
         let candidate = &attempt.candidate;
         candidate.layout == Layout::SitePackages
@@ -103,9 +104,8 @@ pub fn select(request: &Request, attempts: &[&Attempt]) -> Result<Selection, Err
     }
 }
 
-/// The conflicts of products that are for another CUDA major than the chosen toolkit, and whose
-/// place the user named in a product's variable. Such a product is neither ignored nor taken from
-/// elsewhere.
+/// A conflict for each needed product that is for another CUDA major than the chosen toolkit, although a product's
+/// variable names its place. The user named the place, so the product is neither ignored nor taken from another place.
 fn products_of_another_major(
     request: &Request,
     selection: &Selection,
@@ -128,7 +128,8 @@ fn products_of_another_major(
     conflicts
 }
 
-/// A selection for the major of a product that a variable names, if no major was requested.
+/// Selects for the CUDA major of a product that a variable names, the newest major first. `None` if a major was
+/// requested, or if the selection fails for each of these majors.
 fn reselect_with_product_major(
     request: &Request,
     attempts: &[&Attempt],
@@ -146,8 +147,8 @@ fn reselect_with_product_major(
     })
 }
 
-/// Selects from named places, which may be combined. The first toolkit whose major has everything
-/// that is needed decides the major.
+/// Selects from named places, which may be combined. The CUDA major is that of the first toolkit for whose major the
+/// places have everything that is required.
 fn select_from_named(request: &Request, attempts: &[&Attempt]) -> Option<Selection> {
     let offers = offers(request, attempts);
     let toolkits: Vec<&Offer<'_>> = offers
@@ -171,7 +172,7 @@ fn select_from_named(request: &Request, attempts: &[&Attempt]) -> Option<Selecti
     Some(selection)
 }
 
-/// Selects from the first step that has everything; if there is none, combines steps.
+/// Selects from the first step of the search that has everything. If no step has everything, combines steps.
 fn select_by_step(request: &Request, places: &Places<'_>) -> Option<Selection> {
     let all = offers(
         request,
@@ -191,7 +192,8 @@ fn select_by_step(request: &Request, places: &Places<'_>) -> Option<Selection> {
         .or_else(|| select_combined(request, &toolkits, &all))
 }
 
-/// The newest complete toolkit of one step. Products may come from any place.
+/// Selects the first complete toolkit in `here`, which has the toolkits of one step, newest first. Products may come
+/// from any place.
 fn newest_complete(request: &Request, here: &[Offer<'_>], all: &[Offer<'_>]) -> Option<Selection> {
     here.iter().find_map(|base| {
         let pool = pool(base, all, |offer| offer.set.has_product());
@@ -202,7 +204,8 @@ fn newest_complete(request: &Request, here: &[Offer<'_>], all: &[Offer<'_>]) -> 
     })
 }
 
-/// Tries each toolkit in turn as a base, and takes the components that it lacks from the others.
+/// Tries each toolkit in turn as a base, and takes the components that the base lacks from the others. A base of which
+/// no component is used does not count.
 fn select_combined(
     request: &Request,
     toolkits: &[Offer<'_>],
@@ -221,7 +224,7 @@ fn select_combined(
     })
 }
 
-/// A base, and the accepted offers for the same major.
+/// The base, then the other offers for its CUDA major that `accept` allows.
 fn pool<'a>(
     base: &Offer<'a>,
     all: &[Offer<'a>],
@@ -236,7 +239,7 @@ fn pool<'a>(
     pool
 }
 
-/// Toolkits that are not used are reported, so that the choice is visible.
+/// Adds a note that lists the toolkits that were found but not used, so that the user sees the choice.
 fn note_others<'a>(selection: &mut Selection, others: impl Iterator<Item = &'a Offer<'a>>) {
     let mut others: Vec<String> = others
         .map(|other| format!("CUDA {}, {}", other.set.shown_release(), other.origin()))

@@ -1,14 +1,14 @@
-//! Which components belong together: pure functions over a set.
+//! Which components belong together: pure functions of the chosen components.
 //!
 //! The class of a component ([`Class`]) decides which rule applies to it:
 //!
 //! | class | rule |
 //! |---|---|
-//! | exact minor | has the compiler's CUDA release, as do the runtime's headers |
+//! | exact minor | has the compiler's CUDA release; the headers of cudart must have this release too |
 //! | major | is for the same CUDA major |
-//! | provider | is at least as new as its newest user |
+//! | provider | is at least as new as the newest component that uses it |
 //! | own range | its headers accept the compiler's CUDA release |
-//! | independent | is for the same CUDA major, and has code for the declared capabilities |
+//! | independent (products) | is for the same CUDA major, and has code for the declared capabilities |
 //! | driver | none: the machine that runs the program decides |
 
 use super::selection::Chosen;
@@ -19,11 +19,11 @@ use crate::probe::{Found, release_in_file_name};
 use crate::release::release_of;
 use crate::version::ToolkitVersion;
 
-/// Every pair of components that does not belong together.
+/// The reasons that the chosen components do not belong together; empty if they do.
 pub fn conflicts(chosen: &[Chosen]) -> Vec<Conflict> {
     let conflicts = different_majors(chosen);
     if !conflicts.is_empty() {
-        // A component for another major also has another release; a second conflict would not help.
+        // A component for another major also has another release. A second conflict would add nothing.
         return conflicts;
     }
     let [nvcc, nvrtc, cudart] = Component::CORE.map(|component| get(chosen, component));
@@ -40,7 +40,8 @@ pub fn conflicts(chosen: &[Chosen]) -> Vec<Conflict> {
     conflicts.extend(nvrtc.and_then(builtins_conflict));
     conflicts.extend(cudart.and_then(library_conflict));
     conflicts.extend(provider_conflicts(chosen));
-    // What compiles device code decides which CCCL is accepted.
+    // The release that compiles device code decides which CCCL is accepted: that of nvcc, otherwise of NVRTC, otherwise
+    // of cudart.
     let mut compilers = [nvcc, nvrtc, cudart].into_iter().flatten();
     if let Some((compiler, release)) = compilers.find_map(|c| Some((c, release(&c.found)?))) {
         for other in chosen {
@@ -50,10 +51,9 @@ pub fn conflicts(chosen: &[Chosen]) -> Vec<Conflict> {
     conflicts
 }
 
-/// Chosen products that have no code for a capability of the plan.
+/// A conflict for each chosen product that has no code for a capability of the plan.
 ///
-/// A capability that is planned only as PTX counts as well, because the device that loads the PTX
-/// may have that capability.
+/// A capability for which the plan has only PTX counts too, because a device with this capability may load the PTX.
 pub fn capability_conflicts(chosen: &[Chosen], plan: &Plan) -> Vec<Conflict> {
     let capabilities = plan.all();
     let without_code = |product: &Chosen| {
@@ -94,7 +94,8 @@ fn package(chosen: &Chosen, major: u32) -> Option<&'static str> {
     chosen.found.component.facts().package(major)
 }
 
-/// The CUDA release that a component belongs to, by a file of its own or by its version.
+/// The CUDA release that a component belongs to: the release that the probe found, otherwise the release that the
+/// version of the component belongs to.
 fn release(found: &Found) -> Option<ToolkitVersion> {
     found
         .release
@@ -140,10 +141,10 @@ pub(super) fn major_conflict(first: &Chosen, other: &Chosen) -> Conflict {
     }
 }
 
-/// The conflict if a component has another release than the compiler.
+/// The conflict if a component has another CUDA release than the compiler.
 ///
 /// nvcc starts cicc with options of its own release, and the headers for device code call builtins
-/// of one release: `cuda_fp16.h` of 13.0 fails under 13.4, and vice versa.
+/// of one release: `cuda_fp16.h` of 13.0 does not compile under 13.4, and vice versa.
 fn release_conflict(compiler: &Chosen, other: &Chosen) -> Option<Conflict> {
     let (wanted, release) = (compiler.found.release?, other.found.release?);
     let component = other.found.component;
@@ -157,7 +158,7 @@ fn release_conflict(compiler: &Chosen, other: &Chosen) -> Option<Conflict> {
         component => component.to_string(),
     };
     let version = other.found.shown_version();
-    // If both are in the same place, it is printed once.
+    // If both components are in the same place, the place is printed once.
     let (place, compiler, origin) = if compiler.origin == other.origin {
         (
             format!("{}: ", compiler.origin),
@@ -180,8 +181,8 @@ fn release_conflict(compiler: &Chosen, other: &Chosen) -> Option<Conflict> {
     })
 }
 
-/// How to get a component of the wanted release. The search reads variables and environments before
-/// a fetched toolkit, so the search must be limited.
+/// How to get a component of the wanted release. For a fetched toolkit, the user has to limit the search, because
+/// variables and environments come before fetched toolkits.
 fn release_fix(other: &Chosen, wanted: ToolkitVersion) -> String {
     let add = format!(
         "take one consistent set: `cargo cuda toolkit add {wanted}`, and `CUDA_BUILD_SOURCES=stored` to search \
@@ -193,7 +194,8 @@ fn release_fix(other: &Chosen, wanted: ToolkitVersion) -> String {
     }
 }
 
-/// NVRTC opens `libnvrtc-builtins.so.<major.minor>` of exactly its own release.
+/// The conflict if NVRTC and its builtins have different releases. NVRTC opens only the
+/// `libnvrtc-builtins.so.<major.minor>` of its own release.
 fn builtins_conflict(nvrtc: &Chosen) -> Option<Conflict> {
     let index = nvrtc.found.component.facts().library_with_release?;
     let builtins = nvrtc.found.libraries.get(index)?;
@@ -209,7 +211,8 @@ fn builtins_conflict(nvrtc: &Chosen) -> Option<Conflict> {
     })
 }
 
-/// A program compiled with newer headers may call functions that an older library does not export.
+/// The conflict if the library of cudart is older than its headers. A program that is compiled with newer headers may
+/// call functions that an older library does not export.
 fn library_conflict(cudart: &Chosen) -> Option<Conflict> {
     let headers = cudart.found.release?;
     let library = cudart.found.version.as_ref()?.release()?;
@@ -226,9 +229,9 @@ fn library_conflict(cudart: &Chosen) -> Option<Conflict> {
 
 /// Conflicts of an nvJitLink that is older than a component that uses it.
 ///
-/// nvJitLink exports one set of names per minor (`__nvJitLinkCreate_12_9`). cuSPARSE of CUDA 12
-/// uses the names of its own release. cuSPARSE 13 and cuFFT query the version first, but contain
-/// code of their own release, which an older nvJitLink cannot read.
+/// nvJitLink exports one set of names for each CUDA release (`__nvJitLinkCreate_12_9`). cuSPARSE of CUDA 12 uses the
+/// names of its own release. cuSPARSE of CUDA 13 and cuFFT query the version of nvJitLink first. But they contain code
+/// of their own release, which an older nvJitLink cannot read.
 fn provider_conflicts(chosen: &[Chosen]) -> Vec<Conflict> {
     let conflict = |user: &Chosen, provider: &Chosen| {
         let (major, component) = (provider.found.major, provider.found.component);
@@ -259,7 +262,8 @@ fn provider_conflicts(chosen: &[Chosen]) -> Vec<Conflict> {
     conflicts
 }
 
-/// The conflict if the headers of a component with its own range refuse the compiler's release.
+/// The conflict if the headers of a component require a newer release than the compiler's. Only components of the
+/// class "own range" (CCCL) have such headers.
 fn range_conflict(compiler: &Chosen, release: ToolkitVersion, other: &Chosen) -> Option<Conflict> {
     let component = other.found.component;
     let (since, oldest) = component.facts().oldest_release?;

@@ -1,10 +1,11 @@
 //! Chooses, from attempts, the components that meet a request and belong together. Pure: no disk, no programs.
 //!
-//! - If the user named places, only named places count. Several of them are combined in order, and the first decides
-//!   the CUDA major if it has what is needed.
-//! - Otherwise the first step of the search that has everything wins; of several toolkits in one step, the newest.
-//! - If no step has everything, missing components are added from later steps if they belong to the same CUDA
-//!   release, and the selection is reported as combined.
+//! - If the user named places, only products are taken from other places. Several named places are combined in order.
+//!   The CUDA major is that of the first toolkit for whose major everything required is there.
+//! - Otherwise the first step of the search that has everything is used. If a step has several toolkits, the newest
+//!   that has everything is used.
+//! - If no step has everything, a toolkit is completed with components from other steps. They must be for the same
+//!   CUDA major and must not conflict. The selection is reported as combined.
 
 mod choose;
 mod consistency;

@@ -30,7 +30,8 @@ impl Offer<'_> {
         self.attempt.candidate.to_string()
     }
 
-    /// Where one component is. If the place has several roots, this is the path of the component.
+    /// Where one component is. If the place has several roots, the component's evidence stands for the path of the
+    /// place.
     fn origin_of(&self, found: &Found) -> String {
         let candidate = &self.attempt.candidate;
         match candidate.more_roots() {
@@ -40,7 +41,7 @@ impl Offer<'_> {
     }
 }
 
-/// Every accepted set of these attempts.
+/// Every set of these attempts that the request accepts.
 pub(super) fn offers<'a>(request: &Request, attempts: &[&'a Attempt]) -> Vec<Offer<'a>> {
     let mut offers = Vec::new();
     for attempt in attempts {
@@ -56,14 +57,14 @@ pub(super) fn offers<'a>(request: &Request, attempts: &[&'a Attempt]) -> Vec<Off
 /// Which components may be taken from pool members other than the first.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Rule {
-    /// Only products, unless the user named the places: then every component.
+    /// Only products. If the user named the places, every component.
     ProductsOnly,
-    /// Every component that fits those chosen before.
+    /// Every component that fits the components that were chosen before it.
     WhateverFits,
 }
 
-/// Chooses a component for every need, from the first pool member that has one. Also returns the
-/// indexes of the members that were used.
+/// Chooses a component for every need, from the first pool member that has one. Also returns the indexes of the members
+/// that were used. `None` if each group of needs has a required need that is not met.
 pub(super) fn complete(
     request: &Request,
     pool: &[Offer<'_>],
@@ -144,7 +145,7 @@ impl Choice<'_, '_> {
                 self.chosen.pop();
                 let found = Box::new(found.clone());
                 let note = Note::Incompatible { found, conflict };
-                // Extras are dropped without an error, so they are reported.
+                // An extra that does not fit is no error, so a note reports it.
                 if !is_from_other_place && !self.incompatible.contains(&note) {
                     self.incompatible.push(note);
                 }
@@ -167,8 +168,8 @@ impl Choice<'_, '_> {
     }
 }
 
-/// The offers that may meet a need. Places from a product's variable come first for products, and
-/// are not used for anything else.
+/// The offers that may meet a need, with their indexes in the pool. For a product, the places that a product's variable
+/// names come first. For any other component, these places are not used.
 fn in_order<'p, 'a>(
     need: &Need,
     pool: &'p [Offer<'a>],

@@ -12,7 +12,7 @@ use crate::version::ToolkitVersion;
 /// A chosen component and the place it comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chosen {
-    /// What was found, and where.
+    /// The component with its files.
     pub found: Found,
     /// The place's label and path, for use in a sentence.
     pub origin: String,
@@ -21,12 +21,12 @@ pub struct Chosen {
 /// Something to report about a choice.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Note {
-    /// Other toolkits that were found and are not used: the release of each, or its major if nothing shows the
-    /// release, and where it is.
+    /// Other toolkits that were found and are not used. Each text has the release, or the major if the release is
+    /// unknown, and the place.
     OtherToolkits(Vec<String>),
     /// The components come from several steps of the search.
     Combined {
-        /// The places that they come from.
+        /// The places that the components come from.
         origins: Vec<String>,
     },
     /// The locked toolkit that the request admits has not been fetched, so it is not used.
@@ -40,7 +40,7 @@ pub enum Note {
     Incompatible {
         /// The component.
         found: Box<Found>,
-        /// What it does not fit.
+        /// Why the component does not fit.
         conflict: Conflict,
     },
 }
@@ -74,13 +74,14 @@ impl fmt::Display for Note {
 /// What was chosen.
 #[derive(Debug)]
 pub struct Selection {
-    /// The step that proposed the first place that was used.
+    /// The step of the place from which components are taken first. Some components may come from other places.
     pub step: Step,
     /// The CUDA major of all components.
     pub major: u32,
-    /// The CUDA release of compiler and headers.
+    /// The CUDA release, if known: that of the chosen nvcc, otherwise of NVRTC, otherwise of cudart. If none of them
+    /// shows it, the newest release of any chosen component; otherwise the release of the first place.
     pub release: Option<ToolkitVersion>,
-    /// In the order of the component table.
+    /// The chosen components, in the order of the component table.
     pub chosen: Vec<Chosen>,
     /// What to report about the choice.
     pub notes: Vec<Note>,
@@ -92,7 +93,8 @@ impl Selection {
         self.notes.iter().any(Note::is_combined)
     }
 
-    /// Whether a product is needed with this strength, and was not chosen.
+    /// Whether a product that is needed with this strength was not chosen. If the request takes everything, this is
+    /// always true for extras, because another place may have one more product.
     pub(crate) fn lacks_product(&self, request: &Request, strength: Strength) -> bool {
         let is_chosen = |need: &Need| self.chosen.iter().any(|c| need.is_met_by(&c.found));
         let lacks =

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use super::associated_roots;
 use crate::root::Root;
 
-/// One step of the search, in the order of the search.
+/// One step of the search. The variants are in the order of the search, except that the default location of the HPC
+/// SDK comes after [`Step::System`].
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 pub enum Step {
     /// Given by the caller of this library or on a command line.
@@ -15,7 +16,7 @@ pub enum Step {
     Roots,
     /// Named by a common variable such as `CUDA_HOME`.
     Variable,
-    /// Named by the variable of one product, such as `CUDNN_PATH`: counts only for products.
+    /// Named by the variable of one product, such as `CUDNN_PATH`. Only products are taken from there.
     Product,
     /// The toolkit that the workspace's lock file names.
     Locked,
@@ -25,15 +26,15 @@ pub enum Step {
     Conda,
     /// A Nix development shell.
     Nix,
-    /// A loaded Spack environment.
+    /// An active Spack environment, or packages that `spack load` loaded.
     Spack,
-    /// NVIDIA's HPC SDK: its loaded module, or its default location.
+    /// NVIDIA's HPC SDK: the one whose environment module is loaded, or the one in the default location.
     HpcSdk,
     /// Fetched by `cargo cuda toolkit add`.
     Stored,
     /// nvcc on `PATH`.
     SearchPath,
-    /// The administrator's `/usr/local/cuda`.
+    /// `/usr/local/cuda`, which is the administrator's choice.
     DefaultPlace,
     /// `/usr/local/cuda-<version>`.
     VersionedPlace,
@@ -44,7 +45,7 @@ pub enum Step {
 }
 
 impl Step {
-    /// Every step with the name that `CUDA_BUILD_SOURCES` and reports use.
+    /// Every step with the name that `CUDA_BUILD_SOURCES` and reports use, in the order of the variants.
     pub(super) const ALL: [(Self, &'static str); 16] = [
         (Self::Argument, "argument"),
         (Self::Roots, "roots"),
@@ -69,13 +70,13 @@ impl Step {
         Self::ALL[self as usize].1
     }
 
-    /// Whether the user named the place. If so, only named places are used.
+    /// Whether the user named the place. If the user named any, only products are taken from other places.
     pub fn is_explicit(self) -> bool {
         matches!(self, Self::Argument | Self::Roots | Self::Variable)
     }
 }
 
-/// What named a place.
+/// The variable that names a place, or a phrase for it, to be printed in messages.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Label {
     /// An environment variable.
@@ -114,28 +115,29 @@ impl fmt::Display for Label {
 pub enum Layout {
     /// A root with `bin`, `include` and `lib`.
     Roots {
-        /// Further roots of the same candidate: redist archives side by side, the outputs of a Nix shell, a list.
+        /// Further roots of the same candidate: redist archives side by side, the outputs of a Nix shell, or the other
+        /// directories of a list.
         more: Vec<PathBuf>,
-        /// The nvcc that proposed the candidate, if it may differ from `bin/nvcc` of the root.
+        /// The nvcc from which the root was derived, if it may differ from `bin/nvcc` of the root.
         nvcc: Option<PathBuf>,
     },
-    /// The system's own directories without a toolkit: only products are taken from them.
+    /// `/usr` without a toolkit. Only products are taken from it.
     SystemProducts,
     /// A Python site-packages directory.
     SitePackages,
-    /// A script in place of a Python interpreter, as pyenv and asdf install it. The interpreter
-    /// that it starts is unknown, and so are the site-packages.
+    /// A script in place of a Python interpreter, as pyenv and asdf install it. It is unknown which interpreter the
+    /// script starts, so the site-packages are unknown too.
     PythonScript,
     /// A file with the result of an earlier search.
     ToolkitFile,
 }
 
-/// A place that may have CUDA components. Nothing has been read yet.
+/// A place that may have CUDA components. It has not been read yet.
 #[derive(Clone, Debug)]
 pub struct Candidate {
-    /// The step of the search that proposed it.
+    /// The step of the search that proposed the place.
     pub step: Step,
-    /// What named it.
+    /// What messages call the place.
     pub label: Label,
     /// The directory or file.
     pub path: PathBuf,
@@ -168,8 +170,7 @@ impl Candidate {
         Self::new(step, label, path, Layout::SitePackages)
     }
 
-    /// Several roots, each followed by the directories that [`belonging`] returns for it; `None` if
-    /// `roots` is empty.
+    /// One candidate for several roots. Each root is followed by its [`associated_roots`]. `None` if `roots` is empty.
     pub(super) fn scattered(
         root: &Root,
         step: Step,
@@ -191,7 +192,7 @@ impl Candidate {
         Some(Self::new(step, label, first, Layout::Roots { more, nvcc }))
     }
 
-    /// Sets the nvcc that proposed the roots. Other layouts stay unchanged.
+    /// Sets the nvcc from which the root was derived. A candidate that is not a root stays unchanged.
     pub(super) fn with_nvcc(mut self, named: &Path) -> Self {
         if let Layout::Roots { nvcc, .. } = &mut self.layout {
             *nvcc = Some(named.to_owned());
@@ -212,7 +213,7 @@ impl Candidate {
         [&self.path].into_iter().chain(self.more_roots())
     }
 
-    /// The nvcc that proposed the candidate.
+    /// The nvcc from which the root was derived, if any.
     pub fn nvcc(&self) -> Option<&Path> {
         match &self.layout {
             Layout::Roots { nvcc, .. } => nvcc.as_deref(),

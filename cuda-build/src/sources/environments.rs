@@ -14,10 +14,12 @@ pub(super) fn propose(root: &Root, env: &Env, found: &mut Sources) {
     found.candidates.extend(spack(root, env));
 }
 
-/// conda-forge has headers and libraries in `targets/<platform>`, and links libraries into `lib`, which has every other
-/// library of the environment too.
+/// Proposes the prefix of the active conda environment, and the site-packages below it that contain CUDA wheels.
+///
+/// conda-forge installs CUDA's headers and libraries in `targets/<platform>`. It also links the libraries into `lib`,
+/// beside every other library of the environment.
 fn propose_conda(root: &Root, env: &Env, found: &mut Sources) {
-    // conda-build has two environments: libraries to link are in `PREFIX`, compilers are in `BUILD_PREFIX`.
+    // conda-build has two environments: `PREFIX` has the libraries to link, and `BUILD_PREFIX` has the compilers.
     let (label, variables) = match env.get("CONDA_BUILD") {
         Some(_) => (
             "conda-build (`PREFIX`, `BUILD_PREFIX`)",
@@ -41,9 +43,9 @@ fn propose_conda(root: &Root, env: &Env, found: &mut Sources) {
     }
 }
 
-/// In a Nix development shell every output of every component is a store path of its own. nixpkgs sets
-/// `CUDAToolkit_ROOT` only while a derivation is built; in a shell, the variables of its compiler
-/// wrapper list the outputs, and nvcc is on `PATH`.
+/// The CUDA packages of a Nix development shell, where each output of each component has a Nix store path of its own.
+/// nixpkgs sets `CUDAToolkit_ROOT` only while a derivation is built. In a shell, `NIX_CFLAGS_COMPILE` and `NIX_LDFLAGS`
+/// list the outputs, and nvcc is on `PATH`.
 fn nix(root: &Root, env: &Env) -> Option<Candidate> {
     let mut outputs: Vec<PathBuf> = Vec::new();
     for variable in ["NIX_CFLAGS_COMPILE", "NIX_LDFLAGS"] {
@@ -52,7 +54,8 @@ fn nix(root: &Root, env: &Env) -> Option<Candidate> {
                 .strip_prefix("-L")
                 .or(word.strip_prefix("-I"))
                 .unwrap_or(word);
-            // `/nix/store/…-cuda_cudart-12.8.90-dev/include` → the output.
+            // The output is the parent directory: `/nix/store/…-cuda_cudart-12.8.90-dev` of
+            // `/nix/store/…-cuda_cudart-12.8.90-dev/include`.
             let output = Path::new(path).parent().filter(|_| path.starts_with('/'));
             let output = output.filter(|output| is_nix_cuda(output) && root.is_dir(output));
             if let Some(output) = output.filter(|output| !outputs.iter().any(|o| o == output)) {
@@ -73,7 +76,7 @@ fn nix(root: &Root, env: &Env) -> Option<Candidate> {
     Candidate::scattered(root, Step::Nix, label, outputs)
 }
 
-/// Whether a store path is one of NVIDIA's components. A shell has many other store paths.
+/// Whether a Nix store path is an output of a CUDA component. A shell lists many other store paths.
 fn is_nix_cuda(output: &Path) -> bool {
     let name = output.file_name().and_then(|name| name.to_str());
     let Some((_hash, name)) = name.and_then(|name| name.split_once('-')) else {
@@ -81,7 +84,7 @@ fn is_nix_cuda(output: &Path) -> bool {
     };
     let facts = Component::all().map(Component::facts);
     let mut known = facts.flat_map(|facts| facts.redist.iter().chain(facts.nix));
-    // `cuda_cudart-13.0.96`, and `cuda13.0-cudnn-9.12.0` in newer nixpkgs.
+    // A name is `cuda_cudart-13.0.96`, or `cuda13.0-cudnn-9.12.0` in newer nixpkgs.
     name.starts_with("cuda") || known.any(|known| name.starts_with(known))
 }
 
@@ -91,7 +94,7 @@ fn spack(root: &Root, env: &Env) -> Option<Candidate> {
         .path("SPACK_ENV")
         .map(|path| path.join(".spack-env/view"));
     let mut prefixes: Vec<PathBuf> = view.into_iter().collect();
-    // `spack load` sets this variable, and adds the prefixes to the list that CMake reads.
+    // `spack load` sets `SPACK_LOADED_HASHES`, and adds the prefixes of the loaded packages to `CMAKE_PREFIX_PATH`.
     if env.get("SPACK_LOADED_HASHES").is_some()
         && let Some(list) = env.get("CMAKE_PREFIX_PATH")
     {
@@ -101,12 +104,13 @@ fn spack(root: &Root, env: &Env) -> Option<Candidate> {
                 .filter(|path| is_spack_cuda(path)),
         );
     }
-    // Prefixes that do not exist are reported, after the others.
+    // Prefixes that do not exist are kept, so that they are reported. They come last.
     sort_by_key(&mut prefixes, |path| !root.is_dir(path));
     Candidate::scattered(root, Step::Spack, "Spack", prefixes)
 }
 
-/// `…/cuda-12.4.0-<hash>`, or `…/cuda/12.4.0` if Spack is configured to use `{name}/{version}`.
+/// Whether a prefix belongs to a Spack package with a CUDA component: `…/cuda-12.4.0-<hash>`, or `…/cuda/12.4.0` if
+/// Spack is configured to use `{name}/{version}`.
 fn is_spack_cuda(prefix: &Path) -> bool {
     let last = prefix.iter().rev().take(2).filter_map(|part| part.to_str());
     let is_package = |name: &str, package: &str| {

@@ -1,5 +1,5 @@
-//! NVIDIA's HPC SDK: CUDA in `cuda/<version>`, the math libraries beside it in `math_libs/<version>`, NCCL and NVSHMEM in
-//! `comm_libs/<version>`, several versions at once.
+//! NVIDIA's HPC SDK. An SDK contains several CUDA releases. For each of them, CUDA is in `cuda/<version>`, the math
+//! libraries are in `math_libs/<version>`, and NCCL and NVSHMEM are in `comm_libs/<version>`.
 
 use std::cmp::Reverse;
 use std::path::{Path, PathBuf};
@@ -28,7 +28,7 @@ pub(super) fn propose_active(root: &Root, env: &Env, found: &mut Sources) {
     found.candidates.extend(candidates);
 }
 
-/// Proposes the newest SDK in the default location, unless a module is loaded.
+/// Proposes the newest SDK in the default location, unless the environment module of an SDK is loaded.
 pub(super) fn propose_default(root: &Root, target: &Target, found: &mut Sources) {
     let is_loaded =
         |candidate: &Candidate| candidate.step == Step::HpcSdk && root.is_dir(&candidate.path);
@@ -50,7 +50,7 @@ fn of_sdk(root: &Root, label: &str, sdk: &Path) -> Vec<Candidate> {
     candidates
 }
 
-/// Directories named after a version, newest first.
+/// The directories in `parent` whose name is a version, newest first.
 fn versions(root: &Root, parent: &Path) -> Vec<PathBuf> {
     let mut versions: Vec<(Version, PathBuf)> = Vec::new();
     for name in root.names(parent) {
@@ -64,8 +64,8 @@ fn versions(root: &Root, parent: &Path) -> Vec<PathBuf> {
     versions.into_iter().map(|(_, path)| path).collect()
 }
 
-/// The libraries of the SDK that contains `cuda`, which is `<sdk>/cuda/<version>`, an unversioned
-/// `<sdk>/cuda`, or a link to one of them.
+/// The directories of math and communication libraries that belong to `cuda`, if `cuda` is in an SDK. It is in an SDK
+/// if it is `<sdk>/cuda/<version>`, an unversioned `<sdk>/cuda`, or a link to either.
 pub(crate) fn companions(root: &Root, cuda: &Path) -> Vec<PathBuf> {
     let companions = companions_of(root, cuda);
     companions

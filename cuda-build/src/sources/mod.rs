@@ -1,17 +1,17 @@
 //! The sources of the search: each proposes candidates, in the order of the search, without reading them.
 //!
 //! 1. explicit: the API, `CUDA_BUILD_TOOLKIT`, `CUDA_BUILD_ROOTS`
-//! 2. variables: `NVCC`, `CUDACXX`, `CUDA_HOME`, `CUDA_PATH` … and products' own
+//! 2. variables: `NVCC`, `CUDACXX`, `CUDA_HOME`, `CUDA_PATH` …, and those of single products, such as `CUDNN_PATH`
 //! 3. in a workspace with `cuda-toolkits.lock`: the locked toolkit
 //! 4. the active environment: `VIRTUAL_ENV`, `CONDA_PREFIX`, a Nix shell, Spack, the HPC SDK's module
 //! 5. toolkits that `cargo cuda toolkit add` fetched
 //! 6. nvcc on `PATH`
-//! 7. default locations: `/usr/local/cuda`, then versioned ones, newest first, then what the distribution installs,
-//!    then the HPC SDK
+//! 7. default locations: `/usr/local/cuda`, then `/usr/local/cuda-<version>`, newest first, then the distribution's
+//!    packages, then the HPC SDK
 //! 8. site-packages of the Python on `PATH`
 //!
 //! Several roots are one candidate if they belong together: redist archives side by side, the outputs of a Nix shell,
-//! a `;`-list.
+//! or the directories that one variable lists.
 
 mod candidate;
 mod environments;
@@ -34,23 +34,23 @@ use crate::error::Error;
 use crate::root::Root;
 use crate::target::Target;
 
-/// All candidates in the order of the search, and remarks about the variables.
+/// What the sources propose: candidates, locked toolkits, and remarks to report.
 #[derive(Default)]
 pub struct Sources {
     /// In the order of the search.
     pub candidates: Vec<Candidate>,
-    /// Why some places are not among the candidates.
+    /// Reasons that some places are not among the candidates.
     pub remarks: Vec<String>,
-    /// Variables that name different things, in a sentence that names both.
+    /// One sentence for each variable that names another toolkit or compiler than the first variable does.
     pub disagreements: Vec<String>,
     /// The toolkits of the lock file, newest first.
     pub locked: Vec<Locked>,
 }
 
-/// Proposes every place, those given as `arguments` first.
+/// Proposes every place in the order of the search. The places in `arguments` come first.
 ///
 /// # Errors
-/// [`Error::Manifest`] if `CUDA_BUILD_SOURCES` names an unknown step, [`Error::Format`] for a broken lock file.
+/// [`Error::Manifest`] if `CUDA_BUILD_SOURCES` names an unknown step, [`Error::Format`] if the lock file is invalid.
 pub fn candidates(
     root: &Root,
     env: &Env,
@@ -73,13 +73,13 @@ pub fn candidates(
     Ok(found)
 }
 
-/// Drops a place that an earlier step proposed too, such as an active environment whose nvcc is on
-/// `PATH`.
+/// Drops a candidate if an earlier step proposed the same place, such as an active environment whose nvcc is on `PATH`.
+/// A candidate of an explicit step is always kept.
 fn drop_duplicates(root: &Root, candidates: &mut Vec<Candidate>) {
     let mut kept: Vec<(OsString, Vec<PathBuf>, [bool; 2])> = Vec::new();
     candidates.retain(|candidate| {
-        // A product's variable names a place for that product only, so the toolkit may be there
-        // too.
+        // Candidates of different kinds are no duplicates. For example, only products are taken from the place that a
+        // product's variable names, but another step may propose this place for its toolkit.
         let kind = [
             candidate.layout == Layout::SitePackages,
             candidate.step == Step::Product,
@@ -120,13 +120,14 @@ fn retain_listed_steps(env: &Env, found: &mut Sources) -> Result<(), Error> {
     Ok(())
 }
 
-/// The candidates of directories that the user named: roots, virtual environments, site-packages. All plain roots of
-/// one list are one candidate: nixpkgs lists every output of every component.
+/// The candidates for directories that the user named: roots, virtual environments, site-packages, directories of
+/// archives. All roots of a list are one candidate, because nixpkgs lists each output of each component as a root.
 fn named(root: &Root, step: Step, label: &Label, paths: &[PathBuf]) -> Vec<Candidate> {
     let mut proposed = Vec::new();
     let mut roots = Vec::new();
     for path in paths {
-        // It cannot be used. As a candidate of its own, it is reported.
+        // A path that does not exist or is relative cannot be used. It becomes a candidate of its own, so that it is
+        // reported.
         if !root.is_dir(path) || (path.is_relative() && step != Step::Argument) {
             proposed.push(Candidate::root(step, label.clone(), path));
             continue;
@@ -145,44 +146,44 @@ fn named(root: &Root, step: Step, label: &Label, paths: &[PathBuf]) -> Vec<Candi
             proposed.push(Candidate::site_packages(step, label.clone(), path));
         }
     }
-    // Roots come first, then the packages that complete them.
+    // Roots come first, then the site-packages with further components.
     let scattered = Candidate::scattered(root, step, label.clone(), roots);
     scattered.into_iter().chain(proposed).collect()
 }
 
-/// Whether a directory with site-packages is a toolkit's root too, as conda prefixes and `/usr`
-/// are.
+/// Whether a directory is a toolkit's root, even if it also has site-packages or archives below it. A conda prefix and
+/// `/usr` may be both.
 fn looks_like_root(root: &Root, path: &Path) -> bool {
     let mut files = ["bin/nvcc", "include/cuda.h"].iter();
     files.any(|file| root.is_file(&path.join(file))) || root.is_dir(&path.join("targets"))
 }
 
-/// Directories outside a root that hold parts of its toolkit: the HPC SDK's `math_libs`, or `/usr`
-/// for Debian's `/usr/lib/cuda`.
+/// Directories outside a root that contain parts of the same toolkit: `math_libs` of the HPC SDK for its CUDA root, or
+/// `/usr` for Debian's `/usr/lib/cuda`.
 pub(crate) fn associated_roots(root: &Root, path: &Path) -> Vec<PathBuf> {
     let mut belonging = companions(root, path);
     belonging.extend(system::usr_of_debian_root(root, path));
     belonging
 }
 
-/// Whether this is the root of a single package of NVIDIA's: a Nix output or an archive. Some of
-/// these packages contain no component.
+/// Whether this is the root of a single NVIDIA package: a Nix output or an archive. Some of these packages contain no
+/// component, which is no error.
 pub(crate) fn is_package(path: &Path) -> bool {
-    // The hook of a Nix shell lists every package of NVIDIA's.
+    // The hook of a Nix shell lists all NVIDIA packages of the shell, with or without a component.
     let is_store_path = path
         .parent()
         .is_some_and(|parent| parent.ends_with("nix/store"));
     is_store_path || is_archive(path)
 }
 
-/// Whether this is one of NVIDIA's redistributable archives, unpacked: one directory for each component, named
-/// `cuda_cudart-linux-x86_64-13.0.96-archive`.
+/// Whether this is the directory of an unpacked redistributable archive. NVIDIA publishes one archive for each
+/// component, such as `cuda_cudart-linux-x86_64-13.0.96-archive`.
 fn is_archive(path: &Path) -> bool {
     let name = path.file_name().and_then(OsStr::to_str);
     name.is_some_and(|name| name.ends_with("-archive"))
 }
 
-/// The first of these programs on `PATH`.
+/// The first file on `PATH` that has one of these names. In one directory, earlier names are preferred.
 fn on_path(root: &Root, env: &Env, names: &[&Path]) -> Option<PathBuf> {
     for directory in env.search_path() {
         let mut paths = names.iter().map(|name| directory.join(name));

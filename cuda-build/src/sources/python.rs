@@ -15,7 +15,7 @@ pub(super) fn propose_active(root: &Root, env: &Env, found: &mut Sources) {
     };
     let mut packages = site_packages_of(root, &prefix);
     if packages.is_empty() {
-        // So that it is reported: it does not exist, or has no packages.
+        // The prefix does not exist or has no site-packages. It is proposed itself, so that it is reported.
         packages.push(prefix);
     }
     let label = "virtual environment of `VIRTUAL_ENV`";
@@ -25,9 +25,9 @@ pub(super) fn propose_active(root: &Root, env: &Env, found: &mut Sources) {
     }
 }
 
-/// A Python on `PATH` has its packages in the prefix two levels above the program, in the administrator's `local`
-/// below it, or in the user's own directory. The `python3` of a virtual environment is a link to another prefix, so
-/// the unresolved path is tried first, then the resolved one.
+/// Proposes the site-packages of the Python on `PATH`. They are in the prefix two levels above the program, in
+/// `/usr/local` if the prefix is `/usr`, or in the user's `~/.local`. In a virtual environment, `python3` is a link to
+/// a program in another prefix, so the prefix of the link is tried first, then the prefix of the program.
 pub(super) fn propose_on_path(root: &Root, env: &Env, found: &mut Sources) {
     let names = ["python3", "python"].map(Path::new);
     let Some(python) = on_path(root, env, &names) else {
@@ -44,7 +44,7 @@ pub(super) fn propose_on_path(root: &Root, env: &Env, found: &mut Sources) {
         }
     }
     let label = "site-packages of the Python on `PATH`";
-    // pyenv and asdf install a script that selects an interpreter.
+    // pyenv and asdf install a script with the name of Python, which selects and starts an interpreter.
     let is_script = || root.head(&python).is_ok_and(|head| head.starts_with("#!"));
     if packages.is_empty() && is_script() {
         let candidate = Candidate::new(Step::Python, label, &python, Layout::PythonScript);
@@ -55,7 +55,7 @@ pub(super) fn propose_on_path(root: &Root, env: &Env, found: &mut Sources) {
     }
     let mut proposed: Vec<PathBuf> = Vec::new();
     for path in packages {
-        // A Python without any CUDA wheel is not reported.
+        // Site-packages without a CUDA wheel are not proposed, so they are not reported.
         if has_cuda(root, &path) && !proposed.contains(&path) {
             proposed.push(path);
         }
@@ -78,13 +78,13 @@ pub(super) fn has_cuda(root: &Root, path: &Path) -> bool {
     names.iter().any(|name| root.is_dir(&path.join(name)))
 }
 
-/// `lib/python3.*/{site,dist}-packages` below a prefix, newest Python first.
+/// Every existing `lib/python3*/{site,dist}-packages` below a prefix, newest Python first.
 pub(super) fn site_packages_of(root: &Root, prefix: &Path) -> Vec<PathBuf> {
     let lib = prefix.join("lib");
     let names = root.names(&lib);
     let python = |name: &str| {
         let rest = name.strip_prefix("python3")?;
-        // `python3` itself (Debian's dist-packages) comes last.
+        // `lib/python3` without a minor version, which has Debian's dist-packages, comes last.
         let minor: u32 = rest
             .strip_prefix('.')
             .map_or(0, |minor| minor.parse().unwrap_or(0));
