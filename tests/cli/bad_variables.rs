@@ -65,7 +65,7 @@ fn a_variable_that_names_no_cuda_is_one_that_cannot_be_used() {
             "CUDA_BUILD_TOOLKIT",
             &gone,
             unusable,
-            "its `nvrtc` does not exist (/gone/lib/libnvrtc.so.13)",
+            "it lists a file of `nvrtc` that does not exist (/gone/lib/libnvrtc.so.13)",
         ),
         (
             "CUDA_BUILD_TOOLKIT",

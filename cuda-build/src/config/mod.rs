@@ -147,9 +147,10 @@ impl Config {
 
     /// The configuration for one CUDA major. A list in the table `major.<n>` replaces the general list.
     pub fn for_major(&self, major: u32) -> ForMajor<'_> {
-        let special = self.per_major.iter().rev().find(|p| p.major == major);
-        let components = special.and_then(|p| p.components.as_ref());
-        let capabilities = special.and_then(|p| p.capabilities.as_ref());
+        // The last table that has a key decides it: the package's before the workspace's.
+        let of_major = || (self.per_major.iter().rev()).filter(|p| p.major == major);
+        let components = of_major().find_map(|p| p.components.as_ref());
+        let capabilities = of_major().find_map(|p| p.capabilities.as_ref());
         ForMajor {
             components: components.unwrap_or(&self.components),
             capabilities: capabilities

@@ -80,6 +80,26 @@ fn package_beats_workspace_and_variables_beat_both() {
     assert_eq!(config.for_major(13).capabilities.unwrap(), ["7.5+PTX"]);
 }
 
+/// The package replaces one key of a major, and keeps the other of the workspace.
+#[test]
+fn overrides_of_a_major_are_merged_key_by_key() {
+    let directory = tempfile::tempdir().unwrap();
+    write(
+        directory.path(),
+        "[workspace]\nmembers = ['a']\n[workspace.metadata.cuda.major.12]\ncapabilities = ['8.0']\n\
+         components = ['cublas']\n",
+    );
+    let package = directory.path().join("a");
+    write(
+        &package,
+        "[package]\nname = 'a'\n[package.metadata.cuda.major.12]\ncomponents = ['cufft']\n",
+    );
+    let config = Config::read(&Root::system(), &Env::default(), &package).unwrap();
+    let major = config.for_major(12);
+    assert_eq!(major.capabilities.unwrap(), ["8.0"]);
+    assert_eq!(major.components[0].component, Component::Cufft);
+}
+
 #[test]
 fn an_excluded_package_does_not_inherit() {
     let directory = tempfile::tempdir().unwrap();

@@ -72,8 +72,9 @@ impl Judge<'_> {
         let header = self.include.map(|include| include.join(HEADER));
         let header = header.map(|header| self.root.identity(&header));
         hash.field(header.unwrap_or_default().as_bytes());
-        // gcc searches the directories in these variables for its own programs, such as `cc1plus`.
-        for name in ["GCC_EXEC_PREFIX", "COMPILER_PATH"] {
+        // gcc searches the directories in the first two variables for its own programs, such as `cc1plus`. A script
+        // with the name of a compiler starts what it finds in `PATH`.
+        for name in ["GCC_EXEC_PREFIX", "COMPILER_PATH", "PATH"] {
             hash.field(self.env.peek(name).unwrap_or_default().as_encoded_bytes());
         }
         hash.hex()

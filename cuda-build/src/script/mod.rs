@@ -125,6 +125,7 @@ impl Build {
     pub fn module(mut self, module: impl Into<Module>) -> Self {
         self.code.modules.push(module.into());
         self.toolkit = OnceCell::new();
+        self.view = OnceCell::new();
         self
     }
 
@@ -134,6 +135,7 @@ impl Build {
     pub fn library(mut self, library: Library) -> Self {
         self.code.libraries.push(library);
         self.toolkit = OnceCell::new();
+        self.view = OnceCell::new();
         self
     }
 
