@@ -146,7 +146,8 @@ fn plans(toolkit: &Toolkit, project: &Project, gpus: &[Capability]) -> Vec<Packa
         (name.to_owned(), plan)
     };
     let Some(workspace) = &project.workspace else {
-        // Only without a workspace: `Package::config` already contains the variable's value.
+        // Without a workspace, only the variable can declare capabilities. With a workspace, the variable is not
+        // read here, because `Package::config` already contains its value.
         let list = project.env.text(CAPABILITIES);
         return list
             .map(|list| plan(CAPABILITIES, &[list], &[]))

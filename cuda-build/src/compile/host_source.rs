@@ -1,5 +1,5 @@
-//! Steps for the C and C++ sources of a library. The `cc` crate chooses the compiler and its flags,
-//! from `CXX`, `CXXFLAGS` and the like, which it reads from the process by itself.
+//! Steps for the C and C++ sources of a library. The `cc` crate chooses the compiler and its flags. It
+//! reads `CXX`, `CXXFLAGS` and similar variables directly from the environment of the process, not from `Env`.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -149,8 +149,8 @@ impl Library {
             return Err(failed(format!("`{program}` is not installed")));
         }
         let command = tool.to_command();
-        // `cc` has put a launcher in front, from `RUSTC_WRAPPER` or from `CXX`: its first argument is the
-        // compiler.
+        // If `cc` found a launcher in `RUSTC_WRAPPER` or `CXX`, the program of the command is the launcher, and
+        // its first argument is the compiler.
         let program = Path::new(command.get_program());
         let by_cc = (program != tool.path()).then(|| program.to_owned());
         let arguments = command.get_args().skip(usize::from(by_cc.is_some()));

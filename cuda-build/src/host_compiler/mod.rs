@@ -26,7 +26,7 @@ pub struct Compiler {
     pub family: Family,
     /// Its version in full: `12.2.0`.
     pub version: String,
-    /// The major version. The bounds of a toolkit refer to it.
+    /// The major version. The limits in `crt/host_config.h` refer to it: CUDA 12.4 accepts gcc up to 13.
     pub major: u32,
     /// A digest that changes if the program, or the compiler proper that it starts (`cc1plus`), is replaced.
     pub fingerprint: String,

@@ -187,7 +187,7 @@ impl<'a> Lookup<'a> {
         } else {
             return true;
         };
-        // One example is enough, so only the main program of a compiler is reported (nvcc, cicc).
+        // The message names one path for each reason, so only the main program of a compiler (nvcc, cicc) is recorded.
         let facts = component.facts();
         let is_main = facts.tools.first().is_some_and(|main| path.ends_with(main));
         if is_main && facts.class == Class::ExactMinor {
@@ -250,8 +250,7 @@ impl<'a> Lookup<'a> {
             let own = own.find_map(|soname| in_directory(self, soname));
             return own
                 .or_else(|| sonames.iter().find_map(|soname| self.library(soname)))
-                // The table has only the newest SONAME. An older release has a lower number: cuDNN 8 is
-                // `libcudnn.so.8`.
+                // The table does not have the SONAMEs of a product's older releases: cuDNN 8 is `libcudnn.so.8`.
                 .or_else(|| self.numbered(name, |number| number.parse::<u32>().is_ok()))
                 .filter(|path| self.is_for_major(path, major));
         }
@@ -282,8 +281,8 @@ impl<'a> Lookup<'a> {
         })
     }
 
-    /// Whether a product's library may be for this major. It is not if, with links resolved, its directory has
-    /// the number of another major as its name (`lib/12`).
+    /// Whether a product's library may be for this major. A library in a directory that is named after another
+    /// major (`lib/12`) is not for this major. Links are resolved first.
     fn is_for_major(&self, path: &Path, major: u32) -> bool {
         let number = directory_number(&self.searched.prober.root.resolve(path));
         number.is_none_or(|number| number == major || !(8..100).contains(&number))

@@ -1,6 +1,6 @@
 //! Finds the CUDA major of products. It is read from package managers and directory names, because the files do
-//! not show it: cuDNN's builds for CUDA 12 and 13 have the same file names, and no file that is quick to read
-//! differs.
+//! not show it: cuDNN's builds for CUDA 12 and 13 have the same file names, and only large files differ, which
+//! would take too long to read.
 
 use std::path::Path;
 

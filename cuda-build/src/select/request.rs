@@ -36,9 +36,10 @@ impl Part {
 pub enum Strength {
     /// The search fails without it.
     Required,
-    /// The build works without it. If it is found, it has to fit.
+    /// The build works without it. If it is chosen, it has to fit the other components, or the search fails.
     Optional,
-    /// Used if it is found and fits.
+    /// Used if it is found and fits the other components. If it does not fit, it is not used, and the search
+    /// still succeeds.
     Extra,
 }
 
@@ -173,7 +174,7 @@ impl Request {
     }
 
     /// One group for each alternative; at least one group has to be met. A group has `needs`, the needs of its
-    /// alternative, and the dependencies of these libraries in a toolkit of this major.
+    /// alternative, and the dependencies of every library in these needs for a toolkit of this major.
     pub(super) fn groups(&self, major: u32) -> Vec<Vec<Need>> {
         let group = |more: &[Need]| -> Vec<Need> {
             // Requested components come first: the rest has to fit them.

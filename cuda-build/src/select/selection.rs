@@ -74,12 +74,14 @@ impl fmt::Display for Note {
 /// What was chosen.
 #[derive(Debug)]
 pub struct Selection {
-    /// The step of the place from which components are taken first. Some components may come from other places.
+    /// The step of the search that proposed the first place. Components are taken from this place first, and from
+    /// other places if it does not have them.
     pub step: Step,
     /// The CUDA major of all components.
     pub major: u32,
-    /// The CUDA release, if known: that of the chosen nvcc, otherwise of NVRTC, otherwise of cudart. If none of them
-    /// shows it, the newest release of any chosen component; otherwise the release of the first place.
+    /// The CUDA release: that of the first of nvcc, NVRTC and cudart that is chosen and shows a release. If there is
+    /// no such component, the newest release that any chosen component shows. If no chosen component shows a
+    /// release, the release of the place that `step` proposed. `None` if that is unknown too.
     pub release: Option<ToolkitVersion>,
     /// The chosen components, in the order of the component table.
     pub chosen: Vec<Chosen>,

@@ -1,12 +1,14 @@
 //! Extracts the names of functions from the driver's headers, such as `cuda.h` and `nvml.h`.
 //!
 //! No preprocessor is run, because a program may be compiled with any branch of an `#if`. The result
-//! has every declared function, and both names of every macro that renames a function:
+//! has every declared function. For a macro that renames a function, it has the name of the macro and the
+//! name of the function that is called instead. If the macro also adds a suffix for per-thread default
+//! streams (`_ptds`, `_ptsz`), it has the name with the suffix too:
 //!
 //! ```c
 //! #define cuCtxCreate                 cuCtxCreate_v2
-//! #define cuMemcpyHtoD                __CUDA_API_PTDS(cuMemcpyHtoD_v2)   // …_v2, …_v2_ptds
-//! #define cuMemcpyAsync               __CUDA_API_PTSZ(cuMemcpyAsync)     // and …_ptsz
+//! #define cuMemcpyHtoD                __CUDA_API_PTDS(cuMemcpyHtoD_v2)   // cuMemcpyHtoD_v2, cuMemcpyHtoD_v2_ptds
+//! #define cuMemcpyAsync               __CUDA_API_PTSZ(cuMemcpyAsync)     // cuMemcpyAsync_ptsz
 //! CUresult CUDAAPI cuInit(unsigned int Flags);
 //! ```
 
