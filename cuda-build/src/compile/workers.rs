@@ -10,6 +10,7 @@
 use std::fs::{File, OpenOptions};
 use std::io::{Read as _, Write as _};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::env::Env;
 
@@ -21,6 +22,8 @@ use crate::env::Env;
 pub struct Workers {
     jobserver: Option<Arc<Jobserver>>,
     limit: usize,
+    /// Whether the one process that needs no token is running.
+    runs_own: Arc<AtomicBool>,
 }
 
 /// Both ends of the pipe.
@@ -34,6 +37,8 @@ struct Jobserver {
 pub(super) struct Token {
     taken: Vec<u8>,
     jobserver: Option<Arc<Jobserver>>,
+    /// Set if the step runs the process that needs no token.
+    runs_own: Option<Arc<AtomicBool>>,
     /// How many processes the step may run at once.
     pub(super) threads: usize,
 }
@@ -48,6 +53,7 @@ impl Workers {
         Self {
             jobserver: Jobserver::open(flags).map(Arc::new),
             limit: jobs.unwrap_or(1),
+            runs_own: Arc::default(),
         }
     }
 
@@ -57,6 +63,7 @@ impl Workers {
         Self {
             jobserver: None,
             limit: 1,
+            runs_own: Arc::default(),
         }
     }
 
@@ -70,12 +77,14 @@ impl Workers {
         let mut token = Token {
             taken: Vec::new(),
             jobserver: self.jobserver.clone(),
+            runs_own: None,
             threads: 0,
         };
         let wanted = (free / ready.max(1)).clamp(1, most.max(1));
         while token.threads < wanted {
-            let is_first = running == 0 && token.threads == 0;
-            if !is_first && let Some(jobserver) = &self.jobserver {
+            if !self.runs_own.swap(true, Ordering::Relaxed) {
+                token.runs_own = Some(Arc::clone(&self.runs_own));
+            } else if let Some(jobserver) = &self.jobserver {
                 let Some(byte) = jobserver.take() else {
                     break;
                 };
@@ -133,6 +142,9 @@ fn open_pipe(_: &mut OpenOptions, _: &str) -> Option<File> {
 
 impl Drop for Token {
     fn drop(&mut self) {
+        if let Some(runs_own) = &self.runs_own {
+            runs_own.store(false, Ordering::Relaxed);
+        }
         if let Some(jobserver) = &self.jobserver {
             // The write succeeds without waiting: every token was taken from this pipe, so there is room for it.
             let _ = (&jobserver.returned).write_all(&self.taken);
@@ -160,17 +172,21 @@ mod tests {
         let flags = format!("-j --jobserver-auth=fifo:{}", path.display());
         let env = Env::from_pairs([("CARGO_MAKEFLAGS", flags.as_str()), ("NUM_JOBS", "8")]);
         let workers = Workers::of_cargo(&env);
-        // One process is free, two take the tokens.
+        // One process needs no token, and two take those in the pipe.
         let first = workers.take(0, 8, 9).unwrap();
         let second = workers.take(1, 8, 9).unwrap();
         let third = workers.take(2, 8, 9).unwrap();
         assert_eq!([first.threads, second.threads, third.threads], [1; 3]);
         assert!(workers.take(3, 8, 9).is_none());
-        drop(second);
+        // After the first has ended, its successor needs no token either.
         drop(first);
-        let again = workers.take(1, 1, 9).unwrap();
-        assert_eq!(again.threads, 1, "the other token is still taken");
-        drop((again, third));
+        let fourth = workers.take(2, 8, 9).unwrap();
+        assert!(fourth.taken.is_empty());
+        assert!(workers.take(3, 8, 9).is_none());
+        drop(second);
+        let fifth = workers.take(2, 1, 9).unwrap();
+        assert_eq!(fifth.threads, 1, "the other token is still taken");
+        drop((third, fourth, fifth));
         let mut left = [0; 3];
         assert_eq!(pipe.read(&mut left).unwrap(), 2, "both are back");
     }
