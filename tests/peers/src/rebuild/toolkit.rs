@@ -110,8 +110,8 @@ impl Counted {
         self.root.join("bin/nvcc")
     }
 
-    /// Whether a program has the device code of each file for these capabilities, and not for others of
-    /// `all`. A device link, as the `cc` crate makes it, adds an image of its own.
+    /// Whether a program has as many images for each of these capabilities, and none for others of `all`.
+    /// The `cc` crate links device code, which leaves one image for all files.
     pub fn has_exactly(
         &self,
         program: &Path,
@@ -121,9 +121,12 @@ impl Counted {
         let mut command = Command::new(self.root.join("bin/cuobjdump"));
         let (_, text) = measured(command.arg("--list-elf").arg(program))?;
         let of = |name: &str| text.matches(&format!(".sm_{name}.cubin")).count();
-        Ok(all
-            .iter()
-            .all(|name| (of(name) >= FILES) == capabilities.contains(name)))
+        let expected = of(capabilities[0]);
+        let is_right = |name: &&str| {
+            let wanted = capabilities.contains(name);
+            of(name) == if wanted { expected } else { 0 }
+        };
+        Ok([1, FILES].contains(&expected) && all.iter().all(is_right))
     }
 
     /// Everything that one of the neighbours asks for.
