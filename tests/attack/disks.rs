@@ -150,7 +150,7 @@ fn read_only_directories() {
     succeeded(run(&package, "$IMAGES")).unwrap();
     let fresh = package.build_afresh().unwrap();
     assert_eq!(difference(&script_outputs(&out), &fresh), None);
-    // Something has to be kept, and what is there is of no use.
+    // The source changed, so it is compiled, and the new output cannot be written to the read-only directory.
     package.write("kernels/a.cu", kernel("2"));
     is_refused(run(&package, "$IMAGES"));
     succeeded(run(&package, "")).unwrap();

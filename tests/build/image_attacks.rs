@@ -5,7 +5,7 @@ use std::fs;
 
 use cuda_build::Engine;
 
-use crate::images::Package;
+use crate::images::{KERNELS_BY_CAPABILITY, Package};
 
 const KERNEL: &str = "\
 static __device__ int counter = 3;
@@ -36,11 +36,7 @@ fn follows(package: &Package, lists: &[&str]) -> Vec<Vec<String>> {
 /// nvcc puts the kernels of the last capability into the host code.
 #[test]
 fn host_code_with_the_kernels_of_a_removed_capability_is_not_used() {
-    let source = "template <int N> __global__ void kernel(int *p) { *p = N; }\n\
-        #if __CUDA_ARCH__ >= 900\n#define N 2\n#else\n#define N 1\n#endif\n\
-        extern \"C\" void run(int *p) { kernel<N><<<1, 1>>>(p); }\n\
-        __device__ void (*pointer)(int *) = kernel<N>;\n";
-    let Some(package) = Package::new(source, None) else {
+    let Some(package) = Package::new(KERNELS_BY_CAPABILITY, None) else {
         return;
     };
     follows(&package, &["8.0,9.0", "8.0", "8.0,8.6", "9.0,8.0", "9.0"]);

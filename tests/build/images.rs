@@ -288,14 +288,16 @@ fn the_users_use_of_the_list_is_seen() {
     package.check("out", "9.0", &mut fresh);
 }
 
-/// The host code registers the kernels of one capability, so all have to have the same.
-#[test]
-fn other_kernels_for_another_capability_are_seen() {
-    let source = "template <int N> __global__ void kernel(int *p) { *p = N; }\n\
+/// The kernel that is launched depends on the capability.
+pub const KERNELS_BY_CAPABILITY: &str = "template <int N> __global__ void kernel(int *p) { *p = N; }\n\
         #if __CUDA_ARCH__ >= 900\n#define N 2\n#else\n#define N 1\n#endif\n\
         extern \"C\" void run(int *p) { kernel<N><<<1, 1>>>(p); }\n\
         __device__ void (*pointer)(int *) = kernel<N>;\n";
-    let Some(package) = Package::new(source, None) else {
+
+/// The host code registers the kernels of one capability, so every capability needs the same kernels.
+#[test]
+fn other_kernels_for_another_capability_are_seen() {
+    let Some(package) = Package::new(KERNELS_BY_CAPABILITY, None) else {
         return;
     };
     package.build("out", "8.0");

@@ -55,7 +55,7 @@ pub struct Capability {
     pub major: u32,
     /// 6 in 8.6. It is always a single digit.
     pub minor: u32,
-    /// `a` or `f`. Only compilation targets have a suffix; the capability of a device has none.
+    /// `a` or `f`. Only the name of a compilation target can have a suffix. The capability of a device never does.
     pub suffix: Option<Suffix>,
 }
 

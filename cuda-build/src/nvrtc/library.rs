@@ -22,8 +22,8 @@ impl Nvrtc {
     /// Loads NVRTC (`libnvrtc.so.11.2`, `.12`, `.13` …) from its full path, and `libnvrtc-builtins` from the
     /// same directory.
     ///
-    /// NVRTC opens its builtins at the first compilation. It would find them by its `RUNPATH`, but NVRTC in some
-    /// wheels has none.
+    /// NVRTC opens its builtins at the first compilation, and searches its `RUNPATH` for them. In some wheels, NVRTC
+    /// has no `RUNPATH`, so the builtins are loaded here.
     ///
     /// # Errors
     /// [`Error::Library`] if the file cannot be loaded, is not NVRTC, or its builtins cannot be loaded.
