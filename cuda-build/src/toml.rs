@@ -31,6 +31,16 @@ impl Value {
         }
     }
 
+    /// The tables that `[[…]]` headers define; `None` for any other value, also for an array in brackets.
+    fn as_array_of_tables(&mut self) -> Option<&mut Vec<Value>> {
+        let Self::Array(items) = self else {
+            return None;
+        };
+        let last = items.last();
+        let has_header = |item: &Self| matches!(item, Self::Table(table) if table.definition == Definition::Header);
+        last.is_some_and(has_header).then_some(items)
+    }
+
     pub(crate) fn type_name(&self) -> &'static str {
         match self {
             Self::String(_) => "string",
@@ -47,9 +57,31 @@ impl Value {
 pub(crate) struct Table {
     /// Sorted by key.
     entries: Vec<(String, Value)>,
+    definition: Definition,
+}
+
+/// How a file defines a table. A table may be defined only once.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+enum Definition {
+    /// Not itself: only a table below it has a header.
+    #[default]
+    Implied,
+    /// By its header, `[a]` or `[[a]]`.
+    Header,
+    /// By a key with dots, `a.b = 1`.
+    DottedKey,
+    /// By `a = {}`. Nothing can be added to it.
+    Inline,
 }
 
 impl Table {
+    fn new(definition: Definition) -> Self {
+        Self {
+            entries: Vec::new(),
+            definition,
+        }
+    }
+
     /// Parses the text of a file. The error starts with the number of the line.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let source = Source::new(text);
@@ -97,28 +129,36 @@ impl Table {
         &mut self.entries[at].1
     }
 
-    /// The table at the path `keys`. Absent tables are created. If a key has an array of tables, the path continues in
-    /// the last table of the array. `None` if a key has any other value.
-    fn descend(&mut self, keys: &[String]) -> Option<&mut Self> {
+    /// The table at the path `keys`, which are the parts of a header (`Implied`) or of a key (`DottedKey`). Absent tables
+    /// are created. In a header, a key of an array of tables stands for the last table of the array. `None` if the path
+    /// leads through another value, or through a table to which nothing can be added in this way.
+    fn descend(&mut self, keys: &[String], by: Definition) -> Option<&mut Self> {
         let mut table = self;
         for key in keys {
-            table = match table.entry(key, Value::Table(Self::default())) {
+            table = match table.entry(key, Value::Table(Self::new(by))) {
                 Value::Table(inner) => inner,
-                Value::Array(tables) => match tables.last_mut()? {
+                Value::Array(tables) if by == Definition::Implied => match tables.last_mut()? {
                     Value::Table(last) => last,
                     _ => return None,
                 },
                 _ => return None,
             };
+            match (by, table.definition) {
+                (_, Definition::Inline) | (Definition::DottedKey, Definition::Header) => {
+                    return None;
+                }
+                (Definition::DottedKey, _) => table.definition = by,
+                _ => {}
+            }
         }
         Some(table)
     }
 
     /// Adds a value at the path `keys`. `None` if that path already has a value, or if the path leads through a
-    /// value that is not a table.
+    /// value to which nothing can be added.
     fn add(&mut self, keys: &[String], value: Value) -> Option<()> {
         let (key, above) = keys.split_last()?;
-        let table = self.descend(above)?;
+        let table = self.descend(above, Definition::DottedKey)?;
         let at = table.position(key).err()?;
         table.entries.insert(at, (key.clone(), value));
         Some(())
@@ -131,8 +171,6 @@ struct Tree {
     root: Table,
     /// The keys of the last header, `[table]` or `[[table]]`.
     header: Vec<String>,
-    /// The keys of every `[table]` header. A repeated header is an error.
-    headers: Vec<Vec<String>>,
     /// The parts of the dotted key whose value has not been read yet.
     keys: Vec<String>,
     /// The arrays and inline tables that are not closed yet, the innermost last, each with the parts of its key.
@@ -140,7 +178,7 @@ struct Tree {
 }
 
 impl Tree {
-    /// Adds what an event of the parser contains. `None` if a key or a header is repeated.
+    /// Adds what an event of the parser contains. `None` if it defines a key or a table again.
     fn add(&mut self, event: Event, source: Source<'_>, error: &mut dyn ErrorSink) -> Option<()> {
         let mut text = Cow::Borrowed("");
         match event.kind() {
@@ -160,7 +198,7 @@ impl Tree {
                 self.close(value)?;
             }
             EventKind::ArrayOpen => self.open(Value::Array(Vec::new())),
-            EventKind::InlineTableOpen => self.open(Value::Table(Table::default())),
+            EventKind::InlineTableOpen => self.open(Value::Table(Table::new(Definition::Inline))),
             EventKind::ArrayClose | EventKind::InlineTableClose => {
                 let (keys, value) = self.open.pop()?;
                 self.keys = keys;
@@ -168,23 +206,23 @@ impl Tree {
             }
             EventKind::StdTableClose => {
                 self.header = std::mem::take(&mut self.keys);
-                self.root.descend(&self.header)?;
-                if self.headers.contains(&self.header) {
+                let table = self.root.descend(&self.header, Definition::Implied)?;
+                if table.definition != Definition::Implied {
                     return None;
                 }
-                self.headers.push(self.header.clone());
+                table.definition = Definition::Header;
             }
             EventKind::ArrayTableClose => {
                 self.header = std::mem::take(&mut self.keys);
-                // Each table of the array may have the same tables below it, so forget the headers below the previous
-                // table.
-                self.headers
-                    .retain(|known| !known.starts_with(&self.header));
                 let (key, above) = self.header.split_last()?;
-                let above = self.root.descend(above)?;
-                match above.entry(key, Value::Array(Vec::new())) {
-                    Value::Array(tables) => tables.push(Value::Table(Table::default())),
-                    _ => return None,
+                let above = self.root.descend(above, Definition::Implied)?;
+                let table = Table::new(Definition::Header);
+                match above.position(key) {
+                    Ok(at) => above.entries[at]
+                        .1
+                        .as_array_of_tables()?
+                        .push(Value::Table(table)),
+                    Err(_) => above.add(&[key.clone()], Value::Array(vec![Value::Table(table)]))?,
                 }
             }
             _ => {}
@@ -202,7 +240,10 @@ impl Tree {
         match self.open.last_mut() {
             Some((_, Value::Array(items))) => items.push(value),
             Some((_, Value::Table(table))) => table.add(&keys, value)?,
-            _ => self.root.descend(&self.header)?.add(&keys, value)?,
+            _ => {
+                let table = self.root.descend(&self.header, Definition::Implied)?;
+                table.add(&keys, value)?;
+            }
         }
         Some(())
     }
@@ -229,7 +270,7 @@ mod tests {
     fn values_are_at_their_keys() {
         let text = "a.b = 'x'\n\"a\".c = [1, [0x1f, true], {d.e = \"\\u00e9\", f = 1.5}]\n\
                     [t.u] # a comment\nv = 1979-05-27\n[t]\nw = \"\"\"\nlong\"\"\"\n\
-                    [[l.m]]\nn = 1\n[l.m.o]\np = 2\n[[l.m]]\n[l.m.o]\np = -3\n";
+                    [[l.m]]\nn = 1\n[l.m.o]\np = 2\n[[l.m]]\n[l.m.o]\np = -3\n[l]\nq.r = 4\nq.s = 5\n[l.q.t]\nu = 6\n";
         let string = |text: &str| Value::String(text.to_owned());
         for (path, expected) in [
             ("a.b", string("x")),
@@ -243,6 +284,8 @@ mod tests {
             ("l.m.0.n", Value::Integer(1)),
             ("l.m.0.o.p", Value::Integer(2)),
             ("l.m.1.o.p", Value::Integer(-3)),
+            ("l.q.s", Value::Integer(5)),
+            ("l.q.t.u", Value::Integer(6)),
         ] {
             assert_eq!(at(text, path), expected, "{path}");
         }
@@ -264,6 +307,18 @@ mod tests {
             ("[[a]]\n[a.b]\n[a.b]", "line 3: duplicate key"),
             ("a = 1\n[[a]]", "line 2: duplicate key"),
             ("a = {b = 1, b = 2}", "line 1: duplicate key"),
+            ("a = {}\n[a]", "line 2: duplicate key"),
+            ("a = {}\n[a.b]", "line 2: duplicate key"),
+            ("a = {}\na.b = 1", "line 2: duplicate key"),
+            ("a = {b = {}, b.c = 1}", "line 1: duplicate key"),
+            ("a = []\n[[a]]", "line 2: duplicate key"),
+            ("a = [{}]\n[[a]]", "line 2: duplicate key"),
+            ("a = [{}]\n[a.b]", "line 2: duplicate key"),
+            ("[[a]]\n[a]", "line 2: duplicate key"),
+            ("[a.b]\n[[a]]", "line 2: duplicate key"),
+            ("a.b = 1\n[a]", "line 2: duplicate key"),
+            ("[a.b]\n[a]\nb.c = 1", "line 3: duplicate key"),
+            ("[[a.b]]\n[a]\nb.c = 1", "line 3: duplicate key"),
             ("a = [1\nb = 2", "line "),
             ("a = 'x", "line 1: "),
             (&format!("a = {}", "[".repeat(100)), "line 1: "),
