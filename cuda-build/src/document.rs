@@ -33,10 +33,16 @@ fn array<'t>(table: &'t Table, key: &str) -> Result<&'t [Value], String> {
     }
 }
 
-/// The strings of an array. Items of another type are ignored.
+/// The strings of an array.
 pub(crate) fn strings<'t>(table: &'t Table, key: &str) -> Result<Vec<&'t str>, String> {
-    let items = array(table, key)?.iter();
-    Ok(items.filter_map(Value::as_str).collect())
+    let mut strings = Vec::new();
+    for item in array(table, key)? {
+        let Value::String(item) = item else {
+            return Err(format!("`{key}` has an item that is not a string"));
+        };
+        strings.push(item.as_str());
+    }
+    Ok(strings)
 }
 
 /// The tables of an array; empty if the key is absent.

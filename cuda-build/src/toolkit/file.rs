@@ -105,20 +105,18 @@ pub(super) fn parse(text: &str) -> Result<Vec<Found>, Error> {
 fn read(entry: &Table, component: Component) -> Result<Found, String> {
     let major = document::number(entry, "major")?;
     let major = u32::try_from(major).map_err(|_| format!("`major` is {major}"))?;
-    let paths = |key| -> Vec<PathBuf> {
-        let texts = document::strings(entry, key).unwrap_or_default();
-        texts.into_iter().map(PathBuf::from).collect()
+    let paths = |key| -> Result<Vec<PathBuf>, String> {
+        let texts = document::strings(entry, key)?.into_iter();
+        Ok(texts.map(PathBuf::from).collect())
     };
     Ok(Found {
         version: parsed(entry, "version")?,
         release: parsed(entry, "toolkit")?,
-        include: paths("include"),
-        libraries: paths("libraries"),
-        archives: paths("archives"),
-        tools: paths("tools"),
-        evidence: document::string(entry, "evidence")
-            .unwrap_or_default()
-            .to_owned(),
+        include: paths("include")?,
+        libraries: paths("libraries")?,
+        archives: paths("archives")?,
+        tools: paths("tools")?,
+        evidence: document::string(entry, "evidence")?.to_owned(),
         ..Found::new(component, major)
     })
 }
@@ -193,6 +191,13 @@ mod tests {
             (
                 "format_version = 1\n[[component]]\nname = 'cudart'\nmajor = 13\ntoolkit = '1-13.4'",
                 "`cudart`: `toolkit` is `1-13.4`",
+            ),
+            (
+                &format!(
+                    "format_version = 1\n{}",
+                    ENTRY.replace("libraries = []", "libraries = [1]")
+                ),
+                "`cudart`: `libraries` has an item that is not a string",
             ),
             (
                 &format!("format_version = 1\n{ENTRY}{ENTRY}"),
