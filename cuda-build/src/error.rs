@@ -62,6 +62,8 @@ pub enum Error {
     UnsupportedTarget {
         /// The Rust triple.
         triple: String,
+        /// Why the target is not supported.
+        reason: &'static str,
     },
     /// Two components have different files for the same path of a view.
     ViewConflict {
@@ -176,8 +178,12 @@ impl Error {
         let hint = match self {
             Self::NotFound(not_found) => return not_found.hints(),
             Self::Inconsistent { conflicts } => {
-                let mut fixes: Vec<String> = conflicts.iter().map(|c| c.fix.clone()).collect();
-                fixes.dedup();
+                let mut fixes: Vec<String> = Vec::new();
+                for conflict in conflicts {
+                    if !fixes.contains(&conflict.fix) {
+                        fixes.push(conflict.fix.clone());
+                    }
+                }
                 return fixes;
             }
             Self::HostCompiler { hints, .. } => return hints.clone(),
@@ -193,7 +199,9 @@ impl Error {
                 }
                 correct
             }
-            Self::UnsupportedTarget { .. } => "build for x86_64 or aarch64 Linux".to_owned(),
+            Self::UnsupportedTarget { .. } => {
+                "build for x86_64-unknown-linux-gnu or aarch64-unknown-linux-gnu".to_owned()
+            }
             Self::ViewConflict { components, .. } => {
                 let [first, second] = components;
                 format!(
@@ -255,11 +263,8 @@ impl fmt::Display for Error {
                 tried.try_for_each(|line| write!(f, "\n  also installed: {line}"))
             }
             Self::Capability { reason, .. } | Self::Usage { reason, .. } => f.write_str(reason),
-            Self::UnsupportedTarget { triple } => {
-                write!(
-                    f,
-                    "target `{triple}` is not supported: cuda-build supports only x86_64 and aarch64 Linux"
-                )
+            Self::UnsupportedTarget { triple, reason } => {
+                write!(f, "target `{triple}` is not supported: {reason}")
             }
             Self::ViewConflict {
                 path,
@@ -325,5 +330,20 @@ impl std::error::Error for Error {
             Self::Io { source, .. } => Some(source),
             _ => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_fix_of_several_conflicts_is_printed_once() {
+        let conflict = |fix: &str| Conflict {
+            reason: String::new(),
+            fix: fix.to_owned(),
+        };
+        let conflicts = vec![conflict("a"), conflict("b"), conflict("a")];
+        assert_eq!(Error::Inconsistent { conflicts }.hints(), ["a", "b"]);
     }
 }

@@ -26,19 +26,30 @@ impl Target {
     /// Maps a Rust target triple to CUDA's platform directory.
     ///
     /// # Errors
-    /// [`Error::UnsupportedTarget`] unless the triple is for Linux on x86-64 or on 64-bit ARM.
+    /// [`Error::UnsupportedTarget`] unless the triple is for Linux with glibc, on x86-64 or on 64-bit ARM.
     pub fn from_triple(triple: &str) -> Result<Self, Error> {
+        let unsupported = |reason| Error::UnsupportedTarget {
+            triple: triple.to_owned(),
+            reason,
+        };
         let mut parts = triple.split('-');
         let arch = parts.next().unwrap_or_default();
         let directory = match (arch, parts.any(|part| part == "linux")) {
             ("x86_64", true) => "x86_64-linux",
             ("aarch64", true) => SBSA,
             _ => {
-                return Err(Error::UnsupportedTarget {
-                    triple: triple.to_owned(),
-                });
+                return Err(unsupported(
+                    "cuda-build supports only x86_64 and aarch64 Linux",
+                ));
             }
         };
+        // `…-linux-gnu`, `…-linux-gnuasan`, or `…-linux` alone, but not `…-linux-gnux32`, `…-linux-musl` or `…-android`.
+        let abi = parts.next().unwrap_or("gnu");
+        if !abi.starts_with("gnu") || abi.ends_with("32") {
+            return Err(unsupported(
+                "NVIDIA's libraries for Linux need the GNU C library and 64-bit pointers",
+            ));
+        }
         Ok(Self {
             triple: triple.to_owned(),
             directory,
@@ -135,6 +146,17 @@ mod tests {
         ] {
             let error = Target::from_triple(triple).unwrap_err().to_string();
             assert!(error.contains(triple), "{error}");
+        }
+        for triple in [
+            "x86_64-unknown-linux-musl",
+            "x86_64-unknown-linux-gnux32",
+            "aarch64-linux-android",
+        ] {
+            let error = Target::from_triple(triple).unwrap_err().to_string();
+            assert!(error.contains("need the GNU C library"), "{error}");
+        }
+        for triple in ["aarch64-unknown-linux-gnu", "aarch64-poky-linux"] {
+            assert!(Target::from_triple(triple).is_ok(), "{triple}");
         }
         let target = Target::from_triple("x86_64-unknown-linux-gnu").unwrap();
         assert_eq!(target.on_jetson().directory(), "x86_64-linux");

@@ -274,11 +274,11 @@ fn what_a_toolchain_file_would_take_away_stays() {
         );
     }
     // Where there would be no such file anyway, or the user has one, nothing takes its place.
-    let (musl, own) = (
-        format!("{ARCH}-unknown-linux-musl"),
+    let (no_file, own) = (
+        format!("{ARCH}-unknown-linux-gnuasan"),
         ("CMAKE_TOOLCHAIN_FILE", "own.cmake"),
     );
-    for other in [("CARGO_BUILD_TARGET", musl.as_str()), own] {
+    for other in [("CARGO_BUILD_TARGET", no_file.as_str()), own] {
         assert!(!set(&[other]).0);
         let (is_set, notes) = set(&[other, ("VCPKG_ROOT", "/none")]);
         assert!(
