@@ -189,6 +189,24 @@ fn the_variable_that_is_read_first_decides_and_a_build_says_that_they_disagree()
 }
 
 #[test]
+fn of_several_builtins_the_newest_is_used() {
+    let directory = tempfile::tempdir().unwrap();
+    let lib = directory.path().join("cuda/lib");
+    for file in [
+        "libnvrtc.so.13",
+        "libnvrtc-builtins.so.13.9",
+        "libnvrtc-builtins.so.13.10",
+    ] {
+        write(&lib.join(file), "");
+    }
+    let variables = [("CUDA_HOME", "@ROOT@/cuda")];
+    let report = search(directory.path(), &variables, Component::Nvrtc);
+    let toolkit = report.toolkit.unwrap();
+    let nvrtc = toolkit.get(Component::Nvrtc).unwrap();
+    assert_eq!(nvrtc.libraries[1], lib.join("libnvrtc-builtins.so.13.10"));
+}
+
+#[test]
 fn every_place_of_a_list_holds_something() {
     let directory = tempfile::tempdir().unwrap();
     let root = directory.path();

@@ -1,5 +1,6 @@
 //! Finds the files of one component in the searched directories.
 
+use std::cmp::Reverse;
 use std::path::{Path, PathBuf};
 
 use super::Found;
@@ -7,9 +8,10 @@ use super::products::directory_number;
 use super::searched::SearchedDirectories;
 use super::versions::{header_version, release_in_file_name};
 use crate::component::{Class, Component, Facts};
-use crate::list::entry;
+use crate::list::{entry, sort_by_key};
 use crate::release::{NEWEST_MAJOR, OLDEST_MAJOR, majors};
 use crate::target::machine;
+use crate::version::Version;
 
 /// Why a component was not found: a file without which it cannot be used is missing.
 pub(super) struct Absent {
@@ -267,17 +269,21 @@ impl<'a> Lookup<'a> {
     }
 
     /// The library `lib<name>.so.<number>` with an accepted number, from the first directory that has such a
-    /// library. Of several in this directory, the last in alphabetical order is returned.
+    /// library. Of several in this directory, the one with the highest number is returned.
     fn numbered(&mut self, name: &str, accept: impl Fn(&str) -> bool) -> Option<PathBuf> {
         let start = format!("lib{name}.so.");
         let searched = self.searched;
         searched.lib.iter().find_map(|directory| {
             let names = searched.prober.directories.names(directory);
-            let mut names = names.iter().rev().filter_map(|name| name.to_str());
-            names.find_map(|name| {
-                name.strip_prefix(&start).filter(|number| accept(number))?;
-                self.library_in(directory, name)
-            })
+            let mut numbered: Vec<(Version, &str)> = Vec::new();
+            for name in names.iter().filter_map(|name| name.to_str()) {
+                let number = name.strip_prefix(&start).filter(|number| accept(number));
+                numbered.extend(number.and_then(|number| Some((number.parse().ok()?, name))));
+            }
+            sort_by_key(&mut numbered, |(number, _)| Reverse(number.clone()));
+            numbered
+                .iter()
+                .find_map(|(_, name)| self.library_in(directory, name))
         })
     }
 
