@@ -89,7 +89,7 @@ impl ImageHeader {
         let directive = |name: &str| {
             let mut lines = text.lines().map(str::split_whitespace);
             let mut words = lines.find(|words| words.clone().next() == Some(name))?;
-            Some(words.nth(1)?.trim_end_matches(','))
+            words.nth(1)?.split(',').next()
         };
         let version = directive(".version").and_then(|word| {
             let (major, minor) = word.split_once('.')?;
@@ -230,7 +230,8 @@ mod tests {
         let images = vec![
             ptx("9.0", &text("sm_90")),
             sass("9.0a", cubin(0x33, 0x5a)),
-            ptx("8.0", &text("sm_80, texmode_independent")),
+            ptx("8.0", &text("sm_80,debug")),
+            ptx("7.5", &text("sm_75, texmode_independent")),
             sass("9.0", cubin(0x33, 0x5a)),
             sass("7.5", cubin(0x41, 0x4b04)),
         ];
@@ -243,6 +244,7 @@ mod tests {
             (Kind::Elf, "75"),
             (Kind::Elf, "90"),
             (Kind::Elf, "90a"),
+            (Kind::Ptx, "75"),
             (Kind::Ptx, "80"),
             (Kind::Ptx, "90"),
         ]
