@@ -55,12 +55,9 @@ pub(super) fn version_json(toolkit: ToolkitVersion, found: &[&Found]) -> String 
         format!("{{\n  \"cuda\": {{ \"name\": \"CUDA SDK\", \"version\": \"{whole}\" }}");
     for found in found {
         if let Some(version) = &found.version {
-            let id = found.component.id().replace('-', "_");
-            let key = if id.starts_with("cu") && id != "cudart" || id.starts_with("lib") {
-                id.clone()
-            } else {
-                format!("cuda_{id}")
-            };
+            let id = found.component.id();
+            // The installers name the components as NVIDIA's redistributable archives do: `libcublas`.
+            let key = found.component.facts().redist.first().unwrap_or(&id);
             text.push_str(&format!(
                 ",\n  \"{key}\": {{ \"name\": \"{id}\", \"version\": \"{version}\" }}"
             ));
@@ -96,6 +93,25 @@ mod tests {
         assert!(nvcc_profile(true).contains("\"-isystem\" \"$(TOP)/include/cccl\""));
         assert!(!nvcc_profile(false).contains("cccl"));
         assert!(nvcc_profile(false).contains("\"-L$(TOP)/lib/stubs\" \"-L$(TOP)/lib\""));
+    }
+
+    #[test]
+    fn version_json_has_the_names_of_the_installers() {
+        let found = [
+            Component::Cudart,
+            Component::Cublas,
+            Component::Nvjitlink,
+            Component::Cccl,
+        ]
+        .map(|component| Found {
+            version: "12.4.127".parse().ok(),
+            ..Found::new(component, 12)
+        });
+        let found: Vec<&Found> = found.iter().collect();
+        let text = version_json(ToolkitVersion::new(12, 4), &found);
+        for key in ["cuda_cudart", "libcublas", "libnvjitlink", "cuda_cccl"] {
+            assert!(text.contains(&format!("\n  \"{key}\": {{")), "{text}");
+        }
     }
 
     #[test]
