@@ -258,8 +258,8 @@ impl Launching {
             return None;
         };
         let is_known = not_understood.is_empty()
-            && scan.computed_include.is_none()
-            && scan.computed_query.is_none();
+            && scan.unknown_include.is_none()
+            && scan.unknown_query.is_none();
         // A colon separates paths.
         if !is_known || step.output.to_string_lossy().contains(':') {
             return None;

@@ -67,7 +67,7 @@ impl Reader {
         else {
             return Ok(reads);
         };
-        let mut computed = scan.computed_query.clone();
+        let mut unknown = scan.unknown_query.clone();
         let mut scans = vec![scan];
         if let Some(depfile) = depfile.or(named.as_deref()) {
             for path in depfile_inputs(files, depfile, directory)? {
@@ -86,9 +86,9 @@ impl Reader {
             let sources = reads.sources.union(&reads.own).cloned();
             let names = names.iter().map(String::as_str);
             scans.push(self.scanner.scan(files, sources, headers, names, search));
-            computed = scans[1].computed_query.clone().or(computed);
+            unknown = scans[1].unknown_query.clone().or(unknown);
         } else {
-            computed = scans[0].computed_include.clone().or(computed);
+            unknown = scans[0].unknown_include.clone().or(unknown);
         }
         for scan in scans {
             reads.own.extend(scan.files);
@@ -100,12 +100,7 @@ impl Reader {
         let of_option = |option: &String| {
             format!("the option `{option}` may make the compiler read other files")
         };
-        let of_macro =
-            |file: PathBuf| format!("{} takes the name of a header from a macro", file.display());
-        reads.incomplete = not_understood
-            .first()
-            .map(of_option)
-            .or(computed.map(of_macro));
+        reads.incomplete = not_understood.first().map(of_option).or(unknown);
         Ok(reads)
     }
 }

@@ -293,7 +293,7 @@ impl Runner {
         // capability may read a header whose name is a macro.
         let parts = ["ARCH_L", "LIST__"];
         let mentions = |line: &String| parts.iter().any(|part| line.contains(part));
-        if step.key.iter().any(mentions) || scan.computed_include.is_some() {
+        if step.key.iter().any(mentions) || scan.unknown_include.is_some() {
             return ListUse::User;
         }
         let mut list_use = ListUse::None;

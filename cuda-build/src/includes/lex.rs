@@ -86,7 +86,7 @@ fn without_comments(text: &str) -> String {
         } else if let Some(len) = raw_string(rest).filter(|_| !ends_in_name(&out)) {
             out.push_str("\"\"");
             len
-        } else if c == '"' || (c == '\'' && !ends_in_name(&out)) {
+        } else if c == '"' || (c == '\'' && !ends_in_number(&out)) {
             let len = literal(rest, c);
             out.push_str(&rest[..len]);
             len
@@ -112,11 +112,16 @@ fn joined_lines(text: &str) -> String {
 }
 
 /// Whether the text ends in a character of a name or number. After such a character, `R"` does not
-/// start a raw string, and `'` separates digits.
+/// start a raw string.
 fn ends_in_name(text: &str) -> bool {
-    text.chars()
-        .next_back()
-        .is_some_and(|c| c.is_alphanumeric() || c == '_')
+    text.ends_with(|c: char| c.is_alphanumeric() || c == '_')
+}
+
+/// Whether the text ends in a number, such as `0xab'cd`. After a number, `'` separates digits; after a name such as the
+/// prefix `L`, it starts a character literal.
+fn ends_in_number(text: &str) -> bool {
+    let before = text.trim_end_matches(|c: char| c.is_alphanumeric() || ['_', '\''].contains(&c));
+    text[before.len()..].starts_with(|c: char| c.is_ascii_digit())
 }
 
 /// Length of the string or character literal at the start of `rest`. A literal without a closing
@@ -189,11 +194,14 @@ mod tests {
     fn comments_and_strings_hold_none() {
         let text = "// #include \"a\"\n/*\n#include \"b\"\n*/\n// continued \\\n#include \"c\"\n\
                     const char* s = \"/*\";\n#include \"yes1\"\nint n = 1'000; char q = '\"';\n#include \"yes2\"\n\
+                    f(L'\"', u8'\"', \"/*\"); int m = 0xf'f'f;\n#include \"yes2\"\n\
                     auto r = R\"x(\n#include \"d\"\n /* )\" )x\";\n#include \"yes3\"\nchar e = '\\''; // '\n\
                     #include \"yes4\"\n#define S \"unclosed\n#include \"yes5\"\n#includes \"f\"\nint include; /* #include \"g\"";
         assert_eq!(
             listed(text),
-            ["\"yes1\"", "\"yes2\"", "\"yes3\"", "\"yes4\"", "\"yes5\""]
+            [
+                "\"yes1\"", "\"yes2\"", "\"yes2\"", "\"yes3\"", "\"yes4\"", "\"yes5\""
+            ]
         );
     }
 

@@ -56,19 +56,21 @@ pub struct Scan {
     pub toolkit: BTreeSet<String>,
     /// Why included files may be missing from this scan: a file with `#include MACRO`, a header of an option
     /// that was not found, or a directory in which a path is too long to follow.
-    pub computed_include: Option<PathBuf>,
-    /// A file with `__has_include(MACRO)`.
-    pub computed_query: Option<PathBuf>,
+    pub unknown_include: Option<String>,
+    /// Why files that were only looked up may be missing from this scan: a file with `__has_include(MACRO)`.
+    pub unknown_query: Option<String>,
 }
 
 impl Scan {
-    /// Whether the user's files include a CCCL header (libcu++, CUB, Thrust) of the toolkit, or a toolkit
-    /// header that includes CCCL (`cooperative_groups`).
+    /// Whether the user's files include a CCCL header (libcu++, CUB, Thrust), of the toolkit or of the user, or a
+    /// toolkit header that includes CCCL (`cooperative_groups`).
     #[must_use]
     pub fn includes_cccl(&self) -> bool {
         const STARTS: [&str; 4] = ["cuda/", "cub/", "thrust/", "cooperative_groups"];
         let from_cccl = |name: &String| STARTS.iter().any(|start| name.starts_with(start));
-        self.toolkit.iter().any(from_cccl)
+        // A directory `cuda` of the user can contain any header, but every header of CCCL includes one in `cuda/std`.
+        let is_libcuxx = |file: &PathBuf| file.to_string_lossy().contains("/cuda/std/");
+        self.toolkit.iter().any(from_cccl) || self.files.iter().any(is_libcuxx)
     }
 }
 
@@ -140,7 +142,8 @@ impl Scanner {
             }
             running.look_up(header, None);
             if !running.scan.own.contains(header) && !running.scan.toolkit.contains(header) {
-                running.scan.computed_include = Some(PathBuf::from(header));
+                let reason = format!("the header `{header}` of an option was not found");
+                running.scan.unknown_include = Some(reason);
             }
         }
         for name in Rc::clone(&running.other_names).iter() {
@@ -181,14 +184,12 @@ impl Running<'_> {
                         .into_iter()
                         .for_each(|beside| self.check_path(name, beside));
                 }
-                self.scan
-                    .computed_include
-                    .get_or_insert_with(|| file.to_owned());
+                let reason = || named_by_macro(file);
+                self.scan.unknown_include.get_or_insert_with(reason);
             }
             Mention::ComputedQuery => {
-                self.scan
-                    .computed_query
-                    .get_or_insert_with(|| file.to_owned());
+                let reason = || named_by_macro(file);
+                self.scan.unknown_query.get_or_insert_with(reason);
             }
         }
     }
@@ -223,9 +224,13 @@ impl Running<'_> {
         // If `link` is a symbolic link, `link/..` is kept in paths. A header that includes itself as
         // `link/../link/a.h` would then give a longer path each time, without end.
         if path.components().count() > LONGEST_PATH {
-            self.scan
-                .computed_include
-                .get_or_insert_with(|| directory.to_owned());
+            let reason = || {
+                format!(
+                    "the path of a header in {} is too long",
+                    directory.display()
+                )
+            };
+            self.scan.unknown_include.get_or_insert_with(reason);
             return;
         }
         if self
@@ -263,6 +268,10 @@ impl Running<'_> {
         }
         absent
     }
+}
+
+fn named_by_macro(file: &Path) -> String {
+    format!("{} takes the name of a header from a macro", file.display())
 }
 
 /// Adds to `scan` the paths below `directory` at which a file hides, or would hide, the toolkit header of the

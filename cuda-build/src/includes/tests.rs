@@ -189,6 +189,19 @@ fn toolkit_headers_are_named_and_not_read_further() {
 }
 
 #[test]
+fn cccl_of_the_user_is_recognized() {
+    let source = ("src/k.cu", "#include <cuda/atomic>\n");
+    let cccl = package(&[
+        source,
+        ("inc/cuda/atomic", "#include \"std/atomic\"\n"),
+        ("inc/cuda/std/atomic", ""),
+    ]);
+    assert!(scan(cccl.path(), &[]).scan.includes_cccl());
+    let other = package(&[source, ("inc/cuda/atomic", "")]);
+    assert!(!scan(other.path(), &[]).scan.includes_cccl());
+}
+
+#[test]
 fn a_header_of_the_user_named_like_a_shim_is_own() {
     let beside = package(&[("src/k.cu", "#include \"math.h\""), ("src/math.h", "")]);
     assert!(scan(beside.path(), &[]).scan.own.contains("math.h"));
@@ -211,7 +224,10 @@ fn headers_of_options_and_macros() {
         &["first.h".to_owned(), "inc/second.h".to_owned()],
     );
     assert_eq!(found.files, ["inc/first.h", "inc/second.h"]);
-    assert!(found.scan.computed_include.is_some() && found.scan.computed_query.is_some());
+    let by_macro = |reason: Option<String>| {
+        reason.is_some_and(|r| r.ends_with("src/k.cu takes the name of a header from a macro"))
+    };
+    assert!(by_macro(found.scan.unknown_include) && by_macro(found.scan.unknown_query));
 }
 
 #[test]
@@ -232,9 +248,12 @@ fn a_header_of_an_option_that_is_not_found_makes_the_scan_incomplete() {
     let package = package(&[("src/k.cu", ""), ("pre/first.h", "")]);
     let found = scan(package.path(), &["pre/first.h".to_owned()]);
     assert_eq!(found.files, ["pre/first.h"]);
-    assert!(found.scan.computed_include.is_none());
+    assert_eq!(found.scan.unknown_include, None);
     let found = scan(package.path(), &["nowhere.h".to_owned()]);
-    assert!(found.scan.computed_include.is_some());
+    assert_eq!(
+        found.scan.unknown_include.as_deref(),
+        Some("the header `nowhere.h` of an option was not found")
+    );
 }
 
 #[test]
