@@ -6,12 +6,14 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use cuda_build::Error;
 use cuda_build::internal::nvcc::{NvccAnswer, query};
 use cuda_build::internal::probe::Attempt;
 use cuda_build::internal::select::Request;
 use cuda_build::internal::{Env, Root, Search, Target};
+use cuda_build::{Engine, Error, Module};
 
+use crate::components::site_packages;
+use crate::named_places::package;
 use crate::support::{output, text};
 use crate::wheels::wheels;
 
@@ -317,4 +319,25 @@ fn a_hanging_nvcc_is_named_with_the_time_limit() {
     }
     assert!(start.elapsed() < Duration::from_secs(120));
     assert_eq!(place.kept().len(), 0);
+}
+
+#[test]
+fn a_failure_without_the_flag_is_not_kept() {
+    let Some(cuda) = site_packages(13) else {
+        return;
+    };
+    let directory = tempfile::tempdir().unwrap();
+    let run = |temporary: &Path| {
+        let variables = [("CUDA_HOME", cuda.as_path()), ("TMPDIR", temporary)];
+        let module = Module::new("flag.cu")
+            .engine(Engine::Nvcc)
+            .flag_if_supported("-DBY_FLAG");
+        let build = package(directory.path(), &variables).module(module);
+        let source = "#ifndef BY_FLAG\n#error \"the flag is left out\"\n#endif\n";
+        fs::write(directory.path().join("package/flag.cu"), source).unwrap();
+        build.run()
+    };
+    let error = run(Path::new("/nonexistent")).unwrap_err().to_string();
+    assert!(error.contains("cannot compile an empty file"), "{error}");
+    run(directory.path()).unwrap();
 }

@@ -19,36 +19,40 @@ pub(super) fn by_nvcc(
 ) -> Result<bool, Error> {
     let host = settings.host.map_or("", |(_, identity)| identity);
     let identity = format!("{} {host}", settings.toolkit);
-    kept(&nvcc.program, flag, &identity, settings, || {
+    kept(&nvcc.program, flag, &identity, settings, |flag| {
         let output = places.out.join("cuda-build.flag.o");
-        let mut call = nvcc.clone();
-        call = call.args([flag, "-x", "cu", "-c", "/dev/null", "-o"]);
+        let mut call = nvcc.clone().args(flag);
+        call = call.args(["-x", "cu", "-c", "/dev/null", "-o"]);
         call = call.args([&output]);
         let finished = call.query(settings.env)?;
         output::remove(&output)?;
-        Ok(finished.success)
+        Ok(match finished.success {
+            true => Ok(()),
+            false => Err(format!("{call}\n{}", finished.output())),
+        })
     })
 }
 
 /// Whether the NVRTC in `library` accepts `flag`.
 pub(super) fn by_nvrtc(library: &Path, flag: &str, settings: Settings<'_>) -> Result<bool, Error> {
-    kept(library, flag, settings.toolkit, settings, || {
+    kept(library, flag, settings.toolkit, settings, |flag| {
         let program = Program {
             name: "flag.cu",
-            options: vec![flag.to_owned()],
+            options: flag.into_iter().map(str::to_owned).collect(),
             ..Program::default()
         };
-        Ok(Nvrtc::load(library)?.compile(&program).is_ok())
+        let compiled = Nvrtc::load(library)?.compile(&program);
+        Ok(compiled.map(drop).map_err(|failure| failure.to_string()))
     })
 }
 
-/// The answer of an earlier build, or that of `test`.
+/// The answer of an earlier build, or else the result of `test`, which compiles an empty file with a flag or without.
 fn kept(
     compiler: &Path,
     flag: &str,
     identity: &str,
     settings: Settings<'_>,
-    test: impl FnOnce() -> Result<bool, Error>,
+    test: impl Fn(Option<&str>) -> Result<Result<(), String>, Error>,
 ) -> Result<bool, Error> {
     const YES: &str = "supported";
     let question = [compiler.as_os_str(), OsStr::new(flag), OsStr::new(identity)];
@@ -58,7 +62,14 @@ fn kept(
     {
         return Ok(answer.trim_end() == YES);
     }
-    let supported = test()?;
+    let supported = test(Some(flag))?.is_ok();
+    // If nothing can be compiled, for example because a disk is full, the flag is not the reason.
+    if !supported && let Err(output) = test(None)? {
+        return Err(Error::Program {
+            command: compiler.display().to_string(),
+            reason: format!("it cannot compile an empty file:\n{}", output.trim_end()),
+        });
+    }
     cached.write(identity, if supported { YES } else { "not supported" });
     Ok(supported)
 }
