@@ -9,6 +9,7 @@ use std::mem::ManuallyDrop;
 use libloading::{Library, Symbol};
 
 use crate::capability::Capability;
+use crate::nvrtc::loader_message;
 use crate::root::Root;
 use crate::version::ToolkitVersion;
 
@@ -39,7 +40,7 @@ pub struct Driver {
 pub struct NoDriver {
     /// The reason, in a sentence.
     pub reason: String,
-    /// Whether a driver library was loaded. In this case a query of the driver failed.
+    /// Whether there is a driver library. In this case it could not be loaded, or a query failed.
     pub is_installed: bool,
 }
 
@@ -59,24 +60,43 @@ const STUB_LIBRARY: c_int = 34;
 const MAJOR: c_int = 75;
 const MINOR: c_int = 76;
 
+/// The loader's message, after the name, for a library that does not exist. If a library that it needs does not exist,
+/// the message starts with the name of that library.
+const ABSENT: &str = "cannot open shared object file: No such file or directory";
+
 /// Queries the driver.
 ///
 /// # Errors
 /// [`NoDriver`] if no driver library can be loaded, or if a query fails.
 pub fn driver() -> Result<Driver, NoDriver> {
-    let load = |place: &&str| {
-        // SAFETY: every CUDA program loads the driver's library in this way; its initialisers require
-        // nothing of the caller.
-        unsafe { Library::new(*place) }.ok()
-    };
-    let found = LIBRARY_NAMES
-        .iter()
-        .find_map(|place| Some((place, load(place)?)));
-    let (place, library) = found.ok_or_else(|| NoDriver {
+    let mut none = NoDriver {
         reason: "no driver: libcuda.so.1 is neither on the loader's search path nor in the driver directories of WSL, NixOS and Jetson"
             .to_owned(),
         is_installed: false,
-    })?;
+    };
+    let mut loaded = None;
+    for place in LIBRARY_NAMES {
+        // SAFETY: every CUDA program loads the driver's library in this way; its initialisers require
+        // nothing of the caller.
+        match unsafe { Library::new(place) } {
+            Ok(library) => {
+                loaded = Some((place, library));
+                break;
+            }
+            Err(error) => {
+                let message = loader_message(&error);
+                if !none.is_installed && !message.starts_with(&format!("{place}: {ABSENT}")) {
+                    none = NoDriver {
+                        reason: format!("the driver's library cannot be loaded: {message}"),
+                        is_installed: true,
+                    };
+                }
+            }
+        }
+    }
+    let Some((place, library)) = loaded else {
+        return Err(none);
+    };
     // After `cuInit`, threads and destructors use the library's code, so the library must stay loaded.
     let library = ManuallyDrop::new(library);
     query(&library, place).map_err(|reason| NoDriver {

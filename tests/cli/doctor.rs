@@ -286,6 +286,18 @@ int cuGetErrorString(int e, const char **t) { if (e != 803) return 1; *t = \"dri
 }
 
 #[test]
+fn a_driver_that_cannot_be_loaded() {
+    let (machine, real) = with_driver(Machine::new("doctor-broken-driver"), DRIVER);
+    fs::write(&real, "not a library").unwrap();
+    let text = machine.doctor(&[]).stdout;
+    assert!(
+        text.contains("the driver's library cannot be loaded: ") && text.contains("libcuda.so.1: "),
+        "{text}"
+    );
+    assert!(!text.contains("no driver"), "{text}");
+}
+
+#[test]
 fn a_variable_that_points_nowhere() {
     let Some(machine) = Machine::new("doctor-nowhere").holding(&[13]) else {
         return;

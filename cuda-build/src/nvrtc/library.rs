@@ -34,9 +34,10 @@ impl Nvrtc {
         };
         // SAFETY: NVRTC's initialisers only set up its own state. Initialisers run even if the file
         // is not NVRTC, so the caller passes only a file that the search identified as NVRTC.
-        let library = unsafe { Library::new(path) }.map_err(|error| failed(reason(&error)))?;
+        let library =
+            unsafe { Library::new(path) }.map_err(|error| failed(loader_message(&error)))?;
         let api = Api::load(&library)
-            .map_err(|error| failed(format!("not NVRTC: {}", reason(&error))))?;
+            .map_err(|error| failed(format!("not NVRTC: {}", loader_message(&error))))?;
         // The library is never unloaded, so that all function pointers stay valid, and the destructors of the
         // thread-local data that NVRTC leaves.
         std::mem::forget(library);
@@ -117,13 +118,13 @@ fn load_builtins(nvrtc: &Path, (major, minor): (u32, u32)) -> Result<(), Error> 
         }
         Err(error) => Err(Error::Library {
             path,
-            reason: reason(&error),
+            reason: loader_message(&error),
         }),
     }
 }
 
 /// The loader's message, which `libloading` keeps as the error's source.
-fn reason(error: &libloading::Error) -> String {
+pub(crate) fn loader_message(error: &libloading::Error) -> String {
     match std::error::Error::source(error) {
         Some(source) => source.to_string(),
         None => error.to_string(),

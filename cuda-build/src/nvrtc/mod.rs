@@ -12,3 +12,4 @@ pub mod shims;
 
 pub use compile::{NvrtcFailure, Output, Program, compilations};
 pub use library::Nvrtc;
+pub(crate) use library::loader_message;
