@@ -10,7 +10,7 @@ use crate::cargo_config;
 use crate::exit_code;
 use crate::failure::Failure;
 use crate::output;
-use crate::store::{self, AddRequest, Added, Context, LOCK_VARIABLE, Lock, ReleaseToFetch};
+use crate::store::{self, AddRequest, Added, Context, Lock, ReleaseToFetch};
 use crate::workspace::Workspace;
 
 /// Finds a toolkit for one workspace.

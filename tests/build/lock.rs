@@ -222,6 +222,22 @@ fn a_named_root_comes_before_the_lock() {
     }
 }
 
+/// `cargo cuda fetch` may still have to create the file, so this is no error.
+#[test]
+fn a_named_lock_that_is_absent_is_a_warning() {
+    let workspace = Workspace::new(&["13"]);
+    let absent = ("CUDA_BUILD_LOCK", "@ROOT@/ws/absent.lock");
+    let (toolkit, warnings) = workspace.script(APP, &[absent]);
+    assert_eq!(toolkit.unwrap().version().to_string(), "12.6");
+    let [warning] = warnings.as_slice() else {
+        panic!("{warnings:?}");
+    };
+    assert!(
+        warning.contains("/ws/absent.lock, which does not exist"),
+        "{warning}"
+    );
+}
+
 #[test]
 fn a_broken_lock_is_an_error() {
     let workspace = Workspace::new(&[]);

@@ -21,7 +21,7 @@ mod stored;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use cuda_build::internal::sources::LOCK_FILE;
+use cuda_build::internal::sources::{LOCK_FILE, LOCK_VARIABLE};
 use cuda_build::internal::{Env, store};
 use indicatif::{ProgressBar, ProgressFinish, ProgressStyle};
 
@@ -33,10 +33,6 @@ pub use add::{Added, add, fetched_maturin, maturin};
 pub use lock::Lock;
 pub use request::{AddRequest, ReleaseToFetch};
 pub use stored::{Listed, list, remove};
-
-/// The variable that names the lock file. By default, the lock file is beside the workspace's
-/// manifest.
-pub const LOCK_VARIABLE: &str = "CUDA_BUILD_LOCK";
 
 /// The user's cache directory.
 pub fn cache_dir(env: &Env) -> Result<PathBuf, Failure> {

@@ -163,8 +163,18 @@ impl Build {
             watched.extend(needs::files_to_watch(&self.root, &chosen.found));
         }
         watched.extend(self.env.path("CUDA_BUILD_TOOLKIT"));
-        let lock = sources::lock_file(&self.root, &self.env);
-        watched.extend(lock.filter(|file| self.root.exists(file)));
+        match sources::lock_file(&self.root, &self.env) {
+            Some(lock) if self.root.exists(&lock) => watched.push(lock),
+            // This is no error, because `cargo cuda fetch` creates the file.
+            Some(lock) if self.env.peek(sources::LOCK_VARIABLE).is_some() => {
+                directives.push(Directive::Warning(format!(
+                    "no toolkit is locked: `{}` names {}, which does not exist",
+                    sources::LOCK_VARIABLE,
+                    lock.display()
+                )));
+            }
+            _ => {}
+        }
         // Dependents cannot be built without the view. A file of the view is declared, so that this script runs and
         // writes the view again if it was removed.
         #[cfg(feature = "view")]

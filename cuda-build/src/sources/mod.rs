@@ -23,7 +23,7 @@ mod variables;
 
 pub use candidate::{Candidate, Label, Layout, Step};
 pub(crate) use hpc_sdk::companions;
-pub use stored::{LOCK_FILE, Locked, lock_file};
+pub use stored::{LOCK_FILE, LOCK_VARIABLE, Locked, lock_file};
 pub(crate) use system::holds_product;
 
 use std::ffi::{OsStr, OsString};

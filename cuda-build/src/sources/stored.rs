@@ -18,7 +18,7 @@ use crate::version::{ToolkitVersion, Version};
 pub const LOCK_FILE: &str = "cuda-toolkits.lock";
 
 /// The variable that names the lock file.
-const VARIABLE: &str = "CUDA_BUILD_LOCK";
+pub const LOCK_VARIABLE: &str = "CUDA_BUILD_LOCK";
 
 /// The newest format of the lock file that this crate reads.
 const FORMAT_VERSION: i64 = 1;
@@ -113,7 +113,7 @@ pub(super) fn propose_locked(
 /// - otherwise the file beside the `Cargo.toml` of the package's own workspace, unless the package is
 ///   a dependency from a registry, from git or from a vendor directory.
 pub fn lock_file(root: &Root, env: &Env) -> Option<PathBuf> {
-    if let Some(named) = env.path(VARIABLE) {
+    if let Some(named) = env.path(LOCK_VARIABLE) {
         return Some(named);
     }
     let out = env.peek("OUT_DIR").map(Path::new);
