@@ -225,6 +225,35 @@ fn a_verdict_is_kept_until_the_compiler_changes() {
     assert_eq!(third.compiler.version, first.compiler.version);
 }
 
+/// The script stays the same, and starts another compiler.
+#[test]
+fn a_verdict_depends_on_the_search_path() {
+    let Some(toolkit) = toolkit() else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let script = |name: &str, text: &str| {
+        let path = directory.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, format!("#!/bin/sh\nexec {text} \"$@\"\n")).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        path
+    };
+    let wrapper = script("g++", "compiler");
+    let accepted = script("accepted/compiler", "/usr/bin/g++");
+    let refused = script("refused/compiler", "/usr/bin/g++ -U__GNUC__ -D__GNUC__=99");
+    let variables = [
+        ("NVCC_CCBIN", wrapper.to_str().unwrap()),
+        ("CUDA_BUILD_CACHE_DIR", directory.path().to_str().unwrap()),
+    ];
+    let choose = |compiler: &Path| {
+        let path = [compiler.parent().unwrap(), Path::new(SYSTEM)];
+        chosen(&toolkit, &path, &variables)
+    };
+    choose(&accepted).unwrap();
+    let error = choose(&refused).unwrap_err().to_string();
+    assert!(error.contains("host compiler gcc 99."), "{error}");
+    choose(&accepted).unwrap();
+}
+
 #[test]
 fn a_hanging_compiler_is_named_with_the_time_limit() {
     let Some(toolkit) = toolkit() else { return };

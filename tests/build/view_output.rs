@@ -4,9 +4,10 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-use cuda_build::Error;
 use cuda_build::internal::ViewPlace;
+use cuda_build::{Build, Error};
 
+use crate::named_places::package;
 use crate::view_faults::{Place, contents, target, temporaries};
 
 #[test]
@@ -42,6 +43,32 @@ fn only_views_are_replaced() {
         "what was there is still there"
     );
     assert_eq!(temporaries(place.0.path()), [""; 0]);
+}
+
+#[test]
+fn a_module_added_later_is_in_the_view() {
+    let directory = tempfile::tempdir().unwrap();
+    let cuda = directory.path().join("cuda");
+    for (file, text) in [
+        ("include/cuda.h", "#define CUDA_VERSION 13040\n"),
+        ("include/cuda_runtime.h", ""),
+        ("include/nvrtc.h", ""),
+        ("lib/libcudart.so.13", ""),
+        ("lib/libcudart_static.a", ""),
+        ("lib/libnvrtc.so.13", ""),
+        ("lib/libnvrtc-builtins.so.13.4", ""),
+    ] {
+        let path = cuda.join(file);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+    let build = package(directory.path(), &[("CUDA_HOME", &cuda)]);
+    let has_nvrtc = |build: &Build| {
+        let root = build.view().unwrap().root();
+        root.join("lib/libnvrtc.so.13").exists()
+    };
+    assert!(!has_nvrtc(&build));
+    assert!(has_nvrtc(&build.module("k.cu")));
 }
 
 #[test]
