@@ -22,7 +22,7 @@ use crate::error::Error;
 use crate::list::sorted_set;
 use crate::probe::{Attempt, Prober};
 use crate::root::Root;
-use crate::sources::{Candidate, Layout, Step};
+use crate::sources::{Candidate, Layout, SearchStep};
 use crate::target::Target;
 use crate::toml::Table;
 use crate::version::Version;
@@ -141,7 +141,7 @@ pub fn stored_toolkits(root: &Root, directory: &Path) -> Vec<Result<StoredToolki
 /// Probes a directory of packages as the search does, but without starting nvcc.
 pub fn probe(root: &Root, target: &Target, directory: &Path) -> Attempt {
     let layout = Layout::SitePackages;
-    let candidate = Candidate::new(Step::Stored, "fetched packages", directory, layout);
+    let candidate = Candidate::new(SearchStep::Stored, "fetched packages", directory, layout);
     let query_nvcc = |nvcc: &Path| {
         Err(Error::Format {
             what: "nvcc",

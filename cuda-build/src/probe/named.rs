@@ -6,7 +6,7 @@ use super::searched::SearchedDirectories;
 use super::{Attempt, Found, Prober};
 use crate::component::Component;
 use crate::release;
-use crate::sources::{Candidate, Step, associated_roots, is_package};
+use crate::sources::{Candidate, SearchStep, associated_roots, is_package};
 
 /// Why a relative path is refused.
 pub(crate) const RELATIVE_PATH_REASON: &str = "is a relative path: build scripts run in their packages' directories, and would look for it there";
@@ -22,7 +22,7 @@ impl Prober<'_> {
 
     /// Why a candidate is not probed; `None` if it can be probed.
     pub(super) fn refusal(&self, candidate: &Candidate) -> Option<String> {
-        if candidate.step == Step::Argument {
+        if candidate.step == SearchStep::Argument {
             return None;
         }
         let named = candidate.nvcc().filter(|_| candidate.step.is_explicit());

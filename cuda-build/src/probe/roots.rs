@@ -12,7 +12,7 @@ use crate::component::{Class, Component};
 use crate::list::sorted_set;
 use crate::nvcc::NvccAnswer;
 use crate::release;
-use crate::sources::{Candidate, Layout, Step};
+use crate::sources::{Candidate, Layout, SearchStep};
 use crate::version::{ToolkitVersion, Version};
 
 pub(super) fn probe(prober: &Prober<'_>, attempt: &mut Attempt) {
@@ -125,7 +125,9 @@ fn sets_of_products(
 ) -> Vec<ComponentSet> {
     let (is_explicit, step) = (candidate.step.is_explicit(), candidate.step);
     let any_product = known.is_empty()
-        && (is_explicit || step == Step::Product || candidate.layout == Layout::SystemProducts);
+        && (is_explicit
+            || step == SearchStep::Product
+            || candidate.layout == Layout::SystemProducts);
     let find = |root: &OneRoot<'_>, component: Component, major: u32| -> Option<Found> {
         let facts = component.facts();
         let is_wanted = match (facts.is_product(), root.named_major(component)) {

@@ -9,7 +9,7 @@ use super::selection::{Note, Selection};
 use crate::error::{Conflict, Error};
 use crate::list::sort_by_key;
 use crate::probe::{Attempt, ComponentSet};
-use crate::sources::{Layout, Step};
+use crate::sources::{Layout, SearchStep};
 
 /// Attempts, grouped by how their places are used.
 struct Places<'a> {
@@ -31,7 +31,7 @@ impl<'a> Places<'a> {
         for attempt in attempts {
             match attempt.candidate.step {
                 step if step.is_explicit() => places.named.push(attempt),
-                Step::Product => places.products.push(attempt),
+                SearchStep::Product => places.products.push(attempt),
                 _ => places.others.push(attempt),
             }
         }
@@ -178,7 +178,8 @@ fn select_by_step(request: &Request, places: &Places<'_>) -> Option<Selection> {
         request,
         &[places.products.as_slice(), &places.others].concat(),
     );
-    let is_base = |offer: &&Offer<'_>| offer.step() != Step::Product && offer.set.is_toolkit();
+    let is_base =
+        |offer: &&Offer<'_>| offer.step() != SearchStep::Product && offer.set.is_toolkit();
     let toolkits: Vec<Offer<'_>> = all.iter().filter(is_base).copied().collect();
     let mut steps = toolkits.chunk_by(|one, other| one.step() == other.step());
     steps

@@ -7,7 +7,7 @@ use super::selection::{Chosen, Note, Selection};
 use crate::component::Component;
 use crate::list::{sort_by_key, sorted_set};
 use crate::probe::{Attempt, ComponentSet, Found};
-use crate::sources::Step;
+use crate::sources::SearchStep;
 
 /// A set and the attempt that found it.
 #[derive(Clone, Copy)]
@@ -22,7 +22,7 @@ impl Offer<'_> {
         std::ptr::eq(self.set, other.set)
     }
 
-    pub(super) fn step(&self) -> Step {
+    pub(super) fn step(&self) -> SearchStep {
         self.attempt.candidate.step
     }
 
@@ -175,7 +175,7 @@ fn in_order<'p, 'a>(
     pool: &'p [Offer<'a>],
 ) -> impl Iterator<Item = (usize, &'p Offer<'a>)> {
     let is_product = need.is_product();
-    let of_variable = |offer: &Offer<'_>| offer.step() == Step::Product;
+    let of_variable = |offer: &Offer<'_>| offer.step() == SearchStep::Product;
     let from_variables = pool
         .iter()
         .enumerate()

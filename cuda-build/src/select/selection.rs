@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use super::request::{Need, Request, Strength};
 use crate::error::Conflict;
 use crate::probe::Found;
-use crate::sources::Step;
+use crate::sources::SearchStep;
 use crate::version::ToolkitVersion;
 
 /// A chosen component and the place it comes from.
@@ -76,7 +76,7 @@ impl fmt::Display for Note {
 pub struct Selection {
     /// The step of the search that proposed the first place. Components are taken from this place first, and from
     /// other places if it does not have them.
-    pub step: Step,
+    pub step: SearchStep,
     /// The CUDA major of all components.
     pub major: u32,
     /// The CUDA release: that of the first of nvcc, NVRTC and cudart that is chosen and shows a release. If there is

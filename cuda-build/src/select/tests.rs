@@ -8,7 +8,7 @@ use super::*;
 use crate::component::Component;
 use crate::error::Error;
 use crate::probe::{Attempt, ComponentSet, Found};
-use crate::sources::{Candidate, Label, Step};
+use crate::sources::{Candidate, Label, SearchStep};
 use crate::version::ToolkitVersion;
 
 /// `nvcc 13.4.92` found below a place; libraries, headers and tools as the real component has.
@@ -57,18 +57,18 @@ fn select(request: &Request, attempts: &[Attempt]) -> Result<Selection, Error> {
     super::select(request, &attempts.iter().collect::<Vec<_>>())
 }
 
-fn label(step: Step) -> Label {
+fn label(step: SearchStep) -> Label {
     match step {
-        Step::Variable => Label::Variable("CUDA_HOME"),
-        Step::Roots => Label::Variable("CUDA_BUILD_ROOTS"),
-        Step::Environment => "virtual environment of `VIRTUAL_ENV`".into(),
-        Step::Stored => "toolkit from `cargo cuda toolkit add`".into(),
+        SearchStep::Variable => Label::Variable("CUDA_HOME"),
+        SearchStep::Roots => Label::Variable("CUDA_BUILD_ROOTS"),
+        SearchStep::Environment => "virtual environment of `VIRTUAL_ENV`".into(),
+        SearchStep::Stored => "toolkit from `cargo cuda toolkit add`".into(),
         _ => "place".into(),
     }
 }
 
 /// An attempt with one set per CUDA major among `components`.
-fn at(step: Step, path: &str, components: &[&str]) -> Attempt {
+fn at(step: SearchStep, path: &str, components: &[&str]) -> Attempt {
     let all: Vec<Found> = components.iter().map(|text| found(text, path)).collect();
     let mut majors: Vec<u32> = all.iter().map(|f| f.major).collect();
     majors.sort_unstable_by(|a, b| b.cmp(a));
@@ -161,9 +161,9 @@ const LOCAL124: &[&str] = &[
 #[test]
 fn other_toolkits_in_the_same_step_are_reported() {
     let attempts = [
-        at(Step::Stored, "/store/13.4", PIP13),
-        at(Step::Stored, "/store/12.9", PIP12),
-        at(Step::Stored, "/store/12.4", LOCAL124),
+        at(SearchStep::Stored, "/store/13.4", PIP13),
+        at(SearchStep::Stored, "/store/12.9", PIP12),
+        at(SearchStep::Stored, "/store/12.4", LOCAL124),
     ];
     let selection = select(&module(), &attempts).unwrap();
     let [note] = selection.notes.as_slice() else {
@@ -179,7 +179,7 @@ fn other_toolkits_in_the_same_step_are_reported() {
 #[test]
 fn nvrtc_is_preferred_to_nvcc() {
     let has = |components: &[&str], component| {
-        let selection = select(&module(), &[at(Step::Stored, "/a", components)]).unwrap();
+        let selection = select(&module(), &[at(SearchStep::Stored, "/a", components)]).unwrap();
         selection
             .chosen
             .iter()
@@ -196,7 +196,7 @@ fn optional_needs_may_be_absent() {
     request
         .needs
         .push(Need::new(Component::Cudnn, Part::Shared, "optional").with(Strength::Optional));
-    let without = select(&request, &[at(Step::Stored, "/a", PIP13)]).unwrap();
+    let without = select(&request, &[at(SearchStep::Stored, "/a", PIP13)]).unwrap();
     assert!(
         without
             .chosen
@@ -204,8 +204,8 @@ fn optional_needs_may_be_absent() {
             .all(|c| c.found.component != Component::Cudnn)
     );
     let attempts = [
-        at(Step::Stored, "/a", PIP13),
-        at(Step::Python, "/b", &["cudnn 13.1"]),
+        at(SearchStep::Stored, "/a", PIP13),
+        at(SearchStep::Python, "/b", &["cudnn 13.1"]),
     ];
     let with = select(&request, &attempts).unwrap();
     let cudnn = with
@@ -222,7 +222,7 @@ fn an_extra_that_does_not_fit_is_not_used() {
     request
         .needs
         .push(Need::new(Component::Nvrtc, Part::Shared, "extra").with(Strength::Extra));
-    let fitting = select(&request, &[at(Step::Stored, "/a", PIP13)]).unwrap();
+    let fitting = select(&request, &[at(SearchStep::Stored, "/a", PIP13)]).unwrap();
     assert!(
         fitting
             .chosen
@@ -236,7 +236,7 @@ fn an_extra_that_does_not_fit_is_not_used() {
         "cudart 13.4.92",
         "nvrtc 13.5.37",
     ];
-    let selection = select(&request, &[at(Step::Stored, "/a", &mixed)]).unwrap();
+    let selection = select(&request, &[at(SearchStep::Stored, "/a", &mixed)]).unwrap();
     assert!(
         selection
             .chosen
@@ -257,9 +257,9 @@ fn with_cudnn() -> Request {
 
 #[test]
 fn the_variable_of_a_product_counts_only_for_it() {
-    let own = at(Step::Product, "/opt/cudnn", &["cudnn 13.1"]);
+    let own = at(SearchStep::Product, "/opt/cudnn", &["cudnn 13.1"]);
     let stored = at(
-        Step::Stored,
+        SearchStep::Stored,
         "/store/13.4",
         &[PIP13, &["cudnn 13.0"]].concat(),
     );
@@ -277,15 +277,15 @@ fn the_variable_of_a_product_counts_only_for_it() {
     };
     let expected = ("/store/13.4)".to_owned(), "/opt/cudnn)".to_owned());
     assert_eq!(places(&[own.clone(), stored.clone()]), expected);
-    let named = at(Step::Variable, "/store/13.4", PIP13);
+    let named = at(SearchStep::Variable, "/store/13.4", PIP13);
     assert_eq!(places(&[named, own, stored]), expected);
 }
 
 #[test]
 fn a_wrong_variable_of_a_product_matters_if_one_is_needed() {
     let attempts = [
-        at(Step::Product, "/nowhere", &[]),
-        at(Step::Stored, "/store/13.4", PIP13),
+        at(SearchStep::Product, "/nowhere", &[]),
+        at(SearchStep::Stored, "/store/13.4", PIP13),
     ];
     assert!(select(&module(), &attempts).is_ok());
     let error = select(&with_cudnn(), &attempts).unwrap_err().to_string();

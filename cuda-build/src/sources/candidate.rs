@@ -7,9 +7,9 @@ use super::associated_roots;
 use crate::root::Root;
 
 /// One step of the search. The variants are in the order of the search, except that the default location of the HPC
-/// SDK comes after [`Step::System`].
+/// SDK comes after [`SearchStep::System`].
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
-pub enum Step {
+pub enum SearchStep {
     /// Given by the caller of this library or on a command line.
     Argument,
     /// Listed in `CUDA_BUILD_ROOTS`.
@@ -44,7 +44,7 @@ pub enum Step {
     Python,
 }
 
-impl Step {
+impl SearchStep {
     /// Every step with the name that `CUDA_BUILD_SOURCES` and reports use, in the order of the variants.
     pub(super) const ALL: [(Self, &'static str); 16] = [
         (Self::Argument, "argument"),
@@ -136,7 +136,7 @@ pub enum Layout {
 #[derive(Clone, Debug)]
 pub struct Candidate {
     /// The step of the search that proposed the place.
-    pub step: Step,
+    pub step: SearchStep,
     /// What messages call the place.
     pub label: Label,
     /// The directory or file.
@@ -147,7 +147,7 @@ pub struct Candidate {
 
 impl Candidate {
     pub(crate) fn new(
-        step: Step,
+        step: SearchStep,
         label: impl Into<Label>,
         path: impl Into<PathBuf>,
         layout: Layout,
@@ -161,19 +161,23 @@ impl Candidate {
     }
 
     /// A single root.
-    pub(crate) fn root(step: Step, label: impl Into<Label>, path: impl Into<PathBuf>) -> Self {
+    pub(crate) fn root(
+        step: SearchStep,
+        label: impl Into<Label>,
+        path: impl Into<PathBuf>,
+    ) -> Self {
         let (more, nvcc) = (Vec::new(), None);
         Self::new(step, label, path, Layout::Roots { more, nvcc })
     }
 
-    pub(super) fn site_packages(step: Step, label: impl Into<Label>, path: PathBuf) -> Self {
+    pub(super) fn site_packages(step: SearchStep, label: impl Into<Label>, path: PathBuf) -> Self {
         Self::new(step, label, path, Layout::SitePackages)
     }
 
     /// One candidate for several roots. Each root is followed by its [`associated_roots`]. `None` if `roots` is empty.
     pub(super) fn scattered(
         root: &Root,
-        step: Step,
+        step: SearchStep,
         label: impl Into<Label>,
         roots: Vec<PathBuf>,
     ) -> Option<Self> {

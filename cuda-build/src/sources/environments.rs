@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Candidate, Sources, Step, on_path, python, split_list};
+use super::{Candidate, SearchStep, Sources, on_path, python, split_list};
 use crate::component::Component;
 use crate::env::Env;
 use crate::list::sort_by_key;
@@ -37,9 +37,14 @@ fn propose_conda(root: &Root, env: &Env, found: &mut Sources) {
     }
     packages.retain(|path| python::has_cuda(root, path));
     let candidates = &mut found.candidates;
-    candidates.extend(Candidate::scattered(root, Step::Conda, label, prefixes));
+    candidates.extend(Candidate::scattered(
+        root,
+        SearchStep::Conda,
+        label,
+        prefixes,
+    ));
     for path in packages {
-        candidates.push(Candidate::site_packages(Step::Conda, label, path));
+        candidates.push(Candidate::site_packages(SearchStep::Conda, label, path));
     }
 }
 
@@ -73,7 +78,7 @@ fn nix(root: &Root, env: &Env) -> Option<Candidate> {
         .and_then(Path::parent);
     outputs.extend(prefix.map(Path::to_owned));
     let label = "Nix shell (`NIX_CFLAGS_COMPILE`, `NIX_LDFLAGS`)";
-    Candidate::scattered(root, Step::Nix, label, outputs)
+    Candidate::scattered(root, SearchStep::Nix, label, outputs)
 }
 
 /// Whether a Nix store path is an output of a CUDA component. A shell lists many other store paths.
@@ -106,7 +111,7 @@ fn spack(root: &Root, env: &Env) -> Option<Candidate> {
     }
     // Prefixes that do not exist are kept, so that they are reported. They come last.
     sort_by_key(&mut prefixes, |path| !root.is_dir(path));
-    Candidate::scattered(root, Step::Spack, "Spack", prefixes)
+    Candidate::scattered(root, SearchStep::Spack, "Spack", prefixes)
 }
 
 /// Whether a prefix belongs to a Spack package with a CUDA component: `…/cuda-12.4.0-<hash>`, or `…/cuda/12.4.0` if

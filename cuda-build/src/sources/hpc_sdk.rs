@@ -4,7 +4,7 @@
 use std::cmp::Reverse;
 use std::path::{Path, PathBuf};
 
-use super::{Candidate, Sources, Step};
+use super::{Candidate, SearchStep, Sources};
 use crate::env::Env;
 use crate::list::sort_by_key;
 use crate::root::Root;
@@ -15,11 +15,18 @@ use crate::version::Version;
 pub(super) fn propose_active(root: &Root, env: &Env, found: &mut Sources) {
     let candidates = if let Some(home) = env.path("NVHPC_CUDA_HOME") {
         let label = "HPC SDK (`NVHPC_CUDA_HOME`)";
-        Vec::from_iter(Candidate::scattered(root, Step::HpcSdk, label, vec![home]))
+        Vec::from_iter(Candidate::scattered(
+            root,
+            SearchStep::HpcSdk,
+            label,
+            vec![home],
+        ))
     } else if let Some(sdk) = env.path("NVHPC_ROOT") {
         let label = "HPC SDK (`NVHPC_ROOT`)";
         match of_sdk(root, label, &sdk) {
-            candidates if candidates.is_empty() => vec![Candidate::root(Step::HpcSdk, label, sdk)],
+            candidates if candidates.is_empty() => {
+                vec![Candidate::root(SearchStep::HpcSdk, label, sdk)]
+            }
             candidates => candidates,
         }
     } else {
@@ -30,8 +37,9 @@ pub(super) fn propose_active(root: &Root, env: &Env, found: &mut Sources) {
 
 /// Proposes the newest SDK in the default location, unless the environment module of an SDK is loaded.
 pub(super) fn propose_default(root: &Root, target: &Target, found: &mut Sources) {
-    let is_loaded =
-        |candidate: &Candidate| candidate.step == Step::HpcSdk && root.is_dir(&candidate.path);
+    let is_loaded = |candidate: &Candidate| {
+        candidate.step == SearchStep::HpcSdk && root.is_dir(&candidate.path)
+    };
     if found.candidates.iter().any(is_loaded) {
         return;
     }
@@ -45,7 +53,12 @@ pub(super) fn propose_default(root: &Root, target: &Target, found: &mut Sources)
 fn of_sdk(root: &Root, label: &str, sdk: &Path) -> Vec<Candidate> {
     let mut candidates = Vec::new();
     for cuda in versions(root, &sdk.join("cuda")) {
-        candidates.extend(Candidate::scattered(root, Step::HpcSdk, label, vec![cuda]));
+        candidates.extend(Candidate::scattered(
+            root,
+            SearchStep::HpcSdk,
+            label,
+            vec![cuda],
+        ));
     }
     candidates
 }

@@ -21,7 +21,7 @@ mod stored;
 mod system;
 mod variables;
 
-pub use candidate::{Candidate, Label, Layout, Step};
+pub use candidate::{Candidate, Label, Layout, SearchStep};
 pub(crate) use hpc_sdk::companions;
 pub use stored::{LOCK_FILE, LOCK_VARIABLE, Locked, lock_file};
 pub(crate) use system::holds_product;
@@ -82,7 +82,7 @@ fn drop_duplicates(root: &Root, candidates: &mut Vec<Candidate>) {
         // product's variable names, but another step may propose this place for its toolkit.
         let kind = [
             candidate.layout == Layout::SitePackages,
-            candidate.step == Step::Product,
+            candidate.step == SearchStep::Product,
         ];
         let place = root.place(&candidate.path);
         let place = (place, candidate.more_roots().to_vec(), kind);
@@ -98,20 +98,20 @@ fn retain_listed_steps(env: &Env, found: &mut Sources) -> Result<(), Error> {
     let Some(text) = env.text("CUDA_BUILD_SOURCES") else {
         return Ok(());
     };
-    let mut wanted = vec![Step::Argument, Step::Roots, Step::Product];
+    let mut wanted = vec![SearchStep::Argument, SearchStep::Roots, SearchStep::Product];
     for name in text.split([',', ' ']).filter(|name| !name.is_empty()) {
-        let step = Step::ALL.iter().find(|(_, id)| *id == name);
+        let step = SearchStep::ALL.iter().find(|(_, id)| *id == name);
         let (step, _) = step.ok_or_else(|| {
-            let known = Step::ALL.map(|(_, id)| id).join(", ");
+            let known = SearchStep::ALL.map(|(_, id)| id).join(", ");
             let reason = format!("`{name}` is not a step of the search; known: {known}");
             Error::variable("CUDA_BUILD_SOURCES", reason)
         })?;
         wanted.push(*step);
     }
-    if !wanted.contains(&Step::Variable) {
+    if !wanted.contains(&SearchStep::Variable) {
         found.disagreements.clear();
     }
-    if !wanted.contains(&Step::Locked) {
+    if !wanted.contains(&SearchStep::Locked) {
         found.locked.clear();
     }
     found
@@ -122,13 +122,13 @@ fn retain_listed_steps(env: &Env, found: &mut Sources) -> Result<(), Error> {
 
 /// The candidates for directories that the user named: roots, virtual environments, site-packages, directories of
 /// archives. All roots of a list are one candidate, because nixpkgs lists each output of each component as a root.
-fn named(root: &Root, step: Step, label: &Label, paths: &[PathBuf]) -> Vec<Candidate> {
+fn named(root: &Root, step: SearchStep, label: &Label, paths: &[PathBuf]) -> Vec<Candidate> {
     let mut proposed = Vec::new();
     let mut roots = Vec::new();
     for path in paths {
         // A path that does not exist or is relative cannot be used. It becomes a candidate of its own, so that it is
         // reported.
-        if !root.is_dir(path) || (path.is_relative() && step != Step::Argument) {
+        if !root.is_dir(path) || (path.is_relative() && step != SearchStep::Argument) {
             proposed.push(Candidate::root(step, label.clone(), path));
             continue;
         }

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::path::{Path, PathBuf};
 
-use super::{Candidate, Layout, Sources, Step, on_path};
+use super::{Candidate, Layout, SearchStep, Sources, on_path};
 use crate::component::Component;
 use crate::env::Env;
 use crate::list::sort_by_key;
@@ -20,7 +20,7 @@ pub(super) fn propose_active(root: &Root, env: &Env, found: &mut Sources) {
     }
     let label = "virtual environment of `VIRTUAL_ENV`";
     for path in packages {
-        let candidate = Candidate::site_packages(Step::Environment, label, path);
+        let candidate = Candidate::site_packages(SearchStep::Environment, label, path);
         found.candidates.push(candidate);
     }
 }
@@ -47,7 +47,7 @@ pub(super) fn propose_on_path(root: &Root, env: &Env, found: &mut Sources) {
     // pyenv and asdf install a script with the name of Python, which selects and starts an interpreter.
     let is_script = || root.head(&python).is_ok_and(|head| head.starts_with("#!"));
     if packages.is_empty() && is_script() {
-        let candidate = Candidate::new(Step::Python, label, &python, Layout::PythonScript);
+        let candidate = Candidate::new(SearchStep::Python, label, &python, Layout::PythonScript);
         found.candidates.push(candidate);
     }
     if let Some(home) = env.path("HOME") {
@@ -61,7 +61,7 @@ pub(super) fn propose_on_path(root: &Root, env: &Env, found: &mut Sources) {
         }
     }
     for path in proposed {
-        let candidate = Candidate::site_packages(Step::Python, label, path);
+        let candidate = Candidate::site_packages(SearchStep::Python, label, path);
         found.candidates.push(candidate);
     }
 }

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::path::{Path, PathBuf};
 
-use super::{Candidate, Label, Sources, Step};
+use super::{Candidate, Label, SearchStep, Sources};
 use crate::config::workspace_root;
 use crate::document;
 use crate::env::Env;
@@ -64,7 +64,7 @@ pub(super) fn propose(root: &Root, env: &Env, target: &Target, found: &mut Sourc
     });
     for StoredToolkit { version, path, .. } in toolkits {
         let label = Label::Text(format!("toolkit {version} from `cargo cuda toolkit add`"));
-        let candidate = Candidate::site_packages(Step::Stored, label, path);
+        let candidate = Candidate::site_packages(SearchStep::Stored, label, path);
         found.candidates.push(candidate);
     }
 }
@@ -93,7 +93,7 @@ pub(super) fn propose_locked(
         let path = toolkit.map(|toolkit| toolkit.path.clone());
         if let Some(path) = &path {
             let label = Label::Text(format!("CUDA {version} of `{LOCK_FILE}`"));
-            let candidate = Candidate::site_packages(Step::Locked, label, path.clone());
+            let candidate = Candidate::site_packages(SearchStep::Locked, label, path.clone());
             found.candidates.push(candidate);
         }
         found.locked.push(Locked {

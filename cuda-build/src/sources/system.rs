@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::path::{Path, PathBuf};
 
-use super::{Candidate, Layout, Sources, Step};
+use super::{Candidate, Layout, SearchStep, Sources};
 use crate::component::Component;
 use crate::list::sort_by_key;
 use crate::release::NEWEST_MAJOR;
@@ -23,7 +23,7 @@ pub(super) fn propose(root: &Root, found: &mut Sources) {
             .filter(|path| root.is_dir(path))
             .collect();
         let layout = Layout::Roots { more, nvcc: None };
-        let candidate = Candidate::new(Step::System, label, opt, layout);
+        let candidate = Candidate::new(SearchStep::System, label, opt, layout);
         found.candidates.push(candidate);
     }
     // `/usr` is a toolkit's root only if a compiler or CUDA's main header is in it.
@@ -36,11 +36,11 @@ pub(super) fn propose(root: &Root, found: &mut Sources) {
     let usr = root.locate("/usr");
     found.candidates.push(
         if signs.iter().any(|file| root.is_file(&root.locate(file))) {
-            Candidate::root(Step::System, label, usr)
+            Candidate::root(SearchStep::System, label, usr)
         } else {
             // The search reads it only if a product is requested and `holds_product` is true.
             Candidate::new(
-                Step::System,
+                SearchStep::System,
                 "system directories",
                 usr,
                 Layout::SystemProducts,
@@ -56,7 +56,7 @@ fn propose_installed(root: &Root, found: &mut Sources) {
     // A broken link, which removing a toolkit may leave behind, is proposed too, so that it is reported.
     let is_place = |path: &Path| root.is_dir(path) || root.is_link(path);
     if is_place(&link) {
-        let candidate = Candidate::root(Step::DefaultPlace, label, &link);
+        let candidate = Candidate::root(SearchStep::DefaultPlace, label, &link);
         found.candidates.push(candidate);
     }
     let parent = root.locate("/usr/local");
@@ -77,7 +77,7 @@ fn propose_installed(root: &Root, found: &mut Sources) {
     }
     sort_by_key(&mut versioned, |(version, _)| Reverse(version.clone()));
     for (_, path) in versioned {
-        let candidate = Candidate::root(Step::VersionedPlace, label, path);
+        let candidate = Candidate::root(SearchStep::VersionedPlace, label, path);
         found.candidates.push(candidate);
     }
 }

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use super::{
-    Candidate, Label, Layout, Sources, Step, associated_roots, named, on_path, split_list,
+    Candidate, Label, Layout, SearchStep, Sources, associated_roots, named, on_path, split_list,
 };
 use crate::component::Component;
 use crate::env::Env;
@@ -28,11 +28,11 @@ const ROOTS: [&str; 6] = [
 type Named = (&'static str, Vec<PathBuf>);
 
 pub(super) fn propose(root: &Root, env: &Env, arguments: &[PathBuf], found: &mut Sources) {
-    let candidates = named(root, Step::Argument, &"argument".into(), arguments);
+    let candidates = named(root, SearchStep::Argument, &"argument".into(), arguments);
     found.candidates.extend(candidates);
     if let Some(list) = env.get("CUDA_BUILD_ROOTS") {
         let label = Label::Variable("CUDA_BUILD_ROOTS");
-        let candidates = named(root, Step::Roots, &label, &split_list(list));
+        let candidates = named(root, SearchStep::Roots, &label, &split_list(list));
         found.candidates.extend(candidates);
     }
     let (mut compilers, mut roots): (Vec<Named>, Vec<Named>) = (Vec::new(), Vec::new());
@@ -49,14 +49,22 @@ pub(super) fn propose(root: &Root, env: &Env, arguments: &[PathBuf], found: &mut
         if let Some(value) = env.get(variable) {
             let paths = split_list(value);
             let label = Label::Variable(variable);
-            add(root, found, named(root, Step::Variable, &label, &paths));
+            add(
+                root,
+                found,
+                named(root, SearchStep::Variable, &label, &paths),
+            );
             roots.push((variable, paths));
         }
     }
     for variable in Component::all().flat_map(|component| component.facts().variables) {
         if let Some(path) = env.path(variable) {
             let label = Label::Variable(variable);
-            add(root, found, named(root, Step::Product, &label, &[path]));
+            add(
+                root,
+                found,
+                named(root, SearchStep::Product, &label, &[path]),
+            );
         }
     }
     found.disagreements = disagreements(root, &roots, "places");
@@ -73,7 +81,7 @@ pub(super) fn propose_on_path(root: &Root, env: &Env, found: &mut Sources) {
     };
     let prefix = program.parent().and_then(Path::parent).map(Path::to_owned);
     let prefix = prefix.into_iter().collect();
-    let place = Candidate::scattered(root, Step::SearchPath, "nvcc on `PATH`", prefix);
+    let place = Candidate::scattered(root, SearchStep::SearchPath, "nvcc on `PATH`", prefix);
     found
         .candidates
         .extend(place.map(|place| place.with_nvcc(&program)));
@@ -83,11 +91,11 @@ pub(super) fn propose_on_path(root: &Root, env: &Env, found: &mut Sources) {
 /// Redist archives below `path` are not proposed.
 fn of_compiler(root: &Root, variable: &'static str, path: &Path, nvcc: &Path) -> Vec<Candidate> {
     let label = Label::Variable(variable);
-    let mut proposed = named(root, Step::Variable, &label, &[path.to_owned()]);
+    let mut proposed = named(root, SearchStep::Variable, &label, &[path.to_owned()]);
     proposed.retain(|candidate| candidate.layout == Layout::SitePackages);
     proposed.insert(
         0,
-        Candidate::root(Step::Variable, label, path).with_nvcc(nvcc),
+        Candidate::root(SearchStep::Variable, label, path).with_nvcc(nvcc),
     );
     proposed
 }

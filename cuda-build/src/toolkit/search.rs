@@ -10,7 +10,7 @@ use crate::nvcc;
 use crate::probe::{Attempt, ComponentSet, Prober, RELATIVE_PATH_REASON};
 use crate::root::Root;
 use crate::select::{self, Need, Note, Request, Selection, Strength};
-use crate::sources::{self, Candidate, Label, Layout, Locked, Sources, Step};
+use crate::sources::{self, Candidate, Label, Layout, Locked, SearchStep, Sources};
 use crate::target::Target;
 
 /// Where and how to search.
@@ -112,7 +112,7 @@ impl Search<'_> {
                 )));
             }
         }
-        let candidate = Candidate::new(Step::Argument, label, path, Layout::ToolkitFile);
+        let candidate = Candidate::new(SearchStep::Argument, label, path, Layout::ToolkitFile);
         let major = found.first().map_or(0, |found| found.major);
         Ok(Some(Attempt {
             candidate,
@@ -191,7 +191,7 @@ impl<'s> LazySearch<'s> {
                     request.take_everything || request.needs.iter().any(Need::is_product);
                 needs_product && self.has_system_product()
             }
-            _ if candidate.step == Step::Locked => self
+            _ if candidate.step == SearchStep::Locked => self
                 .locked(request)
                 .is_some_and(|locked| locked.path.as_ref() == Some(&candidate.path)),
             _ => true,
@@ -206,8 +206,9 @@ impl<'s> LazySearch<'s> {
             let is_last = index + 1 == requests.len();
             // If the locked toolkit was fetched but does not meet this request, try the next request before
             // using a toolkit of a later step.
-            let skips_locked =
-                |selection: &Selection| self.has_locked(request) && selection.step > Step::Locked;
+            let skips_locked = |selection: &Selection| {
+                self.has_locked(request) && selection.step > SearchStep::Locked
+            };
             if chosen
                 .as_ref()
                 .is_ok_and(|selection| is_last || !skips_locked(selection))
@@ -279,7 +280,7 @@ impl<'s> LazySearch<'s> {
 
     fn is_one_step(&self, one: usize, other: usize) -> bool {
         let step = |index: usize| self.sources.candidates[index].step;
-        let named = |step: Step| step.is_explicit() || step == Step::Product;
+        let named = |step: SearchStep| step.is_explicit() || step == SearchStep::Product;
         step(one) == step(other) || (named(step(one)) && named(step(other)))
     }
 

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use cuda_build::internal::probe::{Attempt, Prober};
 use cuda_build::internal::select::{self, Need, Part, Request, Strength};
-use cuda_build::internal::sources::{Candidate, Label, Layout, Step};
+use cuda_build::internal::sources::{Candidate, Label, Layout, SearchStep};
 use cuda_build::internal::{Env, Root, Search, Target};
 use cuda_build::{Component, Error};
 use peers::fixture;
@@ -42,7 +42,7 @@ fn target() -> Target {
 
 fn probe(path: &Path, layout: Layout) -> Attempt {
     let candidate = Candidate {
-        step: Step::Roots,
+        step: SearchStep::Roots,
         label: Label::from("benchmark"),
         path: path.to_owned(),
         layout,

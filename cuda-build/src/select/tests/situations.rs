@@ -39,7 +39,7 @@ fn outcome(case: &Case) -> String {
 }
 
 fn cases() -> Vec<Case> {
-    use Step::*;
+    use SearchStep::*;
     let case = |name, request, attempts, expected| Case {
         name,
         request,
