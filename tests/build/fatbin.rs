@@ -8,7 +8,7 @@ use std::fs;
 use std::path::Path;
 
 use cuda_build::Capability;
-use cuda_build::internal::fatbin::{Compression, Fatbin, Image, Kind};
+use cuda_build::internal::fatbin::{CompiledImage, Compression, Fatbin, Kind};
 use cuda_build::internal::nvrtc::Program;
 
 use crate::support::{components, listed, nvrtc, tool};
@@ -17,7 +17,7 @@ const SAXPY: &str = "extern \"C\" __global__ void saxpy(float a, const float* x,
                      int i = blockIdx.x * blockDim.x + threadIdx.x;\n    if (i < n) y[i] = a * x[i] + y[i];\n}\n";
 
 /// Compiles `SAXPY` with this major's NVRTC for `sm_80` (a cubin) or `compute_80` (PTX).
-fn compile(major: u32, architecture: &str) -> Option<Image> {
+fn compile(major: u32, architecture: &str) -> Option<CompiledImage> {
     let capability: Capability = architecture.parse().unwrap();
     let options = vec![format!("-arch={architecture}"), "-std=c++17".to_owned()];
     let program = Program {
@@ -31,9 +31,9 @@ fn compile(major: u32, architecture: &str) -> Option<Image> {
         .unwrap_or_else(|failure| panic!("{failure}"))
         .image;
     Some(if architecture.starts_with("sm_") {
-        Image::Cubin { capability, bytes }
+        CompiledImage::Cubin { capability, bytes }
     } else {
-        Image::Ptx {
+        CompiledImage::Ptx {
             capability,
             text: String::from_utf8(bytes).unwrap(),
         }
@@ -41,7 +41,7 @@ fn compile(major: u32, architecture: &str) -> Option<Image> {
 }
 
 /// What `fatbinary` makes of the images, in this order.
-fn fatbinary(bin: &Path, directory: &Path, mode: &str, images: &[Image]) -> Vec<u8> {
+fn fatbinary(bin: &Path, directory: &Path, mode: &str, images: &[CompiledImage]) -> Vec<u8> {
     let mut arguments = vec![
         "-64".to_owned(),
         "--create=theirs.fatbin".to_owned(),
@@ -49,8 +49,8 @@ fn fatbinary(bin: &Path, directory: &Path, mode: &str, images: &[Image]) -> Vec<
     ];
     for (index, image) in images.iter().enumerate() {
         let (kind, capability, bytes) = match image {
-            Image::Cubin { capability, bytes } => ("elf", capability, bytes.as_slice()),
-            Image::Ptx { capability, text } => ("ptx", capability, text.as_bytes()),
+            CompiledImage::Cubin { capability, bytes } => ("elf", capability, bytes.as_slice()),
+            CompiledImage::Ptx { capability, text } => ("ptx", capability, text.as_bytes()),
         };
         let file = format!("{index}.{kind}");
         fs::write(directory.join(&file), bytes).unwrap();
@@ -63,13 +63,13 @@ fn fatbinary(bin: &Path, directory: &Path, mode: &str, images: &[Image]) -> Vec<
 }
 
 /// PTX as `fatbinary` leaves it, without comments and indentation.
-fn as_fatbinary_leaves_it(bin: &Path, directory: &Path, image: Image) -> Image {
-    let Image::Ptx { capability, .. } = image else {
+fn as_fatbinary_leaves_it(bin: &Path, directory: &Path, image: CompiledImage) -> CompiledImage {
+    let CompiledImage::Ptx { capability, .. } = image else {
         return image;
     };
     let theirs = Fatbin::parse(&fatbinary(bin, directory, "none", &[image])).unwrap();
     let text = theirs.entries().next().unwrap().image().unwrap().to_vec();
-    Image::Ptx {
+    CompiledImage::Ptx {
         capability,
         text: String::from_utf8(text).unwrap(),
     }
@@ -181,8 +181,8 @@ fn check_saxpy(major: u32) {
     ];
     for (image, name) in images.iter().zip(names) {
         let expected = match image {
-            Image::Cubin { bytes, .. } => bytes.as_slice(),
-            Image::Ptx { text, .. } => text.as_bytes(),
+            CompiledImage::Cubin { bytes, .. } => bytes.as_slice(),
+            CompiledImage::Ptx { text, .. } => text.as_bytes(),
         };
         assert!(
             fs::read(directory.path().join(name)).unwrap() == expected,
@@ -244,7 +244,7 @@ fn every_truncation_of_a_real_one_is_refused() {
 #[test]
 fn a_longer_header_is_kept() {
     let Some(tools) = components(13) else { return };
-    let Some(Image::Cubin { bytes, .. }) = compile(13, "sm_120") else {
+    let Some(CompiledImage::Cubin { bytes, .. }) = compile(13, "sm_120") else {
         return;
     };
     let directory = tempfile::tempdir().unwrap();

@@ -458,8 +458,8 @@ impl Work<'_> {
         }
         let bytes = output.image;
         let content = match image {
-            Image::Real(capability) => fatbin::Image::Cubin { capability, bytes },
-            Image::Ptx(capability) => fatbin::Image::Ptx {
+            Image::Real(capability) => fatbin::CompiledImage::Cubin { capability, bytes },
+            Image::Ptx(capability) => fatbin::CompiledImage::Ptx {
                 capability,
                 text: String::from_utf8_lossy(&bytes).into_owned(),
             },

@@ -1,15 +1,15 @@
 //! Reads and writes containers. A new container has its images in nvcc's order.
 
-use super::{CONTAINER_HEADER, Entry, Image, MAGIC, invalid, size_at, u16_at, u32_at};
+use super::{CONTAINER_HEADER, CompiledImage, Entry, MAGIC, invalid, size_at, u16_at, u32_at};
 use crate::error::Error;
 
 /// A fat binary. A `.fatbin` file has one container; the `.nv_fatbin` section of a host object has one
 /// container for each translation unit.
 ///
 /// ```
-/// use cuda_build::internal::fatbin::{Fatbin, Image, Kind};
+/// use cuda_build::internal::fatbin::{Fatbin, CompiledImage, Kind};
 /// let text = ".version 8.0\n.target sm_80\n.address_size 64\n".to_owned();
-/// let fatbin = Fatbin::from_images(vec![Image::Ptx { capability: "8.0".parse()?, text }])?;
+/// let fatbin = Fatbin::from_images(vec![CompiledImage::Ptx { capability: "8.0".parse()?, text }])?;
 /// let again = Fatbin::parse(&fatbin.write())?;
 /// assert_eq!(again, fatbin);
 /// let entry = again.entries().next().unwrap();
@@ -54,18 +54,18 @@ impl Fatbin {
     /// [`Error::Format`] in these cases: there is no image; two images have the same kind and capability; the
     /// bytes of a cubin are not a cubin; PTX lacks `.version` or `.target`; an image was compiled for another
     /// capability than the one in its `capability` field.
-    pub fn from_images(mut images: Vec<Image>) -> Result<Self, Error> {
+    pub fn from_images(mut images: Vec<CompiledImage>) -> Result<Self, Error> {
         if images.is_empty() {
             return Err(invalid("it has no images"));
         }
-        crate::list::sort_by_key(&mut images, Image::order);
+        crate::list::sort_by_key(&mut images, CompiledImage::order);
         if let Some(pair) = images
             .windows(2)
             .find(|pair| pair[0].order() == pair[1].order())
         {
             return Err(invalid(format!("it has {} twice", pair[0])));
         }
-        let entries = images.into_iter().map(Image::into_entry);
+        let entries = images.into_iter().map(CompiledImage::into_entry);
         Ok(Self {
             containers: vec![entries.collect::<Result<_, _>>()?],
         })
@@ -149,7 +149,7 @@ mod tests {
     use crate::capability::Capability;
 
     fn sample() -> Vec<u8> {
-        let ptx = |major: u32| Image::Ptx {
+        let ptx = |major: u32| CompiledImage::Ptx {
             capability: Capability::new(major, 0),
             text: format!(".version 8.0\n.target sm_{major}0\n.address_size 64\n"),
         };

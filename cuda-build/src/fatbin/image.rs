@@ -8,7 +8,7 @@ use crate::error::Error;
 
 /// The output of a compiler, as input for a fat binary.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Image {
+pub enum CompiledImage {
     /// SASS.
     Cubin {
         /// The capability that the code is for.
@@ -25,7 +25,7 @@ pub enum Image {
     },
 }
 
-impl Image {
+impl CompiledImage {
     /// The sort key: cubins before PTX, then ascending capabilities, with `9.0` before `9.0a`.
     pub(super) fn order(&self) -> (bool, Capability) {
         match self {
@@ -55,7 +55,7 @@ impl Image {
     }
 }
 
-impl fmt::Display for Image {
+impl fmt::Display for CompiledImage {
     /// `cubin sm_90a`, `PTX compute_120`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -206,21 +206,21 @@ mod tests {
         bytes
     }
 
-    fn ptx(capability: &str, text: &str) -> Image {
-        Image::Ptx {
+    fn ptx(capability: &str, text: &str) -> CompiledImage {
+        CompiledImage::Ptx {
             capability: capability.parse().unwrap(),
             text: text.to_owned(),
         }
     }
 
-    fn sass(capability: &str, bytes: Vec<u8>) -> Image {
-        Image::Cubin {
+    fn sass(capability: &str, bytes: Vec<u8>) -> CompiledImage {
+        CompiledImage::Cubin {
             capability: capability.parse().unwrap(),
             bytes,
         }
     }
 
-    fn refusal(image: Image) -> String {
+    fn refusal(image: CompiledImage) -> String {
         Fatbin::from_images(vec![image]).unwrap_err().to_string()
     }
 

@@ -31,7 +31,7 @@ mod image;
 
 pub use container::Fatbin;
 pub use entry::{Compression, Entry, Kind};
-pub use image::Image;
+pub use image::CompiledImage;
 
 /// First four bytes of every container.
 const MAGIC: u32 = 0xBA55_ED50;

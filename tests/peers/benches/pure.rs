@@ -1,7 +1,7 @@
 //! What is computed without a disk: capability plans and fat binaries.
 
 use cuda_build::internal::Declared;
-use cuda_build::internal::fatbin::{Fatbin, Image};
+use cuda_build::internal::fatbin::{CompiledImage, Fatbin};
 use cuda_build::{Capability, ToolkitVersion};
 use divan::counter::BytesCount;
 
@@ -22,10 +22,10 @@ fn capability_plan(bencher: divan::Bencher<'_, '_>, list: usize) {
 }
 
 /// Three PTX images of `len` bytes each.
-fn images(len: usize) -> Vec<Image> {
+fn images(len: usize) -> Vec<CompiledImage> {
     let image = |major| {
         let text = format!(".version 9.0\n.target sm_{major}0\n.address_size 64\n// and so on\n");
-        Image::Ptx {
+        CompiledImage::Ptx {
             capability: Capability::new(major, 0),
             text: text.repeat(len / text.len()),
         }
