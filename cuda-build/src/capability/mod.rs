@@ -32,7 +32,7 @@ pub use plan::Plan;
 pub use render::Single;
 pub use rules::Support;
 pub use runtime::generated_source;
-pub use table::{Facts, all, facts, observed_from_ptxas_help, supported};
+pub use table::{CapabilityFacts, all, facts, observed_from_ptxas_help, supported};
 
 /// A compute capability, such as 9.0. The name of a compilation target may also have a suffix (9.0a): its code can use
 /// more features, but runs on fewer devices.

@@ -13,7 +13,7 @@ use crate::list::sorted_set;
 use crate::version::ToolkitVersion;
 
 /// What is known about one capability number.
-pub struct Facts {
+pub struct CapabilityFacts {
     /// The number, without suffix.
     pub capability: Capability,
     /// The first toolkit that builds for it.
@@ -38,7 +38,7 @@ const fn v(major: u32, minor: u32) -> ToolkitVersion {
     ToolkitVersion::new(major, minor)
 }
 
-impl Facts {
+impl CapabilityFacts {
     const fn new(
         number: (u32, u32),
         architecture: &'static str,
@@ -103,59 +103,59 @@ impl Facts {
     }
 }
 
-static TABLE: &[Facts] = &[
-    Facts::new((3, 0), "Kepler", v(5, 0), "GK10x").until(v(11, 0)),
-    Facts::new((3, 2), "Kepler", v(6, 0), "Tegra K1")
+static TABLE: &[CapabilityFacts] = &[
+    CapabilityFacts::new((3, 0), "Kepler", v(5, 0), "GK10x").until(v(11, 0)),
+    CapabilityFacts::new((3, 2), "Kepler", v(6, 0), "Tegra K1")
         .until(v(11, 0))
         .jetson(),
-    Facts::new((3, 5), "Kepler", v(5, 0), "GK110").until(v(12, 0)),
-    Facts::new((3, 7), "Kepler", v(6, 5), "Tesla K80").until(v(12, 0)),
-    Facts::new((5, 0), "Maxwell", v(6, 5), "GM107").until(v(13, 0)),
-    Facts::new((5, 2), "Maxwell", v(6, 5), "GM20x").until(v(13, 0)),
-    Facts::new((5, 3), "Maxwell", v(6, 5), "Jetson TX1, Nano")
+    CapabilityFacts::new((3, 5), "Kepler", v(5, 0), "GK110").until(v(12, 0)),
+    CapabilityFacts::new((3, 7), "Kepler", v(6, 5), "Tesla K80").until(v(12, 0)),
+    CapabilityFacts::new((5, 0), "Maxwell", v(6, 5), "GM107").until(v(13, 0)),
+    CapabilityFacts::new((5, 2), "Maxwell", v(6, 5), "GM20x").until(v(13, 0)),
+    CapabilityFacts::new((5, 3), "Maxwell", v(6, 5), "Jetson TX1, Nano")
         .until(v(13, 0))
         .jetson(),
-    Facts::new((6, 0), "Pascal", v(8, 0), "P100").until(v(13, 0)),
-    Facts::new((6, 1), "Pascal", v(8, 0), "GTX 10xx, P40").until(v(13, 0)),
-    Facts::new((6, 2), "Pascal", v(8, 0), "Jetson TX2")
+    CapabilityFacts::new((6, 0), "Pascal", v(8, 0), "P100").until(v(13, 0)),
+    CapabilityFacts::new((6, 1), "Pascal", v(8, 0), "GTX 10xx, P40").until(v(13, 0)),
+    CapabilityFacts::new((6, 2), "Pascal", v(8, 0), "Jetson TX2")
         .until(v(13, 0))
         .jetson(),
-    Facts::new((7, 0), "Volta", v(9, 0), "V100").until(v(13, 0)),
-    Facts::new((7, 2), "Volta", v(9, 0), "Jetson Xavier")
+    CapabilityFacts::new((7, 0), "Volta", v(9, 0), "V100").until(v(13, 0)),
+    CapabilityFacts::new((7, 2), "Volta", v(9, 0), "Jetson Xavier")
         .until(v(13, 0))
         .jetson(),
-    Facts::new((7, 5), "Turing", v(10, 0), "RTX 20xx, T4"),
-    Facts::new((8, 0), "Ampere", v(11, 0), "A100"),
-    Facts::new((8, 6), "Ampere", v(11, 1), "RTX 30xx, A10"),
-    Facts::new((8, 7), "Ampere", v(11, 4), "Jetson Orin").jetson(),
-    Facts {
+    CapabilityFacts::new((7, 5), "Turing", v(10, 0), "RTX 20xx, T4"),
+    CapabilityFacts::new((8, 0), "Ampere", v(11, 0), "A100"),
+    CapabilityFacts::new((8, 6), "Ampere", v(11, 1), "RTX 30xx, A10"),
+    CapabilityFacts::new((8, 7), "Ampere", v(11, 4), "Jetson Orin").jetson(),
+    CapabilityFacts {
         jetson: None,
-        ..Facts::new((8, 8), "Ampere", v(13, 0), "not documented")
+        ..CapabilityFacts::new((8, 8), "Ampere", v(13, 0), "not documented")
     },
-    Facts::new((8, 9), "Ada", v(11, 8), "RTX 40xx, L4, L40"),
-    Facts::new((9, 0), "Hopper", v(11, 8), "H100, H200, GH200").arch_specific(v(12, 0)),
-    Facts::new((10, 0), "Blackwell", v(12, 8), "B200, GB200")
+    CapabilityFacts::new((8, 9), "Ada", v(11, 8), "RTX 40xx, L4, L40"),
+    CapabilityFacts::new((9, 0), "Hopper", v(11, 8), "H100, H200, GH200").arch_specific(v(12, 0)),
+    CapabilityFacts::new((10, 0), "Blackwell", v(12, 8), "B200, GB200")
         .arch_specific(v(12, 8))
         .family(v(12, 9), &[0, 3, 7]),
     // 10.1 and 11.0 are the same hardware: see `renamed`.
-    Facts::new((10, 1), "Blackwell", v(12, 8), "Jetson Thor (with CUDA 12)")
+    CapabilityFacts::new((10, 1), "Blackwell", v(12, 8), "Jetson Thor (with CUDA 12)")
         .until(v(13, 0))
         .jetson()
         .arch_specific(v(12, 8))
         .family(v(12, 9), &[1]),
-    Facts::new((10, 3), "Blackwell", v(12, 9), "B300, GB300")
+    CapabilityFacts::new((10, 3), "Blackwell", v(12, 9), "B300, GB300")
         .arch_specific(v(12, 9))
         .family(v(12, 9), &[3, 7]),
     // Sources: pytorch/pytorch#190654, llvm/llvm-project#211677.
-    Facts::new((10, 7), "Rubin", v(13, 4), "Rubin")
+    CapabilityFacts::new((10, 7), "Rubin", v(13, 4), "Rubin")
         .arch_specific(v(13, 4))
         .family(v(13, 4), &[7]),
-    Facts::new((11, 0), "Blackwell", v(13, 0), "Jetson Thor (with CUDA 13)")
+    CapabilityFacts::new((11, 0), "Blackwell", v(13, 0), "Jetson Thor (with CUDA 13)")
         .jetson()
         .arch_specific(v(13, 0))
         .family(v(13, 0), &[0]),
     // In Meson's list, 12.0a begins at CUDA 12.9, but ptxas 12.8.61 already lists it.
-    Facts::new(
+    CapabilityFacts::new(
         (12, 0),
         "Blackwell",
         v(12, 8),
@@ -163,18 +163,18 @@ static TABLE: &[Facts] = &[
     )
     .arch_specific(v(12, 8))
     .family(v(12, 9), &[0, 1]),
-    Facts::new((12, 1), "Blackwell", v(12, 9), "GB10 (DGX Spark)")
+    CapabilityFacts::new((12, 1), "Blackwell", v(12, 9), "GB10 (DGX Spark)")
         .arch_specific(v(12, 9))
         .family(v(12, 9), &[1]),
 ];
 
 /// Every known capability, ascending.
-pub fn all() -> impl Iterator<Item = &'static Facts> {
+pub fn all() -> impl Iterator<Item = &'static CapabilityFacts> {
     TABLE.iter()
 }
 
 /// What is known about a capability's number. The suffix is ignored.
-pub fn facts(capability: Capability) -> Option<&'static Facts> {
+pub fn facts(capability: Capability) -> Option<&'static CapabilityFacts> {
     TABLE
         .iter()
         .find(|facts| facts.capability == capability.base())
