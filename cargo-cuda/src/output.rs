@@ -123,7 +123,7 @@ pub fn files(directory: &Path) -> Result<Vec<PathBuf>, Failure> {
 }
 
 /// The prefix of the names of temporary directories.
-const FRESH: &str = "fresh-";
+const TEMPORARY_PREFIX: &str = "fresh-";
 
 /// A temporary directory that is removed when this value is dropped. It is locked, so that no other
 /// process removes it earlier.
@@ -141,13 +141,20 @@ impl TemporaryDirectory {
             let parent_lock = fs::File::open(parent)?;
             FileExt::lock(&parent_lock)?;
             for entry in fs::read_dir(parent)?.flatten() {
-                let is_fresh = entry.file_name().to_string_lossy().starts_with(FRESH);
+                let is_temporary = entry
+                    .file_name()
+                    .to_string_lossy()
+                    .starts_with(TEMPORARY_PREFIX);
                 let path = entry.path();
-                if is_fresh && fs::File::open(&path).is_ok_and(|f| FileExt::try_lock(&f).is_ok()) {
+                if is_temporary
+                    && fs::File::open(&path).is_ok_and(|f| FileExt::try_lock(&f).is_ok())
+                {
                     fs::remove_dir_all(&path)?;
                 }
             }
-            let directory = tempfile::Builder::new().prefix(FRESH).tempdir_in(parent)?;
+            let directory = tempfile::Builder::new()
+                .prefix(TEMPORARY_PREFIX)
+                .tempdir_in(parent)?;
             let lock = fs::File::open(directory.path())?;
             FileExt::lock(&lock)?;
             Ok(Self {

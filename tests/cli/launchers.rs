@@ -302,8 +302,8 @@ fn a_launcher_that_fails_is_left_out() {
     assert_eq!(run.stderr.matches(reason).count(), 1, "{}", run.stderr);
     assert_eq!(sources.report(), MADE);
     let doctor = sources.run(&["doctor", "--json"]).json();
-    let left_out = doctor["launcher"]["left_out"].as_str().unwrap();
-    assert!(left_out.contains(reason), "{doctor}");
+    let reported = doctor["launcher"]["reason_unused"].as_str().unwrap();
+    assert!(reported.contains(reason), "{doctor}");
     let doctor = sources.run(&["doctor"]);
     let shown = "Launcher\n  warning: nvcc is started without";
     assert!(doctor.stdout.contains(shown), "{doctor:?}");

@@ -121,14 +121,15 @@ pub fn run(arguments: &DoctorArgs, user: &Env, root: &Root) -> Result<(String, u
 fn launcher(toolkit: &Toolkit, host: &HostCompiler, project: &Project) -> Option<LauncherFindings> {
     let wrapper = rustc_wrapper::of_user(project).unwrap_or_default();
     let env = project.env.clone().with("RUSTC_WRAPPER", wrapper);
-    let (launcher, left_out) = match compile::launcher_report(&env, &project.root, toolkit, host) {
-        Ok(found) => found?,
-        Err(reason) => return Some(LauncherFindings::absent(reason)),
-    };
+    let (launcher, reason_unused) =
+        match compile::launcher_report(&env, &project.root, toolkit, host) {
+            Ok(found) => found?,
+            Err(reason) => return Some(LauncherFindings::absent(reason)),
+        };
     Some(LauncherFindings {
         program: Some(shown(&launcher.program)),
         variable: Some(launcher.variable),
-        left_out,
+        reason_unused,
     })
 }
 
@@ -184,8 +185,9 @@ fn summary(planned: &[PackagePlan]) -> Option<Capabilities> {
 fn variables(env: &Env, read: &[String]) -> BTreeMap<String, String> {
     let is_shown = |name: &str| {
         let is_about_cuda = name.starts_with("CUDA") || name.starts_with("NVCC");
-        let is_read = is_about_cuda || SHOWN.contains(&name) || read.iter().any(|own| own == name);
-        is_read && !HIDDEN.contains(&name)
+        let is_relevant =
+            is_about_cuda || SHOWN.contains(&name) || read.iter().any(|own| own == name);
+        is_relevant && !HIDDEN.contains(&name)
     };
     env.variables()
         .filter_map(|(name, value)| Some((name.to_str()?, value.to_str()?)))

@@ -143,7 +143,7 @@ pub struct LauncherFindings {
     pub program: Option<String>,
     pub variable: Option<&'static str>,
     /// Why builds do not use the launcher; `None` if they use it.
-    pub left_out: Option<String>,
+    pub reason_unused: Option<String>,
 }
 
 impl LauncherFindings {
@@ -151,7 +151,7 @@ impl LauncherFindings {
         Self {
             program: None,
             variable: None,
-            left_out: Some(reason),
+            reason_unused: Some(reason),
         }
     }
 }

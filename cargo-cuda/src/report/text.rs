@@ -74,13 +74,17 @@ impl Findings {
             None => {}
         }
         if let Some(launcher) = &self.launcher {
-            match (&launcher.left_out, &launcher.program, launcher.variable) {
+            match (
+                &launcher.reason_unused,
+                &launcher.program,
+                launcher.variable,
+            ) {
                 (None, Some(program), Some(variable)) => {
                     lines.push(format!("Launcher: {program} ({variable})"));
                 }
-                (left_out, ..) => {
+                (reason_unused, ..) => {
                     lines.push("Launcher".to_owned());
-                    lines.extend(labelled("warning", left_out.as_slice()));
+                    lines.extend(labelled("warning", reason_unused.as_slice()));
                 }
             }
         }

@@ -152,8 +152,10 @@ impl Library {
         // If `cc` found a launcher in `RUSTC_WRAPPER` or `CXX`, the program of the command is the launcher, and
         // its first argument is the compiler.
         let program = Path::new(command.get_program());
-        let by_cc = (program != tool.path()).then(|| program.to_owned());
-        let arguments = command.get_args().skip(usize::from(by_cc.is_some()));
+        let launcher_of_cc = (program != tool.path()).then(|| program.to_owned());
+        let arguments = command
+            .get_args()
+            .skip(usize::from(launcher_of_cc.is_some()));
         let mut invocation = Invocation::new(tool.path()).args(arguments);
         let own = settings.launcher.map(|launcher| launcher.program.clone());
         for (name, value) in command.get_envs() {
@@ -165,7 +167,7 @@ impl Library {
                 invocation = invocation.variable(name, value);
             }
         }
-        Ok((by_cc.or(own), invocation))
+        Ok((launcher_of_cc.or(own), invocation))
     }
 }
 

@@ -236,7 +236,7 @@ impl Launching {
     }
 
     /// Why builds do not use the launcher; `None` if they do.
-    pub(crate) fn left_out(&self) -> Option<String> {
+    pub(crate) fn reason_unused(&self) -> Option<String> {
         match self.checked.get()? {
             Checked::Fails(reason) => Some(format!(
                 "nvcc is started without the launcher {}, which fails with this nvcc: {reason}",
@@ -352,7 +352,7 @@ pub fn report(
         let name = format!("launcher-check-{}", std::process::id());
         launching.check(&nvcc, &cache.join(name));
     }
-    Ok(Some((launcher, launching.left_out())))
+    Ok(Some((launcher, launching.reason_unused())))
 }
 
 #[cfg(test)]

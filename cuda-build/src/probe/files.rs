@@ -165,7 +165,8 @@ impl<'a> Lookup<'a> {
         });
         // nvcc also looks in other directories for the programs that it starts. These may be directories of `PATH`,
         // which can be large, so each file is looked up without a listing.
-        let is_started = matches!(component, Component::Nvcc | Component::Nvvm) && name != "nvcc";
+        let is_run_by_nvcc =
+            matches!(component, Component::Nvcc | Component::Nvvm) && name != "nvcc";
         let started = || {
             let mut paths = searched
                 .nvcc_programs
@@ -173,7 +174,7 @@ impl<'a> Lookup<'a> {
                 .map(|directory| directory.join(name));
             paths.find(|path| searched.prober.root.is_file(path) && self.runs(component, path))
         };
-        in_bin.or_else(|| is_started.then(started).flatten())
+        in_bin.or_else(|| is_run_by_nvcc.then(started).flatten())
     }
 
     /// Whether a program runs on this machine. A file that is not ELF may be a script, so it only has to be

@@ -304,7 +304,7 @@ impl Build {
         if let Some(objcopy) = joining.objcopy().filter(|_| known.is_none()) {
             check.write("", &objcopy.display().to_string());
         }
-        if let Some(reason) = launching.and_then(|launching| launching.left_out()) {
+        if let Some(reason) = launching.and_then(|launching| launching.reason_unused()) {
             directives.push(Directive::Warning(reason));
         }
         // The directories in which patterns were searched are declared to Cargo too: a new file there may match a
