@@ -88,11 +88,16 @@ pub(super) enum Changed {
     After,
 }
 
+/// What is known about one path.
 struct Seen {
     /// `None` if the path does not exist.
     stat: Option<Stat>,
     is_file: bool,
     content: Option<Content>,
+    /// The answers of functions that were called for the path.
+    is_link: Option<bool>,
+    names: Option<Rc<Vec<OsString>>>,
+    contains: Option<bool>,
 }
 
 #[derive(Clone, Copy)]
@@ -106,28 +111,22 @@ struct Content {
 pub(crate) struct Files {
     /// By the bytes of the path: hashing a `Path` part by part takes several times as long.
     seen: HashMap<OsString, Seen>,
-    names: HashMap<PathBuf, Rc<Vec<OsString>>>,
-    links: HashMap<PathBuf, bool>,
-    containing: HashMap<OsString, bool>,
 }
 
 impl Files {
     fn look(&mut self, path: &Path) -> &mut Seen {
-        if !self.seen.contains_key(path.as_os_str()) {
-            let metadata = fs::metadata(path).ok();
-            let seen = Seen {
-                stat: metadata.as_ref().map(Stat::of),
-                is_file: metadata.is_some_and(|metadata| metadata.is_file()),
-                content: None,
-            };
-            self.seen.insert(path.as_os_str().to_owned(), seen);
-        }
         self.seen
             .entry(path.as_os_str().to_owned())
-            .or_insert(Seen {
-                stat: None,
-                is_file: false,
-                content: None,
+            .or_insert_with(|| {
+                let metadata = fs::metadata(path).ok();
+                Seen {
+                    stat: metadata.as_ref().map(Stat::of),
+                    is_file: metadata.is_some_and(|metadata| metadata.is_file()),
+                    content: None,
+                    is_link: None,
+                    names: None,
+                    contains: None,
+                }
             })
     }
 
@@ -180,25 +179,19 @@ impl Files {
     }
 
     fn is_link(&mut self, path: &Path) -> bool {
-        if let Some(known) = self.links.get(path) {
-            return *known;
-        }
-        let is_link = fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_symlink());
-        self.links.insert(path.to_owned(), is_link);
-        is_link
+        let read = || fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_symlink());
+        *self.look(path).is_link.get_or_insert_with(read)
     }
 
     /// The names in a directory, none if it cannot be read.
     pub(crate) fn names(&mut self, directory: &Path) -> Rc<Vec<OsString>> {
-        if let Some(names) = self.names.get(directory) {
-            return Rc::clone(names);
-        }
-        let entries = fs::read_dir(directory).into_iter().flatten().flatten();
-        let mut names: Vec<_> = entries.map(|entry| entry.file_name()).collect();
-        names.sort();
-        let names = Rc::new(names);
-        self.names.insert(directory.to_owned(), Rc::clone(&names));
-        names
+        let names = self.look(directory).names.get_or_insert_with(|| {
+            let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+            let mut names: Vec<_> = entries.map(|entry| entry.file_name()).collect();
+            names.sort();
+            Rc::new(names)
+        });
+        Rc::clone(names)
     }
 
     /// The bytes of a file; `None` if there is none or it cannot be read.
@@ -220,13 +213,13 @@ impl Files {
 
     /// Whether a file contains one of these texts, which have to be the same in every call.
     pub(crate) fn contains(&mut self, path: &Path, texts: &[&str]) -> bool {
-        if let Some(known) = self.containing.get(path.as_os_str()) {
-            return *known;
+        if let Some(known) = self.look(path).contains {
+            return known;
         }
         let bytes = self.bytes(path).unwrap_or_default();
         let content = String::from_utf8_lossy(&bytes);
         let found = texts.iter().any(|text| content.contains(text));
-        self.containing.insert(path.as_os_str().to_owned(), found);
+        self.look(path).contains = Some(found);
         found
     }
 

@@ -13,8 +13,7 @@
 mod file;
 mod record;
 
-use std::collections::{BTreeSet, HashMap, HashSet};
-use std::ffi::OsString;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -67,7 +66,13 @@ impl Evidence {
             lists.push(records.list(ids));
         }
         let state = record::State::File { digest, stat: None };
-        let output = Output { key, state, lists };
+        let used = true;
+        let output = Output {
+            key,
+            state,
+            lists,
+            used,
+        };
         records.outputs.insert(made.into(), output);
         records.to_bytes()
     }
@@ -131,7 +136,7 @@ impl std::fmt::Display for Stale {
 /// The state before a tool runs: the time, and the digests of files that the tool is known to read.
 pub(crate) struct RunStart {
     at: i64,
-    known: HashMap<PathBuf, u64>,
+    known: Vec<(PathBuf, u64)>,
 }
 
 /// The records of one `OUT_DIR`.
@@ -139,11 +144,10 @@ pub(crate) struct Freshness {
     path: PathBuf,
     pub(crate) files: Files,
     records: Records,
-    /// For each recorded input that was checked: whether it is unchanged.
-    unchanged: HashMap<u32, bool>,
-    /// For each list that was checked: its first changed input.
-    changed_inputs: HashMap<u32, Option<u32>>,
-    used: HashSet<OsString>,
+    /// For each recorded input: whether it is unchanged, if it was checked.
+    unchanged: Vec<Option<bool>>,
+    /// For each recorded list: its first changed input, if it was checked.
+    changed_inputs: Vec<Option<Option<u32>>>,
     unsaved: bool,
     saved: Instant,
 }
@@ -155,13 +159,13 @@ impl Freshness {
         let mut files = Files::default();
         let records = files.bytes(&path).and_then(|bytes| Records::parse(&bytes));
         files.forget(&path);
+        let records = records.unwrap_or_default();
         Self {
             path,
             files,
-            records: records.unwrap_or_default(),
-            unchanged: HashMap::new(),
-            changed_inputs: HashMap::new(),
-            used: HashSet::new(),
+            unchanged: vec![None; records.inputs.len()],
+            changed_inputs: vec![None; records.lists.len()],
+            records,
             unsaved: false,
             saved: Instant::now(),
         }
@@ -176,10 +180,11 @@ impl Freshness {
 
     /// Why the step with this key has to make `output` again; `None` if the output is up to date.
     pub(crate) fn check(&mut self, output: &Path, key: u64) -> Option<Stale> {
-        self.used.insert(output.as_os_str().to_owned());
-        let Some(recorded) = self.records.outputs.get(output.as_os_str()).cloned() else {
+        let Some(recorded) = self.records.outputs.get_mut(output.as_os_str()) else {
             return Some(Stale::NoRecord);
         };
+        recorded.used = true;
+        let recorded = recorded.clone();
         if recorded.key != key {
             return Some(Stale::Command);
         }
@@ -211,19 +216,21 @@ impl Freshness {
 
     /// The first changed input of a list.
     fn changed_input(&mut self, list: u32) -> Option<u32> {
-        if let Some(known) = self.changed_inputs.get(&list) {
+        if let Some(Some(known)) = self.changed_inputs.get(list as usize) {
             return *known;
         }
         let changed = match self.records.lists.get(list as usize).cloned() {
             Some(ids) => ids.into_iter().find(|id| !self.is_input_unchanged(*id)),
             None => Some(u32::MAX),
         };
-        self.changed_inputs.insert(list, changed);
+        if let Some(known) = self.changed_inputs.get_mut(list as usize) {
+            *known = Some(changed);
+        }
         changed
     }
 
     fn is_input_unchanged(&mut self, id: u32) -> bool {
-        if let Some(known) = self.unchanged.get(&id) {
+        if let Some(Some(known)) = self.unchanged.get(id as usize) {
             return *known;
         }
         let unchanged = match self.records.inputs.get(id as usize) {
@@ -241,7 +248,9 @@ impl Freshness {
                 unchanged
             }
         };
-        self.unchanged.insert(id, unchanged);
+        if let Some(known) = self.unchanged.get_mut(id as usize) {
+            *known = Some(unchanged);
+        }
         unchanged
     }
 
@@ -282,10 +291,11 @@ impl Freshness {
                 let is_absent = state == record::State::Absent;
                 let same = match self.files.changed(path, started.at) {
                     Changed::Before => true,
-                    Changed::Around => match started.known.get(path) {
-                        Some(digest) => self.files.digest(path) == Some(*digest),
-                        None => false,
-                    },
+                    Changed::Around => {
+                        let mut known = started.known.iter();
+                        let known = known.find(|(known, _)| known == path);
+                        known.is_some_and(|(_, digest)| self.files.digest(path) == Some(*digest))
+                    }
                     Changed::After => false,
                 };
                 if is_absent && !expect_absent {
@@ -331,7 +341,13 @@ impl Freshness {
                         lists.push(number);
                     }
                 }
-                let recorded = Output { key, state, lists };
+                let used = true;
+                let recorded = Output {
+                    key,
+                    state,
+                    lists,
+                    used,
+                };
                 self.records.outputs.insert(output.into(), recorded);
                 None
             }
@@ -386,16 +402,13 @@ impl Freshness {
         Ok(())
     }
 
-    /// Removes the records of outputs that [`Freshness::check`] was not called for in this run, and writes the rest.
+    /// Removes the records of outputs that were neither checked nor made in this run, and writes the rest.
     ///
     /// # Errors
     /// [`Error::Io`] if the records cannot be written.
     pub(crate) fn finish(&mut self) -> Result<(), Error> {
         let before = self.records.outputs.len();
-        let used = &self.used;
-        self.records
-            .outputs
-            .retain(|output, _| used.contains(output));
+        self.records.outputs.retain(|_, output| output.used);
         self.unsaved |= self.records.outputs.len() != before;
         self.save()
     }

@@ -48,6 +48,8 @@ pub(super) struct Output {
     pub(super) state: State,
     /// Indices into [`Records::lists`].
     pub(super) lists: Vec<u32>,
+    /// Whether this run of the build script checked or made the output. It is not written to the file.
+    pub(super) used: bool,
 }
 
 #[derive(Debug, Default)]
@@ -139,6 +141,7 @@ impl Records {
                         key: hexadecimal(key)?,
                         state,
                         lists,
+                        used: false,
                     };
                     records
                         .outputs
