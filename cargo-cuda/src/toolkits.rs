@@ -1,7 +1,7 @@
 //! Finds the toolkit for a workspace, and fetches it if that is allowed.
 
 use cuda_build::internal::select::{Need, Note, Part, Request, Strength};
-use cuda_build::internal::sources::{self, Sources};
+use cuda_build::internal::sources::{self, LOCK_VARIABLE, Sources};
 use cuda_build::internal::{Env, Outcome, RequestedRelease, Root, Search, Target, ViewPlace};
 use cuda_build::{Component, Error, Toolkit, ToolkitVersion};
 
