@@ -4,6 +4,7 @@
 //! keeps positions and dates. Nothing here needs them, and every build script would have to compile their code.
 
 use std::borrow::Cow;
+use std::slice;
 
 use toml_parser::decoder::ScalarKind;
 use toml_parser::parser::{Event, EventKind, RecursionGuard, ValidateWhitespace, parse_document};
@@ -222,7 +223,10 @@ impl Tree {
                         .1
                         .as_array_of_tables()?
                         .push(Value::Table(table)),
-                    Err(_) => above.add(&[key.clone()], Value::Array(vec![Value::Table(table)]))?,
+                    Err(_) => above.add(
+                        slice::from_ref(key),
+                        Value::Array(vec![Value::Table(table)]),
+                    )?,
                 }
             }
             _ => {}

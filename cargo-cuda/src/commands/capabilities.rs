@@ -2,7 +2,7 @@
 //! syntax of each consumer.
 
 use clap::Args;
-use cuda_build::internal::capability::{self, Facts, Suffix, supported};
+use cuda_build::internal::capability::{self, CapabilityFacts, Suffix, supported};
 use cuda_build::internal::config::Config;
 use cuda_build::internal::{Declared, Env, RequestedRelease, Root, release};
 use cuda_build::{Plan, ToolkitVersion};
@@ -205,7 +205,7 @@ impl Toolkit {
 }
 
 impl Row {
-    fn new(row: &'static Facts) -> Self {
+    fn new(row: &'static CapabilityFacts) -> Self {
         let text = |release: Option<ToolkitVersion>| release.map(|release| release.to_string());
         Self {
             capability: row.capability.to_string(),
