@@ -2,8 +2,8 @@
 //! of the compiler makes.
 //!
 //! `CUDA_BUILD_TEST_CUDA` names another toolkit for these tests, as `CUDA_BUILD_ROOTS` does;
-//! `tests/nvcc-versions.sh` runs them with several. `CUDA_BUILD_TEST_ALL_ORDERS=1` takes all orders
-//! of four capabilities.
+//! `tests/nvcc-versions.sh` runs them with several. `NVCC_CCBIN` names another host compiler.
+//! `CUDA_BUILD_TEST_ALL_ORDERS=1` takes all orders of four capabilities.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -130,6 +130,8 @@ impl Package {
             ("PATH", std::env::var("PATH").unwrap()),
             ("NUM_JOBS", "2".to_owned()),
         ]);
+        let compiler = std::env::var_os("NVCC_CCBIN").into_iter();
+        let env = compiler.fold(env, |env, path| env.with("NVCC_CCBIN", path));
         let images = self.images.iter().map(|path| ("CUDA_BUILD_IMAGES", path));
         let variables = self.variables.iter().map(|(name, path)| (*name, path));
         let more = images.chain(variables);
