@@ -7,7 +7,7 @@
 //! fail.
 
 use std::ffi::OsStr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::env::Env;
 use crate::hash::Fnv;
@@ -34,13 +34,19 @@ impl CachedAnswer {
         program: &str,
         question: impl IntoIterator<Item = &'a OsStr>,
     ) -> Self {
-        let mut hash = Fnv::default();
-        for part in question {
-            hash.field(part.as_encoded_bytes());
-        }
-        let name = format!("{program}-{}.txt", hash.hex());
-        let file = store::cache_dir(env).map(|cache| cache.join("answers").join(name));
+        let directory = store::cache_dir(env).map(|cache| cache.join("answers"));
+        let file = directory.map(|directory| directory.join(file_name(program, question)));
         Self { file }
+    }
+
+    /// The same in another directory.
+    pub(crate) fn in_directory<'a>(
+        directory: &Path,
+        program: &str,
+        question: impl IntoIterator<Item = &'a OsStr>,
+    ) -> Self {
+        let file = directory.join(file_name(program, question));
+        Self { file: Some(file) }
     }
 
     /// The identity and the text that were written, if the file is complete and no other user can have changed it.
@@ -67,6 +73,14 @@ impl CachedAnswer {
             let _ = output::write(file, content.as_bytes());
         }
     }
+}
+
+fn file_name<'a>(program: &str, question: impl IntoIterator<Item = &'a OsStr>) -> String {
+    let mut hash = Fnv::default();
+    for part in question {
+        hash.field(part.as_encoded_bytes());
+    }
+    format!("{program}-{}.txt", hash.hex())
 }
 
 #[cfg(test)]

@@ -73,6 +73,16 @@ pub fn link_in_old_directory(directory: &Path, target: &Path) -> Result<(), Erro
     write().map_err(Error::io("write", directory))
 }
 
+/// Renames a file or a directory.
+pub(crate) fn rename(from: &Path, to: &Path) -> Result<(), Error> {
+    fs::rename(from, to).map_err(Error::io("rename", from))
+}
+
+/// Removes a file, which has to exist.
+pub(crate) fn remove_existing(path: &Path) -> Result<(), Error> {
+    fs::remove_file(path).map_err(Error::io("remove", path))
+}
+
 /// Removes a file, if it exists.
 pub fn remove(path: &Path) -> Result<(), Error> {
     match fs::remove_file(path) {

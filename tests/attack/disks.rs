@@ -123,9 +123,8 @@ fn nvcc_on_a_full_disk() {
 }
 
 /// Everything is there already, then something is missing.
-#[test]
-fn read_only_directories() {
-    let Some(mut package) = package("read-only", Compiler::Nvrtc13).filter(|_| mounts()) else {
+fn read_only(compiler: Compiler) {
+    let Some(mut package) = package("read-only", compiler).filter(|_| mounts()) else {
         return;
     };
     let (out, images) = (package.place.join("out"), package.place.join("images"));
@@ -156,4 +155,14 @@ fn read_only_directories() {
     succeeded(run(&package, "")).unwrap();
     let fresh = package.build_afresh().unwrap();
     assert_eq!(difference(&script_outputs(&out), &fresh), None);
+}
+
+#[test]
+fn nvrtc_in_read_only_directories() {
+    read_only(Compiler::Nvrtc13);
+}
+
+#[test]
+fn nvcc_in_read_only_directories() {
+    read_only(Compiler::Nvcc13);
 }

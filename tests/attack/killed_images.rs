@@ -98,9 +98,25 @@ fn seed(default: u64) -> u64 {
     value.map_or(default, |value| value.parse().unwrap())
 }
 
-/// Kills the script and everything below it, or the script alone: then compilers still run when the
-/// next build starts.
-fn killed(name: &str, compiler: Compiler, shared: bool, alone: bool) {
+/// What is killed of a build.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Killed {
+    /// The script and everything below it.
+    All,
+    /// The script: compilers still run when the next build starts.
+    Script,
+    /// Cargo, which started the script: the script still runs when the next build starts.
+    Cargo,
+}
+
+/// Whether a build that has not ended runs compilers.
+fn compiles(out: &Path) -> bool {
+    let entries = fs::read_dir(out).unwrap();
+    let mut marks = entries.map(|entry| entry.unwrap().path().join("unfinished"));
+    marks.any(|mark| mark.exists())
+}
+
+fn killed(name: &str, compiler: Compiler, shared: bool, killed: Killed) {
     let Some(mut script) = Script::new(name, compiler, shared) else {
         return;
     };
@@ -113,19 +129,32 @@ fn killed(name: &str, compiler: Compiler, shared: bool, alone: bool) {
     let (mut duration, mut kills) = (start.elapsed(), 0);
     for round in 1..=rounds() {
         let mut moments = Vec::new();
+        let mut still_running = None;
         for _ in 0..=random.below(2) {
             script.change(&mut random);
             let after = duration.mul_f64(random.below(1000) as f64 / 1000.0);
             moments.push((after, script.value, script.list));
             let mut child = started(&mut script.command(&out, script.images.as_ref()));
             std::thread::sleep(after);
+            // Which build is the later one is not defined before the first compiles.
+            while killed == Killed::Cargo && child.try_wait().unwrap().is_none() && !compiles(&out)
+            {
+                std::thread::sleep(Duration::from_millis(1));
+            }
             if child.try_wait().unwrap().is_none() {
                 kills += 1;
-                let whole = format!("-{}", child.id());
-                signal("KILL", if alone { &whole[1..] } else { &whole });
+                let group = format!("-{}", child.id());
+                match killed {
+                    Killed::All => signal("KILL", &group),
+                    Killed::Script => signal("KILL", &group[1..]),
+                    Killed::Cargo => {
+                        still_running = Some(child);
+                        break;
+                    }
+                }
             }
             child.wait().unwrap();
-            while !alone && !group(child.id()).is_empty() {
+            while killed == Killed::All && !group(child.id()).is_empty() {
                 std::thread::sleep(Duration::from_millis(5));
             }
         }
@@ -133,7 +162,12 @@ fn killed(name: &str, compiler: Compiler, shared: bool, alone: bool) {
             script.change(&mut random);
         }
         let start = Instant::now();
-        if let Err(error) = script.check(&out) {
+        let mut checked = script.check(&out);
+        if let Some(mut child) = still_running {
+            child.wait().unwrap();
+            checked = checked.and_then(|()| script.compare(&out));
+        }
+        if let Err(error) = checked {
             wrong.push(format!("round {round}, killed {moments:?}: {error}"));
             let _ = fs::remove_dir_all(&out);
         }
@@ -146,29 +180,40 @@ fn killed(name: &str, compiler: Compiler, shared: bool, alone: bool) {
 
 #[test]
 fn nvrtc_images_of_killed_builds() {
-    killed("killed-images", Compiler::Nvrtc13, false, false);
+    killed("killed-images", Compiler::Nvrtc13, false, Killed::All);
 }
 
 #[test]
 fn nvcc_images_of_killed_builds() {
-    killed("killed-images", Compiler::Nvcc13, false, false);
+    killed("killed-images", Compiler::Nvcc13, false, Killed::All);
 }
 
 #[test]
 fn nvrtc_shared_images_of_killed_builds() {
-    killed("killed-shared", Compiler::Nvrtc13, true, false);
+    killed("killed-shared", Compiler::Nvrtc13, true, Killed::All);
 }
 
 #[test]
 #[ignore = "minutes"]
 fn nvcc_shared_images_of_killed_builds() {
-    killed("killed-shared", Compiler::Nvcc13, true, false);
+    killed("killed-shared", Compiler::Nvcc13, true, Killed::All);
 }
 
 #[test]
 #[ignore = "minutes"]
 fn nvcc_that_outlives_a_killed_build() {
-    killed("killed-alone", Compiler::Nvcc13, false, true);
+    killed("killed-alone", Compiler::Nvcc13, false, Killed::Script);
+}
+
+#[test]
+fn nvrtc_builds_that_outlive_cargo() {
+    killed("killed-cargo", Compiler::Nvrtc13, false, Killed::Cargo);
+}
+
+#[test]
+#[ignore = "minutes"]
+fn nvcc_builds_that_outlive_cargo() {
+    killed("killed-cargo", Compiler::Nvcc13, false, Killed::Cargo);
 }
 
 /// Sixteen builds at once, with one directory of images.

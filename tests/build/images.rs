@@ -1,5 +1,9 @@
 //! Device code is kept for each capability: what a build makes from kept images is what one call
 //! of the compiler makes.
+//!
+//! `CUDA_BUILD_TEST_CUDA` names another toolkit for these tests, as `CUDA_BUILD_ROOTS` does;
+//! `tests/nvcc-versions.sh` runs them with several. `NVCC_CCBIN` names another host compiler.
+//! `CUDA_BUILD_TEST_ALL_ORDERS=1` takes all orders of four capabilities.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -7,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use cuda_build::internal::fatbin::{Fatbin, elf};
 use cuda_build::internal::{Env, Root};
-use cuda_build::{Build, Engine, Library, Module};
+use cuda_build::{Build, Engine, Library, Module, ToolkitVersion};
 
 use crate::components::site_packages;
 
@@ -46,23 +50,49 @@ pub struct Package {
     pub options: Vec<&'static str>,
     /// The directory that builds share.
     pub images: Option<PathBuf>,
+    /// More variables of the builds.
+    pub variables: Vec<(&'static str, PathBuf)>,
+    release: ToolkitVersion,
 }
 
 impl Package {
     /// A library, or a module that `engine` compiles; `None` if real components are left out.
     pub fn new(source: &str, engine: Option<Engine>) -> Option<Self> {
-        let package = Self {
-            components: site_packages(13)?,
+        let other = std::env::var_os("CUDA_BUILD_TEST_CUDA").map(PathBuf::from);
+        let mut package = Self {
+            components: other.or_else(|| site_packages(13))?,
             sources: vec!["kernels.cu".to_owned()],
             place: tempfile::tempdir().unwrap(),
             engine,
             options: Vec::new(),
             images: None,
+            variables: Vec::new(),
+            release: ToolkitVersion::new(0, 0),
         };
         let manifest = "[package]\nname = \"x\"\nversion = \"0.1.0\"\n\n[workspace]\n";
         package.write("Cargo.toml", manifest);
         package.write("kernels.cu", source);
+        let build = Build::from_env(package.env("out", ""), Root::system()).unwrap();
+        let build = package.with_sources(build);
+        package.release = build.toolkit().unwrap().version();
         Some(package)
+    }
+
+    /// Whether the toolkit is this release or a newer one.
+    pub fn has_release(&self, major: u32, minor: u32) -> bool {
+        self.release >= ToolkitVersion::new(major, minor)
+    }
+
+    /// The list with other capabilities for those that the nvcc under test does not have.
+    fn available(&self, capabilities: &str) -> String {
+        let mut list = capabilities.to_owned();
+        if !self.has_release(12, 8) {
+            list = list.replace("12.0", "8.9");
+        }
+        if !self.has_release(12, 0) {
+            list = list.replace("9.0a", "8.7");
+        }
+        list
     }
 
     pub fn write(&self, name: &str, text: &str) {
@@ -75,35 +105,9 @@ impl Package {
 
     /// Builds in the directory `out`; returns the images of each call of the compiler, and why.
     pub fn build(&self, out: &str, capabilities: &str) -> (Vec<String>, String) {
-        let out = self.out(out);
-        fs::create_dir_all(&out).unwrap();
-        let text = |path: &Path| path.to_str().unwrap().to_owned();
-        let cache = text(&self.place.path().join("cache"));
-        let env = Env::from_pairs([
-            ("CARGO_MANIFEST_DIR", text(self.place.path())),
-            ("OUT_DIR", text(&out)),
-            ("TARGET", "x86_64-unknown-linux-gnu".to_owned()),
-            ("CUDA_BUILD_ROOTS", text(&self.components)),
-            ("CUDA_BUILD_CACHE_DIR", cache),
-            ("CUDA_BUILD_CAPABILITIES", capabilities.to_owned()),
-            ("PATH", std::env::var("PATH").unwrap()),
-            ("NUM_JOBS", "2".to_owned()),
-        ]);
-        let images = self.images.iter();
-        let env = images.fold(env, |env, images| env.with("CUDA_BUILD_IMAGES", images));
-        let build = Build::from_env(env, Root::system()).unwrap();
-        let build = match self.engine {
-            None => {
-                let library = Library::new("kernels").files(&self.sources);
-                let options = self.options.iter().copied();
-                build.library(options.fold(library, Library::flag))
-            }
-            Some(engine) => {
-                let module = Module::new("kernels.cu").engine(engine);
-                let options = self.options.iter().copied();
-                build.module(options.fold(module, Module::flag))
-            }
-        };
+        fs::create_dir_all(self.out(out)).unwrap();
+        let env = self.env(out, &self.available(capabilities));
+        let build = self.with_sources(Build::from_env(env, Root::system()).unwrap());
         let built = build.run().unwrap();
         let mut touched = built.compiled.never_fresh.iter();
         let touched = touched.find(|(_, reason)| reason.contains("while it was compiled"));
@@ -112,6 +116,40 @@ impl Package {
         made.map_or_else(Default::default, |made| {
             (made.compiled.clone(), made.reason.clone())
         })
+    }
+
+    fn env(&self, out: &str, capabilities: &str) -> Env {
+        let text = |path: &Path| path.to_str().unwrap().to_owned();
+        let env = Env::from_pairs([
+            ("CARGO_MANIFEST_DIR", text(self.place.path())),
+            ("OUT_DIR", text(&self.out(out))),
+            ("TARGET", "x86_64-unknown-linux-gnu".to_owned()),
+            ("CUDA_BUILD_ROOTS", text(&self.components)),
+            ("CUDA_BUILD_CACHE_DIR", text(&self.out("cache"))),
+            ("CUDA_BUILD_CAPABILITIES", capabilities.to_owned()),
+            ("PATH", std::env::var("PATH").unwrap()),
+            ("NUM_JOBS", "2".to_owned()),
+        ]);
+        let compiler = std::env::var_os("NVCC_CCBIN").into_iter();
+        let env = compiler.fold(env, |env, path| env.with("NVCC_CCBIN", path));
+        let images = self.images.iter().map(|path| ("CUDA_BUILD_IMAGES", path));
+        let variables = self.variables.iter().map(|(name, path)| (*name, path));
+        let more = images.chain(variables);
+        more.fold(env, |env, (name, path)| env.with(name, path))
+    }
+
+    fn with_sources(&self, build: Build) -> Build {
+        let options = self.options.iter().copied();
+        match self.engine {
+            None => {
+                let library = Library::new("kernels").files(&self.sources);
+                build.library(options.fold(library, Library::flag))
+            }
+            Some(engine) => {
+                let module = Module::new("kernels.cu").engine(engine);
+                build.module(options.fold(module, Module::flag))
+            }
+        }
     }
 
     /// The object or fat binary in the directory `out`.
@@ -191,7 +229,7 @@ fn every_order(source: &str, engine: Option<Engine>, whole: bool) {
                 );
                 let alone = |call: &String| {
                     call.split(' ').all(|name| {
-                        let added = &CAPABILITIES[order[number]];
+                        let added = package.available(CAPABILITIES[order[number]]);
                         let digits = added.trim_end_matches("+PTX").replace('.', "");
                         name.ends_with(&digits)
                     })
@@ -371,11 +409,20 @@ extern \"C\" __global__ void kernel(int *p) { *p = next(*p) * factor; }
 #[test]
 fn damaged_kept_outputs_are_not_used() {
     let source = "extern \"C\" __global__ void kernel(float *p) { *p = 1; }\n";
-    let Some(package) = Package::new(source, Some(Engine::Nvrtc)) else {
-        return;
-    };
+    for shared in [false, true] {
+        let Some(mut package) = Package::new(source, Some(Engine::Nvrtc)) else {
+            return;
+        };
+        package.images = shared.then(|| package.out("images"));
+        damage_kept_output(&package);
+    }
+}
+
+fn damage_kept_output(package: &Package) {
     package.build("out", "8.0");
-    let mut files = fs::read_dir(package.out("out/images")).unwrap();
+    let kept = package.images.clone();
+    let kept = kept.unwrap_or_else(|| package.out("out/images"));
+    let mut files = fs::read_dir(kept).unwrap();
     let file = files.next().unwrap().unwrap().path();
     let whole = fs::read(&file).unwrap();
     let flipped = (0..whole.len()).step_by(whole.len() / 40).map(|place| {

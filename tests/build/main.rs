@@ -23,6 +23,7 @@ mod fuzz;
 mod host_compiler;
 mod hostile;
 mod image_attacks;
+mod image_faults;
 mod image_kernels;
 mod images;
 mod layout_files;

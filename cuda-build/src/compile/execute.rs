@@ -3,11 +3,14 @@
 use std::path::Path;
 
 use super::Step;
+use super::module::depfile_of;
+use super::run_directory::RunDirectory;
 use crate::command::Invocation;
 use crate::error::Error;
 use crate::output;
 
-/// Runs a program that makes the file `output` for a step, and returns what the program printed.
+/// Runs a program that makes the file `output` for a step, and returns what the program printed. The program writes
+/// into the directory of this run; the file and its depfile get their names after the program has succeeded.
 ///
 /// # Errors
 /// [`Error::Compile`] with the program's own messages. The file `output` does not exist then.
@@ -15,6 +18,7 @@ pub(super) fn execute(
     step: &Step,
     invocation: &Invocation,
     output: &Path,
+    run: &RunDirectory,
 ) -> Result<String, Error> {
     let failed = |output: String| Error::Compile {
         tool: step.tool.clone(),
@@ -37,21 +41,25 @@ pub(super) fn execute(
             output.display()
         )));
     }
-    // An archiver adds to an existing archive, and a failing compiler may leave a partial file.
-    output::remove(output)?;
-    let finished = invocation.run()?;
+    run.remove(output)?;
+    let (made, depfile) = (run.place_of(output), depfile_of(output));
+    output::remove(&run.place_of(&depfile))?;
+    let finished = run.redirected(invocation, output).run()?;
+    let printed = run.shown(&finished.output());
     if !finished.success {
-        output::remove(output)?;
-        return Err(failed(finished.output()));
+        return Err(failed(printed));
     }
-    if !output::is_file(output) {
+    if !output::is_file(&made) {
         let name = output.display();
         return Err(failed(format!(
-            "{}the program reported success, but did not write {name}",
-            finished.output()
+            "{printed}the program reported success, but did not write {name}"
         )));
     }
-    Ok(finished.output())
+    if output::is_file(&run.place_of(&depfile)) {
+        run.publish(&depfile)?;
+    }
+    run.publish(output)?;
+    Ok(printed)
 }
 
 /// Whether a path contains characters that a shell interprets between double quotes. nvcc 13.5 puts

@@ -17,6 +17,7 @@ use super::joining::{self, Joining};
 use super::kept::Kept;
 use super::launcher::Launch;
 use super::module::depfile_of;
+use super::run_directory::RunDirectory;
 use super::{Compiler, DeviceCode, Form, Image, NvrtcJob, Step};
 use crate::command::Invocation;
 use crate::error::Error;
@@ -52,6 +53,7 @@ pub(super) struct Work<'a> {
     /// How many processes nvcc may run at once.
     pub(super) threads: usize,
     pub(super) nvrtc: Option<NvrtcInput>,
+    pub(super) run: Arc<RunDirectory>,
 }
 
 /// What NVRTC is given besides options.
@@ -116,13 +118,20 @@ impl Work<'_> {
     ///
     /// # Errors
     /// [`Error::Compile`] with the compiler's messages; [`Error::Io`], [`Error::Format`].
-    pub(super) fn run(&self) -> Result<Made, Error> {
+    pub(super) fn make(&self) -> Result<Made, Error> {
         match &self.code.compiler {
             Compiler::Nvrtc(job) => self.with_nvrtc(job),
             Compiler::Nvcc { plain, host, .. } => match self.join_kept(plain, host) {
                 Ok(made) => Ok(made),
                 Err(NotFromKept::Failed(error)) => Err(error),
-                Err(NotFromKept::Because(reason)) => self.as_a_whole(reason),
+                Err(NotFromKept::Because(reason)) => {
+                    let made = self.as_a_whole(reason)?;
+                    if self.code.form == Form::Object {
+                        self.joining
+                            .check_for_others(self.step, plain, host, &self.run);
+                    }
+                    Ok(made)
+                }
             },
         }
     }
@@ -136,7 +145,8 @@ impl Work<'_> {
         let Some(index) = self.kept.iter().position(wanted) else {
             return Ok(None);
         };
-        output::write(&self.step.output, &self.kept[index].output)?;
+        self.run
+            .write(&self.step.output, &self.kept[index].output)?;
         Ok(Some(Made {
             used: vec![index],
             ..Made::default()
@@ -209,13 +219,12 @@ impl Work<'_> {
             let object = host_part.and_then(|part| part.object);
             let object = object.ok_or_else(|| "no kept object can be used".to_owned())?;
             self.check_names(&parts, host_part)?;
-            let pair = self.two_images(&parts);
-            self.joining
-                .join(self.step, plain, host, pair, object, &joined)?
+            let (step, run) = (self.step, &self.run);
+            self.joining.join(step, plain, host, run, object, &joined)?
         } else {
             joined.write()
         };
-        output::write(&self.step.output, &bytes)?;
+        self.run.write(&self.step.output, &bytes)?;
         Ok(made)
     }
 
@@ -232,15 +241,6 @@ impl Work<'_> {
             object,
             kept,
         })
-    }
-
-    /// Two images for the check that images can be joined.
-    fn two_images(&self, parts: &[Part<'_>]) -> [Image; 2] {
-        let kept = parts.iter().filter_map(|part| Some(&self.kept[part.kept?]));
-        let images = kept.flat_map(|kept| kept.images.iter().copied());
-        let mut images: Vec<Image> = self.code.images.iter().copied().chain(images).collect();
-        images = Image::in_nvcc_order(&images);
-        [images[0], images[images.len() - 1]]
     }
 
     /// Whether preprocessing for the architectures of `list` gives the same text as for those of this build.
@@ -266,7 +266,7 @@ impl Work<'_> {
         let output = self.beside_output(".ii");
         let mut invocation = self.invocation(&["-E", "-Xcompiler=-U__CUDA_ARCH__"], list);
         self.add_paths(&mut invocation, &output);
-        execute(self.step, &invocation, &output)?;
+        execute(self.step, &invocation, &output, &self.run)?;
         let text = output::read(&output)?;
         output::remove(&output)?;
         Ok(text)
@@ -334,7 +334,6 @@ impl Work<'_> {
         output: &Path,
     ) -> Result<(CompilerRun, String), Error> {
         let depfile = depfile_of(output);
-        output::remove(&depfile)?;
         let mut modes = vec![mode];
         if mode == "-c" {
             modes = OBJECT.to_vec();
@@ -348,8 +347,8 @@ impl Work<'_> {
         invocation.arguments.push(depfile.clone().into());
         self.add_paths(&mut invocation, output);
         let printed = match self.launch_for(mode) {
-            Some(launch) => launch.execute(self.step, invocation, output)?,
-            None => execute(self.step, &invocation, output)?,
+            Some(launch) => launch.execute(self.step, invocation, output, &self.run)?,
+            None => execute(self.step, &invocation, output, &self.run)?,
         };
         let compiled = CompilerRun {
             images: images.to_vec(),
@@ -365,7 +364,7 @@ impl Work<'_> {
             return None;
         };
         let launch = self.launch.as_ref().filter(|_| mode == "-c");
-        launch.filter(|launch| launch.works(self.step, plain))
+        launch.filter(|launch| launch.works(self.step, plain, &self.run))
     }
 
     fn invocation(&self, modes: &[&str], images: &[Image]) -> Invocation {
@@ -416,13 +415,13 @@ impl Work<'_> {
                 output
             };
             if self.code.form == Form::Single {
-                output::write(&self.step.output, &output)?;
+                self.run.write(&self.step.output, &output)?;
                 return Ok(made);
             }
             entries.extend(Fatbin::parse(&output)?.entries().cloned());
         }
         let joined = Fatbin::from_entries(entries);
-        output::write(&self.step.output, &joined.write())?;
+        self.run.write(&self.step.output, &joined.write())?;
         Ok(made)
     }
 

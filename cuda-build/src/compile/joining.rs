@@ -1,15 +1,25 @@
 //! Joins images into an object, and checks once per nvcc that this gives what nvcc itself makes.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::execute::execute;
 use super::images::OBJECT;
+use super::run_directory::RunDirectory;
 use super::{Image, Step};
+use crate::cached_answer::CachedAnswer;
+use crate::capability::{Plan, supported};
 use crate::command::Invocation;
+use crate::env::Env;
 use crate::error::Error;
 use crate::fatbin::{Fatbin, elf};
+use crate::hash::of_content;
+use crate::nvcc::locate;
 use crate::output;
+use crate::root::Root;
+use crate::version::ToolkitVersion;
 
 /// The sections into which nvcc puts device code. The second is used for relocatable device code (`-rdc=true`).
 const SECTIONS: [&str; 2] = [".nv_fatbin", "__nv_relfatbin"];
@@ -27,23 +37,43 @@ void run(int *p, float *q) { kernel<<<1, 1>>>(p); scale<<<1, 1>>>(q); scale<<<1,
 /// Whether objects can be joined with this nvcc and host compiler; checked at the first use.
 #[derive(Debug, Default)]
 pub struct Joining {
+    root: Root,
+    /// Where `objcopy` is searched.
+    search_path: Vec<PathBuf>,
+    /// Two architectures for the check.
+    pair: Vec<Image>,
+    /// Checks that succeeded: in the user's cache directory.
+    own: Option<CachedAnswer>,
+    /// Checks that succeeded: in the directory that builds and machines share.
+    shared: Option<CachedAnswer>,
+    has_checked_for_others: AtomicBool,
     /// The program `objcopy`, or why objects cannot be joined.
     checked: OnceLock<Result<PathBuf, String>>,
 }
 
 impl Joining {
-    /// `objcopy` is the program with which an earlier check succeeded.
-    pub(crate) fn new(objcopy: Option<PathBuf>) -> Self {
-        let joining = Self::default();
-        if let Some(objcopy) = objcopy {
-            let _ = joining.checked.set(Ok(objcopy));
+    /// `compilers` identifies the toolkit and the host compiler, and `shared` is the directory that builds share.
+    pub(crate) fn new(
+        env: &Env,
+        root: &Root,
+        compilers: [&str; 2],
+        shared: Option<&Path>,
+        (plan, toolkit): (&Plan, ToolkitVersion),
+    ) -> Self {
+        let question = || compilers.map(OsStr::new);
+        let of_toolkit = supported(toolkit).into_iter().map(Image::Real);
+        let mut pair = Image::in_nvcc_order(&Image::of_plan(plan));
+        pair.extend(of_toolkit);
+        pair.dedup_by_key(|image| image.capability().number());
+        pair.truncate(2);
+        Self {
+            root: root.clone(),
+            search_path: env.search_path(),
+            pair,
+            own: Some(CachedAnswer::new(env, "objcopy", question())),
+            shared: shared.map(|place| CachedAnswer::in_directory(place, "objcopy", question())),
+            ..Self::default()
         }
-        joining
-    }
-
-    /// The `objcopy` with which a check succeeded.
-    pub(crate) fn objcopy(&self) -> Option<&Path> {
-        self.checked.get()?.as_deref().ok()
     }
 
     /// The object `host` with `device_code` instead of its own, as bytes.
@@ -55,19 +85,66 @@ impl Joining {
         step: &Step,
         plain: &Invocation,
         compiler: &Path,
-        pair: [Image; 2],
+        run: &RunDirectory,
         host: &[u8],
         device_code: &Fatbin,
     ) -> Result<Vec<u8>, String> {
-        let check = || {
-            let objcopy = objcopy_of(compiler)?;
-            let checked = self_check(step, plain, &objcopy, pair);
-            checked.map(|()| objcopy).map_err(|reason| {
-                format!("objects of this nvcc cannot be joined from images: {reason}")
-            })
-        };
+        let check = || self.check(step, plain, compiler, run);
         let objcopy = self.checked.get_or_init(check).as_ref()?;
-        replace(objcopy, &step.output, host, device_code)
+        replace(objcopy, &run.place_of(&step.output), host, device_code)
+    }
+
+    /// Checks on behalf of builds that share this build's outputs: each job compiles one capability, and a last build,
+    /// which joins their outputs, then need not check.
+    pub(super) fn check_for_others(
+        &self,
+        step: &Step,
+        plain: &Invocation,
+        compiler: &Path,
+        run: &RunDirectory,
+    ) {
+        if self.shared.is_some() && !self.has_checked_for_others.swap(true, Ordering::Relaxed) {
+            let check = || self.check(step, plain, compiler, run);
+            // A reason why objects cannot be joined is reported when a build joins them.
+            let _ = self.checked.get_or_init(check);
+        }
+    }
+
+    fn check(
+        &self,
+        step: &Step,
+        plain: &Invocation,
+        compiler: &Path,
+        run: &RunDirectory,
+    ) -> Result<PathBuf, String> {
+        let objcopy = self.objcopy_of(compiler)?;
+        let content = self.root.bytes(&objcopy);
+        let content = of_content(&content.map_err(|error| error.to_string())?);
+        let identity = format!("{} {content:016x}", objcopy.display());
+        let answers = || self.own.iter().chain(&self.shared);
+        let is_known = |answer: &CachedAnswer| {
+            let known = answer.read(&self.root);
+            known.is_some_and(|(known, _)| known == identity)
+        };
+        if !answers().any(is_known) {
+            let checked = self_check(step, plain, &objcopy, &self.pair, run);
+            checked.map_err(|reason| {
+                format!("objects of this nvcc cannot be joined from images: {reason}")
+            })?;
+        }
+        for answer in answers().filter(|answer| !is_known(answer)) {
+            answer.write(&identity, "");
+        }
+        Ok(objcopy)
+    }
+
+    /// The host compiler's own `objcopy`.
+    fn objcopy_of(&self, compiler: &Path) -> Result<PathBuf, String> {
+        let asked = Invocation::new(compiler).args(["-print-prog-name=objcopy"]);
+        let finished = asked.run().map_err(|error| error.to_string())?;
+        let name = Path::new(finished.stdout.trim());
+        locate(&self.root, name, &self.search_path)
+            .ok_or_else(|| format!("there is no `objcopy` for {}", compiler.display()))
     }
 }
 
@@ -87,18 +164,8 @@ pub(super) fn device_code(object: &[u8]) -> Result<(&'static str, Fatbin), Strin
     Err("the object has no device code".to_owned())
 }
 
-/// The host compiler's own `objcopy`.
-fn objcopy_of(compiler: &Path) -> Result<PathBuf, String> {
-    let asked = Invocation::new(compiler).args(["-print-prog-name=objcopy"]);
-    let finished = asked.run().map_err(|error| error.to_string())?;
-    match finished.stdout.trim() {
-        "" => Err("the host compiler names no objcopy".to_owned()),
-        name => Ok(PathBuf::from(name)),
-    }
-}
-
 /// The object `host` with `device_code` in the section of its own device code. `objcopy` works on temporary files
-/// beside `output`.
+/// whose names start with `output`.
 fn replace(
     objcopy: &Path,
     output: &Path,
@@ -148,9 +215,13 @@ fn self_check(
     step: &Step,
     plain: &Invocation,
     objcopy: &Path,
-    [one, two]: [Image; 2],
+    pair: &[Image],
+    run: &RunDirectory,
 ) -> Result<(), String> {
-    let directory = step.output.with_extension("self-check");
+    let [one, two] = *pair else {
+        return Err("there are no two capabilities for a check".to_owned());
+    };
+    let directory = run.place_of(&step.output.with_extension("self-check"));
     let check = || -> Result<Option<String>, Error> {
         output::create_directory(&directory)?;
         let source = directory.join("sample.cu");
@@ -163,7 +234,7 @@ fn self_check(
             invocation
                 .arguments
                 .extend([output.clone().into(), source.clone().into()]);
-            execute(step, &invocation, &output)?;
+            execute(step, &invocation, &output, run)?;
             output::read(&output)
         };
         let whole = compile(&OBJECT, &[one, two], "whole.o")?;

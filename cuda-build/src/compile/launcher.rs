@@ -15,6 +15,7 @@ use super::identity::{self, By, Variables};
 use super::images::OBJECT;
 use super::module::{NvccCall, Settings};
 use super::options::Profile;
+use super::run_directory::RunDirectory;
 use super::step::ReadFiles;
 use crate::cached_answer::CachedAnswer;
 use crate::command::Invocation;
@@ -298,8 +299,8 @@ pub(super) struct Launch {
 
 impl Launch {
     /// Whether the launcher works. `nvcc` is nvcc with the options that every source has.
-    pub(super) fn works(&self, step: &Step, nvcc: &Invocation) -> bool {
-        let directory = step.output.with_extension("launcher-check");
+    pub(super) fn works(&self, step: &Step, nvcc: &Invocation, run: &RunDirectory) -> bool {
+        let directory = run.place_of(&step.output.with_extension("launcher-check"));
         !matches!(self.launching.check(nvcc, &directory), Checked::Fails(_))
     }
 
@@ -309,12 +310,13 @@ impl Launch {
         step: &Step,
         call: Invocation,
         output: &Path,
+        run: &RunDirectory,
     ) -> Result<String, Error> {
-        let mut inputs = output.as_os_str().to_owned();
+        let mut inputs = run.place_of(output).into_os_string();
         inputs.push(".inputs");
         let inputs = PathBuf::from(inputs);
         let call = self.launching.before(call, &self.digest, &inputs)?;
-        let result = execute(step, &call, output);
+        let result = execute(step, &call, output, run);
         let _ = output::remove(&inputs);
         result
     }

@@ -19,6 +19,7 @@ mod module;
 mod options;
 mod reads;
 mod run;
+mod run_directory;
 mod sources;
 mod step;
 mod supported;

@@ -14,6 +14,7 @@ use super::joining::Joining;
 use super::kept::{Kept, KeptOutputs};
 use super::launcher::Launching;
 use super::reads::Reader;
+use super::run_directory::RunDirectory;
 use super::workers::Workers;
 use super::{Action, Compiler, DeviceCode, Diagnostics, Form, Image, ReadFiles, Step};
 use crate::command::Invocation;
@@ -28,6 +29,9 @@ const WAIT: Duration = Duration::from_millis(5);
 
 /// Runs steps. Steps run in parallel if Cargo allows it; a step starts after the steps whose outputs it needs.
 pub struct Runner {
+    out: PathBuf,
+    /// Created when the first program is started.
+    directory: Option<Arc<RunDirectory>>,
     freshness: Freshness,
     reader: Reader,
     kept: KeptOutputs,
@@ -51,16 +55,16 @@ struct Running {
 
 /// What a worker does for a step.
 enum Job<'s> {
-    Program(&'s Step, &'s Invocation),
+    Program(&'s Step, &'s Invocation, Arc<RunDirectory>),
     DeviceCode(Work<'s>),
 }
 
 impl Job<'_> {
     fn run(self) -> Result<Made, Error> {
         match self {
-            Job::DeviceCode(work) => work.run(),
-            Job::Program(step, invocation) => Ok(Made {
-                printed: execute(step, invocation, &step.output)?,
+            Job::DeviceCode(work) => work.make(),
+            Job::Program(step, invocation, run) => Ok(Made {
+                printed: execute(step, invocation, &step.output, &run)?,
                 ..Made::default()
             }),
         }
@@ -72,6 +76,8 @@ impl Runner {
     #[must_use]
     pub fn new(out: &Path) -> Self {
         Self {
+            out: out.to_owned(),
+            directory: None,
             freshness: Freshness::load(out),
             reader: Reader::default(),
             kept: KeptOutputs::below(out),
@@ -117,7 +123,12 @@ impl Runner {
         joining: &Joining,
     ) -> Result<Compiled, Error> {
         let mut made = Vec::new();
+        if RunDirectory::has_unfinished(&mut self.freshness.files, &self.out) {
+            self.run_directory()?;
+        }
         let result = self.run_steps(steps, workers, joining, &mut made);
+        let directory = self.directory.as_ref();
+        let result = result.and(directory.map_or(Ok(()), |directory| directory.finish()));
         made.sort_by_key(|(index, _)| *index);
         self.compiled.made = made.into_iter().map(|(_, made)| made).collect();
         // Also save after a failure, so that finished steps do not run again.
@@ -233,6 +244,14 @@ impl Runner {
         Ok(stale)
     }
 
+    fn run_directory(&mut self) -> Result<Arc<RunDirectory>, Error> {
+        if let Some(directory) = &self.directory {
+            return Ok(Arc::clone(directory));
+        }
+        let created = RunDirectory::create(&mut self.freshness.files, &self.out)?;
+        Ok(Arc::clone(self.directory.insert(Arc::new(created))))
+    }
+
     fn start<'s>(
         &mut self,
         index: usize,
@@ -248,8 +267,9 @@ impl Runner {
         let start = self.freshness.start(known.map(PathBuf::as_path));
         let at = Instant::now();
         let mut evidence = Vec::new();
+        let run = self.run_directory()?;
         let job = match &step.action {
-            Action::Program(invocation) => Job::Program(step, invocation),
+            Action::Program(invocation) => Job::Program(step, invocation, run),
             Action::DeviceCode(code) => {
                 let kept = self.kept.load(&mut self.freshness, step)?;
                 evidence.extend(kept.iter().map(|kept| kept.evidence.clone()));
@@ -264,6 +284,7 @@ impl Runner {
                     kept,
                     joining,
                     threads,
+                    run,
                     nvrtc: self.nvrtc_input(step, code, &scan)?,
                 })
             }
@@ -413,78 +434,4 @@ impl Runner {
 
 #[cfg(unix)]
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::output;
-
-    fn run(steps: &[Step], out: &Path) -> Result<Compiled, Error> {
-        Runner::new(out).run(steps, &Workers::one(), &Joining::default())
-    }
-
-    /// A step that copies its one input.
-    fn copy(from: &Path, to: &Path) -> Step {
-        Step {
-            tool: "cp".to_owned(),
-            source: from.to_owned(),
-            action: Action::Program(Invocation::new("cp").args([from, to])),
-            inputs: vec![from.to_owned()],
-            output: to.to_owned(),
-            key: vec!["cp".to_owned()],
-            reading: ReadFiles::Inputs,
-        }
-    }
-
-    fn made(step: &Step, out: &Path) -> usize {
-        run(std::slice::from_ref(step), out).unwrap().made.len()
-    }
-
-    #[test]
-    fn an_input_made_again_is_used_again() {
-        let directory = tempfile::tempdir().unwrap();
-        let out = directory.path();
-        let (object, archive) = (out.join("a.o"), out.join("liba.a"));
-        let step = copy(&object, &archive);
-        output::write(&object, b"1").unwrap();
-        assert_eq!([made(&step, out), made(&step, out)], [1, 0]);
-        output::write(&object, b"2").unwrap();
-        assert_eq!([made(&step, out), made(&step, out)], [1, 0]);
-        assert_eq!(output::read(&archive).unwrap(), b"2");
-    }
-
-    #[test]
-    fn a_damaged_output_is_made_again() {
-        let directory = tempfile::tempdir().unwrap();
-        let out = directory.path();
-        let (from, to) = (out.join("a"), out.join("b"));
-        output::write(&from, b"1").unwrap();
-        let step = copy(&from, &to);
-        assert_eq!(made(&step, out), 1);
-        output::write(&to, b"").unwrap();
-        assert_eq!([made(&step, out), made(&step, out)], [1, 0]);
-        assert_eq!(output::read(&to).unwrap(), b"1");
-    }
-
-    #[test]
-    fn a_path_that_a_shell_would_run_is_refused() {
-        for name in ["$(touch x)", "`touch x`", "a\"; touch x; \""] {
-            let directory = tempfile::tempdir().unwrap();
-            let out = directory.path();
-            output::write(&out.join("a"), b"1").unwrap();
-            let error = run(&[copy(&out.join("a"), &out.join(name))], out);
-            let message = error.unwrap_err().to_string();
-            assert!(message.contains("rename it"), "{message}");
-        }
-    }
-
-    #[test]
-    fn a_program_that_writes_nothing_failed() {
-        let directory = tempfile::tempdir().unwrap();
-        let out = directory.path();
-        let from = out.join("a");
-        output::write(&from, b"1").unwrap();
-        let mut step = copy(&from, &out.join("b"));
-        step.action = Action::Program(Invocation::new("true"));
-        let error = run(&[step], out).unwrap_err();
-        assert!(error.to_string().contains("reported success"), "{error}");
-    }
-}
+mod tests;

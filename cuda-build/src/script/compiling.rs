@@ -231,7 +231,8 @@ impl Build {
         let mut host_identity = host_identity;
         // Several machines may share kept outputs, and file times differ between machines. So compilers are identified
         // by the content of their files. The digest of the contents is cached.
-        if let Some(directory) = self.images_directory()? {
+        let shared = self.images_directory()?;
+        if let Some(directory) = &shared {
             let host_now = host_identity.unwrap_or_default();
             let identities = [toolkit_identity.as_ref(), host_now.as_ref()];
             let cached = CachedAnswer::new(&self.env, "contents", identities);
@@ -242,7 +243,7 @@ impl Build {
                 identity
             });
             host_identity = host.as_ref().map(|host| host.compiler.to_string());
-            runner = runner.images(directory);
+            runner = runner.images(directory.clone());
         }
         let working = std::env::current_dir().unwrap_or_default();
         let places = Places {
@@ -288,22 +289,13 @@ impl Build {
             }
             searched.extend(sources.searched);
         }
-        let check = CachedAnswer::new(
-            &self.env,
-            "objcopy",
-            [
-                toolkit_identity.as_ref(),
-                host_identity.as_deref().unwrap_or_default().as_ref(),
-            ],
-        );
-        let known = check
-            .read(&self.root)
-            .map(|(_, objcopy)| objcopy.trim().into());
-        let joining = Joining::new(known.clone());
+        let compilers = [
+            toolkit_identity.as_str(),
+            host_identity.as_deref().unwrap_or_default(),
+        ];
+        let target = (plan, toolkit.version());
+        let joining = Joining::new(&self.env, &self.root, compilers, shared.as_deref(), target);
         let mut compiled = runner.run(&steps, &Workers::of_cargo(&self.env), &joining)?;
-        if let Some(objcopy) = joining.objcopy().filter(|_| known.is_none()) {
-            check.write("", &objcopy.display().to_string());
-        }
         if let Some(reason) = launching.and_then(|launching| launching.reason_unused()) {
             directives.push(Directive::Warning(reason));
         }

@@ -177,17 +177,21 @@ pub fn images(arguments: &[String]) -> Result<(), Box<dyn Error>> {
     let package = place.path().join("package");
     Project::write(&package, &WAYS[0])?;
     let images = place.path().join("images");
+    // Every job is on a machine of its own, which starts without a cache directory.
+    let cache_of = |job: &str| place.path().join(format!("cache-of-{job}"));
     for capability in FOUR {
         let out = package.join(format!("out-{capability}"));
         let mut job = script(&toolkit, &package, &out, &[capability])?;
         // Each job has a directory of its own; putting them together is the union of their files.
         let own = place.path().join(format!("images-{capability}"));
+        job.env("CUDA_BUILD_CACHE_DIR", cache_of(capability));
         measured(job.arg("library").env("CUDA_BUILD_IMAGES", &own))?;
         copy_files(&own, &images)?;
     }
     let (mut first, mut kept, mut compiled) = <(Series, Series, Series)>::default();
-    let build = |series: &mut Series, name: &str, images: Option<&Path>| {
+    let build = |series: &mut Series, name: &str, images: Option<&Path>, cache: &str| {
         let mut command = script(&toolkit, &package, &package.join(name), &FOUR)?;
+        command.env("CUDA_BUILD_CACHE_DIR", cache_of(cache));
         if let Some(images) = images {
             command.env("CUDA_BUILD_IMAGES", images);
         }
@@ -195,12 +199,12 @@ pub fn images(arguments: &[String]) -> Result<(), Box<dyn Error>> {
         series.add(command.arg("library"))?;
         Ok::<_, Box<dyn Error>>(toolkit.calls()?)
     };
-    // The first build that joins images checks, once per machine, that this nvcc allows it.
-    build(&mut first, "first", Some(&images))?;
     let mut calls = None;
     for round in 0..rounds {
-        let from_kept = build(&mut kept, &format!("kept-{round}"), Some(&images))?;
-        let from_nothing = build(&mut compiled, &format!("compiled-{round}"), None)?;
+        let name = format!("first-{round}");
+        build(&mut first, &name, Some(&images), &name)?;
+        let from_kept = build(&mut kept, &format!("kept-{round}"), Some(&images), "first-0")?;
+        let from_nothing = build(&mut compiled, &format!("compiled-{round}"), None, "first-0")?;
         calls = Some((from_kept, from_nothing));
     }
     let (from_kept, from_nothing) = calls.ok_or("no rounds")?;

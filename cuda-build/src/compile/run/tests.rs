@@ -1,0 +1,113 @@
+//! The runner with small programs as steps.
+
+use super::*;
+use crate::output;
+
+fn run(steps: &[Step], out: &Path) -> Result<Compiled, Error> {
+    Runner::new(out).run(steps, &Workers::one(), &Joining::default())
+}
+
+/// A step that copies its one input.
+fn copy(from: &Path, to: &Path) -> Step {
+    Step {
+        tool: "cp".to_owned(),
+        source: from.to_owned(),
+        action: Action::Program(Invocation::new("cp").args([from, to])),
+        inputs: vec![from.to_owned()],
+        output: to.to_owned(),
+        key: vec!["cp".to_owned()],
+        reading: ReadFiles::Inputs,
+    }
+}
+
+fn made(step: &Step, out: &Path) -> usize {
+    run(std::slice::from_ref(step), out).unwrap().made.len()
+}
+
+#[test]
+fn an_input_made_again_is_used_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let out = directory.path();
+    let (object, archive) = (out.join("a.o"), out.join("liba.a"));
+    let step = copy(&object, &archive);
+    output::write(&object, b"1").unwrap();
+    assert_eq!([made(&step, out), made(&step, out)], [1, 0]);
+    output::write(&object, b"2").unwrap();
+    assert_eq!([made(&step, out), made(&step, out)], [1, 0]);
+    assert_eq!(output::read(&archive).unwrap(), b"2");
+}
+
+#[test]
+fn a_damaged_output_is_made_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let out = directory.path();
+    let (from, to) = (out.join("a"), out.join("b"));
+    output::write(&from, b"1").unwrap();
+    let step = copy(&from, &to);
+    assert_eq!(made(&step, out), 1);
+    output::write(&to, b"").unwrap();
+    assert_eq!([made(&step, out), made(&step, out)], [1, 0]);
+    assert_eq!(output::read(&to).unwrap(), b"1");
+}
+
+#[test]
+fn a_path_that_a_shell_would_run_is_refused() {
+    for name in ["$(touch x)", "`touch x`", "a\"; touch x; \""] {
+        let directory = tempfile::tempdir().unwrap();
+        let out = directory.path();
+        output::write(&out.join("a"), b"1").unwrap();
+        let error = run(&[copy(&out.join("a"), &out.join(name))], out);
+        let message = error.unwrap_err().to_string();
+        assert!(message.contains("rename it"), "{message}");
+    }
+}
+
+#[test]
+fn a_program_that_writes_nothing_failed() {
+    let directory = tempfile::tempdir().unwrap();
+    let out = directory.path();
+    let from = out.join("a");
+    output::write(&from, b"1").unwrap();
+    let mut step = copy(&from, &out.join("b"));
+    step.action = Action::Program(Invocation::new("true"));
+    let error = run(&[step], out).unwrap_err();
+    assert!(error.to_string().contains("reported success"), "{error}");
+}
+
+/// Cargo and the build script were killed, or Cargo alone, and a compiler still runs.
+#[test]
+fn a_program_of_an_earlier_run_changes_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let out = directory.path();
+    let file = |name: &str| out.join(name);
+    let (source, to) = (file("source"), file("output"));
+    output::write(&source, b"old").unwrap();
+    let slow = "cp \"$1\" \"$3\"; : > \"$2/started\"; \
+                for i in $(seq 1000); do [ -e \"$2/go\" ] || sleep 0.01; done; cat \"$1\" >> \"$3\"";
+    let mut step = copy(&source, &to);
+    let mut invocation = Invocation::new("sh").args(["-c", slow, "sh"]);
+    let paths = [source.clone(), out.to_owned(), to.clone()];
+    invocation.arguments.extend(paths.map(Into::into));
+    step.action = Action::Program(invocation);
+    thread::scope(|scope| {
+        let earlier = scope.spawn(|| run(std::slice::from_ref(&step), out));
+        while !file("started").exists() {
+            thread::sleep(WAIT);
+        }
+        output::write(&source, b"new").unwrap();
+        let later = copy(&source, &to);
+        assert_eq!(made(&later, out), 1);
+        output::write(&file("go"), b"").unwrap();
+        earlier.join().unwrap().unwrap_err();
+        assert_eq!(output::read(&to).unwrap(), b"new");
+        // The earlier run has written its records.
+        made(&later, out);
+        assert_eq!(output::read(&to).unwrap(), b"new");
+        assert_eq!(made(&later, out), 0);
+    });
+    let mut files = Files::default();
+    let names = files.names(out);
+    let runs = names.iter().map(|name| name.to_string_lossy());
+    let runs: Vec<_> = runs.filter(|name| name.contains("run-")).collect();
+    assert_eq!(runs, ["cuda-build.run-2"]);
+}
