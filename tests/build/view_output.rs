@@ -62,7 +62,8 @@ fn a_module_added_later_is_in_the_view() {
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
     }
-    let build = package(directory.path(), &[("CUDA_HOME", &cuda)]);
+    let out = directory.path().join("target/debug/build/p-0/out");
+    let build = package(directory.path(), &[("CUDA_HOME", &cuda), ("OUT_DIR", &out)]);
     let has_nvrtc = |build: &Build| {
         let root = build.view().unwrap().root();
         root.join("lib/libnvrtc.so.13").exists()
