@@ -87,10 +87,6 @@ fn a_wheel_larger_than_the_memory_is_rewritten() {
     let new = work.join("dist").join(NAME.replace("fast-", "fast_cu13-"));
     let (old, new) = (Wheel::open(&old).unwrap(), Wheel::open(&new).unwrap());
     assert_eq!(old.entries[MODULE].digest, new.entries[MODULE].digest);
-    assert_eq!(
-        old.entries[MODULE].compressed_size(),
-        new.entries[MODULE].compressed_size()
-    );
 }
 
 #[test]

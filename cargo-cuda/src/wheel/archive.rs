@@ -66,10 +66,7 @@ pub struct Entry {
 pub(super) enum Content {
     New(Vec<u8>),
     /// The file with this index in the wheel that was read.
-    Old {
-        index: usize,
-        compressed: u64,
-    },
+    Old(usize),
 }
 
 impl Entry {
@@ -83,14 +80,6 @@ impl Entry {
             static_runtime,
             content: Content::New(content),
         })
-    }
-
-    /// The size in the wheel. New files are small texts, so they count with their full size.
-    pub fn compressed_size(&self) -> u64 {
-        match self.content {
-            Content::New(_) => self.digest.size,
-            Content::Old { compressed, .. } => compressed,
-        }
     }
 }
 
@@ -150,16 +139,14 @@ impl Wheel {
                 )));
             }
             let executable = file.unix_mode().is_some_and(|mode| mode & 0o111 != 0);
-            let compressed = file.compressed_size();
             // `file` ends with an error if it unpacks to more than it declares.
             let (digest, elf, static_runtime) = examine(file, &name)?;
-            let content = Content::Old { index, compressed };
             let entry = Entry {
                 executable,
                 digest,
                 elf,
                 static_runtime,
-                content,
+                content: Content::Old(index),
             };
             entries.insert(name, entry);
         }
@@ -198,13 +185,13 @@ impl Wheel {
         let mut bytes = Vec::new();
         match (&entry.content, &self.source) {
             (Content::New(content), _) => bytes.extend(content),
-            (Content::Old { index, .. }, Some(source)) => {
+            (Content::Old(index), Some(source)) => {
                 let mut source = source.borrow_mut();
                 let mut file = source.by_index(*index).map_err(unreadable)?;
                 file.read_to_end(&mut bytes)
                     .map_err(|error| damaged(path, &error))?;
             }
-            (Content::Old { .. }, None) => return Err(missing(path)),
+            (Content::Old(_), None) => return Err(missing(path)),
         }
         Ok(bytes)
     }

@@ -1,12 +1,12 @@
 //! Writes wheels, so that the same content always gives the same bytes.
 
 use std::fs::File;
-use std::io::{self, BufWriter, Seek, SeekFrom, Write};
+use std::io::{self, BufReader, BufWriter, Seek, SeekFrom, Write};
 use std::path::Path;
 
 use zip::read::ZipFile;
 use zip::write::SimpleFileOptions;
-use zip::{CompressionMethod, DateTime, System, ZipWriter};
+use zip::{CompressionMethod, DateTime, System, ZipArchive, ZipWriter};
 
 use super::archive::{Content, Entry, Wheel};
 use super::record;
@@ -20,17 +20,37 @@ const LEVEL: i64 = 6;
 /// The type of a regular file in a Unix mode.
 const REGULAR: u32 = 0o100_000;
 
-/// Writes a wheel atomically, and returns its size in bytes. Files are sorted, followed by the
+/// The sizes of a written wheel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Written {
+    pub size: u64,
+    /// The files with their compressed sizes, the largest first.
+    pub files: Vec<(String, u64)>,
+}
+
+/// Writes a wheel atomically. Files are sorted, followed by the
 /// metadata, and `RECORD` is last. Dates are 1980-01-01, and modes are 0644 or 0755. A file that has
 /// neither a new content nor a new name is copied as it is compressed.
-pub fn write(wheel: &Wheel, target: &Path) -> Result<u64, Failure> {
+pub fn write(wheel: &Wheel, target: &Path) -> Result<Written, Failure> {
     output::write_with(target, |file| {
         let mut sink = Sink::new(file);
         let filled = fill(wheel, &mut sink);
         sink.finish()?;
         filled?;
-        Ok(file.metadata()?.len())
+        written(file)
     })
+}
+
+fn written(file: &File) -> io::Result<Written> {
+    let size = file.metadata()?.len();
+    let archive = ZipArchive::new(BufReader::new(file))?;
+    let mut files = Vec::new();
+    for index in 0..archive.len() {
+        let entry = archive.by_index_data(index)?;
+        files.push((entry.name()?.into_owned(), entry.compressed_size()));
+    }
+    files.sort_by_key(|(_, size)| std::cmp::Reverse(*size));
+    Ok(Written { size, files })
 }
 
 fn fill(wheel: &Wheel, sink: &mut Sink<'_>) -> io::Result<()> {
@@ -77,7 +97,7 @@ fn add(
             zip.start_file(path, options(entry.executable))?;
             return zip.write_all(content);
         }
-        Content::Old { index, .. } => *index,
+        Content::Old(index) => *index,
     };
     let source = wheel.source.as_ref();
     let source = source.ok_or_else(|| io::Error::other(format!("`{path}` is missing")))?;

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use cuda_build::Component;
 
 use super::archive::Wheel;
-use super::archive_writer;
+use super::archive_writer::{self, Written};
 use super::dependencies::{self, BuiltWith, Origin};
 use super::distribution_lookups::{self, Lookup};
 use super::elf;
@@ -115,12 +115,7 @@ impl Rewrite {
             .map_err(|failure| failure.in_file(&name))?;
         file_name.distribution = file_name_component(&rewritten.name);
         let path = out_dir.join(file_name.to_string());
-        let size = archive_writer::write(&rewritten.wheel, &path)?;
-        let entries = rewritten.wheel.entries.into_iter();
-        let mut files: Vec<(String, u64)> = entries
-            .map(|(path, entry)| (path, entry.compressed_size()))
-            .collect();
-        files.sort_by_key(|(_, size)| std::cmp::Reverse(*size));
+        let Written { size, files } = archive_writer::write(&rewritten.wheel, &path)?;
         Ok(BuiltWheel {
             path,
             name: rewritten.name,
