@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use object::Endianness;
 use object::elf::{self, FileHeader64};
+use object::read::ReadRef;
 use object::read::elf::{Dyn as _, FileHeader as _};
 
 use super::archive::Entry;
@@ -50,19 +51,19 @@ pub fn is_elf(bytes: &[u8]) -> bool {
 
 impl ElfFacts {
     /// Reads a 64-bit ELF file. CUDA 12 and later support no other.
-    pub fn parse(bytes: &[u8]) -> Result<Self, Failure> {
-        read(bytes).map_err(|error| Failure::wheel(format!("not a readable ELF library: {error}")))
+    pub fn parse<'data>(file: impl ReadRef<'data>) -> Result<Self, Failure> {
+        read(file).map_err(|error| Failure::wheel(format!("not a readable ELF library: {error}")))
     }
 }
 
-fn read(bytes: &[u8]) -> Result<ElfFacts, object::read::Error> {
-    let header = FileHeader64::<Endianness>::parse(bytes)?;
+fn read<'data>(file: impl ReadRef<'data>) -> Result<ElfFacts, object::read::Error> {
+    let header = FileHeader64::<Endianness>::parse(file)?;
     let endian = header.endian()?;
-    let sections = header.sections(endian, bytes)?;
+    let sections = header.sections(endian, file)?;
     let mut facts = ElfFacts::default();
 
-    if let Some((dynamic, link)) = sections.dynamic(endian, bytes)? {
-        let strings = sections.strings(endian, bytes, link)?;
+    if let Some((dynamic, link)) = sections.dynamic(endian, file)? {
+        let strings = sections.strings(endian, file, link)?;
         for entry in dynamic {
             let tag = entry.tag(endian);
             if tag == elf::DT_NULL {
@@ -96,15 +97,10 @@ pub(super) fn reject_bundled_libraries(
 ) -> Result<(), Failure> {
     let is_copy = |(path, entry): &(&String, &Entry)| {
         let file_name = path.rsplit('/').next().unwrap_or_default();
-        let soname = || {
-            ElfFacts::parse(&entry.content)
-                .ok()
-                .and_then(|facts| facts.soname)
-        };
+        let soname = entry.elf.as_ref().and_then(|facts| facts.soname.as_deref());
         !path.starts_with(dist_info)
             && (dependencies::is_nvidia_library(file_name)
-                || (is_elf(&entry.content)
-                    && soname().is_some_and(|soname| dependencies::is_nvidia_library(&soname))))
+                || soname.is_some_and(dependencies::is_nvidia_library))
     };
     let files: Vec<&str> = entries
         .iter()
@@ -134,7 +130,7 @@ mod tests {
         let path = std::path::Path::new("/proc/self/exe");
         let bytes = cuda_build::internal::Root::system().bytes(path).unwrap();
         assert!(is_elf(&bytes));
-        let facts = ElfFacts::parse(&bytes).unwrap();
+        let facts = ElfFacts::parse(bytes.as_slice()).unwrap();
         assert!(
             facts.needed.iter().any(|n| n == "libc.so.6"),
             "{:?}",
