@@ -108,6 +108,29 @@ pub fn release_of(component: Component, version: &Version) -> Option<ToolkitVers
         .map(|(_, release)| release)
 }
 
+/// The oldest CUDA release of which every version of `component` is `version` or newer; `None` for versions outside the
+/// table, and for products.
+pub fn oldest_release_with(component: Component, version: &Version) -> Option<ToolkitVersion> {
+    if component.facts().follows_toolkit {
+        return version.release().or_else(|| {
+            let major = u32::try_from(version.part(0)).ok()?;
+            Some(ToolkitVersion::new(major, 0))
+        });
+    }
+    let column = table::SELF_VERSIONED
+        .iter()
+        .position(|numbered| *numbered == component)?;
+    let is_new_enough = |first: &str| {
+        first
+            .parse::<Version>()
+            .is_ok_and(|first| first >= *version)
+    };
+    table::RELEASES
+        .iter()
+        .find(|row| is_new_enough(row.first_versions[column]))
+        .map(|row| row.version)
+}
+
 /// The first version of a component in each release whose metapackage pins the component, and the exceptions.
 fn first_versions(
     component: Component,
