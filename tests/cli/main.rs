@@ -46,6 +46,7 @@ mod toolkit;
 #[path = "../support/tools.rs"]
 mod tools;
 mod wheel;
+mod wheel_resolution;
 mod wheel_template;
 mod wheel_unchanged;
 #[path = "../support/wheels.rs"]

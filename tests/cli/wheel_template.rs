@@ -13,10 +13,11 @@ use crate::components::{offline, site_packages};
 use crate::project::{Project, checkout, copy, place, store};
 use crate::support::Finished;
 use crate::tools::{self, tool};
+use crate::wheel_resolution;
 
 /// A clone of the repository: the template and the library, where they lie in it. TruncatedOutput between
 /// runs with what was compiled, so that dependencies compile once.
-fn clone(name: &str) -> PathBuf {
+pub fn clone(name: &str) -> PathBuf {
     let clone = Path::new(env!("CARGO_TARGET_TMPDIR"))
         .join("cli")
         .join(name);
@@ -196,12 +197,12 @@ fn one_command_makes_two_wheels_of_the_template() {
         assert_eq!(run.code, 0, "{run:?}");
         assert!(
             run.stdout
-                .contains("requires nvidia-cuda-runtime-cu12>=12.9,<13"),
+                .contains("requires nvidia-cuda-runtime-cu12>=12.0,<13"),
             "{run:?}"
         );
         assert!(
             run.stdout
-                .contains("requires cuda-toolkit[cudart]>=13.4,<14"),
+                .contains("requires cuda-toolkit[cudart]>=13.0,<14"),
             "{run:?}"
         );
         assert!(run.stdout.contains("requires glibc 2."), "{run:?}");
@@ -273,6 +274,11 @@ fn one_command_makes_two_wheels_of_the_template() {
 
     check(&venv(&work, "only-12", &[cu12]), 12, "12090");
     check(&venv(&work, "only-13", &[cu13]), 13, "13040");
+    for (wheel, version) in [(cu12, "12000"), (cu13, "13000")] {
+        let found = wheel_resolution::runs_with_the_lowest_versions(&work, wheel);
+        assert_eq!(found, version);
+    }
+    wheel_resolution::resolves_beside_pytorch_and_cupy(cu12, cu13);
 }
 
 #[test]

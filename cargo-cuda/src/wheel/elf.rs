@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use object::Endianness;
+use cuda_build::internal::fatbin::{self, Fatbin, Kind};
 use object::elf::{self, FileHeader64};
-use object::read::elf::{Dyn as _, FileHeader as _};
+use object::read::elf::{Dyn as _, FileHeader as _, SectionHeader as _, Sym as _};
+use object::{Endianness, SymbolIndex};
 
 use super::archive::Entry;
 use super::dependencies;
@@ -41,6 +42,19 @@ pub struct ElfFacts {
     pub rpath: Vec<String>,
     /// Entries of `DT_RUNPATH`: searched after `LD_LIBRARY_PATH`.
     pub runpath: Vec<String>,
+    /// The symbols that the file needs from NVIDIA's libraries, and those whose library the file does not name.
+    pub imports: Vec<Import>,
+    /// Whether the file has device code as LTO-IR, which nvJitLink compiles.
+    pub has_lto_ir: bool,
+}
+
+/// A symbol that a file needs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Import {
+    pub symbol: String,
+    /// The SONAME of the library that defines it. `None` if that library has no versions for its symbols, as NCCL and
+    /// cuFile have none.
+    pub library: Option<String>,
 }
 
 /// Whether the bytes start with the magic number of ELF.
@@ -81,7 +95,37 @@ fn read(bytes: &[u8]) -> Result<ElfFacts, object::read::Error> {
             }
         }
     }
+    let symbols = sections.symbols(endian, bytes, elf::SHT_DYNSYM)?;
+    let versions = sections.versions(endian, bytes)?.unwrap_or_default();
+    for (index, symbol) in symbols.iter().enumerate().skip(1) {
+        if symbol.st_shndx(endian) != elf::SHN_UNDEF || symbol.st_bind() == elf::STB_WEAK {
+            continue;
+        }
+        let version = versions.version_index(endian, SymbolIndex(index)).index();
+        let version = versions.version(version).unwrap_or_default();
+        let library = version.and_then(|version| version.file()).map(text);
+        let is_other = |library: &String| !dependencies::is_nvidia_library(library);
+        if !library.as_ref().is_some_and(is_other) {
+            facts.imports.push(Import {
+                symbol: text(symbol.name(endian, symbols.strings())?),
+                library,
+            });
+        }
+    }
+    if let Some((_, section)) = sections.section_by_name(endian, b".nv_fatbin") {
+        facts.has_lto_ir = has_lto_ir(section.data(endian, bytes)?);
+    }
     Ok(facts)
+}
+
+/// Whether a section with fat binaries has an image of LTO-IR.
+fn has_lto_ir(section: &[u8]) -> bool {
+    /// The number of this kind of image.
+    const LTO_IR: u16 = 8;
+    Fatbin::parse(section).is_ok_and(|images| {
+        let mut kinds = images.entries().map(fatbin::Entry::kind);
+        kinds.any(|kind| kind == Kind::Other(LTO_IR))
+    })
 }
 
 fn text(bytes: &[u8]) -> String {

@@ -3,7 +3,9 @@
 //! ```text
 //!  build: maturin ─► archive::read ─► rewrite ─► archive::write
 //!                                               │  elf: the libraries that native modules need
-//!                                               │  dependencies: the packages with these libraries
+//!                                               │  dependencies: the components with these libraries
+//!                                               │  needs: the packages of these components; symbols: lower bounds
+//!                                               │  requirements: these packages beside the author's requirements
 //!                                               │  runpath: the directories of these packages
 //!                                               └─ metadata, record, sbom: text files
 //! ```
@@ -17,8 +19,11 @@ pub mod elf;
 pub mod filename;
 pub mod maturin;
 pub mod metadata;
+pub mod needs;
 pub mod record;
 pub mod reproducible;
+pub mod requirements;
 pub mod rewrite;
 pub mod runpath;
 pub mod sbom;
+pub mod symbols;
