@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use cuda_build::internal::fatbin::{self, Fatbin, Kind};
 use object::elf::{self, FileHeader64};
+use object::read::ReadRef;
 use object::read::elf::{Dyn as _, FileHeader as _, SectionHeader as _, Sym as _};
 use object::{Endianness, SymbolIndex};
 
@@ -64,19 +64,19 @@ pub fn is_elf(bytes: &[u8]) -> bool {
 
 impl ElfFacts {
     /// Reads a 64-bit ELF file. CUDA 12 and later support no other.
-    pub fn parse(bytes: &[u8]) -> Result<Self, Failure> {
-        read(bytes).map_err(|error| Failure::wheel(format!("not a readable ELF library: {error}")))
+    pub fn parse<'data>(file: impl ReadRef<'data>) -> Result<Self, Failure> {
+        read(file).map_err(|error| Failure::wheel(format!("not a readable ELF library: {error}")))
     }
 }
 
-fn read(bytes: &[u8]) -> Result<ElfFacts, object::read::Error> {
-    let header = FileHeader64::<Endianness>::parse(bytes)?;
+fn read<'data>(file: impl ReadRef<'data>) -> Result<ElfFacts, object::read::Error> {
+    let header = FileHeader64::<Endianness>::parse(file)?;
     let endian = header.endian()?;
-    let sections = header.sections(endian, bytes)?;
+    let sections = header.sections(endian, file)?;
     let mut facts = ElfFacts::default();
 
-    if let Some((dynamic, link)) = sections.dynamic(endian, bytes)? {
-        let strings = sections.strings(endian, bytes, link)?;
+    if let Some((dynamic, link)) = sections.dynamic(endian, file)? {
+        let strings = sections.strings(endian, file, link)?;
         for entry in dynamic {
             let tag = entry.tag(endian);
             if tag == elf::DT_NULL {
@@ -95,8 +95,8 @@ fn read(bytes: &[u8]) -> Result<ElfFacts, object::read::Error> {
             }
         }
     }
-    let symbols = sections.symbols(endian, bytes, elf::SHT_DYNSYM)?;
-    let versions = sections.versions(endian, bytes)?.unwrap_or_default();
+    let symbols = sections.symbols(endian, file, elf::SHT_DYNSYM)?;
+    let versions = sections.versions(endian, file)?.unwrap_or_default();
     for (index, symbol) in symbols.iter().enumerate().skip(1) {
         if symbol.st_shndx(endian) != elf::SHN_UNDEF || symbol.st_bind() == elf::STB_WEAK {
             continue;
@@ -112,20 +112,44 @@ fn read(bytes: &[u8]) -> Result<ElfFacts, object::read::Error> {
             });
         }
     }
-    if let Some((_, section)) = sections.section_by_name(endian, b".nv_fatbin") {
-        facts.has_lto_ir = has_lto_ir(section.data(endian, bytes)?);
+    if let Some((_, section)) = sections.section_by_name(endian, b".nv_fatbin")
+        && let Some((start, len)) = section.file_range(endian)
+    {
+        facts.has_lto_ir = has_lto_ir(file, start, len).unwrap_or(false);
     }
     Ok(facts)
 }
 
-/// Whether a section with fat binaries has an image of LTO-IR.
-fn has_lto_ir(section: &[u8]) -> bool {
+/// Whether a section with fat binaries has an image of LTO-IR; `None` if the section is malformed. Reads headers only:
+/// the format is described in `cuda_build::internal::fatbin`.
+fn has_lto_ir<'data>(file: impl ReadRef<'data>, start: u64, len: u64) -> Option<bool> {
     /// The number of this kind of image.
     const LTO_IR: u16 = 8;
-    Fatbin::parse(section).is_ok_and(|images| {
-        let mut kinds = images.entries().map(fatbin::Entry::kind);
-        kinds.any(|kind| kind == Kind::Other(LTO_IR))
-    })
+    const CONTAINER: [u8; 4] = 0xBA55_ED50_u32.to_le_bytes();
+    let read = |at, len| file.read_bytes_at(at, len).ok();
+    let number = |bytes: &[u8]| bytes.iter().rev().fold(0, |n, b| n << 8 | u64::from(*b));
+    let end = start.checked_add(len)?;
+    let mut at = start;
+    while at < end {
+        let header = read(at, 16)?;
+        if header[..4] != CONTAINER {
+            // Linkers put zeros between containers, which are aligned to 8 bytes.
+            at += 8;
+            continue;
+        }
+        let mut entry = at.checked_add(16)?;
+        at = entry.checked_add(number(&header[8..16]))?;
+        while entry < at {
+            let header = read(entry, 16)?;
+            if number(&header[..2]) == u64::from(LTO_IR) {
+                return Some(true);
+            }
+            let header_len = number(&header[4..8]).max(1);
+            let next = entry.checked_add(header_len)?;
+            entry = next.checked_add(number(&header[8..16]))?;
+        }
+    }
+    Some(false)
 }
 
 fn text(bytes: &[u8]) -> String {
@@ -140,15 +164,10 @@ pub(super) fn reject_bundled_libraries(
 ) -> Result<(), Failure> {
     let is_copy = |(path, entry): &(&String, &Entry)| {
         let file_name = path.rsplit('/').next().unwrap_or_default();
-        let soname = || {
-            ElfFacts::parse(&entry.content)
-                .ok()
-                .and_then(|facts| facts.soname)
-        };
+        let soname = entry.elf.as_ref().and_then(|facts| facts.soname.as_deref());
         !path.starts_with(dist_info)
             && (dependencies::is_nvidia_library(file_name)
-                || (is_elf(&entry.content)
-                    && soname().is_some_and(|soname| dependencies::is_nvidia_library(&soname))))
+                || soname.is_some_and(dependencies::is_nvidia_library))
     };
     let files: Vec<&str> = entries
         .iter()
@@ -178,7 +197,7 @@ mod tests {
         let path = std::path::Path::new("/proc/self/exe");
         let bytes = cuda_build::internal::Root::system().bytes(path).unwrap();
         assert!(is_elf(&bytes));
-        let facts = ElfFacts::parse(&bytes).unwrap();
+        let facts = ElfFacts::parse(bytes.as_slice()).unwrap();
         assert!(
             facts.needed.iter().any(|n| n == "libc.so.6"),
             "{:?}",

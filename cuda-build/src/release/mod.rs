@@ -58,6 +58,12 @@ pub fn newest() -> ToolkitVersion {
     table::RELEASES[table::RELEASES.len() - 1].version
 }
 
+/// The newest release of a major; `None` for a major that the tables do not cover.
+pub fn newest_of(major: u32) -> Option<ToolkitVersion> {
+    let versions = table::RELEASES.iter().map(|row| row.version);
+    versions.filter(|version| version.major == major).max()
+}
+
 /// What is known about a release; `None` if it is older than 11.0, newer than [`newest`], or never existed.
 pub fn facts(toolkit: ToolkitVersion) -> Option<&'static Release> {
     table::RELEASES.iter().find(|row| row.version == toolkit)
