@@ -25,6 +25,10 @@ OUTPUT = ROOT / "cargo-cuda/src/wheel/symbols.txt"
 OLDEST_MAJOR = 11
 PLATFORMS = ["2_5", "2_12", "2_17", "2_24", "2_25", "2_26", "2_27", "2_28", "2_31", "2_34"]
 
+# The first versions that can be loaded. The RUNPATH of libcutensor before 2.7.0 for CUDA 13 leads to `nvidia/cublas/lib`,
+# and the packages of CUDA 13 are in `nvidia/cu13/lib`.
+FIRST_USABLE = {"cutensor-cu13": "2.7.0"}
+
 # Symbols that the linker adds.
 OF_THE_LINKER = {"__bss_start", "_edata", "_end", "_fini", "_init"}
 
@@ -74,7 +78,8 @@ def versions(package):
 
 def chosen(package, major, follows):
     """The versions to compare, oldest first."""
-    found = versions(package)
+    first = numbers(FIRST_USABLE.get(package, "0"))
+    found = [version for version in versions(package) if numbers(version) >= first]
     if follows:
         first = {}
         for version in found:

@@ -116,7 +116,7 @@ fn linked_and_loaded_libraries_are_required_too() {
         of_module(&["libcutensor.so.2"], 13),
         [
             "cuda-toolkit[nvrtc,cublas]>=13.0,<14",
-            "cutensor-cu13>=2.3.0,<3"
+            "cutensor-cu13>=2.7.0,<3"
         ]
     );
     assert_eq!(
