@@ -12,8 +12,8 @@ use crate::support::{EXCLUDE_NEWER, Finished};
 use crate::tools::{self, tool};
 use crate::wheel_template::{clone, files, python, wheel};
 
-/// The packages that uv chooses, with their versions.
-fn with_uv(requirements: &[&str]) -> BTreeMap<String, String> {
+/// The packages that uv chooses, with their versions. `wheels` has wheels that are not in the index.
+fn with_uv(requirements: &[&str], wheels: &Path) -> BTreeMap<String, String> {
     let directory = tempfile::tempdir().unwrap();
     let input = directory.path().join("requirements.in");
     std::fs::write(&input, requirements.join("\n")).unwrap();
@@ -23,6 +23,8 @@ fn with_uv(requirements: &[&str]) -> BTreeMap<String, String> {
         .args(["--python-version", "3.12"])
         .args(["--python-platform", "x86_64-manylinux_2_34"])
         .args(["--exclude-newer", EXCLUDE_NEWER])
+        .arg("--find-links")
+        .arg(wheels)
         .arg(&input);
     let run = Finished::of(command.output().unwrap());
     assert_eq!(run.code, 0, "{requirements:?}: {run:?}");
@@ -31,8 +33,8 @@ fn with_uv(requirements: &[&str]) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// The packages that pip chooses, with their versions.
-fn with_pip(requirements: &[&str]) -> BTreeMap<String, String> {
+/// The same with pip.
+fn with_pip(requirements: &[&str], wheels: &Path) -> BTreeMap<String, String> {
     let directory = tempfile::tempdir().unwrap();
     let mut command = Command::new(tools::directory().join("python"));
     command
@@ -47,7 +49,8 @@ fn with_pip(requirements: &[&str]) -> BTreeMap<String, String> {
         .args(["--only-binary", ":all:", "--python-version", "3.12"])
         .arg("--target")
         .arg(directory.path())
-        .args(["--report", "-"])
+        .args(["--report", "-", "--find-links"])
+        .arg(wheels)
         .args(requirements);
     for glibc in 5..=34 {
         let platform = format!("manylinux_2_{glibc}_x86_64");
@@ -64,15 +67,20 @@ fn with_pip(requirements: &[&str]) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// The wheel changes no version that is chosen without it, except for CUDA's own packages.
+/// The wheel changes no version of a package that is named before it. uv decides in the order of the requirements: after
+/// any package that accepts the newest CUDA, it may take an older vLLM.
 fn assert_unchanged(
-    resolve: impl Fn(&[&str]) -> BTreeMap<String, String>,
+    resolve: impl Fn(&[&str], &Path) -> BTreeMap<String, String>,
     wheel: &Path,
     package: &str,
 ) {
+    let file_name = wheel.file_name().unwrap().to_str().unwrap();
+    let distribution = file_name.split('-').next().unwrap().replace('_', "-");
+    let directory = wheel.parent().unwrap();
+    let alone = resolve(&[package], directory);
+    let beside = resolve(&[package, &distribution], directory);
+    assert!(beside.contains_key(&distribution), "{beside:?}");
     let name = package.split("==").next().unwrap();
-    let alone = resolve(&[package]);
-    let beside = resolve(&[package, wheel.to_str().unwrap()]);
     assert_eq!(alone[name], beside[name], "{package}");
 }
 
