@@ -159,7 +159,10 @@ fn report_has_the_requirements_of_the_metadata() {
     let file = FileName::parse("saxpy-0.1.0-cp39-abi3-manylinux_2_34_x86_64.whl").unwrap();
     let wheel = wheel(&[("saxpy-0.1.0.dist-info/METADATA", metadata)]);
     let rewritten = rewriting.rewrite(wheel, &file).unwrap();
-    let text = text(&rewritten.wheel, "saxpy_cu13-0.1.0.dist-info/METADATA");
+    let text = rewritten
+        .wheel
+        .text("saxpy_cu13-0.1.0.dist-info/METADATA")
+        .unwrap();
     let all = |header: &str| -> Vec<&str> {
         text.lines()
             .filter_map(|line| line.strip_prefix(header))
