@@ -72,6 +72,15 @@ impl FromStr for Version {
     }
 }
 
+impl From<ToolkitVersion> for Version {
+    fn from(release: ToolkitVersion) -> Self {
+        Self {
+            parts: vec![release.major.into(), release.minor.into()],
+            text: release.to_string(),
+        }
+    }
+}
+
 impl PartialEq for Version {
     fn eq(&self, other: &Self) -> bool {
         self.trimmed() == other.trimmed()

@@ -21,7 +21,8 @@ use std::time::Duration;
 
 use cargo_cuda::wheel::elf::ElfFacts;
 use cargo_cuda::wheel::filename::FileName;
-use cargo_cuda::wheel::metadata::{Metadata, Requirement};
+use cargo_cuda::wheel::metadata::Metadata;
+use cargo_cuda::wheel::requirements::{Requirement, Requirements};
 use cuda_build::internal::capability::{Declared, observed_from_ptxas_help};
 use cuda_build::internal::fatbin::Fatbin;
 use cuda_build::internal::nvcc::NvccAnswer;
@@ -371,7 +372,12 @@ fn metadata_of_wheels() {
         }
         for line in text.lines() {
             let requirement = Requirement::parse(line);
-            assert!(!requirement.covers(&requirement) || !requirement.conditional);
+            assert!(!requirement.covers(&requirement, 13) || requirement.marker.is_empty());
+            let mut requirements = Requirements {
+                requires: vec![line.to_owned()],
+                extras: vec!["plot".to_owned()],
+            };
+            let _ = requirements.limit_to(13, "saxpy", "saxpy-cu13");
             if let Some(name) = FileName::parse(line) {
                 assert_eq!(name.to_string(), line);
                 let _ = name.glibc();

@@ -48,6 +48,7 @@ mod tools;
 mod wheel;
 mod wheel_existing;
 mod wheel_publish;
+mod wheel_resolution;
 mod wheel_template;
 mod wheel_unchanged;
 #[path = "../support/wheels.rs"]

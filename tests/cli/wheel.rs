@@ -14,6 +14,7 @@ use cargo_cuda::rustc_wrapper::{self, Scope};
 use cargo_cuda::wheel::archive::{Entry, Wheel};
 use cargo_cuda::wheel::dependencies::BuiltWith;
 use cargo_cuda::wheel::maturin::{Maturin, Request};
+use cargo_cuda::wheel::needs::Needs;
 use cargo_cuda::wheel::rewrite::{BuiltWheel, Rewrite};
 use cargo_cuda::wheel::runpath::{SearchPathKind, SearchPathPlan};
 use cuda_build::Component;
@@ -230,7 +231,8 @@ fn rewriting(of: &Cudart) -> Rewrite {
             toolkit: of.version.parse().unwrap(),
             components: [(Component::Cudart, of.version.parse().unwrap())].into(),
         },
-        dlopened: BTreeSet::new(),
+        declared: Needs::default(),
+        dependencies: Vec::new(),
     }
 }
 
@@ -324,8 +326,23 @@ fn one_crate_becomes_a_wheel_for_each_major() {
         );
         wheel
     });
-    assert_eq!(cu12.requires, ["nvidia-cuda-runtime-cu12>=12.9,<13"]);
-    assert_eq!(cu13.requires, ["cuda-toolkit[cudart]>=13.4,<14"]);
+    assert_eq!(cu12.requires, ["nvidia-cuda-runtime-cu12>=12.0,<13"]);
+    assert_eq!(cu13.requires, ["cuda-toolkit[cudart]>=13.0,<14"]);
+
+    // A function that the first release of CUDA 12 lacks.
+    let source = project.join("src/lib.rs");
+    let text = fs::read_to_string(&source).unwrap();
+    let text = text.replace(
+        "fn cudaRuntimeGetVersion(version: *mut i32) -> i32;",
+        "fn cudaRuntimeGetVersion(version: *mut i32) -> i32;\n    fn cudaMemcpyBatchAsync();",
+    );
+    let text = text.replace(
+        "let mut version = 0;",
+        "std::hint::black_box(super::cudaMemcpyBatchAsync as *const ());\n        let mut version = 0;",
+    );
+    fs::write(&source, text).unwrap();
+    let newer = wheel(&project, &MAJORS[0], &work.path().join("newer"));
+    assert_eq!(newer.requires, ["nvidia-cuda-runtime-cu12>=12.8,<13"]);
 }
 
 #[test]

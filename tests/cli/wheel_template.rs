@@ -14,10 +14,11 @@ use crate::project::{Project, checkout, copy, place, store};
 use crate::support::Finished;
 use crate::tools::{self, tool};
 use crate::wheel_publish;
+use crate::wheel_resolution;
 
 /// A clone of the repository: the template and the library, where they lie in it. TruncatedOutput between
 /// runs with what was compiled, so that dependencies compile once.
-fn clone(name: &str) -> PathBuf {
+pub fn clone(name: &str) -> PathBuf {
     let clone = Path::new(env!("CARGO_TARGET_TMPDIR"))
         .join("cli")
         .join(name);
@@ -212,12 +213,12 @@ fn one_command_makes_two_wheels_of_the_template() {
         reports.borrow_mut().push(run.stdout.clone());
         assert!(
             run.stdout
-                .contains("requires nvidia-cuda-runtime-cu12>=12.9,<13"),
+                .contains("requires nvidia-cuda-runtime-cu12>=12.0,<13"),
             "{run:?}"
         );
         assert!(
             run.stdout
-                .contains("requires cuda-toolkit[cudart]>=13.4,<14"),
+                .contains("requires cuda-toolkit[cudart]>=13.0,<14"),
             "{run:?}"
         );
         assert!(run.stdout.contains("requires glibc 2."), "{run:?}");
@@ -289,6 +290,11 @@ fn one_command_makes_two_wheels_of_the_template() {
     check(&venv(&work, "only-13", &[cu13]), 13, "13040");
     wheel_publish::publish_and_install(&reports.borrow()[0], &clones[0], &work);
     wheel_publish::run_workflow(&clones[0], &cache, 13);
+    for (wheel, version) in [(cu12, "12000"), (cu13, "13000")] {
+        let found = wheel_resolution::runs_with_the_lowest_versions(&work, wheel);
+        assert_eq!(found, version);
+    }
+    wheel_resolution::resolves_beside_pytorch_and_cupy(cu12, cu13);
 }
 
 #[test]

@@ -132,13 +132,13 @@ fn a_module_above_published_crates_requires_what_it_needs() {
             0,
             12,
             "$ORIGIN/../nvidia/cuda_nvrtc/lib",
-            "nvidia-cuda-nvrtc-cu12>=12.9,<13",
+            "nvidia-cuda-nvrtc-cu12>=12.0,<13",
         ),
         (
             1,
             13,
             "$ORIGIN/../nvidia/cu13/lib",
-            "cuda-toolkit[nvrtc]>=13.4,<14",
+            "cuda-toolkit[nvrtc]>=13.0,<14",
         ),
     ] {
         let (path, facts, metadata) = module(&wheels[index]);
@@ -179,9 +179,13 @@ fn a_module_above_published_crates_requires_what_it_needs() {
     let same = fs::read(&wheels[1]).unwrap() == fs::read(&files(&second.join("dist"))[0]).unwrap();
     assert!(same, "two checkouts give different wheels");
 
-    // Declared, it is there from the start. The driver is the machine's own: nothing in the wheel
+    // Declared, it is there from the start. A declared library that the module does not link is required as well,
+    // because code may open it by name. The driver is the machine's own: nothing in the wheel
     // stands in for it, and no package is required for it.
-    let declared = MANIFEST.replace("capabilities", "components = [\"nvrtc\"]\ncapabilities");
+    let declared = MANIFEST.replace(
+        "capabilities",
+        "components = [\"nvrtc\", \"cudart\"]\ncudart = \"shared\"\ncapabilities",
+    );
     fs::write(first.join("Cargo.toml"), declared).unwrap();
     let run = build(
         &first,
@@ -202,6 +206,8 @@ fn a_module_above_published_crates_requires_what_it_needs() {
     assert_eq!(needed, ["libcuda.so.1", "libnvrtc.so.13"]);
     assert_eq!(facts.runpath, ["$ORIGIN/../nvidia/cu13/lib"]);
     assert_eq!(metadata.matches("Requires-Dist: ").count(), 1, "{metadata}");
+    let expected = "Requires-Dist: cuda-toolkit[cudart,nvrtc]>=13.0,<14\n";
+    assert!(metadata.contains(expected), "{metadata}");
     let venv = venv(&work, "venv-driver", &[&wheels[1]]);
     let run = python(
         &venv,

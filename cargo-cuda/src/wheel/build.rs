@@ -10,7 +10,6 @@ use std::path::{Path, PathBuf};
 
 use cuda_build::internal::RequestedRelease;
 use cuda_build::internal::command::Invocation;
-use cuda_build::internal::component::{EdgeKind, closure};
 use cuda_build::internal::config::Cudart;
 use cuda_build::{Capability, Component, Plan, Toolkit};
 
@@ -18,6 +17,7 @@ use super::archive::Wheel;
 use super::dependencies::{self, BuiltWith, Origin};
 use super::maturin::{Maturin, Request};
 use super::metadata::{IN_MANIFEST, check_name};
+use super::needs::Needs;
 use super::rewrite::{BuiltWheel, Rewrite};
 use super::runpath::{SearchPathKind, SearchPathPlan};
 use crate::build::{Build, LoaderPath, Purpose};
@@ -136,7 +136,8 @@ impl Job<'_> {
                     .filter_map(|c| Some((c.found.component, c.found.version.clone()?)))
                     .collect(),
             },
-            dlopened: dlopened_components(&linked, toolkit),
+            declared: Needs::declared(&self.package.config, major),
+            dependencies: self.package.config.for_major(major).dependencies.to_vec(),
         };
         let built = rewrite.apply(&wheel, self.out)?;
         drop(temporary);
@@ -218,16 +219,6 @@ fn undeclared_components(
         .filter_map(component)
         .filter(|component| !known.contains(component) && has_library(component))
         .collect())
-}
-
-/// Components that the linked libraries open with `dlopen`, so no ELF file lists them. NVIDIA's
-/// packages require them too, but without a version.
-fn dlopened_components(linked: &BTreeSet<Component>, toolkit: &Toolkit) -> BTreeSet<Component> {
-    let linked: Vec<Component> = linked.iter().copied().collect();
-    let needed = closure(&linked, toolkit.version().major).into_iter();
-    let loaded = needed
-        .filter(|(component, kind)| *kind == EdgeKind::Load && toolkit.get(*component).is_some());
-    loaded.map(|(component, _)| component).collect()
 }
 
 /// The one wheel among the files that maturin wrote.

@@ -1,13 +1,8 @@
-//! Maps the libraries that a native module needs to the Python packages that contain them.
-//!
-//! CUDA 11 and 12 have one package per component, whose name contains the major
-//! (`nvidia-cublas-cu12`). The packages of CUDA 13 have no suffix, and their versions may be
-//! independent of the toolkit (`nvidia-curand` is 10.x), so only the `cuda-toolkit` metapackage can
-//! bound the major. Products (cuDNN, NCCL …) keep their suffix.
+//! Maps the libraries that a native module needs to the components that contain them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cuda_build::internal::component::{Facts, edges};
+use cuda_build::internal::component::Facts;
 use cuda_build::internal::release::{self, NEWEST_MAJOR, OLDEST_MAJOR};
 use cuda_build::{Component, ToolkitVersion, Version};
 
@@ -156,56 +151,6 @@ pub fn components<'a>(
     Ok(found)
 }
 
-/// `Requires-Dist` lines for components. The lower bound is the version with which the wheel was
-/// built; the upper bound excludes the next CUDA major, or the next major of a product.
-pub fn requirements(
-    components: &BTreeSet<Component>,
-    major: u32,
-    built_with: &BuiltWith,
-) -> Result<Vec<String>, Failure> {
-    check_major(major)?;
-    let mut wanted = components.clone();
-    // The packages of the math libraries accept any version of nvJitLink, but a library of CUDA 12.4 needs the
-    // symbols of nvJitLink 12.4. So a lower bound for nvJitLink is added.
-    let needs_nvjitlink = |c: &Component| {
-        c.facts().is_part_of_toolkit()
-            && edges(*c, major)
-                .iter()
-                .any(|(to, _)| *to == Component::Nvjitlink)
-    };
-    if components.iter().any(needs_nvjitlink)
-        && Component::Nvjitlink.facts().package(major).is_some()
-    {
-        wanted.insert(Component::Nvjitlink);
-    }
-
-    let mut lines = Vec::new();
-    let mut extras = Vec::new();
-    for &component in &wanted {
-        let facts = component.facts();
-        let missing = || no_package(component, major);
-        if facts.is_part_of_toolkit() && !package_name_has_major(facts, major) {
-            extras.push(facts.extra.ok_or_else(missing)?);
-        } else {
-            let package = facts.package(major).ok_or_else(missing)?;
-            let (floor, ceiling) = bounds(component, built_with)?;
-            lines.push(format!("{package}>={floor},<{ceiling}"));
-        }
-    }
-    if !extras.is_empty() {
-        let ToolkitVersion { major, minor } = built_with.toolkit;
-        lines.insert(
-            0,
-            format!(
-                "cuda-toolkit[{}]>={major}.{minor},<{}",
-                extras.join(","),
-                major + 1
-            ),
-        );
-    }
-    Ok(lines)
-}
-
 /// The error if no Python package is known for a component.
 pub fn no_package(component: Component, major: u32) -> Failure {
     Failure::wheel(format!(
@@ -213,50 +158,9 @@ pub fn no_package(component: Component, major: u32) -> Failure {
     ))
 }
 
-/// Whether the name of a component's package contains the CUDA major. A toolkit package without it,
-/// such as `nvidia-cublas`, is required through the metapackage.
-fn package_name_has_major(facts: &Facts, major: u32) -> bool {
-    let suffix = format!("-cu{major}");
-    facts
-        .package(major)
-        .is_some_and(|package| package.ends_with(&suffix))
-}
-
-/// The inclusive lower bound and the exclusive upper bound.
-fn bounds(component: Component, built_with: &BuiltWith) -> Result<(String, u64), Failure> {
-    if component.facts().follows_toolkit {
-        let ToolkitVersion { major, minor } = built_with.toolkit;
-        return Ok((format!("{major}.{minor}"), u64::from(major) + 1));
-    }
-    let version = built_with.components.get(&component).ok_or_else(|| {
-        Failure::wheel(format!(
-            "the version of `{component}` is not known, so its lower bound cannot be written"
-        ))
-    })?;
-    // These versions are independent of the toolkit: two CUDA releases can share `10.3` and differ
-    // in the third number (cuRAND 10.3.5 is from CUDA 12.4, 10.3.10 from 12.9).
-    let floor: Vec<String> = version.parts().iter().take(3).map(u64::to_string).collect();
-    Ok((floor.join("."), version.part(0) + 1))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn built_with(toolkit: (u32, u32), versions: &[(Component, &str)]) -> BuiltWith {
-        BuiltWith {
-            toolkit: ToolkitVersion::new(toolkit.0, toolkit.1),
-            components: versions
-                .iter()
-                .map(|(c, v)| (*c, v.parse().unwrap()))
-                .collect(),
-        }
-    }
-
-    fn lines(needed: &[&str], major: u32, built: &BuiltWith) -> Vec<String> {
-        let found = components(needed.iter().copied(), major).unwrap();
-        requirements(&found, major, built).unwrap()
-    }
 
     #[test]
     fn grafted_names_are_recognised() {
@@ -267,87 +171,6 @@ mod tests {
         assert!(is_nvidia_library("libcuda-df60b7cf.so.1"));
         assert!(is_nvidia_library("libcublasLt.so.13"));
         assert!(!is_nvidia_library("saxpy.abi3.so"));
-    }
-
-    #[test]
-    fn cuda_12_has_one_package_per_component() {
-        let built = built_with(
-            (12, 9),
-            &[
-                (Component::Cudart, "12.9.79"),
-                (Component::Cublas, "12.9.1.4"),
-                (Component::Curand, "10.3.10.19"),
-                (Component::Cudnn, "9.27.0.42"),
-            ],
-        );
-        let needed = [
-            "libcublasLt.so.12",
-            "libcublas.so.12",
-            "libcudart.so.12",
-            "libcurand.so.10",
-            "libcudnn.so.9",
-            "libc.so.6",
-        ];
-        assert_eq!(
-            lines(&needed, 12, &built),
-            [
-                "nvidia-cuda-runtime-cu12>=12.9,<13",
-                "nvidia-cublas-cu12>=12.9.1,<13",
-                "nvidia-curand-cu12>=10.3.10,<11",
-                "nvidia-cudnn-cu12>=9.27.0,<10",
-            ]
-        );
-    }
-
-    #[test]
-    fn cuda_13_has_the_metapackage_and_products() {
-        let built = built_with((13, 4), &[(Component::Nccl, "2.29.3")]);
-        let needed = [
-            "libcudart.so.13",
-            "libcublas.so.13",
-            "libnccl.so.2",
-            "libcuda.so.1",
-        ];
-        assert_eq!(
-            lines(&needed, 13, &built),
-            [
-                "cuda-toolkit[cudart,cublas]>=13.4,<14",
-                "nvidia-nccl-cu13>=2.29.3,<3"
-            ]
-        );
-    }
-
-    #[test]
-    fn math_libraries_bring_their_nvjitlink() {
-        let built = built_with((12, 9), &[(Component::Cusparse, "12.5.10.65")]);
-        assert_eq!(
-            lines(&["libcusparse.so.12"], 12, &built),
-            [
-                "nvidia-nvjitlink-cu12>=12.9,<13",
-                "nvidia-cusparse-cu12>=12.5.10,<13"
-            ]
-        );
-        assert_eq!(
-            lines(&["libcusparse.so.12"], 13, &built_with((13, 4), &[])),
-            ["cuda-toolkit[nvjitlink,cusparse]>=13.4,<14"]
-        );
-        let built = built_with((11, 8), &[(Component::Cusparse, "11.7.5.86")]);
-        assert_eq!(
-            lines(&["libcusparse.so.11"], 11, &built),
-            ["nvidia-cusparse-cu11>=11.7.5,<12"]
-        );
-    }
-
-    #[test]
-    fn nothing_needed_asks_for_nothing() {
-        assert!(
-            lines(
-                &["libc.so.6", "libgcc_s.so.1"],
-                13,
-                &built_with((13, 4), &[])
-            )
-            .is_empty()
-        );
     }
 
     #[test]
@@ -403,12 +226,5 @@ mod tests {
             Origin::Component(Component::Nvrtc)
         );
         assert!(origin("libnvrtc-builtins.so.12.0", 13).is_err());
-    }
-
-    #[test]
-    fn a_version_line_of_its_own_must_be_known() {
-        let found = components(["libcublas.so.12"], 12).unwrap();
-        let error = requirements(&found, 12, &built_with((12, 9), &[])).unwrap_err();
-        assert!(error.to_string().contains("`cublas`"), "{error}");
     }
 }

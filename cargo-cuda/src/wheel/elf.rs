@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use object::Endianness;
 use object::elf::{self, FileHeader64};
 use object::read::ReadRef;
-use object::read::elf::{Dyn as _, FileHeader as _};
+use object::read::elf::{Dyn as _, FileHeader as _, SectionHeader as _, Sym as _};
+use object::{Endianness, SymbolIndex};
 
 use super::archive::Entry;
 use super::dependencies;
@@ -42,6 +42,19 @@ pub struct ElfFacts {
     pub rpath: Vec<String>,
     /// Entries of `DT_RUNPATH`: searched after `LD_LIBRARY_PATH`.
     pub runpath: Vec<String>,
+    /// The symbols that the file needs from NVIDIA's libraries, and those whose library the file does not name.
+    pub imports: Vec<Import>,
+    /// Whether the file has device code as LTO-IR, which nvJitLink compiles.
+    pub has_lto_ir: bool,
+}
+
+/// A symbol that a file needs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Import {
+    pub symbol: String,
+    /// The SONAME of the library that defines it. `None` if that library has no versions for its symbols, as NCCL and
+    /// cuFile have none.
+    pub library: Option<String>,
 }
 
 /// Whether the bytes start with the magic number of ELF.
@@ -82,7 +95,61 @@ fn read<'data>(file: impl ReadRef<'data>) -> Result<ElfFacts, object::read::Erro
             }
         }
     }
+    let symbols = sections.symbols(endian, file, elf::SHT_DYNSYM)?;
+    let versions = sections.versions(endian, file)?.unwrap_or_default();
+    for (index, symbol) in symbols.iter().enumerate().skip(1) {
+        if symbol.st_shndx(endian) != elf::SHN_UNDEF || symbol.st_bind() == elf::STB_WEAK {
+            continue;
+        }
+        let version = versions.version_index(endian, SymbolIndex(index)).index();
+        let version = versions.version(version).unwrap_or_default();
+        let library = version.and_then(|version| version.file()).map(text);
+        let is_other = |library: &String| !dependencies::is_nvidia_library(library);
+        if !library.as_ref().is_some_and(is_other) {
+            facts.imports.push(Import {
+                symbol: text(symbol.name(endian, symbols.strings())?),
+                library,
+            });
+        }
+    }
+    if let Some((_, section)) = sections.section_by_name(endian, b".nv_fatbin")
+        && let Some((start, len)) = section.file_range(endian)
+    {
+        facts.has_lto_ir = has_lto_ir(file, start, len).unwrap_or(false);
+    }
     Ok(facts)
+}
+
+/// Whether a section with fat binaries has an image of LTO-IR; `None` if the section is malformed. Reads headers only:
+/// the format is described in `cuda_build::internal::fatbin`.
+fn has_lto_ir<'data>(file: impl ReadRef<'data>, start: u64, len: u64) -> Option<bool> {
+    /// The number of this kind of image.
+    const LTO_IR: u16 = 8;
+    const CONTAINER: [u8; 4] = 0xBA55_ED50_u32.to_le_bytes();
+    let read = |at, len| file.read_bytes_at(at, len).ok();
+    let number = |bytes: &[u8]| bytes.iter().rev().fold(0, |n, b| n << 8 | u64::from(*b));
+    let end = start.checked_add(len)?;
+    let mut at = start;
+    while at < end {
+        let header = read(at, 16)?;
+        if header[..4] != CONTAINER {
+            // Linkers put zeros between containers, which are aligned to 8 bytes.
+            at += 8;
+            continue;
+        }
+        let mut entry = at.checked_add(16)?;
+        at = entry.checked_add(number(&header[8..16]))?;
+        while entry < at {
+            let header = read(entry, 16)?;
+            if number(&header[..2]) == u64::from(LTO_IR) {
+                return Some(true);
+            }
+            let header_len = number(&header[4..8]).max(1);
+            let next = entry.checked_add(header_len)?;
+            entry = next.checked_add(number(&header[8..16]))?;
+        }
+    }
+    Some(false)
 }
 
 fn text(bytes: &[u8]) -> String {

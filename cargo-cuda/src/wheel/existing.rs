@@ -1,12 +1,14 @@
 //! Rewrites a wheel that another program has built, such as scikit-build-core.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use cuda_build::ToolkitVersion;
+use cuda_build::internal::release;
 
 use super::archive::Wheel;
 use super::dependencies::{self, BuiltWith};
+use super::needs::Needs;
 use super::rewrite::{BuiltWheel, Rewrite};
 use super::runpath::{SearchPathKind, SearchPathPlan};
 use crate::failure::Failure;
@@ -27,10 +29,12 @@ pub fn rewrite(
         major,
         runpath: SearchPathPlan::new(&components, major, kind)?,
         built_with: BuiltWith {
-            toolkit: ToolkitVersion::new(major, 0),
+            // It is not known. The newest release has every symbol that the modules need.
+            toolkit: release::newest_of(major).unwrap_or(ToolkitVersion::new(major, 0)),
             components: BTreeMap::new(),
         },
-        dlopened: BTreeSet::new(),
+        declared: Needs::default(),
+        dependencies: Vec::new(),
     };
     rewrite.apply_to(wheel, path, out_dir)
 }

@@ -65,6 +65,16 @@ impl Metadata {
             .map(|(_, v)| v)
     }
 
+    /// Replaces all values of a header. New headers are where the first old one was, or at the end.
+    pub fn set_all(&mut self, name: &str, values: &[String]) {
+        let is_same = |(n, _): &(String, String)| n.eq_ignore_ascii_case(name);
+        let index = self.headers.iter().position(is_same);
+        self.headers.retain(|header| !is_same(header));
+        let index = index.unwrap_or(self.headers.len());
+        let new = values.iter().map(|value| (name.to_owned(), value.clone()));
+        self.headers.splice(index..index, new);
+    }
+
     /// Removes the headers of this name whose values `remove` accepts.
     pub fn remove(&mut self, name: &str, remove: impl Fn(&str) -> bool) {
         self.headers
@@ -153,45 +163,6 @@ pub fn file_name_component(name: &str) -> String {
     normalized_name(name).replace('-', "_")
 }
 
-/// The parts of a `Requires-Dist` value that are compared when requirements are merged.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Requirement {
-    /// The normalised name.
-    pub name: String,
-    /// The extras, sorted.
-    pub extras: Vec<String>,
-    /// Whether the requirement has an environment marker (`; …`).
-    pub conditional: bool,
-}
-
-impl Requirement {
-    pub fn parse(text: &str) -> Self {
-        let name_end = text
-            .find(|c: char| !(c.is_ascii_alphanumeric() || "-_.".contains(c)))
-            .unwrap_or(text.len());
-        let mut extras: Vec<String> = text[name_end..]
-            .trim_start()
-            .strip_prefix('[')
-            .and_then(|rest| rest.split_once(']'))
-            .map(|(inner, _)| inner.split(',').map(normalized_name).collect())
-            .unwrap_or_default();
-        extras.sort();
-        Self {
-            name: normalized_name(&text[..name_end]),
-            extras,
-            conditional: text.contains(';'),
-        }
-    }
-
-    /// Whether an environment that satisfies `self` has the package and the extras of `other`.
-    /// Versions are not compared, because the author of the wheel may choose other bounds.
-    pub fn covers(&self, other: &Self) -> bool {
-        self.name == other.name
-            && !self.conditional
-            && other.extras.iter().all(|e| self.extras.contains(e))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -202,9 +173,6 @@ mod tests {
     #[test]
     fn names_are_normalized() {
         assert_eq!(normalized_name("My__Saxpy.cu12"), "my-saxpy-cu12");
-        let requirement = Requirement::parse("CUDA_Toolkit[cudart, cublas]>=13.4,<14");
-        assert_eq!(requirement.name, "cuda-toolkit");
-        assert_eq!(requirement.extras, ["cublas", "cudart"]);
     }
 
     #[test]
@@ -257,27 +225,5 @@ mod tests {
         metadata.remove("requires-dist", |value| value.starts_with("numpy"));
         let requires: Vec<&str> = metadata.all("Requires-Dist").collect();
         assert_eq!(requires, ["cuda-toolkit[cudart]>=13.4,<14"]);
-    }
-
-    #[test]
-    fn requirements_cover_names_and_extras() {
-        let covers = |a: &str, b: &str| Requirement::parse(a).covers(&Requirement::parse(b));
-        assert!(covers(
-            "nvidia_cuda.runtime-cu12==12.9.79",
-            "nvidia-cuda-runtime-cu12>=12.9,<13"
-        ));
-        assert!(covers(
-            "cuda-toolkit [cudart,cublas] >=13",
-            "cuda-toolkit[cudart]>=13.4,<14"
-        ));
-        assert!(!covers(
-            "cuda-toolkit[cudart]",
-            "cuda-toolkit[cublas,cudart]>=13.4,<14"
-        ));
-        assert!(!covers(
-            "nvidia-cublas-cu12; extra == 'fast'",
-            "nvidia-cublas-cu12>=12.9,<13"
-        ));
-        assert!(!covers("nvidia-cublas", "nvidia-cublas-cu12"));
     }
 }

@@ -3,7 +3,9 @@
 //! ```text
 //!  build: maturin ─► archive ─► rewrite ─► archive_writer ─► metapackage, summary
 //!                                  │  elf: the libraries that native modules need
-//!                                  │  dependencies: the packages with these libraries
+//!                                  │  dependencies: the components with these libraries
+//!                                  │  needs: the packages of these components; symbols: lower bounds
+//!                                  │  requirements: these packages beside the author's requirements
 //!                                  │  runpath: the directories of these packages
 //!                                  │  distribution_lookups: Python code that needs the old name
 //!                                  └─ metadata, record, sbom, static_runtime: text files
@@ -22,10 +24,13 @@ pub mod filename;
 pub mod maturin;
 pub mod metadata;
 pub mod metapackage;
+pub mod needs;
 pub mod record;
 pub mod reproducible;
+pub mod requirements;
 pub mod rewrite;
 pub mod runpath;
 pub mod sbom;
 pub mod static_runtime;
 pub mod summary;
+pub mod symbols;

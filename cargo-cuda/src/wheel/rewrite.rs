@@ -13,12 +13,13 @@ use super::archive::Wheel;
 use super::archive_writer::{self, Written};
 use super::dependencies::{self, BuiltWith, Origin};
 use super::distribution_lookups::{self, Lookup};
-use super::elf;
+use super::elf::{self, ElfFacts};
 use super::filename::FileName;
 use super::metadata::{
-    IN_MANIFEST, Metadata, Requirement, check_name, check_version, file_name_component,
-    normalized_name,
+    IN_MANIFEST, Metadata, check_name, check_version, file_name_component, normalized_name,
 };
+use super::needs::Needs;
+use super::requirements::Requirements;
 use super::runpath::SearchPathPlan;
 use super::sbom;
 use super::static_runtime;
@@ -38,8 +39,10 @@ pub struct Rewrite {
     pub runpath: SearchPathPlan,
     /// The component versions with which the wheel was built.
     pub built_with: BuiltWith,
-    /// Components that the code loads with `dlopen`, which an ELF file does not list.
-    pub dlopened: BTreeSet<Component>,
+    /// The components that the manifest declares.
+    pub declared: Needs,
+    /// The Python packages that only the wheel of this major requires.
+    pub dependencies: Vec<String>,
 }
 
 /// A wheel that was written.
@@ -54,7 +57,7 @@ pub struct BuiltWheel {
     pub version: String,
     /// The CUDA major.
     pub major: u32,
-    /// The requirements on CUDA packages that were added.
+    /// All requirements in its metadata.
     pub requires: Vec<String>,
     /// The oldest glibc that it runs on, as maturin computed it.
     pub glibc: Option<String>,
@@ -146,14 +149,16 @@ impl Rewrite {
         let base_name = normalized_name(base);
         let name = with_cuda_suffix(base, self.major)?;
 
-        let needed = self.needed_libraries(&wheel)?;
-        let needed: BTreeSet<&str> = needed.iter().map(String::as_str).collect();
-        let mut components = dependencies::components(needed.iter().copied(), self.major)?;
-        components.extend(&self.dlopened);
-        let requires = dependencies::requirements(&components, self.major, &self.built_with)?;
+        let modules = self.native_modules(&wheel)?;
+        let mut needs = self.declared.clone();
+        for facts in &modules {
+            needs.add_module(facts, self.major, &self.built_with)?;
+        }
+        let needed = modules.iter().flat_map(|facts| &facts.needed);
+        let needed: BTreeSet<&str> = needed.map(String::as_str).collect();
         let foreign = self.foreign_libraries(&needed, &wheel)?;
         let lookups = lookups(&wheel, &old_name);
-        self.rewrite_metadata(&mut metadata, &old_name, &name, &requires)?;
+        let requires = self.rewrite_metadata(&mut metadata, &old_name, &name, &needs)?;
 
         let old_stem = wheel.dist_info.trim_end_matches(".dist-info").to_owned();
         let new_stem = format!("{}-{}", file_name_component(&name), file_name.version);
@@ -192,23 +197,21 @@ impl Rewrite {
         })
     }
 
-    /// The SONAMEs that the native modules need. Fails if a module has a wrong search path.
-    fn needed_libraries(&self, wheel: &Wheel) -> Result<BTreeSet<String>, Failure> {
-        let mut needed = BTreeSet::new();
-        let mut is_native = false;
+    /// The native modules. Fails if one has a wrong search path.
+    fn native_modules(&self, wheel: &Wheel) -> Result<Vec<ElfFacts>, Failure> {
+        let mut modules = Vec::new();
         for (path, facts) in wheel.modules() {
-            is_native = true;
             // Check the majors before the search path: if both are wrong, the error about the major is clearer.
             dependencies::components(facts.needed.iter().map(String::as_str), self.major)?;
             self.runpath.check(path, facts)?;
-            needed.extend(facts.needed.iter().cloned());
+            modules.push(facts.clone());
         }
-        if !is_native {
+        if modules.is_empty() {
             return Err(Failure::wheel(
                 "contains no native module: a pure Python wheel is the same for every CUDA major",
             ));
         }
-        Ok(needed)
+        Ok(modules)
     }
 
     fn foreign_libraries(
@@ -233,48 +236,28 @@ impl Rewrite {
         Ok(foreign)
     }
 
+    /// Returns the requirements of the wheel.
     fn rewrite_metadata(
         &self,
         metadata: &mut Metadata,
         old_name: &str,
         name: &str,
-        requires: &[String],
-    ) -> Result<(), Failure> {
-        let old = normalized_name(old_name);
+        needs: &Needs,
+    ) -> Result<Vec<String>, Failure> {
         for old in metadata.all_mut("Name") {
             *old = name.to_owned();
         }
-        for requirement in metadata.all_mut("Requires-Dist") {
-            let parsed = Requirement::parse(requirement);
-            // A requirement on the package itself, such as `saxpy[plot]` in saxpy's extra `all`.
-            if parsed.name == old {
-                let end =
-                    requirement.find(|c: char| !(c.is_ascii_alphanumeric() || "-_.".contains(c)));
-                let rest = end.map_or("", |end| &requirement[end..]);
-                *requirement = format!("{name}{rest}");
-            }
-            if cuda_suffix(&parsed.name)
-                .is_some_and(|other| parsed.name.starts_with("nvidia-") && other != self.major)
-            {
-                return Err(Failure::wheel(format!(
-                    "the project requires `{requirement}`, but the wheel is for CUDA {}",
-                    self.major
-                ))
-                .hint("remove it from `[project].dependencies`: each wheel gets the packages for its own major"));
-            }
+        let mut requirements = Requirements::of(metadata);
+        requirements.requires.extend(self.dependencies.clone());
+        requirements.limit_to(self.major, old_name, name)?;
+        let added = needs.requirements(self.major, &self.built_with)?;
+        requirements.add(&added, self.major);
+        for component in needs.extras(self.major) {
+            requirements.add_extra(component.id());
         }
-        let present: Vec<Requirement> = metadata
-            .all("Requires-Dist")
-            .map(Requirement::parse)
-            .collect();
-        for line in requires {
-            let wanted = Requirement::parse(line);
-            if !present.iter().any(|have| have.covers(&wanted)) {
-                metadata.add("Requires-Dist", line);
-            }
-        }
+        requirements.write(metadata);
         metadata.add("Classifier", &format!("{CLASSIFIER}{}", self.major));
-        Ok(())
+        Ok(requirements.requires)
     }
 }
 

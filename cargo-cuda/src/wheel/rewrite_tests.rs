@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use super::*;
 use crate::wheel::archive::Entry;
 use crate::wheel::runpath::SearchPathKind;
-use cuda_build::ToolkitVersion;
+use cuda_build::{Component, ToolkitVersion};
 
 const INIT: &str = "from .saxpy import *\n\n__doc__ = saxpy.__doc__\nif hasattr(saxpy, \"__all__\"):\n    __all__ = saxpy.__all__";
 
@@ -59,7 +59,11 @@ fn rewriting(major: u32) -> Rewrite {
             toolkit: ToolkitVersion::new(major, 4),
             components: [(Component::Cudart, "13.4.92".parse().unwrap())].into(),
         },
-        dlopened: cudart,
+        declared: Needs {
+            required: cudart,
+            ..Needs::default()
+        },
+        dependencies: Vec::new(),
     }
 }
 
@@ -88,7 +92,13 @@ fn only_the_distribution_is_renamed() {
         ..
     } = rewrite(wheel(&extra)).unwrap();
     assert_eq!(name, "saxpy-cu13");
-    assert_eq!(requires, ["cuda-toolkit[cudart]>=13.4,<14"]);
+    assert_eq!(
+        requires,
+        [
+            "saxpy-cu13[plot]; extra == 'all'",
+            "cuda-toolkit[cudart]>=13.0,<14"
+        ]
+    );
     let paths: Vec<&str> = wheel.entries.keys().map(String::as_str).collect();
     assert_eq!(
         paths,
@@ -114,7 +124,7 @@ fn only_the_distribution_is_renamed() {
     assert_eq!(
         wheel.text("saxpy_cu13-0.1.0.dist-info/METADATA").unwrap(),
         "Metadata-Version: 2.4\nName: saxpy-cu13\nVersion: 0.1.0\nRequires-Dist: saxpy-cu13[plot]; extra == 'all'\n\
-         Requires-Dist: cuda-toolkit[cudart]>=13.4,<14\nClassifier: Environment :: GPU :: NVIDIA CUDA :: 13\n"
+         Requires-Dist: cuda-toolkit[cudart]>=13.0,<14\nClassifier: Environment :: GPU :: NVIDIA CUDA :: 13\n"
     );
 }
 
@@ -137,6 +147,40 @@ fn requirements_of_the_author_are_kept() {
         .unwrap();
     let expected = "requires `nvidia-cublas-cu12>=12`, but the wheel is for CUDA 13";
     assert!(error.message.contains(expected), "{error}");
+}
+
+#[test]
+fn report_has_the_requirements_of_the_metadata() {
+    let metadata = "Name: saxpy\nVersion: 0.1.0\nProvides-Extra: cu12\nProvides-Extra: cu13\nRequires-Dist: numpy\n\
+                    Requires-Dist: cupy-cuda12x; extra == 'cu12'\nRequires-Dist: cupy-cuda13x; extra == 'cu13'\n";
+    let mut rewriting = rewriting(13);
+    rewriting.declared.optional.insert(Component::Cudnn);
+    rewriting.dependencies = vec!["nvmath-python[cu13]".to_owned()];
+    let file = FileName::parse("saxpy-0.1.0-cp39-abi3-manylinux_2_34_x86_64.whl").unwrap();
+    let wheel = wheel(&[("saxpy-0.1.0.dist-info/METADATA", metadata)]);
+    let rewritten = rewriting.rewrite(wheel, &file).unwrap();
+    let text = rewritten
+        .wheel
+        .text("saxpy_cu13-0.1.0.dist-info/METADATA")
+        .unwrap();
+    let all = |header: &str| -> Vec<&str> {
+        text.lines()
+            .filter_map(|line| line.strip_prefix(header))
+            .collect()
+    };
+    assert_eq!(all("Requires-Dist: "), rewritten.requires);
+    assert_eq!(
+        rewritten.requires,
+        [
+            "numpy",
+            "cupy-cuda13x; extra == 'cu13'",
+            "nvmath-python[cu13]",
+            "cuda-toolkit[cudart]>=13.0,<14",
+            "cuda-toolkit[nvrtc,cublas]>=13.0,<14; extra == 'cudnn'",
+            "nvidia-cudnn-cu13>=9.12.0,<10; extra == 'cudnn'",
+        ]
+    );
+    assert_eq!(all("Provides-Extra: "), ["cu13", "cudnn"]);
 }
 
 #[test]

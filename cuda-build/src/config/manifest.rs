@@ -140,7 +140,7 @@ impl Table {
     }
 
     pub(super) fn texts(&self, key: &str) -> Result<Option<Vec<String>>, Error> {
-        let expected = "a list of strings such as [\"8.0\", \"12.0+PTX\"]";
+        let expected = "a list of strings";
         self.list(key, |item| {
             let text = item.as_str().map(str::to_owned);
             text.ok_or_else(|| self.wrong_type(key, expected, item))

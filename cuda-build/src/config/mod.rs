@@ -13,6 +13,7 @@
 //! [package.metadata.cuda.major.12] # replaces the lists above for one CUDA major
 //! components        = ["cudart"]
 //! capabilities      = ["8.0", "9.0+PTX"]
+//! dependencies      = ["cupy-cuda12x"] # Python packages that only the wheel of this major requires
 //! [package.metadata.cuda.wheel]
 //! name              = "saxpy"      # the wheel's name without `-cu12`
 //! rpath             = "runpath"    # or "rpath", which precedes LD_LIBRARY_PATH
@@ -27,7 +28,7 @@ use crate::component::Component;
 use crate::env::Env;
 use crate::error::Error;
 use crate::root::Root;
-use crate::version::RequestedRelease;
+use crate::version::{RequestedRelease, Version};
 use manifest::{Document, Table};
 
 /// How the CUDA runtime is linked.
@@ -58,12 +59,35 @@ pub struct Wanted {
     /// The accepted versions: `>=9` for cuDNN 9 and newer.
     pub version: Option<semver::VersionReq>,
     /// Whether the crate can be built without the component. For an optional component that is present,
-    /// `cfg(cuda_have_<name>)` is set.
+    /// `cfg(cuda_have_<name>)` is set. A wheel requires an optional component only in an extra.
     pub optional: bool,
 }
 
-/// What a package declares. [`Config::for_major`] returns the components and capabilities for one CUDA
-/// major.
+impl Wanted {
+    /// The lowest accepted version: 9.2 for `>=9.2, <10` and for `9.2`. `None` if every older version is accepted.
+    pub fn lowest_version(&self) -> Option<Version> {
+        let comparators = self.version.iter().flat_map(|v| &v.comparators);
+        comparators.filter_map(lowest_version).max()
+    }
+}
+
+fn lowest_version(comparator: &semver::Comparator) -> Option<Version> {
+    use semver::Op::{Greater, Less, LessEq};
+    if matches!(comparator.op, Less | LessEq) {
+        return None;
+    }
+    let mut parts = vec![comparator.major];
+    parts.extend(comparator.minor);
+    parts.extend(comparator.patch);
+    // `>9.2` excludes every 9.2.x.
+    if let (Greater, Some(last)) = (comparator.op, parts.last_mut()) {
+        *last += 1;
+    }
+    let parts: Vec<String> = parts.iter().map(u64::to_string).collect();
+    parts.join(".").parse().ok()
+}
+
+/// What a package declares. [`Config::for_major`] returns the lists for one CUDA major.
 #[derive(Clone, Debug, Default)]
 pub struct Config {
     /// The package's manifest, for messages.
@@ -96,6 +120,7 @@ struct PerMajor {
     major: u32,
     components: Option<Vec<Wanted>>,
     capabilities: Option<Vec<String>>,
+    dependencies: Option<Vec<String>>,
 }
 
 /// How a wheel is packaged.
@@ -109,13 +134,15 @@ pub struct Wheel {
     pub max_size: Option<u64>,
 }
 
-/// The components and capabilities of a [`Config`] for one CUDA major.
+/// The lists of a [`Config`] for one CUDA major.
 #[derive(Clone, Copy)]
 pub struct ForMajor<'a> {
     /// The declared components.
     pub components: &'a [Wanted],
     /// The declared capabilities; `None` if none are declared.
     pub capabilities: Option<&'a [String]>,
+    /// The Python packages that only the wheel of this major requires.
+    pub dependencies: &'a [String],
 }
 
 impl Config {
@@ -154,11 +181,13 @@ impl Config {
         let of_major = || (self.per_major.iter().rev()).filter(|p| p.major == major);
         let components = of_major().find_map(|p| p.components.as_ref());
         let capabilities = of_major().find_map(|p| p.capabilities.as_ref());
+        let dependencies = of_major().find_map(|p| p.dependencies.as_deref());
         ForMajor {
             components: components.unwrap_or(&self.components),
             capabilities: capabilities
                 .or(self.capabilities.as_ref())
                 .map(Vec::as_slice),
+            dependencies: dependencies.unwrap_or_default(),
         }
     }
 
@@ -182,11 +211,12 @@ impl Config {
                     format!("`{name}` is not a CUDA major such as `13`"),
                 )
             })?;
-            special.check_keys(&["components", "capabilities"])?;
+            special.check_keys(&["components", "capabilities", "dependencies"])?;
             self.per_major.push(PerMajor {
                 major,
                 components: special.components("components")?,
                 capabilities: special.texts("capabilities")?,
+                dependencies: special.texts("dependencies")?,
             });
         }
         if let Some(wheel) = table.table("wheel")? {

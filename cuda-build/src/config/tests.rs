@@ -34,6 +34,7 @@ fn every_key_is_read() {
         [package.metadata.cuda.major.12]
         capabilities = ["7.0"]
         components = ["cudart"]
+        dependencies = ["cupy-cuda12x"]
         [package.metadata.cuda.wheel]
         name = "saxpy"
         rpath = "rpath"
@@ -53,6 +54,8 @@ fn every_key_is_read() {
     let twelve = config.for_major(12);
     assert_eq!(twelve.capabilities.unwrap(), ["7.0"]);
     assert_eq!(twelve.components.len(), 1);
+    assert_eq!(twelve.dependencies, ["cupy-cuda12x"]);
+    assert!(thirteen.dependencies.is_empty());
     assert_eq!(config.wheel.name.as_deref(), Some("saxpy"));
     assert_eq!(config.wheel.max_size, Some(200 << 20));
 }
@@ -80,6 +83,36 @@ fn package_beats_workspace_and_variables_beat_both() {
     let config = read(env);
     assert_eq!(config.cudart, Cudart::Static);
     assert_eq!(config.for_major(13).capabilities.unwrap(), ["7.5+PTX"]);
+}
+
+#[test]
+fn version_requirements_have_a_lowest_version() {
+    let lowest = |version: &str| {
+        let wanted = Wanted {
+            component: Component::Cudnn,
+            version: Some(version.parse().unwrap()),
+            optional: false,
+        };
+        wanted.lowest_version().map(|version| version.to_string())
+    };
+    for (requirement, expected) in [
+        (">=9.2, <10", "9.2"),
+        ("9", "9"),
+        ("~9.2.1", "9.2.1"),
+        ("=9.10", "9.10"),
+        (">9.2", "9.3"),
+        (">=9.2, >9.4.0", "9.4.1"),
+        ("9.*", "9"),
+    ] {
+        assert_eq!(
+            lowest(requirement).as_deref(),
+            Some(expected),
+            "{requirement}"
+        );
+    }
+    for requirement in ["*", "<10", "<=9.4"] {
+        assert_eq!(lowest(requirement), None, "{requirement}");
+    }
 }
 
 /// The package replaces one key of a major, and keeps the other of the workspace.

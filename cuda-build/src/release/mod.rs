@@ -58,6 +58,12 @@ pub fn newest() -> ToolkitVersion {
     table::RELEASES[table::RELEASES.len() - 1].version
 }
 
+/// The newest release of a major; `None` for a major that the tables do not cover.
+pub fn newest_of(major: u32) -> Option<ToolkitVersion> {
+    let versions = table::RELEASES.iter().map(|row| row.version);
+    versions.filter(|version| version.major == major).max()
+}
+
 /// What is known about a release; `None` if it is older than 11.0, newer than [`newest`], or never existed.
 pub fn facts(toolkit: ToolkitVersion) -> Option<&'static Release> {
     table::RELEASES.iter().find(|row| row.version == toolkit)
@@ -106,6 +112,29 @@ pub fn release_of(component: Component, version: &Version) -> Option<ToolkitVers
         .filter(|(first, _)| first <= version)
         .max_by(|(one, _), (other, _)| one.cmp(other))
         .map(|(_, release)| release)
+}
+
+/// The oldest CUDA release of which every version of `component` is `version` or newer; `None` for versions outside the
+/// table, and for products.
+pub fn oldest_release_with(component: Component, version: &Version) -> Option<ToolkitVersion> {
+    if component.facts().follows_toolkit {
+        return version.release().or_else(|| {
+            let major = u32::try_from(version.part(0)).ok()?;
+            Some(ToolkitVersion::new(major, 0))
+        });
+    }
+    let column = table::SELF_VERSIONED
+        .iter()
+        .position(|numbered| *numbered == component)?;
+    let is_new_enough = |first: &str| {
+        first
+            .parse::<Version>()
+            .is_ok_and(|first| first >= *version)
+    };
+    table::RELEASES
+        .iter()
+        .find(|row| is_new_enough(row.first_versions[column]))
+        .map(|row| row.version)
 }
 
 /// The first version of a component in each release whose metapackage pins the component, and the exceptions.

@@ -103,6 +103,25 @@ fn versions_of_the_math_libraries_are_not_the_toolkits() {
 }
 
 #[test]
+fn a_release_guarantees_its_first_version() {
+    for (component, version, expected) in [
+        (Component::Cublas, "13.0.0", Some("13.0")),
+        (Component::Cublas, "13.2", Some("13.1")),
+        (Component::Cublas, "13.2.0.10", Some("13.2")),
+        (Component::Cusparse, "12.0.0", Some("12.0")),
+        (Component::Cusparse, "12.3", Some("12.4")),
+        (Component::Cublas, "13.8.0.4", None),
+        (Component::Cudart, "12.4.127", Some("12.4")),
+        (Component::Cudart, "13", Some("13.0")),
+        (Component::Cudnn, "9.27.0", None),
+    ] {
+        let found = oldest_release_with(component, &version.parse().unwrap());
+        let found = found.map(|release| release.to_string());
+        assert_eq!(found.as_deref(), expected, "{component} {version}");
+    }
+}
+
+#[test]
 fn versions_outside_the_table_have_no_release() {
     // CUDA 13.5 has no metapackage yet.
     assert_eq!(release(Component::Cusparse, "12.9.4.2"), None);
