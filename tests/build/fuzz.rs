@@ -411,7 +411,7 @@ fn elf_files() {
     assert!(
         corpus("elf")
             .iter()
-            .any(|bytes| ElfFacts::parse(bytes).is_ok()),
+            .any(|bytes| ElfFacts::parse(bytes.as_slice()).is_ok()),
         "nothing good to start from"
     );
     Fuzz {

@@ -302,7 +302,7 @@ fn one_crate_becomes_a_wheel_for_each_major() {
 
         let content = archive::read(&wheel.path).unwrap();
         let module = &content.entries["saxpy/saxpy.abi3.so"];
-        let facts = ElfFacts::parse(&module.content).unwrap();
+        let facts = ElfFacts::parse(module.content.as_slice()).unwrap();
         let soname = format!("libcudart.so.{major}");
         assert!(facts.needed.contains(&soname), "{:?}", facts.needed);
         assert_eq!(facts.runpath, [format!("$ORIGIN/../{}", of.directory)]);

@@ -247,7 +247,7 @@ fn one_command_makes_two_wheels_of_the_template() {
             expected.iter().collect::<Vec<_>>(),
             "nothing of NVIDIA's is in it"
         );
-        let facts = ElfFacts::parse(&content.entries["saxpy/saxpy.abi3.so"].content).unwrap();
+        let facts = ElfFacts::parse(content.entries["saxpy/saxpy.abi3.so"].content.as_slice()).unwrap();
         assert_eq!(facts.runpath, [runpath]);
         let needed: Vec<&String> = facts
             .needed

@@ -100,7 +100,7 @@ fn module(wheel: &Path) -> (String, ElfFacts, String) {
     let metadata = String::from_utf8(metadata.content.clone()).unwrap();
     (
         path.clone(),
-        ElfFacts::parse(&module.content).unwrap(),
+        ElfFacts::parse(module.content.as_slice()).unwrap(),
         metadata,
     )
 }

@@ -66,7 +66,7 @@ fn read_at_most(path: &Path, max_size: u64) -> Result<Wheel, Failure> {
     let mut total = 0_u64;
     for index in 0..archive.len() {
         let mut file = archive.by_index(index).map_err(of_zip)?;
-        let name = check_entry_name(file.name_raw()).map_err(invalid)?;
+        let name = check_entry_name(file.name_raw()).map_err(|failure| invalid(failure.message))?;
         if file.is_symlink() {
             return Err(invalid(format!(
                 "`{name}` is a symbolic link, which installers do not support"
@@ -99,17 +99,23 @@ fn read_at_most(path: &Path, max_size: u64) -> Result<Wheel, Failure> {
 }
 
 /// The name of an entry as a path below the directory in which a wheel is installed.
-fn check_entry_name(raw: &[u8]) -> Result<String, String> {
+pub fn check_entry_name(raw: &[u8]) -> Result<String, Failure> {
     let shown = raw.escape_ascii();
     let Ok(name) = std::str::from_utf8(raw) else {
-        return Err(format!("the file name `{shown}` is not UTF-8"));
+        return Err(Failure::wheel(format!(
+            "the file name `{shown}` is not UTF-8"
+        )));
     };
     if name.contains(char::is_control) {
-        return Err(format!("the file name `{shown}` has control characters"));
+        return Err(Failure::wheel(format!(
+            "the file name `{shown}` has control characters"
+        )));
     }
     let is_plain = |part: PathPart<'_>| matches!(part, PathPart::Normal(_));
     if name.contains('\\') || !Path::new(name).components().all(is_plain) {
-        return Err(format!("the file name `{name}` leads out of the wheel"));
+        return Err(Failure::wheel(format!(
+            "the file name `{name}` leads out of the wheel"
+        )));
     }
     Ok(name.to_owned())
 }
@@ -171,7 +177,9 @@ fn zip_bytes(wheel: &Wheel) -> io::Result<Vec<u8>> {
         let mode = if entry.executable { 0o755 } else { 0o644 };
         zip.start_file(path.as_str(), options.unix_permissions(mode))?;
         zip.write_all(&entry.content)?;
-        record_text.push_str(&record::line(path, &entry.content));
+        let mut hasher = record::Hasher::default();
+        hasher.update(&entry.content);
+        record_text.push_str(&record::line(path, &hasher.finish()));
     }
     let record_path = format!("{}/RECORD", wheel.dist_info);
     record_text.push_str(&record::own_line(&record_path));

@@ -208,7 +208,7 @@ fn undeclared_components(
     let wheel = archive::read(wheel)?;
     let modules = wheel.entries.values().filter(|e| elf::is_elf(&e.content));
     let needed = modules
-        .filter_map(|module| ElfFacts::parse(&module.content).ok())
+        .filter_map(|module| ElfFacts::parse(module.content.as_slice()).ok())
         .flat_map(|facts| facts.needed);
     let component = |soname: String| match dependencies::origin(&soname, major) {
         Ok(Origin::Component(component)) => Some(component),

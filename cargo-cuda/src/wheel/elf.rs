@@ -1,10 +1,16 @@
-//! The dynamic section of a shared library: the libraries that it needs, and its search path.
+//! What the loader reads in a shared library: the libraries that it needs, its search path, the versions of symbols.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::io::{Read, Seek};
+use std::ops::Range;
 
-use object::Endianness;
 use object::elf::{self, FileHeader64};
-use object::read::elf::{Dyn as _, FileHeader as _};
+use object::read::elf::{
+    Dyn as _, FileHeader as _, ProgramHeader as _, SectionHeader as _, Sym as _,
+};
+use object::read::{Error as ElfError, ReadCache, ReadRef, StringTable};
+use object::{Endianness, SymbolIndex};
 
 use super::archive::Entry;
 use super::dependencies;
@@ -12,7 +18,7 @@ use crate::failure::Failure;
 
 /// Libraries that every manylinux system has (PEP 600). Only those that Rust code or nvcc's host
 /// code may link.
-pub(super) const MANYLINUX: &[&str] = &[
+pub const MANYLINUX: &[&str] = &[
     "libc.so.6",
     "libm.so.6",
     "libdl.so.2",
@@ -30,6 +36,13 @@ pub(super) const MANYLINUX: &[&str] = &[
     "ld-linux-aarch64.so.1",
 ];
 
+/// The most that is read of one ELF file. The tables that the loader reads have some megabytes in the largest libraries;
+/// device code is not read here.
+const MAX_READ: u64 = 64 << 20;
+
+/// The most text that is kept of one ELF file. In a malformed file, millions of entries can name the same long string.
+const MAX_TEXT: usize = 16 << 20;
+
 /// The parts of an ELF file that matter for a wheel.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ElfFacts {
@@ -41,6 +54,27 @@ pub struct ElfFacts {
     pub rpath: Vec<String>,
     /// Entries of `DT_RUNPATH`: searched after `LD_LIBRARY_PATH`.
     pub runpath: Vec<String>,
+    /// The processor, as in a platform tag: `x86_64`. Empty for other processors than `x86_64` and `aarch64`.
+    pub machine: &'static str,
+    /// The versions of symbols that the file needs: SONAME and version, such as `libc.so.6` and `GLIBC_2.34`.
+    pub versions: Vec<(String, String)>,
+    /// The symbols that the file needs from NVIDIA's libraries. All of these libraries have versions for their symbols, so
+    /// the file names the library of each symbol.
+    pub imports: Vec<Import>,
+    /// Whether the loader changes code of the file (`DT_TEXTREL`).
+    pub text_relocations: bool,
+    /// Whether the file requires a stack that can be executed.
+    pub executable_stack: bool,
+    /// The sections with device code: `.nv_fatbin` and `__nv_relfatbin`.
+    pub device_sections: Vec<(String, Range<u64>)>,
+}
+
+/// A symbol that a file needs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Import {
+    pub symbol: String,
+    /// The SONAME of the library that defines it.
+    pub library: String,
 }
 
 /// Whether the bytes start with the magic number of ELF.
@@ -50,28 +84,107 @@ pub fn is_elf(bytes: &[u8]) -> bool {
 
 impl ElfFacts {
     /// Reads a 64-bit ELF file. CUDA 12 and later support no other.
-    pub fn parse(bytes: &[u8]) -> Result<Self, Failure> {
-        read(bytes).map_err(|error| Failure::wheel(format!("not a readable ELF library: {error}")))
+    pub fn parse<'data>(file: impl ReadRef<'data>) -> Result<Self, Failure> {
+        read(file, &mut Text { left: MAX_TEXT }).map_err(|Unreadable(reason)| {
+            Failure::wheel(format!("not a readable ELF library: {reason}"))
+        })
+    }
+
+    /// Reads a 64-bit ELF file of any size. Only the tables that the loader reads are kept in memory.
+    pub fn read(file: impl Read + Seek) -> Result<Self, Failure> {
+        let cache = ReadCache::new(file);
+        let left = Cell::new(MAX_READ);
+        Self::parse(Limited {
+            cache: &cache,
+            left: &left,
+        })
+    }
+
+    /// The entries of the search path that the loader uses: it ignores `DT_RPATH` if there is a `DT_RUNPATH`.
+    pub fn search_path(&self) -> &[String] {
+        match self.runpath.is_empty() {
+            true => &self.rpath,
+            false => &self.runpath,
+        }
     }
 }
 
-fn read(bytes: &[u8]) -> Result<ElfFacts, object::read::Error> {
-    let header = FileHeader64::<Endianness>::parse(bytes)?;
-    let endian = header.endian()?;
-    let sections = header.sections(endian, bytes)?;
-    let mut facts = ElfFacts::default();
+/// A file that is read in parts, up to a total of `left` bytes.
+struct Limited<'a, R: Read + Seek> {
+    cache: &'a ReadCache<R>,
+    left: &'a Cell<u64>,
+}
 
-    if let Some((dynamic, link)) = sections.dynamic(endian, bytes)? {
-        let strings = sections.strings(endian, bytes, link)?;
+impl<R: Read + Seek> Clone for Limited<'_, R> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<R: Read + Seek> Copy for Limited<'_, R> {}
+
+impl<R: Read + Seek> Limited<'_, R> {
+    fn take(self, len: u64) -> Result<(), ()> {
+        self.left.set(self.left.get().checked_sub(len).ok_or(())?);
+        Ok(())
+    }
+}
+
+impl<'a, R: Read + Seek> ReadRef<'a> for Limited<'a, R> {
+    fn len(self) -> Result<u64, ()> {
+        self.cache.len()
+    }
+
+    fn read_bytes_at(self, offset: u64, size: u64) -> Result<&'a [u8], ()> {
+        self.take(size)?;
+        self.cache.read_bytes_at(offset, size)
+    }
+
+    fn read_bytes_at_until(self, range: Range<u64>, delimiter: u8) -> Result<&'a [u8], ()> {
+        let found = self.cache.read_bytes_at_until(range, delimiter)?;
+        self.take(found.len() as u64)?;
+        Ok(found)
+    }
+}
+
+struct Unreadable(String);
+
+impl From<ElfError> for Unreadable {
+    fn from(error: ElfError) -> Self {
+        Self(error.to_string())
+    }
+}
+
+fn read<'a, R: ReadRef<'a>>(data: R, text: &mut Text) -> Result<ElfFacts, Unreadable> {
+    let header = FileHeader64::<Endianness>::parse(data)?;
+    let endian = header.endian()?;
+    let mut facts = ElfFacts {
+        machine: match header.e_machine.get(endian) {
+            elf::EM_X86_64 => "x86_64",
+            elf::EM_AARCH64 => "aarch64",
+            _ => "",
+        },
+        ..ElfFacts::default()
+    };
+    for segment in header.program_headers(endian, data)? {
+        if segment.p_type(endian) == elf::PT_GNU_STACK {
+            facts.executable_stack = segment.p_flags(endian).contains(elf::PF_X);
+        }
+    }
+    let sections = header.sections(endian, data)?;
+    if let Some((dynamic, link)) = sections.dynamic(endian, data)? {
+        let strings = sections.strings(endian, data, link)?;
         for entry in dynamic {
             let tag = entry.tag(endian);
             if tag == elf::DT_NULL {
                 break;
             }
+            facts.text_relocations |= tag == elf::DT_TEXTREL
+                || tag == elf::DT_FLAGS && entry.val(endian) & elf::DF_TEXTREL.0 != 0;
             if !entry.is_string(endian) {
                 continue;
             }
-            let value = text(entry.string(endian, strings)?);
+            let value = text.keep(entry.string(endian, strings)?)?;
             match tag {
                 elf::DT_NEEDED => facts.needed.push(value),
                 elf::DT_SONAME => facts.soname = Some(value),
@@ -81,11 +194,67 @@ fn read(bytes: &[u8]) -> Result<ElfFacts, object::read::Error> {
             }
         }
     }
+    if let Some((mut needs, link)) = sections.gnu_verneed(endian, data)? {
+        let strings = sections.strings(endian, data, link)?;
+        while let Some((need, mut versions)) = needs.next()? {
+            let file = text.keep(need.file(endian, strings)?)?;
+            while let Some(version) = versions.next()? {
+                let version = text.keep(version.name(endian, strings)?)?;
+                facts.versions.push((file.clone(), version));
+            }
+        }
+    }
+    let symbols = sections.symbols(endian, data, elf::SHT_DYNSYM)?;
+    if !symbols.is_empty() {
+        // All names are read at once, not each from the file.
+        let link = sections.section(symbols.string_section())?;
+        let bytes = link.data(endian, data)?;
+        let strings = StringTable::new(bytes, 0, bytes.len() as u64);
+        let versions = sections.versions(endian, data)?.unwrap_or_default();
+        for (index, symbol) in symbols.iter().enumerate().skip(1) {
+            let is_optional = symbol.st_bind() == elf::STB_WEAK;
+            if symbol.st_shndx(endian) != elf::SHN_UNDEF || is_optional {
+                continue;
+            }
+            let version = versions.version_index(endian, SymbolIndex(index)).index();
+            let version = versions.version(version).unwrap_or_default();
+            if let Some(library) = version.and_then(|version| version.file())
+                && dependencies::is_nvidia_library(&String::from_utf8_lossy(library))
+            {
+                facts.imports.push(Import {
+                    symbol: text.keep(symbol.name(endian, strings)?)?,
+                    library: text.keep(library)?,
+                });
+            }
+        }
+    }
+    for section in sections.iter() {
+        let name = sections.section_name(endian, section).unwrap_or_default();
+        if DEVICE_SECTIONS.iter().any(|known| name == known.as_bytes())
+            && let Some((start, len)) = section.file_range(endian)
+        {
+            let range = start..start.saturating_add(len);
+            facts.device_sections.push((text.keep(name)?, range));
+        }
+    }
     Ok(facts)
 }
 
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
+/// The sections in which nvcc puts fat binaries. `__nv_relfatbin` has code that is not linked yet.
+const DEVICE_SECTIONS: [&str; 2] = [".nv_fatbin", "__nv_relfatbin"];
+
+/// Copies text out of a file, up to `left` bytes in total.
+struct Text {
+    left: usize,
+}
+
+impl Text {
+    fn keep(&mut self, bytes: &[u8]) -> Result<String, Unreadable> {
+        let left = self.left.checked_sub(bytes.len() + 1);
+        self.left =
+            left.ok_or_else(|| Unreadable(format!("its names have more than {MAX_TEXT} bytes")))?;
+        Ok(String::from_utf8_lossy(bytes).into_owned())
+    }
 }
 
 /// Fails if a wheel contains copies of NVIDIA's libraries. The licence forbids modified copies, and
@@ -97,7 +266,7 @@ pub(super) fn reject_bundled_libraries(
     let is_copy = |(path, entry): &(&String, &Entry)| {
         let file_name = path.rsplit('/').next().unwrap_or_default();
         let soname = || {
-            ElfFacts::parse(&entry.content)
+            ElfFacts::parse(entry.content.as_slice())
                 .ok()
                 .and_then(|facts| facts.soname)
         };
@@ -134,12 +303,20 @@ mod tests {
         let path = std::path::Path::new("/proc/self/exe");
         let bytes = cuda_build::internal::Root::system().bytes(path).unwrap();
         assert!(is_elf(&bytes));
-        let facts = ElfFacts::parse(&bytes).unwrap();
+        let facts = ElfFacts::parse(bytes.as_slice()).unwrap();
         assert!(
             facts.needed.iter().any(|n| n == "libc.so.6"),
             "{:?}",
             facts.needed
         );
+        let versions = facts.versions.iter();
+        assert!(
+            versions
+                .clone()
+                .any(|(file, version)| file == "libc.so.6" && version.starts_with("GLIBC_"))
+        );
+        assert!(!facts.machine.is_empty() && !facts.executable_stack && !facts.text_relocations);
+        assert_eq!(ElfFacts::read(std::io::Cursor::new(bytes)).unwrap(), facts);
     }
 
     #[test]
@@ -151,6 +328,12 @@ mod tests {
             b"\x7fELF\x02\x01\x01 and then text that is no header at all .......",
         ] {
             let error = ElfFacts::parse(bytes).unwrap_err().message;
+            assert_eq!(
+                ElfFacts::read(std::io::Cursor::new(bytes))
+                    .unwrap_err()
+                    .message,
+                error
+            );
             assert!(error.starts_with("not a readable ELF"), "{error}");
         }
     }

@@ -149,7 +149,7 @@ impl Rewrite {
             .iter()
             .filter(|(path, entry)| !path.starts_with(dist_info) && elf::is_elf(&entry.content))
             .map(|(path, entry)| {
-                let facts = ElfFacts::parse(&entry.content).map_err(|f| f.in_file(path))?;
+                let facts = ElfFacts::parse(entry.content.as_slice()).map_err(|f| f.in_file(path))?;
                 Ok((path, facts))
             })
             .collect::<Result<_, Failure>>()?;
