@@ -24,6 +24,14 @@ pub fn write_if_changed(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
 
 /// Writes a file as a whole or not at all, and creates its directory.
 pub fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    write_with(path, |file| file.write_all(bytes))
+}
+
+/// The same for a file that `fill` writes.
+pub fn write_with<T>(
+    path: &Path,
+    fill: impl FnOnce(&mut fs::File) -> io::Result<T>,
+) -> Result<T, Failure> {
     let parent = path.parent().filter(|p| !p.as_os_str().is_empty());
     let directory = parent.unwrap_or(Path::new("."));
     let write = || {
@@ -33,11 +41,11 @@ pub fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
         // as for any other file.
         builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
         let mut part = builder.tempfile_in(directory)?;
-        part.write_all(bytes)?;
+        let filled = fill(part.as_file_mut())?;
         // Without this, a crash of the machine could leave an empty file with the final name.
         part.as_file().sync_all()?;
         part.persist(path)?;
-        Ok(())
+        Ok(filled)
     };
     write().map_err(Failure::io("write", path))
 }

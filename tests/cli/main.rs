@@ -47,6 +47,8 @@ mod toolkit;
 #[path = "../support/tools.rs"]
 mod tools;
 mod wheel;
+mod wheel_existing;
+mod wheel_publish;
 mod wheel_template;
 mod wheel_unchanged;
 #[path = "../support/wheels.rs"]

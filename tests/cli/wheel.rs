@@ -11,9 +11,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use cargo_cuda::rustc_wrapper::{self, Scope};
-use cargo_cuda::wheel::archive;
+use cargo_cuda::wheel::archive::{Entry, Wheel};
 use cargo_cuda::wheel::dependencies::BuiltWith;
-use cargo_cuda::wheel::elf::ElfFacts;
 use cargo_cuda::wheel::maturin::{Maturin, Request};
 use cargo_cuda::wheel::rewrite::{BuiltWheel, Rewrite};
 use cargo_cuda::wheel::runpath::{SearchPathKind, SearchPathPlan};
@@ -300,9 +299,8 @@ fn one_crate_becomes_a_wheel_for_each_major() {
         );
         assert!(wheel.glibc.is_some(), "{name}");
 
-        let content = archive::read(&wheel.path).unwrap();
-        let module = &content.entries["saxpy/saxpy.abi3.so"];
-        let facts = ElfFacts::parse(module.content.as_slice()).unwrap();
+        let content = Wheel::open(&wheel.path).unwrap();
+        let facts = content.entries["saxpy/saxpy.abi3.so"].elf.as_ref().unwrap();
         let soname = format!("libcudart.so.{major}");
         assert!(facts.needed.contains(&soname), "{:?}", facts.needed);
         assert_eq!(facts.runpath, [format!("$ORIGIN/../{}", of.directory)]);
@@ -341,12 +339,13 @@ fn two_checkouts_give_the_same_bytes() {
         let root = place(name);
         let out = work.path().join(name);
         let wheel = wheel(&checkout(&root), of, &out);
-        let content = archive::read(&wheel.path).unwrap();
+        let content = Wheel::open(&wheel.path).unwrap();
         let root = root.to_str().unwrap().as_bytes();
-        for (path, entry) in &content.entries {
+        for path in content.entries.keys() {
             assert!(
-                !entry
-                    .content
+                !content
+                    .bytes(path)
+                    .unwrap()
                     .windows(root.len())
                     .any(|window| window == root),
                 "{path} names the checkout"
@@ -403,4 +402,28 @@ fn a_module_that_is_not_as_planned_is_refused() {
     let (_fresh, input) = build(&project, cu12, &rpath.runpath.rustc_arguments(1));
     rpath.apply(&input, &out).unwrap();
     assert!(rewriting(cu12).apply(&input, &out).is_err());
+}
+
+#[test]
+fn a_static_runtime_is_found_in_stripped_modules() {
+    if offline("a_static_runtime_is_found_in_stripped_modules") {
+        return;
+    }
+    let work = tempfile::tempdir().unwrap();
+    let source = work.path().join("module.c");
+    let code = "int cudaRuntimeGetVersion(int *);\nint version(void) { int v; return cudaRuntimeGetVersion(&v) + v; }\n";
+    fs::write(&source, code).unwrap();
+    for of in &MAJORS {
+        let shared = format!("libcudart.so.{}", of.major);
+        for (library, expected) in [("libcudart_static.a", true), (shared.as_str(), false)] {
+            let module = work.path().join("module.so");
+            run(Command::new("gcc")
+                .args(["-shared", "-fPIC", "-s", "-Wl,--gc-sections", "-o"])
+                .arg(&module)
+                .arg(&source)
+                .arg(cudart(of).join(library)));
+            let entry = Entry::new(fs::read(&module).unwrap(), true).unwrap();
+            assert_eq!(entry.static_runtime, expected, "{library}");
+        }
+    }
 }

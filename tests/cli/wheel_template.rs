@@ -1,18 +1,19 @@
 //! `cargo cuda wheel` of the template: two wheels, installed from the package index's
 //! dependencies, imported without a driver.
 
+use std::cell::RefCell;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use cargo_cuda::wheel::archive;
-use cargo_cuda::wheel::elf::ElfFacts;
+use cargo_cuda::wheel::archive::Wheel;
 
 use crate::components::{offline, site_packages};
 use crate::project::{Project, checkout, copy, place, store};
 use crate::support::Finished;
 use crate::tools::{self, tool};
+use crate::wheel_publish;
 
 /// A clone of the repository: the template and the library, where they lie in it. TruncatedOutput between
 /// runs with what was compiled, so that dependencies compile once.
@@ -38,11 +39,16 @@ fn clone(name: &str) -> PathBuf {
 
 /// `cargo cuda wheel` with maturin on `PATH` and a store that holds 12 and 13.
 pub fn wheel(project: &Path, cache: &Path, arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_cargo-cuda"));
+    let mut command = clean(Command::new(env!("CARGO_BIN_EXE_cargo-cuda")), cache);
     command
         .args(["cuda", "wheel"])
         .args(arguments)
         .current_dir(project);
+    command
+}
+
+/// A command with maturin on `PATH`, this store, and no variables that name another toolkit.
+pub fn clean(mut command: Command, cache: &Path) -> Command {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let paths = std::iter::once(tools::directory().to_owned()).chain(std::env::split_paths(&path));
     command.env("PATH", std::env::join_paths(paths).unwrap());
@@ -77,7 +83,7 @@ pub fn files(directory: &Path) -> Vec<PathBuf> {
 
 /// The versions that CUDA's packages have when the wheels are installed, whatever is newest in the
 /// index.
-fn constraints(place: &Path) -> PathBuf {
+pub fn constraints(place: &Path) -> PathBuf {
     let path = place.join("constraints.txt");
     let text = "cuda-toolkit==13.4.3\nnvidia-cuda-runtime-cu12==12.9.79\nnvidia-cuda-nvrtc-cu12==12.9.86\n";
     fs::write(&path, text).unwrap();
@@ -186,14 +192,24 @@ fn one_command_makes_two_wheels_of_the_template() {
     let cache = work.join("cache");
     store(&cache, &[12, 13]).unwrap();
     let clones = [clone("wheel-clone"), clone("wheel-clone-2/another place")];
+    let reports = RefCell::new(Vec::new());
     let built = clones.each_ref().map(|project| {
         let _ = fs::remove_dir_all(project.join("dist"));
-        let run = Finished::of(
-            wheel(project, &cache, &["--cuda", "12,13"])
-                .output()
-                .unwrap(),
-        );
+        // Where, when and by whom a wheel is built does not change it.
+        let mut command = clean(Command::new("sh"), &cache);
+        let is_first = *project == clones[0];
+        let umask = if is_first { "022" } else { "077" };
+        let script = format!("umask {umask} && exec \"$0\" cuda wheel --cuda 12,13 --metapackage");
+        command.args(["-c", &script, env!("CARGO_BIN_EXE_cargo-cuda")]);
+        if !is_first {
+            command.env("LC_ALL", "C.UTF-8").env("TZ", "Asia/Tokyo");
+            command.env("SOURCE_DATE_EPOCH", "1700000000");
+        }
+        let run = Finished::of(command.current_dir(project).output().unwrap());
         assert_eq!(run.code, 0, "{run:?}");
+        let largest = "  saxpy/saxpy.abi3.so: ";
+        assert_eq!(run.stdout.matches(largest).count(), 2, "{run:?}");
+        reports.borrow_mut().push(run.stdout.clone());
         assert!(
             run.stdout
                 .contains("requires nvidia-cuda-runtime-cu12>=12.9,<13"),
@@ -211,7 +227,7 @@ fn one_command_makes_two_wheels_of_the_template() {
             "{run:?}"
         );
         let wheels = files(&project.join("dist"));
-        assert_eq!(wheels.len(), 2, "{wheels:?}");
+        assert_eq!(wheels.len(), 3, "{wheels:?}");
         wheels
     });
     for (first, second) in built[0].iter().zip(&built[1]) {
@@ -223,14 +239,14 @@ fn one_command_makes_two_wheels_of_the_template() {
         );
     }
 
-    let [cu12, cu13] = &built[0][..] else {
+    let [_, cu12, cu13] = &built[0][..] else {
         unreachable!()
     };
     for (major, wheel, runpath) in [
         (12, cu12, "$ORIGIN/../nvidia/cuda_runtime/lib"),
         (13, cu13, "$ORIGIN/../nvidia/cu13/lib"),
     ] {
-        let content = archive::read(wheel).unwrap();
+        let content = Wheel::open(wheel).unwrap();
         let info = format!("saxpy_cu{major}-0.1.0.dist-info");
         let mut expected = [
             "saxpy/__init__.py".to_owned(),
@@ -247,7 +263,7 @@ fn one_command_makes_two_wheels_of_the_template() {
             expected.iter().collect::<Vec<_>>(),
             "nothing of NVIDIA's is in it"
         );
-        let facts = ElfFacts::parse(content.entries["saxpy/saxpy.abi3.so"].content.as_slice()).unwrap();
+        let facts = content.entries["saxpy/saxpy.abi3.so"].elf.as_ref().unwrap();
         assert_eq!(facts.runpath, [runpath]);
         let needed: Vec<&String> = facts
             .needed
@@ -255,9 +271,7 @@ fn one_command_makes_two_wheels_of_the_template() {
             .filter(|n| n.starts_with("libcu"))
             .collect();
         assert_eq!(needed, [&format!("libcudart.so.{major}")]);
-        let metadata =
-            String::from_utf8(content.entries[&format!("{info}/METADATA")].content.clone())
-                .unwrap();
+        let metadata = content.text(&format!("{info}/METADATA")).unwrap();
         for line in [
             format!("Name: saxpy-cu{major}"),
             "Requires-Python: >=3.9".to_owned(),
@@ -273,6 +287,8 @@ fn one_command_makes_two_wheels_of_the_template() {
 
     check(&venv(&work, "only-12", &[cu12]), 12, "12090");
     check(&venv(&work, "only-13", &[cu13]), 13, "13040");
+    wheel_publish::publish_and_install(&reports.borrow()[0], &clones[0], &work);
+    wheel_publish::run_workflow(&clones[0], &cache, 13);
 }
 
 #[test]

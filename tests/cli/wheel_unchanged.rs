@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use cargo_cuda::wheel::archive;
+use cargo_cuda::wheel::archive::Wheel;
 use cargo_cuda::wheel::elf::ElfFacts;
 
 use crate::components::offline;
@@ -85,24 +85,10 @@ fn project(root: &Path) -> PathBuf {
 }
 
 fn module(wheel: &Path) -> (String, ElfFacts, String) {
-    let content = archive::read(wheel).unwrap();
-    let (path, module) = content
-        .entries
-        .iter()
-        .find(|(path, _)| path.ends_with(".so"))
-        .unwrap();
-    let metadata = content
-        .entries
-        .iter()
-        .find(|(path, _)| path.ends_with("/METADATA"))
-        .unwrap()
-        .1;
-    let metadata = String::from_utf8(metadata.content.clone()).unwrap();
-    (
-        path.clone(),
-        ElfFacts::parse(module.content.as_slice()).unwrap(),
-        metadata,
-    )
+    let content = Wheel::open(wheel).unwrap();
+    let (path, facts) = content.modules().next().unwrap();
+    let metadata = content.text(&format!("{}/METADATA", content.dist_info));
+    (path.to_owned(), facts.clone(), metadata.unwrap())
 }
 
 fn cudas(facts: &ElfFacts) -> Vec<&str> {
@@ -208,6 +194,8 @@ fn a_module_above_published_crates_requires_what_it_needs() {
         ],
     );
     assert!(!run.stderr.contains("linked again"), "{run:?}");
+    let driver = "needs libcuda.so.1 of NVIDIA's driver";
+    assert!(run.stdout.contains(driver), "{run:?}");
     let (_, facts, metadata) = module(&wheels[1]);
     let mut needed = cudas(&facts);
     needed.sort_unstable();

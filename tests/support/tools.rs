@@ -31,6 +31,18 @@ static LAUNCHERS: Packages = Packages {
     installed: OnceLock::new(),
 };
 
+/// An index server, an uploader, and checks of workflows.
+static PUBLISHERS: Packages = Packages {
+    name: "publishers",
+    requirements: &[
+        "pypiserver==2.4.2",
+        "twine==7.0.0",
+        "check-jsonschema==0.39.0",
+        "pyyaml==6.0.3",
+    ],
+    installed: OnceLock::new(),
+};
+
 /// Python packages with programs, installed once below the user's cache directory.
 struct Packages {
     name: &'static str,
@@ -92,6 +104,12 @@ pub fn tool(name: &str) -> PathBuf {
 #[allow(dead_code, reason = "only one test program uses launchers")]
 pub fn launcher(name: &str) -> PathBuf {
     LAUNCHERS.program(name)
+}
+
+/// twine, pypi-server, check-jsonschema, or a Python with PyYAML.
+#[allow(dead_code, reason = "only one test program publishes")]
+pub fn publisher(name: &str) -> PathBuf {
+    PUBLISHERS.program(name)
 }
 
 fn run(command: &mut Command) {

@@ -4,28 +4,30 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use cuda_build::internal::config::parse_size;
 use cuda_build::internal::{Env, RequestedRelease, Root};
 
 use crate::build;
 use crate::cargo_arguments::Options;
 use crate::exit_code;
 use crate::failure::Failure;
+use crate::output;
 use crate::project::{BuildOptions, Project, WorkspaceOptions, WorkspaceUse};
-use crate::store::human_size;
 use crate::toolkits::LockPolicy;
 use crate::wheel::build::Job;
 use crate::wheel::dependencies;
 use crate::wheel::maturin::{self, Maturin};
 use crate::wheel::rewrite::BuiltWheel;
 use crate::wheel::runpath::SearchPathKind;
+use crate::wheel::{existing, metapackage, summary};
 use crate::workspace::Package;
 
 /// Build one wheel per CUDA major.
 ///
 /// maturin builds each wheel. The wheel then gets a name with `-cu12` or `-cu13`, the dependencies
-/// for its major, and a library search path into NVIDIA's own wheels. None of NVIDIA's files is
-/// copied into it, and the package is imported by the same name for every major. maturin computes
-/// the manylinux tag, which depends on the glibc of the build machine.
+/// for its major, and a library search path into NVIDIA's own wheels. NVIDIA's shared
+/// libraries are not copied into it, and the package is imported by the same name for every major.
+/// maturin computes the manylinux tag, which depends on the glibc of the build machine.
 #[derive(Args, Clone, Debug)]
 pub struct WheelArgs {
     /// CUDA releases, as in `12,13` or `13.4`; by default the majors that the manifest declares
@@ -49,6 +51,20 @@ pub struct WheelArgs {
     /// `runpath`, which `LD_LIBRARY_PATH` overrides, or `rpath`, which it does not
     #[arg(long, value_name = "KIND")]
     rpath: Option<String>,
+    /// Rewrite this wheel of another builder for the major of `--cuda`, instead of building one
+    #[arg(
+        long,
+        value_name = "WHEEL",
+        requires = "cuda",
+        conflicts_with_all = ["package", "manifest_path", "capabilities", "profile", "fetch", "locked", "passthrough"]
+    )]
+    from_wheel: Option<PathBuf>,
+    /// The largest wheel that the index accepts, as in `200 MiB`
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    max_size: Option<u64>,
+    /// Also write a wheel without code that has the extras `cu12`, `cu13` …, one for each major
+    #[arg(long)]
+    metapackage: bool,
     /// Fetch toolkits and maturin if they are missing
     #[arg(long)]
     fetch: bool,
@@ -62,6 +78,37 @@ pub struct WheelArgs {
 
 /// Builds the wheels and returns a report about them. After a failure, finished wheels are kept.
 pub fn run(arguments: &WheelArgs, user: &Env, root: &Root) -> Result<String, Failure> {
+    let (built, max_size) = match &arguments.from_wheel {
+        Some(wheel) => (vec![rewrite(arguments, wheel)?], None),
+        None => build(arguments, user, root)?,
+    };
+    output::messages(&summary::notes(&built));
+    let metapackage = match arguments.metapackage {
+        true => metapackage::write(&built, &arguments.out)?,
+        false => None,
+    };
+    summary::check_sizes(&built, arguments.max_size.or(max_size))?;
+    Ok(summary::report(&built, metapackage.as_deref()))
+}
+
+/// Rewrites the wheel of another builder.
+fn rewrite(arguments: &WheelArgs, wheel: &Path) -> Result<BuiltWheel, Failure> {
+    let [release] = arguments.cuda.as_slice() else {
+        return Err(Failure::new(
+            exit_code::USAGE,
+            "`--from-wheel` takes one CUDA major, because the wheel is built for one",
+        ));
+    };
+    let kind = kind(arguments.rpath.as_deref())?;
+    existing::rewrite(wheel, release.major, kind, &arguments.out)
+}
+
+/// Builds the wheels, and returns the largest size that the manifest declares.
+fn build(
+    arguments: &WheelArgs,
+    user: &Env,
+    root: &Root,
+) -> Result<(Vec<BuiltWheel>, Option<u64>), Failure> {
     // `--locked` must come first, because `passthrough` may contain a `--`, and the arguments after
     // it are for rustc.
     let locked = arguments.locked.then(|| OsString::from("--locked"));
@@ -72,7 +119,7 @@ pub fn run(arguments: &WheelArgs, user: &Env, root: &Root) -> Result<String, Fai
     let pyproject = root.text(&manifest.with_file_name("pyproject.toml"));
     let features = maturin::default_features(&passthrough, &pyproject.unwrap_or_default());
     let cargo = Options::parse(&[features, passthrough.clone()].concat());
-    let build = BuildOptions {
+    let options = BuildOptions {
         capabilities: arguments.capabilities.clone(),
         ..BuildOptions::new(None, arguments.fetch)
     };
@@ -83,7 +130,7 @@ pub fn run(arguments: &WheelArgs, user: &Env, root: &Root) -> Result<String, Fai
         cargo,
         workspace: WorkspaceUse::Required,
     };
-    let mut project = Project::open(user, root, &build, &which)?;
+    let mut project = Project::open(user, root, &options, &which)?;
     let package = package(&project, arguments.manifest_path.as_deref())?.clone();
     project.package = Some(package.name.clone());
     if project.lock == LockPolicy::Prefer {
@@ -91,7 +138,12 @@ pub fn run(arguments: &WheelArgs, user: &Env, root: &Root) -> Result<String, Fai
     }
     let releases = releases(arguments, &package, &project.env)?;
     let job = Job {
-        kind: kind(arguments, &package)?,
+        kind: kind(
+            arguments
+                .rpath
+                .as_deref()
+                .or(package.config.wheel.rpath.as_deref()),
+        )?,
         maturin: Maturin::find(&project.env, arguments.fetch)?,
         project,
         package,
@@ -109,7 +161,7 @@ pub fn run(arguments: &WheelArgs, user: &Env, root: &Root) -> Result<String, Fai
     for prepared in &prepared {
         built.push(job.build(prepared)?);
     }
-    Ok(summary(&built))
+    Ok((built, job.package.config.wheel.max_size))
 }
 
 /// The package that `--package` or `--manifest-path` names. Otherwise the only package with a Python
@@ -173,9 +225,8 @@ fn releases(
     Ok(releases)
 }
 
-fn kind(arguments: &WheelArgs, package: &Package) -> Result<SearchPathKind, Failure> {
-    let declared = package.config.wheel.rpath.as_deref();
-    match arguments.rpath.as_deref().or(declared) {
+fn kind(name: Option<&str>) -> Result<SearchPathKind, Failure> {
+    match name {
         None | Some("runpath") => Ok(SearchPathKind::Runpath),
         Some("rpath") => Ok(SearchPathKind::Rpath),
         Some(other) => Err(Failure::new(
@@ -183,29 +234,4 @@ fn kind(arguments: &WheelArgs, package: &Package) -> Result<SearchPathKind, Fail
             format!("`{other}` is not a kind of search path: use `runpath` or `rpath`"),
         )),
     }
-}
-
-fn summary(built: &[BuiltWheel]) -> String {
-    let mut text = String::new();
-    for wheel in built {
-        let size = human_size(wheel.size);
-        text.push_str(&format!("{} ({size})\n", wheel.path.display()));
-        for requirement in &wheel.requires {
-            text.push_str(&format!("  requires {requirement}\n"));
-        }
-        if let Some(glibc) = &wheel.glibc {
-            text.push_str(&format!(
-                "  requires glibc {glibc} or newer, which the build machine determines\n"
-            ));
-        }
-        for library in &wheel.expected_on_system {
-            text.push_str(&format!("  expects {library} on the system\n"));
-        }
-    }
-    let paths: Vec<String> = built
-        .iter()
-        .map(|wheel| wheel.path.display().to_string())
-        .collect();
-    text.push_str(&format!("to publish: uv publish {}\n", paths.join(" ")));
-    text
 }

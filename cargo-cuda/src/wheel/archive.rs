@@ -1,101 +1,289 @@
-//! Reads wheels, and writes them so that the same content always gives the same bytes.
+//! Reads wheels.
+//!
+//! Every file of a wheel is read once and in pieces, so that the memory does not depend on its
+//! size. What is kept of a file is its hash and, of a native module, the facts of its ELF headers.
 #![allow(
     clippy::disallowed_methods,
-    reason = "`wheel` reads and writes files only in this module"
+    reason = "`wheel` opens wheels only in this module"
 )]
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{self, BufReader, Cursor, Read as _, Write as _};
+use std::io::{BufReader, Read, Seek as _, SeekFrom, Write as _};
 use std::path::{Component as PathPart, Path};
 
+use memchr::memmem;
+use object::read::ReadCache;
+use tempfile::SpooledTempFile;
+use zip::ZipArchive;
 use zip::result::ZipError;
-use zip::write::SimpleFileOptions;
-use zip::{CompressionMethod, DateTime, ZipArchive, ZipWriter};
 
-use super::record;
+use super::elf::{self, ElfFacts};
+use super::record::{self, Digest, Hasher};
+use super::static_runtime;
 use crate::failure::Failure;
-use crate::output;
 use crate::store::human_size;
 
-/// zlib's default. Higher levels take much longer and gain little on device code, which is
-/// compressed already.
-const LEVEL: i64 = 6;
-
-/// The most that a wheel may unpack to, because all of it is read into memory. Indexes accept
+/// The most that a wheel may unpack to. This bounds the time for a hostile file; indexes accept
 /// much less.
-const MAX_SIZE: u64 = 2_000_000_000;
+const MAX_SIZE: u64 = 4_000_000_000;
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
-    pub content: Vec<u8>,
-    pub executable: bool,
-}
+/// The largest file that is read into memory as a whole, such as `METADATA` or a Python file.
+const MAX_TEXT: u64 = 16 << 20;
+
+/// The part of a module's copy that stays in memory. The rest is in a temporary file.
+const MODULE_IN_MEMORY: usize = 16 << 20;
+
+const PIECE: usize = 128 << 10;
+
+/// A wheel that is open for reading.
+pub(super) type Source = ZipArchive<BufReader<File>>;
 
 /// The files of a wheel without `RECORD`, which is computed from them.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct Wheel {
     /// The metadata directory, such as `saxpy-0.1.0.dist-info`.
     pub dist_info: String,
     /// The files by their paths in the wheel, with `/`.
     pub entries: BTreeMap<String, Entry>,
+    /// The wheel that contains the entries with [`Content::Old`].
+    pub(super) source: Option<RefCell<Source>>,
 }
 
-pub fn read(path: &Path) -> Result<Wheel, Failure> {
-    read_at_most(path, MAX_SIZE)
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    pub executable: bool,
+    pub digest: Digest,
+    /// The facts of an ELF file.
+    pub elf: Option<ElfFacts>,
+    /// Whether the file contains the static CUDA runtime.
+    pub static_runtime: bool,
+    pub(super) content: Content,
 }
 
-fn read_at_most(path: &Path, max_size: u64) -> Result<Wheel, Failure> {
-    let invalid = |reason: String| Failure::wheel(format!("{}: {reason}", path.display()));
-    let failed = |action| Failure::io(action, path);
-    let of_zip = |error: ZipError| match error {
-        ZipError::Io(source) => failed("read")(source),
-        other => invalid(format!("not a readable zip file: {other}")),
-    };
-    // Opening a FIFO would wait for a writer.
-    if !std::fs::metadata(path).map_err(failed("open"))?.is_file() {
-        return Err(invalid("not a regular file".to_owned()));
-    }
-    let file = File::open(path).map_err(failed("open"))?;
-    let mut archive = ZipArchive::new(BufReader::new(file)).map_err(of_zip)?;
-    // `ZipArchive` would keep only the last file of each name.
-    if archive.has_duplicate_names() {
-        return Err(invalid("contains two files of the same name".to_owned()));
-    }
-    let mut entries = BTreeMap::new();
-    let mut total = 0_u64;
-    for index in 0..archive.len() {
-        let mut file = archive.by_index(index).map_err(of_zip)?;
-        let name = check_entry_name(file.name_raw()).map_err(|failure| invalid(failure.message))?;
-        if file.is_symlink() {
-            return Err(invalid(format!(
-                "`{name}` is a symbolic link, which installers do not support"
-            )));
-        }
-        if file.is_dir() {
-            continue;
-        }
-        total = total.saturating_add(file.size());
-        if total > max_size {
-            return Err(invalid(format!(
-                "its files have more than {} when unpacked, which is the largest size that cargo-cuda reads",
-                human_size(max_size)
-            )));
-        }
-        let executable = file.unix_mode().is_some_and(|mode| mode & 0o111 != 0);
-        let mut content = Vec::new();
-        // Ends with an error if the file unpacks to more than it declares.
-        file.read_to_end(&mut content)
-            .map_err(|error| invalid(format!("`{name}` is damaged: {error}")))?;
-        let entry = Entry {
-            content,
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Content {
+    New(Vec<u8>),
+    /// The file with this index in the wheel that was read.
+    Old {
+        index: usize,
+        compressed: u64,
+    },
+}
+
+impl Entry {
+    /// A file that was not in the wheel that was read.
+    pub fn new(content: Vec<u8>, executable: bool) -> Result<Self, Failure> {
+        let (digest, elf, static_runtime) = examine(content.as_slice(), "")?;
+        Ok(Self {
             executable,
-        };
-        entries.insert(name, entry);
+            digest,
+            elf,
+            static_runtime,
+            content: Content::New(content),
+        })
     }
-    let dist_info = dist_info(&entries).map_err(invalid)?;
-    entries.remove(&format!("{dist_info}/RECORD"));
-    Ok(Wheel { dist_info, entries })
+
+    /// The size in the wheel. New files are small texts, so they count with their full size.
+    pub fn compressed_size(&self) -> u64 {
+        match self.content {
+            Content::New(_) => self.digest.size,
+            Content::Old { compressed, .. } => compressed,
+        }
+    }
+}
+
+impl Wheel {
+    /// A wheel that is made of new files.
+    pub fn new(dist_info: String, entries: BTreeMap<String, Entry>) -> Self {
+        Self {
+            dist_info,
+            entries,
+            source: None,
+        }
+    }
+
+    /// Opens a wheel, and checks that it is one that installers accept.
+    pub fn open(path: &Path) -> Result<Self, Failure> {
+        Self::open_at_most(path, MAX_SIZE)
+    }
+
+    fn open_at_most(path: &Path, max_size: u64) -> Result<Self, Failure> {
+        let name = path.display().to_string();
+        // Opening a FIFO would wait for a writer.
+        let metadata = std::fs::metadata(path).map_err(Failure::io("open", path))?;
+        if !metadata.is_file() {
+            return Err(Failure::wheel("not a regular file").in_file(&name));
+        }
+        let file = File::open(path).map_err(Failure::io("open", path))?;
+        Self::read(BufReader::with_capacity(PIECE, file), max_size)
+            .map_err(|failure| failure.in_file(&name))
+    }
+
+    fn read(file: BufReader<File>, max_size: u64) -> Result<Self, Failure> {
+        let mut archive = ZipArchive::new(file).map_err(unreadable)?;
+        // Two programs could see different files in such an archive: the same name twice, entries
+        // that overlap (which also make small files unpack to huge ones), or headers that differ.
+        if archive.has_duplicate_names() {
+            return Err(Failure::wheel("contains two files of the same name"));
+        }
+        archive.validate_header_consistency().map_err(unreadable)?;
+        let mut entries = BTreeMap::new();
+        let mut total = 0_u64;
+        for index in 0..archive.len() {
+            let file = archive.by_index(index).map_err(unreadable)?;
+            let name = check_entry_name(file.name_raw())?;
+            if file.is_symlink() {
+                return Err(Failure::wheel(format!(
+                    "`{name}` is a symbolic link, which installers do not support"
+                )));
+            }
+            if file.is_dir() {
+                continue;
+            }
+            total = total.saturating_add(file.size());
+            if total > max_size {
+                return Err(Failure::wheel(format!(
+                    "its files have more than {} when unpacked, which is the largest size that cargo-cuda reads",
+                    human_size(max_size)
+                )));
+            }
+            let executable = file.unix_mode().is_some_and(|mode| mode & 0o111 != 0);
+            let compressed = file.compressed_size();
+            // `file` ends with an error if it unpacks to more than it declares.
+            let (digest, elf, static_runtime) = examine(file, &name)?;
+            let content = Content::Old { index, compressed };
+            let entry = Entry {
+                executable,
+                digest,
+                elf,
+                static_runtime,
+                content,
+            };
+            entries.insert(name, entry);
+        }
+        let dist_info = dist_info(&entries)?;
+        let mut wheel = Self::new(dist_info, entries);
+        wheel.source = Some(RefCell::new(archive));
+        wheel.check_record()?;
+        Ok(wheel)
+    }
+
+    /// Checks `RECORD`, and removes it from the entries.
+    fn check_record(&mut self) -> Result<(), Failure> {
+        let path = format!("{}/RECORD", self.dist_info);
+        let record = self.text(&path)?;
+        self.entries.remove(&path);
+        let entries = self.entries.iter();
+        let files = entries.map(|(path, entry)| (path.as_str(), &entry.digest));
+        record::check(&record, &path, &files.collect()).map_err(|reason| {
+            Failure::wheel(reason)
+                .hint("build the wheel again, or write its RECORD again with `wheel unpack` and `wheel pack`")
+        })
+    }
+
+    /// The native modules and shared libraries, with their paths.
+    pub fn modules(&self) -> impl Iterator<Item = (&str, &ElfFacts)> {
+        let prefix = format!("{}/", self.dist_info);
+        let files = self.entries.iter();
+        files
+            .filter(move |(path, _)| !path.starts_with(&prefix))
+            .filter_map(|(path, entry)| Some((path.as_str(), entry.elf.as_ref()?)))
+    }
+
+    /// The whole content of a file.
+    pub fn bytes(&self, path: &str) -> Result<Vec<u8>, Failure> {
+        let entry = self.entry(path)?;
+        let mut bytes = Vec::new();
+        match (&entry.content, &self.source) {
+            (Content::New(content), _) => bytes.extend(content),
+            (Content::Old { index, .. }, Some(source)) => {
+                let mut source = source.borrow_mut();
+                let mut file = source.by_index(*index).map_err(unreadable)?;
+                file.read_to_end(&mut bytes)
+                    .map_err(|error| damaged(path, &error))?;
+            }
+            (Content::Old { .. }, None) => return Err(missing(path)),
+        }
+        Ok(bytes)
+    }
+
+    /// The content of a text file.
+    pub fn text(&self, path: &str) -> Result<String, Failure> {
+        if self.entry(path)?.digest.size > MAX_TEXT {
+            return Err(Failure::wheel(format!(
+                "`{path}` has more than {}",
+                human_size(MAX_TEXT)
+            )));
+        }
+        String::from_utf8(self.bytes(path)?)
+            .map_err(|_| Failure::wheel(format!("`{path}` is not UTF-8")))
+    }
+
+    /// Adds or replaces a text file.
+    pub fn set_text(&mut self, path: String, text: impl Into<Vec<u8>>) -> Result<(), Failure> {
+        let entry = Entry::new(text.into(), false)?;
+        self.entries.insert(path, entry);
+        Ok(())
+    }
+
+    fn entry(&self, path: &str) -> Result<&Entry, Failure> {
+        self.entries.get(path).ok_or_else(|| missing(path))
+    }
+}
+
+fn missing(path: &str) -> Failure {
+    Failure::wheel(format!("`{path}` is missing"))
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "for `map_err`")]
+fn unreadable(error: ZipError) -> Failure {
+    Failure::wheel(format!("not a readable zip file: {error}"))
+}
+
+fn damaged(name: &str, error: &std::io::Error) -> Failure {
+    Failure::wheel(format!("`{name}` is damaged: {error}"))
+}
+
+/// Reads a file to its end, and returns its hash, the facts of an ELF file, and whether it contains
+/// the static CUDA runtime.
+fn examine(mut file: impl Read, name: &str) -> Result<(Digest, Option<ElfFacts>, bool), Failure> {
+    let marker = static_runtime::marker();
+    let runtime = memmem::Finder::new(&marker);
+    let mut hasher = Hasher::default();
+    let mut module: Option<SpooledTempFile> = None;
+    let mut has_runtime = false;
+    let mut is_start = true;
+    let mut buffer = Vec::new();
+    loop {
+        // The end of the piece before is kept, because the text may lie across two pieces.
+        let kept = buffer.len();
+        let mut piece = file.by_ref().take(PIECE as u64);
+        let count = piece.read_to_end(&mut buffer);
+        let count = count.map_err(|error| damaged(name, &error))?;
+        if count == 0 {
+            break;
+        }
+        let piece = &buffer[kept..];
+        hasher.update(piece);
+        if is_start && elf::is_elf(piece) {
+            module = Some(SpooledTempFile::new(MODULE_IN_MEMORY));
+        }
+        is_start = false;
+        if let Some(module) = &mut module {
+            let temporary = std::env::temp_dir();
+            let written = module.write_all(piece);
+            written.map_err(Failure::io("write to", &temporary))?;
+            has_runtime |= runtime.find(&buffer).is_some();
+        }
+        buffer.drain(..buffer.len().saturating_sub(marker.len()));
+    }
+    let facts = module.map(|mut module| {
+        let _ = module.seek(SeekFrom::Start(0));
+        ElfFacts::parse(&ReadCache::new(module)).map_err(|failure| failure.in_file(name))
+    });
+    Ok((hasher.finish(), facts.transpose()?, has_runtime))
 }
 
 /// The name of an entry as a path below the directory in which a wheel is installed.
@@ -121,7 +309,7 @@ pub fn check_entry_name(raw: &[u8]) -> Result<String, Failure> {
 }
 
 /// The one metadata directory, with the files that installers require.
-fn dist_info(entries: &BTreeMap<String, Entry>) -> Result<String, String> {
+fn dist_info(entries: &BTreeMap<String, Entry>) -> Result<String, Failure> {
     let mut directories: Vec<&str> = entries
         .keys()
         .filter_map(|name| name.split_once('/'))
@@ -131,61 +319,31 @@ fn dist_info(entries: &BTreeMap<String, Entry>) -> Result<String, String> {
     directories.dedup();
     let directory = match directories[..] {
         [one] => one,
-        [] => return Err("not a wheel: it has no `.dist-info` directory".to_owned()),
+        [] => {
+            return Err(Failure::wheel(
+                "not a wheel: it has no `.dist-info` directory",
+            ));
+        }
         _ => {
-            return Err(format!(
+            return Err(Failure::wheel(format!(
                 "has several metadata directories: {}",
                 directories.join(", ")
-            ));
+            )));
         }
     };
     let has = |file: &str| entries.contains_key(&format!("{directory}/{file}"));
-    if let Some(missing) = ["METADATA", "WHEEL"].into_iter().find(|file| !has(file)) {
-        return Err(format!("not a wheel: it has no `{directory}/{missing}`"));
+    let required = ["METADATA", "WHEEL", "RECORD"];
+    if let Some(missing) = required.into_iter().find(|file| !has(file)) {
+        return Err(Failure::wheel(format!(
+            "not a wheel: it has no `{directory}/{missing}`"
+        )));
     }
     if let Some(signature) = ["RECORD.jws", "RECORD.p7s"].into_iter().find(|f| has(f)) {
-        return Err(format!(
+        return Err(Failure::wheel(format!(
             "is signed (`{signature}`), and rewriting would break the signature"
-        ));
+        )));
     }
     Ok(directory.to_owned())
-}
-
-/// Writes a wheel atomically, and returns its size in bytes. Files are sorted, followed by the
-/// metadata, and `RECORD` is last. Dates are 1980-01-01, and modes are 0644 or 0755.
-pub fn write(wheel: &Wheel, target: &Path) -> Result<u64, Failure> {
-    // Compress in memory: a `ZipWriter` that is dropped after a failed write prints to stderr.
-    let bytes = zip_bytes(wheel).map_err(Failure::io("compress", target))?;
-    output::write(target, &bytes)?;
-    Ok(bytes.len() as u64)
-}
-
-fn zip_bytes(wheel: &Wheel) -> io::Result<Vec<u8>> {
-    let metadata_prefix = format!("{}/", wheel.dist_info);
-    let mut ordered: Vec<(&String, &Entry)> = wheel.entries.iter().collect();
-    ordered.sort_by_key(|(path, _)| (path.starts_with(&metadata_prefix), *path));
-
-    let options = SimpleFileOptions::default()
-        .compression_method(CompressionMethod::Deflated)
-        .compression_level(Some(LEVEL))
-        .last_modified_time(DateTime::default())
-        // `MAX_SIZE` keeps every file below 4 GiB.
-        .large_file(false);
-    let mut zip = ZipWriter::new(Cursor::new(Vec::new()));
-    let mut record_text = String::new();
-    for (path, entry) in ordered {
-        let mode = if entry.executable { 0o755 } else { 0o644 };
-        zip.start_file(path.as_str(), options.unix_permissions(mode))?;
-        zip.write_all(&entry.content)?;
-        let mut hasher = record::Hasher::default();
-        hasher.update(&entry.content);
-        record_text.push_str(&record::line(path, &hasher.finish()));
-    }
-    let record_path = format!("{}/RECORD", wheel.dist_info);
-    record_text.push_str(&record::own_line(&record_path));
-    zip.start_file(record_path.as_str(), options.unix_permissions(0o644))?;
-    zip.write_all(record_text.as_bytes())?;
-    Ok(zip.finish()?.into_inner())
 }
 
 #[cfg(test)]

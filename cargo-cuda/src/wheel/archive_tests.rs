@@ -1,38 +1,49 @@
 //! Wheels that are written and read, and hostile ones.
 #![allow(clippy::disallowed_methods, reason = "prepares files")]
 
+use std::io::Cursor;
+
+use zip::write::SimpleFileOptions;
+use zip::{CompressionMethod, DateTime, System, ZipWriter};
+
 use super::*;
+use crate::wheel::archive_writer::write;
+
+fn file(content: &[u8]) -> Entry {
+    Entry::new(content.to_owned(), false).unwrap()
+}
 
 fn wheel() -> Wheel {
-    let file = |text: &str| Entry {
-        content: text.as_bytes().to_owned(),
-        executable: false,
-    };
+    let executable = Entry::new(b"#!x".to_vec(), true).unwrap();
     let entries = [
-        ("saxpy/__init__.py", file("x = 1\n")),
-        ("zzz.py", file("")),
-        ("saxpy-0.1.0.dist-info/METADATA", file("Name: saxpy\n")),
-        ("saxpy-0.1.0.dist-info/WHEEL", file("Wheel-Version: 1.0\n")),
-        (
-            "saxpy-0.1.0.data/scripts/run",
-            Entry {
-                content: b"#!x".to_vec(),
-                executable: true,
-            },
-        ),
+        ("saxpy/__init__.py", file(b"x = 1\n")),
+        ("zzz.py", file(b"")),
+        ("saxpy-0.1.0.dist-info/METADATA", file(b"Name: saxpy\n")),
+        ("saxpy-0.1.0.dist-info/WHEEL", file(b"Wheel-Version: 1.0\n")),
+        ("saxpy-0.1.0.data/scripts/run", executable),
     ];
     let entries = entries
         .into_iter()
-        .map(|(path, entry)| (path.to_owned(), entry))
-        .collect();
-    Wheel {
-        dist_info: "saxpy-0.1.0.dist-info".to_owned(),
-        entries,
-    }
+        .map(|(path, entry)| (path.to_owned(), entry));
+    Wheel::new("saxpy-0.1.0.dist-info".to_owned(), entries.collect())
 }
 
 fn bytes(wheel: &Wheel) -> Vec<u8> {
-    zip_bytes(wheel).unwrap()
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("x.whl");
+    write(wheel, &path).unwrap();
+    std::fs::read(path).unwrap()
+}
+
+/// The paths, hashes and contents of a wheel's files.
+fn contents(wheel: &Wheel) -> BTreeMap<&str, (bool, &Digest, Vec<u8>)> {
+    let entries = wheel.entries.iter();
+    entries
+        .map(|(path, entry)| {
+            let content = wheel.bytes(path).unwrap();
+            (path.as_str(), (entry.executable, &entry.digest, content))
+        })
+        .collect()
 }
 
 #[test]
@@ -41,7 +52,9 @@ fn a_written_wheel_reads_back() {
     let target = directory.path().join("out/saxpy-0.1.0-py3-none-any.whl");
     let size = write(&wheel(), &target).unwrap();
     assert_eq!(size, std::fs::metadata(&target).unwrap().len());
-    assert_eq!(read(&target).unwrap(), wheel());
+    let read = Wheel::open(&target).unwrap();
+    assert_eq!(contents(&read), contents(&wheel()));
+    assert_eq!(read.dist_info, wheel().dist_info);
     let names: Vec<_> = std::fs::read_dir(target.parent().unwrap())
         .unwrap()
         .collect();
@@ -76,6 +89,77 @@ fn order_date_and_modes_are_fixed() {
     assert_eq!(bytes(&wheel()), bytes(&wheel()));
 }
 
+/// A wheel that another program has written: with the given options, each file `x`, and a `RECORD`.
+fn foreign(options: SimpleFileOptions) -> Vec<u8> {
+    let info = "saxpy-0.1.0.dist-info";
+    let mut zip = ZipWriter::new(Cursor::new(Vec::new()));
+    let mut record = String::new();
+    for name in [
+        "saxpy/a.py",
+        &format!("{info}/METADATA"),
+        &format!("{info}/WHEEL"),
+    ] {
+        // Compresses well, and differently at each level.
+        let content = name.repeat(1000) + &"saxpy".repeat(999);
+        zip.start_file(name, options).unwrap();
+        zip.write_all(content.as_bytes()).unwrap();
+        record += &record::line(name, &file(content.as_bytes()).digest);
+    }
+    record += &record::own_line(&format!("{info}/RECORD"));
+    zip.start_file(format!("{info}/RECORD"), options).unwrap();
+    zip.write_all(record.as_bytes()).unwrap();
+    zip.finish().unwrap().into_inner()
+}
+
+#[test]
+fn unchanged_files_are_copied_compressed() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("x.whl");
+    let packed = |bytes: &[u8], name: &str| {
+        let mut archive = ZipArchive::new(Cursor::new(bytes.to_owned())).unwrap();
+        let mut raw = Vec::new();
+        let index = archive.index_for_name(name).unwrap();
+        let mut file = archive.by_index_raw(index).unwrap();
+        file.read_to_end(&mut raw).unwrap();
+        (file.compression(), raw)
+    };
+    let stored = SimpleFileOptions::default().compression_method(CompressionMethod::Stored);
+    let deflated = stored.compression_method(CompressionMethod::Deflated);
+    for options in [
+        stored,
+        deflated.compression_level(Some(1)).unix_permissions(0o600),
+    ] {
+        let old = foreign(options);
+        std::fs::write(&path, &old).unwrap();
+        let new = bytes(&Wheel::open(&path).unwrap());
+        assert_eq!(packed(&new, "saxpy/a.py"), packed(&old, "saxpy/a.py"));
+        let mut archive = ZipArchive::new(Cursor::new(new)).unwrap();
+        let copied = archive.by_name("saxpy/a.py").unwrap();
+        assert_eq!(copied.unix_mode(), Some(0o100_644));
+        assert_eq!(copied.last_modified(), Some(DateTime::default()));
+    }
+}
+
+#[test]
+fn headers_of_the_source_do_not_matter() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("x.whl");
+    let options = SimpleFileOptions::default()
+        .compression_method(CompressionMethod::Deflated)
+        .compression_level(Some(6));
+    let date = DateTime::from_date_and_time(2026, 11, 22, 1, 2, 4).unwrap();
+    let variants = [
+        options,
+        options.last_modified_time(date).unix_permissions(0o640),
+        options.system(System::Dos).last_modified_time(date),
+    ];
+    let written = variants.map(|options| {
+        std::fs::write(&path, foreign(options)).unwrap();
+        bytes(&Wheel::open(&path).unwrap())
+    });
+    assert!(written[0] == written[1] && written[0] == written[2]);
+}
+
 #[test]
 fn a_failed_write_leaves_the_old_file_and_nothing_else() {
     let directory = tempfile::tempdir().unwrap();
@@ -94,7 +178,7 @@ fn other_files_are_refused() {
     let path = directory.path().join("x.whl");
     let reason = |content: &[u8]| {
         std::fs::write(&path, content).unwrap();
-        read(&path).unwrap_err().message
+        Wheel::open(&path).unwrap_err().message
     };
     assert!(reason(b"").contains("not a readable zip file"));
     let good = bytes(&wheel());
@@ -102,13 +186,7 @@ fn other_files_are_refused() {
 
     let with = |path: &str| {
         let mut changed = wheel();
-        changed.entries.insert(
-            path.to_owned(),
-            Entry {
-                content: Vec::new(),
-                executable: false,
-            },
-        );
+        changed.entries.insert(path.to_owned(), file(b""));
         bytes(&changed)
     };
     assert!(reason(&with("../evil")).contains("`../evil` leads out"));
@@ -122,8 +200,40 @@ fn other_files_are_refused() {
         let text = reason(&bytes(&changed));
         assert!(text.ends_with(&format!("it has no `{path}`")), "{text}");
     }
-    let error = read(Path::new("/nowhere/x.whl")).unwrap_err();
+    let error = Wheel::open(Path::new("/nowhere/x.whl")).unwrap_err();
     assert_eq!(error.code, crate::exit_code::DISK);
+}
+
+#[test]
+fn a_wrong_record_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("x.whl");
+    let record = |text: &str| {
+        let mut zip = ZipWriter::new(Cursor::new(Vec::new()));
+        let files = [
+            ("METADATA", "Name: saxpy\n"),
+            ("WHEEL", ""),
+            ("RECORD", text),
+        ];
+        for (name, text) in files {
+            let name = format!("saxpy-0.1.0.dist-info/{name}");
+            zip.start_file(name, SimpleFileOptions::default()).unwrap();
+            zip.write_all(text.as_bytes()).unwrap();
+        }
+        std::fs::write(&path, zip.finish().unwrap().into_inner()).unwrap();
+        Wheel::open(&path).unwrap_err()
+    };
+    let error = record("").to_string();
+    assert!(
+        error.contains("RECORD does not list `saxpy-0.1.0.dist-info/METADATA`"),
+        "{error}"
+    );
+    assert!(error.contains("hint: build the wheel again"), "{error}");
+    let error = record("../outside,sha256=x,1\n").message;
+    assert!(
+        error.contains("lists `../outside`, which the wheel does not contain"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -132,12 +242,7 @@ fn hostile_entries_are_refused() {
     let path = directory.path().join("x.whl");
     let mut good = wheel();
     for name in ["pkg/aa.py", "pkg/ab.py"] {
-        let content = vec![b'x'; 100];
-        let entry = Entry {
-            content,
-            executable: false,
-        };
-        good.entries.insert(name.to_owned(), entry);
+        good.entries.insert(name.to_owned(), file(&[b'x'; 100]));
     }
     let good = bytes(&good);
     let reason = |from: &[u8], to: &[u8]| {
@@ -153,7 +258,9 @@ fn hostile_entries_are_refused() {
         // In the entry's own header and in the central directory.
         assert!(count >= 2, "{count}");
         std::fs::write(&path, changed).unwrap();
-        read(&path).map_err(|error| error.to_string()).unwrap_err()
+        Wheel::open(&path)
+            .map_err(|error| error.to_string())
+            .unwrap_err()
     };
     for (to, words) in [
         (&b"pkg/aa.py"[..], "two files of the same name"),
@@ -175,11 +282,57 @@ fn hostile_entries_are_refused() {
     assert!(text.contains("is damaged"), "{text}");
 
     std::fs::write(&path, &good).unwrap();
-    let text = read_at_most(&path, 210).unwrap_err().message;
+    let text = Wheel::open_at_most(&path, 210).unwrap_err().message;
     assert!(text.contains("more than 210 B when unpacked"), "{text}");
     std::fs::remove_file(&path).unwrap();
     let fifo = std::process::Command::new("mkfifo").arg(&path).status();
     assert!(fifo.unwrap().success());
-    let text = read(&path).unwrap_err().message;
+    let text = Wheel::open(&path).unwrap_err().message;
     assert!(text.contains("not a regular file"), "{text}");
+}
+
+/// Many names for one compressed file: 10 kB that would unpack to 300 GB.
+#[test]
+fn files_that_share_their_data_are_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("x.whl");
+    let mut zip = ZipWriter::new(Cursor::new(Vec::new()));
+    let options = SimpleFileOptions::default().compression_method(CompressionMethod::Deflated);
+    zip.start_file("a", options).unwrap();
+    zip.write_all(&[0; 1_000_000]).unwrap();
+    for number in 0..300 {
+        zip.shallow_copy_file("a", &format!("{number}")).unwrap();
+    }
+    std::fs::write(&path, zip.finish().unwrap().into_inner()).unwrap();
+    let error = Wheel::open(&path).unwrap_err().message;
+    assert!(error.contains("not a readable zip file"), "{error}");
+    assert!(
+        error.contains("overlapping") || error.contains("mismatch"),
+        "{error}"
+    );
+}
+
+/// Every change of one byte gives the same wheel or an error, and nothing else.
+#[test]
+fn damaged_wheels_are_errors() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("x.whl");
+    let good = bytes(&wheel());
+    let expected = wheel();
+    let expected = contents(&expected);
+    for at in 0..good.len() {
+        for flip in [1, 0x80] {
+            let mut changed = good.clone();
+            changed[at] ^= flip;
+            std::fs::write(&path, changed).unwrap();
+            if let Ok(read) = Wheel::open(&path) {
+                let read: Vec<_> = contents(&read)
+                    .into_iter()
+                    .map(|(k, v)| (k.to_owned(), v.2))
+                    .collect();
+                let same = expected.iter().map(|(k, v)| ((*k).to_owned(), v.2.clone()));
+                assert_eq!(read, same.collect::<Vec<_>>(), "byte {at}");
+            }
+        }
+    }
 }

@@ -14,9 +14,8 @@ use cuda_build::internal::component::{EdgeKind, closure};
 use cuda_build::internal::config::Cudart;
 use cuda_build::{Capability, Component, Plan, Toolkit};
 
-use super::archive;
+use super::archive::Wheel;
 use super::dependencies::{self, BuiltWith, Origin};
-use super::elf::{self, ElfFacts};
 use super::maturin::{Maturin, Request};
 use super::metadata::{IN_MANIFEST, check_name};
 use super::rewrite::{BuiltWheel, Rewrite};
@@ -205,12 +204,9 @@ fn undeclared_components(
     known: &BTreeSet<Component>,
     toolkit: &Toolkit,
 ) -> Result<BTreeSet<Component>, Failure> {
-    let wheel = archive::read(wheel)?;
-    let modules = wheel.entries.values().filter(|e| elf::is_elf(&e.content));
-    let needed = modules
-        .filter_map(|module| ElfFacts::parse(module.content.as_slice()).ok())
-        .flat_map(|facts| facts.needed);
-    let component = |soname: String| match dependencies::origin(&soname, major) {
+    let wheel = Wheel::open(wheel)?;
+    let needed = wheel.modules().flat_map(|(_, facts)| &facts.needed);
+    let component = |soname: &String| match dependencies::origin(soname, major) {
         Ok(Origin::Component(component)) => Some(component),
         _ => None,
     };

@@ -265,15 +265,10 @@ pub(super) fn reject_bundled_libraries(
 ) -> Result<(), Failure> {
     let is_copy = |(path, entry): &(&String, &Entry)| {
         let file_name = path.rsplit('/').next().unwrap_or_default();
-        let soname = || {
-            ElfFacts::parse(entry.content.as_slice())
-                .ok()
-                .and_then(|facts| facts.soname)
-        };
+        let soname = entry.elf.as_ref().and_then(|facts| facts.soname.as_deref());
         !path.starts_with(dist_info)
             && (dependencies::is_nvidia_library(file_name)
-                || (is_elf(&entry.content)
-                    && soname().is_some_and(|soname| dependencies::is_nvidia_library(&soname))))
+                || soname.is_some_and(dependencies::is_nvidia_library))
     };
     let files: Vec<&str> = entries
         .iter()

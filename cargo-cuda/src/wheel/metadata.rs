@@ -65,6 +65,12 @@ impl Metadata {
             .map(|(_, v)| v)
     }
 
+    /// Removes the headers of this name whose values `remove` accepts.
+    pub fn remove(&mut self, name: &str, remove: impl Fn(&str) -> bool) {
+        self.headers
+            .retain(|(n, value)| !n.eq_ignore_ascii_case(name) || !remove(value));
+    }
+
     /// Adds a header after the last header of the same name, or at the end if there is none. Does nothing if a header
     /// of this name already has this value.
     pub fn add(&mut self, name: &str, value: &str) {
@@ -248,6 +254,9 @@ mod tests {
         );
         assert!(text.ends_with("Text: not a header\n"));
         assert_eq!(metadata.one("License").unwrap(), "MIT\n  and more");
+        metadata.remove("requires-dist", |value| value.starts_with("numpy"));
+        let requires: Vec<&str> = metadata.all("Requires-Dist").collect();
+        assert_eq!(requires, ["cuda-toolkit[cudart]>=13.4,<14"]);
     }
 
     #[test]

@@ -1,7 +1,11 @@
 //! Rewriting without a builder: wheels made of a few entries. The program that runs the tests is
 //! an ELF file without CUDA; tests with real modules are in `tests/cli/wheel.rs`.
 
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+
 use super::*;
+use crate::wheel::archive::Entry;
 use crate::wheel::runpath::SearchPathKind;
 use cuda_build::ToolkitVersion;
 
@@ -11,6 +15,13 @@ fn this_program() -> Vec<u8> {
     cuda_build::internal::Root::system()
         .bytes(Path::new("/proc/self/exe"))
         .unwrap()
+}
+
+/// The module of every wheel here, which is hashed once.
+fn module() -> Entry {
+    static MODULE: OnceLock<Entry> = OnceLock::new();
+    let module = MODULE.get_or_init(|| Entry::new(this_program(), true).unwrap());
+    module.clone()
 }
 
 fn wheel(extra: &[(&str, &str)]) -> Wheel {
@@ -29,17 +40,13 @@ fn wheel(extra: &[(&str, &str)]) -> Wheel {
     let mut entries: BTreeMap<String, Entry> = texts
         .iter()
         .chain(extra)
-        .map(|&(path, text)| (path.to_owned(), text_entry(text.to_owned())))
+        .map(|&(path, text)| {
+            let entry = Entry::new(text.as_bytes().to_owned(), false).unwrap();
+            (path.to_owned(), entry)
+        })
         .collect();
-    let module = Entry {
-        content: this_program(),
-        executable: true,
-    };
-    entries.insert("saxpy/saxpy.abi3.so".to_owned(), module);
-    Wheel {
-        dist_info: "saxpy-0.1.0.dist-info".to_owned(),
-        entries,
-    }
+    entries.insert("saxpy/saxpy.abi3.so".to_owned(), module());
+    Wheel::new("saxpy-0.1.0.dist-info".to_owned(), entries)
 }
 
 fn rewriting(major: u32) -> Rewrite {
@@ -61,10 +68,6 @@ fn rewrite(wheel: Wheel) -> Result<Rewritten, Failure> {
     rewriting(13).rewrite(wheel, &name)
 }
 
-fn text<'a>(wheel: &'a Wheel, path: &str) -> &'a str {
-    std::str::from_utf8(&wheel.entries[path].content).unwrap()
-}
-
 #[test]
 fn only_the_distribution_is_renamed() {
     let extra = [
@@ -77,13 +80,13 @@ fn only_the_distribution_is_renamed() {
         ("helper.py", ""),
         ("other/__init__.py", ""),
     ];
-    let before = wheel(&extra);
+    let before = wheel(&extra).entries;
     let Rewritten {
         wheel,
         name,
         requires,
         ..
-    } = rewrite(before.clone()).unwrap();
+    } = rewrite(wheel(&extra)).unwrap();
     assert_eq!(name, "saxpy-cu13");
     assert_eq!(requires, ["cuda-toolkit[cudart]>=13.4,<14"]);
     let paths: Vec<&str> = wheel.entries.keys().map(String::as_str).collect();
@@ -105,11 +108,11 @@ fn only_the_distribution_is_renamed() {
     for (path, entry) in &wheel.entries {
         if !path.ends_with("METADATA") {
             let old = path.replace("saxpy_cu13-", "saxpy-");
-            assert_eq!(before.entries[&old], *entry, "{path}");
+            assert_eq!(before[&old], *entry, "{path}");
         }
     }
     assert_eq!(
-        text(&wheel, "saxpy_cu13-0.1.0.dist-info/METADATA"),
+        wheel.text("saxpy_cu13-0.1.0.dist-info/METADATA").unwrap(),
         "Metadata-Version: 2.4\nName: saxpy-cu13\nVersion: 0.1.0\nRequires-Dist: saxpy-cu13[plot]; extra == 'all'\n\
          Requires-Dist: cuda-toolkit[cudart]>=13.4,<14\nClassifier: Environment :: GPU :: NVIDIA CUDA :: 13\n"
     );
@@ -120,7 +123,8 @@ fn requirements_of_the_author_are_kept() {
     let metadata =
         "Name: saxpy\nVersion: 0.1.0\nRequires-Dist: CUDA-Toolkit[cudart,nvrtc]==13.4.3\n";
     let rewritten = rewrite(wheel(&[("saxpy-0.1.0.dist-info/METADATA", metadata)])).unwrap();
-    let text = text(&rewritten.wheel, "saxpy_cu13-0.1.0.dist-info/METADATA");
+    let metadata = "saxpy_cu13-0.1.0.dist-info/METADATA";
+    let text = rewritten.wheel.text(metadata).unwrap();
     assert_eq!(
         text.to_lowercase().matches("cuda-toolkit").count(),
         1,
@@ -183,7 +187,7 @@ fn an_error_names_the_wheel_and_leaves_nothing() {
         .join("saxpy-0.1.0-cp39-abi3-manylinux_2_34_x86_64.whl");
     let mut pure = wheel(&[]);
     pure.entries.remove("saxpy/saxpy.abi3.so");
-    archive::write(&pure, &input).unwrap();
+    archive_writer::write(&pure, &input).unwrap();
     let out = directory.path().join("dist");
     let error = rewriting(13).apply(&input, &out).unwrap_err().message;
     let expected = "saxpy-0.1.0-cp39-abi3-manylinux_2_34_x86_64.whl: contains no native module";
@@ -201,7 +205,10 @@ fn another_name_is_that_of_the_distribution() {
     let rewritten = rewriting.rewrite(wheel(&[]), &file).unwrap();
     assert_eq!(rewritten.name, "fast-saxpy-cu13");
     assert!(rewritten.wheel.entries.contains_key("saxpy/__init__.py"));
-    let metadata = text(&rewritten.wheel, "fast_saxpy_cu13-0.1.0.dist-info/METADATA");
+    let metadata = rewritten
+        .wheel
+        .text("fast_saxpy_cu13-0.1.0.dist-info/METADATA");
+    let metadata = metadata.unwrap();
     assert!(metadata.contains("Name: fast-saxpy-cu13\n"), "{metadata}");
 }
 
@@ -229,4 +236,39 @@ fn invalid_names_and_versions_are_refused() {
         let error = rewriting.rewrite(wheel(&[]), &file).err().unwrap();
         assert!(error.message.contains("is not a valid name"), "{error}");
     }
+}
+
+#[test]
+fn code_that_needs_the_old_name_is_reported() {
+    let code = "from importlib import metadata\n__version__ = metadata.version('Saxpy')\n";
+    let rewritten = rewrite(wheel(&[("saxpy/_version.py", code)])).unwrap();
+    let [lookup] = &rewritten.lookups[..] else {
+        panic!("{:?}", rewritten.lookups);
+    };
+    assert_eq!(
+        (lookup.file.as_str(), lookup.line),
+        ("saxpy/_version.py", 2)
+    );
+}
+
+#[test]
+fn a_static_runtime_has_a_notice() {
+    let mut with_runtime = wheel(&[]);
+    let module = [this_program(), static_runtime::marker()].concat();
+    let module = Entry::new(module, true).unwrap();
+    assert!(module.static_runtime && !with_runtime.entries["saxpy/saxpy.abi3.so"].static_runtime);
+    with_runtime
+        .entries
+        .insert("saxpy/saxpy.abi3.so".to_owned(), module);
+    let rewritten = rewrite(with_runtime).unwrap();
+    assert!(rewritten.static_runtime);
+    let info = "saxpy_cu13-0.1.0.dist-info";
+    let text = |file: &str| rewritten.wheel.text(&format!("{info}/{file}")).unwrap();
+    assert!(text("METADATA").contains("License-File: NVIDIA-CUDA-runtime.txt\n"));
+    let notice = text("licenses/NVIDIA-CUDA-runtime.txt");
+    assert!(
+        notice.contains("13.4.92") && notice.contains("  saxpy/saxpy.abi3.so\n"),
+        "{notice}"
+    );
+    assert!(text("sboms/nvidia.cyclonedx.json").contains("pkg:pypi/saxpy-cu13@0.1.0"));
 }

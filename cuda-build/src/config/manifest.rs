@@ -114,6 +114,13 @@ impl Table {
         self.text(key)?.map(parse).transpose()
     }
 
+    /// The value of a key as a number of bytes, such as `200 MiB`.
+    pub(super) fn size(&self, key: &str) -> Result<Option<u64>, Error> {
+        let parse =
+            |text: String| super::parse_size(&text).map_err(|reason| self.wrong(key, reason));
+        self.text(key)?.map(parse).transpose()
+    }
+
     fn list<T>(
         &self,
         key: &str,

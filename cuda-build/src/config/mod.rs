@@ -16,6 +16,7 @@
 //! [package.metadata.cuda.wheel]
 //! name              = "saxpy"      # the wheel's name without `-cu12`
 //! rpath             = "runpath"    # or "rpath", which precedes LD_LIBRARY_PATH
+//! max-size          = "200 MiB"    # what the index accepts per file
 //! ```
 
 mod manifest;
@@ -104,6 +105,8 @@ pub struct Wheel {
     pub name: Option<String>,
     /// `runpath` (default) or `rpath`, which has priority over `LD_LIBRARY_PATH`.
     pub rpath: Option<String>,
+    /// The largest wheel that the index accepts, in bytes.
+    pub max_size: Option<u64>,
 }
 
 /// The components and capabilities of a [`Config`] for one CUDA major.
@@ -187,10 +190,11 @@ impl Config {
             });
         }
         if let Some(wheel) = table.table("wheel")? {
-            wheel.check_keys(&["name", "rpath"])?;
+            wheel.check_keys(&["name", "rpath", "max-size"])?;
             self.wheel = Wheel {
                 name: wheel.text("name")?.or(self.wheel.name.take()),
                 rpath: wheel.text("rpath")?.or(self.wheel.rpath.take()),
+                max_size: wheel.size("max-size")?.or(self.wheel.max_size),
             };
         }
         Ok(())
@@ -251,6 +255,24 @@ fn parse_cudart(text: &str) -> Result<Cudart, String> {
         "shared" => Ok(Cudart::Shared),
         _ => Err(format!("`{text}` is neither `static` nor `shared`")),
     }
+}
+
+/// The bytes of a size such as `200 MiB`.
+pub fn parse_size(text: &str) -> Result<u64, String> {
+    let parse = || {
+        let (number, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit())?);
+        let unit = match unit.trim_start() {
+            "kB" => 1_000,
+            "MB" => 1_000_000,
+            "GB" => 1_000_000_000,
+            "KiB" => 1 << 10,
+            "MiB" => 1 << 20,
+            "GiB" => 1 << 30,
+            _ => return None,
+        };
+        number.parse::<u64>().ok()?.checked_mul(unit)
+    };
+    parse().ok_or_else(|| format!("`{text}` is not a size such as `200 MiB`"))
 }
 
 #[cfg(test)]

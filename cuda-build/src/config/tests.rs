@@ -37,6 +37,7 @@ fn every_key_is_read() {
         [package.metadata.cuda.wheel]
         name = "saxpy"
         rpath = "rpath"
+        max-size = "200 MiB"
         "#,
         &Env::default(),
     )
@@ -53,6 +54,7 @@ fn every_key_is_read() {
     assert_eq!(twelve.capabilities.unwrap(), ["7.0"]);
     assert_eq!(twelve.components.len(), 1);
     assert_eq!(config.wheel.name.as_deref(), Some("saxpy"));
+    assert_eq!(config.wheel.max_size, Some(200 << 20));
 }
 
 #[test]
@@ -129,6 +131,7 @@ fn bad_values_name_file_and_key() {
         ("cudart = 'dynamic'", "neither `static` nor `shared`"),
         ("majors = ['13']", "list of CUDA majors"),
         ("wheel = { nam = 'x' }", "package.metadata.cuda.wheel.nam"),
+        ("wheel = { max-size = '200' }", "`200` is not a size"),
     ] {
         let text = format!("[package]\nname = 'a'\n[package.metadata.cuda]\n{line}\n");
         let error = read(&text, &Env::default()).unwrap_err().to_string();

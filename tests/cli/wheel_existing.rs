@@ -1,0 +1,135 @@
+//! `cargo cuda wheel --from-wheel`: wheels of other builders.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use cargo_cuda::exit_code;
+use cargo_cuda::wheel::archive::{Entry, Wheel};
+use cargo_cuda::wheel::archive_writer;
+
+use crate::components::site_packages;
+use crate::project::place;
+use crate::support::Finished;
+use crate::wheel_template::files;
+
+const MODULE: &str = "fast/_native.abi3.so";
+const NAME: &str = "fast-1.0-cp39-abi3-manylinux_2_28_x86_64.whl";
+
+/// A wheel with a module that needs CUDA's runtime, and has `size` bytes of data.
+fn wheel(work: &Path, size: usize) -> Option<PathBuf> {
+    let library = site_packages(13)?.join("nvidia/cu13/lib/libcudart.so.13");
+    let data = work.join("data");
+    fs::write(&data, vec![7; size]).unwrap();
+    let source = work.join("module.c");
+    let code = format!(
+        "__asm__(\".section .rodata\\n.incbin \\\"{}\\\"\\n.text\\n\");\n\
+         int cudaRuntimeGetVersion(int *);\nint version(void) {{ int v; return cudaRuntimeGetVersion(&v); }}\n",
+        data.display()
+    );
+    fs::write(&source, code).unwrap();
+    let module = work.join("module.so");
+    let linked = Command::new("gcc")
+        .args([
+            "-shared",
+            "-fPIC",
+            "-Wl,--enable-new-dtags,-rpath,$ORIGIN/../nvidia/cu13/lib",
+            "-o",
+        ])
+        .args([&module, &source, &library])
+        .output();
+    Finished::of(linked.unwrap()).succeeded();
+    let info = "fast-1.0.dist-info";
+    let python = "import importlib.metadata\n\n__version__ = importlib.metadata.version('fast')\n";
+    let files = [
+        (MODULE.to_owned(), fs::read(&module).unwrap()),
+        ("fast/__init__.py".to_owned(), python.into()),
+        (
+            format!("{info}/METADATA"),
+            "Metadata-Version: 2.1\nName: fast\nVersion: 1.0\n".into(),
+        ),
+        (format!("{info}/WHEEL"), "Wheel-Version: 1.0\n".into()),
+    ];
+    let entries = files.map(|(path, content)| (path, Entry::new(content, false).unwrap()));
+    let wheel = Wheel::new(info.to_owned(), BTreeMap::from(entries));
+    let path = work.join(NAME);
+    archive_writer::write(&wheel, &path).unwrap();
+    Some(path)
+}
+
+/// `cargo cuda wheel --from-wheel`, which may use 60 MB of memory.
+fn rewrite(wheel: &Path, arguments: &str) -> Finished {
+    let script =
+        format!("ulimit -d 60000 && exec \"$0\" cuda wheel --from-wheel \"$1\" {arguments}");
+    let output = Command::new("sh")
+        .args(["-c", &script, env!("CARGO_BIN_EXE_cargo-cuda")])
+        .arg(wheel)
+        .current_dir(wheel.parent().unwrap())
+        .output();
+    Finished::of(output.unwrap())
+}
+
+#[test]
+fn a_wheel_larger_than_the_memory_is_rewritten() {
+    let work = place("wheel-existing-large");
+    let Some(old) = wheel(&work, 100_000_000) else {
+        return;
+    };
+    let run = rewrite(&old, "--cuda 13");
+    assert_eq!(run.code, 0, "{run:?}");
+    let note = "note: fast/__init__.py:3: `version(\"fast\")` fails, because no distribution is named `fast`";
+    assert!(run.stderr.contains(note), "{run:?}");
+    assert!(
+        run.stdout.contains("  requires cuda-toolkit[cudart]>=13."),
+        "{run:?}"
+    );
+    let new = work.join("dist").join(NAME.replace("fast-", "fast_cu13-"));
+    let (old, new) = (Wheel::open(&old).unwrap(), Wheel::open(&new).unwrap());
+    assert_eq!(old.entries[MODULE].digest, new.entries[MODULE].digest);
+    assert_eq!(
+        old.entries[MODULE].compressed_size(),
+        new.entries[MODULE].compressed_size()
+    );
+}
+
+#[test]
+fn wheels_that_cannot_be_rewritten_leave_nothing() {
+    let work = place("wheel-existing-refused");
+    let Some(old) = wheel(&work, 10) else {
+        return;
+    };
+    let dist = work.join("dist");
+    rewrite(&old, "--cuda 12").failed(
+        exit_code::WHEEL,
+        &["`libcudart.so.13` of CUDA 13, but the wheel is for CUDA 12"],
+    );
+    rewrite(&old, "--cuda 12,13").failed(exit_code::USAGE, &["takes one CUDA major"]);
+    // A changed byte in the compressed module.
+    let mut damaged = fs::read(&old).unwrap();
+    damaged[1000] ^= 1;
+    fs::write(&old, damaged).unwrap();
+    rewrite(&old, "--cuda 13").failed(exit_code::WHEEL, &[NAME, "is damaged"]);
+    assert!(!dist.exists(), "{:?}", files(&dist));
+}
+
+#[test]
+fn a_wheel_above_the_limit_is_kept_and_fails() {
+    let work = place("wheel-existing-limit");
+    let Some(old) = wheel(&work, 10) else {
+        return;
+    };
+    let run = rewrite(&old, "--cuda 13 --max-size '1 kB'");
+    run.failed(
+        exit_code::WHEEL,
+        &[
+            "the index accepts 1.0 kB per file",
+            MODULE,
+            "hint: drop capabilities",
+            "max-size = ",
+        ],
+    );
+    assert_eq!(files(&work.join("dist")).len(), 1);
+    let run = rewrite(&old, "--cuda 13 --max-size 1");
+    run.failed(exit_code::USAGE, &["`1` is not a size such as `200 MiB`"]);
+}
