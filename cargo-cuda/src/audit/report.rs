@@ -89,6 +89,21 @@ impl Audited {
         }
     }
 
+    /// Errors and warnings as messages of another command.
+    pub fn messages(&self) -> Vec<String> {
+        let findings = self.findings.iter();
+        findings
+            .filter(|finding| finding.severity != Severity::Note)
+            .map(|finding| {
+                let (severity, hint) = (finding.severity.name(), finding.hint);
+                format!(
+                    "{severity}[{}]: {}\nhint: {hint}",
+                    finding.code, finding.message
+                )
+            })
+            .collect()
+    }
+
     pub fn count(&self, severity: Severity) -> usize {
         self.findings
             .iter()
@@ -96,16 +111,14 @@ impl Audited {
             .count()
     }
 
-    /// The report as text. The description of modules and device code is left out if `brief`.
-    pub fn text(&self, brief: bool) -> String {
+    /// The report as text.
+    pub fn text(&self) -> String {
         let mut text = format!("{} ({})\n", self.path, human_size(self.size));
-        if !brief {
-            for module in &self.modules {
-                text.push_str(&module.text());
-            }
-            for device in &self.device_code {
-                text.push_str(&device.text());
-            }
+        for module in &self.modules {
+            text.push_str(&module.text());
+        }
+        for device in &self.device_code {
+            text.push_str(&device.text());
         }
         for finding in &self.findings {
             text.push_str(&format!(

@@ -48,7 +48,7 @@ pub fn run(arguments: &AuditArgs) -> Result<(String, u8), Failure> {
     let text = match arguments.json {
         true => report::json(&report),
         false => {
-            let texts = report.artifacts.iter().map(|audited| audited.text(false));
+            let texts = report.artifacts.iter().map(|audited| audited.text());
             // File names come from the wheel.
             printable(&texts.collect::<Vec<_>>().join("\n"))
         }

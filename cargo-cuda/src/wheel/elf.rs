@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::io::{Read, Seek};
 use std::ops::Range;
 
+use cuda_build::internal::fatbin::{self, Kind};
 use object::elf::{self, FileHeader64};
 use object::read::elf::{
     Dyn as _, FileHeader as _, ProgramHeader as _, SectionHeader as _, Sym as _,
@@ -41,7 +42,7 @@ pub const MANYLINUX: &[&str] = &[
 const MAX_READ: u64 = 64 << 20;
 
 /// The most text that is kept of one ELF file. In a malformed file, millions of entries can name the same long string.
-const MAX_TEXT: usize = 16 << 20;
+const MAX_TEXT: usize = 32 << 20;
 
 /// The parts of an ELF file that matter for a wheel.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -58,13 +59,14 @@ pub struct ElfFacts {
     pub machine: &'static str,
     /// The versions of symbols that the file needs: SONAME and version, such as `libc.so.6` and `GLIBC_2.34`.
     pub versions: Vec<(String, String)>,
-    /// The symbols that the file needs from NVIDIA's libraries. All of these libraries have versions for their symbols, so
-    /// the file names the library of each symbol.
+    /// The symbols that the file needs from NVIDIA's libraries, and those whose library the file does not name.
     pub imports: Vec<Import>,
     /// Whether the loader changes code of the file (`DT_TEXTREL`).
     pub text_relocations: bool,
     /// Whether the file requires a stack that can be executed.
     pub executable_stack: bool,
+    /// Whether the file has device code as LTO-IR, which nvJitLink compiles.
+    pub has_lto_ir: bool,
     /// The sections with device code: `.nv_fatbin` and `__nv_relfatbin`.
     pub device_sections: Vec<(String, Range<u64>)>,
 }
@@ -73,8 +75,9 @@ pub struct ElfFacts {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Import {
     pub symbol: String,
-    /// The SONAME of the library that defines it.
-    pub library: String,
+    /// The SONAME of the library that defines it. `None` if that library has no versions for its symbols, as NCCL and
+    /// cuFile have none.
+    pub library: Option<String>,
 }
 
 /// Whether the bytes start with the magic number of ELF.
@@ -136,7 +139,8 @@ impl<'a, R: Read + Seek> ReadRef<'a> for Limited<'a, R> {
     }
 
     fn read_bytes_at(self, offset: u64, size: u64) -> Result<&'a [u8], ()> {
-        self.take(size)?;
+        // Many small reads take more memory than their bytes.
+        self.take(size.max(256))?;
         self.cache.read_bytes_at(offset, size)
     }
 
@@ -218,12 +222,13 @@ fn read<'a, R: ReadRef<'a>>(data: R, text: &mut Text) -> Result<ElfFacts, Unread
             }
             let version = versions.version_index(endian, SymbolIndex(index)).index();
             let version = versions.version(version).unwrap_or_default();
-            if let Some(library) = version.and_then(|version| version.file())
-                && dependencies::is_nvidia_library(&String::from_utf8_lossy(library))
-            {
+            let library = version.and_then(|version| version.file());
+            let library = library.map(|library| text.keep(library)).transpose()?;
+            let is_other = |library: &String| !dependencies::is_nvidia_library(library);
+            if !library.as_ref().is_some_and(is_other) {
                 facts.imports.push(Import {
                     symbol: text.keep(symbol.name(endian, strings)?)?,
-                    library: text.keep(library)?,
+                    library,
                 });
             }
         }
@@ -234,10 +239,35 @@ fn read<'a, R: ReadRef<'a>>(data: R, text: &mut Text) -> Result<ElfFacts, Unread
             && let Some((start, len)) = section.file_range(endian)
         {
             let range = start..start.saturating_add(len);
+            facts.has_lto_ir |= has_lto_ir(data, range.clone());
             facts.device_sections.push((text.keep(name)?, range));
         }
     }
     Ok(facts)
+}
+
+/// Whether a section with fat binaries has an image of LTO-IR.
+fn has_lto_ir<'a, R: ReadRef<'a>>(data: R, range: Range<u64>) -> bool {
+    /// The number of this kind of image.
+    const LTO_IR: u16 = 8;
+    let bytes = |offset: u64, len: usize| {
+        data.read_bytes_at(offset, len as u64)
+            .ok()
+            .map(<[u8]>::to_vec)
+    };
+    let mut at = range.start;
+    while at < range.end {
+        match fatbin::outline(at, bytes) {
+            Ok((images, _)) if images.iter().any(|image| image.kind == Kind::Other(LTO_IR)) => {
+                return true;
+            }
+            Ok((_, len)) => at += len,
+            // Linkers put zeros between containers.
+            Err(_) if bytes(at, 8).is_some_and(|bytes| bytes == [0; 8]) => at += 8,
+            Err(_) => return false,
+        }
+    }
+    false
 }
 
 /// The sections in which nvcc puts fat binaries. `__nv_relfatbin` has code that is not linked yet.

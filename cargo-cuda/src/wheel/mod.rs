@@ -29,3 +29,4 @@ pub mod runpath;
 pub mod sbom;
 pub mod static_runtime;
 pub mod summary;
+pub mod symbols;

@@ -83,6 +83,15 @@ fn defects() -> Vec<(&'static str, Wheel)> {
             changed(&|wheel| wheel.requires.push("nvidia-cuda-runtime-cu13".to_owned())),
         ),
         (
+            "W10",
+            with(&|module| {
+                // CUDA 13.1 added it.
+                let code = "extern int cudaDeviceGetDevResource();\n\
+                            int f(void) { return cudaDeviceGetDevResource(); }\n";
+                module.code.push_str(code);
+            }),
+        ),
+        (
             "W11",
             Wheel::with_module(without_needed(Module::good().link())),
         ),

@@ -2,6 +2,7 @@
 
 mod device;
 mod libraries;
+mod lower_bounds;
 mod majors;
 mod package;
 mod paths;

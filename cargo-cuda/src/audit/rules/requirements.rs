@@ -1,4 +1,4 @@
-//! The requirements of a wheel against what its native modules need (W05, W09, W10).
+//! The requirements of a wheel against what its native modules need (W05, W09).
 
 use std::collections::BTreeSet;
 
@@ -28,7 +28,7 @@ pub fn check(artifact: &Artifact, majors: &Majors, findings: &mut Vec<Finding>) 
             continue;
         };
         check_coverage(artifact, package, library, major, findings);
-        check_lower_bounds(package, library, major, findings);
+        super::lower_bounds::check(package, library, major, findings);
     }
 }
 
@@ -113,13 +113,4 @@ pub fn provides<'a>(package: &'a Package, soname: &str) -> Option<&'a str> {
             || name.starts_with(&format!("{bare}-"))
             || (name == "torch" && bare.starts_with("c10"))
     })
-}
-
-/// W10: symbols that the lowest accepted version lacks.
-fn check_lower_bounds(
-    _package: &Package,
-    _library: &Library,
-    _major: u32,
-    _findings: &mut Vec<Finding>,
-) {
 }
