@@ -9,6 +9,7 @@ use cuda_build::internal::{Env, Root, config};
 
 use crate::cargo_arguments::{self, SplitArguments, TakesValue};
 use crate::cargo_config::CargoConfig;
+use crate::commands::audit::{self, AuditArgs};
 use crate::commands::build;
 use crate::commands::capabilities::{self, CapabilitiesArgs};
 use crate::commands::clean::{self, CleanArgs};
@@ -65,6 +66,7 @@ enum Command {
     Exec(ExecArgs),
     Env(EnvArgs),
     Wheel(Box<WheelArgs>),
+    Audit(AuditArgs),
     View(ViewArgs),
     Doctor(DoctorArgs),
     Toolkit(ToolkitArgs),
@@ -192,6 +194,7 @@ fn dispatch(command: &Command, split: &SplitArguments) -> Result<(String, u8), F
         Command::Exec(arguments) => variables::exec(arguments, user, root).map(silent),
         Command::Env(arguments) => variables::print(arguments, &process, root).map(done),
         Command::Wheel(arguments) => wheel::run(arguments, user, root).map(done),
+        Command::Audit(arguments) => audit::run(arguments),
         Command::View(arguments) => view::run(arguments, user, root).map(done),
         Command::Doctor(arguments) => doctor::run(arguments, user, root),
         Command::Fetch(arguments) => fetch::run(arguments, user, root).map(done),

@@ -21,6 +21,8 @@ pub const MISSING_PROGRAM: u8 = 14;
 pub const WHEEL: u8 = 15;
 /// An I/O error that has no code of its own; output that cannot be written.
 pub const DISK: u8 = 16;
+/// `audit` found an error.
+pub const AUDIT: u8 = 17;
 /// Neither uv nor a usable pip was found.
 pub const NO_INSTALLER: u8 = 20;
 /// The package index could not be reached, or did not answer.
@@ -51,6 +53,7 @@ Exit codes:
   14  a required program is missing (maturin, cargo)
   15  a wheel could not be built or checked
   16  an I/O error; output that cannot be written
+  17  `audit` found an error
   20  neither uv nor a usable pip was found
   21  the package index could not be reached
   22  there is no such CUDA release, or it has no such component

@@ -6,6 +6,7 @@
     reason = "only this program and its tests use this library"
 )]
 
+pub mod audit;
 pub mod build;
 mod cargo_arguments;
 mod cargo_config;

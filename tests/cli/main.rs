@@ -13,6 +13,7 @@
     reason = "all of this is test code"
 )]
 
+mod audit;
 mod bad_input;
 mod bad_variables;
 mod build;

@@ -1,5 +1,6 @@
 //! One file for each subcommand: what it accepts and what it prints.
 
+pub mod audit;
 pub mod build;
 pub mod capabilities;
 pub mod clean;

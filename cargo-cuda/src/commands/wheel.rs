@@ -7,6 +7,7 @@ use clap::Args;
 use cuda_build::internal::config::parse_size;
 use cuda_build::internal::{Env, RequestedRelease, Root};
 
+use crate::audit::{self, report::Audited};
 use crate::build;
 use crate::cargo_arguments::Options;
 use crate::exit_code;
@@ -83,6 +84,14 @@ pub fn run(arguments: &WheelArgs, user: &Env, root: &Root) -> Result<String, Fai
         None => build(arguments, user, root)?,
     };
     output::messages(&summary::notes(&built));
+    for wheel in &built {
+        // The size is checked below, because the manifest can change its limit.
+        let audited = Audited::new(
+            &audit::input::read(&wheel.path)?,
+            &[audit::check::Code("W17")],
+        );
+        output::messages(&audited.messages());
+    }
     let metapackage = match arguments.metapackage {
         true => metapackage::write(&built, &arguments.out)?,
         false => None,

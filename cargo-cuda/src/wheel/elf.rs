@@ -1,10 +1,16 @@
-//! The dynamic section of a shared library: the libraries that it needs, and its search path.
+//! What the loader reads in a shared library: the libraries that it needs, its search path, the versions of symbols.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::io::{Read, Seek};
+use std::ops::Range;
 
+use cuda_build::internal::fatbin::{self, Kind};
 use object::elf::{self, FileHeader64};
-use object::read::ReadRef;
-use object::read::elf::{Dyn as _, FileHeader as _, SectionHeader as _, Sym as _};
+use object::read::elf::{
+    Dyn as _, FileHeader as _, ProgramHeader as _, SectionHeader as _, Sym as _,
+};
+use object::read::{Error as ElfError, ReadCache, ReadRef, StringTable};
 use object::{Endianness, SymbolIndex};
 
 use super::archive::Entry;
@@ -13,7 +19,7 @@ use crate::failure::Failure;
 
 /// Libraries that every manylinux system has (PEP 600). Only those that Rust code or nvcc's host
 /// code may link.
-pub(super) const MANYLINUX: &[&str] = &[
+pub const MANYLINUX: &[&str] = &[
     "libc.so.6",
     "libm.so.6",
     "libdl.so.2",
@@ -31,6 +37,13 @@ pub(super) const MANYLINUX: &[&str] = &[
     "ld-linux-aarch64.so.1",
 ];
 
+/// The most that is read of one ELF file. The tables that the loader reads have some megabytes in the largest libraries;
+/// device code is not read here.
+const MAX_READ: u64 = 64 << 20;
+
+/// The most text that is kept of one ELF file. In a malformed file, millions of entries can name the same long string.
+const MAX_TEXT: usize = 32 << 20;
+
 /// The parts of an ELF file that matter for a wheel.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ElfFacts {
@@ -42,10 +55,20 @@ pub struct ElfFacts {
     pub rpath: Vec<String>,
     /// Entries of `DT_RUNPATH`: searched after `LD_LIBRARY_PATH`.
     pub runpath: Vec<String>,
+    /// The processor, as in a platform tag: `x86_64`. Empty for other processors than `x86_64` and `aarch64`.
+    pub machine: &'static str,
+    /// The versions of symbols that the file needs: SONAME and version, such as `libc.so.6` and `GLIBC_2.34`.
+    pub versions: Vec<(String, String)>,
     /// The symbols that the file needs from NVIDIA's libraries, and those whose library the file does not name.
     pub imports: Vec<Import>,
+    /// Whether the loader changes code of the file (`DT_TEXTREL`).
+    pub text_relocations: bool,
+    /// Whether the file requires a stack that can be executed.
+    pub executable_stack: bool,
     /// Whether the file has device code as LTO-IR, which nvJitLink compiles.
     pub has_lto_ir: bool,
+    /// The sections with device code: `.nv_fatbin` and `__nv_relfatbin`.
+    pub device_sections: Vec<(String, Range<u64>)>,
 }
 
 /// A symbol that a file needs.
@@ -65,27 +88,107 @@ pub fn is_elf(bytes: &[u8]) -> bool {
 impl ElfFacts {
     /// Reads a 64-bit ELF file. CUDA 12 and later support no other.
     pub fn parse<'data>(file: impl ReadRef<'data>) -> Result<Self, Failure> {
-        read(file).map_err(|error| Failure::wheel(format!("not a readable ELF library: {error}")))
+        read(file, &mut Text { left: MAX_TEXT }).map_err(|Unreadable(reason)| {
+            Failure::wheel(format!("not a readable ELF library: {reason}"))
+        })
+    }
+
+    /// Reads a 64-bit ELF file of any size. Only the tables that the loader reads are kept in memory.
+    pub fn read(file: impl Read + Seek) -> Result<Self, Failure> {
+        let cache = ReadCache::new(file);
+        let left = Cell::new(MAX_READ);
+        Self::parse(Limited {
+            cache: &cache,
+            left: &left,
+        })
+    }
+
+    /// The entries of the search path that the loader uses: it ignores `DT_RPATH` if there is a `DT_RUNPATH`.
+    pub fn search_path(&self) -> &[String] {
+        match self.runpath.is_empty() {
+            true => &self.rpath,
+            false => &self.runpath,
+        }
     }
 }
 
-fn read<'data>(file: impl ReadRef<'data>) -> Result<ElfFacts, object::read::Error> {
-    let header = FileHeader64::<Endianness>::parse(file)?;
-    let endian = header.endian()?;
-    let sections = header.sections(endian, file)?;
-    let mut facts = ElfFacts::default();
+/// A file that is read in parts, up to a total of `left` bytes.
+struct Limited<'a, R: Read + Seek> {
+    cache: &'a ReadCache<R>,
+    left: &'a Cell<u64>,
+}
 
-    if let Some((dynamic, link)) = sections.dynamic(endian, file)? {
-        let strings = sections.strings(endian, file, link)?;
+impl<R: Read + Seek> Clone for Limited<'_, R> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<R: Read + Seek> Copy for Limited<'_, R> {}
+
+impl<R: Read + Seek> Limited<'_, R> {
+    fn take(self, len: u64) -> Result<(), ()> {
+        self.left.set(self.left.get().checked_sub(len).ok_or(())?);
+        Ok(())
+    }
+}
+
+impl<'a, R: Read + Seek> ReadRef<'a> for Limited<'a, R> {
+    fn len(self) -> Result<u64, ()> {
+        self.cache.len()
+    }
+
+    fn read_bytes_at(self, offset: u64, size: u64) -> Result<&'a [u8], ()> {
+        // Many small reads take more memory than their bytes.
+        self.take(size.max(256))?;
+        self.cache.read_bytes_at(offset, size)
+    }
+
+    fn read_bytes_at_until(self, range: Range<u64>, delimiter: u8) -> Result<&'a [u8], ()> {
+        let found = self.cache.read_bytes_at_until(range, delimiter)?;
+        self.take(found.len() as u64)?;
+        Ok(found)
+    }
+}
+
+struct Unreadable(String);
+
+impl From<ElfError> for Unreadable {
+    fn from(error: ElfError) -> Self {
+        Self(error.to_string())
+    }
+}
+
+fn read<'a, R: ReadRef<'a>>(data: R, text: &mut Text) -> Result<ElfFacts, Unreadable> {
+    let header = FileHeader64::<Endianness>::parse(data)?;
+    let endian = header.endian()?;
+    let mut facts = ElfFacts {
+        machine: match header.e_machine.get(endian) {
+            elf::EM_X86_64 => "x86_64",
+            elf::EM_AARCH64 => "aarch64",
+            _ => "",
+        },
+        ..ElfFacts::default()
+    };
+    for segment in header.program_headers(endian, data)? {
+        if segment.p_type(endian) == elf::PT_GNU_STACK {
+            facts.executable_stack = segment.p_flags(endian).contains(elf::PF_X);
+        }
+    }
+    let sections = header.sections(endian, data)?;
+    if let Some((dynamic, link)) = sections.dynamic(endian, data)? {
+        let strings = sections.strings(endian, data, link)?;
         for entry in dynamic {
             let tag = entry.tag(endian);
             if tag == elf::DT_NULL {
                 break;
             }
+            facts.text_relocations |= tag == elf::DT_TEXTREL
+                || tag == elf::DT_FLAGS && entry.val(endian) & elf::DF_TEXTREL.0 != 0;
             if !entry.is_string(endian) {
                 continue;
             }
-            let value = text(entry.string(endian, strings)?);
+            let value = text.keep(entry.string(endian, strings)?)?;
             match tag {
                 elf::DT_NEEDED => facts.needed.push(value),
                 elf::DT_SONAME => facts.soname = Some(value),
@@ -95,65 +198,93 @@ fn read<'data>(file: impl ReadRef<'data>) -> Result<ElfFacts, object::read::Erro
             }
         }
     }
-    let symbols = sections.symbols(endian, file, elf::SHT_DYNSYM)?;
-    let versions = sections.versions(endian, file)?.unwrap_or_default();
-    for (index, symbol) in symbols.iter().enumerate().skip(1) {
-        if symbol.st_shndx(endian) != elf::SHN_UNDEF || symbol.st_bind() == elf::STB_WEAK {
-            continue;
-        }
-        let version = versions.version_index(endian, SymbolIndex(index)).index();
-        let version = versions.version(version).unwrap_or_default();
-        let library = version.and_then(|version| version.file()).map(text);
-        let is_other = |library: &String| !dependencies::is_nvidia_library(library);
-        if !library.as_ref().is_some_and(is_other) {
-            facts.imports.push(Import {
-                symbol: text(symbol.name(endian, symbols.strings())?),
-                library,
-            });
+    if let Some((mut needs, link)) = sections.gnu_verneed(endian, data)? {
+        let strings = sections.strings(endian, data, link)?;
+        while let Some((need, mut versions)) = needs.next()? {
+            let file = text.keep(need.file(endian, strings)?)?;
+            while let Some(version) = versions.next()? {
+                let version = text.keep(version.name(endian, strings)?)?;
+                facts.versions.push((file.clone(), version));
+            }
         }
     }
-    if let Some((_, section)) = sections.section_by_name(endian, b".nv_fatbin")
-        && let Some((start, len)) = section.file_range(endian)
-    {
-        facts.has_lto_ir = has_lto_ir(file, start, len).unwrap_or(false);
+    let symbols = sections.symbols(endian, data, elf::SHT_DYNSYM)?;
+    if !symbols.is_empty() {
+        // All names are read at once, not each from the file.
+        let link = sections.section(symbols.string_section())?;
+        let bytes = link.data(endian, data)?;
+        let strings = StringTable::new(bytes, 0, bytes.len() as u64);
+        let versions = sections.versions(endian, data)?.unwrap_or_default();
+        for (index, symbol) in symbols.iter().enumerate().skip(1) {
+            let is_optional = symbol.st_bind() == elf::STB_WEAK;
+            if symbol.st_shndx(endian) != elf::SHN_UNDEF || is_optional {
+                continue;
+            }
+            let version = versions.version_index(endian, SymbolIndex(index)).index();
+            let version = versions.version(version).unwrap_or_default();
+            let library = version.and_then(|version| version.file());
+            let library = library.map(|library| text.keep(library)).transpose()?;
+            let is_other = |library: &String| !dependencies::is_nvidia_library(library);
+            if !library.as_ref().is_some_and(is_other) {
+                facts.imports.push(Import {
+                    symbol: text.keep(symbol.name(endian, strings)?)?,
+                    library,
+                });
+            }
+        }
+    }
+    for section in sections.iter() {
+        let name = sections.section_name(endian, section).unwrap_or_default();
+        if DEVICE_SECTIONS.iter().any(|known| name == known.as_bytes())
+            && let Some((start, len)) = section.file_range(endian)
+        {
+            let range = start..start.saturating_add(len);
+            facts.has_lto_ir |= has_lto_ir(data, range.clone());
+            facts.device_sections.push((text.keep(name)?, range));
+        }
     }
     Ok(facts)
 }
 
-/// Whether a section with fat binaries has an image of LTO-IR; `None` if the section is malformed. Reads headers only:
-/// the format is described in `cuda_build::internal::fatbin`.
-fn has_lto_ir<'data>(file: impl ReadRef<'data>, start: u64, len: u64) -> Option<bool> {
+/// Whether a section with fat binaries has an image of LTO-IR.
+fn has_lto_ir<'a, R: ReadRef<'a>>(data: R, range: Range<u64>) -> bool {
     /// The number of this kind of image.
     const LTO_IR: u16 = 8;
-    const CONTAINER: [u8; 4] = 0xBA55_ED50_u32.to_le_bytes();
-    let read = |at, len| file.read_bytes_at(at, len).ok();
-    let number = |bytes: &[u8]| bytes.iter().rev().fold(0, |n, b| n << 8 | u64::from(*b));
-    let end = start.checked_add(len)?;
-    let mut at = start;
-    while at < end {
-        let header = read(at, 16)?;
-        if header[..4] != CONTAINER {
-            // Linkers put zeros between containers, which are aligned to 8 bytes.
-            at += 8;
-            continue;
-        }
-        let mut entry = at.checked_add(16)?;
-        at = entry.checked_add(number(&header[8..16]))?;
-        while entry < at {
-            let header = read(entry, 16)?;
-            if number(&header[..2]) == u64::from(LTO_IR) {
-                return Some(true);
+    let bytes = |offset: u64, len: usize| {
+        data.read_bytes_at(offset, len as u64)
+            .ok()
+            .map(<[u8]>::to_vec)
+    };
+    let mut at = range.start;
+    while at < range.end {
+        match fatbin::outline(at, bytes) {
+            Ok((images, _)) if images.iter().any(|image| image.kind == Kind::Other(LTO_IR)) => {
+                return true;
             }
-            let header_len = number(&header[4..8]).max(1);
-            let next = entry.checked_add(header_len)?;
-            entry = next.checked_add(number(&header[8..16]))?;
+            Ok((_, len)) => at += len,
+            // Linkers put zeros between containers.
+            Err(_) if bytes(at, 8).is_some_and(|bytes| bytes == [0; 8]) => at += 8,
+            Err(_) => return false,
         }
     }
-    Some(false)
+    false
 }
 
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
+/// The sections in which nvcc puts fat binaries. `__nv_relfatbin` has code that is not linked yet.
+const DEVICE_SECTIONS: [&str; 2] = [".nv_fatbin", "__nv_relfatbin"];
+
+/// Copies text out of a file, up to `left` bytes in total.
+struct Text {
+    left: usize,
+}
+
+impl Text {
+    fn keep(&mut self, bytes: &[u8]) -> Result<String, Unreadable> {
+        let left = self.left.checked_sub(bytes.len() + 1);
+        self.left =
+            left.ok_or_else(|| Unreadable(format!("its names have more than {MAX_TEXT} bytes")))?;
+        Ok(String::from_utf8_lossy(bytes).into_owned())
+    }
 }
 
 /// Fails if a wheel contains copies of NVIDIA's libraries. The licence forbids modified copies, and
@@ -203,6 +334,14 @@ mod tests {
             "{:?}",
             facts.needed
         );
+        let versions = facts.versions.iter();
+        assert!(
+            versions
+                .clone()
+                .any(|(file, version)| file == "libc.so.6" && version.starts_with("GLIBC_"))
+        );
+        assert!(!facts.machine.is_empty() && !facts.executable_stack && !facts.text_relocations);
+        assert_eq!(ElfFacts::read(std::io::Cursor::new(bytes)).unwrap(), facts);
     }
 
     #[test]
@@ -214,6 +353,12 @@ mod tests {
             b"\x7fELF\x02\x01\x01 and then text that is no header at all .......",
         ] {
             let error = ElfFacts::parse(bytes).unwrap_err().message;
+            assert_eq!(
+                ElfFacts::read(std::io::Cursor::new(bytes))
+                    .unwrap_err()
+                    .message,
+                error
+            );
             assert!(error.starts_with("not a readable ELF"), "{error}");
         }
     }

@@ -1,7 +1,7 @@
 //! One entry of a container: an image and its header.
 
-use super::{ENTRY_HEADER, flag, invalid, offset_at, size_at, u16_at, u32_at, u64_at};
-use crate::capability::{Capability, Suffix};
+use super::{ENTRY_HEADER, invalid, offset_at, outline, size_at, u32_at, u64_at};
+use crate::capability::Capability;
 use crate::error::Error;
 
 /// The kind of an entry's payload.
@@ -83,25 +83,13 @@ impl Entry {
 
     /// The kind of the payload.
     pub fn kind(&self) -> Kind {
-        match u16_at(&self.header, 0).unwrap_or(0) {
-            1 => Kind::Ptx,
-            2 => Kind::Elf,
-            other => Kind::Other(other),
-        }
+        outline::kind(&self.header)
     }
 
     /// The capability that the image is for, with its suffix. (`cuobjdump` 13.4 omits the suffix `f`.)
     pub fn capability(&self) -> Capability {
         let number = u32_at(&self.header, 28).unwrap_or(0);
-        let flags = self.flags();
-        let suffix = if flags & flag::ARCHITECTURE_SPECIFIC != 0 {
-            Some(Suffix::ArchSpecific)
-        } else if flags & flag::FAMILY_SPECIFIC != 0 {
-            Some(Suffix::Family)
-        } else {
-            None
-        };
-        Capability::new(number / 10, number % 10).with_suffix(suffix)
+        outline::capability(number, self.flags())
     }
 
     fn flags(&self) -> u64 {
@@ -110,13 +98,7 @@ impl Entry {
 
     /// The compression of the payload.
     pub fn compression(&self) -> Compression {
-        if self.flags() & flag::ZSTD != 0 {
-            Compression::Zstd
-        } else if self.flags() & flag::LZ4 != 0 {
-            Compression::Lz4
-        } else {
-            Compression::None
-        }
+        outline::compression(self.flags())
     }
 
     /// The image: a cubin, or PTX without the NULs at its end. `None` if it is compressed.

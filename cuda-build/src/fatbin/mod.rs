@@ -28,10 +28,12 @@ mod container;
 pub mod elf;
 mod entry;
 mod image;
+mod outline;
 
 pub use container::Fatbin;
 pub use entry::{Compression, Entry, Kind};
 pub use image::CompiledImage;
+pub use outline::{MAGIC_BYTES, Outline, outline};
 
 /// First four bytes of every container.
 const MAGIC: u32 = 0xBA55_ED50;

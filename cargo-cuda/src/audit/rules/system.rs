@@ -1,0 +1,195 @@
+//! What a native module needs from the system (W11, W16, W20).
+
+use std::collections::BTreeSet;
+
+use super::requirements::provides;
+use super::sonames::is_driver_library;
+use crate::audit::check::{Finding, W11, W16, W20};
+use crate::audit::facts::{Artifact, Library};
+use crate::wheel::dependencies;
+use crate::wheel::elf::MANYLINUX;
+use crate::wheel::filename::FileName;
+
+/// The newest version of libstdc++'s symbols that each manylinux tag allows: the second number of the tag
+/// (`manylinux_2_28`), and the third number of `GLIBCXX_3.4.25`. A tag without a row has the value of the row before it.
+const GLIBCXX: &[(u32, u32)] = &[
+    (5, 8),
+    (12, 13),
+    (17, 19),
+    (24, 22),
+    (27, 24),
+    (31, 28),
+    (34, 29),
+    (35, 30),
+    (39, 33),
+];
+
+pub fn check(artifact: &Artifact, findings: &mut Vec<Finding>) {
+    for library in &artifact.libraries {
+        check_versions(library, findings);
+        check_flags(library, findings);
+    }
+    let file_name = artifact
+        .package
+        .as_ref()
+        .and_then(|package| package.file_name.as_ref());
+    if let Some(file_name) = file_name {
+        check_tag(artifact, file_name, findings);
+    }
+}
+
+/// W11: libraries in the version table that are not in `NEEDED`.
+fn check_versions(library: &Library, findings: &mut Vec<Finding>) {
+    let files: BTreeSet<&String> = library.elf.versions.iter().map(|(file, _)| file).collect();
+    for file in files {
+        if !library.elf.needed.contains(file) {
+            findings.push(W11.error(format!(
+                "{} needs symbol versions of `{file}`, which is not among its needed libraries",
+                library.path
+            )));
+        }
+    }
+}
+
+/// W20: what no native module may have.
+fn check_flags(library: &Library, findings: &mut Vec<Finding>) {
+    let path = &library.path;
+    for soname in &library.elf.needed {
+        if soname.starts_with("libpython") {
+            findings.push(W20.error(format!("{path} is linked to `{soname}`")));
+        }
+    }
+    if library.elf.text_relocations {
+        findings.push(W20.error(format!("{path} has text relocations")));
+    }
+    if library.elf.executable_stack {
+        findings.push(W20.error(format!("{path} requires an executable stack")));
+    }
+}
+
+/// W16: the promises of the platform tag.
+fn check_tag(artifact: &Artifact, file_name: &FileName, findings: &mut Vec<Finding>) {
+    let platforms = file_name.rest.rsplit('-').next().unwrap_or_default();
+    if artifact.libraries.is_empty() || platforms == "any" {
+        return;
+    }
+    let machines: BTreeSet<&str> = artifact.libraries.iter().map(|l| l.elf.machine).collect();
+    for machine in machines.into_iter().filter(|machine| !machine.is_empty()) {
+        if !platforms
+            .split('.')
+            .any(|platform| platform.ends_with(machine))
+        {
+            findings.push(W16.error(format!(
+                "the native modules are for {machine}, and the tag is `{platforms}`"
+            )));
+        }
+    }
+    let Some(glibc) = platforms.split('.').filter_map(glibc_of_tag).min() else {
+        findings.push(W16.warning(format!(
+            "the tag `{platforms}` is not a manylinux tag, so indexes refuse the wheel"
+        )));
+        return;
+    };
+    let limits = [
+        ("GLIBC_", vec![2, glibc]),
+        ("GLIBCXX_", vec![3, 4, glibcxx_of(glibc)]),
+    ];
+    for library in &artifact.libraries {
+        let path = &library.path;
+        for (prefix, limit) in &limits {
+            let versions = library.elf.versions.iter();
+            // Copies of libstdc++ in the wheel come with their own versions.
+            let versions = versions.filter(|(file, _)| !artifact.has_file(file));
+            let newest = versions
+                .filter_map(|(_, version)| numbers(version.strip_prefix(prefix)?))
+                .max();
+            if let Some(newest) = newest.filter(|newest| newest > limit) {
+                findings.push(W16.error(format!(
+                    "{path} needs {prefix}{}, newer than {prefix}{} of the tag `{platforms}`",
+                    dotted(&newest),
+                    dotted(limit)
+                )));
+            }
+        }
+        for soname in &library.elf.needed {
+            let package = artifact.package.as_ref();
+            let is_allowed = MANYLINUX.contains(&soname.as_str())
+                || MORE_MANYLINUX.contains(&soname.as_str())
+                || dependencies::is_nvidia_library(soname)
+                || is_driver_library(soname)
+                || soname.starts_with("libpython")
+                || artifact.has_file(soname)
+                || package.is_some_and(|package| provides(package, soname).is_some());
+            if !is_allowed {
+                findings.push(W16.warning(format!(
+                    "{path} needs `{soname}`, which neither the wheel nor every system of the tag has"
+                )));
+            }
+        }
+    }
+}
+
+/// Libraries that the manylinux tags allow beside those of [`MANYLINUX`].
+const MORE_MANYLINUX: &[&str] = &[
+    "libanl.so.1",
+    "libX11.so.6",
+    "libXext.so.6",
+    "libXrender.so.1",
+    "libICE.so.6",
+    "libSM.so.6",
+    "libGL.so.1",
+    "libgobject-2.0.so.0",
+    "libgthread-2.0.so.0",
+    "libglib-2.0.so.0",
+];
+
+/// The second number of the glibc version in a tag: 28 of `manylinux_2_28_x86_64`.
+fn glibc_of_tag(platform: &str) -> Option<u32> {
+    for (legacy, minor) in [
+        ("manylinux1_", 5),
+        ("manylinux2010_", 12),
+        ("manylinux2014_", 17),
+    ] {
+        if platform.starts_with(legacy) {
+            return Some(minor);
+        }
+    }
+    platform
+        .strip_prefix("manylinux_2_")?
+        .split('_')
+        .next()?
+        .parse()
+        .ok()
+}
+
+fn glibcxx_of(glibc: u32) -> u32 {
+    let known = GLIBCXX.iter().rev().find(|(minor, _)| *minor <= glibc);
+    known.map_or(GLIBCXX[0].1, |(_, version)| *version)
+}
+
+fn numbers(version: &str) -> Option<Vec<u32>> {
+    version.split('.').map(|part| part.parse().ok()).collect()
+}
+
+fn dotted(numbers: &[u32]) -> String {
+    numbers
+        .iter()
+        .map(u32::to_string)
+        .collect::<Vec<_>>()
+        .join(".")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tags_have_limits() {
+        assert_eq!(glibc_of_tag("manylinux_2_28_x86_64"), Some(28));
+        assert_eq!(glibc_of_tag("manylinux2014_aarch64"), Some(17));
+        assert_eq!(glibc_of_tag("linux_x86_64"), None);
+        assert_eq!(glibcxx_of(28), 24);
+        assert_eq!(glibcxx_of(36), 30);
+        assert!(numbers("2.9") < numbers("2.17"));
+    }
+}
