@@ -46,6 +46,8 @@ mod toolkit;
 #[path = "../support/tools.rs"]
 mod tools;
 mod wheel;
+mod wheel_libraries;
+mod wheel_projects;
 mod wheel_template;
 mod wheel_unchanged;
 #[path = "../support/wheels.rs"]

@@ -10,13 +10,15 @@ use std::path::{Path, PathBuf};
 use cuda_build::Component;
 
 use super::archive::{self, Entry, Wheel};
-use super::dependencies::{self, BuiltWith, Origin};
+use super::dependencies::{self, BuiltWith};
 use super::elf::{self, ElfFacts};
-use super::filename::FileName;
+use super::filename::{FileName, with_local_platform};
+use super::foreign;
 use super::metadata::{
     IN_MANIFEST, Metadata, Requirement, check_name, check_version, file_name_component,
     normalized_name,
 };
+use super::programs;
 use super::runpath::SearchPathPlan;
 use super::sbom;
 use crate::failure::Failure;
@@ -34,6 +36,8 @@ pub struct Rewrite {
     pub built_with: BuiltWith,
     /// Components that the code loads with `dlopen`, which an ELF file does not list.
     pub dlopened: BTreeSet<Component>,
+    /// Libraries that the user expects on every machine, as in [`foreign::is_excluded`].
+    pub excluded: Vec<String>,
 }
 
 /// A wheel that was written.
@@ -48,7 +52,7 @@ pub struct BuiltWheel {
     /// The size in bytes.
     pub size: u64,
     /// Needed libraries that are neither NVIDIA's, nor in the wheel, nor on every manylinux system:
-    /// they must be installed on the user's machine.
+    /// they must be installed on the user's machine. The wheel has no manylinux tag then.
     pub expected_on_system: Vec<String>,
 }
 
@@ -58,6 +62,8 @@ struct Rewritten {
     name: String,
     requires: Vec<String>,
     expected_on_system: Vec<String>,
+    /// Whether the wheel may have a manylinux tag.
+    is_portable: bool,
 }
 
 impl Rewrite {
@@ -73,6 +79,9 @@ impl Rewrite {
             .rewrite(wheel, &file_name)
             .map_err(|failure| failure.in_file(&name))?;
         file_name.distribution = file_name_component(&rewritten.name);
+        if !rewritten.is_portable {
+            file_name.rest = with_local_platform(&file_name.rest);
+        }
         let path = out_dir.join(file_name.to_string());
         let size = archive::write(&rewritten.wheel, &path)?;
         Ok(BuiltWheel {
@@ -101,12 +110,22 @@ impl Rewrite {
         check_name(base, origin)?;
         let name = with_cuda_suffix(base, self.major)?;
 
+        programs::move_below_site_packages(&mut entries, &name, self.major)?;
         let needed = self.needed_libraries(&entries, &dist_info)?;
         let needed: BTreeSet<&str> = needed.iter().map(String::as_str).collect();
         let mut components = dependencies::components(needed.iter().copied(), self.major)?;
         components.extend(&self.dlopened);
         let requires = dependencies::requirements(&components, self.major, &self.built_with)?;
-        let expected_on_system = self.expected_on_system(&needed, &entries)?;
+        let expected_on_system =
+            foreign::libraries(needed.iter().copied(), entries.keys(), self.major)?;
+        let is_portable = expected_on_system
+            .iter()
+            .all(|soname| foreign::is_excluded(soname, &self.excluded));
+        if !is_portable {
+            let path = format!("{dist_info}/WHEEL");
+            let text = take_text(&mut entries, &path)?;
+            entries.insert(path, text_entry(without_portable_tags(&text)));
+        }
         self.rewrite_metadata(&mut metadata, &old_name, &name, &requires)?;
 
         let old_stem = dist_info.trim_end_matches(".dist-info");
@@ -136,6 +155,7 @@ impl Rewrite {
             name,
             requires,
             expected_on_system,
+            is_portable,
         })
     }
 
@@ -161,29 +181,13 @@ impl Rewrite {
         for (path, facts) in &modules {
             // Check the majors before the search path: if both are wrong, the error about the major is clearer.
             dependencies::components(facts.needed.iter().map(String::as_str), self.major)?;
-            self.runpath.check(path, facts)?;
+            let is_inside = |directory: &str| {
+                let directory = format!("{directory}/");
+                entries.keys().any(|path| path.starts_with(&directory))
+            };
+            self.runpath.check(path, facts, is_inside)?;
         }
         Ok(modules.into_values().flat_map(|m| m.needed).collect())
-    }
-
-    fn expected_on_system(
-        &self,
-        needed: &BTreeSet<&str>,
-        entries: &BTreeMap<String, Entry>,
-    ) -> Result<Vec<String>, Failure> {
-        let inside = |soname: &str| {
-            entries
-                .keys()
-                .any(|path| path.rsplit('/').next() == Some(soname))
-        };
-        let mut expected = Vec::new();
-        for &soname in needed {
-            let foreign = dependencies::origin(soname, self.major)? == Origin::Foreign;
-            if foreign && !elf::MANYLINUX.contains(&soname) && !inside(soname) {
-                expected.push(soname.to_owned());
-            }
-        }
-        Ok(expected)
     }
 
     fn rewrite_metadata(
@@ -232,6 +236,22 @@ impl Rewrite {
         );
         Ok(())
     }
+}
+
+/// The `WHEEL` file with tags that promise nothing about the libraries of a machine.
+fn without_portable_tags(text: &str) -> String {
+    let mut lines: Vec<String> = Vec::new();
+    for line in text.lines() {
+        let line = match line.strip_prefix("Tag: ") {
+            Some(tag) => format!("Tag: {}", with_local_platform(tag.trim())),
+            None => line.to_owned(),
+        };
+        // Several tags may become the same one.
+        if !line.starts_with("Tag: ") || !lines.contains(&line) {
+            lines.push(line);
+        }
+    }
+    lines.join("\n") + "\n"
 }
 
 fn text_entry(text: String) -> Entry {

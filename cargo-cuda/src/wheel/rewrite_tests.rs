@@ -53,6 +53,7 @@ fn rewriting(major: u32) -> Rewrite {
             components: [(Component::Cudart, "13.4.92".parse().unwrap())].into(),
         },
         dlopened: cudart,
+        excluded: Vec::new(),
     }
 }
 

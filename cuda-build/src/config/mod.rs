@@ -15,7 +15,7 @@
 //! capabilities      = ["8.0", "9.0+PTX"]
 //! [package.metadata.cuda.wheel]
 //! name              = "saxpy"      # the wheel's name without `-cu12`
-//! rpath             = "runpath"    # or "rpath", which precedes LD_LIBRARY_PATH
+//! rpath             = "rpath"      # or "runpath", which LD_LIBRARY_PATH overrides
 //! ```
 
 mod manifest;
@@ -102,7 +102,7 @@ struct PerMajor {
 pub struct Wheel {
     /// The name of the wheel's distribution without `-cu12`; if unset, the name of the Python project.
     pub name: Option<String>,
-    /// `runpath` (default) or `rpath`, which has priority over `LD_LIBRARY_PATH`.
+    /// `rpath` (default) or `runpath`, over which `LD_LIBRARY_PATH` has priority.
     pub rpath: Option<String>,
 }
 
