@@ -66,43 +66,91 @@ fn head(first: &str, other: &str) -> Vec<String> {
 /// Those of [`Build::run`].
 pub fn build_once(arguments: &[String]) -> Result<(), Box<dyn Error>> {
     let build = match arguments.first().map(String::as_str) {
-        Some("module") => Build::new()?.module(Module::new("saxpy.cu").engine(Engine::Nvrtc)),
+        Some("module") => {
+            let source = arguments.get(1).ok_or("no source")?;
+            let module = Module::new(source).engine(Engine::Nvrtc);
+            Build::new()?.module(module.std("c++17"))
+        }
         Some("library") => {
             let files = (0..FILES).map(|index| format!("kernels/k{index:02}.cu"));
             Build::new()?.library(Library::new("kernels").include("kernels").files(files))
         }
-        _ => return Err("usage: peers build-once module | library".into()),
+        _ => return Err("usage: peers build-once module FILE | library".into()),
     };
     build.run()?;
     Ok(())
 }
 
-/// A small module by NVRTC, beside nvcc.
+/// Modules by NVRTC, beside nvcc: a small one, or the files that are named, each with its directory.
 ///
 /// # Errors
-/// No toolkit, or a compiler that fails.
+/// No toolkit, a file that can't be read, or a compiler that fails.
 pub fn module(arguments: &[String]) -> Result<(), Box<dyn Error>> {
-    let rounds: usize = arguments.first().map_or(Ok(11), |text| text.parse())?;
+    let (rounds, files) = match arguments.split_first() {
+        Some((first, files)) => (first.parse()?, files),
+        None => (11, arguments),
+    };
     let place = tempfile::tempdir()?;
     let toolkit = Counted::new(&place.path().join("cuda"))?;
-    let package = place.path().join("package");
-    fs::create_dir_all(&package)?;
+    let small = place.path().join("saxpy.cu");
+    fs::write(&small, SAXPY)?;
+    let mut table = vec![head("a module by", "nvcc")];
+    if files.is_empty() {
+        table.extend(beside_nvcc(
+            &toolkit,
+            &place.path().join("0"),
+            &small,
+            rounds,
+        )?);
+    }
+    for (index, file) in files.iter().enumerate() {
+        let package = place.path().join(index.to_string());
+        table.extend(beside_nvcc(&toolkit, &package, Path::new(file), rounds)?);
+    }
+    println!(
+        "Modules for sm_80, nvcc {}, {}. Median of {rounds} interleaved rounds.\n",
+        toolkit.version,
+        machine()
+    );
+    print_table(&table);
+    Ok(())
+}
+
+/// Two rows: one source by NVRTC and by nvcc.
+fn beside_nvcc(
+    toolkit: &Counted,
+    package: &Path,
+    source: &Path,
+    rounds: usize,
+) -> Result<[Vec<String>; 2], Box<dyn Error>> {
+    fs::create_dir_all(package)?;
     fs::write(
         package.join("Cargo.toml"),
         "[package]\nname = \"x\"\n\n[workspace]\n",
     )?;
-    fs::write(package.join("saxpy.cu"), SAXPY)?;
+    for entry in fs::read_dir(source.parent().ok_or("a source has no directory")?)? {
+        let path = entry?.path();
+        if path.is_file() {
+            fs::copy(&path, package.join(path.file_name().unwrap_or_default()))?;
+        }
+    }
+    let name = source.file_name().unwrap_or_default();
     let (mut nvrtc, mut nvcc) = (Series::default(), Series::default());
     for round in 0..=rounds {
         let out = package.join(format!("out-{round}"));
-        let mut own = script(&toolkit, &package, &out, &["80"])?;
+        let mut own = script(toolkit, package, &out, &["80"])?;
         let mut other = Command::new(toolkit.nvcc());
         other
-            .current_dir(&package)
-            .args(["-fatbin", "-gencode=arch=compute_80,code=sm_80", "-o"])
+            .current_dir(package)
+            .args([
+                "-fatbin",
+                "-std=c++17",
+                "-gencode=arch=compute_80,code=sm_80",
+                "-o",
+            ])
             .arg(out.join("nvcc.fatbin"))
-            .arg("saxpy.cu");
-        own.arg("module");
+            .arg(name);
+        own.arg("module").arg(name);
         // The first round queries nvcc, once per machine.
         if round == 0 {
             measured(&mut own)?;
@@ -111,17 +159,11 @@ pub fn module(arguments: &[String]) -> Result<(), Box<dyn Error>> {
             nvcc.add(&mut other)?;
         }
     }
-    println!(
-        "One small kernel for sm_80, nvcc {}, {}. Median of {rounds} interleaved rounds.\n",
-        toolkit.version,
-        machine()
-    );
-    print_table(&[
-        head("a module by", "nvcc"),
-        nvrtc.row("cuda-build, NVRTC, search included", &nvcc),
-        nvcc.row("nvcc -fatbin", &nvcc),
-    ]);
-    Ok(())
+    let title = |by: &str| format!("{by}, {}", name.to_string_lossy());
+    Ok([
+        nvrtc.row(&title("cuda-build, NVRTC, search included"), &nvcc),
+        nvcc.row(&title("nvcc -fatbin"), &nvcc),
+    ])
 }
 
 /// A final build from the directories of four machines, beside compiling everything.

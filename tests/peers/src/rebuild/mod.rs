@@ -1,6 +1,7 @@
 //! What is compiled again after a change, how long it takes, and whether the result is right.
 
 pub(crate) mod project;
+mod sccache;
 mod table;
 pub(crate) mod toolkit;
 pub(crate) mod ways;
@@ -13,6 +14,7 @@ use std::time::Duration;
 
 use crate::measure::{cargo, machine, measured, median};
 use project::{Project, Situation};
+use sccache::Server;
 use toolkit::{Calls, Counted};
 use ways::{WAYS, Way};
 
@@ -57,7 +59,7 @@ impl Step {
             Self::OneFile => "one file of twelve",
             Self::Header => "the shared header",
             Self::Release => "release after dev",
-            Self::Clean => "clean, ccache full",
+            Self::Clean => "clean, cache full",
             Self::Four => "capabilities 1 → 4",
             Self::FourToFive => "4 → 5",
             Self::FiveToFour => "5 → 4",
@@ -97,6 +99,8 @@ struct Peer {
     /// For each step, one outcome for each round.
     outcomes: Vec<Vec<Outcome>>,
     failure: Option<String>,
+    /// For the way that uses sccache.
+    server: Option<Server>,
 }
 
 /// # Errors
@@ -122,6 +126,7 @@ pub fn run(arguments: &[String]) -> Result<(), Box<dyn Error>> {
             version: String::new(),
             outcomes: vec![Vec::new(); STEPS.len()],
             failure: None,
+            server: None,
         };
         if let Err(error) = peer.prepare(&toolkit) {
             peer.failure = Some(error.to_string());
@@ -194,9 +199,13 @@ impl Peer {
     fn round(&mut self, toolkit: &Counted) -> Result<(), Box<dyn Error>> {
         self.reset("debug")?;
         self.reset("release")?;
-        let cache = self.directory.join("ccache");
+        self.server = None;
+        let cache = self.directory.join("launcher-cache");
         if cache.exists() {
-            fs::remove_dir_all(cache)?;
+            fs::remove_dir_all(&cache)?;
+        }
+        if self.way.env.iter().any(|(_, value)| *value == "sccache") {
+            self.server = Some(Server::start(&cache)?);
         }
         for (index, step) in STEPS.into_iter().enumerate() {
             if step == Step::Clean && !self.way.has_launcher() {
@@ -214,6 +223,7 @@ impl Peer {
                 ..last
             });
         }
+        self.server = None;
         Ok(())
     }
 
@@ -232,7 +242,10 @@ impl Peer {
         };
         toolkit.forget()?;
         let capabilities = step.capabilities();
+        let server_cpu = || self.server.as_ref().map_or(0.0, Server::cpu);
+        let before = server_cpu();
         let (used, _) = measured(&mut self.build(toolkit, capabilities, profile))?;
+        let cpu = used.cpu.as_secs_f64() + server_cpu() - before;
         let calls = toolkit.calls()?;
         let program = self.directory.join("target").join(directory).join("twelve");
         let right = !self.way.compiles()
@@ -241,13 +254,13 @@ impl Peer {
         eprintln!(
             "  {}: {:.2} s CPU, {:.2} s, {}",
             step.title(),
-            used.cpu.as_secs_f64(),
+            cpu,
             used.wall.as_secs_f64(),
             if right { "right" } else { "stale" }
         );
         Ok(Outcome {
             calls,
-            cpu: used.cpu.as_secs_f64(),
+            cpu,
             wall: used.wall.as_secs_f64(),
             right,
         })
@@ -268,11 +281,9 @@ impl Peer {
                 "CUDA_BUILD_CACHE_DIR",
                 self.directory.with_file_name("cache"),
             )
-            .env("CCACHE_DIR", self.directory.join("ccache"));
-        for (name, value) in self.way.env {
-            let nvcc = toolkit.nvcc().display().to_string();
-            command.env(name, value.replace("{nvcc}", &nvcc));
-        }
+            .env("CCACHE_DIR", self.directory.join("launcher-cache"))
+            .env("SCCACHE_SERVER_PORT", sccache::PORT);
+        command.envs(self.way.env.iter().copied());
         command
     }
 }

@@ -11,7 +11,7 @@ pub struct Way {
     pub script: &'static str,
     /// Further files of the project.
     pub files: &'static [(&'static str, &'static str)],
-    /// Variables for the build; `{nvcc}` is replaced by its path.
+    /// Variables for the build.
     pub env: &'static [(&'static str, &'static str)],
 }
 
@@ -68,14 +68,6 @@ pub const WAYS: [Way; 13] = [
         env: &[],
     },
     Way {
-        name: "cc, parallel, ccache",
-        package: "cc",
-        dependency: "cc = { version = \"1\", features = [\"parallel\"] }",
-        script: CC,
-        files: &[],
-        env: &[("NVCC", "ccache {nvcc}")],
-    },
-    Way {
         name: "bindgen_cuda, headers watched",
         package: "bindgen_cuda",
         dependency: "bindgen_cuda = \"0.1\"",
@@ -130,6 +122,14 @@ pub const WAYS: [Way; 13] = [
         script: CMAKE_NINJA,
         files: &[("kernels/CMakeLists.txt", CMAKE_LISTS)],
         env: &[("CMAKE_CUDA_COMPILER_LAUNCHER", "ccache")],
+    },
+    Way {
+        name: "CMake and Ninja, sccache",
+        package: "cmake",
+        dependency: "cmake = \"0.1\"",
+        script: CMAKE_NINJA,
+        files: &[("kernels/CMakeLists.txt", CMAKE_LISTS)],
+        env: &[("CMAKE_CUDA_COMPILER_LAUNCHER", "sccache")],
     },
     Way {
         name: "(Cargo alone)",
