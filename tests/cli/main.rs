@@ -38,6 +38,8 @@ mod locked;
 mod matrix;
 mod meson;
 mod project;
+mod python_backend;
+mod python_installs;
 mod run;
 mod shells;
 mod splits;

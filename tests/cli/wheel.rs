@@ -14,7 +14,7 @@ use cargo_cuda::rustc_wrapper::{self, Scope};
 use cargo_cuda::wheel::archive;
 use cargo_cuda::wheel::dependencies::BuiltWith;
 use cargo_cuda::wheel::elf::ElfFacts;
-use cargo_cuda::wheel::maturin::{Arguments, Maturin, Request};
+use cargo_cuda::wheel::maturin::{Arguments, Maturin, Mode, Request};
 use cargo_cuda::wheel::rewrite::{BuiltWheel, Rewrite};
 use cargo_cuda::wheel::runpath::{SearchPathKind, SearchPathPlan};
 use cuda_build::Component;
@@ -206,6 +206,7 @@ fn build(project: &Path, of: &Cudart, rustc_args: &[String]) -> (tempfile::TempD
         manifest: &project.join("Cargo.toml"),
         directory: None,
         out: out.path(),
+        mode: Mode::Wheel,
         profile: Some("release"),
         arguments: &Arguments::default(),
         rustc_args,

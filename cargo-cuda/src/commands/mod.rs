@@ -3,10 +3,12 @@
 pub mod build;
 pub mod capabilities;
 pub mod clean;
+pub mod develop;
 pub mod doctor;
 pub mod env;
 pub mod fetch;
 pub mod matrix;
+pub mod pep517;
 pub mod toolkit;
 pub mod view;
 pub mod wheel;

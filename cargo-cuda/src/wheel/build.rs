@@ -8,17 +8,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use cuda_build::internal::RequestedRelease;
 use cuda_build::internal::command::Invocation;
 use cuda_build::internal::component::{EdgeKind, closure};
 use cuda_build::internal::config::Cudart;
+use cuda_build::internal::{Config, RequestedRelease};
 use cuda_build::{Capability, Component, Plan, Toolkit};
 
 use super::archive;
 use super::dependencies::{self, BuiltWith, Origin};
 use super::elf::{self, ElfFacts};
 use super::foreign::{self, Auditwheel};
-use super::maturin::{Maturin, Request};
+use super::maturin::{Maturin, Mode, NO_WARNING, Request};
 use super::metadata::{IN_MANIFEST, check_name};
 use super::pyproject::Pyproject;
 use super::rewrite::{BuiltWheel, Rewrite};
@@ -58,8 +58,8 @@ pub struct Built {
 }
 
 /// What maturin has built.
-struct Compiled {
-    wheels: Vec<PathBuf>,
+pub(super) struct Compiled {
+    pub(super) wheels: Vec<PathBuf>,
     sdists: Vec<PathBuf>,
     /// The native modules of all wheels, by their paths in the wheel.
     modules: BTreeMap<String, ElfFacts>,
@@ -70,11 +70,11 @@ struct Compiled {
 /// Everything about one major that is decided before anything is compiled.
 #[derive(Debug)]
 pub struct Prepared {
-    major: u32,
-    build: Build,
+    pub(super) major: u32,
+    pub(super) build: Build,
     plan: Plan,
     /// The declared components that are linked as shared libraries.
-    linked: BTreeSet<Component>,
+    pub(super) linked: BTreeSet<Component>,
 }
 
 impl Prepared {
@@ -133,11 +133,7 @@ impl Job {
             .map(|wanted| wanted.component)
             .collect();
         build.toolkit.check_plan(&plan, &used)?;
-        let linked = used.into_iter();
-        let linked = linked
-            .filter(|c| *c != Component::Cudart || self.package().config.cudart == Cudart::Shared);
-        let linked: BTreeSet<Component> =
-            linked.filter(|c| build.toolkit.get(*c).is_some()).collect();
+        let linked = linked_components(&self.package().config, &build.toolkit);
         // Checked before compiling: each linked component must have a library directory in
         // NVIDIA's packages.
         SearchPathPlan::new(&linked, major, self.kind)?;
@@ -160,17 +156,11 @@ impl Job {
         ));
         output::messages(&build.notes);
         let (compiled, linked) = self.link(prepared)?;
-        let components = toolkit.components().iter();
         let mut rewrite = Rewrite {
             name: package.config.wheel.name.clone(),
             major,
             runpath: SearchPathPlan::new(&linked, major, self.kind)?,
-            built_with: BuiltWith {
-                toolkit: toolkit.version(),
-                components: components
-                    .filter_map(|c| Some((c.found.component, c.found.version.clone()?)))
-                    .collect(),
-            },
+            built_with: built_with(toolkit),
             dlopened: dlopened_components(&linked, toolkit),
             excluded: self.excluded.clone(),
         };
@@ -218,7 +208,10 @@ impl Job {
     /// Compiles, and returns the components that the search path covers. The final crate is linked again if the first
     /// search path was wrong: dependencies may link libraries that no manifest declares, and the depth of the module
     /// is known only from the wheel.
-    fn link(&self, prepared: &Prepared) -> Result<(Compiled, BTreeSet<Component>), Failure> {
+    pub(super) fn link(
+        &self,
+        prepared: &Prepared,
+    ) -> Result<(Compiled, BTreeSet<Component>), Failure> {
         let Prepared { major, build, .. } = prepared;
         let variables = self.variables(build)?;
         let mut linked = prepared.linked.clone();
@@ -226,7 +219,8 @@ impl Job {
         let mut depth = pyproject.map_or(1, Pyproject::module_depth);
         loop {
             let runpath = SearchPathPlan::new(&linked, *major, self.kind)?;
-            let compiled = self.compile(build, &variables, &runpath.rustc_arguments(depth))?;
+            let arguments = runpath.rustc_arguments(depth);
+            let compiled = self.compile(build, &variables, &arguments, Mode::Wheel)?;
             let more = undeclared_components(&compiled.modules, *major, &linked, &build.toolkit);
             let found = runpath.depth_of_linked(&compiled.modules, depth);
             if more.is_empty() && found == depth {
@@ -259,10 +253,11 @@ impl Job {
         Ok(foreign)
     }
 
-    fn variables(&self, build: &Build) -> Result<Vec<(String, OsString)>, Failure> {
+    pub(super) fn variables(&self, build: &Build) -> Result<Vec<(String, OsString)>, Failure> {
         let target = &build.directory.path;
         // maturin starts no program that loads CUDA's libraries.
         let mut variables = build.variables(LoaderPath::Unset, &self.project().user);
+        variables.push((NO_WARNING.0.to_owned(), NO_WARNING.1.into()));
         variables.push(("CARGO_TARGET_DIR".to_owned(), target.into()));
         if self.project().has_separate_build_directory() {
             variables.push(("CARGO_BUILD_BUILD_DIR".to_owned(), target.into()));
@@ -277,20 +272,29 @@ impl Job {
     }
 
     /// Runs maturin.
-    fn compile(
+    pub(super) fn compile(
         &self,
         build: &Build,
         variables: &[(String, OsString)],
         rustc_args: &[String],
+        mode: Mode,
     ) -> Result<Compiled, Failure> {
         let directory = TemporaryDirectory::below(&build.directory.path)?;
         let arguments = &self.source.arguments;
-        let profile = self.profile.as_deref();
+        let profile = match mode {
+            Mode::Wheel => self
+                .profile
+                .as_deref()
+                .or_else(|| arguments.default_profile()),
+            // `release`, unless `editable-profile` or `profile` in `pyproject.toml` names another.
+            Mode::Editable => None,
+        };
         let invocation = self.maturin.build(&Request {
             manifest: &self.package().manifest,
             directory: self.source.directory(),
             out: directory.path(),
-            profile: profile.or_else(|| arguments.default_profile()),
+            mode,
+            profile,
             arguments,
             rustc_args,
             env: variables,
@@ -363,9 +367,33 @@ fn undeclared_components(
         .collect()
 }
 
+/// The declared components that are linked as shared libraries.
+pub(super) fn linked_components(config: &Config, toolkit: &Toolkit) -> BTreeSet<Component> {
+    let declared = config.for_major(toolkit.version().major).components.iter();
+    declared
+        .map(|wanted| wanted.component)
+        .filter(|c| *c != Component::Cudart || config.cudart == Cudart::Shared)
+        .filter(|c| toolkit.get(*c).is_some())
+        .collect()
+}
+
+/// The versions of a toolkit and its components.
+pub(super) fn built_with(toolkit: &Toolkit) -> BuiltWith {
+    let components = toolkit.components().iter();
+    BuiltWith {
+        toolkit: toolkit.version(),
+        components: components
+            .filter_map(|c| Some((c.found.component, c.found.version.clone()?)))
+            .collect(),
+    }
+}
+
 /// Components that the linked libraries open with `dlopen`, so no ELF file lists them. NVIDIA's
 /// packages require them too, but without a version.
-fn dlopened_components(linked: &BTreeSet<Component>, toolkit: &Toolkit) -> BTreeSet<Component> {
+pub(super) fn dlopened_components(
+    linked: &BTreeSet<Component>,
+    toolkit: &Toolkit,
+) -> BTreeSet<Component> {
     let linked: Vec<Component> = linked.iter().copied().collect();
     let needed = closure(&linked, toolkit.version().major).into_iter();
     let loaded = needed

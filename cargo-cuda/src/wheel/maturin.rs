@@ -66,6 +66,18 @@ fn starts_with(option: &OsStr, start: &str) -> bool {
     option.as_encoded_bytes().starts_with(start.as_bytes())
 }
 
+/// Omits maturin's warning about a build backend with another name than `maturin`.
+pub const NO_WARNING: (&str, &str) = ("MATURIN_NO_MISSING_BUILD_BACKEND_WARNING", "1");
+
+/// What maturin builds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Wheels with all files.
+    Wheel,
+    /// A wheel that refers to the source tree, for development.
+    Editable,
+}
+
 /// The inputs of one call of `maturin build`.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
@@ -76,6 +88,7 @@ pub struct Request<'a> {
     pub directory: Option<&'a Path>,
     /// An empty directory, into which maturin writes the wheels.
     pub out: &'a Path,
+    pub mode: Mode,
     /// Cargo's profile; `None` for the one in `arguments` or `pyproject.toml`.
     pub profile: Option<&'a str>,
     pub arguments: &'a Arguments,
@@ -134,11 +147,23 @@ impl Maturin {
         Ok(Self(Invocation::new(path)))
     }
 
+    /// The command for a hook of PEP 517.
+    pub fn hook(&self, name: &str) -> Invocation {
+        let call = self.0.clone().args(["pep517", name]);
+        call.variable(NO_WARNING.0, NO_WARNING.1)
+    }
+
     /// The command that builds the wheels.
     pub fn build(&self, request: &Request<'_>) -> Invocation {
         let mut invocation = self.0.clone();
         let args = &mut invocation.arguments;
-        args.extend(["build", "--auditwheel", "warn"].map(OsString::from));
+        args.extend(match request.mode {
+            Mode::Wheel => vec!["build".into()],
+            Mode::Editable => ["pep517", "build-wheel", "--editable"]
+                .map(OsString::from)
+                .to_vec(),
+        });
+        args.extend(["--auditwheel", "warn"].map(OsString::from));
         if let Some(profile) = request.profile {
             args.extend(["--profile".into(), profile.into()]);
         }
@@ -237,6 +262,7 @@ mod tests {
             manifest: Path::new("/p/Cargo.toml"),
             directory: None,
             out: Path::new("/tmp/o"),
+            mode: Mode::Wheel,
             profile: Some("release"),
             arguments: &arguments,
             rustc_args: &[

@@ -13,7 +13,9 @@
 //! `build` calls the other modules. Only `archive` reads and writes files.
 
 pub mod archive;
+pub mod backend;
 pub mod build;
+pub mod build_system;
 pub mod dependencies;
 pub mod elf;
 pub mod filename;
@@ -27,4 +29,5 @@ pub mod reproducible;
 pub mod rewrite;
 pub mod runpath;
 pub mod sbom;
+pub mod sdist;
 pub mod source;

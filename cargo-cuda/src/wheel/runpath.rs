@@ -97,22 +97,7 @@ impl SearchPathPlan {
     /// The arguments with which rustc links the module's crate. They must not pass through a shell, because a shell
     /// would expand `$ORIGIN`.
     pub fn rustc_arguments(&self, depth: usize) -> Vec<String> {
-        let entries = self.entries(depth);
-        if entries.is_empty() {
-            return Vec::new();
-        }
-        let tags = match self.kind {
-            SearchPathKind::Runpath => "--enable-new-dtags",
-            SearchPathKind::Rpath => "--disable-new-dtags",
-        };
-        ["-C".to_owned(), format!("link-arg=-Wl,{tags}")]
-            .into_iter()
-            .chain(
-                entries
-                    .iter()
-                    .flat_map(|e| ["-C".to_owned(), format!("link-arg=-Wl,-rpath,{e}")]),
-            )
-            .collect()
+        link_arguments(self.kind, &self.entries(depth))
     }
 
     /// The depth of the module that was linked with [`rustc_arguments`](Self::rustc_arguments) for `depth`: another
@@ -219,6 +204,24 @@ impl SearchPathPlan {
             path.rsplit('/').next().unwrap_or(path)
         )))
     }
+}
+
+/// The arguments with which rustc links a module whose search path has these entries.
+pub fn link_arguments(kind: SearchPathKind, entries: &[String]) -> Vec<String> {
+    if entries.is_empty() {
+        return Vec::new();
+    }
+    let tags = match kind {
+        SearchPathKind::Runpath => "--enable-new-dtags",
+        SearchPathKind::Rpath => "--disable-new-dtags",
+    };
+    let mut arguments = vec!["-C".to_owned(), format!("link-arg=-Wl,{tags}")];
+    // A comma, which a path may contain, would separate arguments of `-Wl`.
+    for argument in entries.iter().flat_map(|entry| ["-rpath", entry]) {
+        arguments.extend(["-C".to_owned(), "link-arg=-Xlinker".to_owned()]);
+        arguments.extend(["-C".to_owned(), format!("link-arg={argument}")]);
+    }
+    arguments
 }
 
 /// The entry of a search path that leads from a module to a directory below site-packages.

@@ -73,7 +73,13 @@ fn arguments_name_the_kind() {
             "-C",
             "link-arg=-Wl,--enable-new-dtags",
             "-C",
-            "link-arg=-Wl,-rpath,$ORIGIN/../nvidia/cu13/lib"
+            "link-arg=-Xlinker",
+            "-C",
+            "link-arg=-rpath",
+            "-C",
+            "link-arg=-Xlinker",
+            "-C",
+            "link-arg=$ORIGIN/../nvidia/cu13/lib"
         ]
     );
     assert_eq!(
