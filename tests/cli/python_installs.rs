@@ -6,6 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::components::site_packages;
 use crate::python_backend::Package;
 use crate::support::{Finished, python};
 use crate::tools::tool;
@@ -128,6 +129,7 @@ fn every_installer_gives_a_package_that_imports() {
     let pip = first.join("bin/pip");
     flow.run(&pip, &[&["install", "."][..], &settings].concat());
     let all = flow.compiled();
+    eprintln!("pip install: {} packages", all.len());
     assert!(all.len() > 10, "{all:?}");
     flow.import_with_packages(&first);
 
@@ -157,6 +159,28 @@ fn every_installer_gives_a_package_that_imports() {
     let published = flow.uv_venv("published");
     flow.install(&published, wheel);
     flow.import_with_packages(&published);
+
+    // NVIDIA's libraries are elsewhere: `__init__.py` loads them with cuda-pathfinder.
+    let elsewhere = flow.uv_venv("elsewhere");
+    let target = [elsewhere.to_str().unwrap(), wheel.to_str().unwrap()];
+    let install = [
+        "pip",
+        "install",
+        "--quiet",
+        "--no-deps",
+        "cuda-pathfinder",
+        "--python",
+    ];
+    flow.run(tool("uv"), &[&install[..], &target].concat());
+    let mut import = Command::new(elsewhere.join("bin/python"));
+    import
+        .args(["-c", "import saxpy; print(saxpy.cuda_runtime_version())"])
+        .current_dir("/");
+    Finished::of(import.env_remove("CUDA_HOME").output().unwrap())
+        .ended_with(1, &["libcudart.so.13"]);
+    let toolkit = site_packages(13).unwrap().join("nvidia/cu13");
+    let run = Finished::of(import.env("CUDA_HOME", toolkit).output().unwrap());
+    assert_eq!(run.stdout, "13040\n", "{run:?}");
 
     // What cibuildwheel's build step runs.
     let out = flow.at("pip-wheel");
