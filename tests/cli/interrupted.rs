@@ -151,7 +151,7 @@ fn an_interrupted_wheel_leaves_nothing() {
     let mut wheel = start();
     sleeping(&project);
     assert_eq!(fresh(), 1);
-    signal(&mut wheel, "INT");
+    signal(&mut wheel, "TERM");
 }
 
 #[test]

@@ -195,8 +195,9 @@ impl Job {
         for sdist in &compiled.sdists {
             built.sdists.push(output::copy_into(sdist, &self.out)?);
         }
-        let requires = |wheel: &BuiltWheel| !wheel.requires.is_empty();
-        if foreign.is_empty() && built.wheels.iter().any(requires) {
+        let is_expected =
+            |wheel: &BuiltWheel| wheel.expected_on_system.is_empty() && !wheel.requires.is_empty();
+        if foreign.is_empty() && built.wheels.iter().all(is_expected) {
             output::message(
                 "maturin's warning about external libraries is expected: the wheel requires NVIDIA's packages instead \
                  of copying their libraries",

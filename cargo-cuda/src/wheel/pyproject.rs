@@ -91,10 +91,15 @@ impl Pyproject {
             .starts_with(workspace.parent().unwrap_or(workspace))
     }
 
-    /// Whether the file, which is beside `manifest`, is for maturin and for this crate.
+    /// Whether the file is for maturin and for the crate at `manifest`: `manifest-path` names the crate, or the file is
+    /// in the crate's directory.
     pub fn builds(&self, root: &Root, manifest: &Path) -> bool {
         let is_for_maturin = self.has_table || self.maturin_requirement().is_some();
-        is_for_maturin && (self.manifest().is_none() || self.names(root, manifest))
+        is_for_maturin
+            && match self.manifest() {
+                Some(_) => self.names(root, manifest),
+                None => manifest.parent() == Some(self.directory.as_path()),
+            }
     }
 
     fn names(&self, root: &Root, manifest: &Path) -> bool {

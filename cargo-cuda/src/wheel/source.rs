@@ -118,8 +118,9 @@ fn package<'a>(
     }
     let is_chosen = project.package.is_some();
     let makes_wheel = |package: &&Package| {
-        let beside = package.manifest.parent().unwrap_or(Path::new(""));
-        let pyproject = || Pyproject::read(root, beside);
+        let workspace = project.workspace.as_ref();
+        let workspace = workspace.map_or(here, |workspace| workspace.root.as_path());
+        let pyproject = || Pyproject::of_crate(root, &package.manifest, workspace);
         is_chosen
             || package.config.cdylib
             || pyproject().is_some_and(|file| file.builds(root, &package.manifest))
