@@ -13,10 +13,12 @@ use crate::commands::audit::{self, AuditArgs};
 use crate::commands::build;
 use crate::commands::capabilities::{self, CapabilitiesArgs};
 use crate::commands::clean::{self, CleanArgs};
+use crate::commands::develop::{self, DevelopArgs};
 use crate::commands::doctor::{self, DoctorArgs};
 use crate::commands::env::{self as variables, EnvArgs, ExecArgs};
 use crate::commands::fetch::{self, FetchArgs};
 use crate::commands::matrix::{self, MatrixArgs};
+use crate::commands::pep517::{self, Pep517Args};
 use crate::commands::toolkit::{self, ToolkitArgs};
 use crate::commands::view::{self, ViewArgs};
 use crate::commands::wheel::{self, WheelArgs};
@@ -67,6 +69,9 @@ enum Command {
     Env(EnvArgs),
     Wheel(Box<WheelArgs>),
     Audit(AuditArgs),
+    Develop(DevelopArgs),
+    #[command(hide = true)]
+    Pep517(Pep517Args),
     View(ViewArgs),
     Doctor(DoctorArgs),
     Toolkit(ToolkitArgs),
@@ -195,6 +200,8 @@ fn dispatch(command: &Command, split: &SplitArguments) -> Result<(String, u8), F
         Command::Env(arguments) => variables::print(arguments, &process, root).map(done),
         Command::Wheel(arguments) => wheel::run(arguments, user, root).map(done),
         Command::Audit(arguments) => audit::run(arguments),
+        Command::Develop(arguments) => develop::run(arguments, user, root).map(silent),
+        Command::Pep517(arguments) => pep517::run(arguments, user, root).map(done),
         Command::View(arguments) => view::run(arguments, user, root).map(done),
         Command::Doctor(arguments) => doctor::run(arguments, user, root),
         Command::Fetch(arguments) => fetch::run(arguments, user, root).map(done),

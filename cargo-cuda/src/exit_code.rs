@@ -63,4 +63,4 @@ Exit codes:
   26  the store cannot be written or is not trusted
   27  the installer failed
 Once cargo has started, a cargo command ends with cargo's own exit code. `exec` ends with the exit
-code of its program, and `wheel` with 15 if maturin fails.";
+code of its program, `develop` with that of pip or uv, and `wheel` with 15 if maturin fails.";

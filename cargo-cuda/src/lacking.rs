@@ -3,6 +3,7 @@
 
 use cuda_build::Component;
 use cuda_build::internal::component::Facts;
+use cuda_build::internal::{release, select};
 
 use crate::build::Build;
 
@@ -12,8 +13,8 @@ const STATIC_LIBRARIES_HINT: &str = "the Python packages do not contain them. En
                         CUDA_PATH to a toolkit that has them: from NVIDIA's installer or redist archives, \
                         from Debian, or from conda with the `-static` packages";
 
-/// Up to three hints: about libraries that can be fetched, about static libraries, which cannot be
-/// fetched, and about undeclared capabilities.
+/// Up to four hints: about libraries that can be fetched, about static libraries, which cannot be
+/// fetched, about undeclared capabilities, and about nvcc.
 pub fn hints(build: &Build) -> Vec<String> {
     let Build {
         toolkit,
@@ -64,6 +65,14 @@ pub fn hints(build: &Build) -> Vec<String> {
              `--capabilities 8.0`, or declare `capabilities` in [package.metadata.cuda]"
                 .to_owned(),
         );
+    }
+    if toolkit.get(Component::Nvcc).is_none() {
+        let major = version.major;
+        let advice = match release::is_nvcc_packaged(major) {
+            true => format!("add it with `cargo cuda toolkit add {major}`"),
+            false => select::without_nvcc(major),
+        };
+        hints.push(format!("if the build needs nvcc: {advice}"));
     }
     hints
 }

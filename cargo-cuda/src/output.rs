@@ -50,6 +50,14 @@ pub fn write_with<T>(
     write().map_err(Failure::io("write", path))
 }
 
+/// Copies a file into a directory, as a whole or not at all, and returns the new path.
+pub fn copy_into(file: &Path, directory: &Path) -> Result<PathBuf, Failure> {
+    let path = directory.join(file.file_name().unwrap_or_default());
+    let bytes = fs::read(file).map_err(Failure::io("read", file))?;
+    write(&path, &bytes)?;
+    Ok(path)
+}
+
 /// Sets the modification time of a file to now, and creates the file if it does not exist.
 pub fn touch(path: &Path) -> Result<(), Failure> {
     let file = fs::File::options().create(true).append(true).open(path);

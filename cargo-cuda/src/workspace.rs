@@ -36,6 +36,8 @@ pub struct Package {
     pub config: Config,
     /// Whether cuda-build is a build dependency of the package.
     pub uses_cuda_build: bool,
+    /// Whether pyo3 is a dependency of the package.
+    pub uses_pyo3: bool,
 }
 
 /// `cargo metadata` for a manifest, otherwise for the current directory.
@@ -71,6 +73,10 @@ impl Workspace {
                 uses_cuda_build: package.dependencies.iter().any(|dependency| {
                     dependency.name == "cuda-build" && dependency.kind == DependencyKind::Build
                 }),
+                uses_pyo3: package
+                    .dependencies
+                    .iter()
+                    .any(|dependency| ["pyo3", "pyo3-ffi"].contains(&dependency.name.as_str())),
                 config: Config::read(root, env, directory)?,
                 manifest,
             });

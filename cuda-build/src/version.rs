@@ -118,7 +118,7 @@ fn invalid(text: &str) -> String {
 }
 
 /// Which CUDA release to use: any of one major (`13`), or exactly one (`13.4`).
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestedRelease {
     /// The CUDA major.
     pub major: u32,

@@ -3,11 +3,13 @@
 use std::fs;
 use std::io::Read as _;
 use std::os::unix::process::ExitStatusExt as _;
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::project::Project;
 use crate::support::Finished;
+use crate::wheel_template::{files, wheel};
 
 const SIGNALS: [(&str, i32); 3] = [("HUP", 1), ("INT", 2), ("TERM", 15)];
 
@@ -61,6 +63,12 @@ fn is_running(id: u32) -> bool {
     state.is_some_and(|state| state != "Z" && state != "X")
 }
 
+fn parent(id: u32) -> u32 {
+    let stat = fs::read_to_string(format!("/proc/{id}/stat")).unwrap();
+    let rest = stat.rsplit(')').next().unwrap();
+    rest.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
 fn start(mut command: Command) -> Child {
     command
         .stdout(Stdio::null())
@@ -93,6 +101,57 @@ fn a_build_that_is_told_to_end_leaves_nothing_running() {
         let metadata = project.run(&["clean"]);
         metadata.succeeded();
     }
+}
+
+#[test]
+fn an_interrupted_wheel_leaves_nothing() {
+    let Some(project) = project("told-wheel", SLEEPS, "fn main() {}\n") else {
+        return;
+    };
+    let manifest = fs::read_to_string(project.path.join("Cargo.toml")).unwrap();
+    let cuda = "[package.metadata.cuda]\nmajors = [13]\ncapabilities = [\"8.0\"]\n";
+    project.write("Cargo.toml", &(manifest + cuda));
+    project.write(
+        "pyproject.toml",
+        "[build-system]\nrequires = [\"maturin\"]\nbuild-backend = \"maturin\"\n\
+         [project]\nname = \"sleeper\"\nversion = \"0.1.0\"\n[tool.maturin]\nbindings = \"bin\"\n",
+    );
+    let start = || start(wheel(&project.path, &project.cache, &[]));
+    let fresh = || {
+        let builds = files(&project.path.join("target/cargo-cuda"));
+        let all = builds.iter().filter(|path| path.is_dir());
+        let all = all.flat_map(|build| files(build));
+        let is_fresh = |path: &PathBuf| {
+            path.file_name()
+                .unwrap()
+                .to_str()
+                .unwrap()
+                .starts_with("fresh-")
+        };
+        all.filter(is_fresh).count()
+    };
+    let mut wheel = start();
+    let sleeps = sleeping(&project);
+    assert_eq!(fresh(), 1);
+    assert_eq!(signal(&mut wheel, "TERM"), Some(15));
+    assert!(!is_running(sleeps));
+    assert_eq!(fresh(), 0);
+
+    // What a killed command leaves is removed by the next one.
+    let mut wheel = start();
+    let sleeps = sleeping(&project);
+    assert_eq!(signal(&mut wheel, "KILL"), Some(9));
+    assert_eq!(fresh(), 1);
+    let script = parent(sleeps);
+    for id in [script, sleeps] {
+        let kill = Command::new("kill").arg(id.to_string()).status();
+        assert!(kill.unwrap().success());
+    }
+    wait_for("the script ends", || (!is_running(script)).then_some(()));
+    let mut wheel = start();
+    sleeping(&project);
+    assert_eq!(fresh(), 1);
+    signal(&mut wheel, "TERM");
 }
 
 #[test]

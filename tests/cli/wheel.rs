@@ -13,7 +13,7 @@ use std::process::{Command, Output};
 use cargo_cuda::rustc_wrapper::{self, Scope};
 use cargo_cuda::wheel::archive::{Entry, Wheel};
 use cargo_cuda::wheel::dependencies::BuiltWith;
-use cargo_cuda::wheel::maturin::{Maturin, Request};
+use cargo_cuda::wheel::maturin::{Arguments, Maturin, Mode, Request};
 use cargo_cuda::wheel::needs::Needs;
 use cargo_cuda::wheel::rewrite::{BuiltWheel, Rewrite};
 use cargo_cuda::wheel::runpath::{SearchPathKind, SearchPathPlan};
@@ -182,7 +182,7 @@ mod saxpy {
 
 /// Builds the project with maturin as found on this machine, into a fresh directory.
 fn build(project: &Path, of: &Cudart, rustc_args: &[String]) -> (tempfile::TempDir, PathBuf) {
-    let maturin = Maturin::program(&tool("maturin"), &Env::from_process()).unwrap();
+    let maturin = Maturin::program(&tool("maturin"), &Env::from_process(), None).unwrap();
     let out = tempfile::tempdir().unwrap();
     let mut env: Vec<(String, OsString)> = vec![
         ("TEST_CUDART_DIR".to_owned(), cudart(of).into()),
@@ -204,9 +204,11 @@ fn build(project: &Path, of: &Cudart, rustc_args: &[String]) -> (tempfile::TempD
     ));
     let call = maturin.build(&Request {
         manifest: &project.join("Cargo.toml"),
+        directory: None,
         out: out.path(),
-        profile: "release",
-        passthrough: &[],
+        mode: Mode::Wheel,
+        profile: Some("release"),
+        arguments: &Arguments::default(),
         rustc_args,
         env: &env,
     });
@@ -226,13 +228,14 @@ fn rewriting(of: &Cudart) -> Rewrite {
     Rewrite {
         name: None,
         major: of.major,
-        runpath: SearchPathPlan::new(&linked, of.major, SearchPathKind::Runpath).unwrap(),
+        runpath: SearchPathPlan::new(&linked, of.major, SearchPathKind::default()).unwrap(),
         built_with: BuiltWith {
             toolkit: of.version.parse().unwrap(),
             components: [(Component::Cudart, of.version.parse().unwrap())].into(),
         },
         declared: Needs::default(),
         dependencies: Vec::new(),
+        excluded: Vec::new(),
     }
 }
 
@@ -305,8 +308,8 @@ fn one_crate_becomes_a_wheel_for_each_major() {
         let facts = content.entries["saxpy/saxpy.abi3.so"].elf.as_ref().unwrap();
         let soname = format!("libcudart.so.{major}");
         assert!(facts.needed.contains(&soname), "{:?}", facts.needed);
-        assert_eq!(facts.runpath, [format!("$ORIGIN/../{}", of.directory)]);
-        assert!(facts.rpath.is_empty());
+        assert_eq!(facts.rpath, [format!("$ORIGIN/../{}", of.directory)]);
+        assert!(facts.runpath.is_empty());
         let kept = |suffix: &str| content.entries.keys().any(|path| path.ends_with(suffix));
         assert!(
             kept("licenses/LICENSE") && kept(".cyclonedx.json"),
@@ -408,16 +411,11 @@ fn a_module_that_is_not_as_planned_is_refused() {
     assert!(error.contains("/usr/local/cuda/lib64"), "{error}");
     assert!(!out.exists());
 
-    // `--rpath rpath`, the other kind, is there on request.
-    let mut rpath = rewriting(cu12);
-    rpath.runpath = SearchPathPlan::new(
-        &BTreeSet::from([Component::Cudart]),
-        12,
-        SearchPathKind::Rpath,
-    )
-    .unwrap();
-    let (_fresh, input) = build(&project, cu12, &rpath.runpath.rustc_arguments(1));
-    rpath.apply(&input, &out).unwrap();
+    // `--rpath runpath`, the other kind, is there on request.
+    let mut runpath = rewriting(cu12);
+    runpath.runpath = runpath.runpath.with_kind(SearchPathKind::Runpath);
+    let (_fresh, input) = build(&project, cu12, &runpath.runpath.rustc_arguments(1));
+    runpath.apply(&input, &out).unwrap();
     assert!(rewriting(cu12).apply(&input, &out).is_err());
 }
 

@@ -49,6 +49,7 @@ name = "rtc"
 version = "0.1.0"
 requires-python = ">=3.9"
 [tool.maturin]
+module-name = "acme.gpu.rtc"
 features = ["pyo3/extension-module", "rtc"]
 "#;
 
@@ -74,10 +75,13 @@ mod rtc {
 
 fn project(root: &Path) -> PathBuf {
     fs::create_dir_all(root.join("src")).unwrap();
+    fs::create_dir_all(root.join("acme/gpu")).unwrap();
     for (file, text) in [
         ("Cargo.toml", MANIFEST),
         ("pyproject.toml", PYPROJECT),
         ("src/lib.rs", LIB),
+        // `acme` is a namespace package.
+        ("acme/gpu/__init__.py", "from .rtc import version\n"),
     ] {
         fs::write(root.join(file), text).unwrap();
     }
@@ -127,26 +131,26 @@ fn a_module_above_published_crates_requires_what_it_needs() {
         "{run:?}"
     );
     let wheels = files(&first.join("dist"));
-    for (index, major, runpath, requirement) in [
+    for (index, major, rpath, requirement) in [
         (
             0,
             12,
-            "$ORIGIN/../nvidia/cuda_nvrtc/lib",
+            "$ORIGIN/../../nvidia/cuda_nvrtc/lib",
             "nvidia-cuda-nvrtc-cu12>=12.0,<13",
         ),
         (
             1,
             13,
-            "$ORIGIN/../nvidia/cu13/lib",
+            "$ORIGIN/../../nvidia/cu13/lib",
             "cuda-toolkit[nvrtc]>=13.0,<14",
         ),
     ] {
         let (path, facts, metadata) = module(&wheels[index]);
-        assert_eq!(path, "rtc/rtc.abi3.so");
+        assert_eq!(path, "acme/gpu/rtc.abi3.so");
         assert_eq!(cudas(&facts), [format!("libnvrtc.so.{major}")]);
         assert_eq!(
-            (facts.runpath.as_slice(), facts.rpath.len()),
-            (&[runpath.to_owned()][..], 0)
+            (facts.rpath.as_slice(), facts.runpath.len()),
+            (&[rpath.to_owned()][..], 0)
         );
         let requires: Vec<&str> = metadata
             .lines()
@@ -155,7 +159,7 @@ fn a_module_above_published_crates_requires_what_it_needs() {
         assert_eq!(requires, [requirement]);
 
         let venv = venv(&work, &format!("venv-{major}"), &[&wheels[index]]);
-        let run = python(&venv, "import rtc as m; print(*m.version())");
+        let run = python(&venv, "import acme.gpu as m; print(*m.version())");
         assert_eq!(
             run.stdout,
             if major == 12 { "12 9\n" } else { "13 4\n" },
@@ -197,21 +201,21 @@ fn a_module_above_published_crates_requires_what_it_needs() {
             "pyo3/extension-module,rtc,driver",
         ],
     );
-    assert!(!run.stderr.contains("linked again"), "{run:?}");
+    assert!(!run.stderr.contains("linking again"), "{run:?}");
     let driver = "needs libcuda.so.1 of NVIDIA's driver";
     assert!(run.stdout.contains(driver), "{run:?}");
     let (_, facts, metadata) = module(&wheels[1]);
     let mut needed = cudas(&facts);
     needed.sort_unstable();
     assert_eq!(needed, ["libcuda.so.1", "libnvrtc.so.13"]);
-    assert_eq!(facts.runpath, ["$ORIGIN/../nvidia/cu13/lib"]);
+    assert_eq!(facts.rpath, ["$ORIGIN/../../nvidia/cu13/lib"]);
     assert_eq!(metadata.matches("Requires-Dist: ").count(), 1, "{metadata}");
     let expected = "Requires-Dist: cuda-toolkit[cudart,nvrtc]>=13.0,<14\n";
     assert!(metadata.contains(expected), "{metadata}");
     let venv = venv(&work, "venv-driver", &[&wheels[1]]);
     let run = python(
         &venv,
-        "import rtc as m; print(m.version(), m.driver_version())",
+        "import acme.gpu.rtc as m; print(m.version(), m.driver_version())",
     );
     if run.code == 0 {
         let stub = run

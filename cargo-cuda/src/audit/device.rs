@@ -171,7 +171,7 @@ impl DeviceCode {
 }
 
 /// The GPUs that a CUDA major supports, and newer ones.
-fn devices(major: u32) -> impl Iterator<Item = &'static capability::Facts> {
+fn devices(major: u32) -> impl Iterator<Item = &'static capability::CapabilityFacts> {
     let first = ToolkitVersion::new(major, 0);
     capability::all().filter(move |facts| facts.removed_in.is_none_or(|removed| first < removed))
 }

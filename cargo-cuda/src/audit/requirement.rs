@@ -7,7 +7,7 @@ use cuda_build::internal::component::{EdgeKind, closure};
 use cuda_build::internal::release;
 use pep440_rs::{Operator, Version, VersionSpecifiers};
 
-use crate::wheel::metadata;
+use crate::wheel::requirements;
 
 /// The metapackage that requires NVIDIA's packages of one CUDA release.
 const METAPACKAGE: &str = "cuda-toolkit";
@@ -28,7 +28,7 @@ pub struct Requirement {
 impl Requirement {
     /// Parses a line; the error is the reason why it is not valid.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let parsed = metadata::Requirement::parse(text);
+        let parsed = requirements::Requirement::parse(text);
         let (requirement, marker) = match text.split_once(';') {
             Some((requirement, marker)) => (requirement, marker),
             None => (text, ""),

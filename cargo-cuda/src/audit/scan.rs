@@ -154,7 +154,7 @@ fn ptx(block: &[u8], at: usize) -> Option<Outline> {
 mod tests {
     use std::io::Cursor;
 
-    use cuda_build::internal::fatbin::{Fatbin, Image};
+    use cuda_build::internal::fatbin::{CompiledImage, Fatbin};
 
     use super::*;
 
@@ -163,7 +163,7 @@ mod tests {
     }
 
     fn fatbin(capabilities: &[&str]) -> Vec<u8> {
-        let image = |capability: &&str| Image::Ptx {
+        let image = |capability: &&str| CompiledImage::Ptx {
             capability: capability.parse().unwrap(),
             text: ptx_text(capability),
         };

@@ -1,5 +1,6 @@
 //! `cargo cuda wheel`: one wheel per CUDA major.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -9,17 +10,15 @@ use cuda_build::internal::{Env, RequestedRelease, Root};
 
 use crate::audit::{self, report::Audited};
 use crate::build;
-use crate::cargo_arguments::Options;
 use crate::exit_code;
 use crate::failure::Failure;
 use crate::output;
-use crate::project::{BuildOptions, Project, WorkspaceOptions, WorkspaceUse};
-use crate::toolkits::LockPolicy;
-use crate::wheel::build::Job;
+use crate::project::BuildOptions;
+use crate::wheel::build::{Built, Job};
 use crate::wheel::dependencies;
-use crate::wheel::maturin::{self, Maturin};
 use crate::wheel::rewrite::BuiltWheel;
 use crate::wheel::runpath::SearchPathKind;
+use crate::wheel::source::{Choice, Source};
 use crate::wheel::{existing, metapackage, summary};
 use crate::workspace::Package;
 
@@ -28,13 +27,15 @@ use crate::workspace::Package;
 /// maturin builds each wheel. The wheel then gets a name with `-cu12` or `-cu13`, the dependencies
 /// for its major, and a library search path into NVIDIA's own wheels. NVIDIA's shared
 /// libraries are not copied into it, and the package is imported by the same name for every major.
-/// maturin computes the manylinux tag, which depends on the glibc of the build machine.
+/// maturin computes the manylinux tag, which depends on the glibc of the build machine. auditwheel
+/// copies libraries of others into the wheel, for example OpenSSL; without auditwheel, such a wheel
+/// has no manylinux tag.
 #[derive(Args, Clone, Debug)]
 pub struct WheelArgs {
     /// CUDA releases, as in `12,13` or `13.4`; by default the majors that the manifest declares
     #[arg(long, value_delimiter = ',', value_name = "RELEASES")]
     cuda: Vec<RequestedRelease>,
-    /// The package to build, if the workspace has several Python modules
+    /// The package to build; by default the one in the current directory
     #[arg(long, short, value_name = "NAME")]
     package: Option<String>,
     /// The manifest of the package
@@ -46,12 +47,18 @@ pub struct WheelArgs {
     /// Capabilities instead of the manifest's, as in `8.0,9.0,12.0+PTX`
     #[arg(long, value_name = "LIST")]
     capabilities: Option<String>,
-    /// Cargo's profile
-    #[arg(long, default_value = "release")]
-    profile: String,
-    /// `runpath`, which `LD_LIBRARY_PATH` overrides, or `rpath`, which it does not
+    /// A Python to build for, as in `python3.12`; may be repeated
+    #[arg(long, short, value_name = "PYTHON")]
+    interpreter: Vec<PathBuf>,
+    /// Cargo's profile; by default that of pyproject.toml, otherwise release
+    #[arg(long)]
+    profile: Option<String>,
+    /// `rpath` (default), or `runpath`, which `LD_LIBRARY_PATH` overrides
     #[arg(long, value_name = "KIND")]
     rpath: Option<String>,
+    /// A library that is not copied into the wheel, as in `libtorch.so` or `libtorch*`; may be repeated
+    #[arg(long, value_name = "LIBRARY")]
+    exclude: Vec<String>,
     /// Rewrite this wheel of another builder for the major of `--cuda`, instead of building one
     #[arg(
         long,
@@ -66,7 +73,7 @@ pub struct WheelArgs {
     /// Also write a wheel without code that has the extras `cu12`, `cu13` …, one for each major
     #[arg(long)]
     metapackage: bool,
-    /// Fetch toolkits and maturin if they are missing
+    /// Fetch toolkits, maturin and auditwheel if they are missing
     #[arg(long)]
     fetch: bool,
     /// Fail if Cargo.lock or the lock file of toolkits would change
@@ -79,8 +86,8 @@ pub struct WheelArgs {
 
 /// Builds the wheels and returns a report about them. After a failure, finished wheels are kept.
 pub fn run(arguments: &WheelArgs, user: &Env, root: &Root) -> Result<String, Failure> {
-    let (built, max_size) = match &arguments.from_wheel {
-        Some(wheel) => (vec![rewrite(arguments, wheel)?], None),
+    let (built, sdists, max_size) = match &arguments.from_wheel {
+        Some(wheel) => (vec![rewrite(arguments, wheel)?], BTreeSet::new(), None),
         None => build(arguments, user, root)?,
     };
     output::messages(&summary::notes(&built));
@@ -97,7 +104,7 @@ pub fn run(arguments: &WheelArgs, user: &Env, root: &Root) -> Result<String, Fai
         false => None,
     };
     summary::check_sizes(&built, arguments.max_size.or(max_size))?;
-    Ok(summary::report(&built, metapackage.as_deref()))
+    Ok(summary::report(&built, &sdists, metapackage.as_deref()))
 }
 
 /// Rewrites the wheel of another builder.
@@ -112,53 +119,38 @@ fn rewrite(arguments: &WheelArgs, wheel: &Path) -> Result<BuiltWheel, Failure> {
     existing::rewrite(wheel, release.major, kind, &arguments.out)
 }
 
-/// Builds the wheels, and returns the largest size that the manifest declares.
+/// Builds the wheels and source distributions. Also returns the largest size that the manifest declares.
 fn build(
     arguments: &WheelArgs,
     user: &Env,
     root: &Root,
-) -> Result<(Vec<BuiltWheel>, Option<u64>), Failure> {
-    // `--locked` must come first, because `passthrough` may contain a `--`, and the arguments after
-    // it are for rustc.
-    let locked = arguments.locked.then(|| OsString::from("--locked"));
-    let own = arguments.passthrough.iter().cloned();
-    let passthrough: Vec<OsString> = locked.into_iter().chain(own).collect();
-    let manifest = arguments.manifest_path.clone();
-    let manifest = manifest.unwrap_or_else(|| PathBuf::from("Cargo.toml"));
-    let pyproject = root.text(&manifest.with_file_name("pyproject.toml"));
-    let features = maturin::default_features(&passthrough, &pyproject.unwrap_or_default());
-    let cargo = Options::parse(&[features, passthrough.clone()].concat());
-    let options = BuildOptions {
-        capabilities: arguments.capabilities.clone(),
-        ..BuildOptions::new(None, arguments.fetch)
-    };
-    let which = WorkspaceOptions {
-        package: arguments.package.clone(),
-        manifest_path: arguments.manifest_path.clone(),
-        target: cargo.value("--target"),
-        cargo,
-        workspace: WorkspaceUse::Required,
-    };
-    let mut project = Project::open(user, root, &options, &which)?;
-    let package = package(&project, arguments.manifest_path.as_deref())?.clone();
-    project.package = Some(package.name.clone());
-    if project.lock == LockPolicy::Prefer {
-        project.lock = LockPolicy::Require;
+) -> Result<(Vec<BuiltWheel>, BTreeSet<PathBuf>, Option<u64>), Failure> {
+    // These options must come first, because `passthrough` may contain a `--`, and the arguments
+    // after it are for rustc.
+    let mut passthrough: Vec<OsString> = Vec::new();
+    passthrough.extend(arguments.locked.then(|| "--locked".into()));
+    for python in &arguments.interpreter {
+        passthrough.extend(["--interpreter".into(), python.into()]);
     }
-    let releases = releases(arguments, &package, &project.env)?;
-    let job = Job {
-        kind: kind(
-            arguments
-                .rpath
-                .as_deref()
-                .or(package.config.wheel.rpath.as_deref()),
-        )?,
-        maturin: Maturin::find(&project.env, arguments.fetch)?,
-        project,
-        package,
-        profile: &arguments.profile,
+    passthrough.extend(arguments.passthrough.iter().cloned());
+    let choice = Choice {
+        package: arguments.package.as_deref(),
+        manifest: arguments.manifest_path.as_deref(),
+        build: BuildOptions {
+            capabilities: arguments.capabilities.clone(),
+            ..BuildOptions::new(None, arguments.fetch)
+        },
         passthrough: &passthrough,
-        out: &arguments.out,
+    };
+    let source = Source::open(&choice, user, root)?;
+    let releases = releases(arguments, &source.package, &source.project.env)?;
+    let declared = source.package.config.wheel.rpath.as_deref();
+    let kind = kind(arguments.rpath.as_deref().or(declared))?;
+    let job = Job {
+        kind,
+        profile: arguments.profile.clone(),
+        excluded: arguments.exclude.clone(),
+        ..Job::new(source, &arguments.out)?
     };
     // Every toolkit is found before the first wheel is compiled, so that a missing one fails at once.
     let gpus = build::gpus();
@@ -166,43 +158,29 @@ fn build(
     for release in releases {
         prepared.push(job.prepare(release, &gpus)?);
     }
+    // If a build script needs nvcc, the build with a toolkit without nvcc fails. It comes first, so
+    // that no other wheel is built before that.
+    let mut order: Vec<usize> = (0..prepared.len()).collect();
+    order.sort_by_key(|&index| prepared[index].has_nvcc());
     let mut built = Vec::new();
-    for prepared in &prepared {
-        built.push(job.build(prepared)?);
+    for index in order {
+        built.push((index, job.build(&prepared[index])?));
     }
-    Ok((built, job.package.config.wheel.max_size))
-}
-
-/// The package that `--package` or `--manifest-path` names. Otherwise the only package with a Python
-/// module, which is a `cdylib`.
-fn package<'a>(project: &'a Project, manifest: Option<&Path>) -> Result<&'a Package, Failure> {
-    let modules: Vec<&Package> = project
-        .packages()
-        .filter(|package| project.package.is_some() || package.config.cdylib)
-        .collect();
-    let resolve = |path: &Path| project.root.resolve(path);
-    let is_named = |package: &&&Package| {
-        manifest.is_some_and(|path| resolve(&package.manifest) == resolve(path))
-    };
-    if let Some(package) = modules.iter().find(is_named) {
-        return Ok(package);
+    built.sort_by_key(|(index, _)| *index);
+    let (mut wheels, mut sdists) = (Vec::new(), BTreeSet::new());
+    for (
+        _,
+        Built {
+            wheels: of_major,
+            sdists: same,
+        },
+    ) in built
+    {
+        wheels.extend(of_major);
+        // The builds of all majors make the same source distribution.
+        sdists.extend(same);
     }
-    match modules.as_slice() {
-        [package] => Ok(package),
-        [] => Err(Failure::new(
-            exit_code::CONFIGURATION,
-            "no package in the workspace builds a Python module: none has a `cdylib` library",
-        )
-        .hint("add `crate-type = [\"cdylib\"]` below `[lib]`, or name the crate with `--manifest-path`")),
-        several => {
-            let names: Vec<&str> = several.iter().map(|p| p.name.as_str()).collect();
-            Err(Failure::new(
-                exit_code::CONFIGURATION,
-                format!("several packages in the workspace build a Python module: {}", names.join(", ")),
-            )
-            .hint("name one with `--manifest-path`"))
-        }
-    }
+    Ok((wheels, sdists, job.source.package.config.wheel.max_size))
 }
 
 /// The releases to build for: from `--cuda`, else from `CUDA_BUILD_RELEASE`, else the declared majors.
@@ -228,19 +206,35 @@ fn releases(
             "write `majors = [12, 13]` below `[package.metadata.cuda]`, or give `--cuda 12,13`",
         ));
     }
-    for release in &releases {
+    let mut chosen: Vec<RequestedRelease> = Vec::new();
+    for release in releases {
         dependencies::check_major(release.major)?;
+        let same_major = chosen.iter().find(|other| other.major == release.major);
+        match same_major {
+            None => chosen.push(release),
+            Some(other) if *other == release => {}
+            Some(other) => {
+                return Err(Failure::new(
+                    exit_code::USAGE,
+                    format!(
+                        "wheels for CUDA {other} and {release} are requested, but there is one wheel per CUDA major"
+                    ),
+                )
+                .hint(format!("give one of them: `--cuda {release}`")));
+            }
+        }
     }
-    Ok(releases)
+    Ok(chosen)
 }
 
 fn kind(name: Option<&str>) -> Result<SearchPathKind, Failure> {
-    match name {
-        None | Some("runpath") => Ok(SearchPathKind::Runpath),
-        Some("rpath") => Ok(SearchPathKind::Rpath),
-        Some(other) => Err(Failure::new(
+    let Some(text) = name else {
+        return Ok(SearchPathKind::default());
+    };
+    SearchPathKind::parse(text).ok_or_else(|| {
+        Failure::new(
             exit_code::CONFIGURATION,
-            format!("`{other}` is not a kind of search path: use `runpath` or `rpath`"),
-        )),
-    }
+            format!("`{text}` is not a kind of search path: use `rpath` or `runpath`"),
+        )
+    })
 }

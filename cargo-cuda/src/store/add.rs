@@ -1,5 +1,5 @@
 //! `toolkit add`: chooses the exact packages of a toolkit, and fetches the packages that the store
-//! does not have. Also fetches maturin.
+//! does not have.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -7,15 +7,14 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use cuda_build::Component;
+use cuda_build::internal::Root;
 use cuda_build::internal::sources::LOCK_FILE;
-use cuda_build::internal::{Env, Root, store};
 use serde::Serialize;
 
 use super::directory::{StagingDirectory, Store, link, size, trusted};
 use super::installer::{Cache, Installer};
 use super::lock::Lock;
-use super::package::{Manifest, Package, PackageSet, package_of, platform};
-use super::refusal::{InstallerError, unreachable};
+use super::package::{Manifest, PackageSet, package_of, platform};
 use super::resolve::{SetSpec, resolve};
 use super::stored::{components, damage, damage_of, files_of, lossy};
 use super::{AddRequest, Context, Progress, human_size};
@@ -288,53 +287,7 @@ fn lacking(set: &PackageSet, wanted: &BTreeSet<Component>) -> Option<Component> 
 }
 
 /// The error if files are missing although the installer reported success.
-fn incomplete(reason: &str) -> Failure {
+pub(super) fn incomplete(reason: &str) -> Failure {
     let message = format!("the installer reported success, but {reason}");
     Failure::new(exit_code::INSTALLER, message)
-}
-
-/// The version of maturin that `wheel` is tested with.
-const MATURIN: &str = "maturin-1.16.0";
-
-/// The maturin that [`maturin`] fetched earlier.
-pub fn fetched_maturin(env: &Env) -> Option<PathBuf> {
-    let directory = Store::open(env, "tools").ok()?.path(MATURIN);
-    let root = Root::system();
-    let program = directory.join("bin/maturin");
-    (store::distrust(&root, &directory).is_none() && root.is_file(&program)).then_some(program)
-}
-
-/// Fetches maturin with uv or pip into a directory of its own beside the toolkits, unless it is
-/// already there. The user's Python environments are not changed.
-pub fn maturin(env: &Env) -> Result<PathBuf, Failure> {
-    if let Some(program) = fetched_maturin(env) {
-        return Ok(program);
-    }
-    let store = Store::open(env, "tools")?;
-    let progress = Progress::new();
-    let lock = store.lock(&progress)?;
-    // Another process may have fetched maturin before this one got the lock.
-    if let Some(program) = fetched_maturin(env) {
-        return Ok(program);
-    }
-    let installer = Installer::find(env)?;
-    progress.step(&format!("fetching {MATURIN} with {}", installer.name()));
-    let requirement = MATURIN.replace('-', "==");
-    let resolved = installer.resolve(std::slice::from_ref(&requirement));
-    let mut packages = resolved.map_err(|refusal| match refusal {
-        InstallerError::Failed(failure) => failure,
-        InstallerError::NoMatch { message, .. } => unreachable(&requirement, &message),
-    })?;
-    // The package also requires a TOML reader on old Python versions. `bin/maturin` does not use it.
-    packages.retain(|package| package.name == "maturin");
-    let part = store.part()?;
-    let wanted: Vec<&Package> = packages.iter().collect();
-    installer.install(&wanted, &part, &lock, Cache::Use, &progress)?;
-    if !Root::system().is_file(&part.site().join("bin/maturin")) {
-        let reason = format!("the package of {MATURIN} has no `bin/maturin`");
-        return Err(incomplete(&reason));
-    }
-    progress.detail(&format!("{} unpacked", human_size(size(&part.site()))));
-    store.put(&part, MATURIN)?;
-    Ok(store.path(MATURIN).join("bin/maturin"))
 }

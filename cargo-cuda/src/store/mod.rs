@@ -17,6 +17,7 @@ mod request;
 mod resolve;
 mod settings;
 mod stored;
+pub mod tools;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -29,7 +30,7 @@ use crate::exit_code;
 use crate::failure::Failure;
 use crate::output;
 
-pub use add::{Added, add, fetched_maturin, maturin};
+pub use add::{Added, add};
 pub use lock::Lock;
 pub use request::{AddRequest, ReleaseToFetch};
 pub use stored::{Listed, list, remove};

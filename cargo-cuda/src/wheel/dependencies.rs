@@ -119,6 +119,13 @@ pub fn is_nvidia_library(file_name: &str) -> bool {
         || Component::all().any(|c| c.facts().libraries.contains(&stem))
 }
 
+/// Patterns of file names for every library of NVIDIA's and of the driver, for tools that copy libraries into a wheel.
+pub fn nvidia_library_patterns() -> Vec<String> {
+    let components = Component::all().flat_map(|component| component.facts().libraries);
+    let stems = components.chain(DRIVER_STEMS).chain(&["nvidia-*"]);
+    stems.map(|stem| format!("lib{stem}.so*")).collect()
+}
+
 fn looks_like_nvidia(stem: &str) -> bool {
     !NOT_NVIDIA.contains(&stem)
         && ["cu", "nv", "npp"]

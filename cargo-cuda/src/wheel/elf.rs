@@ -17,26 +17,6 @@ use super::archive::Entry;
 use super::dependencies;
 use crate::failure::Failure;
 
-/// Libraries that every manylinux system has (PEP 600). Only those that Rust code or nvcc's host
-/// code may link.
-pub const MANYLINUX: &[&str] = &[
-    "libc.so.6",
-    "libm.so.6",
-    "libdl.so.2",
-    "libpthread.so.0",
-    "librt.so.1",
-    "libutil.so.1",
-    "libresolv.so.2",
-    "libnsl.so.1",
-    "libgcc_s.so.1",
-    "libstdc++.so.6",
-    "libz.so.1",
-    "libexpat.so.1",
-    "libatomic.so.1",
-    "ld-linux-x86-64.so.2",
-    "ld-linux-aarch64.so.1",
-];
-
 /// The most that is read of one ELF file. The tables that the loader reads have some megabytes in the largest libraries;
 /// device code is not read here.
 const MAX_READ: u64 = 64 << 20;
@@ -86,6 +66,16 @@ pub fn is_elf(bytes: &[u8]) -> bool {
 }
 
 impl ElfFacts {
+    /// Whether an entry is in the search path, of either kind.
+    pub fn searches(&self, entry: &str) -> bool {
+        let mut entries = self.rpath.iter().chain(&self.runpath);
+        entries.any(|own| own == entry)
+    }
+
+    pub fn has_no_search_path(&self) -> bool {
+        self.rpath.is_empty() && self.runpath.is_empty()
+    }
+
     /// Reads a 64-bit ELF file. CUDA 12 and later support no other.
     pub fn parse<'data>(file: impl ReadRef<'data>) -> Result<Self, Failure> {
         read(file, &mut Text { left: MAX_TEXT }).map_err(|Unreadable(reason)| {

@@ -35,6 +35,7 @@ pub fn rewrite(
         },
         declared: Needs::default(),
         dependencies: Vec::new(),
+        excluded: Vec::new(),
     };
     rewrite.apply_to(wheel, path, out_dir)
 }

@@ -36,6 +36,19 @@ impl FileName {
     }
 }
 
+/// A compatibility tag, such as `cp39-abi3-manylinux_2_34_x86_64`, with the platform `linux_x86_64`, which promises
+/// nothing about the libraries of a machine.
+pub fn with_local_platform(tag: &str) -> String {
+    let (start, platform) = tag.rsplit_once('-').unwrap_or(("", tag));
+    let machine = ["x86_64", "aarch64"]
+        .into_iter()
+        .find(|machine| platform.ends_with(machine));
+    match machine {
+        Some(machine) => format!("{start}-linux_{machine}"),
+        None => tag.to_owned(),
+    }
+}
+
 impl fmt::Display for FileName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (name, version) = (&self.distribution, &self.version);
@@ -59,6 +72,21 @@ mod tests {
         let name = FileName::parse(name).unwrap();
         assert_eq!(name.distribution, "saxpy");
         assert_eq!(name.glibc().as_deref(), Some("2.17"));
+    }
+
+    #[test]
+    fn a_tag_loses_its_promise() {
+        let of = with_local_platform;
+        assert_eq!(
+            of("cp39-abi3-manylinux_2_17_x86_64.manylinux2014_x86_64"),
+            "cp39-abi3-linux_x86_64"
+        );
+        assert_eq!(
+            of("py3-none-manylinux_2_34_aarch64"),
+            "py3-none-linux_aarch64"
+        );
+        assert_eq!(of("py3-none-linux_x86_64"), "py3-none-linux_x86_64");
+        assert_eq!(of("py3-none-any"), "py3-none-any");
     }
 
     #[test]

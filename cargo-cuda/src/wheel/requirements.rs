@@ -11,8 +11,9 @@ use cuda_build::Component;
 use cuda_build::internal::release::{self, NEWEST_MAJOR, OLDEST_MAJOR};
 use pep440_rs::{Operator, VersionSpecifiers};
 
+use super::dependencies::BuiltWith;
 use super::metadata::{Metadata, normalized_name};
-use super::needs::has_metapackage;
+use super::needs::{Needs, has_metapackage};
 use crate::failure::Failure;
 
 /// NVIDIA's package with one extra for each component of the toolkit.
@@ -170,6 +171,27 @@ impl Requirements {
     pub fn write(&self, metadata: &mut Metadata) {
         metadata.set_all("Requires-Dist", &self.requires);
         metadata.set_all("Provides-Extra", &self.extras);
+    }
+
+    /// Replaces the author's requirements in the metadata by those for one major, and returns them. `names` are the old
+    /// and the new name of the distribution, and `dependencies` the author's requirements for this major alone.
+    pub fn update(
+        metadata: &mut Metadata,
+        names: [&str; 2],
+        needs: &Needs,
+        dependencies: &[String],
+        (major, built_with): (u32, &BuiltWith),
+    ) -> Result<Vec<String>, Failure> {
+        let mut requirements = Self::of(metadata);
+        requirements.requires.extend(dependencies.iter().cloned());
+        let [old_name, new_name] = names;
+        requirements.limit_to(major, old_name, new_name)?;
+        requirements.add(&needs.requirements(major, built_with)?, major);
+        for component in needs.extras(major) {
+            requirements.add_extra(component.id());
+        }
+        requirements.write(metadata);
+        Ok(requirements.requires)
     }
 
     /// Keeps what belongs to one major, and renames the distribution, which its own extras may require

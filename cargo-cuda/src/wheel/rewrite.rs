@@ -14,11 +14,13 @@ use super::archive_writer::{self, Written};
 use super::dependencies::{self, BuiltWith, Origin};
 use super::distribution_lookups::{self, Lookup};
 use super::elf::{self, ElfFacts};
-use super::filename::FileName;
+use super::filename::{FileName, with_local_platform};
+use super::foreign;
 use super::metadata::{
     IN_MANIFEST, Metadata, check_name, check_version, file_name_component, normalized_name,
 };
 use super::needs::Needs;
+use super::programs;
 use super::requirements::Requirements;
 use super::runpath::SearchPathPlan;
 use super::sbom;
@@ -43,6 +45,8 @@ pub struct Rewrite {
     pub declared: Needs,
     /// The Python packages that only the wheel of this major requires.
     pub dependencies: Vec<String>,
+    /// Libraries that the user expects on every machine, as in [`foreign::is_excluded`].
+    pub excluded: Vec<String>,
 }
 
 /// A wheel that was written.
@@ -64,7 +68,7 @@ pub struct BuiltWheel {
     /// The size in bytes.
     pub size: u64,
     /// Needed libraries that are neither NVIDIA's, nor in the wheel, nor on every manylinux system:
-    /// they must be installed on the user's machine.
+    /// they must be installed on the user's machine. The wheel has no manylinux tag then.
     pub expected_on_system: Vec<String>,
     /// Needed libraries of the GPU driver.
     pub needed_driver: Vec<String>,
@@ -82,17 +86,12 @@ struct Rewritten {
     name: String,
     base_name: String,
     requires: Vec<String>,
-    foreign: Foreign,
+    needed_driver: Vec<String>,
+    expected_on_system: Vec<String>,
+    /// Whether the wheel may have a manylinux tag.
+    is_portable: bool,
     static_runtime: bool,
     lookups: Vec<Lookup>,
-}
-
-/// Needed libraries that are neither CUDA components, nor in the wheel, nor on every manylinux
-/// system.
-#[derive(Default)]
-struct Foreign {
-    driver: Vec<String>,
-    system: Vec<String>,
 }
 
 impl Rewrite {
@@ -117,6 +116,9 @@ impl Rewrite {
             .rewrite(wheel, &file_name)
             .map_err(|failure| failure.in_file(&name))?;
         file_name.distribution = file_name_component(&rewritten.name);
+        if !rewritten.is_portable {
+            file_name.rest = with_local_platform(&file_name.rest);
+        }
         let path = out_dir.join(file_name.to_string());
         let Written { size, files } = archive_writer::write(&rewritten.wheel, &path)?;
         Ok(BuiltWheel {
@@ -128,8 +130,8 @@ impl Rewrite {
             requires: rewritten.requires,
             glibc: file_name.glibc(),
             size,
-            expected_on_system: rewritten.foreign.system,
-            needed_driver: rewritten.foreign.driver,
+            expected_on_system: rewritten.expected_on_system,
+            needed_driver: rewritten.needed_driver,
             static_runtime: rewritten.static_runtime,
             files,
             lookups: rewritten.lookups,
@@ -149,6 +151,7 @@ impl Rewrite {
         let base_name = normalized_name(base);
         let name = with_cuda_suffix(base, self.major)?;
 
+        programs::move_below_site_packages(&mut wheel, &name, self.major)?;
         let modules = self.native_modules(&wheel)?;
         let mut needs = self.declared.clone();
         for facts in &modules {
@@ -156,9 +159,34 @@ impl Rewrite {
         }
         let needed = modules.iter().flat_map(|facts| &facts.needed);
         let needed: BTreeSet<&str> = needed.map(String::as_str).collect();
-        let foreign = self.foreign_libraries(&needed, &wheel)?;
+        let mut needed_driver = Vec::new();
+        for &soname in &needed {
+            if dependencies::origin(soname, self.major)? == Origin::Driver {
+                needed_driver.push(soname.to_owned());
+            }
+        }
+        let expected_on_system =
+            foreign::libraries(needed.iter().copied(), wheel.entries.keys(), self.major)?;
+        let is_portable = expected_on_system
+            .iter()
+            .all(|soname| foreign::is_excluded(soname, &self.excluded));
+        if !is_portable {
+            let path = format!("{}/WHEEL", wheel.dist_info);
+            let text = without_portable_tags(&wheel.text(&path)?);
+            wheel.set_text(path, text)?;
+        }
         let lookups = lookups(&wheel, &old_name);
-        let requires = self.rewrite_metadata(&mut metadata, &old_name, &name, &needs)?;
+        for value in metadata.all_mut("Name") {
+            value.clone_from(&name);
+        }
+        let requires = Requirements::update(
+            &mut metadata,
+            [&old_name, &name],
+            &needs,
+            &self.dependencies,
+            (self.major, &self.built_with),
+        )?;
+        metadata.add("Classifier", &format!("{CLASSIFIER}{}", self.major));
 
         let old_stem = wheel.dist_info.trim_end_matches(".dist-info").to_owned();
         let new_stem = format!("{}-{}", file_name_component(&name), file_name.version);
@@ -191,7 +219,9 @@ impl Rewrite {
             name,
             base_name,
             requires,
-            foreign,
+            needed_driver,
+            expected_on_system,
+            is_portable,
             static_runtime,
             lookups,
         })
@@ -203,7 +233,12 @@ impl Rewrite {
         for (path, facts) in wheel.modules() {
             // Check the majors before the search path: if both are wrong, the error about the major is clearer.
             dependencies::components(facts.needed.iter().map(String::as_str), self.major)?;
-            self.runpath.check(path, facts)?;
+            let is_inside = |directory: &str| {
+                let directory = format!("{directory}/");
+                let mut paths = wheel.entries.keys();
+                paths.any(|path| path.starts_with(&directory))
+            };
+            self.runpath.check(path, facts, is_inside)?;
             modules.push(facts.clone());
         }
         if modules.is_empty() {
@@ -212,52 +247,6 @@ impl Rewrite {
             ));
         }
         Ok(modules)
-    }
-
-    fn foreign_libraries(
-        &self,
-        needed: &BTreeSet<&str>,
-        wheel: &Wheel,
-    ) -> Result<Foreign, Failure> {
-        let inside = |soname: &str| {
-            let mut paths = wheel.entries.keys();
-            paths.any(|path| path.rsplit('/').next() == Some(soname))
-        };
-        let mut foreign = Foreign::default();
-        for &soname in needed {
-            match dependencies::origin(soname, self.major)? {
-                Origin::Driver => foreign.driver.push(soname.to_owned()),
-                Origin::Foreign if !elf::MANYLINUX.contains(&soname) && !inside(soname) => {
-                    foreign.system.push(soname.to_owned());
-                }
-                Origin::Foreign | Origin::Component(_) => {}
-            }
-        }
-        Ok(foreign)
-    }
-
-    /// Returns the requirements of the wheel.
-    fn rewrite_metadata(
-        &self,
-        metadata: &mut Metadata,
-        old_name: &str,
-        name: &str,
-        needs: &Needs,
-    ) -> Result<Vec<String>, Failure> {
-        for old in metadata.all_mut("Name") {
-            *old = name.to_owned();
-        }
-        let mut requirements = Requirements::of(metadata);
-        requirements.requires.extend(self.dependencies.clone());
-        requirements.limit_to(self.major, old_name, name)?;
-        let added = needs.requirements(self.major, &self.built_with)?;
-        requirements.add(&added, self.major);
-        for component in needs.extras(self.major) {
-            requirements.add_extra(component.id());
-        }
-        requirements.write(metadata);
-        metadata.add("Classifier", &format!("{CLASSIFIER}{}", self.major));
-        Ok(requirements.requires)
     }
 }
 
@@ -269,6 +258,22 @@ fn lookups(wheel: &Wheel, old_name: &str) -> Vec<Lookup> {
     texts
         .flat_map(|(path, text)| distribution_lookups::find(path, &text, old_name))
         .collect()
+}
+
+/// The `WHEEL` file with tags that promise nothing about the libraries of a machine.
+fn without_portable_tags(text: &str) -> String {
+    let mut lines: Vec<String> = Vec::new();
+    for line in text.lines() {
+        let line = match line.strip_prefix("Tag: ") {
+            Some(tag) => format!("Tag: {}", with_local_platform(tag.trim())),
+            None => line.to_owned(),
+        };
+        // Several tags may become the same one.
+        if !line.starts_with("Tag: ") || !lines.contains(&line) {
+            lines.push(line);
+        }
+    }
+    lines.join("\n") + "\n"
 }
 
 /// `saxpy-cu12` of `saxpy`.

@@ -64,6 +64,7 @@ fn rewriting(major: u32) -> Rewrite {
             ..Needs::default()
         },
         dependencies: Vec::new(),
+        excluded: Vec::new(),
     }
 }
 

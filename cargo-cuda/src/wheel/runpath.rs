@@ -12,11 +12,35 @@ use crate::failure::Failure;
 /// The two kinds of search path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SearchPathKind {
-    /// `DT_RUNPATH`: searched after `LD_LIBRARY_PATH`, so that an administrator can override it.
+    /// `DT_RPATH`: searched before `LD_LIBRARY_PATH`, which may name another CUDA.
     #[default]
-    Runpath,
-    /// `DT_RPATH`: searched before `LD_LIBRARY_PATH`.
     Rpath,
+    /// `DT_RUNPATH`: searched after `LD_LIBRARY_PATH`, so that an administrator can override it.
+    Runpath,
+}
+
+impl SearchPathKind {
+    /// Parses the value of `--rpath`, and of `rpath` in the manifest.
+    pub fn parse(text: &str) -> Option<Self> {
+        match text {
+            "rpath" => Some(Self::Rpath),
+            "runpath" => Some(Self::Runpath),
+            _ => None,
+        }
+    }
+}
+
+/// How many directories below site-packages a file of a wheel is installed; `None` if it is installed elsewhere.
+pub fn depth(path: &str) -> Option<usize> {
+    let mut parts = path.splitn(3, '/');
+    let is_data = parts.next().is_some_and(|first| first.ends_with(".data"));
+    match (parts.next(), parts.next()) {
+        (Some("purelib" | "platlib"), Some(rest)) if is_data => Some(rest.matches('/').count()),
+        // A program that needs a search path is moved: see `programs`.
+        (Some("scripts"), _) if is_data => Some(1),
+        _ if is_data => None,
+        _ => Some(path.matches('/').count()),
+    }
 }
 
 /// The search path of the native modules of one wheel.
@@ -58,86 +82,169 @@ impl SearchPathPlan {
     /// The entries of the search path for a module that is `depth` directories below site-packages
     /// (`saxpy/saxpy.abi3.so` has depth 1).
     pub fn entries(&self, depth: usize) -> Vec<String> {
-        let up = "/..".repeat(depth);
-        self.directories
-            .iter()
-            .map(|directory| format!("$ORIGIN{up}/{directory}"))
+        let directories = self.directories.iter();
+        directories
+            .map(|directory| entry(depth, directory))
             .collect()
+    }
+
+    /// The same plan with another kind of search path.
+    #[must_use]
+    pub fn with_kind(self, kind: SearchPathKind) -> Self {
+        Self { kind, ..self }
     }
 
     /// The arguments with which rustc links the module's crate. They must not pass through a shell, because a shell
     /// would expand `$ORIGIN`.
     pub fn rustc_arguments(&self, depth: usize) -> Vec<String> {
-        let entries = self.entries(depth);
-        if entries.is_empty() {
-            return Vec::new();
-        }
-        let tags = match self.kind {
-            SearchPathKind::Runpath => "--enable-new-dtags",
-            SearchPathKind::Rpath => "--disable-new-dtags",
-        };
-        ["-C".to_owned(), format!("link-arg=-Wl,{tags}")]
-            .into_iter()
-            .chain(
-                entries
-                    .iter()
-                    .flat_map(|e| ["-C".to_owned(), format!("link-arg=-Wl,-rpath,{e}")]),
-            )
-            .collect()
+        link_arguments(self.kind, &self.entries(depth))
     }
 
-    /// Checks that a module has exactly the planned entries, of the planned kind, and that the entries include the
-    /// directory of each component that the module needs. A module that needs no component may also have no entries.
-    pub fn check(&self, module: &str, facts: &ElfFacts) -> Result<(), Failure> {
-        let mut needs_component = false;
+    /// The depth of the module that was linked with [`rustc_arguments`](Self::rustc_arguments) for `depth`: another
+    /// depth if the builder put the module elsewhere.
+    pub fn depth_of_linked<'a>(
+        &self,
+        modules: impl IntoIterator<Item = (&'a String, &'a ElfFacts)>,
+        depth: usize,
+    ) -> usize {
+        let passed = self.entries(depth);
+        let is_linked = |facts: &ElfFacts| match passed.is_empty() {
+            true => facts.has_no_search_path() && self.needs_component(facts),
+            false => passed.iter().all(|entry| facts.searches(entry)),
+        };
+        let mut linked = modules.into_iter().filter(|(_, facts)| is_linked(facts));
+        let found = linked.find_map(|(path, _)| self::depth(path));
+        found.unwrap_or(depth)
+    }
+
+    fn needs_component(&self, facts: &ElfFacts) -> bool {
+        facts.needed.iter().any(|soname| {
+            matches!(
+                dependencies::origin(soname, self.major),
+                Ok(Origin::Component(_))
+            )
+        })
+    }
+
+    /// Checks the search path of the module at `path`, a file of the wheel. It must be of the planned kind, have only
+    /// planned entries, and lead to each component that the module needs. Entries that lead to directories of the
+    /// wheel, which `is_inside` recognises, are accepted too.
+    pub fn check(
+        &self,
+        path: &str,
+        facts: &ElfFacts,
+        is_inside: impl Fn(&str) -> bool,
+    ) -> Result<(), Failure> {
+        let outside = |entries: &[String]| -> Vec<String> {
+            let all = entries.iter();
+            let outside = all.filter(|entry| !is_inside_wheel(entry, path, &is_inside));
+            outside.cloned().collect()
+        };
+        let (rpath, runpath) = (outside(&facts.rpath), outside(&facts.runpath));
+        let mut needed = Vec::new();
         for soname in &facts.needed {
             let Origin::Component(component) = dependencies::origin(soname, self.major)? else {
                 continue;
             };
-            needs_component = true;
-            let covered = library_directory(component, self.major)
-                .is_some_and(|d| self.directories.contains(&d));
-            if !covered {
-                return Err(Failure::wheel(format!(
-                    "{module} needs `{soname}` of `{component}`, which the planned search path does not cover"
+            let directory = library_directory(component, self.major)
+                .filter(|directory| self.directories.contains(directory));
+            needed.push(directory.ok_or_else(|| {
+                Failure::wheel(format!(
+                    "{path} needs `{soname}` of `{component}`, which the planned search path does not cover"
                 ))
                 .hint(format!(
                     "add \"{component}\" to `components` in `[package.metadata.cuda]`"
-                )));
-            }
+                ))
+            })?);
         }
-        let has_no_entries = facts.runpath.is_empty() && facts.rpath.is_empty();
-        if has_no_entries && !needs_component {
+        if needed.is_empty() && rpath.is_empty() && runpath.is_empty() {
             return Ok(());
         }
-        let expected = self.entries(module.matches('/').count());
-        let (wanted, other) = match self.kind {
-            SearchPathKind::Runpath => (&facts.runpath, &facts.rpath),
-            SearchPathKind::Rpath => (&facts.rpath, &facts.runpath),
+        let Some(depth) = depth(path) else {
+            return Err(Failure::wheel(format!(
+                "{path} needs CUDA's libraries, but it is installed outside site-packages, from where no search path \
+                 leads to NVIDIA's packages"
+            ))
+            .hint("put the file into the Python package"));
         };
-        if *wanted == expected && other.is_empty() {
+        let expected = self.entries(depth);
+        let (wanted, other, tag) = match self.kind {
+            SearchPathKind::Rpath => (&rpath, &runpath, "DT_RPATH"),
+            SearchPathKind::Runpath => (&runpath, &rpath, "DT_RUNPATH"),
+        };
+        let leads_to = |directory: &String| wanted.contains(&entry(depth, directory));
+        if other.is_empty()
+            && wanted.iter().all(|entry| expected.contains(entry))
+            && needed.iter().all(leads_to)
+        {
             return Ok(());
         }
         let shown = |entries: &[String]| match entries {
             [] => "nothing".to_owned(),
             entries => entries.join(":"),
         };
-        let tag = match self.kind {
-            SearchPathKind::Runpath => "DT_RUNPATH",
-            SearchPathKind::Rpath => "DT_RPATH",
+        let force = match self.kind {
+            SearchPathKind::Rpath => "--force-rpath ",
+            SearchPathKind::Runpath => "",
         };
         Err(Failure::wheel(format!(
-            "{module} has an unexpected search path\n  \
-             expected {tag}: {}\n  has DT_RUNPATH: {}\n  has DT_RPATH: {}",
+            "{path} has an unexpected search path\n  \
+             expected {tag}: {}\n  has DT_RPATH: {}\n  has DT_RUNPATH: {}",
             shown(&expected),
-            shown(&facts.runpath),
-            shown(&facts.rpath)
+            shown(&facts.rpath),
+            shown(&facts.runpath)
         ))
         .hint(
-            "a build script or `.cargo/config.toml` may add search paths (`-rpath`); remove them: \
-             `cargo cuda wheel` passes the correct ones to the linker",
-        ))
+            "if the crate builds this file, a build script or `.cargo/config.toml` adds search paths (`-rpath`): remove \
+             them, because `cargo cuda wheel` passes the correct ones to the linker",
+        )
+        .hint(format!(
+            "if the file was copied into the package: `patchelf {force}--set-rpath '{}' {}`",
+            expected.join(":"),
+            path.rsplit('/').next().unwrap_or(path)
+        )))
     }
+}
+
+/// The arguments with which rustc links a module whose search path has these entries.
+pub fn link_arguments(kind: SearchPathKind, entries: &[String]) -> Vec<String> {
+    if entries.is_empty() {
+        return Vec::new();
+    }
+    let tags = match kind {
+        SearchPathKind::Runpath => "--enable-new-dtags",
+        SearchPathKind::Rpath => "--disable-new-dtags",
+    };
+    let mut arguments = vec!["-C".to_owned(), format!("link-arg=-Wl,{tags}")];
+    // A comma, which a path may contain, would separate arguments of `-Wl`.
+    for argument in entries.iter().flat_map(|entry| ["-rpath", entry]) {
+        arguments.extend(["-C".to_owned(), "link-arg=-Xlinker".to_owned()]);
+        arguments.extend(["-C".to_owned(), format!("link-arg={argument}")]);
+    }
+    arguments
+}
+
+/// The entry of a search path that leads from a module to a directory below site-packages.
+fn entry(depth: usize, directory: &str) -> String {
+    format!("$ORIGIN{}/{directory}", "/..".repeat(depth))
+}
+
+/// Whether an entry of a search path leads from the module at `path` to a directory of the wheel.
+fn is_inside_wheel(entry: &str, path: &str, is_inside: impl Fn(&str) -> bool) -> bool {
+    let Some(rest) = entry.strip_prefix("$ORIGIN") else {
+        return false;
+    };
+    let mut parts: Vec<&str> = path.split('/').collect();
+    parts.pop();
+    for part in rest.split('/') {
+        match part {
+            "" | "." => {}
+            ".." if parts.pop().is_none() => return false,
+            ".." => {}
+            part => parts.push(part),
+        }
+    }
+    is_inside(&parts.join("/"))
 }
 
 /// The directory below site-packages that contains the component's libraries, such as `nvidia/cublas/lib`.
@@ -159,136 +266,5 @@ fn library_directory(component: Component, major: u32) -> Option<String> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn plan(components: &[Component], major: u32, kind: SearchPathKind) -> SearchPathPlan {
-        SearchPathPlan::new(&components.iter().copied().collect(), major, kind).unwrap()
-    }
-
-    fn module(needed: &[&str], runpath: &[&str], rpath: &[&str]) -> ElfFacts {
-        let owned = |names: &[&str]| names.iter().map(|&n| n.to_owned()).collect();
-        ElfFacts {
-            needed: owned(needed),
-            runpath: owned(runpath),
-            rpath: owned(rpath),
-            ..ElfFacts::default()
-        }
-    }
-
-    #[test]
-    fn entries_lead_from_the_module_to_the_packages() {
-        let plan = plan(&[Component::Cudart], 12, SearchPathKind::Runpath);
-        assert_eq!(plan.entries(1), ["$ORIGIN/../nvidia/cuda_runtime/lib"]);
-        assert_eq!(plan.entries(2), ["$ORIGIN/../../nvidia/cuda_runtime/lib"]);
-    }
-
-    #[test]
-    fn one_directory_per_component_before_13_and_one_for_all_since() {
-        let both = [Component::Cublas, Component::Cudart];
-        assert_eq!(
-            plan(&both, 12, SearchPathKind::Runpath).entries(1),
-            [
-                "$ORIGIN/../nvidia/cuda_runtime/lib",
-                "$ORIGIN/../nvidia/cublas/lib"
-            ]
-        );
-        assert_eq!(
-            plan(&both, 13, SearchPathKind::Runpath).entries(1),
-            ["$ORIGIN/../nvidia/cu13/lib"]
-        );
-        assert_eq!(
-            plan(&both, 13, SearchPathKind::Runpath).entries(3),
-            ["$ORIGIN/../../../nvidia/cu13/lib"]
-        );
-        assert_eq!(
-            plan(&both, 13, SearchPathKind::Runpath).entries(0),
-            ["$ORIGIN/nvidia/cu13/lib"]
-        );
-        assert_eq!(
-            plan(&[Component::Cudnn], 12, SearchPathKind::Runpath).entries(1),
-            ["$ORIGIN/../nvidia/cudnn/lib"],
-        );
-    }
-
-    #[test]
-    fn compilers_headers_and_the_driver_add_no_directory() {
-        let unlinked = [
-            Component::Nvcc,
-            Component::Cccl,
-            Component::Driver,
-            Component::Nvml,
-        ];
-        let plan = plan(&unlinked, 13, SearchPathKind::Runpath);
-        assert!(plan.entries(1).is_empty());
-        assert!(plan.rustc_arguments(1).is_empty());
-    }
-
-    #[test]
-    fn arguments_name_the_kind() {
-        let arguments = |kind| plan(&[Component::Cudart], 13, kind).rustc_arguments(1);
-        assert_eq!(
-            arguments(SearchPathKind::Runpath),
-            [
-                "-C",
-                "link-arg=-Wl,--enable-new-dtags",
-                "-C",
-                "link-arg=-Wl,-rpath,$ORIGIN/../nvidia/cu13/lib"
-            ]
-        );
-        assert_eq!(
-            arguments(SearchPathKind::Rpath)[1],
-            "link-arg=-Wl,--disable-new-dtags"
-        );
-    }
-
-    #[test]
-    fn a_module_is_held_to_the_plan() {
-        let plan13 = plan(&[Component::Cudart], 13, SearchPathKind::Runpath);
-        let good = "$ORIGIN/../nvidia/cu13/lib";
-        let check = |facts: &ElfFacts| plan13.check("saxpy/saxpy.abi3.so", facts);
-
-        assert!(check(&module(&["libcudart.so.13"], &[good], &[])).is_ok());
-        assert!(check(&module(&["libc.so.6"], &[], &[])).is_ok());
-        for (runpath, rpath) in [
-            (vec![], vec![]),
-            (vec![], vec![good]),
-            (vec![good], vec!["/usr/local/cuda/lib64"]),
-            (vec![good, "/home/me/target/release"], vec![]),
-            (vec!["$ORIGIN/../../nvidia/cu13/lib"], vec![]),
-            (vec![good, "$ORIGIN/../nvidia/cuda_runtime/lib"], vec![]),
-        ] {
-            let error = check(&module(&["libcudart.so.13"], &runpath, &rpath)).unwrap_err();
-            assert!(error.message.contains("expected DT_RUNPATH"), "{error}");
-        }
-        let error = check(&module(&["libc.so.6"], &["/build"], &[])).unwrap_err();
-        assert!(error.to_string().contains("/build"), "{error}");
-    }
-
-    #[test]
-    fn rpath_on_request_must_be_rpath() {
-        let plan = plan(&[Component::Cudart], 13, SearchPathKind::Rpath);
-        let good = "$ORIGIN/../nvidia/cu13/lib";
-        assert!(
-            plan.check("a/b.so", &module(&["libcudart.so.13"], &[], &[good]))
-                .is_ok()
-        );
-        assert!(
-            plan.check("a/b.so", &module(&["libcudart.so.13"], &[good], &[]))
-                .is_err()
-        );
-    }
-
-    #[test]
-    fn what_is_needed_must_be_covered() {
-        let plan = plan(&[Component::Cudart], 12, SearchPathKind::Runpath);
-        let facts = module(
-            &["libcublas.so.12"],
-            &["$ORIGIN/../nvidia/cuda_runtime/lib"],
-            &[],
-        );
-        let error = plan.check("a/b.so", &facts).unwrap_err();
-        assert!(error.message.contains("of `cublas`, which"), "{error}");
-        assert!(error.hints[0].contains("\"cublas\""));
-    }
-}
+#[path = "runpath_tests.rs"]
+mod tests;

@@ -1,7 +1,7 @@
 //! What `cargo cuda wheel` prints about the wheels that it has built.
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use cuda_build::internal::command::Invocation;
 
@@ -13,7 +13,11 @@ use crate::store::human_size;
 const DEFAULT_MAX_SIZE: u64 = 100 << 20;
 
 /// The report about finished wheels, with the commands that publish them.
-pub fn report(built: &[BuiltWheel], metapackage: Option<&Path>) -> String {
+pub fn report(
+    built: &[BuiltWheel],
+    sdists: &BTreeSet<PathBuf>,
+    metapackage: Option<&Path>,
+) -> String {
     let mut text = String::new();
     for wheel in built {
         let size = human_size(wheel.size);
@@ -40,6 +44,15 @@ pub fn report(built: &[BuiltWheel], metapackage: Option<&Path>) -> String {
         for library in &wheel.expected_on_system {
             text.push_str(&format!("  expects {library} on the system\n"));
         }
+        if wheel.glibc.is_none() && !wheel.expected_on_system.is_empty() {
+            text.push_str(
+                "  has no manylinux tag, so package indexes refuse it: install auditwheel and patchelf, or give \
+                 `--fetch`, to copy these libraries into the wheel\n",
+            );
+        }
+    }
+    for path in sdists {
+        text.push_str(&format!("{}\n", path.display()));
     }
     if let Some(path) = metapackage {
         text.push_str(&format!("{}\n", path.display()));
@@ -48,7 +61,7 @@ pub fn report(built: &[BuiltWheel], metapackage: Option<&Path>) -> String {
             text.push_str(&format!("  extra cu{major}\n"));
         }
     }
-    text.push_str(&publishing(built, metapackage));
+    text.push_str(&publishing(built, sdists, metapackage));
     text
 }
 
@@ -64,8 +77,13 @@ fn largest_files(wheel: &BuiltWheel) -> String {
 }
 
 /// The metapackage is uploaded last: the wheels that it requires must be on the index.
-fn publishing(built: &[BuiltWheel], metapackage: Option<&Path>) -> String {
-    let wheels: Vec<&Path> = built.iter().map(|wheel| wheel.path.as_path()).collect();
+fn publishing(
+    built: &[BuiltWheel],
+    sdists: &BTreeSet<PathBuf>,
+    metapackage: Option<&Path>,
+) -> String {
+    let wheels = built.iter().map(|wheel| wheel.path.as_path());
+    let wheels: Vec<&Path> = wheels.chain(sdists.iter().map(PathBuf::as_path)).collect();
     let mut text = String::new();
     for (words, command) in [
         ("to publish:", ["uv", "publish"]),
@@ -169,6 +187,7 @@ mod tests {
         let built = [wheel(12, 2_000), wheel(13, 2_000)];
         let text = report(
             &built,
+            &BTreeSet::new(),
             Some(Path::new("my dist/saxpy-0.1.0-py3-none-any.whl")),
         );
         for line in [

@@ -16,7 +16,7 @@
 //! dependencies      = ["cupy-cuda12x"] # Python packages that only the wheel of this major requires
 //! [package.metadata.cuda.wheel]
 //! name              = "saxpy"      # the wheel's name without `-cu12`
-//! rpath             = "runpath"    # or "rpath", which precedes LD_LIBRARY_PATH
+//! rpath             = "rpath"      # or "runpath", which LD_LIBRARY_PATH overrides
 //! max-size          = "200 MiB"    # what the index accepts per file
 //! ```
 
@@ -128,7 +128,7 @@ struct PerMajor {
 pub struct Wheel {
     /// The name of the wheel's distribution without `-cu12`; if unset, the name of the Python project.
     pub name: Option<String>,
-    /// `runpath` (default) or `rpath`, which has priority over `LD_LIBRARY_PATH`.
+    /// `rpath` (default) or `runpath`, over which `LD_LIBRARY_PATH` has priority.
     pub rpath: Option<String>,
     /// The largest wheel that the index accepts, in bytes.
     pub max_size: Option<u64>,

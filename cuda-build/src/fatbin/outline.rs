@@ -124,11 +124,11 @@ pub(super) fn compression(flags: u64) -> Compression {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Fatbin, Image};
+    use super::super::{CompiledImage, Fatbin};
     use super::*;
 
     fn sample() -> Vec<u8> {
-        let ptx = |capability: &str, version: &str| Image::Ptx {
+        let ptx = |capability: &str, version: &str| CompiledImage::Ptx {
             capability: capability.parse().unwrap(),
             text: format!(
                 ".version {version}\n.target sm_{}\n",

@@ -114,7 +114,10 @@ impl NotFound {
         };
         let other_major = self.other_major.iter();
         let mut hints: Vec<String> = other_major.map(|other| other.fix.clone()).collect();
-        hints.extend(self.named.as_ref().map(|named| {
+        // `cargo cuda` sets `CUDA_BUILD_TOOLKIT` for build scripts, so the user cannot unset it.
+        let by_cargo_cuda = Label::Variable("CUDA_BUILD_TOOLKIT");
+        let by_user = self.named.as_ref().filter(|named| **named != by_cargo_cuda);
+        hints.extend(by_user.map(|named| {
             format!(
                 "unset or correct {}: while a toolkit is named explicitly, no other place is used",
                 named.short()
@@ -161,10 +164,7 @@ impl NotFound {
             };
         };
         if !release::is_nvcc_packaged(major) && self.is_missing(Component::Nvcc) {
-            return format!(
-                "no wheel of CUDA {major} has nvcc: use NVRTC for modules, install the CUDA {major} toolkit of your \
-                 system or of conda, or build for CUDA {NEWEST_MAJOR}"
-            );
+            return without_nvcc(major);
         }
         let missing = self.missing.iter().map(|missing| missing.component.facts());
         let named = missing.filter(|facts| !facts.in_every_toolkit);
@@ -175,6 +175,14 @@ impl NotFound {
         };
         format!("fetch them with `cargo cuda toolkit add {major}{components}`")
     }
+}
+
+/// What to do if a build needs nvcc, and the wheels of a CUDA major have none.
+pub fn without_nvcc(major: u32) -> String {
+    format!(
+        "no wheel of CUDA {major} has nvcc: use NVRTC for modules, install the CUDA {major} toolkit of your \
+         system or of conda, or build for CUDA {NEWEST_MAJOR}"
+    )
 }
 
 impl fmt::Display for NotFound {

@@ -9,7 +9,7 @@ use super::sonames::{component_of, is_driver_library};
 use crate::audit::check::{Finding, W05, W09};
 use crate::audit::facts::{Artifact, Library, Package};
 use crate::wheel::dependencies;
-use crate::wheel::elf::MANYLINUX;
+use crate::wheel::foreign::MANYLINUX;
 
 pub fn check(artifact: &Artifact, majors: &Majors, findings: &mut Vec<Finding>) {
     let Some(package) = &artifact.package else {

