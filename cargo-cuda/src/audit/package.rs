@@ -147,7 +147,7 @@ fn read_wheel(wheel: &Metadata, contents: &Contents, package: &mut Package) {
         .any(|value| value.eq_ignore_ascii_case("true"));
     if root_is_pure && contents.has_libraries {
         package
-            .errors
+            .warnings
             .push("WHEEL has `Root-Is-Purelib: true`, and the wheel has native modules".to_owned());
     }
     let Some(file_name) = &package.file_name else {

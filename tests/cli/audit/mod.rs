@@ -67,7 +67,7 @@ fn defects() -> Vec<(&'static str, Wheel)> {
             with(&|module| {
                 module
                     .rpath
-                    .push("$ORIGIN/../nvidia/cuda_runtime/lib".to_owned())
+                    .push("$ORIGIN/../nvidia/cuda_runtime/lib".to_owned());
             }),
         ),
         (
@@ -262,7 +262,7 @@ fn device_code_in_data_is_found() {
         .iter()
         .map(|device| device["files"][0].as_str().unwrap())
         .collect();
-    assert_eq!(files, ["saxpy/kernels.fatbin", "saxpy/saxpy.abi3.so"]);
+    assert_eq!(files, ["saxpy/saxpy.abi3.so", "saxpy/kernels.fatbin"]);
     assert_eq!(codes(&report), ["W13"]);
 }
 
