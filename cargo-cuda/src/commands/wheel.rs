@@ -1,6 +1,5 @@
 //! `cargo cuda wheel`: one wheel per CUDA major.
 
-use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -16,7 +15,6 @@ use crate::output;
 use crate::project::BuildOptions;
 use crate::wheel::build::{Built, Job};
 use crate::wheel::dependencies;
-use crate::wheel::rewrite::BuiltWheel;
 use crate::wheel::runpath::SearchPathKind;
 use crate::wheel::source::{Choice, Source};
 use crate::wheel::{existing, metapackage, summary};
@@ -64,7 +62,7 @@ pub struct WheelArgs {
         long,
         value_name = "WHEEL",
         requires = "cuda",
-        conflicts_with_all = ["package", "manifest_path", "capabilities", "profile", "fetch", "locked", "passthrough"]
+        conflicts_with_all = ["package", "manifest_path", "capabilities", "profile", "fetch", "locked", "interpreter", "exclude", "passthrough"]
     )]
     from_wheel: Option<PathBuf>,
     /// The largest wheel that the index accepts, as in `200 MiB`
@@ -86,12 +84,12 @@ pub struct WheelArgs {
 
 /// Builds the wheels and returns a report about them. After a failure, finished wheels are kept.
 pub fn run(arguments: &WheelArgs, user: &Env, root: &Root) -> Result<String, Failure> {
-    let (built, sdists, max_size) = match &arguments.from_wheel {
-        Some(wheel) => (vec![rewrite(arguments, wheel)?], BTreeSet::new(), None),
+    let (Built { wheels, sdists }, max_size) = match &arguments.from_wheel {
+        Some(wheel) => (rewrite(arguments, wheel)?, None),
         None => build(arguments, user, root)?,
     };
-    output::messages(&summary::notes(&built));
-    for wheel in &built {
+    output::messages(&summary::notes(&wheels));
+    for wheel in &wheels {
         // The size is checked below, because the manifest can change its limit.
         let audited = Audited::new(
             &audit::input::read(&wheel.path)?,
@@ -100,15 +98,15 @@ pub fn run(arguments: &WheelArgs, user: &Env, root: &Root) -> Result<String, Fai
         output::messages(&audited.messages());
     }
     let metapackage = match arguments.metapackage {
-        true => metapackage::write(&built, &arguments.out)?,
+        true => metapackage::write(&wheels, &arguments.out)?,
         false => None,
     };
-    summary::check_sizes(&built, arguments.max_size.or(max_size))?;
-    Ok(summary::report(&built, &sdists, metapackage.as_deref()))
+    summary::check_sizes(&wheels, arguments.max_size.or(max_size))?;
+    Ok(summary::report(&wheels, &sdists, metapackage.as_deref()))
 }
 
 /// Rewrites the wheel of another builder.
-fn rewrite(arguments: &WheelArgs, wheel: &Path) -> Result<BuiltWheel, Failure> {
+fn rewrite(arguments: &WheelArgs, wheel: &Path) -> Result<Built, Failure> {
     let [release] = arguments.cuda.as_slice() else {
         return Err(Failure::new(
             exit_code::USAGE,
@@ -116,15 +114,19 @@ fn rewrite(arguments: &WheelArgs, wheel: &Path) -> Result<BuiltWheel, Failure> {
         ));
     };
     let kind = kind(arguments.rpath.as_deref())?;
-    existing::rewrite(wheel, release.major, kind, &arguments.out)
+    Ok(Built {
+        wheels: vec![existing::rewrite(
+            wheel,
+            release.major,
+            kind,
+            &arguments.out,
+        )?],
+        sdists: Vec::new(),
+    })
 }
 
 /// Builds the wheels and source distributions. Also returns the largest size that the manifest declares.
-fn build(
-    arguments: &WheelArgs,
-    user: &Env,
-    root: &Root,
-) -> Result<(Vec<BuiltWheel>, BTreeSet<PathBuf>, Option<u64>), Failure> {
+fn build(arguments: &WheelArgs, user: &Env, root: &Root) -> Result<(Built, Option<u64>), Failure> {
     // These options must come first, because `passthrough` may contain a `--`, and the arguments
     // after it are for rustc.
     let mut passthrough: Vec<OsString> = Vec::new();
@@ -167,20 +169,13 @@ fn build(
         built.push((index, job.build(&prepared[index])?));
     }
     built.sort_by_key(|(index, _)| *index);
-    let (mut wheels, mut sdists) = (Vec::new(), BTreeSet::new());
-    for (
-        _,
-        Built {
-            wheels: of_major,
-            sdists: same,
-        },
-    ) in built
-    {
-        wheels.extend(of_major);
+    let mut all = Built::default();
+    for (_, of_major) in built {
+        all.wheels.extend(of_major.wheels);
         // The builds of all majors make the same source distribution.
-        sdists.extend(same);
+        all.sdists = of_major.sdists;
     }
-    Ok((wheels, sdists, job.source.package.config.wheel.max_size))
+    Ok((all, job.source.package.config.wheel.max_size))
 }
 
 /// The releases to build for: from `--cuda`, else from `CUDA_BUILD_RELEASE`, else the declared majors.

@@ -50,7 +50,7 @@ pub struct Job {
 }
 
 /// What was built for one major: a wheel for each Python interpreter.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Built {
     pub wheels: Vec<BuiltWheel>,
     /// The source distribution, if the user's arguments for maturin have `--sdist`.
@@ -166,10 +166,7 @@ impl Job {
             excluded: self.excluded.clone(),
         };
         output::make_directory(&self.out)?;
-        let mut built = Built {
-            wheels: Vec::new(),
-            sdists: Vec::new(),
-        };
+        let mut built = Built::default();
         let foreign = self.foreign(&compiled, major)?;
         let auditwheel = match foreign.is_empty() {
             true => None,

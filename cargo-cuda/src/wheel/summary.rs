@@ -13,11 +13,7 @@ use crate::store::human_size;
 const DEFAULT_MAX_SIZE: u64 = 100 << 20;
 
 /// The report about finished wheels, with the commands that publish them.
-pub fn report(
-    built: &[BuiltWheel],
-    sdists: &BTreeSet<PathBuf>,
-    metapackage: Option<&Path>,
-) -> String {
+pub fn report(built: &[BuiltWheel], sdists: &[PathBuf], metapackage: Option<&Path>) -> String {
     let mut text = String::new();
     for wheel in built {
         let size = human_size(wheel.size);
@@ -77,11 +73,7 @@ fn largest_files(wheel: &BuiltWheel) -> String {
 }
 
 /// The metapackage is uploaded last: the wheels that it requires must be on the index.
-fn publishing(
-    built: &[BuiltWheel],
-    sdists: &BTreeSet<PathBuf>,
-    metapackage: Option<&Path>,
-) -> String {
+fn publishing(built: &[BuiltWheel], sdists: &[PathBuf], metapackage: Option<&Path>) -> String {
     let wheels = built.iter().map(|wheel| wheel.path.as_path());
     let wheels: Vec<&Path> = wheels.chain(sdists.iter().map(PathBuf::as_path)).collect();
     let mut text = String::new();
@@ -187,7 +179,7 @@ mod tests {
         let built = [wheel(12, 2_000), wheel(13, 2_000)];
         let text = report(
             &built,
-            &BTreeSet::new(),
+            &[],
             Some(Path::new("my dist/saxpy-0.1.0-py3-none-any.whl")),
         );
         for line in [
