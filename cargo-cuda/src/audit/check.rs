@@ -168,7 +168,7 @@ checks! {
         "drop capabilities that PTX covers, compress device code (`-Xfatbin -compress-all`), or request a higher limit";
     W18: [Error, Warning],
         "Metadata, RECORD or the file name is not valid, or a file in the wheel cannot be read.",
-        "build the wheel again; do not edit it without writing RECORD anew";
+        "build the wheel again; do not edit it without writing RECORD again";
     W19: [Note],
         "The wheel installs a package with another name than its own, so two distributions may own the same files.",
         "state in the README that only one of these distributions can be installed";

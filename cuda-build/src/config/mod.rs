@@ -10,10 +10,11 @@
 //! single-capability = "9.0"        # for consumers that take no list
 //! cudart            = "static"     # or "shared"
 //! jetson            = false        # true: aarch64 Linux is a Jetson board, not a server
+//! dependencies      = ["numpy"]    # Python packages that wheels require besides those in pyproject.toml
 //! [package.metadata.cuda.major.12] # replaces the lists above for one CUDA major
 //! components        = ["cudart"]
 //! capabilities      = ["8.0", "9.0+PTX"]
-//! dependencies      = ["cupy-cuda12x"] # Python packages that only the wheel of this major requires
+//! dependencies      = ["numpy", "cupy-cuda12x"]
 //! [package.metadata.cuda.wheel]
 //! name              = "saxpy"      # the wheel's name without `-cu12`
 //! rpath             = "rpath"      # or "runpath", which LD_LIBRARY_PATH overrides
@@ -106,6 +107,7 @@ pub struct Config {
     pub jetson: bool,
     components: Vec<Wanted>,
     capabilities: Option<Vec<String>>,
+    dependencies: Vec<String>,
     per_major: Vec<PerMajor>,
     /// The keys of `[package.metadata.cuda.wheel]`.
     pub wheel: Wheel,
@@ -141,7 +143,7 @@ pub struct ForMajor<'a> {
     pub components: &'a [Wanted],
     /// The declared capabilities; `None` if none are declared.
     pub capabilities: Option<&'a [String]>,
-    /// The Python packages that only the wheel of this major requires.
+    /// The Python packages that the wheel requires besides those in `pyproject.toml`.
     pub dependencies: &'a [String],
 }
 
@@ -187,7 +189,7 @@ impl Config {
             capabilities: capabilities
                 .or(self.capabilities.as_ref())
                 .map(Vec::as_slice),
-            dependencies: dependencies.unwrap_or_default(),
+            dependencies: dependencies.unwrap_or(&self.dependencies),
         }
     }
 
@@ -195,6 +197,7 @@ impl Config {
         table.check_keys(KEYS)?;
         set(&mut self.toolkit, table.requirement("toolkit")?);
         set(&mut self.majors, table.numbers("majors")?);
+        set(&mut self.dependencies, table.texts("dependencies")?);
         if let Some(text) = table.text("cudart")? {
             self.cudart = parse_cudart(&text).map_err(|reason| table.wrong("cudart", reason))?;
         }
@@ -268,6 +271,7 @@ const KEYS: &[&str] = &[
     "cudart",
     "single-capability",
     "jetson",
+    "dependencies",
     "major",
     "wheel",
 ];

@@ -31,6 +31,7 @@ fn every_key_is_read() {
         cudart = "shared"
         single-capability = "8.0"
         jetson = true
+        dependencies = ["numpy"]
         [package.metadata.cuda.major.12]
         capabilities = ["7.0"]
         components = ["cudart"]
@@ -55,7 +56,7 @@ fn every_key_is_read() {
     assert_eq!(twelve.capabilities.unwrap(), ["7.0"]);
     assert_eq!(twelve.components.len(), 1);
     assert_eq!(twelve.dependencies, ["cupy-cuda12x"]);
-    assert!(thirteen.dependencies.is_empty());
+    assert_eq!(thirteen.dependencies, ["numpy"]);
     assert_eq!(config.wheel.name.as_deref(), Some("saxpy"));
     assert_eq!(config.wheel.max_size, Some(200 << 20));
 }
