@@ -152,7 +152,7 @@ checks! {
         "require NVIDIA's NVRTC package instead of copying the library";
     W13: [Warning],
         "The device code does not run on newer GPUs, because it has no PTX that every newer GPU can use.",
-        "add PTX for the newest capability, as in `capabilities = [\"8.0\", \"9.0\", \"12.0+PTX\"]`";
+        "add PTX of a capability below those of the missing GPUs, as in `capabilities = [\"8.0\", \"9.0+PTX\"]`";
     W14: [Warning],
         "Code with the suffix `a` or `f` has no portable code for the same GPU.",
         "add the capability without suffix, or PTX for an older one: code with a suffix runs on few GPUs";
