@@ -50,7 +50,10 @@ fn a_module_added_later_is_in_the_view() {
     let directory = tempfile::tempdir().unwrap();
     let cuda = directory.path().join("cuda");
     for (file, text) in [
-        ("include/cuda.h", "#define CUDA_VERSION 13040\n"),
+        (
+            "include/cuda.h",
+            "#define CUDA_VERSION 13040\nCUresult CUDAAPI cuInit(unsigned int Flags);\n",
+        ),
         ("include/cuda_runtime.h", ""),
         ("include/nvrtc.h", ""),
         ("lib/libcudart.so.13", ""),
