@@ -34,7 +34,7 @@ fn wheel(work: &Path, size: usize) -> Option<PathBuf> {
         .args([
             "-shared",
             "-fPIC",
-            "-Wl,--enable-new-dtags,-rpath,$ORIGIN/../nvidia/cu13/lib",
+            "-Wl,--disable-new-dtags,-rpath,$ORIGIN/../nvidia/cu13/lib",
             "-o",
         ])
         .args([&module, &source, &library])
