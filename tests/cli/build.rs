@@ -130,7 +130,7 @@ fn the_native_app_runs_and_holds_what_is_declared() {
     project.prepare(&mut cargo);
     cargo
         .env("CUDA_HOME", &home)
-        .env("CUDA_BUILD_CACHE_DIR", "/nonexistent");
+        .env("CUDA_BUILD_CACHE_DIR", target().join("empty-cache"));
     Finished::of(cargo.output().unwrap()).succeeded();
     let plain = target().join("debug/native-app");
     assert_ne!(plain, program);
