@@ -337,7 +337,9 @@ fn a_failure_without_the_flag_is_not_kept() {
         fs::write(directory.path().join("package/flag.cu"), source).unwrap();
         build.run()
     };
-    let error = run(&directory.path().join("missing")).unwrap_err().to_string();
+    let error = run(&directory.path().join("missing"))
+        .unwrap_err()
+        .to_string();
     assert!(error.contains("cannot compile an empty file"), "{error}");
     run(directory.path()).unwrap();
 }
