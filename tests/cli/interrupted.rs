@@ -105,7 +105,7 @@ fn a_build_that_is_told_to_end_leaves_nothing_running() {
 
 #[test]
 fn an_interrupted_wheel_leaves_nothing() {
-    let Some(project) = project("told-wheel", SLEEPS, "fn main() {}\n") else {
+    let Some(project) = project("terminated-wheel", SLEEPS, "fn main() {}\n") else {
         return;
     };
     let manifest = fs::read_to_string(project.path.join("Cargo.toml")).unwrap();
