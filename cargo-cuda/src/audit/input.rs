@@ -22,15 +22,9 @@ use super::scan::scan;
 use crate::failure::Failure;
 use crate::output;
 use crate::store::human_size;
-use crate::wheel::archive::check_entry_name;
+use crate::wheel::archive::{self, MAX_FILES};
 use crate::wheel::elf::{ElfFacts, is_elf};
 use crate::wheel::record::{Digest, Hasher};
-
-/// The most that a wheel may unpack to. This bounds the time for a hostile file.
-const MAX_UNPACKED: u64 = 4_000_000_000;
-
-/// The most files of a wheel or a directory.
-const MAX_FILES: usize = 500_000;
 
 /// The largest metadata file.
 const MAX_TEXT: u64 = 32 << 20;
@@ -188,36 +182,11 @@ fn wheel(path: &Path) -> Result<Artifact, Failure> {
     let file = File::open(path).map_err(Failure::io("open", path))?;
     let unreadable = |error| Failure::wheel(format!("not a readable zip file: {error}"));
     let mut archive = ZipArchive::new(BufReader::new(file)).map_err(unreadable)?;
-    if archive.len() > MAX_FILES {
-        return Err(Failure::wheel(format!("has more than {MAX_FILES} files")));
-    }
-    // Two programs could see different files in such an archive.
-    if archive.has_duplicate_names() {
-        return Err(Failure::wheel("contains two files of the same name"));
-    }
-    archive.validate_header_consistency().map_err(unreadable)?;
     let mut contents = Contents::default();
     let mut digests = BTreeMap::new();
     let mut metadata_directories = BTreeSet::new();
-    let mut unpacked = 0_u64;
-    for index in 0..archive.len() {
+    for (index, name) in archive::files(&mut archive, archive::MAX_SIZE)? {
         let mut file = archive.by_index(index).map_err(unreadable)?;
-        let name = check_entry_name(file.name_raw())?;
-        if file.is_symlink() {
-            return Err(Failure::wheel(format!(
-                "`{name}` is a symbolic link, which installers do not support"
-            )));
-        }
-        if file.is_dir() {
-            continue;
-        }
-        unpacked = unpacked.saturating_add(file.size());
-        if unpacked > MAX_UNPACKED {
-            return Err(Failure::wheel(format!(
-                "its files have more than {} when unpacked, which is the most that cargo-cuda reads",
-                human_size(MAX_UNPACKED)
-            )));
-        }
         artifact.files.push(ListedFile {
             path: installed(&name).to_owned(),
             size: file.compressed_size(),

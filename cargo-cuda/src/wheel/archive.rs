@@ -10,7 +10,7 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{BufReader, Read, Seek as _, SeekFrom, Write as _};
+use std::io::{BufReader, Read, Seek, SeekFrom, Write as _};
 use std::path::{Component as PathPart, Path};
 
 use memchr::memmem;
@@ -27,7 +27,10 @@ use crate::store::human_size;
 
 /// The most that a wheel may unpack to. This bounds the time for a hostile file; indexes accept
 /// much less.
-const MAX_SIZE: u64 = 4_000_000_000;
+pub const MAX_SIZE: u64 = 4_000_000_000;
+
+/// The most files of a wheel or a directory.
+pub const MAX_FILES: usize = 500_000;
 
 /// The largest file that is read into memory as a whole, such as `METADATA` or a Python file.
 const MAX_TEXT: u64 = 16 << 20;
@@ -112,32 +115,9 @@ impl Wheel {
 
     fn read(file: BufReader<File>, max_size: u64) -> Result<Self, Failure> {
         let mut archive = ZipArchive::new(file).map_err(unreadable)?;
-        // Two programs could see different files in such an archive: the same name twice, entries
-        // that overlap (which also make small files unpack to huge ones), or headers that differ.
-        if archive.has_duplicate_names() {
-            return Err(Failure::wheel("contains two files of the same name"));
-        }
-        archive.validate_header_consistency().map_err(unreadable)?;
         let mut entries = BTreeMap::new();
-        let mut total = 0_u64;
-        for index in 0..archive.len() {
+        for (index, name) in files(&mut archive, max_size)? {
             let file = archive.by_index(index).map_err(unreadable)?;
-            let name = check_entry_name(file.name_raw())?;
-            if file.is_symlink() {
-                return Err(Failure::wheel(format!(
-                    "`{name}` is a symbolic link, which installers do not support"
-                )));
-            }
-            if file.is_dir() {
-                continue;
-            }
-            total = total.saturating_add(file.size());
-            if total > max_size {
-                return Err(Failure::wheel(format!(
-                    "its files have more than {} when unpacked, which is the largest size that cargo-cuda reads",
-                    human_size(max_size)
-                )));
-            }
             let executable = file.unix_mode().is_some_and(|mode| mode & 0o111 != 0);
             // `file` ends with an error if it unpacks to more than it declares.
             let (digest, elf, static_runtime) = examine(file, &name)?;
@@ -271,6 +251,45 @@ fn examine(mut file: impl Read, name: &str) -> Result<(Digest, Option<ElfFacts>,
         ElfFacts::parse(&ReadCache::new(module)).map_err(|failure| failure.in_file(name))
     });
     Ok((hasher.finish(), facts.transpose()?, has_runtime))
+}
+
+/// The files of an archive by their indexes, with their names. Fails if installers could see other files or write
+/// outside their directory, or if the archive declares that it unpacks to more than `max_size`.
+pub fn files<R: Read + Seek>(
+    archive: &mut ZipArchive<R>,
+    max_size: u64,
+) -> Result<Vec<(usize, String)>, Failure> {
+    if archive.len() > MAX_FILES {
+        return Err(Failure::wheel(format!("has more than {MAX_FILES} files")));
+    }
+    // Two programs could see different files in such an archive: the same name twice, entries
+    // that overlap (which also make small files unpack to huge ones), or headers that differ.
+    if archive.has_duplicate_names() {
+        return Err(Failure::wheel("contains two files of the same name"));
+    }
+    archive.validate_header_consistency().map_err(unreadable)?;
+    let mut files = Vec::new();
+    let mut total = 0_u64;
+    for index in 0..archive.len() {
+        let file = archive.by_index(index).map_err(unreadable)?;
+        let name = check_entry_name(file.name_raw())?;
+        if file.is_symlink() {
+            return Err(Failure::wheel(format!(
+                "`{name}` is a symbolic link, which installers do not support"
+            )));
+        }
+        total = total.saturating_add(file.size());
+        if total > max_size {
+            return Err(Failure::wheel(format!(
+                "its files have more than {} when unpacked, which is the largest size that cargo-cuda reads",
+                human_size(max_size)
+            )));
+        }
+        if !file.is_dir() {
+            files.push((index, name));
+        }
+    }
+    Ok(files)
 }
 
 /// The name of an entry as a path below the directory in which a wheel is installed.
