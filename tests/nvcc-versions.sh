@@ -3,11 +3,12 @@
 #   tests/nvcc-versions.sh [RELEASE …]      one or more of 11.8 12.4 13.0 13.5; all by default
 # Toolkits are unpacked below the user's cache directory, and nothing is installed: Debian's are laid over /usr and /etc
 # in a mount namespace, which needs root, a kernel with overlayfs, and x86_64. 12.4 needs a g++ up to 13 on this machine.
+# The mirror is that of apt, or DEBIAN_MIRROR.
 # CUDA_BUILD_TEST_ALL_ORDERS=1 takes all orders of four capabilities; TESTS=in_every_order runs only those tests.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 cache=${CUDA_BUILD_CACHE_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/cuda-build}/tests/nvcc
-mirror=${DEBIAN_MIRROR:-http://deb.debian.org/debian}
+mirror=${DEBIAN_MIRROR:-$(apt-get indextargets --format '$(REPO_URI)' 2>/dev/null | awk '!/security/ { print; exit }' || true)}
 
 from_pypi() { # RELEASE CCCL
     [ -e "$cache/$1/done" ] && return
@@ -22,13 +23,14 @@ from_debian() { # RELEASE SUITE PACKAGE…
     [ -e "$cache/$release/done" ] && return
     rm -rf "${cache:?}/$release"
     mkdir -p "$cache/$release"
+    [ -n "$mirror" ] || { echo 'set DEBIAN_MIRROR to the address of a Debian mirror' >&2; exit 1; }
     for component in main non-free; do
-        curl -fsS "$mirror/dists/$suite/$component/binary-amd64/Packages.xz" | xz -d
+        curl -fsS "${mirror%/}/dists/$suite/$component/binary-amd64/Packages.xz" | xz -d
     done > "$index"
     for package in "${@:3}"; do
         file=$(awk -v name="$package" '$1 == "Package:" { found = $2 == name }
             found && $1 == "Filename:" { print $2; exit }' "$index")
-        curl -fsS --retry 5 -o "$cache/$release.deb" "$mirror/$file"
+        curl -fsS --retry 5 -o "$cache/$release.deb" "${mirror%/}/$file"
         # Most of nvidia-cuda-dev are static libraries that no test links.
         dpkg-deb --fsys-tarfile "$cache/$release.deb" |
             tar -x -C "$cache/$release" --exclude './usr/lib/x86_64-linux-gnu/libcu[bfirsl]*.a' \
