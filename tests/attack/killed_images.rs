@@ -2,7 +2,7 @@
 //! header change between them.
 //!
 //! `CUDA_BUILD_ATTACK_KILLS=200 CUDA_BUILD_ATTACK_SEED=7` for more moments; `--ignored` for those that
-//! take minutes.
+//! take minutes, two of which need strace.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -214,6 +214,89 @@ fn nvrtc_builds_that_outlive_cargo() {
 #[ignore = "minutes"]
 fn nvcc_builds_that_outlive_cargo() {
     killed("killed-cargo", Compiler::Nvcc13, false, Killed::Cargo);
+}
+
+/// The same build under strace, which kills the first thread that enters its call number `call` of those
+/// that change files.
+fn killed_inside(command: &Command, call: usize, log: &Path) -> Command {
+    let calls = "write,pwrite64,writev,copy_file_range,sendfile,ftruncate,rename,renameat,renameat2,link,linkat,\
+        unlink,mkdir";
+    let mut traced = Command::new("strace");
+    traced.args(["-f", "-q", "-o"]).arg(log);
+    traced.arg(format!("--trace={calls}"));
+    traced.arg(format!("--inject={calls}:signal=KILL:when={call}"));
+    traced.arg(command.get_program()).args(command.get_args());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => traced.env(name, value),
+            None => traced.env_remove(name),
+        };
+    }
+    traced.current_dir(command.get_current_dir().unwrap());
+    traced
+}
+
+/// The system call in which strace killed a process, without its arguments.
+fn killed_call(log: &str) -> Option<&str> {
+    let calls = log.lines().filter(|line| !line.contains("+++"));
+    let mut cut = calls.filter(|line| line.ends_with("= ?") || line.ends_with("<unfinished ...>"));
+    let call = cut.next_back()?.split_whitespace().nth(1)?;
+    Some(call.split('(').next().unwrap())
+}
+
+/// Builds that are killed while they write, rename or remove a file, as strace shows.
+fn killed_inside_writes(name: &str, compiler: Compiler, shared: bool) {
+    let Some(mut script) = Script::new(name, compiler, shared) else {
+        return;
+    };
+    let seed = seed(17);
+    let mut random = Random::new(seed);
+    let out = script.package.place.join("incremental");
+    let log = script.package.place.join("strace");
+    script.check(&out).unwrap();
+    let mut killed = BTreeMap::<String, usize>::new();
+    let mut wrong = Vec::new();
+    for round in 1..=rounds() {
+        script.change(&mut random);
+        let call = 1 + random.below(12);
+        let command = script.command(&out, script.images.as_ref());
+        let mut child = started(&mut killed_inside(&command, call, &log));
+        let stopped = child.wait().unwrap();
+        if !group(child.id()).is_empty() {
+            signal("KILL", &format!("-{}", child.id()));
+        }
+        while !group(child.id()).is_empty() {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let text = String::from_utf8_lossy(&fs::read(&log).unwrap()).into_owned();
+        if !stopped.success() {
+            let call = killed_call(&text);
+            let call = call.unwrap_or_else(|| panic!("round {round}: strace failed: {text}"));
+            *killed.entry(call.to_owned()).or_default() += 1;
+        }
+        if random.below(2) == 0 {
+            script.change(&mut random);
+        }
+        if let Err(error) = script.check(&out) {
+            wrong.push(format!("round {round}, call {call}: {error}"));
+            let _ = fs::remove_dir_all(&out);
+        }
+    }
+    eprintln!("{name}, seed {seed}: {killed:?} in {} rounds", rounds());
+    assert!(!killed.is_empty(), "no build was killed");
+    assert!(wrong.is_empty(), "seed {seed}:\n{}", wrong.join("\n"));
+}
+
+#[test]
+#[ignore = "minutes; needs strace"]
+fn nvrtc_builds_killed_inside_writes() {
+    killed_inside_writes("killed-writes", Compiler::Nvrtc13, true);
+}
+
+#[test]
+#[ignore = "minutes; needs strace"]
+fn nvcc_builds_killed_inside_writes() {
+    killed_inside_writes("killed-writes", Compiler::Nvcc13, false);
 }
 
 /// Sixteen builds at once, with one directory of images.

@@ -109,11 +109,10 @@ fn kernels_of_many_kinds() {
     let variables = "__constant__ float table[16] = {1, 2, 3};\nstatic __constant__ int offset;\n\
         static __device__ int counter;\n__device__ volatile int flag;\n__managed__ double shared;\n\
         namespace { __device__ int hidden = 7; }\n\
-        template <int N> struct Holder { static __device__ int value; };\n\
-        template <int N> __device__ int Holder<N>::value = N;\n\
+        template <int N> __device__ int value = N;\n\
         template <class T> static __global__ void kernel(T *p) {\n\
             static __device__ int calls;\n\
-            *p = T(table[atomicAdd(&calls, 1) % 16] + offset + counter + flag + hidden + Holder<3>::value + shared);\n\
+            *p = T(table[atomicAdd(&calls, 1) % 16] + offset + counter + flag + hidden + value<3> + shared);\n\
         }\n\
         extern \"C\" void run(float *p, int *q) {\n\
             kernel<<<1, 1>>>(p); kernel<<<1, 1>>>(q);\n\
