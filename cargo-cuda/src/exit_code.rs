@@ -21,7 +21,7 @@ pub const MISSING_PROGRAM: u8 = 14;
 pub const WHEEL: u8 = 15;
 /// An I/O error that has no code of its own; output that cannot be written.
 pub const DISK: u8 = 16;
-/// `audit` found an error.
+/// The audit of a wheel or a library found an error.
 pub const AUDIT: u8 = 17;
 /// Neither uv nor a usable pip was found.
 pub const NO_INSTALLER: u8 = 20;
@@ -53,7 +53,7 @@ Exit codes:
   14  a required program is missing (maturin, cargo)
   15  a wheel could not be built or checked
   16  an I/O error; output that cannot be written
-  17  `audit` found an error
+  17  the audit of a wheel or a library found an error
   20  neither uv nor a usable pip was found
   21  the package index could not be reached
   22  there is no such CUDA release, or it has no such component

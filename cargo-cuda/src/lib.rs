@@ -21,6 +21,7 @@ mod previous;
 mod process;
 mod project;
 pub mod report;
+pub mod requirement;
 pub mod rustc_wrapper;
 pub mod shell;
 mod signals;

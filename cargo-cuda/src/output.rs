@@ -50,6 +50,11 @@ pub fn write_with<T>(
     write().map_err(Failure::io("write", path))
 }
 
+/// Moves a file within a file system, and replaces the file that has the new name.
+pub fn rename(from: &Path, to: &Path) -> Result<(), Failure> {
+    fs::rename(from, to).map_err(Failure::io("write", to))
+}
+
 /// Copies a file into a directory, as a whole or not at all, and returns the new path.
 pub fn copy_into(file: &Path, directory: &Path) -> Result<PathBuf, Failure> {
     let path = directory.join(file.file_name().unwrap_or_default());

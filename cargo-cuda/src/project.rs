@@ -21,7 +21,7 @@ pub const CAPABILITIES: &str = "CUDA_BUILD_CAPABILITIES";
 pub struct BuildOptions {
     #[command(flatten)]
     pub search: SearchOptions,
-    /// Compute capabilities instead of the declared ones, as in 8.0,9.0,12.0+PTX
+    /// Compute capabilities instead of the declared ones, as in 8.0,9.0,10.0,12.0+PTX
     #[arg(long, value_name = "LIST", value_parser = NonEmptyStringValueParser::new())]
     pub capabilities: Option<String>,
 }

@@ -26,7 +26,7 @@
 //! [package.metadata.cuda]          # [workspace.metadata.cuda] holds defaults
 //! toolkit           = ">=12.2, <14"
 //! components        = ["cudart", { name = "cudnn", version = ">=9", optional = true }]
-//! capabilities      = ["8.0", "9.0", "12.0+PTX"]
+//! capabilities      = ["8.0", "9.0", "10.0", "12.0+PTX"]
 //! single-capability = "9.0"        # for consumers that accept only one
 //! cudart            = "static"     # or "shared"
 //! jetson            = false        # on aarch64 Linux: true for a Jetson board

@@ -186,7 +186,7 @@ fn edges_are_what_the_libraries_hold() {
         return;
     };
     let bytes = std::fs::read(place.join("nvidia/cu13/lib/libcusparse.so.12")).unwrap();
-    let needed = ElfFacts::parse(bytes.as_slice()).unwrap().needed;
+    let needed = ElfFacts::read(std::io::Cursor::new(&bytes)).unwrap().needed;
     for (component, kind) in edges(Component::Cusparse, 13) {
         let soname = component.facts().soname(0, 13).unwrap();
         assert_eq!(
@@ -207,7 +207,7 @@ fn edges_are_what_the_libraries_hold() {
 /// nvJitLink needs nothing of CUDA.
 fn holds_only(place: &Path, library: &str) -> bool {
     let bytes = std::fs::read(place.join("nvidia/cu13/lib").join(library)).unwrap();
-    let needed = ElfFacts::parse(bytes.as_slice()).unwrap().needed;
+    let needed = ElfFacts::read(std::io::Cursor::new(bytes)).unwrap().needed;
     !needed
         .iter()
         .any(|name| name.starts_with("libcu") || name.starts_with("libnv"))

@@ -108,7 +108,7 @@ fn the_native_app_runs_and_holds_what_is_declared() {
     let run = project.run(&["run"]);
     assert!(
         run.stdout
-            .contains("built with CUDA 13.4 for 8.0, 9.0, 12.0+PTX"),
+            .contains("built with CUDA 13.4 for 8.0, 9.0, 10.0, 12.0+PTX"),
         "{run:?}"
     );
     if run.code == 0 {
@@ -117,7 +117,13 @@ fn the_native_app_runs_and_holds_what_is_declared() {
         run.ended_with(1, &["error: no CUDA driver is installed on this machine"]);
     }
     let program = project.program("native-app");
-    let expected = ["sm_120.cubin", "sm_120.ptx", "sm_80.cubin", "sm_90.cubin"];
+    let expected = [
+        "sm_100.cubin",
+        "sm_120.cubin",
+        "sm_120.ptx",
+        "sm_80.cubin",
+        "sm_90.cubin",
+    ];
     assert_eq!(cuobjdump(&program), expected);
     let library = fs::read(&program).unwrap();
     let needs_cudart = library.windows(12).any(|bytes| bytes == b"libcudart.so");

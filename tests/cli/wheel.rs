@@ -236,6 +236,7 @@ fn rewriting(of: &Cudart) -> Rewrite {
         declared: Needs::default(),
         dependencies: Vec::new(),
         excluded: Vec::new(),
+        allow: Vec::new(),
     }
 }
 

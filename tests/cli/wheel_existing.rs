@@ -19,6 +19,11 @@ const NAME: &str = "fast-1.0-cp39-abi3-manylinux_2_28_x86_64.whl";
 
 /// A wheel with a module that needs CUDA's runtime, and has `size` bytes of data.
 fn wheel(work: &Path, size: usize) -> Option<PathBuf> {
+    linked(work, size, &[])
+}
+
+/// The same, with more options for the linker.
+fn linked(work: &Path, size: usize, options: &[&str]) -> Option<PathBuf> {
     let library = site_packages(13)?.join("nvidia/cu13/lib/libcudart.so.13");
     let data = work.join("data");
     fs::write(&data, vec![7; size]).unwrap();
@@ -30,7 +35,7 @@ fn wheel(work: &Path, size: usize) -> Option<PathBuf> {
     );
     fs::write(&source, code).unwrap();
     let module = work.join("module.so");
-    let linked = Command::new("gcc")
+    let gcc = Command::new("gcc")
         .args([
             "-shared",
             "-fPIC",
@@ -38,8 +43,9 @@ fn wheel(work: &Path, size: usize) -> Option<PathBuf> {
             "-o",
         ])
         .args([&module, &source, &library])
+        .args(options)
         .output();
-    Finished::of(linked.unwrap()).succeeded();
+    Finished::of(gcc.unwrap()).succeeded();
     let info = "fast-1.0.dist-info";
     let python = "import importlib.metadata\n\n__version__ = importlib.metadata.version('fast')\n";
     let files = [
@@ -49,7 +55,10 @@ fn wheel(work: &Path, size: usize) -> Option<PathBuf> {
             format!("{info}/METADATA"),
             "Metadata-Version: 2.1\nName: fast\nVersion: 1.0\n".into(),
         ),
-        (format!("{info}/WHEEL"), "Wheel-Version: 1.0\n".into()),
+        (
+            format!("{info}/WHEEL"),
+            "Wheel-Version: 1.0\nTag: cp39-abi3-manylinux_2_28_x86_64\n".into(),
+        ),
     ];
     let entries = files.map(|(path, content)| (path, Entry::new(content, false).unwrap()));
     let wheel = Wheel::new(info.to_owned(), BTreeMap::from(entries));
@@ -107,6 +116,43 @@ fn wheels_that_cannot_be_rewritten_leave_nothing() {
     fs::write(&old, damaged).unwrap();
     rewrite(&old, "--cuda 13").failed(exit_code::WHEEL, &[NAME, "is damaged"]);
     assert!(!dist.exists(), "{:?}", files(&dist));
+}
+
+#[test]
+fn a_wheel_with_an_error_is_not_written() {
+    let work = place("wheel-existing-audit");
+    let Some(old) = linked(&work, 10, &["-Wl,-z,execstack"]) else {
+        return;
+    };
+    let new = NAME.replace("fast-", "fast_cu13-");
+    rewrite(&old, "--cuda 13").failed(
+        exit_code::AUDIT,
+        &[
+            &format!("error: {new} was not written, because the audit found errors in it:"),
+            &format!("  error[W20]: {MODULE} requires an executable stack"),
+            "hint: do not link libpython",
+            "hint: to write the wheel nevertheless: `--allow W20`",
+        ],
+    );
+    let dist = work.join("dist");
+    assert!(files(&dist).is_empty(), "{:?}", files(&dist));
+    let run = rewrite(&old, "--cuda 13 --allow W20");
+    assert_eq!(run.code, 0, "{run:?}");
+    assert_eq!(files(&dist), [dist.join(new)]);
+}
+
+#[test]
+fn the_kind_of_search_path_stays() {
+    let work = place("wheel-existing-runpath");
+    let Some(old) = linked(&work, 10, &["-Wl,--enable-new-dtags"]) else {
+        return;
+    };
+    rewrite(&old, "--cuda 13 --rpath rpath").failed(
+        exit_code::WHEEL,
+        &["expected DT_RPATH: $ORIGIN/../nvidia/cu13/lib"],
+    );
+    let run = rewrite(&old, "--cuda 13");
+    assert_eq!(run.code, 0, "{run:?}");
 }
 
 #[test]

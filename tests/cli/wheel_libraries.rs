@@ -217,6 +217,15 @@ fn libraries_of_others_are_copied_or_reported() {
     );
 
     let (grafted, output) = run(&["--rpath", "runpath"], None);
+    assert!(
+        output
+            .stderr
+            .contains("note: the search path is an RPATH, which"),
+        "{output:?}"
+    );
+    let first = fs::read(&grafted).unwrap();
+    let (grafted, _) = run(&[], None);
+    assert!(fs::read(&grafted).unwrap() == first, "two builds differ");
     let name = grafted.file_name().unwrap().to_str().unwrap();
     assert!(name.contains("-manylinux_2_"), "{name}");
     assert!(!output.stdout.contains("expects "), "{output:?}");

@@ -260,3 +260,13 @@ fn each_interpreter_gets_its_wheel() {
         ],
     );
 }
+
+#[test]
+fn a_metapackage_beside_a_source_distribution_is_refused() {
+    let work = place("wheel-metapackage-sdist");
+    let run = wheel(&work, &work, &["--metapackage", "--", "--sdist"]).output();
+    Finished::of(run.unwrap()).failed(
+        exit_code::USAGE,
+        &["`--metapackage` and `--sdist` both write a distribution"],
+    );
+}

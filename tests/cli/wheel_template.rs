@@ -127,7 +127,7 @@ fn check(venv: &Path, major: u32, version: &str) {
     let run = python(venv, code);
     assert_eq!(run.code, 0, "{}", run.stdout);
     let lines: Vec<&str> = run.stdout.lines().collect();
-    assert_eq!(lines[0], format!("{version} 8.0, 9.0, 12.0+PTX"));
+    assert_eq!(lines[0], format!("{version} 8.0, 9.0, 10.0, 12.0+PTX"));
     let with_gpu = lines[1] == "[5.0, 8.0]";
     let without = lines[1].starts_with("RuntimeError: ") && lines[1].contains("no GPU can be used");
     let other =
@@ -174,8 +174,14 @@ fn check(venv: &Path, major: u32, version: &str) {
         .lines()
         .filter(|line| line.contains(" file "))
         .collect();
-    assert_eq!(files.len(), 4, "{list:?}");
-    for expected in ["sm_80.cubin", "sm_90.cubin", "sm_120.cubin", "sm_120.ptx"] {
+    assert_eq!(files.len(), 5, "{list:?}");
+    for expected in [
+        "sm_80.cubin",
+        "sm_90.cubin",
+        "sm_100.cubin",
+        "sm_120.cubin",
+        "sm_120.ptx",
+    ] {
         assert!(
             files.iter().any(|line| line.ends_with(expected)),
             "{files:?}"
@@ -208,6 +214,7 @@ fn one_command_makes_two_wheels_of_the_template() {
         }
         let run = Finished::of(command.current_dir(project).output().unwrap());
         assert_eq!(run.code, 0, "{run:?}");
+        assert!(!run.stderr.contains("warning[W"), "{run:?}");
         let largest = "  saxpy/saxpy.abi3.so: ";
         assert_eq!(run.stdout.matches(largest).count(), 2, "{run:?}");
         reports.borrow_mut().push(run.stdout.clone());

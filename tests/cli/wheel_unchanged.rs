@@ -188,7 +188,7 @@ fn a_module_above_published_crates_requires_what_it_needs() {
     // stands in for it, and no package is required for it.
     let declared = MANIFEST.replace(
         "capabilities",
-        "components = [\"nvrtc\", \"cudart\"]\ncudart = \"shared\"\ncapabilities",
+        "components = [\"nvrtc\", \"cudart\", { name = \"cudnn\", optional = true }]\ncudart = \"shared\"\ncapabilities",
     );
     fs::write(first.join("Cargo.toml"), declared).unwrap();
     let run = build(
@@ -208,10 +208,16 @@ fn a_module_above_published_crates_requires_what_it_needs() {
     let mut needed = cudas(&facts);
     needed.sort_unstable();
     assert_eq!(needed, ["libcuda.so.1", "libnvrtc.so.13"]);
-    assert_eq!(facts.rpath, ["$ORIGIN/../../nvidia/cu13/lib"]);
-    assert_eq!(metadata.matches("Requires-Dist: ").count(), 1, "{metadata}");
-    let expected = "Requires-Dist: cuda-toolkit[cudart,nvrtc]>=13.0,<14\n";
-    assert!(metadata.contains(expected), "{metadata}");
+    // cuDNN is not in the toolkit of this build. Users can install it.
+    let directories = ["cu13", "cudnn"].map(|name| format!("$ORIGIN/../../nvidia/{name}/lib"));
+    assert_eq!(facts.rpath, directories);
+    for expected in [
+        "Requires-Dist: cuda-toolkit[cudart,nvrtc]>=13.0,<14\n",
+        "Requires-Dist: nvidia-cudnn-cu13>=",
+        "Provides-Extra: cudnn\n",
+    ] {
+        assert!(metadata.contains(expected), "{metadata}");
+    }
     let venv = venv(&work, "venv-driver", &[&wheels[1]]);
     let run = python(
         &venv,

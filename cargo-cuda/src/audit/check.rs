@@ -1,5 +1,6 @@
 //! The checks: a code that never changes, what is wrong, and what to do. `docs/audit.md` has the same table.
 
+use std::fmt;
 use std::str::FromStr;
 
 use serde::Serialize;
@@ -49,6 +50,13 @@ pub struct Finding {
     pub message: String,
     /// What to do about it.
     pub hint: &'static str,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (severity, code) = (self.severity.name(), self.code);
+        write!(f, "{severity}[{code}]: {}", self.message)
+    }
 }
 
 impl Check {
@@ -126,7 +134,7 @@ checks! {
         "The search path has an entry of the build machine, or one that leaves site-packages.",
         "remove the entry from the linker's arguments, or set the path with `patchelf --set-rpath`; every entry \
          starts with `$ORIGIN`";
-    W05: [Error, Warning],
+    W05: [Error, Warning, Note],
         "A native module needs a library of NVIDIA, and no requirement of the wheel brings it.",
         "add the package to `dependencies` in pyproject.toml, or build with `cargo cuda wheel`";
     W06: [Error],
@@ -160,7 +168,7 @@ checks! {
         "Device code takes more space than it needs: relocatable code that was linked already, or code without \
          compression.",
         "remove the section `__nv_relfatbin` (`objcopy --remove-section`), and let nvcc compress device code";
-    W16: [Error, Warning],
+    W16: [Error, Warning, Note],
         "The platform tag promises more than the native modules keep: glibc, libstdc++, other libraries, processor.",
         "build in the container of the tag (manylinux), or use the tag that fits (`auditwheel show`)";
     W17: [Error, Warning],

@@ -24,7 +24,7 @@ pub struct DeviceCode {
 pub struct Image {
     pub kind: Kind,
     pub capability: Capability,
-    /// The version of the PTX language; `(0, 0)` for SASS.
+    /// The version of the PTX language; `(0, 0)` for other kinds.
     pub isa: (u16, u16),
 }
 
@@ -39,6 +39,8 @@ pub enum Runs {
         /// The oldest driver that reads this version of PTX.
         driver: String,
     },
+    /// LTO-IR, which nvJitLink links into SASS while the program runs.
+    Linked,
     /// Nothing.
     None,
 }
@@ -92,13 +94,17 @@ impl DeviceCode {
         if plan(self.capabilities(Kind::Elf).collect(), Vec::new()) == Support::Native {
             return Runs::Native;
         }
-        let usable = self.images.keys().filter(|image| {
-            image.kind == Kind::Ptx && plan(Vec::new(), vec![image.capability]) == Support::Jit
-        });
-        match usable.map(|image| image.isa).min() {
+        // LTO-IR is compiled for the same GPUs as PTX.
+        let compiled_from = |kind: Kind| {
+            self.images.keys().filter(move |image| {
+                image.kind == kind && plan(Vec::new(), vec![image.capability]) == Support::Jit
+            })
+        };
+        match compiled_from(Kind::Ptx).map(|image| image.isa).min() {
             Some(isa) => Runs::Jit {
                 driver: driver_for_ptx(isa),
             },
+            None if compiled_from(Kind::LtoIr).next().is_some() => Runs::Linked,
             None => Runs::None,
         }
     }
@@ -143,7 +149,9 @@ impl DeviceCode {
 
     /// Whether a GPU that is newer than every known one can run the code.
     pub fn runs_on_future(&self) -> bool {
-        self.capabilities(Kind::Ptx)
+        [Kind::Ptx, Kind::LtoIr]
+            .into_iter()
+            .flat_map(|kind| self.capabilities(kind))
             .any(|capability| capability.suffix.is_none())
     }
 

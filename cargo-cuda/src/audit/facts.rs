@@ -1,10 +1,10 @@
 //! What is read from a wheel, a directory or a library. The rules work on these values alone.
 
+use crate::requirement::Requirement;
 use crate::wheel::elf::ElfFacts;
 use crate::wheel::filename::FileName;
 
 use super::device::DeviceCode;
-use super::requirement::Requirement;
 
 /// One argument of `audit`.
 #[derive(Clone, Debug, Default)]
@@ -40,7 +40,6 @@ pub struct File {
 pub struct Library {
     pub path: String,
     pub elf: ElfFacts,
-    pub device: DeviceCode,
 }
 
 /// The metadata of a wheel.
@@ -66,6 +65,16 @@ impl Artifact {
     /// Whether a file with this name is in the artifact, in any directory.
     pub fn has_file(&self, name: &str) -> bool {
         self.files.iter().any(|file| file_name(&file.path) == name)
+    }
+}
+
+/// Some files as the subject of a sentence: `a.so`, `a.so and b.so`, `a.so and 7 other files`.
+pub fn files_as_text(paths: &[impl AsRef<str>]) -> String {
+    match paths {
+        [] => String::new(),
+        [only] => only.as_ref().to_owned(),
+        [first, second] => format!("{} and {}", first.as_ref(), second.as_ref()),
+        [first, others @ ..] => format!("{} and {} other files", first.as_ref(), others.len()),
     }
 }
 

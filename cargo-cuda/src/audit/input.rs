@@ -297,45 +297,27 @@ fn examine(artifact: &mut Artifact, mut file: impl Read + Seek, name: &str) {
     let read = file
         .seek(SeekFrom::Start(0))
         .and_then(|_| file.read_exact(&mut start));
-    let elf = match read.is_ok() && is_elf(&start) {
-        true => ElfFacts::read(&mut file).map(Some),
-        false => Ok(None),
-    };
-    let elf = match elf {
-        Ok(elf) => elf,
-        Err(failure) => {
-            artifact.unreadable.push((name.to_owned(), failure.message));
-            None
+    if read.is_ok() && is_elf(&start) {
+        match ElfFacts::read(&mut file) {
+            Ok(elf) => {
+                artifact.libraries.push(Library {
+                    path: name.to_owned(),
+                    elf,
+                });
+                return;
+            }
+            Err(failure) => artifact.unreadable.push((name.to_owned(), failure.message)),
         }
-    };
-    let sections = elf.as_ref().map_or(&[][..], |elf| &elf.device_sections);
-    let relocatable = sections
-        .iter()
-        .filter(|(section, _)| section == RELOCATABLE);
-    let relocatable: Vec<_> = relocatable.map(|(_, range)| range.clone()).collect();
-    let device = match scan(&mut file, &relocatable) {
-        Ok(device) => device,
-        Err(error) => {
-            artifact.unreadable.push((
-                name.to_owned(),
-                format!("its device code is not readable: {error}"),
-            ));
-            return;
-        }
-    };
-    match elf {
-        Some(elf) => artifact.libraries.push(Library {
-            path: name.to_owned(),
-            elf,
-            device,
-        }),
-        None if !device.is_empty() => artifact.device_files.push((name.to_owned(), device)),
-        None => {}
+    }
+    match scan(&mut file, &[]) {
+        Ok(device) if device.is_empty() => {}
+        Ok(device) => artifact.device_files.push((name.to_owned(), device)),
+        Err(error) => artifact.unreadable.push((
+            name.to_owned(),
+            format!("its device code is not readable: {error}"),
+        )),
     }
 }
-
-/// The section with device code that is not linked yet.
-const RELOCATABLE: &str = "__nv_relfatbin";
 
 /// Where a file is installed, relative to site-packages: a wheel may have it below `<name>.data/platlib`.
 fn installed(name: &str) -> &str {

@@ -1,7 +1,7 @@
 //! Checks wheels, directories and libraries that any program built.
 //!
 //! ```text
-//!  input: files, wheels ─► scan (device code), wheel::elf, package (metadata) ─► facts ─► rules ─► report
+//!  input: files, wheels ─► wheel::elf (with scan: device code), package (metadata) ─► facts ─► rules ─► report
 //! ```
 //!
 //! `input` alone reads files. The rules are functions from facts to findings.
@@ -12,6 +12,5 @@ pub mod facts;
 pub mod input;
 pub mod package;
 pub mod report;
-pub mod requirement;
 pub mod rules;
 pub mod scan;

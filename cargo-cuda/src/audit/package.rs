@@ -4,12 +4,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::requirement::Requirement;
 use crate::wheel::filename::FileName;
 use crate::wheel::metadata::{Metadata, check_version, normalized_name};
 use crate::wheel::record::{self, Digest};
 
 use super::facts::Package;
-use super::requirement::Requirement;
 
 /// What is read of a wheel before its metadata is checked.
 #[derive(Debug, Default)]

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::check::{Code, Finding, Severity};
 use super::device::{Coverage, DeviceCode, Image, Runs};
-use super::facts::Artifact;
+use super::facts::{Artifact, files_as_text};
 use super::rules::{self, Majors};
 use crate::store::human_size;
 
@@ -19,7 +19,7 @@ pub struct Report {
 }
 
 /// The result for one argument.
-#[derive(Debug, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Audited {
     pub path: String,
     /// In bytes.
@@ -36,7 +36,7 @@ pub struct Audited {
 }
 
 /// What a native module needs.
-#[derive(Debug, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Module {
     pub path: String,
     /// NVIDIA's libraries that the loader must find.
@@ -47,7 +47,7 @@ pub struct Module {
 }
 
 /// The device code of files that have code for the same GPUs.
-#[derive(Debug, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Device {
     pub files: Vec<String>,
     pub images: Vec<ListedImage>,
@@ -57,9 +57,9 @@ pub struct Device {
 }
 
 /// The images of one capability.
-#[derive(Debug, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ListedImage {
-    /// `sass`, `ptx`, or the number of another kind.
+    /// `sass`, `ptx`, `lto-ir`, or the number of another kind.
     pub kind: String,
     pub capability: String,
     /// Of PTX, the version of the language.
@@ -89,26 +89,11 @@ impl Audited {
         }
     }
 
-    /// Errors and warnings as messages of another command.
-    pub fn messages(&self) -> Vec<String> {
+    pub fn of_severity(&self, severity: Severity) -> Vec<&Finding> {
         let findings = self.findings.iter();
         findings
-            .filter(|finding| finding.severity != Severity::Note)
-            .map(|finding| {
-                let (severity, hint) = (finding.severity.name(), finding.hint);
-                format!(
-                    "{severity}[{}]: {}\nhint: {hint}",
-                    finding.code, finding.message
-                )
-            })
-            .collect()
-    }
-
-    pub fn count(&self, severity: Severity) -> usize {
-        self.findings
-            .iter()
             .filter(|finding| finding.severity == severity)
-            .count()
+            .collect()
     }
 
     /// The report as text.
@@ -121,15 +106,9 @@ impl Audited {
             text.push_str(&device.text());
         }
         for finding in &self.findings {
-            text.push_str(&format!(
-                "  {}[{}]: {}\n    hint: {}\n",
-                finding.severity.name(),
-                finding.code,
-                finding.message,
-                finding.hint
-            ));
+            text.push_str(&format!("  {finding}\n    hint: {}\n", finding.hint));
         }
-        let count = |severity: Severity| match self.count(severity) {
+        let count = |severity: Severity| match self.of_severity(severity).len() {
             0 => format!("no {}s", severity.name()),
             1 => format!("1 {}", severity.name()),
             more => format!("{more} {}s", severity.name()),
@@ -211,6 +190,7 @@ fn listed(image: &Image, bytes: u64) -> ListedImage {
         kind: match image.kind {
             Kind::Elf => "sass".to_owned(),
             Kind::Ptx => "ptx".to_owned(),
+            Kind::LtoIr => "lto-ir".to_owned(),
             Kind::Other(number) => format!("kind {number}"),
             _ => "unknown".to_owned(),
         },
@@ -220,36 +200,32 @@ fn listed(image: &Image, bytes: u64) -> ListedImage {
     }
 }
 
+impl ListedImage {
+    /// `SASS 8.0`.
+    pub fn label(&self) -> String {
+        let kind = match self.kind.as_str() {
+            "sass" | "ptx" | "lto-ir" => self.kind.to_uppercase(),
+            other => other.to_owned(),
+        };
+        format!("{kind} {}", self.capability)
+    }
+
+    fn text(&self) -> String {
+        let mut text = self.label();
+        if let Some(version) = &self.version {
+            text.push_str(&format!(" version {version}"));
+        }
+        if self.bytes > 0 {
+            text.push_str(&format!(" ({})", human_size(self.bytes)));
+        }
+        text
+    }
+}
+
 impl Device {
     fn text(&self) -> String {
-        let files = match &self.files[..] {
-            [only] => only.clone(),
-            [first, ..] => format!("{first} and {} other files", self.files.len() - 1),
-            [] => String::new(),
-        };
-        let images: Vec<String> = self
-            .images
-            .iter()
-            .map(|image| {
-                let version = image
-                    .version
-                    .as_ref()
-                    .map(|version| format!(" version {version}"));
-                let kind = match image.kind.as_str() {
-                    "sass" | "ptx" => image.kind.to_uppercase(),
-                    other => other.to_owned(),
-                };
-                let size = match image.bytes {
-                    0 => String::new(),
-                    bytes => format!(" ({})", human_size(bytes)),
-                };
-                format!(
-                    "{kind} {}{}{size}",
-                    image.capability,
-                    version.unwrap_or_default()
-                )
-            })
-            .collect();
+        let files = files_as_text(&self.files);
+        let images: Vec<String> = self.images.iter().map(ListedImage::text).collect();
         let mut text = format!("  device code in {files}: {}\n", images.join(", "));
         if let Some(driver) = self.driver {
             text.push_str(&format!("    SASS needs driver {driver} or newer\n"));
@@ -258,6 +234,7 @@ impl Device {
             let runs = match &gpus.runs {
                 Runs::Native => "native".to_owned(),
                 Runs::Jit { driver } => format!("JIT from PTX, needs driver {driver}"),
+                Runs::Linked => "linked from LTO-IR by nvJitLink".to_owned(),
                 Runs::None => "none".to_owned(),
             };
             text.push_str(&format!(

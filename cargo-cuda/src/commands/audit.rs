@@ -39,7 +39,7 @@ pub fn run(arguments: &AuditArgs) -> Result<(String, u8), Failure> {
         .collect::<Result<Vec<Audited>, Failure>>()?;
     let has_errors = artifacts
         .iter()
-        .any(|audited| audited.count(Severity::Error) > 0);
+        .any(|audited| !audited.of_severity(Severity::Error).is_empty());
     let code = match has_errors {
         true => exit_code::AUDIT,
         false => exit_code::SUCCESS,

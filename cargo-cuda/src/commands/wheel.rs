@@ -7,7 +7,7 @@ use clap::Args;
 use cuda_build::internal::config::parse_size;
 use cuda_build::internal::{Env, RequestedRelease, Root};
 
-use crate::audit::{self, report::Audited};
+use crate::audit::check::{Code, Severity};
 use crate::build;
 use crate::exit_code;
 use crate::failure::Failure;
@@ -25,6 +25,7 @@ use crate::workspace::Package;
 /// maturin builds each wheel. The wheel then gets a name with `-cu12` or `-cu13`, the dependencies
 /// for its major, and a library search path into NVIDIA's own wheels. NVIDIA's shared
 /// libraries are not copied into it, and the package is imported by the same name for every major.
+/// A wheel in which `cargo cuda audit` finds an error is not written, and the exit code is 17.
 /// maturin computes the manylinux tag, which depends on the glibc of the build machine. auditwheel
 /// copies libraries of others into the wheel, for example OpenSSL; without auditwheel, such a wheel
 /// has no manylinux tag.
@@ -42,7 +43,7 @@ pub struct WheelArgs {
     /// The directory for the wheels
     #[arg(long, short, value_name = "DIRECTORY", default_value = "dist")]
     out: PathBuf,
-    /// Capabilities instead of the manifest's, as in `8.0,9.0,12.0+PTX`
+    /// Capabilities instead of the manifest's, as in `8.0,9.0,10.0,12.0+PTX`
     #[arg(long, value_name = "LIST")]
     capabilities: Option<String>,
     /// A Python to build for, as in `python3.12`; may be repeated
@@ -51,7 +52,8 @@ pub struct WheelArgs {
     /// Cargo's profile; by default that of pyproject.toml, otherwise release
     #[arg(long)]
     profile: Option<String>,
-    /// `rpath` (default), or `runpath`, which `LD_LIBRARY_PATH` overrides
+    /// `rpath`, or `runpath`, which `LD_LIBRARY_PATH` overrides; by default the manifest's or `rpath`, and with
+    /// `--from-wheel` the kind that the modules have
     #[arg(long, value_name = "KIND")]
     rpath: Option<String>,
     /// A library that is not copied into the wheel, as in `libtorch.so` or `libtorch*`; may be repeated
@@ -77,6 +79,9 @@ pub struct WheelArgs {
     /// Fail if Cargo.lock or the lock file of toolkits would change
     #[arg(long)]
     locked: bool,
+    /// Write the wheel although the audit finds an error of this check, as in `--allow W07`; may be repeated
+    #[arg(long, value_name = "CODE", value_delimiter = ',')]
+    allow: Vec<Code>,
     /// Arguments for maturin, after `--`
     #[arg(last = true)]
     passthrough: Vec<OsString>,
@@ -90,12 +95,9 @@ pub fn run(arguments: &WheelArgs, user: &Env, root: &Root) -> Result<String, Fai
     };
     output::messages(&summary::notes(&wheels));
     for wheel in &wheels {
-        // The size is checked below, because the manifest can change its limit.
-        let audited = Audited::new(
-            &audit::input::read(&wheel.path)?,
-            &[audit::check::Code("W17")],
-        );
-        output::messages(&audited.messages());
+        for warning in wheel.audited.of_severity(Severity::Warning) {
+            output::message(&format!("{warning}\nhint: {}", warning.hint));
+        }
     }
     let metapackage = match arguments.metapackage {
         true => metapackage::write(&wheels, &arguments.out)?,
@@ -119,6 +121,7 @@ fn rewrite(arguments: &WheelArgs, wheel: &Path) -> Result<Built, Failure> {
             wheel,
             release.major,
             kind,
+            &arguments.allow,
             &arguments.out,
         )?],
         sdists: Vec::new(),
@@ -127,6 +130,14 @@ fn rewrite(arguments: &WheelArgs, wheel: &Path) -> Result<Built, Failure> {
 
 /// Builds the wheels and source distributions. Also returns the largest size that the manifest declares.
 fn build(arguments: &WheelArgs, user: &Env, root: &Root) -> Result<(Built, Option<u64>), Failure> {
+    if arguments.metapackage && arguments.passthrough.iter().any(|a| a == "--sdist") {
+        return Err(Failure::new(
+            exit_code::USAGE,
+            "`--metapackage` and `--sdist` both write a distribution with the package's own name, and an index accepts \
+             only one of them",
+        )
+        .hint("run the command once for each, and upload only one of the two"));
+    }
     // These options must come first, because `passthrough` may contain a `--`, and the arguments
     // after it are for rustc.
     let mut passthrough: Vec<OsString> = Vec::new();
@@ -147,11 +158,12 @@ fn build(arguments: &WheelArgs, user: &Env, root: &Root) -> Result<(Built, Optio
     let source = Source::open(&choice, user, root)?;
     let releases = releases(arguments, &source.package, &source.project.env)?;
     let declared = source.package.config.wheel.rpath.as_deref();
-    let kind = kind(arguments.rpath.as_deref().or(declared))?;
+    let kind = kind(arguments.rpath.as_deref().or(declared))?.unwrap_or_default();
     let job = Job {
         kind,
         profile: arguments.profile.clone(),
         excluded: arguments.exclude.clone(),
+        allow: arguments.allow.clone(),
         ..Job::new(source, &arguments.out)?
     };
     // Every toolkit is found before the first wheel is compiled, so that a missing one fails at once.
@@ -222,14 +234,14 @@ fn releases(
     Ok(chosen)
 }
 
-fn kind(name: Option<&str>) -> Result<SearchPathKind, Failure> {
-    let Some(text) = name else {
-        return Ok(SearchPathKind::default());
+fn kind(name: Option<&str>) -> Result<Option<SearchPathKind>, Failure> {
+    let parse = |text| {
+        SearchPathKind::parse(text).ok_or_else(|| {
+            Failure::new(
+                exit_code::CONFIGURATION,
+                format!("`{text}` is not a kind of search path: use `rpath` or `runpath`"),
+            )
+        })
     };
-    SearchPathKind::parse(text).ok_or_else(|| {
-        Failure::new(
-            exit_code::CONFIGURATION,
-            format!("`{text}` is not a kind of search path: use `rpath` or `runpath`"),
-        )
-    })
+    name.map(parse).transpose()
 }

@@ -14,7 +14,6 @@ use std::io::{BufReader, Read, Seek, SeekFrom, Write as _};
 use std::path::{Component as PathPart, Path};
 
 use memchr::memmem;
-use object::read::ReadCache;
 use tempfile::SpooledTempFile;
 use zip::ZipArchive;
 use zip::result::ZipError;
@@ -159,9 +158,15 @@ impl Wheel {
             .filter_map(|(path, entry)| Some((path.as_str(), entry.elf.as_ref()?)))
     }
 
-    /// The whole content of a file.
+    /// The whole content of a file, which must be small.
     pub fn bytes(&self, path: &str) -> Result<Vec<u8>, Failure> {
         let entry = self.entry(path)?;
+        if entry.digest.size > MAX_TEXT {
+            return Err(Failure::wheel(format!(
+                "`{path}` has more than {}",
+                human_size(MAX_TEXT)
+            )));
+        }
         let mut bytes = Vec::new();
         match (&entry.content, &self.source) {
             (Content::New(content), _) => bytes.extend(content),
@@ -178,12 +183,6 @@ impl Wheel {
 
     /// The content of a text file.
     pub fn text(&self, path: &str) -> Result<String, Failure> {
-        if self.entry(path)?.digest.size > MAX_TEXT {
-            return Err(Failure::wheel(format!(
-                "`{path}` has more than {}",
-                human_size(MAX_TEXT)
-            )));
-        }
         String::from_utf8(self.bytes(path)?)
             .map_err(|_| Failure::wheel(format!("`{path}` is not UTF-8")))
     }
@@ -248,7 +247,7 @@ fn examine(mut file: impl Read, name: &str) -> Result<(Digest, Option<ElfFacts>,
     }
     let facts = module.map(|mut module| {
         let _ = module.seek(SeekFrom::Start(0));
-        ElfFacts::parse(&ReadCache::new(module)).map_err(|failure| failure.in_file(name))
+        ElfFacts::read(module).map_err(|failure| failure.in_file(name))
     });
     Ok((hasher.finish(), facts.transpose()?, has_runtime))
 }

@@ -4,6 +4,7 @@
 //! `cargo cuda wheel`. A frontend queries the requirements before anything is compiled. So they follow from the declared
 //! components, and a build that needs more fails.
 
+use std::io::Cursor;
 use std::path::{Path, PathBuf};
 
 use cuda_build::internal::command::Invocation;
@@ -291,7 +292,7 @@ impl<'a> Backend<'a> {
                 let path = file.display().to_string();
                 let content = root.bytes(&file).map_err(Failure::io("read", &file))?;
                 if elf::is_elf(&content) {
-                    let facts = ElfFacts::parse(content.as_slice());
+                    let facts = ElfFacts::read(Cursor::new(content));
                     modules.push((
                         path.clone(),
                         facts.map_err(|failure| failure.in_file(&path))?,

@@ -4,34 +4,29 @@
 //! crates find the same toolkit. The target directory is separate, because cargo does not rebuild
 //! crates that were built without the rustc wrapper.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsString;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use cuda_build::internal::command::Invocation;
 use cuda_build::internal::config::Cudart;
 use cuda_build::internal::{Config, RequestedRelease};
 use cuda_build::{Capability, Component, Plan, Toolkit};
 
-use super::archive::Wheel;
-use super::dependencies::{self, BuiltWith, Origin};
-use super::elf::ElfFacts;
+use super::compile::Compiled;
+use super::dependencies::BuiltWith;
 use super::foreign::{self, Auditwheel};
-use super::maturin::{Maturin, Mode, NO_WARNING, Request};
+use super::maturin::Maturin;
 use super::metadata::{IN_MANIFEST, check_name};
 use super::needs::Needs;
 use super::pyproject::Pyproject;
 use super::rewrite::{BuiltWheel, Rewrite};
 use super::runpath::{SearchPathKind, SearchPathPlan};
 use super::source::Source;
-use crate::build::{Build, LoaderPath, Purpose};
+use crate::audit::check::Code;
+use crate::build::{Build, Purpose};
 use crate::exit_code;
 use crate::failure::Failure;
-use crate::lacking;
 use crate::output::{self, TemporaryDirectory};
-use crate::process;
 use crate::project::Project;
-use crate::rustc_wrapper::{self, Scope};
 use crate::workspace::Package;
 
 /// What the wheels of all majors have in common.
@@ -47,6 +42,8 @@ pub struct Job {
     pub kind: SearchPathKind,
     /// Libraries that are not copied into the wheel, as in [`foreign::is_excluded`].
     pub excluded: Vec<String>,
+    /// Checks of the audit whose errors do not count.
+    pub allow: Vec<Code>,
 }
 
 /// What was built for one major: a wheel for each Python interpreter.
@@ -57,22 +54,12 @@ pub struct Built {
     pub sdists: Vec<PathBuf>,
 }
 
-/// What maturin has built.
-pub(super) struct Compiled {
-    pub(super) wheels: Vec<PathBuf>,
-    sdists: Vec<PathBuf>,
-    /// The native modules of all wheels, by their paths in the wheel.
-    modules: BTreeMap<String, ElfFacts>,
-    /// The directory of the files, which is removed on drop.
-    _directory: TemporaryDirectory,
-}
-
 /// Everything about one major that is decided before anything is compiled.
 #[derive(Debug)]
 pub struct Prepared {
     pub(super) major: u32,
     pub(super) build: Build,
-    plan: Plan,
+    pub(super) plan: Plan,
     /// The declared components that are linked as shared libraries.
     pub(super) linked: BTreeSet<Component>,
 }
@@ -99,14 +86,15 @@ impl Job {
             out: out.to_owned(),
             kind: SearchPathKind::default(),
             excluded: Vec::new(),
+            allow: Vec::new(),
         })
     }
 
-    fn package(&self) -> &Package {
+    pub(super) fn package(&self) -> &Package {
         &self.source.package
     }
 
-    fn project(&self) -> &Project {
+    pub(super) fn project(&self) -> &Project {
         &self.source.project
     }
 
@@ -164,8 +152,8 @@ impl Job {
             declared: Needs::declared(&package.config, major),
             dependencies: package.config.for_major(major).dependencies.to_vec(),
             excluded: self.excluded.clone(),
+            allow: self.allow.clone(),
         };
-        output::make_directory(&self.out)?;
         let mut built = Built::default();
         let foreign = self.foreign(&compiled, major)?;
         let auditwheel = match foreign.is_empty() {
@@ -173,7 +161,12 @@ impl Job {
             false => Auditwheel::find(&self.project().env, self.project().fetch)?,
         };
         if auditwheel.is_some() {
-            // auditwheel writes no other kind.
+            if self.kind == SearchPathKind::Runpath {
+                output::message(
+                    "note: the search path is an RPATH, which `LD_LIBRARY_PATH` does not override, because auditwheel \
+                     copies libraries into the wheel, and it writes no RUNPATH",
+                );
+            }
             rewrite.runpath = rewrite.runpath.with_kind(SearchPathKind::Rpath);
         }
         for wheel in &compiled.wheels {
@@ -204,45 +197,6 @@ impl Job {
         Ok(built)
     }
 
-    /// Compiles, and returns the components that the search path covers. The final crate is linked again if the first
-    /// search path was wrong: dependencies may link libraries that no manifest declares, and the depth of the module
-    /// is known only from the wheel.
-    pub(super) fn link(
-        &self,
-        prepared: &Prepared,
-    ) -> Result<(Compiled, BTreeSet<Component>), Failure> {
-        let Prepared { major, build, .. } = prepared;
-        let variables = self.variables(build)?;
-        let mut linked = prepared.linked.clone();
-        let pyproject = self.source.pyproject.as_ref();
-        let mut depth = pyproject.map_or(1, Pyproject::module_depth);
-        loop {
-            let runpath = SearchPathPlan::new(&linked, *major, self.kind)?;
-            let arguments = runpath.rustc_arguments(depth);
-            let compiled = self.compile(build, &variables, &arguments, Mode::Wheel)?;
-            let more = undeclared_components(&compiled.modules, *major, &linked, &build.toolkit);
-            let found = runpath.depth_of_linked(&compiled.modules, depth);
-            if more.is_empty() && found == depth {
-                return Ok((compiled, linked));
-            }
-            let names: Vec<&str> = more.iter().map(|component| component.id()).collect();
-            let reason = match names.as_slice() {
-                [] => format!("the module is {found} directories below site-packages, not {depth}"),
-                names => format!(
-                    "the module needs {}, which `components` does not list",
-                    names.join(", ")
-                ),
-            };
-            output::message(&format!(
-                "note: {reason}; linking again with another search path"
-            ));
-            depth = found;
-            linked.extend(more);
-            let used: Vec<Component> = linked.iter().copied().collect();
-            build.toolkit.check_plan(&prepared.plan, &used)?;
-        }
-    }
-
     /// The libraries that auditwheel has to copy into the wheels.
     fn foreign(&self, compiled: &Compiled, major: u32) -> Result<Vec<String>, Failure> {
         let needed = compiled.modules.values().flat_map(|facts| &facts.needed);
@@ -251,123 +205,21 @@ impl Job {
         foreign.retain(|soname| !foreign::is_excluded(soname, &self.excluded));
         Ok(foreign)
     }
-
-    pub(super) fn variables(&self, build: &Build) -> Result<Vec<(String, OsString)>, Failure> {
-        let target = &build.directory.path;
-        // maturin starts no program that loads CUDA's libraries.
-        let mut variables = build.variables(LoaderPath::Unset, &self.project().user);
-        variables.push((NO_WARNING.0.to_owned(), NO_WARNING.1.into()));
-        variables.push(("CARGO_TARGET_DIR".to_owned(), target.into()));
-        if self.project().has_separate_build_directory() {
-            variables.push(("CARGO_BUILD_BUILD_DIR".to_owned(), target.into()));
-        }
-        let project = self.project();
-        variables.extend(rustc_wrapper::variables(
-            project,
-            build,
-            Scope::Reproducible,
-        )?);
-        Ok(variables)
-    }
-
-    /// Runs maturin.
-    pub(super) fn compile(
-        &self,
-        build: &Build,
-        variables: &[(String, OsString)],
-        rustc_args: &[String],
-        mode: Mode,
-    ) -> Result<Compiled, Failure> {
-        let directory = TemporaryDirectory::below(&build.directory.path)?;
-        let arguments = &self.source.arguments;
-        let profile = match mode {
-            Mode::Wheel => self
-                .profile
-                .as_deref()
-                .or_else(|| arguments.default_profile()),
-            // `release`, unless `editable-profile` or `profile` in `pyproject.toml` names another.
-            Mode::Editable => None,
-        };
-        let invocation = self.maturin.build(&Request {
-            manifest: &self.package().manifest,
-            directory: self.source.directory(),
-            out: directory.path(),
-            mode,
-            profile,
-            arguments,
-            rustc_args,
-            env: variables,
-        });
-        let code = process::run(&invocation, &self.project().user)?;
-        // The variables are left out: they fill a screen, and `cargo cuda env` prints them.
-        let command = Invocation {
-            variables: Vec::new(),
-            ..invocation
-        };
-        if code != 0 {
-            let mut failure = Failure::wheel(format!(
-                "maturin ended with code {code}; its own messages are above\n  command: {command}"
-            ));
-            failure.hints = lacking::hints(build);
-            return Err(failure);
-        }
-        let files = output::files(directory.path())?;
-        let (wheels, sdists): (Vec<PathBuf>, Vec<PathBuf>) = files
-            .into_iter()
-            .partition(|file| file.extension().is_some_and(|e| e == "whl"));
-        if wheels.is_empty() {
-            return Err(no_wheel(&command));
-        }
-        Ok(Compiled {
-            modules: modules(&wheels)?,
-            wheels,
-            sdists,
-            _directory: directory,
-        })
-    }
 }
 
-/// The native modules of some wheels.
-fn modules(wheels: &[PathBuf]) -> Result<BTreeMap<String, ElfFacts>, Failure> {
-    let mut modules = BTreeMap::new();
-    for wheel in wheels {
-        let wheel = Wheel::open(wheel)?;
-        let owned = wheel.modules();
-        modules.extend(owned.map(|(path, facts)| (path.to_owned(), facts.clone())));
-    }
-    Ok(modules)
-}
-
-/// The toolkit's components that modules need, without those in `known`. Other libraries are checked when the wheel is
-/// rewritten.
-fn undeclared_components(
-    modules: &BTreeMap<String, ElfFacts>,
-    major: u32,
-    known: &BTreeSet<Component>,
-    toolkit: &Toolkit,
-) -> BTreeSet<Component> {
-    let needed = modules.values().flat_map(|facts| &facts.needed);
-    let component = |soname: &String| match dependencies::origin(soname, major) {
-        Ok(Origin::Component(component)) => Some(component),
-        _ => None,
-    };
-    let has_library = |component: &Component| {
-        let found = toolkit.get(*component);
-        found.is_some_and(|found| !found.libraries.is_empty())
-    };
-    needed
-        .filter_map(component)
-        .filter(|component| !known.contains(component) && has_library(component))
-        .collect()
-}
-
-/// The declared components that are linked as shared libraries.
+/// The declared components that are linked as shared libraries, and the optional ones for which the major has a package:
+/// code opens them by name if users install them, whether or not the toolkit of the build has them.
 pub(super) fn linked_components(config: &Config, toolkit: &Toolkit) -> BTreeSet<Component> {
-    let declared = config.for_major(toolkit.version().major).components.iter();
+    let major = toolkit.version().major;
+    let declared = config.for_major(major).components.iter();
     declared
+        .filter(|wanted| {
+            let component = wanted.component;
+            let has_package = component.facts().package(major).is_some();
+            toolkit.get(component).is_some() || wanted.optional && has_package
+        })
         .map(|wanted| wanted.component)
         .filter(|c| *c != Component::Cudart || config.cudart == Cudart::Shared)
-        .filter(|c| toolkit.get(*c).is_some())
         .collect()
 }
 
@@ -380,16 +232,6 @@ pub(super) fn built_with(toolkit: &Toolkit) -> BuiltWith {
             .filter_map(|c| Some((c.found.component, c.found.version.clone()?)))
             .collect(),
     }
-}
-
-fn no_wheel(command: &Invocation) -> Failure {
-    Failure::wheel(format!(
-        "maturin succeeded, but built no wheel\n  command: {command}"
-    ))
-    .hint(
-        "remove the maturin options that make it do something else than write a wheel: look after `--`, and in \
-         `[tool.maturin]` of pyproject.toml",
-    )
 }
 
 fn undeclared() -> Failure {

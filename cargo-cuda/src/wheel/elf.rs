@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::io::{Read, Seek};
 use std::ops::Range;
 
-use cuda_build::internal::fatbin::{self, Kind};
+use cuda_build::internal::fatbin::Kind;
 use object::elf::{self, FileHeader64};
 use object::read::elf::{
     Dyn as _, FileHeader as _, ProgramHeader as _, SectionHeader as _, Sym as _,
@@ -15,6 +15,8 @@ use object::{Endianness, SymbolIndex};
 
 use super::archive::Entry;
 use super::dependencies;
+use crate::audit::device::DeviceCode;
+use crate::audit::scan::scan;
 use crate::failure::Failure;
 
 /// The most that is read of one ELF file. The tables that the loader reads have some megabytes in the largest libraries;
@@ -45,10 +47,8 @@ pub struct ElfFacts {
     pub text_relocations: bool,
     /// Whether the file requires a stack that can be executed.
     pub executable_stack: bool,
-    /// Whether the file has device code as LTO-IR, which nvJitLink compiles.
-    pub has_lto_ir: bool,
-    /// The sections with device code: `.nv_fatbin` and `__nv_relfatbin`.
-    pub device_sections: Vec<(String, Range<u64>)>,
+    /// The device code in sections and in data.
+    pub device: DeviceCode,
 }
 
 /// A symbol that a file needs.
@@ -76,21 +76,26 @@ impl ElfFacts {
         self.rpath.is_empty() && self.runpath.is_empty()
     }
 
-    /// Reads a 64-bit ELF file. CUDA 12 and later support no other.
-    pub fn parse<'data>(file: impl ReadRef<'data>) -> Result<Self, Failure> {
-        read(file, &mut Text { left: MAX_TEXT }).map_err(|Unreadable(reason)| {
+    /// Reads a 64-bit ELF file of any size; CUDA 12 and later support no other. Only the tables that the loader reads
+    /// are kept in memory.
+    pub fn read(mut file: impl Read + Seek) -> Result<Self, Failure> {
+        let cache = ReadCache::new(&mut file);
+        let limited = Limited {
+            cache: &cache,
+            left: &Cell::new(MAX_READ),
+        };
+        let tables = read_tables(limited, &mut Text { left: MAX_TEXT });
+        let (mut facts, relocatable) = tables.map_err(|Unreadable(reason)| {
             Failure::wheel(format!("not a readable ELF library: {reason}"))
-        })
+        })?;
+        facts.device = scan(&mut file, &relocatable)
+            .map_err(|error| Failure::wheel(format!("its device code is not readable: {error}")))?;
+        Ok(facts)
     }
 
-    /// Reads a 64-bit ELF file of any size. Only the tables that the loader reads are kept in memory.
-    pub fn read(file: impl Read + Seek) -> Result<Self, Failure> {
-        let cache = ReadCache::new(file);
-        let left = Cell::new(MAX_READ);
-        Self::parse(Limited {
-            cache: &cache,
-            left: &left,
-        })
+    /// Whether the file has device code as LTO-IR, which nvJitLink links.
+    pub fn has_lto_ir(&self) -> bool {
+        self.device.capabilities(Kind::LtoIr).next().is_some()
     }
 
     /// The entries of the search path that the loader uses: it ignores `DT_RPATH` if there is a `DT_RUNPATH`.
@@ -149,7 +154,11 @@ impl From<ElfError> for Unreadable {
     }
 }
 
-fn read<'a, R: ReadRef<'a>>(data: R, text: &mut Text) -> Result<ElfFacts, Unreadable> {
+/// Reads the tables of the loader. Also returns the sections with device code that is not linked yet.
+fn read_tables<'a, R: ReadRef<'a>>(
+    data: R,
+    text: &mut Text,
+) -> Result<(ElfFacts, Vec<Range<u64>>), Unreadable> {
     let header = FileHeader64::<Endianness>::parse(data)?;
     let endian = header.endian()?;
     let mut facts = ElfFacts {
@@ -223,45 +232,19 @@ fn read<'a, R: ReadRef<'a>>(data: R, text: &mut Text) -> Result<ElfFacts, Unread
             }
         }
     }
-    for section in sections.iter() {
-        let name = sections.section_name(endian, section).unwrap_or_default();
-        if DEVICE_SECTIONS.iter().any(|known| name == known.as_bytes())
-            && let Some((start, len)) = section.file_range(endian)
-        {
-            let range = start..start.saturating_add(len);
-            facts.has_lto_ir |= has_lto_ir(data, range.clone());
-            facts.device_sections.push((text.keep(name)?, range));
-        }
-    }
-    Ok(facts)
+    let is_relocatable = |name: &[u8]| name == RELOCATABLE;
+    let relocatable = sections.iter().filter(|section| {
+        let name = sections.section_name(endian, section);
+        name.is_ok_and(is_relocatable)
+    });
+    let ranges = relocatable.filter_map(|section| section.file_range(endian));
+    let ranges = ranges.map(|(start, len)| start..start.saturating_add(len));
+    let ranges = ranges.collect();
+    Ok((facts, ranges))
 }
 
-/// Whether a section with fat binaries has an image of LTO-IR.
-fn has_lto_ir<'a, R: ReadRef<'a>>(data: R, range: Range<u64>) -> bool {
-    /// The number of this kind of image.
-    const LTO_IR: u16 = 8;
-    let bytes = |offset: u64, len: usize| {
-        data.read_bytes_at(offset, len as u64)
-            .ok()
-            .map(<[u8]>::to_vec)
-    };
-    let mut at = range.start;
-    while at < range.end {
-        match fatbin::outline(at, bytes) {
-            Ok((images, _)) if images.iter().any(|image| image.kind == Kind::Other(LTO_IR)) => {
-                return true;
-            }
-            Ok((_, len)) => at += len,
-            // Linkers put zeros between containers.
-            Err(_) if bytes(at, 8).is_some_and(|bytes| bytes == [0; 8]) => at += 8,
-            Err(_) => return false,
-        }
-    }
-    false
-}
-
-/// The sections in which nvcc puts fat binaries. `__nv_relfatbin` has code that is not linked yet.
-const DEVICE_SECTIONS: [&str; 2] = [".nv_fatbin", "__nv_relfatbin"];
+/// The section with device code that is not linked yet.
+const RELOCATABLE: &[u8] = b"__nv_relfatbin";
 
 /// Copies text out of a file, up to `left` bytes in total.
 struct Text {
@@ -310,6 +293,8 @@ pub(super) fn reject_bundled_libraries(
 
 #[cfg(test)]
 mod tests {
+    use std::io::Cursor;
+
     use super::*;
 
     #[test]
@@ -318,7 +303,7 @@ mod tests {
         let path = std::path::Path::new("/proc/self/exe");
         let bytes = cuda_build::internal::Root::system().bytes(path).unwrap();
         assert!(is_elf(&bytes));
-        let facts = ElfFacts::parse(bytes.as_slice()).unwrap();
+        let facts = ElfFacts::read(Cursor::new(bytes)).unwrap();
         assert!(
             facts.needed.iter().any(|n| n == "libc.so.6"),
             "{:?}",
@@ -331,7 +316,6 @@ mod tests {
                 .any(|(file, version)| file == "libc.so.6" && version.starts_with("GLIBC_"))
         );
         assert!(!facts.machine.is_empty() && !facts.executable_stack && !facts.text_relocations);
-        assert_eq!(ElfFacts::read(std::io::Cursor::new(bytes)).unwrap(), facts);
     }
 
     #[test]
@@ -342,13 +326,7 @@ mod tests {
             b"\x7fELF",
             b"\x7fELF\x02\x01\x01 and then text that is no header at all .......",
         ] {
-            let error = ElfFacts::parse(bytes).unwrap_err().message;
-            assert_eq!(
-                ElfFacts::read(std::io::Cursor::new(bytes))
-                    .unwrap_err()
-                    .message,
-                error
-            );
+            let error = ElfFacts::read(Cursor::new(bytes)).unwrap_err().message;
             assert!(error.starts_with("not a readable ELF"), "{error}");
         }
     }

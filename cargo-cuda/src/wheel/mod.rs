@@ -1,7 +1,7 @@
 //! Builds wheels. For each CUDA major, maturin builds a wheel, and `rewrite` turns it into the wheel for that major.
 //!
 //! ```text
-//!  build: source ─► maturin ─► foreign ─► archive ─► rewrite ─► archive_writer ─► metapackage, summary
+//!  build: source ─► compile ─► foreign ─► archive ─► rewrite ─► archive_writer ─► metapackage, summary
 //!           │                    │                     │
 //!           └─ pyproject         └─ auditwheel         ├─ elf: the libraries that native modules need
 //!                                                      ├─ dependencies: the components with these libraries
@@ -13,13 +13,15 @@
 //!                                                      └─ metadata, record, sbom, static_runtime: text files
 //! ```
 //!
-//! `build` calls the other modules. Only `archive` opens wheels.
+//! `build` calls the other modules; `compile` runs maturin. Only `archive` opens wheels. `rewrite` has the finished file
+//! audited before the file gets its name.
 
 pub mod archive;
 pub mod archive_writer;
 pub mod backend;
 pub mod build;
 pub mod build_system;
+mod compile;
 pub mod dependencies;
 pub mod distribution_lookups;
 pub mod elf;

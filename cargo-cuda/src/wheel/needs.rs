@@ -81,7 +81,7 @@ impl Needs {
                 }
             }
         }
-        self.has_lto_ir |= facts.has_lto_ir;
+        self.has_lto_ir |= facts.has_lto_ir();
         Ok(())
     }
 

@@ -7,7 +7,7 @@ use cuda_build::internal::Root;
 use pep440_rs::VersionSpecifiers;
 use serde::Deserialize;
 
-use super::requirements::Requirement;
+use crate::requirement::Requirement;
 
 /// A `pyproject.toml`. A key that cannot be parsed is ignored here, because maturin reports it.
 #[derive(Clone, Debug)]
@@ -132,15 +132,14 @@ impl Pyproject {
 
     /// The versions of maturin that `[build-system] requires` accepts, if it bounds them.
     pub fn maturin_versions(&self) -> Option<VersionSpecifiers> {
-        let line = self.maturin_requirement()?.split(';').next()?;
-        let start = line.find(['<', '>', '=', '!', '~'])?;
-        line[start..].trim().parse().ok()
+        let versions = self.maturin_requirement()?.versions;
+        versions.filter(|versions| !versions.is_empty())
     }
 
-    fn maturin_requirement(&self) -> Option<&str> {
-        let mut lines = self.requires.iter();
-        let line = lines.find(|line| Requirement::parse(line).name == "maturin")?;
-        Some(line)
+    fn maturin_requirement(&self) -> Option<Requirement> {
+        let requires = self.requires.iter();
+        let mut requires = requires.filter_map(|line| Requirement::parse(line).ok());
+        requires.find(|requirement| requirement.name == "maturin")
     }
 
     /// The options for cargo that maturin takes from this file and adds to the user's `options`. maturin ignores

@@ -7,146 +7,11 @@
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 
-use cuda_build::Component;
-use cuda_build::internal::release::{self, NEWEST_MAJOR, OLDEST_MAJOR};
-use pep440_rs::{Operator, VersionSpecifiers};
-
 use super::dependencies::BuiltWith;
 use super::metadata::{Metadata, normalized_name};
-use super::needs::{Needs, has_metapackage};
+use super::needs::Needs;
 use crate::failure::Failure;
-
-/// NVIDIA's package with one extra for each component of the toolkit.
-const METAPACKAGE: &str = "cuda-toolkit";
-
-/// One value of `Requires-Dist`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Requirement {
-    /// The normalised name.
-    pub name: String,
-    /// The normalised names of the extras that it requires, sorted.
-    pub extras: Vec<String>,
-    /// The accepted versions, such as `>=13.0,<14`; `None` for a URL.
-    pub versions: Option<VersionSpecifiers>,
-    /// The environment marker after `;`, or an empty string.
-    pub marker: String,
-}
-
-impl Requirement {
-    pub fn parse(text: &str) -> Self {
-        let (text, marker) = text.split_once(';').unwrap_or((text, ""));
-        let is_name = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-        let name_end = text.find(|c| !is_name(c)).unwrap_or(text.len());
-        let (name, rest) = text.split_at(name_end);
-        let rest = rest.trim_start();
-        let brackets = rest.strip_prefix('[').and_then(|rest| rest.split_once(']'));
-        let (extras, rest) = brackets.unwrap_or(("", rest));
-        let mut extras: Vec<String> = extras
-            .split(',')
-            .map(normalized_name)
-            .filter(|extra| !extra.is_empty())
-            .collect();
-        extras.sort();
-        let versions = rest.trim().trim_start_matches('(').trim_end_matches(')');
-        Self {
-            name: normalized_name(name),
-            extras,
-            versions: versions.parse().ok(),
-            marker: marker.trim().to_owned(),
-        }
-    }
-
-    /// The extra for which the requirement holds: `cu12` of `extra == 'cu12'`.
-    fn of_extra(&self) -> Option<String> {
-        let (_, rest) = self.marker.split_once("extra")?;
-        let rest = rest.trim_start().strip_prefix("==")?.trim_start();
-        let quote = rest.chars().next().filter(|c| "'\"".contains(*c))?;
-        Some(normalized_name(rest[1..].split(quote).next()?))
-    }
-
-    /// Whether there is a version that is too new.
-    fn has_upper_bound(&self) -> bool {
-        use Operator::{Equal, EqualStar, ExactEqual, LessThan, LessThanEqual, TildeEqual};
-        let bounding = [
-            Equal,
-            EqualStar,
-            ExactEqual,
-            LessThan,
-            LessThanEqual,
-            TildeEqual,
-        ];
-        match &self.versions {
-            Some(versions) => versions.iter().any(|s| bounding.contains(s.operator())),
-            None => true,
-        }
-    }
-
-    /// The majors that the accepted versions have.
-    fn majors(&self) -> RangeInclusive<u32> {
-        let (mut first, mut last) = (OLDEST_MAJOR, u32::MAX);
-        for specifier in self.versions.iter().flat_map(|versions| versions.iter()) {
-            let release = specifier.version().release();
-            let major = release.first().and_then(|major| u32::try_from(*major).ok());
-            let Some(major) = major else { continue };
-            match specifier.operator() {
-                Operator::NotEqual | Operator::NotEqualStar => {}
-                Operator::GreaterThan | Operator::GreaterThanEqual => first = first.max(major),
-                // `<14` excludes 14, and `<14.1` does not.
-                Operator::LessThan if release.iter().skip(1).all(|part| *part == 0) => {
-                    last = last.min(major.saturating_sub(1));
-                }
-                Operator::LessThan | Operator::LessThanEqual => last = last.min(major),
-                _ => (first, last) = (first.max(major), last.min(major)),
-            }
-        }
-        first..=last
-    }
-
-    /// The CUDA majors that the requirement is for; `None` if it does not depend on the major.
-    pub fn cuda_majors(&self) -> Option<RangeInclusive<u32>> {
-        if self.name == METAPACKAGE {
-            return Some(self.majors());
-        }
-        if let Some(oldest) = oldest_major_of_package(&self.name) {
-            return Some(oldest..=NEWEST_MAJOR);
-        }
-        let major = self.major_in_name()?;
-        Some(major..=major)
-    }
-
-    fn major_in_name(&self) -> Option<u32> {
-        self.name.split('-').find_map(major_of_word)
-    }
-
-    /// Whether an environment that satisfies `self` has the package and the extras of `other`, in versions that the
-    /// author has limited.
-    pub fn covers(&self, other: &Self, major: u32) -> bool {
-        self.name == other.name
-            && self.marker.is_empty()
-            && other.extras.iter().all(|e| self.extras.contains(e))
-            && self.has_upper_bound()
-            && self
-                .cuda_majors()
-                .is_none_or(|majors| majors == (major..=major))
-    }
-}
-
-/// The 12 of `cu12`, `cu121`, `cuda12` and `cuda12x`.
-fn major_of_word(word: &str) -> Option<u32> {
-    let digits = word.strip_prefix("cuda").or(word.strip_prefix("cu"))?;
-    let digits = digits.strip_suffix('x').unwrap_or(digits);
-    let is_release = (2..=3).contains(&digits.len()) && digits.bytes().all(|b| b.is_ascii_digit());
-    is_release.then(|| digits[..2].parse().ok())?
-}
-
-/// The first major whose toolkit has a package of this name without a suffix: 13 for `nvidia-cublas`.
-fn oldest_major_of_package(name: &str) -> Option<u32> {
-    let is_of = |major: &u32| {
-        let mut all = Component::all().map(Component::facts);
-        all.any(|facts| facts.package(*major) == Some(name) && has_metapackage(facts, *major))
-    };
-    release::majors().find(is_of)
-}
+use crate::requirement::Requirement;
 
 /// The requirements of a distribution, and the extras that it has.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -204,7 +69,9 @@ impl Requirements {
         let mut kept = Vec::new();
         let mut used = BTreeSet::new();
         for line in &self.requires {
-            let requirement = Requirement::parse(line);
+            let requirement = Requirement::parse(line).map_err(|reason| {
+                Failure::wheel(format!("the requirement `{line}` is not valid: {reason}"))
+            })?;
             let extra = requirement.of_extra();
             if let Some(majors) = requirement.cuda_majors() {
                 if !majors.contains(&major) {
@@ -224,10 +91,10 @@ impl Requirements {
             .retain(|extra| !is_dropped(&normalized_name(extra)));
         let old_name = normalized_name(old_name);
         kept.retain_mut(|line| {
-            let requirement = Requirement::parse(line);
-            if requirement.name != old_name {
+            let Some(requirement) = Requirement::parse(line).ok().filter(|r| r.name == old_name)
+            else {
                 return true;
-            }
+            };
             let extras = requirement.extras.iter().filter(|extra| !is_dropped(extra));
             let names: Vec<&str> = extras.map(String::as_str).collect();
             let brackets = if names.is_empty() {
@@ -247,14 +114,12 @@ impl Requirements {
 
     /// Adds requirements on CUDA's packages. One that the author wrote with other bounds is left out.
     pub fn add(&mut self, lines: &[String], major: u32) {
-        let own: Vec<Requirement> = self
-            .requires
-            .iter()
-            .map(|line| Requirement::parse(line))
-            .collect();
+        let parse = |line: &String| Requirement::parse(line).ok();
+        let own: Vec<Requirement> = self.requires.iter().filter_map(parse).collect();
         for line in lines {
-            let added = Requirement::parse(line);
-            if !own.iter().any(|have| have.covers(&added, major)) && !self.requires.contains(line) {
+            let is_covered =
+                parse(line).is_some_and(|added| own.iter().any(|have| have.covers(&added, major)));
+            if !is_covered && !self.requires.contains(line) {
                 self.requires.push(line.clone());
             }
         }

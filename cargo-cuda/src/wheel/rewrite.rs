@@ -25,7 +25,12 @@ use super::requirements::Requirements;
 use super::runpath::SearchPathPlan;
 use super::sbom;
 use super::static_runtime;
+use crate::audit::check::{Code, Severity};
+use crate::audit::input;
+use crate::audit::report::Audited;
+use crate::exit_code;
 use crate::failure::Failure;
+use crate::output::{self, TemporaryDirectory};
 
 /// The start of the classifier for a CUDA major.
 pub const CLASSIFIER: &str = "Environment :: GPU :: NVIDIA CUDA :: ";
@@ -47,6 +52,8 @@ pub struct Rewrite {
     pub dependencies: Vec<String>,
     /// Libraries that the user expects on every machine, as in [`foreign::is_excluded`].
     pub excluded: Vec<String>,
+    /// Checks of the audit whose errors do not count.
+    pub allow: Vec<Code>,
 }
 
 /// A wheel that was written.
@@ -78,6 +85,8 @@ pub struct BuiltWheel {
     pub files: Vec<(String, u64)>,
     /// Python code that looks up the distribution by the name without `-cu12`.
     pub lookups: Vec<Lookup>,
+    /// What the audit found in the file.
+    pub audited: Audited,
 }
 
 /// A rewritten wheel that is not written yet.
@@ -95,7 +104,7 @@ struct Rewritten {
 }
 
 impl Rewrite {
-    /// Rewrites the wheel at `input` into `out_dir`. Writes nothing on failure.
+    /// Rewrites the wheel at `input` into `out_dir`. Writes nothing on failure, and if the audit finds an error.
     pub fn apply(&self, input: &Path, out_dir: &Path) -> Result<BuiltWheel, Failure> {
         self.apply_to(Wheel::open(input)?, input, out_dir)
     }
@@ -119,8 +128,14 @@ impl Rewrite {
         if !rewritten.is_portable {
             file_name.rest = with_local_platform(&file_name.rest);
         }
+        output::make_directory(out_dir)?;
+        let place = TemporaryDirectory::below(out_dir)?;
+        // The audit checks the name of the file too.
+        let unchecked = place.path().join(file_name.to_string());
+        let Written { size, files } = archive_writer::write(&rewritten.wheel, &unchecked)?;
+        let audited = self.audit(&unchecked, &file_name)?;
         let path = out_dir.join(file_name.to_string());
-        let Written { size, files } = archive_writer::write(&rewritten.wheel, &path)?;
+        output::rename(&unchecked, &path)?;
         Ok(BuiltWheel {
             path,
             name: rewritten.name,
@@ -135,7 +150,33 @@ impl Rewrite {
             static_runtime: rewritten.static_runtime,
             files,
             lookups: rewritten.lookups,
+            audited,
         })
+    }
+
+    /// Audits a finished wheel. Its size is checked later, because the manifest can change the limit.
+    fn audit(&self, path: &Path, file_name: &FileName) -> Result<Audited, Failure> {
+        let allow = [self.allow.as_slice(), &[Code("W17")]].concat();
+        let audited = Audited::new(&input::read(path)?, &allow);
+        let errors = audited.of_severity(Severity::Error);
+        if errors.is_empty() {
+            return Ok(audited);
+        }
+        let lines = errors.iter().map(|finding| format!("\n  {finding}"));
+        let failure = Failure::new(
+            exit_code::AUDIT,
+            format!(
+                "{file_name} was not written, because the audit found errors in it:{}",
+                lines.collect::<String>()
+            ),
+        );
+        let codes: BTreeSet<&str> = errors.iter().map(|finding| finding.code).collect();
+        let hints: BTreeSet<&str> = errors.iter().map(|finding| finding.hint).collect();
+        let failure = hints.into_iter().fold(failure, Failure::hint);
+        let codes = Vec::from_iter(codes).join(",");
+        Err(failure.hint(format!(
+            "to write the wheel nevertheless: `--allow {codes}`"
+        )))
     }
 
     fn rewrite(&self, mut wheel: Wheel, file_name: &FileName) -> Result<Rewritten, Failure> {

@@ -65,6 +65,7 @@ fn rewriting(major: u32) -> Rewrite {
         },
         dependencies: Vec::new(),
         excluded: Vec::new(),
+        allow: Vec::new(),
     }
 }
 

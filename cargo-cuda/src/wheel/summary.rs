@@ -1,6 +1,7 @@
 //! What `cargo cuda wheel` prints about the wheels that it has built.
 
-use std::collections::BTreeSet;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use cuda_build::internal::command::Invocation;
@@ -18,7 +19,7 @@ pub fn report(built: &[BuiltWheel], sdists: &[PathBuf], metapackage: Option<&Pat
     for wheel in built {
         let size = human_size(wheel.size);
         text.push_str(&format!("{} ({size})\n", wheel.path.display()));
-        text.push_str(&largest_files(wheel));
+        text.push_str(&largest_parts(wheel));
         for requirement in &wheel.requires {
             text.push_str(&format!("  requires {requirement}\n"));
         }
@@ -61,15 +62,31 @@ pub fn report(built: &[BuiltWheel], sdists: &[PathBuf], metapackage: Option<&Pat
     text
 }
 
-/// Files with at least a tenth of the wheel's size, in their compressed size.
-fn largest_files(wheel: &BuiltWheel) -> String {
+/// Files with at least a tenth of the wheel's size, in their compressed size, and the device code for each capability,
+/// in the size that it has inside the files. The largest are first.
+fn largest_parts(wheel: &BuiltWheel) -> String {
     let large = wheel
         .files
         .iter()
         .filter(|(_, size)| size * 10 >= wheel.size);
-    large
+    let mut text: String = large
         .map(|(path, size)| format!("  {path}: {}\n", human_size(*size)))
-        .collect()
+        .collect();
+    let mut sizes: BTreeMap<String, u64> = BTreeMap::new();
+    let devices = &wheel.audited.device_code;
+    for image in devices.iter().flat_map(|device| &device.images) {
+        *sizes.entry(image.label()).or_default() += image.bytes;
+    }
+    let mut sizes: Vec<(String, u64)> = sizes.into_iter().filter(|(_, size)| *size > 0).collect();
+    sizes.sort_by_key(|(_, size)| Reverse(*size));
+    if !sizes.is_empty() {
+        let sizes = sizes
+            .iter()
+            .map(|(label, size)| format!("{label} {}", human_size(*size)));
+        let sizes = Vec::from_iter(sizes).join(", ");
+        text.push_str(&format!("  device code: {sizes}\n"));
+    }
+    text
 }
 
 /// The metapackage is uploaded last: the wheels that it requires must be on the index.
@@ -126,7 +143,7 @@ pub fn check_sizes(built: &[BuiltWheel], max_size: Option<u64>) -> Result<(), Fa
         .filter(|wheel| wheel.size > limit)
         .map(|wheel| {
             let (path, size) = (wheel.path.display(), human_size(wheel.size));
-            format!("{path} has {size}\n{}", largest_files(wheel))
+            format!("{path} has {size}\n{}", largest_parts(wheel))
         })
         .collect();
     if too_large.is_empty() {
@@ -150,7 +167,23 @@ mod tests {
     use std::path::PathBuf;
 
     use super::*;
+    use crate::audit::report::{Audited, Device, ListedImage};
     use crate::wheel::distribution_lookups::Lookup;
+
+    fn device(images: &[(&str, &str, u64)]) -> Device {
+        let image = |&(kind, capability, bytes): &(&str, &str, u64)| ListedImage {
+            kind: kind.to_owned(),
+            capability: capability.to_owned(),
+            version: None,
+            bytes,
+        };
+        Device {
+            files: Vec::new(),
+            images: images.iter().map(image).collect(),
+            driver: None,
+            gpus: Vec::new(),
+        }
+    }
 
     fn wheel(major: u32, size: u64) -> BuiltWheel {
         BuiltWheel {
@@ -171,6 +204,13 @@ mod tests {
                 line: 3,
                 call: "version(\"saxpy\")".to_owned(),
             }],
+            audited: Audited {
+                device_code: vec![
+                    device(&[("sass", "8.0", 300), ("ptx", "12.0", 7)]),
+                    device(&[("sass", "8.0", 1000)]),
+                ],
+                ..Audited::default()
+            },
         }
     }
 
@@ -185,6 +225,7 @@ mod tests {
         for line in [
             "my dist/saxpy_cu12-0.1.0.whl (2.0 kB)",
             "  saxpy/a.so: 2.0 kB",
+            "  device code: SASS 8.0 1.3 kB, PTX 12.0 7 B",
             "  needs libcuda.so.1 of NVIDIA's driver: the import fails on machines without the driver",
             "  contains NVIDIA's static CUDA runtime, with a notice among the licence files",
             "  extra cu13",
@@ -206,7 +247,7 @@ mod tests {
         let built = [wheel(12, 50), wheel(13, DEFAULT_MAX_SIZE + 1)];
         let error = check_sizes(&built, None).unwrap_err().to_string();
         assert!(
-            error.contains("saxpy_cu13-0.1.0.whl has 104.9 MB\n  saxpy/a.so: 104.9 MB"),
+            error.contains("saxpy_cu13-0.1.0.whl has 104.9 MB\n  saxpy/a.so: 104.9 MB\n  device code: SASS 8.0 "),
             "{error}"
         );
         assert!(

@@ -482,6 +482,6 @@ fn image_of(entry: &Entry) -> Option<Image> {
     match entry.kind() {
         Kind::Elf => Some(Image::Real(entry.capability())),
         Kind::Ptx => Some(Image::Ptx(entry.capability())),
-        Kind::Other(_) => None,
+        Kind::LtoIr | Kind::Other(_) => None,
     }
 }

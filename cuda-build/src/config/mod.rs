@@ -6,7 +6,7 @@
 //! toolkit           = ">=12.2, <14"
 //! majors            = [12, 13]     # CUDA majors to build wheels for
 //! components        = ["cudart", { name = "cudnn", version = ">=9", optional = true }]
-//! capabilities      = ["8.0", "9.0", "12.0+PTX"]
+//! capabilities      = ["8.0", "9.0", "10.0", "12.0+PTX"]
 //! single-capability = "9.0"        # for consumers that take no list
 //! cudart            = "static"     # or "shared"
 //! jetson            = false        # true: aarch64 Linux is a Jetson board, not a server

@@ -12,7 +12,9 @@ pub enum Kind {
     Ptx,
     /// A cubin: an ELF file with SASS for one capability.
     Elf,
-    /// Another kind, such as LTO-IR or Tile-IR, with its number in the header.
+    /// LTO-IR, which nvJitLink links into SASS while the program runs.
+    LtoIr,
+    /// Another kind, such as Tile-IR, with its number in the header.
     Other(u16),
 }
 

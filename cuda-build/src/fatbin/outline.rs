@@ -97,6 +97,7 @@ pub(super) fn kind(header: &[u8]) -> Kind {
     match u16_at(header, 0).unwrap_or(0) {
         1 => Kind::Ptx,
         2 => Kind::Elf,
+        8 => Kind::LtoIr,
         other => Kind::Other(other),
     }
 }

@@ -17,7 +17,7 @@ fn cuda_runtime_version() -> PyResult<i32> {
     runtime::version().map_err(PyRuntimeError::new_err)
 }
 
-/// The capabilities that this build has code for: `8.0, 9.0, 12.0+PTX`.
+/// The capabilities that this build has code for: `8.0, 9.0, 10.0, 12.0+PTX`.
 #[pyfunction]
 fn capabilities() -> &'static str {
     cuda::CAPABILITY_LIST

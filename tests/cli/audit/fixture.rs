@@ -127,7 +127,13 @@ fn all_images() -> &'static BTreeMap<String, Vec<u8>> {
         for real in ["80", "90", "90a", "100", "120"] {
             nvcc.args(["-gencode", &format!("arch=compute_{real},code=sm_{real}")]);
         }
-        run(nvcc.args(["-gencode", "arch=compute_120,code=compute_120"]));
+        for code in [
+            "arch=compute_120,code=compute_120",
+            "arch=compute_90,code=lto_90",
+        ] {
+            nvcc.args(["-gencode", code]);
+        }
+        run(&mut nvcc);
         let bytes = fs::read(output).unwrap();
         let number = |at: usize, len: usize| {
             let mut number = [0; 8];
@@ -143,7 +149,12 @@ fn all_images() -> &'static BTreeMap<String, Vec<u8>> {
             } else {
                 ""
             };
-            let kind = if number(at, 2) == 1 { " PTX" } else { "" };
+            let kind = match number(at, 2) {
+                1 => " PTX",
+                2 => "",
+                8 => " LTO",
+                other => panic!("an image of kind {other}"),
+            };
             let name = format!("{}{suffix}{kind}", number(at + 28, 4));
             images.insert(name, bytes[at..at + len].to_vec());
             at += len;

@@ -10,6 +10,7 @@ use zip::{CompressionMethod, ZipWriter};
 
 use super::fixture::{GOOD, Module, Wheel, audit, codes, container, report};
 use crate::components::offline;
+use crate::support::Finished;
 
 /// A zip file with these files and no more.
 fn zip(files: &[(&str, &[u8])]) -> Vec<u8> {
@@ -170,6 +171,53 @@ fn mutated_libraries_never_panic() {
         readable > 100 && unreadable > 100,
         "{readable} readable, {unreadable} unreadable"
     );
+}
+
+/// Makes a section of a module reach to the end of the file, which gets `size` bytes.
+fn with_huge_section(mut module: Vec<u8>, name: &[u8], size: usize) -> Vec<u8> {
+    use object::read::elf::{ElfFile64, FileHeader as _, SectionHeader as _};
+    let file = ElfFile64::<object::Endianness>::parse(&*module).unwrap();
+    let endian = file.elf_header().endian().unwrap();
+    let (index, section) = file
+        .elf_section_table()
+        .section_by_name(endian, name)
+        .unwrap();
+    let (start, _) = section.file_range(endian).unwrap();
+    // The size is the fifth of the 8-byte fields after name and type.
+    let at = file.elf_header().e_shoff(endian) as usize + index.0 * 64 + 32;
+    module[at..at + 8].copy_from_slice(&(size as u64 - start).to_le_bytes());
+    module.resize(size, 0);
+    module
+}
+
+#[test]
+fn huge_tables_of_a_module_are_not_read() {
+    if offline() {
+        return;
+    }
+    let place = tempfile::tempdir().unwrap();
+    let module = with_huge_section(Module::good().link(), b".dynstr", 70 << 20);
+    let mut wheel = Wheel::with_module(module);
+    wheel.name = "saxpy".to_owned();
+    let path = wheel.write(place.path());
+    for (command, code) in [("audit", 17), ("wheel --cuda 13 --from-wheel", 15)] {
+        let script = format!(
+            "ulimit -d 60000; exec '{}' cuda {command} '{}'",
+            env!("CARGO_BIN_EXE_cargo-cuda"),
+            path.display()
+        );
+        let output = std::process::Command::new("sh")
+            .args(["-c", &script])
+            .current_dir(place.path())
+            .output();
+        let run = Finished::of(output.unwrap());
+        assert_eq!(run.code, code, "{run:?}");
+        let reason = "saxpy/saxpy.abi3.so: not a readable ELF library";
+        assert!(
+            run.stdout.contains(reason) || run.stderr.contains(reason),
+            "{run:?}"
+        );
+    }
 }
 
 #[test]

@@ -6,6 +6,7 @@ mod hostile;
 
 use std::fs;
 
+use cargo_cuda::wheel::archive::Entry;
 use serde_json::json;
 
 use crate::components::offline;
@@ -264,6 +265,37 @@ fn device_code_in_data_is_found() {
         .collect();
     assert_eq!(files, ["saxpy/saxpy.abi3.so", "saxpy/kernels.fatbin"]);
     assert_eq!(codes(&report), ["W13"]);
+}
+
+#[test]
+fn lto_ir_runs_where_it_can_be_linked() {
+    if offline() {
+        return;
+    }
+    let place = tempfile::tempdir().unwrap();
+    let mut module = Module::good();
+    module.images = vec!["80", "90 LTO"];
+    let library = module.link();
+    let entry = Entry::new(library.clone(), true).unwrap();
+    assert!(entry.elf.unwrap().has_lto_ir());
+    let good = Entry::new(Module::good().link(), true).unwrap();
+    assert!(!good.elf.unwrap().has_lto_ir());
+    let path = Wheel::with_module(library).write(place.path());
+    let report = report(&audit(&["--json"], &[&path]));
+    assert_eq!(report["findings"], json!([]), "{report:#}");
+    let device = &report["device_code"][0];
+    assert_eq!(device["images"][1]["kind"], "lto-ir");
+    assert_eq!(device["images"][1]["capability"], "9.0");
+    let text = audit(&[], &[&path]).stdout;
+    for line in [
+        "SASS 8.0",
+        "LTO-IR 9.0",
+        "Ampere     8.0, 8.6, 8.7, 8.8       native",
+        "Hopper     9.0                      linked from LTO-IR by nvJitLink",
+        "Turing     7.5                      none",
+    ] {
+        assert!(text.contains(line), "{line}\n{text}");
+    }
 }
 
 #[test]

@@ -7,7 +7,7 @@ use cuda_build::Capability;
 use super::Majors;
 use crate::audit::check::{Finding, W13, W14, W15};
 use crate::audit::device::{DeviceCode, Image};
-use crate::audit::facts::Artifact;
+use crate::audit::facts::{Artifact, files_as_text};
 use crate::store::human_size;
 
 /// Uncompressed SASS up to this size is not reported.
@@ -39,11 +39,7 @@ pub fn check(artifact: &Artifact, majors: &Majors, findings: &mut Vec<Finding>) 
         }
     }
     for (paths, major, code) in groups.values() {
-        let path = match paths[..] {
-            [only] => only.to_owned(),
-            [first, ..] => format!("{first} and {} other files", paths.len() - 1),
-            [] => continue,
-        };
+        let path = files_as_text(paths);
         let mut gaps = list(&code.gaps(*major));
         if !code.runs_on_future() {
             gaps.push("newer than the known ones".to_owned());
@@ -68,7 +64,7 @@ pub fn files<'a>(
 ) -> impl Iterator<Item = (&'a str, &'a DeviceCode, u32)> {
     let libraries = artifact.libraries.iter().map(|library| {
         let major = majors.of_module(library).unwrap_or(majors.of_code());
-        (library.path.as_str(), &library.device, major)
+        (library.path.as_str(), &library.elf.device, major)
     });
     let others = artifact.device_files.iter();
     libraries.chain(others.map(|(path, code)| (path.as_str(), code, majors.of_code())))

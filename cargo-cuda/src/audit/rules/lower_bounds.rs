@@ -8,7 +8,7 @@ use cuda_build::{Component, Version};
 use super::sonames::component_of;
 use crate::audit::check::{Finding, W10};
 use crate::audit::facts::{Library, Package};
-use crate::audit::requirement::Requirement;
+use crate::requirement::Requirement;
 use crate::wheel::symbols::{self, Added};
 
 /// Reports requirements whose lowest version lacks a symbol that the module needs.
@@ -25,7 +25,7 @@ pub fn check(package: &Package, library: &Library, major: u32, findings: &mut Ve
         let Some(added) = symbols::added(component, major, soname, &import.symbol) else {
             continue;
         };
-        let requires = package.requires.iter().filter(|r| !r.optional);
+        let requires = package.requires.iter().filter(|r| !r.is_optional());
         let mut of_component = requires.filter(|r| r.names(component, major));
         if let Some(requirement) = of_component.next()
             && of_component.next().is_none()

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use cuda_build::internal::release::{self, NEWEST_MAJOR};
+use cuda_build::internal::release::NEWEST_MAJOR;
 
 use super::sonames::majors_of_soname;
 use crate::audit::check::{Finding, W08};
 use crate::audit::facts::{Artifact, Library};
+use crate::requirement::major_of_word;
 
 /// The CUDA majors that the parts of an artifact name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -23,11 +24,13 @@ impl Majors {
     pub fn of(artifact: &Artifact) -> Self {
         let package = artifact.package.as_ref();
         let requires = package.map_or(&[][..], |package| &package.requires);
-        let required = requires.iter().filter(|requirement| !requirement.optional);
+        let required = requires
+            .iter()
+            .filter(|requirement| !requirement.is_optional());
         Self {
             name: of_name(artifact.name()),
             requirements: required
-                .filter_map(|requirement| requirement.major())
+                .filter_map(|requirement| requirement.cuda_major())
                 .collect(),
             libraries: artifact.libraries.iter().flat_map(of_library).collect(),
         }
@@ -74,24 +77,7 @@ fn of_library(library: &Library) -> BTreeSet<u32> {
 
 /// The major in the name of a distribution: `saxpy-cu12`, `cupy-cuda13x`, `jax-cuda12-plugin`, `torch-cu118`.
 fn of_name(name: &str) -> Option<u32> {
-    name.split('-').skip(1).find_map(suffix_major)
-}
-
-/// The major of one part of a name; `None` if the part does not name a major.
-pub fn suffix_major(part: &str) -> Option<u32> {
-    let digits = part
-        .strip_prefix("cuda")
-        .or_else(|| part.strip_prefix("cu"))?;
-    let digits = digits.trim_end_matches('x');
-    let is_number = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
-    let major = digits
-        .get(..digits.len().min(2))
-        .filter(|_| is_number)?
-        .parse()
-        .ok()?;
-    (release::OLDEST_MAJOR..100)
-        .contains(&major)
-        .then_some(major)
+    name.split('-').skip(1).find_map(major_of_word)
 }
 
 pub fn check(artifact: &Artifact, majors: &Majors, findings: &mut Vec<Finding>) {

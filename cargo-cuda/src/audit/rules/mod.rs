@@ -36,9 +36,11 @@ pub fn findings(artifact: &Artifact) -> Vec<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::audit::check::Severity;
     use crate::audit::facts::{Library, Package};
-    use crate::audit::requirement::Requirement;
+    use crate::requirement::Requirement;
     use crate::wheel::elf::ElfFacts;
+    use crate::wheel::filename::FileName;
 
     /// A wheel with one module.
     fn artifact(name: &str, requires: &[&str], needed: &[&str], rpath: &[&str]) -> Artifact {
@@ -60,7 +62,6 @@ mod tests {
             libraries: vec![Library {
                 path: "saxpy/saxpy.so".to_owned(),
                 elf,
-                ..Library::default()
             }],
             ..Artifact::default()
         }
@@ -80,6 +81,7 @@ mod tests {
         assert!(codes(&with_torch).is_empty(), "{:?}", findings(&with_torch));
         let without = artifact("saxpy", &["numpy"], &needed, &[]);
         assert_eq!(codes(&without), ["W05", "W06"]);
+        assert_eq!(findings(&without)[0].severity, Severity::Error);
         let sibling = artifact(
             "pyrmm-cu12",
             &["librmm-cu12==26.*"],
@@ -87,6 +89,60 @@ mod tests {
             &[],
         );
         assert!(codes(&sibling).is_empty());
+    }
+
+    #[test]
+    fn libraries_of_requirements_of_requirements_are_notes() {
+        let mut wheel = artifact(
+            "rmm-cu12",
+            &["librmm-cu12==26.*"],
+            &["librmm.so", "librapids_logger.so", "libcublas.so.12"],
+            &["$ORIGIN"],
+        );
+        let name = "rmm_cu12-26.10.0-cp311-abi3-manylinux_2_28_x86_64.whl";
+        let set_name = |wheel: &mut Artifact| {
+            wheel.package.as_mut().unwrap().file_name = FileName::parse(name);
+        };
+        set_name(&mut wheel);
+        // The second module needs the same library.
+        let mut second = wheel.libraries[0].clone();
+        second.path = "saxpy/second.so".to_owned();
+        wheel.libraries.push(second);
+        let found = findings(&wheel);
+        let text = "saxpy/saxpy.so and saxpy/second.so need `librapids_logger.so`, which neither the wheel nor every \
+                    system of the tag has, but a requirement of `librmm-cu12` may bring it";
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert_eq!(
+            (found[0].severity, found[0].message.as_str()),
+            (Severity::Note, text)
+        );
+
+        let mut wheel = artifact("saxpy", &["numpy"], &["librapids_logger.so"], &[]);
+        set_name(&mut wheel);
+        let found = findings(&wheel);
+        assert_eq!((found.len(), found[0].severity), (1, Severity::Warning));
+    }
+
+    #[test]
+    fn packages_for_the_same_major_may_bring_cuda() {
+        let severity = |requirement: &str| {
+            let wheel = artifact("saxpy", &[requirement], &["libcublas.so.12"], &[]);
+            findings(&wheel)
+                .iter()
+                .find(|finding| finding.code == "W05")
+                .map(|finding| finding.severity)
+        };
+        for (requirement, expected) in [
+            ("torch", Some(Severity::Note)),
+            ("cupy-cuda12x", Some(Severity::Note)),
+            ("numpy", Some(Severity::Error)),
+            ("cupy-cuda12x; extra == 'plot'", Some(Severity::Error)),
+            ("nvidia-cuda-runtime-cu12", Some(Severity::Error)),
+            ("nvidia-cudnn-cu12", None),
+            ("nvidia-cusolver-cu12", None),
+        ] {
+            assert_eq!(severity(requirement), expected, "{requirement}");
+        }
     }
 
     #[test]

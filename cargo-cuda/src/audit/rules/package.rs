@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::audit::check::{Finding, W17, W18, W19};
 use crate::audit::facts::{Artifact, Package};
+use crate::requirement::major_of_word;
 use crate::store::human_size;
 
 /// The size of a file that indexes accept by default.
@@ -62,7 +63,7 @@ fn check_import_name(artifact: &Artifact, package: &Package, findings: &mut Vec<
     let parts = package
         .name
         .split('-')
-        .filter(|part| super::majors::suffix_major(part).is_none());
+        .filter(|part| major_of_word(part).is_none());
     let own = parts.collect::<Vec<_>>().join("_");
     let is_metadata = |top: &str| top.ends_with(".dist-info") || top.ends_with(".data");
     let is_module = |path: &str| path.ends_with(".so") || path.ends_with(".py");

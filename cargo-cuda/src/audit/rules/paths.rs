@@ -118,7 +118,7 @@ fn check_reach(
     places: &[String],
     findings: &mut Vec<Finding>,
 ) {
-    if artifact.preloads || super::requirements::needs_other_packages(artifact, library) {
+    if artifact.preloads || super::requirements::other_package(artifact, library).is_some() {
         return;
     }
     for soname in &library.elf.needed {

@@ -8,6 +8,7 @@ use super::Majors;
 use super::sonames::{component_of, is_driver_library};
 use crate::audit::check::{Finding, W05, W09};
 use crate::audit::facts::{Artifact, Library, Package};
+use crate::requirement::major_of_word;
 use crate::wheel::dependencies;
 use crate::wheel::foreign::MANYLINUX;
 
@@ -17,7 +18,7 @@ pub fn check(artifact: &Artifact, majors: &Majors, findings: &mut Vec<Finding>) 
     };
     for requirement in &package.requires {
         if let Some(fault) = requirement.unbounded() {
-            findings.push(match requirement.optional {
+            findings.push(match requirement.is_optional() {
                 true => W09.warning(format!("the wheel {fault}")),
                 false => W09.error(format!("the wheel {fault}")),
             });
@@ -40,11 +41,14 @@ fn check_coverage(
     major: u32,
     findings: &mut Vec<Finding>,
 ) {
-    if needs_other_packages(artifact, library) {
+    if other_package(artifact, library).is_some() {
         return;
     }
     let brought = |optional: bool| -> BTreeSet<Component> {
-        let requires = package.requires.iter().filter(|r| r.optional == optional);
+        let requires = package
+            .requires
+            .iter()
+            .filter(|r| r.is_optional() == optional);
         requires
             .flat_map(|requirement| requirement.components(major))
             .collect()
@@ -56,7 +60,7 @@ fn check_coverage(
         };
         // A package of the same component for another major is reported by W08.
         let is_other_major = package.requires.iter().any(|requirement| {
-            requirement.major().is_some_and(|other| {
+            requirement.cuda_major().is_some_and(|other| {
                 other != major && requirement.components(other).contains(&component)
             })
         });
@@ -65,29 +69,41 @@ fn check_coverage(
         if artifact.has_file(soname) || always.contains(&component) || is_other_major || is_own {
             continue;
         }
-        let path = &library.path;
-        findings.push(match optional.contains(&component) {
-            true => W05.warning(format!(
-                "{path} needs `{soname}` of `{component}`, which only an extra of the wheel brings"
-            )),
-            false => W05.error(format!(
-                "{path} needs `{soname}` of `{component}`, and no requirement of the wheel brings it"
-            )),
+        let needs = format!("{} needs `{soname}` of `{component}`", library.path);
+        findings.push(if optional.contains(&component) {
+            W05.warning(format!("{needs}, which only an extra of the wheel brings"))
+        } else if let Some(other) = may_bring_cuda(package, major) {
+            W05.note(format!(
+                "{needs}, which no requirement brings, unless `{other}` does"
+            ))
+        } else {
+            W05.error(format!(
+                "{needs}, and no requirement of the wheel brings it"
+            ))
         });
     }
 }
 
-/// Whether a module needs libraries of other projects' packages, such as `libtorch.so`. These packages are imported
-/// first, and bring and load CUDA's libraries too.
-pub fn needs_other_packages(artifact: &Artifact, library: &Library) -> bool {
-    library.elf.needed.iter().any(|soname| {
-        !MANYLINUX.contains(&soname.as_str())
+/// A required package of another project that probably requires CUDA's packages, which only the index knows: torch,
+/// and packages for the same CUDA major, such as `cupy-cuda12x`.
+fn may_bring_cuda(package: &Package, major: u32) -> Option<&str> {
+    let mut requires = package.requires.iter().filter(|r| !r.is_optional());
+    let other = requires.find(|requirement| {
+        !requirement.is_known()
+            && (requirement.name == "torch" || requirement.major_in_name() == Some(major))
+    });
+    other.map(|requirement| requirement.name.as_str())
+}
+
+/// The required package of another project that has a library that a module needs: `torch` for `libtorch.so`. The
+/// package is imported first, and brings and loads the libraries of its own requirements too, such as CUDA's.
+pub fn other_package<'a>(artifact: &'a Artifact, library: &Library) -> Option<&'a str> {
+    let package = artifact.package.as_ref()?;
+    library.elf.needed.iter().find_map(|soname| {
+        let is_elsewhere = !MANYLINUX.contains(&soname.as_str())
             && !dependencies::is_nvidia_library(soname)
-            && !artifact.has_file(soname)
-            && artifact
-                .package
-                .as_ref()
-                .is_some_and(|package| provides(package, soname).is_some())
+            && !artifact.has_file(soname);
+        provides(package, soname).filter(|_| is_elsewhere)
     })
 }
 
@@ -104,7 +120,7 @@ pub fn provides<'a>(package: &'a Package, soname: &str) -> Option<&'a str> {
     names.into_iter().find(|name| {
         let parts: Vec<&str> = name
             .split('-')
-            .filter(|p| super::majors::suffix_major(p).is_none())
+            .filter(|p| major_of_word(p).is_none())
             .collect();
         let name = parts.join("-");
         let name = name.strip_prefix("lib").unwrap_or(&name);

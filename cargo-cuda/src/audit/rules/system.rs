@@ -1,11 +1,11 @@
 //! What a native module needs from the system (W11, W16, W20).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::requirements::provides;
+use super::requirements::{other_package, provides};
 use super::sonames::is_driver_library;
 use crate::audit::check::{Finding, W11, W16, W20};
-use crate::audit::facts::{Artifact, Library};
+use crate::audit::facts::{Artifact, Library, files_as_text};
 use crate::wheel::dependencies;
 use crate::wheel::filename::FileName;
 use crate::wheel::foreign::MANYLINUX;
@@ -111,20 +111,42 @@ fn check_tag(artifact: &Artifact, file_name: &FileName, findings: &mut Vec<Findi
                 )));
             }
         }
-        for soname in &library.elf.needed {
-            let package = artifact.package.as_ref();
-            let is_allowed = MANYLINUX.contains(&soname.as_str())
-                || dependencies::is_nvidia_library(soname)
-                || is_driver_library(soname)
-                || soname.starts_with("libpython")
-                || artifact.has_file(soname)
-                || package.is_some_and(|package| provides(package, soname).is_some());
-            if !is_allowed {
-                findings.push(W16.warning(format!(
-                    "{path} needs `{soname}`, which neither the wheel nor every system of the tag has"
-                )));
-            }
+    }
+    check_needed(artifact, findings);
+}
+
+/// W16: libraries that neither the wheel nor every system of the tag has.
+fn check_needed(artifact: &Artifact, findings: &mut Vec<Finding>) {
+    let package = artifact.package.as_ref();
+    let is_expected = |soname: &String| {
+        MANYLINUX.contains(&soname.as_str())
+            || dependencies::is_nvidia_library(soname)
+            || is_driver_library(soname)
+            || soname.starts_with("libpython")
+            || artifact.has_file(soname)
+            || package.is_some_and(|package| provides(package, soname).is_some())
+    };
+    // Several modules usually need the same library.
+    let mut missing: BTreeMap<&String, Vec<&Library>> = BTreeMap::new();
+    for library in &artifact.libraries {
+        for soname in library.elf.needed.iter().filter(|s| !is_expected(s)) {
+            missing.entry(soname).or_default().push(library);
         }
+    }
+    for (soname, libraries) in missing {
+        let paths: Vec<&str> = libraries.iter().map(|l| l.path.as_str()).collect();
+        let verb = if paths.len() == 1 { "needs" } else { "need" };
+        let needs = format!(
+            "{} {verb} `{soname}`, which neither the wheel nor every system of the tag has",
+            files_as_text(&paths)
+        );
+        let mut others = libraries.iter().map(|l| other_package(artifact, l));
+        findings.push(match others.clone().flatten().next() {
+            Some(other) if others.all(|other| other.is_some()) => W16.note(format!(
+                "{needs}, but a requirement of `{other}` may bring it"
+            )),
+            _ => W16.warning(needs),
+        });
     }
 }
 
