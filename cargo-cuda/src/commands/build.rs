@@ -80,13 +80,9 @@ pub fn run(
         for hint in lacking::hints(&build) {
             output::message(&format!("hint: {hint}"));
         }
-    } else if code == 0 && command == "build" && !cargo.has(&["--quiet", "-q"]) {
-        output::message(&format!(
-            "{:>12} {} (CUDA {})",
-            "Result in",
-            shown(directory),
-            build.toolkit.version()
-        ));
+    } else if code == 0 && command == "build" {
+        let text = format!("{} (CUDA {})", shown(directory), build.toolkit.version());
+        output::status("Result in", &text);
     }
     Ok(code)
 }
