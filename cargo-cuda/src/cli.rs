@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Args as _, ColorChoice, Parser, Subcommand};
+use clap::{Args as _, ColorChoice, CommandFactory as _, Parser, Subcommand};
 use cuda_build::internal::{Env, Root, config};
 
 use crate::cargo_arguments::{self, Options, SplitArguments, TakesValue};
@@ -42,16 +42,16 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// `cargo build` with CUDA, in a target directory of its own
-    #[command(after_help = CARGO_COMMAND_HELP)]
+    #[command(visible_alias = "b", after_help = CARGO_COMMAND_HELP)]
     Build(BuildOptions),
     /// `cargo check` with CUDA
-    #[command(after_help = CARGO_COMMAND_HELP)]
+    #[command(visible_alias = "c", after_help = CARGO_COMMAND_HELP)]
     Check(BuildOptions),
     /// `cargo run` with CUDA's libraries on the loader path
-    #[command(after_help = CARGO_COMMAND_HELP)]
+    #[command(visible_alias = "r", after_help = CARGO_COMMAND_HELP)]
     Run(BuildOptions),
     /// `cargo test` with CUDA's libraries on the loader path
-    #[command(after_help = CARGO_COMMAND_HELP)]
+    #[command(visible_alias = "t", after_help = CARGO_COMMAND_HELP)]
     Test(BuildOptions),
     /// `cargo bench` with CUDA's libraries on the loader path
     #[command(after_help = CARGO_COMMAND_HELP)]
@@ -60,7 +60,7 @@ enum Command {
     #[command(after_help = CARGO_COMMAND_HELP)]
     Clippy(BuildOptions),
     /// `cargo doc` with CUDA
-    #[command(after_help = CARGO_COMMAND_HELP)]
+    #[command(visible_alias = "d", after_help = CARGO_COMMAND_HELP)]
     Doc(BuildOptions),
     /// `cargo nextest` with CUDA's libraries on the loader path
     #[command(after_help = CARGO_COMMAND_HELP)]
@@ -162,8 +162,8 @@ fn parse(arguments: &[OsString]) -> Result<(Cli, SplitArguments), clap::Error> {
             false => TakesValue::No,
         }),
     };
-    let split = cargo_arguments::split(&name.to_string_lossy(), &rest, is_ours);
-    let ours: Vec<OsString> = std::iter::once(name.clone())
+    let split = cargo_arguments::split(&name, &rest, is_ours);
+    let ours: Vec<OsString> = std::iter::once(name.clone().into())
         .chain(split.ours.iter().cloned())
         .collect();
     let cli = parse(&ours)?;
@@ -174,7 +174,7 @@ fn parse(arguments: &[OsString]) -> Result<(Cli, SplitArguments), clap::Error> {
         let long = text.split('=').next().unwrap_or_default();
         if long.starts_with("--")
             && !cargo_arguments::takes_value(long)
-            && let Err(error) = parse(&[name.clone(), long.into()])
+            && let Err(error) = parse(&[name.clone().into(), long.into()])
             && error.kind() == ErrorKind::UnknownArgument
             && let Some(ContextValue::String(suggestion)) = error.get(ContextKind::SuggestedArg)
             && find(suggestion).is_some()
@@ -185,24 +185,26 @@ fn parse(arguments: &[OsString]) -> Result<(Cli, SplitArguments), clap::Error> {
     Ok((cli, split))
 }
 
-/// The command of cargo in a command line, and its arguments. Options before the command are passed
-/// to it: `-v build` is `build -v`.
-fn cargo_command(arguments: &[OsString]) -> Option<(OsString, Vec<OsString>)> {
+/// The full name of the command of cargo in a command line, and its arguments. Options before the
+/// command are passed to it: `-v b` is `build -v`.
+fn cargo_command(arguments: &[OsString]) -> Option<(String, Vec<OsString>)> {
     let mut rest = arguments.iter().enumerate();
     let (index, name) = loop {
         let (index, argument) = rest.next()?;
         match argument.to_str()? {
             "--color" => drop(rest.next()),
             option if option.starts_with('-') => {}
-            _ => break (index, argument),
+            name => break (index, name),
         }
     };
+    let cli = Cli::command();
+    let command = cli.find_subcommand(name)?.get_name();
+    if !CARGO_COMMANDS.contains(&command) {
+        return None;
+    }
     let before = arguments[..index].iter();
     let after = arguments[index + 1..].iter();
-    CARGO_COMMANDS
-        .iter()
-        .any(|command| name == *command)
-        .then(|| (name.clone(), before.chain(after).cloned().collect()))
+    Some((command.to_owned(), before.chain(after).cloned().collect()))
 }
 
 /// The options for the terminal, which cargo's commands also get.
@@ -301,9 +303,27 @@ mod tests {
     }
 
     #[test]
+    fn aliases_are_those_of_cargo() {
+        for (alias, command) in [
+            ("b", "build"),
+            ("c", "check"),
+            ("d", "doc"),
+            ("r", "run"),
+            ("t", "test"),
+        ] {
+            let (_, split) = parsed(&format!("{alias} -r --cuda 13")).unwrap();
+            assert_eq!((split.command.as_str(), split.cargos.len()), (command, 1));
+        }
+        for alias in ["toolkit ls", "toolkit rm 13"] {
+            assert!(parsed(alias).is_ok(), "{alias}");
+        }
+    }
+
+    #[test]
     fn options_for_the_terminal_are_also_cargos() {
         for (line, cargos, quiet, verbose, color) in [
             ("-v build -r", "-v -r", false, 1, None),
+            ("-v b -r", "-v -r", false, 1, None),
             ("build -qr", "-qr", true, 0, None),
             (
                 "--color never -q run x -v",

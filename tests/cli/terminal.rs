@@ -2,6 +2,7 @@
 
 use std::process::Command;
 
+use crate::project::Project;
 use crate::support::Finished;
 
 const ESCAPE: &str = "\u{1b}[";
@@ -54,4 +55,32 @@ fn options_and_variables_decide_about_colour() {
             );
         }
     }
+}
+
+const MANIFEST: &str = "[package]\nname = \"plain\"\nversion = \"0.1.0\"\n\n[workspace]\n";
+
+#[test]
+fn a_note_is_printed_once_and_with_verbose() {
+    let Some(project) = Project::bare("notes", &[13]) else {
+        return;
+    };
+    project.write("Cargo.toml", MANIFEST);
+    project.write("src/lib.rs", "");
+    let check = |options: &[&str], capability: &str| {
+        let arguments = [options, &["check", "--capabilities", "8.0"]].concat();
+        let mut command = project.command(&arguments);
+        command.env("CUDA_COMPUTE_CAP", capability);
+        let check = Finished::of(command.output().unwrap());
+        check.succeeded();
+        check.stderr
+    };
+    let note = "note: CUDA_COMPUTE_CAP stays as you set it, 86";
+    assert_eq!(check(&["-q"], "86"), "");
+    assert!(check(&[], "86").contains(note));
+    assert!(!check(&[], "86").contains("note:"));
+    assert!(check(&["-v"], "86").contains(note));
+    let verbose = check(&["-v"], "86");
+    assert!(verbose.contains("     Running `"), "{verbose}");
+    assert!(!check(&[], "86").contains("note:"));
+    assert!(check(&[], "90").contains("note: CUDA_COMPUTE_CAP stays as you set it, 90"));
 }

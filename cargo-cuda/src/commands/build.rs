@@ -46,7 +46,7 @@ pub fn run(
     let target_directory = cargo.value("--target-dir").map(PathBuf::from);
     let gpus = build::gpus();
     let build = Build::prepare(&project, Purpose::Cargo, &gpus, target_directory.as_deref())?;
-    output::messages(&build.notes);
+    build.print_notes(root)?;
     let directory = &build.directory.path;
     let program = user.peek("CARGO").unwrap_or("cargo".as_ref());
     let mut call = Invocation::new(program)

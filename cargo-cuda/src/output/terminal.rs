@@ -81,7 +81,8 @@ pub fn is_verbose() -> bool {
     OPTIONS.get().is_some_and(|options| options.verbose > 0)
 }
 
-fn is_quiet() -> bool {
+/// Whether `--quiet` was given.
+pub fn is_quiet() -> bool {
     OPTIONS.get().is_some_and(|options| options.quiet)
 }
 

@@ -152,7 +152,7 @@ impl Job {
         let package = self.package();
         let text = format!("{} {} for CUDA {major}", package.name, package.version);
         output::status("Building", &text);
-        output::messages(&build.notes);
+        build.print_notes(&self.project().root)?;
         let (compiled, linked) = self.link(prepared)?;
         let mut rewrite = Rewrite {
             name: package.config.wheel.name.clone(),
