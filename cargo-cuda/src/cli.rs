@@ -3,11 +3,11 @@
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::error::{ContextKind, ErrorKind};
-use clap::{Args as _, Parser, Subcommand};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{Args as _, ColorChoice, CommandFactory as _, Parser, Subcommand};
 use cuda_build::internal::{Env, Root, config};
 
-use crate::cargo_arguments::{self, SplitArguments, TakesValue};
+use crate::cargo_arguments::{self, Options, SplitArguments, TakesValue};
 use crate::cargo_config::CargoConfig;
 use crate::commands::audit::{self, AuditArgs};
 use crate::commands::build;
@@ -24,14 +24,17 @@ use crate::commands::view::{self, ViewArgs};
 use crate::commands::wheel::{self, WheelArgs};
 use crate::exit_code;
 use crate::failure::Failure;
+use crate::output::TerminalOptions;
 use crate::project::BuildOptions;
 use crate::store::Context;
 use crate::{output, previous, rustc_wrapper, signals};
 
 /// Fetch CUDA components, build crates with them, package wheels per CUDA major.
 #[derive(Debug, Parser)]
-#[command(name = "cargo cuda", bin_name = "cargo cuda", version, after_help = exit_code::HELP)]
+#[command(name = "cargo cuda", bin_name = "cargo cuda", version, after_help = exit_code::HELP, styles = output::STYLES)]
 struct Cli {
+    #[command(flatten)]
+    terminal: TerminalOptions,
     #[command(subcommand)]
     command: Command,
 }
@@ -39,16 +42,16 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// `cargo build` with CUDA, in a target directory of its own
-    #[command(after_help = CARGO_COMMAND_HELP)]
+    #[command(visible_alias = "b", after_help = CARGO_COMMAND_HELP)]
     Build(BuildOptions),
     /// `cargo check` with CUDA
-    #[command(after_help = CARGO_COMMAND_HELP)]
+    #[command(visible_alias = "c", after_help = CARGO_COMMAND_HELP)]
     Check(BuildOptions),
     /// `cargo run` with CUDA's libraries on the loader path
-    #[command(after_help = CARGO_COMMAND_HELP)]
+    #[command(visible_alias = "r", after_help = CARGO_COMMAND_HELP)]
     Run(BuildOptions),
     /// `cargo test` with CUDA's libraries on the loader path
-    #[command(after_help = CARGO_COMMAND_HELP)]
+    #[command(visible_alias = "t", after_help = CARGO_COMMAND_HELP)]
     Test(BuildOptions),
     /// `cargo bench` with CUDA's libraries on the loader path
     #[command(after_help = CARGO_COMMAND_HELP)]
@@ -57,7 +60,7 @@ enum Command {
     #[command(after_help = CARGO_COMMAND_HELP)]
     Clippy(BuildOptions),
     /// `cargo doc` with CUDA
-    #[command(after_help = CARGO_COMMAND_HELP)]
+    #[command(visible_alias = "d", after_help = CARGO_COMMAND_HELP)]
     Doc(BuildOptions),
     /// `cargo nextest` with CUDA's libraries on the loader path
     #[command(after_help = CARGO_COMMAND_HELP)]
@@ -100,13 +103,18 @@ pub fn main(arguments: Vec<OsString>) -> ExitCode {
     // Cargo runs `cargo-cuda cuda …`; a user may run `cargo-cuda …` directly.
     let named = arguments.first().is_some_and(|first| first == "cuda");
     let arguments: Vec<OsString> = arguments.into_iter().skip(named.into()).collect();
+    let process = Env::from_process();
     let (cli, split) = match parse(&arguments) {
         Ok(parsed) => parsed,
-        Err(error) => return usage(&error),
+        Err(error) => {
+            output::use_colour(color(&Options::parse(&arguments)), &process);
+            return usage(&error);
+        }
     };
+    output::set_up(terminal_options(&cli, &split), &process);
     signals::watch();
-    let ended =
-        dispatch(&cli.command, &split).and_then(|(text, code)| output::print(&text).map(|()| code));
+    let ended = dispatch(&cli.command, &split, &process)
+        .and_then(|(text, code)| output::print(&text).map(|()| code));
     let code = ended.unwrap_or_else(|failure| {
         output::message(&failure.to_string());
         failure.code
@@ -137,27 +145,25 @@ fn parse(arguments: &[OsString]) -> Result<(Cli, SplitArguments), clap::Error> {
         let all = std::iter::once("cargo cuda".into()).chain(arguments.iter().cloned());
         Cli::try_parse_from(all)
     };
-    let Some((name, rest)) = arguments
-        .split_first()
-        .filter(|(name, _)| CARGO_COMMANDS.iter().any(|command| *name == command))
-    else {
+    let Some((name, rest)) = cargo_command(arguments) else {
         return Ok((parse(arguments)?, SplitArguments::default()));
     };
     let options = BuildOptions::augment_args(clap::Command::new("build"));
+    let find = |name: &str| {
+        let mut ours = options.get_arguments();
+        ours.find(|option| {
+            option.get_long().is_some() && option.get_long() == name.strip_prefix("--")
+        })
+    };
     let is_ours = |name: &str| match name {
         "--help" | "-h" => Some(TakesValue::No),
-        _ => options
-            .get_arguments()
-            .find(|option| {
-                option.get_long().is_some() && option.get_long() == name.strip_prefix("--")
-            })
-            .map(|option| match option.get_action().takes_values() {
-                true => TakesValue::Yes,
-                false => TakesValue::No,
-            }),
+        _ => find(name).map(|option| match option.get_action().takes_values() {
+            true => TakesValue::Yes,
+            false => TakesValue::No,
+        }),
     };
-    let split = cargo_arguments::split(&name.to_string_lossy(), rest, is_ours);
-    let ours: Vec<OsString> = std::iter::once(name.clone())
+    let split = cargo_arguments::split(&name, &rest, is_ours);
+    let ours: Vec<OsString> = std::iter::once(name.clone().into())
         .chain(split.ours.iter().cloned())
         .collect();
     let cli = parse(&ours)?;
@@ -168,9 +174,10 @@ fn parse(arguments: &[OsString]) -> Result<(Cli, SplitArguments), clap::Error> {
         let long = text.split('=').next().unwrap_or_default();
         if long.starts_with("--")
             && !cargo_arguments::takes_value(long)
-            && let Err(error) = parse(&[name.clone(), long.into()])
+            && let Err(error) = parse(&[name.clone().into(), long.into()])
             && error.kind() == ErrorKind::UnknownArgument
-            && error.get(ContextKind::SuggestedArg).is_some()
+            && let Some(ContextValue::String(suggestion)) = error.get(ContextKind::SuggestedArg)
+            && find(suggestion).is_some()
         {
             return Err(error);
         }
@@ -178,11 +185,54 @@ fn parse(arguments: &[OsString]) -> Result<(Cli, SplitArguments), clap::Error> {
     Ok((cli, split))
 }
 
+/// The full name of the command of cargo in a command line, and its arguments. Options before the
+/// command are passed to it: `-v b` is `build -v`.
+fn cargo_command(arguments: &[OsString]) -> Option<(String, Vec<OsString>)> {
+    let mut rest = arguments.iter().enumerate();
+    let (index, name) = loop {
+        let (index, argument) = rest.next()?;
+        match argument.to_str()? {
+            "--color" => drop(rest.next()),
+            option if option.starts_with('-') => {}
+            name => break (index, name),
+        }
+    };
+    let cli = Cli::command();
+    let command = cli.find_subcommand(name)?.get_name();
+    if !CARGO_COMMANDS.contains(&command) {
+        return None;
+    }
+    let before = arguments[..index].iter();
+    let after = arguments[index + 1..].iter();
+    Some((command.to_owned(), before.chain(after).cloned().collect()))
+}
+
+/// The options for the terminal, which cargo's commands also get.
+fn terminal_options(cli: &Cli, split: &SplitArguments) -> TerminalOptions {
+    if split.command.is_empty() {
+        return cli.terminal;
+    }
+    let cargo = Options::parse(&split.cargos);
+    TerminalOptions {
+        quiet: cargo.has(&["-q", "--quiet"]),
+        verbose: cargo.has(&["-v", "--verbose"]).into(),
+        color: color(&cargo),
+    }
+}
+
+/// The value of `--color`. Cargo reports an invalid one.
+fn color(options: &Options) -> Option<ColorChoice> {
+    options.value("--color")?.parse().ok()
+}
+
 /// Runs a command, and returns the text for standard output with the exit code.
-fn dispatch(command: &Command, split: &SplitArguments) -> Result<(String, u8), Failure> {
+fn dispatch(
+    command: &Command,
+    split: &SplitArguments,
+    process: &Env,
+) -> Result<(String, u8), Failure> {
     let root = &Root::system();
-    let process = Env::from_process();
-    let user = &previous::without(&process);
+    let user = &previous::without(process);
     let seen = || CargoConfig::here(root, user, &[]).over(user);
     let silent = |code: u8| (String::new(), code);
     let done = |text: String| (text, exit_code::SUCCESS);
@@ -197,7 +247,7 @@ fn dispatch(command: &Command, split: &SplitArguments) -> Result<(String, u8), F
         | Command::Nextest(options)
         | Command::Install(options) => build::run(options, split, user, root).map(silent),
         Command::Exec(arguments) => variables::exec(arguments, user, root).map(silent),
-        Command::Env(arguments) => variables::print(arguments, &process, root).map(done),
+        Command::Env(arguments) => variables::print(arguments, process, root).map(done),
         Command::Wheel(arguments) => wheel::run(arguments, user, root).map(done),
         Command::Audit(arguments) => audit::run(arguments),
         Command::Develop(arguments) => develop::run(arguments, user, root).map(silent),
@@ -250,6 +300,63 @@ mod tests {
             let (_, split) = parsed(&format!("{command} {FLAGS} --cuda 12")).unwrap();
             assert_eq!(split.cargos.len(), FLAGS.split_whitespace().count());
         }
+    }
+
+    #[test]
+    fn aliases_are_those_of_cargo() {
+        for (alias, command) in [
+            ("b", "build"),
+            ("c", "check"),
+            ("d", "doc"),
+            ("r", "run"),
+            ("t", "test"),
+        ] {
+            let (_, split) = parsed(&format!("{alias} -r --cuda 13")).unwrap();
+            assert_eq!((split.command.as_str(), split.cargos.len()), (command, 1));
+        }
+        for alias in ["toolkit ls", "toolkit rm 13"] {
+            assert!(parsed(alias).is_ok(), "{alias}");
+        }
+    }
+
+    #[test]
+    fn options_for_the_terminal_are_also_cargos() {
+        for (line, cargos, quiet, verbose, color) in [
+            ("-v build -r", "-v -r", false, 1, None),
+            ("-v b -r", "-v -r", false, 1, None),
+            ("build -qr", "-qr", true, 0, None),
+            (
+                "--color never -q run x -v",
+                "--color never -q",
+                true,
+                0,
+                Some(ColorChoice::Never),
+            ),
+            (
+                "test --color=always -- -v",
+                "--color=always",
+                false,
+                0,
+                Some(ColorChoice::Always),
+            ),
+            (
+                "doctor -vv --color always",
+                "",
+                false,
+                2,
+                Some(ColorChoice::Always),
+            ),
+            ("-q toolkit list", "", true, 0, None),
+            ("exec ls -v --color never", "", false, 0, None),
+        ] {
+            let (cli, split) = parsed(line).unwrap();
+            let expected: Vec<OsString> = cargos.split_whitespace().map(OsString::from).collect();
+            assert_eq!(split.cargos, expected, "{line}");
+            let options = terminal_options(&cli, &split);
+            assert_eq!((options.quiet, options.verbose), (quiet, verbose), "{line}");
+            assert_eq!(options.color, color, "{line}");
+        }
+        assert!(parsed("-v -q doctor").is_err());
     }
 
     #[test]

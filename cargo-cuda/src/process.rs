@@ -13,11 +13,13 @@ use cuda_build::internal::{Env, Root};
 
 use crate::exit_code;
 use crate::failure::Failure;
+use crate::output;
 use crate::signals;
 
 /// Runs a program to its end and returns its exit code. If a signal ended it, the code is 128 plus
 /// the signal's number, as in a shell.
 pub fn run(call: &Invocation, env: &Env) -> Result<u8, Failure> {
+    report(call);
     let status = command(call, env)
         .status()
         .map_err(|error| cannot_start(call, &error))?;
@@ -32,8 +34,20 @@ pub fn run(call: &Invocation, env: &Env) -> Result<u8, Failure> {
 /// Replaces this process with a program. The program then receives the signals, and its exit code is
 /// that of this process. Returns only if the program cannot be started.
 pub fn replace(call: &Invocation, env: &Env) -> Result<u8, Failure> {
+    report(call);
     signals::release();
     Err(cannot_start(call, &command(call, env).exec()))
+}
+
+/// With `--verbose`, prints the command without its variables, which `cargo cuda env` prints.
+fn report(call: &Invocation) {
+    if output::is_verbose() {
+        let call = Invocation {
+            variables: Vec::new(),
+            ..call.clone()
+        };
+        output::status("Running", &format!("`{call}`"));
+    }
 }
 
 pub fn on_path(env: &Env, name: &str) -> Option<PathBuf> {

@@ -282,7 +282,7 @@ fn what_cargos_configuration_sets_is_the_users() {
         &SCRIPT.replace("println!", &format!("{tell} println!")),
     );
     project.write(".cargo/config.toml", "[env]\nCUDA_COMPUTE_CAP = '86'\n");
-    let run = project.run(&["run", "--capabilities", "8.0"]);
+    let run = project.run(&["-v", "run", "--capabilities", "8.0"]);
     assert_eq!(run.stdout, "86\n", "{run:?}");
     assert!(
         run.stderr

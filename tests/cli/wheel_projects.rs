@@ -250,7 +250,7 @@ fn each_interpreter_gets_its_wheel() {
         assert!(publish.contains(name), "{publish}");
     }
     // The same release twice is one build.
-    assert_eq!(run.stderr.matches("building several").count(), 1, "{run:?}");
+    assert_eq!(run.stderr.matches("Building several").count(), 1, "{run:?}");
     let both = wheel(&work, &cache, &["--cuda", "13.4,13"]).output();
     Finished::of(both.unwrap()).failed(
         exit_code::USAGE,

@@ -111,7 +111,7 @@ fn a_module_above_published_crates_requires_what_it_needs() {
     let cache = work.join("cache");
     store(&cache, &[12, 13]).unwrap();
     let build = |project: &Path, arguments: &[&str]| {
-        let all = [&["--profile", "dev"], arguments].concat();
+        let all = [&["-v", "--profile", "dev"], arguments].concat();
         let mut command = wheel(project, &cache, &all);
         // One that nothing here reads: it stays, and makes another environment.
         command.env("CUDAARCHS", project.file_name().unwrap());

@@ -15,6 +15,7 @@
 //!     .cuda/views/                 the views; Cargo would add a directory in debug/ or release/ to the loader path
 //!     .cuda/toolkit.toml           the toolkit, for build scripts with cuda-build
 //!     .cuda/components.json        the record of components; every build updates its modification time
+//!     .cuda/notes.json             the notes of the last build, which are not printed again
 //! ```
 
 use std::collections::BTreeMap;
@@ -133,6 +134,17 @@ impl Directory {
         let text = serde_json::to_string_pretty(record).unwrap_or_default();
         output::write_if_changed(&self.private().join(RECORD), text.as_bytes())?;
         output::touch(&self.private().join(RECORD))
+    }
+
+    /// The texts in `notes` that the last build in this directory did not have.
+    pub fn new_notes<'a>(&self, root: &Root, notes: &'a [String]) -> Result<Vec<&'a str>, Failure> {
+        let file = self.private().join("notes.json");
+        let text = root.text(&file).unwrap_or_default();
+        let old: Vec<String> = serde_json::from_str(&text).unwrap_or_default();
+        let text = serde_json::to_string_pretty(notes).unwrap_or_default();
+        output::write_if_changed(&file, text.as_bytes())?;
+        let new = notes.iter().filter(|note| !old.contains(note));
+        Ok(new.map(String::as_str).collect())
     }
 
     fn private(&self) -> PathBuf {

@@ -119,6 +119,22 @@ impl Build {
         })
     }
 
+    /// Prints the warnings, and the notes that were not printed by the last build in the same target
+    /// directory. With `--verbose`, all notes are printed.
+    pub fn print_notes(&self, root: &Root) -> Result<(), Failure> {
+        let new = match output::is_quiet() {
+            true => Vec::new(),
+            false => self.directory.new_notes(root, &self.notes)?,
+        };
+        for text in &self.notes {
+            let is_note = text.starts_with("note:");
+            if !is_note || output::is_verbose() || new.contains(&text.as_str()) {
+                output::message(text);
+            }
+        }
+        Ok(())
+    }
+
     /// The variables to set on top of `user` for a program, and one more variable that records
     /// their names and values.
     pub fn variables(&self, loader: LoaderPath, user: &Env) -> Vec<(String, OsString)> {

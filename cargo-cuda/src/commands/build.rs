@@ -46,7 +46,7 @@ pub fn run(
     let target_directory = cargo.value("--target-dir").map(PathBuf::from);
     let gpus = build::gpus();
     let build = Build::prepare(&project, Purpose::Cargo, &gpus, target_directory.as_deref())?;
-    output::messages(&build.notes);
+    build.print_notes(root)?;
     let directory = &build.directory.path;
     let program = user.peek("CARGO").unwrap_or("cargo".as_ref());
     let mut call = Invocation::new(program)
@@ -80,13 +80,9 @@ pub fn run(
         for hint in lacking::hints(&build) {
             output::message(&format!("hint: {hint}"));
         }
-    } else if code == 0 && command == "build" && !cargo.has(&["--quiet", "-q"]) {
-        output::message(&format!(
-            "{:>12} {} (CUDA {})",
-            "Result in",
-            shown(directory),
-            build.toolkit.version()
-        ));
+    } else if code == 0 && command == "build" {
+        let text = format!("{} (CUDA {})", shown(directory), build.toolkit.version());
+        output::status("Result in", &text);
     }
     Ok(code)
 }

@@ -75,7 +75,8 @@ fn as_text<S: Serializer>(value: &Option<OsString>, serializer: S) -> Result<S::
 
 pub fn print(arguments: &EnvArgs, process: &Env, root: &Root) -> Result<String, Failure> {
     let user = previous::without_previous_env_and_requests(process);
-    let (settings, mut notes) = settings(&arguments.build, &arguments.workspace, &user, root)?;
+    let (settings, build) = settings(&arguments.build, &arguments.workspace, &user, root)?;
+    let mut notes = build.notes;
     let mut variables: Vec<Variable> = settings
         .into_iter()
         .map(|setting| Variable {
@@ -130,8 +131,8 @@ pub fn print(arguments: &EnvArgs, process: &Env, root: &Root) -> Result<String, 
 
 /// Replaces this process with the program.
 pub fn exec(arguments: &ExecArgs, user: &Env, root: &Root) -> Result<u8, Failure> {
-    let (settings, notes) = settings(&arguments.build, &arguments.workspace, user, root)?;
-    output::messages(&notes);
+    let (settings, build) = settings(&arguments.build, &arguments.workspace, user, root)?;
+    build.print_notes(root)?;
     let mut command = arguments.command.iter().cloned();
     let mut call = Invocation::new(command.next().unwrap_or_default()).args(command);
     for setting in settings {
@@ -145,10 +146,10 @@ fn settings(
     which: &WorkspaceOptions,
     user: &Env,
     root: &Root,
-) -> Result<(Vec<Setting>, Vec<String>), Failure> {
+) -> Result<(Vec<Setting>, Build), Failure> {
     let project = Project::open(user, root, options, which)?;
     let build = Build::prepare(&project, Purpose::Program, &build::gpus(), None)?;
-    let mut settings = build.settings;
+    let mut settings = build.settings.clone();
     // Only Cargo applies `[env]` of its configuration. Other programs need two kinds of its
     // variables: those that replaced a variable in `settings`, and those for nvcc and cuda-build.
     for (name, value) in project.env.variables() {
@@ -164,5 +165,5 @@ fn settings(
         }
     }
     settings.push(previous::record(&settings, user));
-    Ok((settings, build.notes))
+    Ok((settings, build))
 }

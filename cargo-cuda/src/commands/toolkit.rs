@@ -27,12 +27,14 @@ enum Action {
         json: bool,
     },
     /// List the toolkits that have been fetched
+    #[command(visible_alias = "ls")]
     List {
         /// Write JSON
         #[arg(long)]
         json: bool,
     },
     /// Remove a toolkit
+    #[command(visible_alias = "rm")]
     Remove {
         /// The toolkit's name, or a release that only one toolkit has: `13` or `13.4`
         toolkit: String,

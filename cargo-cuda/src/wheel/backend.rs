@@ -106,7 +106,7 @@ impl<'a> Backend<'a> {
     pub fn build(&self, mode: Mode) -> Result<String, Failure> {
         let prepared = self.job.prepare(self.release()?, &build::gpus())?;
         let build = &prepared.build;
-        output::messages(&build.notes);
+        build.print_notes(&self.job.source.project.root)?;
         let built_with = built_with(&build.toolkit);
         let compiled = match mode {
             Mode::Wheel => self.job.link(&prepared)?.0,

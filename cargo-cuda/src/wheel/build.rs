@@ -138,11 +138,9 @@ impl Job {
         let Prepared { major, build, .. } = prepared;
         let (major, toolkit) = (*major, &build.toolkit);
         let package = self.package();
-        output::message(&format!(
-            "building {} {} for CUDA {major}",
-            package.name, package.version
-        ));
-        output::messages(&build.notes);
+        let text = format!("{} {} for CUDA {major}", package.name, package.version);
+        output::status("Building", &text);
+        build.print_notes(&self.project().root)?;
         let (compiled, linked) = self.link(prepared)?;
         let mut rewrite = Rewrite {
             name: package.config.wheel.name.clone(),
@@ -190,7 +188,7 @@ impl Job {
             |wheel: &BuiltWheel| wheel.expected_on_system.is_empty() && !wheel.requires.is_empty();
         if foreign.is_empty() && built.wheels.iter().all(is_expected) {
             output::message(
-                "maturin's warning about external libraries is expected: the wheel requires NVIDIA's packages instead \
+                "note: maturin's warning about external libraries is expected: the wheel requires NVIDIA's packages instead \
                  of copying their libraries",
             );
         }

@@ -129,10 +129,8 @@ impl Auditwheel {
         excluded: &[String],
         user: &Env,
     ) -> Result<PathBuf, Failure> {
-        output::message(&format!(
-            "copying {} into the wheel with auditwheel",
-            foreign.join(", ")
-        ));
+        let text = format!("{} into the wheel with auditwheel", foreign.join(", "));
+        output::status("Copying", &text);
         let code = process::run(&self.repair(wheel, out, excluded), user)?;
         let written = output::files(out)?;
         match (code, written.as_slice()) {

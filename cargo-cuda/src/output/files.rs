@@ -1,4 +1,4 @@
-//! The output of commands: files and directories, and text on standard output and standard error.
+//! The files and directories that commands write.
 #![allow(
     clippy::disallowed_methods,
     reason = "commands write files through this module"
@@ -191,46 +191,6 @@ impl TemporaryDirectory {
     }
 }
 
-/// Writes the result of a command to standard output.
-pub fn print(text: &str) -> Result<(), Failure> {
-    let mut stdout = io::stdout().lock();
-    match stdout
-        .write_all(text.as_bytes())
-        .and_then(|()| stdout.flush())
-    {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Failure::new(
-            exit_code::DISK,
-            format!("could not write to standard output: {error}"),
-        )),
-        _ => Ok(()),
-    }
-}
-
-/// Escapes control characters, because a variable or a file name may contain a sequence that
-/// changes the terminal. Line breaks and tabs are kept.
-pub fn printable(text: &str) -> String {
-    let mut printable = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c.is_control() && !matches!(c, '\n' | '\t') {
-            true => printable.extend(c.escape_unicode()),
-            false => printable.push(c),
-        }
-    }
-    printable
-}
-
-/// Writes notes to standard error, one per line.
-pub fn messages(notes: &[String]) {
-    notes.iter().for_each(|note| message(note));
-}
-
-/// Writes a message to standard error.
-pub fn message(text: &str) {
-    let line = printable(text) + "\n";
-    // If standard error is closed, the message is lost, but the command does not fail.
-    let _ = io::stderr().lock().write_all(line.as_bytes());
-}
-
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::PermissionsExt as _;
@@ -249,12 +209,6 @@ mod tests {
         assert!(first.path().exists(), "it is in use");
         drop((first, second));
         assert_eq!(fs::read_dir(place.path()).unwrap().count(), 1);
-    }
-
-    #[test]
-    fn control_characters_do_not_reach_a_terminal() {
-        let text = "a\u{1b}[2J\rb\n\tü";
-        assert_eq!(printable(text), "a\\u{1b}[2J\\u{d}b\n\tü");
     }
 
     #[test]

@@ -1,0 +1,86 @@
+//! Colour and verbosity.
+
+use std::process::Command;
+
+use crate::project::Project;
+use crate::support::Finished;
+
+const ESCAPE: &str = "\u{1b}[";
+
+fn run(arguments: &[&str], variables: &[(&str, &str)]) -> Finished {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_cargo-cuda"));
+    for name in ["NO_COLOR", "CLICOLOR_FORCE", "CARGO_TERM_COLOR"] {
+        command.env_remove(name);
+    }
+    command
+        .arg("cuda")
+        .args(arguments)
+        .envs(variables.iter().copied());
+    Finished::of(command.output().unwrap())
+}
+
+#[test]
+fn options_and_variables_decide_about_colour() {
+    let empty = tempfile::tempdir().unwrap();
+    let empty = empty.path().to_str().unwrap();
+    for (options, variables, expected) in [
+        (&[][..], &[][..], false),
+        (&["--color", "always"], &[], true),
+        (&[], &[("CARGO_TERM_COLOR", "always")], true),
+        (&[], &[("CLICOLOR_FORCE", "1")], true),
+        (&[], &[("CLICOLOR_FORCE", "1"), ("NO_COLOR", "1")], false),
+        (
+            &["--color", "never"],
+            &[("CARGO_TERM_COLOR", "always")],
+            false,
+        ),
+        (&["--color=always"], &[("NO_COLOR", "1")], true),
+    ] {
+        let text = |command: &[&str]| {
+            let run = run(&[options, command].concat(), variables);
+            format!("{}{}", run.stdout, run.stderr)
+        };
+        // Help, a usage error, an error of ours, and one of a command of cargo.
+        for command in [
+            &["--help"][..],
+            &["toolkit", "bad"],
+            &["build", "--featch"],
+            &["build", "--manifest-path", empty],
+        ] {
+            let text = text(command);
+            assert_eq!(
+                text.contains(ESCAPE),
+                expected,
+                "{options:?} {variables:?} {text}"
+            );
+        }
+    }
+}
+
+const MANIFEST: &str = "[package]\nname = \"plain\"\nversion = \"0.1.0\"\n\n[workspace]\n";
+
+#[test]
+fn a_note_is_printed_once_and_with_verbose() {
+    let Some(project) = Project::bare("notes", &[13]) else {
+        return;
+    };
+    project.write("Cargo.toml", MANIFEST);
+    project.write("src/lib.rs", "");
+    let check = |options: &[&str], capability: &str| {
+        let arguments = [options, &["check", "--capabilities", "8.0"]].concat();
+        let mut command = project.command(&arguments);
+        command.env("CUDA_COMPUTE_CAP", capability);
+        let check = Finished::of(command.output().unwrap());
+        check.succeeded();
+        check.stderr
+    };
+    let note = "note: CUDA_COMPUTE_CAP stays as you set it, 86";
+    assert_eq!(check(&["-q"], "86"), "");
+    assert!(check(&[], "86").contains(note));
+    assert!(!check(&[], "86").contains("note:"));
+    assert!(check(&["-v"], "86").contains(note));
+    let verbose = check(&["-v"], "86");
+    assert!(verbose.contains("     Running `"), "{verbose}");
+    assert!(!check(&[], "86").contains("note:"));
+    assert!(check(&[], "90").contains("note: CUDA_COMPUTE_CAP stays as you set it, 90"));
+}
