@@ -15,6 +15,7 @@ use super::directory::{StagingDirectory, Store, link, size, trusted};
 use super::installer::{Cache, Installer};
 use super::lock::Lock;
 use super::package::{Manifest, PackageSet, package_of, platform};
+use super::request::with_needed;
 use super::resolve::{SetSpec, resolve};
 use super::stored::{components, damage, damage_of, files_of, lossy};
 use super::{AddRequest, Context, Progress, human_size};
@@ -43,6 +44,9 @@ pub struct Added {
     pub bytes: u64,
     /// The duration of the call.
     pub milliseconds: u64,
+    /// The optional components that could not be fetched.
+    #[serde(skip)]
+    pub unavailable: Vec<Component>,
 }
 
 /// Adds a toolkit to the store. If the store already has it, this takes milliseconds and needs
@@ -68,7 +72,7 @@ pub fn add(request: &AddRequest, context: &Context) -> Result<Added, Failure> {
     if request.locked {
         check_locked(locked, &wanted, request, context)?;
     }
-    let set = run.decide(locked, &wanted)?;
+    let set = run.decide_with_optional(locked, &wanted)?;
     let fetched = run.ensure(&set, &wanted)?;
     // A set that the lock file already pins is not recorded, so that it does not affect other
     // workspaces.
@@ -81,6 +85,9 @@ pub fn add(request: &AddRequest, context: &Context) -> Result<Added, Failure> {
     let (components, bytes) = manifest
         .map(|it| (it.components, it.bytes))
         .unwrap_or_default();
+    let is_unavailable = |component: &Component| !components.iter().any(|id| id == component.id());
+    let unavailable = request.optional.iter().copied().filter(is_unavailable);
+    let unavailable = unavailable.collect();
     let new = fetched.is_some();
     let (fetched, bytes_added) = fetched.unwrap_or_default();
     Ok(Added {
@@ -93,6 +100,7 @@ pub fn add(request: &AddRequest, context: &Context) -> Result<Added, Failure> {
         bytes_added,
         bytes,
         milliseconds: u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
+        unavailable,
     })
 }
 
@@ -126,6 +134,43 @@ struct Run<'a> {
 type Fetched = (Vec<String>, u64);
 
 impl Run<'_> {
+    /// [`Run::decide`] with every optional component for which the index has a consistent set. If the lock file may not
+    /// change, these are the components that it pins.
+    fn decide_with_optional(
+        &self,
+        locked: Option<&PackageSet>,
+        wanted: &BTreeSet<Component>,
+    ) -> Result<PackageSet, Failure> {
+        let request = self.request;
+        let optional = request.optional.iter();
+        let mut optional: Vec<BTreeSet<Component>> = optional
+            .map(|component| with_needed([*component], request.release.major()))
+            .collect();
+        let can_pin = |components: &BTreeSet<Component>, set: Option<&PackageSet>| match set {
+            Some(set) => lacking(set, components).is_none(),
+            None => components
+                .iter()
+                .all(|it| package_of(*it, request.release.major()).is_some()),
+        };
+        optional.retain(|components| can_pin(components, locked.filter(|_| request.locked)));
+        let all = optional.iter().flatten().chain(wanted).copied().collect();
+        match self.decide(locked, &all) {
+            Err(failure) if failure.code == exit_code::NOT_RELEASED && !optional.is_empty() => {}
+            decided => return decided,
+        }
+        let mut wanted = wanted.clone();
+        let mut decided = self.decide(locked, &wanted)?;
+        for components in optional {
+            let more = components.into_iter().chain(wanted.clone()).collect();
+            match self.decide(locked, &more) {
+                Ok(set) => (wanted, decided) = (more, set),
+                Err(failure) if failure.code == exit_code::NOT_RELEASED => {}
+                Err(failure) => return Err(failure),
+            }
+        }
+        Ok(decided)
+    }
+
     /// The set in the lock file, else the set to which the same request was resolved earlier, else
     /// a newly resolved set.
     fn decide(
@@ -274,6 +319,11 @@ impl Run<'_> {
             let mut lock = Lock::read(path)?;
             lock.record(release, set);
             lock.write(path)?;
+            let (version, path) = (&set.version, path.display());
+            self.progress.summary(
+                "Locked",
+                &format!("CUDA {version} in {path}; commit this file"),
+            );
         }
         Ok(())
     }

@@ -90,6 +90,12 @@ impl Progress {
         }
     }
 
+    /// Prints a line that remains on the terminal: `verb` as in Cargo's own messages, and `text`.
+    fn summary(&self, verb: &str, text: &str) {
+        let line = format!("{verb:>12} {text}");
+        self.spinner.suspend(|| output::message(&line));
+    }
+
     /// Shows a detail of the current step, such as the package being downloaded and its size.
     fn detail(&self, text: &str) {
         self.spinner.set_message(text.to_owned());
