@@ -89,15 +89,15 @@ pub fn add(request: &AddRequest, context: &Context) -> Result<Added, Failure> {
     let unavailable = request.optional.iter().copied().filter(is_unavailable);
     let unavailable = unavailable.collect();
     let new = fetched.is_some();
-    let (fetched, bytes_added) = fetched.unwrap_or_default();
+    let fetched = fetched.unwrap_or_default();
     Ok(Added {
         name,
         path,
         version: set.version,
         components,
         new,
-        fetched,
-        bytes_added,
+        fetched: fetched.packages,
+        bytes_added: fetched.bytes,
         bytes,
         milliseconds: u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
         unavailable,
@@ -130,8 +130,16 @@ struct Run<'a> {
     progress: Progress,
 }
 
-/// The names of packages that were fetched, and the bytes of their files.
-type Fetched = (Vec<String>, u64);
+/// The packages that were fetched.
+#[derive(Debug, Default)]
+struct Fetched {
+    /// Their names.
+    packages: Vec<String>,
+    /// The bytes that the installer downloaded. It may have some packages in its own cache.
+    downloaded: u64,
+    /// The bytes of their files.
+    bytes: u64,
+}
 
 impl Run<'_> {
     /// [`Run::decide`] with every optional component for which the index has a consistent set. If the lock file may not
@@ -197,7 +205,7 @@ impl Run<'_> {
         let installer = Installer::find(&self.context.env)?;
         let name = installer.name();
         self.progress
-            .step(&format!("resolving CUDA {release} with {name}"));
+            .step("Resolving", &format!("CUDA {release} with {name}"));
         resolve(&spec, &mut |lines| installer.resolve(lines))
     }
 
@@ -215,6 +223,7 @@ impl Run<'_> {
         if self.problem(set)?.is_none() {
             return Ok(None);
         }
+        let started = Instant::now();
         let lock = self.store.lock(&self.progress)?;
         // Another process may have added the set before this one got the lock.
         let Some(problem) = self.problem(set)? else {
@@ -223,21 +232,29 @@ impl Run<'_> {
         if Root::system().exists(&self.store.path(&set.name())) {
             let version = &set.version;
             self.progress
-                .step(&format!("repairing CUDA {version}: {problem}"));
+                .step("Repairing", &format!("CUDA {version}: {problem}"));
         }
         let (mut part, mut fetched) = self.fetch(set, &lock, Cache::Use)?;
         if let Some(reason) = damage(&part.site(), set) {
             self.progress
-                .step(&format!("fetching again, because {reason}"));
+                .step("Fetching", &format!("again, because {reason}"));
             (part, fetched) = self.fetch(set, &lock, Cache::Bypass)?;
         }
-        self.progress.step("checking what was fetched");
+        self.progress.step("Checking", "what was fetched");
         if let Some(reason) = damage(&part.site(), set) {
             return Err(incomplete(&reason));
         }
         let found = components(&part.site(), set, wanted)?;
         let manifest = Manifest::new(set.clone(), &found, size(&part.site()));
         self.store.commit(&part, &set.name(), &manifest)?;
+        let size = match fetched.downloaded {
+            0 => format!("{} unpacked", human_size(fetched.bytes)),
+            downloaded => human_size(downloaded),
+        };
+        let (version, seconds) = (&set.version, started.elapsed().as_secs());
+        let place = self.store.shown(&self.context.env);
+        let text = format!("CUDA {version} ({size}) in {seconds} s to {place}");
+        self.progress.summary("Fetched", &text);
         Ok(Some(fetched))
     }
 
@@ -283,24 +300,28 @@ impl Run<'_> {
                 None => missing.push(package),
             }
         }
+        let mut downloaded = 0;
         // Installers require an empty directory, so packages are fetched before files are linked.
         if !missing.is_empty() {
             let installer = Installer::find(&self.context.env)?;
             let (count, plural) = (missing.len(), if missing.len() == 1 { "" } else { "s" });
-            let text = format!("fetching {count} package{plural} with {}", installer.name());
-            self.progress.step(&text);
-            installer.install(&missing, &part, lock, cache, &self.progress)?;
+            let text = format!("{count} package{plural} with {}", installer.name());
+            self.progress.step("Fetching", &text);
+            downloaded = installer.install(&missing, &part, lock, cache, &self.progress)?;
         }
         let bytes = size(&site);
-        self.progress
-            .detail(&format!("{} unpacked", human_size(bytes)));
         for (package, holder) in held {
             for file in files_of(holder, package).unwrap_or_default().keys() {
                 link(&holder.join(file), &site.join(file))?;
             }
         }
         let names = missing.iter().map(|package| package.name.clone());
-        Ok((part, (names.collect(), bytes)))
+        let fetched = Fetched {
+            packages: names.collect(),
+            downloaded,
+            bytes,
+        };
+        Ok((part, fetched))
     }
 
     /// Records the set to which the request was resolved: in the store's index for this user, and in the
