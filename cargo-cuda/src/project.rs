@@ -5,11 +5,12 @@ use std::path::PathBuf;
 
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
-use cuda_build::internal::{Env, RequestedRelease, Root, Target};
+use cuda_build::internal::{Env, RequestedRelease, Root, Target, skipped_by};
 
 use crate::cargo_arguments::Options;
 use crate::cargo_config::CargoConfig;
 use crate::dependencies::Guess;
+use crate::exit_code;
 use crate::failure::Failure;
 use crate::toolkits::{self, Finder, LockPolicy};
 use crate::workspace::{Package, Resolve, Workspace};
@@ -173,6 +174,17 @@ impl Project {
             search_env: with(&self.search_env),
             ..self.clone()
         }
+    }
+
+    /// Refuses to build a Python package while a variable makes build scripts leave out CUDA code: the package would be
+    /// installed and fail on every GPU.
+    pub fn check_not_skipped(&self) -> Result<(), Failure> {
+        let Some(variable) = skipped_by(&self.env)? else {
+            return Ok(());
+        };
+        let text =
+            format!("`{variable}` is set, so the Python package would be built without CUDA code");
+        Err(Failure::new(exit_code::CONFIGURATION, text).hint(format!("unset `{variable}`")))
     }
 
     /// Whether Cargo puts intermediate files outside its target directory (`build.build-dir`).

@@ -6,7 +6,7 @@ pub use crate::config::Config;
 pub use crate::env::Env;
 pub use crate::error::Conflict;
 pub use crate::root::Root;
-pub use crate::script::request;
+pub use crate::script::{request, skipped_by};
 pub use crate::select::NotFound;
 pub use crate::target::Target;
 pub use crate::toolkit::{Outcome, Search};

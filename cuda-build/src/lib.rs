@@ -7,12 +7,11 @@
 //! use cuda_build::{Build, Engine, Library, Module};
 //!
 //! fn main() -> Result<(), cuda_build::Error> {
-//!     let built = Build::new()?
+//!     Build::new()?
 //!         .module("kernels/saxpy.cu")
 //!         .module(Module::new("kernels/scan.cu").engine(Engine::Nvcc).include("kernels/include"))
 //!         .library(Library::new("launch").glob("kernels/launch/*.cu").define("BLOCK", "256"))
 //!         .run()?;
-//!     assert!(built.toolkit.version().major >= 12);
 //!     Ok(())
 //! }
 //! ```
@@ -34,14 +33,57 @@
 //! capabilities      = ["8.0", "9.0+PTX"]
 //! ```
 //!
-//! The crate includes the compiled modules:
+//! The crate includes the compiled modules, in a Rust module of any name and visibility:
 //!
 //! ```text
 //! mod cuda {
 //!     include!(concat!(env!("OUT_DIR"), "/cuda_build.rs"));
 //! }
-//! let image: &[u8] = cuda::modules::SAXPY;
 //! ```
+//!
+//! The included source needs only `core`, contains no `unsafe`, and compiles with `#![deny(missing_docs, warnings)]`
+//! and clippy's pedantic lints. It defines
+//!
+//! - `modules::SAXPY: &[u8]`, and so on for each module, for `cuModuleLoadData` (a `&str` for [`Format::Ptx`]);
+//! - `check_device(major, minor) -> Result<Support, DeviceError>`: whether this build has code for a GPU, as machine
+//!   code or as PTX. The text of the error is for the user: "this build has no code for your 7.5 GPU; it has 8.0, 9.0,
+//!   12.0+PTX";
+//! - `CAPABILITIES` and `PTX: &[Capability]`, the same as text in `CAPABILITY_LIST`, `CUDA_VERSION` and `CUDART`.
+//!
+//! With [cust](https://docs.rs/cust), which links the driver's library:
+//!
+//! ```ignore
+//! use cust::device::{Device, DeviceAttribute};
+//! use cust::module::Module;
+//!
+//! let _context = cust::quick_init()?;
+//! let device = Device::get_device(0)?;
+//! let attribute = |attribute| device.get_attribute(attribute).map(i32::unsigned_abs);
+//! let major = attribute(DeviceAttribute::ComputeCapabilityMajor)?;
+//! let minor = attribute(DeviceAttribute::ComputeCapabilityMinor)?;
+//! cuda::check_device(major, minor)?;
+//! let module = Module::from_fatbin(cuda::modules::SAXPY, &[])?;
+//! let kernel = module.get_function("saxpy")?;
+//! ```
+//!
+//! With [cudarc](https://docs.rs/cudarc), which loads the driver's library at run time if its feature `dynamic-loading`
+//! is on:
+//!
+//! ```ignore
+//! use cudarc::driver::CudaContext;
+//! use cudarc::nvrtc::Ptx;
+//!
+//! let context = CudaContext::new(0)?;
+//! let (major, minor) = context.compute_capability()?;
+//! cuda::check_device(major.unsigned_abs(), minor.unsigned_abs())?;
+//! let module = context.load_module(Ptx::from_binary(cuda::modules::SAXPY.to_vec()))?;
+//! let kernel = module.load_function("saxpy")?;
+//! ```
+//!
+//! `cargo cuda new --template module-cust` and `--template module-cudarc` write these as complete programs.
+//!
+//! On docs.rs, and with `CUDA_BUILD_SKIP=1`, nothing of CUDA is needed: modules are empty, `check_device` returns
+//! `DeviceError::Skipped`, and `cfg(cuda_build_skipped)` is set ([`Build::is_skipped`]).
 //!
 //! A build script that starts the compilers itself needs only the toolkit:
 //!

@@ -47,7 +47,7 @@ impl Compiler {
 const FOREIGN: [&str; 22] = [
     "CUDA_BUILD_TOOLKIT",
     "CUDA_BUILD_SOURCES",
-    "CUDA_BUILD_MAJOR",
+    "CUDA_BUILD_SKIP",
     "CUDA_BUILD_RELEASE",
     "CUDA_BUILD_LOCK",
     "CUDA_BUILD_CAPABILITIES",

@@ -44,6 +44,7 @@ mod python_backend;
 mod python_installs;
 mod run;
 mod shells;
+mod skipped;
 mod splits;
 mod support;
 mod terminal;

@@ -8,8 +8,10 @@ use crate::components;
 use crate::support::Finished;
 
 /// Variables that would name another toolkit than the one that a test means.
-const FOREIGN: [&str; 22] = [
+const FOREIGN: [&str; 24] = [
     "CUDA_BUILD_FETCH",
+    "CUDA_BUILD_SKIP",
+    "DOCS_RS",
     "CUDA_BUILD_LAUNCHER",
     "RUSTC_WRAPPER",
     "CUDA_BUILD_TOOLKIT",

@@ -36,7 +36,7 @@ fn nvrtc_11() {
     assert_eq!(ran.after("made from PTX "), "90");
     assert!(
         ran.stderr
-            .contains("the driver compiles the PTX on first use"),
+            .contains("PTX, which the driver compiles on first use"),
         "{ran:?}"
     );
 }
@@ -69,7 +69,7 @@ fn ptx_of_12_is_compiled_by_the_driver() {
     assert_eq!(ran.after("machine code "), gpu.number().to_string());
     assert!(
         ran.stderr
-            .contains("the driver compiles the PTX on first use"),
+            .contains("PTX, which the driver compiles on first use"),
         "{ran:?}"
     );
 }

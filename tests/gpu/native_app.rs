@@ -48,12 +48,10 @@ fn ptx_alone_runs_where_the_driver_is_as_new_as_the_toolkit() {
     // What the driver compiled once it would keep.
     let ran = run(command.env("CUDA_CACHE_DISABLE", "1"));
     let (major, minor) = built_with(&ran);
-    let has = format!(
-        "this build has no code for your {} GPU; it has 8.0+PTX",
-        gpu.capability
-    );
     assert!(
-        ran.stderr.starts_with(&format!("warning: {has}")),
+        ran.stderr.starts_with(
+            "warning: this build has only PTX, which the driver compiles on first use"
+        ),
         "{ran:?}"
     );
     assert!(

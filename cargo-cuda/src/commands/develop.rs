@@ -40,6 +40,7 @@ pub fn run(arguments: &DevelopArgs, user: &Env, root: &Root) -> Result<u8, Failu
         ..Choice::default()
     };
     let source = Source::open(&choice, user, root)?;
+    source.project.check_not_skipped()?;
     let pyproject = source.pyproject.as_ref().ok_or_else(no_backend)?;
     let directory = &pyproject.directory;
     let build_system = BuildSystem::read(root, directory);

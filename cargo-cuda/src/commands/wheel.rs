@@ -156,6 +156,7 @@ fn build(arguments: &WheelArgs, user: &Env, root: &Root) -> Result<(Built, Optio
         passthrough: &passthrough,
     };
     let source = Source::open(&choice, user, root)?;
+    source.project.check_not_skipped()?;
     let releases = releases(arguments, &source.package, &source.project.env)?;
     let declared = source.package.config.wheel.rpath.as_deref();
     let kind = kind(arguments.rpath.as_deref().or(declared))?.unwrap_or_default();

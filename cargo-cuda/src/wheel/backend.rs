@@ -156,6 +156,8 @@ impl<'a> Backend<'a> {
         let Source {
             project, package, ..
         } = &self.job.source;
+        // Both hooks that concern a wheel come here first. A source distribution can be made without CUDA.
+        project.check_not_skipped()?;
         let majors = package.config.majors.as_slice();
         let release = match (RequestedRelease::from_env(&project.env)?, majors) {
             (Some(release), _) => release,

@@ -31,7 +31,7 @@ pub use declared::{Declared, undeclared};
 pub use plan::Plan;
 pub use render::Single;
 pub use rules::Support;
-pub use runtime::generated_source;
+pub use runtime::{generated_source, source_of_skipped_build};
 pub use table::{CapabilityFacts, all, facts, observed_from_ptxas_help, supported};
 
 /// A compute capability, such as 9.0. The name of a compilation target may also have a suffix (9.0a): its code can use

@@ -25,8 +25,8 @@ pub enum Support {
 }
 
 impl Plan {
-    /// Whether a device runs this plan's SASS, or at least its PTX. `support` in the source from
-    /// [`generated_source`](super::generated_source) has the same result at run time.
+    /// Whether a device runs this plan's SASS, or at least its PTX. `check_device` in the
+    /// source from [`generated_source`](super::generated_source) has the same result at run time.
     pub fn runs_on(&self, device: Capability, toolkit: ToolkitVersion) -> Support {
         let sass = |code: &Capability| sass_runs_on(*code, device, toolkit);
         let ptx = |code: &Capability| ptx_runs_on(*code, device, toolkit);

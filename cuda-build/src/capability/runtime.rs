@@ -8,16 +8,15 @@ use crate::version::ToolkitVersion;
 const SOURCE: &str = include_str!("runtime_source.rs.in");
 
 /// Rust source that the build script writes to `OUT_DIR`, and that the crate includes with `include!` in a separate
-/// module. The source needs edition 2018 or later, and no crate but `std`.
+/// module. The source needs edition 2018 or later, and no crate but `core`.
 ///
 /// `cudart`, the way in which the CUDA runtime is linked, is `static`, `shared` or `none`. The source defines
 ///
 /// - `CUDA_VERSION: (u32, u32)`, `CUDART: &str`;
-/// - `CAPABILITIES` (SASS) and `PTX`, each `&[(u32, u32, Option<char>)]`, and `CAPABILITY_LIST`,
-///   which has both lists as text: `8.0, 9.0a, 12.0+PTX`;
-/// - `enum Support { Native, Jit, None }` and `support(major, minor)` for a device;
-/// - `check_device(major, minor) -> Result<Support, String>`, whose error is a message for the user;
-/// - `warn_if_jit(major, minor)`, which warns once on stderr if the driver has to compile PTX.
+/// - `CAPABILITIES` (SASS) and `PTX`, each `&[Capability]`, and `CAPABILITY_LIST`, which has both lists as text:
+///   `8.0, 9.0a, 12.0+PTX`;
+/// - `check_device(major, minor) -> Result<Support, DeviceError>`, with `Support::Native` (SASS) and `Support::Jit`
+///   (PTX that the driver compiles). The text of the error is a message for the user.
 ///
 /// ```
 /// use cuda_build::internal::capability::generated_source;
@@ -30,7 +29,17 @@ const SOURCE: &str = include_str!("runtime_source.rs.in");
 /// # Ok::<(), cuda_build::Error>(())
 /// ```
 pub fn generated_source(plan: &Plan, toolkit: ToolkitVersion, cudart: &str) -> String {
+    source(plan, toolkit, cudart, false)
+}
+
+/// The same source for a build without CUDA: the lists are empty, and `check_device` always returns an error.
+pub fn source_of_skipped_build() -> String {
+    source(&Plan::default(), ToolkitVersion::new(0, 0), "none", true)
+}
+
+fn source(plan: &Plan, toolkit: ToolkitVersion, cudart: &str, skipped: bool) -> String {
     SOURCE
+        .replace("@SKIPPED@", &skipped.to_string())
         .replace(
             "@CUDA_VERSION@",
             &format!("({}, {})", toolkit.major, toolkit.minor),
@@ -44,10 +53,11 @@ pub fn generated_source(plan: &Plan, toolkit: ToolkitVersion, cudart: &str) -> S
 
 fn code(capability: Capability) -> String {
     let suffix = match capability.suffix.map(Suffix::letter) {
-        Some(letter) => format!("::std::option::Option::Some('{letter}')"),
-        None => "::std::option::Option::None".to_owned(),
+        Some(letter) => format!("::core::option::Option::Some('{letter}')"),
+        None => "::core::option::Option::None".to_owned(),
     };
-    format!("({}, {}, {suffix})", capability.major, capability.minor)
+    let (major, minor) = (capability.major, capability.minor);
+    format!("Capability {{ major: {major}, minor: {minor}, suffix: {suffix} }}")
 }
 
 fn codes(list: &[Capability]) -> String {

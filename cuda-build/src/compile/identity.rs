@@ -7,7 +7,6 @@ use crate::env::Env;
 use crate::freshness::Files;
 use crate::hash::Fnv;
 use crate::host_compiler::HostCompiler;
-use crate::target::Target;
 use crate::toolkit::Toolkit;
 
 /// Variables with directories that gcc searches before the system's (from gcc's documentation).
@@ -112,9 +111,9 @@ fn setting(env: &Env, name: &str) -> Option<String> {
 /// Declares the variables that the `cc` crate reads for host sources to Cargo, which [`Env::get`] does for each.
 /// [`Variables::of_nvcc`] declares [`HEADER_VARIABLES`] and [`NVCC_VARIABLES`].
 #[cfg(feature = "host-sources")]
-pub(crate) fn declare_host_variables(env: &Env, target: &Target) {
+pub(crate) fn declare_host_variables(env: &Env, triple: &str) {
     for name in ["CC", "CXX", "CFLAGS", "CXXFLAGS"] {
-        for name in names_for_target(name, env, target) {
+        for name in names_for_target(name, env, triple) {
             env.get(&name);
         }
     }
@@ -129,8 +128,8 @@ pub(crate) fn declare_host_variables(env: &Env, target: &Target) {
 
 /// The library that `CXXSTDLIB` names, as the `cc` crate reads it: its kind and name. `None` if the
 /// variable is set and empty.
-pub(crate) fn cxx_runtime(env: &Env, target: &Target) -> Option<(&'static str, String)> {
-    let names = names_for_target("CXXSTDLIB", env, target);
+pub(crate) fn cxx_runtime(env: &Env, triple: &str) -> Option<(&'static str, String)> {
+    let names = names_for_target("CXXSTDLIB", env, triple);
     let mut values = names.iter().filter_map(|name| env.get_or_empty(name));
     let Some(value) = values.next() else {
         return Some(("dylib", "stdc++".to_owned()));
@@ -147,8 +146,7 @@ pub(crate) fn cxx_runtime(env: &Env, target: &Target) -> Option<(&'static str, S
 
 /// The variables from which the `cc` crate reads a setting. The first that is set counts:
 /// `CXX_<triple>`, the same with underscores, `HOST_CXX` or `TARGET_CXX`, `CXX`.
-fn names_for_target(name: &str, env: &Env, target: &Target) -> [String; 4] {
-    let triple = target.triple();
+fn names_for_target(name: &str, env: &Env, triple: &str) -> [String; 4] {
     let host = env.peek("HOST");
     let is_host = host.is_none_or(|host| host == triple);
     let kind = if is_host { "HOST" } else { "TARGET" };
@@ -272,10 +270,10 @@ mod tests {
 
     #[test]
     fn the_runtime_of_cxx_is_chosen_as_by_cc() {
-        let target = Target::from_triple("x86_64-unknown-linux-gnu").unwrap();
+        let triple = "x86_64-unknown-linux-gnu";
         let runtime = |pairs: &[(&str, &str)]| {
             let env = Env::from_pairs(pairs.iter().copied());
-            let runtime = cxx_runtime(&env, &target);
+            let runtime = cxx_runtime(&env, triple);
             let first = "CXXSTDLIB_x86_64-unknown-linux-gnu".to_owned();
             assert!(env.names_read().contains(&first));
             runtime.map(|(kind, name)| format!("{kind}={name}"))

@@ -193,6 +193,14 @@ impl Config {
         }
     }
 
+    /// The components that are optional for at least one CUDA major.
+    pub fn optional_components(&self) -> impl Iterator<Item = Component> {
+        let of_majors = self.per_major.iter().filter_map(|p| p.components.as_ref());
+        let all = std::iter::once(&self.components).chain(of_majors).flatten();
+        all.filter(|wanted| wanted.optional)
+            .map(|wanted| wanted.component)
+    }
+
     fn apply(&mut self, table: &Table) -> Result<(), Error> {
         table.check_keys(KEYS)?;
         set(&mut self.toolkit, table.requirement("toolkit")?);

@@ -9,8 +9,8 @@ use crate::cached_answer::CachedAnswer;
 use crate::capability::{self, Declared, Plan};
 use crate::compile::identity::{self, By, Variables};
 use crate::compile::{
-    Compiled, Diagnostics, Engine, Format, Joining, Launcher, Launching, Library, Module, Places,
-    Profile, Runner, Settings, Workers,
+    Compiled, Diagnostics, Engine, Joining, Launcher, Launching, Library, Module, Places, Profile,
+    Runner, Settings, Workers,
 };
 use crate::component::Component;
 use crate::config::Cudart;
@@ -19,7 +19,6 @@ use crate::driver::{self, Driver, NoDriver};
 use crate::error::Error;
 use crate::host_compiler::{self, HostCompiler};
 use crate::nvcc;
-use crate::output;
 use crate::root::Root;
 use crate::select::Request;
 use crate::toolkit::Toolkit;
@@ -44,7 +43,7 @@ impl Default for Code {
 }
 
 impl Code {
-    fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.modules.is_empty() && self.libraries.is_empty()
     }
 
@@ -100,7 +99,7 @@ impl Code {
     }
 
     /// Refuses two modules with the same name, because they would share a file and a constant.
-    fn check_names(&self) -> Result<(), Error> {
+    pub(super) fn check_names(&self) -> Result<(), Error> {
         for (index, module) in self.modules.iter().enumerate() {
             let has_its_name = |other: &&Module| other.constant() == module.constant();
             if let Some(earlier) = self.modules[..index].iter().find(has_its_name) {
@@ -117,42 +116,7 @@ impl Code {
         }
         Ok(())
     }
-
-    /// The part of the generated source that defines a constant for each compiled module.
-    fn modules_source(&self) -> String {
-        let mut source = String::from(MODULES_HEAD);
-        for module in &self.modules {
-            let constant = module.constant();
-            let shown = module.source().display();
-            // `{file:?}` writes a Rust string literal with escapes, because a file may be named `a"b.cu`.
-            let file = format!("/{}", module.file_name());
-            let path = format!("concat!(env!(\"OUT_DIR\"), {file:?})");
-            source.push_str(&format!(
-                "\n    /// `{shown}`, compiled.\n    #[allow(dead_code)]\n"
-            ));
-            source.push_str(&match module.wanted_format() {
-                Format::Ptx => format!("    pub static {constant}: &str = include_str!({path});\n"),
-                _ => format!(
-                    "    pub static {constant}: &[u8] = {{\n        static CODE: &Aligned<[u8]> = \
-                     &Aligned(*include_bytes!({path}));\n        &CODE.0\n    }};\n"
-                ),
-            });
-        }
-        source.push_str("}\n");
-        source
-    }
 }
-
-/// The beginning of the generated module. It defines `Aligned`, because the driver reads 8-byte integers from fat
-/// binaries, and `include_bytes!` alone guarantees only an alignment of one byte.
-const MODULES_HEAD: &str = "
-/// The compiled modules.
-#[allow(unreachable_pub)]
-pub mod modules {
-    #[allow(dead_code)]
-    #[repr(C, align(16))]
-    struct Aligned<T: ?Sized>(T);
-";
 
 impl Build {
     /// Replaces the function that queries the GPUs of this machine, for tests.
@@ -285,7 +249,7 @@ impl Build {
             steps.extend(library.steps(&sources, toolkit, plan, places, settings)?);
             #[cfg(feature = "host-sources")]
             if sources.has_host_files() {
-                identity::declare_host_variables(&self.env, &self.target);
+                identity::declare_host_variables(&self.env, &self.triple);
             }
             searched.extend(sources.searched);
         }
@@ -352,19 +316,6 @@ impl Build {
         host_compiler::choose(&self.env, &self.root, toolkit).map(Some)
     }
 
-    /// Writes `cuda_build.rs` into `OUT_DIR`: the source that the crate includes to use the plan, the release and the
-    /// compiled modules at run time.
-    fn write_source(&self, toolkit: &Toolkit, plan: &Plan) -> Result<(), Error> {
-        let cudart = if self.links(Component::Cudart, toolkit) {
-            self.config.cudart.as_str()
-        } else {
-            "none"
-        };
-        let mut source = capability::generated_source(plan, toolkit.version(), cudart);
-        source.push_str(&self.code.modules_source());
-        output::write_if_changed(&self.out.join("cuda_build.rs"), source.as_bytes())
-    }
-
     /// Declares the paths that compilers read or searched, so that Cargo watches them. Cargo checks every file below a
     /// watched directory. Therefore outputs of this script, directories that Cargo writes to, and directories of the
     /// system or the toolkit are not declared.
@@ -373,8 +324,8 @@ impl Build {
         toolkit: &Toolkit,
         inputs: &BTreeSet<PathBuf>,
         directives: &mut Directives,
-    ) {
-        let mut system = self.root.default_search_dirs(self.target.multiarch());
+    ) -> Result<(), Error> {
+        let mut system = (self.root).default_search_dirs(self.target()?.multiarch());
         system.push(self.root.locate("/usr/local/include"));
         system.extend(toolkit.include_dirs());
         let has_outputs = |directory: &Path| {
@@ -393,6 +344,7 @@ impl Build {
             }
         };
         directives.rerun_if_changed(inputs.iter().filter(can_be_watched).cloned());
+        Ok(())
     }
 }
 

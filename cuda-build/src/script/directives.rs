@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Build, needs};
+use super::{Build, needs, skipped};
 #[cfg(feature = "view")]
 use crate::capability::Plan;
 #[cfg(feature = "compile")]
@@ -115,12 +115,12 @@ impl Build {
                 link::link_device_runtime(toolkit, directives);
             }
         }
+        skipped::declare_cfg(directives);
+        self.declare_optional_components(directives);
         let declared = self.config.for_major(toolkit.version().major).components;
         for wanted in declared.iter().filter(|wanted| wanted.optional) {
-            let cfg = format!("cuda_have_{}", wanted.component.id().replace('-', "_"));
-            directives.push(Directive::CheckCfg(cfg.clone()));
             if toolkit.get(wanted.component).is_some() {
-                directives.push(Directive::Cfg(cfg));
+                directives.push(Directive::Cfg(cfg_of(wanted.component)));
             }
         }
         let linked = self.linked(toolkit);
@@ -128,7 +128,7 @@ impl Build {
         link::add_nixos_driver_rpath(&self.root, self.config.cdylib, directives);
         #[cfg(feature = "compile")]
         if !self.code.libraries.is_empty()
-            && let Some((kind, name)) = identity::cxx_runtime(&self.env, &self.target)
+            && let Some((kind, name)) = identity::cxx_runtime(&self.env, &self.triple)
         {
             directives.link(kind, name);
         }
@@ -139,6 +139,29 @@ impl Build {
             if matches!(note, Note::Combined { .. } | Note::LockNotFetched { .. }) {
                 directives.push(Directive::Warning(note.to_string()));
             }
+        }
+    }
+
+    /// Declares the `cfg` of every optional component, also of components for another CUDA major, because the crate's
+    /// source names all of them.
+    pub(super) fn declare_optional_components(&self, directives: &mut Directives) {
+        for component in self.config.optional_components() {
+            directives.push(Directive::CheckCfg(cfg_of(component)));
+        }
+    }
+
+    /// The manifests that the configuration was read from.
+    pub(super) fn manifests(&self) -> Vec<PathBuf> {
+        let package = self.package.join("Cargo.toml");
+        std::iter::once(package)
+            .chain(self.config.workspace.clone())
+            .collect()
+    }
+
+    /// Declares the variables that were read.
+    pub(super) fn declare_variables(&self, directives: &mut Directives) {
+        for name in self.env.names_read() {
+            directives.push(Directive::RerunIfEnvChanged(name));
         }
     }
 
@@ -157,8 +180,7 @@ impl Build {
 
     /// Declares the files and variables on which the choice of the toolkit and its use depend.
     pub(super) fn watch(&self, toolkit: &Toolkit, directives: &mut Directives) {
-        let mut watched = vec![self.package.join("Cargo.toml")];
-        watched.extend(self.config.workspace.clone());
+        let mut watched = self.manifests();
         for chosen in toolkit.components() {
             watched.extend(needs::files_to_watch(&self.root, &chosen.found));
         }
@@ -180,8 +202,11 @@ impl Build {
         #[cfg(feature = "view")]
         watched.extend(self.view.get().map(crate::view::View::marker));
         directives.rerun_if_changed(watched);
-        for name in self.env.names_read() {
-            directives.push(Directive::RerunIfEnvChanged(name));
-        }
+        self.declare_variables(directives);
     }
+}
+
+/// The `cfg` that is set if an optional component was found.
+fn cfg_of(component: Component) -> String {
+    format!("cuda_have_{}", component.id().replace('-', "_"))
 }

@@ -4,7 +4,10 @@
 #[cfg(feature = "compile")]
 mod compiling;
 mod directives;
+#[cfg(feature = "compile")]
+mod generated;
 mod needs;
+mod skipped;
 
 use std::cell::OnceCell;
 use std::path::PathBuf;
@@ -24,6 +27,7 @@ use crate::toolkit::{Search, Toolkit};
 use crate::view::{View, ViewPlace};
 
 pub use needs::request;
+pub use skipped::skipped_by;
 
 /// A package's device code and what it links, ready to be built.
 ///
@@ -36,15 +40,17 @@ pub use needs::request;
 /// ```
 ///
 /// In the crate, write `include!(concat!(env!("OUT_DIR"), "/cuda_build.rs"));` inside a Rust module. The included
-/// file defines the compiled modules (`modules::SAXPY`), the capability list, and `check_device`.
+/// file defines the compiled modules (`modules::SAXPY`), the capability list, and `check_device`
+/// ([what it defines, and examples](crate)).
 #[derive(Debug)]
 pub struct Build {
     env: Env,
     root: Root,
     package: PathBuf,
     out: PathBuf,
-    target: Target,
+    triple: String,
     config: Config,
+    skipped_by: Option<&'static str>,
     #[cfg(feature = "compile")]
     code: compiling::Code,
     toolkit: OnceCell<Toolkit>,
@@ -58,8 +64,8 @@ pub struct Build {
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Built {
-    /// The toolkit that was used.
-    pub toolkit: Toolkit,
+    /// The toolkit that was used; `None` if the build was skipped ([`Build::is_skipped`]).
+    pub toolkit: Option<Toolkit>,
     /// The capabilities of the compiled code; `None` if nothing was compiled.
     #[cfg(feature = "compile")]
     pub plan: Option<Plan>,
@@ -72,8 +78,7 @@ impl Build {
     /// Reads the variables that Cargo sets for a build script, and the package's manifest.
     ///
     /// # Errors
-    /// [`Error::Usage`] outside a build script, [`Error::Manifest`] if the manifest cannot be used,
-    /// [`Error::UnsupportedTarget`].
+    /// [`Error::Usage`] outside a build script, [`Error::Manifest`] if the manifest or a variable cannot be used.
     pub fn new() -> Result<Self, Error> {
         Self::from_env(Env::from_process(), Root::system())
     }
@@ -96,19 +101,15 @@ impl Build {
         let out = variable("OUT_DIR")?;
         let triple = variable("TARGET")?;
         let config = Config::read(&root, &env, &package)?;
-        let target = Target::from_triple(&triple.to_string_lossy())?;
-        let target = if config.jetson {
-            target.on_jetson()
-        } else {
-            target
-        };
+        let skipped_by = skipped_by(&env)?;
         Ok(Self {
             env,
             root,
             package,
             out,
-            target,
+            triple: triple.to_string_lossy().into_owned(),
             config,
+            skipped_by,
             #[cfg(feature = "compile")]
             code: compiling::Code::default(),
             toolkit: OnceCell::new(),
@@ -155,11 +156,13 @@ impl Build {
     ///
     /// # Errors
     /// [`Error::NotFound`] lists what was tried and what to do next. A variable or file that names a toolkit may be
-    /// invalid, which is an error of its own. [`Error::Usage`] if the sources of a library are wrong.
+    /// invalid, which is an error of its own. [`Error::UnsupportedTarget`] if CUDA does not support the platform.
+    /// [`Error::Usage`] if the sources of a library are wrong, or if the build is skipped ([`Build::is_skipped`]).
     pub fn toolkit(&self) -> Result<&Toolkit, Error> {
         if let Some(toolkit) = self.toolkit.get() {
             return Ok(toolkit);
         }
+        self.check_not_skipped()?;
         let major = self.config.release.map(|release| release.major);
         let request = request(&self.config, major);
         #[cfg(feature = "compile")]
@@ -168,11 +171,21 @@ impl Build {
         let search = Search {
             root: &self.root,
             env: &self.env,
-            target: &self.target,
+            target: &self.target()?,
             places: Vec::new(),
         };
         let toolkit = search.find(&request)?;
         Ok(self.toolkit.get_or_init(|| toolkit))
+    }
+
+    /// The platform to build for.
+    fn target(&self) -> Result<Target, Error> {
+        let target = Target::from_triple(&self.triple)?;
+        Ok(if self.config.jetson {
+            target.on_jetson()
+        } else {
+            target
+        })
     }
 
     /// The toolkit as one directory. Call this if the build script passes a root to CMake ([`View::cmake_defines`]), to
@@ -192,17 +205,25 @@ impl Build {
         if let Some(view) = self.view.get() {
             return Ok(view);
         }
-        let place = ViewPlace::from_env(&self.env, &self.target)?;
-        let view = self.toolkit()?.view(&place, &self.root)?;
+        let toolkit = self.toolkit()?;
+        let place = ViewPlace::from_env(&self.env, &self.target()?)?;
+        let view = toolkit.view(&place, &self.root)?;
         Ok(self.view.get_or_init(|| view))
     }
 
     /// Finds a toolkit, compiles what is not up to date, and prints Cargo's directives. The directives are printed only
     /// after everything else has succeeded.
     ///
+    /// If `CUDA_BUILD_SKIP` is `1` or `DOCS_RS` is set, nothing is searched, compiled or linked. The generated source
+    /// has the same items, with empty modules, `cfg(cuda_build_skipped)` is set, and a warning is printed. This works
+    /// without CUDA, and on every platform.
+    ///
     /// # Errors
     /// Any [`Error`].
     pub fn run(self) -> Result<Built, Error> {
+        if let Some(variable) = self.skipped_by {
+            return self.run_skipped(variable);
+        }
         let toolkit = self.toolkit()?;
         let mut directives = Directives::default();
         directives.push(Directive::Remark(format!("CUDA {}", toolkit.version())));
@@ -219,12 +240,12 @@ impl Build {
         #[cfg(feature = "compile")]
         compiling::report(&compiled, &mut directives);
         #[cfg(feature = "compile")]
-        self.watch_inputs(toolkit, &compiled.inputs, &mut directives);
+        self.watch_inputs(toolkit, &compiled.inputs, &mut directives)?;
         self.watch(toolkit, &mut directives);
         self.watch_for_lock(&mut directives)?;
         directives.emit()?;
         Ok(Built {
-            toolkit: toolkit.clone(),
+            toolkit: Some(toolkit.clone()),
             #[cfg(feature = "compile")]
             plan,
             #[cfg(feature = "compile")]

@@ -1,5 +1,6 @@
 //! Runs saxpy on the first GPU, or says why it can't.
 
+use std::error::Error;
 use std::ffi::{CStr, c_char, c_int};
 use std::process::ExitCode;
 
@@ -26,7 +27,7 @@ fn check(status: c_int, doing: &str) -> Result<(), String> {
     ))
 }
 
-fn run() -> Result<(), String> {
+fn run() -> Result<(), Box<dyn Error>> {
     println!(
         "built with CUDA {}.{} for {}",
         cuda::CUDA_VERSION.0,
@@ -40,7 +41,7 @@ fn run() -> Result<(), String> {
         "could not ask for the driver",
     )?;
     if driver == 0 {
-        return Err("no CUDA driver is installed on this machine".to_owned());
+        return Err("no CUDA driver is installed on this machine".into());
     }
     let (mut major, mut minor) = (0, 0);
     // SAFETY: writes two ints.
@@ -49,8 +50,10 @@ fn run() -> Result<(), String> {
         "no GPU can be used",
     )?;
     let (major, minor) = (major.unsigned_abs(), minor.unsigned_abs());
-    cuda::check_device(major, minor)?;
-    cuda::warn_if_jit(major, minor);
+    let support = cuda::check_device(major, minor)?;
+    if support == cuda::Support::Jit {
+        eprintln!("warning: this build has only {support}");
+    }
     let x: Vec<f32> = (0..1000_u16).map(f32::from).collect();
     let mut y = vec![1.0_f32; x.len()];
     // SAFETY: both hold 1000 floats.
@@ -65,8 +68,8 @@ fn run() -> Result<(), String> {
 fn main() -> ExitCode {
     match run() {
         Ok(()) => ExitCode::SUCCESS,
-        Err(message) => {
-            eprintln!("error: {message}");
+        Err(error) => {
+            eprintln!("error: {error}");
             ExitCode::FAILURE
         }
     }

@@ -6,6 +6,7 @@ use std::ptr;
 
 use libloading::{Library, Symbol};
 
+use crate::cuda;
 use crate::runtime::{self, Buffer};
 
 type Handle = *mut c_void;
@@ -32,15 +33,17 @@ const BLOCK: u32 = 256;
 /// a·x + y on the first GPU.
 pub fn saxpy(a: f32, x: &[f32], mut y: Vec<f32>) -> Result<Vec<f32>, String> {
     let (major, minor) = runtime::first_gpu()?;
-    crate::cuda::check_device(major, minor)?;
-    crate::cuda::warn_if_jit(major, minor);
+    let support = cuda::check_device(major, minor).map_err(|error| error.to_string())?;
+    if support == cuda::Support::Jit {
+        eprintln!("warning: this build has only {support}");
+    }
     if x.is_empty() {
         return Ok(y);
     }
     let length = u32::try_from(x.len()).map_err(|_| "more than 4294967295 elements".to_owned())?;
     let (on_x, on_y) = (Buffer::from_slice(x)?, Buffer::from_slice(&y)?);
     let driver = Driver::load()?;
-    let module = driver.module(crate::cuda::modules::SAXPY)?;
+    let module = driver.module(cuda::modules::SAXPY)?;
     let (mut n, mut a, mut px, mut py) = (length, a, on_x.address(), on_y.address());
     let mut arguments: [*mut c_void; 4] = [
         (&raw mut n).cast(),

@@ -41,7 +41,15 @@ fn run(edition: &str, source: &str, main: &str) -> Output {
 const PRINT_SUPPORT: &str = "fn main() {
     for major in 3..14 {
         for minor in 0..10 {
-            println!(\"{major}.{minor} {:?}\", cuda::support(major, minor));
+            let support = match cuda::check_device(major, minor) {
+                Ok(support) => format!(\"{support:?}\"),
+                Err(error) => {
+                    let device = cuda::Capability { major, minor, suffix: None };
+                    assert_eq!(error, cuda::DeviceError::NoCode { device });
+                    \"None\".to_owned()
+                }
+            };
+            println!(\"{major}.{minor} {support}\");
         }
     }
 }
@@ -88,13 +96,18 @@ fn messages() {
         &source,
         "fn main() {
     println!(\"{:?} {} {}\", cuda::CUDA_VERSION, cuda::CUDART, cuda::CAPABILITY_LIST);
-    println!(\"{:?} {:?}\", cuda::CAPABILITIES, cuda::PTX);
-    println!(\"{}\", cuda::check_device(7, 0).unwrap_err());
+    let text: Vec<String> = cuda::CAPABILITIES.iter().map(ToString::to_string).collect();
+    assert_eq!(text, [\"7.5\", \"9.0a\"]);
+    assert_eq!(cuda::PTX, [cuda::Capability { major: 7, minor: 5, suffix: None }]);
     assert_eq!(cuda::check_device(7, 5), Ok(cuda::Support::Native));
-    assert_eq!(cuda::check_device(8, 0), Ok(cuda::Support::Jit));
-    cuda::warn_if_jit(9, 0);
-    cuda::warn_if_jit(8, 0);
-    cuda::warn_if_jit(8, 6);
+    for (major, minor) in [(7, 0), (8, 6)] {
+        println!(\"{}\", cuda::check_device(major, minor).map_or_else(|e| e.to_string(), |s| s.to_string()));
+    }
+    fn failing() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+        cuda::check_device(7, 0)?;
+        Ok(())
+    }
+    println!(\"{}\", failing().unwrap_err());
 }
 ",
     );
@@ -106,13 +119,24 @@ fn messages() {
     assert_eq!(
         String::from_utf8(output.stdout).unwrap(),
         "(13, 4) static 7.5+PTX, 9.0a\n\
-         [(7, 5, None), (9, 0, Some('a'))] [(7, 5, None)]\n\
+         this build has no code for your 7.0 GPU; it has 7.5+PTX, 9.0a\n\
+         PTX, which the driver compiles on first use: that is slow and needs a driver for CUDA 13.4 or newer\n\
          this build has no code for your 7.0 GPU; it has 7.5+PTX, 9.0a\n"
     );
+}
+
+#[test]
+fn a_skipped_build_has_code_for_no_device() {
+    let main = "fn main() {
+    assert!(cuda::CAPABILITIES.is_empty() && cuda::PTX.is_empty() && cuda::CAPABILITY_LIST.is_empty());
+    assert_eq!((cuda::CUDA_VERSION, cuda::CUDART), ((0, 0), \"none\"));
+    println!(\"{}\", cuda::check_device(9, 0).unwrap_err());
+}
+";
+    let output = run("2024", &source_of_skipped_build(), main);
     assert_eq!(
-        String::from_utf8(output.stderr).unwrap(),
-        "warning: this build has no code for your 8.0 GPU; it has 7.5+PTX, 9.0a: the driver compiles the PTX \
-         on first use, which is slow and needs a driver for CUDA 13.4 or newer\n"
+        String::from_utf8(output.stdout).unwrap(),
+        "this build has no GPU code, because `DOCS_RS` or `CUDA_BUILD_SKIP` was set when it was built\n"
     );
 }
 

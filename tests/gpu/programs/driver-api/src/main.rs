@@ -24,8 +24,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     let minor = device
         .get_attribute(DeviceAttribute::ComputeCapabilityMinor)?
         .unsigned_abs();
-    cuda::check_device(major, minor)?;
-    cuda::warn_if_jit(major, minor);
+    let support = cuda::check_device(major, minor)?;
+    if support == cuda::Support::Jit {
+        eprintln!("warning: this build has only {support}");
+    }
     let module = Module::from_fatbin(cuda::modules::REDUCE, &[])?;
     let kernel = module.get_function("sum_of_squares")?;
     let stream = Stream::new(StreamFlags::NON_BLOCKING, None)?;
