@@ -7,9 +7,11 @@
 use std::fs;
 use std::path::PathBuf;
 
+use cuda_build::Engine;
 use cuda_build::internal::includes::scan_file;
 use cuda_build::internal::nvrtc::{Nvrtc, NvrtcFailure, Output, Program, compilations, shims};
 
+use crate::images::Package;
 use crate::support::{Components, components, nvrtc};
 
 const MAJORS: [u32; 3] = [11, 12, 13];
@@ -309,6 +311,23 @@ fn cub_kernel_with_stdint() {
         let output = build(&nvrtc, &components, source).unwrap_or_else(|e| panic!("{e}"));
         assert!(output.image.starts_with(b"\x7fELF"));
         assert!(!output.log.contains("redefinition"), "{}", output.log);
+    }
+}
+
+/// With NVRTC, CCCL alone would unroll lists of types up to 16, which takes most of the time of small kernels.
+#[test]
+fn cccl_unrolls_as_far_as_with_nvcc() {
+    let source = "#include <cuda/std/limits>\n\
+                  static_assert(_CCCL_META_UNROLL_LIMIT == EXPECTED);\n\
+                  __global__ void kernel() {}\n";
+    for engine in [Engine::Nvcc, Engine::Nvrtc] {
+        let Some(mut package) = Package::new(source, Some(engine)) else {
+            return;
+        };
+        package.options = vec!["-DEXPECTED=10"];
+        assert_eq!(package.build("out", "8.0").0, ["sm_80"]);
+        package.options = vec!["-DEXPECTED=12", "-D_CCCL_META_UNROLL_LIMIT=12"];
+        assert_eq!(package.build("own-limit", "8.0").0, ["sm_80"]);
     }
 }
 
