@@ -17,7 +17,6 @@
     reason = "reads the files of views, links not followed"
 )]
 
-use std::collections::HashSet;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -25,6 +24,7 @@ use std::time::UNIX_EPOCH;
 
 use super::plan::ViewPlan;
 use crate::hash::Fnv;
+use crate::list::Set;
 
 /// The name of the marker.
 pub(super) const MARKER: &str = ".cuda-build-view";
@@ -64,7 +64,7 @@ pub(super) fn is_complete(plan: &ViewPlan<'_>, view: &Path, digest: &str) -> boo
     let Some(marker) = read(view) else {
         return false;
     };
-    let lines: HashSet<&str> = marker.lines().collect();
+    let lines: Set<&str> = marker.lines().collect();
     let is_listed = |path: &PathBuf| line(view, path).is_some_and(|line| lines.contains(&*line));
     marker.lines().nth(1) == Some(digest) && plan.entries.keys().all(is_listed)
 }
@@ -73,7 +73,7 @@ pub(super) fn is_complete(plan: &ViewPlan<'_>, view: &Path, digest: &str) -> boo
 /// `None` if the directory has no marker of this version.
 pub(super) fn other_files(view: &Path) -> Option<io::Result<Vec<PathBuf>>> {
     let marker = read(view)?;
-    let lines: HashSet<&str> = marker.lines().collect();
+    let lines: Set<&str> = marker.lines().collect();
     let is_listed = |path: &Path| line(view, path).is_some_and(|line| lines.contains(&*line));
     Some(files_below(view).map(|mut files| {
         files.retain(|path| path != Path::new(MARKER) && !is_listed(path));
