@@ -51,7 +51,7 @@ pub(super) fn is_generated(path: &Path) -> bool {
 /// The text of the marker for a view that was just written to `directory`.
 pub(super) fn text(plan: &ViewPlan<'_>, directory: &Path, digest: &str) -> String {
     let mut text = format!("{HEAD}\n{digest}\n");
-    for path in plan.entries.keys() {
+    for path in plan.paths() {
         // A path that cannot be read gets no line, so the next check finds the view incomplete.
         text.extend(line(directory, path).map(|line| line + "\n"));
     }
@@ -65,8 +65,8 @@ pub(super) fn is_complete(plan: &ViewPlan<'_>, view: &Path, digest: &str) -> boo
         return false;
     };
     let lines: Set<&str> = marker.lines().collect();
-    let is_listed = |path: &PathBuf| line(view, path).is_some_and(|line| lines.contains(&*line));
-    marker.lines().nth(1) == Some(digest) && plan.entries.keys().all(is_listed)
+    let is_listed = |path: &Path| line(view, path).is_some_and(|line| lines.contains(&*line));
+    marker.lines().nth(1) == Some(digest) && plan.paths().all(is_listed)
 }
 
 /// The files below `view` that this crate did not write, and those that were changed later, sorted.
