@@ -16,8 +16,7 @@ use std::fs;
 use std::io::{self, Read};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::sync::mpsc;
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use crate::env::Env;
@@ -171,23 +170,23 @@ fn complete(
     keep: OutputLimits,
 ) -> io::Result<Option<Finished>> {
     let end = Instant::now() + limit;
-    let stdout = child.stdout.take().map(|stream| read(stream, keep));
-    let stderr = child.stderr.take().map(|stream| read(stream, keep));
-    let [Some(stdout), Some(stderr)] = [stdout, stderr].map(|stream| {
-        let left = end.saturating_duration_since(Instant::now());
-        stream?.recv_timeout(left).ok()
-    }) else {
+    let (Some(stdout), Some(stderr)) = (child.stdout.take(), child.stderr.take()) else {
         return Ok(None);
     };
+    let stdout = read(Box::new(stdout), keep);
+    let stderr = read(Box::new(stderr), keep);
     loop {
-        if let Some(status) = child.try_wait()? {
+        // A program can close its streams and keep running, and a program that it started can keep them open.
+        if stdout.is_finished()
+            && stderr.is_finished()
+            && let Some(status) = child.try_wait()?
+        {
             return Ok(Some(Finished {
                 success: status.success(),
-                stdout,
-                stderr,
+                stdout: stdout.join().unwrap_or_default(),
+                stderr: stderr.join().unwrap_or_default(),
             }));
         }
-        // The time limit is checked here too, because a program can close its streams and keep running.
         if Instant::now() >= end {
             return Ok(None);
         }
@@ -195,9 +194,8 @@ fn complete(
     }
 }
 
-/// Reads a stream in a new thread, which sends the text when the stream ends.
-fn read(mut stream: impl Read + Send + 'static, keep: OutputLimits) -> mpsc::Receiver<String> {
-    let (sender, text) = mpsc::channel();
+/// Reads a stream to its end in a new thread.
+fn read(mut stream: Box<dyn Read + Send>, keep: OutputLimits) -> JoinHandle<String> {
     thread::spawn(move || {
         let mut kept = TruncatedOutput {
             keep,
@@ -209,10 +207,8 @@ fn read(mut stream: impl Read + Send + 'static, keep: OutputLimits) -> mpsc::Rec
         while let Ok(count @ 1..) = stream.read(&mut buffer) {
             kept.push(&buffer[..count]);
         }
-        // If the time limit was reached, there is no receiver, and sending fails.
-        let _ = sender.send(kept.into_text());
-    });
-    text
+        kept.into_text()
+    })
 }
 
 /// The beginning and the end of a stream.

@@ -4,13 +4,13 @@
     reason = "this is the only file that prints directives"
 )]
 
-use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use crate::error::Error;
+use crate::list::sorted_set;
 
 /// One line of a build script's standard output.
 #[derive(Clone, Debug, PartialEq)]
@@ -143,7 +143,7 @@ impl Directives {
     /// Adds a [`Directive::RerunIfChanged`] for each path.
     pub fn rerun_if_changed(&mut self, paths: impl IntoIterator<Item = PathBuf>) {
         // Compilers report their inputs in no fixed order. The paths are sorted, so that every run prints the same.
-        let paths: BTreeSet<PathBuf> = paths.into_iter().collect();
+        let paths = sorted_set(paths);
         // The set has removed duplicates. `push` would compare each of possibly thousands of paths with every line.
         self.lines
             .extend(paths.into_iter().map(Directive::RerunIfChanged));

@@ -5,11 +5,10 @@
 )]
 
 use std::cell::RefCell;
-use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
-use crate::list::entry;
+use crate::list::{Set, entry};
 
 /// The variables of a process. `Env` records each name that is read, so that `rerun-if-env-changed` is printed
 /// only for variables that the build used.
@@ -25,7 +24,7 @@ use crate::list::entry;
 pub struct Env {
     /// Sorted by name.
     variables: Vec<(OsString, OsString)>,
-    names_read: RefCell<BTreeSet<String>>,
+    names_read: RefCell<Set<String>>,
 }
 
 impl Env {
@@ -103,7 +102,7 @@ impl Env {
 
     /// The names that were read, sorted.
     pub fn names_read(&self) -> Vec<String> {
-        self.names_read.borrow().iter().cloned().collect()
+        self.names_read.borrow().to_vec()
     }
 }
 

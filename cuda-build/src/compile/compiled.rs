@@ -1,6 +1,5 @@
 //! The result of running steps.
 
-use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -11,8 +10,8 @@ pub struct Compiled {
     pub made: Vec<MadeOutput>,
     /// Outputs that were up to date.
     pub fresh: Vec<PathBuf>,
-    /// Every file that was read and every directory that was searched.
-    pub inputs: BTreeSet<PathBuf>,
+    /// Every file that was read and every directory that was searched, sorted.
+    pub inputs: Vec<PathBuf>,
     /// Outputs that are made again whenever the build script runs, and the reason.
     pub never_fresh: Vec<(PathBuf, String)>,
     /// Warnings and other messages of the compilers, each with its source line and caret.

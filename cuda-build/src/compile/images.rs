@@ -8,7 +8,6 @@
 //! Thrust put into the names of symbols), if the architectures do not define the same kernels and variables,
 //! or if objects of this nvcc cannot be joined.
 
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -22,6 +21,7 @@ use super::{Compiler, DeviceCode, Form, Image, NvrtcJob, Step};
 use crate::command::Invocation;
 use crate::error::Error;
 use crate::fatbin::{self, Entry, Fatbin, Kind, elf};
+use crate::list::{Set, sorted_set};
 use crate::nvrtc::{Nvrtc, Program};
 use crate::output;
 
@@ -212,8 +212,7 @@ impl Work<'_> {
         }
         let host_part = parts.iter().find(|part| part.object.is_some());
         made.used.extend(host_part.and_then(|part| part.kept));
-        made.used.sort_unstable();
-        made.used.dedup();
+        made.used = sorted_set(made.used);
         let joined = Fatbin::from_entries(entries);
         let bytes = if self.code.form == Form::Object {
             let object = host_part.and_then(|part| part.object);
@@ -245,7 +244,7 @@ impl Work<'_> {
 
     /// Whether preprocessing for the architectures of `list` gives the same text as for those of this build.
     fn sees_same_text(&self, list: &[Image]) -> Result<bool, Error> {
-        let numbers = |images: &[Image]| -> BTreeSet<u32> {
+        let numbers = |images: &[Image]| -> Set<u32> {
             images
                 .iter()
                 .map(|image| image.capability().number())
@@ -275,7 +274,7 @@ impl Work<'_> {
     /// Every image has to define the same kernels and variables, because the host code registers
     /// those of the last image that it was compiled with.
     fn check_names(&self, parts: &[Part<'_>], host: Option<&Part<'_>>) -> Result<(), String> {
-        let mut first: Option<(Image, BTreeSet<Vec<u8>>)> = None;
+        let mut first: Option<(Image, Set<Vec<u8>>)> = None;
         let host = host.and_then(|part| Some(&self.kept[part.kept?].images));
         for image in self.code.images.iter().chain(host.into_iter().flatten()) {
             let capability = image.capability();

@@ -13,7 +13,6 @@
 //! read is still the same. Its name has the step's key and a digest of the list, so that directories
 //! of several machines can be put together.
 
-use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use super::images::CompilerRun;
@@ -21,6 +20,7 @@ use super::{Image, Step};
 use crate::error::Error;
 use crate::freshness::{Evidence, Freshness};
 use crate::hash::of_content as digest;
+use crate::list::Set;
 use crate::output;
 
 const HEAD: &str = "cuda-build images 1 ";
@@ -43,7 +43,7 @@ pub(super) struct KeptOutputs {
     /// Whether other builds keep their outputs there, too.
     shared: bool,
     /// The starts of the names of files that this build can use.
-    used: HashSet<String>,
+    used: Set<String>,
 }
 
 impl KeptOutputs {
@@ -52,7 +52,7 @@ impl KeptOutputs {
         Self {
             shared: false,
             directory: out.join("images"),
-            used: HashSet::new(),
+            used: Set::default(),
         }
     }
 
@@ -61,7 +61,7 @@ impl KeptOutputs {
         Self {
             shared: true,
             directory,
-            used: HashSet::new(),
+            used: Set::default(),
         }
     }
 

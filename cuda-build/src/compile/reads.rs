@@ -1,6 +1,5 @@
 //! Finds the files that a compiler may read, before it runs, and those that it read, after it ran.
 
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use super::{ReadFiles, Step, depfile};
@@ -35,13 +34,13 @@ impl Reader {
                 }
             }
         }
-        let sources = step.inputs.iter().chain(&hidden.files).cloned();
+        let sources = step.inputs.iter().chain(hidden.files.iter()).cloned();
         // A header of the user replaces the shim (cuda-build's own header for NVRTC) of the same name, so the names
         // of all shims are looked up.
         let names = shims::names().filter(|_| step.uses_nvrtc());
         let mut scan = self.scanner.scan(files, sources, headers, names, search);
-        scan.files.append(&mut hidden.files);
-        scan.absent.append(&mut hidden.absent);
+        scan.files.extend(hidden.files);
+        scan.absent.extend(hidden.absent);
         scan
     }
 
@@ -81,9 +80,10 @@ impl Reader {
             }
             // A depfile does not record by which name a file was included, so all possible names
             // are looked up.
-            let read = reads.own.iter().chain(&reads.system);
-            let names: BTreeSet<String> = read.flat_map(|path| include_names(path)).collect();
-            let sources = reads.sources.union(&reads.own).cloned();
+            let read = reads.own.iter().chain(reads.system.iter());
+            let names: Vec<String> = read.flat_map(|path| include_names(path)).collect();
+            let mut sources = reads.sources.clone();
+            sources.extend(reads.own.iter().cloned());
             let names = names.iter().map(String::as_str);
             scans.push(self.scanner.scan(files, sources, headers, names, search));
             unknown = scans[1].unknown_query.clone().or(unknown);
@@ -96,7 +96,7 @@ impl Reader {
             reads.absent.extend(scan.absent);
             reads.searched.extend(scan.searched);
         }
-        reads.own = &reads.own - &reads.sources;
+        reads.own.remove_all(&reads.sources);
         let of_option = |option: &String| {
             format!("the option `{option}` may make the compiler read other files")
         };

@@ -1,6 +1,5 @@
 //! Runs steps, except those whose output is up to date.
 
-use std::collections::VecDeque;
 use std::panic;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,6 +20,7 @@ use crate::command::Invocation;
 use crate::error::Error;
 use crate::freshness::{Evidence, Files, Freshness, Reads, RunStart, Stale};
 use crate::includes::Scan;
+use crate::list::sort_by_key;
 use crate::nvrtc::{Nvrtc, shims};
 use crate::output;
 
@@ -129,7 +129,7 @@ impl Runner {
         let result = self.run_steps(steps, workers, joining, &mut made);
         let directory = self.directory.as_ref();
         let result = result.and(directory.map_or(Ok(()), |directory| directory.finish()));
-        made.sort_by_key(|(index, _)| *index);
+        sort_by_key(&mut made, |(index, _)| *index);
         self.compiled.made = made.into_iter().map(|(_, made)| made).collect();
         // Also save after a failure, so that finished steps do not run again.
         let saved = if result.is_ok() {
@@ -141,9 +141,7 @@ impl Runner {
         result.and(saved)?;
         let made = self.compiled.made.iter().map(|made| &made.output);
         let outputs: Vec<PathBuf> = self.compiled.fresh.iter().chain(made).cloned().collect();
-        self.compiled
-            .inputs
-            .extend(self.freshness.recorded(&outputs));
+        self.compiled.inputs = self.freshness.recorded(&outputs);
         Ok(self.compiled)
     }
 
@@ -155,7 +153,7 @@ impl Runner {
         made: &mut Vec<(usize, MadeOutput)>,
     ) -> Result<(), Error> {
         let mut waiting: Vec<usize> = (0..steps.len()).collect();
-        let mut ready: VecDeque<(usize, Stale)> = VecDeque::new();
+        let mut ready: Vec<(usize, Stale)> = Vec::new();
         let main = thread::current();
         thread::scope(|scope| {
             let mut running: Vec<(Running, ScopedJoinHandle<'_, _>)> = Vec::new();
@@ -175,18 +173,18 @@ impl Runner {
                 let progress = !now.is_empty();
                 for index in now {
                     match self.check(&steps[index]) {
-                        Ok(Some(stale)) => ready.push_back((index, stale)),
+                        Ok(Some(stale)) => ready.push((index, stale)),
                         Ok(None) => self.compiled.fresh.push(steps[index].output.clone()),
                         Err(error) => result = Err(error),
                     }
                 }
                 while result.is_ok()
-                    && let Some((index, _)) = ready.front()
+                    && let Some((index, _)) = ready.first()
                     && let processes = running.iter().map(|(step, _)| step.threads).sum()
                     && let most = steps[*index].most_processes()
                     && let Some(token) = workers.take(processes, ready.len(), most)
-                    && let Some((index, stale)) = ready.pop_front()
                 {
+                    let (index, stale) = ready.remove(0);
                     match self.start(index, &steps[index], stale, joining, token.threads) {
                         Ok((step, job)) => {
                             let main = main.clone();

@@ -1,9 +1,9 @@
 //! The sources of a library: which files a pattern names, and what compiles each.
 
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use crate::error::Error;
+use crate::list::Set;
 use crate::root::Root;
 
 /// A source, as the build script names it.
@@ -29,7 +29,7 @@ pub(crate) struct Sources {
     /// Each file once, relative to the package.
     pub(crate) files: Vec<(PathBuf, Language)>,
     /// The directories in which patterns were searched.
-    pub(crate) searched: BTreeSet<PathBuf>,
+    pub(crate) searched: Set<PathBuf>,
 }
 
 impl Sources {
@@ -52,7 +52,7 @@ impl Sources {
                     let mut walk = Walk {
                         root,
                         package,
-                        found: BTreeSet::new(),
+                        found: Set::default(),
                         searched: &mut sources.searched,
                     };
                     let parts: Vec<&str> = parts(pattern).collect();
@@ -148,8 +148,8 @@ fn parts(pattern: &str) -> impl Iterator<Item = &str> {
 struct Walk<'a> {
     root: &'a Root,
     package: &'a Path,
-    found: BTreeSet<PathBuf>,
-    searched: &'a mut BTreeSet<PathBuf>,
+    found: Set<PathBuf>,
+    searched: &'a mut Set<PathBuf>,
 }
 
 impl Walk<'_> {

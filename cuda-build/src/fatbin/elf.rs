@@ -1,6 +1,6 @@
 //! Reads 64-bit little-endian ELF files: cubins and host objects.
 
-use std::collections::BTreeSet;
+use crate::list::Set;
 
 use super::{offset_at, size_at, u16_at, u32_at};
 
@@ -104,9 +104,9 @@ fn symbols<'a>(sections: &[Section<'a>]) -> Option<Vec<Symbol<'a>>> {
 
 /// The names of the kernels, variables, and texture and surface references that a cubin defines. The name of
 /// a variable is followed by its size. `None` if the bytes are not a cubin with a symbol table.
-pub(crate) fn device_names(cubin: &[u8]) -> Option<BTreeSet<Vec<u8>>> {
+pub(crate) fn device_names(cubin: &[u8]) -> Option<Set<Vec<u8>>> {
     let sections = sections(cubin);
-    let mut names = BTreeSet::new();
+    let mut names = Set::default();
     for symbol in symbols(&sections)? {
         let Some(section) = sections.get(symbol.section).filter(|_| symbol.section != 0) else {
             continue;

@@ -13,13 +13,12 @@
 mod file;
 mod record;
 
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use crate::error::Error;
 use crate::hash::Fnv;
-use crate::list::sorted_set;
+use crate::list::{Set, sorted_set};
 
 use file::Changed;
 pub(crate) use file::Files;
@@ -34,16 +33,16 @@ const SAVE_INTERVAL: Duration = Duration::from_secs(1);
 pub(crate) struct Reads {
     /// The inputs of the step, without the headers that they include. Headers have their own sets, because
     /// several steps read the same headers.
-    pub(crate) sources: BTreeSet<PathBuf>,
+    pub(crate) sources: Set<PathBuf>,
     /// Headers of the user.
-    pub(crate) own: BTreeSet<PathBuf>,
+    pub(crate) own: Set<PathBuf>,
     /// Headers of the toolkit and of the system.
-    pub(crate) system: BTreeSet<PathBuf>,
+    pub(crate) system: Set<PathBuf>,
     /// Paths that the tool looked for and that do not exist. If a file appeared at such a path, the tool
     /// would read it instead of another file.
-    pub(crate) absent: BTreeSet<PathBuf>,
+    pub(crate) absent: Set<PathBuf>,
     /// Directories of the user in which the tool looked for headers.
-    pub(crate) searched: BTreeSet<PathBuf>,
+    pub(crate) searched: Set<PathBuf>,
     /// Why these sets may be incomplete; `None` if they are complete.
     pub(crate) incomplete: Option<String>,
 }
@@ -368,7 +367,7 @@ impl Freshness {
     }
 
     /// The files that were read and the directories that were searched to make `outputs`, from the records.
-    pub(crate) fn recorded(&self, outputs: &[PathBuf]) -> BTreeSet<PathBuf> {
+    pub(crate) fn recorded(&self, outputs: &[PathBuf]) -> Vec<PathBuf> {
         let outputs = outputs
             .iter()
             .filter_map(|output| self.records.outputs.get(output.as_os_str()));
@@ -386,7 +385,7 @@ impl Freshness {
             }
             Input::Looked(..) => None,
         });
-        paths.collect()
+        sorted_set(paths)
     }
 
     /// Writes the records if they changed.

@@ -17,11 +17,12 @@
 mod lex;
 pub(crate) mod options;
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use crate::freshness::Files;
+use crate::list::Set;
 
 use lex::Mention;
 
@@ -42,18 +43,18 @@ pub(crate) struct SearchPath {
 #[derive(Clone, Default)]
 pub struct Scan {
     /// The user's headers, without the scanned sources.
-    pub files: BTreeSet<PathBuf>,
+    pub files: Set<PathBuf>,
     /// The toolkit's headers that the user's files include.
-    pub toolkit_files: BTreeSet<PathBuf>,
+    pub toolkit_files: Set<PathBuf>,
     /// Paths that were looked up and do not exist.
-    pub absent: BTreeSet<PathBuf>,
+    pub absent: Set<PathBuf>,
     /// The user's directories that are searched.
-    pub searched: BTreeSet<PathBuf>,
+    pub searched: Set<PathBuf>,
     /// The names of the user's headers, as an `#include` spells them. A shim (this crate's own header for
     /// NVRTC) must not replace a header of the user.
-    pub own: BTreeSet<String>,
+    pub own: Set<String>,
     /// The names of the toolkit's headers, as an `#include` spells them.
-    pub toolkit: BTreeSet<String>,
+    pub toolkit: Set<String>,
     /// Why included files may be missing from this scan: a file with `#include MACRO`, a header of an option
     /// that was not found, or a directory in which a path is too long to follow.
     pub unknown_include: Option<String>,
@@ -103,8 +104,9 @@ struct Running<'s> {
     scan: Scan,
     /// Names that a source may include without spelling them: [`Scanner::scan`].
     other_names: Rc<[String]>,
-    known: BTreeSet<PathBuf>,
-    queue: VecDeque<PathBuf>,
+    known: Set<PathBuf>,
+    /// The files to scan, in this order.
+    queue: Vec<PathBuf>,
 }
 
 impl Scanner {
@@ -125,15 +127,15 @@ impl Scanner {
             search,
             scan: Scan::default(),
             other_names: other_names.into_iter().map(str::to_owned).collect(),
-            known: BTreeSet::new(),
-            queue: VecDeque::new(),
+            known: Set::default(),
+            queue: Vec::new(),
         };
         running
             .scan
             .searched
             .extend(search.directories.iter().cloned());
         running.queue.extend(sources);
-        let sources: BTreeSet<PathBuf> = running.queue.iter().cloned().collect();
+        let sources: Set<PathBuf> = running.queue.iter().cloned().collect();
         running.known.extend(sources.iter().cloned());
         for header in headers {
             let sources = sources.iter().filter_map(|source| source.parent());
@@ -149,7 +151,9 @@ impl Scanner {
         for name in Rc::clone(&running.other_names).iter() {
             running.look_up_in_user_directories(name);
         }
-        while let Some(file) = running.queue.pop_front() {
+        let mut next = 0;
+        while let Some(file) = running.queue.get(next).cloned() {
+            next += 1;
             let mentions = match self.mentions.get(&file) {
                 Some(mentions) => Rc::clone(mentions),
                 None => {
@@ -166,7 +170,8 @@ impl Scanner {
                 running.follow(&file, mention);
             }
         }
-        running.scan.files = running.known.difference(&sources).cloned().collect();
+        running.scan.files = running.known;
+        running.scan.files.remove_all(&sources);
         running.scan
     }
 }
@@ -247,7 +252,7 @@ impl Running<'_> {
             if self.files.is_file(&path) {
                 self.scan.own.insert(name.to_owned());
                 if self.known.insert(path.clone()) {
-                    self.queue.push_back(path);
+                    self.queue.push(path);
                 }
             }
         } else {

@@ -39,7 +39,7 @@ fn scan(package: &Path, headers: &[String]) -> Scanned {
         ["math.h"],
         &search,
     );
-    let names = |paths: &BTreeSet<PathBuf>| {
+    let names = |paths: &Set<PathBuf>| {
         let relative = paths.iter().map(|path| path.strip_prefix(package).unwrap());
         relative
             .map(|path| path.to_str().unwrap().to_owned())

@@ -11,7 +11,6 @@
 //! that header first (`beside_cccl`). The tests compile a sample of toolkit and CCCL headers together with the
 //! shims, with NVRTC 11.8, 12.9 and 13.4.
 
-use std::collections::BTreeSet;
 use std::sync::OnceLock;
 
 use crate::hash::Fnv;
@@ -71,14 +70,15 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 ///
 /// ```
 /// use cuda_build::internal::nvrtc::shims;
-/// let own = ["math.h".to_owned()].into();
-/// let headers = shims::headers(&own, false);
+/// let headers = shims::headers(&["math.h".to_owned()], false);
 /// assert!(headers.iter().any(|(name, _)| name == "stdint.h"));
 /// assert!(!headers.iter().any(|(name, _)| name == "math.h"));
 /// ```
 #[must_use]
-pub fn headers(except: &BTreeSet<String>, beside_cccl: bool) -> Vec<(String, String)> {
-    let kept = SHIMS.iter().filter(|(name, _, _)| !except.contains(*name));
+pub fn headers(except: &[String], beside_cccl: bool) -> Vec<(String, String)> {
+    let kept = SHIMS
+        .iter()
+        .filter(|(name, _, _)| !except.iter().any(|own| own == name));
     kept.map(|(name, counterpart, text)| {
         let lead = match counterpart {
             Some(header) if beside_cccl => format!("#include <{header}>\n"),
@@ -108,6 +108,6 @@ pub(crate) fn identity() -> String {
 /// name. If the source includes CCCL, the shims include CCCL's headers.
 #[must_use]
 pub fn for_scan(scan: &Scan) -> Vec<(String, String)> {
-    let except = scan.own.union(&scan.toolkit).cloned().collect();
+    let except = [&scan.own[..], &scan.toolkit].concat();
     headers(&except, scan.includes_cccl())
 }

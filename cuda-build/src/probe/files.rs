@@ -234,14 +234,13 @@ impl<'a> Lookup<'a> {
     /// The shared library at `index` of a component.
     fn library_of(&mut self, facts: &Facts, index: usize, major: u32) -> Option<PathBuf> {
         // If the SONAME changed within a major, the newer SONAME is later in the table and is tried first.
-        let mut sonames = facts.sonames_of(index, major).rev().peekable();
+        let sonames: Vec<&str> = facts.sonames_of(index, major).rev().collect();
         let name = facts.libraries[index];
         if facts.is_product() {
             let is_in_table = (OLDEST_MAJOR..=NEWEST_MAJOR).contains(&major);
-            if sonames.peek().is_none() && is_in_table {
+            if sonames.is_empty() && is_in_table {
                 return None;
             }
-            let sonames: Vec<&str> = sonames.collect();
             let in_directory = |lookup: &mut Self, soname: &str| {
                 // cuTENSOR's archives before 2.3 and its Debian packages have one directory for each major.
                 let main = facts.libraries[0];
@@ -249,16 +248,15 @@ impl<'a> Lookup<'a> {
                     .library(&format!("{major}/{soname}"))
                     .or_else(|| lookup.library(&format!("lib{main}/{major}/{soname}")))
             };
-            let mut own = sonames.iter();
-            let own = own.find_map(|soname| in_directory(self, soname));
+            let own = sonames.iter().find_map(|soname| in_directory(self, soname));
             return own
                 .or_else(|| sonames.iter().find_map(|soname| self.library(soname)))
                 // The table does not have the SONAMEs of a product's older releases: cuDNN 8 is `libcudnn.so.8`.
                 .or_else(|| self.numbered(name, |number| number.parse::<u32>().is_ok()))
                 .filter(|path| self.is_for_major(path, major));
         }
-        if sonames.peek().is_some() && facts.library_with_release != Some(index) {
-            return sonames.find_map(|soname| self.library(soname));
+        if !sonames.is_empty() && facts.library_with_release != Some(index) {
+            return sonames.iter().find_map(|soname| self.library(soname));
         }
         // The SONAME ends with the release, or the major is newer than the table. Accept `<major>` and
         // `<major>.<minor>`.

@@ -1,6 +1,5 @@
 //! The part of a build that compiles.
 
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -18,6 +17,7 @@ use crate::directive::{Directive, Directives};
 use crate::driver::{self, Driver, NoDriver};
 use crate::error::Error;
 use crate::host_compiler::{self, HostCompiler};
+use crate::list::sorted_set;
 use crate::nvcc;
 use crate::root::Root;
 use crate::select::Request;
@@ -239,7 +239,7 @@ impl Build {
             Arc::new(Launching::new(launcher.clone(), toolkit, settings))
         });
         runner = runner.launching(launching.clone());
-        let mut searched = BTreeSet::new();
+        let mut searched = Vec::new();
         let mut steps = Vec::new();
         for module in &self.code.modules {
             steps.push(module.step(toolkit, plan, places, settings)?);
@@ -265,7 +265,7 @@ impl Build {
         }
         // The directories in which patterns were searched are declared to Cargo too: a new file there may match a
         // pattern.
-        compiled.inputs.append(&mut searched);
+        compiled.inputs = sorted_set(compiled.inputs.into_iter().chain(searched));
         self.write_source(toolkit, plan)?;
         Ok(compiled)
     }
@@ -322,7 +322,7 @@ impl Build {
     pub(super) fn watch_inputs(
         &self,
         toolkit: &Toolkit,
-        inputs: &BTreeSet<PathBuf>,
+        inputs: &[PathBuf],
         directives: &mut Directives,
     ) -> Result<(), Error> {
         let mut system = (self.root).default_search_dirs(self.target()?.multiarch());

@@ -17,7 +17,6 @@
     reason = "reads the files of views, links not followed"
 )]
 
-use std::collections::HashSet;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -25,6 +24,7 @@ use std::time::UNIX_EPOCH;
 
 use super::plan::ViewPlan;
 use crate::hash::Fnv;
+use crate::list::Set;
 
 /// The name of the marker.
 pub(super) const MARKER: &str = ".cuda-build-view";
@@ -51,7 +51,7 @@ pub(super) fn is_generated(path: &Path) -> bool {
 /// The text of the marker for a view that was just written to `directory`.
 pub(super) fn text(plan: &ViewPlan<'_>, directory: &Path, digest: &str) -> String {
     let mut text = format!("{HEAD}\n{digest}\n");
-    for path in plan.entries.keys() {
+    for path in plan.paths() {
         // A path that cannot be read gets no line, so the next check finds the view incomplete.
         text.extend(line(directory, path).map(|line| line + "\n"));
     }
@@ -64,16 +64,16 @@ pub(super) fn is_complete(plan: &ViewPlan<'_>, view: &Path, digest: &str) -> boo
     let Some(marker) = read(view) else {
         return false;
     };
-    let lines: HashSet<&str> = marker.lines().collect();
-    let is_listed = |path: &PathBuf| line(view, path).is_some_and(|line| lines.contains(&*line));
-    marker.lines().nth(1) == Some(digest) && plan.entries.keys().all(is_listed)
+    let lines: Set<&str> = marker.lines().collect();
+    let is_listed = |path: &Path| line(view, path).is_some_and(|line| lines.contains(&*line));
+    marker.lines().nth(1) == Some(digest) && plan.paths().all(is_listed)
 }
 
 /// The files below `view` that this crate did not write, and those that were changed later, sorted.
 /// `None` if the directory has no marker of this version.
 pub(super) fn other_files(view: &Path) -> Option<io::Result<Vec<PathBuf>>> {
     let marker = read(view)?;
-    let lines: HashSet<&str> = marker.lines().collect();
+    let lines: Set<&str> = marker.lines().collect();
     let is_listed = |path: &Path| line(view, path).is_some_and(|line| lines.contains(&*line));
     Some(files_below(view).map(|mut files| {
         files.retain(|path| path != Path::new(MARKER) && !is_listed(path));

@@ -25,8 +25,9 @@ mod stub;
 mod text;
 mod write;
 
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+
+use crate::list::Set;
 
 pub use place::ViewPlace;
 
@@ -34,7 +35,7 @@ pub use place::ViewPlace;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct View {
     path: PathBuf,
-    paths: BTreeSet<PathBuf>,
+    paths: Set<PathBuf>,
     made: bool,
 }
 

@@ -128,7 +128,7 @@ impl Toolkit {
         let made = write::write(&plan, root, &destination)?;
         Ok(View {
             path,
-            paths: plan.entries.into_keys().collect(),
+            paths: plan.entries.into_iter().map(|(path, _)| path).collect(),
             made,
         })
     }

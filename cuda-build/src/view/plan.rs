@@ -1,7 +1,5 @@
 //! The plan of a view: a map from relative paths to entries, made before anything is written.
 
-use std::collections::BTreeMap;
-use std::collections::btree_map::Entry as Slot;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
@@ -53,8 +51,8 @@ pub(super) struct ViewPlan<'a> {
     /// entry. With links, a directory that only one component has is one entry, so that the 2000
     /// headers of CCCL need one link.
     pub(super) copy: bool,
-    /// Sorted, so that the same components give the same digest.
-    pub(super) entries: BTreeMap<PathBuf, Entry>,
+    /// Sorted by path, so that the same components give the same digest.
+    pub(super) entries: Vec<(PathBuf, Entry)>,
 }
 
 impl<'a> ViewPlan<'a> {
@@ -62,7 +60,7 @@ impl<'a> ViewPlan<'a> {
         Self {
             root,
             copy,
-            entries: BTreeMap::new(),
+            entries: Vec::new(),
         }
     }
 
@@ -85,23 +83,24 @@ impl<'a> ViewPlan<'a> {
         } = source;
         // A relative target would be resolved against the directory of the link.
         let target = std::path::absolute(&target).unwrap_or(target);
-        match self.entries.entry(path) {
-            Slot::Vacant(slot) => {
+        match self.position(&path) {
+            Err(at) => {
                 let identity = self.root.identity(&target);
-                slot.insert(Entry::Component {
+                let entry = Entry::Component {
                     component,
                     target,
                     identity,
-                });
+                };
+                self.entries.insert(at, (path, entry));
                 Ok(())
             }
-            Slot::Occupied(slot) => match slot.get() {
+            Ok(at) => match &self.entries[at].1 {
                 Entry::Component {
                     component: owner,
                     target: first,
                     ..
                 } if !same_content(self.root, first, &target) => Err(Error::ViewConflict {
-                    path: slot.key().clone(),
+                    path,
                     components: [*owner, component],
                     files: [first.clone(), target],
                 }),
@@ -134,7 +133,11 @@ impl<'a> ViewPlan<'a> {
 
     /// Adds an entry that this crate generates. It replaces a component's entry at the same path.
     pub(super) fn put(&mut self, path: impl Into<PathBuf>, entry: Entry) {
-        self.entries.insert(path.into(), entry);
+        let path = path.into();
+        match self.position(&path) {
+            Ok(at) => self.entries[at].1 = entry,
+            Err(at) => self.entries.insert(at, (path, entry)),
+        }
     }
 
     /// Adds a relative link to another path of the view.
@@ -142,9 +145,24 @@ impl<'a> ViewPlan<'a> {
         self.put(path, Entry::Link(target.into()));
     }
 
+    pub(super) fn get(&self, path: &Path) -> Option<&Entry> {
+        let at = self.position(path).ok()?;
+        Some(&self.entries[at].1)
+    }
+
+    /// The paths of all entries, sorted.
+    pub(super) fn paths(&self) -> impl Iterator<Item = &Path> {
+        self.entries.iter().map(|(path, _)| path.as_path())
+    }
+
+    fn position(&self, path: &Path) -> Result<usize, usize> {
+        self.entries
+            .binary_search_by(|(known, _)| known.as_path().cmp(path))
+    }
+
     /// Whether the plan has an entry for `path`.
     pub(super) fn has(&self, path: &str) -> bool {
-        self.entries.contains_key(Path::new(path))
+        self.get(Path::new(path)).is_some()
     }
 
     /// Sixteen hexadecimal digits that depend on every path, target and text, and on the size and date of
@@ -301,7 +319,7 @@ mod tests {
         }
         let mut plan = ViewPlan::new(&root, copy);
         plan.join(Path::new("include"), contents)?;
-        let shown = |(path, entry): (&PathBuf, &Entry)| match entry {
+        let shown = |(path, entry): &(PathBuf, Entry)| match entry {
             Entry::Component { target, .. } => {
                 format!(
                     "{} {}",

@@ -57,7 +57,7 @@ impl Planner<'_, '_> {
             }
         }
         let cccl = Path::new("include/cccl");
-        let has_cccl_directory = self.plan.entries.keys().any(|path| path.starts_with(cccl));
+        let has_cccl_directory = self.plan.paths().any(|path| path.starts_with(cccl));
         let profile = text::nvcc_profile(has_cccl_directory);
         self.plan.put("bin/nvcc.profile", Entry::Text(profile));
         self.nvvm(places)

@@ -79,7 +79,7 @@ impl Layout {
 
     /// The target of an entry, without the directory of this layout.
     fn leads(&self, plan: &ViewPlan<'_>, path: &str) -> Option<String> {
-        Some(match plan.entries.get(Path::new(path))? {
+        Some(match plan.get(Path::new(path))? {
             Entry::Component { target, .. } => target
                 .strip_prefix(self.0.path())
                 .unwrap()
@@ -98,7 +98,7 @@ impl Layout {
                 self.leads(plan, path).as_deref(),
                 Some(*leads),
                 "{path}: {:#?}",
-                plan.entries.keys()
+                plan.paths().collect::<Vec<_>>()
             );
         }
     }
@@ -160,8 +160,7 @@ fn wheels_of_cuda_12_are_joined() {
         ],
     );
     let names: Vec<String> = plan
-        .entries
-        .keys()
+        .paths()
         .map(|path| path.display().to_string())
         .collect();
     for absent in [

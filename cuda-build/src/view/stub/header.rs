@@ -12,12 +12,12 @@
 //! CUresult CUDAAPI cuInit(unsigned int Flags);
 //! ```
 
-use std::collections::BTreeSet;
+use crate::list::Set;
 
 /// All functions whose names start with `prefix` and a capital letter, sorted.
 pub(super) fn functions(text: &str, prefix: &str) -> Vec<String> {
     let text = without_comments(&text.replace("\\\r\n", " ").replace("\\\n", " "));
-    let mut names = BTreeSet::new();
+    let mut names = Set::default();
     let mut declarations = String::new();
     for line in text.lines() {
         let Some(directive) = line.trim_start().strip_prefix('#') else {
@@ -35,7 +35,7 @@ pub(super) fn functions(text: &str, prefix: &str) -> Vec<String> {
     names.into_iter().collect()
 }
 
-fn macro_targets(definition: &str, prefix: &str, names: &mut BTreeSet<String>) {
+fn macro_targets(definition: &str, prefix: &str, names: &mut Set<String>) {
     let definition = definition.trim();
     let end = definition
         .find(|c: char| !is_word(c))

@@ -11,6 +11,7 @@ use std::path::PathBuf;
 
 use crate::component::Component;
 use crate::error::Error;
+use crate::list::sorted_set;
 use crate::root::Root;
 
 /// A library of the driver.
@@ -100,8 +101,7 @@ impl Stub {
             });
         }
         names.extend(driver.always.iter().map(|&name| name.to_owned()));
-        names.sort();
-        names.dedup();
+        let names = sorted_set(names);
         Ok(elf::shared_object(&elf::Library {
             machine: match self.platform {
                 "x86_64-linux" => elf::Machine::X86_64,
