@@ -1,11 +1,17 @@
 //! A TOML file as a tree of values.
 //!
-//! The files are `Cargo.toml`, which Cargo has already accepted, and files that this project writes. No crate for
-//! TOML is used, because every build script would have to compile it.
+//! The parser is `toml_parser`, which the crate `toml` uses too. The crate `toml` itself is not used: its tree also
+//! keeps positions and dates. Nothing here needs them, and every build script would have to compile their code.
 
-mod parse;
-
+use std::borrow::Cow;
 use std::slice;
+
+use toml_parser::decoder::ScalarKind;
+use toml_parser::parser::{Event, EventKind, RecursionGuard, ValidateWhitespace, parse_document};
+use toml_parser::{ErrorSink, ParseError, Source};
+
+/// Deeper nesting is an error, as in the crate `toml`.
+const NESTING_LIMIT: u32 = 80;
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Value {
@@ -79,7 +85,25 @@ impl Table {
 
     /// Parses the text of a file. The error starts with the number of the line.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
-        parse::document(text)
+        let source = Source::new(text);
+        let (mut events, mut error) = (Vec::new(), None);
+        let mut checked = ValidateWhitespace::new(&mut events, source);
+        let mut limited = RecursionGuard::new(&mut checked, NESTING_LIMIT);
+        parse_document(&source.lex().into_vec(), &mut limited, &mut error);
+        let mut tree = Tree::default();
+        for event in events {
+            if error.is_none() && tree.add(event, source, &mut error).is_none() {
+                error = Some(ParseError::new("duplicate key").with_unexpected(event.span()));
+            }
+        }
+        match error {
+            None => Ok(tree.root),
+            Some(error) => {
+                let at = error.unexpected().map_or(text.len(), |span| span.start());
+                let line = text.bytes().take(at).filter(|byte| *byte == b'\n').count() + 1;
+                Err(format!("line {line}: {}", error.description()))
+            }
+        }
     }
 
     pub(crate) fn get(&self, key: &str) -> Option<&Value> {
@@ -131,28 +155,6 @@ impl Table {
         Some(table)
     }
 
-    /// Defines the table of a header, `[keys]`. `None` if it was defined before.
-    fn define(&mut self, keys: &[String]) -> Option<()> {
-        let table = self.descend(keys, Definition::Implied)?;
-        if table.definition != Definition::Implied {
-            return None;
-        }
-        table.definition = Definition::Header;
-        Some(())
-    }
-
-    /// Adds a table to the array of a header, `[[keys]]`. `None` if that path has a value that is no such array.
-    fn append(&mut self, keys: &[String]) -> Option<()> {
-        let (key, above) = keys.split_last()?;
-        let above = self.descend(above, Definition::Implied)?;
-        let table = Value::Table(Self::new(Definition::Header));
-        match above.position(key) {
-            Ok(at) => above.entries[at].1.as_array_of_tables()?.push(table),
-            Err(_) => above.add(slice::from_ref(key), Value::Array(vec![table]))?,
-        }
-        Some(())
-    }
-
     /// Adds a value at the path `keys`. `None` if that path already has a value, or if the path leads through a
     /// value to which nothing can be added.
     fn add(&mut self, keys: &[String], value: Value) -> Option<()> {
@@ -160,6 +162,93 @@ impl Table {
         let table = self.descend(above, Definition::DottedKey)?;
         let at = table.position(key).err()?;
         table.entries.insert(at, (key.clone(), value));
+        Some(())
+    }
+}
+
+/// The tree while it is built from the parser's events.
+#[derive(Default)]
+struct Tree {
+    root: Table,
+    /// The keys of the last header, `[table]` or `[[table]]`.
+    header: Vec<String>,
+    /// The parts of the dotted key whose value has not been read yet.
+    keys: Vec<String>,
+    /// The arrays and inline tables that are not closed yet, the innermost last, each with the parts of its key.
+    open: Vec<(Vec<String>, Value)>,
+}
+
+impl Tree {
+    /// Adds what an event of the parser contains. `None` if it defines a key or a table again.
+    fn add(&mut self, event: Event, source: Source<'_>, error: &mut dyn ErrorSink) -> Option<()> {
+        let mut text = Cow::Borrowed("");
+        match event.kind() {
+            EventKind::SimpleKey => {
+                source.get(event)?.decode_key(&mut text, error);
+                self.keys.push(text.into_owned());
+            }
+            EventKind::Scalar => {
+                let value = match source.get(event)?.decode_scalar(&mut text, error) {
+                    ScalarKind::String => Value::String(text.into_owned()),
+                    ScalarKind::Boolean(value) => Value::Boolean(value),
+                    ScalarKind::Integer(radix) => i64::from_str_radix(&text, radix.value())
+                        .map_or(Value::Other("integer"), Value::Integer),
+                    ScalarKind::Float => Value::Other("float"),
+                    ScalarKind::DateTime => Value::Other("datetime"),
+                };
+                self.close(value)?;
+            }
+            EventKind::ArrayOpen => self.open(Value::Array(Vec::new())),
+            EventKind::InlineTableOpen => self.open(Value::Table(Table::new(Definition::Inline))),
+            EventKind::ArrayClose | EventKind::InlineTableClose => {
+                let (keys, value) = self.open.pop()?;
+                self.keys = keys;
+                self.close(value)?;
+            }
+            EventKind::StdTableClose => {
+                self.header = std::mem::take(&mut self.keys);
+                let table = self.root.descend(&self.header, Definition::Implied)?;
+                if table.definition != Definition::Implied {
+                    return None;
+                }
+                table.definition = Definition::Header;
+            }
+            EventKind::ArrayTableClose => {
+                self.header = std::mem::take(&mut self.keys);
+                let (key, above) = self.header.split_last()?;
+                let above = self.root.descend(above, Definition::Implied)?;
+                let table = Table::new(Definition::Header);
+                match above.position(key) {
+                    Ok(at) => above.entries[at]
+                        .1
+                        .as_array_of_tables()?
+                        .push(Value::Table(table)),
+                    Err(_) => above.add(
+                        slice::from_ref(key),
+                        Value::Array(vec![Value::Table(table)]),
+                    )?,
+                }
+            }
+            _ => {}
+        }
+        Some(())
+    }
+
+    fn open(&mut self, value: Value) {
+        self.open.push((std::mem::take(&mut self.keys), value));
+    }
+
+    /// Adds a complete value to the innermost open array or inline table, or else to the table of the last header.
+    fn close(&mut self, value: Value) -> Option<()> {
+        let keys = std::mem::take(&mut self.keys);
+        match self.open.last_mut() {
+            Some((_, Value::Array(items))) => items.push(value),
+            Some((_, Value::Table(table))) => table.add(&keys, value)?,
+            _ => {
+                let table = self.root.descend(&self.header, Definition::Implied)?;
+                table.add(&keys, value)?;
+            }
+        }
         Some(())
     }
 }
