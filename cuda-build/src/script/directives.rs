@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Build, needs, skipped};
+use super::{Build, needs};
 #[cfg(feature = "view")]
 use crate::capability::Plan;
 #[cfg(feature = "compile")]
@@ -115,7 +115,6 @@ impl Build {
                 link::link_device_runtime(toolkit, directives);
             }
         }
-        skipped::declare_cfg(directives);
         self.declare_optional_components(directives);
         let declared = self.config.for_major(toolkit.version().major).components;
         for wanted in declared.iter().filter(|wanted| wanted.optional) {

@@ -227,6 +227,7 @@ impl Build {
         let toolkit = self.toolkit()?;
         let mut directives = Directives::default();
         directives.push(Directive::Remark(format!("CUDA {}", toolkit.version())));
+        skipped::declare_cfg(&mut directives);
         #[cfg(feature = "compile")]
         let plan = self.plan(toolkit, &mut directives)?;
         #[cfg(feature = "compile")]
