@@ -133,10 +133,10 @@ fn build(arguments: &WheelArgs, user: &Env, root: &Root) -> Result<(Built, Optio
     if arguments.metapackage && arguments.passthrough.iter().any(|a| a == "--sdist") {
         return Err(Failure::new(
             exit_code::USAGE,
-            "`--metapackage` and `--sdist` both write a distribution with the package's own name, and an index accepts \
-             only one of them",
+            "`--metapackage` and `--sdist` both write a distribution with the package's own name, and installers \
+             expect the same requirements and extras in both",
         )
-        .hint("run the command once for each, and upload only one of the two"));
+        .hint("leave out `--metapackage` or `--sdist`"));
     }
     // These options must come first, because `passthrough` may contain a `--`, and the arguments
     // after it are for rustc.

@@ -248,7 +248,7 @@ fn is_inside_wheel(entry: &str, path: &str, is_inside: impl Fn(&str) -> bool) ->
 }
 
 /// The directory below site-packages that contains the component's libraries, such as `nvidia/cublas/lib`.
-fn library_directory(component: Component, major: u32) -> Option<String> {
+pub fn library_directory(component: Component, major: u32) -> Option<String> {
     let facts = component.facts();
     let own = facts.package_dir(major);
     // If the table has no entry for a product and this major, use the entry for another major, because most products

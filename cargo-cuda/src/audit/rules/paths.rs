@@ -9,6 +9,7 @@ use super::Majors;
 use super::sonames::{component_of, is_driver_library};
 use crate::audit::check::{Finding, W04, W06, W07};
 use crate::audit::facts::{Artifact, Library};
+use crate::wheel::runpath::library_directory;
 
 /// Parts of paths that exist only where a wheel is built.
 const BUILD_MACHINE: [&str; 4] = ["stubs", ".rustup", ".cargo", "target"];
@@ -171,12 +172,6 @@ fn place(path: &str, entry: &str) -> Place {
         }
     }
     Place::Inside(parts.join("/"))
-}
-
-/// The directories below site-packages that contain a component's libraries.
-fn library_directory(component: Component, major: u32) -> Option<String> {
-    let directory = component.facts().package_dir(major)?;
-    Some(format!("{directory}/lib"))
 }
 
 /// The CUDA majors whose packages have libraries in this directory.

@@ -94,9 +94,10 @@ fn check_tag(artifact: &Artifact, file_name: &FileName, findings: &mut Vec<Findi
         ("GLIBC_", vec![2, glibc]),
         ("GLIBCXX_", vec![3, 4, glibcxx_of(glibc)]),
     ];
-    for library in &artifact.libraries {
-        let path = &library.path;
-        for (prefix, limit) in &limits {
+    for (prefix, limit) in &limits {
+        // The modules of one wheel usually need the same version.
+        let mut too_new: BTreeMap<Vec<u32>, Vec<&str>> = BTreeMap::new();
+        for library in &artifact.libraries {
             let versions = library.elf.versions.iter();
             // Copies of libstdc++ in the wheel come with their own versions.
             let versions = versions.filter(|(file, _)| !artifact.has_file(file));
@@ -104,12 +105,16 @@ fn check_tag(artifact: &Artifact, file_name: &FileName, findings: &mut Vec<Findi
                 .filter_map(|(_, version)| numbers(version.strip_prefix(prefix)?))
                 .max();
             if let Some(newest) = newest.filter(|newest| newest > limit) {
-                findings.push(W16.error(format!(
-                    "{path} needs {prefix}{}, newer than {prefix}{} of the tag `{platforms}`",
-                    dotted(&newest),
-                    dotted(limit)
-                )));
+                too_new.entry(newest).or_default().push(&library.path);
             }
+        }
+        for (newest, paths) in too_new {
+            findings.push(W16.error(format!(
+                "{} {prefix}{}, newer than {prefix}{} of the tag `{platforms}`",
+                needed_by(&paths),
+                dotted(&newest),
+                dotted(limit)
+            )));
         }
     }
     check_needed(artifact, findings);
@@ -135,10 +140,9 @@ fn check_needed(artifact: &Artifact, findings: &mut Vec<Finding>) {
     }
     for (soname, libraries) in missing {
         let paths: Vec<&str> = libraries.iter().map(|l| l.path.as_str()).collect();
-        let verb = if paths.len() == 1 { "needs" } else { "need" };
         let needs = format!(
-            "{} {verb} `{soname}`, which neither the wheel nor every system of the tag has",
-            files_as_text(&paths)
+            "{} `{soname}`, which neither the wheel nor every system of the tag has",
+            needed_by(&paths)
         );
         let mut others = libraries.iter().map(|l| other_package(artifact, l));
         findings.push(match others.clone().flatten().next() {
@@ -148,6 +152,12 @@ fn check_needed(artifact: &Artifact, findings: &mut Vec<Finding>) {
             _ => W16.warning(needs),
         });
     }
+}
+
+/// `a.so needs`, `a.so and b.so need`.
+fn needed_by(paths: &[&str]) -> String {
+    let verb = if paths.len() == 1 { "needs" } else { "need" };
+    format!("{} {verb}", files_as_text(paths))
 }
 
 /// The second number of the glibc version in a tag: 28 of `manylinux_2_28_x86_64`.
