@@ -47,6 +47,7 @@ mod shells;
 mod splits;
 mod support;
 mod toolkit;
+mod toolkit_list;
 #[path = "../support/tools.rs"]
 mod tools;
 mod wheel;

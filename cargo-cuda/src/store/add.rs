@@ -340,11 +340,9 @@ impl Run<'_> {
             let mut lock = Lock::read(path)?;
             lock.record(release, set);
             lock.write(path)?;
-            let (version, path) = (&set.version, path.display());
-            self.progress.summary(
-                "Locked",
-                &format!("CUDA {version} in {path}; commit this file"),
-            );
+            let file = path.file_name().unwrap_or_default().display();
+            let text = format!("CUDA {} in {file}; commit this file", set.version);
+            self.progress.summary("Locked", &text);
         }
         Ok(())
     }

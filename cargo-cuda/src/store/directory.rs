@@ -19,8 +19,10 @@
     reason = "the store writes files only in this module"
 )]
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use cuda_build::internal::{Env, Root, store};
@@ -278,6 +280,24 @@ pub(super) fn size(directory: &Path) -> u64 {
         Err(_) => 0,
     };
     entries.map(size_of).sum()
+}
+
+/// Bytes of all files below the directories. A file with several hard links is counted once.
+pub(super) fn disk_usage(directories: &[&Path]) -> u64 {
+    let mut rest: Vec<PathBuf> = directories.iter().map(|path| path.to_path_buf()).collect();
+    let mut files = BTreeMap::new();
+    while let Some(directory) = rest.pop() {
+        for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+            match entry.metadata() {
+                Ok(metadata) if metadata.is_dir() => rest.push(entry.path()),
+                Ok(metadata) => {
+                    files.insert((metadata.dev(), metadata.ino()), metadata.len());
+                }
+                Err(_) => {}
+            }
+        }
+    }
+    files.into_values().sum()
 }
 
 fn names(directory: &Path) -> Vec<String> {

@@ -33,8 +33,8 @@ use progress::Progress;
 
 pub use add::{Added, add};
 pub use lock::Lock;
-pub use request::{AddRequest, ReleaseToFetch};
-pub use stored::{Listed, list, remove};
+pub use request::{AddRequest, ReleaseToFetch, parse_release};
+pub use stored::{Listed, collect_garbage, disk_usage, list, remove};
 
 /// The user's cache directory.
 pub fn cache_dir(env: &Env) -> Result<PathBuf, Failure> {

@@ -4,10 +4,9 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 
-use clap::Args;
 use cuda_build::internal::RequestedRelease;
 use cuda_build::internal::component::{EdgeKind, closure};
-use cuda_build::internal::release::{OLDEST_MAJOR, is_nvcc_packaged};
+use cuda_build::internal::release::{NEWEST_MAJOR, OLDEST_MAJOR, is_nvcc_packaged};
 use cuda_build::{Component, Version};
 
 use super::package::package_of;
@@ -52,6 +51,19 @@ impl ReleaseToFetch {
     }
 }
 
+/// Reads a release as users write it: also `latest`, `v13` and `cuda-13.4`.
+pub fn parse_release(text: &str) -> Result<ReleaseToFetch, String> {
+    let text = text.to_ascii_lowercase();
+    if text == "latest" {
+        return NEWEST_MAJOR.to_string().parse();
+    }
+    let mut number = text.as_str();
+    for prefix in ["cuda", "-", "v"] {
+        number = number.strip_prefix(prefix).unwrap_or(number);
+    }
+    number.parse()
+}
+
 impl From<RequestedRelease> for ReleaseToFetch {
     fn from(release: RequestedRelease) -> Self {
         let parts = std::iter::once(release.major).chain(release.minor);
@@ -89,29 +101,19 @@ impl fmt::Display for ReleaseToFetch {
 }
 
 /// A toolkit to fetch.
-#[derive(Args, Clone, Debug)]
+#[derive(Clone, Debug)]
 pub struct AddRequest {
-    /// CUDA version: `13`, `13.4` or `13.4.3`
+    /// The release.
     pub release: ReleaseToFetch,
-    /// Components in addition to the default set, with those that they need
-    #[arg(long, value_delimiter = ',', value_name = "COMPONENT")]
+    /// Components in addition to the default set, with those that they need.
     pub components: Vec<Component>,
-    /// Exactly these components, without the default set and without those that they need
-    #[arg(
-        long,
-        value_delimiter = ',',
-        value_name = "COMPONENT",
-        conflicts_with = "components"
-    )]
+    /// If not empty: exactly these components, without the default set and without those that they need.
     pub only: Vec<Component>,
     /// Components to fetch as well, with those that they need, if that is possible.
-    #[arg(skip)]
     pub optional: Vec<Component>,
-    /// Look for newer versions than those in the lock file and in the store
-    #[arg(long)]
+    /// Look for newer versions than those in the lock file and in the store.
     pub upgrade: bool,
-    /// Fail if the lock file would change
-    #[arg(long, conflicts_with = "upgrade")]
+    /// Fail if the lock file would change.
     pub locked: bool,
 }
 
@@ -185,6 +187,22 @@ mod tests {
         assert_eq!(spec("13.4.3").clause(), "==13.4.3");
         assert_eq!(spec("12.9.2.0").clause(), "==12.9.2.0");
         assert_eq!(spec("12.09").to_string(), "12.9");
+    }
+
+    #[test]
+    fn releases_are_read_as_users_write_them() {
+        for (text, release) in [
+            ("v13", "13"),
+            ("cuda-13.4", "13.4"),
+            ("CUDA12", "12"),
+            ("12.9.1", "12.9.1"),
+        ] {
+            assert_eq!(parse_release(text).unwrap().to_string(), release);
+        }
+        assert_eq!(parse_release("latest").unwrap().major(), NEWEST_MAJOR);
+        for text in ["newest", "v", "cuda", "vv13", "13-cuda"] {
+            assert!(parse_release(text).is_err(), "{text}");
+        }
     }
 
     #[test]
