@@ -42,6 +42,7 @@ mod meson;
 mod project;
 mod python_backend;
 mod python_installs;
+mod redist;
 mod run;
 mod shells;
 mod splits;

@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::failure::Failure;
 use crate::report;
 use crate::store::{
-    self, AddRequest, Added, Context, Listed, ReleaseToFetch, human_size, parse_release,
+    self, AddRequest, Added, Context, Listed, ReleaseToFetch, Source, human_size, parse_release,
 };
 
 /// Fetch CUDA toolkits into the user's cache directory, list them, or remove them.
@@ -56,6 +56,9 @@ struct AddArgs {
         conflicts_with = "components"
     )]
     only: Vec<Component>,
+    /// Fetch Python packages (`wheels`), or NVIDIA's archives (`redist`), which have nvcc for every release
+    #[arg(long, value_name = "SOURCE", value_parser = source)]
+    from: Option<Source>,
     /// Look for newer versions than those in the lock file and in the store
     #[arg(long)]
     upgrade: bool,
@@ -64,11 +67,20 @@ struct AddArgs {
     locked: bool,
 }
 
+fn source(text: &str) -> Result<Source, String> {
+    match text {
+        "wheels" => Ok(Source::Wheels),
+        "redist" => Ok(Source::Redist),
+        _ => Err("expected `wheels` or `redist`".to_owned()),
+    }
+}
+
 impl AddArgs {
     fn requests(&self) -> Vec<AddRequest> {
         let request = |release: &ReleaseToFetch| AddRequest {
             components: self.components.clone(),
             only: self.only.clone(),
+            source: self.from,
             upgrade: self.upgrade,
             locked: self.locked,
             ..AddRequest::new(release.clone())

@@ -153,6 +153,18 @@ impl Store {
         }
     }
 
+    /// The directory for archives that are being downloaded. The caller holds the lock.
+    pub fn archives_dir(&self) -> Result<PathBuf, Failure> {
+        let path = self.path(".archives");
+        create_directory(&path)?;
+        Ok(path)
+    }
+
+    /// Removes archives of interrupted downloads. The caller holds the lock.
+    pub fn remove_archives(&self) {
+        let _ = fs::remove_dir_all(self.path(".archives"));
+    }
+
     /// An empty directory to write a toolkit in. The caller holds the lock.
     pub fn part(&self) -> Result<StagingDirectory, Failure> {
         let directory = tempfile::Builder::new()
@@ -221,6 +233,23 @@ impl StagingDirectory {
     /// A file or directory in the staging directory, such as `tmp`.
     pub fn path(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
+    }
+
+    /// Writes the `RECORD` of an archive whose files are below [`store::ARCHIVES`].
+    pub fn record(
+        &self,
+        name: &str,
+        version: &str,
+        files: &[(PathBuf, Option<u64>)],
+    ) -> Result<(), Failure> {
+        let info = self.site().join(format!("{name}-{version}.dist-info"));
+        create_directory(&info)?;
+        let line = |(path, size): &(PathBuf, Option<u64>)| {
+            let size = size.map(|size| size.to_string()).unwrap_or_default();
+            format!("{}/{},,{size}\n", store::ARCHIVES, path.display())
+        };
+        let lines: String = files.iter().map(line).collect();
+        write(&info.join("RECORD"), &lines)
     }
 
     /// Removes the `.lock` file that uv leaves in its target directory.
@@ -300,6 +329,16 @@ pub(super) fn disk_usage(directories: &[&Path]) -> u64 {
     files.into_values().sum()
 }
 
+/// The size of a file; `None` if there is no such file.
+pub(super) fn file_size(path: &Path) -> Option<u64> {
+    fs::metadata(path).ok().map(|metadata| metadata.len())
+}
+
+/// Removes a file that may not exist. If that fails, the next write to the file reports it.
+pub(super) fn remove_file(path: &Path) {
+    let _ = fs::remove_file(path);
+}
+
 fn names(directory: &Path) -> Vec<String> {
     let names = Root::system().names(directory).into_iter();
     names.filter_map(|name| name.into_string().ok()).collect()
@@ -338,7 +377,7 @@ mod tests {
     fn manifest() -> Manifest {
         let set = PackageSet {
             version: "13.4.3".to_owned(),
-            packages: Vec::new(),
+            ..PackageSet::default()
         };
         Manifest::new(set, &[], 0)
     }

@@ -9,7 +9,7 @@ use cuda_build::internal::component::{EdgeKind, closure};
 use cuda_build::internal::release::{NEWEST_MAJOR, OLDEST_MAJOR, is_nvcc_packaged};
 use cuda_build::{Component, Version};
 
-use super::package::package_of;
+use super::package::Source;
 use super::refusal::no_package;
 use crate::failure::Failure;
 
@@ -30,6 +30,11 @@ impl ReleaseToFetch {
     /// 11, 12, 13 …
     pub fn major(&self) -> u32 {
         self.parts[0]
+    }
+
+    /// Whether this is a version with a patch number, such as `13.4.3`.
+    pub(super) fn is_exact(&self) -> bool {
+        self.parts.len() > 2
     }
 
     /// Whether this is a minor release such as `13.4`, which admits each of its patch releases.
@@ -111,6 +116,8 @@ pub struct AddRequest {
     pub only: Vec<Component>,
     /// Components to fetch as well, with those that they need, if that is possible.
     pub optional: Vec<Component>,
+    /// Where the components come from; by default where the lock file says, else Python packages.
+    pub source: Option<Source>,
     /// Look for newer versions than those in the lock file and in the store.
     pub upgrade: bool,
     /// Fail if the lock file would change.
@@ -125,15 +132,16 @@ impl AddRequest {
             components: Vec::new(),
             only: Vec::new(),
             optional: Vec::new(),
+            source: None,
             upgrade: false,
             locked: false,
         }
     }
 
     /// The components to fetch.
-    pub(super) fn wanted(&self) -> Result<BTreeSet<Component>, Failure> {
+    pub(super) fn wanted(&self, source: Source) -> Result<BTreeSet<Component>, Failure> {
         let major = self.release.major();
-        let has_package = |component: &Component| package_of(*component, major).is_some();
+        let has_package = |component: &Component| source.has_package(*component, major);
         let mut named = self.only.iter().chain(&self.components).copied();
         if let Some(component) = named.find(|component| !has_package(component)) {
             return Err(no_package(component, major));
@@ -142,7 +150,11 @@ impl AddRequest {
             return Ok(self.only.iter().copied().collect());
         }
         let named = self.components.iter().copied();
-        Ok(with_needed(named.chain(default_set(major)), major))
+        Ok(with_needed(
+            named.chain(default_set(major, source)),
+            major,
+            source,
+        ))
     }
 }
 
@@ -151,10 +163,11 @@ impl AddRequest {
 pub(super) fn with_needed(
     components: impl IntoIterator<Item = Component>,
     major: u32,
+    source: Source,
 ) -> BTreeSet<Component> {
     let components: Vec<Component> = components.into_iter().collect();
     let is_fetched = |component: Component, kind: EdgeKind| {
-        kind != EdgeKind::LoadIfPresent && package_of(component, major).is_some()
+        kind != EdgeKind::LoadIfPresent && source.has_package(component, major)
     };
     let needed = closure(&components, major).into_iter();
     let needed = needed.filter(|(component, kind)| is_fetched(*component, *kind));
@@ -165,11 +178,13 @@ pub(super) fn with_needed(
 /// The components that are fetched by default, which compile device code. If the wheels of a major
 /// contain no nvcc, as in CUDA 12 (`nvidia-cuda-nvcc-cu12` has only `ptxas` and libNVVM), nvcc and its
 /// parts are left out, and NVRTC is the compiler.
-fn default_set(major: u32) -> impl Iterator<Item = Component> {
+fn default_set(major: u32, source: Source) -> impl Iterator<Item = Component> {
     let compiler = [Component::Nvcc, Component::Nvvm, Component::Crt];
     Component::all()
         .filter(|component| component.facts().in_every_toolkit)
-        .filter(move |component| is_nvcc_packaged(major) || !compiler.contains(component))
+        .filter(move |component| {
+            source == Source::Redist || is_nvcc_packaged(major) || !compiler.contains(component)
+        })
 }
 
 #[cfg(test)]
@@ -232,7 +247,7 @@ mod tests {
     fn ids(release: &str, components: &[Component]) -> Vec<&'static str> {
         let mut request = AddRequest::new(spec(release));
         request.components = components.to_vec();
-        let wanted = request.wanted().unwrap();
+        let wanted = request.wanted(Source::Wheels).unwrap();
         wanted.into_iter().map(Component::id).collect()
     }
 
@@ -268,7 +283,7 @@ mod tests {
         let mut request = AddRequest::new(spec("13"));
         request.only = vec![Component::Cufft];
         assert_eq!(
-            request.wanted().unwrap(),
+            request.wanted(Source::Wheels).unwrap(),
             BTreeSet::from([Component::Cufft])
         );
     }
@@ -277,7 +292,7 @@ mod tests {
     fn a_component_without_a_package_is_named() {
         let mut request = AddRequest::new(spec("12"));
         request.components = vec![Component::Nvvm];
-        let error = request.wanted().unwrap_err().to_string();
+        let error = request.wanted(Source::Wheels).unwrap_err().to_string();
         assert!(
             error.contains("`nvvm`") && error.contains("CUDA 12"),
             "{error}"

@@ -10,7 +10,7 @@ use serde::{Serialize, Serializer};
 
 use super::directory::Store;
 use super::lock::Lock;
-use super::package::{Manifest, Package, PackageSet, normal_name};
+use super::package::{Manifest, Package, PackageSet, Source, normal_name};
 use super::refusal::{OTHER_SOURCES_HINT, no_package, printable};
 use super::{Context, Progress, human_size, parse_release};
 use crate::exit_code;
@@ -96,15 +96,14 @@ pub fn collect_garbage(context: &Context) -> Result<Vec<Listed>, Failure> {
         toolkit.problem.is_some() || all.iter().any(|other| other.supersedes(toolkit))
     };
     let garbage: Vec<Listed> = all.iter().filter(is_garbage).cloned().collect();
-    if !garbage.is_empty() {
-        discard(&garbage, context)?;
-    }
+    discard(&garbage, context)?;
     Ok(garbage)
 }
 
 fn discard(toolkits: &[Listed], context: &Context) -> Result<(), Failure> {
     let store = Store::open(&context.env, "toolkits")?;
     let _lock = store.lock(&Progress::new())?;
+    store.remove_archives();
     let mut index = Lock::read(&store.index()).unwrap_or_default();
     for toolkit in toolkits {
         index.forget(&toolkit.name);
@@ -247,7 +246,8 @@ pub(super) fn components(
         // This platform is not supported, so the probe does not know its layout.
         return Ok(set.components().collect());
     };
-    let attempt = store::probe(&Root::system(), &target, site);
+    let is_archives = set.source == Source::Redist;
+    let attempt = store::probe(&Root::system(), &target, site, is_archives);
     let major = set.major();
     let probed = attempt.sets.iter().find(|probed| probed.major == major);
     let is_found = |component: &Component| probed.is_some_and(|set| set.get(*component).is_some());
@@ -364,6 +364,7 @@ mod tests {
         let set = PackageSet {
             version: "12.9.2".to_owned(),
             packages: vec![package("nvidia-cufft-cu12", "11.4.1.4", '0')],
+            ..PackageSet::default()
         };
         (site, set)
     }
