@@ -22,13 +22,17 @@ use crate::error::Error;
 use crate::list::sorted_set;
 use crate::probe::{Attempt, Prober};
 use crate::root::Root;
-use crate::sources::{Candidate, Layout, SearchStep};
+use crate::sources::{Candidate, Label, Layout, SearchStep};
 use crate::target::Target;
 use crate::toml::Table;
 use crate::version::Version;
 
 /// The name of the manifest. A directory without this file is not a stored toolkit.
 pub const MANIFEST: &str = "toolkit.toml";
+
+/// The directory in a stored toolkit that was unpacked from NVIDIA's redistributable archives. It is a root with `bin`,
+/// `include` and `lib`.
+pub const ARCHIVES: &str = "root";
 
 /// The newest `format_version` of [`MANIFEST`] that this crate reads.
 pub const FORMAT_VERSION: i64 = 1;
@@ -78,8 +82,10 @@ pub fn toolkits_dir(env: &Env) -> Option<PathBuf> {
 /// A toolkit in the store.
 #[derive(Debug)]
 pub struct StoredToolkit {
-    /// The directory. The search reads it as site-packages.
+    /// The directory.
     pub path: PathBuf,
+    /// Whether it has a root below [`ARCHIVES`]. Otherwise the directory has the layout of site-packages.
+    pub is_archives: bool,
     /// The toolkit's version: `13.4.3`, or only the release, `13.5`, if the set was resolved without the metapackage.
     pub version: Version,
     /// The platform directory of its files, such as `x86_64-linux`.
@@ -111,11 +117,26 @@ impl StoredToolkit {
         let components = document::strings(&table, "components")?.into_iter();
         Ok(Self {
             path: path.to_owned(),
+            is_archives: document::string(&table, "source").is_ok_and(|source| source == "redist"),
             version: version.parse().map_err(|e| format!("`version`: {e}"))?,
             platform: document::string(&table, "platform")?.to_owned(),
             components: components.filter_map(|name| name.parse().ok()).collect(),
             packages: packages(&table)?,
         })
+    }
+}
+
+impl StoredToolkit {
+    /// The place that the search reads.
+    pub(crate) fn candidate(&self, step: SearchStep, label: Label) -> Candidate {
+        candidate(&self.path, self.is_archives, step, label)
+    }
+}
+
+fn candidate(path: &Path, is_archives: bool, step: SearchStep, label: Label) -> Candidate {
+    match is_archives {
+        true => Candidate::root(step, label, path.join(ARCHIVES)),
+        false => Candidate::new(step, label, path, Layout::SitePackages),
     }
 }
 
@@ -138,10 +159,11 @@ pub fn stored_toolkits(root: &Root, directory: &Path) -> Vec<Result<StoredToolki
     toolkits
 }
 
-/// Probes a directory of packages as the search does, but without starting nvcc.
-pub fn probe(root: &Root, target: &Target, directory: &Path) -> Attempt {
-    let layout = Layout::SitePackages;
-    let candidate = Candidate::new(SearchStep::Stored, "fetched packages", directory, layout);
+/// Probes the directory of a stored toolkit as the search does, but without starting nvcc. `is_archives` is
+/// [`StoredToolkit::is_archives`].
+pub fn probe(root: &Root, target: &Target, directory: &Path, is_archives: bool) -> Attempt {
+    let label = Label::from("fetched packages");
+    let candidate = candidate(directory, is_archives, SearchStep::Stored, label);
     let query_nvcc = |nvcc: &Path| {
         Err(Error::Format {
             what: "nvcc",

@@ -40,7 +40,7 @@ fn added(sandbox: &Sandbox) -> PathBuf {
 /// Whether the search finds cudart in a directory of the store.
 fn has_cudart(toolkit: &Path) -> bool {
     let target = Target::from_triple("x86_64-unknown-linux-gnu").unwrap();
-    let attempt = store::probe(&Root::system(), &target, toolkit);
+    let attempt = store::probe(&Root::system(), &target, toolkit, false);
     let mut sets = attempt.sets.iter();
     sets.any(|set| set.get(Component::Cudart).is_some())
 }

@@ -42,6 +42,7 @@ mod meson;
 mod project;
 mod python_backend;
 mod python_installs;
+mod redist;
 mod run;
 mod shells;
 mod skipped;
@@ -49,6 +50,7 @@ mod splits;
 mod support;
 mod terminal;
 mod toolkit;
+mod toolkit_list;
 #[path = "../support/tools.rs"]
 mod tools;
 mod wheel;

@@ -1,74 +1,145 @@
-//! `cargo cuda toolkit add|list|remove`.
+//! `cargo cuda toolkit add|list|remove|gc`.
 
 use std::fmt::Write as _;
 
 use clap::{Args, Subcommand};
+use cuda_build::Component;
 use serde::Serialize;
 
 use crate::failure::Failure;
 use crate::report;
-use crate::store::{self, AddRequest, Added, Context, Listed, human_size};
+use crate::store::{
+    self, AddRequest, Added, Context, Listed, ReleaseToFetch, Source, human_size, parse_release,
+};
 
 /// Fetch CUDA toolkits into the user's cache directory, list them, or remove them.
 #[derive(Args, Clone, Debug)]
 pub struct ToolkitArgs {
     #[command(subcommand)]
     action: Action,
+    /// Write JSON
+    #[arg(long, global = true)]
+    json: bool,
 }
 
 #[derive(Clone, Debug, Subcommand)]
 enum Action {
     /// Fetch one consistent set of components with uv or pip
-    Add {
-        #[command(flatten)]
-        request: AddRequest,
-        /// Write JSON
-        #[arg(long)]
-        json: bool,
-    },
+    Add(AddArgs),
     /// List the toolkits that have been fetched
     #[command(visible_alias = "ls")]
-    List {
-        /// Write JSON
-        #[arg(long)]
-        json: bool,
-    },
+    List,
     /// Remove a toolkit
     #[command(visible_alias = "rm")]
     Remove {
         /// The toolkit's name, or a release that only one toolkit has: `13` or `13.4`
         toolkit: String,
-        /// Write JSON
+        /// Remove every toolkit of the release
         #[arg(long)]
-        json: bool,
+        all: bool,
     },
+    /// Remove the toolkits that are damaged, or of which another one has every component
+    Gc,
+}
+
+#[derive(Args, Clone, Debug)]
+struct AddArgs {
+    /// CUDA releases: `13`, `13.4`, `13.4.3` or `latest`
+    #[arg(required = true, value_name = "RELEASE", value_parser = parse_release)]
+    releases: Vec<ReleaseToFetch>,
+    /// Components in addition to the default set, with those that they need
+    #[arg(long, value_delimiter = ',', value_name = "COMPONENT")]
+    components: Vec<Component>,
+    /// Exactly these components, without the default set and without those that they need
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_name = "COMPONENT",
+        conflicts_with = "components"
+    )]
+    only: Vec<Component>,
+    /// Fetch Python packages (`wheels`), or NVIDIA's archives (`redist`), which have nvcc for every release
+    #[arg(long, value_name = "SOURCE", value_parser = source)]
+    from: Option<Source>,
+    /// Look for newer versions than those in the lock file and in the store
+    #[arg(long)]
+    upgrade: bool,
+    /// Fail if the lock file would change
+    #[arg(long, conflicts_with = "upgrade")]
+    locked: bool,
+}
+
+fn source(text: &str) -> Result<Source, String> {
+    match text {
+        "wheels" => Ok(Source::Wheels),
+        "redist" => Ok(Source::Redist),
+        _ => Err("expected `wheels` or `redist`".to_owned()),
+    }
+}
+
+impl AddArgs {
+    fn requests(&self) -> Vec<AddRequest> {
+        let request = |release: &ReleaseToFetch| AddRequest {
+            components: self.components.clone(),
+            only: self.only.clone(),
+            source: self.from,
+            upgrade: self.upgrade,
+            locked: self.locked,
+            ..AddRequest::new(release.clone())
+        };
+        self.releases.iter().map(request).collect()
+    }
 }
 
 /// Runs the action and returns the text for standard output.
 pub fn run(arguments: &ToolkitArgs, context: &Context) -> Result<String, Failure> {
+    let json = arguments.json;
     Ok(match &arguments.action {
-        Action::Add { request, json } => {
-            let added = store::add(request, context)?;
+        Action::Add(add) => {
+            let requests = add.requests();
+            let added = requests.iter().map(|request| store::add(request, context));
+            let added = added.collect::<Result<Vec<Added>, Failure>>()?;
             match json {
-                true => report::json(&added),
-                false => added_text(&added),
+                true => one_or_more(added),
+                false => added.iter().map(added_text).collect(),
             }
         }
-        Action::List { json } => {
+        Action::List => {
             let toolkits = store::list(context)?;
             match json {
                 true => report::json(&ListReport { toolkits }),
                 false => list_text(&toolkits),
             }
         }
-        Action::Remove { toolkit, json } => {
-            let removed = store::remove(toolkit, context)?;
+        Action::Remove { toolkit, all } => {
+            let removed = store::remove(toolkit, *all, context)?;
             match json {
-                true => report::json(&removed),
-                false => format!("removed {}, {}\n", removed.name, human_size(removed.bytes)),
+                true => one_or_more(removed),
+                false => removed_text(&removed),
+            }
+        }
+        Action::Gc => {
+            let toolkits = store::collect_garbage(context)?;
+            match json {
+                true => report::json(&ListReport { toolkits }),
+                false if toolkits.is_empty() => "nothing to remove\n".to_owned(),
+                false => removed_text(&toolkits),
             }
         }
     })
+}
+
+/// The report about one toolkit, or the list of reports about several.
+fn one_or_more<T: Serialize>(mut toolkits: Vec<T>) -> String {
+    match toolkits.len() {
+        1 => report::json(&toolkits.remove(0)),
+        _ => report::json(&ListReport { toolkits }),
+    }
+}
+
+fn removed_text(removed: &[Listed]) -> String {
+    let line = |it: &Listed| format!("removed {} ({})\n", it.name, it.components.join(", "));
+    removed.iter().map(line).collect()
 }
 
 /// The text report about an added toolkit.
@@ -86,18 +157,22 @@ pub(super) fn added_text(added: &Added) -> String {
     )
 }
 
+/// A table, with the sizes of the toolkits and of all of them together.
 fn list_text(listed: &[Listed]) -> String {
-    let mut text = String::new();
+    if listed.is_empty() {
+        return "no toolkits; add one with `cargo cuda toolkit add latest`\n".to_owned();
+    }
+    let names = listed.iter().map(|toolkit| toolkit.name.len());
+    let width = names.max().unwrap_or_default();
+    let mut text = format!("{:width$}  {:>8}  components\n", "toolkit", "size");
     for toolkit in listed {
+        let size = human_size(toolkit.bytes);
         // Writing to a String does not fail.
         let _ = writeln!(
             text,
-            "{}  CUDA {}, {}: {}\n  {}",
+            "{:width$}  {size:>8}  {}",
             toolkit.name,
-            toolkit.version,
-            human_size(toolkit.bytes),
             toolkit.components.join(", "),
-            toolkit.path.display()
         );
         if let Some(problem) = &toolkit.problem {
             let repair = match toolkit.requests.first() {
@@ -107,24 +182,29 @@ fn list_text(listed: &[Listed]) -> String {
             let _ = writeln!(text, "  cannot be used: {problem}; {repair}");
         }
     }
-    if text.is_empty() {
-        text.push_str("no toolkits; add one with `cargo cuda toolkit add 13`\n");
-    }
+    let (total, place) = (
+        human_size(store::disk_usage(listed)),
+        listed[0].path.parent(),
+    );
+    let _ = writeln!(
+        text,
+        "{:width$}  {total:>8}  in {}; files that toolkits share are counted once",
+        "all",
+        place.unwrap_or(&listed[0].path).display(),
+    );
     text
 }
 
 /// The report of `list --json`.
 #[derive(Serialize)]
-struct ListReport {
-    toolkits: Vec<Listed>,
+struct ListReport<T> {
+    toolkits: Vec<T>,
 }
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser;
-    use cuda_build::Component;
-
     use super::*;
+    use clap::Parser;
 
     #[derive(Parser)]
     struct Cli {
@@ -132,13 +212,17 @@ mod tests {
         toolkit: ToolkitArgs,
     }
 
-    fn request(arguments: &[&str]) -> Result<AddRequest, String> {
+    fn requests(arguments: &[&str]) -> Result<Vec<AddRequest>, String> {
         let cli = Cli::try_parse_from([&["toolkit", "add"], arguments].concat())
             .map_err(|e| e.to_string())?;
         match cli.toolkit.action {
-            Action::Add { request, .. } => Ok(request),
+            Action::Add(add) => Ok(add.requests()),
             other => Err(format!("{other:?}")),
         }
+    }
+
+    fn request(arguments: &[&str]) -> Result<AddRequest, String> {
+        requests(arguments).map(|mut requests| requests.remove(0))
     }
 
     #[test]
@@ -152,6 +236,10 @@ mod tests {
         let only = request(&["12", "--only", "cudart", "--locked"]).unwrap();
         assert_eq!(only.only, [Component::Cudart]);
         assert!(only.locked && !only.upgrade);
+        let several = requests(&["12", "v13", "--locked"]).unwrap();
+        let releases: Vec<String> = several.iter().map(|it| it.release.to_string()).collect();
+        assert_eq!(releases, ["12", "13"]);
+        assert!(several.iter().all(|request| request.locked));
     }
 
     #[test]
@@ -176,7 +264,7 @@ mod tests {
 
     #[test]
     fn reports_carry_a_format_version() {
-        let text = report::json(&ListReport {
+        let text = report::json(&ListReport::<Listed> {
             toolkits: Vec::new(),
         });
         let value: serde_json::Value = serde_json::from_str(&text).unwrap();

@@ -14,7 +14,8 @@ use serde::Serialize;
 use super::directory::{StagingDirectory, Store, link, size, trusted};
 use super::installer::{Cache, Installer};
 use super::lock::Lock;
-use super::package::{Manifest, PackageSet, package_of, platform};
+use super::package::{Manifest, PackageSet, Source, platform};
+use super::redist::Mirror;
 use super::request::with_needed;
 use super::resolve::{SetSpec, resolve};
 use super::stored::{components, damage, damage_of, files_of, lossy};
@@ -63,16 +64,20 @@ pub fn add(request: &AddRequest, context: &Context) -> Result<Added, Failure> {
         store: Store::open(&context.env, "toolkits")?,
         progress: Progress::new(),
     };
-    let wanted = request.wanted()?;
     let lock = match &context.lock_file {
         Some(path) => Lock::read(path)?,
         None => Lock::default(),
     };
     let locked = lock.find(&request.release);
+    let known = locked.map(|set| set.source);
+    let source = request.source.or(known).unwrap_or_default();
+    // A request for another source than that of the locked set replaces the set.
+    let locked = locked.filter(|set| set.source == source);
+    let wanted = request.wanted(source)?;
     if request.locked {
         check_locked(locked, &wanted, request, context)?;
     }
-    let set = run.decide_with_optional(locked, &wanted)?;
+    let set = run.decide_with_optional(source, locked, &wanted)?;
     let fetched = run.ensure(&set, &wanted)?;
     // A set that the lock file already pins is not recorded, so that it does not affect other
     // workspaces.
@@ -146,31 +151,32 @@ impl Run<'_> {
     /// change, these are the components that it pins.
     fn decide_with_optional(
         &self,
+        source: Source,
         locked: Option<&PackageSet>,
         wanted: &BTreeSet<Component>,
     ) -> Result<PackageSet, Failure> {
         let request = self.request;
         let optional = request.optional.iter();
         let mut optional: Vec<BTreeSet<Component>> = optional
-            .map(|component| with_needed([*component], request.release.major()))
+            .map(|component| with_needed([*component], request.release.major(), source))
             .collect();
         let can_pin = |components: &BTreeSet<Component>, set: Option<&PackageSet>| match set {
             Some(set) => lacking(set, components).is_none(),
             None => components
                 .iter()
-                .all(|it| package_of(*it, request.release.major()).is_some()),
+                .all(|it| source.has_package(*it, request.release.major())),
         };
         optional.retain(|components| can_pin(components, locked.filter(|_| request.locked)));
         let all = optional.iter().flatten().chain(wanted).copied().collect();
-        match self.decide(locked, &all) {
+        match self.decide(source, locked, &all) {
             Err(failure) if failure.code == exit_code::NOT_RELEASED && !optional.is_empty() => {}
             decided => return decided,
         }
         let mut wanted = wanted.clone();
-        let mut decided = self.decide(locked, &wanted)?;
+        let mut decided = self.decide(source, locked, &wanted)?;
         for components in optional {
             let more = components.into_iter().chain(wanted.clone()).collect();
-            match self.decide(locked, &more) {
+            match self.decide(source, locked, &more) {
                 Ok(set) => (wanted, decided) = (more, set),
                 Err(failure) if failure.code == exit_code::NOT_RELEASED => {}
                 Err(failure) => return Err(failure),
@@ -183,6 +189,7 @@ impl Run<'_> {
     /// a newly resolved set.
     fn decide(
         &self,
+        source: Source,
         locked: Option<&PackageSet>,
         wanted: &BTreeSet<Component>,
     ) -> Result<PackageSet, Failure> {
@@ -190,7 +197,8 @@ impl Run<'_> {
             release, upgrade, ..
         } = self.request;
         let index = self.index();
-        let known = locked.or_else(|| index.find(release));
+        let earlier = index.find(release).filter(|set| set.source == source);
+        let known = locked.or(earlier);
         if let Some(set) = known.filter(|set| !upgrade && lacking(set, wanted).is_none()) {
             return Ok(set.clone());
         }
@@ -202,6 +210,10 @@ impl Run<'_> {
             exact: !self.request.only.is_empty(),
             base: known.filter(|_| !upgrade).cloned(),
         };
+        if source == Source::Redist {
+            let _lock = self.store.lock(&self.progress)?;
+            return Mirror::new(self.context)?.resolve(&spec, &self.store);
+        }
         let installer = Installer::find(&self.context.env)?;
         let name = installer.name();
         self.progress
@@ -302,7 +314,10 @@ impl Run<'_> {
         }
         let mut downloaded = 0;
         // Installers require an empty directory, so packages are fetched before files are linked.
-        if !missing.is_empty() {
+        if !missing.is_empty() && set.source == Source::Redist {
+            let mirror = Mirror::new(self.context)?;
+            downloaded = mirror.install(&missing, set, &part, &self.store, &self.progress)?;
+        } else if !missing.is_empty() {
             let installer = Installer::find(&self.context.env)?;
             let (count, plural) = (missing.len(), if missing.len() == 1 { "" } else { "s" });
             let text = format!("{count} package{plural} with {}", installer.name());
@@ -340,11 +355,9 @@ impl Run<'_> {
             let mut lock = Lock::read(path)?;
             lock.record(release, set);
             lock.write(path)?;
-            let (version, path) = (&set.version, path.display());
-            self.progress.summary(
-                "Locked",
-                &format!("CUDA {version} in {path}; commit this file"),
-            );
+            let file = path.file_name().unwrap_or_default().display();
+            let text = format!("CUDA {} in {file}; commit this file", set.version);
+            self.progress.summary("Locked", &text);
         }
         Ok(())
     }
@@ -352,9 +365,8 @@ impl Run<'_> {
 
 /// The first component that the set has no package for.
 fn lacking(set: &PackageSet, wanted: &BTreeSet<Component>) -> Option<Component> {
-    wanted.iter().copied().find(|&component| {
-        package_of(component, set.major()).is_none_or(|package| set.find(package).is_none())
-    })
+    let mut wanted = wanted.iter().copied();
+    wanted.find(|component| set.package_for(*component).is_none())
 }
 
 /// The error if files are missing although the installer reported success.

@@ -19,8 +19,10 @@
     reason = "the store writes files only in this module"
 )]
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use cuda_build::internal::{Env, Root, store};
@@ -151,6 +153,18 @@ impl Store {
         }
     }
 
+    /// The directory for archives that are being downloaded. The caller holds the lock.
+    pub fn archives_dir(&self) -> Result<PathBuf, Failure> {
+        let path = self.path(".archives");
+        create_directory(&path)?;
+        Ok(path)
+    }
+
+    /// Removes archives of interrupted downloads. The caller holds the lock.
+    pub fn remove_archives(&self) {
+        let _ = fs::remove_dir_all(self.path(".archives"));
+    }
+
     /// An empty directory to write a toolkit in. The caller holds the lock.
     pub fn part(&self) -> Result<StagingDirectory, Failure> {
         let directory = tempfile::Builder::new()
@@ -221,6 +235,23 @@ impl StagingDirectory {
         self.directory.path().join(name)
     }
 
+    /// Writes the `RECORD` of an archive whose files are below [`store::ARCHIVES`].
+    pub fn record(
+        &self,
+        name: &str,
+        version: &str,
+        files: &[(PathBuf, Option<u64>)],
+    ) -> Result<(), Failure> {
+        let info = self.site().join(format!("{name}-{version}.dist-info"));
+        create_directory(&info)?;
+        let line = |(path, size): &(PathBuf, Option<u64>)| {
+            let size = size.map(|size| size.to_string()).unwrap_or_default();
+            format!("{}/{},,{size}\n", store::ARCHIVES, path.display())
+        };
+        let lines: String = files.iter().map(line).collect();
+        write(&info.join("RECORD"), &lines)
+    }
+
     /// Removes the `.lock` file that uv leaves in its target directory.
     pub fn tidy(&self) {
         let _ = fs::remove_file(self.site().join(".lock"));
@@ -280,6 +311,34 @@ pub(super) fn size(directory: &Path) -> u64 {
     entries.map(size_of).sum()
 }
 
+/// Bytes of all files below the directories. A file with several hard links is counted once.
+pub(super) fn disk_usage(directories: &[&Path]) -> u64 {
+    let mut rest: Vec<PathBuf> = directories.iter().map(|path| path.to_path_buf()).collect();
+    let mut files = BTreeMap::new();
+    while let Some(directory) = rest.pop() {
+        for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+            match entry.metadata() {
+                Ok(metadata) if metadata.is_dir() => rest.push(entry.path()),
+                Ok(metadata) => {
+                    files.insert((metadata.dev(), metadata.ino()), metadata.len());
+                }
+                Err(_) => {}
+            }
+        }
+    }
+    files.into_values().sum()
+}
+
+/// The size of a file; `None` if there is no such file.
+pub(super) fn file_size(path: &Path) -> Option<u64> {
+    fs::metadata(path).ok().map(|metadata| metadata.len())
+}
+
+/// Removes a file that may not exist. If that fails, the next write to the file reports it.
+pub(super) fn remove_file(path: &Path) {
+    let _ = fs::remove_file(path);
+}
+
 fn names(directory: &Path) -> Vec<String> {
     let names = Root::system().names(directory).into_iter();
     names.filter_map(|name| name.into_string().ok()).collect()
@@ -318,7 +377,7 @@ mod tests {
     fn manifest() -> Manifest {
         let set = PackageSet {
             version: "13.4.3".to_owned(),
-            packages: Vec::new(),
+            ..PackageSet::default()
         };
         Manifest::new(set, &[], 0)
     }

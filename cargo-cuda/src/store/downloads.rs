@@ -51,17 +51,21 @@ impl Downloads {
             self.begin(name, total.unwrap_or_default());
             return Line::Begin;
         }
-        let Some((name, done, total)) = bar(line) else {
-            return Line::Other;
-        };
-        // pip's bars have no name: they are about the file whose download began last.
-        if !name.is_empty() {
-            self.begin(name, total);
+        let bars = bars(line);
+        let is_drawn = line.trim_start().starts_with(is_drawing);
+        for (name, done, total) in &bars {
+            // pip's bars have no name: they are about the file whose download began last.
+            if !name.is_empty() {
+                self.begin(name, *total);
+            }
+            if let Some(download) = self.downloads.get_mut(self.current) {
+                (download.done, download.total) = (*done, *total);
+            }
         }
-        if let Some(download) = self.downloads.get_mut(self.current) {
-            (download.done, download.total) = (done, total);
+        match bars.is_empty() && !is_drawn {
+            true => Line::Other,
+            false => Line::Bar,
         }
-        Line::Bar
     }
 
     fn begin(&mut self, file: &str, total: u64) {
@@ -115,21 +119,29 @@ impl Downloads {
     }
 }
 
-/// Name, bytes downloaded and bytes in total of a progress bar: `nvidia-nvvm ----- 14.88 KiB/71.70 MiB` of uv,
-/// `━━━╸ 1.0/2.5 MB 276.9 MB/s eta 0:00:01` of pip. The name is empty in bars of pip.
-fn bar(line: &str) -> Option<(&str, u64, u64)> {
+/// Whether a line that starts with this character is a spinner or a bar.
+fn is_drawing(c: char) -> bool {
+    matches!(c, '\u{2800}'..='\u{28ff}' | '\u{2580}'..='\u{259f}' | '━' | '╸' | '╺')
+}
+
+/// Name, bytes downloaded and bytes in total of each progress bar: `nvidia-nvvm ----- 14.88 KiB/71.70 MiB` of uv, which
+/// draws several in one line, `━━━╸ 1.0/2.5 MB 276.9 MB/s eta 0:00:01` of pip. The name is empty in bars of pip.
+fn bars(line: &str) -> Vec<(&str, u64, u64)> {
     let words: Vec<&str> = line.split_whitespace().collect();
-    let slash = words.iter().position(|word| word.contains('/'))?;
-    let (left, total) = words[slash].split_once('/')?;
-    let total = bytes(total, words.get(slash + 1)?)?;
-    let unit_of_total = words[slash + 1];
-    let done = match left.parse::<f64>() {
-        Ok(_) => bytes(left, unit_of_total)?,
-        Err(_) => bytes(words.get(slash.checked_sub(1)?)?, left)?,
+    let bar = |slash: usize| {
+        let (left, total) = words[slash].split_once('/')?;
+        let unit = words.get(slash + 1)?;
+        let total = bytes(total, unit)?;
+        if let Some(done) = bytes(left, unit) {
+            return Some(("", done, total));
+        }
+        let [name, line, done] = words.get(slash.checked_sub(3)?..slash)? else {
+            return None;
+        };
+        let is_line = line.bytes().all(|byte| byte == b'-');
+        Some((*name, bytes(done, left)?, total)).filter(|_| is_line)
     };
-    let first = words[0];
-    let is_name = slash > 0 && first.starts_with(|c: char| c.is_ascii_alphabetic());
-    Some((if is_name { first } else { "" }, done, total))
+    (0..words.len()).filter_map(bar).collect()
 }
 
 /// `2.5` and `MB`, or `71.70` and `MiB`.
@@ -206,7 +218,7 @@ mod tests {
             (uv.done(), uv.total()),
             (2_097_152, 444_281_651 + 46_137_344)
         );
-        assert_eq!(uv.current_size(), 444_281_651);
+        assert_eq!(uv.current_size(), 46_137_344);
     }
 
     #[test]

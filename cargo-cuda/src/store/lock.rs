@@ -167,6 +167,7 @@ mod tests {
         PackageSet {
             version: version.to_owned(),
             packages: vec![package(name, runtime, digit)],
+            ..PackageSet::default()
         }
     }
 

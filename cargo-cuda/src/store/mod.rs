@@ -15,12 +15,14 @@ mod installer;
 mod lock;
 mod package;
 mod progress;
+mod redist;
 mod refusal;
 mod request;
 mod resolve;
 mod settings;
 mod stored;
 pub mod tools;
+mod unpack;
 
 use std::path::{Path, PathBuf};
 
@@ -33,8 +35,9 @@ use progress::Progress;
 
 pub use add::{Added, add};
 pub use lock::Lock;
-pub use request::{AddRequest, ReleaseToFetch};
-pub use stored::{Listed, list, remove};
+pub use package::Source;
+pub use request::{AddRequest, ReleaseToFetch, parse_release};
+pub use stored::{Listed, collect_garbage, disk_usage, list, remove};
 
 /// The user's cache directory.
 pub fn cache_dir(env: &Env) -> Result<PathBuf, Failure> {

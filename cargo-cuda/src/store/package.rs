@@ -10,8 +10,8 @@ use cuda_build::{Component, ToolkitVersion, Version};
 use serde::{Deserialize, Serialize};
 use sha2::Digest as _;
 
-use super::ReleaseToFetch;
 use super::refusal::hash_mismatch;
+use super::{ReleaseToFetch, redist};
 use crate::failure::Failure;
 
 /// A SHA-256 digest. Lock files and manifests contain it in SRI form, `sha256-<base64>`; installers
@@ -27,6 +27,10 @@ impl Sha256 {
         let byte = |at: usize| u8::from_str_radix(text.get(2 * at..2 * at + 2)?, 16).ok();
         let bytes: Option<Vec<u8>> = (0..text.len().div_ceil(2)).map(byte).collect();
         bytes.filter(|_| is_hex)?.try_into().ok().map(Self)
+    }
+
+    pub(super) fn from_bytes(bytes: [u8; 32]) -> Self {
+        Self(bytes)
     }
 
     /// 64 lower-case hexadecimal digits.
@@ -62,7 +66,32 @@ impl From<Sha256> for String {
     }
 }
 
-/// One Python package at one version.
+/// Where the packages of a set come from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Source {
+    /// Python packages, which uv or pip fetches.
+    #[default]
+    Wheels,
+    /// NVIDIA's redistributable archives.
+    Redist,
+}
+
+impl Source {
+    fn is_wheels(&self) -> bool {
+        *self == Self::Wheels
+    }
+
+    /// Whether this source may have a component of a CUDA major.
+    pub(super) fn has_package(self, component: Component, major: u32) -> bool {
+        match self {
+            Self::Wheels => package_of(component, major).is_some(),
+            Self::Redist => !component.facts().redist.is_empty(),
+        }
+    }
+}
+
+/// One Python package at one version, or one archive.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Package {
     /// In the normal form of Python packaging: lower case, words joined by `-`.
@@ -75,6 +104,11 @@ pub struct Package {
 }
 
 impl Package {
+    /// Whether this is an archive that contains a component.
+    pub(super) fn contains(&self, component: Component, major: u32) -> bool {
+        redist::contains(&self.name, component, major)
+    }
+
     /// Whether name and version are equal.
     pub(super) fn is(&self, other: &Self) -> bool {
         self.name == other.name && self.version == other.version
@@ -92,6 +126,8 @@ pub struct PackageSet {
     /// The release: `13.4.3` if the metapackage of that version lists the packages, `13.5` if
     /// they were resolved one by one.
     pub version: String,
+    #[serde(default, skip_serializing_if = "Source::is_wheels")]
+    pub source: Source,
     /// Sorted by name.
     pub packages: Vec<Package>,
 }
@@ -111,7 +147,14 @@ impl PackageSet {
 
     /// The package that contains a component.
     pub(super) fn package_for(&self, component: Component) -> Option<&Package> {
-        self.find(package_of(component, self.major())?)
+        let major = self.major();
+        match self.source {
+            Source::Wheels => self.find(package_of(component, major)?),
+            Source::Redist => self
+                .packages
+                .iter()
+                .find(|it| it.contains(component, major)),
+        }
     }
 
     /// The package called `name`.
@@ -168,7 +211,12 @@ impl PackageSet {
                 version,
                 hashes,
             } = package;
-            if !is_known(name, minor.major) {
+            let contains = |component| redist::contains(name, component, minor.major);
+            let is_known = match self.source {
+                Source::Wheels => is_known(name, minor.major),
+                Source::Redist => Component::all().any(contains),
+            };
+            if !is_known {
                 return Err(format!(
                     "the package {name:?} contains no component of CUDA {}",
                     minor.major
@@ -282,6 +330,7 @@ pub(super) mod tests {
         PackageSet {
             version: version.to_owned(),
             packages: packages.collect(),
+            ..PackageSet::default()
         }
     }
 

@@ -9,8 +9,8 @@ use super::downloads::Downloads;
 use super::human_size;
 use crate::output;
 
-const STEP: &str = "{prefix:>12} {wide_msg}";
-const BAR: &str = "{prefix:>12} [{bar:10}] {wide_msg}";
+const STEP: &str = "{wide_msg}";
+const BAR: &str = "    Fetching [{bar:8}] {wide_msg}";
 
 /// How often the line on a terminal is drawn.
 const INTERVAL: Duration = Duration::from_millis(120);
@@ -39,8 +39,7 @@ impl Progress {
     /// Starts a step: `verb` and `text`, as in Cargo's own messages.
     pub fn step(&self, verb: &str, text: &str) {
         self.line.set_style(style(STEP));
-        self.line.set_prefix(verb.to_owned());
-        self.line.set_message(text.to_owned());
+        self.line.set_message(status(verb, text));
         match self.is_on_terminal() {
             true => self.line.enable_steady_tick(INTERVAL),
             false => output::message(&status(verb, text)),
@@ -66,13 +65,19 @@ impl Progress {
     pub fn download_continues(&self, downloads: &Downloads, knows_total: bool) {
         let began = self.began.get().unwrap_or_else(Instant::now);
         self.began.set(Some(began));
+        if downloads.total() == 0 {
+            return;
+        }
         if knows_total {
             self.line.set_style(style(BAR));
             self.line.set_length(downloads.total());
             self.line.set_position(downloads.done());
         }
         let text = text(downloads, knows_total, began.elapsed());
-        self.line.set_message(text);
+        match knows_total {
+            true => self.line.set_message(text),
+            false => self.line.set_message(status("Fetching", &text)),
+        }
     }
 }
 
@@ -121,6 +126,6 @@ mod tests {
         );
         assert_eq!(text(false), "92.4 MB, 11.5 MB/s, nvidia-cuda-nvcc 13.4.92");
         // With the verb, the bar and blanks before it.
-        assert!(text(true).len() + 12 + 1 + 12 + 1 <= 80);
+        assert!(text(true).len() + 12 + 1 + 10 + 1 <= 80);
     }
 }

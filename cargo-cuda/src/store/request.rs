@@ -4,13 +4,12 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 
-use clap::Args;
 use cuda_build::internal::RequestedRelease;
 use cuda_build::internal::component::{EdgeKind, closure};
-use cuda_build::internal::release::{OLDEST_MAJOR, is_nvcc_packaged};
+use cuda_build::internal::release::{NEWEST_MAJOR, OLDEST_MAJOR, is_nvcc_packaged};
 use cuda_build::{Component, Version};
 
-use super::package::package_of;
+use super::package::Source;
 use super::refusal::no_package;
 use crate::failure::Failure;
 
@@ -33,6 +32,11 @@ impl ReleaseToFetch {
         self.parts[0]
     }
 
+    /// Whether this is a version with a patch number, such as `13.4.3`.
+    pub(super) fn is_exact(&self) -> bool {
+        self.parts.len() > 2
+    }
+
     /// Whether this is a minor release such as `13.4`, which admits each of its patch releases.
     pub(super) fn is_minor(&self) -> bool {
         self.parts.len() == 2
@@ -50,6 +54,19 @@ impl ReleaseToFetch {
         let any_patch = if self.parts.len() > 2 { "" } else { ".*" };
         format!("=={self}{any_patch}")
     }
+}
+
+/// Reads a release as users write it: also `latest`, `v13` and `cuda-13.4`.
+pub fn parse_release(text: &str) -> Result<ReleaseToFetch, String> {
+    let text = text.to_ascii_lowercase();
+    if text == "latest" {
+        return NEWEST_MAJOR.to_string().parse();
+    }
+    let mut number = text.as_str();
+    for prefix in ["cuda", "-", "v"] {
+        number = number.strip_prefix(prefix).unwrap_or(number);
+    }
+    number.parse()
 }
 
 impl From<RequestedRelease> for ReleaseToFetch {
@@ -89,29 +106,21 @@ impl fmt::Display for ReleaseToFetch {
 }
 
 /// A toolkit to fetch.
-#[derive(Args, Clone, Debug)]
+#[derive(Clone, Debug)]
 pub struct AddRequest {
-    /// CUDA version: `13`, `13.4` or `13.4.3`
+    /// The release.
     pub release: ReleaseToFetch,
-    /// Components in addition to the default set, with those that they need
-    #[arg(long, value_delimiter = ',', value_name = "COMPONENT")]
+    /// Components in addition to the default set, with those that they need.
     pub components: Vec<Component>,
-    /// Exactly these components, without the default set and without those that they need
-    #[arg(
-        long,
-        value_delimiter = ',',
-        value_name = "COMPONENT",
-        conflicts_with = "components"
-    )]
+    /// If not empty: exactly these components, without the default set and without those that they need.
     pub only: Vec<Component>,
     /// Components to fetch as well, with those that they need, if that is possible.
-    #[arg(skip)]
     pub optional: Vec<Component>,
-    /// Look for newer versions than those in the lock file and in the store
-    #[arg(long)]
+    /// Where the components come from; by default where the lock file says, else Python packages.
+    pub source: Option<Source>,
+    /// Look for newer versions than those in the lock file and in the store.
     pub upgrade: bool,
-    /// Fail if the lock file would change
-    #[arg(long, conflicts_with = "upgrade")]
+    /// Fail if the lock file would change.
     pub locked: bool,
 }
 
@@ -123,15 +132,16 @@ impl AddRequest {
             components: Vec::new(),
             only: Vec::new(),
             optional: Vec::new(),
+            source: None,
             upgrade: false,
             locked: false,
         }
     }
 
     /// The components to fetch.
-    pub(super) fn wanted(&self) -> Result<BTreeSet<Component>, Failure> {
+    pub(super) fn wanted(&self, source: Source) -> Result<BTreeSet<Component>, Failure> {
         let major = self.release.major();
-        let has_package = |component: &Component| package_of(*component, major).is_some();
+        let has_package = |component: &Component| source.has_package(*component, major);
         let mut named = self.only.iter().chain(&self.components).copied();
         if let Some(component) = named.find(|component| !has_package(component)) {
             return Err(no_package(component, major));
@@ -140,7 +150,11 @@ impl AddRequest {
             return Ok(self.only.iter().copied().collect());
         }
         let named = self.components.iter().copied();
-        Ok(with_needed(named.chain(default_set(major)), major))
+        Ok(with_needed(
+            named.chain(default_set(major, source)),
+            major,
+            source,
+        ))
     }
 }
 
@@ -149,10 +163,11 @@ impl AddRequest {
 pub(super) fn with_needed(
     components: impl IntoIterator<Item = Component>,
     major: u32,
+    source: Source,
 ) -> BTreeSet<Component> {
     let components: Vec<Component> = components.into_iter().collect();
     let is_fetched = |component: Component, kind: EdgeKind| {
-        kind != EdgeKind::LoadIfPresent && package_of(component, major).is_some()
+        kind != EdgeKind::LoadIfPresent && source.has_package(component, major)
     };
     let needed = closure(&components, major).into_iter();
     let needed = needed.filter(|(component, kind)| is_fetched(*component, *kind));
@@ -163,11 +178,13 @@ pub(super) fn with_needed(
 /// The components that are fetched by default, which compile device code. If the wheels of a major
 /// contain no nvcc, as in CUDA 12 (`nvidia-cuda-nvcc-cu12` has only `ptxas` and libNVVM), nvcc and its
 /// parts are left out, and NVRTC is the compiler.
-fn default_set(major: u32) -> impl Iterator<Item = Component> {
+fn default_set(major: u32, source: Source) -> impl Iterator<Item = Component> {
     let compiler = [Component::Nvcc, Component::Nvvm, Component::Crt];
     Component::all()
         .filter(|component| component.facts().in_every_toolkit)
-        .filter(move |component| is_nvcc_packaged(major) || !compiler.contains(component))
+        .filter(move |component| {
+            source == Source::Redist || is_nvcc_packaged(major) || !compiler.contains(component)
+        })
 }
 
 #[cfg(test)]
@@ -185,6 +202,22 @@ mod tests {
         assert_eq!(spec("13.4.3").clause(), "==13.4.3");
         assert_eq!(spec("12.9.2.0").clause(), "==12.9.2.0");
         assert_eq!(spec("12.09").to_string(), "12.9");
+    }
+
+    #[test]
+    fn releases_are_read_as_users_write_them() {
+        for (text, release) in [
+            ("v13", "13"),
+            ("cuda-13.4", "13.4"),
+            ("CUDA12", "12"),
+            ("12.9.1", "12.9.1"),
+        ] {
+            assert_eq!(parse_release(text).unwrap().to_string(), release);
+        }
+        assert_eq!(parse_release("latest").unwrap().major(), NEWEST_MAJOR);
+        for text in ["newest", "v", "cuda", "vv13", "13-cuda"] {
+            assert!(parse_release(text).is_err(), "{text}");
+        }
     }
 
     #[test]
@@ -214,7 +247,7 @@ mod tests {
     fn ids(release: &str, components: &[Component]) -> Vec<&'static str> {
         let mut request = AddRequest::new(spec(release));
         request.components = components.to_vec();
-        let wanted = request.wanted().unwrap();
+        let wanted = request.wanted(Source::Wheels).unwrap();
         wanted.into_iter().map(Component::id).collect()
     }
 
@@ -250,7 +283,7 @@ mod tests {
         let mut request = AddRequest::new(spec("13"));
         request.only = vec![Component::Cufft];
         assert_eq!(
-            request.wanted().unwrap(),
+            request.wanted(Source::Wheels).unwrap(),
             BTreeSet::from([Component::Cufft])
         );
     }
@@ -259,7 +292,7 @@ mod tests {
     fn a_component_without_a_package_is_named() {
         let mut request = AddRequest::new(spec("12"));
         request.components = vec![Component::Nvvm];
-        let error = request.wanted().unwrap_err().to_string();
+        let error = request.wanted(Source::Wheels).unwrap_err().to_string();
         assert!(
             error.contains("`nvvm`") && error.contains("CUDA 12"),
             "{error}"

@@ -71,7 +71,11 @@ pub(super) fn resolve(spec: &SetSpec, resolver: &mut Resolver<'_>) -> Result<Pac
             });
         }
     };
-    let mut set = PackageSet { version, packages };
+    let mut set = PackageSet {
+        version,
+        packages,
+        ..PackageSet::default()
+    };
     set.packages.retain(|package| spec.keeps(&package.name));
     if let Some(base) = &spec.base {
         base.check_files(&set, "the index offers")?;
@@ -349,6 +353,7 @@ mod tests {
         spec.base = Some(PackageSet {
             version: "13.4.3".to_owned(),
             packages: vec![base.clone()],
+            ..PackageSet::default()
         });
         let mut queries = Vec::new();
         let set = resolve(&spec, &mut |lines| {
@@ -370,6 +375,7 @@ mod tests {
         spec.base = Some(PackageSet {
             version: "13.4.3".to_owned(),
             packages: vec![other],
+            ..PackageSet::default()
         });
         let error = resolve(&spec, &mut |lines| index(lines)).unwrap_err();
         assert_eq!(error.code, exit_code::LOCK, "{error}");

@@ -10,9 +10,9 @@ use serde::{Serialize, Serializer};
 
 use super::directory::Store;
 use super::lock::Lock;
-use super::package::{Manifest, Package, PackageSet, normal_name};
+use super::package::{Manifest, Package, PackageSet, Source, normal_name};
 use super::refusal::{OTHER_SOURCES_HINT, no_package, printable};
-use super::{Context, Progress};
+use super::{Context, Progress, human_size, parse_release};
 use crate::exit_code;
 use crate::failure::Failure;
 
@@ -80,41 +80,103 @@ fn listed(store: &Store, index: &Lock, name: String) -> Option<Listed> {
     })
 }
 
-/// Removes the toolkit with this name, or the only one with this full or partial release.
-pub fn remove(name: &str, context: &Context) -> Result<Listed, Failure> {
-    let store = Store::open(&context.env, "toolkits")?;
-    let removed = choose(name, list(context)?)?;
-    let _lock = store.lock(&Progress::new())?;
-    let mut index = Lock::read(&store.index()).unwrap_or_default();
-    index.forget(&removed.name);
-    index.write(&store.index())?;
-    store.discard(&removed.name)?;
+/// Removes the toolkit with this name, or the only one of this full or partial release; with `all`, every one of the
+/// release.
+pub fn remove(name: &str, all: bool, context: &Context) -> Result<Vec<Listed>, Failure> {
+    let removed = choose(name, all, list(context)?)?;
+    discard(&removed, context)?;
     Ok(removed)
 }
 
-fn choose(name: &str, mut all: Vec<Listed>) -> Result<Listed, Failure> {
-    if let Some(exact) = all.iter().position(|toolkit| toolkit.name == name) {
-        return Ok(all.swap_remove(exact));
-    }
-    let names = |all: &[Listed]| {
-        let names: Vec<&str> = all.iter().map(|toolkit| toolkit.name.as_str()).collect();
-        names.join(", ")
+/// Removes toolkits that are not needed: those that cannot be used, and those of which another toolkit of the same
+/// version has every package. To add one of the latter again, nothing has to be downloaded.
+pub fn collect_garbage(context: &Context) -> Result<Vec<Listed>, Failure> {
+    let all = list(context)?;
+    let is_garbage = |toolkit: &&Listed| {
+        toolkit.problem.is_some() || all.iter().any(|other| other.supersedes(toolkit))
     };
-    let stored = names(&all);
-    let below = format!("{name}.");
-    all.retain(|toolkit| toolkit.version == name || toolkit.version.starts_with(&below));
-    if all.len() > 1 {
-        let message = format!("`{name}` could be any of {}", names(&all));
-        return Err(Failure::new(exit_code::USAGE, message).hint("give the whole name"));
+    let garbage: Vec<Listed> = all.iter().filter(is_garbage).cloned().collect();
+    discard(&garbage, context)?;
+    Ok(garbage)
+}
+
+fn discard(toolkits: &[Listed], context: &Context) -> Result<(), Failure> {
+    let store = Store::open(&context.env, "toolkits")?;
+    let _lock = store.lock(&Progress::new())?;
+    store.remove_archives();
+    let mut index = Lock::read(&store.index()).unwrap_or_default();
+    for toolkit in toolkits {
+        index.forget(&toolkit.name);
     }
-    all.pop().ok_or_else(|| {
-        let message = format!("the store has no toolkit `{}`", printable(name));
-        let failure = Failure::new(exit_code::USAGE, message);
-        match stored.is_empty() {
-            true => failure,
-            false => failure.hint(format!("the store has {stored}")),
-        }
-    })
+    index.write(&store.index())?;
+    toolkits.iter().try_for_each(|it| store.discard(&it.name))
+}
+
+impl Listed {
+    /// Whether this toolkit can be used and has every package of `other`, and more.
+    fn supersedes(&self, other: &Self) -> bool {
+        let has = |package: &Package| {
+            self.packages
+                .iter()
+                .any(|own| own.shares_a_file_with(package))
+        };
+        self.problem.is_none()
+            && (&self.version, &self.platform) == (&other.version, &other.platform)
+            && self.packages.len() > other.packages.len()
+            && other.packages.iter().all(has)
+    }
+
+    /// The toolkit in one line.
+    fn summary(&self) -> String {
+        let (size, components) = (human_size(self.bytes), self.components.join(", "));
+        format!("{}  {size}  {components}", self.name)
+    }
+}
+
+fn choose(name: &str, all: bool, mut stored: Vec<Listed>) -> Result<Vec<Listed>, Failure> {
+    if let Some(exact) = stored.iter().position(|toolkit| toolkit.name == name) {
+        return Ok(vec![stored.swap_remove(exact)]);
+    }
+    let lines = |toolkits: &[Listed]| -> String {
+        let lines = toolkits
+            .iter()
+            .map(|toolkit| format!("\n  {}", toolkit.summary()));
+        lines.collect()
+    };
+    let known = lines(&stored);
+    let release = parse_release(name).map_or_else(|_| name.to_owned(), |it| it.to_string());
+    let below = format!("{release}.");
+    stored.retain(|it| it.version == release || it.version.starts_with(&below));
+    let name = printable(name);
+    match stored.len() {
+        0 if known.is_empty() => Err(Failure::new(
+            exit_code::USAGE,
+            format!("there is no toolkit `{name}`: none has been fetched"),
+        )),
+        0 => Err(Failure::new(
+            exit_code::USAGE,
+            format!("there is no toolkit `{name}`; these have been fetched:{known}"),
+        )),
+        2.. if !all => Err(Failure::new(
+            exit_code::USAGE,
+            format!(
+                "{} toolkits match `{name}`:{}",
+                stored.len(),
+                lines(&stored)
+            ),
+        )
+        .hint("give the whole name of one of them, or `--all` to remove all of them")),
+        _ => Ok(stored),
+    }
+}
+
+/// The bytes of all toolkits on the disk. A file that several toolkits share is counted once.
+pub fn disk_usage(toolkits: &[Listed]) -> u64 {
+    let paths: Vec<&Path> = toolkits
+        .iter()
+        .map(|toolkit| toolkit.path.as_path())
+        .collect();
+    super::directory::disk_usage(&paths)
 }
 
 /// The files of an installed package, relative to `site`, with their sizes. Paths that lead out of
@@ -184,7 +246,8 @@ pub(super) fn components(
         // This platform is not supported, so the probe does not know its layout.
         return Ok(set.components().collect());
     };
-    let attempt = store::probe(&Root::system(), &target, site);
+    let is_archives = set.source == Source::Redist;
+    let attempt = store::probe(&Root::system(), &target, site, is_archives);
     let major = set.major();
     let probed = attempt.sets.iter().find(|probed| probed.major == major);
     let is_found = |component: &Component| probed.is_some_and(|set| set.get(*component).is_some());
@@ -231,20 +294,47 @@ mod tests {
         let all = ["12.9.2.0-1", "13.4.3-2", "13.4.3-3", "13.5-4"]
             .map(toolkit)
             .to_vec();
-        let chosen = |name: &str| choose(name, all.clone()).map(|toolkit| toolkit.name);
+        let choose = |name: &str, every: bool| choose(name, every, all.clone());
+        let chosen = |name: &str| choose(name, false).map(|mut chosen| chosen.remove(0).name);
         assert_eq!(chosen("12").unwrap(), "12.9.2.0-1");
         assert_eq!(chosen("13.5").unwrap(), "13.5-4");
         assert_eq!(chosen("13.4.3-3").unwrap(), "13.4.3-3");
+        assert_eq!(chosen("v12").unwrap(), "12.9.2.0-1");
+        assert_eq!(choose("13.4", true).unwrap().len(), 2);
         for (name, matching) in [("13.4.3", 2), ("13", 3)] {
             let error = chosen(name).unwrap_err();
-            assert_eq!(error.message.split(", ").count(), matching, "{error}");
+            assert_eq!(error.message.lines().count(), 1 + matching, "{error}");
         }
         for none in ["1", "", "14", "../13.5-4", "13.4.3-"] {
             assert!(
-                chosen(none).unwrap_err().message.contains("has no toolkit"),
+                chosen(none)
+                    .unwrap_err()
+                    .message
+                    .contains("there is no toolkit"),
                 "{none}"
             );
         }
+    }
+
+    #[test]
+    fn a_toolkit_is_superseded_by_one_with_more_packages() {
+        let with = |name: &str, packages: &[(&str, char)]| Listed {
+            packages: packages
+                .iter()
+                .map(|(name, digit)| package(name, "1", *digit))
+                .collect(),
+            ..toolkit(name)
+        };
+        let small = with("13.4.3-1", &[("a", '0')]);
+        let large = with("13.4.3-2", &[("a", '0'), ("b", '1')]);
+        assert!(large.supersedes(&small) && !small.supersedes(&large) && !large.supersedes(&large));
+        assert!(!with("13.4.2-2", &[("a", '0'), ("b", '1')]).supersedes(&small));
+        assert!(!with("13.4.3-2", &[("a", '9'), ("b", '1')]).supersedes(&small));
+        let damaged = Listed {
+            problem: Some(String::new()),
+            ..large
+        };
+        assert!(!damaged.supersedes(&small));
     }
 
     #[test]
@@ -274,6 +364,7 @@ mod tests {
         let set = PackageSet {
             version: "12.9.2".to_owned(),
             packages: vec![package("nvidia-cufft-cu12", "11.4.1.4", '0')],
+            ..PackageSet::default()
         };
         (site, set)
     }

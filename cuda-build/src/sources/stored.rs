@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::path::{Path, PathBuf};
 
-use super::{Candidate, Label, SearchStep, Sources};
+use super::{Label, SearchStep, Sources};
 use crate::config::workspace_root;
 use crate::document;
 use crate::env::Env;
@@ -62,10 +62,12 @@ pub(super) fn propose(root: &Root, env: &Env, target: &Target, found: &mut Sourc
             t.path.clone(),
         )
     });
-    for StoredToolkit { version, path, .. } in toolkits {
+    for toolkit in toolkits {
+        let version = &toolkit.version;
         let label = Label::Text(format!("toolkit {version} from `cargo cuda toolkit add`"));
-        let candidate = Candidate::site_packages(SearchStep::Stored, label, path);
-        found.candidates.push(candidate);
+        found
+            .candidates
+            .push(toolkit.candidate(SearchStep::Stored, label));
     }
 }
 
@@ -91,10 +93,11 @@ pub(super) fn propose_locked(
     for (version, release, packages) in locked {
         let toolkit = stored.iter().find(|stored| stored.packages == packages);
         let path = toolkit.map(|toolkit| toolkit.path.clone());
-        if let Some(path) = &path {
+        if let Some(toolkit) = toolkit {
             let label = Label::Text(format!("CUDA {version} of `{LOCK_FILE}`"));
-            let candidate = Candidate::site_packages(SearchStep::Locked, label, path.clone());
-            found.candidates.push(candidate);
+            found
+                .candidates
+                .push(toolkit.candidate(SearchStep::Locked, label));
         }
         found.locked.push(Locked {
             file: file.clone(),

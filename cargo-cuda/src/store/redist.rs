@@ -1,0 +1,393 @@
+//! NVIDIA's redistributable archives: an index `redistrib_<version>.json`, and one `.tar.xz` for each component.
+//!
+//! The archives are read from a directory, or fetched with `curl`, to which the user's proxy and certificates apply. An
+//! interrupted download is resumed. Archives are unpacked into one root, [`store::ARCHIVES`] of the toolkit, and each
+//! gets a `RECORD` with its files, like a Python package, so that the store checks and shares files in one way.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use cuda_build::internal::command::Invocation;
+use cuda_build::internal::{Env, Root, store};
+use cuda_build::{Component, Version};
+use serde_json::Value;
+
+use super::ReleaseToFetch;
+use super::directory::{StagingDirectory, Store, file_size, remove_file};
+use super::package::{Package, PackageSet, Sha256, Source, normal_name};
+use super::progress::Progress;
+use super::refusal::{hash_mismatch, printable};
+use super::resolve::SetSpec;
+use super::settings::search_path;
+use super::unpack::{sha256, unpack};
+use super::{Context, human_size};
+use crate::exit_code;
+use crate::failure::Failure;
+use crate::process;
+
+/// The variable that names the directory or URL of the archives.
+pub const VARIABLE: &str = "CUDA_BUILD_REDIST";
+
+/// Where NVIDIA publishes the archives.
+const NVIDIA: &str = "https://developer.download.nvidia.com/compute/cuda/redist";
+
+/// The exit code of curl if the server does not resume downloads.
+const NOT_RESUMED: u8 = 33;
+
+/// The archives of a platform as NVIDIA calls it.
+fn platform() -> &'static str {
+    match std::env::consts::ARCH {
+        "aarch64" => "linux-sbsa",
+        _ => "linux-x86_64",
+    }
+}
+
+/// A directory or a server with archives.
+#[derive(Debug)]
+pub(super) struct Mirror {
+    place: Place,
+    env: Env,
+}
+
+#[derive(Debug)]
+enum Place {
+    Directory(PathBuf),
+    /// Without a slash at its end.
+    Url(String),
+}
+
+/// One archive of an index.
+#[derive(Debug)]
+struct Archive {
+    package: Package,
+    /// Its path, relative to the index.
+    path: String,
+    size: Option<u64>,
+}
+
+impl Mirror {
+    pub fn new(context: &Context) -> Result<Self, Failure> {
+        let named = context
+            .env
+            .peek(VARIABLE)
+            .map(|it| it.to_string_lossy().into_owned());
+        let named = named
+            .filter(|text| !text.is_empty())
+            .unwrap_or_else(|| NVIDIA.to_owned());
+        let path = named.strip_prefix("file://").unwrap_or(&named);
+        let place = match named.split_once("://") {
+            Some(("http" | "https", _)) => Place::Url(named.trim_end_matches('/').to_owned()),
+            Some(("file", _)) | None => {
+                let path = std::path::absolute(path).unwrap_or_else(|_| path.into());
+                if !Root::system().exists(&path) {
+                    return Err(lacking(format!("{} does not exist", path.display())));
+                }
+                Place::Directory(path)
+            }
+            Some((scheme, _)) => {
+                let text = format!("`{VARIABLE}` has the scheme `{}`", printable(scheme));
+                return Err(Failure::new(exit_code::USAGE, text)
+                    .hint("use a directory, or a URL with `file`, `http` or `https`"));
+            }
+        };
+        Ok(Self {
+            place,
+            env: context.env.clone(),
+        })
+    }
+
+    fn shown(&self) -> String {
+        match &self.place {
+            Place::Directory(path) => path.display().to_string(),
+            Place::Url(url) => url.clone(),
+        }
+    }
+
+    /// The exact archives for a release and components, and for those that an earlier set has.
+    pub fn resolve(&self, spec: &SetSpec, store: &Store) -> Result<PackageSet, Failure> {
+        let major = spec.release.major();
+        let version = match &spec.base {
+            Some(base) => base.version.clone(),
+            None => self.newest(&spec.release, store)?,
+        };
+        let archives = self.archives(&version, store)?;
+        let mut packages = BTreeSet::new();
+        for &component in &spec.components {
+            let has = |archive: &&Archive| archive.package.contains(component, major);
+            match archives.iter().find(has) {
+                Some(archive) => _ = packages.insert(archive.package.clone()),
+                None => {
+                    return Err(lacking(format!(
+                        "redistrib_{version}.json of {} has no `{component}` for {}",
+                        self.shown(),
+                        platform()
+                    )));
+                }
+            }
+        }
+        let set = PackageSet {
+            version,
+            source: Source::Redist,
+            packages: packages.into_iter().collect(),
+        };
+        if let Some(base) = &spec.base {
+            base.check_files(&set, "the mirror has")?;
+        }
+        set.check()
+            .map_err(|reason| lacking(format!("{}: {reason}", self.shown())))?;
+        Ok(set)
+    }
+
+    /// The newest version of a release that the mirror has an index of.
+    fn newest(&self, release: &ReleaseToFetch, store: &Store) -> Result<String, Failure> {
+        let listing = match &self.place {
+            Place::Directory(path) => {
+                let names = Root::system().names(path).into_iter();
+                names.map(|name| format!("{}\n", name.display())).collect()
+            }
+            Place::Url(url) if !release.is_exact() => self.text(&format!("{url}/"), store)?,
+            Place::Url(_) => return Ok(release.to_string()),
+        };
+        let mut versions: Vec<Version> = listing
+            .split("redistrib_")
+            .skip(1)
+            .filter_map(|rest| rest.split_once(".json")?.0.parse().ok())
+            .filter(|version| release.admits(version))
+            .collect();
+        versions.sort();
+        versions
+            .pop()
+            .map(|version| version.to_string())
+            .ok_or_else(|| lacking(format!("{} has no redistrib_{release}*.json", self.shown())))
+    }
+
+    /// The archives for this platform in the index of a version.
+    fn archives(&self, version: &str, store: &Store) -> Result<Vec<Archive>, Failure> {
+        let name = format!("redistrib_{version}.json");
+        let text = match &self.place {
+            Place::Directory(path) => {
+                let path = path.join(&name);
+                Root::system()
+                    .text(&path)
+                    .map_err(Failure::io("read", &path))?
+            }
+            Place::Url(url) => self.text(&format!("{url}/{name}"), store)?,
+        };
+        let wrong = |reason: String| lacking(format!("{name} of {}: {reason}", self.shown()));
+        let index: Value = serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))?;
+        let entries = index.as_object().into_iter().flatten();
+        let archives = entries
+            .filter_map(|(name, entry)| archive(name, entry))
+            .collect();
+        Ok(archives)
+    }
+
+    /// A small file of a server.
+    fn text(&self, url: &str, store: &Store) -> Result<String, Failure> {
+        let file = store.archives_dir()?.join("index");
+        remove_file(&file);
+        self.curl(url, &file)?;
+        Root::system()
+            .text(&file)
+            .map_err(Failure::io("read", &file))
+    }
+
+    /// Fetches a URL into a file, and continues a file that an earlier call has begun.
+    fn curl(&self, url: &str, file: &Path) -> Result<(), Failure> {
+        let path = search_path(&self.env);
+        let mut found = which::which_in_global("curl", Some(&path))
+            .into_iter()
+            .flatten();
+        let Some(program) = found.next() else {
+            let text = format!("cannot fetch {url}: `curl` is not on `PATH`");
+            return Err(Failure::new(exit_code::NO_INSTALLER, text).hint(format!(
+                "install curl, or set `{VARIABLE}` to a directory with the files"
+            )));
+        };
+        let call = Invocation::new(program)
+            .args(["--fail", "--silent", "--show-error", "--location"])
+            .args([
+                "--proto",
+                "=http,https",
+                "--retry",
+                "3",
+                "--continue-at",
+                "-",
+            ])
+            .args(["--output".as_ref(), file.as_os_str()])
+            .args([url]);
+        let mut code = process::run(&call, &self.env)?;
+        if code == NOT_RESUMED {
+            remove_file(file);
+            code = process::run(&call, &self.env)?;
+        }
+        match code {
+            0 => Ok(()),
+            _ => Err(Failure::new(
+                exit_code::INDEX,
+                format!("could not fetch {url}: curl ended with code {code}"),
+            )
+            .hint("check the URL and the network; the same command continues the download")),
+        }
+    }
+
+    /// Unpacks the archives of packages into a staging directory, after their hashes have been checked. Returns the
+    /// bytes of the archives.
+    pub fn install(
+        &self,
+        packages: &[&Package],
+        set: &PackageSet,
+        part: &StagingDirectory,
+        store: &Store,
+        progress: &Progress,
+    ) -> Result<u64, Failure> {
+        let archives = self.archives(&set.version, store)?;
+        let mut bytes = 0;
+        for package in packages {
+            let same = |archive: &&Archive| archive.package.is(package);
+            let Some(archive) = archives.iter().find(same) else {
+                return Err(lacking(format!(
+                    "{} has no {} {}",
+                    self.shown(),
+                    package.name,
+                    package.version
+                )));
+            };
+            bytes += self.install_one(archive, package, part, store, progress)?;
+        }
+        Ok(bytes)
+    }
+
+    fn install_one(
+        &self,
+        archive: &Archive,
+        package: &Package,
+        part: &StagingDirectory,
+        store: &Store,
+        progress: &Progress,
+    ) -> Result<u64, Failure> {
+        let Package {
+            name,
+            version,
+            hashes,
+        } = package;
+        let size = archive.size.map(human_size).unwrap_or_default();
+        progress.step("Fetching", &format!("{name} {version} ({size})"));
+        let file = match &self.place {
+            Place::Directory(directory) => directory.join(&archive.path),
+            Place::Url(url) => {
+                let file = store.archives_dir()?.join(hashes[0].hex());
+                let there = file_size(&file);
+                if there.is_none() || there != archive.size {
+                    self.curl(&format!("{url}/{}", archive.path), &file)?;
+                }
+                file
+            }
+        };
+        let found = sha256(&file).map_err(Failure::io("read", &file))?;
+        if !hashes.contains(&found) {
+            if matches!(self.place, Place::Url(_)) {
+                remove_file(&file);
+            }
+            let text = format!(
+                "{name} {version}: pinned {hashes:?}, {} has {found:?}",
+                self.shown()
+            );
+            return Err(hash_mismatch(&text));
+        }
+        progress.step("Unpacking", &format!("{name} {version}"));
+        let files = unpack(&file, name, &part.site().join(store::ARCHIVES)).map_err(|reason| {
+            let reason = printable(&reason);
+            let text = format!("the archive of {name} {version} cannot be used: {reason}");
+            Failure::new(exit_code::INSTALLER, text)
+        })?;
+        part.record(name, version, &files)?;
+        let bytes = file_size(&file).unwrap_or_default();
+        if matches!(self.place, Place::Url(_)) {
+            remove_file(&file);
+        }
+        Ok(bytes)
+    }
+}
+
+/// An entry of an index: `"cuda_nvcc": {"version": "12.4.131", "linux-x86_64": {"relative_path": …, "sha256": …}}`.
+/// `None` if it has no archive for this platform, or a path that leads elsewhere.
+fn archive(name: &str, entry: &Value) -> Option<Archive> {
+    let file = entry.get(platform())?;
+    let text = |value: &Value, key: &str| Some(value.get(key)?.as_str()?.to_owned());
+    let path = text(file, "relative_path")?;
+    let is_plain = |part: &str| {
+        !part.is_empty() && part != "." && part != ".." && !part.contains([':', '?', '#', '\\'])
+    };
+    let size = file.get("size");
+    Some(Archive {
+        package: Package {
+            name: normal_name(name),
+            version: text(entry, "version")?,
+            hashes: vec![Sha256::from_hex(&text(file, "sha256")?)?],
+        },
+        size: size.and_then(|size| size.as_u64().or_else(|| size.as_str()?.parse().ok())),
+        path: Some(path).filter(|path| path.split('/').all(is_plain))?,
+    })
+}
+
+/// Whether the archive called `name` in its normal form contains a component.
+pub(super) fn contains(name: &str, component: Component, major: u32) -> bool {
+    let holder = match component {
+        // Before CUDA 13, one archive has the whole compiler.
+        Component::Nvvm | Component::Crt if major < 13 => Component::Nvcc,
+        other => other,
+    };
+    Component::of_redist(&name.replace('-', "_")) == Some(holder)
+}
+
+fn lacking(message: String) -> Failure {
+    Failure::new(exit_code::NOT_RELEASED, message).hint(format!(
+        "`{VARIABLE}` names the directory or URL that has `redistrib_<version>.json`, by default {NVIDIA}"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_of_an_index_is_read() {
+        let hash = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+        let entry = |path: &str, hash: &str| {
+            let file = serde_json::json!({"relative_path": path, "sha256": hash, "size": "12"});
+            archive(
+                "cuda_nvcc",
+                &serde_json::json!({"version": "12.4.131", platform(): file}),
+            )
+        };
+        let found = entry("cuda_nvcc/linux-x86_64/a.tar.xz", hash).unwrap();
+        assert_eq!(
+            (found.package.name.as_str(), found.size),
+            ("cuda-nvcc", Some(12))
+        );
+        for path in ["../a", "/etc/a", "a/../b", "http://a", "a?b", ""] {
+            assert!(entry(path, hash).is_none(), "{path}");
+        }
+        assert!(entry("a", "e3").is_none());
+        assert!(
+            archive(
+                "a",
+                &serde_json::json!({"version": "1", "windows-x86_64": {}})
+            )
+            .is_none()
+        );
+    }
+
+    #[test]
+    fn the_archive_of_the_compiler_depends_on_the_major() {
+        assert!(
+            contains("cuda-nvcc", Component::Nvvm, 12) && contains("libnvvm", Component::Nvvm, 13)
+        );
+        assert!(
+            contains("cuda-cccl", Component::Cccl, 12)
+                && !contains("cuda-nvcc", Component::Nvvm, 13)
+        );
+        assert!(!contains("cuda-demo-suite", Component::Nvcc, 12));
+    }
+}
