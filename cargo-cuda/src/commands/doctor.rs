@@ -11,8 +11,8 @@ use cuda_build::{Capability, Component, Error, Plan, Toolkit};
 use crate::failure::Failure;
 use crate::project::{BuildOptions, CAPABILITIES, Project, WorkspaceOptions};
 use crate::report::machine::Machine;
-use crate::report::{self, Capabilities, Findings, LauncherFindings, Program, shown};
-use crate::{previous, process, rustc_wrapper};
+use crate::report::{self, Capabilities, Findings, LauncherFindings, Layout, Program, shown};
+use crate::{output, previous, process, rustc_wrapper};
 
 /// Variables that the report shows because they affect a build. It also shows the variables that
 /// begin with `CUDA` or `NVCC`, and those that the search reads.
@@ -65,7 +65,8 @@ pub fn run(arguments: &DoctorArgs, user: &Env, root: &Root) -> Result<(String, u
     let mut findings = Findings::new(&outcome, &driver, machine);
     if let Some(workspace) = &project.workspace {
         findings.workspace = Some(shown(&workspace.root));
-        findings.compiles = workspace.packages.iter().any(|p| p.uses_cuda_build);
+        findings.compiles = project.packages().any(|p| p.uses_cuda_build);
+        findings.builds_wheels = project.packages().any(|p| p.uses_pyo3);
     }
     if let Ok(toolkit) = &outcome.toolkit {
         let gpus = driver.as_ref().map_or(&[][..], |driver| &driver.gpus);
@@ -111,7 +112,13 @@ pub fn run(arguments: &DoctorArgs, user: &Env, root: &Root) -> Result<(String, u
     let findings = findings.judged();
     let text = match arguments.json {
         true => report::json(&findings),
-        false => findings.text(),
+        false => {
+            let summary = findings.summary(&Layout::of_stdout(&project.env));
+            match output::is_verbose() {
+                true => format!("{summary}\n{}", findings.evidence()),
+                false => summary + "`cargo cuda doctor -v` prints the evidence.\n",
+            }
+        }
     };
     Ok((text, findings.code))
 }
@@ -146,7 +153,7 @@ fn plans(toolkit: &Toolkit, project: &Project, gpus: &[Capability]) -> Vec<Packa
             .and_then(|plan| toolkit.check_plan(&plan, used).map(|()| plan));
         (name.to_owned(), plan)
     };
-    let Some(workspace) = &project.workspace else {
+    if project.workspace.is_none() {
         // Without a workspace, only the variable can declare capabilities. With a workspace, the variable is not
         // read here, because `Package::config` already contains its value.
         let list = project.env.text(CAPABILITIES);
@@ -154,8 +161,8 @@ fn plans(toolkit: &Toolkit, project: &Project, gpus: &[Capability]) -> Vec<Packa
             .map(|list| plan(CAPABILITIES, &[list], &[]))
             .into_iter()
             .collect();
-    };
-    let packages = workspace.packages.iter().filter_map(|package| {
+    }
+    let packages = project.packages().filter_map(|package| {
         let declared = package.config.for_major(version.major);
         let used: Vec<Component> = declared.components.iter().map(|c| c.component).collect();
         Some(plan(&package.name, declared.capabilities?, &used))
@@ -199,8 +206,8 @@ fn variables(env: &Env, read: &[String]) -> BTreeMap<String, String> {
 /// Packages that use cuda-build and declare no capabilities.
 fn undeclared(toolkit: &Toolkit, project: &Project) -> Vec<String> {
     let major = toolkit.version().major;
-    let packages = project.workspace.iter().flat_map(|w| &w.packages);
-    packages
+    project
+        .packages()
         .filter(|package| package.uses_cuda_build)
         .filter(|package| package.config.for_major(major).capabilities.is_none())
         .map(|package| package.name.clone())
@@ -212,7 +219,7 @@ fn undeclared(toolkit: &Toolkit, project: &Project) -> Vec<String> {
 fn absent(outcome: &Outcome, toolkit: &Toolkit, project: &Project) -> Vec<String> {
     let major = toolkit.version().major;
     let mut absent = Vec::new();
-    for package in project.workspace.iter().flat_map(|w| &w.packages) {
+    for package in project.packages() {
         let needs = cuda_build::internal::request(&package.config, Some(major)).needs;
         let lacks = |need: &&Need| {
             need.strength == Strength::Optional

@@ -44,8 +44,9 @@ struct Job {
 /// Returns the jobs as JSON, or as one line of options for each job.
 pub fn run(arguments: &MatrixArgs, env: &Env, root: &Root) -> Result<String, Failure> {
     let workspace = arguments.workspace.load(root, env)?;
+    let packages = arguments.workspace.packages(workspace.as_ref());
     let mut include = Vec::new();
-    for (major, plan) in capabilities::declared_plans(workspace.as_ref())? {
+    for (major, plan) in capabilities::declared_plans(packages)? {
         for capabilities in one_by_one(&plan) {
             let cuda = major.to_string();
             let job = Job { cuda, capabilities };

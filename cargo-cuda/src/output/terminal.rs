@@ -86,6 +86,17 @@ pub fn is_quiet() -> bool {
     OPTIONS.get().is_some_and(|options| options.quiet)
 }
 
+/// Whether text on standard output may have colours.
+pub fn stdout_has_colour() -> bool {
+    anstream::AutoStream::choice(&io::stdout()) != anstream::ColorChoice::Never
+}
+
+/// The columns of the terminal, or a large number if standard output is no terminal.
+pub fn stdout_width() -> usize {
+    let size = rustix::termios::tcgetwinsize(io::stdout());
+    size.map_or(usize::MAX, |size| size.ws_col.into())
+}
+
 /// Writes the result of a command to standard output.
 pub fn print(text: &str) -> Result<(), Failure> {
     let mut stdout = io::stdout().lock();
