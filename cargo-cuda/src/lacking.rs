@@ -6,6 +6,7 @@ use cuda_build::internal::component::Facts;
 use cuda_build::internal::{release, select};
 
 use crate::build::Build;
+use crate::dependencies::Guess;
 
 /// The second half of the hint about missing static libraries.
 const STATIC_LIBRARIES_HINT: &str = "the Python packages do not contain them. Enable the crate's feature for dynamic \
@@ -15,7 +16,7 @@ const STATIC_LIBRARIES_HINT: &str = "the Python packages do not contain them. En
 
 /// Up to four hints: about libraries that can be fetched, about static libraries, which cannot be
 /// fetched, about undeclared capabilities, and about nvcc.
-pub fn hints(build: &Build) -> Vec<String> {
+pub fn hints(build: &Build, guesses: &[Guess]) -> Vec<String> {
     let Build {
         toolkit,
         view,
@@ -38,15 +39,7 @@ pub fn hints(build: &Build) -> Vec<String> {
     };
     let absent: Vec<&&Facts> = known.iter().filter(|facts| !is_there(facts)).collect();
     let mut hints = Vec::new();
-    if let Some(first) = absent.first() {
-        hints.push(format!(
-            "if the build looked for a library: this CUDA {version} has no {}; \
-             add one by name, for example `cargo cuda toolkit add {} --components {}`",
-            joined(absent.iter().map(|facts| facts.id)),
-            version.major,
-            first.id,
-        ));
-    }
+    hints.extend(absent_hint(build, guesses, &absent));
     let with_shared = known.iter().filter(|facts| !facts.libraries.is_empty());
     let archives: Vec<&str> = with_shared
         .flat_map(|facts| facts.archives.iter().copied())
@@ -75,6 +68,35 @@ pub fn hints(build: &Build) -> Vec<String> {
         hints.push(format!("if the build needs nvcc: {advice}"));
     }
     hints
+}
+
+/// The hint about libraries that can be fetched. If the toolkit lacks components that were guessed, the hint names
+/// these, otherwise all that the toolkit lacks.
+fn absent_hint(build: &Build, guesses: &[Guess], absent: &[&&Facts]) -> Option<String> {
+    let version = build.toolkit.version();
+    let is_guessed = |facts: &Facts| {
+        guesses
+            .iter()
+            .any(|guess| guess.component == facts.component)
+    };
+    let guessed: Vec<&str> = absent
+        .iter()
+        .filter(|it| is_guessed(it))
+        .map(|it| it.id)
+        .collect();
+    let (named, declared) = match guessed.as_slice() {
+        [] => (
+            absent.iter().map(|facts| facts.id).collect(),
+            absent.first()?.id.to_owned(),
+        ),
+        guessed => (guessed.to_vec(), guessed.join("\", \"")),
+    };
+    Some(format!(
+        "if the build looked for a library: this CUDA {version} has no {}; declare what it needs in \
+         `[package.metadata.cuda]`, as in `components = [\"{declared}\"]`, run `cargo cuda fetch`, and commit \
+         cuda-toolkits.lock",
+        joined(named),
+    ))
 }
 
 fn joined<'a>(names: impl IntoIterator<Item = &'a str>) -> String {

@@ -12,6 +12,7 @@ mod cargo_arguments;
 mod cargo_config;
 pub mod cli;
 pub mod commands;
+pub mod dependencies;
 pub mod environment;
 pub mod exit_code;
 pub mod failure;

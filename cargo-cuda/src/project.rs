@@ -9,12 +9,16 @@ use cuda_build::internal::{Env, RequestedRelease, Root, Target};
 
 use crate::cargo_arguments::Options;
 use crate::cargo_config::CargoConfig;
+use crate::dependencies::Guess;
 use crate::failure::Failure;
 use crate::toolkits::{self, Finder, LockPolicy};
-use crate::workspace::{Package, Workspace};
+use crate::workspace::{Package, Resolve, Workspace};
 
 /// The environment variable that replaces the capabilities that packages declare.
 pub const CAPABILITIES: &str = "CUDA_BUILD_CAPABILITIES";
+
+/// The environment variable that has the effect of `--fetch`, unless it is empty or `0`.
+pub const FETCH: &str = "CUDA_BUILD_FETCH";
 
 /// Options that choose the toolkit and the capabilities.
 #[derive(Args, Clone, Debug, Default)]
@@ -32,7 +36,7 @@ pub struct SearchOptions {
     /// The CUDA release, 13 or 13.4; by default the newest that is found
     #[arg(long, value_name = "RELEASE")]
     pub cuda: Option<RequestedRelease>,
-    /// Fetch a toolkit if none is found
+    /// Fetch the components that are not found; `CUDA_BUILD_FETCH=1` does the same
     #[arg(long)]
     pub fetch: bool,
 }
@@ -63,6 +67,8 @@ pub struct WorkspaceOptions {
     pub cargo: Options,
     #[arg(skip)]
     pub workspace: WorkspaceUse,
+    #[arg(skip)]
+    pub resolve: Resolve,
 }
 
 /// Whether a command needs a workspace.
@@ -78,10 +84,12 @@ pub enum WorkspaceUse {
 impl WorkspaceOptions {
     /// Loads the workspace that these options choose, if there is one.
     pub fn load(&self, root: &Root, env: &Env) -> Result<Option<Workspace>, Failure> {
-        let manifest = self.manifest_path.as_deref();
+        let (manifest, cargo, resolve) = (self.manifest_path.as_deref(), &self.cargo, self.resolve);
         let workspace = match self.workspace {
-            WorkspaceUse::Optional => Workspace::load_optional(root, env, manifest, &self.cargo)?,
-            WorkspaceUse::Required => Some(Workspace::load(root, env, manifest, &self.cargo)?),
+            WorkspaceUse::Optional => {
+                Workspace::load_optional(root, env, manifest, cargo, resolve)?
+            }
+            WorkspaceUse::Required => Some(Workspace::load(root, env, manifest, cargo, resolve)?),
             WorkspaceUse::Ignored => None,
         };
         if let (Some(name), Some(workspace)) = (&self.package, &workspace) {
@@ -136,6 +144,11 @@ impl Project {
         if let Some(list) = &build.capabilities {
             env = env.with(CAPABILITIES, list);
         }
+        let fetch = build.search.fetch || is_fetch_enabled(&env);
+        let mut which = which.clone();
+        if fetch {
+            which.resolve = Resolve::Always;
+        }
         let workspace = which.load(root, &env)?;
         let jetson = packages(workspace.as_ref(), which.package.as_deref())
             .any(|package| package.config.jetson);
@@ -148,8 +161,8 @@ impl Project {
             target: toolkits::target(option, configured, jetson)?,
             config,
             workspace,
-            package: which.package.clone(),
-            fetch: build.search.fetch,
+            package: which.package,
+            fetch,
             lock: match which.cargo.is_locked() {
                 true => LockPolicy::Unchanged,
                 false => LockPolicy::Prefer,
@@ -181,6 +194,12 @@ impl Project {
         packages(self.workspace.as_ref(), self.package.as_deref())
     }
 
+    /// The components that the workspace's dependencies probably need.
+    pub fn guesses(&self) -> &[Guess] {
+        let workspace = self.workspace.as_ref();
+        workspace.map_or(&[], |workspace| &workspace.dependencies.guesses)
+    }
+
     pub fn finder(&self) -> Finder<'_> {
         let workspace = self.workspace.as_ref();
         Finder {
@@ -189,6 +208,12 @@ impl Project {
             ..Finder::new(&self.search_env, &self.root, &self.target, workspace)
         }
     }
+}
+
+/// Whether [`FETCH`] has the effect of `--fetch`.
+fn is_fetch_enabled(env: &Env) -> bool {
+    env.peek(FETCH)
+        .is_some_and(|value| !value.is_empty() && value != "0")
 }
 
 fn packages<'a>(

@@ -7,6 +7,7 @@ use cuda_build::{Component, Error, Toolkit, ToolkitVersion};
 
 use crate::build::directory;
 use crate::cargo_config;
+use crate::dependencies::Guess;
 use crate::exit_code;
 use crate::failure::Failure;
 use crate::output;
@@ -153,44 +154,88 @@ impl<'a> Finder<'a> {
 
     /// Finds the toolkit. If none is found, fetches one if `fetch` is set.
     pub fn find(&self) -> Result<Toolkit, Failure> {
-        let search = self.search();
         let sources = self.sources();
         let requests = self.requests(&sources)?;
-        let request = &requests[1];
         // The search does not use fetched toolkits if the user has named a root, or in a cross
         // build.
         let uses_fetched = self.target.is_native() && !self.is_explicit(&sources);
-        let may_fetch = self.fetch && uses_fetched;
         let mut locked = sources.locked.iter();
-        let locked = locked.find(|locked| request.admits_release(locked.release));
-        if let Some(locked) = locked.filter(|locked| locked.path.is_none() && uses_fetched) {
-            if may_fetch {
-                self.fetch_for(request)?;
-            } else if self.lock != LockPolicy::Prefer {
-                let (file, version) = (locked.file.display(), &locked.version);
-                let text = format!("{file} locks CUDA {version}, which has not been fetched");
-                return Err(Failure::new(exit_code::LOCK, text).hint("run `cargo cuda fetch`"));
-            }
-        }
-        let mut found = search.find_first(&requests);
-        if matches!(found, Err(Error::NotFound(_))) {
-            if may_fetch {
-                self.fetch_for(request)?;
-                found = search.find(request);
-            } else if self.accept_without_compiler {
-                // The reason is empty because it is never printed: if this search also fails, the first
-                // error is returned, which is more useful.
-                let runtime = Need::new(Component::Cudart, Part::Shared, "");
-                found = search.find(&self.request(vec![vec![runtime]])?).or(found);
-            }
-        }
-        let toolkit = found?;
+        let locked = locked.find(|locked| requests[1].admits_release(locked.release));
+        let missing = locked.filter(|locked| locked.path.is_none() && uses_fetched);
+        let toolkit = if self.fetch && uses_fetched {
+            self.find_or_fetch(&requests, missing.is_some())?
+        } else if let Some(locked) = missing.filter(|_| self.lock != LockPolicy::Prefer) {
+            let (file, version) = (locked.file.display(), &locked.version);
+            let text = format!("{file} locks CUDA {version}, which has not been fetched");
+            return Err(Failure::new(exit_code::LOCK, text).hint("run `cargo cuda fetch`"));
+        } else {
+            self.find_without_fetching(&requests)?
+        };
         for note in toolkit.notes() {
             if matches!(note, Note::LockNotFetched { .. }) {
                 output::message(&format!("warning: {note}"));
             }
         }
         Ok(toolkit)
+    }
+
+    fn find_without_fetching(&self, requests: &[Request]) -> Result<Toolkit, Error> {
+        let found = self.search().find_first(requests);
+        if !self.accept_without_compiler || !matches!(found, Err(Error::NotFound(_))) {
+            return found;
+        }
+        // The reason is empty because it is never printed: if this search also fails, the first
+        // error is returned, which is more useful.
+        let runtime = Need::new(Component::Cudart, Part::Shared, "");
+        let request = self.request(vec![vec![runtime]])?;
+        self.search().find(&request).or(found)
+    }
+
+    /// Finds a toolkit that also has the guessed components, otherwise fetches one. If a guessed component cannot be
+    /// fetched, the build may still work without it.
+    fn find_or_fetch(&self, requests: &[Request], is_missing: bool) -> Result<Toolkit, Failure> {
+        let search = self.search();
+        let with_guesses: Vec<Request> = requests.iter().map(|r| self.with_guesses(r)).collect();
+        let last = &requests[requests.len() - 1];
+        if is_missing {
+            self.fetch_for(last)?;
+        }
+        match search.find_first(&with_guesses) {
+            Err(Error::NotFound(_)) => {}
+            found => return Ok(found?),
+        }
+        match (self.fetch_for(last), search.find_first(requests)) {
+            (Err(failure), Ok(toolkit)) => {
+                output::message(&format!(
+                    "note: could not fetch what the build may need: {}",
+                    failure.message
+                ));
+                Ok(toolkit)
+            }
+            (fetched, without_guesses) => {
+                fetched?;
+                let found = search.find_first(&with_guesses);
+                Ok(found.or(without_guesses)?)
+            }
+        }
+    }
+
+    /// The components that the workspace's dependencies probably need.
+    fn guesses(&self) -> &'a [Guess] {
+        self.workspace
+            .map_or(&[], |workspace| &workspace.dependencies.guesses)
+    }
+
+    /// The same request, with the guessed components as required ones.
+    fn with_guesses(&self, request: &Request) -> Request {
+        let mut request = request.clone();
+        for guess in self.guesses() {
+            let part = Part::main(guess.component);
+            request
+                .needs
+                .push(Need::new(guess.component, part, guess.to_string()));
+        }
+        request
     }
 
     /// Fetches the toolkits that the workspace needs. If a release is requested, this is only that
@@ -231,13 +276,30 @@ impl<'a> Finder<'a> {
 
     fn fetch_for(&self, request: &Request) -> Result<Added, Failure> {
         let required = |need: &&Need| need.strength == Strength::Required;
-        let components = request.needs.iter().filter(required);
+        let required = request.needs.iter().filter(required);
+        let components: Vec<Component> = required.map(|need| need.component).collect();
+        let mut guesses = self.guesses().to_vec();
+        guesses.retain(|guess| !components.contains(&guess.component));
         let request = AddRequest {
-            components: components.map(|need| need.component).collect(),
+            optional: guesses.iter().map(|guess| guess.component).collect(),
+            components,
             locked: self.lock == LockPolicy::Unchanged,
             ..AddRequest::new(self.release_for(request)?)
         };
-        store::add(&request, &self.context())
+        if !guesses.is_empty() {
+            let shown: Vec<String> = guesses.iter().map(Guess::to_string).collect();
+            output::status("Guessed", &shown.join(", "));
+        }
+        let added = store::add(&request, &self.context())?;
+        for guess in &guesses {
+            if added.unavailable.contains(&guess.component) {
+                let version = &added.version;
+                output::message(&format!(
+                    "note: {guess} is not available for CUDA {version}"
+                ));
+            }
+        }
+        Ok(added)
     }
 
     /// The release to fetch. As in the search, the lock file comes first: its newest release that the

@@ -6,6 +6,7 @@ use cargo_metadata::{DependencyKind, MetadataCommand};
 use cuda_build::internal::{Config, Env, Root};
 
 use crate::cargo_arguments::Options;
+use crate::dependencies::Dependencies;
 use crate::exit_code;
 use crate::failure::Failure;
 
@@ -20,9 +21,19 @@ pub struct Workspace {
     pub has_separate_build_directory: bool,
     /// The packages that are members of the workspace.
     pub packages: Vec<Package>,
-    /// The CUDA releases (13040 is CUDA 13.4) that every version of cudarc in the dependencies supports. A cudarc whose
-    /// features select a release is not counted; `None` if there is no other cudarc.
-    pub cudarc: Option<Vec<u32>>,
+    /// What the resolved dependencies reveal. Empty if [`Workspace::load`] did not resolve them.
+    pub dependencies: Dependencies,
+}
+
+/// When `cargo metadata` resolves the dependencies, which takes longer than reading the workspace's own manifests.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Resolve {
+    /// Only if cudarc may be among the dependencies. If cargo fails, its error is ignored here, because cargo reports
+    /// the same error when it builds.
+    #[default]
+    ForCudarc,
+    /// Before anything is fetched for the workspace. Fails if cargo cannot resolve the dependencies.
+    Always,
 }
 
 /// A package of the workspace.
@@ -60,6 +71,7 @@ impl Workspace {
         env: &Env,
         manifest: Option<&Path>,
         options: &Options,
+        resolve: Resolve,
     ) -> Result<Self, Failure> {
         let mut command = metadata_command(env, manifest, options.metadata_arguments());
         let metadata = command.no_deps().exec().map_err(failure)?;
@@ -83,15 +95,23 @@ impl Workspace {
         }
         let build_directory = metadata.build_directory.as_ref();
         let lock = root.text(metadata.workspace_root.join("Cargo.lock").as_std_path());
-        // Query the dependencies only if cudarc may be among them. Without a lock file, that cannot be ruled out.
-        let cudarc = match lock.is_ok_and(|text| !text.contains("name = \"cudarc\"")) {
-            true => None,
-            false => cudarc(env, manifest, options),
+        let has_no_cudarc = lock.is_ok_and(|text| !text.contains("name = \"cudarc\""));
+        let resolved = || {
+            let options = [options.metadata_arguments(), options.features()].concat();
+            let metadata = metadata_command(env, manifest, options).exec();
+            metadata
+                .map(|metadata| Dependencies::new(&metadata))
+                .map_err(failure)
+        };
+        let dependencies = match resolve {
+            Resolve::Always => resolved()?,
+            Resolve::ForCudarc if has_no_cudarc => Dependencies::default(),
+            Resolve::ForCudarc => resolved().unwrap_or_default(),
         };
         Ok(Self {
             has_separate_build_directory: build_directory
                 .is_some_and(|directory| *directory != metadata.target_directory),
-            cudarc,
+            dependencies,
             root: metadata.workspace_root.into_std_path_buf(),
             target_directory: metadata.target_directory.into_std_path_buf(),
             packages,
@@ -105,6 +125,7 @@ impl Workspace {
         env: &Env,
         manifest: Option<&Path>,
         options: &Options,
+        resolve: Resolve,
     ) -> Result<Option<Self>, Failure> {
         // Do not start cargo if no manifest exists. Cargo would search the same directories, but starting it takes ten
         // times as long as creating a view.
@@ -115,7 +136,7 @@ impl Workspace {
         if manifest.is_none() && !manifests.any(|manifest| root.is_file(&manifest)) {
             return Ok(None);
         }
-        match Self::load(root, env, manifest, options) {
+        match Self::load(root, env, manifest, options, resolve) {
             Ok(workspace) => Ok(Some(workspace)),
             Err(failure) if failure.code == exit_code::MISSING_PROGRAM => Ok(None),
             Err(failure) => Err(failure),
@@ -149,34 +170,6 @@ impl Workspace {
         majors.dedup();
         majors
     }
-}
-
-/// The value of [`Workspace::cudarc`]. cudarc has one feature for each CUDA release that it supports, such as
-/// `cuda-13040`. If no such feature is selected, cudarc detects the release, and its build fails if that release is
-/// newer than all supported releases.
-fn cudarc(env: &Env, manifest: Option<&Path>, options: &Options) -> Option<Vec<u32>> {
-    let options = [options.metadata_arguments(), options.features()].concat();
-    // An error is ignored here, because cargo reports the same error when it builds.
-    let metadata = metadata_command(env, manifest, options).exec().ok()?;
-    let release = |feature: &str| feature.strip_prefix("cuda-")?.parse::<u32>().ok();
-    let nodes = metadata.resolve.as_ref()?.nodes.iter();
-    let mut known: Option<Vec<u32>> = None;
-    for node in nodes {
-        let package = metadata.packages.iter().find(|p| p.id == node.id)?;
-        let selects_release = node
-            .features
-            .iter()
-            .any(|feature| release(feature).is_some());
-        if package.name != "cudarc" || selects_release {
-            continue;
-        }
-        let own: Vec<u32> = package.features.keys().filter_map(|f| release(f)).collect();
-        match &mut known {
-            Some(known) => known.retain(|release| own.contains(release)),
-            None => known = Some(own),
-        }
-    }
-    known
 }
 
 fn failure(error: cargo_metadata::Error) -> Failure {

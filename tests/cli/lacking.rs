@@ -86,7 +86,7 @@ fn shared_libraries_that_are_not_there_are_named() {
         &[
             "hint: if the build looked for a library: this CUDA 13.4 has no ",
             "cufft, ",
-            "`cargo cuda toolkit add 13 --components ",
+            "as in `components = [\"culibos\"]`, run `cargo cuda fetch`, and commit cuda-toolkits.lock",
         ],
     );
     assert!(

@@ -228,10 +228,10 @@ fn a_locked_toolkit_that_was_not_fetched() {
 }
 
 /// `cargo cuda …` with uv, in a package with an empty store of its own.
-struct Fetching(Project);
+pub struct Fetching(pub Project);
 
 impl Fetching {
-    fn new(name: &str, declared: &str) -> Option<Self> {
+    pub fn new(name: &str, declared: &str) -> Option<Self> {
         if !online() {
             return None;
         }
@@ -251,11 +251,15 @@ impl Fetching {
         );
     }
 
-    fn run(&self, arguments: &[&str]) -> Finished {
+    pub fn run(&self, arguments: &[&str]) -> Finished {
+        Finished::of(self.command(arguments).output().unwrap())
+    }
+
+    pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = self.0.command(arguments);
         with_tools(&mut command);
         command.env("UV_EXCLUDE_NEWER", EXCLUDE_NEWER);
-        Finished::of(command.output().unwrap())
+        command
     }
 
     /// The names of the stored toolkits.
@@ -266,7 +270,7 @@ impl Fetching {
         toolkits.map(name).collect()
     }
 
-    fn lock(&self) -> String {
+    pub fn lock(&self) -> String {
         fs::read_to_string(self.0.path.join(LOCK)).unwrap()
     }
 }

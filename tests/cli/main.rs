@@ -30,6 +30,7 @@ mod doctor_components;
 mod environment;
 mod fetching;
 mod freshness;
+mod guesses;
 mod interrupted;
 mod lacking;
 mod launchers;

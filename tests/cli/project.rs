@@ -8,7 +8,8 @@ use crate::components;
 use crate::support::Finished;
 
 /// Variables that would name another toolkit than the one that a test means.
-const FOREIGN: [&str; 21] = [
+const FOREIGN: [&str; 22] = [
+    "CUDA_BUILD_FETCH",
     "CUDA_BUILD_LAUNCHER",
     "RUSTC_WRAPPER",
     "CUDA_BUILD_TOOLKIT",

@@ -451,7 +451,7 @@ fn two_at_once_download_once() {
     assert_eq!(runs[0].json()["path"], runs[1].json()["path"]);
     assert!(
         runs.iter()
-            .any(|run| run.stderr.contains("waiting for another")),
+            .any(|run| run.stderr.contains("Waiting for another")),
         "{runs:?}"
     );
     assert_eq!(sandbox.stored().len(), 1);

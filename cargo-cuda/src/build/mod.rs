@@ -71,7 +71,8 @@ impl Build {
             && triple.ends_with("-gnu")
             && !project.config.other_target(triple))
         .then_some(triple);
-        let cudarc = project.workspace.as_ref().and_then(|w| w.cudarc.as_deref());
+        let cudarc = project.workspace.as_ref();
+        let cudarc = cudarc.and_then(|workspace| workspace.dependencies.cudarc.as_deref());
         let cudarc = cudarc.and_then(|known| environment::cudarc_version(known, version));
         let inputs = Inputs {
             nvcc: toolkit.get(Component::Nvcc).is_some(),

@@ -41,6 +41,7 @@ pub fn run(
             _ => WorkspaceUse::Required,
         },
         manifest_path,
+        ..WorkspaceOptions::default()
     };
     let project = Project::open(user, root, options, &which)?;
     let target_directory = cargo.value("--target-dir").map(PathBuf::from);
@@ -77,7 +78,7 @@ pub fn run(
     }
     let code = process::run(&call, user)?;
     if code == CARGO_FAILED {
-        for hint in lacking::hints(&build) {
+        for hint in lacking::hints(&build, project.guesses()) {
             output::message(&format!("hint: {hint}"));
         }
     } else if code == 0 && command == "build" {

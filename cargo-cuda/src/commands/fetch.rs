@@ -1,8 +1,11 @@
 //! `cargo cuda fetch`: fetches the toolkits that the workspace needs, for CI and containers.
 
+use std::ffi::OsString;
+
 use clap::Args;
 use cuda_build::internal::{Env, RequestedRelease, Root};
 
+use crate::cargo_arguments::Options;
 use crate::commands::toolkit;
 use crate::failure::Failure;
 use crate::project::{BuildOptions, Project, WorkspaceOptions};
@@ -11,7 +14,8 @@ use crate::toolkits::LockPolicy;
 /// Fetch the toolkits that the workspace and its lock file need
 ///
 /// Fetches one toolkit for each major that the packages declare, otherwise for each major in the lock
-/// file. Each toolkit has the components that the packages declare.
+/// file. Each toolkit has the components that the packages declare, and those that enabled features of dependencies
+/// name, such as `cublas` of cudarc.
 #[derive(Args, Clone, Debug)]
 pub struct FetchArgs {
     /// The CUDA release, 13 or 13.4; by default every declared major
@@ -20,14 +24,42 @@ pub struct FetchArgs {
     /// Fail if the lock file would change
     #[arg(long)]
     locked: bool,
+    /// The features that the build enables
+    #[arg(long, short = 'F', value_name = "FEATURES")]
+    features: Vec<String>,
+    /// As if all features were enabled
+    #[arg(long)]
+    all_features: bool,
+    /// As if the default features were not enabled
+    #[arg(long)]
+    no_default_features: bool,
     #[command(flatten)]
     workspace: WorkspaceOptions,
+}
+
+impl FetchArgs {
+    /// The options of cargo that decide which features are enabled.
+    fn cargo_options(&self) -> Options {
+        let features = self.features.iter().flat_map(|list| ["--features", list]);
+        let all = self.all_features.then_some("--all-features");
+        let none = self.no_default_features.then_some("--no-default-features");
+        let arguments: Vec<OsString> = features
+            .chain(all)
+            .chain(none)
+            .map(OsString::from)
+            .collect();
+        Options::parse(&arguments)
+    }
 }
 
 /// Fetches the toolkits and returns the text for standard output.
 pub fn run(arguments: &FetchArgs, env: &Env, root: &Root) -> Result<String, Failure> {
     let build = BuildOptions::new(arguments.cuda, true);
-    let mut project = Project::open(env, root, &build, &arguments.workspace)?;
+    let which = WorkspaceOptions {
+        cargo: arguments.cargo_options(),
+        ..arguments.workspace.clone()
+    };
+    let mut project = Project::open(env, root, &build, &which)?;
     if arguments.locked {
         project.lock = LockPolicy::Unchanged;
     }

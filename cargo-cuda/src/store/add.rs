@@ -15,6 +15,7 @@ use super::directory::{StagingDirectory, Store, link, size, trusted};
 use super::installer::{Cache, Installer};
 use super::lock::Lock;
 use super::package::{Manifest, PackageSet, package_of, platform};
+use super::request::with_needed;
 use super::resolve::{SetSpec, resolve};
 use super::stored::{components, damage, damage_of, files_of, lossy};
 use super::{AddRequest, Context, Progress, human_size};
@@ -43,6 +44,9 @@ pub struct Added {
     pub bytes: u64,
     /// The duration of the call.
     pub milliseconds: u64,
+    /// The optional components that could not be fetched.
+    #[serde(skip)]
+    pub unavailable: Vec<Component>,
 }
 
 /// Adds a toolkit to the store. If the store already has it, this takes milliseconds and needs
@@ -68,7 +72,7 @@ pub fn add(request: &AddRequest, context: &Context) -> Result<Added, Failure> {
     if request.locked {
         check_locked(locked, &wanted, request, context)?;
     }
-    let set = run.decide(locked, &wanted)?;
+    let set = run.decide_with_optional(locked, &wanted)?;
     let fetched = run.ensure(&set, &wanted)?;
     // A set that the lock file already pins is not recorded, so that it does not affect other
     // workspaces.
@@ -81,18 +85,22 @@ pub fn add(request: &AddRequest, context: &Context) -> Result<Added, Failure> {
     let (components, bytes) = manifest
         .map(|it| (it.components, it.bytes))
         .unwrap_or_default();
+    let is_unavailable = |component: &Component| !components.iter().any(|id| id == component.id());
+    let unavailable = request.optional.iter().copied().filter(is_unavailable);
+    let unavailable = unavailable.collect();
     let new = fetched.is_some();
-    let (fetched, bytes_added) = fetched.unwrap_or_default();
+    let fetched = fetched.unwrap_or_default();
     Ok(Added {
         name,
         path,
         version: set.version,
         components,
         new,
-        fetched,
-        bytes_added,
+        fetched: fetched.packages,
+        bytes_added: fetched.bytes,
         bytes,
         milliseconds: u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
+        unavailable,
     })
 }
 
@@ -122,10 +130,55 @@ struct Run<'a> {
     progress: Progress,
 }
 
-/// The names of packages that were fetched, and the bytes of their files.
-type Fetched = (Vec<String>, u64);
+/// The packages that were fetched.
+#[derive(Debug, Default)]
+struct Fetched {
+    /// Their names.
+    packages: Vec<String>,
+    /// The bytes that the installer downloaded. It may have some packages in its own cache.
+    downloaded: u64,
+    /// The bytes of their files.
+    bytes: u64,
+}
 
 impl Run<'_> {
+    /// [`Run::decide`] with every optional component for which the index has a consistent set. If the lock file may not
+    /// change, these are the components that it pins.
+    fn decide_with_optional(
+        &self,
+        locked: Option<&PackageSet>,
+        wanted: &BTreeSet<Component>,
+    ) -> Result<PackageSet, Failure> {
+        let request = self.request;
+        let optional = request.optional.iter();
+        let mut optional: Vec<BTreeSet<Component>> = optional
+            .map(|component| with_needed([*component], request.release.major()))
+            .collect();
+        let can_pin = |components: &BTreeSet<Component>, set: Option<&PackageSet>| match set {
+            Some(set) => lacking(set, components).is_none(),
+            None => components
+                .iter()
+                .all(|it| package_of(*it, request.release.major()).is_some()),
+        };
+        optional.retain(|components| can_pin(components, locked.filter(|_| request.locked)));
+        let all = optional.iter().flatten().chain(wanted).copied().collect();
+        match self.decide(locked, &all) {
+            Err(failure) if failure.code == exit_code::NOT_RELEASED && !optional.is_empty() => {}
+            decided => return decided,
+        }
+        let mut wanted = wanted.clone();
+        let mut decided = self.decide(locked, &wanted)?;
+        for components in optional {
+            let more = components.into_iter().chain(wanted.clone()).collect();
+            match self.decide(locked, &more) {
+                Ok(set) => (wanted, decided) = (more, set),
+                Err(failure) if failure.code == exit_code::NOT_RELEASED => {}
+                Err(failure) => return Err(failure),
+            }
+        }
+        Ok(decided)
+    }
+
     /// The set in the lock file, else the set to which the same request was resolved earlier, else
     /// a newly resolved set.
     fn decide(
@@ -152,7 +205,7 @@ impl Run<'_> {
         let installer = Installer::find(&self.context.env)?;
         let name = installer.name();
         self.progress
-            .step(&format!("resolving CUDA {release} with {name}"));
+            .step("Resolving", &format!("CUDA {release} with {name}"));
         resolve(&spec, &mut |lines| installer.resolve(lines))
     }
 
@@ -170,6 +223,7 @@ impl Run<'_> {
         if self.problem(set)?.is_none() {
             return Ok(None);
         }
+        let started = Instant::now();
         let lock = self.store.lock(&self.progress)?;
         // Another process may have added the set before this one got the lock.
         let Some(problem) = self.problem(set)? else {
@@ -178,21 +232,29 @@ impl Run<'_> {
         if Root::system().exists(&self.store.path(&set.name())) {
             let version = &set.version;
             self.progress
-                .step(&format!("repairing CUDA {version}: {problem}"));
+                .step("Repairing", &format!("CUDA {version}: {problem}"));
         }
         let (mut part, mut fetched) = self.fetch(set, &lock, Cache::Use)?;
         if let Some(reason) = damage(&part.site(), set) {
             self.progress
-                .step(&format!("fetching again, because {reason}"));
+                .step("Fetching", &format!("again, because {reason}"));
             (part, fetched) = self.fetch(set, &lock, Cache::Bypass)?;
         }
-        self.progress.step("checking what was fetched");
+        self.progress.step("Checking", "what was fetched");
         if let Some(reason) = damage(&part.site(), set) {
             return Err(incomplete(&reason));
         }
         let found = components(&part.site(), set, wanted)?;
         let manifest = Manifest::new(set.clone(), &found, size(&part.site()));
         self.store.commit(&part, &set.name(), &manifest)?;
+        let size = match fetched.downloaded {
+            0 => format!("{} unpacked", human_size(fetched.bytes)),
+            downloaded => human_size(downloaded),
+        };
+        let (version, seconds) = (&set.version, started.elapsed().as_secs());
+        let place = self.store.shown(&self.context.env);
+        let text = format!("CUDA {version} ({size}) in {seconds} s to {place}");
+        self.progress.summary("Fetched", &text);
         Ok(Some(fetched))
     }
 
@@ -238,24 +300,28 @@ impl Run<'_> {
                 None => missing.push(package),
             }
         }
+        let mut downloaded = 0;
         // Installers require an empty directory, so packages are fetched before files are linked.
         if !missing.is_empty() {
             let installer = Installer::find(&self.context.env)?;
             let (count, plural) = (missing.len(), if missing.len() == 1 { "" } else { "s" });
-            let text = format!("fetching {count} package{plural} with {}", installer.name());
-            self.progress.step(&text);
-            installer.install(&missing, &part, lock, cache, &self.progress)?;
+            let text = format!("{count} package{plural} with {}", installer.name());
+            self.progress.step("Fetching", &text);
+            downloaded = installer.install(&missing, &part, lock, cache, &self.progress)?;
         }
         let bytes = size(&site);
-        self.progress
-            .detail(&format!("{} unpacked", human_size(bytes)));
         for (package, holder) in held {
             for file in files_of(holder, package).unwrap_or_default().keys() {
                 link(&holder.join(file), &site.join(file))?;
             }
         }
         let names = missing.iter().map(|package| package.name.clone());
-        Ok((part, (names.collect(), bytes)))
+        let fetched = Fetched {
+            packages: names.collect(),
+            downloaded,
+            bytes,
+        };
+        Ok((part, fetched))
     }
 
     /// Records the set to which the request was resolved: in the store's index for this user, and in the
@@ -274,6 +340,11 @@ impl Run<'_> {
             let mut lock = Lock::read(path)?;
             lock.record(release, set);
             lock.write(path)?;
+            let (version, path) = (&set.version, path.display());
+            self.progress.summary(
+                "Locked",
+                &format!("CUDA {version} in {path}; commit this file"),
+            );
         }
         Ok(())
     }

@@ -74,6 +74,15 @@ impl Store {
         self.directory.join(name)
     }
 
+    /// The directory as messages show it: `~` is the user's home directory.
+    pub fn shown(&self, env: &Env) -> String {
+        let home = env.path("HOME").unwrap_or_default();
+        match self.directory.strip_prefix(&home) {
+            Ok(below) if home.is_absolute() => Path::new("~").join(below).display().to_string(),
+            _ => self.directory.display().to_string(),
+        }
+    }
+
     /// The file that records the set to which each release was last resolved, in the format of a
     /// lock file. It may be deleted at any time.
     pub fn index(&self) -> PathBuf {
@@ -109,7 +118,7 @@ impl Store {
         match FileExt::try_lock(&file) {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
-                progress.step("waiting for another `cargo cuda` that is fetching");
+                progress.step("Waiting", "for another `cargo cuda` that is fetching");
                 FileExt::lock(&file).map_err(failed)?;
             }
             Err(TryLockError::Error(error)) => return Err(failed(error)),

@@ -12,7 +12,8 @@
 
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io::{self, BufRead as _, BufReader};
+use std::io::{self, Read as _};
+use std::os::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, absolute};
 use std::process::{Command, Stdio};
@@ -20,12 +21,16 @@ use std::process::{Command, Stdio};
 use cuda_build::Version;
 use cuda_build::internal::Env;
 use cuda_build::internal::command::Invocation;
-use serde_json::Value;
+use rustix::io::Errno;
+use rustix::pty::{self, OpenptFlags};
+use rustix::termios::{Winsize, tcsetwinsize};
 use tempfile::TempDir;
 
 use super::Progress;
+use super::answers::{parse_compiled, parse_report, requirements_file};
 use super::directory::{StagingDirectory, failed, read, write};
-use super::package::{Package, Sha256, normal_name};
+use super::downloads::{Downloads, Line, without_escapes};
+use super::package::Package;
 use super::refusal::{InstallerError, installer_failed, printable, refusal, unreachable};
 use super::settings::{search_path, settings};
 use crate::exit_code;
@@ -58,6 +63,69 @@ pub(super) enum Cache {
 enum Kind {
     Uv,
     Pip,
+}
+
+/// What an installer writes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Output {
+    Pipe,
+    /// A pseudo-terminal, on which uv and pip draw progress bars. It is wide and high enough for all of them.
+    Terminal,
+}
+
+impl Output {
+    /// The end that this program reads, and the end for the installer.
+    fn open(self) -> io::Result<(OwnedFd, OwnedFd)> {
+        if self == Self::Pipe {
+            let (reader, writer) = io::pipe()?;
+            return Ok((reader.into(), writer.into()));
+        }
+        let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
+        let reader = pty::openpt(flags)?;
+        pty::grantpt(&reader)?;
+        pty::unlockpt(&reader)?;
+        let writer = pty::ioctl_tiocgptpeer(&reader, flags)?;
+        let size = Winsize {
+            ws_row: 100,
+            ws_col: 120,
+            ws_xpixel: 0,
+            ws_ypixel: 0,
+        };
+        tcsetwinsize(&writer, size)?;
+        Ok((reader, writer))
+    }
+}
+
+/// Passes on each line, which ends with a line feed or a carriage return. Empty lines are left out.
+fn read_lines(stream: OwnedFd, mut on_line: impl FnMut(&str)) -> io::Result<()> {
+    let mut stream = File::from(stream);
+    let (mut buffer, mut line) = ([0; 8192], Vec::new());
+    let mut end = |line: &mut Vec<u8>| {
+        let text = without_escapes(&String::from_utf8_lossy(line));
+        if !text.trim().is_empty() {
+            on_line(text.trim_end());
+        }
+        line.clear();
+    };
+    loop {
+        let count = match stream.read(&mut buffer) {
+            Ok(count) => count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            // A pseudo-terminal ends with this error.
+            Err(error) if error.raw_os_error() == Some(Errno::IO.raw_os_error()) => 0,
+            Err(error) => return Err(error),
+        };
+        for &byte in &buffer[..count] {
+            match byte {
+                b'\n' | b'\r' => end(&mut line),
+                _ => line.push(byte),
+            }
+        }
+        if count == 0 {
+            end(&mut line);
+            return Ok(());
+        }
+    }
 }
 
 /// Excludes source distributions, because building one runs its code. NVIDIA publishes wheels.
@@ -145,16 +213,17 @@ impl Installer {
         }
     }
 
-    /// Runs a call to its end, and passes each line of output to `on_line` as it arrives. Returns
-    /// whether the call succeeded, and the output of both streams. The child inherits `lock`.
+    /// Runs a call to its end, and passes each line of output to `on_line` as it arrives, without escape sequences.
+    /// Returns whether the call succeeded, and the lines for which `on_line` returned true. The child inherits `lock`.
     fn run(
         &self,
         call: &Invocation,
         lock: Option<&File>,
-        on_line: impl Fn(&str),
+        output: Output,
+        mut on_line: impl FnMut(&str) -> bool,
     ) -> Result<(bool, String), Failure> {
-        let run = || -> io::Result<_> {
-            let (stream, writer) = io::pipe()?;
+        let mut run = || -> io::Result<_> {
+            let (stream, writer) = output.open()?;
             let mut command = Command::new(&call.program);
             command
                 .args(&call.arguments)
@@ -168,18 +237,20 @@ impl Installer {
                 })
                 .stdout(writer.try_clone()?)
                 .stderr(writer);
-            let mut child = command.spawn()?;
-            // `command` holds copies of the pipe's writing end. The stream ends only when all are closed.
-            drop(command);
-            let mut stream = BufReader::new(stream);
-            let (mut output, mut line) = (String::new(), Vec::new());
-            while stream.read_until(b'\n', &mut line)? > 0 {
-                let text = String::from_utf8_lossy(&line);
-                on_line(text.trim_end());
-                output.push_str(&text);
-                line.clear();
+            if output == Output::Terminal {
+                command.env("TERM", "xterm").env("UV_NO_PROGRESS", "0");
             }
-            Ok((child.wait()?, output))
+            let mut child = command.spawn()?;
+            // `command` holds copies of the writing end. The stream ends only when all are closed.
+            drop(command);
+            let mut kept = String::new();
+            read_lines(stream, |line| {
+                if on_line(line) {
+                    kept.push_str(line);
+                    kept.push('\n');
+                }
+            })?;
+            Ok((child.wait()?, kept))
         };
         let (status, mut output) = run().map_err(|error| installer_failed(call, error))?;
         // The signal was passed on to the installer too, so the installer's own error is not reported.
@@ -244,7 +315,7 @@ impl Installer {
             Kind::Uv => format!("{call}, with the requirements {}", requirements.join(" ")),
             Kind::Pip => call.to_string(),
         };
-        let (success, output) = self.run(&call, None, |_| {})?;
+        let (success, output) = self.run(&call, None, Output::Pipe, |_| true)?;
         if !success {
             return Err(refusal(&shown, &output, place));
         }
@@ -293,7 +364,8 @@ impl Installer {
             .variable("UV_CONSTRAINT", "")
     }
 
-    /// Fetches exactly these packages into a staging directory, and checks their hashes. The
+    /// Fetches exactly these packages into a staging directory, and checks their hashes. Returns the bytes that were
+    /// downloaded, as far as the installer reports them. The
     /// installer inherits the lock, so that no other process removes the staging directory before
     /// the installer has ended.
     pub fn install(
@@ -303,18 +375,27 @@ impl Installer {
         lock: &File,
         cache: Cache,
         progress: &Progress,
-    ) -> Result<(), Failure> {
+    ) -> Result<u64, Failure> {
         let requirements = part.path("requirements.txt");
         write(&requirements, &requirements_file(packages))?;
         let call = self.install_call(&requirements, part, cache);
-        let (success, output) = self.run(&call, Some(lock), |line| {
-            if let Some(what) = line.trim_start().strip_prefix("Downloading ") {
-                progress.detail(&printable(what));
+        let output = match progress.is_on_terminal() {
+            true => Output::Terminal,
+            false => Output::Pipe,
+        };
+        let mut downloads = Downloads::new(packages);
+        let (success, output) = self.run(&call, Some(lock), output, |line| {
+            let line = downloads.read(line);
+            match line {
+                Line::Begin => progress.download_begins(&downloads),
+                Line::Bar => progress.download_continues(&downloads, self.kind == Kind::Uv),
+                Line::Other => {}
             }
+            line != Line::Bar
         })?;
         part.tidy();
         if success {
-            return Ok(());
+            return Ok(downloads.total());
         }
         let call = call.to_string();
         Err(match refusal(&call, &output, &part.site()) {
@@ -327,139 +408,10 @@ impl Installer {
     }
 }
 
-/// The lines of a requirements file that admits exactly these packages.
-fn requirements_file(packages: &[&Package]) -> String {
-    let mut text = String::new();
-    for package in packages {
-        text.push_str(&format!("{}=={}", package.name, package.version));
-        for hash in &package.hashes {
-            text.push_str(&format!(" --hash=sha256:{}", hash.hex()));
-        }
-        text.push('\n');
-    }
-    text
-}
-
-/// The output of `uv pip compile --generate-hashes`: `name==version \` and lines of
-/// `--hash=sha256:…`. Other lines, such as comments and configured indexes, are ignored.
-fn parse_compiled(text: &str) -> Result<Vec<Package>, String> {
-    let mut packages: Vec<Package> = Vec::new();
-    for line in text.lines() {
-        let line = line.trim().trim_end_matches('\\').trim_end();
-        if let Some(hash) = line.strip_prefix("--hash=sha256:") {
-            let hash = Sha256::from_hex(hash).ok_or_else(|| format!("hash `{hash}`"))?;
-            let package = packages.last_mut().ok_or("a hash before any package")?;
-            package.hashes.push(hash);
-        } else if let Some((name, version)) = line.split_once("==")
-            && !line.starts_with(['-', '#'])
-        {
-            let version = version.split(';').next().unwrap_or_default().trim();
-            packages.push(Package {
-                name: normal_name(name),
-                version: version.to_owned(),
-                hashes: Vec::new(),
-            });
-        }
-    }
-    finish(packages)
-}
-
-/// pip's installation report, version 1.
-fn parse_report(text: &str) -> Result<Vec<Package>, String> {
-    let report: Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
-    let list = report.get("install").and_then(Value::as_array);
-    let mut packages = Vec::new();
-    for item in list.ok_or("no `install`")? {
-        let field = |path: &str| item.pointer(path).and_then(Value::as_str);
-        let name = field("/metadata/name").ok_or("a package without `name`")?;
-        let version = field("/metadata/version").ok_or("a package without `version`")?;
-        let hash = field("/download_info/archive_info/hashes/sha256")
-            .or_else(|| field("/download_info/archive_info/hash")?.strip_prefix("sha256="))
-            .and_then(Sha256::from_hex);
-        packages.push(Package {
-            name: normal_name(name),
-            version: version.to_owned(),
-            hashes: hash.into_iter().collect(),
-        });
-    }
-    finish(packages)
-}
-
-fn finish(mut packages: Vec<Package>) -> Result<Vec<Package>, String> {
-    if packages.is_empty() {
-        return Err("no packages".to_owned());
-    }
-    for package in &mut packages {
-        let Package {
-            name,
-            version,
-            hashes,
-        } = package;
-        if hashes.is_empty() {
-            return Err(format!("no SHA-256 for {name} {version}"));
-        }
-        hashes.sort();
-        hashes.dedup();
-    }
-    packages.sort();
-    Ok(packages)
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::directory::Store;
     use super::*;
-
-    const COMPILED: &str = "\
---index-url https://user:secret@index.invalid/simple
-cuda-toolkit==13.4.3 \\
-    --hash=sha256:c56be2a9f538653ef5b1aa27787ed046ea08afa10bd55e95335a35fd196ac14e
-nvidia-cuda-runtime==13.4.92 \\
-    --hash=sha256:9641f797da20ce1dd8e779b6e96d08cf9ba564cec8e8225458811ee26423f3a5 \\
-    --hash=sha256:08dca5e4aba480c2fd5b55075c0fa71b84ef9dcf0521f2d58baa14a803a7311c
-    # via cuda-toolkit
-";
-
-    const REPORT: &str = r#"{"version": "1", "pip_version": "23.0.1", "install": [
-        {"download_info": {"url": "https://index.invalid/p/nvidia_cuda_runtime.whl", "archive_info": {"hash": "sha256=9641f797da20ce1dd8e779b6e96d08cf9ba564cec8e8225458811ee26423f3a5"}},
-         "requested": true, "metadata": {"name": "nvidia_cuda_runtime", "version": "13.4.92"}},
-        {"download_info": {"url": "https://index.invalid/p/cuda_toolkit.whl", "archive_info": {"hashes": {"sha256": "c56be2a9f538653ef5b1aa27787ed046ea08afa10bd55e95335a35fd196ac14e"}}},
-         "requested": true, "metadata": {"name": "cuda-toolkit", "version": "13.4.3"}}]}"#;
-
-    #[test]
-    fn both_answers_are_equal() {
-        let uv = parse_compiled(COMPILED).unwrap();
-        let pip = parse_report(REPORT).unwrap();
-        assert_eq!(uv.len(), 2);
-        for (uv, pip) in uv.iter().zip(&pip) {
-            assert!(uv.shares_a_file_with(pip), "{uv:?} {pip:?}");
-        }
-        assert_eq!(uv[1].hashes.len(), 2);
-    }
-
-    #[test]
-    fn nothing_of_an_index_is_kept() {
-        let packages = parse_compiled(COMPILED).unwrap();
-        let file = requirements_file(&packages.iter().collect::<Vec<_>>());
-        assert!(
-            !file.contains("index") && !file.contains("secret"),
-            "{file}"
-        );
-        assert!(
-            file.starts_with("cuda-toolkit==13.4.3 --hash=sha256:c56be2a9"),
-            "{file}"
-        );
-    }
-
-    #[test]
-    fn an_answer_without_hashes_is_refused() {
-        assert!(parse_compiled("cuda-toolkit==13.4.3\n").is_err());
-        assert!(parse_compiled("").is_err());
-        assert!(
-            parse_report(r#"{"install": [{"metadata": {"name": "a", "version": "1"}}]}"#).is_err()
-        );
-        assert!(parse_report("pip says no").is_err());
-    }
 
     #[test]
     fn no_call_names_an_index() {

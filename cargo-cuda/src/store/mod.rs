@@ -8,10 +8,13 @@
 //! How the search reads a toolkit in the store is defined by [`cuda_build::internal::store`].
 
 mod add;
+mod answers;
 mod directory;
+mod downloads;
 mod installer;
 mod lock;
 mod package;
+mod progress;
 mod refusal;
 mod request;
 mod resolve;
@@ -20,15 +23,13 @@ mod stored;
 pub mod tools;
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use cuda_build::internal::sources::{LOCK_FILE, LOCK_VARIABLE};
 use cuda_build::internal::{Env, store};
-use indicatif::{ProgressBar, ProgressFinish, ProgressStyle};
 
 use crate::exit_code;
 use crate::failure::Failure;
-use crate::output;
+use progress::Progress;
 
 pub use add::{Added, add};
 pub use lock::Lock;
@@ -59,42 +60,6 @@ impl Context {
         Self {
             env: env.clone(),
             lock_file: named.or_else(|| Some(workspace?.join(LOCK_FILE))),
-        }
-    }
-}
-
-/// The progress of one command on standard error: a spinner on a terminal, lines elsewhere.
-#[derive(Debug)]
-struct Progress {
-    spinner: ProgressBar,
-}
-
-impl Progress {
-    fn new() -> Self {
-        let spinner = ProgressBar::new_spinner().with_finish(ProgressFinish::AndClear);
-        if let Ok(style) = ProgressStyle::with_template("{spinner} {prefix} {msg} [{elapsed}]") {
-            spinner.set_style(style);
-        }
-        if !spinner.is_hidden() {
-            spinner.enable_steady_tick(Duration::from_millis(120));
-        }
-        Self { spinner }
-    }
-
-    /// Starts a step.
-    fn step(&self, text: &str) {
-        self.spinner.set_prefix(text.to_owned());
-        self.spinner.set_message("");
-        if self.spinner.is_hidden() {
-            output::message(text);
-        }
-    }
-
-    /// Shows a detail of the current step, such as the package being downloaded and its size.
-    fn detail(&self, text: &str) {
-        self.spinner.set_message(text.to_owned());
-        if self.spinner.is_hidden() {
-            output::message(&format!("  {text}"));
         }
     }
 }

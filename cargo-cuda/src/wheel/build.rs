@@ -306,7 +306,7 @@ impl Job {
             let mut failure = Failure::wheel(format!(
                 "maturin ended with code {code}; its own messages are above\n  command: {command}"
             ));
-            failure.hints = lacking::hints(build);
+            failure.hints = lacking::hints(build, self.project().guesses());
             return Err(failure);
         }
         let files = output::files(directory.path())?;

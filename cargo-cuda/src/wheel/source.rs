@@ -53,6 +53,7 @@ impl Source {
                 target: cargo.value("--target"),
                 cargo,
                 workspace: WorkspaceUse::Required,
+                ..WorkspaceOptions::default()
             };
             Project::open(user, root, &choice.build, &which)
         };

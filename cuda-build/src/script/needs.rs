@@ -6,7 +6,7 @@ use crate::component::Component;
 use crate::config::{Config, Cudart};
 use crate::probe::Found;
 use crate::root::Root;
-use crate::select::{Need, Part, Request, Strength};
+use crate::select::{DECLARED, Need, Part, Request, Strength};
 use crate::version::RequestedRelease;
 
 /// The request for the components that a package declares. If `major` is `None`, the newest CUDA
@@ -34,8 +34,7 @@ fn declared(config: &Config, major: Option<u32>) -> Vec<Need> {
         .components;
     for wanted in components {
         let component = wanted.component;
-        let facts = component.facts();
-        let why = "declared in `[package.metadata.cuda]`";
+        let why = DECLARED;
         let mut need = match component {
             // `libcuda.so` exists only on machines with a driver, so the package links a stub that
             // is generated from `cuda.h`, a header of cudart.
@@ -44,12 +43,8 @@ fn declared(config: &Config, major: Option<u32>) -> Vec<Need> {
                 Part::Headers,
                 "`cuda.h`, to link with the driver's library",
             ),
-            _ if facts.is_driver() => Need::new(component, Part::Headers, why),
             Component::Cudart => runtime(config.cudart, why),
-            _ if !facts.libraries.is_empty() => Need::new(component, Part::Shared, why),
-            _ if !facts.tools.is_empty() => Need::new(component, Part::Tools, why),
-            _ if !facts.archives.is_empty() => Need::new(component, Part::Archive, why),
-            _ => Need::new(component, Part::Headers, why),
+            _ => Need::new(component, Part::main(component), why),
         };
         need.version = wanted.version.clone();
         if wanted.optional {

@@ -17,7 +17,7 @@ mod selection;
 pub use choose::select;
 pub use consistency::{capability_conflicts, conflicts};
 pub use not_found::{Missing, NotFound, without_nvcc};
-pub use request::{Need, Part, Request, Strength};
+pub use request::{DECLARED, Need, Part, Request, Strength};
 pub use selection::{Chosen, Note, Selection};
 
 #[cfg(test)]

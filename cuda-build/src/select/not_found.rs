@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::consistency::major_conflict;
 use super::pool::{Offer, offers};
-use super::request::{Need, Part, Request};
+use super::request::{DECLARED, Need, Part, Request};
 use super::selection::Chosen;
 use crate::component::Component;
 use crate::error::{Conflict, Error};
@@ -166,14 +166,25 @@ impl NotFound {
         if !release::is_nvcc_packaged(major) && self.is_missing(Component::Nvcc) {
             return without_nvcc(major);
         }
-        let missing = self.missing.iter().map(|missing| missing.component.facts());
-        let named = missing.filter(|facts| !facts.in_every_toolkit);
-        let named: Vec<&str> = named.map(|facts| facts.id).collect();
-        let components = match named.as_slice() {
-            [] => String::new(),
-            named => format!(" --components {}", named.join(",")),
+        let mut named = self.missing.clone();
+        named.retain(|missing| !missing.component.facts().in_every_toolkit);
+        let ids: Vec<&str> = named.iter().map(|missing| missing.component.id()).collect();
+        if ids.is_empty() {
+            return format!("fetch them with `cargo cuda toolkit add {major}`");
+        }
+        let command = format!(
+            "cargo cuda toolkit add {major} --components {}",
+            ids.join(",")
+        );
+        let declared = named.iter().all(|missing| missing.why == DECLARED);
+        let declare = match declared {
+            true => String::new(),
+            false => format!(
+                "; `components = [\"{}\"]` in `[package.metadata.cuda]` makes `cargo cuda fetch` fetch them too",
+                ids.join("\", \"")
+            ),
         };
-        format!("fetch them with `cargo cuda toolkit add {major}{components}`")
+        format!("fetch them with `{command}` and commit cuda-toolkits.lock{declare}")
     }
 }
 

@@ -21,6 +21,23 @@ pub enum Part {
 impl Part {
     pub(super) const ALL: [Self; 4] = [Self::Headers, Self::Shared, Self::Archive, Self::Tools];
 
+    /// The part of a component that a declaration without further detail means: its shared library, otherwise its
+    /// programs, its static archives or its headers.
+    pub fn main(component: Component) -> Self {
+        let facts = component.facts();
+        if facts.is_driver() {
+            Self::Headers
+        } else if !facts.libraries.is_empty() {
+            Self::Shared
+        } else if !facts.tools.is_empty() {
+            Self::Tools
+        } else if !facts.archives.is_empty() {
+            Self::Archive
+        } else {
+            Self::Headers
+        }
+    }
+
     pub(super) fn plural(self) -> &'static str {
         match self {
             Self::Headers => "headers",
@@ -42,6 +59,9 @@ pub enum Strength {
     /// still succeeds.
     Extra,
 }
+
+/// [`Need::why`] of a component that the manifest declares.
+pub const DECLARED: &str = "declared in `[package.metadata.cuda]`";
 
 /// A component that is needed, and why.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,0 +1,126 @@
+//! What the resolved dependencies of a workspace reveal about CUDA.
+
+use std::fmt;
+
+use cargo_metadata::{Metadata, Node, Package};
+use cuda_build::Component;
+
+/// The result of `cargo metadata` with the features of a build.
+#[derive(Clone, Debug, Default)]
+pub struct Dependencies {
+    /// The CUDA releases (13040 is CUDA 13.4) that every version of cudarc in the dependencies supports. A cudarc whose
+    /// features select a release is not counted; `None` if there is no other cudarc.
+    pub cudarc: Option<Vec<u32>>,
+    /// Components that dependencies probably need, each once, in the order of [`Component::all`].
+    pub guesses: Vec<Guess>,
+}
+
+/// A component that a package probably needs, because the package has an enabled feature with the name of the component
+/// or of one of its libraries.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Guess {
+    pub component: Component,
+    /// `cublaslt`
+    pub feature: String,
+    /// `cudarc`
+    pub package: String,
+}
+
+impl fmt::Display for Guess {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (component, feature, package) = (self.component, &self.feature, &self.package);
+        write!(f, "{component} (feature `{feature}` of {package})")
+    }
+}
+
+impl Dependencies {
+    pub fn new(metadata: &Metadata) -> Self {
+        let nodes = metadata.resolve.iter().flat_map(|graph| &graph.nodes);
+        let nodes: Vec<(&Package, &Node)> = nodes
+            .filter_map(|node| Some((metadata.packages.iter().find(|p| p.id == node.id)?, node)))
+            .collect();
+        let mut features = Vec::new();
+        for (package, node) in &nodes {
+            for feature in &node.features {
+                features.push((feature.as_str(), package.name.as_str()));
+            }
+        }
+        Self {
+            cudarc: cudarc(&nodes),
+            guesses: guesses(&features),
+        }
+    }
+}
+
+/// One guess for each component that a feature names. `features` has pairs of a feature and its package.
+fn guesses(features: &[(&str, &str)]) -> Vec<Guess> {
+    let guess = |component: Component| {
+        let mut features = features.iter();
+        let (feature, package) = features.find(|(feature, _)| is_named(component, feature))?;
+        Some(Guess {
+            component,
+            feature: (*feature).to_owned(),
+            package: (*package).to_owned(),
+        })
+    };
+    Component::all().filter_map(guess).collect()
+}
+
+/// Whether a feature has the name of a component or of one of its libraries. The driver's components are not fetched, and
+/// those of every toolkit need no guess.
+fn is_named(component: Component, feature: &str) -> bool {
+    let facts = component.facts();
+    let mut names = std::iter::once(&facts.id).chain(facts.libraries);
+    !facts.is_driver()
+        && !facts.in_every_toolkit
+        && names.any(|name| name.eq_ignore_ascii_case(feature))
+}
+
+/// The value of [`Dependencies::cudarc`]. cudarc has one feature for each CUDA release that it supports, such as
+/// `cuda-13040`. If no such feature is selected, cudarc detects the release, and its build fails if that release is
+/// newer than all supported releases.
+fn cudarc(nodes: &[(&Package, &Node)]) -> Option<Vec<u32>> {
+    let release = |feature: &str| feature.strip_prefix("cuda-")?.parse::<u32>().ok();
+    let mut known: Option<Vec<u32>> = None;
+    for (package, node) in nodes {
+        let mut features = node.features.iter();
+        if package.name != "cudarc" || features.any(|feature| release(feature).is_some()) {
+            continue;
+        }
+        let own: Vec<u32> = package.features.keys().filter_map(|f| release(f)).collect();
+        match &mut known {
+            Some(known) => known.retain(|release| own.contains(release)),
+            None => known = Some(own),
+        }
+    }
+    known
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn features_that_name_components_are_guesses() {
+        let features = [
+            ("std", "cudarc"),
+            ("cudnn", "cudarc"),
+            ("cublaslt", "cudarc"),
+            ("cuda", "candle-core"),
+            ("driver", "cudarc"),
+            ("cuda-driver", "app"),
+            ("nvrtc", "cudarc"),
+            ("cudnn", "candle-core"),
+            ("CURAND", "app"),
+            ("cublas-sys", "app"),
+        ];
+        let shown: Vec<String> = guesses(&features).iter().map(Guess::to_string).collect();
+        let expected = [
+            "cublas (feature `cublaslt` of cudarc)",
+            "curand (feature `CURAND` of app)",
+            "cudnn (feature `cudnn` of cudarc)",
+        ];
+        assert_eq!(shown, expected);
+        assert_eq!(guesses(&[]), []);
+    }
+}
