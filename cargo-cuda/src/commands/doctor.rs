@@ -8,10 +8,14 @@ use cuda_build::internal::select::{Need, Strength};
 use cuda_build::internal::{Declared, Env, Outcome, RequestedRelease, Root, compile, driver};
 use cuda_build::{Capability, Component, Error, Plan, Toolkit};
 
+use crate::dependencies::Guess;
 use crate::failure::Failure;
 use crate::project::{BuildOptions, CAPABILITIES, Project, WorkspaceOptions};
 use crate::report::machine::Machine;
-use crate::report::{self, Capabilities, Findings, LauncherFindings, Layout, Program, shown};
+use crate::report::{
+    self, Capabilities, Findings, LauncherFindings, Layout, MissingComponent, Program, shown,
+};
+use crate::workspace::Resolve;
 use crate::{output, previous, process, rustc_wrapper};
 
 /// Variables that the report shows because they affect a build. It also shows the variables that
@@ -56,7 +60,9 @@ pub struct DoctorArgs {
 /// Returns the report, with the exit code that a build would have.
 pub fn run(arguments: &DoctorArgs, user: &Env, root: &Root) -> Result<(String, u8), Failure> {
     let build = BuildOptions::new(arguments.cuda, false);
-    let project = Project::open(user, root, &build, &arguments.workspace)?;
+    let mut workspace = arguments.workspace.clone();
+    workspace.resolve = Resolve::IfPossible;
+    let project = Project::open(user, root, &build, &workspace)?;
     let env = &project.search_env;
     let outcome = project.finder().report()?;
     let driver = driver::driver();
@@ -90,6 +96,7 @@ pub fn run(arguments: &DoctorArgs, user: &Env, root: &Root) -> Result<(String, u
             findings.capabilities_undeclared = undeclared(toolkit, &project);
         }
         findings.optional_absent = absent(&outcome, toolkit, &project);
+        findings.missing_for_features = missing_for_features(toolkit, project.guesses());
         if toolkit.get(Component::Nvcc).is_some() {
             let host = host_compiler::choose(env, root, toolkit);
             findings.launcher = host
@@ -211,6 +218,23 @@ fn undeclared(toolkit: &Toolkit, project: &Project) -> Vec<String> {
         .filter(|package| package.uses_cuda_build)
         .filter(|package| package.config.for_major(major).capabilities.is_none())
         .map(|package| package.name.clone())
+        .collect()
+}
+
+/// The guessed components whose libraries the toolkit lacks.
+fn missing_for_features(toolkit: &Toolkit, guesses: &[Guess]) -> Vec<MissingComponent> {
+    let is_found = |component: Component| {
+        let found = toolkit.get(component);
+        found.is_some_and(|found| !found.libraries.is_empty() || !found.archives.is_empty())
+    };
+    let missing = guesses.iter().filter(|guess| !is_found(guess.component));
+    missing
+        .map(|guess| MissingComponent {
+            component: guess.component.id(),
+            feature: guess.feature.clone(),
+            package: guess.package.clone(),
+            is_linked: guess.is_linked,
+        })
         .collect()
 }
 

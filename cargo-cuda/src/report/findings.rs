@@ -31,6 +31,8 @@ pub struct Findings {
     pub capabilities_undeclared: Vec<String>,
     /// One sentence for each optional component that a package declares and the toolkit lacks.
     pub optional_absent: Vec<String>,
+    /// Components that dependencies probably need, as their features suggest, and that the toolkit lacks.
+    pub missing_for_features: Vec<MissingComponent>,
     /// `None` if the toolkit has no nvcc.
     pub host_compiler: Option<HostCompilerFindings>,
     /// `None` if no variable names a launcher, or if there is no nvcc or no host compiler.
@@ -144,6 +146,16 @@ pub enum HostCompilerFindings {
         #[serde(skip)]
         code: u8,
     },
+}
+
+#[derive(Debug, Serialize)]
+pub struct MissingComponent {
+    pub component: &'static str,
+    /// The feature that has the component's name, and its package.
+    pub feature: String,
+    pub package: String,
+    /// Whether a build links it. Otherwise programs load it when they run.
+    pub is_linked: bool,
 }
 
 /// The launcher of nvcc, such as ccache.

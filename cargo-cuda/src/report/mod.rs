@@ -13,7 +13,8 @@ use std::path::Path;
 use serde::Serialize;
 
 pub use findings::{
-    Capabilities, Findings, HostCompilerFindings, LauncherFindings, Problem, Program,
+    Capabilities, Findings, HostCompilerFindings, LauncherFindings, MissingComponent, Problem,
+    Program,
 };
 pub use layout::Layout;
 

@@ -42,6 +42,16 @@ impl Findings {
         rows.extend(warnings.map(|text| Row::new(Mark::Warning, "", [text])));
         rows.extend(self.compiler_rows());
         rows.extend(self.capability_rows(layout));
+        for missing in &self.missing_for_features {
+            let (feature, package) = (&missing.feature, &missing.package);
+            let (mark, when) = match missing.is_linked {
+                true => (Mark::Bad, ""),
+                false => (Mark::Warning, " when a program runs"),
+            };
+            let reason = format!("not found; the feature `{feature}` of {package} needs it{when}");
+            let parts = [reason, "`cargo cuda fetch` fetches it".to_owned()];
+            rows.push(Row::new(mark, missing.component, parts));
+        }
         for line in &self.optional_absent {
             let (package, text) = line.split_once(": ").unwrap_or(("", line));
             rows.push(Row::new(Mark::Absent, package, [text]));

@@ -19,6 +19,15 @@ pub(super) fn verdict(findings: &Findings) -> (u8, String) {
         let reason = ": the toolkit does not support the declared capabilities";
         return not_ready(exit_code::CAPABILITY, reason);
     }
+    let missing = findings.missing_for_features.iter();
+    let missing: Vec<&str> = missing
+        .filter(|missing| missing.is_linked)
+        .map(|missing| missing.component)
+        .collect();
+    if !missing.is_empty() {
+        let reason = format!(": missing {}", missing.join(", "));
+        return not_ready(exit_code::NOT_FOUND, &reason);
+    }
     let (nvcc, nvrtc) = (toolkit.has(Component::Nvcc), toolkit.has(Component::Nvrtc));
     let refused = match findings.host_compiler {
         Some(HostCompilerFindings::Refused { code, .. }) => Some(code),
