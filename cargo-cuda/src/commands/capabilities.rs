@@ -14,8 +14,7 @@ use crate::project::WorkspaceOptions;
 use crate::report::{self, Problem};
 use crate::workspace::Package;
 
-/// Show which CUDA releases build for which compute capabilities, and convert a list to the syntax
-/// of nvcc, NVRTC, CMake, PyTorch and `CUDA_COMPUTE_CAP`.
+/// Show compute capabilities, and convert lists for nvcc, CMake, PyTorch
 #[derive(Args, Clone, Debug)]
 pub struct CapabilitiesArgs {
     /// Show only the capabilities of this CUDA release: 13 or 13.4

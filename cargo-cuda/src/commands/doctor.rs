@@ -44,7 +44,7 @@ const PROGRAMS: &[(&str, &str)] = &[
     ),
 ];
 
-/// Show which CUDA components are found, which are chosen and why, and whether a build will work
+/// Print whether a build will work, and what it will use
 #[derive(Args, Clone, Debug)]
 pub struct DoctorArgs {
     /// Report as if this CUDA release were requested: 13 or 13.4

@@ -11,11 +11,7 @@ use crate::failure::Failure;
 use crate::project::WorkspaceOptions;
 use crate::report;
 
-/// List one job for each CUDA major and capability, to compile them on several machines
-///
-/// Each job sets `CUDA_BUILD_IMAGES` to a directory and runs `cargo cuda build` with the options of
-/// its line. Put all directories together: a build of everything with that directory in
-/// `CUDA_BUILD_IMAGES` joins what the jobs compiled.
+/// List jobs that compile the capabilities on several machines
 #[derive(Args, Clone, Debug)]
 pub struct MatrixArgs {
     #[command(flatten)]

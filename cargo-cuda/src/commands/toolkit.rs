@@ -9,7 +9,7 @@ use crate::failure::Failure;
 use crate::report;
 use crate::store::{self, AddRequest, Added, Context, Listed, human_size};
 
-/// Fetch CUDA toolkits into the user's cache directory, list them, or remove them.
+/// Add, list or remove toolkits in the user's cache directory
 #[derive(Args, Clone, Debug)]
 pub struct ToolkitArgs {
     #[command(subcommand)]
