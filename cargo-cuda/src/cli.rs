@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Args as _, ColorChoice, CommandFactory as _, Parser, Subcommand};
+use clap::{Args as _, ColorChoice, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use cuda_build::internal::{Env, Root, config};
 
 use crate::cargo_arguments::{self, Options, SplitArguments, TakesValue};
@@ -27,11 +27,11 @@ use crate::failure::Failure;
 use crate::output::TerminalOptions;
 use crate::project::BuildOptions;
 use crate::store::Context;
-use crate::{output, previous, rustc_wrapper, signals};
+use crate::{help, output, previous, rustc_wrapper, signals};
 
 /// Fetch CUDA components, build crates with them, package wheels per CUDA major.
 #[derive(Debug, Parser)]
-#[command(name = "cargo cuda", bin_name = "cargo cuda", version, after_help = exit_code::HELP, styles = output::STYLES)]
+#[command(name = "cargo cuda", bin_name = "cargo cuda", version, styles = output::STYLES)]
 struct Cli {
     #[command(flatten)]
     terminal: TerminalOptions,
@@ -41,32 +41,28 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// `cargo build` with CUDA, in a target directory of its own
-    #[command(visible_alias = "b", after_help = CARGO_COMMAND_HELP)]
+    /// `cargo build` with CUDA
+    #[command(visible_alias = "b")]
     Build(BuildOptions),
     /// `cargo check` with CUDA
-    #[command(visible_alias = "c", after_help = CARGO_COMMAND_HELP)]
+    #[command(visible_alias = "c")]
     Check(BuildOptions),
-    /// `cargo run` with CUDA's libraries on the loader path
-    #[command(visible_alias = "r", after_help = CARGO_COMMAND_HELP)]
+    /// `cargo run` with CUDA
+    #[command(visible_alias = "r")]
     Run(BuildOptions),
-    /// `cargo test` with CUDA's libraries on the loader path
-    #[command(visible_alias = "t", after_help = CARGO_COMMAND_HELP)]
+    /// `cargo test` with CUDA
+    #[command(visible_alias = "t")]
     Test(BuildOptions),
-    /// `cargo bench` with CUDA's libraries on the loader path
-    #[command(after_help = CARGO_COMMAND_HELP)]
+    /// `cargo bench` with CUDA
     Bench(BuildOptions),
     /// `cargo clippy` with CUDA
-    #[command(after_help = CARGO_COMMAND_HELP)]
     Clippy(BuildOptions),
     /// `cargo doc` with CUDA
-    #[command(visible_alias = "d", after_help = CARGO_COMMAND_HELP)]
+    #[command(visible_alias = "d")]
     Doc(BuildOptions),
-    /// `cargo nextest` with CUDA's libraries on the loader path
-    #[command(after_help = CARGO_COMMAND_HELP)]
+    /// `cargo nextest` with CUDA
     Nextest(BuildOptions),
     /// `cargo install` with CUDA
-    #[command(after_help = CARGO_COMMAND_HELP)]
     Install(BuildOptions),
     Exec(ExecArgs),
     Env(EnvArgs),
@@ -82,13 +78,21 @@ enum Command {
     Clean(CleanArgs),
     Capabilities(CapabilitiesArgs),
     Matrix(MatrixArgs),
+    /// Print a script that completes commands and options in a shell
+    Completions {
+        /// bash, zsh, fish or another shell
+        #[arg(hide_possible_values = true)]
+        shell: clap_complete::Shell,
+    },
+    /// The exit codes of `cargo cuda`
+    #[command(hide = true, help_template = "{about}{after-help}", after_help = help::exit_codes())]
+    ExitCodes,
 }
 
-/// Printed below the help of cargo's commands.
-const CARGO_COMMAND_HELP: &str = "\
-Every other option is passed to cargo. The output is in `<target>/cargo-cuda/<release>-<key>`,
-unless `--target-dir` is given; `<target>/cargo-cuda/latest` links to the most recent one.
-`--locked` also fails if `cuda-toolkits.lock` would change, or its toolkit has not been fetched.";
+/// The command line with its help.
+pub fn command() -> clap::Command {
+    help::with_texts(Cli::command())
+}
 
 /// Cargo's commands that this program runs.
 const CARGO_COMMANDS: [&str; 9] = [
@@ -143,7 +147,8 @@ fn usage(error: &clap::Error) -> ExitCode {
 fn parse(arguments: &[OsString]) -> Result<(Cli, SplitArguments), clap::Error> {
     let parse = |arguments: &[OsString]| {
         let all = std::iter::once("cargo cuda".into()).chain(arguments.iter().cloned());
-        Cli::try_parse_from(all)
+        let matches = command().try_get_matches_from(all)?;
+        Cli::from_arg_matches(&matches)
     };
     let Some((name, rest)) = cargo_command(arguments) else {
         return Ok((parse(arguments)?, SplitArguments::default()));
@@ -257,6 +262,16 @@ fn dispatch(
         Command::Fetch(arguments) => fetch::run(arguments, user, root).map(done),
         Command::Clean(arguments) => clean::run(arguments, &seen(), root).map(done),
         Command::Capabilities(arguments) => capabilities::run(arguments, &seen(), root),
+        Command::Completions { shell } => {
+            // The script for a name with a space would not complete the commands of a command.
+            let mut command = crate::cli::command()
+                .name("cargo-cuda")
+                .bin_name("cargo-cuda");
+            let mut script = Vec::new();
+            clap_complete::generate(*shell, &mut command, "cargo-cuda", &mut script);
+            Ok(done(String::from_utf8_lossy(&script).into_owned()))
+        }
+        Command::ExitCodes => Ok(done(help::exit_codes() + "\n")),
         Command::Matrix(arguments) => matrix::run(arguments, &seen(), root).map(done),
         Command::Toolkit(arguments) => {
             // Outside a workspace there is no lock file, unless `CUDA_BUILD_LOCK` names one.

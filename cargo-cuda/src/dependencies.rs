@@ -24,6 +24,8 @@ pub struct Guess {
     pub feature: String,
     /// `cudarc`
     pub package: String,
+    /// Whether the component is probably linked. Otherwise programs load it when they run.
+    pub is_linked: bool,
 }
 
 impl fmt::Display for Guess {
@@ -41,8 +43,9 @@ impl Dependencies {
             .collect();
         let mut features = Vec::new();
         for (package, node) in &nodes {
+            let linkage = Linkage::of(node.features.iter().map(|feature| feature.as_str()));
             for feature in &node.features {
-                features.push((feature.as_str(), package.name.as_str()));
+                features.push((feature.as_str(), package.name.as_str(), linkage));
             }
         }
         Self {
@@ -52,15 +55,43 @@ impl Dependencies {
     }
 }
 
-/// One guess for each component that a feature names. `features` has pairs of a feature and its package.
-fn guesses(features: &[(&str, &str)]) -> Vec<Guess> {
+/// How a package uses CUDA's libraries, as its enabled features suggest: `dynamic-linking`, `static-link`,
+/// `dynamic-loading`. Crates that have both kinds prefer linking.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Linkage {
+    Linked,
+    Loaded,
+    Unknown,
+}
+
+impl Linkage {
+    fn of<'a>(features: impl Iterator<Item = &'a str>) -> Self {
+        let mut linkage = Self::Unknown;
+        for feature in features {
+            if feature.contains("link") {
+                return Self::Linked;
+            }
+            if feature.contains("loading") {
+                linkage = Self::Loaded;
+            }
+        }
+        linkage
+    }
+}
+
+/// One guess for each component that a feature names. `features` has each feature with its package.
+fn guesses(features: &[(&str, &str, Linkage)]) -> Vec<Guess> {
     let guess = |component: Component| {
-        let mut features = features.iter();
-        let (feature, package) = features.find(|(feature, _)| is_named(component, feature))?;
+        let named = features.iter();
+        let named = named.filter(|(feature, ..)| is_named(component, feature));
+        let named: Vec<_> = named.collect();
+        let (feature, package, _) = named.first()?;
+        let has = |own: Linkage| named.iter().any(|(.., linkage)| *linkage == own);
         Some(Guess {
             component,
             feature: (*feature).to_owned(),
             package: (*package).to_owned(),
+            is_linked: has(Linkage::Linked) || !has(Linkage::Loaded),
         })
     };
     Component::all().filter_map(guess).collect()
@@ -114,6 +145,7 @@ mod tests {
             ("CURAND", "app"),
             ("cublas-sys", "app"),
         ];
+        let features = features.map(|(feature, package)| (feature, package, Linkage::Unknown));
         let shown: Vec<String> = guesses(&features).iter().map(Guess::to_string).collect();
         let expected = [
             "cublas (feature `cublaslt` of cudarc)",
@@ -122,5 +154,25 @@ mod tests {
         ];
         assert_eq!(shown, expected);
         assert_eq!(guesses(&[]), []);
+    }
+
+    #[test]
+    fn features_tell_linking_from_loading() {
+        let is_linked = |features: &[(&str, &[&str])]| {
+            let all = features
+                .iter()
+                .flat_map(|(feature, all)| [(*feature, "p", Linkage::of(all.iter().copied()))]);
+            guesses(&all.collect::<Vec<_>>())[0].is_linked
+        };
+        let loading: &[&str] = &["cublas", "fallback-dynamic-loading"];
+        let both: &[&str] = &["cublas", "fallback-dynamic-loading", "dynamic-linking"];
+        for (features, expected) in [
+            (&[("cublas", &["cublas"][..])][..], true),
+            (&[("cublas", loading)], false),
+            (&[("cublas", both)], true),
+            (&[("cublas", &["cublas"]), ("cublas", loading)], false),
+        ] {
+            assert_eq!(is_linked(features), expected, "{features:?}");
+        }
     }
 }

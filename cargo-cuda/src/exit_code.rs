@@ -1,4 +1,4 @@
-//! Exit codes, documented in `cargo cuda --help` and the README.
+//! Exit codes. `TABLE` is what `cargo cuda help exit-codes` prints and docs/exit-codes.md contains.
 
 /// Success.
 pub const SUCCESS: u8 = 0;
@@ -21,7 +21,7 @@ pub const MISSING_PROGRAM: u8 = 14;
 pub const WHEEL: u8 = 15;
 /// An I/O error that has no code of its own; output that cannot be written.
 pub const DISK: u8 = 16;
-/// The audit of a wheel or a library found an error.
+/// `audit` found an error.
 pub const AUDIT: u8 = 17;
 /// Neither uv nor a usable pip was found.
 pub const NO_INSTALLER: u8 = 20;
@@ -40,27 +40,51 @@ pub const NO_STORE: u8 = 26;
 /// The installer failed for a reason that has no code of its own.
 pub const INSTALLER: u8 = 27;
 
-/// The table for `--help`.
-pub const HELP: &str = "\
-Exit codes:
-   0  success
-   1  failure without a code of its own
-   2  the command line is not valid, or names a platform that is not supported
-  10  a required component or toolkit was not found
-  11  components do not belong together
-  12  a capability is missing, unknown or not supported by the toolkit
-  13  a manifest or a variable has an invalid value, or names a directory without CUDA
-  14  a required program is missing (maturin, cargo)
-  15  a wheel could not be built or checked
-  16  an I/O error; output that cannot be written
-  17  the audit of a wheel or a library found an error
-  20  neither uv nor a usable pip was found
-  21  the package index could not be reached
-  22  there is no such CUDA release, or it has no such component
-  23  a package does not contain the component that it is named after
-  24  the lock file is invalid, pins other files, or its toolkit has not been fetched
-  25  no space left in the store
-  26  the store cannot be written or is not trusted
-  27  the installer failed
-Once cargo has started, a cargo command ends with cargo's own exit code. `exec` ends with the exit
-code of its program, `develop` with that of pip or uv, and `wheel` with 15 if maturin fails.";
+/// Every exit code with its meaning, for `cargo cuda help exit-codes` and docs/exit-codes.md.
+pub const TABLE: [(u8, &str); 19] = [
+    (SUCCESS, "success"),
+    (FAILURE, "failure without a code of its own"),
+    (
+        USAGE,
+        "the command line is not valid, or names a platform that is not supported",
+    ),
+    (NOT_FOUND, "a required component or toolkit was not found"),
+    (INCONSISTENT, "components do not belong together"),
+    (
+        CAPABILITY,
+        "a capability is missing, unknown or not supported by the toolkit",
+    ),
+    (
+        CONFIGURATION,
+        "a manifest or a variable has an invalid value, or names a directory without CUDA",
+    ),
+    (
+        MISSING_PROGRAM,
+        "a required program is missing (maturin, cargo)",
+    ),
+    (WHEEL, "a wheel could not be built or checked"),
+    (DISK, "an I/O error; output that cannot be written"),
+    (AUDIT, "the audit of a wheel or a library found an error"),
+    (NO_INSTALLER, "neither uv nor a usable pip was found"),
+    (INDEX, "the package index could not be reached"),
+    (
+        NOT_RELEASED,
+        "there is no such CUDA release, or it has no such component",
+    ),
+    (
+        NOT_IN_PACKAGE,
+        "a package does not contain the component that it is named after",
+    ),
+    (
+        LOCK,
+        "the lock file is invalid, pins other files, or its toolkit has not been fetched",
+    ),
+    (STORE_FULL, "no space left in the store"),
+    (NO_STORE, "the store cannot be written or is not trusted"),
+    (INSTALLER, "the installer failed"),
+];
+
+/// The exit codes of commands that run another program.
+pub const OTHER_PROGRAMS: &str = "\
+Once cargo has started, a command of cargo ends with cargo's own exit code. `exec` ends with the
+exit code of its program, `develop` with that of pip or uv, and `wheel` with 15 if maturin fails.";

@@ -16,6 +16,7 @@ pub mod dependencies;
 pub mod environment;
 pub mod exit_code;
 pub mod failure;
+mod help;
 mod lacking;
 mod output;
 mod previous;

@@ -98,6 +98,14 @@ impl WorkspaceOptions {
         }
         Ok(workspace)
     }
+
+    /// The packages of `workspace` whose declarations apply.
+    pub fn packages<'a>(
+        &'a self,
+        workspace: Option<&'a Workspace>,
+    ) -> impl Iterator<Item = &'a Package> {
+        packages(workspace, self.package.as_deref())
+    }
 }
 
 /// The project that a command works on.

@@ -6,11 +6,10 @@ use clap::ValueEnum;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Shell {
-    /// bash, zsh and every other POSIX shell: `eval "$(cargo cuda env)"`
+    // bash, zsh and every other POSIX shell. (A documented value would make every help longer.)
     #[default]
     #[value(alias = "sh", alias = "zsh")]
     Bash,
-    /// `cargo cuda env --shell fish | source`
     Fish,
 }
 

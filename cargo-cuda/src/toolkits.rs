@@ -288,7 +288,7 @@ impl<'a> Finder<'a> {
         };
         if !guesses.is_empty() {
             let shown: Vec<String> = guesses.iter().map(Guess::to_string).collect();
-            output::message(&format!("{:>12} {}", "Guessed", shown.join(", ")));
+            output::status("Guessed", &shown.join(", "));
         }
         let added = store::add(&request, &self.context())?;
         for guess in &guesses {

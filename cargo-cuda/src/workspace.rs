@@ -32,6 +32,8 @@ pub enum Resolve {
     /// the same error when it builds.
     #[default]
     ForCudarc,
+    /// For a report. If cargo fails, its error is ignored.
+    IfPossible,
     /// Before anything is fetched for the workspace. Fails if cargo cannot resolve the dependencies.
     Always,
 }
@@ -106,7 +108,7 @@ impl Workspace {
         let dependencies = match resolve {
             Resolve::Always => resolved()?,
             Resolve::ForCudarc if has_no_cudarc => Dependencies::default(),
-            Resolve::ForCudarc => resolved().unwrap_or_default(),
+            Resolve::ForCudarc | Resolve::IfPossible => resolved().unwrap_or_default(),
         };
         Ok(Self {
             has_separate_build_directory: build_directory

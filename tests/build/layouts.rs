@@ -43,7 +43,14 @@ impl Layout {
         });
         let machine = Machine::read(&root, self.target().multiarch(), None);
         let findings = Findings::new(&report, &driver, machine).judged();
-        let (text, json) = (findings.text(), report::json(&findings));
+        let layout = report::Layout {
+            width: usize::MAX,
+            unicode: false,
+            colour: false,
+            home: None,
+        };
+        let text = format!("{}\n{}", findings.summary(&layout), findings.evidence());
+        let json = report::json(&findings);
         (
             text,
             report.toolkit.ok().map(|toolkit| Reported {

@@ -160,7 +160,7 @@ fn capabilities_that_the_toolkit_cannot_do() {
         ],
     );
     // `doctor` says so without a build.
-    let doctor = project.run(&["doctor"]);
+    let doctor = project.run(&["doctor", "-v"]);
     doctor.ended_with(exit_code::CAPABILITY, &[]);
     assert!(
         doctor
@@ -177,7 +177,7 @@ fn capabilities_that_the_toolkit_cannot_do() {
             "capabilities = [",
         ];
         project.run(&["build"]).failed(101, &undeclared);
-        let doctor = project.run(&["doctor"]);
+        let doctor = project.run(&["doctor", "-v"]);
         assert!(
             doctor
                 .stdout

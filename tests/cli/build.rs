@@ -328,7 +328,7 @@ fn cargos_own_options_pass_through() {
 }
 
 #[test]
-fn help_names_our_options_and_every_exit_code() {
+fn help_names_our_options() {
     let help = |arguments: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_cargo-cuda"));
         let finished = Finished::of(command.arg("cuda").args(arguments).output().unwrap());
@@ -340,14 +340,6 @@ fn help_names_our_options_and_every_exit_code() {
         for option in ["--cuda <RELEASE>", "--capabilities <LIST>", "--fetch"] {
             assert!(text.contains(option), "{text}");
         }
-    }
-    let text = help(&["--help"]);
-    for code in (0..=2).chain(10..=16).chain(20..=27) {
-        assert!(
-            text.lines()
-                .any(|line| line.trim_start().starts_with(&format!("{code}  "))),
-            "{code}: {text}"
-        );
     }
 }
 

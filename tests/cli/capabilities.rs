@@ -4,6 +4,8 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
+use crate::project::Project;
+
 fn run(arguments: &[&str]) -> Output {
     let directory = tempfile::tempdir().unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_cargo-cuda"));
@@ -105,5 +107,41 @@ fn what_can_not_be_built_has_its_exit_code_and_reason() {
         assert_eq!(output.status.code(), Some(2), "{release}");
         let text = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(text.contains(reason), "{text}");
+    }
+}
+
+#[test]
+fn package_restricts_every_report() {
+    let Some(project) = Project::bare("packages", &[13]) else {
+        return;
+    };
+    let members = "[workspace]\nresolver = \"3\"\nmembers = [\"one\", \"two\"]\n";
+    project.write("Cargo.toml", members);
+    for (name, capability) in [("one", "8.0"), ("two", "9.0")] {
+        let manifest = format!(
+            "[package]\nname = \"{name}\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\n\
+             [package.metadata.cuda]\ncapabilities = [\"{capability}\"]\n"
+        );
+        project.write(&format!("{name}/Cargo.toml"), &manifest);
+        project.write(&format!("{name}/src/lib.rs"), "");
+    }
+    for (command, part) in [
+        ("capabilities", "lists"),
+        ("matrix", "matrix"),
+        ("doctor", "capabilities"),
+    ] {
+        let report = |options: &[&str]| {
+            let run = project.run(&[&[command, "--json"], options].concat());
+            run.json()[part].to_string()
+        };
+        let (all, one) = (report(&[]), report(&["-p", "one"]));
+        assert!(
+            all.contains("8.0") && all.contains("9.0"),
+            "{command}: {all}"
+        );
+        assert!(
+            one.contains("8.0") && !one.contains("9.0"),
+            "{command}: {one}"
+        );
     }
 }

@@ -55,17 +55,28 @@ impl Machine {
         command
     }
 
-    fn doctor(&self, arguments: &[&str]) -> Finished {
+    pub(super) fn doctor(&self, arguments: &[&str]) -> Finished {
         let arguments = [&["doctor"], arguments].concat();
         Finished::of(self.command(&arguments).output().unwrap())
     }
 
-    /// The text with every one of `words`, and its last line; the JSON that says the same.
+    /// The summary with its verdict, the evidence with every one of `words`, and the JSON with the same verdict.
     #[track_caller]
-    pub(super) fn says(&self, code: u8, last: &str, words: &[&str]) -> Value {
-        let text = self.doctor(&[]);
+    pub(super) fn says(&self, code: u8, verdict: &str, words: &[&str]) -> Value {
+        let summary = self.doctor(&[]);
+        assert_eq!(summary.code, i32::from(code), "{summary:?}");
+        let last: Vec<&str> = summary.stdout.lines().rev().take(2).collect();
+        assert_eq!(
+            last,
+            ["`cargo cuda doctor -v` prints the evidence.", verdict],
+            "{summary:?}"
+        );
+        let is_wide = |line: &&str| line.chars().count() > 100 && line.contains("   ");
+        assert_eq!(summary.stdout.lines().find(is_wide), None);
+        let text = self.doctor(&["-v"]);
         assert_eq!(text.code, i32::from(code), "{text:?}");
         assert_eq!(text.stderr, "", "a report is data");
+        assert!(text.stdout.lines().any(|line| line == verdict), "{text:?}");
         for word in words {
             assert!(
                 text.stdout.contains(word),
@@ -73,12 +84,12 @@ impl Machine {
                 text.stdout
             );
         }
-        assert_eq!(text.stdout.lines().last().unwrap(), last, "{}", text.stdout);
         let json = self.doctor(&["--json"]);
         assert_eq!(json.code, i32::from(code), "{json:?}");
         let json: Value = serde_json::from_str(&json.stdout).unwrap();
         assert_eq!(json["format_version"], 1);
         assert_eq!(json["build_will_work"], code == 0);
+        assert_eq!(json["verdict"], verdict);
         assert_eq!(
             json["toolkit"].is_null(),
             !json["problem"].is_null(),
@@ -142,8 +153,12 @@ fn cuda_12_alone_has_no_compiler_for_libraries() {
     };
     let json = machine.says(
         exit_code::SUCCESS,
-        "A build will work with CUDA 12.9: modules with NVRTC; libraries need nvcc, which is missing.",
-        &["from `cargo cuda toolkit add`", "nvrtc 12.9.86", "Toolkit: CUDA 12.9"],
+        "Ready to build: modules with NVRTC; libraries need nvcc, which is missing.",
+        &[
+            "from `cargo cuda toolkit add`",
+            "nvrtc 12.9.86",
+            "Toolkit: CUDA 12.9",
+        ],
     );
     assert_eq!(json["toolkit"]["version"], "12.9");
     assert_eq!(steps(&json), ["stored"]);
@@ -187,7 +202,7 @@ fn of_12_and_13_the_newest() {
     };
     let json = machine.says(
         exit_code::SUCCESS,
-        "A build will work with CUDA 13.4: modules with NVRTC or nvcc, libraries with nvcc.",
+        "Ready to build: modules with NVRTC or nvcc, libraries with nvcc.",
         &[
             "note: also found and not used: CUDA 12.9, ",
             "nvcc 13.4.92",
@@ -198,7 +213,7 @@ fn of_12_and_13_the_newest() {
     assert_eq!(steps(&json), ["stored", "stored"]);
     assert!(json["host_compiler"]["version"].is_string(), "{json}");
     let of_12 = machine.doctor(&["--cuda", "12"]);
-    assert!(of_12.stdout.contains("Toolkit: CUDA 12.9"), "{of_12:?}");
+    assert!(of_12.stdout.starts_with("+ CUDA 12.9 "), "{of_12:?}");
     let refused = machine.with("NVCC_CCBIN", "/nonexistent/g++").doctor(&[]);
     assert!(
         refused
@@ -240,7 +255,7 @@ fn a_driver_that_is_older_than_the_toolkit() {
     let (machine, real) = with_driver(machine, DRIVER);
     let json = machine.says(
         exit_code::SUCCESS,
-        "A build will work with CUDA 13.4: modules with NVRTC or nvcc, libraries with nvcc.",
+        "Ready to build: modules with NVRTC or nvcc, libraries with nvcc.",
         &[
             "for CUDA 12.2, compute capabilities: 8.6",
             &format!("  {real}\n"),
@@ -253,7 +268,7 @@ fn a_driver_that_is_older_than_the_toolkit() {
     assert!(
         of_12
             .stdout
-            .contains("the driver is older than CUDA 12.9: it runs SASS, but cannot compile"),
+            .contains("the driver is older than CUDA 12.9: it runs SASS, but cannot"),
         "{of_12:?}"
     );
 }
@@ -280,7 +295,7 @@ int cuGetErrorString(int e, const char **t) { if (e != 803) return 1; *t = \"dri
         let source = DRIVER.replace(from, to) + errors;
         assert!(source.contains(to));
         let (machine, _) = with_driver(Machine::new(&format!("doctor-no-gpu-{index}")), &source);
-        let text = machine.doctor(&[]);
+        let text = machine.doctor(&["-v"]);
         assert!(text.stdout.contains(said), "{text:?}");
     }
 }
@@ -289,7 +304,7 @@ int cuGetErrorString(int e, const char **t) { if (e != 803) return 1; *t = \"dri
 fn a_driver_that_cannot_be_loaded() {
     let (machine, real) = with_driver(Machine::new("doctor-broken-driver"), DRIVER);
     fs::write(&real, "not a library").unwrap();
-    let text = machine.doctor(&[]).stdout;
+    let text = machine.doctor(&["-v"]).stdout;
     assert!(
         text.contains("the driver's library cannot be loaded: ") && text.contains("libcuda.so.1: "),
         "{text}"
@@ -340,7 +355,7 @@ fn a_target_that_the_configuration_names_and_cuda_has_not() {
     );
     let here = machine.doctor(&["--target", "host-tuple"]);
     assert!(
-        here.code == 0 && here.stdout.contains("A build will work with CUDA 13.4"),
+        here.code == 0 && here.stdout.contains("CUDA 13.4 "),
         "{here:?}"
     );
 }
@@ -382,7 +397,7 @@ fn control_characters_in_variables_are_escaped() {
     let machine = machine
         .with("NVCC_APPEND_FLAGS", "-DX=\u{1b}[31m\u{9b}1m")
         .with("CUDAFLAGS", "no\nline\u{7}");
-    let report = machine.doctor(&[]).stdout;
+    let report = machine.doctor(&["-v"]).stdout;
     assert!(
         report.contains("NVCC_APPEND_FLAGS=-DX=\\u{1b}[31m\\u{9b}1m\n"),
         "{report}"

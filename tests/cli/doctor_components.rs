@@ -78,7 +78,7 @@ fn an_environment_without_nvcc_before_a_toolkit_with_one() {
         return;
     };
     let machine = machine.with("VIRTUAL_ENV", venv);
-    let last = "A build will work with CUDA 13.4: modules with NVRTC or nvcc, libraries with nvcc.";
+    let last = "Ready to build: modules with NVRTC or nvcc, libraries with nvcc.";
     let json = machine.says(exit_code::SUCCESS, last, &["nvrtc 12.9.86"]);
     assert_eq!(json["toolkit"]["version"], "13.4");
 }
@@ -91,7 +91,7 @@ fn wheels_of_two_minors_in_one_environment() {
     let venv = venv("venv-nvtx", &WITHOUT_NVRTC);
     let json = Machine::new("doctor-nvtx").with("VIRTUAL_ENV", venv).says(
         exit_code::SUCCESS,
-        "A build will work with CUDA 13.5: modules and libraries with nvcc.",
+        "Ready to build: modules and libraries with nvcc.",
         &[
             "virtual environment of `VIRTUAL_ENV`",
             "nvcc 13.5.37",
@@ -138,7 +138,7 @@ fn a_compiler_proper_of_another_release() {
     // The hint is true.
     let json = machine.with("CUDA_BUILD_SOURCES", "stored").says(
         exit_code::SUCCESS,
-        "A build will work with CUDA 13.4: modules with NVRTC or nvcc, libraries with nvcc.",
+        "Ready to build: modules with NVRTC or nvcc, libraries with nvcc.",
         &["CUDA_BUILD_SOURCES=stored"],
     );
     assert_eq!(steps(&json), ["stored"]);
@@ -159,8 +159,11 @@ fn what_does_not_fit_and_nobody_asked_for_is_told() {
         Machine::new("doctor-left-out").with("VIRTUAL_ENV", venv("venv-cusparse", &wheels));
     let json = machine.says(
         exit_code::SUCCESS,
-        "A build will work with CUDA 13.4: modules with NVRTC; libraries need nvcc, which is missing.",
-        &["note: cusparse 12.8.6.72 is not used: ", "nvjitlink 13.0.88 is from CUDA 13.0: what uses it"],
+        "Ready to build: modules with NVRTC; libraries need nvcc, which is missing.",
+        &[
+            "note: cusparse 12.8.6.72 is not used: ",
+            "nvjitlink 13.0.88 is from CUDA 13.0: what uses it",
+        ],
     );
     let names = json["toolkit"]["components"]
         .as_array()
@@ -194,8 +197,7 @@ fn an_optional_component_that_is_not_there() {
                     components = [\"cudart\", { name = \"cudnn\", version = \">=9\", optional = true }]\n\n[workspace]\n";
     fs::write(machine.work.join("Cargo.toml"), manifest).unwrap();
     fs::write(machine.work.join("lib.rs"), "").unwrap();
-    let works =
-        "A build will work with CUDA 13.4: modules with NVRTC or nvcc, libraries with nvcc.";
+    let works = "Ready to build.";
     let line =
         "optional: optional cudnn >=9 was not found for CUDA 13, so `cfg(cuda_have_cudnn)` is off"
             .to_owned();

@@ -150,3 +150,35 @@ fn cudarc_builds_on_the_first_call() {
         "Guessed cublas (feature `cublas` of cudarc), curand (feature `curand` of cudarc)";
     assert!(build.stderr.contains(guessed), "{build:?}");
 }
+
+#[test]
+fn doctor_foretells_what_the_linker_misses() {
+    let Some(project) = Project::bare("foretold", &[13]) else {
+        return;
+    };
+    write(&project);
+    project.write(
+        "sys/Cargo.toml",
+        &(PACKAGE.replace("NAME", "storage-sys")
+            + "[features]\ncufile = []\ncurand = []\ndynamic-loading = []\n"),
+    );
+    let with = |features: &str| {
+        let manifest = PACKAGE.replace("NAME", "app")
+            + "[dependencies]\nstorage-sys = { path = \"sys\", features = ["
+            + features
+            + "] }\n[workspace]\n";
+        project.write("Cargo.toml", &manifest);
+        (project.run(&["doctor"]), project.run(&["build"]))
+    };
+    let (doctor, build) = with("\"cufile\"");
+    doctor.ended_with(exit_code::NOT_FOUND, &[]);
+    let verdict = "Not ready to build: missing cufile.\n";
+    assert!(doctor.stdout.contains(verdict), "{doctor:?}");
+    build.ended_with(101, &["-lcufile"]);
+    // Nothing links it, and the crate's feature for loading shows that.
+    let (doctor, build) = with("\"curand\", \"dynamic-loading\"");
+    doctor.succeeded();
+    let row = "the feature `curand` of storage-sys needs it when a program runs";
+    assert!(doctor.stdout.contains(row), "{doctor:?}");
+    build.succeeded();
+}

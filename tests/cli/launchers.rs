@@ -304,7 +304,7 @@ fn a_launcher_that_fails_is_left_out() {
     let doctor = sources.run(&["doctor", "--json"]).json();
     let reported = doctor["launcher"]["reason_unused"].as_str().unwrap();
     assert!(reported.contains(reason), "{doctor}");
-    let doctor = sources.run(&["doctor"]);
+    let doctor = sources.run(&["doctor", "-v"]);
     let shown = "Launcher\n  warning: nvcc is started without";
     assert!(doctor.stdout.contains(shown), "{doctor:?}");
 
@@ -327,13 +327,13 @@ fn what_is_no_fault_of_a_launcher() {
     sources.set("CUDA_BUILD_LAUNCHER", "no-such-launcher".into());
     let absent = "without the launcher `no-such-launcher` of CUDA_BUILD_LAUNCHER: no such program";
     sources.run(&["build"]).ended_with(0, &["warning:", absent]);
-    let doctor = sources.run(&["doctor"]);
+    let doctor = sources.run(&["doctor", "-v"]);
     assert!(doctor.stdout.contains(absent), "{doctor:?}");
 
     // A source that nvcc does not compile is no fault of the launcher.
     sources.set("CUDA_BUILD_LAUNCHER", launcher("ccache"));
     sources.set("CCACHE_DIR", sources.beside("ccache"));
-    let doctor = sources.run(&["doctor"]);
+    let doctor = sources.run(&["doctor", "-v"]);
     let shown = format!(
         "Launcher: {} (CUDA_BUILD_LAUNCHER)\n",
         launcher("ccache").display()

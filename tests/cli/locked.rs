@@ -205,7 +205,7 @@ fn a_locked_toolkit_that_was_not_fetched() {
         assert!(run.stderr.contains(words[0]), "{arguments:?}: {run:?}");
         assert!(run.stderr.contains("run `cargo cuda fetch`"), "{run:?}");
     }
-    let doctor = project.run(&["doctor"]);
+    let doctor = project.run(&["doctor", "-v"]);
     assert!(doctor.stdout.contains(words[0]), "{doctor:?}");
     for arguments in [
         &["build", "-q", "--locked"][..],

@@ -31,6 +31,7 @@ mod environment;
 mod fetching;
 mod freshness;
 mod guesses;
+mod help;
 mod interrupted;
 mod lacking;
 mod launchers;

@@ -12,12 +12,7 @@ use crate::failure::Failure;
 use crate::output::printable;
 use crate::report;
 
-/// Check wheels, libraries and directories, whichever program built them
-///
-/// The checks W01 to W20 are described in docs/audit.md. The report also has the libraries and the
-/// driver that native modules need, and for each GPU generation what it runs: native code, code
-/// that the driver compiles from PTX, or none. No network is used. The exit code is 17 if there is
-/// a finding with the severity `error`.
+/// Check wheels, libraries and directories of any builder
 #[derive(Args, Clone, Debug)]
 pub struct AuditArgs {
     /// Wheels, shared libraries, and directories with wheels, or with unpacked or installed packages

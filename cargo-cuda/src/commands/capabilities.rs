@@ -12,10 +12,9 @@ use crate::exit_code;
 use crate::failure::Failure;
 use crate::project::WorkspaceOptions;
 use crate::report::{self, Problem};
-use crate::workspace::Workspace;
+use crate::workspace::Package;
 
-/// Show which CUDA releases build for which compute capabilities, and convert a list to the syntax
-/// of nvcc, NVRTC, CMake, PyTorch and `CUDA_COMPUTE_CAP`.
+/// Show compute capabilities, and convert lists for nvcc, CMake, PyTorch
 #[derive(Args, Clone, Debug)]
 pub struct CapabilitiesArgs {
     /// Show only the capabilities of this CUDA release: 13 or 13.4
@@ -95,7 +94,8 @@ struct Renderings {
 pub fn run(arguments: &CapabilitiesArgs, env: &Env, root: &Root) -> Result<(String, u8), Failure> {
     let release = arguments.cuda.map(named_release).transpose()?;
     let lists = if arguments.list.is_empty() {
-        declared_here(release, arguments.workspace.load(root, env)?.as_ref())?
+        let workspace = arguments.workspace.load(root, env)?;
+        declared_here(release, arguments.workspace.packages(workspace.as_ref()))?
     } else {
         let release = release.unwrap_or(release::newest());
         vec![List::new("command line", &arguments.list, release)?]
@@ -134,13 +134,13 @@ fn named_release(release: RequestedRelease) -> Result<ToolkitVersion, Failure> {
     Ok(release)
 }
 
-/// The lists that the workspace's packages declare, for `release` or for each of their majors.
-fn declared_here(
+/// The lists that packages declare, for `release` or for each of their majors.
+fn declared_here<'a>(
     release: Option<ToolkitVersion>,
-    workspace: Option<&Workspace>,
+    packages: impl Iterator<Item = &'a Package>,
 ) -> Result<Vec<List>, Failure> {
     let mut lists = Vec::new();
-    for package in workspace.iter().flat_map(|workspace| &workspace.packages) {
+    for package in packages {
         let releases =
             release.map_or_else(|| releases_of(&package.config), |release| vec![release]);
         for release in releases {
@@ -166,9 +166,11 @@ fn releases_of(config: &Config) -> Vec<ToolkitVersion> {
 }
 
 /// The major and the plan of each declared list. The GPUs of this machine do not affect the plans.
-pub(super) fn declared_plans(workspace: Option<&Workspace>) -> Result<Vec<(u32, Plan)>, Failure> {
+pub(super) fn declared_plans<'a>(
+    packages: impl Iterator<Item = &'a Package>,
+) -> Result<Vec<(u32, Plan)>, Failure> {
     let mut plans = Vec::new();
-    for package in workspace.iter().flat_map(|workspace| &workspace.packages) {
+    for package in packages {
         for release in releases_of(&package.config) {
             if let Some(items) = package.config.for_major(release.major).capabilities {
                 let plan = Declared::parse(items)?.plan(release, &[], None)?;

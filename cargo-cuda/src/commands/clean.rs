@@ -10,7 +10,7 @@ use crate::failure::Failure;
 use crate::output;
 use crate::project::WorkspaceOptions;
 
-/// Remove the target directories that no build has used for 30 days
+/// Remove target directories that no build has used for 30 days
 #[derive(Args, Clone, Debug)]
 pub struct CleanArgs {
     #[command(flatten)]

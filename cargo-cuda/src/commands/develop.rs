@@ -16,10 +16,6 @@ use crate::wheel::build_system::BuildSystem;
 use crate::wheel::source::{Choice, Source};
 
 /// Install the Python package into the active environment, in editable mode
-///
-/// Runs `uv pip install --editable` or `pip install --editable`, whichever manages the environment, with the package's
-/// build backend. The native module finds CUDA's libraries in that environment. Run the command again after a change of
-/// Rust or CUDA code; a change of Python code needs no build.
 #[derive(Args, Clone, Debug)]
 pub struct DevelopArgs {
     #[command(flatten)]

@@ -8,11 +8,15 @@ use cuda_build::internal::select::{Need, Strength};
 use cuda_build::internal::{Declared, Env, Outcome, RequestedRelease, Root, compile, driver};
 use cuda_build::{Capability, Component, Error, Plan, Toolkit};
 
+use crate::dependencies::Guess;
 use crate::failure::Failure;
 use crate::project::{BuildOptions, CAPABILITIES, Project, WorkspaceOptions};
 use crate::report::machine::Machine;
-use crate::report::{self, Capabilities, Findings, LauncherFindings, Program, shown};
-use crate::{previous, process, rustc_wrapper};
+use crate::report::{
+    self, Capabilities, Findings, LauncherFindings, Layout, MissingComponent, Program, shown,
+};
+use crate::workspace::Resolve;
+use crate::{output, previous, process, rustc_wrapper};
 
 /// Variables that the report shows because they affect a build. It also shows the variables that
 /// begin with `CUDA` or `NVCC`, and those that the search reads.
@@ -40,7 +44,7 @@ const PROGRAMS: &[(&str, &str)] = &[
     ),
 ];
 
-/// Show which CUDA components are found, which are chosen and why, and whether a build will work
+/// Print whether a build will work, and what it will use
 #[derive(Args, Clone, Debug)]
 pub struct DoctorArgs {
     /// Report as if this CUDA release were requested: 13 or 13.4
@@ -56,7 +60,9 @@ pub struct DoctorArgs {
 /// Returns the report, with the exit code that a build would have.
 pub fn run(arguments: &DoctorArgs, user: &Env, root: &Root) -> Result<(String, u8), Failure> {
     let build = BuildOptions::new(arguments.cuda, false);
-    let project = Project::open(user, root, &build, &arguments.workspace)?;
+    let mut workspace = arguments.workspace.clone();
+    workspace.resolve = Resolve::IfPossible;
+    let project = Project::open(user, root, &build, &workspace)?;
     let env = &project.search_env;
     let outcome = project.finder().report()?;
     let driver = driver::driver();
@@ -65,7 +71,8 @@ pub fn run(arguments: &DoctorArgs, user: &Env, root: &Root) -> Result<(String, u
     let mut findings = Findings::new(&outcome, &driver, machine);
     if let Some(workspace) = &project.workspace {
         findings.workspace = Some(shown(&workspace.root));
-        findings.compiles = workspace.packages.iter().any(|p| p.uses_cuda_build);
+        findings.compiles = project.packages().any(|p| p.uses_cuda_build);
+        findings.builds_wheels = project.packages().any(|p| p.uses_pyo3);
     }
     if let Ok(toolkit) = &outcome.toolkit {
         let gpus = driver.as_ref().map_or(&[][..], |driver| &driver.gpus);
@@ -89,6 +96,7 @@ pub fn run(arguments: &DoctorArgs, user: &Env, root: &Root) -> Result<(String, u
             findings.capabilities_undeclared = undeclared(toolkit, &project);
         }
         findings.optional_absent = absent(&outcome, toolkit, &project);
+        findings.missing_for_features = missing_for_features(toolkit, project.guesses());
         if toolkit.get(Component::Nvcc).is_some() {
             let host = host_compiler::choose(env, root, toolkit);
             findings.launcher = host
@@ -111,7 +119,13 @@ pub fn run(arguments: &DoctorArgs, user: &Env, root: &Root) -> Result<(String, u
     let findings = findings.judged();
     let text = match arguments.json {
         true => report::json(&findings),
-        false => findings.text(),
+        false => {
+            let summary = findings.summary(&Layout::of_stdout(&project.env));
+            match output::is_verbose() {
+                true => format!("{summary}\n{}", findings.evidence()),
+                false => summary + "`cargo cuda doctor -v` prints the evidence.\n",
+            }
+        }
     };
     Ok((text, findings.code))
 }
@@ -146,7 +160,7 @@ fn plans(toolkit: &Toolkit, project: &Project, gpus: &[Capability]) -> Vec<Packa
             .and_then(|plan| toolkit.check_plan(&plan, used).map(|()| plan));
         (name.to_owned(), plan)
     };
-    let Some(workspace) = &project.workspace else {
+    if project.workspace.is_none() {
         // Without a workspace, only the variable can declare capabilities. With a workspace, the variable is not
         // read here, because `Package::config` already contains its value.
         let list = project.env.text(CAPABILITIES);
@@ -154,8 +168,8 @@ fn plans(toolkit: &Toolkit, project: &Project, gpus: &[Capability]) -> Vec<Packa
             .map(|list| plan(CAPABILITIES, &[list], &[]))
             .into_iter()
             .collect();
-    };
-    let packages = workspace.packages.iter().filter_map(|package| {
+    }
+    let packages = project.packages().filter_map(|package| {
         let declared = package.config.for_major(version.major);
         let used: Vec<Component> = declared.components.iter().map(|c| c.component).collect();
         Some(plan(&package.name, declared.capabilities?, &used))
@@ -199,11 +213,28 @@ fn variables(env: &Env, read: &[String]) -> BTreeMap<String, String> {
 /// Packages that use cuda-build and declare no capabilities.
 fn undeclared(toolkit: &Toolkit, project: &Project) -> Vec<String> {
     let major = toolkit.version().major;
-    let packages = project.workspace.iter().flat_map(|w| &w.packages);
-    packages
+    project
+        .packages()
         .filter(|package| package.uses_cuda_build)
         .filter(|package| package.config.for_major(major).capabilities.is_none())
         .map(|package| package.name.clone())
+        .collect()
+}
+
+/// The guessed components whose libraries the toolkit lacks.
+fn missing_for_features(toolkit: &Toolkit, guesses: &[Guess]) -> Vec<MissingComponent> {
+    let is_found = |component: Component| {
+        let found = toolkit.get(component);
+        found.is_some_and(|found| !found.libraries.is_empty() || !found.archives.is_empty())
+    };
+    let missing = guesses.iter().filter(|guess| !is_found(guess.component));
+    missing
+        .map(|guess| MissingComponent {
+            component: guess.component.id(),
+            feature: guess.feature.clone(),
+            package: guess.package.clone(),
+            is_linked: guess.is_linked,
+        })
         .collect()
 }
 
@@ -212,7 +243,7 @@ fn undeclared(toolkit: &Toolkit, project: &Project) -> Vec<String> {
 fn absent(outcome: &Outcome, toolkit: &Toolkit, project: &Project) -> Vec<String> {
     let major = toolkit.version().major;
     let mut absent = Vec::new();
-    for package in project.workspace.iter().flat_map(|w| &w.packages) {
+    for package in project.packages() {
         let needs = cuda_build::internal::request(&package.config, Some(major)).needs;
         let lacks = |need: &&Need| {
             need.strength == Strength::Optional

@@ -15,15 +15,11 @@ use crate::report;
 use crate::shell::{self, Shell};
 use crate::{output, previous, process};
 
-/// Print the variables in which crates and build tools look for CUDA
-///
-/// Editors, makefiles and other build tools then find what `cargo cuda build` finds:
-///   eval "$(cargo cuda env)"
+/// Print the variables in which build tools look for CUDA
 #[derive(Args, Clone, Debug)]
-#[command(verbatim_doc_comment)]
 pub struct EnvArgs {
-    /// The shell whose syntax is used
-    #[arg(long, value_enum, default_value_t)]
+    /// The shell whose syntax is used: bash (and zsh, sh), fish
+    #[arg(long, value_enum, default_value_t, hide_possible_values = true)]
     shell: Shell,
     /// Write JSON
     #[arg(long, conflicts_with = "shell")]
@@ -34,7 +30,7 @@ pub struct EnvArgs {
     workspace: WorkspaceOptions,
 }
 
-/// Run a program with the variables in which crates and build tools look for CUDA
+/// Run a program with these variables
 #[derive(Args, Clone, Debug)]
 pub struct ExecArgs {
     #[command(flatten)]

@@ -12,10 +12,6 @@ use crate::project::{BuildOptions, Project, WorkspaceOptions};
 use crate::toolkits::LockPolicy;
 
 /// Fetch the toolkits that the workspace and its lock file need
-///
-/// Fetches one toolkit for each major that the packages declare, otherwise for each major in the lock
-/// file. Each toolkit has the components that the packages declare, and those that enabled features of dependencies
-/// name, such as `cublas` of cudarc.
 #[derive(Args, Clone, Debug)]
 pub struct FetchArgs {
     /// The CUDA release, 13 or 13.4; by default every declared major

@@ -11,11 +11,7 @@ use crate::failure::Failure;
 use crate::project::WorkspaceOptions;
 use crate::report;
 
-/// List one job for each CUDA major and capability, to compile them on several machines
-///
-/// Each job sets `CUDA_BUILD_IMAGES` to a directory and runs `cargo cuda build` with the options of
-/// its line. Put all directories together: a build of everything with that directory in
-/// `CUDA_BUILD_IMAGES` joins what the jobs compiled.
+/// List jobs that compile the capabilities on several machines
 #[derive(Args, Clone, Debug)]
 pub struct MatrixArgs {
     #[command(flatten)]
@@ -44,8 +40,9 @@ struct Job {
 /// Returns the jobs as JSON, or as one line of options for each job.
 pub fn run(arguments: &MatrixArgs, env: &Env, root: &Root) -> Result<String, Failure> {
     let workspace = arguments.workspace.load(root, env)?;
+    let packages = arguments.workspace.packages(workspace.as_ref());
     let mut include = Vec::new();
-    for (major, plan) in capabilities::declared_plans(workspace.as_ref())? {
+    for (major, plan) in capabilities::declared_plans(packages)? {
         for capabilities in one_by_one(&plan) {
             let cuda = major.to_string();
             let job = Job { cuda, capabilities };

@@ -12,7 +12,7 @@ use crate::store::{
     self, AddRequest, Added, Context, Listed, ReleaseToFetch, Source, human_size, parse_release,
 };
 
-/// Fetch CUDA toolkits into the user's cache directory, list them, or remove them.
+/// Add, list or remove toolkits in the user's cache directory
 #[derive(Args, Clone, Debug)]
 pub struct ToolkitArgs {
     #[command(subcommand)]

@@ -20,15 +20,7 @@ use crate::wheel::source::{Choice, Source};
 use crate::wheel::{existing, metapackage, summary};
 use crate::workspace::Package;
 
-/// Build one wheel per CUDA major.
-///
-/// maturin builds each wheel. The wheel then gets a name with `-cu12` or `-cu13`, the dependencies
-/// for its major, and a library search path into NVIDIA's own wheels. NVIDIA's shared
-/// libraries are not copied into it, and the package is imported by the same name for every major.
-/// A wheel in which `cargo cuda audit` finds an error is not written, and the exit code is 17.
-/// maturin computes the manylinux tag, which depends on the glibc of the build machine. auditwheel
-/// copies libraries of others into the wheel, for example OpenSSL; without auditwheel, such a wheel
-/// has no manylinux tag.
+/// Build one wheel for each CUDA major
 #[derive(Args, Clone, Debug)]
 pub struct WheelArgs {
     /// CUDA releases, as in `12,13` or `13.4`; by default the majors that the manifest declares

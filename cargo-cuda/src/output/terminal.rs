@@ -40,13 +40,19 @@ const NOTE_LABEL: &str = "note:";
 #[derive(Args, Clone, Copy, Debug, Default)]
 pub struct TerminalOptions {
     /// Print only results, warnings and errors
-    #[arg(long, short, global = true)]
+    #[arg(long, short, global = true, display_order = 900)]
     pub quiet: bool,
     /// Print more: evidence, every note, and the programs that are started
-    #[arg(long, short, global = true, action = ArgAction::Count, conflicts_with = "quiet")]
+    #[arg(long, short, global = true, action = ArgAction::Count, conflicts_with = "quiet", display_order = 901)]
     pub verbose: u8,
     /// When to use colour: auto, always or never
-    #[arg(long, global = true, value_name = "WHEN", hide_possible_values = true)]
+    #[arg(
+        long,
+        global = true,
+        value_name = "WHEN",
+        hide_possible_values = true,
+        display_order = 902
+    )]
     pub color: Option<ColorChoice>,
 }
 
@@ -84,6 +90,17 @@ pub fn is_verbose() -> bool {
 /// Whether `--quiet` was given.
 pub fn is_quiet() -> bool {
     OPTIONS.get().is_some_and(|options| options.quiet)
+}
+
+/// Whether text on standard output may have colours.
+pub fn stdout_has_colour() -> bool {
+    anstream::AutoStream::choice(&io::stdout()) != anstream::ColorChoice::Never
+}
+
+/// The columns of the terminal, or a large number if standard output is no terminal.
+pub fn stdout_width() -> usize {
+    let size = rustix::termios::tcgetwinsize(io::stdout());
+    size.map_or(usize::MAX, |size| size.ws_col.into())
 }
 
 /// Writes the result of a command to standard output.

@@ -8,6 +8,7 @@ use cuda_build::internal::driver::{self, NoDriver};
 use cuda_build::internal::host_compiler::HostCompiler;
 use cuda_build::internal::probe::Attempt;
 use cuda_build::internal::release::HALF_NEEDS_CCCL_SINCE;
+use cuda_build::internal::select::Note;
 use cuda_build::{Component, Error, Found, Toolkit};
 use serde::Serialize;
 
@@ -30,6 +31,8 @@ pub struct Findings {
     pub capabilities_undeclared: Vec<String>,
     /// One sentence for each optional component that a package declares and the toolkit lacks.
     pub optional_absent: Vec<String>,
+    /// Components that dependencies probably need, as their features suggest, and that the toolkit lacks.
+    pub missing_for_features: Vec<MissingComponent>,
     /// `None` if the toolkit has no nvcc.
     pub host_compiler: Option<HostCompilerFindings>,
     /// `None` if no variable names a launcher, or if there is no nvcc or no host compiler.
@@ -40,6 +43,9 @@ pub struct Findings {
     pub(super) verdict: String,
     #[serde(skip)]
     pub workspace: Option<String>,
+    /// Whether a package of the workspace uses pyo3, or there is no workspace.
+    #[serde(skip)]
+    pub builds_wheels: bool,
     /// Whether a package of the workspace uses `cuda-build`, so that a build may compile device code.
     /// Always true outside a workspace.
     #[serde(skip)]
@@ -70,7 +76,7 @@ struct Unusable {
 
 #[derive(Debug, Serialize)]
 pub(super) struct ComponentFindings {
-    component: &'static str,
+    pub component: &'static str,
     major: u32,
     version: Option<String>,
     toolkit: Option<String>,
@@ -83,6 +89,9 @@ pub(super) struct ComponentFindings {
     origin: Option<String>,
     #[serde(skip)]
     pub name: String,
+    /// The path of its source, such as a root or a `site-packages` directory.
+    #[serde(skip)]
+    pub place: String,
 }
 
 #[derive(Debug, Serialize)]
@@ -91,6 +100,9 @@ pub(super) struct ToolkitFindings {
     pub combined: bool,
     pub components: Vec<ComponentFindings>,
     pub remarks: Vec<String>,
+    /// The remarks that the user should act on.
+    #[serde(skip)]
+    pub warnings: Vec<String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -136,6 +148,16 @@ pub enum HostCompilerFindings {
     },
 }
 
+#[derive(Debug, Serialize)]
+pub struct MissingComponent {
+    pub component: &'static str,
+    /// The feature that has the component's name, and its package.
+    pub feature: String,
+    pub package: String,
+    /// Whether a build links it. Otherwise programs load it when they run.
+    pub is_linked: bool,
+}
+
 /// The launcher of nvcc, such as ccache.
 #[derive(Debug, Serialize)]
 pub struct LauncherFindings {
@@ -161,6 +183,9 @@ impl LauncherFindings {
 pub struct Driver {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) absent: Option<String>,
+    /// Whether the driver's library exists. If `absent` has a reason, it could not be loaded or queried.
+    #[serde(skip)]
+    pub(super) is_installed: bool,
     pub(super) cuda: Option<String>,
     pub(super) capabilities: Vec<String>,
     pub(super) library: Option<String>,
@@ -201,15 +226,21 @@ impl Findings {
                 report.capabilities = driver.gpus.iter().map(ToString::to_string).collect();
                 report.library = Some(driver.library.clone());
             }
-            Err(reason) => report.absent = Some(reason.to_string()),
+            Err(reason) => {
+                report.absent = Some(reason.to_string());
+                report.is_installed = reason.is_installed;
+            }
         }
         Self {
             attempts: outcome.attempts.iter().map(AttemptFindings::new).collect(),
             warnings: outcome.remarks.clone(),
-            toolkit: toolkit.ok().map(ToolkitFindings::new),
+            toolkit: toolkit
+                .ok()
+                .map(|toolkit| ToolkitFindings::new(toolkit, &outcome.attempts)),
             problem: toolkit.err().map(Problem::from),
             driver: report,
             compiles: true,
+            builds_wheels: true,
             ..Self::default()
         }
     }
@@ -234,7 +265,9 @@ impl AttemptFindings {
             step: attempt.candidate.step.id(),
             source: attempt.candidate.label.to_string(),
             path: shown(&attempt.candidate.path),
-            found: found.map(|f| ComponentFindings::new(f, None)).collect(),
+            found: found
+                .map(|f| ComponentFindings::new(f, None, String::new()))
+                .collect(),
             unusable: unusable.collect(),
             remarks: attempt.remarks.clone(),
             line: format!("{}: {}", attempt.candidate, attempt.summary()),
@@ -243,7 +276,7 @@ impl AttemptFindings {
 }
 
 impl ComponentFindings {
-    fn new(found: &Found, origin: Option<&str>) -> Self {
+    fn new(found: &Found, origin: Option<&str>, place: String) -> Self {
         let paths = |paths: &[std::path::PathBuf]| paths.iter().map(|path| shown(path)).collect();
         Self {
             component: found.component.id(),
@@ -257,20 +290,43 @@ impl ComponentFindings {
             evidence: found.evidence.clone(),
             origin: origin.map(str::to_owned),
             name: found.to_string(),
+            place,
         }
     }
 }
 
 impl ToolkitFindings {
-    fn new(toolkit: &Toolkit) -> Self {
+    fn new(toolkit: &Toolkit, attempts: &[Attempt]) -> Self {
         let components = toolkit.components().iter();
+        let place = |origin: &str| {
+            let mut candidates = attempts.iter().map(|attempt| &attempt.candidate);
+            let own = candidates.find(|candidate| candidate.to_string() == origin);
+            own.map_or_else(|| origin.to_owned(), |candidate| shown(&candidate.path))
+        };
         Self {
             version: toolkit.version().to_string(),
             combined: toolkit.is_combined(),
             components: components
-                .map(|chosen| ComponentFindings::new(&chosen.found, Some(&chosen.origin)))
+                .map(|chosen| {
+                    ComponentFindings::new(
+                        &chosen.found,
+                        Some(&chosen.origin),
+                        place(&chosen.origin),
+                    )
+                })
                 .collect(),
             remarks: remarks(toolkit),
+            warnings: toolkit
+                .notes()
+                .iter()
+                .filter(|note| {
+                    matches!(
+                        note,
+                        Note::LockNotFetched { .. } | Note::Incompatible { .. }
+                    )
+                })
+                .map(ToString::to_string)
+                .collect(),
         }
     }
 

@@ -1,9 +1,11 @@
 //! Reports: what `doctor` found, and JSON for all commands.
 
 pub mod driver;
+mod evidence;
 mod findings;
+mod layout;
 pub mod machine;
-mod text;
+mod summary;
 mod verdict;
 
 use std::path::Path;
@@ -11,8 +13,10 @@ use std::path::Path;
 use serde::Serialize;
 
 pub use findings::{
-    Capabilities, Findings, HostCompilerFindings, LauncherFindings, Problem, Program,
+    Capabilities, Findings, HostCompilerFindings, LauncherFindings, MissingComponent, Problem,
+    Program,
 };
+pub use layout::Layout;
 
 /// Incremented when a field changes its meaning or is removed, but not for new fields.
 const FORMAT_VERSION: u32 = 1;

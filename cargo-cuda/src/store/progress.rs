@@ -9,8 +9,8 @@ use super::downloads::Downloads;
 use super::human_size;
 use crate::output;
 
-const STEP: &str = "{wide_msg}";
-const BAR: &str = "    Fetching [{bar:8}] {wide_msg}";
+const STEP: &str = "{prefix:>12.green.bold} {wide_msg}";
+const BAR: &str = "{prefix:>12.green.bold} [{bar:8}] {wide_msg}";
 
 /// How often the line on a terminal is drawn.
 const INTERVAL: Duration = Duration::from_millis(120);
@@ -24,7 +24,10 @@ pub(super) struct Progress {
 
 impl Progress {
     pub fn new() -> Self {
-        let line = ProgressBar::no_length().with_finish(ProgressFinish::AndClear);
+        let line = match output::is_quiet() {
+            true => ProgressBar::hidden(),
+            false => ProgressBar::no_length().with_finish(ProgressFinish::AndClear),
+        };
         line.set_style(style(STEP));
         Self {
             line,
@@ -39,16 +42,17 @@ impl Progress {
     /// Starts a step: `verb` and `text`, as in Cargo's own messages.
     pub fn step(&self, verb: &str, text: &str) {
         self.line.set_style(style(STEP));
-        self.line.set_message(status(verb, text));
+        self.line.set_prefix(verb.to_owned());
+        self.line.set_message(text.to_owned());
         match self.is_on_terminal() {
             true => self.line.enable_steady_tick(INTERVAL),
-            false => output::message(&status(verb, text)),
+            false => output::status(verb, text),
         }
     }
 
     /// Prints a line that remains on the terminal.
     pub fn summary(&self, verb: &str, text: &str) {
-        self.line.suspend(|| output::message(&status(verb, text)));
+        self.line.suspend(|| output::status(verb, text));
     }
 
     /// Reports a download that begins. Elsewhere than on a terminal, this is its only line.
@@ -56,7 +60,7 @@ impl Progress {
         self.began.set(self.began.get().or(Some(Instant::now())));
         if !self.is_on_terminal() {
             let (name, size) = (downloads.current(), human_size(downloads.current_size()));
-            output::message(&format!("{:>12} {name} ({size})", ""));
+            output::status("", &format!("{name} ({size})"));
         }
     }
 
@@ -74,10 +78,7 @@ impl Progress {
             self.line.set_position(downloads.done());
         }
         let text = text(downloads, knows_total, began.elapsed());
-        match knows_total {
-            true => self.line.set_message(text),
-            false => self.line.set_message(status("Fetching", &text)),
-        }
+        self.line.set_message(text);
     }
 }
 
@@ -87,11 +88,6 @@ fn style(template: &str) -> ProgressStyle {
         |_| ProgressStyle::default_bar(),
         |style| style.progress_chars("=> "),
     )
-}
-
-/// A line in the format of Cargo's own messages.
-fn status(verb: &str, text: &str) -> String {
-    format!("{verb:>12} {text}")
 }
 
 /// `88.1/187.0 MB, 12.1 MB/s, nvidia-cuda-nvcc 13.4.92`

@@ -1,11 +1,11 @@
-//! The text report of `doctor`: one section per topic, then the verdict.
+//! The long report of `doctor`: everything that the summary is based on, one section per topic.
 
 use super::findings::ComponentFindings;
 use super::{Capabilities, Findings, HostCompilerFindings};
 use crate::output::printable;
 
 impl Findings {
-    pub fn text(&self) -> String {
+    pub fn evidence(&self) -> String {
         let mut lines = vec!["Environment".to_owned()];
         if self.environment.is_empty() {
             lines.push("  no CUDA variables are set".to_owned());
@@ -48,7 +48,6 @@ impl Findings {
             lines.push(indented(&problem.message));
             lines.extend(labelled("hint", &problem.hints));
         }
-        lines.push(self.verdict.clone());
         printable(&(lines.join("\n") + "\n"))
     }
 
