@@ -207,7 +207,7 @@ impl Build {
         let mut directives = Directives::default();
         directives.push(Directive::Remark(format!("CUDA {}", toolkit.version())));
         #[cfg(feature = "compile")]
-        let plan = self.plan(toolkit, &mut directives)?;
+        let plan = self.own_plan(toolkit, &mut directives)?;
         #[cfg(feature = "compile")]
         let compiled = self.compile(toolkit, plan.as_ref(), &mut directives)?;
         #[cfg(all(feature = "view", not(feature = "compile")))]
