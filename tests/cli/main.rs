@@ -45,6 +45,7 @@ mod run;
 mod shells;
 mod splits;
 mod support;
+mod templates;
 mod toolkit;
 #[path = "../support/tools.rs"]
 mod tools;
