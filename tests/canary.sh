@@ -29,8 +29,5 @@ if ((major == 11)); then
 fi
 
 "${cuda[@]}" toolkit list
-cp -r "$root/templates/native-app" "$place/native-app"
-# The template names the library by its path in the checkout.
-sed -i "s|path = \"[./]*cuda-build\"|path = \"$root/cuda-build\"|" "$place/native-app/Cargo.toml"
-(cd "$place/native-app" && "${cuda[@]}" build)
+(cd "$place" && "${cuda[@]}" new --vcs none --cuda-build-path "$root" app && cd app && "${cuda[@]}" build)
 echo "canary: the newest release of each major was fetched; CUDA $((major - 1)) built the template"

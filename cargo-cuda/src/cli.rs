@@ -18,6 +18,7 @@ use crate::commands::doctor::{self, DoctorArgs};
 use crate::commands::env::{self as variables, EnvArgs, ExecArgs};
 use crate::commands::fetch::{self, FetchArgs};
 use crate::commands::matrix::{self, MatrixArgs};
+use crate::commands::new::{self, InitArgs, NewArgs};
 use crate::commands::pep517::{self, Pep517Args};
 use crate::commands::toolkit::{self, ToolkitArgs};
 use crate::commands::view::{self, ViewArgs};
@@ -41,6 +42,8 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    New(NewArgs),
+    Init(InitArgs),
     /// `cargo build` with CUDA
     #[command(visible_alias = "b")]
     Build(BuildOptions),
@@ -242,6 +245,8 @@ fn dispatch(
     let silent = |code: u8| (String::new(), code);
     let done = |text: String| (text, exit_code::SUCCESS);
     match command {
+        Command::New(arguments) => new::new(arguments, user, root),
+        Command::Init(arguments) => new::init(arguments, root).map(done),
         Command::Build(options)
         | Command::Check(options)
         | Command::Run(options)

@@ -18,6 +18,8 @@ const GROUPS: [(&str, &[&str]); 4] = [
     (
         "Set up and inspect",
         &[
+            "new",
+            "init",
             "doctor",
             "fetch",
             "toolkit",
@@ -67,6 +69,12 @@ Editors, makefiles and other build tools then find what `cargo cuda build` finds
 
 /// A text and examples for each command, by the path of its name.
 const TEXTS: &[(&str, &str, &[&str])] = &[
+    (
+        "new",
+        "",
+        &["cargo cuda new --template module-cudarc hello"],
+    ),
+    ("init", "", &["cargo cuda init", "cargo cuda init --vscode"]),
     (
         "build",
         CARGO,

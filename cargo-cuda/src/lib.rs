@@ -28,6 +28,7 @@ pub mod rustc_wrapper;
 pub mod shell;
 mod signals;
 pub mod store;
+mod template;
 pub mod toolkits;
 pub mod wheel;
 pub mod workspace;

@@ -144,7 +144,7 @@ impl Package {
         let profile = "[profile.dev]\ndebug = false\nincremental = false\n";
         self.write_member_manifest(&format!("{profile}{end}"));
         // The templates' versions, so that Cargo does not query the registry.
-        let lock = checkout().join("templates/native-app/Cargo.lock");
+        let lock = checkout().join("templates/library/Cargo.lock");
         fs::copy(lock, self.path.join("Cargo.lock")).unwrap();
     }
 

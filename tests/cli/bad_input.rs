@@ -398,7 +398,7 @@ fn two_builds_at_once() {
 #[test]
 fn no_maturin() {
     let own = |project: Project| project.alone(&[12, 13]);
-    let Some(project) = Project::template("python-module", &[12, 13]).and_then(own) else {
+    let Some(project) = Project::template("python", &[12, 13]).and_then(own) else {
         return;
     };
     let bin = path_with(&project, &[]);

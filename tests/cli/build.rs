@@ -102,7 +102,7 @@ fn cuobjdump(file: &Path) -> Vec<String> {
 
 #[test]
 fn the_native_app_runs_and_holds_what_is_declared() {
-    let Some(project) = Project::template("native-app", &[12, 13]) else {
+    let Some(project) = Project::template("library", &[12, 13]) else {
         return;
     };
     let run = project.run(&["run"]);

@@ -164,13 +164,21 @@ fn cuda_12_alone_has_no_compiler_for_libraries() {
     assert_eq!(steps(&json), ["stored"]);
 
     // A crate that wants 13.
-    let template = checkout().join("templates/native-app");
+    let template = checkout().join("templates/library");
     for file in ["Cargo.toml", "src/main.rs"] {
         let target = machine.work.join(file);
         fs::create_dir_all(target.parent().unwrap()).unwrap();
         fs::copy(template.join(file), target).unwrap();
     }
-    point_to_checkout(&machine.work.join("Cargo.toml"));
+    let manifest = machine.work.join("Cargo.toml");
+    point_to_checkout(&manifest);
+    let text = fs::read_to_string(&manifest).unwrap();
+    let table = "[package.metadata.cuda]\n";
+    fs::write(
+        &manifest,
+        text.replace(table, &format!("{table}toolkit = \">=13, <14\"\n")),
+    )
+    .unwrap();
     machine.says(
         exit_code::NOT_FOUND,
         NOT_WORKING,

@@ -245,7 +245,7 @@ fn a_lock_that_names_other_packages_is_refused() {
 fn locks_of_the_repository_are_accepted() {
     let repository = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     for (lock, releases) in [
-        ("templates/python-module", &["12", "13"][..]),
+        ("templates/python", &["12", "13"][..]),
         ("tests/support", &["11.8", "12.0", "12.9", "13.4"]),
     ] {
         let sandbox = Sandbox::new(Tool::Nothing);

@@ -36,7 +36,7 @@ fn plain(project: &Project) -> Finished {
 #[test]
 fn cargo_and_cargo_cuda_leave_each_others_work_alone() {
     let own = |project: Project| project.alone(&[12, 13]);
-    let Some(project) = Project::template("native-app", &[12, 13]).and_then(own) else {
+    let Some(project) = Project::template("library", &[12, 13]).and_then(own) else {
         return;
     };
     let all = |build: Finished| compiled(&build).contains(&"native-app".to_owned());

@@ -49,6 +49,7 @@ mod shells;
 mod skipped;
 mod splits;
 mod support;
+mod templates;
 mod terminal;
 mod toolkit;
 mod toolkit_list;

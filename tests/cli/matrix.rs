@@ -29,7 +29,7 @@ fn compiled(build: &Finished) -> Vec<String> {
 #[test]
 fn jobs_of_a_matrix_are_joined_without_compiling() {
     let own = |project: Project| project.alone(&[13]);
-    let Some(project) = Project::template("native-app", &[13]).and_then(own) else {
+    let Some(project) = Project::template("library", &[13]).and_then(own) else {
         return;
     };
     let listed = project.run(&["matrix", "--json"]);

@@ -122,6 +122,36 @@ impl Project {
         Some(project)
     }
 
+    /// A package that `cargo cuda new` has made below `place`, which is outside of the checkout, with the versions that
+    /// the template locks. `None` where tests of real components are left out.
+    pub fn from_template(place: &Path, template: &str, name: &str, majors: &[u32]) -> Option<Self> {
+        let project = Self {
+            path: place.to_owned(),
+            cache: shared_cache(majors)?,
+            target: target(),
+        };
+        store(&project.cache, majors)?;
+        let mut new = project.command(&["new", "--template", template, name]);
+        Finished::of(
+            new.arg("--cuda-build-path")
+                .arg(checkout())
+                .output()
+                .unwrap(),
+        )
+        .succeeded();
+        let project = Self {
+            path: place.join(name),
+            ..project
+        };
+        let lock = checkout()
+            .join("templates")
+            .join(template)
+            .join("Cargo.lock");
+        fs::copy(lock, project.path.join("Cargo.lock")).unwrap();
+        project.forget(name);
+        Some(project)
+    }
+
     /// A program of its own: `build.rs`, what `[package.metadata.cuda]` says, and `src/main.rs`.
     pub fn new(name: &str, majors: &[u32], cuda: &str, build: &str, main: &str) -> Option<Self> {
         Self::at(name, name, majors, cuda, build, main)
@@ -150,7 +180,7 @@ impl Project {
         );
         // The same versions as the template's, so that they are compiled once for all.
         fs::copy(
-            checkout().join("templates/native-app/Cargo.lock"),
+            checkout().join("templates/library/Cargo.lock"),
             project.path.join("Cargo.lock"),
         )
         .unwrap();

@@ -25,7 +25,7 @@ impl Package {
         let place = place(name);
         store(&place.join("cache"), &[12, 13])?;
         let path = place.join("saxpy");
-        copy(&checkout().join("templates/python-module"), &path);
+        copy(&checkout().join("templates/python"), &path);
         // It locks other components than the tests have.
         fs::remove_file(path.join("cuda-toolkits.lock")).unwrap();
         let target = place.join("package");
@@ -235,7 +235,7 @@ fn an_sdist_has_the_backend_and_dynamic_requirements() {
         "[lib]\ncrate-type = [\"cdylib\"]\n\n[dependencies]\ncore-part = { path = \"../core\" }\n";
     write("crates/py/Cargo.toml", &manifest("pkg", rest));
     write("crates/py/src/lib.rs", "");
-    let backend = fs::read_to_string(checkout().join("templates/python-module/cuda_backend.py"));
+    let backend = fs::read_to_string(checkout().join("templates/python/cuda_backend.py"));
     write("crates/py/cuda_backend.py", &backend.unwrap());
     let pyproject = |include: &str| {
         let text = format!(

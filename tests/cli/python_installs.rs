@@ -81,7 +81,7 @@ impl Flow {
     fn import(&self, venv: &Path) -> [PathBuf; 2] {
         let code = "import saxpy, sys\n\
              assert saxpy.cuda_runtime_version() == 13040, saxpy.cuda_runtime_version()\n\
-             print(sys.modules['saxpy.saxpy'].__file__)\n\
+             print(sys.modules['saxpy._native'].__file__)\n\
              print(next(l.split()[-1] for l in open('/proc/self/maps') if 'libcudart' in l))\n";
         let mut command = Command::new(venv.join("bin/python"));
         command
@@ -140,7 +140,7 @@ fn every_installer_gives_a_package_that_imports() {
     );
     flow.compiled_little("pip install -e");
     let module = flow.import_with_packages(&editable);
-    assert_eq!(module, source.join("python/saxpy/saxpy.abi3.so"));
+    assert_eq!(module, source.join("python/saxpy/_native.abi3.so"));
 
     let out = flow.at("wheels");
     let arguments = [
@@ -249,11 +249,10 @@ fn every_installer_gives_a_package_that_imports() {
     let call =
         "unsafe { let mut v = 0; nvrtcVersion(&raw mut v, &raw mut v) };\n    let mut version = 0;";
     flow.package
-        .edit("src/runtime.rs", "let mut version = 0;", call);
-    let function =
-        "fn nvrtcVersion(major: *mut c_int, minor: *mut c_int) -> c_int;\n    fn cudaFree(";
+        .edit("src/lib.rs", "let mut version = 0;", call);
+    let function = "fn nvrtcVersion(major: *mut c_int, minor: *mut c_int) -> c_int;\n    fn cudaRuntimeGetVersion(";
     flow.package
-        .edit("src/runtime.rs", "fn cudaFree(", function);
+        .edit("src/lib.rs", "fn cudaRuntimeGetVersion(", function);
     flow.package.edit(
         "build.rs",
         "Ok(())",
@@ -265,7 +264,7 @@ fn every_installer_gives_a_package_that_imports() {
         assert_ne!(run.code, 0, "{run:?}");
         let output = run.stdout + &run.stderr;
         for expected in [
-            "saxpy.abi3.so needs \"nvrtc\"",
+            "_native.abi3.so needs \"nvrtc\"",
             "hint: add \"nvrtc\" to `components`",
         ] {
             assert!(output.contains(expected), "{expected}: {output}");

@@ -62,9 +62,8 @@ fn split(place: &Path, name: impl Fn(&str, &str) -> String) -> Option<BTreeMap<S
 
 /// The native template under a name of its own.
 fn native(name: &str) -> Project {
-    let template = |file: &str| {
-        fs::read_to_string(checkout().join("templates/native-app").join(file)).unwrap()
-    };
+    let template =
+        |file: &str| fs::read_to_string(checkout().join("templates/library").join(file)).unwrap();
     let cuda = "toolkit = \">=13, <14\"\ncapabilities = [\"8.0\", \"9.0\", \"12.0+PTX\"]";
     let project = Project::new(
         name,

@@ -24,7 +24,7 @@ pub fn clone(name: &str) -> PathBuf {
         .join(name);
     // An earlier run may have copied files that are gone since.
     let _ = fs::remove_dir_all(clone.join("cuda-build"));
-    for part in ["cuda-build", "templates/python-module"] {
+    for part in ["cuda-build", "templates/python"] {
         copy(&checkout().join(part), &clone.join(part));
     }
     // cuda-build inherits from the workspace; a clone has one.
@@ -32,7 +32,7 @@ pub fn clone(name: &str) -> PathBuf {
         fs::create_dir_all(clone.join(part).parent().unwrap()).unwrap();
         fs::copy(checkout().join(part), clone.join(part)).unwrap();
     }
-    let project = clone.join("templates/python-module");
+    let project = clone.join("templates/python");
     // It locks other components than the tests have.
     fs::remove_file(project.join("cuda-toolkits.lock")).unwrap();
     project
@@ -120,9 +120,9 @@ fn check(venv: &Path, major: u32, version: &str) {
     let code = "import saxpy as m\n\
          print(m.cuda_runtime_version(), m.capabilities())\n\
          open('device_code', 'wb').write(m.device_code())\n\
-         try:\n    print(m.saxpy(2.0, [1.0, 2.0], [3.0, 4.0]))\n\
+         try:\n    print(m.axpy(2.0, [1.0, 2.0], [3.0, 4.0]))\n\
          except RuntimeError as error:\n    print('RuntimeError:', error)\n\
-         try:\n    m.saxpy(2.0, [1.0], [])\n\
+         try:\n    m.axpy(2.0, [1.0], [])\n\
          except ValueError as error:\n    print('ValueError:', error)\n";
     let run = python(venv, code);
     assert_eq!(run.code, 0, "{}", run.stdout);
@@ -215,7 +215,7 @@ fn one_command_makes_two_wheels_of_the_template() {
         let run = Finished::of(command.current_dir(project).output().unwrap());
         assert_eq!(run.code, 0, "{run:?}");
         assert!(!run.stderr.contains("warning[W"), "{run:?}");
-        let largest = "  saxpy/saxpy.abi3.so: ";
+        let largest = "  saxpy/_native.abi3.so: ";
         assert_eq!(run.stdout.matches(largest).count(), 2, "{run:?}");
         reports.borrow_mut().push(run.stdout.clone());
         assert!(
@@ -258,7 +258,7 @@ fn one_command_makes_two_wheels_of_the_template() {
         let info = format!("saxpy_cu{major}-0.1.0.dist-info");
         let mut expected = [
             "saxpy/__init__.py".to_owned(),
-            "saxpy/saxpy.abi3.so".to_owned(),
+            "saxpy/_native.abi3.so".to_owned(),
             format!("{info}/METADATA"),
             format!("{info}/WHEEL"),
             format!("{info}/sboms/saxpy.cyclonedx.json"),
@@ -271,7 +271,10 @@ fn one_command_makes_two_wheels_of_the_template() {
             expected.iter().collect::<Vec<_>>(),
             "nothing of NVIDIA's is in it"
         );
-        let facts = content.entries["saxpy/saxpy.abi3.so"].elf.as_ref().unwrap();
+        let facts = content.entries["saxpy/_native.abi3.so"]
+            .elf
+            .as_ref()
+            .unwrap();
         assert_eq!(
             (&facts.rpath, facts.runpath.len()),
             (&vec![rpath.to_owned()], 0)
@@ -318,7 +321,7 @@ fn a_wheel_that_does_not_compile_leaves_nothing() {
     let cache = work.join("cache");
     store(&cache, &[12]).unwrap();
     let project = clone("wheel-broken-clone");
-    let kernel = project.join("kernels/saxpy.cu");
+    let kernel = project.join("kernels/axpy.cu");
     let text = fs::read_to_string(&kernel)
         .unwrap()
         .replace("a * x[i]", "a * z[i]");
@@ -326,13 +329,13 @@ fn a_wheel_that_does_not_compile_leaves_nothing() {
     let dist = project.join("dist");
     let _ = fs::remove_dir_all(&dist);
     // Dependencies are compiled once for both tests.
-    let target = project.join("../../../wheel-clone/templates/python-module/target");
+    let target = project.join("../../../wheel-clone/templates/python/target");
     let mut command = wheel(&project, &cache, &["--cuda", "12"]);
     let run = Finished::of(command.env("CARGO_TARGET_DIR", &target).output().unwrap());
     run.failed(
         cargo_cuda::exit_code::WHEEL,
         &[
-            "kernels/saxpy.cu(8): error",
+            "kernels/axpy.cu(8): error",
             "\"z\" is undefined",
             "maturin ended with code",
             "command:",
@@ -356,7 +359,7 @@ fn a_wheel_that_does_not_compile_leaves_nothing() {
 
 #[test]
 fn a_distribution_name_that_leads_elsewhere() {
-    let Some(project) = Project::template("python-module", &[13]) else {
+    let Some(project) = Project::template("python", &[13]) else {
         return;
     };
     let manifest = fs::read_to_string(project.path.join("Cargo.toml")).unwrap();

@@ -18,5 +18,6 @@ mod driver_api;
 mod machine;
 mod native_app;
 mod support;
+mod templates;
 mod toolkit;
 mod wheels;

@@ -7,7 +7,7 @@ use crate::support::{pack, run};
 const SCRIPT: &str = "
 import saxpy
 print('runtime', saxpy.cuda_runtime_version())
-print('result', saxpy.saxpy(2.0, [1.0, 2.0, 3.0], [10.0, 20.0, 30.0]))
+print('result', saxpy.axpy(2.0, [1.0, 2.0, 3.0], [10.0, 20.0, 30.0]))
 maps = {line.split()[-1] for line in open('/proc/self/maps') if 'libcudart' in line}
 print('loaded', *maps)
 ";

@@ -104,7 +104,7 @@ fn no_backend() -> Failure {
         "pyproject.toml names no build backend in the source tree, so an installer would not call `cargo cuda`",
     )
     .hint(
-        "copy `cuda_backend.py` from templates/python-module, and write below `[build-system]`:\n\
+        "copy `cuda_backend.py` from a package that `cargo cuda new --template python` makes, and write below `[build-system]`:\n\
          build-backend = \"cuda_backend\"\nbackend-path = [\".\"]",
     )
 }

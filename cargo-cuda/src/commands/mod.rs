@@ -9,6 +9,7 @@ pub mod doctor;
 pub mod env;
 pub mod fetch;
 pub mod matrix;
+pub mod new;
 pub mod pep517;
 pub mod toolkit;
 pub mod view;

@@ -127,16 +127,15 @@ impl Build {
         self
     }
 
-    /// What to compile for: the declared capabilities, or those of this machine's GPUs if none are declared. They are
-    /// checked against the toolkit. `None` if nothing is compiled.
-    pub(super) fn plan(
-        &self,
-        toolkit: &Toolkit,
-        directives: &mut Directives,
-    ) -> Result<Option<Plan>, Error> {
-        if self.code.is_empty() {
-            return Ok(None);
-        }
+    /// The capabilities to compile for: the declared ones, or those of this machine's GPUs if none are declared. They
+    /// are checked against the toolkit. A build script needs them only for another build tool, as in
+    /// [`View::cmake_defines`].
+    ///
+    /// # Errors
+    /// [`Error::Capability`] if a capability is not valid or not supported by the toolkit, or if none is declared and
+    /// this machine has no GPU; the errors of [`Build::toolkit`].
+    pub fn plan(&self) -> Result<Plan, Error> {
+        let toolkit = self.toolkit()?;
         let config = self.config.for_major(toolkit.version().major);
         let declared = match config.capabilities {
             Some(items) => Declared::parse(items)?,
@@ -154,7 +153,25 @@ impl Build {
         let plan = declared.plan(toolkit.version(), &gpus, observed.as_deref())?;
         let used: Vec<Component> = config.components.iter().map(|w| w.component).collect();
         toolkit.check_plan(&plan, &used)?;
-        if config.capabilities.is_none() {
+        Ok(plan)
+    }
+
+    /// The plan for the modules and libraries of this build; `None` if it compiles none.
+    pub(super) fn own_plan(
+        &self,
+        toolkit: &Toolkit,
+        directives: &mut Directives,
+    ) -> Result<Option<Plan>, Error> {
+        if self.code.is_empty() {
+            return Ok(None);
+        }
+        let plan = self.plan()?;
+        if self
+            .config
+            .for_major(toolkit.version().major)
+            .capabilities
+            .is_none()
+        {
             directives.push(Directive::Warning(format!(
                 "no capabilities are declared; built only for the GPU of this machine: {plan}"
             )));

@@ -229,7 +229,7 @@ impl Build {
         directives.push(Directive::Remark(format!("CUDA {}", toolkit.version())));
         skipped::declare_cfg(&mut directives);
         #[cfg(feature = "compile")]
-        let plan = self.plan(toolkit, &mut directives)?;
+        let plan = self.own_plan(toolkit, &mut directives)?;
         #[cfg(feature = "compile")]
         let compiled = self.compile(toolkit, plan.as_ref(), &mut directives)?;
         #[cfg(all(feature = "view", not(feature = "compile")))]

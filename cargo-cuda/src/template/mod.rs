@@ -1,0 +1,246 @@
+//! The templates of `cargo cuda new` and `init`: the files of the crates in `templates/`, embedded in this program.
+
+pub mod manifest;
+
+use clap::ValueEnum;
+
+/// A crate that is copied.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Template {
+    /// Host and device code with `<<<…>>>` launches, compiled by nvcc and called from Rust
+    #[default]
+    Library,
+    /// A kernel, launched with the crate cust
+    ModuleCust,
+    /// A kernel, launched with the crate cudarc; starts without a driver
+    ModuleCudarc,
+    /// A Python module with pyo3, one wheel per CUDA major
+    Python,
+    /// A CMake project that uses CUDA
+    Cmake,
+    /// A crate that links cuBLAS and passes the toolkit to its dependents
+    Sys,
+}
+
+/// A file: its path in the package, and its content.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct File {
+    pub path: String,
+    pub content: String,
+}
+
+/// The embedded files of a template.
+struct Embedded {
+    /// The name of the crate, which is replaced in all files.
+    name: &'static str,
+    manifest: &'static str,
+    files: &'static [(&'static str, &'static str)],
+}
+
+/// The files of `templates/$directory`, read through links in `cargo-cuda/templates`: cargo packages no file from outside
+/// of the package, and no directory with a file `Cargo.toml`.
+macro_rules! embedded {
+    ($directory:literal, $name:literal, [$($path:literal $(from $link:literal)?),* $(,)?]) => {
+        Embedded {
+            name: $name,
+            manifest: include_str!(concat!("../../templates/", $directory, "/manifest.toml")),
+            files: &[$(embedded!(@file $directory, $path $(, $link)?)),*],
+        }
+    };
+    (@file $directory:literal, $path:literal) => { embedded!(@file $directory, $path, $path) };
+    (@file $directory:literal, $path:literal, $link:literal) => {
+        ($path, include_str!(concat!("../../templates/", $directory, "/", $link)))
+    };
+}
+
+const LIBRARY: Embedded = embedded!(
+    "library",
+    "native-app",
+    ["build.rs", "kernels/saxpy.cu", "src/main.rs"]
+);
+
+const MODULE_CUST: Embedded = embedded!(
+    "module-cust",
+    "module-cust",
+    ["build.rs", "kernels/saxpy.cu", "src/main.rs"]
+);
+
+const MODULE_CUDARC: Embedded = embedded!(
+    "module-cudarc",
+    "module-cudarc",
+    ["build.rs", "kernels/saxpy.cu", "src/main.rs"]
+);
+
+const PYTHON: Embedded = embedded!(
+    "python",
+    "saxpy",
+    [
+        ".github/workflows/wheels.yml",
+        // Git does not follow a link of this name.
+        ".gitignore" from "gitignore",
+        "build.rs",
+        "cuda_backend.py",
+        "kernels/axpy.cu",
+        "pyproject.toml",
+        "python/saxpy/__init__.py",
+        "src/lib.rs",
+        "tests/test_saxpy.py",
+    ]
+);
+
+const CMAKE: Embedded = embedded!(
+    "cmake",
+    "cmake-app",
+    [
+        "build.rs",
+        "native/CMakeLists.txt",
+        "native/saxpy.cu",
+        "src/main.rs"
+    ]
+);
+
+const SYS: Embedded = embedded!(
+    "sys",
+    "linked-cublas",
+    ["build.rs", "src/lib.rs", "tests/links.rs"]
+);
+
+impl Template {
+    fn embedded(self) -> Embedded {
+        match self {
+            Self::Library => LIBRARY,
+            Self::ModuleCust => MODULE_CUST,
+            Self::ModuleCudarc => MODULE_CUDARC,
+            Self::Python => PYTHON,
+            Self::Cmake => CMAKE,
+            Self::Sys => SYS,
+        }
+    }
+
+    /// Whether the package is a library for other crates or for Python, and not a program.
+    pub fn is_library(self) -> bool {
+        self.embedded()
+            .files
+            .iter()
+            .any(|(path, _)| *path == "src/lib.rs")
+    }
+
+    /// `Cargo.toml` for a package of this name.
+    pub fn manifest(self, package: &str) -> String {
+        let embedded = self.embedded();
+        renamed(embedded.manifest, embedded.name, package)
+    }
+
+    /// The other files for a package of this name.
+    pub fn files(self, package: &str) -> Vec<File> {
+        let embedded = self.embedded();
+        let files = embedded.files.iter().map(|(path, content)| File {
+            path: renamed(path, embedded.name, package),
+            content: renamed(content, embedded.name, package),
+        });
+        files.collect()
+    }
+}
+
+/// Replaces the name of a package: in TOML, as in `name = "my-app"`, in code, as in `use my_app`, and in the names of
+/// variables, as in `DEP_MY_APP_ROOT`.
+fn renamed(text: &str, from: &str, to: &str) -> String {
+    let [from_code, to_code] = [from, to].map(|name| name.replace('-', "_"));
+    text.replace(&format!("= \"{from}\""), &format!("= \"{to}\""))
+        .replace(&from_code, &to_code)
+        .replace(&from_code.to_uppercase(), &to_code.to_uppercase())
+}
+
+#[cfg(test)]
+#[allow(
+    clippy::disallowed_methods,
+    reason = "compares the embedded files with the directory"
+)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use super::*;
+
+    fn templates() -> impl Iterator<Item = Template> {
+        Template::value_variants().iter().copied()
+    }
+
+    /// Files below `directory`, without outputs of builds and what belongs to the checkout alone.
+    fn files(directory: &Path, prefix: &str, found: &mut Vec<String>) {
+        for entry in fs::read_dir(directory).unwrap() {
+            let entry = entry.unwrap();
+            let name = entry.file_name().into_string().unwrap();
+            let skipped = [
+                "target",
+                "dist",
+                "__pycache__",
+                "Cargo.lock",
+                "cuda-toolkits.lock",
+            ];
+            if skipped.contains(&name.as_str()) {
+                continue;
+            }
+            let path = format!("{prefix}{name}");
+            match entry.path().is_dir() {
+                true => files(&entry.path(), &format!("{path}/"), found),
+                false => found.push(path),
+            }
+        }
+    }
+
+    #[test]
+    fn every_file_of_a_template_is_embedded() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../templates");
+        for template in templates() {
+            // The name on the command line is that of the directory.
+            let value = template.to_possible_value().unwrap();
+            let directory = root.join(value.get_name());
+            let mut expected = Vec::new();
+            files(&directory, "", &mut expected);
+            expected.sort();
+            let name = template.embedded().name;
+            let mut embedded = template.files(name);
+            let manifest = template.manifest(name);
+            embedded.push(File {
+                path: "Cargo.toml".to_owned(),
+                content: manifest,
+            });
+            embedded.sort_by(|a, b| a.path.cmp(&b.path));
+            let paths: Vec<&str> = embedded.iter().map(|file| file.path.as_str()).collect();
+            assert_eq!(paths, expected);
+            for file in &embedded {
+                let content = fs::read_to_string(directory.join(&file.path)).unwrap();
+                assert!(content == file.content, "{}", file.path);
+            }
+        }
+        assert_eq!(fs::read_dir(&root).unwrap().count(), templates().count());
+    }
+
+    #[test]
+    fn no_name_of_a_template_is_left() {
+        for template in templates() {
+            let embedded = template.embedded();
+            let mut files = template.files("my-package");
+            files.push(File {
+                path: "Cargo.toml".to_owned(),
+                content: template.manifest("my-package"),
+            });
+            for File { path, content } in files {
+                for name in [embedded.name.to_owned(), embedded.name.replace('-', "_")] {
+                    let text = format!("{path}\n{content}").to_lowercase();
+                    assert!(!text.contains(&name), "{path} contains {name}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_name_is_written_as_each_language_needs_it() {
+        let text = "name = \"a-sys\"\nuse a_sys;\nDEP_A_SYS_ROOT\n";
+        assert_eq!(
+            renamed(text, "a-sys", "b-c"),
+            "name = \"b-c\"\nuse b_c;\nDEP_B_C_ROOT\n"
+        );
+    }
+}

@@ -1,0 +1,1 @@
+../../../templates/cmake/build.rs

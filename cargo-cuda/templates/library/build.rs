@@ -1,0 +1,1 @@
+../../../templates/library/build.rs

@@ -1,0 +1,1 @@
+../../../templates/module-cudarc/build.rs

@@ -1,0 +1,1 @@
+../../../templates/module-cust/build.rs

@@ -1,0 +1,1 @@
+../../../templates/python/cuda_backend.py

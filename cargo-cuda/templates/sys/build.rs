@@ -1,0 +1,1 @@
+../../../templates/sys/build.rs

@@ -1,0 +1,66 @@
+//! Runs a kernel on the first GPU with the crate `cudarc`, and checks the result.
+//!
+//! `cudarc` loads the driver at run time: without a driver, the program prints a message, and the test is skipped.
+
+use std::error::Error;
+
+use cudarc::driver::{CudaContext, LaunchConfig, PushKernelArg, sys};
+use cudarc::nvrtc::Ptx;
+
+/// The output of the build script: the compiled kernels, and the capabilities that they are compiled for.
+mod cuda {
+    include!(concat!(env!("OUT_DIR"), "/cuda_build.rs"));
+}
+
+fn has_driver() -> bool {
+    // SAFETY: this loads the library of the driver, which has no requirements.
+    unsafe { sys::is_culib_present() }
+}
+
+/// a·x + y on the first GPU.
+fn saxpy(a: f32, x: &[f32], y: &[f32]) -> Result<Vec<f32>, Box<dyn Error>> {
+    assert_eq!(x.len(), y.len());
+    let n = u32::try_from(x.len())?;
+    if !has_driver() {
+        return Err("no CUDA driver is installed on this machine".into());
+    }
+    let context = CudaContext::new(0)?;
+    let (major, minor) = context.compute_capability()?;
+    let (major, minor) = (major.unsigned_abs(), minor.unsigned_abs());
+    cuda::check_device(major, minor)?;
+
+    let module = context.load_module(Ptx::from_binary(cuda::modules::SAXPY.to_vec()))?;
+    let kernel = module.load_function("saxpy")?;
+    let stream = context.default_stream();
+    let x = stream.clone_htod(x)?;
+    let mut y = stream.clone_htod(y)?;
+    let mut launch = stream.launch_builder(&kernel);
+    launch.arg(&n).arg(&a).arg(&x).arg(&mut y);
+    // SAFETY: the arguments are those of the kernel, and both buffers have `n` elements.
+    unsafe { launch.launch(LaunchConfig::for_num_elems(n)) }?;
+    Ok(stream.clone_dtoh(&y)?)
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let x: Vec<f32> = (0..1000_u16).map(f32::from).collect();
+    let result = saxpy(2.0, &x, &vec![1.0; x.len()])?;
+    for (x, result) in x.iter().zip(&result) {
+        assert_eq!(*result, 2.0 * x + 1.0);
+    }
+    println!("2 * 999 + 1 = {}", result[999]);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{has_driver, saxpy};
+
+    #[test]
+    fn computes() {
+        if !has_driver() {
+            eprintln!("skipped: no CUDA driver is installed on this machine");
+            return;
+        }
+        assert_eq!(saxpy(2.0, &[1.0, 2.0], &[3.0, 4.0]).unwrap(), [5.0, 8.0]);
+    }
+}

@@ -1,0 +1,63 @@
+//! Runs a kernel on the first GPU with the crate `cust`, and checks the result.
+//!
+//! `cust` links the driver's library: the program and its tests start only where a driver is installed.
+
+use std::error::Error;
+
+use cust::device::{Device, DeviceAttribute};
+use cust::launch;
+use cust::memory::{CopyDestination, DeviceBuffer};
+use cust::module::Module;
+use cust::stream::{Stream, StreamFlags};
+
+/// The output of the build script: the compiled kernels, and the capabilities that they are compiled for.
+mod cuda {
+    include!(concat!(env!("OUT_DIR"), "/cuda_build.rs"));
+}
+
+const BLOCK: u32 = 256;
+
+/// a·x + y on the first GPU.
+fn saxpy(a: f32, x: &[f32], y: &[f32]) -> Result<Vec<f32>, Box<dyn Error>> {
+    assert_eq!(x.len(), y.len());
+    let n = u32::try_from(x.len())?;
+    let _context = cust::quick_init()?;
+    let device = Device::get_device(0)?;
+    let attribute = |attribute| device.get_attribute(attribute).map(i32::unsigned_abs);
+    let major = attribute(DeviceAttribute::ComputeCapabilityMajor)?;
+    let minor = attribute(DeviceAttribute::ComputeCapabilityMinor)?;
+    cuda::check_device(major, minor)?;
+
+    let module = Module::from_fatbin(cuda::modules::SAXPY, &[])?;
+    let kernel = module.get_function("saxpy")?;
+    let stream = Stream::new(StreamFlags::NON_BLOCKING, None)?;
+    let x = DeviceBuffer::from_slice(x)?;
+    let on_device = DeviceBuffer::from_slice(y)?;
+    // SAFETY: the arguments are those of the kernel, and both buffers have `n` elements.
+    unsafe {
+        launch!(kernel<<<n.div_ceil(BLOCK), BLOCK, 0, stream>>>(n, a, x.as_device_ptr(), on_device.as_device_ptr()))?;
+    }
+    stream.synchronize()?;
+    let mut result = vec![0.0; y.len()];
+    on_device.copy_to(&mut result)?;
+    Ok(result)
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let x: Vec<f32> = (0..1000_u16).map(f32::from).collect();
+    let result = saxpy(2.0, &x, &vec![1.0; x.len()])?;
+    for (x, result) in x.iter().zip(&result) {
+        assert_eq!(*result, 2.0 * x + 1.0);
+    }
+    println!("2 * 999 + 1 = {}", result[999]);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn computes() {
+        let result = super::saxpy(2.0, &[1.0, 2.0], &[3.0, 4.0]).unwrap();
+        assert_eq!(result, [5.0, 8.0]);
+    }
+}

@@ -1,0 +1,4 @@
+fn main() -> Result<(), cuda_build::Error> {
+    cuda_build::Build::new()?.run()?;
+    Ok(())
+}
