@@ -89,14 +89,16 @@ pub fn run(arguments: &WheelArgs, user: &Env, root: &Root) -> Result<String, Fai
         None => build(arguments, user, root)?,
     };
     output::messages(&summary::notes(&wheels));
+    let mut findings = Vec::new();
     for wheel in &wheels {
         // The size is checked below, because the manifest can change its limit.
         let audited = Audited::new(
             &audit::input::read(&wheel.path)?,
             &[audit::check::Code("W17")],
         );
-        output::messages(&audited.messages());
+        findings.push((wheel.path.as_path(), audited.messages()));
     }
+    output::messages(&summary::findings(&findings));
     let metapackage = match arguments.metapackage {
         true => metapackage::write(&wheels, &arguments.out)?,
         false => None,

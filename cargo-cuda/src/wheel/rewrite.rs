@@ -21,7 +21,7 @@ use super::metadata::{
 };
 use super::needs::Needs;
 use super::programs;
-use super::requirements::Requirements;
+use super::requirements::{Requirement, Requirements};
 use super::runpath::SearchPathPlan;
 use super::sbom;
 use super::static_runtime;
@@ -78,6 +78,14 @@ pub struct BuiltWheel {
     pub files: Vec<(String, u64)>,
     /// Python code that looks up the distribution by the name without `-cu12`.
     pub lookups: Vec<Lookup>,
+}
+
+impl BuiltWheel {
+    /// The requirements that depend on the CUDA major.
+    pub fn cuda_requirements(&self) -> impl Iterator<Item = &String> {
+        let depends_on_major = |line: &&String| Requirement::parse(line).cuda_majors().is_some();
+        self.requires.iter().filter(depends_on_major)
+    }
 }
 
 /// A rewritten wheel that is not written yet.
