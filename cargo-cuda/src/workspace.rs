@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use cargo_metadata::{DependencyKind, MetadataCommand};
+use cargo_metadata::{CrateType, DependencyKind, MetadataCommand, Target};
 use cuda_build::internal::{Config, Env, Root};
 
 use crate::cargo_arguments::Options;
@@ -42,6 +42,8 @@ pub enum Resolve {
 #[derive(Clone, Debug)]
 pub struct Package {
     pub name: String,
+    /// The name of the library target; without one, that of the package with underscores.
+    pub library: String,
     pub version: String,
     /// The path of the package's `Cargo.toml`.
     pub manifest: PathBuf,
@@ -51,6 +53,15 @@ pub struct Package {
     pub uses_cuda_build: bool,
     /// Whether pyo3 is a dependency of the package.
     pub uses_pyo3: bool,
+}
+
+fn library(package: &cargo_metadata::Package) -> String {
+    let crate_types = [CrateType::CDyLib, CrateType::Lib];
+    let is_library = |target: &&Target| target.crate_types.iter().any(|t| crate_types.contains(t));
+    match package.targets.iter().find(is_library) {
+        Some(target) => target.name.clone(),
+        None => package.name.replace('-', "_"),
+    }
 }
 
 /// `cargo metadata` for a manifest, otherwise for the current directory.
@@ -83,6 +94,7 @@ impl Workspace {
             let directory = manifest.parent().unwrap_or(Path::new("."));
             packages.push(Package {
                 name: package.name.to_string(),
+                library: library(package),
                 version: package.version.to_string(),
                 uses_cuda_build: package.dependencies.iter().any(|dependency| {
                     dependency.name == "cuda-build" && dependency.kind == DependencyKind::Build

@@ -258,13 +258,19 @@ fn every_installer_gives_a_package_that_imports() {
         "Ok(())",
         "println!(\"cargo::rustc-link-lib=nvrtc\");\n    Ok(())",
     );
+    // By default, maturin names the imported package as the library, whatever the name of the crate.
+    let crate_name = "[package]\nname = \"saxpy";
+    flow.package
+        .edit("Cargo.toml", crate_name, &format!("{crate_name}-bindings"));
+    flow.package
+        .edit("pyproject.toml", "module-name = \"saxpy\"\n", "");
     for mode in [&["install", "."][..], &["install", "-e", "."]] {
         let run = flow.command(&pip).args(mode).args(settings).output();
         let run = Finished::of(run.unwrap());
         assert_ne!(run.code, 0, "{run:?}");
         let output = run.stdout + &run.stderr;
         for expected in [
-            "_native.abi3.so needs \"nvrtc\"",
+            "_native.abi3.so needs nvrtc, which `components` does not list",
             "hint: add \"nvrtc\" to `components`",
         ] {
             assert!(output.contains(expected), "{expected}: {output}");

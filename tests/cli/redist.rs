@@ -199,16 +199,16 @@ fn hostile_archives_are_refused() {
     type Fill = fn(&mut Builder<XzWriter<fs::File>>);
     let hostile: [(&str, Fill); 7] = [
         ("leads out of the archive", |archive| {
-            raw(archive, "top/../../evil")
+            raw(archive, "top/../../evil");
         }),
         ("leads out of the archive", |archive| {
-            raw(archive, "/tmp/cargo-cuda-evil")
+            raw(archive, "/tmp/cargo-cuda-evil");
         }),
         ("outside the archive", |archive| {
-            link(archive, "top/lib/a", "/etc/passwd")
+            link(archive, "top/lib/a", "/etc/passwd");
         }),
         ("outside the archive", |archive| {
-            link(archive, "top/lib/a", "../../evil")
+            link(archive, "top/lib/a", "../../evil");
         }),
         ("is a symbolic link", |archive| {
             link(archive, "top/lib", "include");

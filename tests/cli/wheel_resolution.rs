@@ -1,6 +1,7 @@
 //! The wheels beside packages that pin CUDA's: PyTorch, vLLM and CuPy.
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -8,15 +9,15 @@ use serde_json::Value;
 
 use crate::components::offline;
 use crate::project::{place, store};
-use crate::support::{EXCLUDE_NEWER, Finished};
-use crate::tools::{self, tool};
-use crate::wheel_template::{clone, files, python, wheel};
+use crate::support::{EXCLUDE_NEWER, Finished, python};
+use crate::tools::tool;
+use crate::wheel_template::{self, clone, files, wheel};
 
 /// The packages that uv chooses, with their versions. `wheels` has wheels that are not in the index.
 fn with_uv(requirements: &[&str], wheels: &Path) -> BTreeMap<String, String> {
     let directory = tempfile::tempdir().unwrap();
     let input = directory.path().join("requirements.in");
-    std::fs::write(&input, requirements.join("\n")).unwrap();
+    fs::write(&input, requirements.join("\n")).unwrap();
     let mut command = Command::new(tool("uv"));
     command
         .args(["pip", "compile", "--quiet", "--no-header", "--no-annotate"])
@@ -33,29 +34,19 @@ fn with_uv(requirements: &[&str], wheels: &Path) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// The same with pip.
+/// The same with pip. If the index serves no metadata beside the wheels, `fast-deps` reads it from the end of each wheel
+/// instead of downloading gigabytes.
 fn with_pip(requirements: &[&str], wheels: &Path) -> BTreeMap<String, String> {
-    let directory = tempfile::tempdir().unwrap();
-    let mut command = Command::new(tools::directory().join("python"));
+    let mut command = Command::new(tool("uv"));
     command
-        .args([
-            "-m",
-            "pip",
-            "install",
-            "--quiet",
-            "--dry-run",
-            "--ignore-installed",
-        ])
-        .args(["--only-binary", ":all:", "--python-version", "3.12"])
-        .arg("--target")
-        .arg(directory.path())
+        .args(["tool", "run", "--quiet", "--python"])
+        .arg(python())
+        .args(["pip@26.3", "install", "--quiet", "--use-feature=fast-deps"])
+        .args(["--dry-run", "--ignore-installed", "--only-binary", ":all:"])
+        .args(["--uploaded-prior-to", EXCLUDE_NEWER])
         .args(["--report", "-", "--find-links"])
         .arg(wheels)
         .args(requirements);
-    for glibc in 5..=34 {
-        let platform = format!("manylinux_2_{glibc}_x86_64");
-        command.args(["--platform", &platform]);
-    }
     let run = Finished::of(command.output().unwrap());
     assert_eq!(run.code, 0, "{requirements:?}: {run:?}");
     let report: Value = serde_json::from_str(&run.stdout).unwrap();
@@ -67,13 +58,13 @@ fn with_pip(requirements: &[&str], wheels: &Path) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// The wheel changes no version of a package that is named before it. uv decides in the order of the requirements: after
-/// any package that accepts the newest CUDA, it may take an older vLLM.
-fn assert_unchanged(
+/// The versions of a package alone, and of one that is named before the wheel. uv decides in the order of the
+/// requirements: after any package that accepts the newest CUDA, it may take an older vLLM.
+fn alone_and_beside(
     resolve: impl Fn(&[&str], &Path) -> BTreeMap<String, String>,
     wheel: &Path,
     package: &str,
-) {
+) -> [String; 2] {
     let file_name = wheel.file_name().unwrap().to_str().unwrap();
     let distribution = file_name.split('-').next().unwrap().replace('_', "-");
     let directory = wheel.parent().unwrap();
@@ -81,7 +72,17 @@ fn assert_unchanged(
     let beside = resolve(&[package, &distribution], directory);
     assert!(beside.contains_key(&distribution), "{beside:?}");
     let name = package.split("==").next().unwrap();
-    assert_eq!(alone[name], beside[name], "{package}");
+    [alone, beside].map(|versions| versions[name].clone())
+}
+
+#[track_caller]
+fn assert_unchanged(
+    resolve: impl Fn(&[&str], &Path) -> BTreeMap<String, String>,
+    wheel: &Path,
+    package: &str,
+) {
+    let [alone, beside] = alone_and_beside(resolve, wheel, package);
+    assert_eq!(alone, beside, "{package}");
 }
 
 /// Releases that pin exact versions of CUDA's packages, of CUDA 12.8, 13.0 and 13.2.
@@ -102,7 +103,7 @@ pub fn resolves_beside_pytorch_and_cupy(cu12: &Path, cu13: &Path) {
 /// Installs the lowest versions that the wheel accepts, and prints the version of the CUDA runtime that the module loads.
 pub fn runs_with_the_lowest_versions(place: &Path, wheel: &Path) -> String {
     let venv = place.join("lowest");
-    let _ = std::fs::remove_dir_all(&venv);
+    let _ = fs::remove_dir_all(&venv);
     let run = |command: &mut Command| Finished::of(command.output().unwrap()).succeeded();
     run(Command::new(tool("uv"))
         .args(["venv", "--quiet"])
@@ -118,12 +119,12 @@ pub fn runs_with_the_lowest_versions(place: &Path, wheel: &Path) -> String {
         ])
         .arg(&venv)
         .arg(wheel));
-    let run = python(&venv, "import saxpy; print(saxpy.cuda_runtime_version())");
+    let run = wheel_template::python(&venv, "import saxpy; print(saxpy.cuda_runtime_version())");
     assert_eq!(run.code, 0, "{}", run.stdout);
-    let environment = std::fs::canonicalize(&venv).unwrap();
+    let environment = fs::canonicalize(&venv).unwrap();
     let loaded = |line: &&str| line.contains("calling init") && line.contains("/libcudart.so");
     let loaded = run.stderr.lines().find(loaded).unwrap();
-    let loaded = std::fs::canonicalize(loaded.rsplit(' ').next().unwrap()).unwrap();
+    let loaded = fs::canonicalize(loaded.rsplit(' ').next().unwrap()).unwrap();
     assert!(loaded.starts_with(environment), "{}", loaded.display());
     run.stdout.trim().to_owned()
 }
@@ -160,5 +161,23 @@ fn wheels_resolve_beside_published_releases() {
     ] {
         assert_unchanged(with_uv, wheel, package);
         assert_unchanged(with_pip, wheel, package);
+    }
+    // A wheel that requires the release of its build changes PyTorch.
+    let manifest = project.join("Cargo.toml");
+    let text = fs::read_to_string(&manifest).unwrap();
+    let raised = r#"components = [{ name = "cudart", version = ">=13.4" }]"#;
+    let changed = text.replace(r#"components = ["cudart"]"#, raised);
+    assert_ne!(text, changed);
+    fs::write(&manifest, changed).unwrap();
+    let run = wheel(&project, &cache, &["--cuda", "13", "--out", "raised"])
+        .output()
+        .unwrap();
+    assert_eq!(Finished::of(run).code, 0);
+    let [raised] = &files(&project.join("raised"))[..] else {
+        panic!("one wheel is expected");
+    };
+    for resolve in [with_uv, with_pip] {
+        let [alone, beside] = alone_and_beside(resolve, raised, "torch");
+        assert_ne!(alone, beside);
     }
 }

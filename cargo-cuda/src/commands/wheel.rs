@@ -86,11 +86,13 @@ pub fn run(arguments: &WheelArgs, user: &Env, root: &Root) -> Result<String, Fai
         None => build(arguments, user, root)?,
     };
     output::messages(&summary::notes(&wheels));
+    let mut findings = Vec::new();
     for wheel in &wheels {
-        for warning in wheel.audited.of_severity(Severity::Warning) {
-            output::message(&format!("{warning}\nhint: {}", warning.hint));
-        }
+        let warnings = wheel.audited.of_severity(Severity::Warning).into_iter();
+        let messages = warnings.map(|warning| format!("{warning}\nhint: {}", warning.hint));
+        findings.push((wheel.path.as_path(), messages.collect()));
     }
+    output::messages(&summary::findings(&findings));
     let metapackage = match arguments.metapackage {
         true => metapackage::write(&wheels, &arguments.out)?,
         false => None,

@@ -256,24 +256,33 @@ impl<'a> Backend<'a> {
             if lines.is_empty() {
                 continue;
             }
-            let undeclared: Vec<String> = needs
+            let undeclared: Vec<&str> = needs
                 .required
                 .difference(&declared.required)
-                .map(|component| format!("\"{component}\""))
+                .map(|component| component.id())
                 .collect();
-            let hint = match undeclared.join(", ").as_str() {
-                "" => "raise the lower bound in `[package.metadata.cuda]` of Cargo.toml, as in \
-                       `components = [{ name = \"cudart\", version = \">=13.2\" }]`"
-                    .to_owned(),
-                names => format!(
-                    "add {names} to `components` in `[package.metadata.cuda]` of Cargo.toml"
+            let (text, hint) = match undeclared.as_slice() {
+                [] => (
+                    format!(
+                        "{path} needs {}, a newer release than `components` declares",
+                        lines.join(", ")
+                    ),
+                    "raise the lower bound in `[package.metadata.cuda]` of Cargo.toml, as in \
+                     `components = [{ name = \"cudart\", version = \">=13.2\" }]`"
+                        .to_owned(),
+                ),
+                names => (
+                    format!(
+                        "{path} needs {}, which `components` does not list as required",
+                        names.join(", ")
+                    ),
+                    format!(
+                        "add \"{}\" to `components` in `[package.metadata.cuda]` of Cargo.toml, because pip and uv \
+                         read the requirements before the build",
+                        names.join("\", \"")
+                    ),
                 ),
             };
-            let text = format!(
-                "{path} needs {}, which `components` does not list: the requirements of the package, which are known \
-                 before it is built, do not contain it",
-                lines.join(", ")
-            );
             return Err(Failure::wheel(text).hint(hint));
         }
         Ok(())
@@ -308,7 +317,9 @@ impl<'a> Backend<'a> {
     /// The native modules below `python` that an interpreter with the tags of the wheel `name` loads.
     fn installed_modules(&self, python: &Path, name: &str) -> Vec<PathBuf> {
         let root = &self.job.source.project.root;
-        let package = self.build_system.import_name(&self.job.source.package.name);
+        let package = self
+            .build_system
+            .import_name(&self.job.source.package.library);
         let mut directories = vec![python.join(package)];
         let mut modules = Vec::new();
         while let Some(directory) = directories.pop() {

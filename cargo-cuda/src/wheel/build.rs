@@ -184,8 +184,9 @@ impl Job {
         for sdist in &compiled.sdists {
             built.sdists.push(output::copy_into(sdist, &self.out)?);
         }
-        let is_expected =
-            |wheel: &BuiltWheel| wheel.expected_on_system.is_empty() && !wheel.requires.is_empty();
+        let is_expected = |wheel: &BuiltWheel| {
+            wheel.expected_on_system.is_empty() && wheel.cuda_requirements().next().is_some()
+        };
         if foreign.is_empty() && built.wheels.iter().all(is_expected) {
             output::message(
                 "note: maturin's warning about external libraries is expected: the wheel requires NVIDIA's packages instead \

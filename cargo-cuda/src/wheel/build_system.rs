@@ -59,11 +59,11 @@ impl BuildSystem {
         self.project.as_ref()?.name.as_deref()
     }
 
-    /// The name of the package that is imported, without its subpackages. By default, maturin takes the name of the crate.
-    pub fn import_name(&self, package: &str) -> String {
+    /// The name of the package that is imported, without its subpackages. By default, maturin takes that of the library.
+    pub fn import_name<'a>(&'a self, library: &'a str) -> &'a str {
         let named = self.tool.maturin.module_name.as_deref();
         let first = named.and_then(|name| name.split('.').next());
-        first.map_or_else(|| package.replace('-', "_"), str::to_owned)
+        first.unwrap_or(library)
     }
 
     /// Fails if a frontend may take the requirements from `pyproject.toml` instead of the build backend.
@@ -77,8 +77,8 @@ impl BuildSystem {
             "`dependencies` in pyproject.toml is not dynamic, but the package requires NVIDIA's packages for its CUDA major",
         )
         .hint(
-            "write `dynamic = [\"dependencies\"]` below `[project]`; requirements of your own belong into `dependencies` \
-             of `[package.metadata.cuda.major.<major>]` in Cargo.toml",
+            "write `dynamic = [\"dependencies\"]` below `[project]`, and move requirements of your own to `dependencies` in \
+             `[package.metadata.cuda]` of Cargo.toml",
         ))
     }
 

@@ -31,6 +31,7 @@ use crate::audit::report::Audited;
 use crate::exit_code;
 use crate::failure::Failure;
 use crate::output::{self, TemporaryDirectory};
+use crate::requirement::Requirement;
 
 /// The start of the classifier for a CUDA major.
 pub const CLASSIFIER: &str = "Environment :: GPU :: NVIDIA CUDA :: ";
@@ -87,6 +88,16 @@ pub struct BuiltWheel {
     pub lookups: Vec<Lookup>,
     /// What the audit found in the file.
     pub audited: Audited,
+}
+
+impl BuiltWheel {
+    /// The requirements that depend on the CUDA major.
+    pub fn cuda_requirements(&self) -> impl Iterator<Item = &String> {
+        let depends_on_major = |line: &&String| {
+            Requirement::parse(line).is_ok_and(|required| required.cuda_majors().is_some())
+        };
+        self.requires.iter().filter(depends_on_major)
+    }
 }
 
 /// A rewritten wheel that is not written yet.

@@ -20,7 +20,7 @@ pub fn report(built: &[BuiltWheel], sdists: &[PathBuf], metapackage: Option<&Pat
         let size = human_size(wheel.size);
         text.push_str(&format!("{} ({size})\n", wheel.path.display()));
         text.push_str(&largest_parts(wheel));
-        for requirement in &wheel.requires {
+        for requirement in wheel.cuda_requirements() {
             text.push_str(&format!("  requires {requirement}\n"));
         }
         if let Some(glibc) = &wheel.glibc {
@@ -135,6 +135,25 @@ pub fn notes(built: &[BuiltWheel]) -> Vec<String> {
         .collect()
 }
 
+/// The messages of the audit of each wheel. A message about all wheels is printed once, and any other names its wheels.
+pub fn findings(audited: &[(&Path, Vec<String>)]) -> Vec<String> {
+    let mut wheels_of: Vec<(&String, Vec<String>)> = Vec::new();
+    for (wheel, messages) in audited {
+        for message in messages {
+            let path = wheel.display().to_string();
+            match wheels_of.iter_mut().find(|(known, _)| *known == message) {
+                Some((_, wheels)) => wheels.push(path),
+                None => wheels_of.push((message, vec![path])),
+            }
+        }
+    }
+    let text = |(message, wheels): (&String, Vec<String>)| match wheels.len() == audited.len() {
+        true => message.clone(),
+        false => format!("{}:\n{message}", wheels.join(", ")),
+    };
+    wheels_of.into_iter().map(text).collect()
+}
+
 /// Fails if a wheel is larger than the index accepts. The wheels are finished and stay.
 pub fn check_sizes(built: &[BuiltWheel], max_size: Option<u64>) -> Result<(), Failure> {
     let limit = max_size.unwrap_or(DEFAULT_MAX_SIZE);
@@ -192,7 +211,9 @@ mod tests {
             base_name: "saxpy".to_owned(),
             version: "0.1.0".to_owned(),
             major,
-            requires: vec!["cuda-toolkit[cudart]>=13.0,<14".to_owned()],
+            requires: ["numpy>=2", "cuda-toolkit[cudart]>=13.0,<14"]
+                .map(str::to_owned)
+                .to_vec(),
             glibc: Some("2.34".to_owned()),
             size,
             files: vec![("saxpy/a.so".to_owned(), size - 1), ("b.py".to_owned(), 1)],
@@ -228,11 +249,12 @@ mod tests {
             "  device code: SASS 8.0 1.3 kB, PTX 12.0 7 B",
             "  needs libcuda.so.1 of NVIDIA's driver: the import fails on machines without the driver",
             "  contains NVIDIA's static CUDA runtime, with a notice among the licence files",
+            "  requires cuda-toolkit[cudart]>=13.0,<14",
             "  extra cu13",
         ] {
             assert!(text.lines().any(|l| l == line), "`{line}`: {text}");
         }
-        assert!(!text.contains("b.py"), "{text}");
+        assert!(!text.contains("b.py") && !text.contains("numpy"), "{text}");
         let expected = "to publish:\n  \
             uv publish 'my dist/saxpy_cu12-0.1.0.whl' 'my dist/saxpy_cu13-0.1.0.whl'\n  \
             uv publish 'my dist/saxpy-0.1.0-py3-none-any.whl'\nor:\n  \
@@ -240,6 +262,16 @@ mod tests {
             twine upload 'my dist/saxpy-0.1.0-py3-none-any.whl'\n";
         assert!(text.ends_with(expected), "{text}");
         assert_eq!(notes(&built).len(), 1);
+    }
+
+    #[test]
+    fn findings_of_all_wheels_appear_once() {
+        let [both, one] = ["both", "one"].map(str::to_owned);
+        let audited = [
+            (Path::new("cu12.whl"), vec![both.clone()]),
+            (Path::new("cu13.whl"), vec![both, one]),
+        ];
+        assert_eq!(findings(&audited), ["both", "cu13.whl:\none"]);
     }
 
     #[test]
