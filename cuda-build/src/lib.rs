@@ -111,6 +111,7 @@ mod script;
 mod select;
 mod sources;
 mod store;
+mod suggestion;
 mod target;
 
 mod toml;
