@@ -1,12 +1,16 @@
 //! Hints after a failed build: what the toolkit or the configuration lacks. Each hint starts with
 //! "if", because only the build's own messages show what was missing.
 
+use std::path::Path;
+
 use cuda_build::Component;
+use cuda_build::internal::Root;
 use cuda_build::internal::component::Facts;
 use cuda_build::internal::{release, select};
 
 use crate::build::Build;
 use crate::dependencies::Guess;
+use crate::wheel::elf;
 
 /// The second half of the hint about missing static libraries.
 const STATIC_LIBRARIES_HINT: &str = "the Python packages do not contain them. Enable the crate's feature for dynamic \
@@ -96,6 +100,33 @@ fn absent_hint(build: &Build, guesses: &[Guess], absent: &[&&Facts]) -> Option<S
          `[package.metadata.cuda]`, as in `components = [\"{declared}\"]`, run `cargo cuda fetch`, and commit \
          cuda-toolkits.lock",
         joined(named),
+    ))
+}
+
+const DRIVER_LIBRARY: &str = "libcuda.so.1";
+
+/// After a program failed on a machine without a driver: the reason, if a program in Cargo's target
+/// directory links the driver's library. The loader's own message names only the file.
+pub fn driver_hint(root: &Root, directory: &Path) -> Option<String> {
+    let profiles = root.names(directory).into_iter();
+    let deps = profiles.map(|profile| directory.join(profile).join("deps"));
+    let mut programs = deps.flat_map(|deps| {
+        let names = root.names(&deps).into_iter();
+        // Libraries and lists of dependencies have an extension.
+        let names = names.filter(|name| !name.to_string_lossy().contains('.'));
+        names.map(move |name| deps.join(name)).collect::<Vec<_>>()
+    });
+    let program = programs.find(|program| {
+        let bytes = root.bytes(program).unwrap_or_default();
+        let facts = elf::ElfFacts::parse(&*bytes);
+        facts.is_ok_and(|facts| facts.needed.iter().any(|name| name == DRIVER_LIBRARY))
+    })?;
+    let name = program.file_name().unwrap_or_default().to_string_lossy();
+    let name = name.rsplit_once('-').map_or(&*name, |(name, _)| name);
+    Some(format!(
+        "note: `{name}` links the library of NVIDIA's driver, {DRIVER_LIBRARY}, and this machine has no driver, so the \
+         program cannot start\nhint: to run tests that need no GPU on such a machine, load the driver when it is used: \
+         enable the crate's feature for that (cudarc: `dynamic-loading`), or use libloading"
     ))
 }
 

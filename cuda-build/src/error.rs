@@ -37,6 +37,8 @@ pub enum Error {
     Manifest {
         /// The manifest, or `environment` for a variable.
         path: PathBuf,
+        /// The line of the key, from 1, if it is known.
+        line: Option<usize>,
         /// The dotted key, or the name of the variable.
         key: String,
         /// What is wrong with the value.
@@ -168,6 +170,7 @@ impl Error {
     pub(crate) fn variable(name: &str, reason: String) -> Self {
         Self::Manifest {
             path: PathBuf::from("environment"),
+            line: None,
             key: name.to_owned(),
             reason,
         }
@@ -254,8 +257,14 @@ impl fmt::Display for Error {
                 }
                 Ok(())
             }
-            Self::Manifest { path, key, reason } => {
-                write!(f, "{}: `{key}`: {reason}", path.display())
+            Self::Manifest {
+                path,
+                line,
+                key,
+                reason,
+            } => {
+                let line = line.map(|line| format!(":{line}")).unwrap_or_default();
+                write!(f, "{}{line}: `{key}`: {reason}", path.display())
             }
             Self::HostCompiler { reason, tried, .. } => {
                 f.write_str(reason)?;

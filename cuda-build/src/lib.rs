@@ -153,6 +153,7 @@ mod script;
 mod select;
 mod sources;
 mod store;
+mod suggestion;
 mod target;
 
 mod toml;

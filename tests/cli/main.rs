@@ -28,6 +28,7 @@ mod directories;
 mod doctor;
 mod doctor_components;
 mod environment;
+mod errors;
 mod fetching;
 mod freshness;
 mod guesses;

@@ -200,3 +200,37 @@ fn static_libraries_are_found_beside_flags_of_the_user() {
     );
     assert!(project.path.join("wrapped").exists());
 }
+
+#[test]
+fn a_program_that_needs_the_driver_is_named() {
+    let has_driver = [
+        "/usr/lib/x86_64-linux-gnu",
+        "/usr/lib64",
+        "/usr/lib/wsl/lib",
+    ];
+    let mut has_driver = has_driver.iter().map(std::path::Path::new);
+    if has_driver.any(|directory| directory.join("libcuda.so.1").exists()) {
+        return crate::support::left_out("libcuda.so.1");
+    }
+    let Some(project) = Project::bare("no-driver", &[13]) else {
+        return;
+    };
+    project.write("Cargo.toml", MANIFEST);
+    let script = "fn main() { println!(\"cargo::rustc-link-lib=dylib=cuda\"); }\n";
+    project.write("build.rs", script);
+    let program = "unsafe extern \"C\" { fn cuInit(flags: u32) -> u32; }\n\
+                   fn main() { unsafe { cuInit(0) }; }\n#[test]\nfn test() { main() }\n";
+    project.write("src/main.rs", program);
+    let reason =
+        "`made` links the library of NVIDIA's driver, libcuda.so.1, and this machine has no driver";
+    for (command, code) in [("run", 127), ("test", 127)] {
+        let run = project.run(&[command]);
+        run.ended_with(code, &[reason, "hint: to run tests that need no GPU"]);
+    }
+    // Another failure has no such note.
+    project.write("build.rs", "fn main() {}\n");
+    project.write("src/main.rs", "fn main() { std::process::exit(3) }\n");
+    let _ = std::fs::remove_dir_all(project.target.join("cargo-cuda"));
+    let run = project.run(&["run"]);
+    assert!(run.code == 3 && !run.stderr.contains("libcuda"), "{run:?}");
+}

@@ -47,6 +47,11 @@ pub fn gpus() -> Vec<Capability> {
         .unwrap_or_default()
 }
 
+/// Whether a driver is installed on this machine, even one that does not work.
+pub fn has_driver() -> bool {
+    driver::driver().map_or_else(|reason| reason.is_installed, |_| true)
+}
+
 impl Build {
     /// Finds the toolkit, and creates its view and target directory. `target_directory` is the
     /// value of `--target-dir`.

@@ -74,7 +74,16 @@ pub fn run(
         call = call.variable(&name, value);
     }
     if loader == LoaderPath::Set {
-        return process::replace(&call, user);
+        if build::has_driver() {
+            return process::replace(&call, user);
+        }
+        let code = process::run(&call, user)?;
+        if code != 0
+            && let Some(hint) = lacking::driver_hint(root, directory)
+        {
+            output::message(&hint);
+        }
+        return Ok(code);
     }
     let code = process::run(&call, user)?;
     if code == CARGO_FAILED {

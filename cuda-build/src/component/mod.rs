@@ -11,6 +11,7 @@ pub use table::Component;
 
 use crate::capability::Capability;
 use crate::release::{MAJORS, OLDEST_MAJOR};
+use crate::suggestion::nearest;
 use crate::version::ToolkitVersion;
 
 /// The consistency class of a component: the rule by which its version fits a toolkit.
@@ -237,10 +238,11 @@ impl FromStr for Component {
         let found = all.find(|component| component.id().eq_ignore_ascii_case(text));
         found.ok_or_else(|| {
             let known: Vec<&str> = Self::all().map(Self::id).collect();
-            format!(
-                "`{text}` is not a CUDA component; known: {}",
-                known.join(", ")
-            )
+            let advice = match nearest(text, known.iter().copied()) {
+                Some(name) => format!("did you mean `{name}`?"),
+                None => format!("known: {}", known.join(", ")),
+            };
+            format!("`{text}` is not a CUDA component; {advice}")
         })
     }
 }
@@ -328,8 +330,10 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_name_lists_the_known_ones() {
-        let error = "cublass".parse::<Component>().unwrap_err();
-        assert!(error.contains("cublas"), "{error}");
+    fn an_unknown_name_suggests_or_lists_the_known_ones() {
+        let error = |name: &str| name.parse::<Component>().unwrap_err();
+        let suggestion = "`cublass` is not a CUDA component; did you mean `cublas`?";
+        assert_eq!(error("cublass"), suggestion);
+        assert!(error("tensorflow").contains("known: cudart, cuda-driver, nvcc"));
     }
 }

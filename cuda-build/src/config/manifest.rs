@@ -7,11 +7,13 @@ use semver::VersionReq;
 use super::Wanted;
 use crate::error::Error;
 use crate::root::Root;
+use crate::suggestion::nearest;
 use crate::toml::{self, Value};
 
 /// A parsed manifest.
 pub(super) struct Document {
     path: PathBuf,
+    text: String,
     root: toml::Table,
 }
 
@@ -20,11 +22,13 @@ impl Document {
         let text = root.text(path).map_err(Error::io("read", path))?;
         let root = toml::Table::parse(&text).map_err(|reason| Error::Manifest {
             path: path.to_owned(),
+            line: None,
             key: "TOML".to_owned(),
             reason,
         })?;
         Ok(Self {
             path: path.to_owned(),
+            text,
             root,
         })
     }
@@ -40,6 +44,7 @@ impl Document {
         }
         Table {
             path: self.path.clone(),
+            text: self.text.clone(),
             prefix: keys.join("."),
             table: table.cloned().unwrap_or_default(),
         }
@@ -49,6 +54,7 @@ impl Document {
 /// One table of a manifest, with the file and the key for messages.
 pub(super) struct Table {
     path: PathBuf,
+    text: String,
     prefix: String,
     table: toml::Table,
 }
@@ -57,18 +63,36 @@ impl Table {
     pub(super) fn wrong(&self, key: &str, reason: impl Into<String>) -> Error {
         Error::Manifest {
             path: self.path.clone(),
+            line: self.line(key),
             key: format!("{}.{key}", self.prefix),
             reason: reason.into(),
         }
     }
 
+    /// The line of a key below the header of this table. `None` for a key of an inline table or a dotted key.
+    fn line(&self, key: &str) -> Option<usize> {
+        let header = format!("[{}]", self.prefix);
+        let mut lines = self.text.lines().map(str::trim_start).enumerate();
+        lines.find(|(_, line)| line.starts_with(&header))?;
+        let mut own = lines.take_while(|(_, line)| !line.starts_with('['));
+        let is_key = |line: &str| {
+            let rest = line.strip_prefix(key).map(str::trim_start);
+            rest.is_some_and(|rest| rest.starts_with('=') || rest.starts_with('.'))
+        };
+        let (index, _) = own.find(|(_, line)| is_key(line))?;
+        Some(index + 1)
+    }
+
     /// An unknown key is an error, because a misspelt key would otherwise be ignored.
     pub(super) fn check_keys(&self, known: &[&str]) -> Result<(), Error> {
         match self.table.keys().find(|key| !known.contains(key)) {
-            Some(key) => Err(self.wrong(
-                key,
-                format!("unknown key; the known keys are {}", known.join(", ")),
-            )),
+            Some(key) => {
+                let advice = match nearest(key, known.iter().copied()) {
+                    Some(name) => format!("did you mean `{name}`?"),
+                    None => format!("the known keys are {}", known.join(", ")),
+                };
+                Err(self.wrong(key, format!("unknown key; {advice}")))
+            }
             None => Ok(()),
         }
     }
@@ -180,6 +204,7 @@ impl Table {
     fn below(&self, key: &str, table: &toml::Table) -> Self {
         Self {
             path: self.path.clone(),
+            text: self.text.clone(),
             prefix: format!("{}.{key}", self.prefix),
             table: table.clone(),
         }

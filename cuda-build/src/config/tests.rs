@@ -154,7 +154,7 @@ fn bad_values_name_file_and_key() {
     for (line, expected) in [
         (
             "capabilites = ['8.0']",
-            "package.metadata.cuda.capabilites`: unknown key",
+            "Cargo.toml:4: `package.metadata.cuda.capabilites`: unknown key; did you mean `capabilities`?",
         ),
         ("capabilities = [80]", "expected a list of strings"),
         ("toolkit = 'new'", "not a version requirement"),
