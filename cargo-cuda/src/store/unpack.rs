@@ -23,7 +23,7 @@ const MEMORY: u32 = 256 * 1024;
 const RATIO: u64 = 100;
 
 /// … and this many bytes more.
-const SLACK: u64 = 64 * 1024 * 1024;
+const SLACK: u64 = 16 * 1024 * 1024;
 
 /// The SHA-256 of a file.
 pub(super) fn sha256(path: &Path) -> io::Result<Sha256> {
