@@ -293,10 +293,11 @@ impl<'a> Finder<'a> {
         let added = store::add(&request, &self.context())?;
         for guess in &guesses {
             if added.unavailable.contains(&guess.component) {
-                let version = &added.version;
-                output::message(&format!(
-                    "note: {guess} is not available for CUDA {version}"
-                ));
+                let reason = match request.locked {
+                    true => "the lock file may not change".to_owned(),
+                    false => format!("the package index has none for CUDA {}", added.version),
+                };
+                output::message(&format!("note: {guess} was not fetched: {reason}"));
             }
         }
         Ok(added)

@@ -50,7 +50,9 @@ fn path_with(project: &Project, installers: &[(&str, &Path)]) -> std::path::Path
     fs::create_dir_all(&bin).unwrap();
     let link =
         |name: &str, program: &Path| std::os::unix::fs::symlink(program, bin.join(name)).unwrap();
-    link("cargo", Path::new(&std::env::var_os("CARGO").unwrap()));
+    let cargo = std::env::var_os("CARGO").unwrap();
+    link("cargo", Path::new(&cargo));
+    link("rustc", &Path::new(&cargo).with_file_name("rustc"));
     for (name, program) in installers {
         link(name, program);
     }

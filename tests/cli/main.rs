@@ -45,6 +45,7 @@ mod project;
 mod python_backend;
 mod python_installs;
 mod redist;
+mod redist_nvcc;
 mod run;
 mod shells;
 mod skipped;

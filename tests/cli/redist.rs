@@ -18,8 +18,8 @@ use crate::components;
 use crate::support::{Finished, Sandbox, Tool};
 
 /// A directory as NVIDIA publishes its archives.
-struct Mirror {
-    directory: tempfile::TempDir,
+pub struct Mirror {
+    pub directory: tempfile::TempDir,
     version: &'static str,
     index: Value,
 }
@@ -28,7 +28,7 @@ struct Mirror {
 const PLATFORM: &str = "linux-x86_64";
 
 impl Mirror {
-    fn new(version: &'static str) -> Self {
+    pub fn new(version: &'static str) -> Self {
         Self {
             directory: tempfile::tempdir().unwrap(),
             version,
@@ -41,7 +41,7 @@ impl Mirror {
     }
 
     /// Adds an archive of a component, and returns its path below the mirror.
-    fn add(
+    pub fn add(
         &mut self,
         name: &str,
         version: &str,
@@ -93,7 +93,7 @@ impl Mirror {
     }
 }
 
-fn file(archive: &mut Builder<impl std::io::Write>, path: &str, content: &[u8]) {
+pub fn file(archive: &mut Builder<impl std::io::Write>, path: &str, content: &[u8]) {
     let mut header = Header::new_gnu();
     header.set_size(content.len() as u64);
     header.set_mode(0o755);
@@ -107,7 +107,7 @@ fn link(archive: &mut Builder<impl std::io::Write>, path: &str, target: &str) {
     archive.append_link(&mut header, path, target).unwrap();
 }
 
-fn add(sandbox: &Sandbox, mirror: &str, arguments: &[&str]) -> Finished {
+pub fn add(sandbox: &Sandbox, mirror: &str, arguments: &[&str]) -> Finished {
     let mut command = sandbox.toolkit(&[&["add", "--from", "redist"], arguments].concat());
     command
         .env("CUDA_BUILD_REDIST", mirror)
@@ -226,7 +226,7 @@ fn hostile_archives_are_refused() {
             },
         ),
         ("unreasonable size", |archive| {
-            file(archive, "top/zeros", &vec![0; 100 << 20])
+            file(archive, "top/zeros", &vec![0; 18 << 20]);
         }),
     ];
     for (word, fill) in hostile {
@@ -260,11 +260,13 @@ fn raw(archive: &mut Builder<impl std::io::Write>, path: &str) {
     archive.append(&header, std::io::empty()).unwrap();
 }
 
+/// A requested path, and the start of its `Range`.
+type Request = (String, Option<usize>);
+
 /// A server of a directory. The first answer about an archive ends after half of it, if `cut` is set.
 struct Server {
     url: String,
-    /// The requested paths, each with its `Range`.
-    requests: Arc<Mutex<Vec<(String, Option<usize>)>>>,
+    requests: Arc<Mutex<Vec<Request>>>,
 }
 
 impl Server {
@@ -294,7 +296,7 @@ impl Server {
     }
 }
 
-fn request(stream: &TcpStream) -> (String, Option<usize>) {
+fn request(stream: &TcpStream) -> Request {
     let mut lines = BufReader::new(stream).lines().map(Result::unwrap);
     let first = lines.next().unwrap();
     let path = first.split(' ').nth(1).unwrap().replacen("/redist/", "", 1);

@@ -210,10 +210,10 @@ mod tests {
             (uv.current(), uv.done()),
             ("nvidia-cuda-nvcc 13.4.92", 1_572_864)
         );
-        assert_eq!(
-            uv.read("nvidia-cublas ----- 512.00 KiB/423.70 MiB"),
-            Line::Bar
-        );
+        let bars = "⠙ Preparing packages... (0/2)    nvidia-cublas ----- 512.00 KiB/423.70 MiB   \
+                    nvidia-cuda-nvcc --- 1.50 MiB/44.00 MiB";
+        assert_eq!(uv.read(bars), Line::Bar);
+        assert_eq!(uv.read("⠙ Preparing packages... (0/2)"), Line::Bar);
         assert_eq!(
             (uv.done(), uv.total()),
             (2_097_152, 444_281_651 + 46_137_344)

@@ -191,8 +191,9 @@ impl NotFound {
 /// What to do if a build needs nvcc, and the wheels of a CUDA major have none.
 pub fn without_nvcc(major: u32) -> String {
     format!(
-        "no wheel of CUDA {major} has nvcc: use NVRTC for modules, install the CUDA {major} toolkit of your \
-         system or of conda, or build for CUDA {NEWEST_MAJOR}"
+        "no wheel of CUDA {major} has nvcc: use NVRTC for modules, fetch NVIDIA's archives with `cargo cuda toolkit \
+         add {major} --from redist`, install the CUDA {major} toolkit of your system or of conda, or build for CUDA \
+         {NEWEST_MAJOR}"
     )
 }
 
