@@ -81,7 +81,7 @@ fn touch(path: &Path, text: &str) {
 }
 
 /// What code a file holds, each kind once: `sm_80.cubin`, `sm_120.ptx`.
-fn cuobjdump(file: &Path) -> Vec<String> {
+pub fn cuobjdump(file: &Path) -> Vec<String> {
     let program = site_packages(13).unwrap().join("nvidia/cu13/bin/cuobjdump");
     let output = Command::new(program)
         .args(["--list-elf", "--list-ptx"])

@@ -8,6 +8,7 @@ use cargo_cuda::exit_code;
 use serde_json::Value;
 use tempfile::TempDir;
 
+use crate::build::cuobjdump;
 use crate::project::{Project, WITH_CUBLAS, checkout};
 use crate::support::Finished;
 use crate::tools::{self, tool};
@@ -147,6 +148,7 @@ fn init_adds_to_a_package_and_overwrites_nothing() {
         "    use cuda_build::{Build, Library};\n",
         "wrote kernels/saxpy.cu\n",
         "added to Cargo.toml: build-dependencies\n",
+        "a package with sources that use this: cargo cuda new --template library example\n",
     ] {
         assert!(run.stdout.contains(expected), "{expected}: {}", run.stdout);
     }
@@ -211,12 +213,13 @@ fn made(template: &str, name: &str) -> Option<(TempDir, Project)> {
     Some((place, project))
 }
 
-/// `cargo cuda …` with the tools on `PATH`.
-fn with_tools(project: &Project, arguments: &[&str]) -> Command {
-    let mut command = project.command(arguments);
+/// A command with the tools on `PATH`.
+fn with_tools(mut command: Command) -> Command {
     let path = std::env::var_os("PATH").unwrap();
     let paths = std::iter::once(tools::directory().to_owned()).chain(std::env::split_paths(&path));
-    command.env("PATH", std::env::join_paths(paths).unwrap());
+    command
+        .env("PATH", std::env::join_paths(paths).unwrap())
+        .env("CMAKE_GENERATOR", "Ninja");
     command
 }
 
@@ -224,7 +227,7 @@ const CLIPPY: [&str; 5] = ["clippy", "--all-targets", "--", "-D", "warnings"];
 
 #[track_caller]
 fn run(project: &Project, arguments: &[&str]) -> Finished {
-    let run = Finished::of(with_tools(project, arguments).output().unwrap());
+    let run = Finished::of(with_tools(project.command(arguments)).output().unwrap());
     run.succeeded();
     run
 }
@@ -250,6 +253,27 @@ fn programs_of_templates_build_and_their_tests_pass() {
         let passed = tested.stdout.contains("test result: ok. 1 passed");
         assert!(passed || template == "module-cust", "{tested:?}");
     }
+}
+
+#[test]
+#[ignore = "minutes"]
+fn the_cmake_template_compiles_for_the_declared_capabilities() {
+    let Some((_place, project)) = made("cmake", "with-cmake") else {
+        return;
+    };
+    // `cargo cuda` would also set `CUDAARCHS`, which CMake reads.
+    let mut cargo = with_tools(Command::new("cargo"));
+    cargo.args(["build", "--quiet"]);
+    project.prepare(&mut cargo);
+    Finished::of(cargo.output().unwrap()).succeeded();
+    let expected = [
+        "sm_100.cubin",
+        "sm_120.cubin",
+        "sm_120.ptx",
+        "sm_80.cubin",
+        "sm_90.cubin",
+    ];
+    assert_eq!(cuobjdump(&project.program("with-cmake")), expected);
 }
 
 #[test]

@@ -335,7 +335,7 @@ fn a_wheel_that_does_not_compile_leaves_nothing() {
     run.failed(
         cargo_cuda::exit_code::WHEEL,
         &[
-            "kernels/axpy.cu(8): error",
+            "kernels/axpy.cu(6): error",
             "\"z\" is undefined",
             "maturin ended with code",
             "command:",

@@ -38,7 +38,7 @@ pub struct NewArgs {
 /// Example: cargo cuda init --template module-cudarc
 #[derive(Args, Clone, Debug)]
 pub struct InitArgs {
-    /// What the package will contain
+    /// The template that is added
     #[arg(long, value_enum, default_value_t)]
     template: Template,
     /// Only write .vscode/settings.json, with which rust-analyzer checks through `cargo cuda`
@@ -144,6 +144,10 @@ pub fn init(arguments: &InitArgs, root: &Root) -> Result<String, Failure> {
     for key in changed.kept {
         text.push_str(&format!("not changed in Cargo.toml: {key}\n"));
     }
+    text.push_str(&format!(
+        "a package with sources that use this: cargo cuda new --template {} example\n",
+        arguments.template.name()
+    ));
     Ok(text)
 }
 
@@ -231,7 +235,7 @@ impl Package {
         let added = manifest::add(&self.manifest, &template.manifest(&self.name), cuda_build);
         let changed =
             added.map_err(|error| Failure::new(exit_code::CONFIGURATION, error.to_string()))?;
-        output::write(&self.path, changed.text.as_bytes())?;
+        output::write_if_changed(&self.path, changed.text.as_bytes())?;
         Ok(changed)
     }
 }

@@ -117,6 +117,12 @@ impl Template {
         }
     }
 
+    /// The name on the command line, which is also that of the directory in `templates/`.
+    pub fn name(self) -> String {
+        let value = self.to_possible_value();
+        value.map_or_else(String::new, |value| value.get_name().to_owned())
+    }
+
     /// Whether the package is a library for other crates or for Python, and not a program.
     pub fn is_library(self) -> bool {
         self.embedded()
@@ -193,9 +199,7 @@ mod tests {
     fn every_file_of_a_template_is_embedded() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../templates");
         for template in templates() {
-            // The name on the command line is that of the directory.
-            let value = template.to_possible_value().unwrap();
-            let directory = root.join(value.get_name());
+            let directory = root.join(template.name());
             let mut expected = Vec::new();
             files(&directory, "", &mut expected);
             expected.sort();
