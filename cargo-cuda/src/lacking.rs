@@ -1,6 +1,7 @@
 //! Hints after a failed build: what the toolkit or the configuration lacks. Each hint starts with
 //! "if", because only the build's own messages show what was missing.
 
+use std::io::Cursor;
 use std::path::Path;
 
 use cuda_build::Component;
@@ -118,7 +119,7 @@ pub fn driver_hint(root: &Root, directory: &Path) -> Option<String> {
     });
     let program = programs.find(|program| {
         let bytes = root.bytes(program).unwrap_or_default();
-        let facts = elf::ElfFacts::parse(&*bytes);
+        let facts = elf::ElfFacts::read(Cursor::new(bytes));
         facts.is_ok_and(|facts| facts.needed.iter().any(|name| name == DRIVER_LIBRARY))
     })?;
     let name = program.file_name().unwrap_or_default().to_string_lossy();
