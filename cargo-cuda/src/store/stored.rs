@@ -246,8 +246,11 @@ pub(super) fn components(
         // This platform is not supported, so the probe does not know its layout.
         return Ok(set.components().collect());
     };
-    let is_archives = set.source == Source::Redist;
-    let attempt = store::probe(&Root::system(), &target, site, is_archives);
+    // A root's nvcc would have to be run, and the hash of its archive has been checked.
+    if set.source == Source::Redist {
+        return Ok(set.components().collect());
+    }
+    let attempt = store::probe(&Root::system(), &target, site, false);
     let major = set.major();
     let probed = attempt.sets.iter().find(|probed| probed.major == major);
     let is_found = |component: &Component| probed.is_some_and(|set| set.get(*component).is_some());
