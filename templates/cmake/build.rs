@@ -2,6 +2,10 @@ use std::error::Error;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let cuda = cuda_build::Build::new()?;
+    if cuda.is_skipped() {
+        cuda.run()?;
+        return Ok(());
+    }
     let mut native = cmake::Config::new("native");
     // CMake finds nvcc, the headers and the libraries in one directory, and compiles for the declared capabilities.
     for (name, value) in cuda.view()?.cmake_defines(Some(&cuda.plan()?)) {

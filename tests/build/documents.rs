@@ -89,3 +89,62 @@ fn every_listing_is_in_the_table() {
         );
     }
 }
+
+/// The targets of the links in a document, without those to other sites.
+fn links(text: &str) -> Vec<&str> {
+    let targets = text.split("](").skip(1);
+    let targets = targets.filter_map(|rest| rest.split_once(')'));
+    let targets = targets.map(|(target, _)| target.split('#').next().unwrap());
+    targets
+        .filter(|target| !target.is_empty() && !target.contains("://"))
+        .collect()
+}
+
+#[test]
+fn every_link_between_documents_leads_somewhere() {
+    let root = repository();
+    let mut documents = vec![root.join("README.md"), root.join("ARCHITECTURE.md")];
+    documents.extend([root.join("CONTRIBUTING.md"), root.join("CHANGELOG.md")]);
+    let pages = fs::read_dir(root.join("docs")).unwrap();
+    documents.extend(pages.map(|page| page.unwrap().path()));
+    documents.retain(|path| path.extension().is_some_and(|extension| extension == "md"));
+    let mut checked = 0;
+    for document in &documents {
+        for link in links(&fs::read_to_string(document).unwrap()) {
+            let target = document.parent().unwrap().join(link);
+            assert!(target.exists(), "{}: no {link}", document.display());
+            checked += 1;
+        }
+    }
+    assert!(checked > 40, "{checked} links");
+}
+
+#[test]
+fn every_page_is_in_the_table_of_contents() {
+    let docs = repository().join("docs");
+    let contents = fs::read_to_string(docs.join("SUMMARY.md")).unwrap();
+    let listed = links(&contents);
+    for page in fs::read_dir(docs).unwrap() {
+        let name = page.unwrap().file_name().into_string().unwrap();
+        let is_page = name.ends_with(".md") && name != "SUMMARY.md";
+        assert!(!is_page || listed.contains(&name.as_str()), "no {name}");
+    }
+}
+
+#[test]
+fn documents_install_from_the_repository_of_the_manifest() {
+    let mut pages = vec![repository().join("README.md")];
+    let docs = fs::read_dir(repository().join("docs")).unwrap();
+    pages.extend(docs.map(|page| page.unwrap().path()));
+    let mut found = 0;
+    for page in pages.iter().filter(|page| page.is_file()) {
+        let text = String::from_utf8_lossy(&fs::read(page).unwrap()).into_owned();
+        for rest in text.split("--git https").skip(1) {
+            let address = rest.split_whitespace().next().unwrap();
+            let expected = env!("CARGO_PKG_REPOSITORY");
+            assert_eq!(format!("https{address}"), expected, "{}", page.display());
+            found += 1;
+        }
+    }
+    assert!(found > 2, "{found}");
+}
