@@ -142,9 +142,13 @@ const TEXTS: &[(&str, &str, &[&str])] = &[
     (
         "toolkit add",
         "",
-        &["cargo cuda toolkit add 13 --components cublas,cufft"],
+        &[
+            "cargo cuda toolkit add 12 13",
+            "cargo cuda toolkit add 13 --components cublas,cufft",
+        ],
     ),
     ("toolkit list", "", &["cargo cuda toolkit list --json"]),
+    ("toolkit gc", "", &["cargo cuda toolkit gc"]),
     ("toolkit remove", "", &["cargo cuda toolkit remove 13.4"]),
     ("fetch", FETCH, &["cargo cuda fetch --locked"]),
     ("clean", "", &["cargo cuda clean"]),

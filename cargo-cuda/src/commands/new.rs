@@ -12,8 +12,6 @@ use crate::template::{File, Template};
 use crate::{exit_code, output, process};
 
 /// Create a package that builds CUDA code
-///
-/// Example: cargo cuda new --template module-cudarc my-app
 #[derive(Args, Clone, Debug)]
 pub struct NewArgs {
     /// The directory to create
@@ -34,8 +32,6 @@ pub struct NewArgs {
 /// Add CUDA to the package in the current directory
 ///
 /// Adds dependencies and capabilities to Cargo.toml, and build.rs with an example kernel. No file is overwritten.
-///
-/// Example: cargo cuda init --template module-cudarc
 #[derive(Args, Clone, Debug)]
 pub struct InitArgs {
     /// The template that is added
