@@ -2,7 +2,7 @@
 //! nothing makes, and so is its SASS.
 //!
 //! Takes minutes: `cargo test -p cargo-cuda --test build -- --ignored image_kernels`.
-//! `CUDA_BUILD_TEST_KERNELS` names a directory of `.cu` files with their headers, such as `src` of
+//! `CUDA_BUILD_TEST_KERNELS` names a directory of modules (`.cu` files) with their headers, such as `src` of
 //! the crate `candle-kernels`.
 
 use std::collections::BTreeMap;
@@ -10,6 +10,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use cuda_build::Engine;
 use cuda_build::internal::fatbin::elf;
 
 use crate::components::site_packages;
@@ -27,12 +28,16 @@ const LISTS: [&str; 7] = [
     "8.0,9.0",
 ];
 
-/// The objects in a directory, by name.
+/// The objects and fat binaries in a directory, by name.
 fn objects(out: &Path) -> BTreeMap<String, PathBuf> {
     let paths = fs::read_dir(out)
         .unwrap()
         .map(|entry| entry.unwrap().path());
-    let objects = paths.filter(|path| path.extension().is_some_and(|ending| ending == "o"));
+    let is_output = |path: &PathBuf| {
+        let ending = path.extension().unwrap_or_default();
+        ending == "o" || ending == "fatbin"
+    };
+    let objects = paths.filter(is_output);
     let name = |path: &Path| path.file_name().unwrap().to_str().unwrap().to_owned();
     objects.map(|path| (name(&path), path)).collect()
 }
@@ -62,7 +67,10 @@ fn follow(package: &Package, what: &str) {
         for (name, made) in objects(&package.out("out")) {
             let expected = &expected[&name];
             let bytes = [&made, expected].map(|path| fs::read(path).unwrap());
-            let difference = elf::difference(&bytes[0], &bytes[1]);
+            let difference = match name.ends_with(".o") {
+                true => elf::difference(&bytes[0], &bytes[1]),
+                false => (bytes[0] != bytes[1]).then(|| "bytes".to_owned()),
+            };
             assert_eq!(difference, None, "{what}: {name} for {list}");
             let text = sass(&made);
             // The first line has the path.
@@ -157,20 +165,27 @@ fn relocatable_code_of_two_files() {
 fn kernels_of_a_published_crate() {
     let directory = std::env::var_os("CUDA_BUILD_TEST_KERNELS")
         .expect("set CUDA_BUILD_TEST_KERNELS to a directory of `.cu` files");
-    let Some(mut package) = Package::new("", None) else {
-        return;
-    };
-    package.sources.clear();
+    let (mut modules, mut headers) = (Vec::new(), Vec::new());
     for entry in fs::read_dir(directory).unwrap() {
         let path = entry.unwrap().path();
         let name = path.file_name().unwrap().to_str().unwrap().to_owned();
         if path.is_file() {
-            package.write(&name, &fs::read_to_string(&path).unwrap());
-        }
-        if name.ends_with(".cu") {
-            package.sources.push(name);
+            let text = fs::read_to_string(&path).unwrap();
+            let files = match name.ends_with(".cu") {
+                true => &mut modules,
+                false => &mut headers,
+            };
+            files.push((name, text));
         }
     }
-    package.sources.sort();
-    follow(&package, "published");
+    modules.sort();
+    for (name, text) in modules {
+        let Some(package) = Package::new(&text, Some(Engine::Nvcc)) else {
+            return;
+        };
+        for (header, text) in &headers {
+            package.write(header, text);
+        }
+        follow(&package, &name);
+    }
 }
