@@ -7,21 +7,25 @@ use std::process::Command;
 use cargo_cuda::exit_code;
 use serde_json::Value;
 
-use crate::project::{checkout, place, point_to_checkout, store};
+use crate::project::{checkout, point_to_checkout, store};
 use crate::support::Finished;
 
 /// A machine: variables, and nothing that this one has.
 pub(super) struct Machine {
     pub(super) work: PathBuf,
     pub(super) variables: Vec<(&'static str, PathBuf)>,
+    /// Outside of this repository, which is a workspace.
+    _place: tempfile::TempDir,
 }
 
 impl Machine {
     pub(super) fn new(name: &str) -> Self {
-        let place = place(name);
+        let directory = tempfile::Builder::new().prefix(name).tempdir().unwrap();
+        let place = fs::canonicalize(directory.path()).unwrap();
         let machine = Self {
             work: place.join("work"),
             variables: vec![("HOME", place.join("home"))],
+            _place: directory,
         };
         for directory in ["work", "home", "bin"] {
             fs::create_dir(place.join(directory)).unwrap();

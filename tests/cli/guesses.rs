@@ -111,8 +111,8 @@ fn a_wrong_manifest_is_reported_before_anything_is_fetched() {
         return;
     };
     fs::remove_dir_all(&fetching.0.cache).unwrap();
-    let manifest =
-        PACKAGE.replace("NAME", "app") + "[dependencies]\nlost = { path = \"../lost\" }\n";
+    let manifest = PACKAGE.replace("NAME", "app")
+        + "[dependencies]\nlost = { path = \"../lost\" }\n\n[workspace]\n";
     fetching.0.write("Cargo.toml", &manifest);
     for command in [&["build", "--fetch"][..], &["fetch"]] {
         let run = fetching.run(command);

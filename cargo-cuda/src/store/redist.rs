@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use cuda_build::internal::command::Invocation;
-use cuda_build::internal::{Env, Root, store};
+use cuda_build::internal::{Env, Root, release, store};
 use cuda_build::{Component, Version};
 use serde_json::Value;
 
@@ -334,8 +334,9 @@ fn archive(name: &str, entry: &Value) -> Option<Archive> {
 /// Whether the archive called `name` in its normal form contains a component.
 pub(super) fn contains(name: &str, component: Component, major: u32) -> bool {
     let holder = match component {
-        // Before CUDA 13, one archive has the whole compiler.
-        Component::Nvvm | Component::Crt if major < 13 => Component::Nvcc,
+        Component::Nvvm | Component::Crt if major < release::COMPILER_HAS_THREE_ARCHIVES_SINCE => {
+            Component::Nvcc
+        }
         other => other,
     };
     Component::of_redist(&name.replace('-', "_")) == Some(holder)

@@ -47,6 +47,9 @@ pub(crate) const JETSON_UNIFIED_SINCE: u32 = 13;
 /// The first major whose `cuda_fp16.h` includes a header of CCCL.
 pub const HALF_NEEDS_CCCL_SINCE: u32 = 13;
 
+/// The first major of which NVIDIA's archives have libNVVM and the `crt` headers apart from nvcc.
+pub const COMPILER_HAS_THREE_ARCHIVES_SINCE: u32 = 13;
+
 /// Every CUDA major that the tables cover, oldest first.
 pub fn majors() -> impl DoubleEndedIterator<Item = u32> + Clone {
     OLDEST_MAJOR..=NEWEST_MAJOR
