@@ -118,7 +118,7 @@ fn a_wrong_manifest_is_reported_before_anything_is_fetched() {
         let run = fetching.run(command);
         run.failed(
             exit_code::FAILURE,
-            &["failed to get `lost` as a dependency"],
+            &["failed to load manifest for dependency `lost`"],
         );
         assert!(!fetching.0.cache.exists(), "{run:?}");
     }
