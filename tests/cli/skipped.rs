@@ -269,7 +269,7 @@ fn a_script_that_needs_a_toolkit_is_refused() {
 fn python_packages_are_not_built_without_cuda() {
     let place = place("skipped-python");
     let package = place.join("saxpy");
-    copy(&checkout().join("templates/python-module"), &package);
+    copy(&checkout().join("templates/python"), &package);
     point_to_checkout(&package.join("Cargo.toml"));
     fs::create_dir_all(place.join("venv/bin")).unwrap();
     std::os::unix::fs::symlink(python(), place.join("venv/bin/python")).unwrap();
