@@ -295,7 +295,10 @@ impl<'a> Finder<'a> {
             if added.unavailable.contains(&guess.component) {
                 let reason = match request.locked {
                     true => "the lock file may not change".to_owned(),
-                    false => format!("the package index has none for CUDA {}", added.version),
+                    false => format!(
+                        "the package index has no such component for CUDA {}",
+                        added.version
+                    ),
                 };
                 output::message(&format!("note: {guess} was not fetched: {reason}"));
             }

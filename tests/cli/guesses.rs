@@ -48,7 +48,7 @@ fn the_first_build_fetches_what_features_name() {
         exit_code::SUCCESS,
         &[
             "     Guessed culibos (feature `culibos` of storage-sys), cufile (feature `cufile` of storage-sys)\n",
-            "note: culibos (feature `culibos` of storage-sys) was not fetched: the package index has none for CUDA 12.9",
+            "note: culibos (feature `culibos` of storage-sys) was not fetched: the package index has no such component for CUDA 12.9",
             "      Locked CUDA 12.9",
             "commit this file",
         ],

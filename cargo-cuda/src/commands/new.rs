@@ -97,7 +97,7 @@ pub fn new(arguments: &NewArgs, env: &Env, root: &Root) -> Result<(String, u8), 
     Ok((text, exit_code::SUCCESS))
 }
 
-/// The command to start with; `--fetch` fetches a toolkit if the machine has none.
+/// The first command for the new package. `--fetch` fetches a toolkit on a machine without CUDA.
 fn next(template: Template) -> &'static str {
     match template {
         Template::Python => "cargo cuda wheel --fetch",
