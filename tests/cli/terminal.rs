@@ -1,7 +1,8 @@
-//! Colour and verbosity.
+//! Colour, verbosity and the width of lines.
 
 use std::process::Command;
 
+use crate::doctor::Machine;
 use crate::project::Project;
 use crate::support::Finished;
 
@@ -83,4 +84,49 @@ fn a_note_is_printed_once_and_with_verbose() {
     assert!(verbose.contains("     Running `"), "{verbose}");
     assert!(!check(&[], "86").contains("note:"));
     assert!(check(&[], "90").contains("note: CUDA_COMPUTE_CAP stays as you set it, 90"));
+}
+
+/// Runs a program, with the variables of `env -i`, on a terminal with this number of columns.
+const TERMINAL: &str = r#"
+import fcntl, os, pty, struct, subprocess, sys, termios
+screen, end = pty.openpty()
+fcntl.ioctl(end, termios.TIOCSWINSZ, struct.pack("HHHH", 24, int(sys.argv[1]), 0, 0))
+program = subprocess.Popen(["/usr/bin/env", "-i", *sys.argv[2:]], stdin=end, stdout=end, stderr=end)
+os.close(end)
+try:
+    while text := os.read(screen, 65536):
+        sys.stdout.buffer.write(text)
+except OSError:
+    pass  # Linux reports the closed terminal as an error.
+sys.exit(program.wait())
+"#;
+
+#[test]
+fn doctor_fits_the_terminal() {
+    let Some(machine) = Machine::new("terminal").holding(&[13]) else {
+        return;
+    };
+    let mut screens = Vec::new();
+    for columns in [80, 120] {
+        let doctor = machine.command(&["doctor"]);
+        let mut command = Command::new("python3");
+        command.args(["-c", TERMINAL, &columns.to_string(), "LANG=C.UTF-8"]);
+        for (name, value) in doctor.get_envs() {
+            let value = value.unwrap().to_str().unwrap();
+            command.arg(format!("{}={value}", name.to_str().unwrap()));
+        }
+        command
+            .arg(doctor.get_program())
+            .args(doctor.get_args())
+            .current_dir(&machine.work);
+        let run = Finished::of(command.output().unwrap());
+        run.succeeded();
+        assert!(run.stdout.contains(ESCAPE), "{run:?}");
+        let text = anstream::adapter::strip_str(&run.stdout).to_string();
+        assert!(text.contains("CUDA 13"), "{text}");
+        let wide = text.lines().find(|line| line.chars().count() > columns);
+        assert_eq!(wide, None, "{text}");
+        screens.push(text);
+    }
+    assert_ne!(screens[0], screens[1], "80 columns break lines earlier");
 }

@@ -262,6 +262,9 @@ impl Report {
             "capability", "generation", "since", "removed", "a", "f"
         ));
         lines.extend(self.capabilities.iter().map(Row::line));
+        lines.push(
+            "a, f: the CUDA release that added the variant for one capability (9.0a), for a family (10.0f)".to_owned(),
+        );
         lines.extend(self.lists.iter().flat_map(List::lines));
         lines.join("\n") + "\n"
     }

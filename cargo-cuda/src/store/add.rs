@@ -260,6 +260,7 @@ impl Run<'_> {
         let manifest = Manifest::new(set.clone(), &found, size(&part.site()));
         self.store.commit(&part, &set.name(), &manifest)?;
         let size = match fetched.downloaded {
+            _ if fetched.packages.is_empty() => "all packages were in the store".to_owned(),
             0 => format!("{} unpacked", human_size(fetched.bytes)),
             downloaded => human_size(downloaded),
         };
