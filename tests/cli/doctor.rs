@@ -50,7 +50,7 @@ impl Machine {
         Some(self.with("CUDA_BUILD_CACHE_DIR", cache))
     }
 
-    fn command(&self, arguments: &[&str]) -> Command {
+    pub(super) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_cargo-cuda"));
         command.arg("cuda").args(arguments).current_dir(&self.work);
         command
