@@ -1,107 +1,136 @@
-//! Hints after a failed build: what the toolkit or the configuration lacks. Each hint starts with
-//! "if", because only the build's own messages show what was missing.
+//! Hints after a failed build: what the toolkit or the configuration lacks.
 
 use std::io::Cursor;
 use std::path::Path;
+use std::time::SystemTime;
 
 use cuda_build::Component;
 use cuda_build::internal::Root;
 use cuda_build::internal::component::Facts;
 use cuda_build::internal::{release, select};
 
-use crate::build::Build;
-use crate::dependencies::Guess;
+use crate::build::{Build, Scripts};
+use crate::project::Project;
 use crate::wheel::elf;
 
-/// The second half of the hint about missing static libraries.
+/// What helps if CUDA's static libraries are missing.
 const STATIC_LIBRARIES_HINT: &str = "the Python packages do not contain them. Enable the crate's feature for dynamic \
                         linking (`dynamic-link`, `dynamic-linking` or similar), or set CUDA_BUILD_ROOTS or \
                         CUDA_PATH to a toolkit that has them: from NVIDIA's installer or redist archives, \
                         from Debian, or from conda with the `-static` packages";
 
-/// Up to four hints: about libraries that can be fetched, about static libraries, which cannot be
-/// fetched, about undeclared capabilities, and about nvcc.
-pub fn hints(build: &Build, guesses: &[Guess]) -> Vec<String> {
-    let Build {
-        toolkit,
-        view,
-        plan,
-        ..
-    } = build;
-    let version = toolkit.version();
-    let all = Component::all().map(Component::facts);
-    let known: Vec<&Facts> = all
-        .filter(|facts| facts.is_part_of_toolkit() && facts.package(version.major).is_some())
-        .filter(|facts| !facts.libraries.is_empty() || !facts.archives.is_empty())
-        .collect();
-    let has_archive = |name: &str| view.contains(format!("lib/{name}"));
-    let is_there = |facts: &Facts| match facts.libraries {
-        // A component with only static libraries, such as culibos.
-        [] => facts.archives.iter().all(|name| has_archive(name)),
-        _ => toolkit
-            .get(facts.component)
-            .is_some_and(|found| !found.libraries.is_empty()),
-    };
-    let absent: Vec<&&Facts> = known.iter().filter(|facts| !is_there(facts)).collect();
+/// The hints for a build that started at `began` and failed. There are none if the reason is an error in Rust code, or
+/// in a script with cuda-build, which prints hints itself.
+pub fn hints(build: &Build, project: &Project, began: SystemTime) -> Vec<String> {
+    let version = build.toolkit.version();
+    let scripts = Scripts::read(&project.root, &build.directory.path, began);
+    let absent = absent(build);
+    let ids = |facts: &[&Facts]| facts.iter().map(|facts| facts.id).collect::<Vec<_>>();
     let mut hints = Vec::new();
-    hints.extend(absent_hint(build, guesses, &absent));
-    let with_shared = known.iter().filter(|facts| !facts.libraries.is_empty());
-    let archives: Vec<&str> = with_shared
-        .flat_map(|facts| facts.archives.iter().copied())
-        .filter(|name| !has_archive(name))
-        .map(|name| name.trim_start_matches("lib").trim_end_matches(".a"))
+
+    let is_linked = |name: &str| scripts.linked.contains(name);
+    let linked: Vec<&Facts> = absent
+        .iter()
+        .copied()
+        .filter(|facts| match facts.libraries {
+            [] => static_names(facts).any(is_linked),
+            libraries => libraries.iter().any(|name| is_linked(name)),
+        })
         .collect();
-    if !archives.is_empty() {
+    if !linked.is_empty() {
         hints.push(format!(
-            "if the build looked for static libraries: this CUDA {version} has no static {}; {STATIC_LIBRARIES_HINT}",
-            joined(archives)
+            "a build script links {}, which this CUDA {version} does not have; {}",
+            ids(&linked).join(", "),
+            declare(&linked)
         ));
     }
-    if plan.is_none() {
-        hints.push(
-            "if the build reads CUDA_COMPUTE_CAP: no capabilities are declared, and this machine has no GPU; give \
-             `--capabilities 8.0`, or declare `capabilities` in [package.metadata.cuda]"
-                .to_owned(),
-        );
+    let with_shared = facts_of(build).filter(|facts| !facts.libraries.is_empty());
+    let linked: Vec<&str> = with_shared
+        .flat_map(static_names)
+        .filter(|name| is_linked(name) && !has_archive(build, name))
+        .collect();
+    if !linked.is_empty() {
+        hints.push(format!(
+            "a build script links {}, and this CUDA {version} has no such static library; {STATIC_LIBRARIES_HINT}",
+            linked.join(", ")
+        ));
     }
-    if toolkit.get(Component::Nvcc).is_none() {
+
+    let uses_cuda_build = |name: &str| {
+        let mut packages = project.packages();
+        packages.any(|package| package.name == name && package.uses_cuda_build)
+    };
+    let failed = scripts.failed.iter().map(String::as_str);
+    let failed: Vec<&str> = failed.filter(|name| !uses_cuda_build(name)).collect();
+    if failed.is_empty() {
+        return hints;
+    }
+    // Only the script's own messages show what it looked for.
+    let script = format!("if the build script of {}", failed.join(", "));
+    if !absent.is_empty() {
+        hints.push(format!(
+            "{script} looked for a library: this CUDA {version} has no {}; {}",
+            ids(&absent).join(", "),
+            declare(&absent[..1])
+        ));
+    }
+    if build.plan.is_none() {
+        hints.push(format!(
+            "{script} reads CUDA_COMPUTE_CAP: no capabilities are declared, and this machine has no GPU; give \
+             `--capabilities 8.0`, or declare `capabilities` in [package.metadata.cuda]"
+        ));
+    }
+    if build.toolkit.get(Component::Nvcc).is_none() {
         let major = version.major;
         let advice = match release::is_nvcc_packaged(major) {
             true => format!("add it with `cargo cuda toolkit add {major}`"),
             false => select::without_nvcc(major),
         };
-        hints.push(format!("if the build needs nvcc: {advice}"));
+        hints.push(format!("{script} needs nvcc: {advice}"));
     }
     hints
 }
 
-/// The hint about libraries that can be fetched. If the toolkit lacks components that were guessed, the hint names
-/// these, otherwise all that the toolkit lacks.
-fn absent_hint(build: &Build, guesses: &[Guess], absent: &[&&Facts]) -> Option<String> {
-    let version = build.toolkit.version();
-    let is_guessed = |facts: &Facts| {
-        guesses
-            .iter()
-            .any(|guess| guess.component == facts.component)
+/// The components with libraries that can be fetched for the toolkit's major.
+fn facts_of(build: &Build) -> impl Iterator<Item = &'static Facts> {
+    let major = build.toolkit.version().major;
+    Component::all()
+        .map(Component::facts)
+        .filter(move |facts| facts.is_part_of_toolkit() && facts.package(major).is_some())
+        .filter(|facts| !facts.libraries.is_empty() || !facts.archives.is_empty())
+}
+
+/// The components whose libraries the toolkit lacks.
+fn absent(build: &Build) -> Vec<&'static Facts> {
+    let is_absent = |facts: &&Facts| match facts.libraries {
+        // A component with only static libraries, such as culibos.
+        [] => !static_names(facts).all(|name| has_archive(build, name)),
+        _ => build
+            .toolkit
+            .get(facts.component)
+            .is_none_or(|found| found.libraries.is_empty()),
     };
-    let guessed: Vec<&str> = absent
-        .iter()
-        .filter(|it| is_guessed(it))
-        .map(|it| it.id)
-        .collect();
-    let (named, declared) = match guessed.as_slice() {
-        [] => (
-            absent.iter().map(|facts| facts.id).collect(),
-            absent.first()?.id.to_owned(),
-        ),
-        guessed => (guessed.to_vec(), guessed.join("\", \"")),
-    };
-    Some(format!(
-        "if the build looked for a library: this CUDA {version} has no {}; declare what it needs in \
-         `[package.metadata.cuda]`, as in `components = [\"{declared}\"]`, run `cargo cuda fetch`, and commit \
-         cuda-toolkits.lock",
-        joined(named),
-    ))
+    facts_of(build).filter(is_absent).collect()
+}
+
+/// The names of a component's static libraries, as in `-l<name>`.
+fn static_names(facts: &Facts) -> impl Iterator<Item = &'static str> + use<> {
+    let archives = facts.archives.iter();
+    archives.map(|file| file.trim_start_matches("lib").trim_end_matches(".a"))
+}
+
+fn has_archive(build: &Build, name: &str) -> bool {
+    build.view.contains(format!("lib/lib{name}.a"))
+}
+
+/// How to get components.
+fn declare(components: &[&Facts]) -> String {
+    let ids: Vec<String> = components.iter().map(|c| format!("{:?}", c.id)).collect();
+    format!(
+        "declare what it needs in `[package.metadata.cuda]`, as in `components = [{}]`, run `cargo cuda fetch`, and \
+         commit cuda-toolkits.lock",
+        ids.join(", ")
+    )
 }
 
 const DRIVER_LIBRARY: &str = "libcuda.so.1";
@@ -129,8 +158,4 @@ pub fn driver_hint(root: &Root, directory: &Path) -> Option<String> {
          program cannot start\nhint: to run tests that need no GPU on such a machine, load the driver when it is used: \
          enable the crate's feature for that (cudarc: `dynamic-loading`), or use libloading"
     ))
-}
-
-fn joined<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
-    names.into_iter().collect::<Vec<_>>().join(", ")
 }

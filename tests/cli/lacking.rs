@@ -1,7 +1,7 @@
 //! After a build that failed: what the toolkit lacks, and the command that adds it.
 
 use crate::components::offline;
-use crate::project::Project;
+use crate::project::{Project, checkout};
 use crate::support::Finished;
 use crate::wheel_template::wheel;
 
@@ -59,8 +59,9 @@ fn static_libraries_that_are_not_there_are_named() {
             &[
                 // rustc names one of them.
                 "could not find native static library `",
-                "hint: if the build looked for static libraries: this CUDA 13.4 has no static ",
-                "cublas_static, ",
+                "hint: a build script links culibos, which this CUDA 13.4 does not have; ",
+                "as in `components = [\"culibos\"]`, run `cargo cuda fetch`, and commit cuda-toolkits.lock",
+                "hint: a build script links cublas_static, cublasLt_static, and this CUDA 13.4 has no such static library; ",
                 "the Python packages do not contain them",
                 "`dynamic-link`",
                 "CUDA_BUILD_ROOTS or CUDA_PATH",
@@ -84,15 +85,52 @@ fn shared_libraries_that_are_not_there_are_named() {
     build.failed(
         101,
         &[
-            "hint: if the build looked for a library: this CUDA 13.4 has no ",
-            "cufft, ",
-            "as in `components = [\"culibos\"]`, run `cargo cuda fetch`, and commit cuda-toolkits.lock",
+            "hint: a build script links cufft, which this CUDA 13.4 does not have; ",
+            "as in `components = [\"cufft\"]`, run `cargo cuda fetch`, and commit cuda-toolkits.lock",
         ],
     );
-    assert!(
-        !build.stderr.contains("cudart,"),
-        "what is there: {build:?}"
+    assert_eq!(build.stderr.matches("hint: ").count(), 1, "{build:?}");
+}
+
+#[test]
+fn a_script_that_fails_is_named() {
+    let script = "fn main() { panic!(\"no libnvjpeg\") }\n";
+    let Some(project) = project("failed-script", script) else {
+        return;
+    };
+    let build = project.run(&["build"]);
+    let hint = "hint: if the build script of blas-sys looked for a library: this CUDA 13.4 has no ";
+    build.failed(101, &["no libnvjpeg", hint, "nvjpeg, "]);
+    // The next build fails for another reason.
+    project.write("sys/build.rs", "fn main() {}\n");
+    project.write("src/main.rs", "fn main() { 1 + }\n");
+    let build = project.run(&["build"]);
+    build.ended_with(101, &["expected expression"]);
+    assert!(!build.stderr.contains("hint: "), "{build:?}");
+}
+
+#[test]
+fn an_error_in_a_kernel_has_no_hint_about_libraries() {
+    let Some(project) = Project::bare("wrong-kernel", &[13]) else {
+        return;
+    };
+    let dependency = format!(
+        "[build-dependencies]\ncuda-build = {{ path = {:?} }}\n",
+        checkout().join("cuda-build")
     );
+    project.write(
+        "Cargo.toml",
+        &(PACKAGE.replace("NAME", "app")
+            + &dependency
+            + "[package.metadata.cuda]\ncapabilities = [\"8.0\"]\n[workspace]\n"),
+    );
+    let script = "fn main() -> Result<(), cuda_build::Error> { cuda_build::Build::new()?.module(\"a.cu\").run()?; Ok(()) }\n";
+    project.write("build.rs", script);
+    project.write("src/main.rs", "fn main() {}\n");
+    project.write("a.cu", "extern \"C\" __global__ void a() { 1 + }\n");
+    let build = project.run(&["build"]);
+    build.ended_with(101, &["could not compile a.cu", "expected an expression"]);
+    assert!(!build.stderr.contains("build script of"), "{build:?}");
 }
 
 #[test]
@@ -115,7 +153,7 @@ fn a_wheel_that_misses_static_libraries_says_so_too() {
             .output()
             .unwrap(),
     );
-    let hint = "hint: if the build looked for static libraries: this CUDA 13.4 has no static ";
+    let hint = "hint: a build script links cublas_static, cublasLt_static, and this CUDA 13.4 has no such static library";
     run.failed(
         cargo_cuda::exit_code::WHEEL,
         &[

@@ -6,6 +6,7 @@
 
 mod capabilities;
 pub mod directory;
+mod scripts;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -23,6 +24,7 @@ use crate::toolkits::VIEWS;
 use crate::workspace::Package;
 
 pub use directory::{Directory, Purpose};
+pub use scripts::Scripts;
 
 /// Everything that is decided before cargo, maturin or a program is started.
 #[derive(Debug)]

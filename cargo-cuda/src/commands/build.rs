@@ -2,6 +2,7 @@
 //! directory for this toolkit.
 
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use cuda_build::internal::command::Invocation;
 use cuda_build::internal::{Env, Root};
@@ -85,9 +86,10 @@ pub fn run(
         }
         return Ok(code);
     }
+    let began = SystemTime::now();
     let code = process::run(&call, user)?;
     if code == CARGO_FAILED {
-        for hint in lacking::hints(&build, project.guesses()) {
+        for hint in lacking::hints(&build, &project, began) {
             output::message(&format!("hint: {hint}"));
         }
     } else if code == 0 && command == "build" {

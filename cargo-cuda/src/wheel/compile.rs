@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::SystemTime;
 
 use cuda_build::internal::command::Invocation;
 use cuda_build::{Component, Toolkit};
@@ -117,6 +118,7 @@ impl Job {
             rustc_args,
             env: variables,
         });
+        let began = SystemTime::now();
         let code = process::run(&invocation, &self.project().user)?;
         // The variables are left out: they fill a screen, and `cargo cuda env` prints them.
         let command = Invocation {
@@ -127,7 +129,7 @@ impl Job {
             let mut failure = Failure::wheel(format!(
                 "maturin ended with code {code}; its own messages are above\n  command: {command}"
             ));
-            failure.hints = lacking::hints(build, self.project().guesses());
+            failure.hints = lacking::hints(build, self.project(), began);
             return Err(failure);
         }
         let files = output::files(directory.path())?;
