@@ -34,7 +34,7 @@ impl Failure {
     /// A file does not have the format of a wheel.
     pub fn invalid_wheel(message: impl Into<String>) -> Self {
         Self::wheel(message)
-            .hint("build or download the wheel again; if it stays like this, the tool that built it has a fault")
+            .hint("build or download the wheel again; if the error stays, report it to those who build the wheel")
     }
 
     /// An I/O error, as in `could not write dist/x.whl: No space left on device`.

@@ -225,6 +225,10 @@ impl Error {
                  space at its end"
                     .to_owned()
             }
+            #[cfg_attr(
+                not(feature = "compile"),
+                expect(unused_variables, reason = "for a hint of the feature `compile`")
+            )]
             Self::Compile {
                 tool,
                 source_file,
@@ -237,7 +241,6 @@ impl Error {
                 {
                     return vec![hint];
                 }
-                let _ = (tool, output);
                 format!(
                     "correct {} where the messages point to; its options are set in build.rs",
                     source_file.display()

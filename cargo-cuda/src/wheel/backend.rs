@@ -178,7 +178,10 @@ impl<'a> Backend<'a> {
             declared.join(", ")
         );
         Err(Failure::new(exit_code::CONFIGURATION, text)
-            .hint("name the release with `-C cuda=<release>` or `CUDA_BUILD_RELEASE`"))
+            .hint(format!(
+                "name another release with `-C cuda=<release>` or `CUDA_BUILD_RELEASE`, or add {} to `majors`",
+                release.major
+            )))
     }
 
     /// What the manifest declares.

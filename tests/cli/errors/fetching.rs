@@ -165,7 +165,7 @@ fn archives(snapshot: &mut Snapshot) {
     }
     let mut mirror = Mirror::new("12.9.1");
     let archive = mirror.add("cuda_cudart", "12.9.79", |archive| {
-        file(archive, "top/a", b"")
+        file(archive, "top/a", b"");
     });
     copy(&mirror.path(""), &machine.path("work/mirror"));
     machine.write(&format!("mirror/{archive}"), "changed");
