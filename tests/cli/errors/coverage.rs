@@ -1,6 +1,6 @@
 //! Each text of an error in the sources is in `errors.txt`, or in one of the lists below, with the reason.
 
-use super::scan::{Text, texts};
+use super::scan::{Text, texts, without_hint};
 use super::{BLESS, expected};
 use crate::project::checkout;
 
@@ -182,6 +182,18 @@ fn every_text_of_an_error_is_in_the_snapshot() {
             .any(|text| text.part == *part && !is_shown(text));
         assert!(needed, "not needed: {part}");
     }
+}
+
+#[test]
+fn every_failure_gets_a_hint_where_it_is_made() {
+    // Their callers add it.
+    let later = [
+        "cargo-cuda/src/commands/new.rs",
+        "cargo-cuda/src/store/directory.rs",
+        "cargo-cuda/src/store/refusal.rs",
+        "cargo-cuda/src/wheel/rewrite.rs",
+    ];
+    assert_eq!(without_hint(), later);
 }
 
 /// Messages in docs/troubleshooting.md that other programs print: compilers, linkers, loaders, cargo, Python, uv.

@@ -53,6 +53,26 @@ pub(super) fn texts() -> Vec<Text> {
         .collect()
 }
 
+/// The files of `cargo-cuda` with a failure that gets no hint where it is made.
+pub(super) fn without_hint() -> Vec<String> {
+    let mut sources = Vec::new();
+    read("cargo-cuda/src", &mut sources);
+    let mut files = Vec::new();
+    for source in &sources {
+        for maker in ["Failure::new(", "Failure::wheel("] {
+            for (at, _) in source.code.match_indices(maker) {
+                let arguments = at + maker.len() - 1;
+                let rest = &source.code[arguments + balanced(&source.code[arguments..])..];
+                let rest = rest.trim_start_matches(|c: char| c == ')' || c.is_whitespace());
+                if !rest.starts_with(".hint(") {
+                    files.push(source.file.clone());
+                }
+            }
+        }
+    }
+    files
+}
+
 fn read(directory: &str, sources: &mut Vec<Source>) {
     let entries = fs::read_dir(checkout().join(directory)).unwrap();
     let mut names: Vec<String> = entries
