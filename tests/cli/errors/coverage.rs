@@ -133,19 +133,19 @@ const NOT_CAUSED: &[(&str, &str)] = &[
     ("its names have more than", "needs a library of 32 MB"),
     (
         "` is not known, so its lower bound cannot be written",
-        "every known product has a table of symbols",
+        "needs a component without a version and a table of symbols",
     ),
     (
         "declare it: `components = [{ name = \"",
-        "every known product has a table of symbols",
+        "needs a component without a version and a table of symbols",
     ),
     (
         "`, which the planned search path does not cover",
-        "a rewritten wheel plans what it needs",
+        "the plan is made from the needs of the wheel",
     ),
     (
         "\" to `components` in `[package.metadata.cuda]`",
-        "a rewritten wheel plans what it needs",
+        "the plan is made from the needs of the wheel",
     ),
 ];
 
