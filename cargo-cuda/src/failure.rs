@@ -4,6 +4,7 @@ use std::io;
 use std::path::Path;
 
 use cuda_build::Error;
+use cuda_build::internal::io_hint;
 
 use crate::exit_code;
 
@@ -30,10 +31,20 @@ impl Failure {
         Self::new(exit_code::WHEEL, message)
     }
 
+    /// A file does not have the format of a wheel.
+    pub fn invalid_wheel(message: impl Into<String>) -> Self {
+        Self::wheel(message)
+            .hint("build or download the wheel again; if the error stays, report it to those who build the wheel")
+    }
+
     /// An I/O error, as in `could not write dist/x.whl: No space left on device`.
     pub fn io(action: &str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         let message = format!("could not {action} {}", path.display());
-        move |error| Self::new(exit_code::DISK, format!("{message}: {error}"))
+        let path = path.to_owned();
+        move |error| {
+            let hint = io_hint(&path, &error);
+            Self::new(exit_code::DISK, format!("{message}: {error}")).hint(hint)
+        }
     }
 
     /// Puts the name of the affected file before the message.

@@ -72,6 +72,7 @@ pub fn own_program() -> Result<PathBuf, Failure> {
             exit_code::FAILURE,
             format!("could not find the path of this program: {error}"),
         )
+        .hint("mount `/proc`, from which the path is read")
     })
 }
 
@@ -95,4 +96,5 @@ fn cannot_start(call: &Invocation, error: &std::io::Error) -> Failure {
         exit_code::MISSING_PROGRAM,
         format!("could not run `{program}`: {error}"),
     )
+    .hint("install it, or put its directory on `PATH`; the file must be executable")
 }

@@ -326,7 +326,8 @@ impl<'a> Finder<'a> {
             Some(major) => Ok(RequestedRelease { major, minor: None }.into()),
             None => {
                 let text = format!("no CUDA release meets `toolkit = \"{}\"`", request.toolkit);
-                Err(Failure::new(exit_code::NOT_FOUND, text))
+                Err(Failure::new(exit_code::NOT_FOUND, text)
+                    .hint("change `toolkit` in `[package.metadata.cuda]`, for example to `>=12`"))
             }
         }
     }

@@ -170,6 +170,7 @@ impl Workspace {
                     names.join(", ")
                 ),
             )
+            .hint("give one of these names after `--package`")
         })
     }
 
@@ -191,10 +192,17 @@ fn failure(error: cargo_metadata::Error) -> Failure {
         cargo_metadata::Error::CargoMetadata { stderr } => Failure::new(
             exit_code::FAILURE,
             stderr.trim().trim_start_matches("error: "),
-        ),
+        )
+        .hint(match stderr.contains("could not find `Cargo.toml`") {
+            true => {
+                "change to the directory of a package, or name its manifest with `--manifest-path`"
+            }
+            false => "correct what cargo reports; `cargo metadata` reports it too",
+        }),
         other => Failure::new(
             exit_code::MISSING_PROGRAM,
             format!("could not query cargo: {other}"),
-        ),
+        )
+        .hint("install Rust, and put the directory of `cargo` on `PATH`"),
     }
 }

@@ -35,11 +35,11 @@ pub enum Error {
     },
     /// A key of `[package.metadata.cuda]`, or a variable, has a value that cannot be used.
     Manifest {
-        /// The manifest, or `environment` for a variable.
+        /// The manifest; empty for a variable.
         path: PathBuf,
         /// The line of the key, from 1, if it is known.
         line: Option<usize>,
-        /// The dotted key, or the name of the variable.
+        /// The dotted key, or the name of the variable; empty if the file as a whole is not valid.
         key: String,
         /// What is wrong with the value.
         reason: String,
@@ -58,7 +58,7 @@ pub enum Error {
         /// What is wrong, in a sentence.
         reason: String,
         /// What to write instead.
-        hint: Option<String>,
+        hint: String,
     },
     /// CUDA has no toolkit for this target, or this crate does not support it.
     UnsupportedTarget {
@@ -100,7 +100,7 @@ pub enum Error {
         /// What is wrong, in a sentence.
         reason: String,
         /// What to do instead.
-        hint: Option<String>,
+        hint: String,
     },
     /// A compiler rejected its input.
     Compile {
@@ -133,6 +133,8 @@ pub enum Error {
         what: &'static str,
         /// What is wrong with the content.
         reason: String,
+        /// How to get a valid file.
+        hint: &'static str,
     },
     /// A file operation failed.
     Io {
@@ -169,14 +171,14 @@ impl Error {
     /// An [`Error::Manifest`] for an environment variable.
     pub(crate) fn variable(name: &str, reason: String) -> Self {
         Self::Manifest {
-            path: PathBuf::from("environment"),
+            path: PathBuf::new(),
             line: None,
             key: name.to_owned(),
             reason,
         }
     }
 
-    /// What the user can do, with the most likely fix first; empty if the message needs no hint.
+    /// What the user can do, with the most likely fix first. There is at least one hint.
     pub fn hints(&self) -> Vec<String> {
         let hint = match self {
             Self::NotFound(not_found) => return not_found.hints(),
@@ -190,9 +192,16 @@ impl Error {
                 return fixes;
             }
             Self::HostCompiler { hints, .. } => return hints.clone(),
-            Self::Capability { hint, .. } | Self::Usage { hint, .. } => {
-                return hint.iter().cloned().collect();
-            }
+            Self::Capability { hint, .. }
+            | Self::Usage { hint, .. }
+            | Self::ViewNotCreated { hint, .. } => hint.clone(),
+            Self::Format { hint, .. } => (*hint).to_owned(),
+            Self::Manifest { path, line, key, .. } => match line {
+                _ if path.as_os_str().is_empty() => format!("correct `{key}`, or unset it"),
+                _ if key.is_empty() => format!("correct the syntax of {}", path.display()),
+                Some(line) => format!("edit line {line} of {}; {KEYS_HINT}", path.display()),
+                None => format!("edit {}; {KEYS_HINT}", path.display()),
+            },
             Self::InvalidSource {
                 source_name, path, ..
             } => {
@@ -211,22 +220,41 @@ impl Error {
                     "take {first} and {second} from one place, or leave one of them out of the view"
                 )
             }
-            Self::ViewNotCreated { hint, .. } => hint.clone(),
             Self::Directive { .. } => {
                 "rename or move the file or directory so that its path is UTF-8 without line breaks and without white \
                  space at its end"
                     .to_owned()
             }
-            #[cfg(feature = "compile")]
-            Self::Compile { tool, output, .. } if tool.starts_with("NVRTC") => {
-                return crate::compile::module_hint(output).into_iter().collect();
+            #[cfg_attr(
+                not(feature = "compile"),
+                expect(unused_variables, reason = "for a hint of the feature `compile`")
+            )]
+            Self::Compile {
+                tool,
+                source_file,
+                output,
+                ..
+            } => {
+                #[cfg(feature = "compile")]
+                if let Some(hint) = crate::compile::module_hint(output)
+                    && tool.starts_with("NVRTC")
+                {
+                    return vec![hint];
+                }
+                format!(
+                    "correct {} where the messages point to; its options are set in build.rs",
+                    source_file.display()
+                )
             }
-            Self::Manifest { .. }
-            | Self::Compile { .. }
-            | Self::Program { .. }
-            | Self::Library { .. }
-            | Self::Format { .. }
-            | Self::Io { .. } => return Vec::new(),
+            Self::Program { .. } => {
+                "run the command in a shell; if it fails there too, install the program again, or name another toolkit \
+                 with `CUDA_BUILD_ROOTS`, or another host compiler with `NVCC_CCBIN`"
+                    .to_owned()
+            }
+            Self::Library { .. } => {
+                "install the package of this library again, or name another toolkit with `CUDA_BUILD_ROOTS`".to_owned()
+            }
+            Self::Io { path, source, .. } => io_hint(path, source),
         };
         vec![hint]
     }
@@ -263,8 +291,17 @@ impl fmt::Display for Error {
                 key,
                 reason,
             } => {
-                let line = line.map(|line| format!(":{line}")).unwrap_or_default();
-                write!(f, "{}{line}: `{key}`: {reason}", path.display())
+                if path.as_os_str().is_empty() {
+                    return write!(f, "environment variable `{key}`: {reason}");
+                }
+                write!(f, "{}", path.display())?;
+                if let Some(line) = line {
+                    write!(f, ":{line}")?;
+                }
+                if !key.is_empty() {
+                    write!(f, ": `{key}`")?;
+                }
+                write!(f, ": {reason}")
             }
             Self::HostCompiler { reason, tried, .. } => {
                 f.write_str(reason)?;
@@ -314,8 +351,10 @@ impl fmt::Display for Error {
                 )
             }
             Self::Program { command, reason } => write!(f, "could not run `{command}`: {reason}"),
-            Self::Library { path, reason } => write!(f, "{}: {reason}", path.display()),
-            Self::Format { what, reason } => write!(f, "not a valid {what}: {reason}"),
+            Self::Library { path, reason } => {
+                write!(f, "could not load {}: {reason}", path.display())
+            }
+            Self::Format { what, reason, .. } => write!(f, "not a valid {what}: {reason}"),
             Self::Io {
                 action,
                 path,
@@ -339,6 +378,34 @@ impl std::error::Error for Error {
             Self::Io { source, .. } => Some(source),
             _ => None,
         }
+    }
+}
+
+/// Where the keys of a manifest are explained.
+const KEYS_HINT: &str = "`docs/manifest.md` of cuda-build explains every key";
+
+/// What the user can do about an error of the system.
+pub fn io_hint(path: &Path, error: &io::Error) -> String {
+    use io::ErrorKind::{
+        AlreadyExists, DirectoryNotEmpty, InvalidData, InvalidInput, IsADirectory, NotADirectory,
+        NotFound, PermissionDenied, QuotaExceeded, ReadOnlyFilesystem, StorageFull,
+    };
+    let path = path.display();
+    match error.kind() {
+        StorageFull | QuotaExceeded => format!("free some space on the disk that has {path}"),
+        ReadOnlyFilesystem => format!("{path} is on a read-only disk: use a directory elsewhere"),
+        PermissionDenied => {
+            format!(
+                "check who may use it: `ls -ld {path}`, and the same for the directories above it"
+            )
+        }
+        NotFound => format!("correct the path, or create {path}"),
+        NotADirectory | AlreadyExists | IsADirectory | DirectoryNotEmpty => {
+            format!("move away what is in the way at {path} or above it")
+        }
+        InvalidData => format!("replace {path} by a text in UTF-8 of less than 16 MiB"),
+        InvalidInput => format!("replace {path} by a regular file"),
+        _ => format!("check {path} and its disk, for example with `ls -l` and `df`"),
     }
 }
 

@@ -4,7 +4,7 @@
 pub use crate::capability::Declared;
 pub use crate::config::Config;
 pub use crate::env::Env;
-pub use crate::error::Conflict;
+pub use crate::error::{Conflict, io_hint};
 pub use crate::root::Root;
 pub use crate::script::{request, skipped_by};
 pub use crate::select::NotFound;

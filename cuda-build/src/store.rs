@@ -70,7 +70,7 @@ pub fn required_cache_dir(env: &Env) -> Result<PathBuf, Error> {
     cache_dir(env).ok_or_else(|| Error::Usage {
         reason: "there is no cache directory: `CUDA_BUILD_CACHE_DIR`, `XDG_CACHE_HOME` and `HOME` are all unset"
             .to_owned(),
-        hint: Some("set `CUDA_BUILD_CACHE_DIR` to the absolute path of a directory".to_owned()),
+        hint: "set `CUDA_BUILD_CACHE_DIR` to the absolute path of a directory".to_owned(),
     })
 }
 
@@ -108,6 +108,8 @@ impl StoredToolkit {
         Self::parse(path, &text).map_err(|reason| Error::Format {
             what: "toolkit manifest",
             reason: format!("{}: {reason}", file.display()),
+            hint: "remove the toolkit with `cargo cuda toolkit remove`, or delete its directory; `cargo cuda fetch` fetches \
+                   it again",
         })
     }
 
@@ -168,6 +170,7 @@ pub fn probe(root: &Root, target: &Target, directory: &Path, is_archives: bool) 
         Err(Error::Format {
             what: "nvcc",
             reason: format!("{} was not queried", nvcc.display()),
+            hint: "run `cargo cuda doctor`, which queries it",
         })
     };
     Prober::new(root, target, &query_nvcc).probe(&candidate)

@@ -36,6 +36,9 @@ mod help;
 mod interrupted;
 mod lacking;
 mod launchers;
+#[path = "../build/layout_files.rs"]
+#[allow(dead_code, reason = "these tests use some parts of it")]
+mod layout_files;
 mod library;
 mod linking;
 mod locked;

@@ -36,7 +36,7 @@ impl Mirror {
         }
     }
 
-    fn path(&self, below: &str) -> PathBuf {
+    pub fn path(&self, below: &str) -> PathBuf {
         self.directory.path().join(below)
     }
 
@@ -194,10 +194,11 @@ fn what_a_mirror_lacks_is_named() {
     assert!(sandbox.stored().is_empty(), "{:?}", sandbox.stored());
 }
 
-#[test]
-fn hostile_archives_are_refused() {
-    type Fill = fn(&mut Builder<XzWriter<fs::File>>);
-    let hostile: [(&str, Fill); 7] = [
+pub type Fill = fn(&mut Builder<XzWriter<fs::File>>);
+
+/// Archives that are refused, with a word of the reason.
+pub fn hostile() -> [(&'static str, Fill); 7] {
+    [
         ("leads out of the archive", |archive| {
             raw(archive, "top/../../evil");
         }),
@@ -228,8 +229,12 @@ fn hostile_archives_are_refused() {
         ("unreasonable size", |archive| {
             file(archive, "top/zeros", &vec![0; 18 << 20]);
         }),
-    ];
-    for (word, fill) in hostile {
+    ]
+}
+
+#[test]
+fn hostile_archives_are_refused() {
+    for (word, fill) in hostile() {
         let mut mirror = Mirror::new("12.9.1");
         mirror.add("cuda_cudart", "12.9.79", fill);
         let sandbox = Sandbox::new(Tool::Nothing);

@@ -66,6 +66,8 @@ fn is_wheel(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "whl")
 }
 
+const WHAT_TO_NAME: &str = "name a `.whl` file, a shared library, or a directory";
+
 /// Reads a wheel, a directory or a library.
 pub fn read(path: &Path) -> Result<Artifact, Failure> {
     let shown = path.display().to_string();
@@ -74,7 +76,9 @@ pub fn read(path: &Path) -> Result<Artifact, Failure> {
         directory(path)?
     } else if !metadata.is_file() {
         // Opening a FIFO would wait for a writer.
-        return Err(Failure::wheel("neither a regular file nor a directory").in_file(&shown));
+        return Err(Failure::wheel("neither a regular file nor a directory")
+            .hint(WHAT_TO_NAME)
+            .in_file(&shown));
     } else if is_wheel(path) {
         wheel(path).map_err(|failure| failure.in_file(&shown))?
     } else {
@@ -100,7 +104,7 @@ fn single(path: &Path) -> Result<Artifact, Failure> {
             "{}: neither a wheel, nor an ELF library, nor device code",
             path.display()
         ))
-        .hint("name a `.whl` file, a shared library, or a directory"));
+        .hint(WHAT_TO_NAME));
     }
     Ok(artifact)
 }
@@ -121,7 +125,8 @@ fn directory(root: &Path) -> Result<Artifact, Failure> {
                 return Err(Failure::wheel(format!(
                     "{} has more than {MAX_FILES} files",
                     root.display()
-                )));
+                ))
+                .hint("name the directory of one package"));
             }
             // Links are not followed: they can lead out of the directory and into a circle.
             if kind.is_dir() {
@@ -180,7 +185,7 @@ fn add_file(artifact: &mut Artifact, path: &Path, name: &str) -> Result<(), Fail
 fn wheel(path: &Path) -> Result<Artifact, Failure> {
     let mut artifact = Artifact::default();
     let file = File::open(path).map_err(Failure::io("open", path))?;
-    let unreadable = |error| Failure::wheel(format!("not a readable zip file: {error}"));
+    let unreadable = |error| Failure::invalid_wheel(format!("not a readable zip file: {error}"));
     let mut archive = ZipArchive::new(BufReader::new(file)).map_err(unreadable)?;
     let mut contents = Contents::default();
     let mut digests = BTreeMap::new();
@@ -192,7 +197,7 @@ fn wheel(path: &Path) -> Result<Artifact, Failure> {
             size: file.compressed_size(),
         });
         let unpacked = unpack(&mut file, &name)
-            .map_err(|error| Failure::wheel(format!("`{name}` is damaged: {error}")))?;
+            .map_err(|error| Failure::invalid_wheel(format!("`{name}` is damaged: {error}")))?;
         if let Some((top, rest)) = name.split_once('/')
             && top.ends_with(".dist-info")
         {
@@ -214,12 +219,12 @@ fn wheel(path: &Path) -> Result<Artifact, Failure> {
     contents.dist_info = match &Vec::from_iter(metadata_directories)[..] {
         [one] => one.clone(),
         [] => {
-            return Err(Failure::wheel(
+            return Err(Failure::invalid_wheel(
                 "not a wheel: it has no `.dist-info` directory",
             ));
         }
         several => {
-            return Err(Failure::wheel(format!(
+            return Err(Failure::invalid_wheel(format!(
                 "has several metadata directories: {}",
                 several.join(", ")
             )));
@@ -246,13 +251,13 @@ struct Unpacked {
 impl Unpacked {
     fn text(&self, name: &str) -> Result<String, Failure> {
         if self.digest.size > MAX_TEXT {
-            return Err(Failure::wheel(format!(
+            return Err(Failure::invalid_wheel(format!(
                 "`{name}` has more than {}",
                 human_size(MAX_TEXT)
             )));
         }
         String::from_utf8(self.start.clone())
-            .map_err(|_| Failure::wheel(format!("`{name}` is not UTF-8")))
+            .map_err(|_| Failure::invalid_wheel(format!("`{name}` is not UTF-8")))
     }
 }
 

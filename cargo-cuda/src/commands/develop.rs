@@ -49,7 +49,10 @@ pub fn run(arguments: &DevelopArgs, user: &Env, root: &Root) -> Result<u8, Failu
     let python = environment.join("bin/python");
     let site = backend::site_packages(&python, user).ok_or_else(|| {
         let text = format!("{} did not print its site-packages", python.display());
-        Failure::new(exit_code::FAILURE, text)
+        Failure::new(exit_code::FAILURE, text).hint(format!(
+            "run `{} -m site`; if it fails, make the environment again",
+            python.display()
+        ))
     })?;
     let name = build_system.name().unwrap_or(&source.package.name);
     let (call, setting) = installer(&environment, name, user, root)?;
@@ -89,7 +92,9 @@ fn active_environment(user: &Env, root: &Root) -> Result<PathBuf, Failure> {
             "`{name}` is {}, which has no `bin/python`",
             directory.display()
         );
-        return Err(Failure::new(exit_code::CONFIGURATION, text).hint(format!("unset `{name}`")));
+        return Err(Failure::new(exit_code::CONFIGURATION, text).hint(format!(
+            "activate an environment that exists, or unset `{name}`"
+        )));
     }
     Err(Failure::new(
         exit_code::CONFIGURATION,

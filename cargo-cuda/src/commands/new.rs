@@ -207,14 +207,15 @@ impl Package {
     fn read(directory: &Path, root: &Root) -> Result<Self, Failure> {
         let path = directory.join("Cargo.toml");
         let invalid = |reason: String| {
-            let message = format!("could not read {}: {reason}", path.display());
+            let message = format!("could not read {}: {}", path.display(), reason.trim_end());
             Failure::new(exit_code::CONFIGURATION, message)
         };
         let manifest = root.text(&path).map_err(|error| {
             invalid(error.to_string())
                 .hint("change to the directory of a package, or create one with `cargo cuda new`")
         })?;
-        let name = manifest::package_name(&manifest).map_err(|error| invalid(error.to_string()))?;
+        let name = manifest::package_name(&manifest)
+            .map_err(|error| invalid(error.to_string()).hint("correct the syntax of the file"))?;
         let name = name.ok_or_else(|| {
             invalid("it has no `[package]` with a name".to_owned())
                 .hint("change to the directory of a member of the workspace")
@@ -229,8 +230,10 @@ impl Package {
     /// Adds the tables of the template to the manifest.
     fn add(&self, template: Template, cuda_build: &CudaBuild) -> Result<Changed, Failure> {
         let added = manifest::add(&self.manifest, &template.manifest(&self.name), cuda_build);
-        let changed =
-            added.map_err(|error| Failure::new(exit_code::CONFIGURATION, error.to_string()))?;
+        let changed = added.map_err(|error| {
+            Failure::new(exit_code::CONFIGURATION, error.to_string().trim_end())
+                .hint("correct the syntax of Cargo.toml")
+        })?;
         output::write_if_changed(&self.path, changed.text.as_bytes())?;
         Ok(changed)
     }

@@ -59,9 +59,12 @@ pub fn run(arguments: &Pep517Args, user: &Env, root: &Root) -> Result<String, Fa
     name.map(|name| name + "\n")
 }
 
+const SETTINGS_HINT: &str = "the settings are `cuda` (`-C cuda=13`), `build-args` (arguments for maturin, as in \
+                            `-C build-args=--locked`) and `site-packages` (a directory)";
+
 impl Settings {
     fn parse(json: &str) -> Result<Self, Failure> {
-        let invalid = |reason: String| Failure::new(exit_code::USAGE, reason);
+        let invalid = |reason: String| Failure::new(exit_code::USAGE, reason).hint(SETTINGS_HINT);
         let all: BTreeMap<String, Value> = serde_json::from_str(json)
             .map_err(|error| invalid(format!("the config settings are not valid JSON: {error}")))?;
         let mut settings = Self::default();
@@ -85,9 +88,7 @@ impl Settings {
                 "site-packages" => settings.site_packages = Some(text()?.into()),
                 "build-args" | "maturin.build-args" => settings.arguments = words(&name, &value)?,
                 _ => {
-                    return Err(invalid(format!("unknown config setting `{name}`")).hint(
-                        "use `cuda` (the CUDA release), `build-args` (arguments for maturin) or `site-packages`",
-                    ));
+                    return Err(invalid(format!("unknown config setting `{name}`")));
                 }
             }
         }
@@ -107,7 +108,7 @@ fn words(name: &str, value: &Value) -> Result<Vec<OsString>, Failure> {
     };
     let words = words.ok_or_else(|| {
         let text = format!("the config setting `{name}` is {value}, not a list of arguments");
-        Failure::new(exit_code::USAGE, text)
+        Failure::new(exit_code::USAGE, text).hint(SETTINGS_HINT)
     })?;
     Ok(words.into_iter().map(OsString::from).collect())
 }

@@ -82,8 +82,10 @@ pub fn run(arguments: &ViewArgs, env: &Env, root: &Root) -> Result<String, Failu
     if let Some(missing) = components.find(|component| toolkit.get(**component).is_none()) {
         let version = toolkit.version();
         let message = format!("the CUDA {version} that was found has no component `{missing}`");
-        return Err(Failure::new(exit_code::NOT_FOUND, message)
-            .hint("`cargo cuda doctor` shows which components were found, and where"));
+        return Err(Failure::new(exit_code::NOT_FOUND, message).hint(format!(
+            "fetch it with `cargo cuda toolkit add {} --components {missing}`; `cargo cuda doctor` shows what was found",
+            version.major
+        )));
     }
     let view = toolkit.view(&place, root)?;
     Ok(match arguments.json {

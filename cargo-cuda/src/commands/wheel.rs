@@ -107,7 +107,8 @@ fn rewrite(arguments: &WheelArgs, wheel: &Path) -> Result<Built, Failure> {
         return Err(Failure::new(
             exit_code::USAGE,
             "`--from-wheel` takes one CUDA major, because the wheel is built for one",
-        ));
+        )
+        .hint("name the major that the wheel was built for: `--cuda 13`"));
     };
     let kind = kind(arguments.rpath.as_deref())?;
     Ok(Built {
@@ -234,8 +235,9 @@ fn kind(name: Option<&str>) -> Result<Option<SearchPathKind>, Failure> {
         SearchPathKind::parse(text).ok_or_else(|| {
             Failure::new(
                 exit_code::CONFIGURATION,
-                format!("`{text}` is not a kind of search path: use `rpath` or `runpath`"),
+                format!("`{text}` is not a kind of search path"),
             )
+            .hint("use `rpath`, or `runpath`, which `LD_LIBRARY_PATH` overrides")
         })
     };
     name.map(parse).transpose()

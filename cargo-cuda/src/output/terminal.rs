@@ -113,7 +113,8 @@ pub fn print(text: &str) -> Result<(), Failure> {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Failure::new(
             exit_code::DISK,
             format!("could not write to standard output: {error}"),
-        )),
+        )
+        .hint("check the file or the disk that the output is redirected to")),
         _ => Ok(()),
     }
 }

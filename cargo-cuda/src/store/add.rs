@@ -373,5 +373,7 @@ fn lacking(set: &PackageSet, wanted: &BTreeSet<Component>) -> Option<Component> 
 /// The error if files are missing although the installer reported success.
 pub(super) fn incomplete(reason: &str) -> Failure {
     let message = format!("the installer reported success, but {reason}");
-    Failure::new(exit_code::INSTALLER, message)
+    Failure::new(exit_code::INSTALLER, message).hint(
+        "remove damaged files from the installer's cache: `uv cache clean`, or `pip cache purge`",
+    )
 }

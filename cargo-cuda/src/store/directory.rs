@@ -275,14 +275,12 @@ pub(super) fn failed(action: &str, path: &Path) -> impl FnOnce(io::Error) -> Fai
     use io::ErrorKind::{
         NotADirectory, PermissionDenied, QuotaExceeded, ReadOnlyFilesystem, StorageFull,
     };
-    let path = path.display();
     move |error| match error.kind() {
-        StorageFull | QuotaExceeded => no_space(path, error),
-        PermissionDenied | ReadOnlyFilesystem | NotADirectory => not_writable(path, error),
-        _ => Failure::new(
-            exit_code::DISK,
-            format!("could not {action} {path}: {error}"),
-        ),
+        StorageFull | QuotaExceeded => no_space(path.display(), error),
+        PermissionDenied | ReadOnlyFilesystem | NotADirectory => {
+            not_writable(path.display(), error)
+        }
+        _ => Failure::io(action, path)(error),
     }
 }
 

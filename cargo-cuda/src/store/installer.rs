@@ -259,7 +259,8 @@ impl Installer {
             return Err(Failure::new(
                 exit_code::FAILURE,
                 format!("interrupted by signal {signal}; {text}"),
-            ));
+            )
+            .hint("run the same command to fetch it again"));
         }
         if let Some(signal) = status.signal() {
             output.push_str(&format!("\nended by signal {signal}\n"));

@@ -146,6 +146,7 @@ impl Lock {
         let text = toml::to_string(self).map_err(|error| {
             let message = format!("could not write {}: {error}", path.display());
             Failure::new(exit_code::DISK, message)
+                .hint("delete it, so that it is written from nothing")
         })?;
         output::write_if_changed(path, format!("{HEADER}{text}").as_bytes())
     }

@@ -299,7 +299,9 @@ impl Mirror {
         let files = unpack(&file, name, &part.site().join(store::ARCHIVES)).map_err(|reason| {
             let reason = printable(&reason);
             let text = format!("the archive of {name} {version} cannot be used: {reason}");
-            Failure::new(exit_code::INSTALLER, text)
+            Failure::new(exit_code::INSTALLER, text).hint(format!(
+                "check where the archive comes from: `{VARIABLE}` names the place"
+            ))
         })?;
         part.record(name, version, &files)?;
         let bytes = file_size(&file).unwrap_or_default();

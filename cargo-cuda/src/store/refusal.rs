@@ -151,11 +151,13 @@ pub(super) fn unreachable(call: impl Display, message: &str) -> Failure {
 pub(super) fn installer_failed(call: impl Display, message: impl Display) -> Failure {
     let output = format!("{message}\ncommand: {call}");
     with_output(exit_code::INSTALLER, "the installer failed", output)
+        .hint("correct what the installer reports, or use the other one: uv is used if it is on `PATH`, otherwise pip")
 }
 
 pub(super) fn unresolvable(release: &ReleaseToFetch, message: &str) -> Failure {
     let sentence = format!("CUDA {release} is not available with these components");
     with_output(exit_code::NOT_RELEASED, &sentence, message)
+        .hint("leave out the components that this release lacks, or take another release")
 }
 
 pub(super) fn no_package(component: Component, major: u32) -> Failure {

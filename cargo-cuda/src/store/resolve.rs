@@ -182,6 +182,7 @@ fn inconsistent(package: &str, version: &str) -> Failure {
             "the package index offers no consistent CUDA {version}: {package} does not belong to it"
         ),
     )
+    .hint("name an older release, such as `13.4`, and remove constraints from the configuration of uv and pip")
 }
 
 #[cfg(test)]

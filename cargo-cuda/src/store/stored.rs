@@ -152,11 +152,13 @@ fn choose(name: &str, all: bool, mut stored: Vec<Listed>) -> Result<Vec<Listed>,
         0 if known.is_empty() => Err(Failure::new(
             exit_code::USAGE,
             format!("there is no toolkit `{name}`: none has been fetched"),
-        )),
+        )
+        .hint("`cargo cuda toolkit add 13` fetches one")),
         0 => Err(Failure::new(
             exit_code::USAGE,
             format!("there is no toolkit `{name}`; these have been fetched:{known}"),
-        )),
+        )
+        .hint("give a name or a release of this list")),
         2.. if !all => Err(Failure::new(
             exit_code::USAGE,
             format!(

@@ -105,7 +105,9 @@ impl Wheel {
         // Opening a FIFO would wait for a writer.
         let metadata = std::fs::metadata(path).map_err(Failure::io("open", path))?;
         if !metadata.is_file() {
-            return Err(Failure::wheel("not a regular file").in_file(&name));
+            return Err(Failure::wheel("not a regular file")
+                .hint("name a `.whl` file")
+                .in_file(&name));
         }
         let file = File::open(path).map_err(Failure::io("open", path))?;
         Self::read(BufReader::with_capacity(PIECE, file), max_size)
@@ -162,7 +164,7 @@ impl Wheel {
     pub fn bytes(&self, path: &str) -> Result<Vec<u8>, Failure> {
         let entry = self.entry(path)?;
         if entry.digest.size > MAX_TEXT {
-            return Err(Failure::wheel(format!(
+            return Err(Failure::invalid_wheel(format!(
                 "`{path}` has more than {}",
                 human_size(MAX_TEXT)
             )));
@@ -184,7 +186,7 @@ impl Wheel {
     /// The content of a text file.
     pub fn text(&self, path: &str) -> Result<String, Failure> {
         String::from_utf8(self.bytes(path)?)
-            .map_err(|_| Failure::wheel(format!("`{path}` is not UTF-8")))
+            .map_err(|_| Failure::invalid_wheel(format!("`{path}` is not UTF-8")))
     }
 
     /// Adds or replaces a text file.
@@ -199,17 +201,19 @@ impl Wheel {
     }
 }
 
+const TOO_LARGE_HINT: &str = "build the wheel without the files that its users do not need";
+
 fn missing(path: &str) -> Failure {
-    Failure::wheel(format!("`{path}` is missing"))
+    Failure::invalid_wheel(format!("`{path}` is missing"))
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "for `map_err`")]
 fn unreadable(error: ZipError) -> Failure {
-    Failure::wheel(format!("not a readable zip file: {error}"))
+    Failure::invalid_wheel(format!("not a readable zip file: {error}"))
 }
 
 fn damaged(name: &str, error: &std::io::Error) -> Failure {
-    Failure::wheel(format!("`{name}` is damaged: {error}"))
+    Failure::invalid_wheel(format!("`{name}` is damaged: {error}"))
 }
 
 /// Reads a file to its end, and returns its hash, the facts of an ELF file, and whether it contains
@@ -259,12 +263,14 @@ pub fn files<R: Read + Seek>(
     max_size: u64,
 ) -> Result<Vec<(usize, String)>, Failure> {
     if archive.len() > MAX_FILES {
-        return Err(Failure::wheel(format!("has more than {MAX_FILES} files")));
+        return Err(Failure::wheel(format!("has more than {MAX_FILES} files")).hint(TOO_LARGE_HINT));
     }
     // Two programs could see different files in such an archive: the same name twice, entries
     // that overlap (which also make small files unpack to huge ones), or headers that differ.
     if archive.has_duplicate_names() {
-        return Err(Failure::wheel("contains two files of the same name"));
+        return Err(Failure::invalid_wheel(
+            "contains two files of the same name",
+        ));
     }
     archive.validate_header_consistency().map_err(unreadable)?;
     let mut files = Vec::new();
@@ -273,7 +279,7 @@ pub fn files<R: Read + Seek>(
         let file = archive.by_index(index).map_err(unreadable)?;
         let name = check_entry_name(file.name_raw())?;
         if file.is_symlink() {
-            return Err(Failure::wheel(format!(
+            return Err(Failure::invalid_wheel(format!(
                 "`{name}` is a symbolic link, which installers do not support"
             )));
         }
@@ -282,7 +288,8 @@ pub fn files<R: Read + Seek>(
             return Err(Failure::wheel(format!(
                 "its files have more than {} when unpacked, which is the largest size that cargo-cuda reads",
                 human_size(max_size)
-            )));
+            ))
+            .hint(TOO_LARGE_HINT));
         }
         if !file.is_dir() {
             files.push((index, name));
@@ -295,18 +302,18 @@ pub fn files<R: Read + Seek>(
 pub fn check_entry_name(raw: &[u8]) -> Result<String, Failure> {
     let shown = raw.escape_ascii();
     let Ok(name) = std::str::from_utf8(raw) else {
-        return Err(Failure::wheel(format!(
+        return Err(Failure::invalid_wheel(format!(
             "the file name `{shown}` is not UTF-8"
         )));
     };
     if name.contains(char::is_control) {
-        return Err(Failure::wheel(format!(
+        return Err(Failure::invalid_wheel(format!(
             "the file name `{shown}` has control characters"
         )));
     }
     let is_plain = |part: PathPart<'_>| matches!(part, PathPart::Normal(_));
     if name.contains('\\') || !Path::new(name).components().all(is_plain) {
-        return Err(Failure::wheel(format!(
+        return Err(Failure::invalid_wheel(format!(
             "the file name `{name}` leads out of the wheel"
         )));
     }
@@ -325,12 +332,12 @@ fn dist_info(entries: &BTreeMap<String, Entry>) -> Result<String, Failure> {
     let directory = match directories[..] {
         [one] => one,
         [] => {
-            return Err(Failure::wheel(
+            return Err(Failure::invalid_wheel(
                 "not a wheel: it has no `.dist-info` directory",
             ));
         }
         _ => {
-            return Err(Failure::wheel(format!(
+            return Err(Failure::invalid_wheel(format!(
                 "has several metadata directories: {}",
                 directories.join(", ")
             )));
@@ -339,14 +346,15 @@ fn dist_info(entries: &BTreeMap<String, Entry>) -> Result<String, Failure> {
     let has = |file: &str| entries.contains_key(&format!("{directory}/{file}"));
     let required = ["METADATA", "WHEEL", "RECORD"];
     if let Some(missing) = required.into_iter().find(|file| !has(file)) {
-        return Err(Failure::wheel(format!(
+        return Err(Failure::invalid_wheel(format!(
             "not a wheel: it has no `{directory}/{missing}`"
         )));
     }
     if let Some(signature) = ["RECORD.jws", "RECORD.p7s"].into_iter().find(|f| has(f)) {
         return Err(Failure::wheel(format!(
             "is signed (`{signature}`), and rewriting would break the signature"
-        )));
+        ))
+        .hint("rewrite the wheel before it is signed"));
     }
     Ok(directory.to_owned())
 }

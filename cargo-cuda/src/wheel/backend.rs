@@ -14,6 +14,7 @@ use super::archive::Wheel;
 use super::archive_writer;
 use super::build::{Job, Prepared, built_with};
 use super::build_system::BuildSystem;
+use super::compile::{maturin_failed, no_output};
 use super::dependencies::BuiltWith;
 use super::elf::{self, ElfFacts};
 use super::filename::FileName;
@@ -93,7 +94,7 @@ impl<'a> Backend<'a> {
         self.run(&call)?;
         let is_metadata = |path: &PathBuf| path.extension().is_some_and(|e| e == "dist-info");
         let made = output::files(out)?.into_iter().find(is_metadata);
-        let made = made.ok_or_else(|| Failure::wheel("maturin wrote no metadata directory"))?;
+        let made = made.ok_or_else(|| no_output("no metadata directory"))?;
         let file = made.join("METADATA");
         let text = project.root.text(&file);
         let text =
@@ -117,11 +118,8 @@ impl<'a> Backend<'a> {
             }
         };
         let [file] = compiled.wheels.as_slice() else {
-            let text = format!(
-                "maturin built {} wheels instead of one",
-                compiled.wheels.len()
-            );
-            return Err(Failure::wheel(text));
+            let count = compiled.wheels.len();
+            return Err(no_output(&format!("{count} wheels instead of one")));
         };
         let mut wheel = Wheel::open(file)?;
         self.check(&wheel, &name(file), &built_with)?;
@@ -140,7 +138,7 @@ impl<'a> Backend<'a> {
         self.run(&call.args(["--sdist-directory".as_ref(), temporary.path().as_os_str()]))?;
         let files = output::files(temporary.path())?;
         let [file] = files.as_slice() else {
-            return Err(Failure::wheel("maturin wrote no source distribution"));
+            return Err(no_output("no source distribution"));
         };
         let root = &self.job.source.project.root;
         let sdist = root.bytes(file).map_err(Failure::io("read", file))?;
@@ -180,7 +178,10 @@ impl<'a> Backend<'a> {
             declared.join(", ")
         );
         Err(Failure::new(exit_code::CONFIGURATION, text)
-            .hint("name the release with `-C cuda=<release>` or `CUDA_BUILD_RELEASE`"))
+            .hint(format!(
+                "name another release with `-C cuda=<release>` or `CUDA_BUILD_RELEASE`, or add {} to `majors`",
+                release.major
+            )))
     }
 
     /// What the manifest declares.
@@ -236,9 +237,7 @@ impl<'a> Backend<'a> {
     fn run(&self, call: &Invocation) -> Result<(), Failure> {
         match process::run(call, &self.job.source.project.user)? {
             0 => Ok(()),
-            code => Err(Failure::wheel(format!(
-                "maturin ended with code {code}; its own messages are above\n  command: {call}"
-            ))),
+            code => Err(maturin_failed(code, call)),
         }
     }
 

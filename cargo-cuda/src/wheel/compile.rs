@@ -126,11 +126,9 @@ impl Job {
             ..invocation
         };
         if code != 0 {
-            let mut failure = Failure::wheel(format!(
-                "maturin ended with code {code}; its own messages are above\n  command: {command}"
-            ));
-            failure.hints = lacking::hints(build, self.project(), began);
-            return Err(failure);
+            let hints = lacking::hints(build, self.project(), began);
+            let failure = maturin_failed(code, &command);
+            return Err(hints.into_iter().fold(failure, Failure::hint));
         }
         let files = output::files(directory.path())?;
         let (wheels, sdists): (Vec<PathBuf>, Vec<PathBuf>) = files
@@ -182,12 +180,22 @@ fn undeclared_components(
         .collect()
 }
 
-fn no_wheel(command: &Invocation) -> Failure {
+/// The error if maturin fails.
+pub(super) fn maturin_failed(code: u8, command: &Invocation) -> Failure {
     Failure::wheel(format!(
-        "maturin succeeded, but built no wheel\n  command: {command}"
+        "maturin ended with code {code}\n  command: {command}"
     ))
-    .hint(
-        "remove the maturin options that make it do something else than write a wheel: look after `--`, and in \
-         `[tool.maturin]` of pyproject.toml",
-    )
+    .hint("correct what maturin's messages above name")
+}
+
+/// The error if maturin succeeds without the expected result.
+pub(super) fn no_output(what: &str) -> Failure {
+    Failure::wheel(format!("maturin succeeded, but wrote {what}")).hint(OPTIONS_HINT)
+}
+
+const OPTIONS_HINT: &str = "remove the maturin options that make it do something else: look at the arguments for maturin, \
+                            and in `[tool.maturin]` of pyproject.toml";
+
+fn no_wheel(command: &Invocation) -> Failure {
+    no_output(&format!("no wheel\n  command: {command}"))
 }

@@ -41,6 +41,9 @@ pub fn check_major(major: u32) -> Result<(), Failure> {
     } else {
         Err(Failure::wheel(format!(
             "wheels for CUDA {major} are not supported, only for {OLDEST_MAJOR} to {NEWEST_MAJOR}"
+        ))
+        .hint(format!(
+            "give `--cuda {NEWEST_MAJOR}`, or correct `majors` in `[package.metadata.cuda]`"
         )))
     }
 }
@@ -162,6 +165,9 @@ pub fn components<'a>(
 pub fn no_package(component: Component, major: u32) -> Failure {
     Failure::wheel(format!(
         "no known Python package contains `{component}` for CUDA {major}"
+    ))
+    .hint(format!(
+        "remove \"{component}\" from `components` in `[package.metadata.cuda]`, and link its static library"
     ))
 }
 

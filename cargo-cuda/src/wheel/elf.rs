@@ -26,6 +26,8 @@ const MAX_READ: u64 = 64 << 20;
 /// The most text that is kept of one ELF file. In a malformed file, millions of entries can name the same long string.
 const MAX_TEXT: usize = 32 << 20;
 
+const BUILD_AGAIN: &str = "the file is damaged: build or download it again";
+
 /// The parts of an ELF file that matter for a wheel.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ElfFacts {
@@ -86,10 +88,11 @@ impl ElfFacts {
         };
         let tables = read_tables(limited, &mut Text { left: MAX_TEXT });
         let (mut facts, relocatable) = tables.map_err(|Unreadable(reason)| {
-            Failure::wheel(format!("not a readable ELF library: {reason}"))
+            Failure::wheel(format!("not a readable ELF library: {reason}")).hint(BUILD_AGAIN)
         })?;
-        facts.device = scan(&mut file, &relocatable)
-            .map_err(|error| Failure::wheel(format!("its device code is not readable: {error}")))?;
+        facts.device = scan(&mut file, &relocatable).map_err(|error| {
+            Failure::wheel(format!("its device code is not readable: {error}")).hint(BUILD_AGAIN)
+        })?;
         Ok(facts)
     }
 

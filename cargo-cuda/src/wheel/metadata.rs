@@ -42,8 +42,8 @@ impl Metadata {
     pub fn one<'a>(&'a self, header: &'a str) -> Result<&'a str, Failure> {
         match self.all(header).collect::<Vec<_>>()[..] {
             [value] => Ok(value),
-            [] => Err(Failure::wheel(format!("METADATA has no {header}"))),
-            _ => Err(Failure::wheel(format!(
+            [] => Err(Failure::invalid_wheel(format!("METADATA has no {header}"))),
+            _ => Err(Failure::invalid_wheel(format!(
                 "METADATA has several `{header}` lines"
             ))),
         }
@@ -130,14 +130,14 @@ pub fn check_name(name: &str, origin: &str) -> Result<(), Failure> {
 pub fn check_version(version: &str, in_file_name: &str) -> Result<(), Failure> {
     let parse = |text: &str| {
         text.parse::<pep440_rs::Version>().map_err(|error| {
-            Failure::wheel(format!("{version:?} is not a Python version: {error}"))
+            Failure::invalid_wheel(format!("{version:?} is not a Python version: {error}"))
         })
     };
     // File names have `_` where a version has `-`.
     if parse(version)? == parse(&in_file_name.replace('_', "-"))? {
         return Ok(());
     }
-    Err(Failure::wheel(format!(
+    Err(Failure::invalid_wheel(format!(
         "METADATA has version {version}, but the file name has {in_file_name}"
     )))
 }

@@ -261,6 +261,9 @@ fn first_version(
         (None, Some(built)) => Ok(truncated(built, 3)),
         (None, None) => Err(Failure::wheel(format!(
             "the version of `{component}` is not known, so its lower bound cannot be written"
+        ))
+        .hint(format!(
+            "declare it: `components = [{{ name = \"{component}\", version = \">=1.2\" }}]`"
         ))),
     }
 }

@@ -71,6 +71,7 @@ impl Requirements {
         for line in &self.requires {
             let requirement = Requirement::parse(line).map_err(|reason| {
                 Failure::wheel(format!("the requirement `{line}` is not valid: {reason}"))
+                    .hint("correct it in `dependencies` of pyproject.toml or of `[package.metadata.cuda]`")
             })?;
             let extra = requirement.of_extra();
             if let Some(majors) = requirement.cuda_majors() {

@@ -130,6 +130,7 @@ impl Rewrite {
         let name = input.file_name().unwrap_or_default().to_string_lossy();
         let mut file_name = FileName::parse(&name).ok_or_else(|| {
             Failure::wheel("not a wheel's file name (`name-version-python-abi-platform.whl`)")
+                .hint("give the file the name that its builder gave it")
                 .in_file(&name)
         })?;
         let rewritten = self
@@ -296,7 +297,8 @@ impl Rewrite {
         if modules.is_empty() {
             return Err(Failure::wheel(
                 "contains no native module: a pure Python wheel is the same for every CUDA major",
-            ));
+            )
+            .hint("publish it as it is"));
         }
         Ok(modules)
     }
@@ -334,7 +336,8 @@ fn with_cuda_suffix(name: &str, major: u32) -> Result<String, Failure> {
     match cuda_suffix(&normalized) {
         Some(other) => Err(Failure::wheel(format!(
             "the name `{name}` already ends with a CUDA major ({other})"
-        ))),
+        ))
+        .hint("remove the ending from `name` in pyproject.toml: `cargo cuda wheel` adds it")),
         None => Ok(format!("{normalized}-cu{major}")),
     }
 }

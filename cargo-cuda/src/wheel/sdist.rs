@@ -24,6 +24,7 @@ pub fn with_dynamic_requirements(sdist: &[u8], backend: Option<&Path>) -> Result
         Failure::wheel(format!(
             "could not read the source distribution that maturin made: {error}"
         ))
+        .hint("build it with `maturin sdist`, and check the file that it writes")
     })?;
     let below_root = |path: &PathBuf| path.components().skip(1).collect::<PathBuf>();
     let paths: BTreeSet<PathBuf> = paths.iter().map(below_root).collect();

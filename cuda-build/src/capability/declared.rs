@@ -65,7 +65,7 @@ impl Declared {
         if entries.is_empty() {
             return Err(Error::Capability {
                 reason: "the list of capabilities is empty".to_owned(),
-                hint: Some(format!("write for example\n{EXAMPLE}")),
+                hint: format!("write for example\n{EXAMPLE}"),
             });
         }
         Ok(Self {
@@ -107,9 +107,9 @@ fn parse_entry(text: &str) -> Result<Vec<Entry>, Error> {
     let capability: Capability = name.parse().map_err(|error| match error {
         Error::Capability { hint, .. } => Error::Capability {
             reason: format!("`{text}` is not a compute capability"),
-            hint: hint.map(|hint| {
-                format!("{hint}; or `native`, `all`, `all-major`; `+PTX` adds PTX to a capability")
-            }),
+            hint: format!(
+                "{hint}; or `native`, `all`, `all-major`; `+PTX` adds PTX to a capability"
+            ),
         },
         other => other,
     })?;
@@ -121,11 +121,11 @@ fn parse_entry(text: &str) -> Result<Vec<Entry>, Error> {
         ("" | "compute", "-virtual") | ("compute", "") => Ok(vec![ptx]),
         _ => Err(Error::Capability {
             reason: format!("`{text}` contradicts itself"),
-            hint: Some(format!(
+            hint: format!(
                 "write `{}` for SASS, `{}` for PTX, or `{capability}+PTX` for both",
                 capability.sm(),
                 capability.compute()
-            )),
+            ),
         }),
     }
 }
@@ -137,7 +137,7 @@ pub(super) const EXAMPLE: &str = "[package.metadata.cuda]\ncapabilities = [\"8.0
 pub fn undeclared() -> Error {
     Error::Capability {
         reason: "no compute capability is declared, and this machine has no GPU".to_owned(),
-        hint: Some(format!("declare capabilities in Cargo.toml:\n{EXAMPLE}")),
+        hint: format!("declare capabilities in Cargo.toml:\n{EXAMPLE}"),
     }
 }
 

@@ -189,7 +189,7 @@ fn invalid(text: &str, number: &str) -> Error {
     };
     Error::Capability {
         reason: format!("`{text}` is not a compute capability"),
-        hint: Some(hint),
+        hint,
     }
 }
 

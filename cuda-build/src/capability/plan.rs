@@ -273,7 +273,7 @@ fn error(refused: Vec<Refusal>) -> Error {
     }
     Error::Capability {
         reason: reasons.join("\n"),
-        hint: Some(hints.join("\n")),
+        hint: hints.join("\n"),
     }
 }
 

@@ -13,7 +13,7 @@ use crate::output;
 /// into the directory of this run; the file and its depfile get their names after the program has succeeded.
 ///
 /// # Errors
-/// [`Error::Compile`] with the program's own messages. The file `output` does not exist then.
+/// [`Error::Compile`] with the program's own messages; [`Error::Usage`] for a path that nvcc cannot handle. The file `output` does not exist then.
 pub(super) fn execute(
     step: &Step,
     invocation: &Invocation,
@@ -29,17 +29,24 @@ pub(super) fn execute(
     let package = invocation.directory.as_deref();
     let mut paths = package.into_iter().chain([step.source.as_path(), output]);
     if let Some(path) = paths.find(|path| has_shell_syntax(path)) {
-        return Err(failed(format!(
-            "nvcc would run a part of the path {} as a shell command: rename it",
-            path.display()
-        )));
+        return Err(Error::Usage {
+            reason: format!(
+                "nvcc would run a part of the path {} as a shell command",
+                path.display()
+            ),
+            hint: "remove `$(`, backquotes and double quotes from the names of the directories and the file"
+                .to_owned(),
+        });
     }
     if output.to_string_lossy().contains(',') {
-        return Err(failed(format!(
-            "nvcc cannot write to a path with a comma, {}: rename the directory, or set \
-             CARGO_TARGET_DIR",
-            output.display()
-        )));
+        return Err(Error::Usage {
+            reason: format!(
+                "nvcc cannot write to a path with a comma: {}",
+                output.display()
+            ),
+            hint: "rename the directory, or set `CARGO_TARGET_DIR` to a directory without a comma"
+                .to_owned(),
+        });
     }
     run.remove(output)?;
     let (made, depfile) = (run.place_of(output), depfile_of(output));
@@ -51,9 +58,10 @@ pub(super) fn execute(
     }
     if !output::is_file(&made) {
         let name = output.display();
-        return Err(failed(format!(
-            "{printed}the program reported success, but did not write {name}"
-        )));
+        return Err(Error::Program {
+            command: invocation.to_string(),
+            reason: format!("{printed}it reported success, but did not write {name}"),
+        });
     }
     if output::is_file(&run.place_of(&depfile)) {
         run.publish(&depfile)?;

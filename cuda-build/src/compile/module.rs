@@ -118,9 +118,9 @@ impl Module {
                 self.format.extension(),
                 images.len()
             ),
-            hint: Some(format!(
+            hint: format!(
                 "declare one, such as `capabilities = [\"{example}\"]`, or use the fatbin format"
-            )),
+            ),
         })
     }
 

@@ -232,7 +232,7 @@ impl Runner {
         if let Some(missing) = inputs.find(|input| !self.files().is_file(input)) {
             return Err(Error::Usage {
                 reason: format!("source file {} does not exist", missing.display()),
-                hint: None,
+                hint: "create it, or correct its name in build.rs".to_owned(),
             });
         }
         let stale = self.freshness.check(&step.output, step.output_key());

@@ -64,11 +64,9 @@ impl Sources {
                                 "library `{library}`: no file in {} matches `{pattern}`",
                                 package.display()
                             ),
-                            hint: Some(
-                                "`*` stands for a part of one name, `**` for any number of directories: \
-                                 `kernels/**/*.cu`"
-                                    .to_owned(),
-                            ),
+                            hint: "correct the pattern in build.rs: `*` stands for a part of one name, `**` for any \
+                                   number of directories, as in `kernels/**/*.cu`"
+                                .to_owned(),
                         });
                     }
                     found.iter().try_for_each(|path| sources.push(path))?;
@@ -78,7 +76,7 @@ impl Sources {
         if sources.files.is_empty() {
             return Err(Error::Usage {
                 reason: format!("library `{library}` has no sources"),
-                hint: Some("name them with `Library::file`, `files` or `glob`".to_owned()),
+                hint: "name them with `Library::file`, `files` or `glob`".to_owned(),
             });
         }
         Ok(sources)
@@ -119,7 +117,7 @@ fn language(path: &Path) -> Result<Language, Error> {
                     "{} is not a source: its name ends in none of .cu, .cpp, .cc, .cxx, .c and .o",
                     path.display()
                 ),
-                hint: None,
+                hint: "rename it, or leave it out of the library in build.rs".to_owned(),
             });
         }
     };
@@ -129,10 +127,9 @@ fn language(path: &Path) -> Result<Language, Error> {
                 "compiling {} needs the feature `host-sources` of cuda-build",
                 path.display()
             ),
-            hint: Some(
+            hint:
                 "add `features = [\"host-sources\"]` to the dependency `cuda-build` in Cargo.toml"
                     .to_owned(),
-            ),
         });
     }
     Ok(language)

@@ -23,8 +23,8 @@ impl Document {
         let root = toml::Table::parse(&text).map_err(|reason| Error::Manifest {
             path: path.to_owned(),
             line: None,
-            key: "TOML".to_owned(),
-            reason,
+            key: String::new(),
+            reason: format!("invalid TOML: {reason}"),
         })?;
         Ok(Self {
             path: path.to_owned(),

@@ -92,5 +92,6 @@ fn invalid(reason: impl Into<String>) -> crate::Error {
     crate::Error::Format {
         what: "fat binary",
         reason: reason.into(),
+        hint: "delete the file that contains it, or all files of builds with `cargo clean`, and build again",
     }
 }

@@ -44,6 +44,7 @@ pub fn query(root: &Root, env: &Env, nvcc: &Path) -> Result<NvccAnswer, Error> {
     let answer = NvccAnswer::parse(&text).ok_or_else(|| Error::Format {
         what: "nvcc",
         reason: format!("{} does not answer as nvcc does", nvcc.display()),
+        hint: "remove it from `PATH`, or name the toolkit to use with `CUDA_BUILD_ROOTS`",
     })?;
     if let Some(identity) = identity_of(root, env, nvcc, &answer)
         && before == root.fingerprint(nvcc)

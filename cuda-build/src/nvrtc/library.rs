@@ -28,9 +28,11 @@ impl Nvrtc {
     /// # Errors
     /// [`Error::Library`] if the file cannot be loaded, is not NVRTC, or its builtins cannot be loaded.
     pub fn load(path: &Path) -> Result<Self, Error> {
+        // The loader repeats the path.
+        let loader_prefix = format!("{}: ", path.display());
         let failed = |reason: String| Error::Library {
             path: path.to_owned(),
-            reason,
+            reason: reason.replace(&loader_prefix, ""),
         };
         // SAFETY: NVRTC's initialisers only set up its own state. Initialisers run even if the file
         // is not NVRTC, so the caller passes only a file that the search identified as NVRTC.

@@ -110,7 +110,7 @@ impl Code {
                         module.source().display(),
                         module.constant()
                     ),
-                    hint: Some("give one of them another name with `Module::named`".to_owned()),
+                    hint: "give one of them another name with `Module::named`".to_owned(),
                 });
             }
         }

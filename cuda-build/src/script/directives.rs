@@ -46,10 +46,8 @@ impl Build {
                     "linking with the component `{}` needs the feature `view` of cuda-build",
                     component.id()
                 ),
-                hint: Some(
-                    "add `features = [\"view\"]` to the dependency `cuda-build` in Cargo.toml"
-                        .to_owned(),
-                ),
+                hint: "add `features = [\"view\"]` to the dependency `cuda-build` in Cargo.toml"
+                    .to_owned(),
             }),
         }
     }

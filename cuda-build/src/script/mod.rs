@@ -94,7 +94,7 @@ impl Build {
                 .map(PathBuf::from)
                 .ok_or_else(|| Error::Usage {
                     reason: format!("`{name}` is not set: this is not running as a build script"),
-                    hint: Some("call this from build.rs".to_owned()),
+                    hint: "call this from build.rs".to_owned(),
                 })
         };
         let package = variable("CARGO_MANIFEST_DIR")?;

@@ -72,9 +72,9 @@ impl Build {
             reason: format!(
                 "no CUDA toolkit is searched for, because `{variable}` is set, but the build script needs one"
             ),
-            hint: Some(format!(
+            hint: format!(
                 "unset `{variable}`; or, in build.rs, call only `Build::run` if `Build::is_skipped` returns true"
-            )),
+            ),
         })
     }
 

@@ -110,7 +110,12 @@ impl NotFound {
     /// What to do next, most likely first.
     pub fn hints(&self) -> Vec<String> {
         let Some(request) = &self.request else {
-            return Vec::new();
+            let missing = self.missing.iter();
+            let declare = missing.map(|missing| {
+                let id = missing.component.id();
+                format!("add \"{id}\" to `components` in `[package.metadata.cuda]`, and run `cargo cuda fetch`")
+            });
+            return declare.collect();
         };
         let other_major = self.other_major.iter();
         let mut hints: Vec<String> = other_major.map(|other| other.fix.clone()).collect();
@@ -160,7 +165,7 @@ impl NotFound {
                 Some(major) => format!(
                     "CUDA {major} is requested, but {toolkit} excludes it: change one of them"
                 ),
-                None => format!("no CUDA release meets {toolkit}"),
+                None => format!("change {toolkit}: no CUDA release meets it"),
             };
         };
         if !release::is_nvcc_packaged(major) && self.is_missing(Component::Nvcc) {

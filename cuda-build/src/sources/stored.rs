@@ -87,6 +87,7 @@ pub(super) fn propose_locked(
     let mut locked = locked.map_err(|reason| Error::Format {
         what: "lock file",
         reason: format!("{}: {reason}", file.display()),
+        hint: "restore it from version control, or delete it, and run `cargo cuda fetch`",
     })?;
     sort_by_key(&mut locked, |(version, ..)| Reverse(version.clone()));
     let (stored, _) = stored(root, env, target);

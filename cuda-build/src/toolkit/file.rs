@@ -77,6 +77,7 @@ fn format_error(reason: impl Into<String>) -> Error {
     Error::Format {
         what: "toolkit file",
         reason: reason.into(),
+        hint: "run the build through `cargo cuda` again, which writes the file, from a toolkit whose path is UTF-8",
     }
 }
 

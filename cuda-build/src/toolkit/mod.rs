@@ -45,6 +45,7 @@ impl Toolkit {
                 "the CUDA {} release is unknown: neither cuda.h, nvcc nor NVRTC was found",
                 selection.major
             ),
+            hint: "add one of them to the toolkit, or fetch another with `cargo cuda toolkit add`",
         })?;
         Ok(Self {
             version,

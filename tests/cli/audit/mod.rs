@@ -1,7 +1,7 @@
 //! `cargo cuda audit`: planted defects, each in a wheel that is good otherwise.
 
 mod compressed;
-mod fixture;
+pub mod fixture;
 mod hostile;
 
 use std::fs;

@@ -58,7 +58,7 @@ fn a_path_that_a_shell_would_run_is_refused() {
         output::write(&out.join("a"), b"1").unwrap();
         let error = run(&[copy(&out.join("a"), &out.join(name))], out);
         let message = error.unwrap_err().to_string();
-        assert!(message.contains("rename it"), "{message}");
+        assert!(message.contains("as a shell command"), "{message}");
     }
 }
 

@@ -98,6 +98,7 @@ impl Stub {
             return Err(Error::Format {
                 what: "driver header",
                 reason: format!("{:?} declare no function", self.headers),
+                hint: "install CUDA's headers again: those of cudart have been changed",
             });
         }
         names.extend(driver.always.iter().map(|&name| name.to_owned()));
