@@ -11,7 +11,7 @@ use crate::layout_files::Layout;
 /// Two fetched toolkits, an active virtual environment with CUDA 12, and a root with CUDA 12.4.
 const DISK: &str = r##"
 in cache/toolkits/12.9.1-a
-file toolkit.toml | format_version = 1\nversion = "12.9.1"\nplatform = "x86_64-linux"\ncomponents = ["cudart", "nvrtc"]\n[[packages]]\nname = "nvidia-cuda-nvrtc-cu12"\nversion = "12.9.86"\n[[packages]]\nname = "nvidia-cuda-runtime-cu12"\nversion = "12.9.79"
+file toolkit.toml | format_version = 1\nversion = "12.9.1"\nplatform = "x86_64-linux"\ncomponents = ["cudart", "nvrtc"]\n[[packages]]\nname = "nvidia-cuda-nvrtc-cu12"\nversion = "12.9.86"\nhashes = ["sha256-1", "sha256-2"]\n[[packages]]\nname = "nvidia-cuda-runtime-cu12"\nversion = "12.9.79"\nhashes = ["sha256-1", "sha256-2"]
 file nvidia/cuda_runtime/include/cuda.h | #define CUDA_VERSION 12090
 file nvidia/cuda_runtime/include/cuda_runtime.h
 elf nvidia/cuda_runtime/lib/libcudart.so.12 libcudart.so.12
@@ -20,7 +20,7 @@ file nvidia/cuda_nvrtc/include/nvrtc.h
 elf nvidia/cuda_nvrtc/lib/libnvrtc.so.12 libnvrtc.so.12
 elf nvidia/cuda_nvrtc/lib/libnvrtc-builtins.so.12.9 libnvrtc-builtins.so.12.9
 in cache/toolkits/13.4.3-b
-file toolkit.toml | format_version = 1\nversion = "13.4.3"\nplatform = "x86_64-linux"\ncomponents = ["cudart", "nvrtc"]\n[[packages]]\nname = "nvidia-cuda-nvrtc"\nversion = "13.4.92"\n[[packages]]\nname = "nvidia-cuda-runtime"\nversion = "13.4.92"
+file toolkit.toml | format_version = 1\nversion = "13.4.3"\nplatform = "x86_64-linux"\ncomponents = ["cudart", "nvrtc"]\n[[packages]]\nname = "nvidia-cuda-nvrtc"\nversion = "13.4.92"\nhashes = ["sha256-1"]\n[[packages]]\nname = "nvidia-cuda-runtime"\nversion = "13.4.92"\nhashes = ["sha256-1"]
 file nvidia/cu13/include/cuda.h | #define CUDA_VERSION 13040
 file nvidia/cu13/include/cuda_runtime.h
 file nvidia/cu13/include/nvrtc.h
@@ -69,8 +69,8 @@ fn entry(major: &str) -> String {
     };
     format!(
         "[[toolkit]]\nrequest = \"{major}\"\nversion = \"{version}\"\n\
-         [[toolkit.packages]]\nname = \"nvidia-cuda-nvrtc{suffix}\"\nversion = \"{nvrtc}\"\nhashes = []\n\
-         [[toolkit.packages]]\nname = \"nvidia-cuda-runtime{suffix}\"\nversion = \"{runtime}\"\nhashes = []\n"
+         [[toolkit.packages]]\nname = \"nvidia-cuda-nvrtc{suffix}\"\nversion = \"{nvrtc}\"\nhashes = [\"sha256-1\"]\n\
+         [[toolkit.packages]]\nname = \"nvidia-cuda-runtime{suffix}\"\nversion = \"{runtime}\"\nhashes = [\"sha256-1\"]\n"
     )
 }
 
@@ -209,6 +209,23 @@ fn a_lock_that_was_not_fetched_is_a_warning_with_the_command() {
     // An older locked toolkit does not replace it.
     let workspace = Workspace::new(&["13", "new"]);
     assert_eq!(workspace.release(APP, &[]), "12.6");
+}
+
+/// `cargo cuda toolkit gc` removes a toolkit if a larger one has all of it.
+#[test]
+fn a_larger_toolkit_with_the_locked_packages_is_used() {
+    let workspace = Workspace::new(&[]);
+    let lock = entry("13");
+    let (nvrtc, _) = lock.rsplit_once("[[toolkit.packages]]").unwrap();
+    for (text, expected) in [
+        (nvrtc.to_owned(), "13.4"),
+        (nvrtc.replace("sha256-1", "sha256-other"), "12.6"),
+        (nvrtc.replace("\"13.4.3\"", "\"13.4.2\""), "12.6"),
+    ] {
+        let text = format!("format_version = 1\n{text}");
+        fs::write(workspace.0.root.join("ws/cuda-toolkits.lock"), &text).unwrap();
+        assert_eq!(workspace.release(APP, &[]), expected, "{text}");
+    }
 }
 
 #[test]
