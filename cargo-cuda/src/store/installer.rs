@@ -31,10 +31,11 @@ use super::answers::{parse_compiled, parse_report, requirements_file};
 use super::directory::{StagingDirectory, failed, read, write};
 use super::downloads::{Downloads, Line, without_escapes};
 use super::package::Package;
-use super::refusal::{InstallerError, installer_failed, printable, refusal, unreachable};
+use super::refusal::{InstallerError, installer_failed, refusal, unreachable};
 use super::settings::{search_path, settings};
 use crate::exit_code;
 use crate::failure::Failure;
+use crate::output::printable;
 use crate::signals;
 
 /// The first pip with `--dry-run` and `--report`.

@@ -16,13 +16,14 @@ use super::ReleaseToFetch;
 use super::directory::{StagingDirectory, Store, file_size, remove_file};
 use super::package::{Package, PackageSet, Sha256, Source, normal_name};
 use super::progress::Progress;
-use super::refusal::{hash_mismatch, printable};
+use super::refusal::hash_mismatch;
 use super::resolve::SetSpec;
 use super::settings::search_path;
 use super::unpack::{sha256, unpack};
 use super::{Context, human_size};
 use crate::exit_code;
 use crate::failure::Failure;
+use crate::output::printable;
 use crate::process;
 
 /// The variable that names the directory or URL of the archives.

@@ -11,10 +11,11 @@ use serde::{Serialize, Serializer};
 use super::directory::Store;
 use super::lock::Lock;
 use super::package::{Manifest, Package, PackageSet, Source, normal_name};
-use super::refusal::{OTHER_SOURCES_HINT, no_package, printable};
+use super::refusal::{OTHER_SOURCES_HINT, no_package};
 use super::{Context, Progress, human_size, parse_release};
 use crate::exit_code;
 use crate::failure::Failure;
+use crate::output::printable;
 
 /// A toolkit of the store.
 #[derive(Clone, Debug, Serialize)]
