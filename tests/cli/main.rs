@@ -33,6 +33,7 @@ mod fetching;
 mod freshness;
 mod guesses;
 mod help;
+mod installer_terminal;
 mod interrupted;
 mod lacking;
 mod launchers;
