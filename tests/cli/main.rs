@@ -55,6 +55,7 @@ mod support;
 mod templates;
 mod terminal;
 mod toolkit;
+mod toolkit_gc;
 mod toolkit_list;
 #[path = "../support/tools.rs"]
 mod tools;

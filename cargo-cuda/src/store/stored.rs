@@ -39,6 +39,10 @@ pub struct Listed {
     pub requests: Vec<String>,
     /// Why it cannot be used; `None` if it can.
     pub problem: Option<String>,
+    /// Whether the problem is that files are missing or have another size. Otherwise the toolkit may be intact, such as
+    /// one of a newer cargo-cuda.
+    #[serde(skip)]
+    is_damaged: bool,
 }
 
 /// Serializes a path. Bytes that are not UTF-8 are replaced, because JSON is UTF-8.
@@ -59,15 +63,17 @@ pub fn list(context: &Context) -> Result<Vec<Listed>, Failure> {
 
 fn listed(store: &Store, index: &Lock, name: String) -> Option<Listed> {
     let path = store.path(&name);
-    let (manifest, problem) = match store.manifest(&name) {
+    let (manifest, problem, is_damaged) = match store.manifest(&name) {
         Ok(manifest) => {
             let manifest = manifest?;
-            let problem = damage(&path, &manifest.set);
-            (manifest, problem)
+            let damage = damage(&path, &manifest.set);
+            let is_damaged = damage.is_some();
+            (manifest, damage, is_damaged)
         }
-        Err(reason) => (Manifest::default(), Some(reason)),
+        Err(reason) => (Manifest::default(), Some(reason), false),
     };
     Some(Listed {
+        is_damaged,
         requests: index.requests_of(&name),
         // A directory's name is the version and a digest.
         version: name.split('-').next().unwrap_or_default().to_owned(),
@@ -84,27 +90,31 @@ fn listed(store: &Store, index: &Lock, name: String) -> Option<Listed> {
 /// Removes the toolkit with this name, or the only one of this full or partial release; with `all`, every one of the
 /// release.
 pub fn remove(name: &str, all: bool, context: &Context) -> Result<Vec<Listed>, Failure> {
+    let store = Store::open(&context.env, "toolkits")?;
+    let _lock = store.lock(&Progress::new())?;
     let removed = choose(name, all, list(context)?)?;
-    discard(&removed, context)?;
+    discard(&removed, &store)?;
     Ok(removed)
 }
 
-/// Removes toolkits that are not needed: those that cannot be used, and those of which another toolkit of the same
-/// version has every package. To add one of the latter again, nothing has to be downloaded.
+/// Removes toolkits that are not needed: those that are damaged, and those of which another toolkit of the same
+/// version has every package. To add one of the latter again, nothing has to be downloaded. Also removes what
+/// interrupted downloads have left.
 pub fn collect_garbage(context: &Context) -> Result<Vec<Listed>, Failure> {
+    let store = Store::open(&context.env, "toolkits")?;
+    // Another command may be repairing a toolkit, so the list is read under the lock.
+    let _lock = store.lock(&Progress::new())?;
     let all = list(context)?;
-    let is_garbage = |toolkit: &&Listed| {
-        toolkit.problem.is_some() || all.iter().any(|other| other.supersedes(toolkit))
-    };
+    let is_garbage =
+        |toolkit: &&Listed| toolkit.is_damaged || all.iter().any(|other| other.supersedes(toolkit));
     let garbage: Vec<Listed> = all.iter().filter(is_garbage).cloned().collect();
-    discard(&garbage, context)?;
+    discard(&garbage, &store)?;
+    store.remove_archives();
     Ok(garbage)
 }
 
-fn discard(toolkits: &[Listed], context: &Context) -> Result<(), Failure> {
-    let store = Store::open(&context.env, "toolkits")?;
-    let _lock = store.lock(&Progress::new())?;
-    store.remove_archives();
+/// The caller holds the lock.
+fn discard(toolkits: &[Listed], store: &Store) -> Result<(), Failure> {
     let mut index = Lock::read(&store.index()).unwrap_or_default();
     for toolkit in toolkits {
         index.forget(&toolkit.name);
@@ -290,6 +300,7 @@ mod tests {
             bytes: 0,
             requests: Vec::new(),
             problem: None,
+            is_damaged: false,
         }
     }
 
