@@ -46,6 +46,7 @@ mod project;
 mod python_backend;
 mod python_installs;
 mod redist;
+mod redist_files;
 mod redist_nvcc;
 mod run;
 mod shells;

@@ -7,6 +7,7 @@ use cuda_build::Component;
 
 use super::ReleaseToFetch;
 use super::downloads::is_drawing;
+use super::package::Source;
 use crate::exit_code;
 use crate::failure::Failure;
 use crate::output::printable;
@@ -158,11 +159,18 @@ pub(super) fn unresolvable(release: &ReleaseToFetch, message: &str) -> Failure {
     with_output(exit_code::NOT_RELEASED, &sentence, message)
 }
 
-pub(super) fn no_package(component: Component, major: u32) -> Failure {
-    let message = format!("no Python package contains `{component}` for CUDA {major}");
+pub(super) fn no_package(component: Component, major: u32, source: Source) -> Failure {
+    let holder = match source {
+        Source::Wheels => "Python package",
+        Source::Redist => "archive of NVIDIA's",
+    };
+    let message = format!("no {holder} contains `{component}` for CUDA {major}");
     Failure::new(exit_code::NOT_RELEASED, message).hint(match component {
         Component::Driver => {
             "libcuda comes with the GPU driver, which need not be installed for linking"
+        }
+        _ if source == Source::Redist && Source::Wheels.has_package(component, major) => {
+            "fetch it as a Python package, with `--from wheels`"
         }
         _ => OTHER_SOURCES_HINT,
     })

@@ -235,12 +235,13 @@ pub(super) fn damage_of(site: &Path, package: &Package) -> Option<String> {
         return Some(format!("package {name} {version} is not installed"));
     };
     files.iter().find_map(|(path, size)| {
-        let problem = match Root::system().metadata(&site.join(path)) {
-            Ok(found) if found.is_file() && size.is_none_or(|size| size == found.len()) => {
-                return None;
-            }
-            Ok(_) => "is damaged",
-            Err(_) => "is missing",
+        let place = site.join(path);
+        let problem = match (size, Root::system().metadata(&place)) {
+            (Some(size), Ok(found)) if found.is_file() && *size == found.len() => return None,
+            // A link to a directory, or to a file of a package that the set does not have.
+            (None, found) if found.is_ok() || Root::system().is_link(&place) => return None,
+            (_, Ok(_)) => "is damaged",
+            (_, Err(_)) => "is missing",
         };
         Some(format!("`{path}` of {name} {version} {problem}"))
     })
@@ -267,7 +268,7 @@ pub(super) fn components(
     let is_found = |component: &Component| probed.is_some_and(|set| set.get(*component).is_some());
     if let Some(&component) = wanted.iter().find(|component| !is_found(component)) {
         let Some(package) = set.package_for(component) else {
-            return Err(no_package(component, major));
+            return Err(no_package(component, major, set.source));
         };
         let mut unusable = attempt.unusable.iter();
         let reason = unusable.find(|it| it.component == component && it.major == major);
