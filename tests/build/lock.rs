@@ -1,10 +1,12 @@
 //! The lock file of a workspace decides which toolkit is used.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 
+use cargo_cuda::dependencies::{Dependencies, Guess};
 use cargo_cuda::toolkits::Finder;
 use cuda_build::internal::{Env, Root};
-use cuda_build::{Build, Error, Toolkit};
+use cuda_build::{Build, Component, Error, Toolkit};
 
 use crate::layout_files::Layout;
 
@@ -180,6 +182,52 @@ fn the_lock_is_not_left_for_an_nvcc() {
         let finder = Finder::new(&env, &root, &target, None);
         let toolkit = finder.report().unwrap().toolkit.unwrap();
         assert_eq!(toolkit.version().to_string(), expected, "{locked:?}");
+    }
+}
+
+/// The packages of CUDA 12 have no nvcc, and a fetched toolkit would come before this one.
+#[test]
+fn a_guess_does_not_replace_a_toolkit_with_nvcc() {
+    let workspace = Workspace::new(&[]);
+    let top = &workspace.0.root;
+    let uv = top.join("bin/uv");
+    fs::create_dir(top.join("bin")).unwrap();
+    let script = format!(
+        "#!/bin/sh\n/bin/cat requirements.in > '{}'\nexit 1\n",
+        top.join("called").display()
+    );
+    fs::write(&uv, script).unwrap();
+    fs::set_permissions(&uv, fs::Permissions::from_mode(0o755)).unwrap();
+    let with_guess = cargo_cuda::workspace::Workspace {
+        root: top.join("ws"),
+        target_directory: top.join("ws/target"),
+        has_separate_build_directory: false,
+        packages: Vec::new(),
+        dependencies: Dependencies {
+            cudarc: None,
+            guesses: vec![Guess {
+                component: Component::Cudnn,
+                feature: "cudnn".to_owned(),
+                package: "dep".to_owned(),
+                is_linked: true,
+            }],
+        },
+    };
+    for (path, release, calls) in [
+        ("@ROOT@/opt/cuda-12.4/bin:@ROOT@/bin", "12.4", None),
+        // Without nvcc, the guess is fetched for the toolkit of the environment.
+        ("@ROOT@/bin", "12.6", Some("cuda-toolkit==12.6.*")),
+    ] {
+        let env = workspace.env(&[("PATH", path)]);
+        let (root, target) = (Root::below(top), workspace.0.target());
+        let finder = Finder {
+            fetch: true,
+            ..Finder::new(&env, &root, &target, Some(&with_guess))
+        };
+        let toolkit = finder.find().unwrap();
+        assert_eq!(toolkit.version().to_string(), release, "{path}");
+        let called = fs::read_to_string(top.join("called")).ok();
+        assert_eq!(called.as_deref(), calls, "{path}");
     }
 }
 

@@ -5,7 +5,7 @@ use std::fs;
 use cargo_cuda::exit_code;
 
 use crate::locked::Fetching;
-use crate::project::Project;
+use crate::project::{self, Project};
 use crate::support::Finished;
 
 const PACKAGE: &str = "[package]\nname = \"NAME\"\nversion = \"0.1.0\"\nedition = \"2024\"\n";
@@ -68,6 +68,26 @@ fn the_first_build_fetches_what_features_name() {
     with("0").failed(exit_code::LOCK, &["has not been fetched"]);
     with("1").succeeded();
     assert_eq!(fetching.lock(), lock);
+}
+
+#[test]
+fn a_guess_is_fetched_for_the_release_that_is_found() {
+    let Some(fetching) = Fetching::new("guessed-release", "") else {
+        return;
+    };
+    write(&fetching.0);
+    let _ = fs::remove_file(fetching.0.path.join("src/lib.rs"));
+    // CUDA 13.5 is newer.
+    project::store(&fetching.0.cache, &[13]).unwrap();
+    fetching
+        .run(&["build", "--features", "direct", "--fetch"])
+        .succeeded();
+    let lock = fetching.lock();
+    assert!(
+        lock.contains("request = \"13.4\"\nversion = \"13.4."),
+        "{lock}"
+    );
+    assert!(lock.contains("\"nvidia-cufile\""), "{lock}");
 }
 
 #[test]
