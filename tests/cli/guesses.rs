@@ -180,7 +180,8 @@ fn doctor_foretells_what_the_linker_misses() {
     project.write(
         "sys/Cargo.toml",
         &(PACKAGE.replace("NAME", "storage-sys")
-            + "[features]\ncufile = []\ncurand = []\ndynamic-loading = []\n"),
+            + "[features]\ncufile = []\ncurand = []\ndynamic-loading = []\n\
+               cuobjdump = []\nopencl = []\n"),
     );
     let with = |features: &str| {
         let manifest = PACKAGE.replace("NAME", "app")
@@ -200,5 +201,10 @@ fn doctor_foretells_what_the_linker_misses() {
     doctor.succeeded();
     let row = "the feature `curand` of storage-sys needs it when a program runs";
     assert!(doctor.stdout.contains(row), "{doctor:?}");
+    build.succeeded();
+    // A component without libraries that is found, and a name that other crates use.
+    let (doctor, build) = with("\"cuobjdump\", \"opencl\"");
+    doctor.succeeded();
+    assert!(!doctor.stdout.contains("needs it"), "{doctor:?}");
     build.succeeded();
 }
