@@ -208,3 +208,21 @@ fn doctor_foretells_what_the_linker_misses() {
     assert!(!doctor.stdout.contains("needs it"), "{doctor:?}");
     build.succeeded();
 }
+
+#[test]
+fn doctor_does_not_fetch() {
+    let Some(project) = Project::bare("doctor-offline", &[13]) else {
+        return;
+    };
+    let manifest = PACKAGE.replace("NAME", "app")
+        + "[dependencies]\nnot-in-any-cache = \"1\"\n\n[workspace]\n";
+    project.write("Cargo.toml", &manifest);
+    project.write("src/lib.rs", "");
+    let mut doctor = project.command(&["doctor"]);
+    doctor
+        .env("CUDA_BUILD_FETCH", "1")
+        .env("CARGO_NET_OFFLINE", "true");
+    let doctor = Finished::of(doctor.output().unwrap());
+    doctor.succeeded();
+    assert!(doctor.stdout.contains("Ready to build"), "{doctor:?}");
+}
