@@ -242,6 +242,17 @@ fn the_newest_locked_toolkit_that_is_admitted_is_used() {
 }
 
 #[test]
+fn an_error_names_locked_toolkits_of_other_releases() {
+    let workspace = Workspace::new(&["12", "13"]);
+    let error = workspace.script(APP, &[("CUDA_BUILD_RELEASE", "11")]).0;
+    let error = error.unwrap_err().to_string();
+    for release in ["12.9", "13.4"] {
+        let reason = format!("has CUDA {release}, but CUDA 11 is requested");
+        assert!(error.contains(&reason), "{error}");
+    }
+}
+
+#[test]
 fn a_lock_that_was_not_fetched_is_a_warning_with_the_command() {
     let workspace = Workspace::new(&["new"]);
     let (toolkit, warnings) = workspace.script(APP, &[]);
